@@ -1,0 +1,43 @@
+"""Packaging of FATE-DP: the top-level folders are the parts of one import package, ``fate_dp``."""
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+PARTS = ("privacy", "crypto", "components", "pipelines", "conf", "data_prep", "deploy", "bench")
+ROOT = Path(__file__).parent
+
+
+def part_packages(part):
+    return [f"fate_dp.{part}"] + [f"fate_dp.{part}.{name}" for name in find_packages(str(ROOT / part))]
+
+
+setup(
+    name="fate-dp",
+    version="0.1.0",
+    description="Differential privacy for FATE 2.2: label-private vertical training, with an account of what is spent",
+    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.10,<3.12",
+    packages=[package for part in PARTS for package in part_packages(part)],
+    package_dir={f"fate_dp.{part}": part for part in PARTS},
+    package_data={"": ["*.yaml", "*.html", "*.json"]},
+    install_requires=[
+        "fate_client[fate,fate_flow]==2.2.0",
+        "setuptools<81",  # FATE finds its plugins through pkg_resources, which later releases drop
+        "numpy<2",
+        "pandas<3",
+        "gmpy2>=2.1",
+        "rich",
+        "matplotlib",
+    ],
+    extras_require={"test": ["pytest", "hypothesis", "phe"]},
+    entry_points={
+        "console_scripts": ["fate-dp = fate_dp.pipelines.cli:main"],
+        "fate.ext.component_desc": [
+            "label_flip = fate_dp.components.label_flip.component:label_flip",
+            "flipback = fate_dp.components.flipback.component:flipback",
+            "dp_hetero_lr = fate_dp.components.dp_hetero_lr.component:dp_hetero_lr",
+        ],
+    },
+)
