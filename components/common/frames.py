@@ -1,0 +1,85 @@
+"""Columns of a FATE DataFrame as tables of numpy blocks, and back.
+
+A block table maps a block's key to the block's rows; parties that ran PSI hold the same keys with the same rows in the
+same order. Everything here stays distributed: no function returns rows to the driver but `collect_column`.
+"""
+from functools import partial
+
+import numpy as np
+
+
+def feature_blocks(frame):
+    """Table of float64 arrays (rows, features), columns in the order of ``frame.schema.columns``."""
+    manager = frame.data_manager
+    places = manager.loc_block(frame.schema.columns.to_list())
+    return frame.block_table.mapValues(partial(_numeric_columns, places=places))
+
+
+def label_blocks(frame):
+    """Table of float64 arrays (rows,): the label column. Raises ValueError if the labels are not numbers."""
+    place = frame.data_manager.loc_block(frame.schema.label_name)
+    if not frame.data_manager.get_block(place[0]).is_numeric():
+        raise ValueError(f"The label column {frame.schema.label_name!r} is not numeric; labels must be numbers.")
+    return frame.block_table.mapValues(partial(_label_column, place=place))
+
+
+def match_id_blocks(frame):
+    """Table of lists of match ids as text."""
+    place = frame.data_manager.loc_block(frame.schema.match_id_name, with_offset=False)
+    return frame.block_table.mapValues(partial(_ids, place=place))
+
+
+def block_starts(frame) -> dict:
+    """Block key -> global index of the block's first row."""
+    starts, block_rows = {}, frame.data_manager.block_row_size
+    for partition in frame.partition_order_mappings.values():
+        for block in range(partition["start_block_id"], partition["end_block_id"] + 1):
+            starts[block] = partition["start_index"] + (block - partition["start_block_id"]) * block_rows
+    return starts
+
+
+def replace_labels(frame, labels):
+    """The frame with its label column replaced by the table ``labels`` (block key -> array (rows,)), type kept."""
+    place = frame.data_manager.loc_block(frame.schema.label_name)
+    replaced = frame.block_table.join(labels, partial(_with_label, place=place))
+    return type(frame)(frame._ctx, replaced, frame.partition_order_mappings, frame.data_manager.duplicate())
+
+
+def replace_labels_with_floats(frame, labels):
+    """As `replace_labels` for soft labels in [0, 1]: the column becomes float64."""
+    widened = frame.copy()
+    widened.label = frame.apply_row(_first_as_float, columns=[frame.schema.label_name], with_label=True)
+    return replace_labels(widened, labels)
+
+
+def collect_column(blocks) -> np.ndarray:
+    """One number per record, in global row order, on the driver: for label-sized columns only."""
+    parts = dict(blocks.collect())
+    return np.concatenate([parts[key] for key in sorted(parts)]) if parts else np.empty(0)
+
+
+def _first_as_float(row):
+    return [float(row.iloc[0])]
+
+
+def _numeric_columns(blocks, places):
+    columns = [np.asarray(blocks[block][:, offset], dtype=np.float64) for block, offset in places]
+    return np.stack(columns, axis=1) if columns else np.empty((len(blocks[0]), 0))
+
+
+def _label_column(blocks, place):
+    return np.asarray(blocks[place[0]][:, place[1]], dtype=np.float64)
+
+
+def _ids(blocks, place):
+    return [str(match_id) for match_id in blocks[place]]
+
+
+def _with_label(blocks, labels, place):
+    import torch
+
+    replaced = list(blocks)
+    column = blocks[place[0]].clone()
+    column[:, place[1]] = torch.as_tensor(labels).to(column.dtype)
+    replaced[place[0]] = column
+    return replaced

@@ -1,0 +1,68 @@
+"""Streams what the ledger needs to know of each record from a block table to the driver, block by block.
+
+The ledger is one SQLite file at the party's driver, so its rows have to get there: keyed hashes and labels only, never
+more than one block at a time in memory.
+"""
+import hashlib
+from functools import partial
+from itertools import chain
+
+from fate_dp.privacy.label_flips import canonical_label, label_tags, record_tags
+
+from .frames import label_blocks, match_id_blocks
+
+
+def record_tag_stream(frame, key: bytes, source: str):
+    """Iterator over the keyed hash of every match id."""
+    tags = match_id_blocks(frame).mapValues(partial(record_tags, key=key, source=source))
+    return chain.from_iterable(block for _, block in tags.collect())
+
+
+def labelled_stream(frame, key: bytes, source: str):
+    """Iterator over (keyed hash of the match id, label as text)."""
+    pairs = match_id_blocks(frame).join(label_blocks(frame), partial(_labelled, key=key, source=source))
+    return chain.from_iterable(block for _, block in pairs.collect())
+
+
+def flip_stream(frame, flipped, key: bytes, source: str):
+    """Iterator over (keyed hash of the match id, keyed hash of the true label, flipped label as text)."""
+    true_labels = match_id_blocks(frame).join(label_blocks(frame), partial(_true_tags, key=key, source=source))
+    triples = true_labels.join(flipped, _with_flipped)
+    return chain.from_iterable(block for _, block in triples.collect())
+
+
+def ids_digest(frame) -> list:
+    """[[block, SHA-256 of its match ids in order], ...]: equal at two parties iff their rows are aligned."""
+    return sorted([key, digest] for key, digest in match_id_blocks(frame).mapValues(_digest).collect())
+
+
+def ids_fingerprint(frame) -> str:
+    """SHA-256 over `ids_digest`: evidence of which rows a ledger line speaks of, not an identity."""
+    return hashlib.sha256(repr(ids_digest(frame)).encode()).hexdigest()
+
+
+def count_distinct_ids(frame) -> int:
+    """Number of different match ids."""
+    ids = match_id_blocks(frame)
+    return ids.flatMap(_each_once).count()
+
+
+def _labelled(match_ids, labels, key, source):
+    return list(zip(record_tags(match_ids, key, source), map(canonical_label, labels.tolist())))
+
+
+def _true_tags(match_ids, labels, key, source):
+    texts = [canonical_label(label) for label in labels.tolist()]
+    return list(zip(record_tags(match_ids, key, source), label_tags(match_ids, texts, key, source)))
+
+
+def _with_flipped(tags, flipped):
+    return [(record, label, canonical_label(value)) for (record, label), value in zip(tags, flipped.tolist())]
+
+
+def _digest(match_ids):
+    return hashlib.sha256("\x00".join(match_ids).encode()).hexdigest()
+
+
+def _each_once(_, match_ids):
+    return [(match_id, 1) for match_id in match_ids]

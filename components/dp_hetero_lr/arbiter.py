@@ -1,0 +1,21 @@
+"""The arbiter's part of dp_hetero_lr: makes the key pair and decrypts masked sums. It never sees an unmasked one."""
+from fate_dp.components.common.parties import data_peers
+from fate_dp.crypto.masked_packing import decrypt_masked
+from fate_dp.crypto.paillier import generate_keypair
+
+from .convergence import GOES_ON
+
+
+def serve_training(ctx, epochs: int, key_length: int, terms: dict) -> int:
+    """Decrypt for all data parties until the guest says that training has ended; returns the epochs that ran."""
+    public_key, private_key = generate_keypair(key_length)
+    parties = data_peers(ctx)
+    for party in parties:
+        party.put("public_key", public_key.to_wire())
+    for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(epochs):
+        for batch_ctx, _ in epoch_ctx.on_batches.ctxs_zip(terms["batches"]):
+            for party in data_peers(batch_ctx):
+                party.put("decrypted", decrypt_masked(party.get("masked"), private_key))
+        if epoch_ctx.guest.get("training_state") != GOES_ON:
+            break
+    return epoch + 1

@@ -1,0 +1,94 @@
+"""The cross_validation stage: k folds, each trained like a training of its own and scored on its held-out rows.
+
+Every fold shows the guest the scores of another model, so each host's ledger counts one release a fold, beside those
+of flipback; all of them are agreed on before the first fold.
+"""
+from fate_dp.components.common.parties import check_roles, others
+from fate_dp.components.common.party_home import home_of, job_of
+from fate_dp.components.common.preflight import agree
+
+from . import arbiter, guest, host
+from .predict import ask_scores, give_scores, prediction_frame
+from .provenance import find_label_privacy, record_use
+from .relabelling import Relabelling
+from .rows import labels_of, prepare_rows
+from .score_release import ScoreRelease
+from .settings import check_batches
+from .summary import guest_summary
+from .terms import check_guest_table, check_hosts, host_facts, training_terms
+from .train import LABELS, start_model
+
+
+def validate_guest(ctx, settings, folds, cv_data):
+    """Yields the prediction frame of each fold's held-out rows, scored against the (flipped) labels they have."""
+    from fate.ml.utils.predict_tools import VALIDATE_SET
+
+    check_roles(ctx, arbiter=True)
+    home, fit_intercept = home_of(ctx), settings.init_param["fit_intercept"]
+    known = {}
+
+    def check():
+        check_guest_table(cv_data, None)
+        known["privacy"] = find_label_privacy(home, cv_data, settings.label_source)
+        return {}
+
+    def commit(facts):
+        hosts = {name: fact for name, fact in facts.items() if fact}
+        rounds = settings.flipback.planned_rounds(settings.epochs) if known["privacy"].private else 0
+        check_hosts(cv_data, hosts, folds["n_splits"] * (rounds + 1))
+        known["features"] = [len(cv_data.schema.columns) + int(fit_intercept), *(f["features"] for f in hosts.values())]
+        check_batches(_fold_rows(cv_data, folds), settings.batch_size, max(known["features"]))
+        record_use(home, known["privacy"], job_of(ctx), cv_data.shape[0])
+        return {}
+
+    agree(ctx, check, commit)
+    for fold_ctx, (training, held_out) in _folds(ctx, "guest", cv_data, folds):
+        rows = prepare_rows(training, fit_intercept=fit_intercept, with_label=True)
+        relabelling = Relabelling(settings.flipback, labels_of(rows), known["privacy"])
+        rounds = relabelling.epochs(settings.epochs)
+        terms = training_terms(
+            settings, training.shape[0], known["features"], known["privacy"].epsilon, None, rounds
+        )
+        for party in others(fold_ctx):
+            party.put("terms", terms)
+        model = start_model(fold_ctx, settings, training, terms, None, fit_intercept)
+        guest.train(fold_ctx.sub_ctx("train"), rows, model, terms, relabelling)
+        fold_ctx.metrics.log_metrics(guest_summary(model, known["privacy"], relabelling.mode), "summary")
+        document = model.to_json(LABELS, known["privacy"].to_json())
+        scores = ask_scores(fold_ctx.sub_ctx("predict"), held_out, document)
+        yield prediction_frame(held_out, scores, document, VALIDATE_SET)
+
+
+def validate_host(ctx, settings, folds, cv_data) -> None:
+    check_roles(ctx, arbiter=True)
+    release = ScoreRelease.of(home_of(ctx), job_of(ctx), cv_data)
+    agree(ctx, lambda: host_facts(cv_data, None, release))
+    release.remember_training(cv_data)
+    for fold_ctx, (training, held_out) in _folds(ctx, "host", cv_data, folds):
+        terms = fold_ctx.guest.get("terms")
+        rows = prepare_rows(training, fit_intercept=False, with_label=False)
+        model = start_model(fold_ctx, settings, training, terms, None, fit_intercept=False)
+        host.train(fold_ctx.sub_ctx("train"), rows, model, terms, release)
+        release.record(model.weights, "cross-validation")
+        give_scores(fold_ctx.sub_ctx("predict"), held_out, model.to_json(LABELS, {}))
+
+
+def validate_arbiter(ctx, settings, folds) -> None:
+    check_roles(ctx, arbiter=True)
+    agree(ctx, dict)
+    for fold_ctx, _ in ctx.on_cross_validations.ctxs_zip(range(folds["n_splits"])):
+        terms = fold_ctx.guest.get("terms")
+        arbiter.serve_training(fold_ctx.sub_ctx("train"), settings.epochs, settings.he_param["key_length"], terms)
+
+
+def _folds(ctx, role, frame, folds):
+    from fate.arch.dataframe import KFold
+
+    splitter = KFold(ctx, role=role, **folds)
+    return ctx.on_cross_validations.ctxs_zip(splitter.split(frame))
+
+
+def _fold_rows(frame, folds) -> int:
+    """Rows of the smallest training part."""
+    rows = frame.shape[0]
+    return rows - -(-rows // folds["n_splits"])

@@ -1,0 +1,114 @@
+"""One party's part of the model: weights, optimiser and progress, and their form in FATE's JSON model."""
+import copy
+import secrets
+from typing import List, Optional
+
+import numpy as np
+
+from .settings import TrainSettings
+from .updates import PartyOptimizer, kaiming_uniform
+
+
+class PartyModel:
+    """Weights of one party (the guest's intercept last) while they are trained."""
+
+    def __init__(self, settings: TrainSettings, header: List[str], weights, optimizer: dict, fit_intercept: bool):
+        self.settings, self.header, self.fit_intercept = settings, list(header), fit_intercept
+        self._optimizer_param = optimizer
+        self._updates = PartyOptimizer(weights, optimizer, settings.learning_rate_scheduler, fit_intercept)
+        self._at_epoch_start = self.weights
+        self.losses: List[float] = []
+        self.converged, self.epochs_run = False, 0
+
+    @property
+    def weights(self) -> np.ndarray:
+        """float64 array (m,)."""
+        return self._updates.weights.numpy().ravel().copy()
+
+    def start_epoch(self, epoch: int) -> None:
+        self._at_epoch_start, self.epochs_run = self.weights, epoch + 1
+
+    def update(self, gradient: np.ndarray) -> None:
+        """One step along the mean gradient (m, 1) of a batch, penalty added here."""
+        self._updates.step(self._updates.regularise(gradient))
+
+    def end_epoch(self) -> None:
+        self._updates.next_epoch()
+
+    def epoch_change(self) -> float:
+        """Squared l2 norm of the change of this party's weights since the epoch began."""
+        return float(np.sum((self.weights - self._at_epoch_start) ** 2))
+
+    def penalty_loss(self) -> float:
+        return self._updates.penalty_loss()
+
+    def to_json(self, labels: list, privacy: dict) -> dict:
+        """FATE's model format (that of CoordinatedLR), and what is known of the labels' privacy under ``privacy``."""
+        state, weights, settings = self._updates.state(), self.weights[:, None].tolist(), self.settings
+        intercept = weights.pop() if self.fit_intercept else None
+        estimator = {
+            "param": {"coef_": weights, "intercept_": intercept, "dtype": "float64"},
+            "optimizer": state["optimizer"],
+            "lr_scheduler": state["lr_scheduler"],
+            "iters": state["iters"],
+            "end_epoch": self.epochs_run,
+            "is_converged": self.converged,
+            "fit_intercept": self.fit_intercept,
+            "header": self.header,
+            "losses": self.losses,
+        }
+        meta = {
+            "epochs": settings.epochs, "batch_size": settings.batch_size, "init_param": settings.init_param,
+            "learning_rate_param": settings.learning_rate_scheduler, "optimizer_param": self._optimizer_param,
+            "labels": labels, "ovr": False, "threshold": settings.threshold, "privacy": privacy,
+        }  # fmt: skip
+        return {"data": {"estimator": estimator}, "meta": meta}
+
+    @classmethod
+    def from_json(cls, document: dict, settings: TrainSettings) -> "PartyModel":
+        """A model to go on training: weights, optimiser and schedule continue, ``settings`` bring the new epochs."""
+        estimator, meta = document["data"]["estimator"], document["meta"]
+        weights = weights_of(document)
+        model = cls(settings, estimator["header"], weights, meta["optimizer_param"], estimator["fit_intercept"])
+        optimizer = copy.deepcopy(estimator["optimizer"])
+        # JSON turns the parameter indices, which are numbers for the optimiser, into text.
+        buffers = optimizer["optimizer"]["state"]
+        optimizer["optimizer"]["state"] = {int(index): values for index, values in buffers.items()}
+        model._updates.restore(
+            {"weights": weights.tolist(), "iters": estimator["iters"], "optimizer": optimizer,
+             "lr_scheduler": estimator["lr_scheduler"]}
+        )  # fmt: skip
+        return model
+
+
+def weights_of(document: dict) -> np.ndarray:
+    """Weights (m,) of a JSON model, the intercept last where there is one."""
+    param = document["data"]["estimator"]["param"]
+    column = param["coef_"] + ([param["intercept_"]] if document["data"]["estimator"]["fit_intercept"] else [])
+    return np.asarray(column, dtype=np.float64).ravel()
+
+
+def check_header(document: Optional[dict], columns: List[str]) -> None:
+    """Refuse a model that was trained on other columns."""
+    if document is not None and list(document["data"]["estimator"]["header"]) != list(columns):
+        raise ValueError("The model was trained on other columns than this table has; names and order must agree.")
+
+
+def initial_weights(init_param: dict, features: int, rank: int, fit_intercept: bool) -> np.ndarray:
+    """Start weights of one party; with a random_state each party draws from a stream of its own rank.
+
+    The initialisation is no privacy noise, so a fixed random_state costs no privacy.
+    """
+    method, state = init_param["method"], init_param["random_state"]
+    generator = np.random.default_rng([state, rank] if state is not None else secrets.randbits(128))
+    if method == "kaiming":
+        return kaiming_uniform(features, generator, fit_intercept)
+    size = features + int(fit_intercept)
+    draws = {
+        "zeros": lambda: np.zeros(size),
+        "ones": lambda: np.ones(size),
+        "consts": lambda: np.full(size, float(init_param["fill_val"])),
+        "random": lambda: generator.standard_normal(size),
+        "random_uniform": lambda: generator.random(size),
+    }
+    return draws[method]()

@@ -1,0 +1,93 @@
+"""Prediction: the guest gets X_h w_h from each host and holds the joint scores; the stage, and the parts training uses."""
+import numpy as np
+
+from fate_dp.components.common.frame_checks import check_features, refuse_label, require_rows
+from fate_dp.components.common.parties import check_roles
+from fate_dp.components.common.party_home import home_of, job_of
+from fate_dp.components.common.preflight import agree
+from fate_dp.components.common.record_stream import ids_digest
+
+from .guest import joint_score_blocks
+from .model import check_header, weights_of
+from .rows import prepare_rows, scores
+from .score_release import ScoreRelease
+from .terms import FEATURE_LIMIT
+
+
+def predict_guest(ctx, document: dict, frame):
+    """Returns the prediction frame in FATE's format."""
+    from fate.ml.utils.predict_tools import TEST_SET
+
+    check_roles(ctx, arbiter=False)
+
+    def check():
+        _check_rows(frame, document)
+        return {}
+
+    def commit(hosts):
+        for name, facts in hosts.items():
+            if facts["digest"] != ids_digest(frame):
+                raise ValueError(f"The rows of guest and {name} are not the same ids in the same order; run psi before.")
+        return {}
+
+    agree(ctx, check, commit)
+    return prediction_frame(frame, ask_scores(ctx.sub_ctx("predict"), frame, document), document, TEST_SET)
+
+
+def predict_host(ctx, document: dict, frame) -> None:
+    """Records the release in this host's ledger, then sends this host's part of the scores."""
+    check_roles(ctx, arbiter=False)
+    release, weights = ScoreRelease.of(home_of(ctx), job_of(ctx), frame), weights_of(document)
+
+    def check():
+        refuse_label(frame)
+        _check_rows(frame, document)
+        release.check(frame, weights)
+        return {"digest": ids_digest(frame)}
+
+    agree(ctx, check)
+    release.record_prediction(frame, weights)
+    give_scores(ctx.sub_ctx("predict"), frame, document)
+
+
+def ask_scores(ctx, frame, document: dict):
+    """At the guest: table of joint scores z of every row."""
+    rows = prepare_rows(frame, fit_intercept=document["data"]["estimator"]["fit_intercept"], with_label=False)
+    return joint_score_blocks(ctx, rows, weights_of(document))
+
+
+def give_scores(ctx, frame, document: dict) -> None:
+    """At a host: send X_h w_h of every row to the guest. The caller has counted it."""
+    ctx.guest.put("scores", scores(prepare_rows(frame, fit_intercept=False, with_label=False), weights_of(document)))
+
+
+def prediction_frame(frame, joint_scores, document: dict, dataset_type: str):
+    """FATE's prediction format: label (if any), predict_score, predict_result, predict_detail, type."""
+    from fate.arch.tensor import DTensor
+    from fate.components.components.utils.tools import add_dataset_type
+    from fate.ml.utils import predict_tools
+
+    probabilities = joint_scores.mapValues(_probability_tensor)
+    shapes = [shape for _, shape in sorted(probabilities.mapValues(_shape).collect())]
+    result = frame.create_frame(with_label=frame.schema.label_name is not None, with_weight=False)
+    result[predict_tools.PREDICT_SCORE] = DTensor.from_sharding_table(probabilities, shapes=shapes)
+    details = predict_tools.compute_predict_details(
+        result, predict_tools.BINARY, classes=document["meta"]["labels"], threshold=document["meta"]["threshold"]
+    )
+    return add_dataset_type(details, dataset_type)
+
+
+def _check_rows(frame, document) -> None:
+    require_rows(frame)
+    check_header(document, frame.schema.columns.to_list())
+    check_features(frame, FEATURE_LIMIT, constant_allowed=True)
+
+
+def _probability_tensor(joint_scores):
+    import torch
+
+    return torch.as_tensor(1.0 / (1.0 + np.exp(-joint_scores))).reshape(-1, 1)
+
+
+def _shape(tensor):
+    return tensor.shape

@@ -1,0 +1,35 @@
+"""Flipback inside a training: the guest's current labels, and the next ones from joint scores."""
+import secrets
+
+import numpy as np
+
+from fate_dp.privacy.flipback import Flipback, FlipbackSettings
+
+from .provenance import LabelPrivacy
+
+
+class Relabelling:
+    """Keeps the labels of one training; post-processing, so the epsilon of the labels does not change."""
+
+    def __init__(self, settings: FlipbackSettings, labels: np.ndarray, privacy: LabelPrivacy):
+        # Soft labels come from an earlier flipback; only flips as released can be reverted by Bayes' rule.
+        self.labels = labels
+        self._flipback = None
+        if settings.mode != "none" and privacy.private and not privacy.derived:
+            self._flipback = Flipback(settings, labels, privacy.epsilon, stream=secrets.SystemRandom())
+
+    @property
+    def mode(self) -> str:
+        return "none" if self._flipback is None else self._flipback.mode
+
+    def epochs(self, epochs: int) -> list:
+        """Epochs (from 0) that begin with a round of flipback."""
+        if self.mode == "none":
+            return []
+        settings = self._flipback.settings
+        return [settings.every * (number + 1) for number in range(settings.planned_rounds(epochs))]
+
+    def next_labels(self, scores: np.ndarray) -> np.ndarray:
+        """Labels for the epochs to come, from P(y = 1) of every row under the joint model."""
+        self.labels = self._flipback.relabel(self.labels, scores)
+        return self.labels

@@ -1,0 +1,75 @@
+"""A host's consent to show the guest its part of the scores, counted in the host's ledger over all jobs."""
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from fate_dp.components.common.party_home import JobReference, PartyHome
+from fate_dp.components.common.record_stream import record_tag_stream
+
+
+def dataset_name(frame) -> str:
+    """The host's name for its dataset in the ledger: a hash of its column names, the same for every upload and subset.
+
+    It must not come from a job parameter, since the party that submits the job is the one the count holds against.
+    """
+    return "columns:" + hashlib.sha256("\x00".join(sorted(frame.schema.columns)).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class ScoreRelease:
+    """What the ledger needs to count a release of X_h w_h for one table."""
+
+    home: PartyHome
+    job: JobReference
+    dataset: str
+    rows: int
+    cap: int
+
+    @classmethod
+    def of(cls, home: PartyHome, job: JobReference, frame) -> "ScoreRelease":
+        dataset = dataset_name(frame)
+        return cls(home, job, dataset, frame.shape[0], home.policy.score_cap(dataset, len(frame.schema.columns)))
+
+    def released(self) -> int:
+        """Different weight vectors whose scores on training rows this host has shown so far."""
+        return self.home.ledger.scores_released(self.dataset)
+
+    def left(self) -> int:
+        """How many more it would show."""
+        return max(0, self.cap - self.released())
+
+    def check(self, frame, weights: np.ndarray) -> None:
+        """Refuse a prediction on training rows that the cap does not allow, before any work."""
+        if self._touches_training(frame):
+            new = self.home.ledger.are_scores_new(dataset=self.dataset, weights_digest=_digest(weights))
+            self.home.ledger.check_scores(dataset=self.dataset, planned=int(new), cap=self.cap)
+
+    def record(self, weights: np.ndarray, purpose: str) -> None:
+        """Count a release on training rows before it happens; the same weights again reveal nothing new."""
+        self.home.ledger.record_scores(
+            dataset=self.dataset, weights_digest=_digest(weights), purpose=purpose, rows=self.rows, cap=self.cap,
+            job_id=self.job.job_id, task_id=self.job.task_id,
+        )  # fmt: skip
+
+    def record_prediction(self, frame, weights: np.ndarray) -> None:
+        """Count a prediction if it touches a training row, else note it."""
+        if self._touches_training(frame):
+            self.record(weights, "prediction on training rows")
+        else:
+            self.home.ledger.record_prediction(
+                dataset=self.dataset, weights_digest=_digest(weights), rows=self.rows, job_id=self.job.job_id,
+                task_id=self.job.task_id,
+            )  # fmt: skip
+
+    def remember_training(self, frame) -> None:
+        """Keep keyed hashes of the training rows, so that a later prediction on any of them is counted."""
+        self.home.ledger.remember_training_records(self.dataset, record_tag_stream(frame, self.home.key, self.dataset))
+
+    def _touches_training(self, frame) -> bool:
+        tags = record_tag_stream(frame, self.home.key, self.dataset)
+        return self.home.ledger.has_training_record(self.dataset, tags)
+
+
+def _digest(weights: np.ndarray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(weights, dtype="<f8").tobytes()).hexdigest()

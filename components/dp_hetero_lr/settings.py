@@ -1,0 +1,136 @@
+"""Public configuration of dp_hetero_lr, checked. No FATE in here: the client checks with it before submission."""
+from dataclasses import asdict, dataclass, field
+from typing import Optional
+
+from fate_dp.components.common import checks
+from fate_dp.components.dp_hetero_lr.updates import constant_learning_rate
+from fate_dp.privacy.flipback import FlipbackSettings
+
+OPTIMIZERS = (
+    "sgd", "adadelta", "adagrad", "adam", "adamax", "adamw", "asgd", "nadam", "radam", "rmsprop", "rprop",
+)  # fmt: skip
+INIT_METHODS = ("kaiming", "zeros", "ones", "consts", "random", "random_uniform")
+ROWS_PER_FEATURE = 10
+
+OPTIMIZER_KEYS = {"method": "sgd", "penalty": "l2", "alpha": 1.0, "optimizer_params": {"lr": 0.01}}
+DEFAULT_INIT = {"method": "kaiming", "fill_val": 0.0, "fit_intercept": True, "random_state": None}
+DEFAULT_HE = {"kind": "paillier", "key_length": 2048}
+DEFAULT_CV = {"n_splits": 5, "shuffle": False, "random_state": None}
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """Parameters of one training, under FATE's names; every party of a job holds the same.
+
+    ``optimizer`` None means `updates.default_optimizer`, made from public numbers. ``train_scores`` is whether the guest
+    gets the joint scores of the training rows at the end. ``label_source`` is needed only for labels that were not
+    flipped: it must be declared public at the guest.
+    """
+
+    epochs: int = 30
+    batch_size: Optional[int] = None
+    optimizer: Optional[dict] = None
+    learning_rate_scheduler: dict = field(default_factory=constant_learning_rate)
+    init_param: dict = field(default_factory=DEFAULT_INIT.copy)
+    tol: float = 1e-4
+    early_stop: str = "diff"
+    threshold: float = 0.5
+    he_param: dict = field(default_factory=DEFAULT_HE.copy)
+    flipback: FlipbackSettings = FlipbackSettings()
+    train_scores: bool = True
+    label_source: Optional[str] = None
+
+
+def epochs(value) -> int:
+    return checks.number("epochs", value, at_least=1, whole=True)
+
+
+def batch_size(value) -> int:
+    return checks.number("batch_size", value, at_least=ROWS_PER_FEATURE, whole=True)
+
+
+def tolerance(value) -> float:
+    return checks.number("tol", value, at_least=0)
+
+
+def early_stop(value) -> str:
+    return checks.choice("early_stop", value, ("diff", "abs", "weight_diff"))
+
+
+def threshold(value) -> float:
+    return checks.number("threshold", value, at_least=0, at_most=1)
+
+
+def train_scores(value) -> bool:
+    return checks.flag("train_scores", value)
+
+
+def optimizer(value) -> dict:
+    """FATE's optimizer dictionary: method, penalty, alpha, optimizer_params."""
+    filled = checks.mapping("optimizer", value, OPTIMIZER_KEYS)
+    checks.choice("optimizer.method", filled["method"], OPTIMIZERS)
+    checks.choice("optimizer.penalty", filled["penalty"], ("l1", "l2", "none", None))
+    checks.number("optimizer.alpha", filled["alpha"], at_least=0)
+    if not isinstance(filled["optimizer_params"], dict):
+        raise ValueError(f"optimizer.optimizer_params is {filled['optimizer_params']!r}; it must be a mapping.")
+    return filled
+
+
+def learning_rate_scheduler(value) -> dict:
+    """FATE's scheduler dictionary: method, scheduler_params."""
+    filled = checks.mapping("learning_rate_scheduler", value, constant_learning_rate())
+    checks.choice("learning_rate_scheduler.method", filled["method"], ("constant", "linear", "step"))
+    return {**filled, "scheduler_params": filled["scheduler_params"] or {}}
+
+
+def init_param(value) -> dict:
+    """FATE's initialisation dictionary, with the method 'kaiming' beside FATE's own."""
+    filled = checks.mapping("init_param", value, DEFAULT_INIT)
+    checks.choice("init_param.method", filled["method"], INIT_METHODS)
+    checks.flag("init_param.fit_intercept", filled["fit_intercept"])
+    if filled["random_state"] is not None:
+        checks.number("init_param.random_state", filled["random_state"], at_least=0, whole=True)
+    return filled
+
+
+def he_param(value) -> dict:
+    """FATE's homomorphic encryption dictionary: Paillier with at least 2048 bits."""
+    from fate_dp.crypto.paillier import check_key_length
+
+    filled = checks.mapping("he_param", value, DEFAULT_HE)
+    checks.choice("he_param.kind", filled["kind"], ("paillier",))
+    check_key_length(filled["key_length"])
+    return filled
+
+
+def flipback(value) -> FlipbackSettings:
+    """Flipback dictionary: mode, every, fraction, max_rounds."""
+    if isinstance(value, FlipbackSettings):
+        return value
+    return FlipbackSettings(**checks.mapping("flipback", value, asdict(FlipbackSettings())))
+
+
+def cv_param(value) -> dict:
+    """FATE's cross-validation dictionary: n_splits, shuffle, random_state."""
+    filled = checks.mapping("cv_param", value, DEFAULT_CV)
+    checks.number("cv_param.n_splits", filled["n_splits"], at_least=2, whole=True)
+    return filled
+
+
+def check_batches(rows: int, size: Optional[int], largest_feature_count: int) -> None:
+    """Refuse batches from whose exact gradient a party could solve for every residual."""
+    effective = rows if size is None else min(size, rows)
+    needed = ROWS_PER_FEATURE * largest_feature_count
+    if effective < needed:
+        raise ValueError(
+            f"batch_size is {size if size is not None else f'None (all {rows} rows)'}; it must be at least {needed}, "
+            f"{ROWS_PER_FEATURE} times the largest feature count of a party, or a host could solve for every residual."
+        )
+
+
+def batch_bounds(rows: int, size: Optional[int]) -> list:
+    """[(first row, row after the last), ...]: consecutive, the same in every epoch, the remainder in the last one."""
+    if size is None or size >= rows:
+        return [(0, rows)]
+    starts = list(range(0, rows - size + 1, size))
+    return list(zip(starts, [*starts[1:], rows]))

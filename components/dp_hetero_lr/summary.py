@@ -1,0 +1,30 @@
+"""The one-record summaries that FATE-Board draws as a table."""
+from fate_dp.privacy.randomized_response import flip_probability
+
+from .model import PartyModel
+from .provenance import LabelPrivacy
+from .score_release import ScoreRelease
+
+
+def guest_summary(model: PartyModel, privacy: LabelPrivacy, flipback_mode: str) -> dict:
+    return {
+        "label source": privacy.source,
+        "epsilon of the labels (nats, unit label, replace-one)": privacy.epsilon if privacy.private else "infinity",
+        "flip probability": flip_probability(privacy.epsilon) if privacy.private else 0.0,
+        "observers": "host, arbiter, whoever gets the model",
+        "flipback mode": flipback_mode,
+        "epochs run": model.epochs_run,
+        "converged": str(model.converged),
+        "last loss": model.losses[-1],
+        "guest features with intercept": len(model.weights),
+    }
+
+
+def host_summary(model: PartyModel, release: ScoreRelease) -> dict:
+    return {
+        "features": len(model.weights),
+        "epochs run": model.epochs_run,
+        "joint scores shown to the guest (different models, all jobs)": release.released(),
+        "cap on them": release.cap,
+        "features have differential privacy": "no",
+    }

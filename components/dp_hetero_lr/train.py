@@ -1,0 +1,101 @@
+"""The train stage of dp_hetero_lr, one function per role."""
+from typing import Optional
+
+from fate_dp.components.common.parties import check_roles
+from fate_dp.components.common.party_home import home_of, job_of
+from fate_dp.components.common.preflight import agree
+
+from . import arbiter, guest, host
+from .model import PartyModel, initial_weights
+from .predict import ask_scores, give_scores, prediction_frame
+from .provenance import find_label_privacy, record_use
+from .relabelling import Relabelling
+from .rows import labels_of, prepare_rows
+from .score_release import ScoreRelease
+from .settings import TrainSettings
+from .summary import guest_summary, host_summary
+from .terms import check_guest_table, check_hosts, host_facts, training_terms
+
+LABELS = [0, 1]
+
+
+def train_guest(ctx, settings: TrainSettings, train_data, validate_data, warm_start: Optional[dict]):
+    """Returns the guest's JSON model and its prediction frame (None without train_scores)."""
+    check_roles(ctx, arbiter=True)
+    home, fit_intercept = home_of(ctx), settings.init_param["fit_intercept"]
+    known = {}
+
+    def check():
+        check_guest_table(train_data, warm_start)
+        known["privacy"] = find_label_privacy(home, train_data, settings.label_source)
+        known["rows"] = prepare_rows(train_data, fit_intercept=fit_intercept, with_label=True)
+        known["relabelling"] = Relabelling(settings.flipback, labels_of(known["rows"]), known["privacy"])
+        return {}
+
+    def commit(facts):
+        hosts = {name: fact for name, fact in facts.items() if fact}
+        rounds = known["relabelling"].epochs(settings.epochs)
+        check_hosts(train_data, hosts, len(rounds) + int(settings.train_scores))
+        features = [len(train_data.schema.columns) + int(fit_intercept), *(fact["features"] for fact in hosts.values())]
+        terms = training_terms(settings, train_data.shape[0], features, known["privacy"].epsilon, warm_start, rounds)
+        record_use(home, known["privacy"], job_of(ctx), train_data.shape[0])
+        return terms
+
+    terms = agree(ctx, check, commit)
+    model = start_model(ctx, settings, train_data, terms, warm_start, fit_intercept)
+    guest.train(ctx.sub_ctx("train"), known["rows"], model, terms, known["relabelling"])
+    ctx.metrics.log_metrics(guest_summary(model, known["privacy"], known["relabelling"].mode), "summary")
+    document = model.to_json(LABELS, known["privacy"].to_json())
+    return document, _scored(ctx, settings, document, train_data, validate_data)
+
+
+def train_host(ctx, settings: TrainSettings, train_data, validate_data, warm_start: Optional[dict]) -> dict:
+    """Returns the host's JSON model."""
+    check_roles(ctx, arbiter=True)
+    release = ScoreRelease.of(home_of(ctx), job_of(ctx), train_data)
+    terms = agree(ctx, lambda: host_facts(train_data, warm_start, release))
+    release.remember_training(train_data)
+    rows = prepare_rows(train_data, fit_intercept=False, with_label=False)
+    model = start_model(ctx, settings, train_data, terms, warm_start, fit_intercept=False)
+    host.train(ctx.sub_ctx("train"), rows, model, terms, release)
+    document = model.to_json(LABELS, {})
+    if settings.train_scores:
+        release.record(model.weights, "prediction on training rows")
+        give_scores(ctx.sub_ctx("predict"), train_data, document)
+    if validate_data is not None:
+        validation = ScoreRelease.of(home_of(ctx), job_of(ctx), validate_data)
+        validation.record_prediction(validate_data, model.weights)
+        give_scores(ctx.sub_ctx("validate_predict"), validate_data, document)
+    ctx.metrics.log_metrics(host_summary(model, release), "summary")
+    return document
+
+
+def train_arbiter(ctx, settings: TrainSettings) -> dict:
+    """Returns the arbiter's JSON model: progress only, since it learns nothing else."""
+    check_roles(ctx, arbiter=True)
+    terms = agree(ctx, dict)
+    epochs_run = arbiter.serve_training(ctx.sub_ctx("train"), settings.epochs, settings.he_param["key_length"], terms)
+    return {"data": {"epochs_run": epochs_run}, "meta": {"epochs": settings.epochs, "he_param": settings.he_param}}
+
+
+def start_model(ctx, settings, frame, terms, warm_start, fit_intercept) -> PartyModel:
+    """A fresh model, or one that goes on from ``warm_start``."""
+    if warm_start is not None:
+        return PartyModel.from_json(warm_start, settings)
+    header = frame.schema.columns.to_list()
+    weights = initial_weights(settings.init_param, len(header), ctx.rank, fit_intercept)
+    return PartyModel(settings, header, weights, terms["optimizer"], fit_intercept)
+
+
+def _scored(ctx, settings, document, train_data, validate_data):
+    from fate.arch.dataframe import DataFrame
+    from fate.ml.utils.predict_tools import TRAIN_SET, VALIDATE_SET
+
+    frames = []
+    if settings.train_scores:
+        scores = ask_scores(ctx.sub_ctx("predict"), train_data, document)
+        frames.append(prediction_frame(train_data, scores, document, TRAIN_SET))
+    if validate_data is not None:
+        scores = ask_scores(ctx.sub_ctx("validate_predict"), validate_data, document)
+        frames.append(prediction_frame(validate_data, scores, document, VALIDATE_SET))
+    return DataFrame.vstack(frames) if len(frames) > 1 else (frames[0] if frames else None)

@@ -1,0 +1,137 @@
+"""The update rule of one party: FATE's optimiser and learning-rate schedule on the party's own float64 weights.
+
+Every optimiser FATE offers works coordinate by coordinate, so each party may run its own on its own part of the gradient
+and the joint model is the one that a single optimiser over all weights would give. No weight has to leave its party.
+"""
+import copy
+import math
+
+import numpy as np
+
+
+class PartyOptimizer:
+    """Weights of one party and the state of their optimiser; per batch ``regularise`` then ``step``, and ``next_epoch``.
+
+    Written for FATE's own dictionaries: ``optimizer = {"method", "penalty", "alpha", "optimizer_params"}`` and
+    ``learning_rate_scheduler = {"method", "scheduler_params"}``. The penalty never touches the intercept, which is the
+    last weight of a party that has one.
+    """
+
+    def __init__(self, initial_weights, optimizer, learning_rate_scheduler, fit_intercept=False):
+        """
+        :param initial_weights: the m weights to start from, any shape of m numbers.
+        :param fit_intercept: whether the last weight is an intercept.
+        """
+        from fate.ml.utils._optimizer import LRScheduler, Optimizer
+        import torch
+
+        self.weights = torch.tensor(np.asarray(initial_weights, dtype=np.float64).reshape(-1, 1))
+        self.fit_intercept = fit_intercept
+        self._optimizer = Optimizer(
+            optimizer["method"], optimizer["penalty"], optimizer["alpha"], optimizer["optimizer_params"]
+        )
+        self._optimizer.init_optimizer(model_parameter_length=len(self.weights), dtype=torch.float64)
+        self._scheduler = LRScheduler(learning_rate_scheduler["method"], learning_rate_scheduler["scheduler_params"])
+        self._scheduler.init_scheduler(optimizer=self._optimizer.optimizer)
+        # FATE counts from 0 and its l1 shrinkage divides by the root of the count: a first epoch of all zeros.
+        self._optimizer.set_iters(1)
+
+    def regularise(self, gradient):
+        """Return the gradient (m, 1) plus alpha times the weights under an l2 penalty, unchanged otherwise."""
+        return self._optimizer.add_regular_to_grad(_column(gradient), self.weights, self.fit_intercept)
+
+    def step(self, gradient):
+        """Move the weights by one step along the regularised gradient (m, 1)."""
+        self._optimizer.step(_column(gradient))
+        change = self._optimizer.get_delta_gradients()
+        self.weights = self._optimizer.update_weights(self.weights, change, self.fit_intercept, self._scheduler.lr)
+
+    def next_epoch(self):
+        """Tell the schedule that another epoch begins."""
+        self._scheduler.step()
+        self._optimizer.set_iters(self._optimizer.iters + 1)
+
+    def penalty_loss(self):
+        """The penalty's term of the loss: alpha / 2 |w|_2^2 or alpha |w|_1, without the intercept."""
+        weights = self.weights[:-1] if self.fit_intercept else self.weights
+        if self._optimizer.l2_penalty:
+            return 0.5 * self._optimizer.alpha * float((weights**2).sum())
+        if self._optimizer.l1_penalty:
+            return self._optimizer.alpha * float(weights.abs().sum())
+        return 0.0
+
+    def state(self):
+        """All that ``restore`` needs, in numbers, lists and dictionaries."""
+        # FATE's state_dict turns the tensors of the living optimiser into lists: hence the copy.
+        return {
+            "weights": self.weights.flatten().tolist(),
+            "iters": self._optimizer.iters,
+            "optimizer": copy.deepcopy(self._optimizer).state_dict(),
+            "lr_scheduler": copy.deepcopy(self._scheduler.state_dict()),
+        }
+
+    def restore(self, state):
+        """Continue exactly where the ``state`` was taken; ``state`` is left unchanged."""
+        import torch
+
+        self.weights = torch.tensor(state["weights"], dtype=torch.float64).reshape(-1, 1)
+        self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
+        self._optimizer.set_iters(state["iters"])
+        self._scheduler.load_state_dict(copy.deepcopy(state["lr_scheduler"]), self._optimizer.optimizer)
+        self._restore_precision(state["optimizer"]["optimizer"])
+
+    def _restore_precision(self, saved):
+        """Undo what FATE's loading does: it reads buffers as float32, and a new schedule scales the learning rate."""
+        import torch
+
+        for group, saved_group in zip(self._optimizer.optimizer.param_groups, saved["param_groups"], strict=True):
+            group["lr"] = saved_group["lr"]
+        buffers = self._optimizer.optimizer.state[self._optimizer.model_parameter]
+        for name, value in saved["state"].get(0, {}).items():
+            if isinstance(value, list):
+                buffers[name] = torch.tensor(value, dtype=torch.float64)
+
+
+def default_optimizer(records, features, epsilon):
+    """Optimiser settings in FATE's format, from public numbers alone, for standardised features.
+
+    - alpha = m / (n tanh^2(epsilon / 2)): flips scale the signal in the labels by 1 - 2q = tanh(epsilon / 2) and leave
+      the noise, so the best ridge penalty, noise over signal variance, grows by its inverse square.
+    - learning rate = 1 / (m / 4 + alpha): the Taylor loss of m standardised features curves by m / 4 + alpha at most, so
+      plain gradient descent at this rate never overshoots; momentum 0.5 makes up for the bound being loose.
+
+    :param records: number n of training records.
+    :param features: number m of features of all parties together.
+    :param epsilon: epsilon (nats) of the flipped labels; infinity without flips.
+    """
+    alpha = features / (records * math.tanh(epsilon / 2) ** 2)
+    return {
+        "method": "sgd",
+        "penalty": "l2",
+        "alpha": alpha,
+        "optimizer_params": {"lr": 1.0 / (features / 4 + alpha), "momentum": 0.5},
+    }
+
+
+def constant_learning_rate():
+    """Settings in FATE's format of a learning rate that stays what the optimiser says."""
+    return {"method": "constant", "scheduler_params": {"factor": 1.0, "total_iters": 0}}
+
+
+def kaiming_uniform(features, generator, fit_intercept=False):
+    """Initial weights of one party, uniform between -1 / sqrt(m) and 1 / sqrt(m); the intercept, last, starts at 0.
+
+    This is what ``torch.nn.Linear`` draws: Kaiming's uniform rule with a = sqrt(5). Reference: K. He et al., "Delving
+    Deep into Rectifiers" (2015).
+
+    :param features: number m of the party's features, the intercept not counted.
+    :param generator: a ``numpy.random.Generator``; initial weights are no secret noise.
+    """
+    weights = generator.uniform(-1.0, 1.0, size=features) / math.sqrt(features)
+    return np.append(weights, 0.0) if fit_intercept else weights
+
+
+def _column(gradient):
+    import torch
+
+    return torch.as_tensor(gradient, dtype=torch.float64).reshape(-1, 1)

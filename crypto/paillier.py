@@ -1,0 +1,154 @@
+"""Paillier's cryptosystem over gmpy2, with keys that are fit for short blinding exponents.
+
+``g = n + 1``, so ``Enc(m; r) = (1 + m n) r^n mod n^2`` (Paillier 1999, with the generator of Damgard and Jurik 2001).
+Keys made here also publish ``blinding_base = h^n mod n^2`` with ``h = -x^2 mod n`` for a random ``x``
+(Damgard, Jurik and Nielsen 2010, section 4.2): ``blinding_base^s`` with a short random ``s`` hides a plaintext under
+the decisional composite residuosity assumption **and** the assumption that short exponents are indistinguishable from
+full ones. Keys made elsewhere have no such base and are blinded with a full ``r^n``.
+
+gmpy2 is not constant time: see the README's limits.
+"""
+import secrets
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Optional, Tuple
+
+import gmpy2
+from gmpy2 import mpz
+
+MINIMUM_KEY_LENGTH = 2048
+_PRIME_TEST_ROUNDS = 40
+
+
+@dataclass(frozen=True)
+class PublicKey:
+    """Public half of a Paillier key pair.
+
+    Attributes:
+        n: modulus, product of two primes.
+        blinding_base: ``h^n mod n^2`` for short blinding exponents, or None for a key made elsewhere.
+    """
+
+    n: int
+    blinding_base: Optional[int] = None
+
+    @cached_property
+    def modulus(self) -> mpz:
+        return mpz(self.n)
+
+    @cached_property
+    def modulus_squared(self) -> mpz:
+        return self.modulus**2
+
+    @property
+    def key_length(self) -> int:
+        """Bits of ``n``."""
+        return self.n.bit_length()
+
+    @property
+    def ciphertext_bytes(self) -> int:
+        """Bytes of one ciphertext on the wire."""
+        return (2 * self.key_length + 7) // 8
+
+    def raw_encrypt(self, plaintext: int, r: int) -> mpz:
+        """``Enc(plaintext; r)`` for a given ``r``: for test vectors and for callers that draw ``r`` themselves."""
+        if not 0 <= plaintext < self.n:
+            raise ValueError(f"plaintext has {int(plaintext).bit_length()} bits or is negative; it must lie in [0, n).")
+        return self.embed(plaintext) * gmpy2.powmod(r, self.modulus, self.modulus_squared) % self.modulus_squared
+
+    def embed(self, plaintext: int) -> mpz:
+        """``1 + plaintext n mod n^2``: a plaintext *without* blinding, only ever multiplied onto a blinded value."""
+        return (1 + plaintext * self.modulus) % self.modulus_squared
+
+    def full_blinding(self) -> mpz:
+        """``r^n mod n^2`` with ``r`` uniform in Z_n*.
+
+        What goes back to the owner of the secret key must carry this one: the owner can strip a ciphertext of its
+        plaintext and look at the randomness, and a short exponent would not hide a combination of earlier ones.
+        """
+        r = 1 + secrets.randbelow(self.n - 1)
+        return gmpy2.powmod(r, self.modulus, self.modulus_squared)
+
+    def to_wire(self) -> dict:
+        """Builtins only, as FATE's message filter asks."""
+        return {"n": self.n, "blinding_base": self.blinding_base}
+
+    @classmethod
+    def from_wire(cls, message: dict) -> "PublicKey":
+        """The key of another party; refuses one below `MINIMUM_KEY_LENGTH` or with a base outside Z_{n^2}*."""
+        key = cls(int(message["n"]), message["blinding_base"])
+        check_key_length(key.key_length)
+        if key.blinding_base is not None and gmpy2.gcd(key.blinding_base, key.n) != 1:
+            raise ValueError("The public key's blinding_base shares a factor with n; it must be invertible modulo n^2.")
+        return key
+
+
+class PrivateKey:
+    """Secret half of a Paillier key pair; decrypts by the Chinese remainder theorem."""
+
+    def __init__(self, public_key: PublicKey, p: int, q: int):
+        if p * q != public_key.n or p == q:
+            raise ValueError("p and q do not belong to this public key; their product must be n.")
+        self.public_key = public_key
+        self._p, self._q = mpz(p), mpz(q)
+        self._p_squared, self._q_squared = self._p**2, self._q**2
+        self._h_p = self._decryption_factor(self._p, self._p_squared)
+        self._h_q = self._decryption_factor(self._q, self._q_squared)
+        self._p_inverse = gmpy2.invert(self._p, self._q)
+
+    def _decryption_factor(self, prime: mpz, prime_squared: mpz) -> mpz:
+        generator = (1 + self.public_key.modulus) % prime_squared
+        return gmpy2.invert((gmpy2.powmod(generator, prime - 1, prime_squared) - 1) // prime, prime)
+
+    def decrypt(self, ciphertext: int) -> mpz:
+        """Plaintext in [0, n). Raises ValueError for a value that no key of this modulus can have produced."""
+        if not 0 < ciphertext < self.public_key.modulus_squared or gmpy2.gcd(ciphertext, self.public_key.n) != 1:
+            raise ValueError("The ciphertext was not made under this key; it must be invertible modulo n^2.")
+        at_p = (gmpy2.powmod(ciphertext, self._p - 1, self._p_squared) - 1) // self._p * self._h_p % self._p
+        at_q = (gmpy2.powmod(ciphertext, self._q - 1, self._q_squared) - 1) // self._q * self._h_q % self._q
+        return at_p + self._p * ((at_q - at_p) * self._p_inverse % self._q)
+
+    def __repr__(self) -> str:
+        return f"PrivateKey({self.public_key.key_length} bits)"
+
+    def __reduce__(self):
+        raise TypeError("A Paillier private key is never pickled: it stays in the process that made it.")
+
+
+def check_key_length(key_length: int) -> None:
+    """Refuse a modulus that is too short (one sentence, ValueError)."""
+    if isinstance(key_length, bool) or not isinstance(key_length, int) or key_length < MINIMUM_KEY_LENGTH:
+        raise ValueError(
+            f"he_param.key_length is {key_length!r}; Paillier needs a whole number of at least {MINIMUM_KEY_LENGTH} bits."
+        )
+
+
+def generate_keypair(key_length: int = MINIMUM_KEY_LENGTH) -> Tuple[PublicKey, PrivateKey]:
+    """A key pair whose primes are 3 modulo 4 with ``gcd(p - 1, q - 1) = 2``, as short blinding needs.
+
+    Args:
+        key_length: bits of ``n``, an even number of at least `MINIMUM_KEY_LENGTH`.
+    """
+    check_key_length(key_length)
+    return keypair_of_any_length(key_length)
+
+
+def keypair_of_any_length(key_length: int) -> Tuple[PublicKey, PrivateKey]:
+    """As `generate_keypair` without the lower limit: small keys are for tests only."""
+    while True:
+        p, q = _prime_3_mod_4(key_length // 2), _prime_3_mod_4(key_length - key_length // 2)
+        n = p * q
+        if p != q and n.bit_length() == key_length and gmpy2.gcd(p - 1, q - 1) == 2:
+            break
+    x = 1 + secrets.randbelow(int(n) - 1)
+    blinding_base = gmpy2.powmod(-(mpz(x) ** 2) % n, n, n**2)
+    public_key = PublicKey(int(n), int(blinding_base))
+    return public_key, PrivateKey(public_key, int(p), int(q))
+
+
+def _prime_3_mod_4(bits: int) -> mpz:
+    # The two top bits are set so that the product of two such primes has the full length.
+    while True:
+        candidate = mpz(secrets.randbits(bits)) | (mpz(3) << (bits - 2)) | 3
+        if gmpy2.is_prime(candidate, _PRIME_TEST_ROUNDS):
+            return candidate

@@ -1,0 +1,122 @@
+"""The folder that holds everything of one embedded FATE-Flow: program, configuration, database, data, logs.
+
+The layout is FATE-Flow's own for a server outside site-packages: it looks for `conf/` and `fateflow.env` three
+folders above its modules and writes its database, `jobs/`, `logs/`, `data/` and `model/` beside them. A server that
+runs from a copy of the package in `python/` therefore keeps all it writes in the home, and the installed package,
+which every other server of the same environment shares, stays as it is.
+"""
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from .flow_server_error import FlowServerError
+from .ports import HOST
+from .server_record import ServerRecord
+
+COMPUTING_PARTITIONS = 4
+JOB_CORES = 4
+
+
+@dataclass(frozen=True)
+class FlowHome:
+    """The paths inside one home folder."""
+
+    root: Path
+
+    @property
+    def python(self) -> Path:
+        return self.root / "python"
+
+    @property
+    def conf(self) -> Path:
+        return self.root / "conf"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    @property
+    def parties(self) -> Path:
+        """What each party keeps to itself: key, ledger and policy in `party-<id>/`."""
+        return self.root / "parties"
+
+    @property
+    def record(self) -> Path:
+        return self.root / "server.json"
+
+    @property
+    def lock(self) -> Path:
+        return self.root / "server.lock"
+
+    @property
+    def server_log(self) -> Path:
+        return self.root / "server.log"
+
+
+def open_home(folder: str | os.PathLike) -> FlowHome:
+    """The home at `folder`, which need not exist yet."""
+    root = Path(folder).expanduser().resolve()
+    # FATE-Flow takes any module path that contains this text for an installation inside the environment.
+    if sys.prefix in str(root):
+        raise FlowServerError(
+            f"The FATE-Flow home {root} lies in the Python environment {sys.prefix}; choose a folder outside it."
+        )
+    return FlowHome(root)
+
+
+def make_home(home: FlowHome) -> None:
+    """Create the folders that must exist before the server; others' eyes are kept out of keys and data."""
+    try:
+        home.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        home.parties.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise FlowServerError(
+            f"The FATE-Flow home {home.root} cannot be created ({error.strerror}); choose another folder."
+        ) from error
+
+
+def install_server(home: FlowHome, record: ServerRecord) -> None:
+    """Copy the FATE-Flow package into the home and write its configuration."""
+    package = installed_flow_package()
+    shutil.rmtree(home.python, ignore_errors=True)
+    shutil.copytree(package, home.python / "fate_flow")
+    shutil.copytree(package / "conf", home.conf, dirs_exist_ok=True)
+    shutil.copy2(package / "fateflow.env", home.root)
+    rewrite_yaml(home.conf / "service_conf.yaml", service_settings(record))
+    rewrite_yaml(home.conf / "job_default_config.yaml", job_settings())
+
+
+def installed_flow_package() -> Path:
+    """Where fate_flow is installed, found without importing it."""
+    specification = importlib.util.find_spec("fate_flow")
+    if specification is None:
+        raise FlowServerError(f"FATE-Flow is not installed in {sys.prefix}; run `make install`.")
+    return Path(specification.origin).parent
+
+
+def service_settings(record: ServerRecord) -> dict:
+    """What differs from FATE-Flow's own service_conf.yaml, whose defaults are standalone engines and SQLite."""
+    return {
+        "party_id": "",
+        "log_level": 20,
+        "fateflow": {"host": HOST, "http_port": record.http_port, "grpc_port": record.grpc_port, "proxy_name": "osx"},
+        "default_engines": {"computing": "standalone", "federation": "standalone", "storage": "standalone"},
+    }
+
+
+def job_settings() -> dict:
+    """What differs from FATE-Flow's own job_default_config.yaml."""
+    return {"computing_partitions": COMPUTING_PARTITIONS, "job_cores": JOB_CORES}
+
+
+def rewrite_yaml(path: Path, changes: dict) -> None:
+    """Replace the top-level keys of a YAML file that are named in `changes`."""
+    import yaml
+
+    settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+    path.write_text(yaml.safe_dump({**settings, **changes}), encoding="utf-8")

@@ -1,0 +1,63 @@
+"""Which FATE-Flow server a command talks to: one named with --flow, or the embedded one."""
+from __future__ import annotations
+
+import os
+import re
+
+from fate_dp.deploy.flow_address import API_VERSION, FlowAddress, answering_version
+from fate_dp.deploy.flow_server import status
+
+HIGHEST_PORT = 65535
+
+
+class FlowUnavailable(Exception):
+    """No FATE-Flow server can be used; the message is one sentence for the user."""
+
+
+def resolve_flow(flow: str | None, home: str | os.PathLike) -> FlowAddress:
+    """The address of a server that answers: `flow` (HOST:PORT) if given, else the embedded server of `home`."""
+    if flow is not None:
+        return answering(parse_address(flow))
+    embedded = status(home)
+    if embedded.address is None:
+        raise FlowUnavailable(
+            f"No FATE-Flow was started in {home}; start one with `fate-dp up` or pass --flow HOST:PORT."
+        )
+    return answering(embedded.address)
+
+
+def parse_address(text: str) -> FlowAddress:
+    """Read HOST:PORT."""
+    match = re.fullmatch(r"([A-Za-z0-9._-]+):([0-9]{1,5})", text.strip())
+    if match is None or not 0 < int(match[2]) <= HIGHEST_PORT:
+        raise FlowUnavailable(
+            f"--flow {text!r} is not an address; give HOST:PORT with a port from 1 to {HIGHEST_PORT}, "
+            "for example 127.0.0.1:9380."
+        )
+    return FlowAddress(match[1], int(match[2]))
+
+
+def answering(address: FlowAddress) -> FlowAddress:
+    """The same address, refused where no FATE-Flow answers."""
+    if answering_version(address) is None:
+        raise FlowUnavailable(
+            f"No FATE-Flow answers at {address}; start one with `fate-dp up` or pass --flow HOST:PORT."
+        )
+    return address
+
+
+def connect(address: FlowAddress):
+    """A fate_client FlowClient for `address`; pipeline objects of this process use the same server from now on."""
+    from fate_client.flow_sdk import FlowClient
+    from fate_client.pipeline.conf.env_config import FlowConfig
+
+    FlowConfig.IP, FlowConfig.PORT, FlowConfig.VERSION = address.host, address.port, API_VERSION
+    bypass_proxy(address.host)
+    return FlowClient(ip=address.host, port=address.port, version=API_VERSION)
+
+
+def bypass_proxy(host: str) -> None:
+    """Keep the traffic with the server away from a proxy that the environment names for the outside."""
+    bypassed = os.environ.get("NO_PROXY", os.environ.get("no_proxy", ""))
+    if host not in bypassed.split(","):
+        os.environ["NO_PROXY"] = os.environ["no_proxy"] = f"{bypassed},{host}".lstrip(",")

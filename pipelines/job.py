@@ -1,0 +1,276 @@
+"""Run a pipeline on FATE-Flow, tell how far it is, and say why it failed in the words of the party that refused."""
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable
+
+from fate_dp.deploy.flow_address import FlowAddress
+
+from .flow import connect
+
+Progress = Callable[[str, str, float], None]
+"""Called with a task's name, its status and the seconds since the job began, whenever the status changes."""
+
+POLL_SECONDS = 0.3
+SILENCE_SECONDS = 30.0
+LOG_LINES_SHOWN = 10
+ENDED = ("success", "failed", "canceled", "timeout")
+# What FATE-Flow writes where a task died before it could say why.
+SAYS_NOTHING = ("", "No found task output.")
+NOT_LOADED = "'NoneType' object has no attribute 'inputs'"
+
+
+@dataclass(frozen=True)
+class TaskRecord:
+    """One task at one party; `seconds` is None where it never ended."""
+
+    task: str
+    role: str
+    party_id: str
+    status: str
+    seconds: float | None
+    error: str = ""
+
+    def __str__(self) -> str:
+        return f"task {self.task} of {self.role} {self.party_id}"
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """A job that ended well."""
+
+    job_id: str
+    seconds: float
+    tasks: tuple[TaskRecord, ...]
+
+    def seconds_per_task(self) -> dict[str, float]:
+        """For each task the time of its slowest party, in the order in which tasks were started."""
+        longest: dict[str, float] = {}
+        for record in self.tasks:
+            longest[record.task] = max(longest.get(record.task, 0.0), record.seconds or 0.0)
+        return longest
+
+
+class JobFailed(Exception):
+    """A job did not succeed; the message is the sentence that a component raised, at whichever party."""
+
+    def __init__(self, message: str, job_id: str | None = None, record: TaskRecord | None = None):
+        super().__init__(message)
+        self.job_id = job_id
+        self.record = record
+
+
+class NoOutput(Exception):
+    """A task has no output of the kind that was asked for."""
+
+
+def run_job(
+    pipeline,
+    address: FlowAddress,
+    progress: Progress = lambda task, status, seconds: None,
+    timeout: float = 3600.0,
+    home: str | os.PathLike | None = None,
+) -> JobResult:
+    """Compile a fate_client pipeline, training or prediction, run it and wait for its end.
+
+    Afterwards `pipeline.deploy` and `pipeline.get_task_info` work as after `fit`. With `home`, the folder of the
+    embedded server, a task that died silently is explained by the end of its log.
+    """
+    import yaml
+    from fate_client.pipeline.entity.model_info import FateFlowModelInfo
+
+    client = connect(address)
+    pipeline.compile()
+    response = client.job.submit(dag_schema=yaml.safe_load(pipeline.get_dag()))
+    if response.get("code") != 0:
+        raise JobFailed(f"FATE-Flow at {address} refused the job: {reason_of(response)}.")
+    job_id, model = response["job_id"], response["data"]
+    guest = pipeline.parties.get_party_id_list_by_role("guest")[0]
+    result = follow_job(client, job_id, "guest", guest, progress, timeout, home)
+    pipeline.model_info = FateFlowModelInfo(job_id, "guest", guest, model["model_id"], model["model_version"])
+    return result
+
+
+def follow_job(client, job_id, role, party_id, progress: Progress, timeout: float, home=None) -> JobResult:
+    """Wait for the end of a submitted job; whoever gives up waiting, by timeout or Ctrl-C, stops the job."""
+    begin = time.monotonic()
+    try:
+        status = wait_for_end(client, job_id, role, party_id, progress, begin + timeout)
+    except BaseException:
+        client.job.stop(job_id=job_id)
+        raise
+    tasks = query_tasks(client, job_id)
+    if status != "success":
+        raise explain(job_id, status, tasks, home)
+    return JobResult(job_id, time.monotonic() - begin, tasks)
+
+
+def wait_for_end(client, job_id, role, party_id, progress: Progress, deadline: float) -> str:
+    """Poll the job until it ends; returns its last status."""
+    begin = last_answer = time.monotonic()
+    shown: dict[str, str] = {}
+    while True:
+        response = client.job.query(job_id=job_id, role=role, party_id=party_id)
+        now = time.monotonic()
+        if response.get("code") == 0:
+            last_answer = now
+            report_changes(query_tasks(client, job_id), shown, progress, now - begin)
+            if response["data"][0]["status"] in ENDED:
+                return response["data"][0]["status"]
+        elif now - last_answer > SILENCE_SECONDS:
+            raise JobFailed(
+                f"FATE-Flow has not answered for {SILENCE_SECONDS:.0f} seconds while job {job_id} ran "
+                f"({reason_of(response)}); start it with `fate-dp up` and run the job again.", job_id)
+        if now > deadline:
+            raise JobFailed(timeout_sentence(job_id, now - begin, shown), job_id)
+        time.sleep(POLL_SECONDS)
+
+
+def timeout_sentence(job_id: str, seconds: float, shown: dict[str, str]) -> str:
+    unfinished = [task for task, status in shown.items() if status != "success"]
+    return (f"Job {job_id} was stopped after {seconds:.0f} seconds, its time limit, in "
+            f"{', '.join(unfinished) or 'no task'}; allow more time or look into the log of that task.")
+
+
+def report_changes(tasks: tuple[TaskRecord, ...], shown: dict[str, str], progress: Progress, seconds: float) -> None:
+    """Tell `progress` which tasks changed their status since the last look; `shown` remembers."""
+    parties: dict[str, list[str]] = {}
+    for record in tasks:
+        parties.setdefault(record.task, []).append(record.status)
+    for task, statuses in parties.items():
+        status = common_status(statuses)
+        if shown.get(task) != status:
+            shown[task] = status
+            progress(task, status, seconds)
+
+
+def common_status(statuses: list[str]) -> str:
+    """The status of a task over all its parties: the worst that happened, else what still goes on."""
+    for status in ("failed", "timeout", "canceled", "running"):
+        if status in statuses:
+            return status
+    if all(status == "success" for status in statuses):
+        return "success"
+    return "running" if "success" in statuses else "waiting"
+
+
+def query_tasks(client, job_id: str) -> tuple[TaskRecord, ...]:
+    """All tasks of all parties that the server knows, in the order of their start."""
+    response = client.task.query(job_id=job_id)
+    if response.get("code") != 0:
+        return ()
+    rows = sorted(response["data"], key=lambda row: (row["start_time"] is None, row["start_time"] or 0))
+    return tuple(task_record(row) for row in rows)
+
+
+def task_record(row: dict) -> TaskRecord:
+    """One row of FATE-Flow's task query; its times are milliseconds."""
+    start, end = row.get("start_time"), row.get("end_time")
+    seconds = (end - start) / 1000 if start and end else None
+    return TaskRecord(row["task_name"], row["role"], row["party_id"], row["party_status"] or "waiting", seconds,
+                      (row.get("error_report") or "").strip())
+
+
+def explain(job_id: str, status: str, tasks: tuple[TaskRecord, ...], home) -> JobFailed:
+    """The exception for a job that ended badly."""
+    told = [record for record in tasks if record.error not in SAYS_NOTHING]
+    if told:
+        record = max(told, key=lambda record: len(raised_sentence(record.error)))
+        return JobFailed(readable_error(record), job_id, record)
+    broken = [record for record in tasks if record.status in ("failed", "timeout")]
+    if status == "canceled" or not broken:
+        return JobFailed(f"Job {job_id} ended as '{status}' without a message from any party.", job_id)
+    record = broken[0]
+    return JobFailed(f"The {record} failed without a message; {log_end(job_id, record, home)}", job_id, record)
+
+
+def readable_error(record: TaskRecord) -> str:
+    if NOT_LOADED in record.error:
+        return (f"The component of {record} could not be loaded in the server's Python; "
+                "the reason is in the task's log stdout/component_define.")
+    return raised_sentence(record.error)
+
+
+def raised_sentence(report: str) -> str:
+    """The message of the last exception in a traceback, without the exception's class.
+
+    What FATE-Flow itself has to say is no traceback but a line that may hold a server's JSON answer: its message then.
+    """
+    lines = report.strip().splitlines()
+    if "Traceback (most recent call last):" not in report:
+        told = re.search(r'"message": ?("(?:[^"\\]|\\.)*")', report)
+        return json.loads(told[1]) if told else " ".join(line.strip() for line in lines)
+    heads = [number for number, line in enumerate(lines) if re.match(r"(\w+\.)*[A-Za-z_]\w*(: |$)", line)]
+    if not heads:
+        return lines[-1].strip()
+    raised = "\n".join(lines[heads[-1]:]).strip()
+    message = raised.partition(": ")[2]
+    # A lone word, such as the missing key of a KeyError, says nothing without the class.
+    return message if " " in message else raised
+
+
+def log_end(job_id: str, record: TaskRecord, home) -> str:
+    """Where the log of a task is, and its last lines where it lies on this machine."""
+    if home is None:
+        return f"look into the server's logs of job {job_id}."
+    folder = Path(home) / "logs" / job_id / record.role / record.party_id / record.task
+    for log in (folder / "stdout" / "task_execute", folder / "root" / "ERROR", folder / "stdout" / "task_entrypoint"):
+        if log.is_file() and log.stat().st_size:
+            lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES_SHOWN:]
+            return f"the end of {log}:\n" + "\n".join(lines)
+    return f"its logs are in {folder}."
+
+
+def task_metrics(address: FlowAddress, job_id: str, role: str, party_id: str, task: str) -> list[dict]:
+    """The metric records of a task at a party, in the order in which they were logged."""
+    response = connect(address).output.query_metric(job_id=job_id, role=role, party_id=party_id, task_name=task)
+    return output_of(response, "metrics", job_id, role, party_id, task) or []
+
+
+def task_output_model(address: FlowAddress, job_id: str, role: str, party_id: str, task: str) -> dict:
+    """The model of a task at a party, by output key."""
+    response = connect(address).output.query_model(job_id=job_id, role=role, party_id=party_id, task_name=task)
+    model = output_of(response, "model", job_id, role, party_id, task)
+    if not model:
+        raise NoOutput(f"Task {task} of {role} {party_id} in job {job_id} has no model output.")
+    return model
+
+
+def task_output_data(address: FlowAddress, job_id: str, role: str, party_id: str, task: str) -> dict:
+    """The tables of a task at a party as pandas frames, by output key."""
+    from fate_client.pipeline.utils.fateflow.fate_flow_job_invoker import FATEFlowJobInvoker
+
+    connect(address)
+    try:
+        frames = FATEFlowJobInvoker().get_output_data(job_id, role, party_id, task)
+    except (ValueError, IndexError, OSError) as error:
+        raise NoOutput(f"Task {task} of {role} {party_id} in job {job_id} has no data output.") from error
+    return {key: with_numbers(frame) for key, frame in (frames or {}).items()}
+
+
+def with_numbers(frame):
+    """fate_client reads prediction frames as text; labels and scores are numbers again here."""
+    import pandas
+
+    for column in {"label", "predict_result", "predict_score"} & set(frame.columns):
+        frame[column] = pandas.to_numeric(frame[column])
+    return frame
+
+
+def output_of(response: dict, kind: str, job_id: str, role: str, party_id: str, task: str):
+    """The data of FATE-Flow's answer about an output."""
+    if response.get("code") != 0:
+        raise NoOutput(
+            f"Task {task} of {role} {party_id} in job {job_id} has no {kind}: {reason_of(response)}."
+        )
+    return response.get("data")
+
+
+def reason_of(response: dict) -> str:
+    """What FATE-Flow, or fate_client where no server answered, says went wrong."""
+    return str(response.get("message") or response.get("retmsg") or response).rstrip(".")

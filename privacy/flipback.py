@@ -1,0 +1,233 @@
+"""Flipback: better training labels out of flipped labels and the scores of a model that was trained on them.
+
+**Privacy.** Flipback reads flipped labels, features and scores only, never a true label. It is post-processing of
+randomised response: epsilon (nats, unit *label*, *replace-one* relation, delta 0) stays what the flips cost, however
+often it runs. The source adds epsilon for every run; that would be right only if a run read the true labels again.
+
+**What the guest learns.** Joint scores of the training rows show the guest X_h w_h, the host's part of them, once per
+round. Features have no differential privacy here: after as many rounds with different weights w_h as the host has
+features, the guest knows X_h up to one square matrix. So ``max_rounds`` is small, and every round is counted in the
+host's ledger.
+
+**Modes.**
+
+- ``swap``: the top ``fraction`` of the records by ``|label - score|`` get the other label. Over the whole run there are
+  never more swaps than expected flips, n q with q = 1 / (1 + e^epsilon).
+- ``posterior``: each label becomes P(true label = 1 | flipped label, score) by Bayes' rule with the known q, the score
+  being the prior: a soft label. Should the scores hold less of the rarer class than the class prior says, they are
+  raised to it first, so that a small epsilon never erases a rare class.
+- ``resample``: the source's variant, randomised response once more on the top ``fraction``. It draws from a stream of
+  its own; the key of the memoised flips must never serve here, since equal draws would undo flips.
+- ``none``: labels stay as they are.  ``auto``: ``choose_mode`` decides.
+
+Reference for post-processing: C. Dwork and A. Roth, "The Algorithmic Foundations of Differential Privacy" (2014),
+proposition 2.1.
+"""
+import math
+from dataclasses import dataclass
+from numbers import Integral, Real
+
+import numpy as np
+
+from fate_dp.privacy.randomized_response import check_epsilon, estimate_prior, flip_probability, label_posterior
+
+WORKING_MODES = ("none", "posterior", "swap", "resample")
+MODES = ("auto",) + WORKING_MODES
+
+# Measured with the Taylor gradient (bench/label_dp.py): from here on too few labels are wrong to be worth guessing.
+HELPFUL_BELOW_EPSILON = 2.0
+# The default rounds may swap 6 % of all records whole: too coarse where that could be most of the rarer class.
+RARE_CLASS_SHARE = 0.1
+# A prior of exactly 0 or 1 has no finite logit.
+SCORE_MARGIN = 1e-6
+
+
+class InvalidFlipback(ValueError):
+    """A flipback setting or input is outside its allowed range."""
+
+
+@dataclass(frozen=True)
+class FlipbackSettings:
+    """When and how labels are revised; all public.
+
+    :param mode: one of ``MODES``.
+    :param every: whole number of epochs between two rounds, at least 1.
+    :param fraction: share of the records that one round of ``swap`` or ``resample`` touches, above 0 up to 1.
+    :param max_rounds: largest number of rounds, at least 0; each shows the guest one set of joint scores.
+    :raises InvalidFlipback: one sentence naming the field, its value and what is allowed.
+    """
+
+    mode: str = "auto"
+    every: int = 8
+    fraction: float = 0.02
+    max_rounds: int = 3
+
+    def __post_init__(self):
+        _check_choice("flipback mode", self.mode, MODES)
+        _check_whole("flipback every", self.every, 1)
+        _check_whole("flipback max_rounds", self.max_rounds, 0)
+        is_number = isinstance(self.fraction, Real) and not isinstance(self.fraction, bool)
+        if not is_number or not 0 < self.fraction <= 1:
+            raise InvalidFlipback(
+                f"flipback fraction is {self.fraction!r} but must be a number above 0 and at most 1."
+            )
+
+    def planned_rounds(self, epochs):
+        """Rounds that a training of ``epochs`` epochs will hold: none after the last epoch, when it would be unused."""
+        if self.mode == "none":
+            return 0
+        return min(self.max_rounds, (epochs - 1) // self.every)
+
+
+class Flipback:
+    """The flipback of one training run: it resolves ``auto`` once and keeps the budget of swaps across rounds."""
+
+    def __init__(self, settings, flipped, epsilon, stream=None, class_prior=None):
+        """
+        :param settings: ``FlipbackSettings``.
+        :param flipped: flipped labels, 0 or 1, in the order of all later labels and scores.
+        :param epsilon: the epsilon (nats) of the flips; infinity means that nothing was flipped.
+        :param stream: for ``resample`` only: a ``numpy.random.Generator`` or ``random.SystemRandom`` of its own.
+        :param class_prior: share of true labels that are 1 where publicly known; otherwise it is estimated.
+        """
+        self.settings = settings
+        self.flipped = _checked_labels("flipped", flipped)
+        self.epsilon = epsilon
+        self.mode = choose_mode(epsilon, self.flipped) if settings.mode == "auto" else settings.mode
+        self.rounds_done = 0
+        self.swaps_left = 0 if self.mode == "none" else expected_flips(len(self.flipped), epsilon)
+        self._stream = stream
+        self._class_prior = class_prior
+
+    def is_due(self, finished_epochs):
+        """Whether a round follows now that ``finished_epochs`` epochs (counted from 1) are done."""
+        if self.mode == "none" or self.rounds_done >= self.settings.max_rounds:
+            return False
+        return finished_epochs % self.settings.every == 0
+
+    def relabel(self, current, scores):
+        """Return the labels for the next epochs, given the current ones and the joint scores, and count the round."""
+        revised = relabel(
+            self.mode, current, self.flipped, scores, self.epsilon, fraction=self.settings.fraction,
+            swaps_left=self.swaps_left, class_prior=self._class_prior, stream=self._stream,
+        )
+        self.rounds_done += 1
+        if self.mode == "swap":
+            self.swaps_left -= int(np.count_nonzero(revised != current))
+        return revised
+
+
+def choose_mode(epsilon, flipped_labels):
+    """Choose the mode from epsilon (nats) and the flipped labels alone, so that the choice costs no privacy.
+
+    ``none`` from epsilon 2 on and where nothing was flipped (infinity), since flipback hurts there; ``posterior`` where
+    the rarer class, estimated from the flipped labels, is below 10 % beyond two standard errors; otherwise ``swap``.
+    """
+    if epsilon == math.inf or check_epsilon(epsilon) >= HELPFUL_BELOW_EPSILON:
+        return "none"
+    flipped = _checked_labels("flipped", flipped_labels)
+    share, signal = flipped.mean(), math.tanh(epsilon / 2)
+    prior = (share - flip_probability(epsilon)) / signal
+    standard_error = math.sqrt(share * (1 - share) / len(flipped)) / signal
+    return "posterior" if min(prior, 1 - prior) + 2 * standard_error < RARE_CLASS_SHARE else "swap"
+
+
+def expected_flips(records, epsilon):
+    """Expected number of flipped labels among ``records``, rounded down: the swap budget of a whole run."""
+    return 0 if epsilon == math.inf else math.floor(records * flip_probability(epsilon))
+
+
+def relabel(mode, current, flipped, scores, epsilon, *, fraction, swaps_left, class_prior=None, stream=None):
+    """One round of flipback; returns new labels (float64) and leaves its inputs alone. A record is one position.
+
+    :param mode: one of ``WORKING_MODES``; ``auto`` is resolved by ``choose_mode`` before.
+    :param current: labels of the last epochs, 0 to 1; ``swap`` and ``resample`` expect 0 and 1 only.
+    :param flipped: labels as randomised response released them, 0 or 1.
+    :param scores: joint scores of the model, each the modelled P(label = 1).
+    :param epsilon: the epsilon (nats) of the flips.
+    :param fraction: share of records that ``swap`` and ``resample`` touch.
+    :param swaps_left: number of swaps that ``swap`` may still make.
+    :param class_prior: share of true labels that are 1; None: estimated from ``flipped``.
+    :param stream: the random stream of ``resample``.
+    :raises InvalidFlipback: for an unknown mode, unequal lengths, values out of range or a missing stream.
+    """
+    _check_choice("flipback mode", mode, WORKING_MODES)
+    current, flipped, scores = (np.asarray(values, dtype=np.float64) for values in (current, flipped, scores))
+    _check_records(current, flipped, scores)
+    if mode == "none":
+        return current.copy()
+    if mode == "posterior":
+        prior = estimate_prior(flipped.mean(), epsilon) if class_prior is None else class_prior
+        return label_posterior(flipped, epsilon, keep_rare_class(scores, prior))
+    chosen = most_distant(current, scores, fraction)
+    if mode == "swap":
+        return _swapped(current, chosen[: max(swaps_left, 0)])
+    return _resampled(current, chosen, epsilon, stream)
+
+
+def most_distant(labels, scores, fraction):
+    """Positions of the top ``fraction`` of the records by ``|label - score|``, farthest first, ties in record order."""
+    return np.argsort(-np.abs(labels - scores), kind="stable")[: math.floor(fraction * len(labels))]
+
+
+def keep_rare_class(scores, class_prior):
+    """Shift all logits alike so that the mean score grants the rarer class at least its prior share.
+
+    Scores that grant as much already are returned unchanged, but for a margin of 1e-6 away from 0 and 1.
+    """
+    scores = np.clip(scores, SCORE_MARGIN, 1 - SCORE_MARGIN)
+    if class_prior > 0.5:
+        return 1 - keep_rare_class(1 - scores, 1 - class_prior)
+    if scores.mean() >= class_prior:
+        return scores
+    logits = np.log(scores / (1 - scores))
+    low, high = 0.0, -2 * math.log(SCORE_MARGIN)
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _sigmoid(logits + middle).mean() < class_prior else (low, middle)
+    return _sigmoid(logits + high)
+
+
+def _swapped(labels, positions):
+    labels = labels.copy()
+    labels[positions] = 1 - labels[positions]
+    return labels
+
+
+def _resampled(labels, positions, epsilon, stream):
+    if stream is None:
+        raise InvalidFlipback("flipback stream is None but mode resample needs a random stream of its own.")
+    flip = flip_probability(epsilon)
+    return _swapped(labels, [position for position in positions if stream.random() < flip])
+
+
+def _sigmoid(logits):
+    return 1.0 / (1.0 + np.exp(-logits))
+
+
+def _checked_labels(name, labels):
+    labels = np.asarray(labels, dtype=np.float64)
+    if labels.ndim != 1 or not labels.size or not np.isin(labels, (0, 1)).all():
+        raise InvalidFlipback(f"{name} of shape {labels.shape} must be a non-empty vector of the labels 0 and 1.")
+    return labels
+
+
+def _check_records(current, flipped, scores):
+    if not current.shape == flipped.shape == scores.shape:
+        raise InvalidFlipback(
+            f"current, flipped and scores have shapes {current.shape}, {flipped.shape}, {scores.shape} "
+            "but must be of one shape."
+        )
+    for name, values in (("current", current), ("scores", scores)):
+        if not ((values >= 0) & (values <= 1)).all():
+            raise InvalidFlipback(f"{name} holds a value outside the range from 0 to 1.")
+
+
+def _check_choice(name, value, allowed):
+    if value not in allowed:
+        raise InvalidFlipback(f"{name} is {value!r} but must be one of {', '.join(allowed)}.")
+
+
+def _check_whole(name, value, smallest):
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < smallest:
+        raise InvalidFlipback(f"{name} is {value!r} but must be a whole number of at least {smallest}.")

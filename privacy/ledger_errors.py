@@ -1,0 +1,33 @@
+"""Why a ledger refuses; every message is one sentence that names no record and no label."""
+
+
+class LedgerError(ValueError):
+    """Base of the ledger's refusals; nothing was written."""
+
+
+class BudgetExceeded(LedgerError):
+    """The release would take the total epsilon of a label source beyond its cap."""
+
+
+class CorrectedLabel(LedgerError):
+    """A label was changed after it had been released."""
+
+
+class ClassesChanged(LedgerError):
+    """Labels were released at this epsilon under another list of classes."""
+
+
+class DuplicateRecord(LedgerError):
+    """The same record occurs twice in one request."""
+
+
+class UnknownRelease(LedgerError):
+    """The request refers to a release, entry or record that the ledger does not hold."""
+
+
+class ScoreCapExceeded(LedgerError):
+    """The release of joint scores would go beyond the cap of the host's dataset."""
+
+
+class LedgerUnavailable(LedgerError):
+    """The ledger file is damaged, locked, or of a newer version than this program."""

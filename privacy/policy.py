@@ -1,0 +1,161 @@
+"""The operator's policy of one party: caps and public declarations, from ``policy.yaml`` in the party's home.
+
+    default_label_cap: 8.0            # epsilon (nats) that one label source may spend in all
+    label_sources:
+      namespace/name/column: {cap: 4, public: false}
+    score_caps:
+      namespace/name: 5               # joint-score releases of a host's dataset; default a quarter of its features
+"""
+import fcntl
+import math
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Mapping, Optional
+
+import yaml
+
+from fate_dp.privacy.private_file import publish_if_absent, replace_file
+
+
+class InvalidPolicy(ValueError):
+    """The policy file or a declaration is malformed."""
+
+
+@dataclass(frozen=True)
+class SourcePolicy:
+    """What the operator declares about one label source; ``cap`` (nats) None means the default cap."""
+
+    cap: Optional[float] = None
+    public: bool = False
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The policy of one party; epsilons in nats, unit *label*, relation *replace-one*."""
+
+    default_label_cap: float = 8.0
+    label_sources: Mapping[str, SourcePolicy] = field(default_factory=dict)
+    score_caps: Mapping[str, int] = field(default_factory=dict)
+
+    def label_cap(self, source):
+        """Largest total epsilon that the label source may spend."""
+        cap = self._source(source).cap
+        return self.default_label_cap if cap is None else cap
+
+    def is_public(self, source):
+        """Whether the labels of the source are declared public, so that runs without privacy may use them."""
+        return self._source(source).public
+
+    def score_cap(self, dataset, feature_count):
+        """Largest number of joint-score releases of a host's dataset: declared, else a quarter of its features."""
+        return self.score_caps.get(dataset, feature_count // 4)
+
+    def _source(self, source):
+        return self.label_sources.get(check_source(source), SourcePolicy())
+
+
+def check_source(source):
+    """Return ``source`` if it reads ``namespace/name/column`` with three non-empty parts, else raise."""
+    parts = source.split("/") if isinstance(source, str) else []
+    if len(parts) != 3 or not all(part.strip() for part in parts):
+        raise InvalidPolicy(f"The label source is {source!r} but must read namespace/name/column.")
+    return source
+
+
+def load_policy(path):
+    """Read the policy file; a missing file means the defaults.
+
+    :raises InvalidPolicy: one sentence on the first key or value that is not allowed.
+    """
+    content = _read(path)
+    _check_keys(path, "the file", content, Policy)
+    sources = _mapping(path, "label_sources", content.get("label_sources"))
+    caps = _mapping(path, "score_caps", content.get("score_caps"))
+    return Policy(
+        default_label_cap=_epsilon(path, "default_label_cap", content.get("default_label_cap", 8.0)),
+        label_sources={check_source(source): _source_policy(path, source, value) for source, value in sources.items()},
+        score_caps={_dataset(path, dataset): _count(path, dataset, cap) for dataset, cap in caps.items()},
+    )
+
+
+def declare_source(path, source, *, cap=None, public=None):
+    """Set the cap (nats) and the public declaration of a label source in the file; None leaves a value as it is.
+
+    The file is replaced in one step and comments in it are lost.
+
+    :raises InvalidPolicy: for a malformed source, cap or file; the file is left as it was.
+    """
+    check_source(source)
+    declared = {"cap": cap, "public": public}
+    with _exclusive(path):
+        load_policy(path)
+        content = _read(path)
+        sources = content["label_sources"] = dict(content.get("label_sources") or {})
+        kept = sources.get(source) or {}
+        sources[source] = {**kept, **{name: value for name, value in declared.items() if value is not None}}
+        _source_policy(path, source, sources[source])
+        replace_file(path, yaml.safe_dump(content, sort_keys=True).encode())
+
+
+def _read(path):
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InvalidPolicy(f"The policy file {path} is not valid YAML.") from error
+    return dict(_mapping(path, "the file", content))
+
+
+@contextmanager
+def _exclusive(path):
+    lock = Path(f"{path}.lock")
+    publish_if_absent(lock, b"")
+    with open(lock, "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _source_policy(path, source, value):
+    content = _mapping(path, source, value)
+    _check_keys(path, source, content, SourcePolicy)
+    cap = content.get("cap")
+    public = content.get("public", False)
+    if not isinstance(public, bool):
+        raise InvalidPolicy(f"In {path}, public of {source} is {public!r} but must be true or false.")
+    return SourcePolicy(cap=None if cap is None else _epsilon(path, f"cap of {source}", cap), public=public)
+
+
+def _check_keys(path, where, content, kind):
+    allowed = [item.name for item in fields(kind)]
+    unknown = [key for key in content if key not in allowed]
+    if unknown:
+        raise InvalidPolicy(f"In {path}, {where} has the unknown key {unknown[0]!r} but may have {', '.join(allowed)}.")
+
+
+def _mapping(path, where, value):
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise InvalidPolicy(f"In {path}, {where} is {value!r} but must be a mapping.")
+    return value
+
+
+def _epsilon(path, where, value):
+    if not isinstance(value, Real) or isinstance(value, bool) or not (math.isfinite(value) and value > 0):
+        raise InvalidPolicy(f"In {path}, {where} is {value!r} but must be a finite number greater than 0 (in nats).")
+    return float(value)
+
+
+def _dataset(path, dataset):
+    if not isinstance(dataset, str) or not dataset.strip():
+        raise InvalidPolicy(f"In {path}, score_caps has the dataset {dataset!r} but must have non-empty text.")
+    return dataset
+
+
+def _count(path, dataset, cap):
+    if not isinstance(cap, Integral) or isinstance(cap, bool) or cap < 0:
+        raise InvalidPolicy(f"In {path}, the score cap of {dataset} is {cap!r} but must be a whole number from 0 on.")
+    return int(cap)

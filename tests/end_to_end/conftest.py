@@ -1,0 +1,18 @@
+"""One FATE-Flow server for all end-to-end tests of a session."""
+import pytest
+
+from fate_dp.deploy.flow_server import down, up
+
+
+@pytest.fixture(scope="session")
+def flow_home(tmp_path_factory):
+    """The home folder of the session's server; what runs in it is stopped at the end."""
+    home = tmp_path_factory.mktemp("flow") / "home"
+    yield home
+    down(home)
+
+
+@pytest.fixture(scope="session")
+def flow_address(flow_home):
+    """The address of the session's server, which is started on first use."""
+    return up(flow_home)

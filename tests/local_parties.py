@@ -1,0 +1,112 @@
+"""Runs one function per party in a process of its own over FATE's standalone engines, without FATE-Flow.
+
+Each party records what it receives, so that tests can ask what a party saw.
+"""
+import multiprocessing
+import os
+import pickle
+import tempfile
+import time
+import traceback
+import uuid
+from dataclasses import dataclass, field
+from typing import Any, List, Tuple
+
+
+@dataclass
+class PartyResult:
+    value: Any = None
+    error: str = None
+    cpu_seconds: float = 0.0
+    received: List[Tuple[str, str, Any]] = field(default_factory=list)
+    """(sender, message name, value) of every message, tables as lists of (key, value)."""
+
+
+def run_parties(function, parties, environment=None, timeout=300, **arguments) -> dict:
+    """Call ``function(ctx, **arguments)`` as every party of ``parties`` (pairs of role and id); results by party."""
+    context = multiprocessing.get_context("spawn")
+    queue, session = context.Queue(), uuid.uuid4().hex
+    with tempfile.TemporaryDirectory() as data_dir:
+        processes = [
+            context.Process(
+                target=_party_process,
+                args=(queue, session, data_dir, party, list(parties), function, arguments, environment or {}),
+            )
+            for party in parties
+        ]
+        for process in processes:
+            process.start()
+        try:
+            results, deadline = {}, time.monotonic() + timeout
+            while len(results) < len(processes):
+                party, blob = queue.get(timeout=max(1, deadline - time.monotonic()))
+                results[party] = pickle.loads(blob)
+                if results[party].error and not results[party].error.startswith("ValueError"):
+                    break  # The others may wait for a message of the failed one forever.
+        finally:
+            for process in processes:
+                process.join(timeout=5)
+                if process.is_alive():
+                    process.kill()
+    return results
+
+
+def _party_process(queue, session, data_dir, party, parties, function, arguments, environment):
+    os.environ.update(environment)
+    result = PartyResult()
+    try:
+        ctx = _context(session, data_dir, party, parties)
+        _record_messages(result.received)
+        before = _cpu_seconds()
+        result.value = function(ctx, **arguments)
+        result.cpu_seconds = _cpu_seconds() - before
+    except ValueError as error:
+        result.error = f"ValueError: {error}"
+    except BaseException:
+        result.error = traceback.format_exc()
+    queue.put((party, pickle.dumps(result)))
+
+
+def _cpu_seconds():
+    # The pool's workers count once they have ended; they are few and end with the session, so ask for them by hand.
+    import psutil
+
+    process = psutil.Process()
+    family = [process, *process.children(recursive=True)]
+    return sum(sum(member.cpu_times()[:2]) for member in family)
+
+
+def _context(session, data_dir, party, parties):
+    from fate.arch.computing.backends.standalone import CSession
+    from fate.arch.context import Context
+    from fate.arch.federation import FederationBuilder
+
+    computing = CSession(session_id=f"{session}_{party[0]}_{party[1]}", data_dir=data_dir, options={"task_cores": 1})
+    builder = FederationBuilder(federation_session_id=session, party=party, parties=parties)
+    return Context(computing=computing, federation=builder.build_standalone(computing))
+
+
+def _record_messages(received):
+    from fate.arch.computing.api import KVTable
+    from fate.arch.context import _parties
+
+    pull = _parties._pull
+
+    def recording_pull(ctx, federation, name, namespace, parties):
+        values = pull(ctx, federation, name, namespace, parties)
+        for party, value in zip(parties, values):
+            kept = sorted(value.collect(), key=lambda item: str(item[0])) if isinstance(value, KVTable) else value
+            received.append(("-".join(party), name, kept))
+        return values
+
+    _parties._pull = recording_pull
+
+
+def frame_of(ctx, table, label=None, partitions=2):
+    """A pandas table with columns ``sample_id`` and ``id`` as a FATE DataFrame."""
+    from fate.arch.dataframe import PandasReader
+
+    reader = PandasReader(
+        sample_id_name="sample_id", match_id_name="id", label_name=label, dtype="float64", partition=partitions
+    )
+    return reader.to_frame(ctx, table)

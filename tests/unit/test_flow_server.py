@@ -1,0 +1,196 @@
+"""The parts of the embedded server and of its client that need no server."""
+import os
+import socket
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from fate_dp.deploy.flow_home import open_home
+from fate_dp.deploy.flow_server import choose_ports, down, status
+from fate_dp.deploy.flow_server_error import FlowServerError
+from fate_dp.deploy.ports import CHOSEN_FROM, check_requested_port, free_port, is_free
+from fate_dp.deploy.server_processes import server_environment
+from fate_dp.deploy.server_record import ServerRecord, is_alive, read_record, write_record
+from fate_dp.pipelines.flow import FlowUnavailable, parse_address, resolve_flow
+from fate_dp.pipelines.job import TaskRecord, common_status, explain, raised_sentence
+from fate_dp.pipelines.upload import TableMeta, UploadRefused, check_table
+
+
+@pytest.fixture
+def taken_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield listener.getsockname()[1]
+
+
+def test_free_ports(taken_port):
+    port = free_port()
+    assert port in CHOSEN_FROM and is_free(port) and not is_free(taken_port)
+
+
+def test_requested_port(taken_port):
+    with pytest.raises(FlowServerError, match=f"Port {taken_port} .* is taken .* pass a free one with --port"):
+        check_requested_port(taken_port)
+    for port in (0, 80, 65536):
+        with pytest.raises(FlowServerError, match="choose one from 1024 to 65535"):
+            check_requested_port(port)
+
+
+def test_ports_are_kept_where_they_are_free(taken_port):
+    http_port = free_port()
+    last = ServerRecord(http_port, free_port(besides=(http_port,)))
+    assert choose_ports(last, None) == last
+    moved = choose_ports(ServerRecord(taken_port, last.grpc_port), None)
+    assert moved.http_port != taken_port and moved.grpc_port == last.grpc_port
+    assert choose_ports(None, http_port).http_port == http_port
+    assert choose_ports(ServerRecord(taken_port, http_port), http_port).grpc_port != http_port
+
+
+def test_record_survives_a_round_trip_and_a_crash(tmp_path):
+    path = tmp_path / "server.json"
+    assert read_record(path) is None
+    record = ServerRecord(20001, 20002, 4711, 12345.5)
+    write_record(path, record)
+    assert read_record(path) == record
+    for torn in ("", '{"http_port": 2', "[]", '{"other": 1}'):
+        path.write_text(torn)
+        assert read_record(path) is None
+
+
+def test_recycled_process_id_is_not_ours():
+    own = psutil.Process(os.getpid())
+    assert is_alive(ServerRecord(1, 2, own.pid, own.create_time()))
+    assert not is_alive(ServerRecord(1, 2, own.pid, own.create_time() - 100))
+    assert not is_alive(ServerRecord(1, 2)) and not is_alive(None)
+
+
+def test_ended_process_is_not_alive():
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    record = ServerRecord(1, 2, child.pid, psutil.Process(child.pid).create_time())
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert not is_alive(record), "a zombie answers nobody"
+    child.wait()
+    assert not is_alive(record)
+
+
+def test_down_does_not_touch_a_recycled_process_id(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as bystander:
+        write_record(tmp_path / "server.json", ServerRecord(20001, 20002, bystander.pid, 1.0))
+        assert status(tmp_path).state == "stopped"
+        assert down(tmp_path) is False
+        assert bystander.poll() is None
+        bystander.kill()
+
+
+def test_down_makes_no_home(tmp_path):
+    assert down(tmp_path / "absent") is False and not (tmp_path / "absent").exists()
+
+
+def test_home_inside_the_environment_is_refused():
+    with pytest.raises(FlowServerError, match="choose a folder outside it"):
+        open_home(os.path.join(sys.prefix, "flow"))
+
+
+def test_tasks_get_their_home_but_no_secrets(tmp_path, monkeypatch):
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
+    home = open_home(tmp_path)
+    environment = server_environment(home)
+    assert "hush" not in environment.values()
+    assert environment["FATE_DP_HOME"] == str(tmp_path / "parties")
+    assert environment["PYTHONPATH"].split(os.pathsep)[0] == str(tmp_path / "python")
+    assert environment["OMP_NUM_THREADS"] == "1"
+
+
+def test_address():
+    assert str(parse_address("localhost:9380")) == "localhost:9380"
+    for text in ("9380", "localhost", "localhost:", ":9380", "a:b", "h:0", "h:70000", "http://h:9380", "h:9380/x"):
+        with pytest.raises(FlowUnavailable, match="is not an address; give HOST:PORT"):
+            parse_address(text)
+
+
+def test_no_server_was_ever_started(tmp_path):
+    with pytest.raises(FlowUnavailable, match="start one with `fate-dp up` or pass --flow HOST:PORT"):
+        resolve_flow(None, tmp_path)
+
+
+TRACEBACK = 'Traceback (most recent call last):\n  File "x.py", line 1, in f\n    raise ValueError("Note: a")\n'
+
+
+@pytest.mark.parametrize("report, sentence", [
+    (TRACEBACK + "ValueError: Epsilon is 0; it must be above 0.", "Epsilon is 0; it must be above 0."),
+    (TRACEBACK + "fate_dp.privacy.x.BudgetSpent: The budget: 4 of 4.\n", "The budget: 4 of 4."),
+    (TRACEBACK + "ValueError: inner\n\nDuring handling:\n\n" + TRACEBACK + "TypeError: outer one", "outer one"),
+    (TRACEBACK + "KeyError: 'label'", "KeyError: 'label'"),
+    (TRACEBACK + "AssertionError", "AssertionError"),
+    ('Check failed[{"code":7001,"message":"No found \\"t\\""}\n]', 'No found "t"'),
+    ("download failed", "download failed"),
+])
+def test_sentence_of_an_error_report(report, sentence):
+    assert raised_sentence(report) == sentence
+
+
+def test_the_party_that_speaks_is_heard():
+    tasks = (
+        TaskRecord("flip_0", "guest", "9999", "failed", 1.0),
+        TaskRecord("flip_0", "host", "10000", "failed", 1.0, TRACEBACK + "ValueError: The label is missing."),
+        TaskRecord("flip_0", "arbiter", "10000", "failed", 1.0, "No found task output."),
+    )
+    failure = explain("job", "failed", tasks, None)
+    assert str(failure) == "The label is missing." and failure.record.role == "host"
+
+
+def test_silent_failure_shows_the_log(tmp_path):
+    record = TaskRecord("flip_0", "guest", "9999", "failed", 1.0, "No found task output.")
+    assert "look into the server's logs" in str(explain("job", "failed", (record,), None))
+    log = tmp_path / "logs" / "job" / "guest" / "9999" / "flip_0" / "stdout" / "task_execute"
+    log.parent.mkdir(parents=True)
+    log.write_text("Segmentation fault\n")
+    assert str(explain("job", "failed", (record,), tmp_path)).endswith("Segmentation fault")
+    assert "'canceled' without a message" in str(explain("job", "canceled", (record,), tmp_path))
+
+
+def test_component_that_does_not_import():
+    record = TaskRecord("flip_0", "guest", "9999", "failed", 1.0, "'NoneType' object has no attribute 'inputs'")
+    assert "could not be loaded in the server's Python" in str(explain("job", "failed", (record,), None))
+
+
+def test_common_status():
+    assert common_status(["success", "success"]) == "success"
+    assert common_status(["success", "waiting"]) == "running"
+    assert common_status(["running", "failed"]) == "failed"
+    assert common_status(["waiting", "waiting"]) == "waiting"
+
+
+@pytest.mark.parametrize("text, complaint", [
+    ("x,y\n1,0\n", "has no id column 'id'; its columns are x, y"),
+    ("id,x\n1,0\n", "has no label column 'y'"),
+    ("id,y,x\na,0,1\na,1,2\n", "has the 'id' 'a' again in line 3; ids must not repeat"),
+    ("id,y,x\n,0,1\n", "has no 'id' in line 2"),
+    ("id,y,x,x\na,0,1,2\n", "has the column 'x' more than once"),
+    ("id,y,x\na,0,nan\n", "has 'nan' as feature 'x' in line 2; finite numbers"),
+    ("id,y,x\na,0,inf\n", "has 'inf' as feature 'x' in line 2"),
+    ("id,y,x\na,0,1\nb,1\n", "has nothing as feature 'x' in line 3"),
+    ("id,y,x\na,0,1,9\n", "more values than its 3 columns"),
+    ("id,y,x\na,0,1\nb,1,1,9\n", "more values than its 3 columns"),
+    ("id,y,x\na,,1\n", "has nothing as label 'y' in line 2"),
+    ("id,y,x\na,0.5,1\n", "has the label '0.5' in line 2; labels of type int32 must be whole"),
+    ('id,y,x\na,0,"1"\n', "has '\"1\"' as feature 'x' in line 2"),
+    ("id,y,x\n", "has no rows"),
+    ("", "has no id column"),
+])
+def test_bad_table_is_refused(tmp_path, text, complaint):
+    path = tmp_path / "table.csv"
+    path.write_text(text)
+    with pytest.raises(UploadRefused, match=complaint):
+        check_table(path, TableMeta(label_name="y"))
+
+
+def test_good_table_and_absent_file(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("id,y,x\na,0,1.5\nb,1,-2e-3\n")
+    check_table(path, TableMeta(label_name="y"))
+    with pytest.raises(UploadRefused, match="cannot be read: No such file"):
+        check_table(tmp_path / "absent.csv", TableMeta())

@@ -1,0 +1,584 @@
+"""The ledger: memo, budget, refusals that write nothing, crashes, and several processes at once."""
+import itertools
+import json
+import math
+import multiprocessing
+import os
+import signal
+import sqlite3
+import stat
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from fate_dp.privacy import (
+    BudgetExceeded,
+    ClassesChanged,
+    CorrectedLabel,
+    DuplicateRecord,
+    Ledger,
+    LedgerError,
+    LedgerUnavailable,
+    ScoreCapExceeded,
+    UnknownRelease,
+    ledger_database,
+)
+from fate_dp.privacy.label_flips import flip_labels, label_tags, record_tags
+from fate_dp.privacy.label_memo import LabelProvenance
+from fate_dp.privacy.secret_key import key_id
+
+SOURCE = "experiment/breast_guest/y"
+DATASET = "experiment/breast_host"
+KEY, OTHER_KEY = b"k" * 32, b"o" * 32
+FORK = multiprocessing.get_context("fork")
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return Ledger(tmp_path / "home" / "ledger.sqlite")
+
+
+def labels_of(numbers):
+    return [int(number) % 2 for number in numbers]
+
+
+def rows_of(numbers, epsilon, key=KEY, labels=None, source=SOURCE, classes=2):
+    labels = labels_of(numbers) if labels is None else labels
+    flipped = flip_labels(numbers, labels, epsilon, classes, key, source)
+    return list(
+        zip(record_tags(numbers, key, source), label_tags(numbers, labels, key, source), map(str, flipped.tolist()))
+    )
+
+
+def release(ledger, numbers, epsilon, key=KEY, cap=8.0, rows=None, source=SOURCE, classes=2, **more):
+    return ledger.record_flips(
+        source=source,
+        epsilon=epsilon,
+        classes=classes,
+        key_id=key_id(key),
+        rows=rows_of(numbers, epsilon, key, source=source, classes=classes) if rows is None else rows,
+        cap=cap,
+        job_id=more.pop("job_id", "job"),
+        task_id="task",
+        fingerprint="f",
+        **more,
+    )
+
+
+def released_texts(numbers, epsilon, key=KEY):
+    return [(id_tag, label) for id_tag, _, label in rows_of(numbers, epsilon, key)]
+
+
+def find(ledger, rows, key=KEY):
+    return ledger.find_labels(rows, source=SOURCE, key_id=key_id(key))
+
+
+def score(ledger, digest, cap=5, purpose="flipback", dataset=DATASET):
+    return ledger.record_scores(
+        dataset=dataset, weights_digest=digest, purpose=purpose, rows=10, cap=cap, job_id="job", task_id="task"
+    )
+
+
+def dump(path):
+    """Everything in the file except the times."""
+    if not path.exists() or path.stat().st_size == 0:
+        return []
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1").fetchall()
+        content = [(name, sorted(connection.execute(f"SELECT * FROM {name}"))) for (name,) in tables]
+    connection.close()
+    return [
+        (name, [row[:4] + row[5:] for row in rows] if name == "release" else rows) for name, rows in content
+    ]
+
+
+def run_at_once(*functions):
+    """Run functions in processes of their own that start together; return their results in order."""
+    start, queue = FORK.Barrier(len(functions)), FORK.Queue()
+
+    def run(position, function):
+        start.wait()
+        try:
+            queue.put((position, function()))
+        except LedgerError as error:
+            queue.put((position, type(error).__name__))
+
+    processes = [FORK.Process(target=run, args=pair) for pair in enumerate(functions)]
+    for process in processes:
+        process.start()
+    results = dict(queue.get(timeout=60) for _ in processes)
+    for process in processes:
+        process.join()
+    return [results[position] for position in range(len(functions))]
+
+
+# --- memo and budget ---
+
+
+def test_same_job_twice_is_one_line_and_costs_once(ledger):
+    first, second = release(ledger, range(50), 2, job_id="a"), release(ledger, range(50), 2.0, job_id="b")
+    assert (first.new_records, second.new_records) == (50, 0)
+    assert first.entry_id == second.entry_id and first.release_id != second.release_id
+    assert ledger.spent(SOURCE) == 2
+    (entry,) = ledger.entries()
+    assert (entry["uses"], entry["jobs"], entry["records"]) == (2, ["a", "b"], 50)
+
+
+def test_added_rows_and_halves_cost_nothing_more(ledger):
+    release(ledger, range(50), 2)
+    assert release(ledger, range(60), 2).new_records == 10
+    assert release(ledger, range(30), 2).new_records == 0
+    assert ledger.spent(SOURCE) == 2 and len(ledger.entries()) == 1 and ledger.entries()[0]["records"] == 60
+
+
+def test_repeated_job_runs_even_at_the_cap_and_after_the_cap_was_lowered(ledger):
+    release(ledger, range(50), 2, cap=2)
+    release(ledger, range(50), 2, cap=2)
+    release(ledger, range(50), 2, cap=1)
+    with pytest.raises(BudgetExceeded):
+        release(ledger, range(51), 2, cap=1)
+
+
+def test_new_epsilon_composes(ledger):
+    release(ledger, range(50), 2)
+    release(ledger, range(50), 1)
+    assert ledger.spent(SOURCE) == 3 and len(ledger.entries()) == 2
+
+
+def test_new_number_of_classes_composes(ledger):
+    release(ledger, range(50), 2)
+    release(ledger, range(50), 2, classes=3)
+    assert ledger.spent(SOURCE) == 4
+
+
+def test_disjoint_records_under_one_key_do_not_compose(ledger):
+    release(ledger, range(50), 2)
+    release(ledger, range(50, 100), 3)
+    assert ledger.spent(SOURCE) == 3
+    release(ledger, range(49, 51), 1)
+    assert ledger.spent(SOURCE) == 4
+
+
+def test_new_key_composes_because_records_cannot_be_linked(ledger):
+    release(ledger, range(50), 2)
+    release(ledger, range(50, 100), 3, key=OTHER_KEY)
+    assert ledger.spent(SOURCE) == 5
+
+
+def test_sources_are_separate(ledger):
+    release(ledger, range(50), 2)
+    release(ledger, range(50), 3, source="a/b/c")
+    assert (ledger.spent(SOURCE), ledger.spent("a/b/c"), ledger.spent("x/y/z")) == (2, 3, 0)
+    assert ledger.sources(key_id(KEY)) == ["a/b/c", SOURCE] and ledger.sources(key_id(OTHER_KEY)) == []
+
+
+def test_rounding_does_not_refuse_an_exact_budget(ledger):
+    release(ledger, range(5), 0.1, cap=0.3)
+    release(ledger, range(5), 0.2, cap=0.3)
+    assert math.isclose(ledger.spent(SOURCE), 0.3)
+
+
+def test_release_is_pending_and_charged_until_marked(ledger):
+    flips = release(ledger, range(50), 2)
+    assert ledger.entries()[0]["pending"] == 1 and ledger.spent(SOURCE) == 2
+    ledger.mark_released(flips.release_id)
+    assert ledger.entries()[0]["pending"] == 0 and ledger.spent(SOURCE) == 2
+
+
+# --- refusals write nothing ---
+
+
+def corrected():
+    labels = labels_of(range(50))
+    labels[7] = 1 - labels[7]
+    return rows_of(range(50), 2, labels=labels)
+
+
+def relabelled():
+    return [(id_tag, label_tag, "2" if label == "0" else label) for id_tag, label_tag, label in rows_of(range(50), 2)]
+
+
+def broken():
+    yield from rows_of(range(10), 1)
+    raise RuntimeError("the table broke off")
+
+
+REFUSALS = {
+    "budget": (BudgetExceeded, lambda ledger: release(ledger, range(50), 7)),
+    "budget of added rows": (BudgetExceeded, lambda ledger: release(ledger, range(60), 2, cap=1)),
+    "budget under a new key": (BudgetExceeded, lambda ledger: release(ledger, range(50), 7, key=OTHER_KEY)),
+    "corrected label": (CorrectedLabel, lambda ledger: release(ledger, None, 2, rows=corrected())),
+    "corrected label at a new epsilon": (CorrectedLabel, lambda ledger: release(ledger, None, 1, rows=corrected())),
+    "other released label": (ClassesChanged, lambda ledger: release(ledger, None, 2, rows=relabelled())),
+    "other classes": (ClassesChanged, lambda ledger: release(ledger, range(50), 2, class_labels=("a", "b"))),
+    "duplicate": (DuplicateRecord, lambda ledger: release(ledger, None, 1, rows=rows_of([1, 2, 1], 1))),
+    "broken rows": (RuntimeError, lambda ledger: release(ledger, None, 1, rows=broken())),
+    "missing label": (TypeError, lambda ledger: release(ledger, None, 1, rows=[(b"i", b"l", None)])),
+    "epsilon 0": (ValueError, lambda ledger: release(ledger, None, 0, rows=[])),
+    "epsilon text": (ValueError, lambda ledger: release(ledger, None, "2", rows=[])),
+    "cap nan": (ValueError, lambda ledger: release(ledger, range(50), 1, cap=math.nan)),
+    "cap infinite": (ValueError, lambda ledger: release(ledger, range(50), 1, cap=math.inf)),
+    "cap text": (ValueError, lambda ledger: release(ledger, range(50), 1, cap="8")),
+    "unknown release": (UnknownRelease, lambda ledger: ledger.mark_released(99)),
+    "derived from nothing": (UnknownRelease, lambda ledger: derive(ledger, 99, released_texts(range(5), 2))),
+    "derived of unreleased": (UnknownRelease, lambda ledger: derive(ledger, 1, released_texts(range(51), 2))),
+    "derived twice": (DuplicateRecord, lambda ledger: derive(ledger, 1, released_texts([1, 1], 2))),
+    "scores": (ScoreCapExceeded, lambda ledger: score(ledger, "w2", cap=1)),
+    "score check": (ScoreCapExceeded, lambda ledger: ledger.check_scores(dataset=DATASET, planned=1, cap=1)),
+    "score cap": (ValueError, lambda ledger: score(ledger, "w2", cap=1.5)),
+}
+
+
+def derive(ledger, parent, rows, description="flipback swap", job_id="job"):
+    return ledger.record_derived(
+        parent_entry_id=parent, rows=rows, description=description, job_id=job_id, task_id="task"
+    )
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_refusal_is_one_sentence_and_writes_nothing(ledger, case):
+    release(ledger, range(50), 2)
+    score(ledger, "w1")
+    before = dump(ledger.path)
+    error, request = REFUSALS[case]
+    with pytest.raises(error) as caught:
+        request(ledger)
+    assert dump(ledger.path) == before
+    assert "\n" not in str(caught.value) and (error is RuntimeError or str(caught.value).endswith("."))
+
+
+def test_budget_sentence_names_source_spent_asked_and_cap(ledger):
+    release(ledger, range(50), 2)
+    with pytest.raises(BudgetExceeded) as caught:
+        release(ledger, range(50), 4, cap=5)
+    assert str(caught.value) == (
+        f"The label source {SOURCE} has spent epsilon 2, this job asks for 4 (total 6), and the cap is 5."
+    )
+
+
+def test_corrected_label_sentence_names_no_record_and_no_count(ledger):
+    release(ledger, range(50), 2)
+    with pytest.raises(CorrectedLabel) as caught:
+        release(ledger, None, 2, rows=corrected())
+    assert not any(character.isdigit() for character in str(caught.value))
+
+
+def test_order_of_declared_classes_must_stay(ledger):
+    release(ledger, range(50), 2, class_labels=("0", "1"))
+    release(ledger, range(50, 60), 2, class_labels=("0", "1"))
+    with pytest.raises(ClassesChanged):
+        release(ledger, range(60, 70), 2, class_labels=("1", "0"))
+
+
+# --- provenance ---
+
+
+def test_released_labels_are_recognised(ledger):
+    entry_id = release(ledger, range(50), 2).entry_id
+    for numbers in (range(50), range(10, 30)):
+        found = find(ledger, released_texts(numbers, 2))
+        assert found == LabelProvenance(SOURCE, 2.0, 2, entry_id, derived=False)
+
+
+def test_true_labels_and_strangers_are_not_recognised(ledger):
+    release(ledger, range(50), 1)
+    true = list(zip(record_tags(range(50), KEY, SOURCE), map(str, labels_of(range(50)))))
+    assert find(ledger, true) is None
+    assert find(ledger, released_texts(range(51), 1)) is None
+    assert find(ledger, released_texts(range(50), 1, OTHER_KEY), OTHER_KEY) is None
+    assert find(ledger, []) is None
+
+
+def test_ambiguous_labels_get_the_largest_epsilon(ledger):
+    release(ledger, range(50), 1)
+    release(ledger, range(50), 2)
+    one, two = released_texts(range(50), 1), released_texts(range(50), 2)
+    common = sorted(set(one) & set(two))
+    assert 0 < len(common) < 50
+    assert [find(ledger, rows).epsilon for rows in (one, two, common)] == [1, 2, 2]
+
+
+def test_derived_labels_cost_nothing_and_are_recognised(ledger):
+    entry_id = release(ledger, range(50), 2).entry_id
+    derived = [(id_tag, "0.25") for id_tag, _ in released_texts(range(40), 2)]
+    derive(ledger, entry_id, derived, job_id="a")
+    derive(ledger, entry_id, derived, job_id="b")
+    assert ledger.spent(SOURCE) == 2
+    found = find(ledger, derived[:20])
+    assert (found.epsilon, found.entry_id, found.derived) == (2, entry_id, True)
+    line = ledger.entries()[1]
+    assert (line["mechanism"], line["epsilon"], line["uses"], line["records"]) == ("post-processing", 0, 2, 40)
+    assert line["parameters"] == {"parent_entry_id": entry_id, "description": "flipback swap"} and not line["counted"]
+
+
+def test_rows_of_two_derived_sets_are_not_mixed(ledger):
+    entry_id = release(ledger, range(10), 2).entry_id
+    tags = record_tags(range(10), KEY, SOURCE)
+    derive(ledger, entry_id, [(tag, "0.1") for tag in tags])
+    derive(ledger, entry_id, [(tag, "0.2") for tag in tags])
+    assert find(ledger, [(tag, "0.2") for tag in tags]).derived
+    assert find(ledger, [(tag, "0.1" if i else "0.2") for i, tag in enumerate(tags)]) is None
+
+
+def test_derived_from_derived_goes_back_to_the_flips(ledger):
+    entry_id = release(ledger, range(10), 2).entry_id
+    rows = released_texts(range(10), 2)
+    derive(ledger, entry_id, rows, "first")
+    derive(ledger, ledger.entries()[1]["entry_id"], rows, "second")
+    assert ledger.entries()[2]["parameters"]["parent_entry_id"] == entry_id
+
+
+def test_released_is_preferred_to_derived_at_equal_epsilon(ledger):
+    entry_id = release(ledger, range(10), 2).entry_id
+    derive(ledger, entry_id, released_texts(range(10), 2))
+    assert not find(ledger, released_texts(range(10), 2)).derived
+
+
+# --- runs without privacy ---
+
+
+def test_not_private_is_one_line_outside_the_cap(ledger):
+    for job_id in ("a", "b"):
+        ledger.record_not_private(source=SOURCE, reason="public copy", job_id=job_id, task_id="task", rows=426)
+    (entry,) = ledger.entries()
+    assert (entry["mechanism"], entry["epsilon"]) == ("not private", "infinity")
+    assert (entry["uses"], entry["records"]) == (2, 426)
+    assert "public copy" in entry["note"] and ledger.spent(SOURCE) == 0 and not entry["counted"]
+
+
+# --- joint scores ---
+
+
+def test_different_weights_are_counted_over_all_purposes(ledger):
+    assert score(ledger, "w1") and score(ledger, "w2", purpose="accuracy per epoch")
+    assert not score(ledger, "w1") and not score(ledger, "w2")
+    assert ledger.scores_released(DATASET) == 2 and ledger.scores_released("a/b") == 0
+    lines = ledger.entries()
+    assert [(line["uses"], line["rounds"], line["counted"]) for line in lines] == [(3, 2, True), (1, 1, True)]
+
+
+def test_same_weights_are_free_at_the_cap(ledger):
+    score(ledger, "w1", cap=1)
+    assert score(ledger, "w1", cap=1) is False
+    with pytest.raises(ScoreCapExceeded):
+        score(ledger, "w2", cap=1)
+
+
+def test_score_sentence_names_dataset_released_planned_and_cap(ledger):
+    score(ledger, "w1")
+    ledger.check_scores(dataset=DATASET, planned=4, cap=5)
+    ledger.check_scores(dataset=DATASET, planned=0, cap=0)
+    with pytest.raises(ScoreCapExceeded) as caught:
+        ledger.check_scores(dataset=DATASET, planned=5, cap=5)
+    assert str(caught.value) == (
+        f"The dataset {DATASET} has released joint scores of 1 models, 5 more are planned, and the cap is 5."
+    )
+
+
+def test_predictions_outside_training_are_noted_and_not_counted(ledger):
+    ledger.record_prediction(dataset=DATASET, weights_digest="w", rows=143, job_id="job", task_id="task")
+    assert ledger.scores_released(DATASET) == 0 and not ledger.entries()[0]["counted"]
+    assert score(ledger, "w") and ledger.scores_released(DATASET) == 1
+
+
+def test_training_records_are_remembered(ledger):
+    tags = record_tags(range(20), KEY, DATASET)
+    ledger.remember_training_records(DATASET, iter(tags[:10]))
+    ledger.remember_training_records(DATASET, tags[5:12])
+    assert ledger.has_training_record(DATASET, tags[11:]) and not ledger.has_training_record(DATASET, iter(tags[12:]))
+    assert not ledger.has_training_record("a/b", tags)
+
+
+# --- display ---
+
+
+def test_entry_says_what_is_guaranteed_against_whom(ledger):
+    release(ledger, range(50), 2, class_labels=("0", "1"))
+    entry = ledger.entries()[0]
+    expected = {
+        "source": SOURCE, "mechanism": "randomized_response", "unit": "label", "relation": "replace-one",
+        "observer": "host, arbiter, model", "epsilon": 2.0, "delta": 0.0, "sampling": "none", "rounds": 1,
+        "records": 50, "uses": 1, "jobs": ["job"], "fingerprint": "f", "counted": True,
+    }
+    assert {name: entry[name] for name in expected} == expected
+    assert entry["parameters"]["classes"] == 2 and entry["parameters"]["class_labels"] == ["0", "1"]
+    assert math.isclose(entry["parameters"]["keep_probability"], 0.88079707797788, rel_tol=1e-12)
+
+
+def test_entries_are_plain_json(ledger):
+    assert ledger.entries() == []
+    entry_id = release(ledger, range(50), np.float64(2)).entry_id
+    derive(ledger, entry_id, released_texts(range(5), 2))
+    ledger.record_not_private(source="a/b/c", reason="yardstick", job_id="job", task_id="task")
+    score(ledger, "w1")
+    assert json.loads(json.dumps(ledger.entries(), allow_nan=False)) == ledger.entries()
+
+
+def test_no_displayed_value_depends_on_the_flips(tmp_path):
+    """The realised number of flips is never released: with all other labels known it reveals the last one."""
+    shown = []
+    for name, label in (("a", 0), ("b", 1)):
+        ledger = Ledger(tmp_path / name)
+        release(ledger, None, 1, rows=rows_of(range(50), 1, labels=[label] * 50))
+        shown.append([{**entry, "first_time": "", "last_time": ""} for entry in ledger.entries()])
+    assert shown[0] == shown[1]
+
+
+# --- the file ---
+
+
+def test_file_and_folder_are_private(ledger):
+    release(ledger, range(5), 1)
+    assert stat.S_IMODE(ledger.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(ledger.path.parent.stat().st_mode) == 0o700
+    assert os.listdir(ledger.path.parent) == [ledger.path.name]
+
+
+def test_newer_version_is_refused(ledger):
+    release(ledger, range(5), 1)
+    with sqlite3.connect(ledger.path) as connection:
+        connection.execute("UPDATE ledger_version SET version = 2")
+    connection.close()
+    with pytest.raises(LedgerUnavailable, match="has version 2 but this program reads versions up to 1"):
+        ledger.spent(SOURCE)
+
+
+def test_damaged_file_is_refused(ledger):
+    ledger.path.parent.mkdir()
+    ledger.path.write_bytes(b"this is no database, whatever its name says" * 100)
+    with pytest.raises(LedgerUnavailable, match="cannot be used: file is not a database"):
+        release(ledger, range(5), 1)
+
+
+def test_locked_ledger_is_refused_in_one_sentence(ledger, monkeypatch):
+    release(ledger, range(5), 1)
+    monkeypatch.setattr(ledger_database, "BUSY_SECONDS", 0.05)
+    blocker = sqlite3.connect(ledger.path, isolation_level=None)
+    blocker.execute("BEGIN IMMEDIATE")
+    with pytest.raises(LedgerUnavailable, match="database is locked"):
+        release(ledger, range(5), 2)
+    blocker.close()
+
+
+# --- several processes ---
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_of_two_reservations_against_one_cap_exactly_one_wins(ledger, attempt):
+    results = run_at_once(
+        lambda: release(ledger, range(50), 2, cap=3).new_records,
+        lambda: release(ledger, range(50), 1.5, cap=3).new_records,
+    )
+    assert sorted(map(str, results)) == ["50", "BudgetExceeded"]
+    assert ledger.spent(SOURCE) in (2, 1.5) and len(ledger.entries()) == 1
+
+
+def test_of_two_score_releases_against_one_cap_exactly_one_wins(ledger):
+    results = run_at_once(lambda: score(ledger, "w1", cap=1), lambda: score(ledger, "w2", cap=1))
+    assert sorted(map(str, results)) == ["ScoreCapExceeded", "True"] and ledger.scores_released(DATASET) == 1
+
+
+def test_many_processes_and_threads_lose_nothing(ledger):
+    def work(first):
+        threads = [threading.Thread(target=release, args=(ledger, [first, first + 1], 1)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    run_at_once(*(lambda first=first: work(first) for first in (0, 2, 4)))
+    (entry,) = ledger.entries()
+    assert (entry["uses"], entry["records"]) == (9, 6) and ledger.spent(SOURCE) == 1
+
+
+def test_ledger_object_survives_a_fork(ledger):
+    release(ledger, range(5), 1)
+    assert run_at_once(lambda: release(ledger, range(5), 2).new_records) == [5]
+    assert ledger.spent(SOURCE) == 3
+
+
+# --- crashes ---
+
+
+def crash_at_statement(number, operation):
+    """Run ``operation`` in a process that dies at its n-th SQL statement; return whether it got to the end."""
+
+    def child():
+        connect, statements = sqlite3.connect, itertools.count(1)
+
+        def count(_):
+            if next(statements) == number:
+                os._exit(9)
+
+        def traced(*arguments, **options):
+            connection = connect(*arguments, **options)
+            connection.set_trace_callback(count)
+            return connection
+
+        ledger_database.sqlite3.connect = traced
+        operation()
+        os._exit(0)
+
+    process = FORK.Process(target=child)
+    process.start()
+    process.join()
+    assert process.exitcode in (0, 9)
+    return process.exitcode == 0
+
+
+OPERATIONS = {
+    "flips": lambda ledger: release(ledger, range(3, 9), 1),
+    "derived": lambda ledger: derive(ledger, 1, [(tag, "0.5") for tag, _ in released_texts(range(5), 2)]),
+    "not private": lambda ledger: ledger.record_not_private(source="a/b/c", reason="r", job_id="j", task_id="t"),
+    "scores": lambda ledger: score(ledger, "w9"),
+    "training records": lambda ledger: ledger.remember_training_records(DATASET, [b"a", b"b", b"c"]),
+    "mark": lambda ledger: ledger.mark_released(1),
+}
+
+
+@pytest.mark.parametrize("case", OPERATIONS)
+def test_crash_at_any_statement_leaves_nothing_or_everything(tmp_path, case):
+    states = set()
+    for number in itertools.count(1):
+        ledger, complete = Ledger(tmp_path / f"{number}"), Ledger(tmp_path / f"{number}-complete")
+        for each in (ledger, complete):
+            release(each, range(5), 2)
+        before = dump(ledger.path)
+        OPERATIONS[case](complete)
+        finished = crash_at_statement(number, lambda: OPERATIONS[case](ledger))
+        found = dump(ledger.path)
+        assert found in (before, dump(complete.path)) and (not finished or found != before)
+        states.add(found == before)
+        OPERATIONS[case](ledger)
+        if finished:
+            break
+    assert states == {True, False} and number > 5
+
+
+def test_crash_while_the_file_is_made_leaves_a_usable_ledger(tmp_path):
+    for number in itertools.count(1):
+        ledger = Ledger(tmp_path / f"{number}")
+        finished = crash_at_statement(number, lambda: release(ledger, range(5), 2))
+        assert ledger.entries() == [] or ledger.spent(SOURCE) == 2
+        assert release(ledger, range(5), 2).new_records == (0 if finished else 5)
+        if finished:
+            break
+
+
+def test_killed_writer_leaves_only_full_releases(ledger):
+    def write():
+        for job in itertools.count():
+            release(ledger, range(job * 20, job * 20 + 20), 1, job_id=str(job))
+
+    release(ledger, range(20), 1)
+    for delay in np.linspace(0.02, 0.15, 8):
+        process = FORK.Process(target=write)
+        process.start()
+        time.sleep(delay)
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        (entry,) = ledger.entries()
+        assert entry["records"] == 20 * len(entry["jobs"]) or entry["records"] == 20 * (len(entry["jobs"]) - 1)

@@ -1,0 +1,123 @@
+"""The operator's policy file."""
+import multiprocessing
+import stat
+
+import pytest
+
+from fate_dp.privacy import InvalidPolicy
+from fate_dp.privacy.policy import Policy, SourcePolicy, check_source, declare_source, load_policy
+
+SOURCE = "experiment/breast_guest/y"
+FULL = """
+default_label_cap: 6
+label_sources:
+  experiment/breast_guest/y: {cap: 4.5}
+  experiment/breast_public/y: {public: true}
+score_caps:
+  experiment/breast_host: 3
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "home" / "policy.yaml"
+
+
+def write(path, text):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+
+
+@pytest.mark.parametrize("text", [None, "", "label_sources:\n"])
+def test_missing_or_empty_file_means_defaults(path, text):
+    if text is not None:
+        write(path, text)
+    policy = load_policy(path)
+    assert policy == Policy() and policy.label_cap(SOURCE) == 8.0 and not policy.is_public(SOURCE)
+    assert [policy.score_cap("experiment/host", count) for count in (20, 7, 3)] == [5, 1, 0]
+
+
+def test_full_file(path):
+    write(path, FULL)
+    policy = load_policy(path)
+    assert policy.label_cap(SOURCE) == 4.5 and not policy.is_public(SOURCE)
+    assert policy.label_cap("experiment/breast_public/y") == 6.0 and policy.is_public("experiment/breast_public/y")
+    assert policy.score_cap("experiment/breast_host", 100) == 3
+
+
+@pytest.mark.parametrize(
+    "text, complaint",
+    [
+        ("cap: 3", "unknown key 'cap'"),
+        ("label_sources: {a/b/c: {epsilon: 3}}", "unknown key 'epsilon'"),
+        ("label_sources: [a/b/c]", "must be a mapping"),
+        ("label_sources: {a/b/c: 3}", "must be a mapping"),
+        ("label_sources: {a/b: {cap: 3}}", "must read namespace/name/column"),
+        ("label_sources: {a/b/c: {public: 1}}", "must be true or false"),
+        ("label_sources: {a/b/c: {cap: -1}}", "finite number greater than 0"),
+        ("default_label_cap: .inf", "finite number greater than 0"),
+        ("default_label_cap: true", "finite number greater than 0"),
+        ("default_label_cap: '8'", "finite number greater than 0"),
+        ("default_label_cap: null", "finite number greater than 0"),
+        ("score_caps: {a: 1.5}", "whole number from 0 on"),
+        ("score_caps: {a: -1}", "whole number from 0 on"),
+        ("score_caps: {3: 1}", "non-empty text"),
+        ("- 3", "must be a mapping"),
+        ("a: [", "not valid YAML"),
+    ],
+)
+def test_malformed_file_is_refused_in_one_sentence(path, text, complaint):
+    write(path, text)
+    with pytest.raises(InvalidPolicy) as caught:
+        load_policy(path)
+    assert complaint in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("source", ["", "a", "a/b", "a/b/", "/b/c", "a//c", "a/b/c/d", "a/ /c", None, 3])
+def test_malformed_source_is_refused(source):
+    with pytest.raises(InvalidPolicy, match="must read namespace/name/column"):
+        check_source(source)
+    with pytest.raises(InvalidPolicy):
+        Policy().label_cap(source)
+
+
+def test_declarations_add_up(path):
+    declare_source(path, SOURCE, cap=4)
+    declare_source(path, SOURCE, public=True)
+    declare_source(path, "a/b/c", public=False)
+    policy = load_policy(path)
+    assert policy.label_sources == {SOURCE: SourcePolicy(4.0, True), "a/b/c": SourcePolicy(None, False)}
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    declare_source(path, SOURCE, public=False)
+    assert not load_policy(path).is_public(SOURCE) and load_policy(path).label_cap(SOURCE) == 4.0
+
+
+def test_declaration_keeps_the_rest_of_the_file(path):
+    write(path, FULL)
+    declare_source(path, "a/b/c", cap=1)
+    policy = load_policy(path)
+    assert policy.default_label_cap == 6.0 and policy.score_caps == {"experiment/breast_host": 3}
+    assert len(policy.label_sources) == 3
+
+
+@pytest.mark.parametrize("arguments", [{"cap": -1}, {"cap": "4"}, {"public": "yes"}])
+def test_refused_declaration_leaves_the_file(path, arguments):
+    write(path, FULL)
+    with pytest.raises(InvalidPolicy):
+        declare_source(path, SOURCE, **arguments)
+    assert path.read_text() == FULL
+
+
+def test_declarations_at_once_are_all_kept(path):
+    fork = multiprocessing.get_context("fork")
+    processes = [fork.Process(target=declare_source, args=(path, f"a/b/{i}"), kwargs={"cap": 1}) for i in range(8)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert len(load_policy(path).label_sources) == 8
+
+
+def test_policy_is_frozen():
+    with pytest.raises(AttributeError):
+        Policy().default_label_cap = 100
