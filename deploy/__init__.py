@@ -1,0 +1,1 @@
+"""Where FATE runs: the embedded FATE-Flow server."""

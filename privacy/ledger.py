@@ -108,6 +108,11 @@ class Ledger:
         with open_ledger(self.path) as connection:
             score_ledger.record_prediction(connection, dataset, weights_digest, rows, job_id, task_id)
 
+    def are_scores_new(self, *, dataset, weights_digest):
+        """Whether ``record_scores`` of these weights would count as a new release."""
+        with open_ledger(self.path) as connection:
+            return score_ledger.are_scores_new(connection, dataset, weights_digest)
+
     def scores_released(self, dataset):
         """Number of different weights whose joint scores on training records were released."""
         with open_ledger(self.path) as connection:

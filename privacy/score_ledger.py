@@ -27,10 +27,15 @@ def check_scores(connection, dataset, planned, cap):
         )
 
 
+def are_scores_new(connection, dataset, weights_digest):
+    """Whether a release of these weights' scores would count."""
+    return not _is_counted(connection, dataset, weights_digest)
+
+
 def record_scores(connection, dataset, weights_digest, purpose, rows, cap, job_id, task_id):
     """Count one release unless these weights were released before; returns whether it is a new one."""
     with transaction(connection):
-        is_new = not _is_counted(connection, dataset, weights_digest)
+        is_new = are_scores_new(connection, dataset, weights_digest)
         check_scores(connection, dataset, int(is_new), cap)
         _add(connection, score_entry(dataset, purpose, True), weights_digest, rows, job_id, task_id)
     return is_new

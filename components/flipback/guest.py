@@ -1,0 +1,92 @@
+"""The guest's part of the flipback component: post-processing of flipped labels, so epsilon does not change.
+
+What the joint scores reveal was counted by the hosts' ledgers when the first training released them. The revised
+labels enter the guest's ledger as derived ones, so that the next training knows their epsilon.
+"""
+import secrets
+from functools import partial
+
+import numpy as np
+
+from fate_dp.components.common.frame_checks import require_label
+from fate_dp.components.common.frames import (
+    block_starts,
+    collect_column,
+    feature_blocks,
+    label_blocks,
+    replace_labels,
+    replace_labels_with_floats,
+)
+from fate_dp.components.common.parties import check_roles
+from fate_dp.components.common.party_home import home_of, job_of
+from fate_dp.components.common.preflight import agree
+from fate_dp.components.common.record_stream import ids_digest, labelled_stream
+from fate_dp.components.dp_hetero_lr.provenance import LabelPrivacy, find_label_privacy
+from fate_dp.privacy.flipback import Flipback, FlipbackSettings
+
+
+def revise_labels(ctx, input_data, scores, output_data, *, mode, fraction) -> None:
+    """Check, re-label, record the derived labels, write the table."""
+    check_roles(ctx, arbiter=False)
+    frame, scored, home = input_data.read(), scores.read(), home_of(ctx)
+    known = {}
+
+    def check():
+        require_label(frame)
+        known["privacy"] = find_label_privacy(home, frame, None)
+        if known["privacy"].derived:
+            raise ValueError("The labels went through flipback before; it needs the labels as label_flip released them.")
+        if ids_digest(scored) != ids_digest(frame):
+            raise ValueError("scores are not of the rows of input_data; use the train_output_data of a training on it.")
+        return {}
+
+    agree(ctx, check)
+    flipback = make_flipback(frame, known["privacy"], mode, fraction)
+    flipped = collect_column(label_blocks(frame))
+    revised = flipback.relabel(flipped, _probabilities(scored))
+    result = with_labels(frame, revised)
+    _record(home, job_of(ctx), result, known["privacy"], flipback.mode)
+    output_data.write(result)
+    ctx.metrics.log_metrics(_summary(known["privacy"], flipback.mode, frame.shape[0]), "summary")
+
+
+def make_flipback(frame, privacy: LabelPrivacy, mode: str, fraction: float) -> Flipback:
+    settings = FlipbackSettings(mode=mode, fraction=fraction, max_rounds=1)
+    return Flipback(settings, collect_column(label_blocks(frame)), privacy.epsilon, stream=secrets.SystemRandom())
+
+
+def with_labels(frame, labels: np.ndarray):
+    """The frame with new labels in row order; the column becomes float64 if any of them is soft."""
+    starts = block_starts(frame)
+    table = label_blocks(frame).mapPartitions(partial(_cut, starts=starts, labels=labels), preserves_partitioning=True)
+    whole = np.array_equal(labels, np.rint(labels))
+    return (replace_labels if whole else replace_labels_with_floats)(frame, table)
+
+
+def _cut(blocks, starts, labels):
+    for key, block in blocks:
+        yield key, labels[starts[key] : starts[key] + len(block)]
+
+
+def _probabilities(scored) -> np.ndarray:
+    return collect_column(feature_blocks(scored[["predict_score"]]).mapValues(np.ravel))
+
+
+def _record(home, job, frame, privacy: LabelPrivacy, mode: str) -> None:
+    home.ledger.record_derived(
+        parent_entry_id=privacy.entry_id,
+        rows=labelled_stream(frame, home.key, privacy.source),
+        description=f"flipback ({mode}): post-processing, no further epsilon",
+        job_id=job.job_id,
+        task_id=job.task_id,
+    )
+
+
+def _summary(privacy: LabelPrivacy, mode: str, rows: int) -> dict:
+    return {
+        "mechanism": "flipback, post-processing of flipped labels",
+        "mode": mode,
+        "epsilon of the labels (nats, unit label, replace-one)": privacy.epsilon,
+        "further epsilon": 0,
+        "rows": rows,
+    }

@@ -1,0 +1,74 @@
+"""Client class of the dp_hetero_lr component."""
+from fate_client.pipeline.components.component_base import Component
+from fate_client.pipeline.conf.types import PlaceHolder
+from fate_client.pipeline.interface import ArtifactType
+
+from fate_dp.components.common.checks import label_source as check_label_source
+from fate_dp.components.dp_hetero_lr import settings
+
+from .definition import check_given, definition_path
+
+CHECKS = {
+    "epochs": settings.epochs,
+    "batch_size": settings.batch_size,
+    "optimizer": settings.optimizer,
+    "learning_rate_scheduler": settings.learning_rate_scheduler,
+    "init_param": settings.init_param,
+    "tol": settings.tolerance,
+    "early_stop": settings.early_stop,
+    "threshold": settings.threshold,
+    "he_param": settings.he_param,
+    "flipback": settings.flipback,
+    "train_scores": settings.train_scores,
+    "label_source": check_label_source,
+    "cv_param": settings.cv_param,
+}
+
+
+class DPHeteroLR(Component):
+    """Vertical logistic regression under Paillier; parameters are named as in FATE's CoordinatedLR.
+
+    Beyond those: ``flipback`` (mode, every, fraction, max_rounds), ``train_scores`` (whether the guest gets the joint
+    scores of the training rows) and ``label_source`` (for labels that the guest's operator declared public).
+    """
+
+    yaml_define_path = definition_path("dp_hetero_lr")
+
+    def __init__(
+        self,
+        _name: str,
+        runtime_parties: dict = None,
+        epochs: int = PlaceHolder(),
+        batch_size: int = PlaceHolder(),
+        optimizer: dict = PlaceHolder(),
+        learning_rate_scheduler: dict = PlaceHolder(),
+        init_param: dict = PlaceHolder(),
+        tol: float = PlaceHolder(),
+        early_stop: str = PlaceHolder(),
+        threshold: float = PlaceHolder(),
+        he_param: dict = PlaceHolder(),
+        flipback: dict = PlaceHolder(),
+        train_scores: bool = PlaceHolder(),
+        label_source: str = PlaceHolder(),
+        cv_param: dict = PlaceHolder(),
+        train_data: ArtifactType = PlaceHolder(),
+        validate_data: ArtifactType = PlaceHolder(),
+        cv_data: ArtifactType = PlaceHolder(),
+        test_data: ArtifactType = PlaceHolder(),
+        input_model: ArtifactType = PlaceHolder(),
+        warm_start_model: ArtifactType = PlaceHolder(),
+    ):
+        inputs = locals()
+        self._process_init_inputs(inputs)
+        super().__init__()
+        check_given(CHECKS, inputs)
+        self._name = _name
+        self.runtime_parties = runtime_parties
+        for name in CHECKS:
+            setattr(self, name, inputs[name])
+        self.train_data = train_data
+        self.validate_data = validate_data
+        self.cv_data = cv_data
+        self.test_data = test_data
+        self.input_model = input_model
+        self.warm_start_model = warm_start_model
