@@ -22,15 +22,18 @@ class PartyResult:
     """(sender, message name, value) of every message, tables as lists of (key, value)."""
 
 
-def run_parties(function, parties, environment=None, timeout=300, **arguments) -> dict:
-    """Call ``function(ctx, **arguments)`` as every party of ``parties`` (pairs of role and id); results by party."""
+def run_parties(function, parties, environment=None, timeout=300, *, record=True, **arguments) -> dict:
+    """Call ``function(ctx, **arguments)`` as every party of ``parties`` (pairs of role and id); results by party.
+
+    ``record`` False leaves `PartyResult.received` empty: a recorded table is read through once more, which costs time.
+    """
     context = multiprocessing.get_context("spawn")
     queue, session = context.Queue(), uuid.uuid4().hex
     with tempfile.TemporaryDirectory() as data_dir:
         processes = [
             context.Process(
                 target=_party_process,
-                args=(queue, session, data_dir, party, list(parties), function, arguments, environment or {}),
+                args=(queue, session, data_dir, party, list(parties), function, arguments, environment or {}, record),
             )
             for party in parties
         ]
@@ -51,15 +54,18 @@ def run_parties(function, parties, environment=None, timeout=300, **arguments) -
     return results
 
 
-def _party_process(queue, session, data_dir, party, parties, function, arguments, environment):
+def _party_process(queue, session, data_dir, party, parties, function, arguments, environment, record):
     os.environ.update(environment)
+    # As under FATE-Flow: a spawned process would else spawn its workers too, which then import everything anew.
+    multiprocessing.set_start_method("fork", force=True)
     result = PartyResult()
     try:
         ctx = _context(session, data_dir, party, parties)
-        _record_messages(result.received)
-        before = _cpu_seconds()
+        if record:
+            _record_messages(result.received)
+        before = cpu_seconds()
         result.value = function(ctx, **arguments)
-        result.cpu_seconds = _cpu_seconds() - before
+        result.cpu_seconds = cpu_seconds() - before
     except ValueError as error:
         result.error = f"ValueError: {error}"
     except BaseException:
@@ -67,13 +73,25 @@ def _party_process(queue, session, data_dir, party, parties, function, arguments
     queue.put((party, pickle.dumps(result)))
 
 
-def _cpu_seconds():
-    # The pool's workers count once they have ended; they are few and end with the session, so ask for them by hand.
+def cpu_seconds() -> float:
+    """Processor seconds, user and system, that this process and its descendants have used so far.
+
+    A living descendant is asked; one that has ended is counted in its parent's ``children_*`` times once the parent has
+    waited for it and disappeared from the list then, so that nothing counts twice.
+    """
     import psutil
 
     process = psutil.Process()
-    family = [process, *process.children(recursive=True)]
-    return sum(sum(member.cpu_times()[:2]) for member in family)
+    while True:
+        try:
+            family = [process, *process.children(recursive=True)]
+            return sum(_with_ended_children(member.cpu_times()) for member in family)
+        except psutil.NoSuchProcess:
+            continue  # One ended in between: its parent knows its time by now.
+
+
+def _with_ended_children(times):
+    return times.user + times.system + times.children_user + times.children_system
 
 
 def _context(session, data_dir, party, parties):

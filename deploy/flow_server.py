@@ -81,7 +81,7 @@ def down(home: str | os.PathLike) -> bool:
 def start(home: FlowHome, last: ServerRecord | None, http_port, progress, patience) -> FlowAddress:
     """Start a server where none answers; what an earlier one left behind is ended first."""
     if last is not None and last.pid is not None:
-        progress("FATE-Flow had ended without `fate-dp down`; it is started again.")
+        progress("FATE-Flow no longer answers; it is started again.")
     stop_processes(home)
     record = choose_ports(last, http_port)
     install_server(home, record)

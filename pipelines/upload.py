@@ -82,7 +82,8 @@ def read_header(path: Path, meta: TableMeta) -> list[str]:
         raise UploadRefused(f"The table {path} cannot be read: {reason}.") from error
     for wanted, role in ((meta.id_name, "id"), (meta.label_name, "label")):
         if wanted is not None and wanted not in columns:
-            raise UploadRefused(f"The table {path} has no {role} column {wanted!r}; its columns are {listing(columns)}.")
+            raise UploadRefused(
+                f"The table {path} has no {role} column {wanted!r}; its columns are {listing(columns)}.")
     repeated = sorted({column for column in columns if columns.count(column) > 1})
     if repeated:
         raise UploadRefused(f"The table {path} has the column {repeated[0]!r} more than once; rename one of them.")

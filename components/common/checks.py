@@ -3,7 +3,7 @@
 The same functions guard the client's component classes (before submission) and the components' parameters (at every
 party, before any work), so a bad value gets the same sentence wherever it is caught.
 """
-import math
+import sys
 from numbers import Integral, Real
 from typing import Sequence
 
@@ -13,7 +13,8 @@ from fate_dp.privacy.randomized_response import check_epsilon
 def number(field: str, value, *, above=None, at_least=None, at_most=None, whole=False):
     """A finite number within the limits; a whole one if ``whole``."""
     kind = Integral if whole else Real
-    sound = isinstance(value, kind) and not isinstance(value, bool) and math.isfinite(value)
+    # Comparisons, since math.isfinite cannot take whole numbers that no float holds; NaN fails them.
+    sound = isinstance(value, kind) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
     if sound and (above is None or value > above) and (at_least is None or value >= at_least):
         if at_most is None or value <= at_most:
             return int(value) if whole else float(value)

@@ -18,7 +18,7 @@ def agree(ctx, check: Callable[[], dict], commit: Optional[Callable[[dict], dict
 
     Args:
         check: looks at the party's own inputs and returns facts (builtins) for the guest, or raises ValueError.
-        commit: at the guest only: takes {party name: facts}, makes the last checks and whatever must be recorded
+        commit: at the guest only: takes {host: facts}, makes the last checks and whatever must be recorded
             before work starts (a budget), and returns the terms (builtins) for all parties, or raises ValueError.
 
     Raises:
@@ -43,12 +43,12 @@ def _attempt(ctx, step: Callable[[], dict]):
 
 
 def _judge(ctx, facts, problem, commit) -> dict:
-    reports = {party.name: party.get("preflight") for party in others(ctx)}
+    reports = {party.party: party.get("preflight") for party in others(ctx)}
     problems = [problem, *(report["problem"] for report in reports.values())]
     problem, terms = next((sentence for sentence in problems if sentence), None), {}
     if problem is None and commit is not None:
-        all_facts = {name: report["facts"] for name, report in reports.items()}
-        terms, problem = _attempt(ctx, lambda: commit(all_facts))
+        hosts = {f"{role} {number}": report["facts"] for (role, number), report in reports.items() if role == "host"}
+        terms, problem = _attempt(ctx, lambda: commit(hosts))
     verdict = {"problem": problem, "terms": terms}
     for party in others(ctx):
         party.put("verdict", verdict)

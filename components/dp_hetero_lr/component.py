@@ -97,6 +97,8 @@ def predict(
         test_output_data.write(stage.predict_guest(ctx, input_model.read(), test_data.read()))
     elif role.is_host:
         stage.predict_host(ctx, input_model.read(), test_data.read())
+    else:
+        stage.predict_arbiter(ctx)
 
 
 @dp_hetero_lr.cross_validation()

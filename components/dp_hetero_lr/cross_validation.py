@@ -13,7 +13,6 @@ from .provenance import find_label_privacy, record_use
 from .relabelling import Relabelling
 from .rows import labels_of, prepare_rows
 from .score_release import ScoreRelease
-from .settings import check_batches
 from .summary import guest_summary
 from .terms import check_guest_table, check_hosts, host_facts, training_terms
 from .train import LABELS, start_model
@@ -32,12 +31,11 @@ def validate_guest(ctx, settings, folds, cv_data):
         known["privacy"] = find_label_privacy(home, cv_data, settings.label_source)
         return {}
 
-    def commit(facts):
-        hosts = {name: fact for name, fact in facts.items() if fact}
+    def commit(hosts):
         rounds = settings.flipback.planned_rounds(settings.epochs) if known["privacy"].private else 0
         check_hosts(cv_data, hosts, folds["n_splits"] * (rounds + 1))
         known["features"] = [len(cv_data.schema.columns) + int(fit_intercept), *(f["features"] for f in hosts.values())]
-        check_batches(_fold_rows(cv_data, folds), settings.batch_size, max(known["features"]))
+        training_terms(settings, _fold_rows(cv_data, folds), known["features"], known["privacy"].epsilon, None, [])
         record_use(home, known["privacy"], job_of(ctx), cv_data.shape[0])
         return {}
 
@@ -54,7 +52,7 @@ def validate_guest(ctx, settings, folds, cv_data):
         model = start_model(fold_ctx, settings, training, terms, None, fit_intercept)
         guest.train(fold_ctx.sub_ctx("train"), rows, model, terms, relabelling)
         fold_ctx.metrics.log_metrics(guest_summary(model, known["privacy"], relabelling.mode), "summary")
-        document = model.to_json(LABELS, known["privacy"].to_json())
+        document = model.to_json(LABELS, known["privacy"].to_json(relabelling.mode))
         scores = ask_scores(fold_ctx.sub_ctx("predict"), held_out, document)
         yield prediction_frame(held_out, scores, document, VALIDATE_SET)
 

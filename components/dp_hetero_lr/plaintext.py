@@ -4,8 +4,8 @@ A test holds the encrypted trainer to this one within 1e-6, so that experiments 
 protects anything: it is for tests and benchmarks.
 
 With z = sum_p X_p w_p and labels y from 0 to 1, the logistic loss is replaced by its Taylor polynomial of degree two,
-log 2 - (y - 1/2) z + z^2 / 8, whose gradient for party p is X_p^T (z / 4 - (y - 1/2)) / n: affine in weights and labels,
-which is what additively homomorphic encryption can compute.
+log 2 - (y - 1/2) z + z^2 / 8, whose gradient for party p is X_p^T (z / 4 - (y - 1/2)) / n: affine in weights and
+labels, which is what additively homomorphic encryption can compute.
 """
 import math
 from dataclasses import dataclass, field

@@ -50,6 +50,11 @@ def predict_host(ctx, document: dict, frame) -> None:
     give_scores(ctx.sub_ctx("predict"), frame, document)
 
 
+def predict_arbiter(ctx) -> None:
+    """The arbiter has no part in a prediction, but FATE starts it, so it learns the verdict too."""
+    agree(ctx, dict)
+
+
 def ask_scores(ctx, frame, document: dict):
     """At the guest: table of joint scores z of every row."""
     rows = prepare_rows(frame, fit_intercept=document["data"]["estimator"]["fit_intercept"], with_label=False)

@@ -28,9 +28,16 @@ class LabelPrivacy:
     def private(self) -> bool:
         return math.isfinite(self.epsilon)
 
-    def to_json(self) -> dict:
+    def to_json(self, flipback: str) -> dict:
+        """For the model's metadata; ``flipback`` is the mode that ran during training."""
         epsilon = self.epsilon if self.private else "infinity"
-        return {"epsilon": epsilon, "unit": "label", "relation": "replace-one", "flipback before": self.derived}
+        return {
+            "epsilon": epsilon,
+            "unit": "label",
+            "relation": "replace-one",
+            "flipback": flipback,
+            "flipback before": self.derived,
+        }
 
 
 def find_label_privacy(home: PartyHome, frame, label_source: Optional[str]) -> LabelPrivacy:

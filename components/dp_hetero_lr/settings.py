@@ -71,8 +71,7 @@ def optimizer(value) -> dict:
     checks.choice("optimizer.method", filled["method"], OPTIMIZERS)
     checks.choice("optimizer.penalty", filled["penalty"], ("l1", "l2", "none", None))
     checks.number("optimizer.alpha", filled["alpha"], at_least=0)
-    if not isinstance(filled["optimizer_params"], dict):
-        raise ValueError(f"optimizer.optimizer_params is {filled['optimizer_params']!r}; it must be a mapping.")
+    _check_numbers("optimizer.optimizer_params", filled["optimizer_params"])
     return filled
 
 
@@ -80,13 +79,16 @@ def learning_rate_scheduler(value) -> dict:
     """FATE's scheduler dictionary: method, scheduler_params."""
     filled = checks.mapping("learning_rate_scheduler", value, constant_learning_rate())
     checks.choice("learning_rate_scheduler.method", filled["method"], ("constant", "linear", "step"))
-    return {**filled, "scheduler_params": filled["scheduler_params"] or {}}
+    scheduler_params = {} if filled["scheduler_params"] is None else filled["scheduler_params"]
+    _check_numbers("learning_rate_scheduler.scheduler_params", scheduler_params)
+    return {**filled, "scheduler_params": scheduler_params}
 
 
 def init_param(value) -> dict:
     """FATE's initialisation dictionary, with the method 'kaiming' beside FATE's own."""
     filled = checks.mapping("init_param", value, DEFAULT_INIT)
     checks.choice("init_param.method", filled["method"], INIT_METHODS)
+    checks.number("init_param.fill_val", filled["fill_val"])
     checks.flag("init_param.fit_intercept", filled["fit_intercept"])
     if filled["random_state"] is not None:
         checks.number("init_param.random_state", filled["random_state"], at_least=0, whole=True)
@@ -114,6 +116,9 @@ def cv_param(value) -> dict:
     """FATE's cross-validation dictionary: n_splits, shuffle, random_state."""
     filled = checks.mapping("cv_param", value, DEFAULT_CV)
     checks.number("cv_param.n_splits", filled["n_splits"], at_least=2, whole=True)
+    checks.flag("cv_param.shuffle", filled["shuffle"])
+    if filled["random_state"] is not None:
+        checks.number("cv_param.random_state", filled["random_state"], at_least=0, whole=True)
     return filled
 
 
@@ -134,3 +139,13 @@ def batch_bounds(rows: int, size: Optional[int]) -> list:
         return [(0, rows)]
     starts = list(range(0, rows - size + 1, size))
     return list(zip(starts, [*starts[1:], rows]))
+
+
+def _check_numbers(field: str, params) -> None:
+    """Parameters for torch: a mapping to numbers, flags, None, or lists of numbers (Adam's betas)."""
+    if not isinstance(params, dict):
+        raise ValueError(f"{field} is {params!r}; it must be a mapping.")
+    for name, value in params.items():
+        if value is not None and not isinstance(value, bool):
+            for item in value if isinstance(value, (list, tuple)) else [value]:
+                checks.number(f"{field}.{name}", item)

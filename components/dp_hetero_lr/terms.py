@@ -18,7 +18,7 @@ from fate_dp.crypto.fixed_point import MAGNITUDE_BITS, MAXIMUM_HOSTS
 from .model import check_header
 from .score_release import ScoreRelease
 from .settings import TrainSettings, batch_bounds, check_batches
-from .updates import default_optimizer
+from .updates import PartyOptimizer, default_optimizer
 
 FEATURE_LIMIT = 2.0**MAGNITUDE_BITS
 
@@ -77,12 +77,21 @@ def training_terms(settings: TrainSettings, rows: int, features: list, epsilon: 
         optimizer = warm_start["meta"]["optimizer_param"]
     else:
         optimizer = settings.optimizer or default_optimizer(rows, sum(features), epsilon)
+    _check_optimizer(optimizer, settings.learning_rate_scheduler)
     return {
         "rows": rows,
         "batches": batch_bounds(rows, settings.batch_size),
         "optimizer": optimizer,
         "flipback_epochs": flipback_epochs,
     }
+
+
+def _check_optimizer(optimizer: dict, scheduler: dict) -> None:
+    """Let torch judge names and ranges of its parameters before work starts."""
+    try:
+        PartyOptimizer([0.0], optimizer, scheduler)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"optimizer_params or scheduler_params do not fit their method: {error}.") from error
 
 
 def _label_range(labels):

@@ -32,8 +32,7 @@ def train_guest(ctx, settings: TrainSettings, train_data, validate_data, warm_st
         known["relabelling"] = Relabelling(settings.flipback, labels_of(known["rows"]), known["privacy"])
         return {}
 
-    def commit(facts):
-        hosts = {name: fact for name, fact in facts.items() if fact}
+    def commit(hosts):
         rounds = known["relabelling"].epochs(settings.epochs)
         check_hosts(train_data, hosts, len(rounds) + int(settings.train_scores))
         features = [len(train_data.schema.columns) + int(fit_intercept), *(fact["features"] for fact in hosts.values())]
@@ -45,7 +44,7 @@ def train_guest(ctx, settings: TrainSettings, train_data, validate_data, warm_st
     model = start_model(ctx, settings, train_data, terms, warm_start, fit_intercept)
     guest.train(ctx.sub_ctx("train"), known["rows"], model, terms, known["relabelling"])
     ctx.metrics.log_metrics(guest_summary(model, known["privacy"], known["relabelling"].mode), "summary")
-    document = model.to_json(LABELS, known["privacy"].to_json())
+    document = model.to_json(LABELS, known["privacy"].to_json(known["relabelling"].mode))
     return document, _scored(ctx, settings, document, train_data, validate_data)
 
 

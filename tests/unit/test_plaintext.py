@@ -176,7 +176,7 @@ def test_batches_are_consecutive_and_the_remainder_joins_the_last():
 
 def test_default_optimizer_penalises_more_at_smaller_epsilon_and_stays_stable():
     without = default_optimizer(426, 30, math.inf)
-    assert without["alpha"] == pytest.approx(30 / 426)
+    assert without["alpha"] == pytest.approx(1.5 * 30 / 426)
     alphas = [default_optimizer(426, 30, epsilon)["alpha"] for epsilon in (0.25, 0.5, 1, 2, 4)]
     assert alphas == sorted(alphas, reverse=True)
     assert all(default_optimizer(426, 30, epsilon)["optimizer_params"]["lr"] * (7.5 + alpha) <= 1.0000001

@@ -1,0 +1,40 @@
+# make demo: installs what is missing, then runs the main job.   make test: installs what is missing, then runs the tests.
+PYTHON ?= $(firstword $(foreach name,python3.11 python3.10,$(shell command -v $(name) 2>/dev/null)) python3)
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: install demo test unit bench-epoch bench-label-dp component-yaml clean
+
+install: $(INSTALLED)
+
+$(INSTALLED): setup.py pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt "setuptools<81" wheel
+	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt --no-build-isolation -e ".[test]"
+	touch $@
+
+demo: install
+	$(BIN)/fate-dp demo
+
+test: install
+	$(BIN)/python -m pytest -q
+
+unit: install
+	$(BIN)/python -m pytest -q tests/unit tests/statistical
+
+bench-epoch: install
+	$(BIN)/python -m fate_dp.bench.epoch
+
+bench-label-dp: install
+	$(BIN)/python -m fate_dp.bench.label_dp
+
+# The client reads these files, and FATE-Board needs them in its dag/ folder; a test holds them to the components.
+component-yaml: install
+	for name in label_flip flipback dp_hetero_lr; do \
+	  $(BIN)/python -m fate.components component desc --name $$name --save pipelines/components/$$name.yaml; \
+	done
+
+clean:
+	-$(BIN)/fate-dp down
+	rm -rf $(VENV) build dist out *.egg-info

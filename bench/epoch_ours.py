@@ -1,0 +1,53 @@
+"""The epoch benchmark's first side: dp_hetero_lr as a job would run it, on labels declared public."""
+from fate_dp.bench import epoch_task
+from fate_dp.bench.epoch_clock import EpochClock
+
+LABEL_SOURCE = "bench/breast_cancer/y"
+
+
+def train(ctx, epochs):
+    """One party's `PartyCost`."""
+    from fate_dp.components.dp_hetero_lr import train as stage
+    from fate_dp.components.dp_hetero_lr.model import weights_of
+    from fate_dp.components.dp_hetero_lr.settings import TrainSettings
+
+    role = ctx.federation.local_party[0]
+    settings = TrainSettings(
+        epochs=epochs, optimizer=epoch_task.OPTIMIZER, learning_rate_scheduler=epoch_task.SCHEDULER,
+        init_param=epoch_task.INIT_PARAM, he_param=epoch_task.HE_PARAM, tol=0, train_scores=False,
+        label_source=LABEL_SOURCE,
+    )  # fmt: skip
+    if role == "arbiter":
+        clock = EpochClock()
+        stage.train_arbiter(ctx, settings)
+        return clock.cost()
+    if role == "guest":
+        _declare_public(ctx)
+    frame, blinded = epoch_task.frame(ctx, role), encryptions_differ()
+    clock = EpochClock()
+    if role == "guest":
+        model, _ = stage.train_guest(ctx, settings, frame, None, None)
+    else:
+        model = stage.train_host(ctx, settings, frame, None, None)
+    return clock.cost(weights_of(model), blinded)
+
+
+def encryptions_differ():
+    """Whether two encryptions of one value differ."""
+    import numpy as np
+
+    from fate_dp.crypto.encrypted_column import encrypt_column, unpack_ciphertexts
+    from fate_dp.crypto.paillier import keypair_of_any_length
+
+    public_key, _ = keypair_of_any_length(512)
+    first, second = unpack_ciphertexts(encrypt_column(np.array([7, 7]), public_key), public_key)
+    return first != second
+
+
+def _declare_public(ctx):
+    from fate_dp.components.common.party_home import home_of
+    from fate_dp.privacy.policy import declare_source
+
+    home = home_of(ctx).path
+    home.mkdir(parents=True, exist_ok=True)
+    declare_source(home / "policy.yaml", LABEL_SOURCE, public=True)

@@ -1,0 +1,163 @@
+"""The ``fate-dp`` command."""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+DEFAULT_HOME = ".fate-dp"
+
+
+def main(arguments: list | None = None) -> int:
+    """Parse, run, and turn a refusal into one sentence on standard error and exit status 1."""
+    options = parser().parse_args(arguments)
+    try:
+        return options.run(options) or 0
+    except KeyboardInterrupt:
+        print("Interrupted; the running job was stopped.", file=sys.stderr)
+        return 130
+    except refusals() as refusal:
+        print(refusal, file=sys.stderr)
+        return 1
+
+
+def refusals() -> tuple:
+    """What the user can mend; anything else is a bug and keeps its traceback."""
+    from fate_dp.deploy.flow_server_error import FlowServerError
+
+    from .flow import FlowUnavailable
+    from .job import JobFailed, NoOutput
+    from .upload import UploadRefused
+
+    return (ValueError, FlowServerError, FlowUnavailable, JobFailed, NoOutput, UploadRefused)
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="fate-dp",
+        description="Differential privacy for FATE 2.2: run jobs on FATE-Flow and see what privacy they really spent.",
+        epilog="Keys, ledgers and policies of the parties lie in HOME/parties/party-ID and never leave it.",
+    )
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    add(commands, up, "start the embedded FATE-Flow, or do nothing if it runs", port=True)
+    add(commands, status, "show whether the embedded FATE-Flow runs, and where")
+    add(commands, down, "stop the embedded FATE-Flow and its tasks, nothing else")
+    add(commands, demo, "train on breast-cancer data with and without label privacy, and compare", flow=True, out=True)
+    add(commands, ledger, "show what each party's ledger says was spent", json=True)
+    add_declare(commands)
+    return top
+
+
+def add(commands, run, text: str, *, port=False, flow=False, out=False, json=False) -> argparse.ArgumentParser:
+    command = commands.add_parser(run.__name__, help=text, description=text[0].upper() + text[1:] + ".")
+    command.set_defaults(run=run)
+    command.add_argument(
+        "--home", type=Path, default=Path(DEFAULT_HOME), help="folder of the embedded server and the parties (.fate-dp)"
+    )
+    if port:
+        command.add_argument("--port", type=int, help="HTTP port of the server; a free one unless given")
+    if flow:
+        command.add_argument("--flow", metavar="HOST:PORT", help="use a FATE-Flow that already runs")
+    if out:
+        command.add_argument("--out", type=Path, default=Path("out/demo"), help="where results go (out/demo)")
+    if json:
+        command.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    return command
+
+
+def add_declare(commands) -> None:
+    command = add(commands, declare, "declare a label source in the policy of a party on this machine")
+    command.add_argument("source", metavar="NAMESPACE/NAME/COLUMN", help="the label column of an uploaded table")
+    command.add_argument("--party", default="9999", help="party id (9999)")
+    command.add_argument("--cap", type=float, help="largest total epsilon (nats) that its labels may spend")
+    command.add_argument("--public", action="store_true", default=None, help="its labels need no protection")
+
+
+def up(options) -> None:
+    from fate_dp.deploy import flow_server
+
+    address = flow_server.up(options.home, options.port, progress=lambda sentence: print(sentence, flush=True))
+    print(f"FATE-Flow: http://{address}  (stop it with `fate-dp down`)")
+
+
+def status(options) -> int:
+    from fate_dp.deploy import flow_server
+
+    found = flow_server.status(options.home)
+    where = f" at {found.address}" if found.address else ""
+    print(f"FATE-Flow of {options.home.resolve()}: {found.state}{where}" + (f", pid {found.pid}" if found.pid else ""))
+    return 0 if found.state == "running" else 3
+
+
+def down(options) -> None:
+    from fate_dp.deploy import flow_server
+
+    print("FATE-Flow is stopped." if flow_server.down(options.home) else "No FATE-Flow of this home was running.")
+
+
+def demo(options) -> None:
+    from .demo import Run, run_demo
+    from .progress import TaskLines
+    from .tables import print_ledger, print_result
+
+    console = wide_console()
+    with TaskLines(console) as lines:
+        address, flow_home = demo_server(options, lines)
+        parties = parties_folder(options.home) if flow_home else external_parties_folder()
+        result = run_demo(Run(address, parties, options.out, lines.task, flow_home))
+    print_result(result, console)
+    print_ledger(result["ledgers"], console)
+    console.print(f"Report: {options.out / 'report.html'}   Result: {options.out / 'result.json'}")
+
+
+def demo_server(options, lines):
+    """The server named with --flow, else the embedded one, started where needed; and the home of the latter."""
+    from fate_dp.deploy import flow_server
+
+    from .flow import resolve_flow
+
+    if options.flow:
+        return resolve_flow(options.flow, options.home), None
+    return flow_server.up(options.home, progress=lines.sentence), options.home
+
+
+def ledger(options) -> None:
+    from .party_ledgers import all_ledgers
+
+    entries = all_ledgers(parties_folder(options.home))
+    if options.json:
+        print(json.dumps(entries, indent=2))
+        return
+    from .tables import print_ledger
+
+    print_ledger(entries, wide_console())
+
+
+def declare(options) -> None:
+    from .party_ledgers import declare as declare_in_policy
+
+    folder = parties_folder(options.home)
+    path = declare_in_policy(folder, options.party, options.source, cap=options.cap, public=options.public)
+    print(f"Declared {options.source} in {path}.")
+
+
+def wide_console():
+    """A console whose tables keep their width in a pipe, where rich would assume 80 columns."""
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=100)
+
+
+def parties_folder(home: Path) -> Path:
+    """Where the embedded server keeps the parties' homes."""
+    from fate_dp.deploy.flow_home import open_home
+
+    return open_home(home).parties
+
+
+def external_parties_folder() -> Path:
+    """Where the components of a server that was started otherwise keep them, if it runs on this machine as this user."""
+    return Path(os.environ.get("FATE_DP_HOME") or Path.home() / ".fate-dp")

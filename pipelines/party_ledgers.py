@@ -1,0 +1,51 @@
+"""Ledgers and policies of parties whose homes lie on this machine, as the client reads and edits them."""
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from fate_dp.privacy import Ledger
+from fate_dp.privacy.policy import declare_source, load_policy
+
+PARTY_PREFIX = "party-"
+
+
+def party_home(parties_folder: str | os.PathLike, party_id: str) -> Path:
+    return Path(parties_folder) / f"{PARTY_PREFIX}{party_id}"
+
+
+def party_ledger(parties_folder, party_id: str) -> list:
+    """Entries of one party's ledger; none where the party has no ledger yet."""
+    path = party_home(parties_folder, party_id) / "ledger.sqlite"
+    return Ledger(path).entries() if path.exists() else []
+
+
+def all_ledgers(parties_folder) -> dict:
+    """{"party 9999": entries, ...} of every party with a home in the folder."""
+    homes = sorted(Path(parties_folder).glob(f"{PARTY_PREFIX}*"))
+    ids = [home.name.removeprefix(PARTY_PREFIX) for home in homes]
+    return {f"party {party_id}": party_ledger(parties_folder, party_id) for party_id in ids}
+
+
+def declare(parties_folder, party_id: str, source: str, *, cap=None, public=None) -> Path:
+    """Declare a label source in a party's policy; returns the policy's path."""
+    home = party_home(parties_folder, party_id)
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    declare_source(home / "policy.yaml", source, cap=cap, public=public)
+    return home / "policy.yaml"
+
+
+def declare_public(parties_folder, party_id: str, source: str) -> None:
+    """Declare that the labels of a source need no protection."""
+    declare(parties_folder, party_id, source, public=True)
+
+
+def score_releases(parties_folder, host: str, features: int) -> list:
+    """How often the host showed the guest joint scores of training rows, and its cap."""
+    home = party_home(parties_folder, host)
+    datasets = {entry["source"] for entry in party_ledger(parties_folder, host) if entry["mechanism"] == "joint scores"}
+    ledger, policy = Ledger(home / "ledger.sqlite"), load_policy(home / "policy.yaml")
+    return [
+        {"party": f"host {host}", "released": ledger.scores_released(name), "cap": policy.score_cap(name, features)}
+        for name in sorted(datasets)
+    ]

@@ -1,0 +1,118 @@
+"""The tables of a demo's result: their cells as text, and drawn in a terminal."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MODELS = ("private", "guest_only", "not_private")
+METRICS = {"accuracy": "accuracy", "auc": "AUC", "precision": "precision", "recall": "recall", "f1": "F1"}
+UNBROKEN = ("mechanism", "task")
+WIDEST = {"observer": 14}
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """Headings and cells as text; `numeric` names the headings whose column is aligned to the right."""
+
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numeric: frozenset[str] = frozenset()
+
+
+def epsilon_text(epsilon: float | str) -> str:
+    """An epsilon as results hold it, a number or 'infinity', in words."""
+    return "infinity" if float(epsilon) == float("inf") else f"{epsilon:g}"
+
+
+def model_table(result: dict) -> TextTable:
+    """The three models with their metrics on the held-out part."""
+    rows = tuple(
+        (model["title"], epsilon_text(model["epsilon"]), model["flipback"],
+         *(f"{model['metrics'][name]:.3f}" for name in METRICS))
+        for model in (result["models"][name] for name in MODELS))
+    headings = ("model", "epsilon", "flipback", *METRICS.values())
+    return TextTable(headings, rows, frozenset(("epsilon", *METRICS.values())))
+
+
+def observer_table(result: dict) -> TextTable:
+    """What is guaranteed against each observer."""
+    rows = tuple(
+        (line["observer"], line["unit"], line["relation"], epsilon_text(line["epsilon"]), f"{line['delta']:g}",
+         line["note"])
+        for line in result["privacy"]["epsilon_per_observer"])
+    headings = ("observer", "unit", "relation", "epsilon", "delta", "note")
+    return TextTable(headings, rows, frozenset(("epsilon", "delta")))
+
+
+def party_table(result: dict) -> TextTable:
+    """Who holds how much, and what PSI left of it."""
+    parties = result["data"]["parties"]
+    held = [(party["party"], str(party["features"]), party["rows"]) for party in parties]
+    features = str(sum(party["features"] for party in parties))
+    held.append(("in common, found by PSI", features, result["data"]["common_rows"]))
+    rows = tuple((name, count, str(parts["train"]), str(parts["test"])) for name, count, parts in held)
+    headings = ("held by", "features", "training records", "held-out records")
+    return TextTable(headings, rows, frozenset(headings[1:]))
+
+
+def seconds_table(result: dict) -> TextTable:
+    """Seconds of each task."""
+    rows = tuple((line["job"], line["task"], f"{line['seconds']:.1f}") for line in result["seconds"]["tasks"])
+    return TextTable(("job", "task", "seconds"), rows, frozenset(("seconds",)))
+
+
+def ledger_table(entries: list[dict]) -> TextTable:
+    """The entries of one party's ledger without their notes, which are too long for a column."""
+    rows = tuple(
+        (str(entry["entry_id"]), entry["source"], entry["mechanism"], epsilon_text(entry["epsilon"]),
+         f"{entry['delta']:g}", entry["unit"], entry["observer"], str(entry["records"]), str(entry["uses"]))
+        for entry in entries)
+    headings = ("no.", "source", "mechanism", "epsilon", "delta", "unit", "observer", "records", "uses")
+    return TextTable(headings, rows, frozenset(("no.", "epsilon", "delta", "records", "uses")))
+
+
+def print_result(result: dict, console) -> None:
+    """Print models, guarantees and times on a rich console."""
+    rows = result["models"]["private"]["metrics"]["rows"]
+    _print_table(console, f"Three models on {rows} held-out records", model_table(result))
+    _print_table(console, "Epsilon per observer", observer_table(result))
+    for release in result["privacy"]["score_releases"]:
+        _print_text(
+            console, f"Joint scores of training records shown to the guest by {release['party']}, over all jobs: "
+            f"{release['released']} of at most {release['cap']}.")
+    _print_table(console, f"Seconds per task; {result['seconds']['total']:.0f} in all", seconds_table(result))
+
+
+def print_ledger(entries_by_party: dict[str, list[dict]], console) -> None:
+    """Print one line per ledger entry, and below each party's lines what the entries mean."""
+    for party, entries in entries_by_party.items():
+        if not entries:
+            _print_text(console, f"\nLedger of {party}: nothing was released.")
+            continue
+        # The widest table: with the usual gaps it would not fit into 100 columns.
+        _print_table(console, f"Ledger of {party}", ledger_table(entries), padding=0)
+        for entry in entries:
+            _print_text(console, f"No. {entry['entry_id']}: {entry['note']}.")
+
+
+def _print_table(console, title: str, table: TextTable, padding: int = 1) -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, show_edge=False,
+                  padding=(0, padding, 0, 0))
+    for heading in table.headings:
+        is_numeric = heading in table.numeric
+        drawn.add_column(heading, justify="right" if is_numeric else "left", overflow="fold",
+                         no_wrap=is_numeric or heading in UNBROKEN, max_width=WIDEST.get(heading))
+    for row in table.rows:
+        # Names come from files: as plain text they cannot be read as markup.
+        drawn.add_row(*(Text(cell) for cell in row))
+    console.print()
+    console.print(drawn)
+
+
+def _print_text(console, text: str) -> None:
+    from rich.text import Text
+
+    console.print(Text(text))

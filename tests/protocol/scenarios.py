@@ -1,0 +1,233 @@
+"""Plays many scenarios in one set of party processes: starting those costs more than most scenarios do.
+
+A scenario is one function called as every party that takes part, over a federation of its own and, unless it names
+another one, with a home of its own.
+"""
+import os
+import uuid
+from dataclasses import dataclass, field
+from typing import Any, Callable, Optional, Tuple
+
+import numpy as np
+import pandas as pd
+
+from fate_dp.bench import local_parties
+
+from .messages import plain_form
+
+GUEST, HOST, SECOND_HOST, ARBITER = ("guest", "9999"), ("host", "10000"), ("host", "10001"), ("arbiter", "10002")
+EVERYONE = (GUEST, HOST, SECOND_HOST, ARBITER)
+SOURCE = "experiment/train/y"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """``function(ctx, earlier, **arguments)`` as each of ``parties``; ``earlier`` are this party's outcomes so far."""
+
+    function: Callable
+    arguments: dict = field(default_factory=dict)
+    parties: Tuple = (GUEST, HOST, ARBITER)
+    home: Optional[str] = None
+
+
+@dataclass
+class Outcome:
+    """What became of a scenario at one party: a value or the sentence of a ValueError, messages, and the ledger after."""
+
+    value: Any = None
+    error: Optional[str] = None
+    received: list = field(default_factory=list)
+    ledger: dict = field(default_factory=dict)
+
+
+def play(scenarios: dict, folder, parties=EVERYONE, timeout=200) -> dict:
+    """{scenario: {party: Outcome}}; an error other than ValueError fails here with its traceback."""
+    results = local_parties.run_parties(
+        _play_all, parties, environment={"OMP_NUM_THREADS": "1"}, timeout=timeout, record=False, scenarios=scenarios,
+        folder=str(folder), session=uuid.uuid4().hex,
+    )  # fmt: skip
+    broken = {party: result.error for party, result in results.items() if result.error}
+    assert not broken, "\n".join(f"{party}: {error}" for party, error in broken.items())
+    return {
+        name: {party: results[party].value[name] for party in scenario.parties if party in results}
+        for name, scenario in scenarios.items()
+    }
+
+
+def _play_all(ctx, scenarios, folder, session):
+    me, outcomes = tuple(ctx.federation.local_party), {}
+    for name, scenario in scenarios.items():
+        if me in scenario.parties:
+            os.environ["FATE_DP_HOME"] = os.path.join(folder, scenario.home or name)
+            own = _context(ctx, f"{session}-{name}".replace(" ", "-"), me, scenario.parties)
+            outcomes[name] = _play_one(own, scenario, outcomes)
+    return outcomes
+
+
+def _context(ctx, session, me, parties):
+    from fate.arch.context import Context
+    from fate.arch.federation import FederationBuilder
+
+    builder = FederationBuilder(federation_session_id=session, party=me, parties=list(parties))
+    return Context(computing=ctx.computing, federation=builder.build_standalone(ctx.computing))
+
+
+def _play_one(ctx, scenario, earlier):
+    from fate.arch.context import _parties
+
+    outcome, unrecorded = Outcome(), _parties._pull
+    local_parties._record_messages(outcome.received)
+    try:
+        outcome.value = scenario.function(ctx, earlier, **scenario.arguments)
+    except ValueError as error:
+        outcome.error = str(error)
+    finally:
+        _parties._pull = unrecorded
+    outcome.received = [(sender, name, plain_form(value)) for sender, name, value in outcome.received]
+    outcome.ledger = ledger(ctx)
+    return outcome
+
+
+class Artifact:
+    """Stands for FATE's dataframe artifact; ``frame`` is what a component wrote into it."""
+
+    def __init__(self, frame=None):
+        self.frame = frame
+
+    def read(self):
+        return self.frame
+
+    def write(self, frame):
+        self.frame = frame
+
+
+def role_of(ctx) -> str:
+    return ctx.federation.local_party[0]
+
+
+def frame_at(ctx, tables: dict, partitions=2, label_type="int32"):
+    """The FATE frame of this party, None at the arbiter; a column named ``y`` is the label."""
+    from fate.arch.dataframe import PandasReader
+
+    table = tables.get(tuple(ctx.federation.local_party))
+    if table is None:
+        return None
+    reader = PandasReader(
+        sample_id_name="sample_id", match_id_name="id", label_name="y" if "y" in table else None, label_type=label_type,
+        dtype="float64", partition=partitions,
+    )  # fmt: skip
+    return reader.to_frame(ctx, table)
+
+
+def tables(rows=120, guest=3, hosts=(4,), seed=0, ids=None) -> dict:
+    """{party: pandas table} of synthetic standard normal features; the guest's labels depend on all of them."""
+    generator = np.random.default_rng(seed)
+    ids = [f"person {row:04d}" for row in range(rows)] if ids is None else ids
+    columns = generator.normal(size=(rows, guest + sum(hosts)))
+    labels = (columns @ generator.normal(size=columns.shape[1]) + generator.normal(size=rows) > 0).astype(int)
+    base = pd.DataFrame({"sample_id": [f"sid {at}" for at in range(rows)], "id": ids})
+    edges, made = np.cumsum([0, guest, *hosts]), {}
+    for party, (first, last) in zip((GUEST, HOST, SECOND_HOST), zip(edges, edges[1:])):
+        made[party] = base.assign(**{f"x{column}": columns[:, column] for column in range(first, last)})
+    made[GUEST] = made[GUEST].assign(y=labels)
+    return made
+
+
+def features_of(table) -> np.ndarray:
+    return table[[name for name in table if name not in ("sample_id", "id", "y")]].to_numpy(dtype=float)
+
+
+def flip(ctx, earlier, tables, epsilon=1.0, classes=(0.0, 1.0), source=SOURCE, partitions=2, label_type="int32", before=None):
+    """label_flip at every party; returns the written table and what the party's ledger says afterwards."""
+    from fate_dp.components.label_flip import guest, host
+
+    if before is not None:
+        before(ctx)
+    source_data, written = Artifact(frame_at(ctx, tables, partitions, label_type)), Artifact()
+    if role_of(ctx) == "guest":
+        guest.flip(ctx, source_data, written, epsilon=epsilon, classes=classes, label_source=source)
+    else:
+        host.pass_through(ctx, source_data, written)
+    frame = written.frame
+    return {"table": frame.as_pd_df(), "label": frame.schema.label_name, "label_type": label_type_of(frame)}
+
+
+def label_type_of(frame):
+    manager, name = frame.data_manager, frame.schema.label_name
+    return None if name is None else str(manager.get_block(manager.loc_block(name)[0]).block_type)
+
+
+def ledger(ctx, source=SOURCE) -> dict:
+    """What this party's ledger holds, without making one."""
+    from fate_dp.components.common.party_home import home_of
+
+    home = home_of(ctx)
+    if not (home.path / "ledger.sqlite").exists():
+        return {"entries": [], "spent": 0.0}
+    return {"entries": home.ledger.entries(), "spent": home.ledger.spent(source)}
+
+
+def train(ctx, earlier, tables, partitions=2, public=False, warm_start=None, labels_of=None, score_cap=None, before=None,
+          label_type="int32", validation=None, **settings):
+    """dp_hetero_lr's train stage; returns the model as FATE stores it, and the guest's prediction table.
+
+    ``labels_of`` and ``warm_start`` name an earlier scenario; ``public`` declares the labels public first.
+    """  # fmt: skip
+    import json
+
+    from fate_dp.components.dp_hetero_lr import train as stage
+    from fate_dp.components.dp_hetero_lr.settings import TrainSettings, flipback
+
+    if before is not None:
+        before(ctx)
+    if public:
+        declare_public(ctx)
+        settings["label_source"] = SOURCE
+    if "flipback" in settings:
+        settings["flipback"] = flipback(settings["flipback"])
+    settings = TrainSettings(**settings)
+    if score_cap is not None and role_of(ctx) == "host":
+        raise_score_cap(ctx, tables, score_cap)
+    start = json.loads(json.dumps(earlier[warm_start].value["model"])) if warm_start else None
+    if labels_of is not None and role_of(ctx) == "guest":
+        tables = {**tables, GUEST: earlier[labels_of].value["table"]}
+    frame, valid = frame_at(ctx, tables, partitions, label_type), frame_at(ctx, validation or {}, partitions, label_type)
+    scored = None
+    if role_of(ctx) == "guest":
+        model, scored = stage.train_guest(ctx, settings, frame, valid, start)
+    elif role_of(ctx) == "host":
+        model = stage.train_host(ctx, settings, frame, valid, start)
+    else:
+        model = stage.train_arbiter(ctx, settings)
+    return {"model": model, "scored": None if scored is None else scored.as_pd_df()}
+
+
+def declare_public(ctx):
+    from fate_dp.components.common.party_home import home_of
+    from fate_dp.privacy.policy import declare_source
+
+    if role_of(ctx) == "guest":
+        declare_source(home_of(ctx).path / "policy.yaml", SOURCE, public=True)
+
+
+def raise_score_cap(ctx, tables, cap):
+    from fate_dp.components.common.party_home import home_of
+    from fate_dp.components.dp_hetero_lr.score_release import dataset_name
+    from fate_dp.privacy.private_file import replace_file
+
+    name = dataset_name(frame_at(ctx, tables))
+    replace_file(home_of(ctx).path / "policy.yaml", f"score_caps:\n  {name!r}: {cap}\n".encode())
+
+
+def weights(outcomes: dict, party) -> np.ndarray:
+    from fate_dp.components.dp_hetero_lr.model import weights_of
+
+    return weights_of(outcomes[party].value["model"])
+
+
+def assert_refused(outcomes: dict, sentence: str) -> None:
+    """Every party got the same sentence, and it holds ``sentence``."""
+    errors = {party: outcome.error for party, outcome in outcomes.items()}
+    assert len(set(errors.values())) == 1, errors
+    message = errors[GUEST]
+    assert message is not None and sentence in message and "\n" not in message, message

@@ -1,0 +1,198 @@
+"""The encrypted protocol computes what plaintext Taylor gradient descent computes, whatever way it is run."""
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_breast_cancer
+
+from fate_dp.components.dp_hetero_lr.model import initial_weights
+from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, train_plaintext
+from fate_dp.privacy.flipback import Flipback, FlipbackSettings
+
+from .scenarios import GUEST, HOST, SECOND_HOST, ARBITER, Scenario, features_of, flip, play, tables, train, weights
+
+INIT = {"method": "kaiming", "fill_val": 0.0, "fit_intercept": True, "random_state": 3}
+SMALL = dict(tables=tables(rows=200, hosts=(4,)), public=True, init_param=INIT, tol=0, train_scores=False)
+BATCHES = {**SMALL, "epochs": 4, "batch_size": 60}
+FLIPPED = dict(tables=SMALL["tables"], labels_of="flip", init_param=INIT, tol=0, train_scores=False, epochs=5)
+TWO_HOSTS = {**SMALL, "tables": tables(rows=150, guest=5, hosts=(4, 3), seed=1), "epochs": 4}
+BOTH = (GUEST, HOST, SECOND_HOST, ARBITER)
+SWAP = {"mode": "swap", "every": 2, "fraction": 0.1, "max_rounds": 1}
+POSTERIOR = {"mode": "posterior", "every": 3, "max_rounds": 1}
+
+
+def breast_cancer_tables() -> dict:
+    data = load_breast_cancer()
+    features = (data.data - data.data.mean(axis=0)) / data.data.std(axis=0)
+    base = pd.DataFrame({"sample_id": range(426), "id": [f"p{row}" for row in range(426)]}).astype(str)
+    columns = {f"x{column}": features[:426, column] for column in range(30)}
+    guest = {name: columns[name] for name in list(columns)[:10]}
+    host = {name: columns[name] for name in list(columns)[10:]}
+    return {GUEST: base.assign(y=data.target[:426], **guest), HOST: base.assign(**host)}
+
+
+CANCER = dict(tables=breast_cancer_tables(), public=True, init_param=INIT, tol=0, epochs=30)
+
+SCENARIOS = {
+    "breast cancer": Scenario(train, CANCER),
+    "batches": Scenario(train, BATCHES),
+    "batches again": Scenario(train, BATCHES),
+    "batches on three partitions": Scenario(train, {**BATCHES, "partitions": 3}),
+    "batches on one partition": Scenario(train, {**BATCHES, "partitions": 1}),
+    "two hosts": Scenario(train, TWO_HOSTS, BOTH),
+    "ten epochs": Scenario(train, {**SMALL, "epochs": 10}),
+    "five epochs": Scenario(train, {**SMALL, "epochs": 5}),
+    "five more epochs": Scenario(train, {**SMALL, "epochs": 5, "warm_start": "five epochs"}),
+    "flip": Scenario(flip, dict(tables=SMALL["tables"], epsilon=0.8), (GUEST, HOST), home="flips"),
+    "swap": Scenario(train, {**FLIPPED, "flipback": SWAP}, home="flips"),
+    "posterior": Scenario(train, {**FLIPPED, "flipback": POSTERIOR, "score_cap": 2}, home="flips"),
+    "no flipback": Scenario(train, {**FLIPPED, "flipback": {"mode": "none"}}, home="flips"),
+    "adam": Scenario(train, {**SMALL, "epochs": 3, "learning_rate_scheduler": {
+        "method": "step", "scheduler_params": {"step_size": 1, "gamma": 0.5}}, "optimizer": {
+        "method": "adam", "penalty": "l1", "alpha": 0.01, "optimizer_params": {"lr": 0.1}}}),
+    "converged by loss": Scenario(train, {**SMALL, "tol": 1e3}),
+    "converged by weights": Scenario(train, {**SMALL, "tol": 1e3, "early_stop": "weight_diff"}),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    outcomes = play(SCENARIOS, tmp_path_factory.mktemp("homes"))
+    refused = {name: {party: o.error for party, o in by_party.items() if o.error} for name, by_party in outcomes.items()}
+    assert not any(refused.values()), refused
+    return outcomes
+
+
+def model(outcomes, party=GUEST):
+    return outcomes[party].value["model"]
+
+
+def data_parties(arguments):
+    return [party for party in (GUEST, HOST, SECOND_HOST) if party in arguments["tables"]]
+
+
+def start(arguments):
+    sizes = [features_of(arguments["tables"][party]).shape[1] for party in data_parties(arguments)]
+    return [initial_weights(INIT, size, rank, rank == 0) for rank, size in enumerate(sizes)]
+
+
+def twin(outcomes, arguments, labels=None, flipback=None):
+    """Weights and losses of the plaintext twin under the same settings."""
+    parts = [features_of(arguments["tables"][party]) for party in data_parties(arguments)]
+    meta = model(outcomes)["meta"]
+    settings = TrainingSettings(
+        meta["optimizer_param"], meta["learning_rate_param"], arguments["epochs"], arguments.get("batch_size")
+    )
+    labels = arguments["tables"][GUEST]["y"].to_numpy(float) if labels is None else labels
+    return train_plaintext(parts, labels, settings, start(arguments), flipback)
+
+
+def assert_equal_to_twin(outcomes, arguments, result):
+    for party, expected in zip(data_parties(arguments), result.weights):
+        np.testing.assert_allclose(weights(outcomes, party), expected, atol=1e-6, rtol=0)
+    np.testing.assert_allclose(model(outcomes)["data"]["estimator"]["losses"], result.losses, atol=1e-6)
+
+
+def flipped_labels(runs):
+    table = runs["flip"][GUEST].value["table"].set_index("id")
+    return table.loc[SMALL["tables"][GUEST]["id"], "y"].to_numpy(float)
+
+
+def test_weights_after_30_epochs_equal_the_plaintext_twin(runs):
+    assert_equal_to_twin(runs["breast cancer"], CANCER, twin(runs["breast cancer"], CANCER))
+
+
+def test_weights_after_30_epochs_equal_an_independent_gradient_descent(runs):
+    outcomes = runs["breast cancer"]
+    guest, host = (features_of(CANCER["tables"][party]) for party in (GUEST, HOST))
+    columns, labels = np.column_stack([guest, np.ones(426), host]), CANCER["tables"][GUEST]["y"].to_numpy(float)
+    optimizer = model(outcomes)["meta"]["optimizer_param"]
+    rate, momentum = optimizer["optimizer_params"]["lr"], optimizer["optimizer_params"]["momentum"]
+    penalised = optimizer["alpha"] * (np.arange(31) != 10)
+    w, velocity = np.concatenate(start(CANCER)), np.zeros(31)
+    for _ in range(30):
+        gradient = columns.T @ (columns @ w / 4 - (labels - 0.5)) / 426 + penalised * w
+        velocity = momentum * velocity + gradient
+        w = w - rate * velocity
+    trained = np.concatenate([weights(outcomes, GUEST), weights(outcomes, HOST)])
+    np.testing.assert_allclose(trained, w, atol=1e-6, rtol=0)
+    assert np.abs(w - np.concatenate(start(CANCER))).max() > 0.1
+
+
+def test_the_prediction_table_holds_the_scores_of_the_final_model(runs):
+    outcomes = runs["breast cancer"]
+    scored = outcomes[GUEST].value["scored"].set_index("id").loc[CANCER["tables"][GUEST]["id"]]
+    guest, host = (features_of(CANCER["tables"][party]) for party in (GUEST, HOST))
+    z = np.column_stack([guest, np.ones(426)]) @ weights(outcomes, GUEST) + host @ weights(outcomes, HOST)
+    np.testing.assert_allclose(scored["predict_score"].astype(float), 1 / (1 + np.exp(-z)), atol=1e-6)
+    assert (scored["predict_result"].astype(int) == (z > 0)).all()
+    assert set(scored["type"]) == {"train_set"}
+    assert (scored["predict_result"].astype(int) == scored["y"].astype(int)).mean() > 0.95
+
+
+def test_the_model_has_the_form_of_fates_own(runs):
+    for party, intercept in ((GUEST, True), (HOST, False)):
+        estimator = model(runs["breast cancer"], party)["data"]["estimator"]
+        assert set(estimator) >= {"param", "optimizer", "lr_scheduler", "end_epoch", "is_converged", "header"}
+        assert set(estimator["param"]) == {"coef_", "intercept_", "dtype"}
+        assert (estimator["param"]["intercept_"] is not None) == intercept
+        assert estimator["header"] == [name for name in CANCER["tables"][party] if name.startswith("x")]
+        assert estimator["end_epoch"] == 30 and not estimator["is_converged"]
+
+
+def test_weights_over_mini_batches_equal_the_twin(runs):
+    assert_equal_to_twin(runs["batches"], BATCHES, twin(runs["batches"], BATCHES))
+
+
+def test_weights_with_two_hosts_equal_the_twin(runs):
+    assert_equal_to_twin(runs["two hosts"], TWO_HOSTS, twin(runs["two hosts"], TWO_HOSTS))
+
+
+def test_weights_under_another_optimiser_and_schedule_equal_the_twin(runs):
+    assert_equal_to_twin(runs["adam"], SCENARIOS["adam"].arguments, twin(runs["adam"], SCENARIOS["adam"].arguments))
+
+
+@pytest.mark.parametrize("name, mode", [("swap", SWAP), ("posterior", POSTERIOR), ("no flipback", {"mode": "none"})])
+def test_weights_with_flipback_equal_the_twin_with_the_same_flipback(runs, name, mode):
+    labels = flipped_labels(runs)
+    expected = twin(runs[name], FLIPPED, labels, Flipback(FlipbackSettings(**mode), labels, 0.8))
+    assert_equal_to_twin(runs[name], FLIPPED, expected)
+
+
+def test_flipback_changes_the_weights(runs):
+    plain = weights(runs["no flipback"], HOST)
+    assert all(np.abs(weights(runs[name], HOST) - plain).max() > 1e-3 for name in ("swap", "posterior"))
+
+
+@pytest.mark.parametrize("other", ["batches again", "batches on three partitions", "batches on one partition"])
+def test_training_twice_gives_bit_identical_weights_however_rows_are_spread(runs, other):
+    for party in (GUEST, HOST):
+        np.testing.assert_array_equal(weights(runs["batches"], party), weights(runs[other], party))
+
+
+def test_a_warm_start_goes_on_exactly_where_training_ended(runs):
+    for party in (GUEST, HOST):
+        np.testing.assert_array_equal(weights(runs["five more epochs"], party), weights(runs["ten epochs"], party))
+        assert np.abs(weights(runs["five epochs"], party) - weights(runs["ten epochs"], party)).max() > 1e-3
+
+
+@pytest.mark.parametrize("name, epochs", [("converged by loss", 2), ("converged by weights", 1)])
+def test_all_parties_stop_in_the_epoch_that_converges(runs, name, epochs):
+    for party in (GUEST, HOST):
+        estimator = model(runs[name], party)["data"]["estimator"]
+        assert estimator["end_epoch"] == epochs and estimator["is_converged"]
+    assert model(runs[name], ARBITER)["data"] == {"epochs_run": epochs}
+
+
+def test_the_hosts_ledger_counts_each_round_of_flipback(runs):
+    (entry,) = runs["swap"][HOST].ledger["entries"]
+    assert entry["mechanism"] == "joint scores" and entry["counted"] and entry["rounds"] == 1
+    assert entry["observer"] == "guest" and entry["parameters"] == {"purpose": "flipback"}
+    assert [e["rounds"] for e in runs["posterior"][HOST].ledger["entries"]] == [2]
+
+
+def test_the_model_says_what_the_labels_cost(runs):
+    assert model(runs["swap"])["meta"]["privacy"]["epsilon"] == 0.8
+    assert model(runs["ten epochs"])["meta"]["privacy"]["epsilon"] == "infinity"
+    (line,) = runs["ten epochs"][GUEST].ledger["entries"]
+    assert line["mechanism"] == "not private" and line["epsilon"] == "infinity" and not line["counted"]
+    assert runs["ten epochs"][GUEST].ledger["spent"] == 0

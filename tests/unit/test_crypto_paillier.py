@@ -1,0 +1,142 @@
+"""Paillier against published numbers, against python-paillier, and the properties that short blinding rests on."""
+import copy
+import pickle
+
+import gmpy2
+import phe
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fate_dp.crypto.blinding import FixedBaseBlinding
+from fate_dp.crypto.paillier import PrivateKey, PublicKey, check_key_length, generate_keypair, keypair_of_any_length
+
+PUBLIC, PRIVATE = keypair_of_any_length(256)
+GOLDEN = PublicKey(293 * 433)
+
+
+@pytest.fixture(scope="module")
+def phe_keys():
+    """python-paillier's pair, and the same one loaded here."""
+    public, private = phe.generate_paillier_keypair(n_length=512)
+    ours = PublicKey(public.n)
+    return public, private, ours, PrivateKey(ours, private.p, private.q)
+
+
+@pytest.mark.parametrize("plaintext, r, ciphertext", [(10100, 74384, 935906717), (1, 1, 126870)])
+def test_published_ciphertexts_come_out_and_decrypt(plaintext, r, ciphertext):
+    assert GOLDEN.raw_encrypt(plaintext, r) == ciphertext
+    assert PrivateKey(GOLDEN, 293, 433).decrypt(ciphertext) == plaintext
+
+
+@given(st.integers(0, PUBLIC.n - 1), st.integers(1, 2**200))
+def test_every_plaintext_decrypts_to_itself(plaintext, r):
+    assert PRIVATE.decrypt(PUBLIC.raw_encrypt(plaintext, r)) == plaintext
+
+
+@given(st.integers(-(2**60), 2**60), st.integers(-(2**60), 2**60))
+def test_signed_values_embed_blind_and_add_modulo_n(first, second):
+    blinding = FixedBaseBlinding(PUBLIC)
+    product = PUBLIC.embed(first) * blinding.factor() * PUBLIC.embed(second) * blinding.factor()
+    assert PRIVATE.decrypt(product % PUBLIC.modulus_squared) == (first + second) % PUBLIC.n
+
+
+@pytest.mark.parametrize("plaintext", [-1, PUBLIC.n])
+def test_raw_encrypt_refuses_what_is_no_plaintext(plaintext):
+    with pytest.raises(ValueError, match="plaintext"):
+        PUBLIC.raw_encrypt(plaintext, 5)
+
+
+@given(st.integers(0, 2**500))
+def test_python_paillier_and_we_decrypt_each_other(phe_keys, plaintext):
+    public, private, our_public, our_private = phe_keys
+    assert our_private.decrypt(public.raw_encrypt(plaintext)) == plaintext
+    blinded = our_public.embed(plaintext) * FixedBaseBlinding(our_public).factor() % our_public.modulus_squared
+    assert private.raw_decrypt(int(blinded)) == plaintext
+
+
+def test_a_foreign_key_without_a_base_is_blinded_with_a_full_residue(phe_keys, monkeypatch):
+    _, _, ours, _ = phe_keys
+    drawn = []
+    full = PublicKey.full_blinding
+    monkeypatch.setattr(PublicKey, "full_blinding", lambda key: drawn.append(full(key)) or drawn[-1])
+    assert [FixedBaseBlinding(ours).factor() for _ in range(3)] == drawn
+    assert len(set(drawn)) == 3
+
+
+@pytest.mark.parametrize("key_length", [64, 255, 512])
+def test_made_keys_have_the_properties_that_short_blinding_needs(key_length):
+    for _ in range(5):
+        public, private = keypair_of_any_length(key_length)
+        p, q = private._p, private._q
+        assert p % 4 == 3 and q % 4 == 3 and gmpy2.gcd(p - 1, q - 1) == 2
+        assert gmpy2.is_prime(p) and gmpy2.is_prime(q) and p * q == public.n
+        assert public.key_length == key_length
+        assert private.decrypt(public.blinding_base) == 0
+        # The base is the n-th power of a non-square with Jacobi symbol 1: h = -x^2 generates the full group of those.
+        assert gmpy2.jacobi(public.blinding_base % public.n, public.n) == 1
+        assert gmpy2.jacobi(public.blinding_base % p, p) == -1
+
+
+def test_a_default_key_has_2048_bits():
+    public, private = generate_keypair()
+    assert public.key_length == 2048 and public.ciphertext_bytes == 512
+    assert private.decrypt(public.raw_encrypt(public.n - 7, 11)) == public.n - 7
+
+
+@pytest.mark.parametrize("key_length", [1024, 2047, 0, -2048, 2048.0, "2048", True, None])
+def test_short_or_odd_key_lengths_are_refused_in_one_sentence(key_length):
+    with pytest.raises(ValueError, match=r"key_length is .*at least 2048 bits\.$"):
+        generate_keypair(key_length)
+    with pytest.raises(ValueError):
+        check_key_length(key_length)
+
+
+def test_a_key_from_the_wire_keeps_its_numbers_and_is_checked():
+    public = PublicKey((1 << 2047) + 9, 4)
+    assert PublicKey.from_wire(public.to_wire()) == public
+    with pytest.raises(ValueError, match="at least 2048"):
+        PublicKey.from_wire(PUBLIC.to_wire())
+    with pytest.raises(ValueError, match="shares a factor"):
+        PublicKey.from_wire({"n": 3 * ((1 << 2047) + 9), "blinding_base": 3})
+
+
+def test_a_wire_key_is_builtins_only():
+    assert {name: type(value) for name, value in PUBLIC.to_wire().items()} == {"n": int, "blinding_base": int}
+
+
+@pytest.mark.parametrize("leak", [pickle.dumps, copy.deepcopy])
+def test_a_private_key_is_never_pickled_nor_printed(leak):
+    with pytest.raises(TypeError, match="never pickled"):
+        leak(PRIVATE)
+    assert str(int(PRIVATE._p)) not in repr(PRIVATE) and repr(PRIVATE) == "PrivateKey(256 bits)"
+
+
+def test_primes_of_another_key_are_refused():
+    with pytest.raises(ValueError, match="product must be n"):
+        PrivateKey(GOLDEN, 293, 431)
+    with pytest.raises(ValueError, match="product must be n"):
+        PrivateKey(PublicKey(49), 7, 7)
+
+
+@pytest.mark.parametrize("ciphertext", [0, -5, 293, 433 * 5, GOLDEN.n**2, GOLDEN.n**2 + 1])
+def test_values_that_no_encryption_gives_are_refused(ciphertext):
+    with pytest.raises(ValueError, match="not made under this key"):
+        PrivateKey(GOLDEN, 293, 433).decrypt(ciphertext)
+
+
+def test_blinding_factors_are_nth_residues_and_never_repeat():
+    blinding = FixedBaseBlinding(PUBLIC)
+    factors = [blinding.factor() for _ in range(200)]
+    assert len(set(factors)) == 200
+    assert all(PRIVATE.decrypt(factor) == 0 for factor in factors)
+    assert all(factor % PUBLIC.n != 1 for factor in factors)
+
+
+def test_blinding_exponents_have_half_the_key_length():
+    table = FixedBaseBlinding(PUBLIC)._table
+    assert len(table) * 8 == PUBLIC.key_length // 2
+    for position, row in enumerate(table):
+        for digit in (1, 255):
+            exponent = digit << (8 * position)
+            assert row[digit] == gmpy2.powmod(PUBLIC.blinding_base, exponent, PUBLIC.modulus_squared)

@@ -1,0 +1,130 @@
+"""The folders at the top level are one import package whose arrows run downwards, in the checkout and in a wheel."""
+import ast
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PARTS = ("privacy", "crypto", "components", "pipelines", "conf", "data_prep", "deploy", "bench")
+FATE = ("fate", "fate_client", "fate_flow", "fate_utils", "fate_test")
+
+IMPORT_ALL = """
+import importlib, json, pkgutil, sys
+import fate_dp
+report = {}
+for part in json.loads(sys.argv[1]):
+    package = importlib.import_module("fate_dp." + part)
+    names = [package.__name__] + [m.name for m in pkgutil.walk_packages(package.__path__, package.__name__ + ".")]
+    for name in names:
+        if not name.endswith("__main__"):
+            report[name] = importlib.import_module(name).__file__
+report["fate"] = sorted(name for name in sys.modules if name == "fate" or name.startswith("fate."))
+print("REPORT" + json.dumps(report))
+"""
+
+
+def sources(*parts):
+    return [path for part in parts for path in sorted((ROOT / part).rglob("*.py"))]
+
+
+def imported_modules(path):
+    """Full names of all modules that a file imports, at any depth of the file, relative ones resolved."""
+    package = ("fate_dp", *path.relative_to(ROOT).parent.parts)
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = [*package[: len(package) - node.level + 1]] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def offenders(paths, forbidden):
+    return [f"{path.relative_to(ROOT)}: {name}" for path in paths for name in imported_modules(path)
+            if any(name == prefix or name.startswith(prefix + ".") for prefix in forbidden)]
+
+
+def import_all(parts, python_path, folder):
+    """Import every module of the parts in a fresh interpreter; {module: file} and the modules of FATE's engine."""
+    import json
+
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", IMPORT_ALL, json.dumps(parts)],
+        env={**os.environ, "PYTHONPATH": python_path}, cwd=folder, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.split("REPORT")[-1])
+
+
+def test_no_file_imports_a_part_from_the_root():
+    assert offenders([*sources(*PARTS, "tests"), ROOT / "setup.py"], PARTS) == []
+
+
+def test_the_import_check_sees_an_import_from_the_root(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+    (tmp_path / "bench").mkdir()
+    guilty = tmp_path / "bench" / "guilty.py"
+    guilty.write_text("def late():\n    from privacy.ledger import Ledger\n    import crypto\n    from ..privacy import x\n")
+    assert offenders([guilty], PARTS) == ["bench/guilty.py: privacy.ledger.Ledger", "bench/guilty.py: crypto"]
+    assert offenders([guilty], ["fate_dp.privacy"]) == ["bench/guilty.py: fate_dp.privacy.x"]
+
+
+@pytest.mark.parametrize("part, other", [("privacy", "crypto"), ("crypto", "privacy")])
+def test_privacy_and_crypto_know_neither_fate_nor_each_other_nor_anything_above(part, other):
+    above = [f"fate_dp.{name}" for name in PARTS if name not in (part, other)]
+    assert sources(part)
+    assert offenders(sources(part), [*FATE, f"fate_dp.{other}", *above]) == []
+
+
+def test_components_know_nothing_above_them():
+    assert offenders(sources("components"), [f"fate_dp.{name}" for name in ("pipelines", "deploy", "bench", "conf")]) == []
+
+
+@pytest.mark.parametrize("part", ["privacy", "crypto", "pipelines"])
+def test_importing_a_part_loads_nothing_of_the_fate_engine(part, tmp_path):
+    assert import_all([part], str(tmp_path), tmp_path)["fate"] == []
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The unpacked wheel, built from a copy so that nothing is left in the checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    copy = folder / "source"
+    for name in PARTS:
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("setup.py", "pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, copy / name)
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet", "-w", str(folder), "."],
+        cwd=copy, check=True, timeout=300, capture_output=True,
+    )  # fmt: skip
+    (built,) = folder.glob("*.whl")
+    zipfile.ZipFile(built).extractall(folder / "unpacked")
+    return folder / "unpacked"
+
+
+def test_every_module_of_the_checkout_imports_from_the_wheel(wheel, tmp_path):
+    report = import_all(PARTS, str(wheel), tmp_path)
+    report.pop("fate")
+    outside = {name: file for name, file in report.items() if not Path(file).is_relative_to(wheel)}
+    assert not outside
+    in_checkout = {str(path.relative_to(ROOT)) for path in sources(*PARTS) if path.name != "__main__.py"}
+    in_wheel = {str(Path(file).relative_to(wheel / "fate_dp")) for file in report.values()}
+    assert in_checkout == in_wheel
+
+
+def test_data_files_are_in_the_wheel(wheel):
+    for path in [file for part in PARTS for kind in ("*.yaml", "*.html", "*.json") for file in (ROOT / part).rglob(kind)]:
+        assert (wheel / "fate_dp" / path.relative_to(ROOT)).read_bytes() == path.read_bytes()
+
+
+def test_the_wheel_holds_no_tests_and_announces_the_components(wheel):
+    assert not (wheel / "tests").exists() and not (wheel / "fate_dp" / "tests").exists()
+    (entry_points,) = wheel.glob("*.dist-info/entry_points.txt")
+    announced = entry_points.read_text().split("[fate.ext.component_desc]")[1]
+    assert all(name in announced for name in ("label_flip", "flipback", "dp_hetero_lr"))

@@ -1,0 +1,161 @@
+"""Every bad parameter value gives the same clear sentence at the client and at the component; the YAML files are current."""
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fate_dp.components.dp_hetero_lr.component import dp_hetero_lr
+from fate_dp.components.dp_hetero_lr.settings import TrainSettings, batch_bounds, check_batches
+from fate_dp.components.flipback.component import flipback
+from fate_dp.components.label_flip.component import label_flip
+from fate_dp.pipelines import components as clients
+
+COMPONENTS = {
+    "label_flip": (label_flip, clients.LabelFlip),
+    "flipback": (flipback, clients.Flipback),
+    "dp_hetero_lr": (dp_hetero_lr, clients.DPHeteroLR),
+}
+
+BAD = [
+    *[("label_flip", "epsilon", value, "epsilon") for value in
+      (0, -1, -0.5, math.nan, math.inf, -math.inf, "2", "", None, [1], True)],
+    *[("label_flip", "classes", value, "classes") for value in
+      ([], [1], [0, 0], [0, 0.0], [0, math.nan], [0, math.inf], [0, "1"], "01", {0: 1}, 2, [False, True])],
+    *[("label_flip", "label_source", value, "label_source") for value in
+      ("", "name", "ns/name", "ns//y", "ns/name/y/z", " / / ", 3, ["ns", "name", "y"])],
+    *[("flipback", "mode", value, "mode") for value in ("swaps", "", 1, True, ["swap"])],
+    *[("flipback", "fraction", value, "fraction") for value in (0, -0.1, 1.1, math.nan, "0.1", True)],
+    *[("dp_hetero_lr", "epochs", value, "epochs") for value in (0, -1, 1.5, "3", True, math.nan, 10**400)],
+    *[("dp_hetero_lr", "batch_size", value, "batch_size") for value in (5, 9, 0, -1, 50.0, "64", math.nan, True)],
+    *[("dp_hetero_lr", "optimizer", value, name) for value, name in (
+        ("sgd", "optimizer"), ({"method": "lbfgs"}, "optimizer.method"), ({"penalty": "l3"}, "optimizer.penalty"),
+        ({"alpha": -1}, "optimizer.alpha"), ({"alpha": math.nan}, "optimizer.alpha"), ({"alpha": "1"}, "optimizer.alpha"),
+        ({"lr": 0.1}, "unknown key 'lr'"), ({"optimizer_params": 0.1}, "optimizer.optimizer_params"),
+        ({"optimizer_params": {"lr": "fast"}}, "optimizer.optimizer_params"),
+        ({"optimizer_params": {"lr": math.nan}}, "optimizer.optimizer_params.lr"),
+        ({"optimizer_params": {"betas": [0.9, "0.99"]}}, "optimizer.optimizer_params.betas"))],
+    *[("dp_hetero_lr", "learning_rate_scheduler", value, "learning_rate_scheduler") for value in (
+        "constant", {"method": "cosine"}, {"factor": 1}, {"method": "step", "scheduler_params": 3},
+        {"method": "step", "scheduler_params": {"gamma": "half"}})],
+    *[("dp_hetero_lr", "init_param", value, "init_param") for value in (
+        "zeros", {"method": "xavier"}, {"fit_intercept": 1}, {"random_state": -1}, {"random_state": 0.5}, {"seed": 1},
+        {"method": "consts", "fill_val": "x"}, {"fill_val": math.nan})],
+    *[("dp_hetero_lr", "tol", value, "tol") for value in (-1e-9, math.nan, math.inf, "0", None)],
+    *[("dp_hetero_lr", "early_stop", value, "early_stop") for value in ("loss", "", 1, ["diff"])],
+    *[("dp_hetero_lr", "threshold", value, "threshold") for value in (-0.1, 1.1, math.nan, "0.5")],
+    *[("dp_hetero_lr", "he_param", value, name) for value, name in (
+        ({"key_length": 1024}, "key_length is 1024"), ({"key_length": 2047}, "key_length"),
+        ({"key_length": "2048"}, "key_length"), ({"key_length": 2048.0}, "key_length"),
+        ({"key_length": math.nan}, "key_length"), ({"kind": "ou"}, "he_param.kind"), ({"kind": "mock"}, "he_param.kind"),
+        ({"keylength": 2048}, "unknown key 'keylength'"), (2048, "he_param"))],
+    *[("dp_hetero_lr", "flipback", value, "flipback") for value in (
+        "swap", {"mode": "flip"}, {"every": 0}, {"every": 2.5}, {"fraction": 0}, {"max_rounds": -1}, {"rounds": 3})],
+    *[("dp_hetero_lr", "train_scores", value, "train_scores") for value in (1, 0, "yes", None)],
+    *[("dp_hetero_lr", "label_source", value, "label_source") for value in ("y", "a/b", 1)],
+    *[("dp_hetero_lr", "cv_param", value, "cv_param") for value in (
+        3, {"n_splits": 1}, {"n_splits": 2.5}, {"splits": 3}, {"shuffle": "yes"}, {"random_state": "one"})],
+]  # fmt: skip
+
+GOOD = [
+    ("label_flip", "epsilon", 2, 2.0),
+    ("label_flip", "epsilon", 0.25, 0.25),
+    ("label_flip", "classes", [3, 1, 2], (1.0, 2.0, 3.0)),
+    ("label_flip", "label_source", "ns/name/y", "ns/name/y"),
+    ("flipback", "mode", "posterior", "posterior"),
+    ("dp_hetero_lr", "epochs", 30, 30),
+    ("dp_hetero_lr", "batch_size", 64, 64),
+    ("dp_hetero_lr", "he_param", {"key_length": 3072}, {"kind": "paillier", "key_length": 3072}),
+    ("dp_hetero_lr", "threshold", 1, 1.0),
+]
+
+
+def parameter_type(component, name):
+    return COMPONENTS[component][0]._flatten_stages().parameters.mapping[name].type
+
+
+def name_of(case):
+    return f"{case[0]}-{case[1]}-{str(case[2])[:40]}"
+
+
+def assert_clear(message, named):
+    assert re.search(re.escape(named), message), message
+    assert message.endswith(".") and "\n" not in message and len(message) < 700
+    assert not re.search(r"Traceback|object at 0x|NoneType", message)
+
+
+@pytest.mark.parametrize("component, name, value, named", BAD, ids=map(name_of, BAD))
+def test_a_bad_value_gives_one_clear_sentence_at_the_component(component, name, value, named):
+    with pytest.raises(ValueError) as refused:
+        parameter_type(component, name).parse(value)
+    assert_clear(str(refused.value), named)
+
+
+@pytest.mark.parametrize("component, name, value, named", BAD, ids=map(name_of, BAD))
+def test_a_bad_value_gives_the_same_sentence_before_submission(component, name, value, named):
+    if value is None:
+        pytest.skip("None means 'not given' at the client; the component refuses it where there is no default")
+    with pytest.raises(ValueError) as at_component:
+        parameter_type(component, name).parse(value)
+    with pytest.raises(ValueError) as at_client:
+        COMPONENTS[component][1]("task_0", **{name: value})
+    assert str(at_client.value) == str(at_component.value)
+
+
+@pytest.mark.parametrize("component, name, value, parsed", GOOD, ids=map(name_of, GOOD))
+def test_good_values_pass_and_are_normalised(component, name, value, parsed):
+    assert parameter_type(component, name).parse(value) == parsed
+    assert getattr(COMPONENTS[component][1]("task_0", **{name: value}), name) == value
+
+
+def test_every_parameter_of_a_component_is_one_of_its_client_class():
+    for component, client in COMPONENTS.values():
+        offered = set(client("task_0").__dict__)
+        missing = set(component._flatten_stages().parameters.mapping) - offered
+        assert not missing, f"{client.__name__} lacks {missing}"
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_the_yaml_of_a_client_class_equals_what_fate_generates(component, tmp_path):
+    generated = tmp_path / "generated.yaml"
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "fate.components", "component", "desc", "--name", component, "--save",
+         str(generated)],
+        check=True, timeout=120,
+    )  # fmt: skip
+    kept = Path(clients.__file__).parent / f"{component}.yaml"
+    assert kept.read_text() == generated.read_text(), f"generate {kept} anew"
+    assert COMPONENTS[component][1].yaml_define_path == str(kept)
+
+
+def test_fate_lists_all_three_components():
+    listed = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "fate.components", "component", "list"],
+        check=True, timeout=120, capture_output=True, text=True,
+    ).stdout  # fmt: skip
+    assert all(component in listed for component in COMPONENTS)
+
+
+@pytest.mark.parametrize("rows, size", [(100, None), (100, 100), (100, 500), (100, 30), (7, 3), (1, 1), (60, 20)])
+def test_batches_cover_every_row_once_and_are_no_smaller_than_asked(rows, size):
+    bounds = batch_bounds(rows, size)
+    assert [row for first, last in bounds for row in range(first, last)] == list(range(rows))
+    assert all(last - first >= min(rows, size or rows) for first, last in bounds)
+
+
+def test_batches_that_show_single_residuals_are_refused():
+    with pytest.raises(ValueError, match="at least 200, 10 times the largest feature count"):
+        check_batches(1000, 199, 20)
+    with pytest.raises(ValueError, match=r"all 150 rows\); it must be at least 200"):
+        check_batches(150, None, 20)
+    with pytest.raises(ValueError, match="at least 200"):
+        check_batches(150, 5000, 20)
+    check_batches(1000, 200, 20)
+
+
+def test_the_default_settings_are_2048_bits_kaiming_and_all_rows():
+    settings = TrainSettings()
+    assert settings.he_param == {"kind": "paillier", "key_length": 2048}
+    assert settings.init_param["method"] == "kaiming" and settings.batch_size is None

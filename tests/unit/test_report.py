@@ -1,0 +1,283 @@
+"""The demo's result: its schema, the report for readers and the tables for the terminal."""
+import copy
+import io
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from fate_dp.pipelines import report, tables
+from fate_dp.privacy import Ledger
+from fate_dp.privacy.label_flips import flip_labels, label_tags, record_tags
+from fate_dp.privacy.secret_key import key_id
+
+SCHEMA = json.loads(Path(report.__file__).with_name("result_schema.json").read_text(encoding="utf-8"))
+SOURCE, PUBLIC_SOURCE, DATASET = "experiment/breast_guest/y", "public/breast_guest/y", "columns:0f1e2d3c4b5a6978"
+KEY, JOB = b"k" * 32, {"job_id": "202501010900000000010", "task_id": "task"}
+SVG_NAMESPACES = ('xmlns="http://www.w3.org/2000/svg"', 'xmlns:xlink="http://www.w3.org/1999/xlink"')
+TYPES = {"object": dict, "array": list, "string": str, "number": (int, float), "integer": int, "boolean": bool,
+         "null": type(None)}
+TASKS = (
+    ("train", "reader_0", 7.4), ("train", "psi_0", 11.9), ("train", "label_flip_0", 8.2),
+    ("train", "dp_hetero_lr_0", 41.7), ("train", "evaluation_0", 7.7), ("predict", "reader_1", 7.1),
+    ("predict", "psi_1", 11.2), ("predict", "dp_hetero_lr_0", 9.6),
+    ("yardstick", "dp_hetero_lr_0", 40.2), ("guest alone", "local fit", 0.4),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory):
+    return example_result(tmp_path_factory.mktemp("homes"))
+
+
+@pytest.fixture(scope="module")
+def page(result):
+    return report.report_html(result)
+
+
+def example_result(folder):
+    """A result such as the demo makes, with entries of real ledgers."""
+    jobs = ("train", "predict", "yardstick")
+    return {
+        "schema": "fate-dp/demo-result/1",
+        "created": "2025-01-01T09:04:11+00:00",
+        "fate_dp_version": "0.1.0",
+        "fate_version": "2.2.0",
+        "data": {
+            "name": "breast cancer (scikit-learn)",
+            "seed": 2024,
+            "parties": [
+                {"party": "guest 9999", "features": 10, "rows": {"train": 405, "test": 136}},
+                {"party": "host 10000", "features": 20, "rows": {"train": 405, "test": 136}},
+            ],
+            "common_rows": {"train": 386, "test": 129},
+        },
+        "models": {
+            "private": example_model("federated, labels flipped", 2, 0.9612, 0.55),
+            "guest_only": example_model("guest alone, labels flipped", 2, 0.9225, None),
+            "not_private": example_model("federated, no privacy", "infinity", 0.9767, 0.31),
+        },
+        "privacy": {
+            "epsilon_per_observer": [
+                example_guarantee("host", "label", 2, "exact gradients of flipped labels"),
+                example_guarantee("arbiter", "label", 2, "sees masked sums only"),
+                example_guarantee("model", "label", 2, "weights are computed from flipped labels"),
+                example_guarantee("guest", "record", "infinity", "the host's features have no guarantee"),
+            ],
+            "score_releases": [{"party": "host 10000", "released": 2, "cap": 5}],
+        },
+        "ledgers": example_ledgers(folder),
+        "seconds": {
+            "total": 171.3,
+            "tasks": [{"job": job, "task": task, "seconds": seconds} for job, task, seconds in TASKS],
+        },
+        "jobs": [{"name": name, "job_id": f"20250101090000000{place}000"} for place, name in enumerate(jobs)],
+    }
+
+
+def example_model(title, epsilon, accuracy, last_loss):
+    losses = [] if last_loss is None else [last_loss + 0.4 * math.exp(-epoch / 6) for epoch in range(30)]
+    rates = [place / 60 for place in range(61)]
+    return {
+        "title": title,
+        "epsilon": epsilon,
+        "flipback": "none",
+        "metrics": {
+            "accuracy": accuracy, "auc": accuracy + 0.02, "precision": accuracy - 0.01, "recall": accuracy + 0.005,
+            "f1": accuracy - 0.002, "rows": 129,
+        },
+        "roc": {"fpr": rates, "tpr": [rate ** ((1 - accuracy) * 2) if rate else 0.0 for rate in rates]},
+        "loss_per_epoch": losses,
+        "epochs_run": len(losses) or None,
+    }  # fmt: skip
+
+
+def example_guarantee(observer, unit, epsilon, note):
+    return {"observer": observer, "unit": unit, "relation": "replace-one", "epsilon": epsilon, "delta": 0, "note": note}
+
+
+def example_ledgers(folder):
+    ids, labels = [str(number) for number in range(386)], [number % 2 for number in range(386)]
+    flipped = [str(label) for label in flip_labels(ids, labels, 2, 2, KEY, SOURCE).tolist()]
+    rows = zip(record_tags(ids, KEY, SOURCE), label_tags(ids, labels, KEY, SOURCE), flipped)
+    guest, host = Ledger(folder / "guest.sqlite"), Ledger(folder / "host.sqlite")
+    release = guest.record_flips(source=SOURCE, epsilon=2, classes=2, key_id=key_id(KEY), rows=rows, cap=8,
+                                 fingerprint="f" * 16, **JOB)
+    guest.mark_released(release.release_id)
+    guest.record_not_private(source=PUBLIC_SOURCE, reason="trained on labels declared public", rows=386, **JOB)
+    for digest in ("a", "b"):
+        host.record_scores(dataset=DATASET, weights_digest=digest, purpose="flipback", rows=386, cap=5, **JOB)
+    host.record_prediction(dataset=DATASET, weights_digest="a", rows=129, **JOB)
+    return {"guest 9999": guest.entries(), "host 10000": host.entries()}
+
+
+def violations(value, schema, where="result"):
+    """Ways in which `value` breaks the parts of JSON Schema that result_schema.json uses."""
+    if "$ref" in schema:
+        yield from violations(value, SCHEMA["definitions"][schema["$ref"].rpartition("/")[2]], where)
+    elif "oneOf" in schema:
+        if all(any(violations(value, choice, where)) for choice in schema["oneOf"]):
+            yield f"{where} fits no choice"
+    elif not fits_type(value, schema.get("type")):
+        yield f"{where} is no {schema['type']}"
+    elif value not in schema.get("enum", [schema["const"]] if "const" in schema else [value]):
+        yield f"{where} is {value!r}"
+    elif isinstance(value, dict):
+        yield from object_violations(value, schema, where)
+    elif isinstance(value, list):
+        if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", math.inf):
+            yield f"{where} has {len(value)} items"
+        for place, item in enumerate(value):
+            yield from violations(item, schema["items"], f"{where}[{place}]")
+    elif isinstance(value, (int, float)):
+        if not schema.get("minimum", -math.inf) <= value <= schema.get("maximum", math.inf):
+            yield f"{where} is {value}"
+
+
+def fits_type(value, names):
+    if names is None:
+        return True
+    allowed = [TYPES[name] for name in ([names] if isinstance(names, str) else names)]
+    return any(isinstance(value, kind) and (kind is bool or not isinstance(value, bool)) for kind in allowed)
+
+
+def object_violations(value, schema, where):
+    known, others = schema.get("properties", {}), schema.get("additionalProperties", {})
+    yield from (f"{where} lacks {name}" for name in schema.get("required", ()) if name not in value)
+    for name, item in value.items():
+        if name in known or others is not False:
+            yield from violations(item, known.get(name, others), f"{where}.{name}")
+        else:
+            yield f"{where}.{name} is not in the schema"
+
+
+def described_properties(schema):
+    """All (name, property) pairs of a schema, at every depth."""
+    for name, item in schema.get("properties", {}).items():
+        yield name, item
+        yield from described_properties(item)
+    for part in schema.get("definitions", {}).values():
+        yield from described_properties(part)
+
+
+def rendered(print_something, *arguments, width=100):
+    output = io.StringIO()
+    print_something(*arguments, Console(file=output, width=width, color_system=None))
+    return output.getvalue()
+
+
+def test_example_follows_the_schema(result):
+    assert list(violations(result, SCHEMA)) == []
+    assert list(violations(json.loads(json.dumps(result)), SCHEMA)) == []
+
+
+@pytest.mark.parametrize("breaking", [
+    lambda result: result.pop("ledgers"),
+    lambda result: result.update(schema="fate-dp/demo-result/0"),
+    lambda result: result.update(unknown=1),
+    lambda result: result["models"]["private"].update(epsilon="large"),
+    lambda result: result["models"]["private"]["roc"].update(fpr=[0.5] * 201),
+    lambda result: result["models"]["private"]["metrics"].update(accuracy=1.2),
+    lambda result: result["seconds"]["tasks"][0].update(seconds="7"),
+    lambda result: result["ledgers"]["guest 9999"][0].pop("note"),
+])  # fmt: skip
+def test_schema_finds_what_is_wrong(result, breaking):
+    broken = copy.deepcopy(result)
+    breaking(broken)
+    assert list(violations(broken, SCHEMA))
+
+
+def test_every_property_of_the_schema_is_described():
+    assert [name for name, item in described_properties(SCHEMA) if len(item.get("description", "")) < 5] == []
+
+
+def test_report_needs_nothing_else(result, tmp_path):
+    report.write_report(result, tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    for namespace in SVG_NAMESPACES:
+        text = text.replace(namespace, "")
+    assert not re.search(r"https?://|<script|<link|@import|<iframe|url\((?!#)|\ssrc=|\shref=\"(?!#)", text)
+
+
+def test_report_holds_every_figure(page, result):
+    assert page.count("<svg ") == 3
+    for model in result["models"].values():
+        assert model["title"] in page
+        assert all(f"<td class=\"number\">{model['metrics'][name]:.3f}</td>" for name in tables.METRICS)
+        assert report.percent(model["metrics"]["accuracy"]) in page
+    for line in result["privacy"]["epsilon_per_observer"]:
+        assert report.html.escape(line["note"]) in page
+    for line in result["seconds"]["tasks"]:
+        assert f">{line['task']}</text>" in page and f">{line['seconds']:.1f}</text>" in page
+    assert "kept with probability 88.1\N{NO-BREAK SPACE}%" in page and "2 of at most 5 times" in page
+
+
+def test_report_holds_every_ledger_line(page, result):
+    for party, entries in result["ledgers"].items():
+        assert f"Ledger of {party}" in page and entries
+        for entry in entries:
+            assert entry["source"] in page and entry["mechanism"] in page
+            assert report.html.escape(report.explanation(entry)) in page
+
+
+def test_report_without_entries_and_losses_still_reads_well(result):
+    bare = copy.deepcopy(result)
+    bare["ledgers"]["guest 9999"] = []
+    bare["models"]["not_private"]["loss_per_epoch"] = []
+    assert "Nothing was released." in report.report_html(bare)
+    assert "nothing was released" in rendered(tables.print_ledger, bare["ledgers"])
+
+
+def test_names_are_text_and_never_markup(result):
+    hostile = "<script>alert('$x_1$')</script> [bold]$epsilon"
+    named = copy.deepcopy(result)
+    named["data"]["name"] = named["models"]["private"]["title"] = named["jobs"][0]["name"] = hostile
+    named["ledgers"][hostile] = named["ledgers"].pop("guest 9999")
+    for line in named["seconds"]["tasks"]:
+        line["job"] = line["task"] = hostile
+    page = report.report_html(named)
+    assert "<script" not in page and page.count("&lt;script&gt;") > 4
+    assert "[bold]" in rendered(tables.print_result, named)
+
+
+def test_same_result_gives_the_same_bytes(page, result):
+    assert report.report_html(copy.deepcopy(result)) == page
+
+
+def test_no_two_elements_of_the_page_share_an_id(page):
+    ids = re.findall(r'\bid="([^"]*)"', page)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r"""(?:url\(|href=")#([^)"]*)""", page)) <= set(ids)
+
+
+@pytest.mark.parametrize("difference, words", [
+    (0.031, "3.1 percentage points more than"), (-0.0078, "0.8 percentage points less than"), (1e-5, "as much as"),
+])  # fmt: skip
+def test_comparison_in_words(difference, words):
+    assert report.comparison(difference) == words
+
+
+def test_terminal_shows_metrics_guarantees_and_times(result):
+    text = rendered(tables.print_result, result)
+    assert max(map(len, text.splitlines())) < 100 and "\x1b" not in text
+    assert re.search(r"federated, labels flipped +2 +none +0\.961 +0\.981 +0\.951 +0\.966 +0\.959", text)
+    assert re.search(r"federated, no privacy +infinity +none +0\.977", text)
+    assert re.search(r"host +label +replace-one +2 +0 +exact gradients", text)
+    assert re.search(r"train +psi_0 +11\.9", text) and "2 of at most 5" in text and "171 in all" in text
+
+
+def test_terminal_shows_one_line_per_ledger_entry(result):
+    text = rendered(tables.print_ledger, result["ledgers"])
+    assert max(map(len, text.splitlines())) < 100
+    for entry in (entry for entries in result["ledgers"].values() for entry in entries):
+        lines = [line for line in text.splitlines() if entry["mechanism"] in line and entry["source"] in line]
+        assert lines and f"No. {entry['entry_id']}: {entry['note']}." in text
+    assert len([line for line in text.splitlines() if "randomized_response" in line]) == 1
+
+
+def test_narrow_terminal_keeps_every_number(result):
+    text = rendered(tables.print_result, result, width=80)
+    assert "0.961" in text and "infinity" in text and max(map(len, text.splitlines())) <= 80
