@@ -2,13 +2,14 @@
 
     python -m fate_dp.bench.epoch
 
-Data: the 426 training rows of scikit-learn's breast cancer, 10 features and the label at the guest, 20 at the host. Full
-batch, 2048-bit keys, three processes (guest, host, arbiter) over FATE's standalone engines, one worker process each. CPU
-seconds are those of all three and their workers, also while they wait for a message. Two sides of FATE: as shipped, where
-`obfuscate=True` is lost on the way so that no ciphertext is blinded, and with that repaired in this benchmark's processes.
+Data: the 426 training rows of scikit-learn's breast cancer, 10 features and the label at the guest, 20 at the host.
+Full batch, 2048-bit keys, three processes (guest, host, arbiter) over FATE's standalone engines, one worker process
+each. CPU seconds are those of all three and their workers, also while they wait for a message. Two sides of FATE: as
+shipped, where `obfuscate=True` is lost on the way so that no ciphertext is blinded, and with that repaired in this
+benchmark's processes. `weights off by` is the largest distance from gradient descent in the clear.
 
-Process start, imports, loading and key generation are not part of an epoch: see `epoch_clock`. The last line printed is one
-JSON object with the ratios, theirs over ours. `weights off by`: largest distance from gradient descent in the clear.
+Process start, imports, loading and key generation are not part of an epoch: see `epoch_clock`. The last line printed is
+one JSON object with the ratios, theirs over ours.
 """
 import json
 import tempfile
@@ -38,7 +39,7 @@ class Side:
 SIDES = (
     Side("dp_hetero_lr", None, epoch_ours.train, {}),
     Side("FATE, blinded", "cpu_ratio_fate_blinded", epoch_fate.train, {"repaired": True}),
-    Side("FATE, as shipped", "cpu_ratio_fate_shipped", epoch_fate.train, {"repaired": False}),
+    Side("FATE, shipped", "cpu_ratio_fate_shipped", epoch_fate.train, {"repaired": False}),
     Side("plain phe", "cpu_ratio_phe", epoch_phe.train, {}),
 )
 
@@ -101,17 +102,18 @@ def cost_table(measurements):
     """One column per side."""
     from rich.table import Table
 
-    table = Table(title=f"One full-batch epoch, 426 rows, {epoch_task.KEY_LENGTH}-bit keys, mean of {EPOCHS - 1} epochs")
+    title = f"One full-batch epoch, 426 rows, {epoch_task.KEY_LENGTH}-bit keys, mean of {EPOCHS - 1} epochs"
+    table = Table(title=title)
     table.add_column()
     for measurement in measurements:
         table.add_column(measurement.side.name, justify="right")
     ours = measurements[0].epoch_cpu
-    lines = {"CPU s per epoch": lambda one: f"{one.epoch_cpu:.2f}"}
+    lines = {"CPU s / epoch": lambda one: f"{one.epoch_cpu:.2f}"}
     for role, _ in epoch_task.PARTIES:
         lines[f"  {role}"] = lambda one, role=role: f"{one.costs[role].epoch_cpu:.2f}"
     lines |= {
         "theirs / ours": lambda one: f"{one.epoch_cpu / ours:.2f}",
-        "wall s per epoch": lambda one: f"{one.epoch_wall:.2f}",
+        "wall s / epoch": lambda one: f"{one.epoch_wall:.2f}",
         "setup CPU s": lambda one: f"{one.setup_cpu:.2f}",
         "blinded": lambda one: "yes" if one.blinded else "NO",
         "weights off by": lambda one: f"{one.distance:.0e}",

@@ -1,4 +1,4 @@
-"""What one epoch costs a party: readings of processor and wall time whenever a pass of the epoch loop begins or ends."""
+"""What one epoch costs a party: processor and wall time, read whenever a pass of the epoch loop begins or ends."""
 import time
 from dataclasses import dataclass
 from typing import Optional

@@ -1,7 +1,8 @@
 """The epoch benchmark's second and third side: FATE's CoordinatedLR as shipped, and with its blinding repaired.
 
-CoordinatedLR calls ``encrypt_tensor(tensor, obfuscate=True)``. For a distributed tensor ``PHETensorEncryptor.encrypt_encoded``
-hands over to ``tensor.encrypt_encoded(self)`` without the flag, and every shard is encrypted with its default, False.
+CoordinatedLR calls ``encrypt_tensor(tensor, obfuscate=True)``. For a distributed tensor
+``PHETensorEncryptor.encrypt_encoded`` hands over to ``tensor.encrypt_encoded(self)`` without the flag, and every shard
+is encrypted with its default, False.
 """
 import warnings
 

@@ -92,7 +92,8 @@ class DataParty:
         from phe import EncodedNumber
 
         masks = [secrets.randbits(MASK_BITS) for _ in numbers]
-        masked = [number + EncodedNumber(self._public_key, mask, number.exponent) for number, mask in zip(numbers, masks)]
+        masked = [number + EncodedNumber(self._public_key, mask, number.exponent)
+                  for number, mask in zip(numbers, masks)]  # fmt: skip
         ctx.arbiter.put("masked", [_to_wire(number) for number in masked])
         encodings = [(value - mask) % self._public_key.n for value, mask in zip(ctx.arbiter.get("decrypted"), masks)]
         return [EncodedNumber(self._public_key, value, number.exponent).decode()

@@ -68,6 +68,8 @@ def prediction_pipeline(trained, parties: Parties, tables: Tables):
     deployed = trained.get_deployed_pipeline()
     reader = reader_of(parties, tables)
     deployed.psi_0.input_data = reader.outputs["output_data"]
+    # The client looks back over one task that is not deployed, not over label_flip and flipback.
+    deployed.dp_hetero_lr_0.test_data = deployed.psi_0.outputs["output_data"]
     pipeline = new_pipeline(parties)
     return pipeline.add_tasks(
         [reader, deployed, evaluation(parties, deployed.dp_hetero_lr_0.outputs["test_output_data"])]

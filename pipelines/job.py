@@ -242,7 +242,7 @@ def task_output_model(address: FlowAddress, job_id: str, role: str, party_id: st
 
 
 def task_output_data(address: FlowAddress, job_id: str, role: str, party_id: str, task: str) -> dict:
-    """The tables of a task at a party as pandas frames, by output key."""
+    """The tables of a task at a party as pandas frames, by output key; a list where an output has several."""
     from fate_client.pipeline.utils.fateflow.fate_flow_job_invoker import FATEFlowJobInvoker
 
     connect(address)
@@ -250,7 +250,14 @@ def task_output_data(address: FlowAddress, job_id: str, role: str, party_id: str
         frames = FATEFlowJobInvoker().get_output_data(job_id, role, party_id, task)
     except (ValueError, IndexError, OSError) as error:
         raise NoOutput(f"Task {task} of {role} {party_id} in job {job_id} has no data output.") from error
-    return {key: with_numbers(frame) for key, frame in (frames or {}).items()}
+    return {key: readable_tables(tables) for key, tables in (frames or {}).items()}
+
+
+def readable_tables(tables):
+    """One table, or FATE-Flow's dictionary of the tables of a multiple output as a list."""
+    if isinstance(tables, dict):
+        return [with_numbers(tables[file]) for file in sorted(tables, key=len)]
+    return with_numbers(tables)
 
 
 def with_numbers(frame):

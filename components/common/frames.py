@@ -30,26 +30,32 @@ def match_id_blocks(frame):
 
 
 def block_starts(frame) -> dict:
-    """Block key -> global index of the block's first row."""
-    starts, block_rows = {}, frame.data_manager.block_row_size
-    for partition in frame.partition_order_mappings.values():
-        for block in range(partition["start_block_id"], partition["end_block_id"] + 1):
-            starts[block] = partition["start_index"] + (block - partition["start_block_id"]) * block_rows
+    """Block key -> global index of the block's first row.
+
+    Counted, because ``frame.partition_order_mappings`` knows only one block a partition after FATE's
+    ``loc(preserve_order=True)``, which makes the host's tables in cross-validation.
+    """
+    starts, rows = {}, 0
+    for key, size in sorted(frame.block_table.mapValues(_rows).collect()):
+        starts[key] = rows
+        rows += size
     return starts
 
 
-def replace_labels(frame, labels):
-    """The frame with its label column replaced by the table ``labels`` (block key -> array (rows,)), type kept."""
-    place = frame.data_manager.loc_block(frame.schema.label_name)
-    replaced = frame.block_table.join(labels, partial(_with_label, place=place))
-    return type(frame)(frame._ctx, replaced, frame.partition_order_mappings, frame.data_manager.duplicate())
+def replace_labels(frame, labels, soft=False):
+    """The frame with its label column replaced by the table ``labels`` (block key -> array (rows,)).
 
+    The column keeps its type, or becomes float64 for ``soft`` labels in [0, 1].
+    """
+    manager = frame.data_manager.duplicate()
+    block, offset = manager.loc_block(frame.schema.label_name)
+    if soft:
+        from fate.arch.dataframe.manager.block_manager import BlockType
 
-def replace_labels_with_floats(frame, labels):
-    """As `replace_labels` for soft labels in [0, 1]: the column becomes float64."""
-    widened = frame.copy()
-    widened.label = frame.apply_row(_first_as_float, columns=[frame.schema.label_name], with_label=True)
-    return replace_labels(widened, labels)
+        # FATE's own label setter forgets to note the wider type, and the table is written as whole numbers.
+        manager.promote_types([(block, BlockType.float64)])
+    replaced = frame.block_table.join(labels, partial(_with_label, block=block, offset=offset, soft=soft))
+    return type(frame)(frame._ctx, replaced, frame.partition_order_mappings, manager)
 
 
 def collect_column(blocks) -> np.ndarray:
@@ -58,8 +64,8 @@ def collect_column(blocks) -> np.ndarray:
     return np.concatenate([parts[key] for key in sorted(parts)]) if parts else np.empty(0)
 
 
-def _first_as_float(row):
-    return [float(row.iloc[0])]
+def _rows(blocks):
+    return len(blocks[0])
 
 
 def _numeric_columns(blocks, places):
@@ -75,11 +81,11 @@ def _ids(blocks, place):
     return [str(match_id) for match_id in blocks[place]]
 
 
-def _with_label(blocks, labels, place):
+def _with_label(blocks, labels, block, offset, soft):
     import torch
 
     replaced = list(blocks)
-    column = blocks[place[0]].clone()
-    column[:, place[1]] = torch.as_tensor(labels).to(column.dtype)
-    replaced[place[0]] = column
+    column = blocks[block].double() if soft else blocks[block].clone()
+    column[:, offset] = torch.as_tensor(labels).to(column.dtype)
+    replaced[block] = column
     return replaced

@@ -2,6 +2,7 @@
 import numpy as np
 
 from fate_dp.components.common.frame_checks import check_features, refuse_label, require_rows
+from fate_dp.components.common.frames import label_blocks, replace_labels
 from fate_dp.components.common.parties import check_roles
 from fate_dp.components.common.party_home import home_of, job_of
 from fate_dp.components.common.preflight import agree
@@ -24,9 +25,9 @@ def predict_guest(ctx, document: dict, frame):
         _check_rows(frame, document)
         return {}
 
-    def commit(hosts):
-        for name, facts in hosts.items():
-            if facts["digest"] != ids_digest(frame):
+    def commit(all_facts):
+        for name, facts in all_facts.items():
+            if facts and facts["digest"] != ids_digest(frame):
                 raise ValueError(f"The rows of guest and {name} are not the same ids in the same order; run psi before.")
         return {}
 
@@ -67,14 +68,19 @@ def give_scores(ctx, frame, document: dict) -> None:
 
 
 def prediction_frame(frame, joint_scores, document: dict, dataset_type: str):
-    """FATE's prediction format: label (if any), predict_score, predict_result, predict_detail, type."""
+    """FATE's prediction format: label (if any), predict_score, predict_result, predict_detail, type.
+
+    A soft label appears as its more probable class, since FATE's Evaluation takes classes only.
+    """
     from fate.arch.tensor import DTensor
     from fate.components.components.utils.tools import add_dataset_type
     from fate.ml.utils import predict_tools
 
     probabilities = joint_scores.mapValues(_probability_tensor)
     shapes = [shape for _, shape in sorted(probabilities.mapValues(_shape).collect())]
-    result = frame.create_frame(with_label=frame.schema.label_name is not None, with_weight=False)
+    has_label = frame.schema.label_name is not None
+    labelled = replace_labels(frame, label_blocks(frame).mapValues(_harder)) if has_label else frame
+    result = labelled.create_frame(with_label=has_label, with_weight=False)
     result[predict_tools.PREDICT_SCORE] = DTensor.from_sharding_table(probabilities, shapes=shapes)
     details = predict_tools.compute_predict_details(
         result, predict_tools.BINARY, classes=document["meta"]["labels"], threshold=document["meta"]["threshold"]
@@ -86,6 +92,10 @@ def _check_rows(frame, document) -> None:
     require_rows(frame)
     check_header(document, frame.schema.columns.to_list())
     check_features(frame, FEATURE_LIMIT, constant_allowed=True)
+
+
+def _harder(labels):
+    return np.where((labels > 0) & (labels < 1), labels > 0.5, labels)
 
 
 def _probability_tensor(joint_scores):

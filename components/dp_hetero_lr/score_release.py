@@ -8,12 +8,13 @@ from fate_dp.components.common.party_home import JobReference, PartyHome
 from fate_dp.components.common.record_stream import record_tag_stream
 
 
-def dataset_name(frame) -> str:
-    """The host's name for its dataset in the ledger: a hash of its column names, the same for every upload and subset.
+def columns_name(columns) -> str:
+    """The host's name for a dataset in its ledger and policy: a hash of the column names, the same for every upload
+    and subset.
 
     It must not come from a job parameter, since the party that submits the job is the one the count holds against.
     """
-    return "columns:" + hashlib.sha256("\x00".join(sorted(frame.schema.columns)).encode()).hexdigest()[:16]
+    return "columns:" + hashlib.sha256("\x00".join(sorted(columns)).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class ScoreRelease:
 
     @classmethod
     def of(cls, home: PartyHome, job: JobReference, frame) -> "ScoreRelease":
-        dataset = dataset_name(frame)
+        dataset = columns_name(frame.schema.columns)
         return cls(home, job, dataset, frame.shape[0], home.policy.score_cap(dataset, len(frame.schema.columns)))
 
     def released(self) -> int:

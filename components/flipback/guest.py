@@ -15,7 +15,6 @@ from fate_dp.components.common.frames import (
     feature_blocks,
     label_blocks,
     replace_labels,
-    replace_labels_with_floats,
 )
 from fate_dp.components.common.parties import check_roles
 from fate_dp.components.common.party_home import home_of, job_of
@@ -59,8 +58,7 @@ def with_labels(frame, labels: np.ndarray):
     """The frame with new labels in row order; the column becomes float64 if any of them is soft."""
     starts = block_starts(frame)
     table = label_blocks(frame).mapPartitions(partial(_cut, starts=starts, labels=labels), preserves_partitioning=True)
-    whole = np.array_equal(labels, np.rint(labels))
-    return (replace_labels if whole else replace_labels_with_floats)(frame, table)
+    return replace_labels(frame, table, soft=not np.array_equal(labels, np.rint(labels)))
 
 
 def _cut(blocks, starts, labels):

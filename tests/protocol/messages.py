@@ -148,4 +148,5 @@ def _tells(vector, labels) -> bool:
 def _correlation(first, second) -> float:
     if np.ptp(first) == 0 or np.ptp(second) == 0:
         return 0.0
-    return abs(float(np.corrcoef(first, second)[0, 1]))
+    # Scaled first, since numbers such as m / n underflow when they are squared.
+    return abs(float(np.corrcoef(first / np.abs(first).max(), second)[0, 1]))

@@ -112,6 +112,9 @@ def frame_at(ctx, tables: dict, partitions=2, label_type="int32"):
     table = tables.get(tuple(ctx.federation.local_party))
     if table is None:
         return None
+    if table.empty:
+        # FATE's reader takes no empty table; this is what its psi makes of parties without a common id.
+        return frame_at(ctx, tables_of_one_row(), partitions, label_type).empty_frame()
     reader = PandasReader(
         sample_id_name="sample_id", match_id_name="id", label_name="y" if "y" in table else None, label_type=label_type,
         dtype="float64", partition=partitions,
@@ -131,6 +134,10 @@ def tables(rows=120, guest=3, hosts=(4,), seed=0, ids=None) -> dict:
         made[party] = base.assign(**{f"x{column}": columns[:, column] for column in range(first, last)})
     made[GUEST] = made[GUEST].assign(y=labels)
     return made
+
+
+def tables_of_one_row() -> dict:
+    return {party: table.head(1) for party, table in tables(rows=2, hosts=(1, 1)).items()}
 
 
 def features_of(table) -> np.ndarray:
@@ -175,6 +182,7 @@ def train(ctx, earlier, tables, partitions=2, public=False, warm_start=None, lab
     """  # fmt: skip
     import json
 
+    from fate_dp.components.common.frames import match_id_blocks
     from fate_dp.components.dp_hetero_lr import train as stage
     from fate_dp.components.dp_hetero_lr.settings import TrainSettings, flipback
 
@@ -199,7 +207,10 @@ def train(ctx, earlier, tables, partitions=2, public=False, warm_start=None, lab
         model = stage.train_host(ctx, settings, frame, valid, start)
     else:
         model = stage.train_arbiter(ctx, settings)
-    return {"model": model, "scored": None if scored is None else scored.as_pd_df()}
+    return {
+        "model": model, "scored": None if scored is None else scored.as_pd_df(),
+        "order": None if frame is None else [match_id for _, ids in sorted(match_id_blocks(frame).collect()) for match_id in ids],
+    }  # fmt: skip
 
 
 def declare_public(ctx):
@@ -212,10 +223,10 @@ def declare_public(ctx):
 
 def raise_score_cap(ctx, tables, cap):
     from fate_dp.components.common.party_home import home_of
-    from fate_dp.components.dp_hetero_lr.score_release import dataset_name
+    from fate_dp.components.dp_hetero_lr.score_release import columns_name
     from fate_dp.privacy.private_file import replace_file
 
-    name = dataset_name(frame_at(ctx, tables))
+    name = columns_name(frame_at(ctx, tables).schema.columns)
     replace_file(home_of(ctx).path / "policy.yaml", f"score_caps:\n  {name!r}: {cap}\n".encode())
 
 

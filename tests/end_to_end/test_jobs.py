@@ -1,0 +1,180 @@
+"""The components as tasks of jobs on a real FATE-Flow: training, flipback, prediction, cross-validation, refusals."""
+import sqlite3
+
+import numpy as np
+import pytest
+
+from fate_dp.deploy.flow_home import open_home
+from fate_dp.pipelines.components import DPHeteroLR, Flipback
+from fate_dp.pipelines.hetero_lr import prediction_pipeline
+from fate_dp.pipelines.job import JobFailed, run_job, task_metrics, task_output_data, task_output_model
+from fate_dp.pipelines.party_ledgers import declare, party_ledger
+
+from .loans import NAMESPACE, PARTIES, QUICK, evaluated, flipped_pipeline, loans, tables, upload
+
+pytestmark = pytest.mark.end_to_end
+
+GUEST, HOST = PARTIES.guest, PARTIES.host
+
+
+@pytest.fixture(scope="module")
+def parties_folder(flow_home):
+    return open_home(flow_home).parties
+
+
+@pytest.fixture(scope="module")
+def uploaded(flow_address, flow_home, tmp_path_factory):
+    """Both sides on the server, and a smaller and a larger table of the guest's."""
+    folder = tmp_path_factory.mktemp("tables")
+    guest, host = loans(120)
+    for name, table in (("guest", guest.iloc[:110]), ("host", host)):
+        upload(flow_address, flow_home, folder, name, table)
+    return folder, guest, host
+
+
+@pytest.fixture(scope="module")
+def trained(flow_address, flow_home, uploaded, parties_folder):
+    """reader -> psi -> label_flip -> dp_hetero_lr -> flipback -> dp_hetero_lr (warm start) -> evaluation."""
+    declare(parties_folder, GUEST, f"{NAMESPACE}/guest/y", cap=2.0)
+    # Four features would allow a single model's scores; this host's operator allows more.
+    allow_scores(parties_folder, uploaded[2])
+    pipeline, flip = flipped_pipeline()
+    first = DPHeteroLR("first", train_data=flip.outputs["output_data"], flipback={"mode": "swap", "every": 1}, **QUICK)
+    back = Flipback(
+        "flipback_0", runtime_parties=PARTIES.data_parties(), mode="posterior",
+        input_data=flip.outputs["output_data"], scores=first.outputs["train_output_data"],
+    )  # fmt: skip
+    second = DPHeteroLR(
+        "dp_hetero_lr_0", train_data=back.outputs["output_data"], warm_start_model=first.outputs["output_model"], **QUICK
+    )
+    pipeline.add_tasks([first, back, second, evaluated(second.outputs["train_output_data"])])
+    result = run_job(pipeline, flow_address, home=flow_home)
+    return pipeline, result
+
+
+def allow_scores(parties_folder, host_table):
+    import yaml
+
+    from fate_dp.components.dp_hetero_lr.score_release import columns_name
+
+    home = parties_folder / f"party-{HOST}"
+    home.mkdir(parents=True, exist_ok=True)
+    names = [column for column in host_table.columns if column != "id"]
+    (home / "policy.yaml").write_text(yaml.safe_dump({"score_caps": {columns_name(names): 20}}))
+
+
+def test_the_tasks_ran_under_fate_flow_at_every_party(trained):
+    parties = {(record.task, record.role) for record in trained[1].tasks if record.status == "success"}
+    assert {("label_flip_0", "guest"), ("label_flip_0", "host"), ("flipback_0", "guest"), ("first", "guest"),
+            ("first", "host"), ("first", "arbiter"), ("evaluation_0", "guest")} <= parties  # fmt: skip
+
+
+def test_no_task_from_label_flip_on_reaches_the_true_labels(trained, uploaded, flow_address):
+    job, truth = trained[1].job_id, uploaded[1].set_index("id")["y"]
+    flipped = task_output_data(flow_address, job, "guest", GUEST, "label_flip_0")["output_data"].set_index("id")["y"]
+    assert not flipped.astype(int).equals(truth.loc[flipped.index])
+    scored = task_output_data(flow_address, job, "guest", GUEST, "first")["train_output_data"].set_index("id")
+    assert (scored["label"] == flipped.loc[scored.index].astype(int)).all()
+    revised = task_output_data(flow_address, job, "guest", GUEST, "flipback_0")["output_data"].set_index("id")["y"]
+    assert ((revised.astype(float) > 0) & (revised.astype(float) < 1)).all()
+
+
+def test_the_loss_is_logged_once_per_epoch_at_the_guest_and_the_host_logs_no_loss(trained, flow_address):
+    losses = [record for record in task_metrics(flow_address, trained[1].job_id, "guest", GUEST, "first")
+              if record["type"] == "loss"]  # fmt: skip
+    assert len(losses) == QUICK["epochs"]
+    records = task_metrics(flow_address, trained[1].job_id, "host", HOST, "first")
+    assert {record["name"] for record in records} == {"summary"}
+
+
+def test_evaluation_and_model_have_fates_format(trained, flow_address):
+    metrics = task_metrics(flow_address, trained[1].job_id, "guest", GUEST, "evaluation_0")
+    assert metrics[0]["name"] == "evaluation" and "dp_hetero_lr_0" in metrics[0]["data"]
+    model = task_output_model(flow_address, trained[1].job_id, "guest", GUEST, "dp_hetero_lr_0")["output_model"]
+    assert model["data"]["estimator"]["header"] == ["x0", "x1", "x2", "x3"]
+    assert model["meta"]["privacy"]["epsilon"] == 1.0 and model["meta"]["privacy"]["flipback before"]
+
+
+def test_the_ledgers_hold_one_private_line_and_count_every_model_shown(trained, parties_folder):
+    flips = [entry for entry in party_ledger(parties_folder, GUEST) if entry["mechanism"] == "randomized_response"]
+    assert [(entry["epsilon"], entry["pending"]) for entry in flips] == [(1.0, 0)]
+    counted = [entry for entry in party_ledger(parties_folder, HOST) if entry["mechanism"] == "joint scores"]
+    # One flipback round and the scores of two final models.
+    assert sum(entry["uses"] for entry in counted) == 3
+
+
+def test_a_deployed_pipeline_predicts(trained, flow_address, flow_home, uploaded):
+    folder, guest, host = uploaded
+    upload(flow_address, flow_home, folder, "guest_new", guest.iloc[110:])
+    result = run_job(
+        prediction_pipeline(trained[0], PARTIES, tables("guest_new", "host")), flow_address, home=flow_home
+    )
+    scored = task_output_data(flow_address, result.job_id, "guest", GUEST, "dp_hetero_lr_0")["test_output_data"]
+    assert set(scored["id"]) == {f"loan-{number}" for number in range(110, 120)}
+    assert {"label", "predict_score", "predict_result", "predict_detail", "type"} <= set(scored.columns)
+    model = task_output_model(flow_address, trained[1].job_id, "guest", GUEST, "dp_hetero_lr_0")["output_model"]
+    other = task_output_model(flow_address, trained[1].job_id, "host", HOST, "dp_hetero_lr_0")["output_model"]
+    assert scored.set_index("id")["predict_score"].to_dict() == pytest.approx(expected_scores(model, other, guest, host))
+
+
+def expected_scores(guest_model, host_model, guest, host):
+    guest, host = guest.set_index("id").iloc[110:], host.set_index("id")
+    guest_param, host_param = (model["data"]["estimator"]["param"] for model in (guest_model, host_model))
+    scores = guest[["x0", "x1", "x2", "x3"]] @ np.ravel(guest_param["coef_"]) + guest_param["intercept_"][0]
+    scores += host.loc[guest.index][["z0", "z1", "z2", "z3"]] @ np.ravel(host_param["coef_"])
+    return (1 / (1 + np.exp(-scores))).to_dict()
+
+
+def test_uploading_again_with_more_rows_and_taking_half_keeps_the_flips_and_spends_nothing(
+    trained, flow_address, flow_home, uploaded, parties_folder
+):
+    folder, guest, _ = uploaded
+    before = flips_of(flow_address, trained[1])
+    spent = spent_by_guest(parties_folder)
+    for name, rows in (("guest", guest), ("half", guest.iloc[:110:2])):
+        upload(flow_address, flow_home, folder, name, rows)
+        pipeline, _ = flipped_pipeline(guest=name, source=f"{NAMESPACE}/guest/y")
+        again = flips_of(flow_address, run_job(pipeline, flow_address, home=flow_home))
+        common = before.index.intersection(again.index)
+        assert len(common) == min(len(rows), 110) and again.loc[common].equals(before.loc[common])
+    assert spent_by_guest(parties_folder) == spent
+
+
+def flips_of(address, result):
+    table = task_output_data(address, result.job_id, "guest", GUEST, "label_flip_0")["output_data"]
+    return table.set_index("id")["y"].astype(int).sort_index()
+
+
+def spent_by_guest(parties_folder):
+    from fate_dp.privacy import Ledger
+
+    return Ledger(parties_folder / f"party-{GUEST}" / "ledger.sqlite").spent(f"{NAMESPACE}/guest/y")
+
+
+def test_a_refusal_reaches_the_client_as_one_sentence_and_leaves_no_trace(
+    trained, flow_address, flow_home, parties_folder
+):
+    pipeline, _ = flipped_pipeline(epsilon=1.5)
+    before = party_ledger(parties_folder, GUEST)
+    with pytest.raises(JobFailed) as failure:
+        run_job(pipeline, flow_address, home=flow_home)
+    assert str(failure.value).startswith(f"guest {GUEST}: The label source {NAMESPACE}/guest/y has spent epsilon 1")
+    assert "cap is 2" in str(failure.value) and "\n" not in str(failure.value)
+    assert party_ledger(parties_folder, GUEST) == before
+
+
+def test_cross_validation_writes_one_prediction_table_per_fold(trained, flow_address, flow_home):
+    pipeline, flip = flipped_pipeline()
+    folds = DPHeteroLR(
+        "folds", cv_data=flip.outputs["output_data"], cv_param={"n_splits": 2}, flipback={"mode": "none"}, **QUICK
+    )
+    result = run_job(pipeline.add_task(folds), flow_address, home=flow_home)
+    scored = task_output_data(flow_address, result.job_id, "guest", GUEST, "folds")
+    ids = [row for table in scored["cv_output_datas"] for row in table["id"]]
+    assert len(scored["cv_output_datas"]) == 2 and len(ids) == len(set(ids)) == 120
+
+
+def test_the_guests_memo_holds_no_label_or_id_in_clear(trained, parties_folder):
+    with sqlite3.connect(parties_folder / f"party-{GUEST}" / "ledger.sqlite") as database:
+        text = "\n".join(database.iterdump())
+    assert "loan-1" not in text

@@ -1,0 +1,223 @@
+"""label_flip between parties: what it writes, what it spends, and what it refuses before anything is spent."""
+import math
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fate_dp.components.common.party_home import home_of
+
+from .scenarios import GUEST, HOST, SOURCE, Artifact, Scenario, flip, frame_at, play, role_of, tables
+
+TABLES = tables(rows=240, hosts=(2,))
+PAIR = (GUEST, HOST)
+
+
+def changed(party=GUEST, **columns):
+    """The tables with some columns of one party replaced; a callable gets the old column, None drops it."""
+    table = TABLES[party].copy()
+    for name, value in columns.items():
+        if value is None:
+            table = table.drop(columns=name)
+        else:
+            table[name] = value(table[name]) if callable(value) else value
+    return {**TABLES, party: table}
+
+
+def reuploaded() -> dict:
+    """Half of the records in another order with new sample ids and features, and ten new ones."""
+    base = TABLES[GUEST]
+    half = base.sample(frac=0.5, random_state=1)
+    added = base.head(10).assign(id=[f"new {row}" for row in range(10)])
+    table = pd.concat([half, added], ignore_index=True)
+    table["sample_id"] = [f"again {row}" for row in range(len(table))]
+    table["x0"] = table["x0"] * 2 + 1
+    host = TABLES[HOST].set_index("id").reindex(table["id"]).fillna(0.5).reset_index().assign(sample_id=table["sample_id"])
+    return {GUEST: table, HOST: host[list(TABLES[HOST])]}
+
+
+def first_corrected() -> dict:
+    return changed(y=lambda labels: labels.where(labels.index != 7, 1 - labels))
+
+
+def with_duplicate(party) -> dict:
+    return changed(party, id=lambda ids: ids.where(ids.index != 5, ids[4]))
+
+
+def open_key(ctx):
+    if role_of(ctx) == "guest":
+        home_of(ctx).key
+        os.chmod(home_of(ctx).path / "flip.key", 0o644)
+
+
+def lose_key(ctx):
+    if role_of(ctx) == "guest":
+        (home_of(ctx).path / "flip.key").unlink()
+
+
+def flip_with_full_disk(ctx, earlier, tables):
+    """The guest cannot write its table: the release was recorded before and stays pending."""
+    from fate_dp.components.label_flip import guest, host
+
+    class FullDisk(Artifact):
+        def write(self, frame):
+            raise ValueError("no space left on device")
+
+    if role_of(ctx) == "guest":
+        guest.flip(ctx, Artifact(frame_at(ctx, tables)), FullDisk(), epsilon=1.0, classes=(0.0, 1.0), label_source=SOURCE)
+    else:
+        host.pass_through(ctx, Artifact(frame_at(ctx, tables)), Artifact())
+
+
+def on(tables, home=None, parties=PAIR, **arguments):
+    return Scenario(flip, {"tables": tables, **arguments}, parties, home)
+
+
+ALLOWED = {
+    "first": on(TABLES, "flips"),
+    "same again": on(TABLES, "flips", partitions=3),
+    "uploaded anew": on(reuploaded(), "flips"),
+    "epsilon 2": on(TABLES, "flips", epsilon=2.0),
+    "three classes": on(changed(y=lambda labels: labels + np.arange(240) % 2), classes=(0.0, 1.0, 2.0)),
+    "full disk": Scenario(flip_with_full_disk, dict(tables=TABLES), PAIR, "pending"),
+    "after the full disk": on(TABLES, "pending"),
+    "before the key is lost": on(TABLES, "lost"),
+    "after the key is lost": on(TABLES, "lost", before=lose_key),
+}
+
+REFUSED = {
+    "beyond the cap": (on(TABLES, "flips", epsilon=6.0), "cap"),
+    "corrected label": (on(first_corrected(), "flips"), "was changed after its release"),
+    "corrected label, other epsilon": (on(first_corrected(), "flips", epsilon=0.5), "was changed after its release"),
+    "epsilon above the cap at once": (on(TABLES, epsilon=8.5), "cap"),
+    "key open to others": (on(TABLES, before=open_key), "has mode 0644"),
+    "duplicate ids": (on(with_duplicate(GUEST)), "must occur once"),
+    "host with label": (on(changed(HOST, y=1)), "only the guest has labels"),
+    "guest without label": (on(changed(y=None)), "no label column"),
+    "continuous labels": (on(changed(y=lambda labels: labels + TABLES[GUEST]["x0"]), label_type="float64"),
+                          "look continuous"),
+    "one class": (on(changed(y=1)), "All labels are of one class"),
+    "missing label": (on(changed(y=lambda labels: labels.where(labels.index != 3, np.nan)), label_type="float64"),
+                      "A label is missing"),
+    "label outside the classes": (on(changed(y=lambda labels: 2 * labels)), "outside the declared classes [0.0, 1.0]"),
+    "text labels": (on(changed(y=lambda labels: labels.map({0: "no", 1: "yes"})), label_type="str"), "must be numbers"),
+    "no rows": (on({party: table.head(0) for party, table in TABLES.items()}), "no ids in common"),
+    "two guests": (on(TABLES, parties=(GUEST, ("guest", "9998"), HOST)), "2 guests"),
+    "no guest": (on(TABLES, parties=(HOST,)), "0 guests"),
+    "no host": (on(TABLES, parties=(GUEST,)), "no host"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    scenarios = {**ALLOWED, **{name: scenario for name, (scenario, _) in REFUSED.items()}}
+    return play(scenarios, tmp_path_factory.mktemp("homes"), PAIR)
+
+
+def labels(runs, name) -> pd.Series:
+    return runs[name][GUEST].value["table"].set_index("id")["y"].sort_index()
+
+
+def truth() -> pd.Series:
+    return TABLES[GUEST].set_index("id")["y"].sort_index()
+
+
+def assert_flips_are_memoised(first: pd.Series, second: pd.Series) -> None:
+    common = first.index.intersection(second.index)
+    assert len(common) >= 100 and (first[common] == second[common]).all()
+
+
+def test_the_label_column_alone_changes_and_keeps_its_type(runs):
+    outcome = runs["first"][GUEST]
+    written = outcome.value["table"].set_index("id")
+    given = TABLES[GUEST].set_index("id").loc[written.index]
+    pd.testing.assert_frame_equal(written.drop(columns="y").astype(given.drop(columns="y").dtypes), given.drop(columns="y"))
+    assert written["y"].isin([0, 1]).all() and not (written["y"] == given["y"]).all()
+    assert outcome.value["label"] == "y" and "int32" in outcome.value["label_type"]
+
+
+def test_labels_flip_at_the_rate_of_epsilon(runs):
+    flipped = labels(runs, "first")
+    share = (flipped != truth()[flipped.index]).mean()
+    q = 1 / (1 + math.exp(1))
+    assert abs(share - q) < 5 * math.sqrt(q * (1 - q) / 240)
+
+
+def test_the_host_passes_its_table_through(runs):
+    written = runs["first"][HOST].value["table"]
+    given = TABLES[HOST].set_index("id").loc[written["id"]].reset_index()[list(written)]
+    pd.testing.assert_frame_equal(written, given, check_dtype=False)
+    assert runs["first"][HOST].ledger["entries"] == []
+
+
+def test_the_host_is_told_nothing_but_the_verdict(runs):
+    assert [(name, value) for _, name, value in runs["first"][HOST].received] == [
+        ("verdict", {"problem": None, "terms": {}})
+    ]
+
+
+def test_the_second_run_gives_the_same_flips_and_spends_nothing(runs):
+    assert_flips_are_memoised(labels(runs, "first"), labels(runs, "same again"))
+    before, after = (runs[name][GUEST].ledger for name in ("first", "same again"))
+    assert before["spent"] == after["spent"] == 1.0
+    assert len(after["entries"]) == 1 and after["entries"][0]["uses"] == 2
+
+
+def test_the_check_for_memoised_flips_catches_fresh_ones(runs):
+    with pytest.raises(AssertionError):
+        assert_flips_are_memoised(labels(runs, "before the key is lost"), labels(runs, "after the key is lost"))
+    assert runs["after the key is lost"][GUEST].ledger["spent"] == 2.0
+
+
+def test_a_new_upload_of_some_records_and_new_ones_keeps_the_old_flips(runs):
+    assert_flips_are_memoised(labels(runs, "first"), labels(runs, "uploaded anew"))
+    (entry,) = runs["uploaded anew"][GUEST].ledger["entries"]
+    assert runs["uploaded anew"][GUEST].ledger["spent"] == 1.0 and entry["records"] == 250
+
+
+def test_another_epsilon_composes_and_flips_independently(runs):
+    ledger = runs["epsilon 2"][GUEST].ledger
+    assert ledger["spent"] == 3.0 and [entry["epsilon"] for entry in ledger["entries"]] == [1.0, 2.0]
+    first, second = (labels(runs, name) != truth() for name in ("first", "epsilon 2"))
+    # Under one shared uniform every flip at epsilon 2 would be one at epsilon 1 too.
+    assert (second & ~first).any()
+
+
+def test_the_ledger_line_says_what_is_guaranteed(runs):
+    (entry,) = runs["first"][GUEST].ledger["entries"]
+    expected = {"source": SOURCE, "mechanism": "randomized_response", "unit": "label", "relation": "replace-one",
+                "epsilon": 1.0, "delta": 0.0, "records": 240, "pending": 0, "counted": True}
+    assert {name: entry[name] for name in expected} == expected
+    assert {"host", "arbiter", "model"} <= set(entry["observer"].replace(",", " ").split())
+
+
+def test_three_classes_stay_within_the_classes(runs):
+    assert set(labels(runs, "three classes")) == {0, 1, 2}
+
+
+def test_a_release_is_on_record_before_the_table_is_written(runs):
+    assert runs["full disk"][GUEST].error == "no space left on device"
+    (entry,) = runs["full disk"][GUEST].ledger["entries"]
+    assert entry["pending"] == 1 and runs["full disk"][GUEST].ledger["spent"] == 1.0
+    (entry,) = runs["after the full disk"][GUEST].ledger["entries"]
+    assert entry["uses"] == 2 and entry["pending"] == 1 and runs["after the full disk"][GUEST].ledger["spent"] == 1.0
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_bad_input_is_refused_alike_at_every_party_and_spends_nothing(runs, name):
+    scenario, sentence = REFUSED[name]
+    present = runs[name]
+    errors = {outcome.error for outcome in present.values()}
+    assert len(errors) == 1 and None not in errors, present
+    (message,) = errors
+    assert sentence in message and "\n" not in message and message.endswith(".")
+    if GUEST in present:
+        shared = scenario.home == "flips"
+        assert present[GUEST].ledger["spent"] == (3.0 if shared else 0.0)
+        assert len(present[GUEST].ledger["entries"]) == (2 if shared else 0)
+
+
+def test_no_refusal_names_a_record_or_a_label(runs):
+    for name in ("corrected label", "duplicate ids", "label outside the classes"):
+        assert "person" not in runs[name][HOST].error
