@@ -23,7 +23,7 @@ def powers_product(ciphertexts: Sequence[mpz], exponents: np.ndarray, modulus: m
         return [mpz(1)] * exponents.shape[1]
     largest = int(np.abs(exponents).max()).bit_length() + 1
     window = _window_bits(len(ciphertexts), largest)
-    digits = _signed_digits(exponents, window, largest)
+    digits = _signed_digits(exponents, window)
     bases = [*ciphertexts, *_inverses(ciphertexts, modulus)]
     return [_column_product(bases, digits[:, :, j], window, modulus) for j in range(exponents.shape[1])]
 
@@ -33,14 +33,14 @@ def _window_bits(rows: int, bits: int) -> int:
     return min(range(2, 14), key=lambda width: -(-bits // width) * (rows + (1 << width)))
 
 
-def _signed_digits(exponents: np.ndarray, window: int, bits: int) -> np.ndarray:
-    """Digits in [-2^(w-1), 2^(w-1)], least significant window first: shape (windows, n, m)."""
+def _signed_digits(exponents: np.ndarray, window: int) -> np.ndarray:
+    """Digits in [-2^(w-1), 2^(w-1)), least significant window first: shape (windows, n, m)."""
     remaining, half, digits = exponents.astype(np.int64), 1 << (window - 1), []
-    for _ in range(-(-bits // window) + 1):
+    while remaining.any():
         digit = ((remaining + half) & ((1 << window) - 1)) - half
         digits.append(digit)
         remaining = (remaining - digit) >> window
-    return np.stack(digits)
+    return np.stack(digits) if digits else np.empty((0, *exponents.shape), dtype=np.int64)
 
 
 def _inverses(values: Sequence[mpz], modulus: mpz) -> List[mpz]:

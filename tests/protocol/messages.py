@@ -13,6 +13,7 @@ class Ciphertexts(NamedTuple):
 
 def plain_form(value):
     """The value without FATE's objects, so that it outlives the party's process."""
+    from fate.arch.computing.api import KVTable
     from fate.arch.tensor import DTensor
     from fate.arch.tensor.phe._tensor import PHETensor
 
@@ -23,6 +24,10 @@ def plain_form(value):
         return [np.asarray(part) for part in parts]
     if isinstance(value, PHETensor):
         return Ciphertexts(_rust_modulus(value._pk.pk), _rust_ciphertexts(value._data))
+    if isinstance(value, tuple):
+        return tuple(plain_form(part) for part in value)
+    if isinstance(value, KVTable):
+        return sorted(value.collect(), key=str)
     if type(value).__module__.startswith(("fate.", "fate_utils.")):
         return type(value).__name__
     return value

@@ -4,8 +4,10 @@ A scenario is one function called as every party that takes part, over a federat
 another one, with a home of its own.
 """
 import os
+import queue
 import uuid
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Callable, Optional, Tuple
 
 import numpy as np
@@ -42,10 +44,14 @@ class Outcome:
 
 def play(scenarios: dict, folder, parties=EVERYONE, timeout=200) -> dict:
     """{scenario: {party: Outcome}}; an error other than ValueError fails here with its traceback."""
-    results = local_parties.run_parties(
-        _play_all, parties, environment={"OMP_NUM_THREADS": "1"}, timeout=timeout, record=False, scenarios=scenarios,
-        folder=str(folder), session=uuid.uuid4().hex,
-    )  # fmt: skip
+    try:
+        results = local_parties.run_parties(
+            _play_all, parties, environment={"OMP_NUM_THREADS": "1"}, timeout=timeout, record=False, scenarios=scenarios,
+            folder=str(folder), session=uuid.uuid4().hex,
+        )  # fmt: skip
+    except queue.Empty:
+        waiting = {path.name: path.read_text() for path in Path(folder).glob("at-*")}
+        raise TimeoutError(f"Some party waits for a message that never comes; the last scenarios are {waiting}.") from None
     broken = {party: result.error for party, result in results.items() if result.error}
     assert not broken, "\n".join(f"{party}: {error}" for party, error in broken.items())
     return {
@@ -58,9 +64,12 @@ def _play_all(ctx, scenarios, folder, session):
     me, outcomes = tuple(ctx.federation.local_party), {}
     for name, scenario in scenarios.items():
         if me in scenario.parties:
+            Path(folder, f"at-{me[0]}-{me[1]}").write_text(name)
             os.environ["FATE_DP_HOME"] = os.path.join(folder, scenario.home or name)
             own = _context(ctx, f"{session}-{name}".replace(" ", "-"), me, scenario.parties)
             outcomes[name] = _play_one(own, scenario, outcomes)
+    # Otherwise the process waits at its end for workers that wait for work, until it is killed 5 seconds later.
+    ctx.computing.get_standalone_session()._pool.shutdown()
     return outcomes
 
 

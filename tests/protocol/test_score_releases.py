@@ -27,7 +27,7 @@ TABLES = {party: table.head(100).reset_index(drop=True) for party, table in ROWS
 HELD_OUT = {party: table.tail(40).reset_index(drop=True) for party, table in ROWS.items()}
 NEXT_TO_TRAINING = {party: pd.concat([table.tail(39), table.head(1)], ignore_index=True) for party, table in ROWS.items()}
 ALL, PAIR = (GUEST, HOST, ARBITER), (GUEST, HOST)
-ONE_WORSE = {"mode": "swap", "every": 1, "fraction": 0.05, "max_rounds": 2}
+SWAPS = {"mode": "swap", "every": 1, "fraction": 0.05, "max_rounds": 2}
 
 
 def start(seed):
@@ -113,11 +113,13 @@ SCENARIOS = {
     "softened": again(revise, HOME, PAIR, labels_of="flip", scores_of="model a", mode="posterior"),
     "revised twice": again(revise, HOME, PAIR, labels_of="swapped", scores_of="model a"),
     "scores of other rows": again(revise, HOME, PAIR, labels_of="flip", scores_of="model a", rows=99),
-    "second training": job(HOME, 7, labels_of="swapped", train_scores=False, flipback=ONE_WORSE, epochs=3),
+    "second training": job(HOME, 7, labels_of="swapped", train_scores=False, flipback=SWAPS, epochs=3),
     "soft training": job(HOME, 8, labels_of="softened", train_scores=False, label_type="float64"),
     "flip for rounds": again(flip, ROUNDS, PAIR, tables=TABLES, epsilon=0.5),
-    "two rounds": job(ROUNDS, 1, flipback=ONE_WORSE, epochs=3, train_scores=False),
-    "one round too many": job(ROUNDS, 2, flipback={**ONE_WORSE, "max_rounds": 1}, epochs=3, train_scores=False),
+    "two rounds": job(ROUNDS, 1, labels_of="flip for rounds", flipback=SWAPS, epochs=3, train_scores=False),
+    "one round too many": job(
+        ROUNDS, 2, labels_of="flip for rounds", flipback={**SWAPS, "max_rounds": 1}, epochs=3, train_scores=False
+    ),
     "flip for folds": again(flip, "folds", PAIR, tables=TABLES, epsilon=0.5),
     "cross-validation": again(cross_validate, "folds", tables=TABLES, labels_of="flip for folds", n_splits=5, score_cap=5),
 }  # fmt: skip
@@ -225,7 +227,9 @@ def test_soft_labels_lie_between_the_classes(runs):
 @pytest.mark.parametrize("name", ["second training", "soft training"])
 def test_a_training_on_revised_labels_is_recognised_with_the_epsilon_of_the_flips(runs, name):
     privacy = runs[name][GUEST].value["model"]["meta"]["privacy"]
-    assert privacy == {"epsilon": 0.5, "unit": "label", "relation": "replace-one", "flipback before": True}
+    assert privacy == {
+        "epsilon": 0.5, "unit": "label", "relation": "replace-one", "flipback before": True, "flipback": "none",
+    }  # fmt: skip
 
 
 def test_flipback_does_not_run_on_labels_that_went_through_it(runs):

@@ -1,5 +1,6 @@
 """The folders at the top level are one import package whose arrows run downwards, in the checkout and in a wheel."""
 import ast
+import json
 import os
 import shutil
 import subprocess
@@ -51,8 +52,6 @@ def offenders(paths, forbidden):
 
 def import_all(parts, python_path, folder):
     """Import every module of the parts in a fresh interpreter; {module: file} and the modules of FATE's engine."""
-    import json
-
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", IMPORT_ALL, json.dumps(parts)],
         env={**os.environ, "PYTHONPATH": python_path}, cwd=folder, capture_output=True, text=True, timeout=120,
