@@ -22,7 +22,7 @@ def train(ctx, epochs):
         stage.train_arbiter(ctx, settings)
         return clock.cost()
     if role == "guest":
-        _declare_public(ctx)
+        _declare_public(ctx, epoch_task.tables()["guest"])
     frame, blinded = epoch_task.frame(ctx, role), encryptions_differ()
     clock = EpochClock()
     if role == "guest":
@@ -44,10 +44,8 @@ def encryptions_differ():
     return first != second
 
 
-def _declare_public(ctx):
+def _declare_public(ctx, table):
     from fate_dp.components.common.party_home import home_of
-    from fate_dp.privacy.policy import declare_source
+    from fate_dp.privacy.public_labels import declare_public_labels
 
-    home = home_of(ctx).path
-    home.mkdir(parents=True, exist_ok=True)
-    declare_source(home / "policy.yaml", LABEL_SOURCE, public=True)
+    declare_public_labels(home_of(ctx).path, LABEL_SOURCE, table[epoch_task.ID], table[epoch_task.LABEL])

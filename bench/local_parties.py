@@ -66,11 +66,20 @@ def _party_process(queue, session, data_dir, party, parties, function, arguments
         before = cpu_seconds()
         result.value = function(ctx, **arguments)
         result.cpu_seconds = cpu_seconds() - before
+        # Otherwise the process waits at its end for workers that wait for work, until it is killed.
+        ctx.computing.get_standalone_session()._pool.shutdown()
     except ValueError as error:
         result.error = f"ValueError: {error}"
     except BaseException:
         result.error = traceback.format_exc()
-    queue.put((party, pickle.dumps(result)))
+    queue.put((party, _pickled(result)))
+
+
+def _pickled(result: PartyResult) -> bytes:
+    try:
+        return pickle.dumps(result)
+    except Exception:
+        return pickle.dumps(PartyResult(error=traceback.format_exc()))
 
 
 def cpu_seconds() -> float:

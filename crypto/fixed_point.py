@@ -36,6 +36,13 @@ def encode_scores(values: np.ndarray) -> np.ndarray:
     return _encode(values, SCORE_FRACTION_BITS, "Scores (the training diverged)")
 
 
+def encode_loss(value: float) -> int:
+    """Float -> integer in units of 2^-64, refused where it could not be added to encrypted sums."""
+    if not abs(value) < 2.0 ** (PRODUCT_BITS - PRODUCT_FRACTION_BITS - 1):
+        raise ValueError(f"The loss reached {value:g}; the training diverged, so lower the learning rate or alpha.")
+    return int(round(value * 2.0**PRODUCT_FRACTION_BITS))
+
+
 def decode_product(value: int) -> float:
     """Integer in units of 2^-64 (feature x score) -> float."""
     return int(value) / 2.0**PRODUCT_FRACTION_BITS

@@ -75,11 +75,17 @@ class PublicKey:
 
     @classmethod
     def from_wire(cls, message: dict) -> "PublicKey":
-        """The key of another party; refuses one below `MINIMUM_KEY_LENGTH` or with a base outside Z_{n^2}*."""
+        """The key of another party; refuses what no honest one sends.
+
+        That the owner of the key made its base well cannot be checked from outside: parties are semi-honest.
+        """
         key = cls(int(message["n"]), message["blinding_base"])
         check_key_length(key.key_length)
-        if key.blinding_base is not None and gmpy2.gcd(key.blinding_base, key.n) != 1:
-            raise ValueError("The public key's blinding_base shares a factor with n; it must be invertible modulo n^2.")
+        if key.n % 2 == 0 or gmpy2.is_prime(key.n):
+            raise ValueError("The public key's n is even or prime; it must be a product of two odd primes.")
+        base = key.blinding_base
+        if base is not None and not (1 < base < key.n**2 - 1 and gmpy2.gcd(base, key.n) == 1):
+            raise ValueError("The public key's blinding_base must lie between 1 and n^2 - 1 and be invertible.")
         return key
 
 

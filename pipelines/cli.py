@@ -72,7 +72,10 @@ def add_declare(commands) -> None:
     command.add_argument("source", metavar="NAMESPACE/NAME/COLUMN", help="the label column of an uploaded table")
     command.add_argument("--party", default="9999", help="party id (9999)")
     command.add_argument("--cap", type=float, help="largest total epsilon (nats) that its labels may spend")
-    command.add_argument("--public", action="store_true", default=None, help="its labels need no protection")
+    command.add_argument(
+        "--public", metavar="CSV", type=Path, help="the labels in this file need no protection (columns id and COLUMN)"
+    )
+    command.add_argument("--id", default="id", help="name of the id column in that file (id)")
 
 
 def up(options) -> None:
@@ -136,10 +139,12 @@ def ledger(options) -> None:
 
 
 def declare(options) -> None:
-    from .party_ledgers import declare as declare_in_policy
+    from . import party_ledgers
 
     folder = parties_folder(options.home)
-    path = declare_in_policy(folder, options.party, options.source, cap=options.cap, public=options.public)
+    path = party_ledgers.declare(folder, options.party, options.source, cap=options.cap)
+    if options.public is not None:
+        party_ledgers.declare_public(folder, options.party, options.source, options.public, options.id)
     print(f"Declared {options.source} in {path}.")
 
 

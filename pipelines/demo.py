@@ -15,7 +15,7 @@ from .hetero_lr import Parties, Tables, TrainingPlan, prediction_pipeline, train
 from .job import run_job, task_output_data, task_output_model
 from .local_fit import fit_locally
 from .measures import measure
-from .party_ledgers import declare_public, party_ledger, score_releases
+from .party_ledgers import declare, declare_public, party_ledger, score_releases
 from .upload import TableMeta, upload_table
 
 NAMESPACE = "fate_dp_demo"
@@ -70,7 +70,9 @@ def run_demo(run: Run) -> dict:
     """Prepare, upload, train, predict, compare; returns the result (schema: result_schema.json)."""
     begin = time.monotonic()
     manifest = upload_data(run)
-    declare_public(run.parties_folder, run.parties.guest, PUBLIC.label_source())
+    declare(run.parties_folder, run.parties.guest, PRIVATE.label_source())
+    copy = run.output / "data" / "public" / "guest_train.csv"
+    declare_public(run.parties_folder, run.parties.guest, PUBLIC.label_source(), copy)
     trained = train_and_predict(run, "private", PRIVATE, EPSILON)
     yardstick = train_and_predict(run, "not private", PUBLIC, None)
     models = {

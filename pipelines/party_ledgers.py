@@ -6,6 +6,7 @@ from pathlib import Path
 
 from fate_dp.privacy import Ledger
 from fate_dp.privacy.policy import declare_source, load_policy
+from fate_dp.privacy.public_labels import LEDGER_FILE, POLICY_FILE, declare_public_labels
 
 PARTY_PREFIX = "party-"
 
@@ -16,7 +17,7 @@ def party_home(parties_folder: str | os.PathLike, party_id: str) -> Path:
 
 def party_ledger(parties_folder, party_id: str) -> list:
     """Entries of one party's ledger; none where the party has no ledger yet."""
-    path = party_home(parties_folder, party_id) / "ledger.sqlite"
+    path = party_home(parties_folder, party_id) / LEDGER_FILE
     return Ledger(path).entries() if path.exists() else []
 
 
@@ -27,24 +28,34 @@ def all_ledgers(parties_folder) -> dict:
     return {f"party {party_id}": party_ledger(parties_folder, party_id) for party_id in ids}
 
 
-def declare(parties_folder, party_id: str, source: str, *, cap=None, public=None) -> Path:
+def declare(parties_folder, party_id: str, source: str, *, cap=None) -> Path:
     """Declare a label source in a party's policy; returns the policy's path."""
+    policy = make_home(parties_folder, party_id) / POLICY_FILE
+    declare_source(policy, source, cap=cap)
+    return policy
+
+
+def make_home(parties_folder, party_id: str) -> Path:
+    """A party's home, made for its owner's eyes only where it does not exist."""
     home = party_home(parties_folder, party_id)
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    declare_source(home / "policy.yaml", source, cap=cap, public=public)
-    return home / "policy.yaml"
+    return home
 
 
-def declare_public(parties_folder, party_id: str, source: str) -> None:
-    """Declare that the labels of a source need no protection."""
-    declare(parties_folder, party_id, source, public=True)
+def declare_public(parties_folder, party_id: str, source: str, csv_file, id_name: str = "id") -> None:
+    """Declare that the labels of a CSV file need no protection, under the source that its upload will have."""
+    import pandas
+
+    home = make_home(parties_folder, party_id)
+    table = pandas.read_csv(csv_file, usecols=[id_name, source.rpartition("/")[2]], dtype=str)
+    declare_public_labels(home, source, table[id_name], table[source.rpartition("/")[2]])
 
 
 def score_releases(parties_folder, host: str, features: int) -> list:
     """How often the host showed the guest joint scores of training rows, and its cap."""
     home = party_home(parties_folder, host)
     datasets = {entry["source"] for entry in party_ledger(parties_folder, host) if entry["mechanism"] == "joint scores"}
-    ledger, policy = Ledger(home / "ledger.sqlite"), load_policy(home / "policy.yaml")
+    ledger, policy = Ledger(home / LEDGER_FILE), load_policy(home / POLICY_FILE)
     return [
         {"party": f"host {host}", "released": ledger.scores_released(name), "cap": policy.score_cap(name, features)}
         for name in sorted(datasets)

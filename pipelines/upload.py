@@ -27,6 +27,8 @@ class TableMeta:
     label_type: str = "int32"
     dtype: str = "float64"
     delimiter: str = ","
+    least_classes: int = 2
+    """Different labels that must occur; 1 for a table that is only predicted."""
 
     def for_fate(self) -> dict:
         """The metadata keys of FATE-Flow's upload; the sample id is made by FATE, row by row."""
@@ -70,6 +72,8 @@ def check_table(csv_file: str | os.PathLike, meta: TableMeta) -> None:
     for column in columns:
         if column not in (meta.id_name, meta.label_name):
             check_numbers(path, frame[column], "feature")
+    if meta.label_name is not None:
+        check_classes(path, frame[meta.label_name], meta)
 
 
 def read_header(path: Path, meta: TableMeta) -> list[str]:
@@ -129,6 +133,16 @@ def check_label(path: Path, labels, meta: TableMeta) -> None:
         raise UploadRefused(
             f"The table {path} has the label {labels[broken].iloc[0]!r} in line {first_line(broken)}; "
             f"labels of type {meta.label_type} must be whole numbers."
+        )
+
+
+def check_classes(path: Path, labels, meta: TableMeta) -> None:
+    """Enough classes must occur: asked here, at the guest alone, since in a job the other parties would see the answer."""
+    found = labels.nunique()
+    if found < meta.least_classes:
+        raise UploadRefused(
+            f"The table {path} has {found} different label in {meta.label_name!r}; training needs at least "
+            f"{meta.least_classes}."
         )
 
 

@@ -114,6 +114,33 @@ def find_labels(connection, source, key_id, rows):
     return LabelProvenance(source, epsilon, classes, entry_id, bool(derived))
 
 
+def register_public(connection, source, key_id, rows):
+    """Remember labels that an operator declared to need no protection; see ``Ledger.register_public``."""
+    stage_rows(connection, {"id_tag": bytes, "label": str}, rows)
+    with transaction(connection):
+        connection.execute(
+            "INSERT OR REPLACE INTO public_label SELECT ?, ?, id_tag, label FROM temp.staged", (source, key_id)
+        )
+
+
+def are_public(connection, source, key_id, rows):
+    """Whether every row is a registered public label; see ``Ledger.are_public``."""
+    records = stage_rows(connection, {"id_tag": bytes, "label": str}, rows)
+    registered = connection.execute(
+        "SELECT count(*) FROM temp.staged s CROSS JOIN public_label p"
+        " ON p.source = ? AND p.key_id = ? AND p.id_tag = s.id_tag AND p.label = s.label",
+        (source, key_id),
+    ).fetchone()[0]
+    return records > 0 and registered == records
+
+
+def has_released(connection, source, key_id, id_tags):
+    """Whether the flip of any of the records was released; see ``Ledger.has_released``."""
+    query = "SELECT 1 FROM true_label WHERE source = ? AND key_id = ? AND id_tag = ?"
+    with transaction(connection, "DEFERRED"):
+        return any(connection.execute(query, (source, key_id, id_tag)).fetchone() for id_tag in id_tags)
+
+
 def sources(connection, key_id):
     rows = connection.execute(
         "SELECT DISTINCT subject FROM entry WHERE key_id = ? AND mechanism = ? ORDER BY subject",

@@ -57,6 +57,24 @@ class Ledger:
         with open_ledger(self.path) as connection:
             return label_memo.find_labels(connection, source, key_id, rows)
 
+    def register_public(self, *, source, key_id, rows):
+        """Remember the labels of a source that its operator declared public, record by record.
+
+        A name alone would let any table pass for a public one. :param rows: iterable of (id tag, label text).
+        """
+        with open_ledger(self.path) as connection:
+            label_memo.register_public(connection, source, key_id, rows)
+
+    def are_public(self, rows, *, source, key_id):
+        """Whether all ``rows`` (id tag, label text) were registered as public labels of the source."""
+        with open_ledger(self.path) as connection:
+            return label_memo.are_public(connection, source, key_id, rows)
+
+    def has_released(self, id_tags, *, source, key_id):
+        """Whether the flip of any of these records of the source was ever released."""
+        with open_ledger(self.path) as connection:
+            return label_memo.has_released(connection, source, key_id, id_tags)
+
     def sources(self, key_id):
         """Label sources with a release under this key."""
         with open_ledger(self.path) as connection:
@@ -95,7 +113,7 @@ class Ledger:
     def record_scores(self, *, dataset, weights_digest, purpose, rows, cap, job_id, task_id):
         """Count a release of joint scores on training records before it happens.
 
-        :param weights_digest: digest of the host's weights; the same weights again are no new release.
+        :param weights_digest: digest of the host's weights and rows; the same scores again are no new release.
         :returns: True when the count went up.
         :raises ScoreCapExceeded: beyond ``cap`` different weights over all jobs; nothing is written.
         """
@@ -113,8 +131,13 @@ class Ledger:
         with open_ledger(self.path) as connection:
             return score_ledger.are_scores_new(connection, dataset, weights_digest)
 
+    def remember_dataset(self, dataset, columns):
+        """Remember the columns of a dataset; datasets that share one are counted together."""
+        with open_ledger(self.path) as connection:
+            score_ledger.remember_dataset(connection, dataset, columns)
+
     def scores_released(self, dataset):
-        """Number of different weights whose joint scores on training records were released."""
+        """Number of different joint scores on training records released of this and related datasets."""
         with open_ledger(self.path) as connection:
             return score_ledger.scores_released(connection, dataset)
 
@@ -124,7 +147,7 @@ class Ledger:
             score_ledger.remember_training_records(connection, dataset, id_tags)
 
     def has_training_record(self, dataset, id_tags):
-        """Whether any of the records was used in training."""
+        """Whether any of the records was used in training with this dataset or a related one."""
         with open_ledger(self.path) as connection:
             return score_ledger.has_training_record(connection, dataset, id_tags)
 

@@ -61,6 +61,16 @@ SCHEMA = (
         id_tag BLOB NOT NULL,
         label TEXT NOT NULL,
         PRIMARY KEY (set_id, id_tag)) WITHOUT ROWID""",
+    """CREATE TABLE public_label (
+        source TEXT NOT NULL,
+        key_id TEXT NOT NULL,
+        id_tag BLOB NOT NULL,
+        label TEXT NOT NULL,
+        PRIMARY KEY (source, key_id, id_tag)) WITHOUT ROWID""",
+    """CREATE TABLE dataset_column (
+        dataset TEXT NOT NULL,
+        column_name TEXT NOT NULL,
+        PRIMARY KEY (dataset, column_name)) WITHOUT ROWID""",
     """CREATE TABLE training_record (
         dataset TEXT NOT NULL,
         id_tag BLOB NOT NULL,

@@ -10,7 +10,12 @@ class BudgetExceeded(LedgerError):
 
 
 class CorrectedLabel(LedgerError):
-    """A label was changed after it had been released."""
+    """A label was changed after it had been released.
+
+    ``public`` is what other parties may be told: that a label changed is what the refusal keeps from them.
+    """
+
+    public = "The guest's ledger refuses these labels; the guest's operator can see why."
 
 
 class ClassesChanged(LedgerError):

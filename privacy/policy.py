@@ -44,6 +44,10 @@ class Policy:
         cap = self._source(source).cap
         return self.default_label_cap if cap is None else cap
 
+    def is_declared(self, source):
+        """Whether the operator knows the label source at all; another name for it would start another budget."""
+        return check_source(source) in self.label_sources
+
     def is_public(self, source):
         """Whether the labels of the source are declared public, so that runs without privacy may use them."""
         return self._source(source).public

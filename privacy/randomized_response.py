@@ -8,6 +8,7 @@ Reference: S. L. Warner, "Randomized response", JASA 60 (1965); P. Kairouz, S. O
 for local differential privacy", JMLR 17 (2016), for k classes.
 """
 import math
+import sys
 from numbers import Integral, Real
 
 import numpy as np
@@ -27,7 +28,7 @@ class InvalidClasses(ValueError):
 def check_epsilon(epsilon):
     """Return ``epsilon`` (nats) as a float; raise ``InvalidEpsilon`` unless it is a finite number greater than 0."""
     is_number = isinstance(epsilon, Real) and not isinstance(epsilon, (bool, np.bool_))
-    if not is_number or not math.isfinite(epsilon) or epsilon <= 0:
+    if not is_number or not 0 < epsilon <= sys.float_info.max:
         raise InvalidEpsilon(f"epsilon is {epsilon!r} but must be a finite number greater than 0 (in nats).")
     return float(epsilon)
 

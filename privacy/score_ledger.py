@@ -1,20 +1,33 @@
 """A host's count of joint scores given to the guest; functions on an open ledger.
 
 Joint scores show the guest X_h w_h. They have no differential privacy; after as many different w as the host has
-features, X_h is known up to one square matrix. So different weights are counted per dataset over all jobs, and refused
-beyond a cap. Scores of records outside training are noted, not counted.
+features, X_h is known up to one square matrix. So different releases are counted per dataset over all jobs, and refused
+beyond a cap. Datasets that share a column count together: dropping a column must not open a new count. Scores of records
+outside training are noted, not counted.
 """
 from fate_dp.privacy.ledger_database import transaction
 from fate_dp.privacy.ledger_entry import JOINT_SCORES, add_release, find_or_add_entry, score_entry
 from fate_dp.privacy.ledger_errors import ScoreCapExceeded
 
 
+# The dataset itself and every other one that shares a column with it.
+RELATED = """
+    SELECT :dataset UNION SELECT other.dataset FROM dataset_column own
+    JOIN dataset_column other ON other.column_name = own.column_name WHERE own.dataset = :dataset"""
+
+
+def remember_dataset(connection, dataset, columns):
+    with transaction(connection):
+        rows = [(dataset, column) for column in columns]
+        connection.executemany("INSERT OR IGNORE INTO dataset_column VALUES (?, ?)", rows)
+
+
 def scores_released(connection, dataset):
-    """Number of different weights whose scores on training records were released."""
+    """Number of different scores on training records that were released of this dataset and related ones."""
     return connection.execute(
         "SELECT count(DISTINCT r.fingerprint) FROM entry e JOIN release r USING (entry_id)"
-        " WHERE e.subject = ? AND e.mechanism = ? AND e.counted",
-        (dataset, JOINT_SCORES),
+        f" WHERE e.subject IN ({RELATED}) AND e.mechanism = :mechanism AND e.counted",
+        {"dataset": dataset, "mechanism": JOINT_SCORES},
     ).fetchone()[0]
 
 
@@ -47,15 +60,17 @@ def record_prediction(connection, dataset, weights_digest, rows, job_id, task_id
 
 
 def remember_training_records(connection, dataset, id_tags):
-    rows = [(dataset, id_tag) for id_tag in id_tags]
     with transaction(connection):
+        rows = ((dataset, id_tag) for id_tag in id_tags)
         connection.executemany("INSERT OR IGNORE INTO training_record VALUES (?, ?)", rows)
 
 
 def has_training_record(connection, dataset, id_tags):
-    query = "SELECT 1 FROM training_record WHERE dataset = ? AND id_tag = ?"
+    query = f"SELECT 1 FROM training_record WHERE dataset IN ({RELATED}) AND id_tag = :id_tag"
     with transaction(connection, "DEFERRED"):
-        return any(connection.execute(query, (dataset, id_tag)).fetchone() for id_tag in id_tags)
+        return any(
+            connection.execute(query, {"dataset": dataset, "id_tag": id_tag}).fetchone() for id_tag in id_tags
+        )
 
 
 def _is_counted(connection, dataset, weights_digest):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fate_dp.privacy import Ledger
 from fate_dp.privacy.policy import Policy, load_policy
+from fate_dp.privacy.public_labels import KEY_FILE, LEDGER_FILE, POLICY_FILE
 from fate_dp.privacy.secret_key import load_or_create_key
 
 HOME_VARIABLE = "FATE_DP_HOME"
@@ -32,15 +33,15 @@ class PartyHome:
     @cached_property
     def key(self) -> bytes:
         """The flip key, made on first use (mode 0600)."""
-        return load_or_create_key(self.path / "flip.key")
+        return load_or_create_key(self.path / KEY_FILE)
 
     @cached_property
     def ledger(self) -> Ledger:
-        return Ledger(self.path / "ledger.sqlite")
+        return Ledger(self.path / LEDGER_FILE)
 
     @property
     def policy(self) -> Policy:
-        return load_policy(self.path / "policy.yaml")
+        return load_policy(self.path / POLICY_FILE)
 
 
 def default_home() -> Path:

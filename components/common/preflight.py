@@ -3,18 +3,40 @@
 FATE-Flow shows a party only its own errors, so a refusal that stayed with the party that raised it would look like an
 unexplained failure to the others. Here each party sends its sentence (or none) to the guest, and the guest sends the
 first one, with the name of the party, to everybody: all of them raise it.
+
+Where the full sentence would tell others what only its own party may know, the exception has an attribute ``public``
+with the sentence for the others.
 """
-from typing import Callable, Optional
+import logging
+from typing import Callable, NamedTuple, Optional
 
 from .parties import others, party_name
+
+logger = logging.getLogger(__name__)
 
 
 class Refused(ValueError):
     """A job was refused before any work; the message is one sentence that names the party and the reason."""
 
 
+class PrivateReason(ValueError):
+    """A refusal whose full sentence stays with its own party; ``public`` is the one for the others."""
+
+    def __init__(self, message: str, public: str):
+        super().__init__(message)
+        self.public = public
+
+
+class Attempt(NamedTuple):
+    """Outcome of one party's step: facts, or a sentence for all parties and one for the party itself."""
+
+    facts: Optional[dict] = None
+    problem: Optional[str] = None
+    detail: Optional[str] = None
+
+
 def agree(ctx, check: Callable[[], dict], commit: Optional[Callable[[dict], dict]] = None) -> dict:
-    """Run ``check`` at this party; return the terms that the guest sets, or raise at every party alike.
+    """Run ``check`` at this party; return the terms that the guest sets, or raise at every party.
 
     Args:
         check: looks at the party's own inputs and returns facts (builtins) for the guest, or raises ValueError.
@@ -22,34 +44,41 @@ def agree(ctx, check: Callable[[], dict], commit: Optional[Callable[[dict], dict
             before work starts (a budget), and returns the terms (builtins) for all parties, or raises ValueError.
 
     Raises:
-        Refused: some party's check, or the guest's commit, raised ValueError.
+        Refused: some party's check, or the guest's commit, did not succeed.
     """
-    facts, problem = _attempt(ctx, check)
+    own = _attempt(ctx, check)
     if ctx.is_on_guest:
-        verdict = _judge(ctx, facts, problem, commit)
+        own, verdict = _judge(ctx, own, commit)
     else:
-        ctx.guest.put("preflight", {"facts": facts, "problem": problem})
+        ctx.guest.put("preflight", {"facts": own.facts, "problem": own.problem})
         verdict = ctx.guest.get("verdict")
     if verdict["problem"]:
-        raise Refused(verdict["problem"])
+        raise Refused(own.detail if verdict["problem"] == own.problem else verdict["problem"])
     return verdict["terms"]
 
 
-def _attempt(ctx, step: Callable[[], dict]):
+def _attempt(ctx, step: Callable[[], dict]) -> Attempt:
     try:
-        return step(), None
+        return Attempt(facts=step())
     except ValueError as error:
-        return None, f"{party_name(ctx)}: {error}"
+        name = party_name(ctx)
+        return Attempt(problem=f"{name}: {getattr(error, 'public', error)}", detail=f"{name}: {error}")
+    except Exception as error:
+        # The others wait for a verdict: they get one, and the cause stays in this party's log.
+        logger.exception("the check before the job failed")
+        problem = f"{party_name(ctx)}: The check before the job failed ({type(error).__name__}); see that party's log."
+        return Attempt(problem=problem, detail=problem)
 
 
-def _judge(ctx, facts, problem, commit) -> dict:
+def _judge(ctx, own: Attempt, commit):
     reports = {party.party: party.get("preflight") for party in others(ctx)}
-    problems = [problem, *(report["problem"] for report in reports.values())]
+    problems = [own.problem, *(report["problem"] for report in reports.values())]
     problem, terms = next((sentence for sentence in problems if sentence), None), {}
     if problem is None and commit is not None:
         hosts = {f"{role} {number}": report["facts"] for (role, number), report in reports.items() if role == "host"}
-        terms, problem = _attempt(ctx, lambda: commit(hosts))
+        own = _attempt(ctx, lambda: commit(hosts))
+        terms, problem = own.facts, own.problem
     verdict = {"problem": problem, "terms": terms}
     for party in others(ctx):
         party.put("verdict", verdict)
-    return verdict
+    return own, verdict

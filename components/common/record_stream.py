@@ -4,12 +4,15 @@ The ledger is one SQLite file at the party's driver, so its rows have to get the
 more than one block at a time in memory.
 """
 import hashlib
+import hmac
 from functools import partial
 from itertools import chain
 
+import numpy as np
+
 from fate_dp.privacy.label_flips import canonical_label, label_tags, record_tags
 
-from .frames import label_blocks, match_id_blocks
+from .frames import feature_blocks, label_blocks, match_id_blocks
 
 
 def record_tag_stream(frame, key: bytes, source: str):
@@ -41,10 +44,15 @@ def ids_fingerprint(frame) -> str:
     return hashlib.sha256(repr(ids_digest(frame)).encode()).hexdigest()
 
 
+def content_digest(frame, key: bytes) -> bytes:
+    """Keyed hash of all rows, ids and features, whatever their order or spread over blocks."""
+    sums = match_id_blocks(frame).join(feature_blocks(frame), partial(_content_sum, key=key))
+    return sums.reduce(_add_modulo).to_bytes(32, "big")
+
+
 def count_distinct_ids(frame) -> int:
     """Number of different match ids."""
-    ids = match_id_blocks(frame)
-    return ids.flatMap(_each_once).count()
+    return match_id_blocks(frame).flatMap(_each_once).count()
 
 
 def _labelled(match_ids, labels, key, source):
@@ -62,6 +70,19 @@ def _with_flipped(tags, flipped):
 
 def _digest(match_ids):
     return hashlib.sha256("\x00".join(match_ids).encode()).hexdigest()
+
+
+def _content_sum(match_ids, features, key):
+    rows = np.ascontiguousarray(features, dtype="<f8")
+    hashes = (
+        hmac.digest(key, len(text).to_bytes(8, "big") + text + row.tobytes(), "sha256")
+        for text, row in zip((match_id.encode() for match_id in match_ids), rows)
+    )
+    return sum(int.from_bytes(item, "big") for item in hashes) % 2**256
+
+
+def _add_modulo(first, second):
+    return (first + second) % 2**256
 
 
 def _each_once(_, match_ids):

@@ -6,15 +6,15 @@ of flipback; all of them are agreed on before the first fold.
 from fate_dp.components.common.parties import check_roles, others
 from fate_dp.components.common.party_home import home_of, job_of
 from fate_dp.components.common.preflight import agree
+from fate_dp.components.common.provenance import find_label_privacy, record_use
 
 from . import arbiter, guest, host
 from .predict import ask_scores, give_scores, prediction_frame
-from .provenance import find_label_privacy, record_use
 from .relabelling import Relabelling
 from .rows import labels_of, prepare_rows
 from .score_release import ScoreRelease
 from .summary import guest_summary
-from .terms import check_guest_table, check_hosts, host_facts, training_terms
+from .terms import accept_terms, check_guest, check_host, check_hosts, check_labels, host_facts, training_terms
 from .train import LABELS, start_model
 
 
@@ -27,8 +27,9 @@ def validate_guest(ctx, settings, folds, cv_data):
     known = {}
 
     def check():
-        check_guest_table(cv_data, None)
+        check_guest(cv_data, settings, None)
         known["privacy"] = find_label_privacy(home, cv_data, settings.label_source)
+        check_labels(cv_data)
         return {}
 
     def commit(hosts):
@@ -51,23 +52,30 @@ def validate_guest(ctx, settings, folds, cv_data):
             party.put("terms", terms)
         model = start_model(fold_ctx, settings, training, terms, None, fit_intercept)
         guest.train(fold_ctx.sub_ctx("train"), rows, model, terms, relabelling)
-        fold_ctx.metrics.log_metrics(guest_summary(model, known["privacy"], relabelling.mode), "summary")
-        document = model.to_json(LABELS, known["privacy"].to_json(relabelling.mode))
+        fold_ctx.metrics.log_metrics(guest_summary(model, known["privacy"], relabelling.mode_that_ran), "summary")
+        document = model.to_json(LABELS, known["privacy"].to_json(relabelling.mode_that_ran))
         scores = ask_scores(fold_ctx.sub_ctx("predict"), held_out, document)
         yield prediction_frame(held_out, scores, document, VALIDATE_SET)
 
 
 def validate_host(ctx, settings, folds, cv_data) -> None:
     check_roles(ctx, arbiter=True)
-    release = ScoreRelease.of(home_of(ctx), job_of(ctx), cv_data)
-    agree(ctx, lambda: host_facts(cv_data, None, release))
-    release.remember_training(cv_data)
+    home, job, known = home_of(ctx), job_of(ctx), {}
+
+    def check():
+        check_host(cv_data, settings, None)
+        known["release"] = ScoreRelease.of(home, job, cv_data)
+        return host_facts(cv_data, known["release"])
+
+    agree(ctx, check)
+    known["release"].remember_training(cv_data)
     for fold_ctx, (training, held_out) in _folds(ctx, "host", cv_data, folds):
         terms = fold_ctx.guest.get("terms")
+        accept_terms(terms, settings, training.shape[0])
         rows = prepare_rows(training, fit_intercept=False, with_label=False)
         model = start_model(fold_ctx, settings, training, terms, None, fit_intercept=False)
-        host.train(fold_ctx.sub_ctx("train"), rows, model, terms, release)
-        release.record(model.weights, "cross-validation")
+        host.train(fold_ctx.sub_ctx("train"), rows, model, terms, known["release"])
+        known["release"].record(model.weights, "cross-validation")
         give_scores(fold_ctx.sub_ctx("predict"), held_out, model.to_json(LABELS, {}))
 
 

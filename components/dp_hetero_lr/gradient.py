@@ -7,7 +7,7 @@ import numpy as np
 from gmpy2 import mpz
 
 from fate_dp.components.common.parties import data_peers
-from fate_dp.crypto.fixed_point import PRODUCT_FRACTION_BITS, decode_product
+from fate_dp.crypto.fixed_point import decode_product, encode_loss
 from fate_dp.crypto.masked_packing import mask_and_pack, unpack_and_unmask
 from fate_dp.crypto.paillier import PublicKey
 
@@ -45,7 +45,7 @@ class HostLoss:
 
     def encrypted(self, public_key: PublicKey) -> bytes:
         """One fully blinded ciphertext for the guest, who cannot read it."""
-        plaintext = int(round(self.own * 2.0**PRODUCT_FRACTION_BITS))
+        plaintext = encode_loss(self.own)
         doubled = gmpy2.powmod(self.cross, 2, public_key.modulus_squared)
         ciphertext = doubled * public_key.embed(plaintext) * public_key.full_blinding() % public_key.modulus_squared
         return int(ciphertext).to_bytes(public_key.ciphertext_bytes, "big")

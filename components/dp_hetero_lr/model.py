@@ -1,5 +1,6 @@
 """One party's part of the model: weights, optimiser and progress, and their form in FATE's JSON model."""
 import copy
+import hmac
 import secrets
 from typing import List, Optional
 
@@ -94,13 +95,18 @@ def check_header(document: Optional[dict], columns: List[str]) -> None:
         raise ValueError("The model was trained on other columns than this table has; names and order must agree.")
 
 
-def initial_weights(init_param: dict, features: int, rank: int, fit_intercept: bool) -> np.ndarray:
-    """Start weights of one party; with a random_state each party draws from a stream of its own rank.
+def initial_weights(init_param: dict, features: int, key: bytes, fit_intercept: bool) -> np.ndarray:
+    """Start weights of one party; a random_state repeats them at this party, and tells no other party what they are.
 
-    The initialisation is no privacy noise, so a fixed random_state costs no privacy.
+    The stream is keyed with the party's secret: scores of weights that the guest knew would show it the features. The
+    methods zeros, ones and consts are known to everybody. The initialisation is no privacy noise.
     """
     method, state = init_param["method"], init_param["random_state"]
-    generator = np.random.default_rng([state, rank] if state is not None else secrets.randbits(128))
+    if state is None:
+        seed = secrets.randbits(128)
+    else:
+        seed = int.from_bytes(hmac.digest(key, f"initial weights {state}".encode(), "sha256")[:16], "big")
+    generator = np.random.default_rng(seed)
     if method == "kaiming":
         return kaiming_uniform(features, generator, fit_intercept)
     size = features + int(fit_intercept)

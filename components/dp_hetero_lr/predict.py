@@ -6,13 +6,14 @@ from fate_dp.components.common.frames import label_blocks, replace_labels
 from fate_dp.components.common.parties import check_roles
 from fate_dp.components.common.party_home import home_of, job_of
 from fate_dp.components.common.preflight import agree
+from fate_dp.components.common.provenance import refuse_true_labels_of_released_records
 from fate_dp.components.common.record_stream import ids_digest
 
 from .guest import joint_score_blocks
-from .model import check_header, weights_of
+from .model import weights_of
 from .rows import prepare_rows, scores
 from .score_release import ScoreRelease
-from .terms import FEATURE_LIMIT
+from .terms import check_aligned
 
 
 def predict_guest(ctx, document: dict, frame):
@@ -22,13 +23,12 @@ def predict_guest(ctx, document: dict, frame):
     check_roles(ctx, arbiter=False)
 
     def check():
-        _check_rows(frame, document)
+        check_scored_rows(frame, document["data"]["estimator"]["header"])
+        refuse_true_labels_of_released_records(home_of(ctx), frame)
         return {}
 
-    def commit(all_facts):
-        for name, facts in all_facts.items():
-            if facts and facts["digest"] != ids_digest(frame):
-                raise ValueError(f"The rows of guest and {name} are not the same ids in the same order; run psi before.")
+    def commit(hosts):
+        check_aligned(frame, {name: facts["digest"] for name, facts in hosts.items()})
         return {}
 
     agree(ctx, check, commit)
@@ -38,16 +38,17 @@ def predict_guest(ctx, document: dict, frame):
 def predict_host(ctx, document: dict, frame) -> None:
     """Records the release in this host's ledger, then sends this host's part of the scores."""
     check_roles(ctx, arbiter=False)
-    release, weights = ScoreRelease.of(home_of(ctx), job_of(ctx), frame), weights_of(document)
+    weights, known = weights_of(document), {}
 
     def check():
         refuse_label(frame)
-        _check_rows(frame, document)
-        release.check(frame, weights)
+        check_scored_rows(frame, document["data"]["estimator"]["header"])
+        known["release"] = ScoreRelease.of(home_of(ctx), job_of(ctx), frame)
+        known["release"].check(frame, weights)
         return {"digest": ids_digest(frame)}
 
     agree(ctx, check)
-    release.record_prediction(frame, weights)
+    known["release"].record_prediction(frame, weights)
     give_scores(ctx.sub_ctx("predict"), frame, document)
 
 
@@ -88,10 +89,12 @@ def prediction_frame(frame, joint_scores, document: dict, dataset_type: str):
     return add_dataset_type(details, dataset_type)
 
 
-def _check_rows(frame, document) -> None:
+def check_scored_rows(frame, header: list) -> None:
+    """Rows to be scored need the model's columns and sound values; a constant column is no harm here."""
     require_rows(frame)
-    check_header(document, frame.schema.columns.to_list())
-    check_features(frame, FEATURE_LIMIT, constant_allowed=True)
+    if list(frame.schema.columns) != list(header):
+        raise ValueError("The model was trained on other columns than this table has; names and order must agree.")
+    check_features(frame)
 
 
 def _harder(labels):

@@ -3,9 +3,8 @@ import secrets
 
 import numpy as np
 
+from fate_dp.components.common.provenance import LabelPrivacy
 from fate_dp.privacy.flipback import Flipback, FlipbackSettings
-
-from .provenance import LabelPrivacy
 
 
 class Relabelling:
@@ -15,12 +14,17 @@ class Relabelling:
         # Soft labels come from an earlier flipback; only flips as released can be reverted by Bayes' rule.
         self.labels = labels
         self._flipback = None
-        if settings.mode != "none" and privacy.private and not privacy.derived:
+        if settings.mode != "none" and privacy.private and privacy.classes == 2 and not privacy.derived:
             self._flipback = Flipback(settings, labels, privacy.epsilon, stream=secrets.SystemRandom())
 
     @property
     def mode(self) -> str:
         return "none" if self._flipback is None else self._flipback.mode
+
+    @property
+    def mode_that_ran(self) -> str:
+        """As `mode`, but none where training ended before the first round."""
+        return self.mode if self._flipback is not None and self._flipback.rounds_done else "none"
 
     def epochs(self, epochs: int) -> list:
         """Epochs (from 0) that begin with a round of flipback."""

@@ -3,7 +3,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Optional
 
 from fate_dp.components.common import checks
-from fate_dp.components.dp_hetero_lr.updates import constant_learning_rate
+from fate_dp.components.dp_hetero_lr.updates import LARGEST_PENALTY, constant_learning_rate
 from fate_dp.privacy.flipback import FlipbackSettings
 
 OPTIMIZERS = (
@@ -70,8 +70,11 @@ def optimizer(value) -> dict:
     filled = checks.mapping("optimizer", value, OPTIMIZER_KEYS)
     checks.choice("optimizer.method", filled["method"], OPTIMIZERS)
     checks.choice("optimizer.penalty", filled["penalty"], ("l1", "l2", "none", None))
-    checks.number("optimizer.alpha", filled["alpha"], at_least=0)
+    checks.number("optimizer.alpha", filled["alpha"], at_least=0, at_most=LARGEST_PENALTY)
     _check_numbers("optimizer.optimizer_params", filled["optimizer_params"])
+    if "lr" in filled["optimizer_params"]:
+        # Without a step the weights stay where they began, and for some methods the guest knows where that is.
+        checks.number("optimizer.optimizer_params.lr", filled["optimizer_params"]["lr"], above=0)
     return filled
 
 

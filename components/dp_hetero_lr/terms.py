@@ -3,50 +3,45 @@ from typing import Optional
 
 import numpy as np
 
-from fate_dp.components.common.frame_checks import (
-    check_features,
-    distinct_labels,
-    refuse_label,
-    refuse_weight,
-    require_distinct_ids,
-    require_label,
-)
+from fate_dp.components.common.frame_checks import check_guest_table, check_host_table, distinct_labels
 from fate_dp.components.common.frames import label_blocks
 from fate_dp.components.common.record_stream import ids_digest
-from fate_dp.crypto.fixed_point import MAGNITUDE_BITS, MAXIMUM_HOSTS
+from fate_dp.crypto.fixed_point import MAXIMUM_HOSTS
 
 from .model import check_header
 from .score_release import ScoreRelease
 from .settings import TrainSettings, batch_bounds, check_batches
 from .updates import PartyOptimizer, default_optimizer
 
-FEATURE_LIMIT = 2.0**MAGNITUDE_BITS
 
-
-def check_table(frame, warm_start: Optional[dict]) -> None:
-    """What guest and host alike must bring to a training."""
-    refuse_weight(frame)
-    require_distinct_ids(frame)
-    check_features(frame, FEATURE_LIMIT)
+def check_guest(frame, settings: TrainSettings, warm_start: Optional[dict]) -> None:
+    """The guest's table, and whether a model to go on from fits it. Labels are checked once their privacy is known."""
+    check_guest_table(frame)
     check_header(warm_start, frame.schema.columns.to_list())
+    if warm_start is not None:
+        had, wanted = warm_start["data"]["estimator"]["fit_intercept"], settings.init_param["fit_intercept"]
+        if had != wanted:
+            raise ValueError(f"init_param.fit_intercept is {wanted}, but warm_start_model was trained with {had}.")
 
 
-def check_guest_table(frame, warm_start: Optional[dict]) -> None:
-    """Labels must be 0 and 1, or soft ones in [0, 1] from flipback, and not all the same."""
-    require_label(frame)
-    check_table(frame, warm_start)
+def check_labels(frame) -> None:
+    """Labels, flipped or public, must be 0 and 1, or soft ones in [0, 1] from flipback, and not all the same."""
     low, high = label_blocks(frame).mapValues(_label_range).reduce(_merge_range)
-    found = distinct_labels(frame, limit=2)
     if low < 0 or high > 1:
         raise ValueError("A label lies outside 0 to 1; dp_hetero_lr trains on labels 0 and 1.")
-    if len(found) == 1:
+    if len(distinct_labels(frame, limit=2)) == 1:
         raise ValueError("All labels are of one class; both 0 and 1 must occur.")
 
 
-def host_facts(frame, warm_start: Optional[dict], release: ScoreRelease) -> dict:
-    """A host's checks, and what the guest needs to know of it."""
-    refuse_label(frame)
-    check_table(frame, warm_start)
+def check_host(frame, settings: TrainSettings, warm_start: Optional[dict]) -> None:
+    """A host's table, whether a model to go on from fits it, and batches that do not give its gradient away."""
+    check_host_table(frame)
+    check_header(warm_start, frame.schema.columns.to_list())
+    check_batches(frame.shape[0], settings.batch_size, len(frame.schema.columns))
+
+
+def host_facts(frame, release: ScoreRelease) -> dict:
+    """What the guest needs to know of a host."""
     return {
         "rows": frame.shape[0],
         "features": len(frame.schema.columns),
@@ -59,15 +54,22 @@ def check_hosts(frame, hosts: dict, planned_scores: int) -> None:
     """At the guest: rows must be aligned, and every host must still consent to the planned score releases."""
     if len(hosts) > MAXIMUM_HOSTS:
         raise ValueError(f"The job names {len(hosts)} hosts; at most {MAXIMUM_HOSTS} can take part.")
+    check_aligned(frame, {name: facts["digest"] for name, facts in hosts.items()})
     for name, facts in hosts.items():
-        if facts["rows"] != frame.shape[0] or facts["digest"] != ids_digest(frame):
-            raise ValueError(f"The rows of guest and {name} are not the same ids in the same order; run psi before.")
         if facts["score_releases_left"] < planned_scores:
             raise ValueError(
                 f"This job would show the guest joint scores of {planned_scores} models, but {name} allows only "
                 f"{facts['score_releases_left']} more; use fewer flipback rounds or train_scores false, or ask its "
-                "operator to raise score_cap."
+                "operator to raise score_caps."
             )
+
+
+def check_aligned(frame, digests: dict) -> None:
+    """At the guest: every host must hold the same ids in the same blocks and order."""
+    own = ids_digest(frame)
+    for name, digest in digests.items():
+        if digest != own:
+            raise ValueError(f"The rows of guest and {name} are not the same ids in the same order; run psi before.")
 
 
 def training_terms(settings: TrainSettings, rows: int, features: list, epsilon: float, warm_start, flipback_epochs) -> dict:
@@ -86,6 +88,14 @@ def training_terms(settings: TrainSettings, rows: int, features: list, epsilon: 
     }
 
 
+def accept_terms(terms: dict, settings: TrainSettings, rows: int) -> None:
+    """At a host: what the guest sets must be what the job's parameters say; a host does not rely on the guest."""
+    if [tuple(bounds) for bounds in terms["batches"]] != batch_bounds(rows, settings.batch_size):
+        raise ValueError("The guest's batches are not those of batch_size; this host does not train on others.")
+    if len(terms["flipback_epochs"]) > settings.flipback.planned_rounds(settings.epochs):
+        raise ValueError("The guest plans more flipback rounds than max_rounds and epochs allow.")
+
+
 def _check_optimizer(optimizer: dict, scheduler: dict) -> None:
     """Let torch judge names and ranges of its parameters before work starts."""
     try:
@@ -95,7 +105,7 @@ def _check_optimizer(optimizer: dict, scheduler: dict) -> None:
 
 
 def _label_range(labels):
-    return float(np.min(labels)), float(np.max(labels))
+    return float(np.min(labels, initial=np.inf)), float(np.max(labels, initial=-np.inf))
 
 
 def _merge_range(first, second):

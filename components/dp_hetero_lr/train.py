@@ -4,17 +4,31 @@ from typing import Optional
 from fate_dp.components.common.parties import check_roles
 from fate_dp.components.common.party_home import home_of, job_of
 from fate_dp.components.common.preflight import agree
+from fate_dp.components.common.provenance import (
+    find_label_privacy,
+    record_use,
+    refuse_true_labels_of_released_records,
+)
+from fate_dp.components.common.record_stream import ids_digest
 
 from . import arbiter, guest, host
-from .model import PartyModel, initial_weights
-from .predict import ask_scores, give_scores, prediction_frame
-from .provenance import find_label_privacy, record_use
+from .model import PartyModel, check_header, initial_weights
+from .predict import ask_scores, check_scored_rows, give_scores, prediction_frame
 from .relabelling import Relabelling
 from .rows import labels_of, prepare_rows
 from .score_release import ScoreRelease
 from .settings import TrainSettings
 from .summary import guest_summary, host_summary
-from .terms import check_guest_table, check_hosts, host_facts, training_terms
+from .terms import (
+    accept_terms,
+    check_aligned,
+    check_guest,
+    check_host,
+    check_hosts,
+    check_labels,
+    host_facts,
+    training_terms,
+)
 
 LABELS = [0, 1]
 
@@ -26,15 +40,22 @@ def train_guest(ctx, settings: TrainSettings, train_data, validate_data, warm_st
     known = {}
 
     def check():
-        check_guest_table(train_data, warm_start)
+        check_guest(train_data, settings, warm_start)
         known["privacy"] = find_label_privacy(home, train_data, settings.label_source)
+        check_labels(train_data)
+        if validate_data is not None:
+            check_header(warm_start, validate_data.schema.columns.to_list())
+            check_scored_rows(validate_data, train_data.schema.columns.to_list())
+            refuse_true_labels_of_released_records(home, validate_data)
         known["rows"] = prepare_rows(train_data, fit_intercept=fit_intercept, with_label=True)
         known["relabelling"] = Relabelling(settings.flipback, labels_of(known["rows"]), known["privacy"])
         return {}
 
     def commit(hosts):
         rounds = known["relabelling"].epochs(settings.epochs)
-        check_hosts(train_data, hosts, len(rounds) + int(settings.train_scores))
+        check_hosts(train_data, hosts, len(rounds) + int(settings.train_scores) + int(validate_data is not None))
+        if validate_data is not None:
+            check_aligned(validate_data, {name: facts["validation_digest"] for name, facts in hosts.items()})
         features = [len(train_data.schema.columns) + int(fit_intercept), *(fact["features"] for fact in hosts.values())]
         terms = training_terms(settings, train_data.shape[0], features, known["privacy"].epsilon, warm_start, rounds)
         record_use(home, known["privacy"], job_of(ctx), train_data.shape[0])
@@ -43,16 +64,30 @@ def train_guest(ctx, settings: TrainSettings, train_data, validate_data, warm_st
     terms = agree(ctx, check, commit)
     model = start_model(ctx, settings, train_data, terms, warm_start, fit_intercept)
     guest.train(ctx.sub_ctx("train"), known["rows"], model, terms, known["relabelling"])
-    ctx.metrics.log_metrics(guest_summary(model, known["privacy"], known["relabelling"].mode), "summary")
-    document = model.to_json(LABELS, known["privacy"].to_json(known["relabelling"].mode))
+    privacy, mode = known["privacy"].after(warm_start), known["relabelling"].mode_that_ran
+    ctx.metrics.log_metrics(guest_summary(model, privacy, mode), "summary")
+    document = model.to_json(LABELS, privacy.to_json(mode))
     return document, _scored(ctx, settings, document, train_data, validate_data)
 
 
 def train_host(ctx, settings: TrainSettings, train_data, validate_data, warm_start: Optional[dict]) -> dict:
     """Returns the host's JSON model."""
     check_roles(ctx, arbiter=True)
-    release = ScoreRelease.of(home_of(ctx), job_of(ctx), train_data)
-    terms = agree(ctx, lambda: host_facts(train_data, warm_start, release))
+    home, job, known = home_of(ctx), job_of(ctx), {}
+
+    def check():
+        check_host(train_data, settings, warm_start)
+        known["release"] = ScoreRelease.of(home, job, train_data)
+        facts = host_facts(train_data, known["release"])
+        if validate_data is not None:
+            check_scored_rows(validate_data, train_data.schema.columns.to_list())
+            known["validation"] = ScoreRelease.of(home, job, validate_data)
+            facts["validation_digest"] = ids_digest(validate_data)
+        return facts
+
+    terms = agree(ctx, check)
+    accept_terms(terms, settings, train_data.shape[0])
+    release = known["release"]
     release.remember_training(train_data)
     rows = prepare_rows(train_data, fit_intercept=False, with_label=False)
     model = start_model(ctx, settings, train_data, terms, warm_start, fit_intercept=False)
@@ -62,8 +97,7 @@ def train_host(ctx, settings: TrainSettings, train_data, validate_data, warm_sta
         release.record(model.weights, "prediction on training rows")
         give_scores(ctx.sub_ctx("predict"), train_data, document)
     if validate_data is not None:
-        validation = ScoreRelease.of(home_of(ctx), job_of(ctx), validate_data)
-        validation.record_prediction(validate_data, model.weights)
+        known["validation"].record_prediction(validate_data, model.weights)
         give_scores(ctx.sub_ctx("validate_predict"), validate_data, document)
     ctx.metrics.log_metrics(host_summary(model, release), "summary")
     return document
@@ -82,7 +116,7 @@ def start_model(ctx, settings, frame, terms, warm_start, fit_intercept) -> Party
     if warm_start is not None:
         return PartyModel.from_json(warm_start, settings)
     header = frame.schema.columns.to_list()
-    weights = initial_weights(settings.init_param, len(header), ctx.rank, fit_intercept)
+    weights = initial_weights(settings.init_param, len(header), home_of(ctx).key, fit_intercept)
     return PartyModel(settings, header, weights, terms["optimizer"], fit_intercept)
 
 

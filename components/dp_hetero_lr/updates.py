@@ -9,6 +9,10 @@ import math
 import numpy as np
 
 
+# Beyond this nothing is learned; the bound also keeps the penalty's part of the loss within the encrypted sums.
+LARGEST_PENALTY = 1e6
+
+
 class PartyOptimizer:
     """Weights of one party and their optimiser's state; per batch ``regularise`` then ``step``, and ``next_epoch``.
 
@@ -105,7 +109,8 @@ def default_optimizer(records, features, epsilon):
     :param features: number m of features of all parties together.
     :param epsilon: epsilon (nats) of the flipped labels; infinity without flips.
     """
-    alpha = 1.5 * features / (records * math.tanh(epsilon / 2) ** 2)
+    signal = math.tanh(epsilon / 2) ** 2
+    alpha = min(LARGEST_PENALTY, 1.5 * features / records / max(signal, 1 / LARGEST_PENALTY))
     return {
         "method": "sgd",
         "penalty": "l2",

@@ -26,6 +26,6 @@ def flipback(
 
         revise_labels(ctx, input_data, scores, output_data, mode=mode, fraction=fraction)
     else:
-        from fate_dp.components.label_flip.host import pass_through
+        from fate_dp.components.common.pass_through import pass_through
 
         pass_through(ctx, input_data, output_data)

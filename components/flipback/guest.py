@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from fate_dp.components.common.frame_checks import require_label
+from fate_dp.components.common.frame_checks import check_guest_table
 from fate_dp.components.common.frames import (
     block_starts,
     collect_column,
@@ -19,8 +19,8 @@ from fate_dp.components.common.frames import (
 from fate_dp.components.common.parties import check_roles
 from fate_dp.components.common.party_home import home_of, job_of
 from fate_dp.components.common.preflight import agree
+from fate_dp.components.common.provenance import LabelPrivacy, find_label_privacy
 from fate_dp.components.common.record_stream import ids_digest, labelled_stream
-from fate_dp.components.dp_hetero_lr.provenance import LabelPrivacy, find_label_privacy
 from fate_dp.privacy.flipback import Flipback, FlipbackSettings
 
 
@@ -31,27 +31,39 @@ def revise_labels(ctx, input_data, scores, output_data, *, mode, fraction) -> No
     known = {}
 
     def check():
-        require_label(frame)
+        check_guest_table(frame)
         known["privacy"] = find_label_privacy(home, frame, None)
-        if known["privacy"].derived:
-            raise ValueError("The labels went through flipback before; it needs the labels as label_flip released them.")
-        if ids_digest(scored) != ids_digest(frame):
-            raise ValueError("scores are not of the rows of input_data; use the train_output_data of a training on it.")
+        check_privacy(known["privacy"])
+        check_scores(frame, scored)
+        settings = FlipbackSettings(mode=mode, fraction=fraction, max_rounds=1)
+        flipped = collect_column(label_blocks(frame))
+        known["flipback"] = Flipback(settings, flipped, known["privacy"].epsilon, stream=secrets.SystemRandom())
+        known["labels"] = known["flipback"].relabel(flipped, _probabilities(scored))
         return {}
 
     agree(ctx, check)
-    flipback = make_flipback(frame, known["privacy"], mode, fraction)
-    flipped = collect_column(label_blocks(frame))
-    revised = flipback.relabel(flipped, _probabilities(scored))
-    result = with_labels(frame, revised)
-    _record(home, job_of(ctx), result, known["privacy"], flipback.mode)
+    privacy, used = known["privacy"], known["flipback"].mode
+    result = with_labels(frame, known["labels"])
+    _record(home, job_of(ctx), result, privacy, used)
     output_data.write(result)
-    ctx.metrics.log_metrics(_summary(known["privacy"], flipback.mode, frame.shape[0]), "summary")
+    ctx.metrics.log_metrics(_summary(privacy, used, frame.shape[0]), "summary")
 
 
-def make_flipback(frame, privacy: LabelPrivacy, mode: str, fraction: float) -> Flipback:
-    settings = FlipbackSettings(mode=mode, fraction=fraction, max_rounds=1)
-    return Flipback(settings, collect_column(label_blocks(frame)), privacy.epsilon, stream=secrets.SystemRandom())
+def check_privacy(privacy: LabelPrivacy) -> None:
+    """Bayes' rule and swaps know two classes, as label_flip released them."""
+    if privacy.derived:
+        raise ValueError("The labels went through flipback before; it needs the labels as label_flip released them.")
+    if privacy.classes != 2:
+        raise ValueError(f"The labels were flipped among {privacy.classes} classes; flipback works on 2.")
+
+
+def check_scores(frame, scored) -> None:
+    """Scores must come from a training on these very labels: others could carry true labels into 'flipped' ones."""
+    if "predict_score" not in scored.schema.columns or ids_digest(scored) != ids_digest(frame):
+        raise ValueError("scores are not of the rows of input_data; use the train_output_data of a training on it.")
+    trained_on = collect_column(label_blocks(scored)) if scored.schema.label_name is not None else None
+    if not np.array_equal(trained_on, collect_column(label_blocks(frame))):
+        raise ValueError("scores come from a training on other labels; use the train_output_data of one on input_data.")
 
 
 def with_labels(frame, labels: np.ndarray):

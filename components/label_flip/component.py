@@ -30,6 +30,6 @@ def label_flip(
 
         flip(ctx, input_data, output_data, epsilon=epsilon, classes=classes, label_source=label_source)
     else:
-        from .host import pass_through
+        from fate_dp.components.common.pass_through import pass_through
 
         pass_through(ctx, input_data, output_data)

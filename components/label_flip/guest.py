@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from fate_dp.components.common.frame_checks import distinct_labels, require_label
+from fate_dp.components.common.frame_checks import check_guest_table, distinct_labels
 from fate_dp.components.common.frames import label_blocks, match_id_blocks, replace_labels
 from fate_dp.components.common.parties import check_roles
 from fate_dp.components.common.party_home import home_of, job_of
@@ -22,14 +22,19 @@ from fate_dp.privacy.secret_key import key_id
 
 
 def flip(ctx, input_data, output_data, *, epsilon, classes, label_source) -> None:
-    """Check, record the release in the guest's ledger, write the flipped table, mark the release as done."""
+    """Check, record the release in the guest's ledger, write the flipped table, mark the release as done.
+
+    Refused before anything is spent: what a later training would refuse in the table, labels outside the declared
+    classes, a source that the operator has not declared, a spent budget, a corrected label.
+    """
     check_roles(ctx, arbiter=False)
     frame, home = input_data.read(), home_of(ctx)
     flipped, release = [], []
 
     def check():
-        require_label(frame)
+        check_guest_table(frame)
         check_labels(frame, classes)
+        check_source(home, frame, label_source)
         return {"key": bool(home.key)}
 
     def commit(_):
@@ -44,17 +49,27 @@ def flip(ctx, input_data, output_data, *, epsilon, classes, label_source) -> Non
 
 
 def check_labels(frame, classes) -> None:
-    """Labels must be present, within the declared classes, and of more than one class.
+    """Labels must be present and within the declared classes: facts of the domain, which every neighbour shares.
 
-    The sentences go to every party, so they name no label that occurs.
+    Nothing else may be asked of true labels here, not even whether two classes occur: the other parties see whether the
+    job goes on. The upload and the training, which reads flips, refuse a single class.
     """
     found = distinct_labels(frame, limit=len(classes))
     if len(found) > len(classes):
         raise ValueError(f"The labels take more values than the declared classes {list(classes)}; they look continuous.")
     if not found <= set(classes):
         raise ValueError(f"A label lies outside the declared classes {list(classes)}.")
-    if len(found) == 1:
-        raise ValueError(f"All labels are of one class; at least two of the classes {list(classes)} must occur.")
+
+
+def check_source(home, frame, label_source) -> None:
+    """The budget belongs to a declared source: a name that the job makes up must not open a new one."""
+    if not home.policy.is_declared(label_source):
+        raise ValueError(
+            f"label_source {label_source} is not declared at the guest; its operator declares it once with "
+            f"`fate-dp declare {label_source}`."
+        )
+    if label_source.rsplit("/", 1)[1] != frame.schema.label_name:
+        raise ValueError(f"label_source {label_source} must end with the label column {frame.schema.label_name!r}.")
 
 
 def flipped_labels(frame, epsilon, classes, key, label_source):

@@ -153,17 +153,21 @@ def features_of(table) -> np.ndarray:
     return table[[name for name in table if name not in ("sample_id", "id", "y")]].to_numpy(dtype=float)
 
 
-def flip(ctx, earlier, tables, epsilon=1.0, classes=(0.0, 1.0), source=SOURCE, partitions=2, label_type="int32", before=None):
+def flip(ctx, earlier, tables, epsilon=1.0, classes=(0.0, 1.0), source=SOURCE, partitions=2, label_type="int32", before=None,
+         declared=True):
     """label_flip at every party; returns the written table and what the party's ledger says afterwards."""
-    from fate_dp.components.label_flip import guest, host
+    from fate_dp.components.common.pass_through import pass_through
+    from fate_dp.components.label_flip import guest
 
     if before is not None:
         before(ctx)
+    if declared and role_of(ctx) == "guest":
+        declare(ctx, source)
     source_data, written = Artifact(frame_at(ctx, tables, partitions, label_type)), Artifact()
     if role_of(ctx) == "guest":
         guest.flip(ctx, source_data, written, epsilon=epsilon, classes=classes, label_source=source)
     else:
-        host.pass_through(ctx, source_data, written)
+        pass_through(ctx, source_data, written)
     frame = written.frame
     return {"table": frame.as_pd_df(), "label": frame.schema.label_name, "label_type": label_type_of(frame)}
 
@@ -198,7 +202,7 @@ def train(ctx, earlier, tables, partitions=2, public=False, warm_start=None, lab
     if before is not None:
         before(ctx)
     if public:
-        declare_public(ctx)
+        declare_public(ctx, tables)
         settings["label_source"] = SOURCE
     if "flipback" in settings:
         settings["flipback"] = flipback(settings["flipback"])
@@ -217,17 +221,37 @@ def train(ctx, earlier, tables, partitions=2, public=False, warm_start=None, lab
     else:
         model = stage.train_arbiter(ctx, settings)
     return {
+        "start": None if frame is None else start_weights(ctx, frame, settings.init_param),
         "model": model, "scored": None if scored is None else scored.as_pd_df(),
         "order": None if frame is None else [match_id for _, ids in sorted(match_id_blocks(frame).collect()) for match_id in ids],
     }  # fmt: skip
 
 
-def declare_public(ctx):
+def declare(ctx, source):
     from fate_dp.components.common.party_home import home_of
     from fate_dp.privacy.policy import declare_source
 
+    declare_source(home_of(ctx).path / "policy.yaml", source)
+
+
+def declare_public(ctx, tables):
+    """The guest's operator declares every label there is public, as far as it is one."""
+    from fate_dp.components.common.party_home import home_of
+    from fate_dp.privacy.public_labels import declare_public_labels
+
     if role_of(ctx) == "guest":
-        declare_source(home_of(ctx).path / "policy.yaml", SOURCE, public=True)
+        table = tables.get(tuple(ctx.federation.local_party), tables[GUEST])
+        known = table.drop_duplicates("id").dropna(subset=["y"]) if "y" in table else table.head(0).assign(y=0)
+        declare_public_labels(home_of(ctx).path, SOURCE, known["id"], known["y"])
+
+
+def start_weights(ctx, frame, init_param):
+    """What this party begins with: its own to know, since the stream is keyed with its secret."""
+    from fate_dp.components.common.party_home import home_of
+    from fate_dp.components.dp_hetero_lr.model import initial_weights
+
+    with_intercept = role_of(ctx) == "guest" and init_param["fit_intercept"]
+    return initial_weights(init_param, len(frame.schema.columns), home_of(ctx).key, with_intercept)
 
 
 def raise_score_cap(ctx, tables, cap):
@@ -246,8 +270,8 @@ def weights(outcomes: dict, party) -> np.ndarray:
 
 
 def assert_refused(outcomes: dict, sentence: str) -> None:
-    """Every party got the same sentence, and it holds ``sentence``."""
-    errors = {party: outcome.error for party, outcome in outcomes.items()}
-    assert len(set(errors.values())) == 1, errors
-    message = errors[GUEST]
-    assert message is not None and sentence in message and "\n" not in message, message
+    """Every party got one sentence that holds ``sentence``; all but the party at fault got the same one."""
+    errors = [outcome.error for outcome in outcomes.values()]
+    assert all(message is not None and sentence in message and "\n" not in message for message in errors), errors
+    # A party's own sentence may say more, for example which of its columns is meant.
+    assert len({message.partition(": ")[0] for message in errors}) == 1 and len(set(errors)) <= 2, errors

@@ -8,7 +8,7 @@ import pytest
 
 from fate_dp.components.common.party_home import home_of
 
-from .scenarios import GUEST, HOST, SOURCE, Artifact, Scenario, flip, frame_at, play, role_of, tables
+from .scenarios import GUEST, HOST, SOURCE, Artifact, Scenario, assert_refused, declare, flip, frame_at, play, role_of, tables
 
 TABLES = tables(rows=240, hosts=(2,))
 PAIR = (GUEST, HOST)
@@ -58,16 +58,18 @@ def lose_key(ctx):
 
 def flip_with_full_disk(ctx, earlier, tables):
     """The guest cannot write its table: the release was recorded before and stays pending."""
-    from fate_dp.components.label_flip import guest, host
+    from fate_dp.components.common.pass_through import pass_through
+    from fate_dp.components.label_flip import guest
 
     class FullDisk(Artifact):
         def write(self, frame):
             raise ValueError("no space left on device")
 
     if role_of(ctx) == "guest":
+        declare(ctx, SOURCE)
         guest.flip(ctx, Artifact(frame_at(ctx, tables)), FullDisk(), epsilon=1.0, classes=(0.0, 1.0), label_source=SOURCE)
     else:
-        host.pass_through(ctx, Artifact(frame_at(ctx, tables)), Artifact())
+        pass_through(ctx, Artifact(frame_at(ctx, tables)), Artifact())
 
 
 def on(tables, home=None, parties=PAIR, **arguments):
@@ -80,6 +82,7 @@ ALLOWED = {
     "uploaded anew": on(reuploaded(), "flips"),
     "epsilon 2": on(TABLES, "flips", epsilon=2.0),
     "three classes": on(changed(y=lambda labels: labels + np.arange(240) % 2), classes=(0.0, 1.0, 2.0)),
+    "all labels alike": on(changed(y=1)),
     "full disk": Scenario(flip_with_full_disk, dict(tables=TABLES), PAIR, "pending"),
     "after the full disk": on(TABLES, "pending"),
     "before the key is lost": on(TABLES, "lost"),
@@ -88,16 +91,19 @@ ALLOWED = {
 
 REFUSED = {
     "beyond the cap": (on(TABLES, "flips", epsilon=6.0), "cap"),
-    "corrected label": (on(first_corrected(), "flips"), "was changed after its release"),
-    "corrected label, other epsilon": (on(first_corrected(), "flips", epsilon=0.5), "was changed after its release"),
+    "corrected label": (on(first_corrected(), "flips"), ""),
+    "corrected label, other epsilon": (on(first_corrected(), "flips", epsilon=0.5), ""),
     "epsilon above the cap at once": (on(TABLES, epsilon=8.5), "cap"),
     "key open to others": (on(TABLES, before=open_key), "has mode 0644"),
-    "duplicate ids": (on(with_duplicate(GUEST)), "must occur once"),
+    "duplicate ids": (on(with_duplicate(GUEST)), "more than once"),
     "host with label": (on(changed(HOST, y=1)), "only the guest has labels"),
     "guest without label": (on(changed(y=None)), "no label column"),
     "continuous labels": (on(changed(y=lambda labels: labels + TABLES[GUEST]["x0"]), label_type="float64"),
                           "look continuous"),
-    "one class": (on(changed(y=1)), "All labels are of one class"),
+    "undeclared source": (on(TABLES, declared=False), "is not declared at the guest"),
+    "source of another column": (on(TABLES, source="experiment/train/income"), "must end with the label column 'y'"),
+    "constant feature at the host": (on(changed(HOST, **{TABLES[HOST].columns[2]: 1.0})), "is constant"),
+    "NaN feature at the guest": (on(changed(x0=lambda column: column.where(column.index != 3, np.nan))), "missing or infinite"),
     "missing label": (on(changed(y=lambda labels: labels.where(labels.index != 3, np.nan)), label_type="float64"),
                       "A label is missing"),
     "label outside the classes": (on(changed(y=lambda labels: 2 * labels)), "outside the declared classes [0.0, 1.0]"),
@@ -208,14 +214,22 @@ def test_a_release_is_on_record_before_the_table_is_written(runs):
 def test_bad_input_is_refused_alike_at_every_party_and_spends_nothing(runs, name):
     scenario, sentence = REFUSED[name]
     present = runs[name]
-    errors = {outcome.error for outcome in present.values()}
-    assert len(errors) == 1 and None not in errors, present
-    (message,) = errors
-    assert sentence in message and "\n" not in message and message.endswith(".")
+    assert_refused(present, sentence)
+    assert all(outcome.error.endswith(".") for outcome in present.values())
     if GUEST in present:
         shared = scenario.home == "flips"
         assert present[GUEST].ledger["spent"] == (3.0 if shared else 0.0)
         assert len(present[GUEST].ledger["entries"]) == (2 if shared else 0)
+
+
+def test_that_a_label_was_corrected_is_told_to_the_guest_alone(runs):
+    for name in ("corrected label", "corrected label, other epsilon"):
+        assert "was changed after its release" in runs[name][GUEST].error
+        assert runs[name][HOST].error.endswith("The guest's ledger refuses these labels; the guest's operator can see why.")
+
+
+def test_the_host_cannot_tell_whether_all_labels_are_alike(runs):
+    assert runs["all labels alike"][HOST].error is None
 
 
 def test_no_refusal_names_a_record_or_a_label(runs):

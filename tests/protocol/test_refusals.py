@@ -27,11 +27,11 @@ def on(tables=TABLES, parties=(GUEST, HOST, ARBITER), public=True, **arguments):
 
 
 REFUSED = {
-    "labels neither flipped nor public": (on(public=False), "put label_flip before this task"),
-    "constant column": (on(changed(HOST, x5=2.5)), "'x5' is constant"),
-    "constant column at the guest": (on(changed(GUEST, x1=0.0)), "'x1' is constant"),
-    "NaN feature": (on(changed(HOST, x4=one_row(np.nan))), "'x4' has a missing or infinite value"),
-    "infinite feature": (on(changed(GUEST, x2=one_row(-np.inf))), "'x2' has a missing or infinite value"),
+    "labels neither flipped nor public": (on(public=False), "training labels"),
+    "constant column": (on(changed(HOST, x5=2.5)), "is constant"),
+    "constant column at the guest": (on(changed(GUEST, x1=0.0)), "is constant"),
+    "NaN feature": (on(changed(HOST, x4=one_row(np.nan))), "has a missing or infinite value"),
+    "infinite feature": (on(changed(GUEST, x2=one_row(-np.inf))), "has a missing or infinite value"),
     "huge feature": (on(changed(HOST, x3=one_row(2.0**20))), "standardise the features"),
     "no features": (on({**TABLES, HOST: TABLES[HOST][["sample_id", "id"]]}), "no feature columns"),
     "no rows": (on({party: table.head(0) for party, table in TABLES.items()}), "no ids in common"),
@@ -82,3 +82,7 @@ def test_nothing_is_sent_or_recorded_before_a_refusal(runs, name):
 def test_a_refusal_names_the_party_whose_input_is_bad(runs):
     assert runs["constant column"][ARBITER].error.startswith("host 10000: ")
     assert runs["constant column at the guest"][HOST].error.startswith("guest 9999: ")
+
+
+def test_a_column_is_named_to_its_own_party_alone(runs):
+    assert "'x5'" in runs["constant column"][HOST].error and "x5" not in runs["constant column"][GUEST].error

@@ -30,6 +30,11 @@ ALL, PAIR = (GUEST, HOST, ARBITER), (GUEST, HOST)
 SWAPS = {"mode": "swap", "every": 1, "fraction": 0.05, "max_rounds": 2}
 
 
+def unlabelled(tables):
+    """The guest asks for scores only: true labels of training rows must not enter a table again."""
+    return {**tables, GUEST: tables[GUEST].drop(columns="y")}
+
+
 def start(seed):
     return {"method": "kaiming", "fill_val": 0.0, "fit_intercept": True, "random_state": seed}
 
@@ -49,16 +54,18 @@ def predict(ctx, earlier, tables, of, new_weights=False):
     return {"scored": stage.predict_guest(ctx, document, frame).as_pd_df()}
 
 
-def revise(ctx, earlier, labels_of, scores_of, mode="swap", fraction=0.1, rows=100):
+def revise(ctx, earlier, labels_of, scores_of, mode="swap", fraction=0.1, rows=100, wrong_labels=False):
     """The flipback component between two trainings."""
+    from fate_dp.components.common.pass_through import pass_through
     from fate_dp.components.flipback import guest
-    from fate_dp.components.label_flip import host
 
     if role_of(ctx) == "host":
-        return host.pass_through(ctx, Artifact(frame_at(ctx, TABLES)), Artifact())
+        return pass_through(ctx, Artifact(frame_at(ctx, TABLES)), Artifact())
     labels = earlier[labels_of].value["table"]
-    scored = earlier[scores_of].value["scored"][["sample_id", "id", "predict_score"]].head(rows)
-    scored = scored.assign(predict_score=scored["predict_score"].astype(float))
+    scored = earlier[scores_of].value["scored"][["sample_id", "id", "label", "predict_score"]].head(rows)
+    scored = scored.rename(columns={"label": "y"}).assign(predict_score=scored["predict_score"].astype(float))
+    if wrong_labels:
+        scored = scored.assign(y=1 - scored["y"].astype(int))
     label_type = "float64" if labels["y"].dtype == float else "int32"
     written = Artifact()
     guest.revise_labels(
@@ -104,13 +111,15 @@ SCENARIOS = {
     "model c": job(HOME, 3),
     "model c unscored": job(HOME, 3, train_scores=False),
     "held-out rows": again(predict, HOME, tables=HELD_OUT, of="model c unscored"),
-    "training rows, known weights": again(predict, HOME, tables=TABLES, of="model b"),
-    "training rows, new weights": again(predict, HOME, tables=TABLES, of="model c unscored"),
-    "one training row, new weights": again(predict, HOME, tables=NEXT_TO_TRAINING, of="model c unscored"),
+    "training rows, known weights": again(predict, HOME, tables=unlabelled(TABLES), of="model b"),
+    "training rows, new weights": again(predict, HOME, tables=unlabelled(TABLES), of="model c unscored"),
+    "training rows with true labels": again(predict, HOME, tables=TABLES, of="model b"),
+    "one training row, new weights": again(predict, HOME, tables=unlabelled(NEXT_TO_TRAINING), of="model c unscored"),
     "misaligned prediction": again(predict, HOME, tables={**HELD_OUT, HOST: HELD_OUT[HOST].head(39)}, of="model b"),
     "cross-validation beyond the cap": again(cross_validate, HOME, tables=TABLES, labels_of="flip", n_splits=5),
     "swapped": again(revise, HOME, PAIR, labels_of="flip", scores_of="model a"),
     "softened": again(revise, HOME, PAIR, labels_of="flip", scores_of="model a", mode="posterior"),
+    "scores of a model of other labels": again(revise, HOME, PAIR, labels_of="flip", scores_of="model a", wrong_labels=True),
     "revised twice": again(revise, HOME, PAIR, labels_of="swapped", scores_of="model a"),
     "scores of other rows": again(revise, HOME, PAIR, labels_of="flip", scores_of="model a", rows=99),
     "second training": job(HOME, 7, labels_of="swapped", train_scores=False, flipback=SWAPS, epochs=3),
@@ -126,6 +135,8 @@ SCENARIOS = {
 REFUSED = {
     "model c": "joint scores of 1 models, but host 10000 allows only 0 more",
     "training rows, new weights": "the cap is 2",
+    "training rows with true labels": "",
+    "scores of a model of other labels": "come from a training on other labels",
     "one training row, new weights": "the cap is 2",
     "misaligned prediction": "not the same ids in the same order",
     "cross-validation beyond the cap": "joint scores of 5 models",
@@ -165,6 +176,12 @@ def test_the_same_weights_again_count_once(runs):
     np.testing.assert_array_equal(weights(runs["model a"], HOST), weights(runs["model a again"], HOST))
     assert shown(runs, "model a again") == 1
     assert shown(runs, "training rows, known weights") == 2
+
+
+def test_true_labels_of_training_rows_are_not_scored_beside_the_model(runs):
+    outcomes = runs["training rows with true labels"]
+    assert "they are not those flips" in outcomes[GUEST].error
+    assert outcomes[HOST].error.endswith("refuses to show the labels of this table; its operator can see why.")
 
 
 def test_a_prediction_on_other_rows_is_noted_but_not_counted(runs):
@@ -228,7 +245,7 @@ def test_soft_labels_lie_between_the_classes(runs):
 def test_a_training_on_revised_labels_is_recognised_with_the_epsilon_of_the_flips(runs, name):
     privacy = runs[name][GUEST].value["model"]["meta"]["privacy"]
     assert privacy == {
-        "epsilon": 0.5, "unit": "label", "relation": "replace-one", "flipback before": True, "flipback": "none",
+        "epsilon": 0.5, "source": SOURCE, "unit": "label", "relation": "replace-one", "flipback before": True, "flipback": "none",
     }  # fmt: skip
 
 

@@ -4,7 +4,6 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer
 
-from fate_dp.components.dp_hetero_lr.model import initial_weights
 from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, train_plaintext
 from fate_dp.privacy.flipback import Flipback, FlipbackSettings
 
@@ -34,14 +33,14 @@ CANCER = dict(tables=breast_cancer_tables(), public=True, init_param=INIT, tol=0
 
 SCENARIOS = {
     "breast cancer": Scenario(train, CANCER),
-    "batches": Scenario(train, BATCHES),
-    "batches again": Scenario(train, BATCHES),
-    "four epochs on three partitions": Scenario(train, {**SMALL, "epochs": 4, "partitions": 3}),
-    "four epochs on one partition": Scenario(train, {**SMALL, "epochs": 4, "partitions": 1}),
+    "batches": Scenario(train, BATCHES, home="batches"),
+    "batches again": Scenario(train, BATCHES, home="batches"),
+    "four epochs on three partitions": Scenario(train, {**SMALL, "epochs": 4, "partitions": 3}, home="epochs"),
+    "four epochs on one partition": Scenario(train, {**SMALL, "epochs": 4, "partitions": 1}, home="epochs"),
     "two hosts": Scenario(train, TWO_HOSTS, BOTH),
-    "four epochs": Scenario(train, {**SMALL, "epochs": 4}),
-    "two epochs": Scenario(train, {**SMALL, "epochs": 2}),
-    "two more epochs": Scenario(train, {**SMALL, "epochs": 2, "warm_start": "two epochs"}),
+    "four epochs": Scenario(train, {**SMALL, "epochs": 4, "score_cap": 4}, home="epochs"),
+    "two epochs": Scenario(train, {**SMALL, "epochs": 2, "score_cap": 4}, home="epochs"),
+    "two more epochs": Scenario(train, {**SMALL, "epochs": 2, "warm_start": "two epochs", "score_cap": 4}, home="epochs"),
     "flip": Scenario(flip, dict(tables=SMALL["tables"], epsilon=0.8), (GUEST, HOST), home="flips"),
     "swap": Scenario(train, {**FLIPPED, "flipback": SWAP}, home="flips"),
     "posterior": Scenario(train, {**FLIPPED, "flipback": POSTERIOR, "score_cap": 2}, home="flips"),
@@ -70,9 +69,8 @@ def data_parties(arguments):
     return [party for party in (GUEST, HOST, SECOND_HOST) if party in arguments["tables"]]
 
 
-def start(arguments):
-    sizes = [features_of(arguments["tables"][party]).shape[1] for party in data_parties(arguments)]
-    return [initial_weights(INIT, size, rank, rank == 0) for rank, size in enumerate(sizes)]
+def start(outcomes, arguments):
+    return [outcomes[party].value["start"] for party in data_parties(arguments)]
 
 
 def twin(outcomes, arguments, labels=None, flipback=None):
@@ -84,7 +82,7 @@ def twin(outcomes, arguments, labels=None, flipback=None):
         meta["optimizer_param"], meta["learning_rate_param"], arguments["epochs"], arguments.get("batch_size")
     )
     labels = arguments["tables"][GUEST]["y"].to_numpy(float) if labels is None else labels
-    return train_plaintext(parts, labels[order], settings, start(arguments), flipback and flipback(labels[order]))
+    return train_plaintext(parts, labels[order], settings, start(outcomes, arguments), flipback and flipback(labels[order]))
 
 
 def position(arguments) -> dict:
@@ -113,14 +111,14 @@ def test_weights_after_30_epochs_equal_an_independent_gradient_descent(runs):
     optimizer = model(outcomes)["meta"]["optimizer_param"]
     rate, momentum = optimizer["optimizer_params"]["lr"], optimizer["optimizer_params"]["momentum"]
     penalised = optimizer["alpha"] * (np.arange(31) != 10)
-    w, velocity = np.concatenate(start(CANCER)), np.zeros(31)
+    w, velocity = np.concatenate(start(outcomes, CANCER)), np.zeros(31)
     for _ in range(30):
         gradient = columns.T @ (columns @ w / 4 - (labels - 0.5)) / 426 + penalised * w
         velocity = momentum * velocity + gradient
         w = w - rate * velocity
     trained = np.concatenate([weights(outcomes, GUEST), weights(outcomes, HOST)])
     np.testing.assert_allclose(trained, w, atol=1e-6, rtol=0)
-    assert np.abs(w - np.concatenate(start(CANCER))).max() > 0.1
+    assert np.abs(w - np.concatenate(start(outcomes, CANCER))).max() > 0.1
 
 
 def test_the_prediction_table_holds_the_scores_of_the_final_model(runs):

@@ -582,3 +582,27 @@ def test_killed_writer_leaves_only_full_releases(ledger):
         process.join()
         (entry,) = ledger.entries()
         assert entry["records"] == 20 * len(entry["jobs"]) or entry["records"] == 20 * (len(entry["jobs"]) - 1)
+
+
+def test_public_labels_are_known_record_by_record(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    source, registered = "a/b/y", [(b"1" * 16, "0"), (b"2" * 16, "1")]
+    ledger.register_public(source=source, key_id="k", rows=registered)
+    assert ledger.are_public(registered[:1], source=source, key_id="k")
+    assert not ledger.are_public([(b"1" * 16, "1")], source=source, key_id="k")
+    assert not ledger.are_public([*registered, (b"3" * 16, "1")], source=source, key_id="k")
+    assert not ledger.are_public([], source=source, key_id="k")
+    assert not ledger.are_public(registered, source="other/b/y", key_id="k")
+
+
+def test_datasets_that_share_a_column_share_the_count_and_the_training_records(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    for dataset, columns in (("whole", "abc"), ("part", "ab"), ("apart", "xyz")):
+        ledger.remember_dataset(dataset, columns)
+    job = {"rows": 5, "cap": 2, "job_id": "j", "task_id": "t", "purpose": "flipback"}
+    ledger.record_scores(dataset="whole", weights_digest="1", **job)
+    ledger.record_scores(dataset="part", weights_digest="2", **job)
+    assert ledger.scores_released("whole") == ledger.scores_released("part") == 2
+    assert ledger.scores_released("apart") == 0
+    ledger.remember_training_records("whole", [b"1" * 16])
+    assert ledger.has_training_record("part", [b"1" * 16]) and not ledger.has_training_record("apart", [b"1" * 16])

@@ -1,0 +1,17 @@
+"""A host's part of a task on the guest's labels: it joins the preflight, so that it learns of a refusal, and passes on."""
+from .frame_checks import check_host_table
+from .parties import check_roles
+from .preflight import agree
+
+
+def pass_through(ctx, input_data, output_data) -> None:
+    """Check what a later training would refuse, before the guest spends anything; write the table unchanged."""
+    check_roles(ctx, arbiter=False)
+    frame = input_data.read()
+
+    def check():
+        check_host_table(frame)
+        return {}
+
+    agree(ctx, check)
+    output_data.write(frame)

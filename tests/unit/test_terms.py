@@ -1,0 +1,40 @@
+"""A host does not rely on the guest's word for what a job may do, and a model says what its labels cost."""
+import math
+
+import pytest
+
+from fate_dp.components.common.provenance import LabelPrivacy
+from fate_dp.components.dp_hetero_lr.settings import TrainSettings, batch_bounds
+from fate_dp.components.dp_hetero_lr.terms import accept_terms
+from fate_dp.privacy.flipback import FlipbackSettings
+
+SETTINGS = TrainSettings(epochs=10, batch_size=40, flipback=FlipbackSettings(mode="swap", every=2, max_rounds=2))
+FAIR = {"batches": batch_bounds(100, 40), "flipback_epochs": [2, 4]}
+
+
+def test_fair_terms_are_accepted_also_as_lists_from_the_wire():
+    accept_terms({**FAIR, "batches": [list(bounds) for bounds in FAIR["batches"]]}, SETTINGS, 100)
+
+
+@pytest.mark.parametrize("batches", [[(0, 1), (1, 100)], [(0, 100)], [(0, 40), (40, 80), (80, 100)], []])
+def test_other_batches_than_the_parameters_give_are_refused(batches):
+    with pytest.raises(ValueError, match="batches are not those of batch_size"):
+        accept_terms({**FAIR, "batches": batches}, SETTINGS, 100)
+
+
+def test_more_flipback_rounds_than_the_parameters_give_are_refused():
+    with pytest.raises(ValueError, match="more flipback rounds"):
+        accept_terms({**FAIR, "flipback_epochs": [2, 4, 6]}, SETTINGS, 100)
+
+
+@pytest.mark.parametrize("earlier, epsilon", [
+    ({"source": "a/b/y", "epsilon": 2.0}, 2.0),
+    ({"source": "a/b/y", "epsilon": 1.0}, 3.0),
+    ({"source": "other/b/y", "epsilon": 2.0}, 4.0),
+    ({"source": "a/b/y", "epsilon": "infinity"}, math.inf),
+    ({}, math.inf),
+])
+def test_a_warm_start_carries_what_its_labels_cost(earlier, epsilon):
+    privacy = LabelPrivacy("a/b/y", 2.0)
+    assert privacy.after({"meta": {"privacy": earlier}}).epsilon == epsilon
+    assert privacy.after(None) == privacy
