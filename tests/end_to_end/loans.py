@@ -29,7 +29,8 @@ def upload(address, home, folder, name, table):
     """Upload a pandas table; one with a column y has it as its label."""
     path = folder / f"{name}.csv"
     table.to_csv(path, index=False)
-    upload_table(address, path, NAMESPACE, name, TableMeta(label_name="y" if "y" in table else None), home=home)
+    meta = TableMeta(label_name="y" if "y" in table else None, least_classes=1)
+    upload_table(address, path, NAMESPACE, name, meta, home=home)
 
 
 def tables(guest, host):
