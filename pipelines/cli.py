@@ -113,6 +113,8 @@ def demo(options) -> None:
     print_result(result, console)
     print_ledger(result["ledgers"], console)
     console.print(f"Report: {options.out / 'report.html'}   Result: {options.out / 'result.json'}")
+    if flow_home:
+        console.print("FATE-Flow still runs, so that the next job starts at once; `fate-dp down` stops it.", markup=False)
 
 
 def demo_server(options, lines):

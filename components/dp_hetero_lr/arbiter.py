@@ -1,7 +1,7 @@
 """The arbiter's part of dp_hetero_lr: makes the key pair and decrypts masked sums. It never sees an unmasked one."""
 from fate_dp.components.common.parties import data_peers
-from fate_dp.crypto.masked_packing import decrypt_masked
-from fate_dp.crypto.paillier import generate_keypair
+from fate_dp.crypto.masked_packing import decrypt_masked, slots_per_ciphertext
+from fate_dp.crypto.paillier import PublicKey, generate_keypair
 
 from .convergence import GOES_ON
 
@@ -14,8 +14,17 @@ def serve_training(ctx, epochs: int, key_length: int, terms: dict) -> int:
         party.put("public_key", public_key.to_wire())
     for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(epochs):
         for batch_ctx, _ in epoch_ctx.on_batches.ctxs_zip(terms["batches"]):
-            for party in data_peers(batch_ctx):
-                party.put("decrypted", decrypt_masked(party.get("masked"), private_key))
+            for party, sums in zip(data_peers(batch_ctx), terms["sums"]):
+                masked = party.get("masked")
+                refuse_more_than(sums, masked, public_key, party.name)
+                party.put("decrypted", decrypt_masked(masked, private_key))
         if epoch_ctx.guest.get("training_state") != GOES_ON:
             break
     return epoch + 1
+
+
+def refuse_more_than(sums: int, masked: list, public_key: PublicKey, sender: str) -> None:
+    """A party gets as many ciphertexts decrypted as its gradient needs: others' scores must not come along."""
+    needed = -(-sums // slots_per_ciphertext(public_key))
+    if len(masked) != needed:
+        raise ValueError(f"{sender} sent {len(masked)} ciphertexts to decrypt; its {sums} sums of a batch need {needed}.")

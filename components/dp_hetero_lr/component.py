@@ -1,8 +1,7 @@
 """FATE entry point of ``dp_hetero_lr``: vertical logistic regression under Paillier on (flipped) labels."""
 from fate.components.core import ARBITER, GUEST, HOST, Role, cpn
-from fate_dp.components.common.checks import label_source as check_label_source
-from fate_dp.components.common.parameters import checked
-from fate_dp.components.dp_hetero_lr import settings as allowed
+from fate_dp.components.dp_hetero_lr import parameters
+from fate_dp.components.dp_hetero_lr.settings import TrainSettings, cv_param as default_folds
 
 
 @cpn.component(roles=[GUEST, HOST, ARBITER], provider="fate")
@@ -16,48 +15,18 @@ def train(
     role: Role,
     train_data: cpn.dataframe_input(roles=[GUEST, HOST]),
     validate_data: cpn.dataframe_input(roles=[GUEST, HOST], optional=True),
-    epochs: cpn.parameter(type=checked(allowed.epochs, "Epochs"), default=30, desc="most epochs"),
-    batch_size: cpn.parameter(
-        type=checked(allowed.batch_size, "BatchSize"),
-        default=None,
-        desc="rows per batch, the same batches in every epoch; None means all rows",
-    ),
-    optimizer: cpn.parameter(
-        type=checked(allowed.optimizer, "Optimizer"),
-        default=None,
-        desc="method, penalty, alpha, optimizer_params; None means values made from public numbers",
-    ),
-    learning_rate_scheduler: cpn.parameter(
-        type=checked(allowed.learning_rate_scheduler, "LearningRateScheduler"),
-        default=None,
-        desc="method (constant, linear, step), scheduler_params",
-    ),
-    init_param: cpn.parameter(
-        type=checked(allowed.init_param, "InitParam"), default=None, desc="method (kaiming by default), fit_intercept, ..."
-    ),
-    tol: cpn.parameter(type=checked(allowed.tolerance, "Tolerance"), default=1e-4, desc="tolerance of early_stop"),
-    early_stop: cpn.parameter(
-        type=checked(allowed.early_stop, "EarlyStop"), default="diff", desc="diff, abs or weight_diff"
-    ),
-    threshold: cpn.parameter(
-        type=checked(allowed.threshold, "Threshold"), default=0.5, desc="scores above it predict label 1"
-    ),
-    he_param: cpn.parameter(
-        type=checked(allowed.he_param, "HEParam"), default=None, desc="kind paillier, key_length of at least 2048"
-    ),
-    flipback: cpn.parameter(
-        type=checked(allowed.flipback, "Flipback"), default=None, desc="mode, every, fraction, max_rounds"
-    ),
-    train_scores: cpn.parameter(
-        type=checked(allowed.train_scores, "TrainScores"),
-        default=True,
-        desc="whether the guest gets the joint scores of the training rows; each host's ledger counts it",
-    ),
-    label_source: cpn.parameter(
-        type=checked(check_label_source, "LabelSource"),
-        default=None,
-        desc="namespace/name/column, needed for labels that are not flipped: it must be declared public at the guest",
-    ),
+    epochs: parameters.EPOCHS,
+    batch_size: parameters.BATCH_SIZE,
+    optimizer: parameters.OPTIMIZER,
+    learning_rate_scheduler: parameters.LEARNING_RATE_SCHEDULER,
+    init_param: parameters.INIT_PARAM,
+    tol: parameters.TOL,
+    early_stop: parameters.EARLY_STOP,
+    threshold: parameters.THRESHOLD,
+    he_param: parameters.HE_PARAM,
+    flipback: parameters.FLIPBACK,
+    train_scores: parameters.TRAIN_SCORES,
+    label_source: parameters.LABEL_SOURCE,
     train_output_data: cpn.dataframe_output(roles=[GUEST, HOST]),
     output_model: cpn.json_model_output(roles=[GUEST, HOST, ARBITER]),
     warm_start_model: cpn.json_model_input(roles=[GUEST, HOST, ARBITER], optional=True),
@@ -106,46 +75,18 @@ def cross_validation(
     ctx,
     role: Role,
     cv_data: cpn.dataframe_input(roles=[GUEST, HOST]),
-    epochs: cpn.parameter(type=checked(allowed.epochs, "Epochs"), default=30, desc="most epochs"),
-    batch_size: cpn.parameter(
-        type=checked(allowed.batch_size, "BatchSize"),
-        default=None,
-        desc="rows per batch, the same batches in every epoch; None means all rows",
-    ),
-    optimizer: cpn.parameter(
-        type=checked(allowed.optimizer, "Optimizer"),
-        default=None,
-        desc="method, penalty, alpha, optimizer_params; None means values made from public numbers",
-    ),
-    learning_rate_scheduler: cpn.parameter(
-        type=checked(allowed.learning_rate_scheduler, "LearningRateScheduler"),
-        default=None,
-        desc="method (constant, linear, step), scheduler_params",
-    ),
-    init_param: cpn.parameter(
-        type=checked(allowed.init_param, "InitParam"), default=None, desc="method (kaiming by default), fit_intercept, ..."
-    ),
-    tol: cpn.parameter(type=checked(allowed.tolerance, "Tolerance"), default=1e-4, desc="tolerance of early_stop"),
-    early_stop: cpn.parameter(
-        type=checked(allowed.early_stop, "EarlyStop"), default="diff", desc="diff, abs or weight_diff"
-    ),
-    threshold: cpn.parameter(
-        type=checked(allowed.threshold, "Threshold"), default=0.5, desc="scores above it predict label 1"
-    ),
-    he_param: cpn.parameter(
-        type=checked(allowed.he_param, "HEParam"), default=None, desc="kind paillier, key_length of at least 2048"
-    ),
-    flipback: cpn.parameter(
-        type=checked(allowed.flipback, "Flipback"), default=None, desc="mode, every, fraction, max_rounds"
-    ),
-    label_source: cpn.parameter(
-        type=checked(check_label_source, "LabelSource"),
-        default=None,
-        desc="namespace/name/column, needed for labels that are not flipped: it must be declared public at the guest",
-    ),
-    cv_param: cpn.parameter(
-        type=checked(allowed.cv_param, "CVParam"), default=None, desc="n_splits, shuffle, random_state"
-    ),
+    epochs: parameters.EPOCHS,
+    batch_size: parameters.BATCH_SIZE,
+    optimizer: parameters.OPTIMIZER,
+    learning_rate_scheduler: parameters.LEARNING_RATE_SCHEDULER,
+    init_param: parameters.INIT_PARAM,
+    tol: parameters.TOL,
+    early_stop: parameters.EARLY_STOP,
+    threshold: parameters.THRESHOLD,
+    he_param: parameters.HE_PARAM,
+    flipback: parameters.FLIPBACK,
+    label_source: parameters.LABEL_SOURCE,
+    cv_param: parameters.CV_PARAM,
     cv_output_datas: cpn.dataframe_outputs(roles=[GUEST, HOST], optional=True),
 ):
     from . import cross_validation as stage
@@ -155,7 +96,7 @@ def cross_validation(
         init_param=init_param, tol=tol, early_stop=early_stop, threshold=threshold, he_param=he_param,
         flipback=flipback, label_source=label_source,
     )  # fmt: skip
-    folds = allowed.cv_param({} if cv_param is None else cv_param)
+    folds = default_folds({}) if cv_param is None else cv_param
     if role.is_arbiter:
         stage.validate_arbiter(ctx, settings, folds)
     elif role.is_host:
@@ -165,6 +106,6 @@ def cross_validation(
             next(cv_output_datas).write(df=scored)
 
 
-def _settings(**parameters) -> allowed.TrainSettings:
+def _settings(**given) -> TrainSettings:
     """Settings from parameters; FATE gives None for one that was not set, which means the default of the dataclass."""
-    return allowed.TrainSettings(**{name: value for name, value in parameters.items() if value is not None})
+    return TrainSettings(**{name: value for name, value in given.items() if value is not None})

@@ -1,7 +1,9 @@
 """The guest's part of dp_hetero_lr: (flipped) labels, features, the loss, flipback, and the end of training.
 
-What it sees: the hosts' quarter scores under encryption, its own exact gradient and the loss of every batch; the joint
-scores whenever flipback runs or rows are predicted. Each such release of X_h w_h is one linear equation per host
+What it sees: the hosts' quarter scores under encryption, its own exact gradient and the loss of every batch, with
+early_stop ``weight_diff`` the length of each host's step in every epoch, and the joint scores whenever flipback runs or
+rows are predicted. A gradient is m_g sums of host scores; a guest feature that marks one row reads that row's score, so
+batches hold at least ten rows per feature. Each release of joint scores of X_h w_h is one linear equation per host
 feature for every row: after as many different w as a host has features, X_h is known up to one square matrix. The
 hosts' ledgers count them and refuse beyond their cap (a quarter of the feature count unless the operator says else).
 """

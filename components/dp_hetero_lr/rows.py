@@ -1,7 +1,8 @@
 """A party's rows as the trainer holds them: fixed-point features block by block, and what is computed from them.
 
-Everything is exact or done in one fixed order, so that training twice on the same rows gives bit-identical weights
-however the rows are spread over blocks. The host's ledger counts *different* weight vectors, so this matters.
+Everything is exact or done in one fixed order, so that training twice on the same rows gives bit-identical weights, with
+full batches however the rows are spread over blocks (batches are consecutive rows, whose order FATE derives from the
+spread). The host's ledger counts *different* scores, so this matters.
 """
 from functools import partial
 from typing import NamedTuple, Optional

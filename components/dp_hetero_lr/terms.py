@@ -73,7 +73,7 @@ def check_aligned(frame, digests: dict) -> None:
 
 
 def training_terms(settings: TrainSettings, rows: int, features: list, epsilon: float, warm_start, flipback_epochs) -> dict:
-    """Public numbers that direct a training; ``features`` are the counts of all data parties."""
+    """Public numbers that direct a training; ``features`` are the counts of all data parties, the guest's first."""
     check_batches(rows, settings.batch_size, max(features))
     if warm_start is not None:
         optimizer = warm_start["meta"]["optimizer_param"]
@@ -85,6 +85,8 @@ def training_terms(settings: TrainSettings, rows: int, features: list, epsilon: 
         "batches": batch_bounds(rows, settings.batch_size),
         "optimizer": optimizer,
         "flipback_epochs": flipback_epochs,
+        # The guest's gradient and loss, the hosts' gradients: what the arbiter decrypts for each in a batch.
+        "sums": [features[0] + 1, *features[1:]],
     }
 
 

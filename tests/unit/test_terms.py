@@ -4,8 +4,11 @@ import math
 import pytest
 
 from fate_dp.components.common.provenance import LabelPrivacy
+from fate_dp.components.dp_hetero_lr.arbiter import refuse_more_than
 from fate_dp.components.dp_hetero_lr.settings import TrainSettings, batch_bounds
 from fate_dp.components.dp_hetero_lr.terms import accept_terms
+from fate_dp.crypto.masked_packing import slots_per_ciphertext
+from fate_dp.crypto.paillier import PublicKey
 from fate_dp.privacy.flipback import FlipbackSettings
 
 SETTINGS = TrainSettings(epochs=10, batch_size=40, flipback=FlipbackSettings(mode="swap", every=2, max_rounds=2))
@@ -38,3 +41,12 @@ def test_a_warm_start_carries_what_its_labels_cost(earlier, epsilon):
     privacy = LabelPrivacy("a/b/y", 2.0)
     assert privacy.after({"meta": {"privacy": earlier}}).epsilon == epsilon
     assert privacy.after(None) == privacy
+
+
+def test_the_arbiter_decrypts_what_a_gradient_needs_and_no_more():
+    key = PublicKey((1 << 2047) + 9)
+    slots = slots_per_ciphertext(key)
+    refuse_more_than(slots + 1, [b"", b""], key, "host_10000")
+    for masked in ([b""], [b""] * 3):
+        with pytest.raises(ValueError, match="host_10000 sent . ciphertexts to decrypt"):
+            refuse_more_than(slots + 1, masked, key, "host_10000")

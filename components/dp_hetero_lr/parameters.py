@@ -1,0 +1,52 @@
+"""The FATE parameters that the stages of dp_hetero_lr share, with their types, defaults and descriptions."""
+from fate.components.core import cpn
+from fate_dp.components.common.checks import label_source
+from fate_dp.components.common.parameters import checked
+
+from . import settings
+
+EPOCHS = cpn.parameter(type=checked(settings.epochs, "Epochs"), default=30, desc="most epochs")
+BATCH_SIZE = cpn.parameter(
+    type=checked(settings.batch_size, "BatchSize"),
+    default=None,
+    desc="rows per batch, the same batches in every epoch; None means all rows",
+)
+OPTIMIZER = cpn.parameter(
+    type=checked(settings.optimizer, "Optimizer"),
+    default=None,
+    desc="method, penalty, alpha, optimizer_params; None means values made from public numbers",
+)
+LEARNING_RATE_SCHEDULER = cpn.parameter(
+    type=checked(settings.learning_rate_scheduler, "LearningRateScheduler"),
+    default=None,
+    desc="method (constant, linear, step), scheduler_params",
+)
+INIT_PARAM = cpn.parameter(
+    type=checked(settings.init_param, "InitParam"), default=None, desc="method (kaiming by default), fit_intercept, ..."
+)
+TOL = cpn.parameter(type=checked(settings.tolerance, "Tolerance"), default=1e-4, desc="tolerance of early_stop")
+EARLY_STOP = cpn.parameter(
+    type=checked(settings.early_stop, "EarlyStop"), default="diff", desc="diff, abs or weight_diff"
+)
+THRESHOLD = cpn.parameter(
+    type=checked(settings.threshold, "Threshold"), default=0.5, desc="scores above it predict label 1"
+)
+HE_PARAM = cpn.parameter(
+    type=checked(settings.he_param, "HEParam"), default=None, desc="kind paillier, key_length of at least 2048"
+)
+FLIPBACK = cpn.parameter(
+    type=checked(settings.flipback, "Flipback"), default=None, desc="mode, every, fraction, max_rounds"
+)
+TRAIN_SCORES = cpn.parameter(
+    type=checked(settings.train_scores, "TrainScores"),
+    default=True,
+    desc="whether the guest gets the joint scores of the training rows; each host's ledger counts it",
+)
+LABEL_SOURCE = cpn.parameter(
+    type=checked(label_source, "LabelSource"),
+    default=None,
+    desc="namespace/name/column, needed for labels that are not flipped: they must be declared public at the guest",
+)
+CV_PARAM = cpn.parameter(
+    type=checked(settings.cv_param, "CVParam"), default=None, desc="n_splits, shuffle, random_state"
+)
