@@ -3,7 +3,7 @@ import gmpy2
 import numpy as np
 import pytest
 from gmpy2 import mpz
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
@@ -82,7 +82,6 @@ exponents = arrays(
 )
 
 
-@settings(deadline=None)
 @given(exponents, st.randoms(use_true_random=False))
 def test_products_of_powers_equal_the_naive_ones(exponents, random):
     ciphertexts = [mpz(random.randrange(1, PUBLIC.n)) for _ in range(len(exponents))]

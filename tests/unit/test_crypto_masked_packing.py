@@ -45,7 +45,7 @@ def highest_bits(values):
     return [value >> (MASK_BITS - 4) for value in values]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(SUMS)
 def test_sums_come_back_exactly(values):
     packed, masks = mask_and_pack(encrypted(values), PUBLIC)
