@@ -84,16 +84,32 @@ def run_job(
     import yaml
     from fate_client.pipeline.entity.model_info import FateFlowModelInfo
 
+    check_parties(pipeline)
     client = connect(address)
     pipeline.compile()
     response = client.job.submit(dag_schema=yaml.safe_load(pipeline.get_dag()))
     if response.get("code") != 0:
         raise JobFailed(f"FATE-Flow at {address} refused the job: {reason_of(response)}.")
     job_id, model = response["job_id"], response["data"]
-    guest = pipeline.parties.get_party_id_list_by_role("guest")[0]
+    guest = parties_of(pipeline, "guest")[0]
     result = follow_job(client, job_id, "guest", guest, progress, timeout, home)
     pipeline.model_info = FateFlowModelInfo(job_id, "guest", guest, model["model_id"], model["model_version"])
     return result
+
+
+def check_parties(pipeline) -> None:
+    """Refuse what a later task would refuse only after label_flip has spent: another number of guests, no arbiter."""
+    guests, arbiters = (len(parties_of(pipeline, role)) for role in ("guest", "arbiter"))
+    if guests != 1:
+        raise JobFailed(f"The pipeline names {guests} guests; exactly one party holds the labels.")
+    trains = pipeline.stage == "train" and any(task.component_ref == "dp_hetero_lr" for task in pipeline.tasks.values())
+    if trains and arbiters != 1:
+        raise JobFailed(f"The pipeline names {arbiters} arbiters; dp_hetero_lr needs exactly one.")
+
+
+def parties_of(pipeline, role: str) -> list:
+    """Party ids of a role, none where the pipeline does not name it."""
+    return next((list(ids) for name, ids in pipeline.parties if name == role), [])
 
 
 def follow_job(client, job_id, role, party_id, progress: Progress, timeout: float, home=None) -> JobResult:

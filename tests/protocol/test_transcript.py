@@ -119,7 +119,7 @@ def test_what_is_said_in_clear_holds_public_numbers_only(runs):
     for party in (HOST, ARBITER):
         clear = {name: value for _, name, value in runs["first"][party].received if name in ("verdict", "training_state")}
         assert set(clear["verdict"]) == {"problem", "terms"}
-        assert set(clear["verdict"]["terms"]) == {"rows", "batches", "optimizer", "flipback_epochs"}
+        assert set(clear["verdict"]["terms"]) == {"rows", "batches", "optimizer", "flipback_epochs", "sums"}
         assert clear["training_state"] in ("goes on", "converged", "exhausted")
     facts = {sender: value["facts"] for sender, name, value in runs["first"][GUEST].received if name == "preflight"}
     assert set(facts["host-10000"]) == {"rows", "features", "digest", "score_releases_left"}
