@@ -14,6 +14,7 @@ from typing import Optional
 import numpy as np
 from scipy.special import expit
 
+from fate_dp.components.dp_hetero_lr.settings import batch_bounds
 from fate_dp.components.dp_hetero_lr.updates import PartyOptimizer, constant_learning_rate
 
 
@@ -121,17 +122,10 @@ def with_intercept(parts):
     return [np.column_stack([guest, np.ones(len(guest))]), *hosts]
 
 
-def batch_slices(rows, batch_size):
-    """Slices of consecutive rows, the same in every epoch; a remainder joins the last batch."""
-    count = 1 if batch_size is None else max(1, rows // batch_size)
-    starts = [number * (batch_size or rows) for number in range(count)]
-    return [slice(start, end) for start, end in zip(starts, starts[1:] + [rows])]
-
-
 def _run_epoch(parts, labels, parties, batch_size):
     total = 0.0
-    for rows in batch_slices(len(labels), batch_size):
-        batch, batch_labels = [part[rows] for part in parts], labels[rows]
+    for first, last in batch_bounds(len(labels), batch_size):
+        batch, batch_labels = [part[first:last] for part in parts], labels[first:last]
         weights = _weights(parties)
         penalty = sum(party.penalty_loss() for party in parties)
         total += len(batch_labels) * (taylor_loss(joint_logits(batch, weights), batch_labels) + penalty)

@@ -7,11 +7,11 @@ import pytest
 from fate_dp.components.dp_hetero_lr.plaintext import (
     InvalidTraining,
     TrainingSettings,
-    batch_slices,
     taylor_gradients,
     taylor_loss,
     train_plaintext,
 )
+from fate_dp.components.dp_hetero_lr.settings import batch_bounds
 from fate_dp.components.dp_hetero_lr.updates import (
     PartyOptimizer,
     constant_learning_rate,
@@ -168,10 +168,10 @@ def test_state_restores_exactly_and_leaves_the_running_optimiser_alone(method, p
 
 
 def test_batches_are_consecutive_and_the_remainder_joins_the_last():
-    assert batch_slices(10, None) == [slice(0, 10)]
-    assert batch_slices(10, 20) == [slice(0, 10)]
-    assert batch_slices(10, 5) == [slice(0, 5), slice(5, 10)]
-    assert batch_slices(11, 3) == [slice(0, 3), slice(3, 6), slice(6, 11)]
+    assert batch_bounds(10, None) == [(0, 10)]
+    assert batch_bounds(10, 20) == [(0, 10)]
+    assert batch_bounds(10, 5) == [(0, 5), (5, 10)]
+    assert batch_bounds(11, 3) == [(0, 3), (3, 6), (6, 11)]
 
 
 def test_default_optimizer_penalises_more_at_smaller_epsilon_and_stays_stable():
