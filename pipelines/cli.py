@@ -45,6 +45,7 @@ def parser() -> argparse.ArgumentParser:
     add(commands, status, "show whether the embedded FATE-Flow runs, and where")
     add(commands, down, "stop the embedded FATE-Flow and its tasks, nothing else")
     add(commands, demo, "train on breast-cancer data with and without label privacy, and compare", flow=True, out=True)
+    add_upload(commands)
     add(commands, ledger, "show what each party's ledger says was spent", json=True)
     add_declare(commands)
     return top
@@ -65,6 +66,14 @@ def add(commands, run, text: str, *, port=False, flow=False, out=False, json=Fal
     if json:
         command.add_argument("--json", action="store_true", help="print JSON instead of a table")
     return command
+
+
+def add_upload(commands) -> None:
+    command = add(commands, upload, "check a CSV file and upload it as a table of a party on this server", flow=True)
+    command.add_argument("csv", type=Path, help="the file; every column but id and label is a feature")
+    command.add_argument("table", metavar="NAMESPACE/NAME", help="what the reader will call it")
+    command.add_argument("--id", default="id", help="name of the column that the parties join on (id)")
+    command.add_argument("--label", help="name of the label column, at the guest only")
 
 
 def add_declare(commands) -> None:
@@ -126,6 +135,24 @@ def demo_server(options, lines):
     if options.flow:
         return resolve_flow(options.flow, options.home), None
     return flow_server.up(options.home, progress=lines.sentence), options.home
+
+
+def upload(options) -> None:
+    from .flow import resolve_flow
+    from .progress import TaskLines
+    from .upload import TableMeta, upload_table
+
+    namespace, _, name = options.table.partition("/")
+    if not namespace or not name or "/" in name:
+        raise ValueError(f"The table is {options.table!r}; it must read NAMESPACE/NAME.")
+    address = resolve_flow(options.flow, options.home)
+    meta = TableMeta(id_name=options.id, label_name=options.label)
+    with TaskLines(wide_console()) as lines:
+        upload_table(
+            address, options.csv, namespace, name, meta, progress=lambda *news: lines.task("upload", *news),
+            home=None if options.flow else options.home,
+        )  # fmt: skip
+    print(f"Uploaded {options.csv} as {options.table}.")
 
 
 def ledger(options) -> None:

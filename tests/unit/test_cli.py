@@ -1,0 +1,46 @@
+"""The command line says in one sentence what it refuses, and its help names every command."""
+import pytest
+
+from fate_dp.pipelines.cli import main
+
+
+def test_help_names_every_command(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    text = capsys.readouterr().out
+    assert all(command in text for command in ("up", "status", "down", "demo", "upload", "ledger", "declare"))
+
+
+@pytest.mark.parametrize("arguments, sentence", [
+    (["declare", "bank/loans"], "must read namespace/name/column"),
+    (["declare", "bank/loans/y", "--cap", "-1"], "cap"),
+    (["upload", "missing.csv", "bank"], "must read NAMESPACE/NAME"),
+    (["upload", "missing.csv", "bank/loans"], "No FATE-Flow was started"),
+    (["demo", "--flow", "nowhere"], "is not an address"),
+])
+def test_a_refusal_is_one_sentence_and_exit_status_1(arguments, sentence, tmp_path, capsys):
+    assert main([*arguments, "--home", str(tmp_path / "home")]) == 1
+    output = capsys.readouterr()
+    assert sentence in output.err and output.err.count("\n") == 1 and "Traceback" not in output.err
+
+
+def test_a_declared_source_is_in_the_policy_of_its_party(tmp_path, capsys):
+    from fate_dp.privacy.policy import load_policy
+
+    assert main(["declare", "bank/loans/y", "--cap", "3", "--home", str(tmp_path)]) == 0
+    policy = load_policy(tmp_path / "parties" / "party-9999" / "policy.yaml")
+    assert policy.is_declared("bank/loans/y") and policy.label_cap("bank/loans/y") == 3
+
+
+def test_public_labels_are_declared_from_their_file(tmp_path, capsys):
+    from fate_dp.privacy import Ledger
+    from fate_dp.privacy.label_flips import record_tags
+    from fate_dp.privacy.secret_key import key_id, load_or_create_key
+
+    table = tmp_path / "loans.csv"
+    table.write_text("id,y,x\na,0,1.5\nb,1,0.5\n")
+    assert main(["declare", "bank/loans/y", "--public", str(table), "--home", str(tmp_path)]) == 0
+    home = tmp_path / "parties" / "party-9999"
+    key = load_or_create_key(home / "flip.key")
+    rows = list(zip(record_tags(["a", "b"], key, "bank/loans/y"), "01"))
+    assert Ledger(home / "ledger.sqlite").are_public(rows, source="bank/loans/y", key_id=key_id(key))
