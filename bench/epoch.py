@@ -20,7 +20,7 @@ import numpy as np
 
 from fate_dp.bench import epoch_fate, epoch_ours, epoch_phe, epoch_task
 from fate_dp.bench.local_parties import run_parties
-from fate_dp.components.common.party_home import HOME_VARIABLE
+from fate_dp.privacy.party_files import HOME_VARIABLE
 
 EPOCHS = 4
 TIMEOUT = 600

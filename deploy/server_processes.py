@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 
+from fate_dp.privacy.party_files import HOME_VARIABLE
+
 from .flow_home import FlowHome
 
 # Every process of a server inherits this variable, and no other process has it with this home.
@@ -24,7 +26,7 @@ def server_environment(home: FlowHome) -> dict[str, str]:
     }
     environment.update(dict.fromkeys(ONE_THREAD, "1"))
     environment[MARK] = str(home.root)
-    environment["FATE_DP_HOME"] = str(home.parties)
+    environment[HOME_VARIABLE] = str(home.parties)
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(home.python), os.environ.get("PYTHONPATH")]))
     return environment
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -110,6 +109,8 @@ def down(options) -> None:
 
 
 def demo(options) -> None:
+    from fate_dp.privacy import party_files
+
     from .demo import Run, run_demo
     from .progress import TaskLines
     from .tables import print_ledger, print_result
@@ -117,7 +118,8 @@ def demo(options) -> None:
     console = wide_console()
     with TaskLines(console) as lines:
         address, flow_home = demo_server(options, lines)
-        parties = parties_folder(options.home) if flow_home else external_parties_folder()
+        # A server that was started otherwise has them where the environment says, if it is on this machine.
+        parties = parties_folder(options.home) if flow_home else party_files.parties_folder()
         result = run_demo(Run(address, parties, options.out, lines.task, flow_home))
     print_result(result, console)
     print_ledger(result["ledgers"], console)
@@ -190,8 +192,3 @@ def parties_folder(home: Path) -> Path:
     from fate_dp.deploy.flow_home import open_home
 
     return open_home(home).parties
-
-
-def external_parties_folder() -> Path:
-    """Where the components of a server that was started otherwise keep them, if it runs on this machine as this user."""
-    return Path(os.environ.get("FATE_DP_HOME") or Path.home() / ".fate-dp")

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
 
-from fate_dp.data_prep.breast_cancer import Split, write_tables
+from fate_dp.data_prep.breast_cancer import PUBLIC_FOLDER, Split, write_tables
 from fate_dp.deploy.flow_address import FlowAddress
 
 from .hetero_lr import Parties, Tables, TrainingPlan, prediction_pipeline, training_pipeline
@@ -28,6 +28,7 @@ TRAINING = {
 }
 PRIVATE = Tables(NAMESPACE, "guest_train", "host_train")
 PUBLIC = Tables(NAMESPACE, "guest_train_public", "host_train")
+PUBLIC_COPY = f"{PUBLIC_FOLDER}/guest_train"
 HELD_OUT = Tables(NAMESPACE, "guest_test", "host_test")
 
 
@@ -44,6 +45,11 @@ class Run:
     split: Split = Split()
     jobs: list = field(default_factory=list)
     tasks: list = field(default_factory=list)
+
+    @property
+    def data(self) -> Path:
+        """Where the files to upload are written."""
+        return self.output / "data"
 
     def job(self, name: str, pipeline):
         """Run a pipeline as a job of that name; returns its result."""
@@ -71,7 +77,7 @@ def run_demo(run: Run) -> dict:
     begin = time.monotonic()
     manifest = upload_data(run)
     declare(run.parties_folder, run.parties.guest, PRIVATE.label_source())
-    copy = run.output / "data" / "public" / "guest_train.csv"
+    copy = run.data / f"{PUBLIC_COPY}.csv"
     declare_public(run.parties_folder, run.parties.guest, PUBLIC.label_source(), copy)
     trained = train_and_predict(run, "private", PRIVATE, EPSILON)
     yardstick = train_and_predict(run, "not private", PUBLIC, None)
@@ -104,15 +110,14 @@ def run_demo(run: Run) -> dict:
 
 def upload_data(run: Run) -> dict:
     """Write both sides' files and upload them; the guest's training table twice, once under a name declared public."""
-    folder = run.output / "data"
-    manifest = write_tables(folder, run.split)
-    files = {PRIVATE.guest: "guest_train", PUBLIC.guest: "public/guest_train", PRIVATE.host: "host_train"}
+    manifest = write_tables(run.data, run.split)
+    files = {PRIVATE.guest: "guest_train", PUBLIC.guest: PUBLIC_COPY, PRIVATE.host: "host_train"}
     files.update({HELD_OUT.guest: "guest_test", HELD_OUT.host: "host_test"})
     for table, file in files.items():
         meta = TableMeta(label_name="y" if file.rpartition("/")[2].startswith("guest") else None)
         name = f"upload {table}"
         result = upload_table(
-            run.address, folder / f"{file}.csv", NAMESPACE, table, meta, home=run.flow_home,
+            run.address, run.data / f"{file}.csv", NAMESPACE, table, meta, home=run.flow_home,
             progress=lambda *news, name=name: run.progress(name, *news),
         )  # fmt: skip
         run.note(name, result)

@@ -1,31 +1,23 @@
 """Ledgers and policies of parties whose homes lie on this machine, as the client reads and edits them."""
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from fate_dp.privacy import Ledger
+from fate_dp.privacy.party_files import LEDGER_FILE, POLICY_FILE, party_folder, party_ids
 from fate_dp.privacy.policy import declare_source, load_policy
-from fate_dp.privacy.public_labels import LEDGER_FILE, POLICY_FILE, declare_public_labels
-
-PARTY_PREFIX = "party-"
-
-
-def party_home(parties_folder: str | os.PathLike, party_id: str) -> Path:
-    return Path(parties_folder) / f"{PARTY_PREFIX}{party_id}"
+from fate_dp.privacy.public_labels import declare_public_labels
 
 
 def party_ledger(parties_folder, party_id: str) -> list:
     """Entries of one party's ledger; none where the party has no ledger yet."""
-    path = party_home(parties_folder, party_id) / LEDGER_FILE
+    path = party_folder(parties_folder, party_id) / LEDGER_FILE
     return Ledger(path).entries() if path.exists() else []
 
 
 def all_ledgers(parties_folder) -> dict:
     """{"party 9999": entries, ...} of every party with a home in the folder."""
-    homes = sorted(Path(parties_folder).glob(f"{PARTY_PREFIX}*"))
-    ids = [home.name.removeprefix(PARTY_PREFIX) for home in homes]
-    return {f"party {party_id}": party_ledger(parties_folder, party_id) for party_id in ids}
+    return {f"party {party_id}": party_ledger(parties_folder, party_id) for party_id in party_ids(parties_folder)}
 
 
 def declare(parties_folder, party_id: str, source: str, *, cap=None) -> Path:
@@ -37,7 +29,7 @@ def declare(parties_folder, party_id: str, source: str, *, cap=None) -> Path:
 
 def make_home(parties_folder, party_id: str) -> Path:
     """A party's home, made for its owner's eyes only where it does not exist."""
-    home = party_home(parties_folder, party_id)
+    home = party_folder(parties_folder, party_id)
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     return home
 
@@ -53,7 +45,7 @@ def declare_public(parties_folder, party_id: str, source: str, csv_file, id_name
 
 def score_releases(parties_folder, host: str, features: int) -> list:
     """How often the host showed the guest joint scores of training rows, and its cap."""
-    home = party_home(parties_folder, host)
+    home = party_folder(parties_folder, host)
     datasets = {entry["source"] for entry in party_ledger(parties_folder, host) if entry["mechanism"] == "joint scores"}
     ledger, policy = Ledger(home / LEDGER_FILE), load_policy(home / POLICY_FILE)
     return [

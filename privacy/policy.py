@@ -60,10 +60,15 @@ class Policy:
         return self.label_sources.get(check_source(source), SourcePolicy())
 
 
+def is_source(value):
+    """Whether ``value`` is text that reads ``namespace/name/column`` with three non-empty parts."""
+    parts = value.split("/") if isinstance(value, str) else []
+    return len(parts) == 3 and all(part.strip() for part in parts)
+
+
 def check_source(source):
-    """Return ``source`` if it reads ``namespace/name/column`` with three non-empty parts, else raise."""
-    parts = source.split("/") if isinstance(source, str) else []
-    if len(parts) != 3 or not all(part.strip() for part in parts):
+    """Return ``source`` if ``is_source``, else raise."""
+    if not is_source(source):
         raise InvalidPolicy(f"The label source is {source!r} but must read namespace/name/column.")
     return source
 

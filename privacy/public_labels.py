@@ -4,10 +4,9 @@ from pathlib import Path
 
 from fate_dp.privacy.label_flips import canonical_label, record_tags
 from fate_dp.privacy.ledger import Ledger
+from fate_dp.privacy.party_files import KEY_FILE, LEDGER_FILE, POLICY_FILE
 from fate_dp.privacy.policy import declare_source
 from fate_dp.privacy.secret_key import key_id, load_or_create_key
-
-KEY_FILE, LEDGER_FILE, POLICY_FILE = "flip.key", "ledger.sqlite", "policy.yaml"
 
 
 def declare_public_labels(home, source, match_ids, labels):

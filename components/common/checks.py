@@ -7,7 +7,7 @@ import sys
 from numbers import Integral, Real
 from typing import Sequence
 
-from fate_dp.privacy.randomized_response import check_epsilon
+from fate_dp.privacy.policy import is_source
 
 
 def number(field: str, value, *, above=None, at_least=None, at_most=None, whole=False):
@@ -46,10 +46,6 @@ def mapping(field: str, value, defaults: dict) -> dict:
     return {**defaults, **value}
 
 
-def epsilon(value) -> float:
-    return check_epsilon(value)
-
-
 def classes(value) -> tuple:
     """Declared label classes: at least two different finite numbers, kept in ascending order."""
     if not isinstance(value, (list, tuple)) or len(value) < 2:
@@ -62,6 +58,6 @@ def classes(value) -> tuple:
 
 def label_source(value) -> str:
     """``namespace/name/column`` of the table that the labels come from, as the guest's operator declared it."""
-    if not isinstance(value, str) or len(value.split("/")) != 3 or not all(part.strip() for part in value.split("/")):
+    if not is_source(value):
         raise ValueError(f"label_source is {value!r}; it must read namespace/name/column.")
     return value

@@ -34,8 +34,10 @@ def check_training_table(frame) -> None:
     if frame.schema.weight_name is not None:
         raise ValueError(f"The table has the weight column {frame.schema.weight_name!r}; sample weights are not supported.")
     require_distinct_ids(frame)
-    check_features(frame)
-    refuse_constant_features(frame)
+    low, high = check_features(frame)
+    for name, smallest, largest in zip(frame.schema.columns, low, high):
+        if smallest == largest:
+            raise bad_feature(name, "is constant; drop it before training")
 
 
 def require_rows(frame) -> None:
@@ -62,35 +64,28 @@ def distinct_labels(frame, limit: int) -> set:
     return label_blocks(frame).mapValues(partial(_distinct, limit=limit)).reduce(operator.or_)
 
 
-def check_features(frame) -> None:
-    """Features must exist, be numbers, finite and below 2^20; the first bad column is named to its own party only."""
+def check_features(frame) -> tuple:
+    """Features must exist, be numbers, finite and below 2^20; the first bad column is named to its own party only.
+
+    Returns the smallest and the largest value of each feature.
+    """
     names = frame.schema.columns.to_list()
     if not names:
         raise ValueError("The table has no feature columns; each data party needs at least one.")
     for name in names:
         if not frame.data_manager.get_block(frame.data_manager.loc_block(name, with_offset=False)).is_numeric():
             raise bad_feature(name, "is not numeric; all features must be numbers")
-    low, high, finite = _feature_ranges(frame)
+    low, high, finite = feature_blocks(frame).mapValues(_ranges).reduce(_merge_ranges)
     for name, smallest, largest, sound in zip(names, low, high, finite):
         if not sound:
             raise bad_feature(name, "has a missing or infinite value; all values must be finite numbers")
         if max(-smallest, largest) >= FEATURE_LIMIT:
             raise bad_feature(name, f"reaches a magnitude of {FEATURE_LIMIT:g}; standardise the features")
-
-
-def refuse_constant_features(frame) -> None:
-    low, high, _ = _feature_ranges(frame)
-    for name, smallest, largest in zip(frame.schema.columns, low, high):
-        if smallest == largest:
-            raise bad_feature(name, "is constant; drop it before training")
+    return low, high
 
 
 def bad_feature(name: str, what: str) -> PrivateReason:
     return PrivateReason(f"Feature {name!r} {what}.", public=f"A feature {what}.")
-
-
-def _feature_ranges(frame):
-    return feature_blocks(frame).mapValues(_ranges).reduce(_merge_ranges)
 
 
 def _distinct(labels, limit):

@@ -1,19 +1,12 @@
-"""The folder of one party on its own machine: key, ledger and policy. Nothing in it ever leaves the party.
-
-``$FATE_DP_HOME`` (default ``~/.fate-dp``) holds one folder per party id, because FATE's standalone mode runs all
-parties on one machine.
-"""
+"""A party's key, ledger and policy, opened from its folder. Nothing in it ever leaves the party."""
 import os
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 from fate_dp.privacy import Ledger
+from fate_dp.privacy.party_files import KEY_FILE, LEDGER_FILE, POLICY_FILE, parties_folder, party_folder
 from fate_dp.privacy.policy import Policy, load_policy
-from fate_dp.privacy.public_labels import KEY_FILE, LEDGER_FILE, POLICY_FILE
 from fate_dp.privacy.secret_key import load_or_create_key
-
-HOME_VARIABLE = "FATE_DP_HOME"
 
 
 @dataclass(frozen=True)
@@ -28,7 +21,7 @@ class PartyHome:
     """Paths and open handles of one party's home."""
 
     def __init__(self, party_id: str):
-        self.path = default_home() / f"party-{party_id}"
+        self.path = party_folder(parties_folder(), party_id)
 
     @cached_property
     def key(self) -> bytes:
@@ -42,10 +35,6 @@ class PartyHome:
     @property
     def policy(self) -> Policy:
         return load_policy(self.path / POLICY_FILE)
-
-
-def default_home() -> Path:
-    return Path(os.environ.get(HOME_VARIABLE) or Path.home() / ".fate-dp")
 
 
 def home_of(ctx) -> PartyHome:

@@ -9,6 +9,7 @@ from .party_home import JobReference, PartyHome
 from .preflight import PrivateReason
 from .record_stream import labelled_stream, record_tag_stream
 
+
 @dataclass(frozen=True)
 class LabelPrivacy:
     """Privacy of a label column, unit label, replace-one.

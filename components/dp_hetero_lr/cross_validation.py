@@ -14,7 +14,16 @@ from .relabelling import Relabelling
 from .rows import labels_of, prepare_rows
 from .score_release import ScoreRelease
 from .summary import guest_summary
-from .terms import accept_terms, check_guest, check_host, check_hosts, check_labels, host_facts, training_terms
+from .terms import (
+    accept_terms,
+    check_guest,
+    check_host,
+    check_hosts,
+    check_labels,
+    feature_counts,
+    host_facts,
+    training_terms,
+)
 from .train import LABELS, start_model
 
 
@@ -35,7 +44,7 @@ def validate_guest(ctx, settings, folds, cv_data):
     def commit(hosts):
         rounds = settings.flipback.planned_rounds(settings.epochs) if known["privacy"].private else 0
         check_hosts(cv_data, hosts, folds["n_splits"] * (rounds + 1))
-        known["features"] = [len(cv_data.schema.columns) + int(fit_intercept), *(f["features"] for f in hosts.values())]
+        known["features"] = feature_counts(cv_data, fit_intercept, hosts)
         training_terms(settings, _fold_rows(cv_data, folds), known["features"], known["privacy"].epsilon, None, [])
         record_use(home, known["privacy"], job_of(ctx), cv_data.shape[0])
         return {}

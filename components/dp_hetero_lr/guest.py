@@ -74,7 +74,12 @@ def joint_score_blocks(ctx, rows, weights: np.ndarray):
 
 def joint_scores(ctx, rows, model: PartyModel) -> np.ndarray:
     """P(y = 1) of every row under the current joint model, in row order."""
-    return 1.0 / (1.0 + np.exp(-collect_column(joint_score_blocks(ctx, rows, model.weights))))
+    return probabilities(collect_column(joint_score_blocks(ctx, rows, model.weights)))
+
+
+def probabilities(joint: np.ndarray) -> np.ndarray:
+    """Joint scores z -> P(y = 1)."""
+    return 1.0 / (1.0 + np.exp(-joint))
 
 
 def _add(first, second):

@@ -2,7 +2,7 @@
 import copy
 import hmac
 import secrets
-from typing import List, Optional
+from typing import List
 
 import numpy as np
 
@@ -89,9 +89,9 @@ def weights_of(document: dict) -> np.ndarray:
     return np.asarray(column, dtype=np.float64).ravel()
 
 
-def check_header(document: Optional[dict], columns: List[str]) -> None:
+def check_header(header: List[str], columns: List[str]) -> None:
     """Refuse a model that was trained on other columns."""
-    if document is not None and list(document["data"]["estimator"]["header"]) != list(columns):
+    if list(header) != list(columns):
         raise ValueError("The model was trained on other columns than this table has; names and order must agree.")
 
 

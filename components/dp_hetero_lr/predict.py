@@ -9,8 +9,8 @@ from fate_dp.components.common.preflight import agree
 from fate_dp.components.common.provenance import refuse_true_labels_of_released_records
 from fate_dp.components.common.record_stream import ids_digest
 
-from .guest import joint_score_blocks
-from .model import weights_of
+from .guest import joint_score_blocks, probabilities
+from .model import check_header, weights_of
 from .rows import prepare_rows, scores
 from .score_release import ScoreRelease
 from .terms import check_aligned
@@ -77,12 +77,12 @@ def prediction_frame(frame, joint_scores, document: dict, dataset_type: str):
     from fate.components.components.utils.tools import add_dataset_type
     from fate.ml.utils import predict_tools
 
-    probabilities = joint_scores.mapValues(_probability_tensor)
-    shapes = [shape for _, shape in sorted(probabilities.mapValues(_shape).collect())]
+    scored = joint_scores.mapValues(_probability_tensor)
+    shapes = [shape for _, shape in sorted(scored.mapValues(_shape).collect())]
     has_label = frame.schema.label_name is not None
     labelled = replace_labels(frame, label_blocks(frame).mapValues(_harder)) if has_label else frame
     result = labelled.create_frame(with_label=has_label, with_weight=False)
-    result[predict_tools.PREDICT_SCORE] = DTensor.from_sharding_table(probabilities, shapes=shapes)
+    result[predict_tools.PREDICT_SCORE] = DTensor.from_sharding_table(scored, shapes=shapes)
     details = predict_tools.compute_predict_details(
         result, predict_tools.BINARY, classes=document["meta"]["labels"], threshold=document["meta"]["threshold"]
     )
@@ -92,8 +92,7 @@ def prediction_frame(frame, joint_scores, document: dict, dataset_type: str):
 def check_scored_rows(frame, header: list) -> None:
     """Rows to be scored need the model's columns and sound values; a constant column is no harm here."""
     require_rows(frame)
-    if list(frame.schema.columns) != list(header):
-        raise ValueError("The model was trained on other columns than this table has; names and order must agree.")
+    check_header(header, frame.schema.columns)
     check_features(frame)
 
 
@@ -104,7 +103,7 @@ def _harder(labels):
 def _probability_tensor(joint_scores):
     import torch
 
-    return torch.as_tensor(1.0 / (1.0 + np.exp(-joint_scores))).reshape(-1, 1)
+    return torch.as_tensor(probabilities(joint_scores)).reshape(-1, 1)
 
 
 def _shape(tensor):

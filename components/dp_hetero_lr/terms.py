@@ -17,8 +17,8 @@ from .updates import PartyOptimizer, default_optimizer
 def check_guest(frame, settings: TrainSettings, warm_start: Optional[dict]) -> None:
     """The guest's table, and whether a model to go on from fits it. Labels are checked once their privacy is known."""
     check_guest_table(frame)
-    check_header(warm_start, frame.schema.columns.to_list())
     if warm_start is not None:
+        check_header(warm_start["data"]["estimator"]["header"], frame.schema.columns)
         had, wanted = warm_start["data"]["estimator"]["fit_intercept"], settings.init_param["fit_intercept"]
         if had != wanted:
             raise ValueError(f"init_param.fit_intercept is {wanted}, but warm_start_model was trained with {had}.")
@@ -36,7 +36,8 @@ def check_labels(frame) -> None:
 def check_host(frame, settings: TrainSettings, warm_start: Optional[dict]) -> None:
     """A host's table, whether a model to go on from fits it, and batches that do not give its gradient away."""
     check_host_table(frame)
-    check_header(warm_start, frame.schema.columns.to_list())
+    if warm_start is not None:
+        check_header(warm_start["data"]["estimator"]["header"], frame.schema.columns)
     check_batches(frame.shape[0], settings.batch_size, len(frame.schema.columns))
 
 
@@ -70,6 +71,11 @@ def check_aligned(frame, digests: dict) -> None:
     for name, digest in digests.items():
         if digest != own:
             raise ValueError(f"The rows of guest and {name} are not the same ids in the same order; run psi before.")
+
+
+def feature_counts(frame, fit_intercept: bool, hosts: dict) -> list:
+    """Features of all data parties, the guest's first, its intercept among them."""
+    return [len(frame.schema.columns) + int(fit_intercept), *(facts["features"] for facts in hosts.values())]
 
 
 def training_terms(settings: TrainSettings, rows: int, features: list, epsilon: float, warm_start, flipback_epochs) -> dict:

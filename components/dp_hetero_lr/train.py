@@ -12,7 +12,7 @@ from fate_dp.components.common.provenance import (
 from fate_dp.components.common.record_stream import ids_digest
 
 from . import arbiter, guest, host
-from .model import PartyModel, check_header, initial_weights
+from .model import PartyModel, initial_weights
 from .predict import ask_scores, check_scored_rows, give_scores, prediction_frame
 from .relabelling import Relabelling
 from .rows import labels_of, prepare_rows
@@ -26,6 +26,7 @@ from .terms import (
     check_host,
     check_hosts,
     check_labels,
+    feature_counts,
     host_facts,
     training_terms,
 )
@@ -44,7 +45,6 @@ def train_guest(ctx, settings: TrainSettings, train_data, validate_data, warm_st
         known["privacy"] = find_label_privacy(home, train_data, settings.label_source)
         check_labels(train_data)
         if validate_data is not None:
-            check_header(warm_start, validate_data.schema.columns.to_list())
             check_scored_rows(validate_data, train_data.schema.columns.to_list())
             refuse_true_labels_of_released_records(home, validate_data)
         known["rows"] = prepare_rows(train_data, fit_intercept=fit_intercept, with_label=True)
@@ -56,7 +56,7 @@ def train_guest(ctx, settings: TrainSettings, train_data, validate_data, warm_st
         check_hosts(train_data, hosts, len(rounds) + int(settings.train_scores) + int(validate_data is not None))
         if validate_data is not None:
             check_aligned(validate_data, {name: facts["validation_digest"] for name, facts in hosts.items()})
-        features = [len(train_data.schema.columns) + int(fit_intercept), *(fact["features"] for fact in hosts.values())]
+        features = feature_counts(train_data, fit_intercept, hosts)
         terms = training_terms(settings, train_data.shape[0], features, known["privacy"].epsilon, warm_start, rounds)
         record_use(home, known["privacy"], job_of(ctx), train_data.shape[0])
         return terms

@@ -2,6 +2,7 @@
 from fate.components.core import GUEST, HOST, Role, cpn
 from fate_dp.components.common import checks
 from fate_dp.components.common.parameters import checked
+from fate_dp.privacy.randomized_response import check_epsilon
 
 
 @cpn.component(roles=[GUEST, HOST], provider="fate")
@@ -10,7 +11,7 @@ def label_flip(
     role: Role,
     input_data: cpn.dataframe_input(roles=[GUEST, HOST]),
     epsilon: cpn.parameter(
-        type=checked(checks.epsilon, "Epsilon"),
+        type=checked(check_epsilon, "Epsilon"),
         desc="privacy loss of one label in nats, replace-one",
         optional=False,
     ),

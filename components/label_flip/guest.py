@@ -29,22 +29,22 @@ def flip(ctx, input_data, output_data, *, epsilon, classes, label_source) -> Non
     """
     check_roles(ctx, arbiter=False)
     frame, home = input_data.read(), home_of(ctx)
-    flipped, release = [], []
+    known = {}
 
     def check():
         check_guest_table(frame)
         check_labels(frame, classes)
         check_source(home, frame, label_source)
-        return {"key": bool(home.key)}
+        return {}
 
     def commit(_):
-        flipped.append(flipped_labels(frame, epsilon, classes, home.key, label_source))
-        release.append(_record(ctx, home, frame, flipped[0], epsilon, classes, label_source))
+        known["flipped"] = flipped_labels(frame, epsilon, classes, home.key, label_source)
+        known["release"] = _record(ctx, home, frame, known["flipped"], epsilon, classes, label_source)
         return {}
 
     agree(ctx, check, commit)
-    output_data.write(replace_labels(frame, flipped[0]))
-    home.ledger.mark_released(release[0].release_id)
+    output_data.write(replace_labels(frame, known["flipped"]))
+    home.ledger.mark_released(known["release"].release_id)
     ctx.metrics.log_metrics(_summary(frame, epsilon, classes, label_source), "summary")
 
 

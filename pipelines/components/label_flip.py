@@ -4,6 +4,7 @@ from fate_client.pipeline.conf.types import PlaceHolder
 from fate_client.pipeline.interface import ArtifactType
 
 from fate_dp.components.common import checks
+from fate_dp.privacy.randomized_response import check_epsilon
 
 from .definition import check_given, definition_path
 
@@ -32,7 +33,7 @@ class LabelFlip(Component):
         self._process_init_inputs(inputs)
         super().__init__()
         check_given(
-            {"epsilon": checks.epsilon, "label_source": checks.label_source, "classes": checks.classes}, inputs
+            {"epsilon": check_epsilon, "label_source": checks.label_source, "classes": checks.classes}, inputs
         )
         self._name = _name
         self.runtime_parties = runtime_parties
