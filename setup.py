@@ -27,11 +27,15 @@ setup(
         "setuptools<81",  # FATE finds its plugins through pkg_resources, which later releases drop
         "numpy<2",
         "pandas<3",
+        "scipy",
+        "mpmath",
+        "cryptography",
+        "dp-accounting>=0.6",
         "gmpy2>=2.1",
         "rich",
         "matplotlib",
     ],
-    extras_require={"test": ["pytest", "hypothesis", "phe"]},
+    extras_require={"test": ["pytest", "hypothesis", "phe"], "bench": ["opendp", "phe"]},
     entry_points={
         "console_scripts": ["fate-dp = fate_dp.pipelines.cli:main"],
         "fate.ext.component_desc": [

@@ -34,7 +34,7 @@ from fate_dp.bench.label_dp_report import write_report
 from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, joint_logits, train_plaintext
 from fate_dp.components.dp_hetero_lr.updates import default_optimizer, kaiming_uniform
 from fate_dp.privacy.flipback import Flipback, FlipbackSettings
-from fate_dp.privacy.randomized_response import flip_probability
+from fate_dp.privacy.mechanisms.randomized_response import flip_probability
 
 SPLITS = range(20)
 REPEATS = 10

@@ -95,7 +95,7 @@ def score_releases(releases: list[dict]) -> str:
 
 def label_guarantee(epsilon: float) -> dict[str, str]:
     """What an epsilon of labels with two classes means: rates of the flip and the change of odds."""
-    from fate_dp.privacy.randomized_response import flip_probability
+    from fate_dp.privacy.mechanisms.randomized_response import flip_probability
 
     flip = flip_probability(epsilon)
     return {"epsilon": epsilon_text(epsilon), "flip": percent(flip), "keep": percent(1 - flip),

@@ -29,7 +29,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from fate_dp.privacy.randomized_response import check_epsilon, estimate_prior, flip_probability, label_posterior
+from fate_dp.privacy.mechanisms.randomized_response import check_epsilon, estimate_prior, flip_probability, label_posterior
 
 WORKING_MODES = ("none", "posterior", "swap", "resample")
 MODES = ("auto",) + WORKING_MODES

@@ -11,7 +11,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from fate_dp.privacy.randomized_response import check_classes, check_epsilon
+from fate_dp.privacy.mechanisms.randomized_response import check_classes, check_epsilon
 
 TAG_BYTES = 16
 DECIMAL_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)

@@ -3,7 +3,7 @@ ledger, record by record, so that no other table can pass for the declared one."
 from pathlib import Path
 
 from fate_dp.privacy.label_flips import canonical_label, record_tags
-from fate_dp.privacy.ledger import Ledger
+from fate_dp.privacy.ledger.ledger import Ledger
 from fate_dp.privacy.party_files import KEY_FILE, LEDGER_FILE, POLICY_FILE
 from fate_dp.privacy.policy import declare_source
 from fate_dp.privacy.secret_key import key_id, load_or_create_key

@@ -1,6 +1,6 @@
 """The one-record summaries that FATE-Board draws as a table."""
 from fate_dp.components.common.provenance import LabelPrivacy
-from fate_dp.privacy.randomized_response import flip_probability
+from fate_dp.privacy.mechanisms.randomized_response import flip_probability
 
 from .model import PartyModel
 from .score_release import ScoreRelease

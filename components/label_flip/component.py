@@ -2,7 +2,7 @@
 from fate.components.core import GUEST, HOST, Role, cpn
 from fate_dp.components.common import checks
 from fate_dp.components.common.parameters import checked
-from fate_dp.privacy.randomized_response import check_epsilon
+from fate_dp.privacy.mechanisms.randomized_response import check_epsilon
 
 
 @cpn.component(roles=[GUEST, HOST], provider="fate")

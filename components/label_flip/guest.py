@@ -17,7 +17,7 @@ from fate_dp.components.common.party_home import home_of, job_of
 from fate_dp.components.common.preflight import agree
 from fate_dp.components.common.record_stream import flip_stream, ids_fingerprint
 from fate_dp.privacy.label_flips import canonical_label, flip_labels
-from fate_dp.privacy.randomized_response import keep_probability
+from fate_dp.privacy.mechanisms.randomized_response import keep_probability
 from fate_dp.privacy.secret_key import key_id
 
 

@@ -4,7 +4,7 @@ from fate_client.pipeline.conf.types import PlaceHolder
 from fate_client.pipeline.interface import ArtifactType
 
 from fate_dp.components.common import checks
-from fate_dp.privacy.randomized_response import check_epsilon
+from fate_dp.privacy.mechanisms.randomized_response import check_epsilon
 
 from .definition import check_given, definition_path
 

@@ -23,10 +23,10 @@ from fate_dp.privacy import (
     LedgerUnavailable,
     ScoreCapExceeded,
     UnknownRelease,
-    ledger_database,
 )
 from fate_dp.privacy.label_flips import flip_labels, label_tags, record_tags
-from fate_dp.privacy.label_memo import LabelProvenance
+from fate_dp.privacy.ledger import database
+from fate_dp.privacy.ledger.label_memo import LabelProvenance
 from fate_dp.privacy.secret_key import key_id
 
 SOURCE = "experiment/breast_guest/y"
@@ -455,7 +455,7 @@ def test_damaged_file_is_refused(ledger):
 
 def test_locked_ledger_is_refused_in_one_sentence(ledger, monkeypatch):
     release(ledger, range(5), 1)
-    monkeypatch.setattr(ledger_database, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
     blocker = sqlite3.connect(ledger.path, isolation_level=None)
     blocker.execute("BEGIN IMMEDIATE")
     with pytest.raises(LedgerUnavailable, match="database is locked"):
@@ -518,7 +518,7 @@ def crash_at_statement(number, operation):
             connection.set_trace_callback(count)
             return connection
 
-        ledger_database.sqlite3.connect = traced
+        database.sqlite3.connect = traced
         operation()
         os._exit(0)
 

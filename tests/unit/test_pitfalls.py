@@ -17,7 +17,7 @@ from fate_dp.crypto.encrypted_column import encrypt_column, unpack_ciphertexts
 from fate_dp.crypto.masked_packing import mask_and_pack
 from fate_dp.crypto.paillier import keypair_of_any_length
 from fate_dp.privacy.label_flips import _keep_threshold
-from fate_dp.privacy.randomized_response import keep_probability
+from fate_dp.privacy.mechanisms.randomized_response import keep_probability
 
 
 @given(epsilon=st.floats(1e-3, 40), classes=st.integers(2, 20))

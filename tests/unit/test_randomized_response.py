@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fate_dp.privacy import InvalidClasses, InvalidEpsilon, flip_probability, keep_probability, label_posterior
-from fate_dp.privacy.randomized_response import PRIOR_MARGIN, check_epsilon, estimate_prior
+from fate_dp.privacy.mechanisms.randomized_response import PRIOR_MARGIN, check_epsilon, estimate_prior
 
 KEEP = [
     (0.1, 2, 0.52497918747894), (0.5, 2, 0.62245933120185), (1, 2, 0.73105857863000), (2, 2, 0.88079707797788),

@@ -3,8 +3,8 @@ import json
 import math
 from datetime import datetime, timezone
 
-from fate_dp.privacy.ledger_entry import JOINT_SCORES, NOT_PRIVATE, POST_PROCESSING, RANDOMIZED_RESPONSE
-from fate_dp.privacy.randomized_response import keep_probability
+from fate_dp.privacy.ledger.entry import JOINT_SCORES, NOT_PRIVATE, POST_PROCESSING, RANDOMIZED_RESPONSE
+from fate_dp.privacy.mechanisms.randomized_response import keep_probability
 
 NOTES = {
     RANDOMIZED_RESPONSE: "one memoised draw per record; protects the label alone, the features have no guarantee",

@@ -7,8 +7,8 @@ import hashlib
 import math
 from dataclasses import dataclass
 
-from fate_dp.privacy.ledger_database import stage_rows, transaction
-from fate_dp.privacy.ledger_entry import (
+from fate_dp.privacy.ledger.database import stage_rows, transaction
+from fate_dp.privacy.ledger.entry import (
     POST_PROCESSING,
     RANDOMIZED_RESPONSE,
     add_release,
@@ -16,7 +16,7 @@ from fate_dp.privacy.ledger_entry import (
     find_or_add_entry,
     read_entry,
 )
-from fate_dp.privacy.ledger_errors import BudgetExceeded, ClassesChanged, CorrectedLabel, UnknownRelease
+from fate_dp.privacy.ledger.errors import BudgetExceeded, ClassesChanged, CorrectedLabel, UnknownRelease
 
 # Sums of epsilons such as 0.1 + 0.2 must not exceed a cap of 0.3 by their rounding errors alone.
 ROUNDING = 1e-12

@@ -7,7 +7,7 @@ import os
 import sqlite3
 from contextlib import closing, contextmanager
 
-from fate_dp.privacy.ledger_errors import DuplicateRecord, LedgerUnavailable
+from fate_dp.privacy.ledger.errors import DuplicateRecord, LedgerUnavailable
 from fate_dp.privacy.private_file import publish_if_absent
 
 SCHEMA_VERSION = 1

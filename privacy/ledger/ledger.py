@@ -3,10 +3,10 @@ import math
 from numbers import Integral, Real
 from pathlib import Path
 
-from fate_dp.privacy import label_memo, ledger_view, score_ledger
-from fate_dp.privacy.ledger_database import open_ledger, transaction
-from fate_dp.privacy.ledger_entry import add_release, find_or_add_entry, flip_entry, not_private_entry
-from fate_dp.privacy.randomized_response import check_classes, check_epsilon
+from fate_dp.privacy.ledger import label_memo, score_ledger, view
+from fate_dp.privacy.ledger.database import open_ledger, transaction
+from fate_dp.privacy.ledger.entry import add_release, find_or_add_entry, flip_entry, not_private_entry
+from fate_dp.privacy.mechanisms.randomized_response import check_classes, check_epsilon
 
 
 class Ledger:
@@ -154,7 +154,7 @@ class Ledger:
     def entries(self):
         """All entries as JSON-able dictionaries, oldest first; an infinite epsilon is the text 'infinity'."""
         with open_ledger(self.path) as connection, transaction(connection, "DEFERRED"):
-            return ledger_view.entries(connection)
+            return view.entries(connection)
 
 
 def _check_cap(cap):

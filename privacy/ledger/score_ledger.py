@@ -5,9 +5,9 @@ features, X_h is known up to one square matrix. So different releases are counte
 beyond a cap. Datasets that share a column count together: dropping a column must not open a new count. Scores of records
 outside training are noted, not counted.
 """
-from fate_dp.privacy.ledger_database import transaction
-from fate_dp.privacy.ledger_entry import JOINT_SCORES, add_release, find_or_add_entry, score_entry
-from fate_dp.privacy.ledger_errors import ScoreCapExceeded
+from fate_dp.privacy.ledger.database import transaction
+from fate_dp.privacy.ledger.entry import JOINT_SCORES, add_release, find_or_add_entry, score_entry
+from fate_dp.privacy.ledger.errors import ScoreCapExceeded
 
 
 # The dataset itself and every other one that shares a column with it.

@@ -1,0 +1,1 @@
+"""Differentially private mechanisms: each knows its own sensitivity and emits the event that an accountant charges."""

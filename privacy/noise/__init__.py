@@ -1,0 +1,1 @@
+"""Noise on an integer grid from a cryptographic stream."""
