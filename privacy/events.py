@@ -1,8 +1,8 @@
 """Events: what a mechanism released, as frozen values that an accountant charges and a ledger stores.
 
 An ``Event`` is a process (a mechanism with its parameters) together with whom it protects from whom: the *unit* (whose
-data may change), the neighbouring *relation*, and the *observer* (against whom the statement holds). Epsilons are in
-nats. Only events of one unit, relation and observer may be added.
+data may change), the neighbouring *relation*, and the *observers* (against whom the statement holds). Epsilons are in
+nats. Only events of one unit and relation, seen by one observer, may be added.
 
 **Units of noise.** For an unsampled query, ``noise_multiplier`` is the noise's scale over the *sensitivity under the
 event's relation*. For a sampled sum of clipped contributions it is sigma over the *clip* (the largest norm of one
@@ -188,7 +188,7 @@ class Event:
     :param process: one of the processes of this module.
     :param unit: ``label``, ``record`` or ``client``.
     :param relation: ``add_or_remove`` or ``replace_one``; has no default, since the same noise means different things.
-    :param observer: one of ``OBSERVERS``.
+    :param observers: one or several of ``OBSERVERS`` who see the release; kept as a sorted tuple.
     :param slack: total-variation distance between what was released and ``process`` (finite tables, noise on a grid);
         an accountant adds (1 + e^epsilon) times it to delta.
     """
@@ -196,15 +196,16 @@ class Event:
     process: object
     unit: str
     relation: str
-    observer: str
+    observers: Tuple[str, ...]
     slack: float = 0.0
 
     def __post_init__(self):
         if not isinstance(self.process, PROCESSES):
             raise InvalidEvent(f"process is {self.process!r} but must be one of {', '.join(PROCESS_NAMES)}.")
-        for name, allowed in (("unit", UNITS), ("relation", RELATIONS), ("observer", OBSERVERS)):
+        for name, allowed in (("unit", UNITS), ("relation", RELATIONS)):
             if getattr(self, name) not in allowed:
                 raise InvalidEvent(f"{name} is {getattr(self, name)!r} but must be one of {', '.join(allowed)}.")
+        object.__setattr__(self, "observers", _checked_observers(self.observers))
         if isinstance(self.process, REPLACE_ONE_ONLY) and self.relation != REPLACE_ONE:
             raise InvalidEvent(f"relation is {self.relation!r} but must be {REPLACE_ONE} for {self.mechanism}.")
         if not _is_real(self.slack) or not 0 <= self.slack <= 1:
@@ -249,6 +250,13 @@ def check_relation(relation):
 def clips_moved(relation):
     """By how many clips a sum of clipped contributions can move: 1 under add-or-remove, 2 under replace-one."""
     return {ADD_OR_REMOVE: 1, REPLACE_ONE: 2}[check_relation(relation)]
+
+
+def _checked_observers(observers):
+    names = (observers,) if isinstance(observers, str) else tuple(observers)
+    if not names or not set(names) <= set(OBSERVERS):
+        raise InvalidEvent(f"observers is {observers!r} but must hold one or more of {', '.join(OBSERVERS)}.")
+    return tuple(sorted(set(names)))
 
 
 def _is_real(value):
