@@ -1,0 +1,21 @@
+"""The range of a sensitivity: how far one unit of data can move the answer to a query."""
+from numbers import Real
+
+import numpy as np
+
+LEAST, LARGEST = 1e-150, 1e150
+
+
+class InvalidSensitivity(ValueError):
+    """A sensitivity is outside its range."""
+
+
+def check_sensitivity(sensitivity):
+    """Return ``sensitivity`` as a float; raise ``InvalidSensitivity`` unless it is a number from 1e-150 to 1e150.
+
+    Within this range neither squares nor grids leave the range of floating point.
+    """
+    is_number = isinstance(sensitivity, Real) and not isinstance(sensitivity, (bool, np.bool_))
+    if not is_number or not LEAST <= sensitivity <= LARGEST:
+        raise InvalidSensitivity(f"sensitivity is {sensitivity!r} but must be a number from {LEAST} to {LARGEST}.")
+    return float(sensitivity)
