@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fate_dp.data_prep.breast_cancer import PUBLIC_FOLDER, Split, write_tables
 from fate_dp.deploy.flow_address import FlowAddress
+from fate_dp.privacy.events import REPLACE_ONE
 
 from .hetero_lr import Parties, Tables, TrainingPlan, prediction_pipeline, training_pipeline
 from .job import run_job, task_output_data, task_output_model
@@ -179,13 +180,13 @@ def guest_alone(run: Run, trained: Trained) -> dict:
 
 def guarantees() -> list:
     """Epsilon per observer of the private run."""
-    label = {"unit": "label", "relation": "replace-one", "epsilon": EPSILON, "delta": 0}
+    label = {"unit": "label", "relation": REPLACE_ONE, "epsilon": EPSILON, "delta": 0}
     return [
         {"observer": "host", **label, "note": "It sees its own exact gradients, made from flipped labels"},
         {"observer": "arbiter", **label, "note": "It decrypts masked sums only; this bounds even what a leak would tell"},
         {"observer": "model", **label, "note": "The weights are computed from flipped labels"},
         {
-            "observer": "guest", "unit": "record", "relation": "replace-one", "epsilon": "infinity", "delta": 0,
+            "observer": "guest", "unit": "record", "relation": REPLACE_ONE, "epsilon": "infinity", "delta": 0,
             "note": "The host's features have no differential privacy; its ledger counts the joint scores it gave",
         },
     ]  # fmt: skip

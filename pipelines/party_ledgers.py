@@ -4,6 +4,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fate_dp.privacy import Ledger
+from fate_dp.privacy.accounting.privacy_parameters import check_delta_or_zero
 from fate_dp.privacy.party_files import LEDGER_FILE, POLICY_FILE, party_folder, party_ids
 from fate_dp.privacy.policy import declare_source, load_policy
 from fate_dp.privacy.public_labels import declare_public_labels
@@ -15,9 +16,19 @@ def party_ledger(parties_folder, party_id: str) -> list:
     return Ledger(path).entries() if path.exists() else []
 
 
-def all_ledgers(parties_folder) -> dict:
-    """{"party 9999": entries, ...} of every party with a home in the folder."""
-    return {f"party {party_id}": party_ledger(parties_folder, party_id) for party_id in party_ids(parties_folder)}
+def all_ledgers(parties_folder, delta: float) -> dict:
+    """{"party 9999": {"entries": [...], "totals": [...]}, ...}, at delta, of every party with a home in the folder."""
+    check_delta_or_zero(delta)
+    homes = {party_id: party_folder(parties_folder, party_id) for party_id in party_ids(parties_folder)}
+    return {f"party {party_id}": ledger_at(home / LEDGER_FILE, delta) for party_id, home in homes.items()}
+
+
+def ledger_at(path: Path, delta: float) -> dict:
+    """Entries and totals of one ledger; none where it does not exist."""
+    if not path.exists():
+        return {"entries": [], "totals": []}
+    ledger = Ledger(path)
+    return {"entries": ledger.entries(delta), "totals": ledger.totals(delta)}
 
 
 def declare(parties_folder, party_id: str, source: str, *, cap=None) -> Path:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 
 MODELS = ("private", "guest_only", "not_private")
 METRICS = {"accuracy": "accuracy", "auc": "AUC", "precision": "precision", "recall": "recall", "f1": "F1"}
@@ -19,8 +20,10 @@ class TextTable:
 
 
 def epsilon_text(epsilon: float | str) -> str:
-    """An epsilon as results hold it, a number or 'infinity', in words."""
-    return "infinity" if float(epsilon) == float("inf") else f"{epsilon:g}"
+    """An epsilon as results hold it, a number or 'infinity', in words; rounded up, since it is an upper bound."""
+    if float(epsilon) == float("inf"):
+        return "infinity"
+    return f"{float(Context(prec=6, rounding=ROUND_CEILING).create_decimal(repr(float(epsilon)))):g}"
 
 
 def model_table(result: dict) -> TextTable:
@@ -64,10 +67,20 @@ def ledger_table(entries: list[dict]) -> TextTable:
     """The entries of one party's ledger without their notes, which are too long for a column."""
     rows = tuple(
         (str(entry["entry_id"]), entry["source"], entry["mechanism"], epsilon_text(entry["epsilon"]),
-         f"{entry['delta']:g}", entry["unit"], entry["observer"], str(entry["records"]), str(entry["uses"]))
+         f"{entry['delta']:g}", entry["unit"], entry["observer"], str(entry["records"] or "-"), str(entry["uses"]))
         for entry in entries)
     headings = ("no.", "source", "mechanism", "epsilon", "delta", "unit", "observer", "records", "uses")
     return TextTable(headings, rows, frozenset(("no.", "epsilon", "delta", "records", "uses")))
+
+
+def total_table(totals: list[dict]) -> TextTable:
+    """What each observer learned in all of each dataset."""
+    rows = tuple(
+        (line["dataset"], line["unit"], line["relation"], line["observer"], epsilon_text(line["epsilon"]),
+         f"{line['delta']:g}")
+        for line in totals)
+    headings = ("dataset", "unit", "relation", "observer", "epsilon", "delta")
+    return TextTable(headings, rows, frozenset(("epsilon", "delta")))
 
 
 def print_result(result: dict, console) -> None:
@@ -92,6 +105,13 @@ def print_ledger(entries_by_party: dict[str, list[dict]], console) -> None:
         _print_table(console, f"Ledger of {party}", ledger_table(entries), padding=0)
         for entry in entries:
             _print_text(console, f"No. {entry['entry_id']}: {entry['note']}.")
+
+
+def print_totals(totals_by_party: dict[str, list[dict]], console) -> None:
+    """Print one line per dataset, unit, relation and observer of each party."""
+    for party, totals in totals_by_party.items():
+        if totals:
+            _print_table(console, f"Totals of {party}: epsilon is an upper bound at delta", total_table(totals))
 
 
 def _print_table(console, title: str, table: TextTable, padding: int = 1) -> None:

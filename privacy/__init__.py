@@ -5,7 +5,16 @@ Names are loaded on first use: a component that only flips labels must not wait 
 from importlib import import_module
 
 HOMES = {
+    "accounting.analytic_gaussian": ("gaussian_delta", "gaussian_epsilon", "gaussian_sigma"),
+    "accounting.calibration": ("calibrate_noise_multiplier",),
+    "accounting.grouped_gaussian": ("grouped_gaussian_epsilon",),
+    "accounting.privacy_parameters": ("InvalidDelta", "InvalidScale"),
+    "accounting.pure_composition": ("compose_pure",),
+    "accounting.shuffling": ("shuffle_epsilon",),
+    "accounting.subsampled_gaussian": ("subsampled_gaussian_epsilon",),
+    "events": ("InvalidEvent",),
     "label_flips": ("InvalidLabel", "InvalidMatchId"),
+    "ledger.budget_cap": ("BudgetCap",),
     "ledger.errors": (
         "BudgetExceeded",
         "ClassesChanged",
@@ -13,10 +22,12 @@ HOMES = {
         "DuplicateRecord",
         "LedgerError",
         "LedgerUnavailable",
+        "ReleaseKeyReused",
         "ScoreCapExceeded",
         "UnknownRelease",
     ),
     "ledger.ledger": ("Ledger",),
+    "ledger.private_steps": ("InvalidStep",),
     "mechanisms.randomized_response": (
         "InvalidClasses",
         "InvalidEpsilon",
@@ -24,6 +35,11 @@ HOMES = {
         "keep_probability",
         "label_posterior",
     ),
+    "mechanisms.exponential": ("exponential_mechanism",),
+    "mechanisms.sample_and_aggregate": ("sample_and_aggregate",),
+    "noise.discrete_gaussian": ("discrete_gaussian",),
+    "noise.discrete_laplace": ("discrete_laplace",),
+    "noise.stream": ("InvalidRandomness",),
     "policy": ("InvalidPolicy",),
     "secret_key": ("UnsafeKeyFile",),
 }

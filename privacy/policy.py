@@ -5,18 +5,25 @@
       namespace/name/column: {cap: 4, public: false}
     score_caps:
       namespace/name: 5               # joint-score releases of a host's dataset; default a quarter of its features
+    default_dataset_cap: {epsilon: 8, delta: 1e-6}
+    dataset_caps:
+      namespace/name: {epsilon: 3}    # what private steps may spend in all; what is not said is as in the default
 """
 import fcntl
 import math
+import re
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Mapping, Optional
 
 import yaml
 
+from fate_dp.privacy.ledger.budget_cap import BudgetCap
 from fate_dp.privacy.private_file import publish_if_absent, replace_file
+
+DEFAULT_DATASET_CAP = BudgetCap(epsilon=8.0, delta=1e-6)
 
 
 class InvalidPolicy(ValueError):
@@ -33,11 +40,13 @@ class SourcePolicy:
 
 @dataclass(frozen=True)
 class Policy:
-    """The policy of one party; epsilons in nats, unit *label*, relation *replace-one*."""
+    """The policy of one party; epsilons in nats. Caps of labels are for the unit *label*, relation *replace-one*."""
 
     default_label_cap: float = 8.0
     label_sources: Mapping[str, SourcePolicy] = field(default_factory=dict)
     score_caps: Mapping[str, int] = field(default_factory=dict)
+    default_dataset_cap: BudgetCap = DEFAULT_DATASET_CAP
+    dataset_caps: Mapping[str, BudgetCap] = field(default_factory=dict)
 
     def label_cap(self, source):
         """Largest total epsilon that the label source may spend."""
@@ -56,6 +65,10 @@ class Policy:
         """Largest number of joint-score releases of a host's dataset: declared, else a quarter of its features."""
         return self.score_caps.get(dataset, feature_count // 4)
 
+    def dataset_cap(self, dataset):
+        """What private steps on the dataset may spend in all, for each observer, unit and relation: a ``BudgetCap``."""
+        return self.dataset_caps.get(dataset, self.default_dataset_cap)
+
     def _source(self, source):
         return self.label_sources.get(check_source(source), SourcePolicy())
 
@@ -73,6 +86,14 @@ def check_source(source):
     return source
 
 
+class _Loader(yaml.SafeLoader):
+    """YAML 1.1 takes 1e-6, for want of a point, for text."""
+
+
+NUMBER_WITHOUT_POINT = re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+$")
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", NUMBER_WITHOUT_POINT, list("-+0123456789"))
+
+
 def load_policy(path):
     """Read the policy file; a missing file means the defaults.
 
@@ -82,10 +103,17 @@ def load_policy(path):
     _check_keys(path, "the file", content, Policy)
     sources = _mapping(path, "label_sources", content.get("label_sources"))
     caps = _mapping(path, "score_caps", content.get("score_caps"))
+    budgets = _mapping(path, "dataset_caps", content.get("dataset_caps"))
+    default = _budget(path, "default_dataset_cap", content.get("default_dataset_cap"), DEFAULT_DATASET_CAP)
     return Policy(
         default_label_cap=_epsilon(path, "default_label_cap", content.get("default_label_cap", 8.0)),
         label_sources={check_source(source): _source_policy(path, source, value) for source, value in sources.items()},
-        score_caps={_dataset(path, dataset): _count(path, dataset, cap) for dataset, cap in caps.items()},
+        score_caps={_dataset(path, "score_caps", name): _count(path, name, cap) for name, cap in caps.items()},
+        default_dataset_cap=default,
+        dataset_caps={
+            _dataset(path, "dataset_caps", name): _budget(path, f"the cap of {name}", value, default)
+            for name, value in budgets.items()
+        },
     )
 
 
@@ -110,7 +138,7 @@ def declare_source(path, source, *, cap=None, public=None):
 
 def _read(path):
     try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        content = yaml.load(Path(path).read_text(encoding="utf-8"), Loader=_Loader)
     except FileNotFoundError:
         return {}
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -158,9 +186,18 @@ def _epsilon(path, where, value):
     return float(value)
 
 
-def _dataset(path, dataset):
+def _budget(path, where, value, default):
+    content = _mapping(path, where, value)
+    _check_keys(path, where, content, BudgetCap)
+    try:
+        return BudgetCap(**{**asdict(default), **content})
+    except ValueError as error:
+        raise InvalidPolicy(f"In {path}, {where} is not valid: {error}") from error
+
+
+def _dataset(path, where, dataset):
     if not isinstance(dataset, str) or not dataset.strip():
-        raise InvalidPolicy(f"In {path}, score_caps has the dataset {dataset!r} but must have non-empty text.")
+        raise InvalidPolicy(f"In {path}, {where} has the dataset {dataset!r} but must have non-empty text.")
     return dataset
 
 

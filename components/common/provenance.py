@@ -3,6 +3,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Optional
 
+from fate_dp.privacy.events import REPLACE_ONE
 from fate_dp.privacy.secret_key import key_id
 
 from .party_home import JobReference, PartyHome
@@ -38,7 +39,7 @@ class LabelPrivacy:
             "epsilon": self.epsilon if self.private else "infinity",
             "source": self.source,
             "unit": "label",
-            "relation": "replace-one",
+            "relation": REPLACE_ONE,
             "flipback": flipback,
             "flipback before": self.derived,
         }

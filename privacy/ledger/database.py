@@ -1,4 +1,4 @@
-"""The SQLite file behind a ledger: schema, connections, durable transactions.
+"""The SQLite file behind a ledger: connections and durable transactions.
 
 A connection lives for one operation, so that processes forked in between share none. A commit is on disk when it
 returns, and a crash before it leaves no trace.
@@ -8,87 +8,21 @@ import sqlite3
 from contextlib import closing, contextmanager
 
 from fate_dp.privacy.ledger.errors import DuplicateRecord, LedgerUnavailable
+from fate_dp.privacy.ledger.schema import SCHEMA_VERSION, make_current, version_of
 from fate_dp.privacy.private_file import publish_if_absent
 
-SCHEMA_VERSION = 1
 BUSY_SECONDS = 30
-SCHEMA = (
-    """CREATE TABLE entry (
-        entry_id INTEGER PRIMARY KEY,
-        subject TEXT NOT NULL,
-        mechanism TEXT NOT NULL,
-        unit TEXT NOT NULL,
-        relation TEXT NOT NULL,
-        observer TEXT NOT NULL,
-        epsilon REAL NOT NULL,
-        delta REAL NOT NULL,
-        classes INTEGER NOT NULL,
-        class_labels TEXT NOT NULL,
-        key_id TEXT NOT NULL,
-        parent_id INTEGER NOT NULL,
-        purpose TEXT NOT NULL,
-        counted INTEGER NOT NULL,
-        UNIQUE (subject, mechanism, epsilon, classes, key_id, parent_id, purpose))""",
-    """CREATE TABLE release (
-        release_id INTEGER PRIMARY KEY,
-        entry_id INTEGER NOT NULL REFERENCES entry,
-        job_id TEXT NOT NULL,
-        task_id TEXT NOT NULL,
-        time REAL NOT NULL,
-        records INTEGER NOT NULL,
-        fingerprint TEXT NOT NULL,
-        state TEXT NOT NULL,
-        note TEXT NOT NULL)""",
-    "CREATE INDEX release_of_entry ON release (entry_id, fingerprint)",
-    """CREATE TABLE true_label (
-        source TEXT NOT NULL,
-        key_id TEXT NOT NULL,
-        id_tag BLOB NOT NULL,
-        label_tag BLOB NOT NULL,
-        PRIMARY KEY (source, key_id, id_tag)) WITHOUT ROWID""",
-    """CREATE TABLE released_label (
-        entry_id INTEGER NOT NULL REFERENCES entry,
-        id_tag BLOB NOT NULL,
-        label TEXT NOT NULL,
-        PRIMARY KEY (entry_id, id_tag)) WITHOUT ROWID""",
-    """CREATE TABLE derived_set (
-        set_id INTEGER PRIMARY KEY,
-        entry_id INTEGER NOT NULL REFERENCES entry,
-        digest TEXT NOT NULL,
-        UNIQUE (entry_id, digest))""",
-    """CREATE TABLE derived_label (
-        set_id INTEGER NOT NULL REFERENCES derived_set,
-        id_tag BLOB NOT NULL,
-        label TEXT NOT NULL,
-        PRIMARY KEY (set_id, id_tag)) WITHOUT ROWID""",
-    """CREATE TABLE public_label (
-        source TEXT NOT NULL,
-        key_id TEXT NOT NULL,
-        id_tag BLOB NOT NULL,
-        label TEXT NOT NULL,
-        PRIMARY KEY (source, key_id, id_tag)) WITHOUT ROWID""",
-    """CREATE TABLE dataset_column (
-        dataset TEXT NOT NULL,
-        column_name TEXT NOT NULL,
-        PRIMARY KEY (dataset, column_name)) WITHOUT ROWID""",
-    """CREATE TABLE training_record (
-        dataset TEXT NOT NULL,
-        id_tag BLOB NOT NULL,
-        PRIMARY KEY (dataset, id_tag)) WITHOUT ROWID""",
-    "CREATE TABLE ledger_version (version INTEGER NOT NULL)",
-)
 
 
 @contextmanager
 def open_ledger(path):
-    """Connect to the ledger at ``path`` for one operation; make the file (mode 0600) on first use.
+    """Connect to the ledger at ``path`` for one operation; make the file (mode 0600) on first use, upgrade an old one.
 
-    :raises LedgerUnavailable: when it is damaged, stays locked for 30 seconds, or is of a newer version.
+    :raises LedgerUnavailable: when it cannot be read or written (no space, no permission), is damaged, stays locked for
+        30 seconds, or is of a newer version.
     """
+    _ensure_file(path)
     try:
-        # Never opened by hand once it exists: closing any descriptor of it would drop SQLite's locks in this process.
-        if not os.path.exists(path):
-            publish_if_absent(path, b"")
         with closing(sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)) as connection:
             connection.execute("PRAGMA journal_mode = DELETE")
             # EXTRA is FULL plus a sync of the folder after the journal is gone, without which a power cut could
@@ -142,19 +76,23 @@ def _typed(rows, columns):
         yield row
 
 
+def _ensure_file(path):
+    # Never opened by hand once it exists: closing any descriptor of it would drop SQLite's locks in this process.
+    if os.path.exists(path):
+        return
+    try:
+        publish_if_absent(path, b"")
+    except OSError as error:
+        raise LedgerUnavailable(f"The ledger {path} cannot be made: {error.strerror}.") from error
+
+
 def _ensure_schema(connection, path):
-    if not _has_schema(connection):
+    if version_of(connection) < SCHEMA_VERSION:
+        # Asked again under the write lock: another process may have been faster.
         with transaction(connection):
-            if not _has_schema(connection):
-                for statement in SCHEMA:
-                    connection.execute(statement)
-                connection.execute("INSERT INTO ledger_version VALUES (?)", (SCHEMA_VERSION,))
-    version = connection.execute("SELECT version FROM ledger_version").fetchone()[0]
+            make_current(connection)
+    version = version_of(connection)
     if version > SCHEMA_VERSION:
         raise LedgerUnavailable(
             f"The ledger {path} has version {version} but this program reads versions up to {SCHEMA_VERSION}."
         )
-
-
-def _has_schema(connection):
-    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'ledger_version'").fetchone() is not None

@@ -3,6 +3,10 @@ import json
 import math
 import time
 from dataclasses import asdict, dataclass
+from typing import Optional
+
+from fate_dp.privacy.events import REPLACE_ONE, Event, InvalidEvent, NotPrivate, RandomizedResponse, event_from_json
+from fate_dp.privacy.ledger.errors import LedgerUnavailable, UnknownRelease
 
 RANDOMIZED_RESPONSE = "randomized_response"
 POST_PROCESSING = "post-processing"
@@ -10,35 +14,48 @@ NOT_PRIVATE = "not private"
 JOINT_SCORES = "joint scores"
 
 
+LABEL_OBSERVERS = ("arbiter", "host", "model")
+SCORE_EVENT = Event(NotPrivate("joint scores show the guest X_h w_h"), "record", REPLACE_ONE, ("guest",))
+
+
 @dataclass(frozen=True)
 class Entry:
-    """One line of the ledger: who is protected from whom, and by how much (epsilon in nats)."""
+    """One line of the ledger: who is protected from whom, and by how much.
+
+    ``event`` is the text of the event that the line's releases are charged as, empty where nothing is charged. An
+    entry whose epsilon (nats) is None is a private step: its epsilon and delta are computed from the event.
+    """
 
     subject: str
     mechanism: str
     unit: str
     relation: str
     observer: str
-    epsilon: float
-    delta: float = 0.0
+    epsilon: Optional[float]
+    delta: Optional[float] = 0.0
     classes: int = 0
     class_labels: str = ""
     key_id: str = ""
     parent_id: int = 0
     purpose: str = ""
     counted: bool = True
+    event: str = ""
 
 
 IDENTITY = ("subject", "mechanism", "epsilon", "classes", "key_id", "parent_id", "purpose")
+IDENTITY_OF_STEP = ("subject", "epsilon", "event", "purpose")
+
+
+def flip_event(epsilon, classes):
+    """What one record's memoised flip is charged as."""
+    return Event(RandomizedResponse(epsilon, classes), "label", REPLACE_ONE, LABEL_OBSERVERS)
 
 
 def flip_entry(source, epsilon, classes, class_labels, key_id):
-    return Entry(
+    return _entry_of(
+        flip_event(epsilon, classes),
         subject=source,
         mechanism=RANDOMIZED_RESPONSE,
-        unit="label",
-        relation="replace-one",
-        observer="host, arbiter, model",
         epsilon=epsilon,
         classes=classes,
         class_labels=json.dumps(list(class_labels)) if class_labels else "",
@@ -51,8 +68,8 @@ def derived_entry(parent_id, parent, description):
         subject=parent.subject,
         mechanism=POST_PROCESSING,
         unit="label",
-        relation="replace-one",
-        observer="host, arbiter, model",
+        relation=REPLACE_ONE,
+        observer=", ".join(LABEL_OBSERVERS),
         epsilon=0.0,
         classes=parent.classes,
         key_id=parent.key_id,
@@ -67,30 +84,36 @@ def not_private_entry(source):
         subject=source,
         mechanism=NOT_PRIVATE,
         unit="label",
-        relation="replace-one",
-        observer="host, arbiter, model",
+        relation=REPLACE_ONE,
+        observer=", ".join(LABEL_OBSERVERS),
         epsilon=math.inf,
         counted=False,
     )
 
 
 def score_entry(dataset, purpose, counted):
-    return Entry(
-        subject=dataset,
-        mechanism=JOINT_SCORES,
-        unit="record",
-        relation="replace-one",
-        observer="guest",
-        epsilon=math.inf,
-        purpose=purpose,
-        counted=counted,
+    return _entry_of(
+        SCORE_EVENT, subject=dataset, mechanism=JOINT_SCORES, epsilon=math.inf, purpose=purpose, counted=counted
     )
+
+
+def step_entry(dataset, event, purpose):
+    return _entry_of(event, subject=dataset, mechanism=event.mechanism, epsilon=None, delta=None, purpose=purpose)
+
+
+def stored_event(text):
+    """The event that an entry holds as text; what this program cannot read, it cannot charge either."""
+    try:
+        return event_from_json(text)
+    except InvalidEvent as error:
+        raise LedgerUnavailable("The ledger holds an event that is damaged or of a newer version.") from error
 
 
 def find_entry(connection, entry):
     """Return the id under which an entry of the same identity is stored, or None."""
     values = asdict(entry)
-    condition = " AND ".join(f"{name} = :{name}" for name in IDENTITY)
+    names = IDENTITY_OF_STEP if entry.epsilon is None else IDENTITY
+    condition = " AND ".join(f"{name} IS :{name}" for name in names)
     row = connection.execute(f"SELECT entry_id FROM entry WHERE {condition}", values).fetchone()
     return row and row[0]
 
@@ -119,3 +142,20 @@ def add_release(connection, entry_id, *, job_id, task_id, records, fingerprint="
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (entry_id, job_id, task_id, time.time(), records, fingerprint, state, note),
     ).lastrowid
+
+
+def mark_released(connection, release_id):
+    """Note that the output of a pending release was written; see ``Ledger.mark_released``."""
+    changed = connection.execute("UPDATE release SET state = 'released' WHERE release_id = ?", (release_id,))
+    if changed.rowcount != 1:
+        raise UnknownRelease(f"release_id is {release_id!r} but the ledger holds no such release.")
+
+
+def _entry_of(event, **content):
+    return Entry(
+        unit=event.unit,
+        relation=event.relation,
+        observer=", ".join(event.observers),
+        event=event.to_json(),
+        **content,
+    )

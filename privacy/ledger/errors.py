@@ -6,7 +6,11 @@ class LedgerError(ValueError):
 
 
 class BudgetExceeded(LedgerError):
-    """The release would take the total epsilon of a label source beyond its cap."""
+    """The release would take the total epsilon of a label source or a dataset beyond its cap."""
+
+
+class ReleaseKeyReused(LedgerError):
+    """A release key names another release already; one draw is released once."""
 
 
 class CorrectedLabel(LedgerError):
@@ -35,4 +39,4 @@ class ScoreCapExceeded(LedgerError):
 
 
 class LedgerUnavailable(LedgerError):
-    """The ledger file is damaged, locked, or of a newer version than this program."""
+    """The ledger file cannot be read or written, is damaged, locked, or of a newer version than this program."""

@@ -80,13 +80,6 @@ def record_flips(connection, entry, rows, cap, job_id, task_id, fingerprint):
     return FlipRelease(release_id, entry_id, new_records)
 
 
-def mark_released(connection, release_id):
-    with transaction(connection):
-        changed = connection.execute("UPDATE release SET state = 'released' WHERE release_id = ?", (release_id,))
-        if changed.rowcount != 1:
-            raise UnknownRelease(f"release_id is {release_id!r} but the ledger holds no such release.")
-
-
 def record_derived(connection, parent_entry_id, rows, description, job_id, task_id):
     """Record labels computed from released ones; see ``Ledger.record_derived``."""
     records = stage_rows(connection, {"id_tag": bytes, "label": str}, rows)

@@ -3,21 +3,27 @@ import math
 from numbers import Integral, Real
 from pathlib import Path
 
-from fate_dp.privacy.ledger import label_memo, score_ledger, view
+from fate_dp.privacy.accounting.privacy_parameters import check_delta_or_zero
+from fate_dp.privacy.events import OBSERVERS, UNITS, InvalidEvent, check_relation
+from fate_dp.privacy.ledger import entry as lines
+from fate_dp.privacy.ledger import label_memo, private_steps, score_ledger, totals, view
+from fate_dp.privacy.ledger.budget_cap import BudgetCap
 from fate_dp.privacy.ledger.database import open_ledger, transaction
-from fate_dp.privacy.ledger.entry import add_release, find_or_add_entry, flip_entry, not_private_entry
 from fate_dp.privacy.mechanisms.randomized_response import check_classes, check_epsilon
+
+DEFAULT_DELTA = 1e-5
 
 
 class Ledger:
-    """A ledger in the SQLite file ``path`` (mode 0600, made on first use).
+    """A ledger in the SQLite file ``path`` (mode 0600, made on first use; one of an older version is upgraded).
 
     Epsilons are in nats, the unit of labels is *label* and the relation *replace-one*. Every operation is one
     transaction: on disk when the call returns, or without any trace when it is refused or the process dies. An object
     may be used by several threads and across forks. Record tags come from ``label_flips``; no method names a record in
     an error.
 
-    All methods raise ``LedgerUnavailable`` when the file is damaged, locked for 30 seconds, or of a newer version.
+    All methods raise ``LedgerUnavailable`` when the file cannot be read or written (no space, no permission), is
+    damaged, locked for 30 seconds, or of a newer version.
     """
 
     def __init__(self, path):
@@ -38,14 +44,35 @@ class Ledger:
         :raises BudgetExceeded, CorrectedLabel, ClassesChanged, DuplicateRecord: nothing is written.
         """
         _check_cap(cap)
-        entry = flip_entry(source, check_epsilon(epsilon), check_classes(classes), class_labels, key_id)
+        entry = lines.flip_entry(source, check_epsilon(epsilon), check_classes(classes), class_labels, key_id)
         with open_ledger(self.path) as connection:
             return label_memo.record_flips(connection, entry, rows, cap, job_id, task_id, fingerprint)
 
-    def mark_released(self, release_id):
-        """Note that the table of a pending release was written."""
+    def record(self, *, dataset, event, count=1, cap, release_key, job_id, task_id, fingerprint, purpose=""):
+        """Record a private step before its output is released; it is charged from then on.
+
+        For each observer of the event, the total of the dataset's events of the same unit and relation, composed with
+        this one, may not exceed ``cap.epsilon`` at ``cap.delta``. The release stays 'pending' until ``mark_released``.
+
+        :param event: a ``fate_dp.privacy.events.Event``; ``count`` rounds of it are released.
+        :param cap: a ``BudgetCap``; None for public data, outside any cap. An event without guarantee fits under none.
+        :param release_key: names the draw. The same key with the same dataset, event, count, fingerprint and purpose is
+            the same release and costs nothing more, so a caller must repeat the draw bit by bit or use another key.
+        :param purpose: what the step is for; steps of one event and purpose are one line of the ledger.
+        :returns: a ``StepRelease``.
+        :raises BudgetExceeded, ReleaseKeyReused, InvalidStep: nothing is written, as with whatever the accountant
+            refuses.
+        """
+        if not isinstance(cap, (BudgetCap, type(None))):
+            raise private_steps.InvalidStep(f"cap is {cap!r} but must be a BudgetCap, or None for public data.")
+        step = private_steps.PrivateStep(dataset, event, count, release_key, fingerprint, purpose)
         with open_ledger(self.path) as connection:
-            label_memo.mark_released(connection, release_id)
+            return private_steps.record(connection, step, cap, job_id, task_id)
+
+    def mark_released(self, release_id):
+        """Note that the output of a pending release, of flips or of a private step, was written."""
+        with open_ledger(self.path) as connection, transaction(connection):
+            lines.mark_released(connection, release_id)
 
     def find_labels(self, rows, *, source, key_id):
         """Find the released or derived set of labels of which all ``rows`` (id tag, label text) are members.
@@ -99,8 +126,8 @@ class Ledger:
     def record_not_private(self, *, source, reason, job_id, task_id, rows=0):
         """Record a use of true labels: epsilon infinity, outside the cap; one entry per source. Returns its id."""
         with open_ledger(self.path) as connection, transaction(connection):
-            entry_id = find_or_add_entry(connection, not_private_entry(source))
-            add_release(connection, entry_id, job_id=job_id, task_id=task_id, records=rows, note=reason)
+            entry_id = lines.find_or_add_entry(connection, lines.not_private_entry(source))
+            lines.add_release(connection, entry_id, job_id=job_id, task_id=task_id, records=rows, note=reason)
             return entry_id
 
     def check_scores(self, *, dataset, planned, cap):
@@ -151,10 +178,41 @@ class Ledger:
         with open_ledger(self.path) as connection:
             return score_ledger.has_training_record(connection, dataset, id_tags)
 
-    def entries(self):
-        """All entries as JSON-able dictionaries, oldest first; an infinite epsilon is the text 'infinity'."""
+    def entries(self, delta=DEFAULT_DELTA):
+        """All entries as JSON-able dictionaries, oldest first; an infinite epsilon is the text 'infinity'.
+
+        :param delta: at which the epsilon of a private step is shown, computed from its event.
+        """
+        delta = check_delta_or_zero(delta)
         with open_ledger(self.path) as connection, transaction(connection, "DEFERRED"):
-            return view.entries(connection)
+            rows = view.read_rows(connection)
+        return view.entries(rows, delta)
+
+    def totals(self, delta=DEFAULT_DELTA):
+        """What each observer learned in all: JSON-able dictionaries by dataset, unit, relation and observer.
+
+        An upper bound at ``delta``, composed from the events of private steps and of the flips of the worst record;
+        'infinity' after joint scores. Data declared public is left out.
+        """
+        delta = check_delta_or_zero(delta)
+        with open_ledger(self.path) as connection, transaction(connection, "DEFERRED"):
+            charged = totals.all_charges(connection)
+        return [line for dataset in charged for line in totals.by_observer(dataset, charged[dataset], delta)]
+
+    def total(self, dataset, unit, relation, observer, delta=DEFAULT_DELTA):
+        """One of the ``totals`` as a number, 0.0 where nothing was charged, ``math.inf`` without a guarantee."""
+        delta = check_delta_or_zero(delta)
+        _check_view(unit, relation, observer)
+        with open_ledger(self.path) as connection, transaction(connection, "DEFERRED"):
+            charged = totals.charges_with_scores(connection, dataset)
+        return totals.known_total(totals.seen_by(charged, unit, relation, observer), delta)
+
+
+def _check_view(unit, relation, observer):
+    check_relation(relation)
+    for name, value, allowed in (("unit", unit, UNITS), ("observer", observer, OBSERVERS)):
+        if value not in allowed:
+            raise InvalidEvent(f"{name} is {value!r} but must be one of {', '.join(allowed)}.")
 
 
 def _check_cap(cap):

@@ -2,8 +2,8 @@
 
 Joint scores show the guest X_h w_h. They have no differential privacy; after as many different w as the host has
 features, X_h is known up to one square matrix. So different releases are counted per dataset over all jobs, and refused
-beyond a cap. Datasets that share a column count together: dropping a column must not open a new count. Scores of records
-outside training are noted, not counted.
+beyond a cap. Datasets that share a column count together: dropping a column must not open a new count. Scores of
+records outside training are noted, not counted.
 """
 from fate_dp.privacy.ledger.database import transaction
 from fate_dp.privacy.ledger.entry import JOINT_SCORES, add_release, find_or_add_entry, score_entry

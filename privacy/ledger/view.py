@@ -1,9 +1,9 @@
 """The ledger as a reader sees it: one plain dictionary per entry, ready for JSON."""
 import json
-import math
 from datetime import datetime, timezone
 
-from fate_dp.privacy.ledger.entry import JOINT_SCORES, NOT_PRIVATE, POST_PROCESSING, RANDOMIZED_RESPONSE
+from fate_dp.privacy.ledger.entry import JOINT_SCORES, NOT_PRIVATE, POST_PROCESSING, RANDOMIZED_RESPONSE, stored_event
+from fate_dp.privacy.ledger.totals import epsilon_for_json, known_total
 from fate_dp.privacy.mechanisms.randomized_response import keep_probability
 
 NOTES = {
@@ -13,28 +13,37 @@ NOTES = {
     JOINT_SCORES: "no guarantee for the features; the number of different models is limited instead",
 }
 UNCOUNTED_SCORES = "scores of records outside training; no guarantee for their features, not counted"
+STEP = "all rounds of this step alone; the dataset's totals compose it with the other steps"
+STEP_WITHOUT_GUARANTEE = "no guarantee at all: {reason}"
+SAMPLING = {"PoissonSampledGaussian": "poisson", "FixedSizeSampledGaussian": "fixed size without replacement"}
 
 # The records of flipped labels are those of the memo: jobs on subsets and on added rows overlap.
 ENTRIES = """
     SELECT e.*, count(r.release_id) AS uses, min(r.time) AS first_time, max(r.time) AS last_time,
-        sum(r.state = 'pending') AS pending, count(DISTINCT r.fingerprint) AS fingerprints,
+        sum(r.state = 'pending') AS pending, count(DISTINCT r.fingerprint) AS fingerprints, sum(s.rounds) AS rounds,
         CASE WHEN e.mechanism = 'randomized_response'
             THEN (SELECT count(*) FROM released_label l WHERE l.entry_id = e.entry_id)
             ELSE max(r.records) END AS records
-    FROM entry e JOIN release r USING (entry_id) GROUP BY e.entry_id ORDER BY e.entry_id"""
+    FROM entry e JOIN release r USING (entry_id) LEFT JOIN private_step s USING (release_id)
+    GROUP BY e.entry_id ORDER BY e.entry_id"""
+
+RELEASES = "SELECT job_id, fingerprint, note FROM release WHERE entry_id = ? ORDER BY release_id"
 
 
-def entries(connection):
-    """List all entries; see ``Ledger.entries``."""
+def read_rows(connection):
+    """All that is stored about each entry, oldest first, as [(row, releases), ...] for ``entries``."""
     cursor = connection.execute(ENTRIES)
     names = [column[0] for column in cursor.description]
-    return [_displayed(connection, dict(zip(names, row))) for row in cursor.fetchall()]
+    rows = [dict(zip(names, row)) for row in cursor.fetchall()]
+    return [(row, connection.execute(RELEASES, (row["entry_id"],)).fetchall()) for row in rows]
 
 
-def _displayed(connection, row):
-    releases = connection.execute(
-        "SELECT job_id, fingerprint, note FROM release WHERE entry_id = ? ORDER BY release_id", (row["entry_id"],)
-    ).fetchall()
+def entries(rows, delta):
+    """List all entries; see ``Ledger.entries``."""
+    return [_displayed(row, releases, delta) for row, releases in rows]
+
+
+def _displayed(row, releases, delta):
     return {
         "entry_id": row["entry_id"],
         "source": row["subject"],
@@ -42,11 +51,12 @@ def _displayed(connection, row):
         "unit": row["unit"],
         "relation": row["relation"],
         "observer": row["observer"],
-        "epsilon": "infinity" if math.isinf(row["epsilon"]) else row["epsilon"],
-        "delta": row["delta"],
-        "sampling": "none",
-        "rounds": row["fingerprints"] if row["mechanism"] == JOINT_SCORES else 1,
+        "epsilon": epsilon_for_json(_epsilon(row, delta)),
+        "delta": delta if _is_step(row) else row["delta"],
+        "sampling": SAMPLING.get(row["mechanism"], "none"),
+        "rounds": _rounds(row),
         "parameters": _parameters(row),
+        "event": json.loads(row["event"]) if row["event"] else None,
         "counted": bool(row["counted"]),
         "records": row["records"],
         "uses": row["uses"],
@@ -59,25 +69,60 @@ def _displayed(connection, row):
     }
 
 
+def _is_step(row):
+    return row["epsilon"] is None
+
+
+def _epsilon(row, delta):
+    if not _is_step(row):
+        return row["epsilon"]
+    return known_total({((stored_event(row["event"]), row["rounds"]),)}, delta)
+
+
+def _rounds(row):
+    if _is_step(row):
+        return row["rounds"]
+    return row["fingerprints"] if row["mechanism"] == JOINT_SCORES else 1
+
+
 def _parameters(row):
-    if row["mechanism"] == RANDOMIZED_RESPONSE:
-        parameters = {
-            "classes": row["classes"],
-            "keep_probability": keep_probability(row["epsilon"], row["classes"]),
-            "key_id": row["key_id"],
-        }
-        if row["class_labels"]:
-            parameters["class_labels"] = json.loads(row["class_labels"])
-        return parameters
-    if row["mechanism"] == POST_PROCESSING:
-        return {"parent_entry_id": row["parent_id"], "description": row["purpose"]}
+    special = {RANDOMIZED_RESPONSE: _flip_parameters, POST_PROCESSING: _derived_parameters}
+    return special.get(row["mechanism"], _step_parameters if _is_step(row) else _purpose)(row)
+
+
+def _flip_parameters(row):
+    parameters = {
+        "classes": row["classes"],
+        "keep_probability": keep_probability(row["epsilon"], row["classes"]),
+        "key_id": row["key_id"],
+    }
+    if row["class_labels"]:
+        parameters["class_labels"] = json.loads(row["class_labels"])
+    return parameters
+
+
+def _derived_parameters(row):
+    return {"parent_entry_id": row["parent_id"], "description": row["purpose"]}
+
+
+def _step_parameters(row):
+    return {**stored_event(row["event"]).parameters, **_purpose(row)}
+
+
+def _purpose(row):
     return {"purpose": row["purpose"]} if row["purpose"] else {}
 
 
 def _note(row, release_notes):
+    return "; ".join([_general_note(row), *dict.fromkeys(note for note in release_notes if note)])
+
+
+def _general_note(row):
+    if _is_step(row):
+        reason = stored_event(row["event"]).parameters.get("reason")
+        return STEP_WITHOUT_GUARANTEE.format(reason=reason) if reason else STEP
     uncounted_scores = row["mechanism"] == JOINT_SCORES and not row["counted"]
-    general = UNCOUNTED_SCORES if uncounted_scores else NOTES[row["mechanism"]].format(**row)
-    return "; ".join([general, *dict.fromkeys(note for note in release_notes if note)])
+    return UNCOUNTED_SCORES if uncounted_scores else NOTES[row["mechanism"]].format(**row)
 
 
 def _time_text(seconds):

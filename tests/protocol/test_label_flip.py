@@ -192,7 +192,7 @@ def test_another_epsilon_composes_and_flips_independently(runs):
 
 def test_the_ledger_line_says_what_is_guaranteed(runs):
     (entry,) = runs["first"][GUEST].ledger["entries"]
-    expected = {"source": SOURCE, "mechanism": "randomized_response", "unit": "label", "relation": "replace-one",
+    expected = {"source": SOURCE, "mechanism": "randomized_response", "unit": "label", "relation": "replace_one",
                 "epsilon": 1.0, "delta": 0.0, "records": 240, "pending": 0, "counted": True}
     assert {name: entry[name] for name in expected} == expected
     assert {"host", "arbiter", "model"} <= set(entry["observer"].replace(",", " ").split())

@@ -245,7 +245,7 @@ def test_soft_labels_lie_between_the_classes(runs):
 def test_a_training_on_revised_labels_is_recognised_with_the_epsilon_of_the_flips(runs, name):
     privacy = runs[name][GUEST].value["model"]["meta"]["privacy"]
     assert privacy == {
-        "epsilon": 0.5, "source": SOURCE, "unit": "label", "relation": "replace-one", "flipback before": True, "flipback": "none",
+        "epsilon": 0.5, "source": SOURCE, "unit": "label", "relation": "replace_one", "flipback before": True, "flipback": "none",
     }  # fmt: skip
 
 

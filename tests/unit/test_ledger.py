@@ -1,17 +1,27 @@
-"""The ledger: memo, budget, refusals that write nothing, crashes, and several processes at once."""
-import itertools
+"""The ledger: memo, budget, refusals that write nothing, display, and several processes at once."""
 import json
 import math
-import multiprocessing
 import os
-import signal
 import sqlite3
 import stat
 import threading
-import time
 
 import numpy as np
 import pytest
+from ledger_scenarios import (
+    DATASET,
+    KEY,
+    OTHER_KEY,
+    SOURCE,
+    derive,
+    dump,
+    labels_of,
+    release,
+    released_texts,
+    rows_of,
+    run_at_once,
+    score,
+)
 
 from fate_dp.privacy import (
     BudgetExceeded,
@@ -19,20 +29,14 @@ from fate_dp.privacy import (
     CorrectedLabel,
     DuplicateRecord,
     Ledger,
-    LedgerError,
     LedgerUnavailable,
     ScoreCapExceeded,
     UnknownRelease,
 )
-from fate_dp.privacy.label_flips import flip_labels, label_tags, record_tags
+from fate_dp.privacy.label_flips import record_tags
 from fate_dp.privacy.ledger import database
 from fate_dp.privacy.ledger.label_memo import LabelProvenance
 from fate_dp.privacy.secret_key import key_id
-
-SOURCE = "experiment/breast_guest/y"
-DATASET = "experiment/breast_host"
-KEY, OTHER_KEY = b"k" * 32, b"o" * 32
-FORK = multiprocessing.get_context("fork")
 
 
 @pytest.fixture
@@ -40,79 +44,8 @@ def ledger(tmp_path):
     return Ledger(tmp_path / "home" / "ledger.sqlite")
 
 
-def labels_of(numbers):
-    return [int(number) % 2 for number in numbers]
-
-
-def rows_of(numbers, epsilon, key=KEY, labels=None, source=SOURCE, classes=2):
-    labels = labels_of(numbers) if labels is None else labels
-    flipped = flip_labels(numbers, labels, epsilon, classes, key, source)
-    return list(
-        zip(record_tags(numbers, key, source), label_tags(numbers, labels, key, source), map(str, flipped.tolist()))
-    )
-
-
-def release(ledger, numbers, epsilon, key=KEY, cap=8.0, rows=None, source=SOURCE, classes=2, **more):
-    return ledger.record_flips(
-        source=source,
-        epsilon=epsilon,
-        classes=classes,
-        key_id=key_id(key),
-        rows=rows_of(numbers, epsilon, key, source=source, classes=classes) if rows is None else rows,
-        cap=cap,
-        job_id=more.pop("job_id", "job"),
-        task_id="task",
-        fingerprint="f",
-        **more,
-    )
-
-
-def released_texts(numbers, epsilon, key=KEY):
-    return [(id_tag, label) for id_tag, _, label in rows_of(numbers, epsilon, key)]
-
-
 def find(ledger, rows, key=KEY):
     return ledger.find_labels(rows, source=SOURCE, key_id=key_id(key))
-
-
-def score(ledger, digest, cap=5, purpose="flipback", dataset=DATASET):
-    return ledger.record_scores(
-        dataset=dataset, weights_digest=digest, purpose=purpose, rows=10, cap=cap, job_id="job", task_id="task"
-    )
-
-
-def dump(path):
-    """Everything in the file except the times."""
-    if not path.exists() or path.stat().st_size == 0:
-        return []
-    with sqlite3.connect(path) as connection:
-        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1").fetchall()
-        content = [(name, sorted(connection.execute(f"SELECT * FROM {name}"))) for (name,) in tables]
-    connection.close()
-    return [
-        (name, [row[:4] + row[5:] for row in rows] if name == "release" else rows) for name, rows in content
-    ]
-
-
-def run_at_once(*functions):
-    """Run functions in processes of their own that start together; return their results in order."""
-    start, queue = FORK.Barrier(len(functions)), FORK.Queue()
-
-    def run(position, function):
-        start.wait()
-        try:
-            queue.put((position, function()))
-        except LedgerError as error:
-            queue.put((position, type(error).__name__))
-
-    processes = [FORK.Process(target=run, args=pair) for pair in enumerate(functions)]
-    for process in processes:
-        process.start()
-    results = dict(queue.get(timeout=60) for _ in processes)
-    for process in processes:
-        process.join()
-    return [results[position] for position in range(len(functions))]
 
 
 # --- memo and budget ---
@@ -230,12 +163,6 @@ REFUSALS = {
     "score check": (ScoreCapExceeded, lambda ledger: ledger.check_scores(dataset=DATASET, planned=1, cap=1)),
     "score cap": (ValueError, lambda ledger: score(ledger, "w2", cap=1.5)),
 }
-
-
-def derive(ledger, parent, rows, description="flipback swap", job_id="job"):
-    return ledger.record_derived(
-        parent_entry_id=parent, rows=rows, description=description, job_id=job_id, task_id="task"
-    )
 
 
 @pytest.mark.parametrize("case", REFUSALS)
@@ -399,8 +326,8 @@ def test_entry_says_what_is_guaranteed_against_whom(ledger):
     release(ledger, range(50), 2, class_labels=("0", "1"))
     entry = ledger.entries()[0]
     expected = {
-        "source": SOURCE, "mechanism": "randomized_response", "unit": "label", "relation": "replace-one",
-        "observer": "host, arbiter, model", "epsilon": 2.0, "delta": 0.0, "sampling": "none", "rounds": 1,
+        "source": SOURCE, "mechanism": "randomized_response", "unit": "label", "relation": "replace_one",
+        "observer": "arbiter, host, model", "epsilon": 2.0, "delta": 0.0, "sampling": "none", "rounds": 1,
         "records": 50, "uses": 1, "jobs": ["job"], "fingerprint": "f", "counted": True,
     }
     assert {name: entry[name] for name in expected} == expected
@@ -440,9 +367,9 @@ def test_file_and_folder_are_private(ledger):
 def test_newer_version_is_refused(ledger):
     release(ledger, range(5), 1)
     with sqlite3.connect(ledger.path) as connection:
-        connection.execute("UPDATE ledger_version SET version = 2")
+        connection.execute("UPDATE ledger_version SET version = 3")
     connection.close()
-    with pytest.raises(LedgerUnavailable, match="has version 2 but this program reads versions up to 1"):
+    with pytest.raises(LedgerUnavailable, match="has version 3 but this program reads versions up to 2"):
         ledger.spent(SOURCE)
 
 
@@ -498,90 +425,6 @@ def test_ledger_object_survives_a_fork(ledger):
     release(ledger, range(5), 1)
     assert run_at_once(lambda: release(ledger, range(5), 2).new_records) == [5]
     assert ledger.spent(SOURCE) == 3
-
-
-# --- crashes ---
-
-
-def crash_at_statement(number, operation):
-    """Run ``operation`` in a process that dies at its n-th SQL statement; return whether it got to the end."""
-
-    def child():
-        connect, statements = sqlite3.connect, itertools.count(1)
-
-        def count(_):
-            if next(statements) == number:
-                os._exit(9)
-
-        def traced(*arguments, **options):
-            connection = connect(*arguments, **options)
-            connection.set_trace_callback(count)
-            return connection
-
-        database.sqlite3.connect = traced
-        operation()
-        os._exit(0)
-
-    process = FORK.Process(target=child)
-    process.start()
-    process.join()
-    assert process.exitcode in (0, 9)
-    return process.exitcode == 0
-
-
-OPERATIONS = {
-    "flips": lambda ledger: release(ledger, range(3, 9), 1),
-    "derived": lambda ledger: derive(ledger, 1, [(tag, "0.5") for tag, _ in released_texts(range(5), 2)]),
-    "not private": lambda ledger: ledger.record_not_private(source="a/b/c", reason="r", job_id="j", task_id="t"),
-    "scores": lambda ledger: score(ledger, "w9"),
-    "training records": lambda ledger: ledger.remember_training_records(DATASET, [b"a", b"b", b"c"]),
-    "mark": lambda ledger: ledger.mark_released(1),
-}
-
-
-@pytest.mark.parametrize("case", OPERATIONS)
-def test_crash_at_any_statement_leaves_nothing_or_everything(tmp_path, case):
-    states = set()
-    for number in itertools.count(1):
-        ledger, complete = Ledger(tmp_path / f"{number}"), Ledger(tmp_path / f"{number}-complete")
-        for each in (ledger, complete):
-            release(each, range(5), 2)
-        before = dump(ledger.path)
-        OPERATIONS[case](complete)
-        finished = crash_at_statement(number, lambda: OPERATIONS[case](ledger))
-        found = dump(ledger.path)
-        assert found in (before, dump(complete.path)) and (not finished or found != before)
-        states.add(found == before)
-        OPERATIONS[case](ledger)
-        if finished:
-            break
-    assert states == {True, False} and number > 5
-
-
-def test_crash_while_the_file_is_made_leaves_a_usable_ledger(tmp_path):
-    for number in itertools.count(1):
-        ledger = Ledger(tmp_path / f"{number}")
-        finished = crash_at_statement(number, lambda: release(ledger, range(5), 2))
-        assert ledger.entries() == [] or ledger.spent(SOURCE) == 2
-        assert release(ledger, range(5), 2).new_records == (0 if finished else 5)
-        if finished:
-            break
-
-
-def test_killed_writer_leaves_only_full_releases(ledger):
-    def write():
-        for job in itertools.count():
-            release(ledger, range(job * 20, job * 20 + 20), 1, job_id=str(job))
-
-    release(ledger, range(20), 1)
-    for delay in np.linspace(0.02, 0.15, 8):
-        process = FORK.Process(target=write)
-        process.start()
-        time.sleep(delay)
-        os.kill(process.pid, signal.SIGKILL)
-        process.join()
-        (entry,) = ledger.entries()
-        assert entry["records"] == 20 * len(entry["jobs"]) or entry["records"] == 20 * (len(entry["jobs"]) - 1)
 
 
 def test_public_labels_are_known_record_by_record(tmp_path):

@@ -1,10 +1,12 @@
 """The operator's policy file."""
 import multiprocessing
 import stat
+from pathlib import Path
 
 import pytest
 
 from fate_dp.privacy import InvalidPolicy
+from fate_dp.privacy.ledger.budget_cap import BudgetCap
 from fate_dp.privacy.policy import Policy, SourcePolicy, check_source, declare_source, load_policy
 
 SOURCE = "experiment/breast_guest/y"
@@ -15,6 +17,11 @@ label_sources:
   experiment/breast_public/y: {public: true}
 score_caps:
   experiment/breast_host: 3
+default_dataset_cap: {epsilon: 4, delta: 1e-7}
+dataset_caps:
+  bank/loans: {epsilon: 3, delta: 1e-6}
+  bank/others: {epsilon: 1.5}
+  bank/tight: {delta: 0}
 """
 
 
@@ -43,6 +50,24 @@ def test_full_file(path):
     assert policy.label_cap(SOURCE) == 4.5 and not policy.is_public(SOURCE)
     assert policy.label_cap("experiment/breast_public/y") == 6.0 and policy.is_public("experiment/breast_public/y")
     assert policy.score_cap("experiment/breast_host", 100) == 3
+    datasets = ("bank/loans", "bank/others", "bank/tight", "bank/unnamed")
+    expected = [BudgetCap(3, 1e-6), BudgetCap(1.5, 1e-7), BudgetCap(4, 0), BudgetCap(4, 1e-7)]
+    assert [policy.dataset_cap(dataset) for dataset in datasets] == expected
+
+
+def test_example_file_is_valid():
+    example = Path(__file__).parents[2] / "conf" / "policy.example.yaml"
+    policy = load_policy(example)
+    assert policy.dataset_cap("bank/loans_2024") == BudgetCap(3.0, 1e-6)
+    assert policy.default_dataset_cap == Policy().default_dataset_cap and policy.default_label_cap == 8.0
+
+
+@pytest.mark.parametrize("text, delta", [("1e-6", 1e-6), ("1E-06", 1e-6), ("1.0e-6", 1e-6), ("0", 0.0), ("0.01", 0.01)])
+def test_delta_may_be_written_without_a_point(path, text, delta):
+    """YAML 1.1 takes 1e-6 for text, which nobody expects who writes a delta."""
+    write(path, f"default_dataset_cap: {{delta: {text}}}")
+    assert load_policy(path).dataset_cap("a/b") == BudgetCap(8.0, delta)
+
 
 
 @pytest.mark.parametrize(
@@ -59,6 +84,17 @@ def test_full_file(path):
         ("default_label_cap: true", "finite number greater than 0"),
         ("default_label_cap: '8'", "finite number greater than 0"),
         ("default_label_cap: null", "finite number greater than 0"),
+        ("dataset_caps: [a/b]", "dataset_caps is ['a/b'] but must be a mapping"),
+        ("dataset_caps: {a/b: 3}", "the cap of a/b is 3 but must be a mapping"),
+        ("dataset_caps: {a/b: {cap: 3}}", "the cap of a/b has the unknown key 'cap' but may have epsilon, delta"),
+        ("dataset_caps: {a/b: {epsilon: 0}}", "the cap of a/b is not valid: epsilon is 0 but must be a finite number"),
+        ("dataset_caps: {a/b: {epsilon: .inf}}", "epsilon is inf but must be a finite number greater than 0"),
+        ("dataset_caps: {a/b: {epsilon: '3'}}", "epsilon is '3' but must be a finite number greater than 0"),
+        ("dataset_caps: {a/b: {delta: 1}}", "delta is 1 but must be a number of at least 0 and less than 1"),
+        ("dataset_caps: {a/b: {delta: '1e-6'}}", "delta is '1e-6' but must be a number of at least 0"),
+        ("dataset_caps: {a/b: {delta: null}}", "delta is None but must be a number of at least 0"),
+        ("dataset_caps: {3: {epsilon: 1}}", "dataset_caps has the dataset 3 but must have non-empty text"),
+        ("default_dataset_cap: {epsilon: true}", "default_dataset_cap is not valid: epsilon is True but must be"),
         ("score_caps: {a: 1.5}", "whole number from 0 on"),
         ("score_caps: {a: -1}", "whole number from 0 on"),
         ("score_caps: {3: 1}", "non-empty text"),
@@ -97,6 +133,7 @@ def test_declaration_keeps_the_rest_of_the_file(path):
     declare_source(path, "a/b/c", cap=1)
     policy = load_policy(path)
     assert policy.default_label_cap == 6.0 and policy.score_caps == {"experiment/breast_host": 3}
+    assert policy.default_dataset_cap == BudgetCap(4, 1e-7) and len(policy.dataset_caps) == 3
     assert len(policy.label_sources) == 3
 
 

@@ -96,7 +96,7 @@ def example_model(title, epsilon, accuracy, last_loss):
 
 
 def example_guarantee(observer, unit, epsilon, note):
-    return {"observer": observer, "unit": unit, "relation": "replace-one", "epsilon": epsilon, "delta": 0, "note": note}
+    return {"observer": observer, "unit": unit, "relation": "replace_one", "epsilon": epsilon, "delta": 0, "note": note}
 
 
 def example_ledgers(folder):
@@ -265,7 +265,7 @@ def test_terminal_shows_metrics_guarantees_and_times(result):
     assert max(map(len, text.splitlines())) < 100 and "\x1b" not in text
     assert re.search(r"federated, labels flipped +2 +none +0\.961 +0\.981 +0\.951 +0\.966 +0\.959", text)
     assert re.search(r"federated, no privacy +infinity +none +0\.977", text)
-    assert re.search(r"host +label +replace-one +2 +0 +exact gradients", text)
+    assert re.search(r"host +label +replace_one +2 +0 +exact gradients", text)
     assert re.search(r"train +psi_0 +11\.9", text) and "2 of at most 5" in text and "171 in all" in text
 
 

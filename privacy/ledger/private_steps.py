@@ -1,0 +1,128 @@
+"""Private steps of any mechanism, charged by their events against the cap of a dataset; functions on an open ledger.
+
+A step is written, and charged, before its output is released. Its release key names the draw: a task that repeats the
+same draw after a crash records the same release, which costs once.
+"""
+from dataclasses import dataclass
+from numbers import Integral
+
+from fate_dp.privacy.events import Event
+from fate_dp.privacy.ledger.database import transaction
+from fate_dp.privacy.ledger.entry import add_release, find_or_add_entry, step_entry, stored_event
+from fate_dp.privacy.ledger.errors import BudgetExceeded, ReleaseKeyReused
+from fate_dp.privacy.ledger.label_memo import ROUNDING
+from fate_dp.privacy.ledger.totals import charges, largest_total, seen_by
+
+MOST_ROUNDS = 10**9
+STORED = """
+    SELECT r.release_id, e.subject, e.event, s.rounds, e.purpose, r.fingerprint
+    FROM private_step s JOIN release r USING (release_id) JOIN entry e USING (entry_id) WHERE s.release_key = ?"""
+
+
+class InvalidStep(ValueError):
+    """A private step is not described as the ledger needs it."""
+
+
+@dataclass(frozen=True)
+class PrivateStep:
+    """``count`` rounds of ``event`` on one dataset; see ``Ledger.record``."""
+
+    dataset: str
+    event: Event
+    count: int
+    release_key: str
+    fingerprint: str
+    purpose: str
+
+    def __post_init__(self):
+        for name in ("dataset", "release_key"):
+            if not isinstance(getattr(self, name), str) or not getattr(self, name).strip():
+                raise InvalidStep(f"{name} is {getattr(self, name)!r} but must be non-empty text.")
+        for name in ("fingerprint", "purpose"):
+            if not isinstance(getattr(self, name), str):
+                raise InvalidStep(f"{name} is {getattr(self, name)!r} but must be text.")
+        if not isinstance(self.event, Event):
+            raise InvalidStep(f"event is {self.event!r} but must be an Event.")
+        is_whole = isinstance(self.count, Integral) and not isinstance(self.count, bool)
+        if not is_whole or not 1 <= self.count <= MOST_ROUNDS:
+            raise InvalidStep(f"count is {self.count!r} but must be a whole number from 1 to {MOST_ROUNDS}.")
+        object.__setattr__(self, "count", int(self.count))
+
+
+@dataclass(frozen=True)
+class StepRelease:
+    """What ``Ledger.record`` wrote; ``is_new`` is False when the release had been recorded before."""
+
+    release_id: int
+    is_new: bool
+
+
+def record(connection, step, cap, job_id, task_id):
+    """Record one release as pending, or refuse and write nothing; see ``Ledger.record``.
+
+    Composing may take seconds, in which other jobs must not wait for the write lock. So the cap is checked without it;
+    the step is written only if, under the lock, the charges are still those that were checked, else checked anew. Two
+    jobs at once can thus not both take what is left of a cap.
+    """
+    checked = None
+    while True:
+        with transaction(connection):
+            known = _find(connection, step)
+            if known is not None:
+                return StepRelease(known, is_new=False)
+            charged = charges(connection, step.dataset)
+            if cap is None or charged == checked:
+                return StepRelease(_add(connection, step, job_id, task_id), is_new=True)
+        _refuse_beyond_cap(charged, step, cap)
+        checked = charged
+
+
+def _add(connection, step, job_id, task_id):
+    entry_id = find_or_add_entry(connection, step_entry(step.dataset, step.event, step.purpose))
+    release_id = add_release(
+        connection,
+        entry_id,
+        job_id=job_id,
+        task_id=task_id,
+        records=0,
+        fingerprint=step.fingerprint,
+        state="pending",
+    )
+    connection.execute("INSERT INTO private_step VALUES (?, ?, ?)", (release_id, step.release_key, step.count))
+    return release_id
+
+
+def _find(connection, step):
+    """The release of this key, or None; refused if it was another step."""
+    row = connection.execute(STORED, (step.release_key,)).fetchone()
+    if row is None:
+        return None
+    release_id, dataset, text, rounds, purpose, fingerprint = row
+    stored = PrivateStep(dataset, stored_event(text), rounds, step.release_key, fingerprint, purpose)
+    if stored != step:
+        raise ReleaseKeyReused(
+            f"release_key is {step.release_key!r} but the ledger holds another release of that name, of the dataset "
+            f"{dataset}; every draw needs a name of its own."
+        )
+    return release_id
+
+
+def _refuse_beyond_cap(charged, step, cap):
+    event, asked = step.event, (step.event, step.count)
+    together = {(*alternative, asked) for alternative in charged}
+    checked = set()
+    for observer in event.observers:
+        view = (event.unit, event.relation, observer)
+        seen = seen_by(together, *view)
+        if seen in checked:
+            continue
+        checked.add(seen)
+        total = largest_total(seen, cap.delta)
+        if total > cap.epsilon * (1 + ROUNDING):
+            spent = largest_total(seen_by(charged, *view), cap.delta)
+            alone = largest_total({(asked,)}, cap.delta)
+            raise BudgetExceeded(
+                f"The dataset {step.dataset} has spent epsilon {spent:g} against the {observer}, this step asks for "
+                f"{alone:g} (total {total:g}), and the cap is {cap.epsilon:g}, all at delta {cap.delta:g} (unit "
+                f"{event.unit}, relation {event.relation})."
+            )

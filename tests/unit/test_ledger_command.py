@@ -1,0 +1,83 @@
+"""``fate-dp ledger``: entries and totals of every party on this machine, as tables and as JSON."""
+import json
+import re
+
+import pytest
+from ledger_scenarios import DATASET, SOURCE, release, score
+
+from fate_dp.pipelines.cli import main
+from fate_dp.pipelines.party_ledgers import party_ledger
+from fate_dp.pipelines.tables import epsilon_text
+from fate_dp.privacy import Ledger
+from fate_dp.privacy.events import ADD_OR_REMOVE, Event, Gaussian, PureDP
+from fate_dp.privacy.ledger.budget_cap import BudgetCap
+
+TOTAL_KEYS = ["dataset", "unit", "relation", "observer", "epsilon", "delta"]
+
+
+@pytest.fixture
+def home(tmp_path):
+    parties = tmp_path / "parties"
+    for party_id in ("9999", "10000", "10001"):
+        (parties / f"party-{party_id}").mkdir(parents=True)
+    guest, host = (Ledger(parties / f"party-{party_id}" / "ledger.sqlite") for party_id in ("9999", "10000"))
+    release(guest, range(50), 2)
+    release(guest, range(50), 0.5)
+    score(host, "w1")
+    job = {"cap": BudgetCap(9, 1e-6), "job_id": "job", "task_id": "task", "fingerprint": "f"}
+    noise = Event(Gaussian(2.0), "record", ADD_OR_REMOVE, ("server", "model"))
+    host.record(dataset="bank/loans", event=noise, release_key="noise", **job)
+    host.record(
+        dataset="bank/loans", event=Event(PureDP(0.5), "record", ADD_OR_REMOVE, "server"), release_key="mean", **job
+    )
+    return tmp_path
+
+
+def shown(capsys, home, *arguments):
+    assert main(["ledger", "--home", str(home), *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_tables_show_entries_and_totals(home, capsys):
+    text = shown(capsys, home)
+    assert max(map(len, text.splitlines())) <= 100
+    assert "Ledger of party 10001: nothing was released." in text and "Totals of party 10001" not in text
+    for observer in ("arbiter", "host", "model"):
+        assert re.search(rf"{SOURCE} +label +replace_one +{observer} +2\.[0-9]+ +1e-05", text)
+    assert re.search(rf"{DATASET} +record +replace_one +guest +infinity +1e-05", text)
+    assert re.search(r"bank/loans +record +add_or_remove +server +[0-9.]+ +1e-05", text)
+    assert re.search(r"2 bank/loans +Gaussian +[0-9.]+ 1e-05 record model, server", text)
+
+
+def test_delta_is_chosen_by_the_reader(home, capsys):
+    text = shown(capsys, home, "--delta", "0")
+    assert re.search(rf"{SOURCE} +label +replace_one +host +2\.5 +0", text)
+    assert re.search(r"bank/loans +record +add_or_remove +model +infinity +0", text)
+
+
+def test_json_has_entries_and_totals_of_every_party(home, capsys):
+    ledgers = json.loads(shown(capsys, home, "--json", "--delta", "1e-6"))
+    assert list(ledgers) == ["party 10000", "party 10001", "party 9999"]
+    assert ledgers["party 10001"] == {"entries": [], "totals": []}
+    totals = ledgers["party 10000"]["totals"]
+    assert [list(line) for line in totals] == [TOTAL_KEYS] * 3
+    epsilons = {(line["dataset"], line["observer"]): line["epsilon"] for line in totals}
+    assert epsilons[DATASET, "guest"] == "infinity"
+    assert 0 < epsilons["bank/loans", "model"] < epsilons["bank/loans", "server"]
+    assert {line["delta"] for line in totals} == {1e-6}
+    assert ledgers["party 9999"]["entries"] == party_ledger(home / "parties", "9999")
+
+
+@pytest.mark.parametrize("delta", ["1", "-1e-9", "nan"])
+def test_a_delta_that_is_none_is_refused_in_one_sentence(home, capsys, delta):
+    assert main(["ledger", "--home", str(home), f"--delta={delta}"]) == 1
+    assert "must be a number of at least 0 and less than 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "epsilon, text",
+    [(2, "2"), (2.0, "2"), (0.1, "0.1"), (2.3456781, "2.34568"), (2.3456701, "2.34568"), (3.0000001, "3.00001"),
+     ("infinity", "infinity"), (0.0, "0"), (123456.2, "123457")],
+)  # fmt: skip
+def test_a_shown_epsilon_is_never_below_the_true_one(epsilon, text):
+    assert epsilon_text(epsilon) == text

@@ -1,0 +1,385 @@
+"""Private steps of any mechanism: one charge per draw, caps on composed totals, and what the ledger shows of them."""
+import json
+import math
+import sqlite3
+import subprocess
+import sys
+import time
+from itertools import combinations
+
+import pytest
+from ledger_scenarios import DATASET, OTHER_KEY, SOURCE, dump, release, run_at_once, score
+
+from fate_dp.privacy import BudgetExceeded, Ledger, LedgerUnavailable
+from fate_dp.privacy.events import (
+    ADD_OR_REMOVE,
+    REPLACE_ONE,
+    Event,
+    Gaussian,
+    InvalidEvent,
+    NotPrivate,
+    PoissonSampledGaussian,
+    PureDP,
+    RandomizedResponse,
+)
+from fate_dp.privacy.ledger import private_steps, totals
+from fate_dp.privacy.ledger.budget_cap import BudgetCap
+from fate_dp.privacy.ledger.entry import flip_event
+from fate_dp.privacy.ledger.errors import ReleaseKeyReused
+from fate_dp.privacy.ledger.private_steps import InvalidStep
+
+LOANS = "bank/loans"
+NOISE = Event(Gaussian(4.0), "record", ADD_OR_REMOVE, ("server", "model"))
+TRAINING = Event(PoissonSampledGaussian(0.01, 2.0), "record", ADD_OR_REMOVE, ("model", "server"))
+MEAN = Event(PureDP(0.5), "record", ADD_OR_REMOVE, "client")
+FIXED_SEED = Event(NotPrivate("the noise came from a seed"), "record", ADD_OR_REMOVE, "server")
+WIDE = BudgetCap(50.0, 1e-6)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return Ledger(tmp_path / "ledger.sqlite")
+
+
+def step(ledger, event=NOISE, release_key="draw", **changes):
+    request = {"dataset": LOANS, "count": 1, "cap": WIDE, "fingerprint": "f", "purpose": "noise", **changes}
+    return ledger.record(event=event, release_key=release_key, job_id="job", task_id="task", **request)
+
+
+def total_of(*charges, delta):
+    from fate_dp.privacy.accounting.total import total_epsilon
+
+    return total_epsilon(list(charges), delta)
+
+
+def spent(ledger, observer="server", delta=1e-6, dataset=LOANS):
+    return ledger.total(dataset, "record", ADD_OR_REMOVE, observer, delta)
+
+
+# --- one draw, one charge ---
+
+
+def test_a_step_is_pending_and_charged_until_it_is_marked(ledger):
+    recorded = step(ledger)
+    assert recorded.is_new and ledger.entries()[0]["pending"] == 1 and spent(ledger) > 0
+    before = spent(ledger)
+    ledger.mark_released(recorded.release_id)
+    ledger.mark_released(recorded.release_id)
+    assert ledger.entries()[0]["pending"] == 0 and spent(ledger) == before
+
+
+def test_the_same_draw_again_is_the_same_release_even_beyond_a_lowered_cap(ledger):
+    first = step(ledger)
+    ledger.mark_released(first.release_id)
+    before = dump(ledger.path)
+    again = step(ledger, cap=BudgetCap(0.001, 1e-6))
+    assert (again.release_id, again.is_new) == (first.release_id, False)
+    assert dump(ledger.path) == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"event": TRAINING},
+        {"event": Event(Gaussian(4.0), "record", ADD_OR_REMOVE, "server")},
+        {"count": 2},
+        {"dataset": "bank/others"},
+        {"fingerprint": "other data"},
+        {"purpose": "something else"},
+    ],
+)
+def test_a_release_key_names_one_release_only(ledger, change):
+    step(ledger)
+    before = dump(ledger.path)
+    with pytest.raises(ReleaseKeyReused) as caught:
+        step(ledger, **change)
+    assert dump(ledger.path) == before
+    assert str(caught.value) == (
+        "release_key is 'draw' but the ledger holds another release of that name, of the dataset bank/loans; every "
+        "draw needs a name of its own."
+    )
+
+
+def test_other_draws_compose_on_one_line(ledger):
+    for number in range(3):
+        step(ledger, release_key=f"draw {number}", count=2)
+    (entry,) = ledger.entries()
+    assert (entry["uses"], entry["rounds"], entry["pending"]) == (3, 6, 3)
+    assert spent(ledger) == total_of((NOISE, 6), delta=1e-6) < 3 * total_of((NOISE, 2), delta=1e-6)
+
+
+# --- totals ---
+
+
+def test_totals_are_composed_per_dataset_unit_relation_and_observer(ledger):
+    step(ledger, count=2, cap=None)
+    step(ledger, MEAN, "mean", cap=None)
+    step(ledger, Event(PureDP(0.5), "record", REPLACE_ONE, "server"), "other relation", cap=None)
+    step(ledger, Event(PureDP(0.25), "client", ADD_OR_REMOVE, "server"), "other unit", cap=None)
+    step(ledger, TRAINING, "training", count=30, dataset="bank/others", cap=None)
+    step(ledger, Event(PureDP(1.0), "record", ADD_OR_REMOVE, ("server", "client")), "both see it", cap=None)
+    both = (Event(PureDP(1.0), "record", ADD_OR_REMOVE, ("server", "client")), 1)
+    expected = {
+        (LOANS, "client", ADD_OR_REMOVE, "server"): [(Event(PureDP(0.25), "client", ADD_OR_REMOVE, "server"), 1)],
+        (LOANS, "record", ADD_OR_REMOVE, "client"): [(MEAN, 1), both],
+        (LOANS, "record", ADD_OR_REMOVE, "model"): [(NOISE, 2)],
+        (LOANS, "record", ADD_OR_REMOVE, "server"): [(NOISE, 2), both],
+        (LOANS, "record", REPLACE_ONE, "server"): [(Event(PureDP(0.5), "record", REPLACE_ONE, "server"), 1)],
+        ("bank/others", "record", ADD_OR_REMOVE, "model"): [(TRAINING, 30)],
+        ("bank/others", "record", ADD_OR_REMOVE, "server"): [(TRAINING, 30)],
+    }
+    names = ("dataset", "unit", "relation", "observer")
+    shown = {tuple(line[name] for name in names): line for line in ledger.totals(1e-6)}
+    assert list(shown) == list(expected)
+    for view, charges in expected.items():
+        assert shown[view]["delta"] == 1e-6
+        assert math.isclose(shown[view]["epsilon"], total_of(*charges, delta=1e-6), rel_tol=1e-6)
+    view = (LOANS, "record", ADD_OR_REMOVE, "server")
+    assert ledger.total(*view, 1e-6) == shown[view]["epsilon"]
+    assert ledger.total("nobody/knows", "record", ADD_OR_REMOVE, "server", 1e-6) == 0.0
+
+
+def flips_of_everyone(ledger):
+    """Records 0 to 4 pay 2 + 1, records 5 to 9 pay 2.9, under another key 1.5 and 0.5 are paid by disjoint records."""
+    release(ledger, range(5), 2)
+    release(ledger, range(5), 1)
+    release(ledger, range(5, 10), 2.9)
+    release(ledger, range(3), 1.5, key=OTHER_KEY)
+    release(ledger, range(3, 6), 0.5, key=OTHER_KEY)
+
+
+def test_flips_count_as_those_of_the_worst_record_of_each_key(ledger):
+    flips_of_everyone(ledger)
+    label = (SOURCE, "label", REPLACE_ONE)
+    for observer in ("host", "arbiter", "model"):
+        assert math.isclose(ledger.total(*label, observer, 0), ledger.spent(SOURCE)) and ledger.spent(SOURCE) == 4.5
+    assert ledger.total(*label, "guest", 0) == 0
+    for delta in (1e-6, 0.3):
+        worst = max(
+            total_of(*((flip_event(epsilon, 2), 1) for epsilon in epsilons), delta=delta)
+            for epsilons in ((2, 1, 1.5), (2.9, 1.5), (2, 1, 0.5), (2.9, 0.5))
+        )
+        assert math.isclose(ledger.total(*label, "host", delta), worst, rel_tol=1e-6)
+
+
+def test_which_record_is_the_worst_depends_on_delta(ledger):
+    """At delta 0.3 a single flip at 2.9 tells more than one at 2 and one at 1, which cost more at delta 0."""
+    deltas = (0.0, 0.3)
+    pair, single = [(flip_event(2, 2), 1), (flip_event(1, 2), 1)], [(flip_event(2.9, 2), 1)]
+    assert [total_of(*pair, delta=delta) > total_of(*single, delta=delta) for delta in deltas] == [True, False]
+    release(ledger, range(5), 2)
+    release(ledger, range(5), 1)
+    release(ledger, range(5, 10), 2.9)
+    for delta in deltas:
+        largest = max(total_of(*pair, delta=delta), total_of(*single, delta=delta))
+        assert math.isclose(ledger.total(SOURCE, "label", REPLACE_ONE, "host", delta), largest, rel_tol=1e-6)
+
+
+def test_a_step_on_the_labels_of_a_source_composes_with_its_flips(ledger):
+    flips_of_everyone(ledger)
+    query = Event(RandomizedResponse(0.5, 2), "label", REPLACE_ONE, "host")
+    with pytest.raises(BudgetExceeded, match=r"spent epsilon 4\.5 .* asks for 0\.5 \(total 5\), and the cap is 4\.9"):
+        step(ledger, query, dataset=SOURCE, cap=BudgetCap(4.9, 0))
+    step(ledger, query, dataset=SOURCE, cap=BudgetCap(5, 0))
+    assert math.isclose(ledger.total(SOURCE, "label", REPLACE_ONE, "host", 0), 5.0)
+    assert math.isclose(ledger.total(SOURCE, "label", REPLACE_ONE, "model", 0), 4.5) and ledger.spent(SOURCE) == 4.5
+
+
+def test_joint_scores_have_no_finite_total_and_a_cap_of_their_own(ledger):
+    score(ledger, "w1")
+    view = (DATASET, "record", REPLACE_ONE, "guest")
+    assert ledger.total(*view, 1e-6) == math.inf
+    assert [line["epsilon"] for line in ledger.totals()] == ["infinity"]
+    step(ledger, Event(PureDP(0.5), "record", REPLACE_ONE, "guest"), dataset=DATASET, cap=BudgetCap(0.5, 0))
+    assert ledger.total(*view, 1e-6) == math.inf
+
+
+def test_public_data_and_derived_labels_have_no_total(ledger):
+    ledger.record_not_private(source=SOURCE, reason="public copy", job_id="job", task_id="task")
+    assert ledger.totals() == [] and ledger.entries()[0]["event"] is None
+
+
+# --- caps ---
+
+
+def test_a_step_beyond_the_cap_is_refused_in_one_sentence_and_writes_nothing(ledger):
+    step(ledger, MEAN, "first", cap=BudgetCap(1.0, 0))
+    before = dump(ledger.path)
+    with pytest.raises(BudgetExceeded) as caught:
+        step(ledger, MEAN, "second", count=2, cap=BudgetCap(1.0, 0))
+    assert dump(ledger.path) == before
+    assert str(caught.value) == (
+        "The dataset bank/loans has spent epsilon 0.5 against the client, this step asks for 1 (total 1.5), and the cap "
+        "is 1, all at delta 0 (unit record, relation add_or_remove)."
+    )
+    step(ledger, MEAN, "second", cap=BudgetCap(1.0, 0))
+
+
+def test_the_cap_holds_for_each_observer_by_itself(ledger):
+    cap = BudgetCap(1.0, 0)
+    for pair in combinations(("client", "model", "server"), 2):
+        step(ledger, Event(PureDP(0.5), "record", ADD_OR_REMOVE, pair), f"draw for {pair}", cap=cap)
+    assert [line["epsilon"] for line in ledger.totals(0)] == [1.0, 1.0, 1.0]
+    with pytest.raises(BudgetExceeded, match="against the model"):
+        step(ledger, Event(PureDP(0.01), "record", ADD_OR_REMOVE, ("model", "arbiter")), "one more", cap=cap)
+    step(ledger, Event(PureDP(0.01), "record", ADD_OR_REMOVE, "arbiter"), "for the arbiter", cap=cap)
+
+
+def test_the_cap_bounds_what_is_composed_and_not_a_sum(ledger):
+    cap = BudgetCap(total_of((NOISE, 10), delta=1e-6) * (1 + 1e-9), 1e-6)
+    for number in range(10):
+        step(ledger, release_key=f"draw {number}", cap=cap)
+    assert cap.epsilon < 10 * total_of((NOISE, 1), delta=1e-6)
+    with pytest.raises(BudgetExceeded):
+        step(ledger, release_key="one more", cap=cap)
+
+
+def test_a_step_without_guarantee_fits_under_no_cap_but_may_be_noted_of_public_data(ledger):
+    with pytest.raises(BudgetExceeded, match=r"asks for inf \(total inf\), and the cap is 50"):
+        step(ledger, FIXED_SEED)
+    assert ledger.entries() == []
+    step(ledger, FIXED_SEED, cap=None)
+    (entry,) = ledger.entries()
+    assert entry["epsilon"] == "infinity" and entry["note"] == "no guarantee at all: the noise came from a seed"
+    assert spent(ledger) == math.inf and [line["epsilon"] for line in ledger.totals()] == ["infinity"]
+    with pytest.raises(BudgetExceeded, match="has spent epsilon inf against the server"):
+        step(ledger, release_key="private after all")
+    step(ledger, MEAN, "seen by others only")
+
+
+def test_of_two_steps_at_once_under_one_cap_exactly_one_fits(ledger, monkeypatch):
+    def slow_total(seen, delta):
+        time.sleep(0.1)
+        return totals.largest_total(seen, delta)
+
+    step(ledger, cap=None)
+    monkeypatch.setattr(private_steps, "largest_total", slow_total)
+    cap = BudgetCap(0.75, 0)
+    results = run_at_once(
+        lambda: step(ledger, MEAN, "one", cap=cap).is_new, lambda: step(ledger, MEAN, "two", cap=cap).is_new
+    )
+    assert sorted(map(str, results)) == ["BudgetExceeded", "True"]
+    assert spent(ledger, "client", 0) == 0.5 and ledger.entries()[1]["uses"] == 1
+
+
+def test_of_two_tasks_at_once_with_one_draw_only_one_is_charged(ledger):
+    results = run_at_once(*[lambda: step(ledger, MEAN).is_new] * 3)
+    assert sorted(results) == [False, False, True] and spent(ledger, "client", 0) == 0.5
+
+
+# --- refusals, display ---
+
+
+@pytest.mark.parametrize(
+    "change, sentence",
+    [
+        ({"dataset": " "}, "dataset is ' ' but must be non-empty text."),
+        ({"release_key": ""}, "release_key is '' but must be non-empty text."),
+        ({"fingerprint": None}, "fingerprint is None but must be text."),
+        ({"purpose": 3}, "purpose is 3 but must be text."),
+        ({"event": Gaussian(4.0)}, "event is Gaussian(noise_multiplier=4.0) but must be an Event."),
+        ({"count": 0}, "count is 0 but must be a whole number from 1 to 1000000000."),
+        ({"count": True}, "count is True but must be a whole number from 1 to 1000000000."),
+        ({"count": 1.0}, "count is 1.0 but must be a whole number from 1 to 1000000000."),
+        ({"count": 10**9 + 1}, "count is 1000000001 but must be a whole number from 1 to 1000000000."),
+        ({"cap": 3.0}, "cap is 3.0 but must be a BudgetCap, or None for public data."),
+    ],
+)
+def test_a_malformed_step_is_refused_in_one_sentence(ledger, change, sentence):
+    with pytest.raises(InvalidStep) as caught:
+        step(ledger, **change)
+    assert str(caught.value) == sentence and not ledger.path.exists()
+
+
+@pytest.mark.parametrize(
+    "epsilon, delta, sentence",
+    [
+        (0, 1e-6, "epsilon is 0 but must be a finite number greater than 0 (in nats)."),
+        (math.inf, 1e-6, "epsilon is inf but must be a finite number greater than 0 (in nats)."),
+        ("3", 1e-6, "epsilon is '3' but must be a finite number greater than 0 (in nats)."),
+        (3, 1, "delta is 1 but must be a number of at least 0 and less than 1."),
+        (3, -1e-6, "delta is -1e-06 but must be a number of at least 0 and less than 1."),
+        (3, None, "delta is None but must be a number of at least 0 and less than 1."),
+    ],
+)
+def test_a_cap_is_checked_when_it_is_made(epsilon, delta, sentence):
+    with pytest.raises(ValueError) as caught:
+        BudgetCap(epsilon, delta)
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize("delta", [1, 1.5, -1e-9, math.nan, True, "0"])
+def test_a_delta_that_is_none_is_refused(ledger, delta):
+    for question in (ledger.entries, ledger.totals):
+        with pytest.raises(ValueError, match="must be a number of at least 0 and less than 1"):
+            question(delta)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [("labels", ADD_OR_REMOVE, "server"), ("record", "replace-one", "server"), ("record", REPLACE_ONE, "nobody")],
+)
+def test_a_total_of_something_unknown_is_not_zero(ledger, view):
+    with pytest.raises(InvalidEvent, match="must be one of"):
+        ledger.total(LOANS, *view, 1e-6)
+
+
+def test_an_entry_shows_the_event_and_its_own_epsilon_at_delta(ledger):
+    step(ledger, TRAINING, "training", count=300, cap=None, purpose="logistic regression")
+    (entry,) = ledger.entries(1e-6)
+    expected = {
+        "source": LOANS, "mechanism": "PoissonSampledGaussian", "unit": "record", "relation": ADD_OR_REMOVE,
+        "observer": "model, server", "delta": 1e-6, "sampling": "poisson", "rounds": 300, "uses": 1, "counted": True,
+        "parameters": {"sampling_probability": 0.01, "noise_multiplier": 2.0, "purpose": "logistic regression"},
+        "event": json.loads(TRAINING.to_json()),
+    }  # fmt: skip
+    assert {name: entry[name] for name in expected} == expected
+    assert entry["epsilon"] == total_of((TRAINING, 300), delta=1e-6)
+    assert json.loads(json.dumps(entry, allow_nan=False)) == entry
+
+
+def test_no_epsilon_of_a_step_is_stored(ledger):
+    step(ledger)
+    ((*_, event),) = dict(dump(ledger.path))["entry"]
+    assert event == NOISE.to_json()
+    (row,) = dict(dump(ledger.path))["entry"]
+    assert row[6] is None and row[7] is None
+
+
+def test_events_that_no_accountant_adds_up_have_no_finite_total(ledger, monkeypatch):
+    from fate_dp.privacy.accounting import total
+    from fate_dp.privacy.accounting.accountant import UnsupportedEvent
+
+    def refuse(charges, delta):
+        raise UnsupportedEvent("No accountant knows this event.")
+
+    step(ledger)
+    monkeypatch.setattr(total, "total_epsilon", refuse)
+    assert [line["epsilon"] for line in ledger.totals()] == ["infinity"] * 2
+    with pytest.raises(UnsupportedEvent):
+        step(ledger, release_key="another")
+    assert ledger.entries()[0]["uses"] == 1
+
+
+def test_a_damaged_event_is_refused_in_one_sentence(ledger):
+    step(ledger)
+    with sqlite3.connect(ledger.path) as connection:
+        connection.execute("UPDATE entry SET event = '{}'")
+    connection.close()
+    for question in (ledger.entries, ledger.totals, lambda: step(ledger, release_key="another")):
+        with pytest.raises(LedgerUnavailable, match="holds an event that is damaged"):
+            question()
+
+
+def test_flips_and_scores_need_no_accounting_library(tmp_path):
+    program = f"""
+import sys
+from fate_dp.privacy import Ledger
+ledger = Ledger({str(tmp_path / "ledger.sqlite")!r})
+ledger.record_scores(dataset="d", weights_digest="w", purpose="p", rows=1, cap=1, job_id="j", task_id="t")
+ledger.record_flips(source="a/b/c", epsilon=1, classes=2, key_id="k", rows=[(b"i", b"l", "0")], cap=8, job_id="j",
+                    task_id="t", fingerprint="f")
+assert len(ledger.entries()) == 2 and ledger.spent("a/b/c") == 1
+assert not [name for name in sys.modules if name.startswith(("dp_accounting", "scipy"))]
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
