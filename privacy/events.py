@@ -11,6 +11,7 @@ and accountants know that. A mechanism that reports its own sensitivity fills th
 """
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from numbers import Integral, Real
 from typing import Tuple
@@ -71,7 +72,7 @@ class Laplace:
 
 @dataclass(frozen=True)
 class Gaussian:
-    """Gaussian noise on an unsampled query; ``noise_multiplier`` is sigma over its l2 sensitivity under the relation."""
+    """Gaussian noise on an unsampled query; ``noise_multiplier`` is sigma over its l2 sensitivity in the relation."""
 
     noise_multiplier: float
 
@@ -93,9 +94,11 @@ class GroupedGaussian:
 
     def __post_init__(self):
         for name in ("sensitivities", "sigmas"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
-            if not getattr(self, name) or not all(map(_is_positive, getattr(self, name))):
-                raise InvalidEvent(f"{name} is {getattr(self, name)!r} but must hold finite numbers greater than 0.")
+            given = getattr(self, name)
+            values = tuple(given) if isinstance(given, Iterable) else ()
+            if not values or not all(map(_is_positive, values)):
+                raise InvalidEvent(f"{name} is {given!r} but must hold finite numbers greater than 0.")
+            object.__setattr__(self, name, tuple(map(float, values)))
         if len(self.sensitivities) != len(self.sigmas):
             raise InvalidEvent(
                 f"sigmas has {len(self.sigmas)} values but must have one per group, {len(self.sensitivities)}."
@@ -117,6 +120,7 @@ class PoissonSampledGaussian:
             raise InvalidEvent(
                 f"sampling_probability is {self.sampling_probability!r} but must be greater than 0 and at most 1."
             )
+        _positive(self, "sampling_probability")
         _positive(self, "noise_multiplier")
 
 
@@ -135,13 +139,19 @@ class FixedSizeSampledGaussian:
         _whole(self, "records", 1)
         _whole(self, "batch_size", 1)
         if self.batch_size > self.records:
-            raise InvalidEvent(f"batch_size is {self.batch_size} but must be at most the number of records, {self.records}.")
+            raise InvalidEvent(
+                f"batch_size is {self.batch_size} but must be at most the number of records, {self.records}."
+            )
         _positive(self, "noise_multiplier")
 
 
 @dataclass(frozen=True)
 class Shuffled:
-    """One round in which ``messages`` honest pure ``epsilon0``-LDP messages were shuffled; replace-one only."""
+    """One round in which ``messages`` honest messages of one pure ``epsilon0``-LDP randomiser were shuffled.
+
+    ``randomizer`` is ``randomized_response`` for *binary* randomised response only: with more classes the messages hide
+    less, and only ``any`` holds. Replace-one only.
+    """
 
     epsilon0: float
     messages: int
@@ -178,6 +188,7 @@ PROCESSES = (
     NotPrivate,
 )
 PROCESS_NAMES = {kind.__name__: kind for kind in PROCESSES}
+DAMAGED = "The text of an event is damaged or was written by another version."
 REPLACE_ONE_ONLY = (RandomizedResponse, FixedSizeSampledGaussian, Shuffled)
 
 
@@ -210,6 +221,7 @@ class Event:
             raise InvalidEvent(f"relation is {self.relation!r} but must be {REPLACE_ONE} for {self.mechanism}.")
         if not _is_real(self.slack) or not 0 <= self.slack <= 1:
             raise InvalidEvent(f"slack is {self.slack!r} but must be a number from 0 to 1.")
+        object.__setattr__(self, "slack", abs(float(self.slack)))
 
     @property
     def mechanism(self):
@@ -235,9 +247,13 @@ def event_from_json(text):
     try:
         content = json.loads(text)
         kind = PROCESS_NAMES[content.pop("mechanism")]
-        return Event(process=kind(**content.pop("parameters")), **content)
+        event = Event(process=kind(**content.pop("parameters")), **content)
     except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-        raise InvalidEvent("The text of an event is damaged or was written by a newer version.") from error
+        raise InvalidEvent(DAMAGED) from error
+    # A text that lost a field would otherwise be charged by that field's default.
+    if event.to_json() != text:
+        raise InvalidEvent(DAMAGED)
+    return event
 
 
 def check_relation(relation):
@@ -253,18 +269,25 @@ def clips_moved(relation):
 
 
 def _checked_observers(observers):
-    names = (observers,) if isinstance(observers, str) else tuple(observers)
-    if not names or not set(names) <= set(OBSERVERS):
+    names = (observers,) if isinstance(observers, str) or not isinstance(observers, Iterable) else tuple(observers)
+    if not names or not all(name in OBSERVERS for name in names):
         raise InvalidEvent(f"observers is {observers!r} but must hold one or more of {', '.join(OBSERVERS)}.")
     return tuple(sorted(set(names)))
 
 
 def _is_real(value):
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        # An int beyond the range of a float.
+        return False
 
 
 def _is_positive(value):
-    return _is_real(value) and value > 0
+    # As a float, which is what is kept: a smaller number of another type may be 0 there.
+    return _is_real(value) and float(value) > 0
 
 
 def _positive(process, name):

@@ -35,6 +35,8 @@ LARGEST_AMPLIFIED = 300.0
 CLONE_BITS = 13
 # How many times the odds 1 / (e^epsilon0 - 1) the odds of being a clone are.
 CLONE_ODDS = {"any": 1.0, "randomized_response": 2.0}
+# Below an epsilon0 of about 1e-300 they would leave the range of floats; smaller odds hide less.
+LARGEST_ODDS = 1e300
 ROUND_UP = 1 + 2.0**-48
 
 
@@ -105,7 +107,8 @@ def shuffled_profile(process, relation):
 
 def _clones(epsilon0, n, randomizer):
     """Values of C, their probabilities, and a bound on the relative error of these and of sums over them."""
-    first, weights = binomial_window(n - 1, CLONE_ODDS[randomizer] / math.expm1(epsilon0))
+    odds = CLONE_ODDS[randomizer] / max(math.expm1(epsilon0), 1 / LARGEST_ODDS)
+    first, weights = binomial_window(n - 1, odds)
     return first + np.arange(len(weights)), weights, ERROR_PER_VALUE * (len(weights) + 10)
 
 

@@ -160,7 +160,7 @@ def secure_sum_event(
     :param sampling_probability: of each unit, by a coin of its own that stays secret; None when all take part.
     :param observers: who sees the sum; add ``model`` where what was computed from it is published.
     """
-    from fate_dp.privacy.noise.grid import rounded_gaussian_slack
+    from fate_dp.privacy.noise.rounded_noise import rounded_gaussian_slack
 
     shares, dimension = configuration.unknown_shares, configuration.dimension
     multiplier = effective_noise_multiplier(configuration)

@@ -5,9 +5,10 @@ Observer: whoever sees the shuffled messages but not who sent which; the shuffle
 the local epsilon0 only. ``n`` counts honest messages that really arrived in the round: drop-outs and colluders reduce
 it. Epsilon is in nats, and every result is an upper bound, also in floating point.
 
-The bounds hold for *pure* epsilon0-LDP messages. Gaussian noise, and clipped and noised vectors, are not pure LDP at
-any epsilon0, and are refused. A vector cut into blocks that are shuffled apart is post-processing of shuffling whole
-vectors, and is accounted as that.
+The bounds hold for *pure* epsilon0-LDP messages that all come from one randomiser with the same public parameters: that
+a message of another range or grid hides anybody is not proved. Gaussian noise, and clipped and noised vectors, are not
+pure LDP at any epsilon0, and are refused. A vector cut into blocks that are shuffled apart is post-processing of
+shuffling whole vectors, and is accounted as that.
 """
 import math
 from numbers import Integral
@@ -40,8 +41,9 @@ def shuffle_epsilon(epsilon0, n, delta, randomizer="any"):
 
     :param randomizer: ``any`` pure local randomiser: the smaller of the numeric bound of hiding among the clones and
         its closed form (``hiding_among_clones``) where epsilon0 <= ln(n / (16 ln(4 / delta))), and unamplified outside.
-        ``randomized_response``: binary randomised response, over the worst data set (``shuffled_randomized_response``
-        says when this is exact), without a range.
+        ``randomized_response``: *binary* randomised response, over the worst data set
+        (``shuffled_randomized_response`` says when this is exact), without a range. With more classes take ``any``:
+        their messages hide less.
     :raises InvalidEpsilon, InvalidMessages, InvalidDelta: a parameter is outside its range.
     :raises UnsupportedRandomizer: for any other randomiser, Gaussian noise above all.
     """

@@ -3,6 +3,7 @@
 An attack too weak to see a leak finds none anywhere. So ``audit_claim`` runs it on the control as well, and an audit
 whose control was not broken is void, whatever it found.
 """
+import math
 from dataclasses import dataclass
 
 
@@ -35,7 +36,7 @@ def audit_claim(attack, mechanism, control, claimed):
     :param mechanism: what is claimed to be private, in the form the attack takes.
     :param control: the same without privacy.
     :param claimed: the claim, in the unit of what ``attack`` returns.
-    :raises VoidAudit: when the bound on the control does not exceed the claim.
+    :raises VoidAudit: when the bound on the control does not exceed the claim, or that on the mechanism is NaN.
     """
     broken = attack(control)
     if not broken > claimed:
@@ -43,4 +44,9 @@ def audit_claim(attack, mechanism, control, claimed):
             f"The audit is void: on the control without privacy the attack proves no more than {broken:.4g}, "
             f"which does not exceed the claim of {claimed:.4g}."
         )
-    return Audit(claimed=claimed, found=attack(mechanism), control=broken)
+    found = attack(mechanism)
+    if math.isnan(found):
+        raise VoidAudit(
+            "The audit is void: on the mechanism the attack gives NaN, which refutes nothing whatever leaks."
+        )
+    return Audit(claimed=claimed, found=found, control=broken)

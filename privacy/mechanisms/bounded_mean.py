@@ -109,10 +109,11 @@ def positions_in_range(values, lower, upper, steps):
     Values outside are clamped; a NaN or an infinity is put in the middle. Parameters as in ``bounded_mean``.
     """
     values = np.asarray(values)
-    if values.ndim < 1 or values.dtype.kind not in "fiu" or not 1 <= len(values) <= MOST_RECORDS:
+    is_real = values.ndim >= 1 and values.dtype.kind in "biuf"
+    if not is_real or not values.size or len(values) > MOST_RECORDS:
         raise InvalidRecords(
-            f"values have shape {values.shape} and type {values.dtype} but must be real numbers of 1 to {MOST_RECORDS} "
-            "records."
+            f"values have shape {values.shape} and type {values.dtype} but must be real numbers, at least one for each "
+            f"of 1 to {MOST_RECORDS} records."
         )
     lower, upper = check_range(lower, upper, values.shape[1:])
     with np.errstate(over="ignore"):

@@ -16,7 +16,7 @@ R. Rogers, NeurIPS 2019, for the bounded range. Running time depends on the scor
 claimed.
 """
 from bisect import bisect_right
-from decimal import Decimal, localcontext
+from decimal import Context, Decimal, localcontext
 from itertools import accumulate
 
 import numpy as np
@@ -74,8 +74,7 @@ def exponential_event(epsilon, size, *, relation, observers, unit="record", rand
 def exponential_weights(scores, epsilon, sensitivity):
     """Weights of the scores as integers, 2^192 for the best: within 4 units of 2^192 exp(-g), see above."""
     scores = check_scores(scores)
-    with localcontext() as context:
-        context.prec = DECIMAL_DIGITS
+    with localcontext(Context(prec=DECIMAL_DIGITS)):
         factor = Decimal(check_epsilon(epsilon)) / (2 * Decimal(check_sensitivity(sensitivity)))
         best, one = Decimal(max(scores)), Decimal(2**WEIGHT_BITS)
         exponents = {score: (Decimal(score) - best) * factor for score in set(scores)}
@@ -88,7 +87,7 @@ def exponential_weights(scores, epsilon, sensitivity):
 
 def check_scores(scores):
     """Scores as a list of Python numbers of the same values; raise ``InvalidScores`` unless all are finite."""
-    scores = np.asarray(scores)
+    given, scores = scores, np.asarray(scores)
     # Wider floats and big integers would have to be rounded, which may move a score by more than the sensitivity.
     if scores.ndim != 1 or not scores.size or scores.dtype.kind not in "fiu" or scores.dtype.itemsize > 8:
         raise InvalidScores(
@@ -97,4 +96,5 @@ def check_scores(scores):
         )
     if not np.isfinite(scores).all():
         raise InvalidScores("scores hold a NaN or an infinity but must be finite.")
-    return scores.tolist()
+    # In an array, a list that mixes floats with whole numbers has lost digits of the latter.
+    return scores.tolist() if given is scores else [np.asarray(score).item() for score in given]

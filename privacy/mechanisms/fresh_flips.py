@@ -4,7 +4,7 @@ Labels of a training table are flipped by ``label_flips`` instead, whose coins a
 """
 import numpy as np
 
-from fate_dp.privacy.mechanisms.randomized_response import InvalidEpsilon, flip_probability
+from fate_dp.privacy.mechanisms.randomized_response import InvalidEpsilon, check_classes, flip_probability
 from fate_dp.privacy.noise.stream import open_stream
 from fate_dp.privacy.noise.uniform import bernoulli, uniform_below
 
@@ -14,6 +14,10 @@ ROUNDING = 2.0**-48
 LEAST_FLIP = 2.0**-1000
 
 
+class InvalidIndices(ValueError):
+    """An index is not a whole number of its range, so that keeping it would tell it from all others."""
+
+
 def flip_indices(indices, epsilon, classes, random=None):
     """Randomised response on an int64 array of indices 0 .. classes - 1, a fresh independent coin for each.
 
@@ -21,8 +25,11 @@ def flip_indices(indices, epsilon, classes, random=None):
     probability of a float that is never below 1 - ``keep_probability``, and the other classes are chosen exactly
     uniformly, so the odds of any answer change by at most e^epsilon. It is the ideal mechanism followed by rare
     further flips, so an accountant may charge ``RandomizedResponse(epsilon, classes)`` without slack.
+
+    :param indices: whole numbers or bools; private, but for lying in their range.
+    :raises InvalidIndices, InvalidEpsilon, InvalidClasses, InvalidRandomness: one sentence on what is wrong.
     """
-    indices, stream = np.asarray(indices, dtype=np.int64), open_stream(random)
+    indices, stream = _checked_indices(indices, check_classes(classes)), open_stream(random)
     flips = bernoulli(safe_flip_probability(epsilon, classes), indices.shape, stream)
     steps = 1 + uniform_below(classes - 1, indices.shape, stream)
     return np.where(flips, (indices + steps) % classes, indices)
@@ -38,6 +45,14 @@ def safe_flip_probability(epsilon, classes=2):
     if epsilon <= least:
         raise InvalidEpsilon(f"epsilon is {epsilon!r} but must be above {least} for {classes} classes.")
     return max(LEAST_FLIP, flip * (1 + ROUNDING))
+
+
+def _checked_indices(indices, classes):
+    indices = np.asarray(indices)
+    is_whole = indices.dtype.kind in "biu" or not indices.size
+    if not is_whole or not ((indices >= 0) & (indices < classes)).all():
+        raise InvalidIndices(f"indices must be whole numbers from 0 to {classes - 1} (the number of classes less 1).")
+    return indices.astype(np.int64)
 
 
 def coins(probabilities, random=None):

@@ -22,8 +22,9 @@ import numpy as np
 from fate_dp.privacy.events import ADD_OR_REMOVE, Gaussian, GroupedGaussian, PoissonSampledGaussian
 from fate_dp.privacy.mechanisms.release import Release, event_of
 from fate_dp.privacy.noise.discrete_gaussian import discrete_gaussian
+from fate_dp.privacy.noise.rounded_noise import gaussian_slack
 from fate_dp.privacy.noise.stream import open_stream
-from fate_dp.privacy.noise.vector import gaussian_slack
+from fate_dp.privacy.noise.symmetric import LARGEST_SCALE
 
 # Above the few roundings of products and roots of floats.
 ROUND_UP = 1 + 2.0**-48
@@ -52,8 +53,8 @@ def gaussian_mechanism(
     else:
         process = PoissonSampledGaussian(sampling_probability, multiplier)
         moved = clipped.sensitivity_in_steps(ADD_OR_REMOVE)
-    sigma, stream = multiplier * moved * ROUND_UP, open_stream(random)
-    slack = gaussian_slack(sigma, 1.0, clipped.dimension)
+    sigma, stream = _in_range("noise_multiplier", multiplier, moved * ROUND_UP), open_stream(random)
+    slack = gaussian_slack(sigma, clipped.dimension)
     event = event_of(process, stream, unit=unit, relation=relation, observers=observers, slack=slack)
     noise = discrete_gaussian(sigma, clipped.steps.shape, stream)
     return Release(clipped.in_units(clipped.steps + noise), event)
@@ -83,10 +84,11 @@ def grouped_gaussian_mechanism(
     else:
         contributions = np.array(clipped.sensitivity(ADD_OR_REMOVE))
         process = PoissonSampledGaussian(sampling_probability, _joint_multiplier(contributions, sigmas))
-    stream, parts = open_stream(random), tuple(zip(clipped.sums, sigmas))
-    slack = sum(gaussian_slack(sigma, part.grid, part.dimension) for part, sigma in parts)
+    stream = open_stream(random)
+    parts = [(part, _in_range("sigma", sigma, 1 / part.grid)) for part, sigma in zip(clipped.sums, sigmas)]
+    slack = sum(gaussian_slack(sigma_in_steps, part.dimension) for part, sigma_in_steps in parts)
     event = event_of(process, stream, unit=unit, relation=relation, observers=observers, slack=slack)
-    noisy = [part.steps + discrete_gaussian(sigma / part.grid, part.steps.shape, stream) for part, sigma in parts]
+    noisy = [part.steps + discrete_gaussian(sigma, part.steps.shape, stream) for part, sigma in parts]
     return Release(clipped.in_units(noisy), event)
 
 
@@ -96,6 +98,16 @@ def check_noise(name, value):
     if not is_number or not 0 < value <= np.finfo(float).max:
         raise InvalidNoise(f"{name} is {value!r} but must be a finite number greater than 0.")
     return float(value)
+
+
+def _in_range(name, value, steps):
+    """``value`` times ``steps``: a sigma in steps of the grid; refused by its name when noise of it does not fit."""
+    if value * steps > LARGEST_SCALE:
+        raise InvalidNoise(
+            f"{name} is {value!r} but must be at most {LARGEST_SCALE / steps:.2g} here, since noise is drawn up to a scale "
+            "of 2^50 steps of the grid."
+        )
+    return value * steps
 
 
 def _joint_multiplier(contributions, sigmas):

@@ -19,16 +19,19 @@ from numbers import Integral
 import numpy as np
 
 from fate_dp.privacy.events import Laplace, PureDP
-from fate_dp.privacy.mechanisms.randomized_response import check_epsilon
+from fate_dp.privacy.mechanisms.randomized_response import InvalidEpsilon, check_epsilon
 from fate_dp.privacy.mechanisms.release import Release, event_of
 from fate_dp.privacy.mechanisms.sensitivity import InvalidSensitivity, check_sensitivity
 from fate_dp.privacy.noise.discrete_laplace import discrete_laplace, discrete_laplace_slack
-from fate_dp.privacy.noise.grid import rounded_laplace_slack
+from fate_dp.privacy.noise.rounded_noise import rounded_laplace_slack
 from fate_dp.privacy.noise.stream import open_stream
+from fate_dp.privacy.noise.symmetric import LARGEST_SCALE
 
 GRID_BITS = 30
 # With noise of scale up to 2^50 on top, the sum still fits an int64.
 MOST_STEPS = 2**60
+# Up to here a whole number is a float64; beyond, two neighbours' numbers could be rounded further apart than they are.
+LARGEST_EXACT = 2**53
 # Above the few roundings of a quotient of floats.
 ROUND_UP = 1 + 2.0**-48
 
@@ -43,7 +46,8 @@ def laplace_mechanism(value, sensitivity, epsilon, *, relation, observers, unit=
     The grid is the largest power of two of at most 2^-30 of the sensitivity. Rounding the query to it adds one step per
     coordinate to the sensitivity, which the noise covers.
 
-    :param value: finite; private. Beyond 2^29 sensitivities it is clamped, which adds nothing to the sensitivity.
+    :param value: finite; private. Beyond 2^29 sensitivities it is clamped, which adds nothing to the sensitivity, and
+        so are whole numbers of an integer type beyond 2^53. The sensitivity is that of the numbers as an array.
     :param sensitivity: largest l1 change of ``value`` between neighbours under ``relation``, from 1e-150 to 1e150.
     :param epsilon: privacy parameter in nats.
     :param random: a stream; None for the operating system's entropy.
@@ -53,7 +57,7 @@ def laplace_mechanism(value, sensitivity, epsilon, *, relation, observers, unit=
     values = _checked_values(value, "fiu", "finite real numbers")
     grid = math.ldexp(1.0, math.frexp(check_sensitivity(sensitivity))[1] - 1 - GRID_BITS)
     with np.errstate(over="ignore"):
-        steps = np.rint(np.clip(values / grid, -MOST_STEPS, MOST_STEPS)).astype(np.int64)
+        steps = np.rint(np.clip(_as_floats(values) / grid, -MOST_STEPS, MOST_STEPS)).astype(np.int64)
     scale = laplace_scale(sensitivity / grid + values.size, epsilon)
     process, slack = laplace_charge(values.size, epsilon, scale)
     release = release_steps(
@@ -75,7 +79,7 @@ def geometric_mechanism(counts, sensitivity, epsilon, *, relation, observers, un
     counts = _checked_values(counts, "iu", "whole numbers")
     if not isinstance(sensitivity, Integral) or isinstance(sensitivity, bool) or not 1 <= sensitivity <= MOST_STEPS:
         raise InvalidSensitivity(f"sensitivity is {sensitivity!r} but must be a whole number from 1 to 2^60.")
-    steps = np.clip(counts, -MOST_STEPS if counts.dtype.kind == "i" else 0, MOST_STEPS).astype(np.int64)
+    steps = _clamped(counts, MOST_STEPS).astype(np.int64)
     scale = laplace_scale(int(sensitivity), epsilon)
     return release_steps(
         steps, scale, PureDP(epsilon), 0.0, relation=relation, observers=observers, unit=unit, random=random
@@ -83,8 +87,18 @@ def geometric_mechanism(counts, sensitivity, epsilon, *, relation, observers, un
 
 
 def laplace_scale(sensitivity, epsilon):
-    """Scale of the noise, sensitivity / epsilon in the unit of the sensitivity, rounded up."""
-    return sensitivity / check_epsilon(epsilon) * ROUND_UP
+    """Scale of the noise in steps of the grid, rounded up.
+
+    :param sensitivity: l1, in steps.
+    :raises InvalidEpsilon: also when epsilon is too small for the noise to fit the grid.
+    """
+    scale = sensitivity / check_epsilon(epsilon) * ROUND_UP
+    if scale > LARGEST_SCALE:
+        raise InvalidEpsilon(
+            f"epsilon is {epsilon!r} but must be at least {sensitivity / LARGEST_SCALE * ROUND_UP:.2g} here, since noise "
+            "is drawn up to a scale of 2^50 steps of the grid."
+        )
+    return scale
 
 
 def laplace_charge(size, epsilon, scale):
@@ -107,6 +121,16 @@ def release_steps(steps, scale, process, slack, *, relation, observers, unit, ra
     slack = steps.size * (slack + discrete_laplace_slack(scale))
     event = event_of(process, stream, unit=unit, relation=relation, observers=observers, slack=slack)
     return Release(steps + discrete_laplace(scale, steps.shape, stream), event)
+
+
+def _as_floats(values):
+    """Exactly the same numbers as float64: in a narrower type the quotient by the grid would overflow."""
+    values = values if values.dtype.kind == "f" else _clamped(values, LARGEST_EXACT)
+    return values.astype(np.float64)
+
+
+def _clamped(integers, most):
+    return np.clip(integers, -most if integers.dtype.kind == "i" else 0, most)
 
 
 def _checked_values(values, kinds, allowed):

@@ -23,7 +23,7 @@ AGGREGATES = {"mean": private_mean, "median": private_median}
 
 
 class InvalidAggregation(ValueError):
-    """The number of parts does not fit the number of records, or the aggregate is unknown."""
+    """Data are no sequence of records, the parts do not fit their number, or the aggregate is unknown."""
 
 
 def sample_and_aggregate(
@@ -31,10 +31,10 @@ def sample_and_aggregate(
 ):
     """A private version of ``estimator(data)``.
 
-    :param data: array whose first axis is the records, or a list of records; private, but for their number.
+    :param data: array whose first axis is the records, or a list or tuple of records; private, but for their number.
     :param estimator: function of some of the records, in the same form, that gives a number, or as many as
-        ``lower`` and ``upper`` have. It must be a function of its argument alone and keep nothing from one call
-        to the next.
+        ``lower`` and ``upper`` have. It must be a function of its argument alone; what it leaves in itself, in
+        the records or in a random generator must not change what it answers later.
     :param parts: number of disjoint parts, public, from 1 to the number of records. The noise of the mean is
         (upper - lower) / (parts epsilon).
     :param epsilon: privacy parameter in nats, for all coordinates together.
@@ -46,8 +46,9 @@ def sample_and_aggregate(
     :returns: ``Release`` of a float64 number or array.
     :raises ValueError: one sentence on what is wrong with the public parameters.
     """
-    if aggregate not in AGGREGATES:
+    if not isinstance(aggregate, str) or aggregate not in AGGREGATES:
         raise InvalidAggregation(f"aggregate is {aggregate!r} but must be one of {', '.join(AGGREGATES)}.")
+    _check_data(data)
     is_whole = isinstance(parts, (int, np.integer)) and not isinstance(parts, bool)
     if not is_whole or not 1 <= parts <= len(data):
         raise InvalidAggregation(f"parts is {parts!r} but must be a whole number from 1 to the {len(data)} records.")
@@ -57,6 +58,15 @@ def sample_and_aggregate(
     middle = lower + (upper - lower) / 2
     answers = np.stack([_answer(estimator, _records(data, piece), middle) for piece in pieces])
     return AGGREGATES[aggregate](answers, lower, upper, epsilon, observers=observers, unit=unit, random=stream)
+
+
+def _check_data(data):
+    # A table that is indexed by columns, or by labels, would hand out something else than single records.
+    if not isinstance(data, (np.ndarray, list, tuple)) or isinstance(data, np.ndarray) and data.ndim == 0:
+        raise InvalidAggregation(
+            f"data is of type {type(data).__name__} but must be an array whose first axis is the records, or a list "
+            "of records."
+        )
 
 
 def _shape_of_answers(lower, upper):
@@ -76,8 +86,12 @@ def _answer(estimator, records, middle):
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            answer = np.asarray(estimator(records), dtype=np.float64)
-    # Whatever went wrong went wrong because of private records: saying so would be a release of its own.
-    except Exception:
+            # A copy: an estimator may hand out the same buffer each time, and every part would get the last answer.
+            answer = np.array(estimator(records), dtype=np.float64)
+    except KeyboardInterrupt:
+        raise
+    # Whatever else went wrong, SystemExit included, went wrong because of private records: saying so would be a
+    # release of its own.
+    except BaseException:
         return middle
     return answer.reshape(middle.shape) if answer.size == middle.size else middle

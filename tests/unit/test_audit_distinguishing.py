@@ -137,3 +137,12 @@ def test_bad_arguments_are_refused_in_one_sentence(refused, sentence):
     with pytest.raises(InvalidAudit) as refusal:
         refused()
     assert str(refusal.value) == sentence
+
+
+def test_an_attack_that_finds_not_a_number_makes_the_audit_void():
+    """NaN exceeds no claim: without a refusal such an audit could not fail."""
+    with pytest.raises(VoidAudit) as refusal:
+        audit_claim({"mechanism": math.nan, "control": 9.0}.get, "mechanism", "control", 1.0)
+    assert str(refusal.value) == (
+        "The audit is void: on the mechanism the attack gives NaN, which refutes nothing whatever leaks."
+    )

@@ -2,13 +2,14 @@
 import math
 
 import numpy as np
+import pandas
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fate_dp.privacy.events import REPLACE_ONE, ExponentialMechanism, Laplace, NotPrivate, PureDP
 from fate_dp.privacy.mechanisms import sample_and_aggregate as module
-from fate_dp.privacy.mechanisms.bounded_mean import InvalidBounds, private_mean
+from fate_dp.privacy.mechanisms.bounded_mean import InvalidBounds, InvalidRecords, private_mean
 from fate_dp.privacy.mechanisms.bounded_median import CANDIDATES, RANK_SENSITIVITY, private_median, rank_scores
 from fate_dp.privacy.mechanisms.sample_and_aggregate import InvalidAggregation, sample_and_aggregate
 from fate_dp.privacy.noise.stream import ReproducibleStream
@@ -169,3 +170,42 @@ def test_epsilon_is_shared_by_the_coordinates_of_a_median(monkeypatch):
     )
     private_median(np.zeros((5, 3)), -1.0, 1.0, 0.1, observers="model")
     assert len(shares) == 3 and math.fsum(shares) <= 0.1 and math.isclose(sum(shares), 0.1, rel_tol=1e-12)
+
+
+def test_a_buffer_that_an_estimator_reuses_does_not_spread_one_part_to_all(monkeypatch):
+    buffer = np.zeros(1)
+
+    def reusing(records):
+        buffer[0] = np.mean(records)
+        return buffer
+
+    data = np.zeros(20)
+    data[0] = 1.0
+    answers = answers_of(monkeypatch, data, reusing, parts=20, lower=[0.0], upper=[1.0])["answers"]
+    assert answers.sum() == 1.0
+
+
+def test_an_estimator_that_ends_the_program_counts_as_the_middle(monkeypatch):
+    def ending(records):
+        raise SystemExit(f"secret {records[0]}")
+
+    assert (answers_of(monkeypatch, np.ones(4), ending, parts=2)["answers"] == MIDDLE).all()
+
+
+@pytest.mark.parametrize("data", [{0: 1.0, 1: 2.0}, "abc", np.array(3.0), None, pandas.DataFrame([[1, 2], [3, 4]])])
+def test_data_that_are_not_handed_out_by_record_are_refused(monkeypatch, data):
+    """A table indexed by its columns would give every part a value of every record."""
+    with pytest.raises(InvalidAggregation) as refusal:
+        answers_of(monkeypatch, data, len, parts=1)
+    assert str(refusal.value) == (
+        f"data is of type {type(data).__name__} but must be an array whose first axis is the records, or a list of "
+        "records."
+    )
+
+
+@pytest.mark.parametrize("aggregate", ["mean", "median"])
+def test_a_range_of_no_numbers_is_refused(aggregate):
+    with pytest.raises(InvalidRecords, match=r"shape \(2, 0\)"):
+        sample_and_aggregate(
+            np.ones(4), np.mean, parts=2, epsilon=1.0, lower=[], upper=[], aggregate=aggregate, observers="model"
+        )

@@ -1,5 +1,6 @@
 """Exponential mechanism and permute-and-flip: exact odds on neighbouring scores, exact laws, refusals."""
 import math
+from decimal import FloatOperation, Inexact, localcontext
 from fractions import Fraction
 from itertools import permutations
 
@@ -172,3 +173,17 @@ def test_tied_keys_are_drawn_anew():
 
     stream = Repeating(1)
     assert sorted(random_permutation(5, stream)) == list(range(5)) and stream.calls == 2
+
+
+def test_whole_numbers_keep_their_digits_in_a_list_with_floats():
+    """As one float64 array the first two would differ by 2, and an exchange would cost twice epsilon."""
+    first, second, _ = exponential_weights([2**53 + 1, 2**53 + 2, 0.5], 1.0, 1.0)
+    assert math.isclose(math.log(second / first), 0.5) and second == ONE
+    assert exponential_weights([2**63, 2**63 - 2, -1], 1.0, 1.0)[1] < ONE
+
+
+def test_the_callers_decimal_context_changes_nothing():
+    expected = exponential_weights([0.1, 3.0], 1.0, 1.0)
+    with localcontext() as context:
+        context.traps[FloatOperation] = context.traps[Inexact] = True
+        assert exponential_weights([0.1, 3.0], 1.0, 1.0) == expected

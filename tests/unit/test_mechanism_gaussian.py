@@ -21,7 +21,6 @@ from fate_dp.privacy.mechanisms.clipping import clip_records, clip_records_by_gr
 from fate_dp.privacy.mechanisms.gaussian import InvalidNoise, gaussian_mechanism, grouped_gaussian_mechanism
 from fate_dp.privacy.mechanisms.release import REPEATABLE
 from fate_dp.privacy.noise.stream import ReproducibleStream, SystemStream
-from fate_dp.privacy.noise.symmetric import InvalidScale
 
 BATCH = np.array([[3.0, 4.0], [0.0, 0.5], [math.nan, 0.0]])
 WHOM = {"relation": ADD_OR_REMOVE, "observers": "server"}
@@ -163,8 +162,10 @@ def test_other_refusals():
     with pytest.raises(InvalidNoise) as refusal:
         grouped_gaussian_mechanism(grouped, [1.0], **WHOM)
     assert str(refusal.value) == "sigmas has 1 values but must have one per group, 2."
-    with pytest.raises(InvalidScale):
+    with pytest.raises(InvalidNoise, match=r"^noise_multiplier is 1000000.0 but must be at most \d+\S* here, since"):
         gaussian_mechanism(clipped, 1e6, **WHOM)
+    with pytest.raises(InvalidNoise, match=r"^sigma is 1000000.0 but must be at most 6.6e\+04 here, since noise"):
+        grouped_gaussian_mechanism(grouped, [1.0, 1e6], **WHOM)
     with pytest.raises(InvalidEvent):
         gaussian_mechanism(clipped, 1.0, relation="both", observers="server")
     with pytest.raises(InvalidEvent):

@@ -222,3 +222,38 @@ def test_ranges_and_records_of_another_kind_are_refused():
     for values in ([], 1.0, ["a"], [None], [True]):
         with pytest.raises(InvalidRecords):
             bounded_mean(values, 0, 1)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.int8, np.uint8, np.int16, np.int64])
+@pytest.mark.parametrize("sensitivity", [1.0, 1e-40])
+def test_narrow_types_are_released_as_what_they_hold(monkeypatch, kind, sensitivity):
+    """A quotient by the grid in the array's own type would be infinite, and 0 / 0 where the grid is 0 in it."""
+    noise_free(monkeypatch)
+    values = np.array([0, 1, 3]).astype(kind)
+    released = laplace_mechanism(values * kind(sensitivity >= 1), sensitivity, 1.0, **WHOM).value
+    assert released.tolist() == ([0.0, 1.0, 3.0] if sensitivity >= 1 else [0.0, 0.0, 0.0])
+
+
+def test_neighbouring_whole_numbers_beyond_2_to_the_53_stay_within_their_sensitivity(monkeypatch):
+    noise_free(monkeypatch)
+    before = 2**61 + 2**8
+    first, second = (laplace_mechanism(np.int64(before + k), 2.0**32, 1.0, **WHOM).value for k in (0, 1))
+    assert abs(second - first) <= 4
+
+
+@pytest.mark.parametrize("values", [np.ones((3, 0)), np.ones((0, 2))])
+def test_records_without_a_value_are_refused(values):
+    with pytest.raises(InvalidRecords) as refusal:
+        bounded_mean(values, 0, 1)
+    assert str(refusal.value) == (
+        f"values have shape {values.shape} and type float64 but must be real numbers, at least one for each of 1 to "
+        "1073741824 records."
+    )
+
+
+def test_an_epsilon_too_small_for_the_grid_is_refused_by_its_name():
+    with pytest.raises(InvalidEpsilon) as refusal:
+        laplace_mechanism(0.0, 1.0, 1e-7, **WHOM)
+    assert str(refusal.value) == (
+        "epsilon is 1e-07 but must be at least 9.5e-07 here, since noise is drawn up to a scale of 2^50 steps of the grid."
+    )

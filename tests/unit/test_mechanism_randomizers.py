@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fate_dp.privacy.events import REPLACE_ONE, NotPrivate, PureDP, RandomizedResponse
 from fate_dp.privacy.mechanisms import duchi
 from fate_dp.privacy.mechanisms.duchi import InvalidVectors, duchi_l2, duchi_norm
-from fate_dp.privacy.mechanisms.fresh_flips import flip_indices, safe_flip_probability
+from fate_dp.privacy.mechanisms.fresh_flips import InvalidIndices, flip_indices, safe_flip_probability
 from fate_dp.privacy.mechanisms.grid_randomized_response import (
     InvalidPoints,
     InvalidValues,
@@ -193,3 +193,11 @@ def test_a_radius_or_epsilon_out_of_range_is_refused():
             duchi_l2([1.0], 1.0, epsilon, observers="server")
         with pytest.raises(InvalidEpsilon):
             grid_randomized_response([1.0], POINTS, epsilon, observers="server")
+
+
+@pytest.mark.parametrize("indices", [[0, 2], [-1], [0.0, 1.0], [2**64 - 1], ["0"]])
+def test_an_index_that_only_one_input_can_answer_is_refused(indices):
+    with pytest.raises(InvalidIndices) as refusal:
+        flip_indices(indices, 1.0, 2)
+    assert str(refusal.value) == "indices must be whole numbers from 0 to 1 (the number of classes less 1)."
+    assert flip_indices([], 1.0, 2).tolist() == [] and flip_indices([True, False], 700.0, 2).tolist() == [1, 0]

@@ -162,13 +162,14 @@ def test_no_global_generator_is_read_or_moved():
     program = """
 import random, sys
 import numpy as np
+from fate_dp.privacy.noise.discrete_gaussian import discrete_gaussian
+from fate_dp.privacy.noise.discrete_laplace import discrete_laplace
 from fate_dp.privacy.noise.uniform import bernoulli, uniform_below
-from fate_dp.privacy.noise.vector import add_gaussian, add_laplace
 
 def draw():
     random.seed(42); np.random.seed(42)
     before = random.getstate(), np.random.get_state()[1].tolist(), np.random.get_state()[2]
-    drawn = [add_gaussian([0.0] * 5, 1.0, 2.0**-40), add_laplace([0.0] * 5, 1.0, 2.0**-40)]
+    drawn = [discrete_gaussian(2.0**40, 5), discrete_laplace(2.0**40, 5)]
     drawn += [uniform_below(2**60, 5), bernoulli(0.5, 200)]
     assert before == (random.getstate(), np.random.get_state()[1].tolist(), np.random.get_state()[2])
     return drawn

@@ -18,7 +18,7 @@ from fate_dp.privacy.accounting.secure_sum import (
     secure_sum_event,
     summed_discrete_gaussian_slack,
 )
-from fate_dp.privacy.noise.grid import rounded_gaussian_slack
+from fate_dp.privacy.noise.rounded_noise import rounded_gaussian_slack
 
 FINE = 2.0**40
 

@@ -351,3 +351,36 @@ def test_rounds_are_a_whole_number():
         shuffle_composition_epsilon(1, 100, 0, 1e-6)
     with pytest.raises(UnsupportedRandomizer):
         shuffle_composition_epsilon(1, 100, 5, 1e-6, "gaussian")
+
+
+@pytest.mark.parametrize("randomizer", RANDOMIZERS)
+@pytest.mark.parametrize("epsilon0", [5e-324, 1e-310, 1e-300])
+def test_an_epsilon_near_the_least_float_is_answered(randomizer, epsilon0):
+    assert 0 <= shuffle_epsilon(epsilon0, 1000, 1e-6, randomizer) <= epsilon0
+
+
+def test_shuffled_randomised_response_with_more_classes_needs_the_bound_for_any():
+    """The count of one class among three, exactly: more than binary randomised response, less than ``any``."""
+    epsilon0, n, delta = 1.0, 400, 1e-2
+    total = math.exp(epsilon0) + 2
+    keep, other = math.exp(epsilon0) / total, 1 / total
+    # Everybody else holds the third class, so that the first two counts are those of independent throws.
+    others = np.zeros((n + 1, n + 1))
+    others[0, 0] = 1.0
+    for _ in range(n - 1):
+        others = add_message(others, other, other)
+    first, second = add_message(others, keep, other), add_message(others, other, keep)
+
+    def exact_delta(epsilon):
+        return np.maximum(first - math.exp(epsilon) * second, 0).sum()
+
+    assert exact_delta(shuffle_epsilon(epsilon0, n, delta, "randomized_response")) > 1.05 * delta
+    assert exact_delta(shuffle_epsilon(epsilon0, n, delta, "any")) < delta
+
+
+def add_message(law, first, second):
+    """The law of the counts of the first and the second class, with one message more."""
+    added = law * (1 - first - second)
+    added[1:] += law[:-1] * first
+    added[:, 1:] += law[:, :-1] * second
+    return added

@@ -1,0 +1,75 @@
+"""Events as values: equal events have equal texts, and what is kept of a number is what was checked."""
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from fate_dp.privacy.events import (
+    REPLACE_ONE,
+    Event,
+    Gaussian,
+    GroupedGaussian,
+    InvalidEvent,
+    PoissonSampledGaussian,
+    PureDP,
+    event_from_json,
+)
+
+NAMES = "guest, host, arbiter, server, shuffler, client, model"
+
+
+def release(process, slack=0.0):
+    return Event(process, "record", REPLACE_ONE, "server", slack)
+
+
+@pytest.mark.parametrize(
+    "first, second",
+    [
+        (release(GroupedGaussian((1,), (2,))), release(GroupedGaussian((1.0,), (2.0,)))),
+        (release(PoissonSampledGaussian(1, 1)), release(PoissonSampledGaussian(1.0, 1.0))),
+        (release(PureDP(1), slack=0), release(PureDP(1), slack=-0.0)),
+    ],
+)
+def test_equal_events_have_equal_texts_whatever_type_the_numbers_had(first, second):
+    assert first == second and first.to_json() == second.to_json()
+
+
+@pytest.mark.parametrize("number", [np.float32(0.5), Fraction(1, 2), np.float16(0.5)])
+def test_every_kind_of_real_number_survives_the_text(number):
+    for process in (GroupedGaussian((number,), (number,)), PoissonSampledGaussian(number, number)):
+        event = release(process, slack=number)
+        assert event_from_json(event.to_json()) == event
+
+
+@pytest.mark.parametrize("number", [10**400, Fraction(1, 10**400), Fraction(10**400)])
+def test_numbers_beyond_the_range_of_floats_are_refused(number):
+    with pytest.raises(InvalidEvent) as refusal:
+        Gaussian(number)
+    assert str(refusal.value) == f"noise_multiplier is {number!r} but must be a finite number greater than 0."
+
+
+@pytest.mark.parametrize("observers", [None, 3, [["server"]], [], ["server", "nobody"]])
+def test_observers_that_are_not_names_are_refused(observers):
+    with pytest.raises(InvalidEvent) as refusal:
+        Event(PureDP(1.0), "record", REPLACE_ONE, observers)
+    assert str(refusal.value) == f"observers is {observers!r} but must hold one or more of {NAMES}."
+
+
+@pytest.mark.parametrize("sigmas", [1.0, (), (0.0,), (Fraction(1, 10**400),)])
+def test_scales_of_groups_that_are_not_positive_numbers_are_refused(sigmas):
+    with pytest.raises(InvalidEvent) as refusal:
+        GroupedGaussian((1.0,), sigmas)
+    assert str(refusal.value) == f"sigmas is {sigmas!r} but must hold finite numbers greater than 0."
+
+
+def test_a_text_that_lost_a_field_is_not_charged_by_its_default():
+    text = release(PureDP(1.0), slack=1e-9).to_json()
+    for damaged in (text.replace(', "slack": 1e-09', ""), text.replace("PureDP", "Other"), text[:-1], "[]", '"x"'):
+        assert damaged != text
+        with pytest.raises(InvalidEvent, match="^The text of an event is damaged or was written by another version.$"):
+            event_from_json(damaged)
+    lost_classes = '{"mechanism": "RandomizedResponse", "observers": ["host"], "parameters": {"epsilon": 1.0}, ' + (
+        '"relation": "replace_one", "slack": 0.0, "unit": "label"}'
+    )
+    with pytest.raises(InvalidEvent):
+        event_from_json(lost_classes)
