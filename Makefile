@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: install demo test unit bench-epoch bench-label-dp component-yaml clean
+.PHONY: install demo test unit component-yaml docs-privacy clean
+.PHONY: bench-epoch bench-label-dp bench-noise bench-source-composition
 
 install: $(INSTALLED)
 
@@ -29,11 +30,21 @@ bench-epoch: install
 bench-label-dp: install
 	$(BIN)/python -m fate_dp.bench.label_dp
 
+bench-noise: install
+	$(BIN)/python -m fate_dp.bench.noise
+
+bench-source-composition: install
+	$(BIN)/python -m fate_dp.bench.source_composition
+
 # The client reads these files, and FATE-Board needs them in its dag/ folder; a test holds them to the components.
 component-yaml: install
 	for name in label_flip flipback dp_hetero_lr; do \
 	  $(BIN)/python -m fate.components component desc --name $$name --save pipelines/components/$$name.yaml; \
 	done
+
+# What every component and mechanism guarantees; a test holds the committed page to this.
+docs-privacy: install
+	$(BIN)/python -m fate_dp.pipelines.privacy_page docs/privacy.md
 
 clean:
 	-$(BIN)/fate-dp down

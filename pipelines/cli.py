@@ -6,6 +6,8 @@ import json
 import sys
 from pathlib import Path
 
+from .plan_command import add_plan
+
 DEFAULT_HOME = ".fate-dp"
 
 
@@ -45,8 +47,9 @@ def parser() -> argparse.ArgumentParser:
     add(commands, down, "stop the embedded FATE-Flow and its tasks, nothing else")
     add(commands, demo, "train on breast-cancer data with and without label privacy, and compare", flow=True, out=True)
     add_upload(commands)
-    add(commands, ledger, "show what each party's ledger says was spent", json=True)
+    add_ledger(commands)
     add_declare(commands)
+    add_plan(commands)
     return top
 
 
@@ -73,6 +76,11 @@ def add_upload(commands) -> None:
     command.add_argument("table", metavar="NAMESPACE/NAME", help="what the reader will call it")
     command.add_argument("--id", default="id", help="name of the column that the parties join on (id)")
     command.add_argument("--label", help="name of the label column, at the guest only")
+
+
+def add_ledger(commands) -> None:
+    command = add(commands, ledger, "show what each party's ledger says was spent", json=True)
+    command.add_argument("--delta", type=float, default=1e-5, help="delta at which totals are composed (1e-5)")
 
 
 def add_declare(commands) -> None:
@@ -160,13 +168,19 @@ def upload(options) -> None:
 def ledger(options) -> None:
     from .party_ledgers import all_ledgers
 
-    entries = all_ledgers(parties_folder(options.home))
+    ledgers = all_ledgers(parties_folder(options.home), options.delta)
     if options.json:
-        print(json.dumps(entries, indent=2))
+        print(json.dumps(ledgers, indent=2))
         return
-    from .tables import print_ledger
+    from .tables import print_budgets, print_ledger, print_totals
 
-    print_ledger(entries, wide_console())
+    if not ledgers:
+        print(f"No party has a home in {parties_folder(options.home)}.")
+    console = wide_console()
+    for party, content in ledgers.items():
+        print_ledger({party: content["entries"]}, console)
+        print_totals({party: content["totals"]}, console)
+        print_budgets({party: content["budgets"]}, console)
 
 
 def declare(options) -> None:

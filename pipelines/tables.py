@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 
 MODELS = ("private", "guest_only", "not_private")
 METRICS = {"accuracy": "accuracy", "auc": "AUC", "precision": "precision", "recall": "recall", "f1": "F1"}
@@ -24,6 +24,11 @@ def epsilon_text(epsilon: float | str) -> str:
     if float(epsilon) == float("inf"):
         return "infinity"
     return f"{float(Context(prec=6, rounding=ROUND_CEILING).create_decimal(repr(float(epsilon)))):g}"
+
+
+def floor_text(left: float) -> str:
+    """What is left of a budget, rounded down."""
+    return f"{float(Context(prec=6, rounding=ROUND_FLOOR).create_decimal(repr(left))):g}"
 
 
 def model_table(result: dict) -> TextTable:
@@ -83,6 +88,16 @@ def total_table(totals: list[dict]) -> TextTable:
     return TextTable(headings, rows, frozenset(("epsilon", "delta")))
 
 
+def budget_table(budgets: list[dict]) -> TextTable:
+    """What of each cap is spent and left, at the delta of the cap."""
+    rows = tuple(
+        (line["dataset"], line["unit"], line["relation"], line["observer"], epsilon_text(line["epsilon"]),
+         f"{line['cap']:g}", floor_text(line["left"]), f"{line['delta']:g}")
+        for line in budgets)
+    headings = ("dataset", "unit", "relation", "observer", "spent", "cap", "left", "delta")
+    return TextTable(headings, rows, frozenset(headings[4:]))
+
+
 def print_result(result: dict, console) -> None:
     """Print models, guarantees and times on a rich console."""
     rows = result["models"]["private"]["metrics"]["rows"]
@@ -112,6 +127,13 @@ def print_totals(totals_by_party: dict[str, list[dict]], console) -> None:
     for party, totals in totals_by_party.items():
         if totals:
             _print_table(console, f"Totals of {party}: epsilon is an upper bound at delta", total_table(totals))
+
+
+def print_budgets(budgets_by_party: dict[str, list[dict]], console) -> None:
+    """Print how much of each party's caps is left."""
+    for party, budgets in budgets_by_party.items():
+        if budgets:
+            _print_table(console, f"Budgets of {party}: epsilon at the delta of the cap", budget_table(budgets))
 
 
 def _print_table(console, title: str, table: TextTable, padding: int = 1) -> None:

@@ -33,6 +33,9 @@ def open_ledger(path):
             yield connection
     except sqlite3.Error as error:
         raise LedgerUnavailable(f"The ledger {path} cannot be used: {error}.") from error
+    except UnicodeDecodeError as error:
+        # SQLite's own sentence quotes what it cannot read.
+        raise LedgerUnavailable(f"The ledger {path} cannot be used: it is damaged.") from error
 
 
 @contextmanager

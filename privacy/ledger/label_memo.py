@@ -17,6 +17,7 @@ from fate_dp.privacy.ledger.entry import (
     read_entry,
 )
 from fate_dp.privacy.ledger.errors import BudgetExceeded, ClassesChanged, CorrectedLabel, UnknownRelease
+from fate_dp.privacy.ledger.totals import spent_by_label_steps
 
 # Sums of epsilons such as 0.1 + 0.2 must not exceed a cap of 0.3 by their rounding errors alone.
 ROUNDING = 1e-12
@@ -191,11 +192,12 @@ def _remember(connection, entry_id, entry):
 
 
 def _refuse_beyond_cap(connection, entry, new_records, spent_before, cap):
-    spent_after = spent(connection, entry.subject)
-    if new_records and spent_after > cap * (1 + ROUNDING):
+    by_steps = spent_by_label_steps(connection, entry.subject)
+    total = spent(connection, entry.subject) + by_steps
+    if new_records and total > cap * (1 + ROUNDING):
         raise BudgetExceeded(
-            f"The label source {entry.subject} has spent epsilon {spent_before:g}, this job asks for "
-            f"{entry.epsilon:g} (total {spent_after:g}), and the cap is {cap:g}."
+            f"The label source {entry.subject} has spent epsilon {spent_before + by_steps:g}, this job asks for "
+            f"{entry.epsilon:g} (total {total:g}), and the cap is {cap:g}."
         )
 
 

@@ -35,8 +35,9 @@ class Ledger:
         """Record a release of flipped labels before it happens; memoised records cost nothing more.
 
         The budget of a source is the largest total of distinct (epsilon, classes) of one record under one key, added
-        over keys, since records cannot be linked from key to key. It may not exceed ``cap`` (nats) by a release of new
-        records. The release stays 'pending', and is charged, until ``mark_released``.
+        over keys, since records cannot be linked from key to key. Together with the private steps on these labels
+        (``record``; at delta 0) it may not exceed ``cap`` (nats) by a release of new records. The release stays
+        'pending', and is charged, until ``mark_released``.
 
         :param rows: iterable of (id tag, label tag, released label), read once.
         :param class_labels: the declared classes in order; must stay the same for one (epsilon, classes) of a source.
@@ -58,6 +59,8 @@ class Ledger:
         :param cap: a ``BudgetCap``; None for public data, outside any cap. An event without guarantee fits under none.
         :param release_key: names the draw. The same key with the same dataset, event, count, fingerprint and purpose is
             the same release and costs nothing more, so a caller must repeat the draw bit by bit or use another key.
+            Noise from the operating system's entropy cannot be repeated: a task that starts again needs a new key,
+            and is charged again, unless it kept the noisy output of the first time.
         :param purpose: what the step is for; steps of one event and purpose are one line of the ledger.
         :returns: a ``StepRelease``.
         :raises BudgetExceeded, ReleaseKeyReused, InvalidStep: nothing is written, as with whatever the accountant
@@ -108,7 +111,7 @@ class Ledger:
             return label_memo.sources(connection, key_id)
 
     def spent(self, source):
-        """Budget spent by a label source, in nats (see ``record_flips``); non-private uses are outside it."""
+        """Budget spent by the flips of a label source, in nats (see ``record_flips``); other uses are outside it."""
         with open_ledger(self.path) as connection:
             return label_memo.spent(connection, source)
 

@@ -12,10 +12,11 @@ from fate_dp.privacy.ledger.entry import add_release, find_or_add_entry, step_en
 from fate_dp.privacy.ledger.errors import BudgetExceeded, ReleaseKeyReused
 from fate_dp.privacy.ledger.label_memo import ROUNDING
 from fate_dp.privacy.ledger.totals import charges, largest_total, seen_by
+from fate_dp.privacy.policy import is_source
 
 MOST_ROUNDS = 10**9
 STORED = """
-    SELECT r.release_id, e.subject, e.event, s.rounds, e.purpose, r.fingerprint
+    SELECT r.release_id, r.state, e.subject, e.event, s.rounds, e.purpose, r.fingerprint
     FROM private_step s JOIN release r USING (release_id) JOIN entry e USING (entry_id) WHERE s.release_key = ?"""
 
 
@@ -38,11 +39,17 @@ class PrivateStep:
         for name in ("dataset", "release_key"):
             if not isinstance(getattr(self, name), str) or not getattr(self, name).strip():
                 raise InvalidStep(f"{name} is {getattr(self, name)!r} but must be non-empty text.")
+        if self.dataset != self.dataset.strip():
+            raise InvalidStep(f"dataset is {self.dataset!r} but must have no white space around it.")
         for name in ("fingerprint", "purpose"):
             if not isinstance(getattr(self, name), str):
                 raise InvalidStep(f"{name} is {getattr(self, name)!r} but must be text.")
         if not isinstance(self.event, Event):
             raise InvalidStep(f"event is {self.event!r} but must be an Event.")
+        if self.event.unit == "label" and not is_source(self.dataset):
+            raise InvalidStep(
+                f"dataset is {self.dataset!r} but must read namespace/name/column for the unit label, as flips do."
+            )
         is_whole = isinstance(self.count, Integral) and not isinstance(self.count, bool)
         if not is_whole or not 1 <= self.count <= MOST_ROUNDS:
             raise InvalidStep(f"count is {self.count!r} but must be a whole number from 1 to {MOST_ROUNDS}.")
@@ -51,10 +58,15 @@ class PrivateStep:
 
 @dataclass(frozen=True)
 class StepRelease:
-    """What ``Ledger.record`` wrote; ``is_new`` is False when the release had been recorded before."""
+    """What ``Ledger.record`` wrote; ``is_new`` is False when the release had been recorded before.
+
+    ``is_released`` tells then whether its output was marked as written. If it was, keep that output. If not, nobody
+    knows whether somebody saw it: only the very same output may follow under this key, another draw needs another key.
+    """
 
     release_id: int
     is_new: bool
+    is_released: bool
 
 
 def record(connection, step, cap, job_id, task_id):
@@ -69,10 +81,10 @@ def record(connection, step, cap, job_id, task_id):
         with transaction(connection):
             known = _find(connection, step)
             if known is not None:
-                return StepRelease(known, is_new=False)
+                return known
             charged = charges(connection, step.dataset)
             if cap is None or charged == checked:
-                return StepRelease(_add(connection, step, job_id, task_id), is_new=True)
+                return StepRelease(_add(connection, step, job_id, task_id), is_new=True, is_released=False)
         _refuse_beyond_cap(charged, step, cap)
         checked = charged
 
@@ -97,14 +109,14 @@ def _find(connection, step):
     row = connection.execute(STORED, (step.release_key,)).fetchone()
     if row is None:
         return None
-    release_id, dataset, text, rounds, purpose, fingerprint = row
+    release_id, state, dataset, text, rounds, purpose, fingerprint = row
     stored = PrivateStep(dataset, stored_event(text), rounds, step.release_key, fingerprint, purpose)
     if stored != step:
         raise ReleaseKeyReused(
             f"release_key is {step.release_key!r} but the ledger holds another release of that name, of the dataset "
             f"{dataset}; every draw needs a name of its own."
         )
-    return release_id
+    return StepRelease(release_id, is_new=False, is_released=state == "released")
 
 
 def _refuse_beyond_cap(charged, step, cap):

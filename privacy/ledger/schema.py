@@ -5,6 +5,7 @@ after a crash wholly of the old one.
 """
 from fate_dp.privacy.events import REPLACE_ONE
 from fate_dp.privacy.ledger.entry import JOINT_SCORES, LABEL_OBSERVERS, RANDOMIZED_RESPONSE, SCORE_EVENT, flip_event
+from fate_dp.privacy.ledger.errors import LedgerUnavailable
 
 SCHEMA_VERSION = 2
 
@@ -92,10 +93,18 @@ VERSION_1_ENTRY = (
 
 
 def version_of(connection):
-    """Version of the ledger's tables; 0 for an empty file."""
+    """Version of the ledger's tables; 0 for an empty file.
+
+    :raises LedgerUnavailable: when the file says no version that there could be.
+    """
     if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'ledger_version'").fetchone():
         return 0
-    return connection.execute("SELECT version FROM ledger_version").fetchone()[0]
+    (version,) = connection.execute("SELECT version FROM ledger_version").fetchone() or (None,)
+    if not isinstance(version, int) or version < 1:
+        raise LedgerUnavailable(
+            f"The ledger is damaged: its version is {version!r}, which is no whole number from 1 on."
+        )
+    return version
 
 
 def make_current(connection):

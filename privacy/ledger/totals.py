@@ -13,7 +13,14 @@ from collections import defaultdict
 from itertools import product
 
 from fate_dp.privacy.accounting.accountant import UnsupportedEvent
-from fate_dp.privacy.ledger.entry import JOINT_SCORES, RANDOMIZED_RESPONSE, SCORE_EVENT, stored_event
+from fate_dp.privacy.events import REPLACE_ONE
+from fate_dp.privacy.ledger.entry import (
+    JOINT_SCORES,
+    LABEL_OBSERVERS,
+    RANDOMIZED_RESPONSE,
+    SCORE_EVENT,
+    stored_event,
+)
 
 STEPS = """
     SELECT e.event, sum(s.rounds) FROM entry e JOIN release r USING (entry_id) JOIN private_step s USING (release_id)
@@ -35,8 +42,14 @@ def charges(connection, dataset):
 
     They differ in the record whose flips they hold.
     """
-    steps = [(stored_event(text), rounds) for text, rounds in connection.execute(STEPS, (dataset,))]
+    steps = _steps(connection, dataset)
     return frozenset((*steps, *flips) for flips in _worst_flips(connection, dataset))
+
+
+def spent_by_label_steps(connection, source):
+    """What private steps told one who also sees the flips: the largest epsilon, at delta 0 as flips have it."""
+    steps = {tuple(_steps(connection, source))}
+    return max(largest_total(seen_by(steps, "label", REPLACE_ONE, observer), 0.0) for observer in LABEL_OBSERVERS)
 
 
 def charges_with_scores(connection, dataset):
@@ -94,6 +107,10 @@ def _seen(alternative, unit, relation, observer):
         if (event.unit, event.relation) == (unit, relation) and observer in event.observers:
             counts[event] += count
     return tuple(counts.items())
+
+
+def _steps(connection, dataset):
+    return [(stored_event(text), rounds) for text, rounds in connection.execute(STEPS, (dataset,))]
 
 
 def _worst_flips(connection, source):

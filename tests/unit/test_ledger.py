@@ -36,6 +36,7 @@ from fate_dp.privacy import (
 from fate_dp.privacy.label_flips import record_tags
 from fate_dp.privacy.ledger import database
 from fate_dp.privacy.ledger.label_memo import LabelProvenance
+from fate_dp.privacy.private_file import publish_if_absent, replace_file
 from fate_dp.privacy.secret_key import key_id
 
 
@@ -110,6 +111,8 @@ def test_sources_are_separate(ledger):
 
 def test_rounding_does_not_refuse_an_exact_budget(ledger):
     release(ledger, range(5), 0.1, cap=0.3)
+    with pytest.raises(BudgetExceeded):
+        release(ledger, range(5), 0.2, cap=0.3 * (1 - 1e-9))
     release(ledger, range(5), 0.2, cap=0.3)
     assert math.isclose(ledger.spent(SOURCE), 0.3)
 
@@ -364,6 +367,20 @@ def test_file_and_folder_are_private(ledger):
     assert os.listdir(ledger.path.parent) == [ledger.path.name]
 
 
+@pytest.mark.parametrize("write, naming", [(publish_if_absent, "link"), (replace_file, "replace")])
+def test_private_files_are_on_the_disk_before_they_get_their_name(tmp_path, monkeypatch, write, naming):
+    steps, synced, named = [], os.fsync, getattr(os, naming)
+
+    def sync(descriptor):
+        steps.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        synced(descriptor)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(os, naming, lambda *paths: (steps.append("name"), named(*paths)))
+    write(tmp_path / "key", b"secret")
+    assert steps == ["file", "name", "folder"] and (tmp_path / "key").read_bytes() == b"secret"
+
+
 def test_newer_version_is_refused(ledger):
     release(ledger, range(5), 1)
     with sqlite3.connect(ledger.path) as connection:
@@ -373,11 +390,46 @@ def test_newer_version_is_refused(ledger):
         ledger.spent(SOURCE)
 
 
+@pytest.mark.parametrize("version", [None, "2", 0, -1, b"2"])
+def test_a_version_that_cannot_be_is_refused(ledger, version):
+    release(ledger, range(5), 1)
+    with sqlite3.connect(ledger.path) as connection:
+        # Without a type, so that the text stays text.
+        connection.execute("DROP TABLE ledger_version")
+        connection.execute("CREATE TABLE ledger_version (version)")
+        connection.executemany("INSERT INTO ledger_version VALUES (?)", [] if version is None else [(version,)])
+    connection.close()
+    with pytest.raises(LedgerUnavailable) as caught:
+        ledger.spent(SOURCE)
+    assert str(caught.value) == (
+        f"The ledger is damaged: its version is {version!r}, which is no whole number from 1 on."
+    )
+
+
 def test_damaged_file_is_refused(ledger):
     ledger.path.parent.mkdir()
     ledger.path.write_bytes(b"this is no database, whatever its name says" * 100)
     with pytest.raises(LedgerUnavailable, match="cannot be used: file is not a database"):
         release(ledger, range(5), 1)
+
+
+def test_a_damaged_schema_is_refused(ledger):
+    release(ledger, range(5), 1)
+    content = ledger.path.read_bytes()
+    table, name = b"CREATE TABLE derived_set", b"derived_setderived_set"
+    assert content.count(table) == content.count(name) == 1
+    # SQLite quotes the name in its error message, which is then no text.
+    ledger.path.write_bytes(content.replace(table, b"X" * len(table)).replace(name, b"\xac" * len(name)))
+    with pytest.raises(LedgerUnavailable) as caught:
+        ledger.spent(SOURCE)
+    assert str(caught.value) == f"The ledger {ledger.path} cannot be used: it is damaged."
+
+
+def test_a_commit_is_on_the_disk_when_it_returns(ledger):
+    """No test can cut the power; EXTRA (3) is what syncs file, journal and folder."""
+    with database.open_ledger(ledger.path) as connection:
+        asked = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("synchronous", "journal_mode")]
+    assert asked == [3, "delete"]
 
 
 def test_locked_ledger_is_refused_in_one_sentence(ledger, monkeypatch):

@@ -1,14 +1,17 @@
 """``fate-dp ledger``: entries and totals of every party on this machine, as tables and as JSON."""
 import json
 import re
+import tempfile
+from pathlib import Path
 
 import pytest
+from ledger_disk import as_stranger
 from ledger_scenarios import DATASET, SOURCE, release, score
 
 from fate_dp.pipelines.cli import main
-from fate_dp.pipelines.party_ledgers import party_ledger
+from fate_dp.pipelines.party_ledgers import all_ledgers, party_ledger
 from fate_dp.pipelines.tables import epsilon_text
-from fate_dp.privacy import Ledger
+from fate_dp.privacy import Ledger, gaussian_epsilon
 from fate_dp.privacy.events import ADD_OR_REMOVE, Event, Gaussian, PureDP
 from fate_dp.privacy.ledger.budget_cap import BudgetCap
 
@@ -58,7 +61,7 @@ def test_delta_is_chosen_by_the_reader(home, capsys):
 def test_json_has_entries_and_totals_of_every_party(home, capsys):
     ledgers = json.loads(shown(capsys, home, "--json", "--delta", "1e-6"))
     assert list(ledgers) == ["party 10000", "party 10001", "party 9999"]
-    assert ledgers["party 10001"] == {"entries": [], "totals": []}
+    assert ledgers["party 10001"] == {"entries": [], "totals": [], "budgets": []}
     totals = ledgers["party 10000"]["totals"]
     assert [list(line) for line in totals] == [TOTAL_KEYS] * 3
     epsilons = {(line["dataset"], line["observer"]): line["epsilon"] for line in totals}
@@ -66,6 +69,41 @@ def test_json_has_entries_and_totals_of_every_party(home, capsys):
     assert 0 < epsilons["bank/loans", "model"] < epsilons["bank/loans", "server"]
     assert {line["delta"] for line in totals} == {1e-6}
     assert ledgers["party 9999"]["entries"] == party_ledger(home / "parties", "9999")
+
+
+@pytest.mark.parametrize("delta", ["0", "1e-5"])
+def test_budgets_are_at_the_delta_of_their_cap_whatever_the_reader_asks(home, capsys, delta):
+    policy = "label_sources: {%s: {cap: 4}}\ndataset_caps: {bank/loans: {epsilon: 5, delta: 1.0e-9}}\n" % SOURCE
+    for party_id in ("9999", "10000"):
+        (home / "parties" / f"party-{party_id}" / "policy.yaml").write_text(policy)
+    ledgers = json.loads(shown(capsys, home, "--json", "--delta", delta))
+    flips = {"dataset": SOURCE, "unit": "label", "relation": "replace_one", "epsilon": 2.5, "delta": 0.0, "cap": 4.0}
+    observers = ("arbiter", "host", "model")
+    assert ledgers["party 9999"]["budgets"] == [{**flips, "observer": name, "left": 1.5} for name in observers]
+    seen = {line["observer"]: line for line in ledgers["party 10000"]["budgets"]}
+    assert list(seen) == ["model", "server"]
+    assert seen["model"]["epsilon"] == pytest.approx(gaussian_epsilon(2.0, 1e-9), rel=1e-9)
+    assert seen["server"]["left"] == 5 - seen["server"]["epsilon"] and seen["server"]["delta"] == 1e-9
+    assert re.search(rf"{SOURCE} +label +replace_one +host +2\.5 +4 +1\.5 +0 *\n", shown(capsys, home))
+
+
+def test_no_home_is_said(tmp_path, capsys):
+    assert shown(capsys, tmp_path / "typo") == f"No party has a home in {tmp_path.absolute() / 'typo' / 'parties'}.\n"
+    assert json.loads(shown(capsys, tmp_path / "typo", "--json")) == {}
+
+
+@pytest.mark.parametrize("closed", ["parties", "parties/party-9999"])
+def test_what_cannot_be_read_is_refused_and_not_shown_as_empty(closed):
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        release(Ledger(folder / "parties" / "party-9999" / "ledger.sqlite"), range(5), 2)
+        for path in (folder, *folder.rglob("*")):
+            path.chmod(0o777)
+        (folder / closed).chmod(0o600)
+        outcome = as_stranger(lambda: all_ledgers(folder / "parties", 1e-5))
+        (folder / closed).chmod(0o700)
+    assert outcome.startswith("LedgerUnavailable: The path ")
+    assert outcome.endswith(" cannot be read: Permission denied.") and "\n" not in outcome
 
 
 @pytest.mark.parametrize("delta", ["1", "-1e-9", "nan"])

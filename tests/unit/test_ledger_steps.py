@@ -73,7 +73,7 @@ def test_the_same_draw_again_is_the_same_release_even_beyond_a_lowered_cap(ledge
     ledger.mark_released(first.release_id)
     before = dump(ledger.path)
     again = step(ledger, cap=BudgetCap(0.001, 1e-6))
-    assert (again.release_id, again.is_new) == (first.release_id, False)
+    assert (again.release_id, again.is_new, again.is_released) == (first.release_id, False, True)
     assert dump(ledger.path) == before
 
 
@@ -98,6 +98,17 @@ def test_a_release_key_names_one_release_only(ledger, change):
         "release_key is 'draw' but the ledger holds another release of that name, of the dataset bank/loans; every "
         "draw needs a name of its own."
     )
+
+
+def test_purposes_are_lines_of_their_own_and_draws_of_their_own(ledger):
+    first = step(ledger, MEAN, "first", purpose="mean age")
+    second = step(ledger, MEAN, "second", purpose="mean income")
+    assert [entry["parameters"]["purpose"] for entry in ledger.entries()] == ["mean age", "mean income"]
+    again = step(ledger, MEAN, "second", purpose="mean income")
+    # Still pending: whether somebody saw the first output, nobody knows.
+    assert (again.release_id, again.is_new, again.is_released) == (second.release_id, False, False)
+    assert first.release_id != second.release_id
+    assert spent(ledger, "client", 0) == 1
 
 
 def test_other_draws_compose_on_one_line(ledger):
@@ -185,6 +196,28 @@ def test_a_step_on_the_labels_of_a_source_composes_with_its_flips(ledger):
     assert math.isclose(ledger.total(SOURCE, "label", REPLACE_ONE, "model", 0), 4.5) and ledger.spent(SOURCE) == 4.5
 
 
+def test_flips_fit_beside_the_steps_on_their_labels_or_are_refused(ledger):
+    step(ledger, Event(RandomizedResponse(3, 2), "label", REPLACE_ONE, "host"), "query", dataset=SOURCE)
+    step(ledger, Event(RandomizedResponse(2, 2), "label", REPLACE_ONE, "model"), "seen by another", dataset=SOURCE)
+    step(ledger, Event(PureDP(9), "record", REPLACE_ONE, "host"), "of another unit", dataset=SOURCE)
+    before = dump(ledger.path)
+    with pytest.raises(BudgetExceeded) as caught:
+        release(ledger, range(5), 2, cap=4.9)
+    assert dump(ledger.path) == before
+    assert str(caught.value) == (
+        f"The label source {SOURCE} has spent epsilon 3, this job asks for 2 (total 5), and the cap is 4.9."
+    )
+    release(ledger, range(5), 2, cap=5)
+    release(ledger, range(5), 2, cap=1)
+    assert ledger.total(SOURCE, "label", REPLACE_ONE, "host", 0) == 5
+
+
+def test_flips_do_not_fit_beside_a_step_that_has_no_epsilon_at_delta_0(ledger):
+    step(ledger, Event(Gaussian(4.0), "label", REPLACE_ONE, "host"), "noisy count", dataset=SOURCE)
+    with pytest.raises(BudgetExceeded, match="has spent epsilon inf, this job asks for 1"):
+        release(ledger, range(5), 1)
+
+
 def test_joint_scores_have_no_finite_total_and_a_cap_of_their_own(ledger):
     score(ledger, "w1")
     view = (DATASET, "record", REPLACE_ONE, "guest")
@@ -223,6 +256,14 @@ def test_the_cap_holds_for_each_observer_by_itself(ledger):
     with pytest.raises(BudgetExceeded, match="against the model"):
         step(ledger, Event(PureDP(0.01), "record", ADD_OR_REMOVE, ("model", "arbiter")), "one more", cap=cap)
     step(ledger, Event(PureDP(0.01), "record", ADD_OR_REMOVE, "arbiter"), "for the arbiter", cap=cap)
+
+
+def test_a_cap_is_passed_by_rounding_errors_and_by_nothing_else(ledger):
+    tenth, fifth = (Event(PureDP(epsilon), "record", ADD_OR_REMOVE, "server") for epsilon in (0.1, 0.2))
+    step(ledger, tenth, "one", cap=BudgetCap(0.3, 0))
+    with pytest.raises(BudgetExceeded):
+        step(ledger, fifth, "two", cap=BudgetCap(0.3 * (1 - 1e-9), 0))
+    step(ledger, fifth, "two", cap=BudgetCap(0.3, 0))
 
 
 def test_the_cap_bounds_what_is_composed_and_not_a_sum(ledger):
@@ -274,9 +315,14 @@ def test_of_two_tasks_at_once_with_one_draw_only_one_is_charged(ledger):
     "change, sentence",
     [
         ({"dataset": " "}, "dataset is ' ' but must be non-empty text."),
+        ({"dataset": "bank/loans "}, "dataset is 'bank/loans ' but must have no white space around it."),
         ({"release_key": ""}, "release_key is '' but must be non-empty text."),
         ({"fingerprint": None}, "fingerprint is None but must be text."),
         ({"purpose": 3}, "purpose is 3 but must be text."),
+        (
+            {"event": Event(PureDP(1), "label", REPLACE_ONE, "host")},
+            "dataset is 'bank/loans' but must read namespace/name/column for the unit label, as flips do.",
+        ),
         ({"event": Gaussian(4.0)}, "event is Gaussian(noise_multiplier=4.0) but must be an Event."),
         ({"count": 0}, "count is 0 but must be a whole number from 1 to 1000000000."),
         ({"count": True}, "count is True but must be a whole number from 1 to 1000000000."),

@@ -1,0 +1,172 @@
+"""What components and mechanisms guarantee, as declared in YAML beside them, checked field by field.
+
+Every component has a ``guarantee.yaml`` in its folder, every package of mechanisms one ``guarantees.yaml``. A missing
+file, a missing or unknown field, or a word that ``privacy/events.py`` does not know is refused: a page that documents
+guarantees must not be complete by chance.
+"""
+from __future__ import annotations
+
+import typing
+from dataclasses import dataclass, fields
+from importlib import metadata
+from pathlib import Path
+
+import yaml
+
+import fate_dp.components
+import fate_dp.privacy
+from fate_dp.privacy.events import OBSERVERS, PROCESS_NAMES, RELATIONS, UNITS
+
+COMPONENTS = Path(fate_dp.components.__file__).parent
+PRIVACY = Path(fate_dp.privacy.__file__).parent
+MECHANISM_PACKAGES = ("mechanisms", "noise", "accounting")
+ENTRY_POINTS = "fate.ext.component_desc"
+NO_EVENT = "none"
+
+
+class InvalidGuarantee(ValueError):
+    """A declaration is missing, incomplete or uses an unknown word: one sentence on file, field and what is allowed."""
+
+
+@dataclass(frozen=True)
+class Promise:
+    """One statement of a component: who is protected from whom, and by what formula (LaTeX)."""
+
+    guarantee: str
+    unit: str
+    relation: str
+    observers: tuple[str, ...]
+    formula: str
+    event: str
+
+
+@dataclass(frozen=True)
+class ComponentGuarantee:
+    """All that the page says about one component."""
+
+    component: str
+    does: str
+    promises: tuple[Promise, ...]
+    assumptions: tuple[str, ...]
+    not_covered: tuple[str, ...]
+    references: tuple[str, ...]
+    ledger: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class MechanismGuarantee:
+    """All that the page says about one mechanism, sampler or accountant; ``names`` are its public functions."""
+
+    module: str
+    names: tuple[str, ...]
+    guarantee: str
+    sensitivity: str
+    events: tuple[str, ...]
+    references: tuple[str, ...]
+    caveats: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Declarations:
+    """The mechanisms of one package, and its modules that declare nothing because others stand for them."""
+
+    mechanisms: tuple[MechanismGuarantee, ...]
+    supporting: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class UnsoundRule:
+    """A rule that is found in print and does not hold, what it really gives, and what is done instead."""
+
+    rule: str
+    claim: str
+    really: str
+    instead: str
+
+
+ALLOWED = {
+    "unit": UNITS,
+    "relation": RELATIONS,
+    "observers": OBSERVERS,
+    "event": (*PROCESS_NAMES, NO_EVENT),
+    "events": tuple(PROCESS_NAMES),
+}
+MAY_BE_EMPTY = ("events", "supporting", "caveats")
+
+
+def component_names() -> list[str]:
+    """Components of FATE-DP that FATE discovers."""
+    points = metadata.entry_points(group=ENTRY_POINTS)
+    return sorted({point.name for point in points if point.value.startswith("fate_dp.components.")})
+
+
+def component_guarantee(name: str, folder: Path = COMPONENTS) -> ComponentGuarantee:
+    """The declaration of one component.
+
+    :raises InvalidGuarantee: when it has none, or one that is incomplete or of another component.
+    """
+    content, where = _read(folder / name / "guarantee.yaml")
+    guarantee = _checked(ComponentGuarantee, content, where)
+    if guarantee.component != name:
+        raise InvalidGuarantee(f"component in {where} is {guarantee.component!r} but must be {name!r}.")
+    return guarantee
+
+
+def mechanism_guarantees(package: str, folder: Path = PRIVACY) -> tuple[MechanismGuarantee, ...]:
+    """The declarations of one package of ``fate_dp.privacy``, which must name each of its modules.
+
+    :raises InvalidGuarantee: when a module is not named, or a named one does not exist.
+    """
+    content, where = _read(folder / package / "guarantees.yaml")
+    declared = _checked(Declarations, content, where)
+    named = {item.module for item in declared.mechanisms} | set(declared.supporting)
+    modules = {path.stem for path in (folder / package).glob("*.py")} - {"__init__"}
+    if named != modules:
+        raise InvalidGuarantee(
+            f"{where} declares no guarantee of the modules {sorted(modules - named)} and names "
+            f"{sorted(named - modules)}, which do not exist, but must name every module of its package."
+        )
+    return declared.mechanisms
+
+
+def unsound_rules(path: Path = PRIVACY / "unsound_rules.yaml") -> tuple[UnsoundRule, ...]:
+    """Rules of the sources and of common practice that do not hold."""
+    content, where = _read(path)
+    return tuple(_checked(UnsoundRule, rule, where) for rule in content)
+
+
+def _read(path: Path):
+    where = f"{path.parent.name}/{path.name}"
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8")), where
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise InvalidGuarantee(f"{where} is missing or no valid YAML but must declare what is guaranteed.") from error
+
+
+def _checked(kind, content, where):
+    """``content`` as an instance of the dataclass ``kind``: every field, no other, nothing empty."""
+    names = [item.name for item in fields(kind)]
+    if not isinstance(content, dict) or set(content) != set(names):
+        given = sorted(map(str, content)) if isinstance(content, dict) else content
+        raise InvalidGuarantee(f"{where} has the fields {given} but {kind.__name__} must have {names}, each once.")
+    types = typing.get_type_hints(kind)
+    return kind(**{name: _value(types[name], name, content[name], where) for name in names})
+
+
+def _value(kind, name, value, where):
+    if kind is str:
+        return _text(name, value, where)
+    if not isinstance(value, list) or not (value or name in MAY_BE_EMPTY):
+        raise InvalidGuarantee(f"{name} in {where} is {value!r} but must be a list that is not empty.")
+    (item_kind, _) = typing.get_args(kind)
+    if item_kind is str:
+        return tuple(_text(name, item, where) for item in value)
+    return tuple(_checked(item_kind, item, where) for item in value)
+
+
+def _text(name, value, where):
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidGuarantee(f"{name} in {where} is {value!r} but must be text that is not empty.")
+    if name in ALLOWED and value not in ALLOWED[name]:
+        raise InvalidGuarantee(f"{name} in {where} is {value!r} but must be one of {', '.join(ALLOWED[name])}.")
+    return value.strip()

@@ -1,0 +1,95 @@
+"""The ``fate-dp plan`` command: its flags, and from them to a printed plan."""
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import fields
+
+from fate_dp.privacy.events import RELATIONS
+
+
+def add_plan(commands) -> None:
+    """Add ``plan labels`` and ``plan training`` to the command line."""
+    text = "answer 'what noise, what accuracy loss, how many runs' before anything is spent"
+    kinds = commands.add_parser("plan", help=text, description=text[0].upper() + text[1:] + ".").add_subparsers(
+        title="what to plan", metavar="WHAT", required=True
+    )
+    _add_labels(kinds)
+    _add_training(kinds)
+
+
+def _add_labels(kinds) -> None:
+    command = _kind(kinds, "labels", "flip labels: probabilities, information loss, releases that fit the cap", labels)
+    command.add_argument("--records", type=int, required=True, help="number of labels")
+    command.add_argument("--epsilon", type=float, required=True, help="nats per label")
+    command.add_argument("--classes", type=int, help="label values that may occur (2)")
+    command.add_argument("--cap", type=float, help="total epsilon that the source may spend (the policy's default)")
+    command.add_argument("--prior", type=float, help="public guess of the share of the class of interest (1/classes)")
+
+
+def _add_training(kinds) -> None:
+    command = _kind(kinds, "training", "train with noise in three trust models: local, shuffle, secure_sum", training)
+    command.add_argument("--records", type=int, required=True, help="records of all clients together")
+    command.add_argument("--clients", type=int, required=True, help="clients of equal size")
+    command.add_argument("--rounds", type=int, required=True, help="noisy updates in one run")
+    sampling = command.add_mutually_exclusive_group(required=True)
+    sampling.add_argument("--sampling-probability", type=float, help="chance of each record to take part in a round")
+    sampling.add_argument("--batch-size", type=int, help="the same as an expected number of records, over all clients")
+    target = command.add_mutually_exclusive_group(required=True)
+    target.add_argument("--epsilon", type=float, help="target in nats: which noise does it need?")
+    target.add_argument("--noise-multiplier", type=float, help="sigma over the clip: which epsilon does it give?")
+    command.add_argument("--delta", type=float, required=True, help="delta of the guarantee")
+    command.add_argument("--clip", type=float, help="largest l2 norm of one contribution (1)")
+    command.add_argument("--dimension", type=int, help="coordinates of an update, for the ratio of noise to signal")
+    command.add_argument("--relation", choices=RELATIONS, help="of the target and the budget (add_or_remove)")
+    command.add_argument("--tolerated", type=int, help="clients that may collude or drop out (1)")
+    command.add_argument("--cap-epsilon", type=float, help="budget of the dataset: how many runs does it hold?")
+    command.add_argument("--epsilon0", type=float, help="of a pure local randomiser, for comparison (1)")
+
+
+def _kind(kinds, name: str, text: str, run) -> argparse.ArgumentParser:
+    command = kinds.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+    command.set_defaults(run=run)
+    command.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    return command
+
+
+def labels(options) -> None:
+    from .plan import LabelPlanRequest, plan_labels
+    from .plan_tables import plan_json, print_label_plan
+
+    plan = plan_labels(LabelPlanRequest(**_asked(options, LabelPlanRequest)))
+    if options.json:
+        print(json.dumps(plan_json(plan), indent=2, allow_nan=False))
+        return
+    print_label_plan(plan, _console())
+
+
+def training(options) -> None:
+    from .plan import TrainingPlanRequest, check_whole, plan_training
+    from .plan_tables import plan_json, print_training_plan
+
+    asked = _asked(options, TrainingPlanRequest)
+    if options.batch_size is not None:
+        check_whole("records", options.records, 1)
+        check_whole("batch_size", options.batch_size, 1, largest=options.records)
+        asked["sampling_probability"] = options.batch_size / options.records
+    request, console = TrainingPlanRequest(**asked), _console()
+    if options.json:
+        print(json.dumps(plan_json(plan_training(request)), indent=2, allow_nan=False))
+        return
+    with console.status("") as status:
+        plan = plan_training(request, progress=status.update)
+    print_training_plan(plan, console)
+
+
+def _asked(options, request_kind) -> dict:
+    """What was given on the command line, so that the request's own defaults stand in one place."""
+    given = {item.name: getattr(options, item.name, None) for item in fields(request_kind)}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _console():
+    from .cli import wide_console
+
+    return wide_console()

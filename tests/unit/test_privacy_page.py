@@ -1,0 +1,133 @@
+"""docs/privacy.md is what `make docs-privacy` writes, complete, and its numbers are the specification's."""
+import importlib
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fate_dp.pipelines import guarantees, privacy_tables
+from fate_dp.pipelines.guarantees import InvalidGuarantee
+from fate_dp.pipelines.privacy_page import privacy_page
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def page():
+    return privacy_page()
+
+
+@pytest.fixture
+def components(tmp_path):
+    """A copy of the declarations of all components, to be spoilt."""
+    for name in guarantees.component_names():
+        (tmp_path / name).mkdir()
+        shutil.copy(guarantees.COMPONENTS / name / "guarantee.yaml", tmp_path / name)
+    return tmp_path
+
+
+def spoil(path, change):
+    content = yaml.safe_load(path.read_text())
+    change(content)
+    path.write_text(yaml.safe_dump(content))
+
+
+def test_the_committed_page_is_what_the_declarations_and_the_library_say_now(page):
+    assert (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8") == page, "run `make docs-privacy`"
+
+
+def test_every_component_in_setup_py_is_on_the_page(page):
+    listed = re.findall(r'"(\w+) = fate_dp\.components\.', (ROOT / "setup.py").read_text())
+    assert listed and set(listed) == set(guarantees.component_names())
+    assert all(f"### `{name}`" in page for name in listed)
+
+
+def test_each_component_tells_unit_relation_observers_formula_reference_and_what_is_not_covered():
+    for name in guarantees.component_names():
+        item = guarantees.component_guarantee(name)
+        assert item.not_covered and item.references and item.ledger and item.promises
+        assert all(part.unit and part.relation and part.observers and part.formula for part in item.promises)
+
+
+@pytest.mark.parametrize("package", guarantees.MECHANISM_PACKAGES)
+def test_declared_functions_exist(package):
+    for item in guarantees.mechanism_guarantees(package):
+        module = importlib.import_module(f"fate_dp.privacy.{package}.{item.module}")
+        missing = [name for name in item.names if not hasattr(module, name)]
+        assert missing == [], f"{package}/{item.module}.py has no {missing}"
+
+
+def test_the_page_names_exactly_the_events_that_the_pld_accountant_composes():
+    from fate_dp.privacy.accounting.privacy_profiles import HAS_PROFILE
+
+    (declared,) = (item for item in guarantees.mechanism_guarantees("accounting") if item.module == "pld_accountant")
+    # Unsampled Gaussian noise is composed exactly, without a profile.
+    assert set(declared.events) == {kind.__name__ for kind in HAS_PROFILE} | {"Gaussian", "GroupedGaussian"}
+
+
+def test_features_are_said_not_to_be_covered():
+    for name in guarantees.component_names():
+        assert any("eatures" in line for line in guarantees.component_guarantee(name).not_covered)
+
+
+@pytest.mark.parametrize("words", ["fixed count of labels", "with probability p", "delta is at least 1 - p",
+                                   "Flipback adds epsilon", "post-processing"])
+def test_unsound_rules_of_the_sources_are_labelled(page, words):
+    assert words in page.split("## Rules that do not hold")[1].split("## Computed")[0]
+
+
+def test_a_component_without_a_declaration_fails_the_build(components):
+    (components / "flipback" / "guarantee.yaml").unlink()
+    with pytest.raises(InvalidGuarantee, match="flipback/guarantee.yaml is missing or no valid YAML but must declare"):
+        guarantees.component_guarantee("flipback", components)
+
+
+@pytest.mark.parametrize("change, said", [
+    (lambda content: content.pop("not_covered"), "not_covered"),
+    (lambda content: content.update(more="x"), "more"),
+    (lambda content: content.update(not_covered=[]), "not_covered in label_flip/guarantee.yaml is [] but"),
+    (lambda content: content.update(does=" "), "does in label_flip/guarantee.yaml is ' ' but must be text"),
+    (lambda content: content.update(references=[1]), "references in label_flip/guarantee.yaml is 1 but must be text"),
+    (lambda content: content.update(component="flipback"), "must be 'label_flip'"),
+    (lambda content: content["promises"][0].update(unit="person"), "unit in label_flip/guarantee.yaml is 'person' but"),
+    (lambda content: content["promises"][0].update(relation="swap"), "must be one of add_or_remove, replace_one."),
+    (lambda content: content["promises"][0].update(observers=["everybody"]), "'everybody' but must be one of guest"),
+    (lambda content: content["promises"][0].update(event="Magic"), "'Magic' but must be one of RandomizedResponse"),
+    (lambda content: content["promises"][0].pop("formula"), "formula"),
+])
+def test_an_incomplete_declaration_fails_the_build(components, change, said):
+    spoil(components / "label_flip" / "guarantee.yaml", change)
+    with pytest.raises(InvalidGuarantee) as refusal:
+        guarantees.component_guarantee("label_flip", components)
+    assert said in str(refusal.value) and str(refusal.value).count("\n") == 0
+
+
+def test_a_module_without_a_declaration_fails_the_build(tmp_path):
+    shutil.copytree(guarantees.PRIVACY / "noise", tmp_path / "noise")
+    (tmp_path / "noise" / "new_noise.py").write_text("")
+    with pytest.raises(InvalidGuarantee, match=r"no guarantee of the modules \['new_noise'\]"):
+        guarantees.mechanism_guarantees("noise", tmp_path)
+
+
+def test_tables_hold_the_specifications_values(page):
+    assert "| 1 | 0.73106 | 0.26894 |" in page and "| 2 | 0.88080 | 0.11920 |" in page
+    assert "| 4 | 0.98201 | 0.01799 |" in page and "| 8 | 0.99966 | 0.00034 |" in page
+    assert "| 1 | 10 | 1 | 10 | 9.99978 |" in page and "| 0.5 | 20 | 0.5 | 10 | 9.85942 |" in page
+    assert "| 0.1 | 30.75 |" in page and "| 1 | 3.7307 |" in page
+
+
+def test_each_table_names_the_command_that_prints_it(page, capsys, monkeypatch):
+    for name in privacy_tables.TABLES:
+        assert f"`.venv/bin/python -m fate_dp.pipelines.privacy_tables {name}`" in page
+    monkeypatch.setattr("sys.argv", ["privacy_tables", "flip_rates"])
+    privacy_tables.main()
+    assert capsys.readouterr().out.strip() in page
+
+
+def test_every_row_of_a_markdown_table_has_as_many_cells_as_its_head(page):
+    blocks = re.findall(r"(?:^\|.*\n)+", page, flags=re.MULTILINE)
+    assert len(blocks) > 10
+    for block in blocks:
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}) == 1
