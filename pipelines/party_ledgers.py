@@ -18,7 +18,7 @@ def party_ledger(parties_folder, party_id: str) -> list:
 
 
 def all_ledgers(parties_folder, delta: float) -> dict:
-    """{"party 9999": {"entries": [...], "totals": [...], "budgets": [...]}, ...} of every party with a home in the folder.
+    """{"party 9999": {"entries": [...], "totals": [...], "budgets": [...]}, ...} of every party with a home here.
 
     Entries and totals are at ``delta``, budgets at the delta of their caps.
 
@@ -41,7 +41,7 @@ def _ledger_at(home: Path, delta: float) -> dict:
 
 
 def _budgets(ledger: Ledger, policy: Policy, totals: list) -> list:
-    """What may still be spent where something was: each total at the delta of its cap. Infinite ones are outside caps."""
+    """What may still be spent where something was: totals at the delta of their cap; infinite ones are outside caps."""
     caps = [(line, _cap_of(policy, line)) for line in totals]
     deltas = {cap.delta for _, cap in caps}
     spent_at = {delta: {_view(line): line["epsilon"] for line in ledger.totals(delta)} for delta in deltas}

@@ -34,7 +34,7 @@ def calibrate_noise_multiplier(
     At most 2e-5 (relative) above the smallest that the accountant accepts; ``subsampled_gaussian_epsilon`` of the
     result is at most ``epsilon``. Parameters as there.
 
-    :raises UnreachableTarget: where the accountant's own error exceeds delta; ``rdp`` reaches further down than ``pld``.
+    :raises UnreachableTarget: where the accountant's own error exceeds delta; ``rdp`` reaches further down.
     :raises InvalidEpsilon, InvalidDelta, InvalidEvent, InvalidCount, InvalidAccountant, UnsupportedEvent: one sentence.
     """
     epsilon, delta = check_target(epsilon, delta)

@@ -31,6 +31,9 @@ ROUNDING = 2.0**-53
 # Beyond, dp-accounting's convolutions outgrow the memory, and the grid is too coarse for one release. Unsampled
 # Gaussian releases do not count.
 MOST_RELEASES = 2_000_000
+# In nats, per release: on a finer grid the rounding of deltas near 1 would make the masses of all releases together
+# exceed 1 by far, up to what no float can hold.
+LEAST_INTERVAL = 1e-14
 # In nats; losses that would need a wider grid get no finite epsilon.
 WIDEST_INTERVAL = 1.0
 
@@ -60,14 +63,18 @@ class PLDAccountant(Accountant):
             return partial(gaussian_delta, 1 / mu), partial(gaussian_epsilon, 1 / mu)
         within_reach = mu <= LARGEST_MU and sum(rest.values()) <= MOST_RELEASES
         distribution = _composed_distribution(mu, rest, self.relation) if within_reach else None
-        if distribution is None:
+        if distribution is None or not math.isfinite(distribution.get_delta_for_epsilon(0.0)):
             return lambda epsilon: 1.0, lambda delta: math.inf
         rounding = ROUNDING * sum(rest.values())
 
         def epsilon_at(delta):
             return distribution.get_epsilon_for_delta(delta - rounding) if delta > rounding else math.inf
 
-        return lambda epsilon: float(distribution.get_delta_for_epsilon(epsilon)) + rounding, epsilon_at
+        def delta_at(epsilon):
+            # Rounding in the Fourier transform leaves negative probabilities, of which far tails may consist.
+            return max(0.0, float(distribution.get_delta_for_epsilon(epsilon))) + rounding
+
+        return delta_at, epsilon_at
 
 
 def _composed_distribution(mu, rest, relation):
@@ -96,6 +103,9 @@ def _grid_interval(parts):
     variance = sum(count * max(map(_loss_variance, pair)) for pair, count in parts)
     spread = min(largest, DEVIATIONS * math.sqrt(variance))
     interval = max(spread / GRID_POINTS, widest / SINGLE_POINTS) * math.sqrt(len(parts))
+    least = LEAST_INTERVAL * sum(count for _, count in parts)
+    if interval <= least:
+        return least
     # Randomised response loses nothing to the grid when its two losses lie on it.
     largest_loss = parts[0][0][0].highest
     return largest_loss / math.ceil(largest_loss / interval)

@@ -47,6 +47,9 @@ from fate_dp.privacy import events
 TAIL = 10.0
 # Losses of more than this squared are beyond every grid; beyond it, squares would overflow.
 LARGEST_MU = 1e100
+# A smaller mu, and a smaller product of sampling rate and mu, are rounded up, which never lowers a delta.
+LEAST_LOSS = 1e-15
+LEAST_MU = 1e-12
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,13 @@ def _bounded(epsilon, delta):
 
 def _poisson(process, relation):
     make = {events.ADD_OR_REMOVE: _poisson_add_or_remove, events.REPLACE_ONE: _poisson_replace_one}[relation]
-    return make(process.sampling_probability, min(1 / process.noise_multiplier, LARGEST_MU))
+    return make(*_within_reach(process.sampling_probability, 1 / process.noise_multiplier))
+
+
+def _within_reach(rate, mu):
+    """``rate`` and ``mu``, of which no product is smaller than ``LEAST_LOSS`` and no mu beyond what can be squared."""
+    mu = min(max(mu, LEAST_MU), LARGEST_MU)
+    return max(rate, LEAST_LOSS / mu), mu
 
 
 def _poisson_add_or_remove(rate, mu):
@@ -199,7 +208,7 @@ def _asinh_of_exp(exponent):
 
 
 def _fixed_size_replace_one(process, _):
-    rate, mu = process.batch_size / process.records, min(2 / process.noise_multiplier, LARGEST_MU)
+    rate, mu = _within_reach(process.batch_size / process.records, 2 / process.noise_multiplier)
     remove, add = _removed(rate, mu), _added(rate, mu)
     return (
         PrivacyProfile(

@@ -28,6 +28,8 @@ ABSOLUTE_ROUNDING = 1e-15
 LEAST_DIVERGENCE = 1e-14
 # With less noise dp-accounting's terms overflow; no finite divergence is claimed there.
 LEAST_NOISE = 1e-3
+# With more noise on a sample of fixed size dp-accounting takes the logarithm of 0; less noise never costs less.
+MOST_NOISE = 1e6
 
 
 class RDPAccountant(Accountant):
@@ -130,7 +132,7 @@ def _fixed_size_replace_one(process, _):
     if process.noise_multiplier < LEAST_NOISE:
         return np.full(len(ORDERS), math.inf)
     # dp-accounting means sigma over the sensitivity under replace-one here, which is two clips.
-    noise = GaussianDpEvent(process.noise_multiplier / events.clips_moved(events.REPLACE_ONE))
+    noise = GaussianDpEvent(min(process.noise_multiplier, MOST_NOISE) / events.clips_moved(events.REPLACE_ONE))
     sample = SampledWithoutReplacementDpEvent(process.records, process.batch_size, noise)
     return _library_divergences(sample, "REPLACE_ONE")
 

@@ -5,6 +5,7 @@ caller to decide. Epsilon is in nats. Every mechanism of ``events`` has a bound 
 relation it can be stated for, so no charge is ever left out and delta is never split.
 """
 import math
+import sys
 from collections import Counter
 from fractions import Fraction
 
@@ -122,6 +123,8 @@ def _pure_sum(counts):
     if math.inf in epsilons.values():
         return math.inf
     exact = sum(Fraction(epsilons[event]) * count for event, count in counts.items())
+    if exact > sys.float_info.max:
+        return math.inf
     return float(exact) if Fraction(float(exact)) >= exact else math.nextafter(float(exact), math.inf)
 
 

@@ -104,8 +104,8 @@ def _in_range(name, value, steps):
     """``value`` times ``steps``: a sigma in steps of the grid; refused by its name when noise of it does not fit."""
     if value * steps > LARGEST_SCALE:
         raise InvalidNoise(
-            f"{name} is {value!r} but must be at most {LARGEST_SCALE / steps:.2g} here, since noise is drawn up to a scale "
-            "of 2^50 steps of the grid."
+            f"{name} is {value!r} but must be at most {LARGEST_SCALE / steps:.2g} here, since noise is drawn up to a "
+            "scale of 2^50 steps of the grid."
         )
     return value * steps
 

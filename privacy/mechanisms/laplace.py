@@ -95,8 +95,8 @@ def laplace_scale(sensitivity, epsilon):
     scale = sensitivity / check_epsilon(epsilon) * ROUND_UP
     if scale > LARGEST_SCALE:
         raise InvalidEpsilon(
-            f"epsilon is {epsilon!r} but must be at least {sensitivity / LARGEST_SCALE * ROUND_UP:.2g} here, since noise "
-            "is drawn up to a scale of 2^50 steps of the grid."
+            f"epsilon is {epsilon!r} but must be at least {sensitivity / LARGEST_SCALE * ROUND_UP:.2g} here, since "
+            "noise is drawn up to a scale of 2^50 steps of the grid."
         )
     return scale
 

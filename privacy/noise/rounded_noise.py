@@ -16,7 +16,7 @@ ROUND_UP = 1 + 2.0**-40
 
 
 def gaussian_slack(sigma, dimension):
-    """Bound on the distance of ``dimension`` coordinates of ``discrete_gaussian`` from a rounded N(0, sigma^2); at most 1.
+    """Bound on the distance of ``dimension`` discrete Gaussians from as many rounded N(0, sigma^2); at most 1.
 
     :param sigma: in steps of the grid, from 2^-50 to 2^50.
     """

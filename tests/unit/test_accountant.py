@@ -241,6 +241,43 @@ def test_the_dominating_pair_is_attained_by_opposite_records():
     assert attained == pytest.approx(float(profile.delta(np.array([0.2]))[0]), abs=1e-5)
 
 
+def mirrored(profile, exponents):
+    """Profile of (Q, P) where ``profile`` is that of (P, Q)."""
+    return np.exp(exponents) * profile.delta(-exponents) - np.expm1(exponents)
+
+
+def test_adding_is_the_mirror_image_of_removing_and_replacing_is_its_own():
+    exponents = np.linspace(-1.2, 1.2, 25)
+    removed, added = profiles(PoissonSampledGaussian(0.3, 1.5), ADD_OR_REMOVE)
+    assert np.allclose(added.delta(exponents), mirrored(removed, exponents), rtol=0, atol=1e-14)
+    assert np.abs(added.delta(exponents) - removed.delta(exponents)).max() > 1e-2
+    for process in (PoissonSampledGaussian(0.3, 1.5), FixedSizeSampledGaussian(10, 3, 1.5)):
+        (profile,) = profiles(process, REPLACE_ONE)
+        assert np.allclose(profile.delta(exponents), mirrored(profile, exponents), rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("noise", [0.7, 3.0, 40.0])
+def test_renyi_replaces_no_cheaper_than_the_gaussian_that_hardly_samples(noise):
+    process = PoissonSampledGaussian(1 - 1e-12, noise)
+    bound = rdp_accountant.DIVERGENCES[PoissonSampledGaussian](process, REPLACE_ONE)
+    exact = rdp_accountant.ORDERS * (2 / noise) ** 2 / 2
+    assert np.all(bound >= exact * (1 - 1e-9))
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 6.0])
+def test_renyi_holds_for_every_loss_of_bounded_range_and_is_nearly_attained(epsilon):
+    orders = rdp_accountant.ORDERS
+    bound = rdp_accountant.DIVERGENCES[ExponentialMechanism](ExponentialMechanism(epsilon), REPLACE_ONE)
+    attained = np.zeros(len(orders))
+    for top in np.linspace(0, epsilon, 101)[1:-1]:
+        share = (math.exp(epsilon) - math.exp(top)) / math.expm1(epsilon)
+        upper = math.log(share) + (orders - 1) * top
+        lower = math.log1p(-share) + (orders - 1) * (top - epsilon)
+        attained = np.maximum(attained, np.logaddexp(upper, lower) / (orders - 1))
+    assert np.all(attained <= bound * (1 + 1e-9))
+    assert attained[0] >= 0.6 * bound[0]
+
+
 def test_two_coordinates_of_laplace_noise_hide_more_than_one():
     axis = np.linspace(-30, 30, 1201)
     y1, y2 = np.meshgrid(axis, axis, indexing="ij")
@@ -301,6 +338,16 @@ def test_slack_adds_what_the_event_says(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_slack_of_equal_and_of_different_releases_adds_up(kind):
+    process, relation = Gaussian(5.0), ADD_OR_REMOVE
+    one_by_one, plain = make_accountant(kind, relation), composed(kind, relation, (process, 4))
+    for slack in (1e-9, 3e-9, 1e-9, 1e-9):
+        one_by_one.compose(event(process, relation, slack=slack))
+    extra = 6e-9 * (1 + math.exp(2.0))
+    assert one_by_one.delta(2.0) - plain.delta(2.0) == pytest.approx(extra, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_nothing_costs_nothing_and_no_privacy_costs_everything(kind):
     accountant = make_accountant(kind, ADD_OR_REMOVE)
     assert accountant.epsilon(1e-5) == 0.0 and accountant.delta(0.0) == 0.0
@@ -319,6 +366,34 @@ def test_losses_too_wide_for_floats_give_no_small_number(kind, process):
 @pytest.mark.parametrize("process", [PureDP(1e-12), ExponentialMechanism(1e-9), Gaussian(1e200), Laplace(1e9)])
 def test_next_to_nothing_costs_next_to_nothing(kind, process):
     assert composed(kind, ADD_OR_REMOVE, (process, 1)).epsilon(1e-5) < 1e-6
+
+
+TINY = (
+    PureDP(1e-300),
+    ExponentialMechanism(1e-300),
+    Laplace(1e300),
+    PoissonSampledGaussian(1e-300, 1e3),
+    PoissonSampledGaussian(1e-8, 1e9),
+    PoissonSampledGaussian(1e-12, 1e3),
+    FixedSizeSampledGaussian(10**12, 1, 1e9),
+)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind, ceiling", [("pld", 1e-7), ("rdp", 0.011)])
+@pytest.mark.parametrize("process", TINY)
+def test_losses_lost_in_the_rounding_of_one_cost_next_to_nothing_however_often(kind, ceiling, process):
+    accountant = composed(kind, REPLACE_ONE, (process, 10**5))
+    assert accountant.epsilon(1e-5) <= ceiling and 0 < accountant.delta(0.0) < 1e-4
+    if not isinstance(process, REPLACE_ONE_ONLY):
+        assert composed(kind, ADD_OR_REMOVE, (process, 10**5)).epsilon(1e-5) <= ceiling
+
+
+@pytest.mark.parametrize("kind, relation, process", SUPPORTED)
+def test_delta_never_grows_with_epsilon(kind, relation, process):
+    accountant = composed(kind, relation, (process, 1000))
+    deltas = [accountant.delta(epsilon) for epsilon in (0, 1e-9, 1, 20, 50, 1e3, 1e4)]
+    assert all(later <= earlier * (1 + 1e-12) for earlier, later in zip(deltas, deltas[1:]))
 
 
 @pytest.mark.parametrize("kind", KINDS)

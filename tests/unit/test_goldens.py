@@ -73,7 +73,8 @@ def test_fresh_flips_composed(epsilon, times, total):
 
 
 @pytest.mark.parametrize(
-    "messages, epsilon, exact, clones", [(1000, 1, 0.126614481, (0.182, 0.190)), (10000, 2, 0.087019244, (0.155, 0.161))]
+    "messages, epsilon, exact, clones",
+    [(1000, 1, 0.126614481, (0.182, 0.190)), (10000, 2, 0.087019244, (0.155, 0.161))],
 )
 def test_shuffled_randomized_response(messages, epsilon, exact, clones):
     # From one side: for 10000 messages the printed value is that of two other zeros, and three are 5.5e-6 worse.
@@ -84,6 +85,6 @@ def test_shuffled_randomized_response(messages, epsilon, exact, clones):
 
 @pytest.mark.parametrize("accountant, at_most", [("pld", 7.00), ("rdp", 7.60)])
 def test_noise_over_the_clip_means_the_same_to_both_accountants(accountant, at_most):
-    # The peers' trap: sigma 3, five times, replace-one, read as 3.38 by one of their accountants and as 7.00 by the other.
+    # The peers' trap: sigma 3, five times, replace-one, is 3.38 to one of their accountants and 7.00 to the other.
     computed = privacy.subsampled_gaussian_epsilon(1, 3, 5, 1e-5, accountant=accountant, relation="replace_one")
     assert privacy.gaussian_epsilon(3 / 2 / math.sqrt(5), 1e-5) * (1 - 1e-9) <= computed <= at_most

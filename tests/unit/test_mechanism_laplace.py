@@ -219,7 +219,7 @@ def test_ranges_and_records_of_another_kind_are_refused():
     for lower in ([0, 0], "a", None):
         with pytest.raises(InvalidBounds):
             bounded_mean([1.0, 2.0], lower, 1)
-    for values in ([], 1.0, ["a"], [None], [True]):
+    for values in ([], 1.0, ["a"], [None], [1j]):
         with pytest.raises(InvalidRecords):
             bounded_mean(values, 0, 1)
 
@@ -255,5 +255,11 @@ def test_an_epsilon_too_small_for_the_grid_is_refused_by_its_name():
     with pytest.raises(InvalidEpsilon) as refusal:
         laplace_mechanism(0.0, 1.0, 1e-7, **WHOM)
     assert str(refusal.value) == (
-        "epsilon is 1e-07 but must be at least 9.5e-07 here, since noise is drawn up to a scale of 2^50 steps of the grid."
+        "epsilon is 1e-07 but must be at least 9.5e-07 here, since noise is drawn up to a scale of 2^50 steps of the "
+        "grid."
     )
+
+
+def test_the_mean_of_yes_and_no_is_a_share():
+    mean = bounded_mean([True, False, False, True], 0, 1)
+    assert mean.value == 0.5 and mean.sensitivity(REPLACE_ONE) == pytest.approx(1 / 4, rel=1e-6)

@@ -6,7 +6,8 @@ README = Path(__file__).resolve().parents[2] / "README.md"
 
 
 def test_the_example_trains_within_its_target():
-    (example,) = [code for code in re.findall(r"```python\n(.*?)```", README.read_text(), re.S) if "make_accountant" in code]
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+    (example,) = [code for code in blocks if "make_accountant" in code]
     names = {}
     exec(compile(example, str(README), "exec"), names)
     assert 1.99 < names["accountant"].epsilon(1e-5) <= 2

@@ -59,7 +59,9 @@ CASES = [("pld", "add_or_remove"), ("pld", "replace_one"), ("rdp", "add_or_remov
     rate=st.floats(1e-4, 0.5), noise=st.floats(0.6, 20), steps=st.integers(1, 2000), factor=st.floats(1.01, 2),
     log_delta=st.floats(-20, -3),
 )  # fmt: skip
-def test_epsilon_never_falls_with_rate_steps_and_less_noise(accountant, relation, rate, noise, steps, factor, log_delta):
+def test_epsilon_never_falls_with_rate_steps_and_less_noise(
+    accountant, relation, rate, noise, steps, factor, log_delta
+):
     def epsilon(rate=rate, noise=noise, steps=steps, delta=math.exp(log_delta)):
         return subsampled_gaussian_epsilon(rate, noise, steps, delta, accountant, relation)
 

@@ -129,6 +129,14 @@ def test_one_shuffled_round_costs_what_the_shuffling_bound_says():
     assert total_epsilon([(event(Shuffled(2.0, 10, "any")), 3)], 0) == 6.0
 
 
+@pytest.mark.parametrize("randomizer", ["any", "randomized_response"])
+def test_shuffled_rounds_and_their_slack_count(randomizer):
+    process = Shuffled(1.0, 10_000, randomizer)
+    once, often = (total_epsilon([(event(process), count)], 1e-6) for count in (1, 16))
+    assert 2 * once < often
+    assert total_epsilon([(event(process, slack=1e-8), 16)], 1e-6) > often * (1 + 1e-6)
+
+
 def test_slack_raises_the_total():
     def total(slack, delta):
         return total_epsilon([(event(RandomizedResponse(1.0), slack=slack), 3)], delta)
