@@ -19,9 +19,10 @@ from fate_dp.privacy.accounting.accountant import Accountant
 from fate_dp.privacy.accounting.gaussian_part import split_gaussian, squared_mu
 
 ORDERS = np.array(
-    [1 + tenths / 10 for tenths in range(1, 100)] + list(range(12, 64)) + [64, 80, 96, 128, 256, 512, 1024]
+    [1 + tenths / 10 for tenths in range(1, 100)] + list(range(12, 64)) + [64, 80, 96]
+    + [2**power for power in range(7, 14)]
 )
-# dp-accounting's sums of up to 1025 terms in log space: relative error, and absolute error in units of the order.
+# dp-accounting's sums of up to 16385 terms in log space: relative error, and absolute error in units of the order.
 RELATIVE_ROUNDING = 1e-11
 ABSOLUTE_ROUNDING = 1e-15
 # dp-accounting takes the logarithm of 1 - e^-divergence.

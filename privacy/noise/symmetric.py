@@ -33,6 +33,7 @@ from numbers import Real
 
 import numpy as np
 
+from fate_dp.privacy.accounting.privacy_parameters import InvalidScale
 from fate_dp.privacy.noise.inversion import EXTRA_BITS, TABLE_BITS, WORKING_BITS
 from fate_dp.privacy.noise.stream import WORD_BITS, open_stream
 from fate_dp.privacy.noise.uniform import check_size
@@ -43,10 +44,6 @@ SLACK = 2.0**-130
 BLOCK = 2**14
 UNDECIDED = 2.0**-40
 UNIT = 2.0**-WORD_BITS
-
-
-class InvalidScale(ValueError):
-    """The scale of noise on the integers is outside its range."""
 
 
 class SymmetricLaw(ABC):

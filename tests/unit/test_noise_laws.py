@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fate_dp.privacy.noise import symmetric
+from fate_dp.privacy.accounting.privacy_parameters import InvalidScale
 from fate_dp.privacy.noise.discrete_gaussian import _DiscreteGaussian, discrete_gaussian, discrete_gaussian_slack
 from fate_dp.privacy.noise.discrete_laplace import _DiscreteLaplace, discrete_laplace, discrete_laplace_slack
 from fate_dp.privacy.noise.inversion import InversionTable
 from fate_dp.privacy.noise.stream import ReproducibleStream, Stream
-from fate_dp.privacy.noise.symmetric import InvalidScale, check_scale
+from fate_dp.privacy.noise.symmetric import check_scale
 from fate_dp.privacy.noise.uniform import InvalidSize
 
 TOP = 2**64 - 1

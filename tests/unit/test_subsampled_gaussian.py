@@ -65,8 +65,9 @@ def test_epsilon_never_falls_with_rate_steps_and_less_noise(
     def epsilon(rate=rate, noise=noise, steps=steps, delta=math.exp(log_delta)):
         return subsampled_gaussian_epsilon(rate, noise, steps, delta, accountant, relation)
 
-    # The grid of losses follows its own width, so that two answers differ by its step.
-    enough = epsilon() * (1 - 1e-4) - 1e-6
+    # The grid of losses follows its own width, so that two answers differ by its step; dp-accounting's series at
+    # fractional orders lies above the divergence by amounts that jump.
+    enough = epsilon() * (1 - {"pld": 1e-4, "rdp": 1e-2}[accountant]) - 1e-6
     assert epsilon(rate=rate * factor) >= enough
     assert epsilon(noise=noise / factor) >= enough
     assert epsilon(steps=math.ceil(steps * factor)) >= enough
