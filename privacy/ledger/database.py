@@ -31,11 +31,11 @@ def open_ledger(path):
             connection.execute("PRAGMA temp_store = MEMORY")
             _ensure_schema(connection, path)
             yield connection
-    except sqlite3.Error as error:
-        raise LedgerUnavailable(f"The ledger {path} cannot be used: {error}.") from error
-    except UnicodeDecodeError as error:
-        # SQLite's own sentence quotes what it cannot read.
-        raise LedgerUnavailable(f"The ledger {path} cannot be used: it is damaged.") from error
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        # Where SQLite's own sentence quotes what is no text, Python 3.11 cannot decode it and 3.10 leaves it out.
+        sentence = str(error) if isinstance(error, sqlite3.Error) else ""
+        reason = sentence or "it is damaged"
+        raise LedgerUnavailable(f"The ledger {path} cannot be used: {reason}.") from error
 
 
 @contextmanager
