@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Integral, Real
 
 from fate_dp.privacy.events import ADD_OR_REMOVE, RELATIONS, REPLACE_ONE
+from fate_dp.privacy.number_kinds import is_finite, is_whole
 from fate_dp.privacy.policy import Policy
 
 # Where a budget holds more runs than this, the exact count answers no question that anybody has.
@@ -147,9 +147,9 @@ class TrainingPlanRequest:
         if self.clients > self.records:
             raise InvalidPlan("clients", self.clients, f"at most the number of records, {self.records}")
         sampled = self.sampling_probability
-        if not _is_number(sampled) or not LEAST_SAMPLING_PROBABILITY <= sampled <= 1:
+        if not is_finite(sampled) or not LEAST_SAMPLING_PROBABILITY <= sampled <= 1:
             raise InvalidPlan("sampling_probability", sampled, f"at least {LEAST_SAMPLING_PROBABILITY:g} and at most 1")
-        if not _is_number(self.delta) or not LEAST_DELTA <= self.delta < 1:
+        if not is_finite(self.delta) or not LEAST_DELTA <= self.delta < 1:
             raise InvalidPlan("delta", self.delta, f"at least {LEAST_DELTA:g} and less than 1")
         if (self.epsilon is None) == (self.noise_multiplier is None):
             raise InvalidPlan("epsilon", self.epsilon, "given if and only if --noise-multiplier is not")
@@ -350,21 +350,17 @@ def _shuffled_messages(request, sender, messages):
     )
 
 
-def _is_number(value):
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-
-
 def _check_positive(name, value):
-    if not _is_number(value) or not SMALLEST <= value <= LARGEST:
+    if not is_finite(value) or not SMALLEST <= value <= LARGEST:
         raise InvalidPlan(name, value, f"a number from {SMALLEST:g} to {LARGEST:g}")
 
 
 def _check_between(name, value):
-    if not _is_number(value) or not 0 < value < 1:
+    if not is_finite(value) or not 0 < value < 1:
         raise InvalidPlan(name, value, "greater than 0 and less than 1")
 
 
 def check_whole(name, value, least, *, largest=LARGEST_COUNT, why=""):
     """Raise ``InvalidPlan``, naming the flag, unless ``value`` is a whole number from ``least`` to ``largest``."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or not least <= value <= largest:
+    if not is_whole(value) or not least <= value <= largest:
         raise InvalidPlan(name, value, f"a whole number from {least}{why} to {largest}")

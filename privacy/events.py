@@ -10,11 +10,11 @@ contribution), whatever the relation: the sum moves by one clip under add-or-rem
 and accountants know that. A mechanism that reports its own sensitivity fills these in, never its user.
 """
 import json
-import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
-from numbers import Integral, Real
 from typing import Tuple
+
+from fate_dp.privacy.number_kinds import is_finite, is_whole
 
 ADD_OR_REMOVE = "add_or_remove"
 REPLACE_ONE = "replace_one"
@@ -219,7 +219,7 @@ class Event:
         object.__setattr__(self, "observers", _checked_observers(self.observers))
         if isinstance(self.process, REPLACE_ONE_ONLY) and self.relation != REPLACE_ONE:
             raise InvalidEvent(f"relation is {self.relation!r} but must be {REPLACE_ONE} for {self.mechanism}.")
-        if not _is_real(self.slack) or not 0 <= self.slack <= 1:
+        if not is_finite(self.slack) or not 0 <= self.slack <= 1:
             raise InvalidEvent(f"slack is {self.slack!r} but must be a number from 0 to 1.")
         object.__setattr__(self, "slack", abs(float(self.slack)))
 
@@ -275,19 +275,9 @@ def _checked_observers(observers):
     return tuple(sorted(set(names)))
 
 
-def _is_real(value):
-    if not isinstance(value, Real) or isinstance(value, bool):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        # An int beyond the range of a float.
-        return False
-
-
 def _is_positive(value):
     # As a float, which is what is kept: a smaller number of another type may be 0 there.
-    return _is_real(value) and float(value) > 0
+    return is_finite(value) and float(value) > 0
 
 
 def _positive(process, name):
@@ -298,6 +288,6 @@ def _positive(process, name):
 
 def _whole(process, name, least):
     value = getattr(process, name)
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+    if not is_whole(value) or value < least:
         raise InvalidEvent(f"{name} is {value!r} but must be a whole number of at least {least}.")
     object.__setattr__(process, name, int(value))

@@ -25,11 +25,11 @@ proposition 2.1.
 """
 import math
 from dataclasses import dataclass
-from numbers import Integral, Real
 
 import numpy as np
 
 from fate_dp.privacy.mechanisms.randomized_response import check_epsilon, estimate_prior, flip_probability, label_posterior
+from fate_dp.privacy.number_kinds import is_real, is_whole
 
 WORKING_MODES = ("none", "posterior", "swap", "resample")
 MODES = ("auto",) + WORKING_MODES
@@ -66,8 +66,7 @@ class FlipbackSettings:
         _check_choice("flipback mode", self.mode, MODES)
         _check_whole("flipback every", self.every, 1)
         _check_whole("flipback max_rounds", self.max_rounds, 0)
-        is_number = isinstance(self.fraction, Real) and not isinstance(self.fraction, bool)
-        if not is_number or not 0 < self.fraction <= 1:
+        if not is_real(self.fraction) or not 0 < self.fraction <= 1:
             raise InvalidFlipback(
                 f"flipback fraction is {self.fraction!r} but must be a number above 0 and at most 1."
             )
@@ -229,5 +228,5 @@ def _check_choice(name, value, allowed):
 
 
 def _check_whole(name, value, smallest):
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < smallest:
+    if not is_whole(value) or value < smallest:
         raise InvalidFlipback(f"{name} is {value!r} but must be a whole number of at least {smallest}.")

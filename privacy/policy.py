@@ -10,17 +10,16 @@
       namespace/name: {epsilon: 3}    # what private steps may spend in all; what is not said is as in the default
 """
 import fcntl
-import math
 import re
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
-from numbers import Integral, Real
 from pathlib import Path
 from typing import Mapping, Optional
 
 import yaml
 
 from fate_dp.privacy.ledger.budget_cap import BudgetCap
+from fate_dp.privacy.number_kinds import is_finite, is_whole
 from fate_dp.privacy.private_file import publish_if_absent, replace_file
 
 DEFAULT_DATASET_CAP = BudgetCap(epsilon=8.0, delta=1e-6)
@@ -181,7 +180,7 @@ def _mapping(path, where, value):
 
 
 def _epsilon(path, where, value):
-    if not isinstance(value, Real) or isinstance(value, bool) or not (math.isfinite(value) and value > 0):
+    if not is_finite(value) or value <= 0:
         raise InvalidPolicy(f"In {path}, {where} is {value!r} but must be a finite number greater than 0 (in nats).")
     return float(value)
 
@@ -202,6 +201,6 @@ def _dataset(path, where, dataset):
 
 
 def _count(path, dataset, cap):
-    if not isinstance(cap, Integral) or isinstance(cap, bool) or cap < 0:
+    if not is_whole(cap) or cap < 0:
         raise InvalidPolicy(f"In {path}, the score cap of {dataset} is {cap!r} but must be a whole number from 0 on.")
     return int(cap)

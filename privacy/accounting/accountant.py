@@ -11,11 +11,12 @@ from accountant to accountant under replace-one. Here it means what ``fate_dp.pr
 within S = sum count_i S_i, and delta(epsilon) = composed delta(epsilon) + (1 + e^epsilon) S.
 """
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
-from numbers import Integral
 
 from fate_dp.privacy import events
 from fate_dp.privacy.accounting.privacy_parameters import check_delta, check_epsilon_or_zero
+from fate_dp.privacy.number_kinds import is_whole
 
 CLIMBING_STEPS = 40
 # Relative: more than the rounding of the few operations that turn one epsilon into a delta.
@@ -57,12 +58,12 @@ def make_accountant(kind, relation):
 
 def check_count(name, count):
     """Return ``count`` as an int; raise ``InvalidCount``, naming the field, unless it is a whole number >= 1."""
-    if not isinstance(count, Integral) or isinstance(count, bool) or count < 1:
+    if not is_whole(count) or count < 1:
         raise InvalidCount(f"{name} is {count!r} but must be a whole number of at least 1.")
     return int(count)
 
 
-class Accountant:
+class Accountant(ABC):
     """What both kinds share: counts, refusals, slack. Subclasses bound the composed processes."""
 
     kind = ""
@@ -151,14 +152,18 @@ class Accountant:
             self._cached = self._compose()
         return self._cached
 
+    @abstractmethod
     def _reason_against(self, event):
-        raise NotImplementedError
+        """Why no bound is known for the event's mechanism, as one sentence; None if one is."""
 
+    @abstractmethod
     def _compose(self):
-        raise NotImplementedError
+        """What both answers below are read off, made of the counts."""
 
+    @abstractmethod
     def _composed_delta(self, epsilon):
-        raise NotImplementedError
+        """Upper bound of delta, slack apart."""
 
+    @abstractmethod
     def _composed_epsilon(self, delta):
-        raise NotImplementedError
+        """Upper bound of epsilon, slack apart; infinite where none is known."""

@@ -1,10 +1,6 @@
 """The ranges of epsilon, delta and scales that every accountant accepts, and what is said when one is outside."""
-import math
-from numbers import Real
-
-import numpy as np
-
 from fate_dp.privacy.mechanisms.randomized_response import InvalidEpsilon, check_epsilon
+from fate_dp.privacy.number_kinds import is_finite
 
 
 class InvalidDelta(ValueError):
@@ -17,21 +13,21 @@ class InvalidScale(ValueError):
 
 def check_delta(delta):
     """Return ``delta`` as a float; raise ``InvalidDelta`` unless it is a number strictly between 0 and 1."""
-    if not (_is_number(delta) and 0 < delta < 1):
+    if not (is_finite(delta) and 0 < delta < 1):
         raise InvalidDelta(f"delta is {delta!r} but must be a number greater than 0 and less than 1.")
     return float(delta)
 
 
 def check_delta_or_zero(delta):
     """Return ``delta`` as a float; raise ``InvalidDelta`` unless it is a number from 0 to less than 1."""
-    if not (_is_number(delta) and 0 <= delta < 1):
+    if not (is_finite(delta) and 0 <= delta < 1):
         raise InvalidDelta(f"delta is {delta!r} but must be a number of at least 0 and less than 1.")
     return float(delta)
 
 
 def check_epsilon_or_zero(epsilon):
     """Return ``epsilon`` (nats) as a float; raise ``InvalidEpsilon`` unless it is a finite number of at least 0."""
-    if not (_is_number(epsilon) and epsilon >= 0):
+    if not (is_finite(epsilon) and epsilon >= 0):
         raise InvalidEpsilon(f"epsilon is {epsilon!r} but must be a finite number of at least 0 (in nats).")
     return float(epsilon)
 
@@ -46,16 +42,6 @@ def check_target(epsilon, delta):
 
 def check_scale(name, value):
     """Return ``value`` as a float; raise ``InvalidScale``, naming the field, unless it is finite and greater than 0."""
-    if not (_is_number(value) and value > 0):
+    if not (is_finite(value) and value > 0):
         raise InvalidScale(f"{name} is {value!r} but must be a finite number greater than 0.")
     return float(value)
-
-
-def _is_number(value):
-    if not isinstance(value, Real) or isinstance(value, (bool, np.bool_)):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        # An int beyond the range of a float.
-        return False

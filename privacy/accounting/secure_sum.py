@@ -24,10 +24,10 @@ v^2). Adding the shares one by one adds these distances up.
 """
 import math
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Optional
 
 from fate_dp.privacy import events
+from fate_dp.privacy.number_kinds import is_finite, is_whole
 
 LEAST_STEPS = 0.5
 # More than the rounding of the few operations behind a number.
@@ -191,13 +191,12 @@ def _check_clients(clients, tolerated):
 
 
 def _check_whole(name, value, least):
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+    if not is_whole(value) or value < least:
         raise InvalidSecureSum(f"{name} is {value!r} but must be a whole number of at least {least}.")
     return int(value)
 
 
 def _check_positive(name, value):
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or value <= 0:
+    if not is_finite(value) or value <= 0:
         raise InvalidSecureSum(f"{name} is {value!r} but must be a finite number greater than 0.")
     return float(value)

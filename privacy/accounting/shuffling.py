@@ -10,9 +10,6 @@ a message of another range or grid hides anybody is not proved. Gaussian noise, 
 pure LDP at any epsilon0, and are refused. A vector cut into blocks that are shuffled apart is post-processing of
 shuffling whole vectors, and is accounted as that.
 """
-import math
-from numbers import Integral
-
 from fate_dp.privacy import events
 from fate_dp.privacy.accounting.hiding_among_clones import (
     LARGEST_AMPLIFIED,
@@ -23,6 +20,7 @@ from fate_dp.privacy.accounting.hiding_among_clones import (
 from fate_dp.privacy.accounting.privacy_parameters import check_delta
 from fate_dp.privacy.accounting.shuffled_randomized_response import randomized_response_epsilon
 from fate_dp.privacy.mechanisms.randomized_response import check_epsilon
+from fate_dp.privacy.number_kinds import is_whole
 
 
 class InvalidMessages(ValueError):
@@ -118,6 +116,6 @@ def _composed_distribution_epsilon(process, rounds, delta):
 
 
 def _check_whole(name, value):
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+    if not is_whole(value) or value < 1:
         raise InvalidMessages(f"{name} is {value!r} but must be a whole number of at least 1.")
     return int(value)

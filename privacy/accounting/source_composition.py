@@ -28,13 +28,13 @@ what PLD and RDP gain: with PLD a factor of 5 to 20 in epsilon in the settings o
 Epsilon is in nats; ``noise_multiplier`` is sigma / H. Results are rounded up.
 """
 import math
-from numbers import Integral, Real
 
 import numpy as np
 
 from fate_dp.privacy.accounting.analytic_gaussian import gaussian_delta, gaussian_epsilon
 from fate_dp.privacy.accounting.binomial import log_binomial
 from fate_dp.privacy.accounting.privacy_parameters import check_delta, check_epsilon_or_zero, check_scale
+from fate_dp.privacy.number_kinds import is_real, is_whole
 
 # Relative: more than the rounding of mu and of the tails' arguments, so that moving mu by it covers both.
 ARGUMENT_ROUNDING = 2e-15
@@ -144,14 +144,13 @@ def _root_above(rounds):
 
 
 def _check_rounds(rounds):
-    if not isinstance(rounds, Integral) or isinstance(rounds, bool) or rounds < 1:
+    if not is_whole(rounds) or rounds < 1:
         raise InvalidRounds(f"rounds is {rounds!r} but must be a whole number of at least 1.")
     return int(rounds)
 
 
 def _check_sampling_probability(probability):
-    is_number = isinstance(probability, Real) and not isinstance(probability, (bool, np.bool_))
-    if not (is_number and 0 < probability <= 1):
+    if not (is_real(probability) and 0 < probability <= 1):
         raise InvalidSamplingProbability(
             f"sampling_probability is {probability!r} but must be a number greater than 0 and at most 1."
         )

@@ -1,6 +1,5 @@
 """Arguments that all audits share, checked in one place."""
-import math
-from numbers import Integral, Real
+from fate_dp.privacy.number_kinds import is_finite, is_whole
 
 
 class InvalidAudit(ValueError):
@@ -12,8 +11,7 @@ def check_number(name, value, least, most, is_open=False):
 
     :param is_open: whether the two ends are excluded.
     """
-    is_number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-    if not is_number or not least <= value <= most or is_open and value in (least, most):
+    if not is_finite(value) or not least <= value <= most or is_open and value in (least, most):
         allowed = f"strictly between {least} and {most}" if is_open else f"from {least} to {most}"
         raise InvalidAudit(f"{name} is {value!r} but must be a number {allowed}.")
     return float(value)
@@ -21,6 +19,6 @@ def check_number(name, value, least, most, is_open=False):
 
 def check_count(name, value, least, most):
     """Return ``value`` as an int; raise ``InvalidAudit`` unless it is a whole number from ``least`` to ``most``."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or not least <= value <= most:
+    if not is_whole(value) or not least <= value <= most:
         raise InvalidAudit(f"{name} is {value!r} but must be a whole number from {least} to {most}.")
     return int(value)

@@ -1,6 +1,4 @@
 """The privacy ledger of one party: what was released, to whom, at what epsilon, and what may still be released."""
-import math
-from numbers import Integral, Real
 from pathlib import Path
 
 from fate_dp.privacy.accounting.privacy_parameters import check_delta_or_zero
@@ -10,6 +8,7 @@ from fate_dp.privacy.ledger import label_memo, private_steps, score_ledger, tota
 from fate_dp.privacy.ledger.budget_cap import BudgetCap
 from fate_dp.privacy.ledger.database import open_ledger, transaction
 from fate_dp.privacy.mechanisms.randomized_response import check_classes, check_epsilon
+from fate_dp.privacy.number_kinds import is_finite, is_whole
 
 DEFAULT_DELTA = 1e-5
 
@@ -219,10 +218,10 @@ def _check_view(unit, relation, observer):
 
 
 def _check_cap(cap):
-    if not isinstance(cap, Real) or isinstance(cap, bool) or not (math.isfinite(cap) and cap > 0):
+    if not is_finite(cap) or cap <= 0:
         raise ValueError(f"cap is {cap!r} but must be a finite number greater than 0 (in nats).")
 
 
 def _check_count(name, value):
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 0:
+    if not is_whole(value) or value < 0:
         raise ValueError(f"{name} is {value!r} but must be a whole number of at least 0.")

@@ -4,7 +4,6 @@ A step is written, and charged, before its output is released. Its release key n
 same draw after a crash records the same release, which costs once.
 """
 from dataclasses import dataclass
-from numbers import Integral
 
 from fate_dp.privacy.events import Event
 from fate_dp.privacy.ledger.database import transaction
@@ -12,6 +11,7 @@ from fate_dp.privacy.ledger.entry import add_release, find_or_add_entry, step_en
 from fate_dp.privacy.ledger.errors import BudgetExceeded, ReleaseKeyReused
 from fate_dp.privacy.ledger.label_memo import ROUNDING
 from fate_dp.privacy.ledger.totals import charges, largest_total, seen_by
+from fate_dp.privacy.number_kinds import is_whole
 from fate_dp.privacy.policy import is_source
 
 MOST_ROUNDS = 10**9
@@ -50,8 +50,7 @@ class PrivateStep:
             raise InvalidStep(
                 f"dataset is {self.dataset!r} but must read namespace/name/column for the unit label, as flips do."
             )
-        is_whole = isinstance(self.count, Integral) and not isinstance(self.count, bool)
-        if not is_whole or not 1 <= self.count <= MOST_ROUNDS:
+        if not is_whole(self.count) or not 1 <= self.count <= MOST_ROUNDS:
             raise InvalidStep(f"count is {self.count!r} but must be a whole number from 1 to {MOST_ROUNDS}.")
         object.__setattr__(self, "count", int(self.count))
 

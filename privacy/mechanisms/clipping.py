@@ -17,12 +17,12 @@ Reference: M. Abadi et al., "Deep learning with differential privacy", CCS 2016,
 """
 import math
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Tuple
 
 import numpy as np
 
 from fate_dp.privacy.events import check_relation, clips_moved
+from fate_dp.privacy.number_kinds import is_real
 
 # Finer than 2^-30, so that noise on a million coordinates over ten thousand rounds costs a slack of 2e-12 only.
 GRID_BITS = 34
@@ -150,8 +150,7 @@ def clip_records_by_group(gradients, groups, clips):
 
 def check_clip(clip):
     """Return ``clip`` as a float; raise ``InvalidClip`` unless it is a number from 1e-150 to 1e150."""
-    is_number = isinstance(clip, Real) and not isinstance(clip, (bool, np.bool_))
-    if not is_number or not LEAST_CLIP <= clip <= LARGEST_CLIP:
+    if not is_real(clip) or not LEAST_CLIP <= clip <= LARGEST_CLIP:
         raise InvalidClip(f"clip is {clip!r} but must be a number from {LEAST_CLIP} to {LARGEST_CLIP}.")
     return float(clip)
 

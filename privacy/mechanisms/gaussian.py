@@ -15,7 +15,6 @@ Sampling is a fact of the caller: pass ``sampling_probability`` if, and only if,
 ``poisson_sample`` with it and the batch stays secret.
 """
 import math
-from numbers import Real
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from fate_dp.privacy.noise.discrete_gaussian import discrete_gaussian
 from fate_dp.privacy.noise.rounded_noise import gaussian_slack
 from fate_dp.privacy.noise.stream import open_stream
 from fate_dp.privacy.noise.symmetric import LARGEST_SCALE
+from fate_dp.privacy.number_kinds import is_real
 
 # Above the few roundings of products and roots of floats.
 ROUND_UP = 1 + 2.0**-48
@@ -94,8 +94,7 @@ def grouped_gaussian_mechanism(
 
 def check_noise(name, value):
     """Return ``value`` as a float; raise ``InvalidNoise`` unless it is a finite number greater than 0."""
-    is_number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
-    if not is_number or not 0 < value <= np.finfo(float).max:
+    if not is_real(value) or not 0 < value <= np.finfo(float).max:
         raise InvalidNoise(f"{name} is {value!r} but must be a finite number greater than 0.")
     return float(value)
 

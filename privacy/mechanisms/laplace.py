@@ -14,7 +14,6 @@ References: C. Dwork, F. McSherry, K. Nissim and A. Smith, TCC 2006, Proposition
 bits.
 """
 import math
-from numbers import Integral
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from fate_dp.privacy.noise.discrete_laplace import discrete_laplace, discrete_la
 from fate_dp.privacy.noise.rounded_noise import rounded_laplace_slack
 from fate_dp.privacy.noise.stream import open_stream
 from fate_dp.privacy.noise.symmetric import LARGEST_SCALE
+from fate_dp.privacy.number_kinds import is_whole
 
 GRID_BITS = 30
 # With noise of scale up to 2^50 on top, the sum still fits an int64.
@@ -77,7 +77,7 @@ def geometric_mechanism(counts, sensitivity, epsilon, *, relation, observers, un
     :raises ValueError: one sentence on what is wrong.
     """
     counts = _checked_values(counts, "iu", "whole numbers")
-    if not isinstance(sensitivity, Integral) or isinstance(sensitivity, bool) or not 1 <= sensitivity <= MOST_STEPS:
+    if not is_whole(sensitivity) or not 1 <= sensitivity <= MOST_STEPS:
         raise InvalidSensitivity(f"sensitivity is {sensitivity!r} but must be a whole number from 1 to 2^60.")
     steps = _clamped(counts, MOST_STEPS).astype(np.int64)
     scale = laplace_scale(int(sensitivity), epsilon)

@@ -9,9 +9,10 @@ for local differential privacy", JMLR 17 (2016), for k classes.
 """
 import math
 import sys
-from numbers import Integral, Real
 
 import numpy as np
+
+from fate_dp.privacy.number_kinds import is_real, is_whole
 
 # An estimated prior of exactly 0 or 1 would make the posterior ignore every label and erase the rare class for good.
 PRIOR_MARGIN = 1e-3
@@ -27,16 +28,14 @@ class InvalidClasses(ValueError):
 
 def check_epsilon(epsilon):
     """Return ``epsilon`` (nats) as a float; raise ``InvalidEpsilon`` unless it is a finite number greater than 0."""
-    is_number = isinstance(epsilon, Real) and not isinstance(epsilon, (bool, np.bool_))
-    if not is_number or not 0 < epsilon <= sys.float_info.max:
+    if not is_real(epsilon) or not 0 < epsilon <= sys.float_info.max:
         raise InvalidEpsilon(f"epsilon is {epsilon!r} but must be a finite number greater than 0 (in nats).")
     return float(epsilon)
 
 
 def check_classes(classes):
     """Return the number of classes as an int; raise ``InvalidClasses`` unless it is a whole number of at least 2."""
-    is_whole = isinstance(classes, Integral) and not isinstance(classes, bool)
-    if not is_whole or classes < 2:
+    if not is_whole(classes) or classes < 2:
         raise InvalidClasses(f"classes is {classes!r} but must be a whole number of at least 2.")
     return int(classes)
 

@@ -1,7 +1,5 @@
 """The range of a sensitivity: how far one unit of data can move the answer to a query."""
-from numbers import Real
-
-import numpy as np
+from fate_dp.privacy.number_kinds import is_real
 
 LEAST, LARGEST = 1e-150, 1e150
 
@@ -15,7 +13,6 @@ def check_sensitivity(sensitivity):
 
     Within this range neither squares nor grids leave the range of floating point.
     """
-    is_number = isinstance(sensitivity, Real) and not isinstance(sensitivity, (bool, np.bool_))
-    if not is_number or not LEAST <= sensitivity <= LARGEST:
+    if not is_real(sensitivity) or not LEAST <= sensitivity <= LARGEST:
         raise InvalidSensitivity(f"sensitivity is {sensitivity!r} but must be a number from {LEAST} to {LARGEST}.")
     return float(sensitivity)

@@ -29,7 +29,6 @@ How long a draw takes depends on what is drawn. No protection against timing sid
 """
 import math
 from abc import ABC, abstractmethod
-from numbers import Real
 
 import numpy as np
 
@@ -37,6 +36,7 @@ from fate_dp.privacy.accounting.privacy_parameters import InvalidScale
 from fate_dp.privacy.noise.inversion import EXTRA_BITS, TABLE_BITS, WORKING_BITS
 from fate_dp.privacy.noise.stream import WORD_BITS, open_stream
 from fate_dp.privacy.noise.uniform import check_size
+from fate_dp.privacy.number_kinds import is_real
 
 SMALLEST_SCALE, LARGEST_SCALE = 2.0**-50, 2.0**50
 SLACK = 2.0**-130
@@ -101,8 +101,7 @@ class SymmetricLaw(ABC):
 
 def check_scale(name, value):
     """Return ``value`` as a float; raise ``InvalidScale`` unless it is a number from 2^-50 to 2^50."""
-    is_number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
-    if not is_number or not SMALLEST_SCALE <= value <= LARGEST_SCALE:
+    if not is_real(value) or not SMALLEST_SCALE <= value <= LARGEST_SCALE:
         raise InvalidScale(f"{name} is {value!r} but must be a number from 2^-50 to 2^50 (in steps of the grid).")
     return float(value)
 

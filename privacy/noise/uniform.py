@@ -6,11 +6,11 @@ timing is claimed.
 """
 import math
 from fractions import Fraction
-from numbers import Integral, Real
 
 import numpy as np
 
 from fate_dp.privacy.noise.stream import WORD_BITS, open_stream
+from fate_dp.privacy.number_kinds import is_real, is_whole
 
 LARGEST_VECTOR_BOUND = 2**63
 
@@ -30,7 +30,7 @@ class InvalidProbability(ValueError):
 def check_size(size):
     """Return ``size`` as a tuple of ints; raise ``InvalidSize`` unless it is one or several whole numbers, none < 0."""
     shape = tuple(size) if isinstance(size, (tuple, list)) else (size,)
-    if not all(isinstance(length, Integral) and not isinstance(length, bool) and length >= 0 for length in shape):
+    if not all(is_whole(length) and length >= 0 for length in shape):
         raise InvalidSize(f"size is {size!r} but must be a whole number of at least 0, or a tuple of such numbers.")
     return tuple(map(int, shape))
 
@@ -97,13 +97,13 @@ def bernoulli_of_fraction(probability, random=None):
 
 def check_probability(probability):
     """Return ``probability`` as a float; raise ``InvalidProbability`` unless it is a number from 0 to 1."""
-    if not isinstance(probability, Real) or isinstance(probability, (bool, np.bool_)) or not 0 <= probability <= 1:
+    if not is_real(probability) or not 0 <= probability <= 1:
         raise InvalidProbability(f"probability is {probability!r} but must be a number from 0 to 1.")
     return float(probability)
 
 
 def _check_bound(bound, largest):
-    if not isinstance(bound, Integral) or isinstance(bound, bool) or not 1 <= bound <= largest:
+    if not is_whole(bound) or not 1 <= bound <= largest:
         limit = "of at least 1" if largest == math.inf else f"from 1 to 2^{int(math.log2(largest))}"
         raise InvalidRange(f"bound is {bound!r} but must be a whole number {limit}.")
     return int(bound)

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scripted_stream import Script
 
-from fate_dp.privacy.noise import symmetric
 from fate_dp.privacy.accounting.privacy_parameters import InvalidScale
+from fate_dp.privacy.noise import symmetric
 from fate_dp.privacy.noise.discrete_gaussian import _DiscreteGaussian, discrete_gaussian, discrete_gaussian_slack
 from fate_dp.privacy.noise.discrete_laplace import _DiscreteLaplace, discrete_laplace, discrete_laplace_slack
 from fate_dp.privacy.noise.inversion import InversionTable
-from fate_dp.privacy.noise.stream import ReproducibleStream, Stream
+from fate_dp.privacy.noise.stream import ReproducibleStream
 from fate_dp.privacy.noise.symmetric import check_scale
 from fate_dp.privacy.noise.uniform import InvalidSize
 
@@ -27,18 +28,6 @@ STEPPED = (16.0, 33.3)
 LARGE = (1000.5, 2.0**30, 1.7 * 2.0**40, 2.0**50)
 
 law_names = pytest.mark.parametrize("name", LAWS)
-
-
-class Script(Stream):
-    """Plays the given words in order and fails when they run out."""
-
-    def __init__(self, *words):
-        self.left = list(words)
-
-    def words(self, count):
-        played, self.left = self.left[:count], self.left[count:]
-        assert len(played) == count
-        return np.array(played, dtype=np.uint64)
 
 
 def coarse_probabilities(table):

@@ -3,8 +3,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scripted_stream import Script
 
-from fate_dp.privacy.noise.stream import ReproducibleStream, Stream
+from fate_dp.privacy.noise.stream import ReproducibleStream
 from fate_dp.privacy.noise.uniform import (
     InvalidProbability,
     InvalidRange,
@@ -16,18 +17,6 @@ from fate_dp.privacy.noise.uniform import (
 )
 
 TOP = 2**64 - 1
-
-
-class Script(Stream):
-    """Plays the given words in order and fails when they run out or are left over."""
-
-    def __init__(self, *words):
-        self.left = list(words)
-
-    def words(self, count):
-        played, self.left = self.left[:count], self.left[count:]
-        assert len(played) == count
-        return np.array(played, dtype=np.uint64)
 
 
 @pytest.mark.parametrize("bound", [1, 2, 3, 10, 2**32 + 1, 2**62 - 1, 2**63 - 1, 2**63])
