@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .PHONY: install demo test unit component-yaml docs-privacy clean
-.PHONY: bench-epoch bench-label-dp bench-noise bench-source-composition
+.PHONY: bench-epoch bench-label-dp bench-noise bench-source-composition bench-prep
 
 install: $(INSTALLED)
 
@@ -36,9 +36,12 @@ bench-noise: install
 bench-source-composition: install
 	$(BIN)/python -m fate_dp.bench.source_composition
 
+bench-prep: install
+	$(BIN)/python -m fate_dp.bench.prep
+
 # The client reads these files, and FATE-Board needs them in its dag/ folder; a test holds them to the components.
 component-yaml: install
-	for name in label_flip flipback dp_hetero_lr; do \
+	for name in label_flip flipback dp_hetero_lr smote; do \
 	  $(BIN)/python -m fate.components component desc --name $$name --save pipelines/components/$$name.yaml; \
 	done
 

@@ -34,6 +34,10 @@ setup(
         "gmpy2>=2.1",
         "rich",
         "matplotlib",
+        "scikit-learn",
+        "imbalanced-learn==0.12.*",  # data_prep/smote_draws.py overrides one of its methods
+        "threadpoolctl",
+        "pyarrow<16",  # later ones want numpy 2
     ],
     extras_require={"test": ["pytest", "hypothesis", "phe"], "bench": ["opendp", "phe"]},
     entry_points={
@@ -42,6 +46,7 @@ setup(
             "label_flip = fate_dp.components.label_flip.component:label_flip",
             "flipback = fate_dp.components.flipback.component:flipback",
             "dp_hetero_lr = fate_dp.components.dp_hetero_lr.component:dp_hetero_lr",
+            "smote = fate_dp.components.smote.component:smote",
         ],
     },
 )

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 from .plan_command import add_plan
+from .prep_command import add_prep
+from .run_command import add_run
 
 DEFAULT_HOME = ".fate-dp"
 
@@ -50,6 +52,8 @@ def parser() -> argparse.ArgumentParser:
     add_ledger(commands)
     add_declare(commands)
     add_plan(commands)
+    add_prep(commands)
+    add_run(commands)
     return top
 
 

@@ -12,6 +12,7 @@ from typing import Callable
 from fate_dp.deploy.flow_address import FlowAddress
 
 from .flow import connect
+from .over_sampled_rows import misuse_of_synthetic_rows
 
 Progress = Callable[[str, str, float], None]
 """Called with a task's name, its status and the seconds since the job began, whenever the status changes."""
@@ -87,7 +88,9 @@ def run_job(
     check_parties(pipeline)
     client = connect(address)
     pipeline.compile()
-    response = client.job.submit(dag_schema=yaml.safe_load(pipeline.get_dag()))
+    dag_schema = yaml.safe_load(pipeline.get_dag())
+    check_over_sampling(dag_schema)
+    response = client.job.submit(dag_schema=dag_schema)
     if response.get("code") != 0:
         raise JobFailed(f"FATE-Flow at {address} refused the job: {reason_of(response)}.")
     job_id, model = response["job_id"], response["data"]
@@ -105,6 +108,13 @@ def check_parties(pipeline) -> None:
     trains = pipeline.stage == "train" and any(task.component_ref == "dp_hetero_lr" for task in pipeline.tasks.values())
     if trains and arbiters != 1:
         raise JobFailed(f"The pipeline names {arbiters} arbiters; dp_hetero_lr needs exactly one.")
+
+
+def check_over_sampling(dag_schema: dict) -> None:
+    """Refuse a job that would split or test on rows that smote made, which no component can see by itself."""
+    sentence = misuse_of_synthetic_rows(dag_schema["dag"]["tasks"])
+    if sentence is not None:
+        raise JobFailed(sentence)
 
 
 def parties_of(pipeline, role: str) -> list:

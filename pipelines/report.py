@@ -4,14 +4,12 @@ from __future__ import annotations
 import html
 import math
 import os
-from datetime import datetime
 from pathlib import Path
-from string import Template
 
+from .page import card_html, filled, head_html, moment, percent, row_html, table_html
 from .report_figures import loss_figure, roc_figure, seconds_figure
-from .tables import MODELS, TextTable, epsilon_text, ledger_table, model_table, observer_table, party_table
+from .tables import MODELS, epsilon_text, ledger_table, model_table, observer_table, party_table
 
-TEMPLATE = Path(__file__).with_name("report_template.html")
 TITLE = "What label privacy costs, and what it protects"
 
 
@@ -47,8 +45,7 @@ def report_html(result: dict) -> str:
         "roc_figure": roc_figure(result["models"]),
         "seconds_figure": seconds_figure(result["seconds"]["tasks"]),
     }
-    escaped = {name: html.escape(text) for name, text in texts.items()}
-    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(escaped, **drawn)
+    return filled("report_template.html", texts, drawn)
 
 
 def summary(result: dict) -> str:
@@ -102,28 +99,13 @@ def label_guarantee(epsilon: float) -> dict[str, str]:
             "odds": f"{math.exp(epsilon):.1f}"}
 
 
-def moment(time: str) -> str:
-    """A time as datetime.isoformat writes it, to the minute."""
-    return datetime.fromisoformat(time).strftime("%Y-%m-%d %H:%M %Z").strip()
-
-
-def percent(share: float) -> str:
-    return f"{100 * share:.1f}\N{NO-BREAK SPACE}%"
-
-
 def cards(result: dict) -> str:
     """The key figures at the head of the page."""
     models = result["models"]
     figures = [(name, percent(models[name]["metrics"]["accuracy"]), f"accuracy: {models[name]['title']}")
                for name in MODELS]
     figures.append(("epsilon", f"ε = {epsilon_text(models['private']['epsilon'])}", "of each training label"))
-    return "\n".join(
-        f'<div class="card {kind}"><b>{html.escape(figure)}</b><span>{html.escape(text)}</span></div>'
-        for kind, figure, text in figures)
-
-
-def table_html(table: TextTable) -> str:
-    return f"<table>{head_html(table)}<tbody>{''.join(row_html(table, row) for row in table.rows)}</tbody></table>"
+    return "\n".join(card_html(*figure) for figure in figures)
 
 
 def ledger_html(party: str, entries: list[dict]) -> str:
@@ -147,15 +129,3 @@ def explanation(entry: dict) -> str:
     return (f"{entry['note'][:1].upper()}{entry['note'][1:]}. {charged}; relation {entry['relation']}.{pending} "
             f"First used {moment(entry['first_time'])}, last {moment(entry['last_time'])}; "
             f"jobs {', '.join(entry['jobs']) or 'none'}.")
-
-
-def head_html(table: TextTable) -> str:
-    return f"<thead>{row_html(table, table.headings, 'th')}</thead>"
-
-
-def row_html(table: TextTable, row: tuple[str, ...], element: str = "td") -> str:
-    cells = []
-    for heading, text in zip(table.headings, row):
-        kind = ' class="number"' if heading in table.numeric else ""
-        cells.append(f"<{element}{kind}>{html.escape(text)}</{element}>")
-    return f"<tr>{''.join(cells)}</tr>"

@@ -101,42 +101,43 @@ def budget_table(budgets: list[dict]) -> TextTable:
 def print_result(result: dict, console) -> None:
     """Print models, guarantees and times on a rich console."""
     rows = result["models"]["private"]["metrics"]["rows"]
-    _print_table(console, f"Three models on {rows} held-out records", model_table(result))
-    _print_table(console, "Epsilon per observer", observer_table(result))
+    print_table(console, f"Three models on {rows} held-out records", model_table(result))
+    print_table(console, "Epsilon per observer", observer_table(result))
     for release in result["privacy"]["score_releases"]:
-        _print_text(
+        print_text(
             console, f"Joint scores of training records shown to the guest by {release['party']}, over all jobs: "
             f"{release['released']} of at most {release['cap']}.")
-    _print_table(console, f"Seconds per task; {result['seconds']['total']:.0f} in all", seconds_table(result))
+    print_table(console, f"Seconds per task; {result['seconds']['total']:.0f} in all", seconds_table(result))
 
 
 def print_ledger(entries_by_party: dict[str, list[dict]], console) -> None:
     """Print one line per ledger entry, and below each party's lines what the entries mean."""
     for party, entries in entries_by_party.items():
         if not entries:
-            _print_text(console, f"\nLedger of {party}: nothing was released.")
+            print_text(console, f"\nLedger of {party}: nothing was released.")
             continue
         # The widest table: with the usual gaps it would not fit into 100 columns.
-        _print_table(console, f"Ledger of {party}", ledger_table(entries), padding=0)
+        print_table(console, f"Ledger of {party}", ledger_table(entries), padding=0)
         for entry in entries:
-            _print_text(console, f"No. {entry['entry_id']}: {entry['note']}.")
+            print_text(console, f"No. {entry['entry_id']}: {entry['note']}.")
 
 
 def print_totals(totals_by_party: dict[str, list[dict]], console) -> None:
     """Print one line per dataset, unit, relation and observer of each party."""
     for party, totals in totals_by_party.items():
         if totals:
-            _print_table(console, f"Totals of {party}: epsilon is an upper bound at delta", total_table(totals))
+            print_table(console, f"Totals of {party}: epsilon is an upper bound at delta", total_table(totals))
 
 
 def print_budgets(budgets_by_party: dict[str, list[dict]], console) -> None:
     """Print how much of each party's caps is left."""
     for party, budgets in budgets_by_party.items():
         if budgets:
-            _print_table(console, f"Budgets of {party}: epsilon at the delta of the cap", budget_table(budgets))
+            print_table(console, f"Budgets of {party}: epsilon at the delta of the cap", budget_table(budgets))
 
 
-def _print_table(console, title: str, table: TextTable, padding: int = 1) -> None:
+def print_table(console, title: str, table: TextTable, padding: int = 1) -> None:
+    """Draw a table below its title on a rich console."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -154,7 +155,8 @@ def _print_table(console, title: str, table: TextTable, padding: int = 1) -> Non
     console.print(drawn)
 
 
-def _print_text(console, text: str) -> None:
+def print_text(console, text: str) -> None:
+    """Print a text as it is: what looks like markup in it is text."""
     from rich.text import Text
 
     console.print(Text(text))

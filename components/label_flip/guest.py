@@ -12,6 +12,7 @@ import numpy as np
 
 from fate_dp.components.common.frame_checks import check_guest_table, distinct_labels
 from fate_dp.components.common.frames import label_blocks, match_id_blocks, replace_labels
+from fate_dp.components.common.over_sampled import has_synthetic_rows
 from fate_dp.components.common.parties import check_roles
 from fate_dp.components.common.party_home import home_of, job_of
 from fate_dp.components.common.preflight import agree
@@ -33,6 +34,7 @@ def flip(ctx, input_data, output_data, *, epsilon, classes, label_source) -> Non
 
     def check():
         check_guest_table(frame)
+        check_real(frame)
         check_labels(frame, classes)
         check_source(home, frame, label_source)
         return {}
@@ -46,6 +48,12 @@ def flip(ctx, input_data, output_data, *, epsilon, classes, label_source) -> Non
     output_data.write(replace_labels(frame, known["flipped"]))
     home.ledger.mark_released(known["release"].release_id)
     ctx.metrics.log_metrics(_summary(frame, epsilon, classes, label_source), "summary")
+
+
+def check_real(frame) -> None:
+    """Synthetic rows show by their features and their number which true class they were made in, whatever is flipped."""
+    if has_synthetic_rows(frame):
+        raise ValueError("The guest's table was over-sampled; put label_flip before smote, on the table without synthetic rows.")
 
 
 def check_labels(frame, classes) -> None:

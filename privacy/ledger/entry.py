@@ -5,13 +5,22 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Optional
 
-from fate_dp.privacy.events import REPLACE_ONE, Event, InvalidEvent, NotPrivate, RandomizedResponse, event_from_json
+from fate_dp.privacy.events import (
+    OBSERVERS,
+    REPLACE_ONE,
+    Event,
+    InvalidEvent,
+    NotPrivate,
+    RandomizedResponse,
+    event_from_json,
+)
 from fate_dp.privacy.ledger.errors import LedgerUnavailable, UnknownRelease
 
 RANDOMIZED_RESPONSE = "randomized_response"
 POST_PROCESSING = "post-processing"
 NOT_PRIVATE = "not private"
 JOINT_SCORES = "joint scores"
+OVER_SAMPLING = "over-sampling"
 
 
 LABEL_OBSERVERS = ("arbiter", "host", "model")
@@ -94,6 +103,20 @@ def not_private_entry(source):
 def score_entry(dataset, purpose, counted):
     return _entry_of(
         SCORE_EVENT, subject=dataset, mechanism=JOINT_SCORES, epsilon=math.inf, purpose=purpose, counted=counted
+    )
+
+
+def over_sampling_entry(dataset, method):
+    """Nothing is released by it, hence no event; the line says what later releases can no longer promise."""
+    return Entry(
+        subject=dataset,
+        mechanism=OVER_SAMPLING,
+        unit="record",
+        relation=REPLACE_ONE,
+        observer=", ".join(sorted(OBSERVERS)),
+        epsilon=math.inf,
+        purpose=method,
+        counted=False,
     )
 
 

@@ -132,6 +132,21 @@ class Ledger:
             lines.add_release(connection, entry_id, job_id=job_id, task_id=task_id, records=rows, note=reason)
             return entry_id
 
+    def record_over_sampling(self, *, dataset, method, rows, synthetic_rows, job_id, task_id):
+        """Note that a table was over-sampled: epsilon infinity for the unit record from here on.
+
+        Nothing is charged, since nothing was released; what is computed from the rows is charged when it is released,
+        as ``privacy.over_sampled`` says. One entry per dataset and method.
+
+        :param rows: rows of the table afterwards, of which ``synthetic_rows`` are new.
+        """
+        _check_count("rows", rows)
+        _check_count("synthetic_rows", synthetic_rows)
+        with open_ledger(self.path) as connection, transaction(connection):
+            entry_id = lines.find_or_add_entry(connection, lines.over_sampling_entry(dataset, method))
+            note = f"{synthetic_rows} of {rows} rows are synthetic"
+            lines.add_release(connection, entry_id, job_id=job_id, task_id=task_id, records=rows, note=note)
+
     def check_scores(self, *, dataset, planned, cap):
         """Raise ``ScoreCapExceeded`` if ``planned`` more releases of joint scores would exceed ``cap``."""
         _check_count("planned", planned)

@@ -2,7 +2,14 @@
 import json
 from datetime import datetime, timezone
 
-from fate_dp.privacy.ledger.entry import JOINT_SCORES, NOT_PRIVATE, POST_PROCESSING, RANDOMIZED_RESPONSE, stored_event
+from fate_dp.privacy.ledger.entry import (
+    JOINT_SCORES,
+    NOT_PRIVATE,
+    OVER_SAMPLING,
+    POST_PROCESSING,
+    RANDOMIZED_RESPONSE,
+    stored_event,
+)
 from fate_dp.privacy.ledger.totals import epsilon_for_json, known_total
 from fate_dp.privacy.mechanisms.randomized_response import keep_probability
 
@@ -11,6 +18,7 @@ NOTES = {
     POST_PROCESSING: "computed from released labels only, so no epsilon is added to that of entry {parent_id}",
     NOT_PRIVATE: "no guarantee at all; public data, outside the cap",
     JOINT_SCORES: "no guarantee for the features; the number of different models is limited instead",
+    OVER_SAMPLING: "released nothing itself; what is computed from the over-sampled rows has no guarantee for a record",
 }
 UNCOUNTED_SCORES = "scores of records outside training; no guarantee for their features, not counted"
 STEP = "all rounds of this step alone; the dataset's totals compose it with the other steps"

@@ -45,6 +45,11 @@ def with_duplicate(party) -> dict:
     return changed(party, id=lambda ids: ids.where(ids.index != 5, ids[4]))
 
 
+def over_sampled() -> dict:
+    """One row of each party bears the mark of a synthetic row."""
+    return {party: table.assign(id=table["id"].where(table.index != 5, "synthetic-9999-1")) for party, table in TABLES.items()}
+
+
 def open_key(ctx):
     if role_of(ctx) == "guest":
         home_of(ctx).key
@@ -96,6 +101,7 @@ REFUSED = {
     "epsilon above the cap at once": (on(TABLES, epsilon=8.5), "cap"),
     "key open to others": (on(TABLES, before=open_key), "has mode 0644"),
     "duplicate ids": (on(with_duplicate(GUEST)), "more than once"),
+    "over-sampled": (on(over_sampled()), "put label_flip before smote"),
     "host with label": (on(changed(HOST, y=1)), "only the guest has labels"),
     "guest without label": (on(changed(y=None)), "no label column"),
     "continuous labels": (on(changed(y=lambda labels: labels + TABLES[GUEST]["x0"]), label_type="float64"),

@@ -11,12 +11,14 @@ from fate_dp.components.dp_hetero_lr.component import dp_hetero_lr
 from fate_dp.components.dp_hetero_lr.settings import TrainSettings, batch_bounds, check_batches
 from fate_dp.components.flipback.component import flipback
 from fate_dp.components.label_flip.component import label_flip
+from fate_dp.components.smote.component import smote
 from fate_dp.pipelines import components as clients
 
 COMPONENTS = {
     "label_flip": (label_flip, clients.LabelFlip),
     "flipback": (flipback, clients.Flipback),
     "dp_hetero_lr": (dp_hetero_lr, clients.DPHeteroLR),
+    "smote": (smote, clients.Smote),
 }
 
 BAD = [
@@ -131,7 +133,7 @@ def test_the_yaml_of_a_client_class_equals_what_fate_generates(component, tmp_pa
     assert COMPONENTS[component][1].yaml_define_path == str(kept)
 
 
-def test_fate_lists_all_three_components():
+def test_fate_lists_all_components():
     listed = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "fate.components", "component", "list"],
         check=True, timeout=120, capture_output=True, text=True,

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from json_schema import described_properties, violations
 from rich.console import Console
 
 from fate_dp.pipelines import report, tables
@@ -18,8 +19,6 @@ SCHEMA = json.loads(Path(report.__file__).with_name("result_schema.json").read_t
 SOURCE, PUBLIC_SOURCE, DATASET = "experiment/breast_guest/y", "public/breast_guest/y", "columns:0f1e2d3c4b5a6978"
 KEY, JOB = b"k" * 32, {"job_id": "202501010900000000010", "task_id": "task"}
 SVG_NAMESPACES = ('xmlns="http://www.w3.org/2000/svg"', 'xmlns:xlink="http://www.w3.org/1999/xlink"')
-TYPES = {"object": dict, "array": list, "string": str, "number": (int, float), "integer": int, "boolean": bool,
-         "null": type(None)}
 TASKS = (
     ("train", "reader_0", 7.4), ("train", "psi_0", 11.9), ("train", "label_flip_0", 8.2),
     ("train", "dp_hetero_lr_0", 41.7), ("train", "evaluation_0", 7.7), ("predict", "reader_1", 7.1),
@@ -112,55 +111,6 @@ def example_ledgers(folder):
         host.record_scores(dataset=DATASET, weights_digest=digest, purpose="flipback", rows=386, cap=5, **JOB)
     host.record_prediction(dataset=DATASET, weights_digest="a", rows=129, **JOB)
     return {"guest 9999": guest.entries(), "host 10000": host.entries()}
-
-
-def violations(value, schema, where="result"):
-    """Ways in which `value` breaks the parts of JSON Schema that result_schema.json uses."""
-    if "$ref" in schema:
-        yield from violations(value, SCHEMA["definitions"][schema["$ref"].rpartition("/")[2]], where)
-    elif "oneOf" in schema:
-        if all(any(violations(value, choice, where)) for choice in schema["oneOf"]):
-            yield f"{where} fits no choice"
-    elif not fits_type(value, schema.get("type")):
-        yield f"{where} is no {schema['type']}"
-    elif value not in schema.get("enum", [schema["const"]] if "const" in schema else [value]):
-        yield f"{where} is {value!r}"
-    elif isinstance(value, dict):
-        yield from object_violations(value, schema, where)
-    elif isinstance(value, list):
-        if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", math.inf):
-            yield f"{where} has {len(value)} items"
-        for place, item in enumerate(value):
-            yield from violations(item, schema["items"], f"{where}[{place}]")
-    elif isinstance(value, (int, float)):
-        if not schema.get("minimum", -math.inf) <= value <= schema.get("maximum", math.inf):
-            yield f"{where} is {value}"
-
-
-def fits_type(value, names):
-    if names is None:
-        return True
-    allowed = [TYPES[name] for name in ([names] if isinstance(names, str) else names)]
-    return any(isinstance(value, kind) and (kind is bool or not isinstance(value, bool)) for kind in allowed)
-
-
-def object_violations(value, schema, where):
-    known, others = schema.get("properties", {}), schema.get("additionalProperties", {})
-    yield from (f"{where} lacks {name}" for name in schema.get("required", ()) if name not in value)
-    for name, item in value.items():
-        if name in known or others is not False:
-            yield from violations(item, known.get(name, others), f"{where}.{name}")
-        else:
-            yield f"{where}.{name} is not in the schema"
-
-
-def described_properties(schema):
-    """All (name, property) pairs of a schema, at every depth."""
-    for name, item in schema.get("properties", {}).items():
-        yield name, item
-        yield from described_properties(item)
-    for part in schema.get("definitions", {}).values():
-        yield from described_properties(part)
 
 
 def rendered(print_something, *arguments, width=100):

@@ -1,0 +1,130 @@
+"""Cleaned loans divided between parties: test rows apart first, then parties, then each party over-samples alone."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pandas
+
+from fate_dp.data_prep.division import BadDivision, Skew, check_classes, divide_horizontally, divide_vertically
+from fate_dp.data_prep.over_sampling import OverSampling, over_sample
+from fate_dp.data_prep.shares import Shares
+from fate_dp.data_prep.splitting import TrainingRows, split_train_test
+
+from .cleaning import CleanLoans
+from .columns import GROUPS, ID, LABEL, LABEL_VALUES
+from .options import GUEST, PrepOptions, party_features
+from .public_units import to_public_units
+
+CLASS_NAMES = {number: name for name, number in LABEL_VALUES.items()}
+
+
+class CannotDivide(ValueError):
+    """These loans cannot be divided as the options say: one sentence naming the party and what it lacks."""
+
+
+@dataclass(frozen=True, eq=False)
+class PartyRows:
+    """What one party trains on.
+
+    ``training`` has the party's columns in the units of the options, original rows first and synthetic ones after them;
+    ``original`` are its rows of the split, raw units. Counts are rows per class name. ``largest_influence`` is the
+    largest number of synthetic rows that any one original row went into: a diagnostic, not a bound of anything.
+    """
+
+    role: str
+    party_id: str
+    original: TrainingRows
+    training: pandas.DataFrame
+    rows_before: dict[str, int]
+    rows_after: dict[str, int]
+    largest_influence: int
+
+
+@dataclass(frozen=True, eq=False)
+class Division:
+    """Parties in the order of the options, the test rows in the same units, the pooled training rows (raw units)."""
+
+    parties: tuple[PartyRows, ...]
+    test: pandas.DataFrame
+    training: TrainingRows
+
+
+def divide(clean: CleanLoans, options: PrepOptions) -> Division:
+    """Split, divide and over-sample in memory; refused where a party would lack a class or rows to interpolate."""
+    training, held_out = split_train_test(
+        clean.frame, label=LABEL, id=ID, test_share=options.test_share, seed=options.seed)
+    parties = _DIVIDERS[options.split](training, clean.states, options)
+    return Division(parties, _CONVERTERS[options.units](held_out.frame).reset_index(drop=True), training)
+
+
+def _divide_rows(training: TrainingRows, states: pandas.Series, options: PrepOptions) -> tuple[PartyRows, ...]:
+    skew = Skew(options.skew, options.concentration)
+    try:
+        parts = divide_horizontally(training, Shares(options.shares), options.seed, skew, states)
+    except BadDivision as error:
+        raise CannotDivide(f"{str(error).rstrip('.')}; the parties are {', '.join(options.parties)}.") from error
+    check_classes(parts, options.parties, CLASS_NAMES)
+    if options.over_sampling != "none":
+        _check_neighbours(parts, options)
+    return tuple(_over_sampled(part, party_id, options) for part, party_id in zip(parts, options.parties))
+
+
+def _check_neighbours(parts: list[TrainingRows], options: PrepOptions) -> None:
+    for part, party_id in zip(parts, options.parties):
+        counts = class_counts(part.frame[LABEL])
+        name = min(counts, key=counts.get)
+        rows = counts[name]
+        if rows <= options.neighbours:
+            raise CannotDivide(
+                f"neighbours is {options.neighbours}, but party {party_id} has {rows} {name} rows and needs at least "
+                f"{options.neighbours + 1} to interpolate; give fewer neighbours, a larger share or over_sampling none."
+            )
+
+
+def _over_sampled(part: TrainingRows, party_id: str, options: PrepOptions) -> PartyRows:
+    before = class_counts(part.frame[LABEL])
+    if options.over_sampling == "none":
+        frame, largest_influence = part.frame, 0
+    else:
+        method = OverSampling(options.over_sampling, options.neighbours)
+        result = over_sample(part, method, groups=GROUPS, seed=options.seed, tag=party_id)
+        frame, largest_influence = result.frame, result.largest_influence
+    # Distances are standardised by the method itself, so it may work on raw values; clamping afterwards also holds for
+    # what it made.
+    frame = _CONVERTERS[options.units](frame).reset_index(drop=True)
+    after = class_counts(frame[LABEL])
+    return PartyRows(options.role(party_id), party_id, part, frame, before, after, largest_influence)
+
+
+def _divide_columns(training: TrainingRows, states: pandas.Series, options: PrepOptions) -> tuple[PartyRows, ...]:
+    check_classes([training], [options.parties[0]], CLASS_NAMES)
+    frame = _CONVERTERS[options.units](training.frame).reset_index(drop=True)
+    features = [party_features(columns) for columns in options.columns]
+    counts = class_counts(frame[LABEL])
+    return tuple(
+        PartyRows(options.role(party_id), party_id, training, held, counts, counts, 0)
+        for party_id, held in zip(options.parties, divide_vertically(frame, features, label=LABEL, id=ID))
+    )
+
+
+def held_out_columns(options: PrepOptions) -> dict[str, list[str]]:
+    """In a vertical split, the columns of the test rows that each party holds, the guest's label last."""
+    return {
+        party_id: [ID, *party_features(columns), *([LABEL] if options.role(party_id) == GUEST else [])]
+        for party_id, columns in zip(options.parties, options.columns or ())
+    }
+
+
+def class_counts(labels: pandas.Series) -> dict[str, int]:
+    """Rows of each class by its name, classes that do not occur included."""
+    counts = labels.value_counts()
+    return {name: int(counts.get(number, 0)) for name, number in LABEL_VALUES.items()}
+
+
+def _raw_units(frame: pandas.DataFrame) -> pandas.DataFrame:
+    return frame
+
+
+_CONVERTERS: dict[str, Callable[[pandas.DataFrame], pandas.DataFrame]] = {"raw": _raw_units, "public": to_public_units}
+_DIVIDERS = {"horizontal": _divide_rows, "vertical": _divide_columns}

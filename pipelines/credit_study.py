@@ -1,0 +1,143 @@
+"""The credit-risk study: one federation against central training and against each institution alone, over many splits.
+
+Every seed is a repetition of the whole experiment: new held-out rows, a new division between the institutions, new
+synthetic rows. FATE 2.2 cannot stop early, so that all models of HomoLR's arithmetic run the same number of epochs.
+"""
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from fate_dp.data_prep.lending_club.cleaning import CleaningRules, clean
+from fate_dp.data_prep.lending_club.options import PrepOptions
+from fate_dp.data_prep.lending_club.preparation import Division, divide
+
+from .class_measures import class_measures
+from .credit_evenness import study_evenness
+from .credit_flow import FlowPlace, flow_entry, run_split, scores_in_order
+from .credit_models import FEDERATED, SplitModels, fit_models
+from .credit_result import assemble
+from .homo_lr_settings import HomoLRSettings
+
+PREPARATION = PrepOptions(units="public")
+
+
+class InvalidStudy(ValueError):
+    """A study that cannot be carried out; the message is one sentence."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is studied: the raw file, how it is prepared (its seed is replaced by each of ``seeds``), HomoLR's settings.
+
+    ``synthetic`` says that the rows are generated, so that the report can say so. ``flow_seeds``, some of ``seeds``, go
+    through FATE-Flow; the others are simulated.
+    """
+
+    csv: Path
+    synthetic: bool = False
+    preparation: PrepOptions = PREPARATION
+    settings: HomoLRSettings = HomoLRSettings()
+    seeds: tuple[int, ...] = tuple(range(2024, 2034))
+    flow_seeds: tuple[int, ...] = (2024,)
+
+    def __post_init__(self):
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds):
+            raise InvalidStudy(f"The seeds are {self.seeds!r}; there must be at least one, and none may repeat.")
+        for seed in self.seeds:
+            replace(self.preparation, seed=seed)
+        stray = [seed for seed in self.flow_seeds if seed not in self.seeds]
+        if stray:
+            raise InvalidStudy(f"The seed {stray[0]} is to run on FATE-Flow but is not among the seeds of the study.")
+        if self.preparation.units != "public" or self.preparation.split != "horizontal":
+            raise InvalidStudy(
+                f"The preparation has units {self.preparation.units} and split {self.preparation.split}; the study "
+                "needs public units, since HomoLR steps alike in every column, and a horizontal split."
+            )
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Where a study works.
+
+    ``connect`` returns FATE-Flow's address and the home of an embedded one; it is called once data is known to be fit.
+    ``progress`` takes a job's name, a task, its status and seconds since the job began.
+    """
+
+    output: Path
+    connect: Callable[[], tuple]
+    progress: Callable[[str, str, str, float], None] = lambda job, task, status, seconds: None
+
+
+@dataclass
+class Findings:
+    """What a study has measured so far; ``measures`` of every model in the order of the seeds."""
+
+    clean: object = None
+    first_division: Division | None = None
+    models: dict[int, SplitModels] = field(default_factory=dict)
+    measures: dict[str, list[dict]] = field(default_factory=dict)
+    evenness: list[dict] = field(default_factory=list)
+    runs: list[dict] = field(default_factory=list)
+    run_losses: dict[int, tuple] = field(default_factory=dict)
+    seconds: list[dict] = field(default_factory=list)
+
+
+def run_credit_study(study: Study, place: Workplace) -> dict:
+    """Carry it out; returns the result (schema: credit_result_schema.json) and writes nothing but the uploaded files.
+
+    What can be computed here comes first, so that data which is not fit is refused before FATE-Flow has any work.
+    """
+    begin, found = time.monotonic(), Findings()
+    with timed_step(found, place, "clean the raw file") as progress:
+        rules = CleaningRules(most_missing=study.preparation.most_missing)
+        found.clean = clean(study.csv, rules, lambda text, share: progress(text))
+    for seed in study.seeds:
+        with timed_step(found, place, f"models, seed {seed}"):
+            add_models(study, found, seed)
+    with timed_step(found, place, "evenness") as progress:
+        found.evenness = study_evenness(found.clean, study.preparation, study.settings, study.seeds, progress)
+    flow = FlowPlace(*place.connect(), place.output / "prepared", place.progress) if study.flow_seeds else None
+    for seed in study.flow_seeds:
+        with timed_step(found, place, f"FATE-Flow, seed {seed}"):
+            add_run(study, flow, found, seed)
+    return assemble(study, found, time.monotonic() - begin)
+
+
+def add_models(study: Study, found: Findings, seed: int) -> None:
+    """Train and measure every model of one seed."""
+    options = replace(study.preparation, seed=seed)
+    division = divide(found.clean, options)
+    models = fit_models(division, options, study.settings)
+    if found.first_division is None:
+        found.first_division = division
+    if seed in (study.seeds[0], *study.flow_seeds):
+        found.models[seed] = models
+    for name, scores in models.scores.items():
+        measured = class_measures(models.labels, scores, study.settings.threshold)
+        found.measures.setdefault(name, []).append(measured)
+
+
+def add_run(study: Study, flow: FlowPlace, found: Findings, seed: int) -> None:
+    """Put one seed through FATE-Flow; its scores, in place of the simulation's, are the federation's from now on."""
+    options = replace(study.preparation, seed=seed)
+    division = divide(found.clean, options)
+    run = run_split(flow, found.clean, division, options, study.settings)
+    entry = flow_entry(run, scores_in_order(run, division), found.models[seed], seed, study.settings)
+    found.runs.append(entry)
+    found.run_losses[seed] = run.losses
+    found.measures[FEDERATED][study.seeds.index(seed)] = entry["measures"]
+
+
+@contextmanager
+def timed_step(found: Findings, place: Workplace, name: str):
+    """Report and time a step; gives a function that says what the step does now."""
+    begin = time.monotonic()
+    place.progress("study", name, "running", 0.0)
+    yield lambda text: place.progress("study", f"{name}: {text}", "running", time.monotonic() - begin)
+    spent = time.monotonic() - begin
+    found.seconds.append({"name": name, "seconds": spent})
+    place.progress("study", name, "success", spent)

@@ -1,0 +1,54 @@
+"""Class weights: from a public prior alone, capped, and without a word about anybody else's label."""
+import re
+
+import numpy as np
+import pytest
+from fate_dp.data_prep.class_weights import BadClassWeights, class_weights
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+PRIOR = {0: 0.2, 1: 0.8}
+
+
+def test_weights_are_those_of_the_prior_up_to_the_maximum():
+    labels = [1, 0, 1]
+    assert class_weights(labels, PRIOR, 10).tolist() == [0.625, 2.5, 0.625]
+    assert class_weights(labels, PRIOR, 2).tolist() == [0.625, 2.0, 0.625]
+    assert class_weights(labels, PRIOR, 0.5).tolist() == [0.5, 0.5, 0.5]
+    assert class_weights([0, 1, 2, 2], {0: 0.5, 1: 0.25, 2: 0.25}, 10).tolist() == pytest.approx([2 / 3, *[4 / 3] * 3])
+    assert class_weights([], PRIOR, 2).shape == (0,)
+
+
+@given(st.lists(st.integers(1, 100), min_size=2, max_size=5), st.floats(0.1, 50))
+@settings(max_examples=60, deadline=None)
+def test_under_the_prior_classes_weigh_the_same_and_no_weight_exceeds_the_maximum(parts, maximum):
+    prior = {value: part / sum(parts) for value, part in enumerate(parts)}
+    labels = np.repeat(list(prior), parts)
+    totals = np.bincount(labels, weights=class_weights(labels, prior, 1e9))
+    np.testing.assert_allclose(totals, len(labels) / len(prior), rtol=1e-9)
+    assert class_weights(labels, prior, maximum).max() <= maximum
+
+
+@given(st.lists(st.sampled_from([0, 1]), min_size=1, max_size=30), st.integers(0, 29))
+@settings(max_examples=40, deadline=None)
+def test_one_label_changes_one_weight(labels, place):
+    place %= len(labels)
+    changed = [*labels[:place], 1 - labels[place], *labels[place + 1:]]
+    differences = class_weights(labels, PRIOR, 3) != class_weights(changed, PRIOR, 3)
+    assert np.flatnonzero(differences).tolist() == [place]
+
+
+@pytest.mark.parametrize("labels, prior, maximum, sentence", [
+    ([0, 2, np.nan], PRIOR, 3, "2 labels are none of the prior's classes 0, 1."),
+    ([0], {0: 1.0}, 3, "the prior has 1 classes; it needs at least 2."),
+    ([0], {0: 0.2, 1: 0.7}, 3, "the prior adds to 0.9; it must add to 1."),
+    ([0], {0: 20, 1: 80}, 3, "the prior adds to 100; it must add to 1."),
+    ([0], {0: 0.0, 1: 1.0}, 3, "the prior of class 0 is 0.0; it must be a number greater than 0."),
+    ([0], {0: 0.5, 1: True}, 3, "the prior of class 1 is True; it must be a number greater than 0."),
+    ([0], PRIOR, 0, "maximum is 0; it must be a number greater than 0."),
+    ([0], PRIOR, float("inf"), "maximum is inf; it must be a number greater than 0."),
+    ([0], PRIOR, True, "maximum is True; it must be a number greater than 0."),
+])
+def test_what_gives_no_weights_is_refused(labels, prior, maximum, sentence):
+    with pytest.raises(BadClassWeights, match=f"^{re.escape(sentence)}$"):
+        class_weights(labels, prior, maximum)

@@ -1,0 +1,333 @@
+"""The credit study: a small one of generated loans with a stand-in for FATE-Flow, verdicts on made-up figures, refusals."""
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy
+import pytest
+from json_schema import violations
+
+from fate_dp.data_prep.lending_club.columns import FEATURES, ID
+from fate_dp.data_prep.lending_club.options import PrepOptions
+from fate_dp.data_prep.lending_club.synthetic import write_synthetic
+from fate_dp.pipelines import credit_study, credit_verdicts
+from fate_dp.pipelines.class_measures import MEASURES
+from fate_dp.pipelines.credit_flow import flow_entry, scores_in_order
+from fate_dp.pipelines.credit_models import CENTRAL, CENTRAL_SCIKIT, CENTRAL_WEIGHTED, FEDERATED, numbers, pooled_rows
+from fate_dp.pipelines.credit_result import ResultNotWritten, made_folder, write_credit_study, write_whole
+from fate_dp.pipelines.credit_study import InvalidStudy, Study, Workplace, run_credit_study
+from fate_dp.pipelines.homo_lr_job import FederatedRun
+from fate_dp.pipelines.homo_lr_settings import HomoLRSettings
+from fate_dp.pipelines.intervals import interval
+from fate_dp.pipelines.job import JobFailed, NoOutput
+
+ALONE = ("alone_guest_9999", "alone_host_10000", "alone_host_9998")
+MODELS = (CENTRAL_SCIKIT, CENTRAL_WEIGHTED, CENTRAL, *ALONE, FEDERATED)
+SEEDS = (7, 8)
+
+
+@pytest.fixture(scope="module")
+def csv(tmp_path_factory):
+    path = tmp_path_factory.mktemp("loans") / "loans.csv"
+    write_synthetic(path, 4000)
+    return path
+
+
+def fake_run(bias=0.0):
+    """A stand-in for FATE-Flow that answers with the simulation's own model, its bias shifted."""
+
+    def run_split(flow, clean, division, options, settings):
+        fake_run.places.append(flow)
+        models = credit_study.fit_models(division, options, settings)
+        trained = models.trained[FEDERATED]
+        scores = replace(trained, bias=trained.bias + bias).scores(numbers(division.test)[0])
+        table = division.test[[ID]].assign(label=models.labels, score=scores).sort_values(ID, ignore_index=True)
+        weights = {"bias": trained.bias + bias, **dict(zip(FEATURES, trained.weights))}
+        return FederatedRun("job", 1.5, {}, weights, trained.losses, table, {"auc": 0.7, "ks": 0.3}, None)
+
+    fake_run.places = []
+    return run_split
+
+
+@pytest.fixture(scope="module")
+def outcome(csv, tmp_path_factory):
+    """A study of two seeds, and what it reported and asked for on its way."""
+    folder, news = tmp_path_factory.mktemp("out"), []
+    place = Workplace(folder, lambda: ("address", "home"), lambda *one: news.append(one))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(credit_study, "run_split", fake_run(bias=1.0))
+        result = run_credit_study(Study(csv, True, seeds=SEEDS, flow_seeds=SEEDS[:1]), place)
+    return result, news, fake_run.places
+
+
+def test_the_result_follows_its_schema(outcome):
+    schema = json.loads(Path(credit_study.__file__).with_name("credit_result_schema.json").read_text(encoding="utf-8"))
+    assert list(violations(json.loads(json.dumps(outcome[0])), schema)) == []
+
+
+def test_every_model_is_measured_on_every_seed(outcome):
+    result = outcome[0]
+    assert tuple(model["name"] for model in result["models"]) == MODELS
+    for model in result["models"]:
+        assert tuple(model["measures"]) == MEASURES
+        assert all(len(found["values"]) == len(SEEDS) for found in model["measures"].values())
+    assert len({json.dumps(model["measures"]) for model in result["models"]}) == len(MODELS)
+
+
+def test_a_seed_on_fate_flow_has_the_scores_of_fate_flow(outcome):
+    result, _, places = outcome
+    (run,) = result["flow"]
+    federated = result["models"][-1]["measures"]
+    assert federated["specificity"]["values"][0] == run["measures"]["specificity"]
+    # The stand-in's bias is higher by one, which calls more loans Fully Paid and keeps their order.
+    assert run["measures"]["specificity"] < result["models"][2]["measures"]["specificity"]["values"][0] - 0.1
+    assert run["agreement"]["largest_weight_difference"] == pytest.approx(1.0)
+    assert 0.1 < run["agreement"]["largest_score_difference"] < 0.25
+    assert (run["seed"], run["job_id"], run["evaluation"]) == (SEEDS[0], "job", {"auc": 0.7, "ks": 0.3})
+    assert [(place.address, place.home) for place in places] == [("address", "home")]
+
+
+def test_the_result_tells_the_data_as_it_was(outcome):
+    data = outcome[0]["data"]
+    assert data["synthetic"] is True and data["features"] == 37 and data["source"] == "loans.csv"
+    assert data["rows"] == data["train_rows"] + data["test_rows"] == data["steps"][-1]["rows"]
+    before, after = data["balance"]["train_before"], data["balance"]["train_after"]
+    assert sum(before.values()) == data["train_rows"] and before["Charged Off"] < before["Fully Paid"]
+    assert after["Charged Off"] == after["Fully Paid"] == before["Fully Paid"]
+    for label, rows in before.items():
+        assert sum(party["before"][label] for party in data["parties"]) == rows
+    assert [round(party["share"], 2) for party in data["parties"]] == [0.25, 0.25, 0.5]
+    # Test rows keep the natural balance.
+    natural = before["Charged Off"] / data["train_rows"]
+    assert data["balance"]["test"]["Charged Off"] / data["test_rows"] == pytest.approx(natural, abs=0.01)
+
+
+def test_the_losses_and_the_stop_that_fate_has_not(outcome):
+    result = outcome[0]
+    losses = {curve["name"]: curve["losses"] for curve in result["loss"]}
+    assert set(losses) == {"central", "federated, simulated", "federated, FATE-Flow, seed 7"}
+    assert all(len(curve) == 20 and curve[0] == pytest.approx(numpy.log(2), abs=1e-6) for curve in losses.values())
+    stop = result["early_stop"]
+    assert stop["epochs_run"] == 20 and stop["rule"] == "diff"
+    assert stop["epoch"] == HomoLRSettings().stop_epoch(losses["federated, simulated"])
+
+
+def test_evenness_goes_from_uneven_to_even_and_shows_both_alone(outcome):
+    lines = outcome[0]["evenness"]
+    assert [line["shares"][0] for line in lines] == [0.05, 0.1, 0.2, 0.3, 0.4, 0.5]
+    for line in lines:
+        assert len(line["alone"]) == 2
+        assert all(len(found["auc"]["values"]) == len(SEEDS) for found in (line["federated"], *line["alone"]))
+    # 95 % of the rows teach nearly what all of them do, 5 % do not.
+    most_uneven = lines[0]
+    together, *alone = (found["auc"]["values"] for found in (most_uneven["federated"], *most_uneven["alone"]))
+    small, large = (abs(numpy.subtract(together, values)).max() for values in alone)
+    assert large < small
+
+
+def test_steps_are_told_and_timed_and_fate_flow_comes_last(outcome):
+    result, news, _ = outcome
+    names = ["clean the raw file", "models, seed 7", "models, seed 8", "evenness", "FATE-Flow, seed 7"]
+    assert [step["name"] for step in result["seconds"]["steps"]] == names
+    assert [task for job, task, status, _ in news if (job, status) == ("study", "success")] == names
+    assert "evenness: 5 / 95" in {task for _, task, status, _ in news if status == "running"}
+
+
+def test_a_study_repeats_itself(csv, outcome):
+    again = run_credit_study(Study(csv, True, seeds=SEEDS[1:], flow_seeds=()), Workplace(csv.parent, None))
+    for model, first in zip(again["models"], outcome[0]["models"]):
+        assert model["measures"]["auc"]["values"] == first["measures"]["auc"]["values"][1:]
+    assert {verdict["holds"] for verdict in again["verdicts"]} <= {None, True, False}
+    assert again["flow"] == [] and "nothing ran on FATE-Flow" in again["models"][-1]["how"]
+
+
+def test_pooled_rows_are_over_sampled_in_one_place_or_not_at_all(csv):
+    clean = credit_study.clean(csv)
+    options = PrepOptions(units="public", over_sampling="none")
+    division = credit_study.divide(clean, options)
+    assert len(pooled_rows(division, options)) == len(division.training)
+    labels = pooled_rows(division, replace(options, over_sampling="smotenc"))["loan_status"]
+    assert labels.mean() == 0.5
+
+
+def test_scores_are_matched_by_id_and_all_are_needed(csv):
+    clean = credit_study.clean(csv)
+    options = PrepOptions(units="public")
+    division = credit_study.divide(clean, options)
+    run = fake_run()(None, clean, division, options, HomoLRSettings(epochs=2))
+    models = credit_study.fit_models(division, options, HomoLRSettings(epochs=2))
+    # Weighted classes count alike; on the rows as they are, four of five loans would be expected to be paid.
+    assert models.scores[CENTRAL_WEIGHTED].mean() == pytest.approx(0.5, abs=0.15)
+    entry = flow_entry(run, scores_in_order(run, division), models, 7, HomoLRSettings())
+    assert entry["agreement"] == {"largest_weight_difference": 0.0, "largest_score_difference": 0.0}
+    with pytest.raises(NoOutput, match=f"scored {len(division.test) - 1} rows, not the {len(division.test)} test rows"):
+        scores_in_order(replace(run, test_table=run.test_table[1:]), division)
+    with pytest.raises(NoOutput, match="weights for other features"):
+        flow_entry(replace(run, weights={"bias": 0.0}), models.scores[FEDERATED], models, 7, HomoLRSettings())
+
+
+def figures(**means):
+    """Measures of all models over three seeds: specificity and AUC as given for the named models, else 0.6 and 0.7."""
+    jitter = numpy.array([-0.001, 0.0, 0.001])
+    found = {}
+    for place, name in enumerate(MODELS):
+        specificity, auc = means.get(name, (0.6, 0.7))
+        # Differences between two models need a spread of their own.
+        own = jitter * (1 + place / 10)
+        found[name] = {"specificity": interval(specificity + own), "auc": interval(auc + own)}
+    return found
+
+
+@pytest.mark.parametrize("gained, holds", [(0.06, True), (0.05, None), (0.03, False), (-0.2, False)])
+def test_far_better_needs_the_whole_interval(gained, holds):
+    measures = figures(federated=(0.65 + gained, 0.7), alone_host_10000=(0.65, 0.6))
+    found = credit_verdicts.far_better(measures)
+    assert found["holds"] is holds and "host 10000, the best alone" in found["figures"]
+
+
+@pytest.mark.parametrize("lost, holds", [(0.0, True), (0.01, None), (0.02, False), (-0.02, False)])
+def test_within_of_central_has_two_sides(lost, holds):
+    assert credit_verdicts.near_central(figures(central=(0.6, 0.7 + lost)))["holds"] is holds
+
+
+@pytest.mark.parametrize("lost, holds", [(0.0, True), (0.01, None), (0.02, False), (-0.02, True)])
+def test_not_below_has_one(lost, holds):
+    measures = figures(central_weighted=(0.6, 0.7 + lost))
+    assert credit_verdicts.not_below(measures, CENTRAL_WEIGHTED, "with class weights")["holds"] is holds
+
+
+@pytest.mark.parametrize("lost, holds", [(0.0, True), (0.05, False), (-0.05, True)])
+def test_what_over_sampling_costs_is_asked_without_a_federation(lost, holds):
+    measures = figures(central_scikit=(0.6, 0.7 - lost), federated=(0.6, 0.1))
+    found = credit_verdicts.over_sampling_is_free(measures)
+    assert found["holds"] is holds and "0.7000 (central, class weights)" in found["figures"]
+
+
+@pytest.mark.parametrize("federated, holds", [(0.6, True), (0.599, True), (0.59, False)])
+def test_at_least_the_lower_end_of_the_best_alone(federated, holds):
+    measures = figures(federated=(federated, 0.7), alone_guest_9999=(0.5, 0.9))
+    assert credit_verdicts.at_least_best_alone(measures)["holds"] is holds
+
+
+def evenness(*gains):
+    jitter = numpy.array([-0.001, 0.0, 0.001])
+    return [{"shares": [share, 1 - share], "federated": {name: interval(0.6 + gain + jitter * (1 + share))
+                                                         for name in ("specificity", "auc")}}
+            for share, gain in zip((0.5, 0.05, 0.2), gains)]  # fmt: skip
+
+
+@pytest.mark.parametrize("gains, holds", [((0.05, 0, 0.02), True), ((0, 0.05, 0), False), ((0.01, 0, 0.5), None)])
+def test_more_even_compares_the_ends(gains, holds):
+    found = credit_verdicts.more_even(evenness(*gains))
+    assert found["holds"] is holds and found["figures"].startswith("50 / 50 minus 5 / 95:")
+
+
+def test_a_single_seed_or_no_run_decides_nothing_but_the_leak():
+    single = {name: {measure: interval(found["values"][:1]) for measure, found in measures.items()}
+              for name, measures in figures().items()}  # fmt: skip
+    models = [{"name": name, "measures": measures} for name, measures in single.items()]
+    found = credit_verdicts.verdicts({"models": models, "evenness": [], "flow": []})
+    assert [verdict["holds"] for verdict in found] == [None] * 7 + [True, None]
+
+
+def test_one_seed_of_one_model_betrays_a_leak():
+    models = [{"name": name, "measures": measures} for name, measures in figures().items()]
+    assert credit_verdicts.no_leak(models)["holds"] is True
+    models[3]["measures"]["auc"] = interval([0.5, 0.75])
+    found = credit_verdicts.no_leak(models)
+    assert found["holds"] is False and "0.7500 (guest 9999)" in found["figures"]
+
+
+@pytest.mark.parametrize("difference, holds", [(9e-4, True), (1e-3, False)])
+def test_the_largest_difference_of_all_runs_counts(difference, holds):
+    runs = [{"seed": seed, "agreement": {"largest_score_difference": value}}
+            for seed, value in ((7, difference), (8, 0.0))]
+    assert credit_verdicts.runs_equal_simulation(runs)["holds"] is holds
+
+
+def test_each_measure_has_a_best_institution_of_its_own():
+    measures = figures(alone_guest_9999=(0.61, 0.6), alone_host_9998=(0.5, 0.71))
+    best = credit_verdicts.paired([{"name": name, "measures": found} for name, found in measures.items()])[0]
+    assert best["title"] == "federated minus the best alone (guest 9999 by specificity, host 9998 by AUC)"
+    assert best["measures"]["specificity"]["mean"] == pytest.approx(-0.01)
+    assert best["measures"]["auc"]["mean"] == pytest.approx(-0.01)
+
+
+@pytest.mark.parametrize(
+    "changes, sentence",
+    [
+        ({"seeds": ()}, "The seeds are (); there must be at least one, and none may repeat."),
+        ({"seeds": (1, 1)}, "The seeds are (1, 1); there must be at least one, and none may repeat."),
+        ({"seeds": (1,)}, "The seed 2024 is to run on FATE-Flow but is not among the seeds of the study."),
+        (
+            {"preparation": PrepOptions()},
+            "The preparation has units raw and split horizontal; the study needs public units, since HomoLR steps "
+            "alike in every column, and a horizontal split.",
+        ),
+    ],
+)
+def test_refusals(changes, sentence):
+    with pytest.raises(InvalidStudy) as refusal:
+        Study("loans.csv", **changes)
+    assert str(refusal.value) == sentence
+
+
+def test_a_seed_must_be_one():
+    with pytest.raises(ValueError, match="seed is -1"):
+        Study("loans.csv", seeds=(-1,), flow_seeds=())
+
+
+def test_data_that_is_not_fit_is_refused_before_fate_flow_is_asked(tmp_path):
+    write_synthetic(tmp_path / "few.csv", 300)
+
+    def never():
+        raise AssertionError("FATE-Flow was asked for")
+
+    with pytest.raises(ValueError, match="needs at least"):
+        run_credit_study(Study(tmp_path / "few.csv"), Workplace(tmp_path, never))
+
+
+def test_a_failure_on_fate_flow_leaves_the_last_result(csv, tmp_path, monkeypatch):
+    (tmp_path / "result.json").write_text("of an earlier run")
+
+    def failed(*arguments):
+        raise JobFailed("homo_lr_0 failed")
+
+    monkeypatch.setattr(credit_study, "run_split", failed)
+    with pytest.raises(JobFailed):
+        run_credit_study(Study(csv, seeds=(7,), flow_seeds=(7,)), Workplace(tmp_path, lambda: ("address", None)))
+    assert (tmp_path / "result.json").read_text() == "of an earlier run"
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_the_result_is_written_with_its_report(tmp_path, outcome):
+    write_credit_study(outcome[0], tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "result.json"]
+    assert json.loads((tmp_path / "result.json").read_text()) == json.loads(json.dumps(outcome[0]))
+    assert "federated" in (tmp_path / "report.html").read_text()
+
+
+def test_a_disk_full_while_writing_leaves_what_was_there(tmp_path):
+    def no_space(path):
+        path.write_text("half")
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "result.json").write_text("before")
+    with pytest.raises(ResultNotWritten, match="result.json could not be written: No space left on device; what was"):
+        write_whole(tmp_path / "result.json", no_space)
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+    assert (tmp_path / "result.json").read_text() == "before"
+
+
+def test_what_is_not_json_is_never_half_written(tmp_path):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_credit_study({"number": float("nan")}, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_that_is_a_file(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ResultNotWritten, match="file/out cannot be made: Not a directory"):
+        made_folder(tmp_path / "file" / "out")
+    with pytest.raises(ResultNotWritten, match="could not be written"):
+        write_whole(tmp_path / "missing" / "result.json", lambda path: path.write_text(""))

@@ -1,0 +1,125 @@
+"""`fate-dp prep`: from a raw file to a folder and tables on the terminal, or one sentence and nothing written."""
+import gzip
+import os
+import subprocess
+import sys
+
+import pytest
+from prep_loans import ROWS, contents, raw_file
+
+from fate_dp.data_prep.lending_club.manifest import verify
+from fate_dp.data_prep.lending_club.options import APPLICATION, CREDIT_FILE
+from fate_dp.pipelines.cli import main
+
+
+def run(*arguments):
+    return main([str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory):
+    return raw_file(tmp_path_factory.mktemp("raw"))
+
+
+def test_a_folder_and_tables(raw, tmp_path, capsys):
+    assert run("prep", "lending-club", "--csv", raw, "--out", tmp_path / "out") == 0
+    manifest, text = verify(tmp_path / "out"), capsys.readouterr().out
+    text_in_a_row, steps = " ".join(text.split()), manifest["steps"]
+    for before, after in zip(steps, steps[1:]):
+        change = f"{before['rows']:,} -> {after['rows']:,} {before['columns']} -> {after['columns']}"
+        assert f"{after['name']} {change}" in text_in_a_row
+    assert f"raw file read {ROWS:,} 74" in text_in_a_row
+    for reason in set(manifest["dropped_columns"].values()):
+        assert reason in text
+    assert "recoveries" in text and "-> 38" in text and len(manifest["features"]) == 37
+    guest = manifest["files"]["guest_9999/train.csv"]
+    counts = [*guest["before"].values(), *guest["after"].values(), guest["largest_influence"]]
+    assert " ".join(["guest 9999 25 %", *map(str, counts)]) in text_in_a_row
+    assert "no record-level guarantee (epsilon infinity)" in text_in_a_row
+    assert max(map(len, text.splitlines())) <= 100 and f"Written: {tmp_path / 'out'}" in text.replace("\n", "")
+
+
+def test_every_option_reaches_the_manifest(raw, tmp_path):
+    assert run(
+        "prep", "lending-club", "--csv", raw, "--out", tmp_path / "out", "--seed", 3, "--test-share", 0.25, "--parties",
+        "1,2", "--shares", "40,60", "--skew", "state", "--concentration", 9, "--over-sampling", "smote", "--neighbours",
+        2, "--most-missing", 1, "--units", "public", "--split", "horizontal") == 0
+    manifest = verify(tmp_path / "out")
+    assert "missing in too many loans" not in manifest["dropped_columns"].values()
+    assert manifest["options"] == {
+        "seed": 3, "test_share": 0.25, "parties": ["1", "2"], "shares": [40, 60], "skew": "state", "concentration": 9,
+        "over_sampling": "smote", "neighbours": 2, "most_missing": 1, "units": "public", "split": "horizontal",
+        "columns": None}
+
+
+def test_a_vertical_split_with_chosen_columns(raw, tmp_path, capsys):
+    guest = [column for column in APPLICATION if column != "term"]
+    assert run(
+        "prep", "lending-club", "--csv", raw, "--out", tmp_path / "out", "--split", "vertical", "--over-sampling",
+        "none", "--columns", ",".join(guest), "--columns", ", ".join((*CREDIT_FILE, "term"))) == 0
+    files = verify(tmp_path / "out")["files"]
+    assert len(files["host_10000/train.csv"]["columns"]) == 10 and len(files["guest_9999/test.csv"]["columns"]) == 30
+    text = " ".join(capsys.readouterr().out.split())
+    assert "guest 9999 all" in text and "A record-private" not in text and "Not over-sampled" in text
+
+
+@pytest.mark.parametrize("arguments, sentence", [
+    (["--shares", "25,25,60"], "shares are 25/25/60, which add to 110; they must add to 1 or to 100."),
+    (["--shares", "a,b"], "shares are 'a,b'; they must be numbers with commas between, like 25,25,50."),
+    (["--parties", "1,2", "--shares", "25,25,50"],
+     "shares is (25.0, 25.0, 50.0) but must be one number for each of the 2 parties."),
+    (["--test-share", "1"], "test_share is 1.0 but must be a number between 0 and 1, both excluded."),
+    (["--split", "vertical"], "over_sampling is 'smotenc' but must be none for the split vertical: a synthetic row of "
+     "one party has no counterpart at the others."),
+])  # fmt: skip
+def test_a_refused_option_writes_nothing(raw, tmp_path, capsys, arguments, sentence):
+    assert run("prep", "lending-club", "--csv", raw, "--out", tmp_path / "out", *arguments) == 1
+    output = capsys.readouterr()
+    assert (output.err, output.out) == (sentence + "\n", "") and not os.listdir(tmp_path)
+
+
+def test_a_target_is_refused_before_the_raw_file_is_read(raw, tmp_path, capsys):
+    for target in (raw, raw.parent):
+        assert run("prep", "lending-club", "--csv", tmp_path / "missing.csv", "--out", target) == 1
+    assert capsys.readouterr().err == (
+        f"{raw} is a file; name a folder that does not exist yet.\n"
+        f"{raw.parent} holds other things than prepared loans; name a folder that is empty or new.\n")
+
+
+def test_a_raw_file_that_is_refused_leaves_the_earlier_preparation(raw, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert run("prep", "lending-club", "--csv", raw, "--out", out) == 0
+    before = contents(tmp_path)
+    broken = raw.parent / "cut.csv.gz"
+    broken.write_bytes(gzip.compress(raw.read_bytes())[:-4000])
+    capsys.readouterr()
+    for path in (broken, tmp_path / "missing.csv"):
+        assert run("prep", "lending-club", "--csv", path, "--out", out) == 1
+        assert capsys.readouterr().err.count("\n") == 1
+    assert run("prep", "lending-club", "--csv", raw, "--out", out, "--neighbours", 999) == 1
+    assert contents(tmp_path) == before
+
+
+def test_invented_loans_can_be_prepared_in_every_edition(tmp_path, capsys):
+    path = tmp_path / "loans.csv.gz"
+    assert run("prep", "lending-club-synthetic", "--rows", 700, "--seed", 5, "--out", path, "--percent-signs",
+               "--plain-terms", "--index-column", "--title-line") == 0
+    assert run("prep", "lending-club-synthetic", "--rows", 700, "--seed", 5, "--out", tmp_path / "plain.csv") == 0
+    assert f"Written: 700 invented loans in {path}" in capsys.readouterr().out.replace("\n", "")
+    prepared = []
+    for raw in (path, tmp_path / "plain.csv"):
+        assert run("prep", "lending-club", "--csv", raw, "--out", tmp_path / "out", "--neighbours", 2) == 0
+        prepared.append((tmp_path / "out" / "guest_9999" / "train.csv").read_bytes())
+    assert prepared[0] == prepared[1]
+
+
+def test_invented_loans_need_a_number_of_rows(tmp_path, capsys):
+    assert run("prep", "lending-club-synthetic", "--rows", 0, "--out", tmp_path / "x.csv") == 1
+    assert capsys.readouterr().err.count("\n") == 1 and not os.listdir(tmp_path)
+
+
+def test_the_help_loads_no_heavy_module():
+    script = (
+        "import sys; from fate_dp.pipelines import prep_command; "
+        "sys.exit(bool({'pandas', 'pyarrow', 'numpy', 'sklearn', 'rich'} & set(sys.modules)))")
+    assert subprocess.run([sys.executable, "-c", script], timeout=30).returncode == 0

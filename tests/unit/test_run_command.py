@@ -1,0 +1,99 @@
+"""The ``fate-dp run`` command: from flags to a study, and what it prints, writes and refuses."""
+import argparse
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from fate_dp.pipelines import cli, credit_report, credit_study, credit_tables, run_command
+from fate_dp.pipelines.credit_study import Study
+from fate_dp.pipelines.run_command import add_run, study_of
+
+
+def parsed(*flags):
+    parser = argparse.ArgumentParser()
+    add_run(parser.add_subparsers())
+    return parser.parse_args(["run", "lending-club-homo-lr", *flags])
+
+
+def test_without_flags_generated_loans_are_studied_with_the_library_s_defaults():
+    options = parsed()
+    study = study_of(options)
+    assert study == Study(Path("out/lending-club/synthetic.csv.gz"), synthetic=True)
+    assert (options.synthetic, options.home, options.flow) == (50_000, Path(".fate-dp"), None)
+
+
+def test_every_flag_reaches_the_study():
+    study = study_of(parsed(
+        "--csv", "loans.csv", "--seeds", "3", "--seed", "5", "--every-seed-on-flow", "--over-sampling", "smote",
+        "--shares", "40,60", "--parties", "1,2", "--epochs", "7", "--alpha", "0",
+    ))  # fmt: skip
+    assert (study.csv, study.synthetic) == (Path("loans.csv"), False)
+    assert study.seeds == study.flow_seeds == (5, 6, 7)
+    assert (study.settings.epochs, study.settings.alpha, study.settings.optimizer) == (7, 0.0, "rmsprop")
+    prepared = study.preparation
+    assert (prepared.over_sampling, prepared.shares, prepared.parties) == ("smote", (40.0, 60.0), ("1", "2"))
+    assert (prepared.units, prepared.test_share) == ("public", 0.3)
+
+
+@pytest.mark.parametrize(
+    "flags, sentence",
+    [
+        (["--seeds", "0"], "The seeds are (); there must be at least one, and none may repeat."),
+        (["--shares", "25,25,40"], "shares are 25/25/40, which add to 90; they must add to 1 or to 100."),
+        (["--shares", "a,b"], "shares are 'a,b'; they must be numbers with commas between, like 25,25,50."),
+        (["--epochs", "0"], "The HomoLR setting epochs is 0; allowed is a whole number of at least 1."),
+    ],
+)
+def test_refusals_come_before_any_work(flags, sentence):
+    with pytest.raises(ValueError) as refusal:
+        study_of(parsed(*flags))
+    assert str(refusal.value) == sentence
+
+
+def test_a_file_and_generated_rows_exclude_each_other(capsys):
+    with pytest.raises(SystemExit):
+        parsed("--csv", "loans.csv", "--synthetic", "10")
+    assert "not allowed with argument --csv" in capsys.readouterr().err
+
+
+@pytest.fixture
+def staged(monkeypatch, capsys):
+    """The command without its study and its report; returns what they were asked."""
+    asked = {}
+
+    def study(study, place):
+        asked.update(study=study, server=place.connect())
+        return {"schema": "made up"}
+
+    monkeypatch.setattr(credit_study, "run_credit_study", study)
+    monkeypatch.setattr(credit_report, "write_credit_report", lambda result, path: Path(path).write_text("report"))
+    monkeypatch.setattr(credit_tables, "print_credit_result", lambda result, console: console.print("the tables"))
+    monkeypatch.setattr(cli, "demo_server", lambda options, lines: (options.flow, options.home))
+    monkeypatch.setattr(cli, "wide_console", lambda: Console(width=300))
+    return asked
+
+
+def test_generated_loans_are_written_and_results_land_in_the_folder(staged, tmp_path, capsys):
+    options = parsed("--synthetic", "40", "--out", str(tmp_path / "new" / "out"), "--home", str(tmp_path))
+    run_command.lending_club_homo_lr(options)
+    assert sorted(path.name for path in options.out.iterdir()) == ["report.html", "result.json", "synthetic.csv.gz"]
+    assert (options.out / "result.json").read_text() == '{\n  "schema": "made up"\n}\n'
+    assert staged["study"].csv == options.out / "synthetic.csv.gz" and staged["server"] == (None, tmp_path)
+    printed = capsys.readouterr().out
+    assert "the tables" in printed and f"Report: {options.out / 'report.html'}" in printed
+    assert "fate-dp down" in printed
+
+
+def test_a_given_server_is_used_and_no_file_is_generated(staged, tmp_path, capsys):
+    options = parsed("--csv", "loans.csv", "--out", str(tmp_path), "--flow", "127.0.0.1:9")
+    run_command.lending_club_homo_lr(options)
+    assert staged["server"][0] == "127.0.0.1:9" and "fate-dp down" not in capsys.readouterr().out
+    assert not (tmp_path / "synthetic.csv.gz").exists()
+
+
+def test_an_output_that_cannot_be_made_is_refused_before_the_study(staged, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="cannot be made"):
+        run_command.lending_club_homo_lr(parsed("--out", str(tmp_path / "file")))
+    assert not staged
