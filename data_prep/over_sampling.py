@@ -1,7 +1,9 @@
 """Over-sampling of the smaller class with synthetic rows between real ones, on training rows only.
 
 "smotenc" (Chawla et al. 2002, section 6.1) treats each one-hot group as one category: a synthetic row takes the
-category most frequent among its first parent's neighbours, so that every synthetic row is a valid one-hot. "smote"
+category most frequent among its first parent's neighbours, so that every synthetic row is a valid one-hot.
+"smotenc_parents" takes the category of one of the two parents, so that frequent categories do not crowd out the rest,
+which costs a model without a strong penalty much accuracy (the credit study's report compares them). "smote"
 interpolates all columns alike, which turns one-hots into fractions: rows that no real record can be, there to compare
 with work that did so. Both make counts and other whole numbers fractional.
 

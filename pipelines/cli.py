@@ -19,7 +19,7 @@ def main(arguments: list | None = None) -> int:
     try:
         return options.run(options) or 0
     except KeyboardInterrupt:
-        print("Interrupted; the running job was stopped.", file=sys.stderr)
+        print("Interrupted; a running job was stopped, and nothing was left half-written.", file=sys.stderr)
         return 130
     except refusals() as refusal:
         print(refusal, file=sys.stderr)

@@ -14,7 +14,7 @@ MORE_EVEN = 0.01
 NEAR_CENTRAL = 0.01
 LEAKING_AUC = 0.75
 # Over-sampling makes the classes equal, so that at the start the bias has no gradient but rounding errors, and RMSprop
-# scales whatever it gets up to a step: the order of a party's rows, which FATE shuffles, alone moves scores by some 1e-4.
+# scales whatever it gets up to a step: the order of rows, which FATE shuffles, alone moves scores by some 1e-4.
 SAME_SCORES = 1e-3
 SPOKEN = {CENTRAL_SCIKIT: "central, over-sampled", CENTRAL_WEIGHTED: "central, class weights", CENTRAL: "central"}
 

@@ -24,7 +24,7 @@ class NotTrainable(ValueError):
 
 @dataclass(frozen=True)
 class Trained:
-    """``weights`` (m,), ``bias``, and ``losses``: the mean cross-entropy over all rows before the step of each epoch."""
+    """``weights`` (m,), ``bias`` and ``losses``: the mean cross-entropy over all rows before each step."""
 
     weights: numpy.ndarray
     bias: float

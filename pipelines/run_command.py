@@ -34,7 +34,8 @@ def _add_data(command: argparse.ArgumentParser) -> None:
 def _add_settings(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seeds", type=int, default=10, help="repetitions, each with new splits and samples (10)")
     command.add_argument("--seed", type=int, default=FIRST_SEED, help=f"the first; the others follow ({FIRST_SEED})")
-    command.add_argument("--over-sampling", help="smotenc, smote or none (smotenc)")
+    command.add_argument("--over-sampling", help="smotenc, smotenc_parents, smote or none (smotenc)")
+    command.add_argument("--neighbours", type=int, help="nearest loans that a synthetic one may be drawn towards (5)")
     command.add_argument("--shares", help="of the training rows, one per institution (25,25,50)")
     command.add_argument("--parties", help="ids of the institutions, the guest first (9999,10000,9998)")
     command.add_argument("--epochs", type=int, help="rounds of HomoLR; FATE 2.2 cannot stop early (20)")
@@ -80,6 +81,7 @@ def study_of(options):
 
     preparation = {
         "over_sampling": options.over_sampling,
+        "neighbours": options.neighbours,
         "shares": None if options.shares is None else Shares.parse(options.shares).values,
         "parties": None if options.parties is None else tuple(options.parties.split(",")),
     }

@@ -45,7 +45,7 @@ def over_sample_table(ctx, train_data, train_output_data, over_sampling, *, grou
 
 
 def rule_of(method: str, neighbours: int, groups) -> OverSampling:
-    """What the parameters ask for; among numeric columns alone smotenc is smote."""
+    """What the parameters ask for; among numeric columns alone every method is smote."""
     return OverSampling(method=method if groups else "smote", neighbours=neighbours)
 
 
@@ -59,7 +59,7 @@ def check_one_guest(ctx) -> None:
 def checked_rows(frame, over_sampling, groups) -> Rows:
     """The rows of a table that can be over-sampled."""
     columns = frame.schema.columns.to_list()
-    categories = {name for group in groups for name in group} if over_sampling.method == "smotenc" else set()
+    categories = {name for group in groups for name in group} if over_sampling.method != "smote" else set()
     check_table(frame, groups, interpolated=set(columns) - categories)
     rows = pull(frame)
     check_values(columns, rows.features, groups)

@@ -5,7 +5,7 @@ LARGEST_SEED = 2**63 - 1
 
 
 def method(value) -> str:
-    """smotenc, which draws one-hot groups as categories, or smote, which interpolates every column."""
+    """smotenc or smotenc_parents, which draw one-hot groups as categories, or smote, which interpolates every column."""
     from fate_dp.data_prep.over_sampling import METHODS
 
     return checks.choice("method", value, tuple(METHODS))

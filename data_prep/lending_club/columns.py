@@ -59,8 +59,8 @@ GROUPS = tuple(
 )
 FEATURES = NUMERIC + tuple(name for group in GROUPS for name in group)
 
-# Round figures from the lender's published terms and statistics and from common sense, not from anybody's records: every
-# party can apply them without a message, and a clip can be derived from the limits.
+# Round figures from the lender's published terms and statistics and from common sense, not from anybody's records:
+# every party can apply them without a message, and a clip can be derived from the limits.
 PUBLIC_LIMITS = {
     "loan_amnt": (0.0, 40000.0),
     "term": (36.0, 60.0),

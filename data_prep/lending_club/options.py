@@ -5,13 +5,14 @@ import re
 from dataclasses import dataclass
 
 from fate_dp.data_prep.shares import Shares
+from fate_dp.data_prep.smote_methods import METHODS
 from fate_dp.privacy.number_kinds import is_finite, is_whole
 
 from .columns import CATEGORIES, LABEL, STUDY_COLUMNS
 
 GUEST, HOST = "guest", "host"
 SPLITS = ("horizontal", "vertical")
-OVER_SAMPLINGS = ("smotenc", "smote", "none")
+OVER_SAMPLINGS = (*METHODS, "none")
 SKEWS = ("none", "label", "state")
 UNITS = ("raw", "public")
 HORIZONTAL_PARTIES, VERTICAL_PARTIES = ("9999", "10000", "9998"), ("9999", "10000")
@@ -36,7 +37,7 @@ class InvalidPrepOption(ValueError):
 class PrepOptions:
     """What is done to the cleaned loans; the same settings and the same file give the same bytes.
 
-    ``parties``, ``shares`` and ``columns`` may be left at None and then hold what the split implies.
+    ``parties``, ``shares``, ``columns`` and ``over_sampling`` may be left at None and then hold what the split implies.
 
     :param seed: non-negative; every step draws from a stream of its own, derived from it.
     :param test_share: part of the rows held out for testing, strictly between 0 and 1.
@@ -45,7 +46,8 @@ class PrepOptions:
         25, 25 and 50 for three parties, else even. None for a vertical split, where all hold the same rows.
     :param skew: what the parties' rows differ in, drawn from a Dirichlet distribution: none, label or state.
     :param concentration: of that distribution, positive; small is very skewed.
-    :param over_sampling: smotenc, smote (treats one-hot columns as numbers, as the source did) or none.
+    :param over_sampling: smotenc, smotenc_parents, smote (treats one-hot columns as numbers, as the source did) or
+        none; smotenc unless given, but none if vertical.
     :param neighbours: k of SMOTE, at least 1.
     :param most_missing: a raw column that lacks more than this share of its values is dropped, 0 to 1.
     :param units: raw, or public: clamped to public limits, centred and scaled by public constants.
@@ -60,7 +62,7 @@ class PrepOptions:
     shares: tuple[float, ...] | None = None
     skew: str = "none"
     concentration: float = 1.0
-    over_sampling: str = "smotenc"
+    over_sampling: str | None = None
     neighbours: int = 5
     most_missing: float = 1 / 3
     units: str = "raw"
@@ -68,6 +70,8 @@ class PrepOptions:
     columns: tuple[tuple[str, ...], ...] | None = None
 
     def __post_init__(self):
+        if self.over_sampling is None:
+            _settle(self, "over_sampling", "none" if self.split == "vertical" else "smotenc")
         for name, choices in _CHOICES.items():
             _check_choice(name, getattr(self, name), choices)
         _check_whole("seed", self.seed, 0)

@@ -16,7 +16,8 @@ class Smote(Component):
     Args:
         dataset: ``namespace/name`` of the table in the ledger, the same at all parties unless given for each of them:
             ``task.guest.task_parameters(dataset=...)``, ``task.hosts[0].task_parameters(dataset=...)``.
-        method: smotenc unless given, or smote, which interpolates one-hot columns as well.
+        method: smotenc unless given; smotenc_parents, whose categories come from the two parents; or smote, which
+            interpolates one-hot columns as well.
         neighbours: nearest records of the class to interpolate with, 5 unless given.
         groups: lists of one-hot column names; none unless given, then all columns are numeric.
         seed: start of the draws, known to all parties; the operating system's entropy unless given.

@@ -1,4 +1,4 @@
-"""The credit study: a small one of generated loans with a stand-in for FATE-Flow, verdicts on made-up figures, refusals."""
+"""The credit study: one of few generated loans with a stand-in for FATE-Flow, verdicts on given figures, refusals."""
 import json
 from dataclasses import replace
 from pathlib import Path

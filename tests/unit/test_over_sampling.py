@@ -14,7 +14,7 @@ from fate_dp.data_prep.over_sampling import (
     over_sample_arrays,
 )
 from fate_dp.data_prep.smote_draws import draw
-from fate_dp.data_prep.smote_methods import NotForThisMethod, in_own_units
+from fate_dp.data_prep.smote_methods import METHODS, NotForThisMethod, in_own_units
 from fate_dp.data_prep.splitting import NotFromSplit, split_train_test
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -59,11 +59,14 @@ def refusal(error, sentence):
     return pytest.raises(error, match=f"^{re.escape(sentence)}$")
 
 
-@given(st.integers(6, 25), st.integers(6, 60), st.integers(1, 5), st.integers(0, 2**40))
+@given(
+    st.integers(6, 25), st.integers(6, 60), st.integers(1, 5), st.integers(0, 2**40),
+    st.sampled_from(["smotenc", "smotenc_parents"]),
+)
 @settings(max_examples=40, deadline=None)
-def test_synthetic_rows_fill_the_smaller_class_with_one_hots_between_its_own_values(few, more, neighbours, seed):
+def test_synthetic_rows_fill_the_smaller_class_with_one_hots_between_its_values(few, more, neighbours, seed, method):
     features, labels = rows(few, few + more, seed)
-    made = over_sample_arrays(features, labels, OverSampling(neighbours=neighbours), groups=GROUPS, seed=seed)
+    made = over_sample_arrays(features, labels, OverSampling(method, neighbours), groups=GROUPS, seed=seed)
     smaller = features[labels == 0]
     assert made.features.shape == (more, 8) and made.labels.tolist() == [0] * more
     for group in GROUPS:
@@ -102,6 +105,32 @@ def test_smotenc_is_that_of_imbalanced_learn_but_for_ties_of_votes():
     assert 0.8 < (made[:, 5:].argmax(axis=1) == reference[:, 4]).mean() <= 1
 
 
+def test_smotenc_parents_takes_each_category_from_the_parent_that_the_row_lies_nearer_to_more_often():
+    features = np.vstack([np.tile([[0.0, 1, 0], [1.0, 0, 1]], (10, 1)), np.tile([5.0, 1, 0], (4020, 1))])
+    labels = np.array([0] * 20 + [1] * 4020)
+    made = over_sample_arrays(
+        features, labels, OverSampling("smotenc_parents", 19), groups=((1, 2),), seed=7
+    ).features
+    between = made[(made[:, 0] > 0) & (made[:, 0] < 1)]
+    # The number says how far the row lies towards the parent of the second category.
+    for low in (0.0, 0.25, 0.5, 0.75):
+        near = between[(between[:, 0] >= low) & (between[:, 0] < low + 0.25)]
+        assert len(near) > 400 and abs(near[:, 2].mean() - near[:, 0].mean()) < 5 * 0.5 / np.sqrt(len(near))
+
+
+def test_frequent_categories_crowd_out_the_rest_under_smotenc_and_not_under_smotenc_parents():
+    random = np.random.default_rng(3)
+    features = np.hstack([random.normal(size=(900, 14)), np.eye(3)[random.choice(3, 900, p=[0.6, 0.3, 0.1])]])
+    labels = np.array([0] * 300 + [1] * 600)
+    shares = {
+        method: over_sample_arrays(features, labels, OverSampling(method), groups=((14, 15, 16),), seed=1)
+        .features[:, 14].mean()
+        for method in ("smotenc", "smotenc_parents")
+    }
+    real = features[:300, 14].mean()
+    assert shares["smotenc"] > real + 0.1 and abs(shares["smotenc_parents"] - real) < 0.06
+
+
 def random_state(seed):
     from fate_dp.data_prep.seeds import seed_sequence
 
@@ -122,7 +151,7 @@ def test_ties_of_votes_are_decided_by_chance_and_by_nothing_else():
 def test_neighbours_do_not_depend_on_the_units_of_a_column():
     features, labels = rows(40, 100)
     scale = np.array([1e-6, 1e5, *[1] * 6])
-    for method in ("smotenc", "smote"):
+    for method in METHODS:
         made, scaled = (
             over_sample_arrays(values, labels, OverSampling(method), groups=GROUPS, seed=2).features
             for values in (features, features * scale)
@@ -142,13 +171,13 @@ def test_a_constant_column_stays_as_it_is_to_the_bit_and_has_no_say():
     assert np.isfinite(in_own_units(np.array([[0.0], [1e-200]]))).all()
 
 
-@pytest.mark.parametrize("method", ["smotenc", "smote"])
+@pytest.mark.parametrize("method", METHODS)
 def test_the_largest_influence_counts_what_was_drawn(method):
     features, labels = rows(12, 60)
     result = over_sample_arrays(features, labels, OverSampling(method, 3), groups=GROUPS, seed=4)
     numeric, one_hot = in_own_units(features[:, :2]), features[:, 2:]
     weight = np.median(numeric[labels == 0].std(axis=0)) / np.sqrt(2)
-    positions = {"smotenc": np.hstack([numeric, one_hot * weight]), "smote": in_own_units(features)}[method]
+    positions = in_own_units(features) if method == "smote" else np.hstack([numeric, one_hot * weight])
     drawn = draw(positions, labels == 0, 3, random_state(4))
     counts = [0] * 12
     for first, second in zip(drawn.firsts, drawn.seconds):
@@ -167,7 +196,7 @@ def test_a_row_that_is_both_parents_or_its_own_neighbour_counts_once():
     assert influence_of_voters(np.array([0, 0, 1]), neighbours).tolist() == [3, 3, 1]
 
 
-@given(st.integers(0, 2**40), st.sampled_from(["smotenc", "smote"]))
+@given(st.integers(0, 2**40), st.sampled_from(sorted(METHODS)))
 @settings(max_examples=15, deadline=None)
 def test_nothing_of_a_held_out_row_reaches_the_training_rows(seed, method):
     frame = table(seed=seed % 97)
@@ -256,8 +285,8 @@ def test_rows_are_not_over_sampled_twice():
 
 
 @pytest.mark.parametrize("options, sentence", [
-    ({"method": "adasyn"}, "over-sampling method is 'adasyn'; it must be one of smotenc, smote."),
-    ({"method": ["smote"]}, "over-sampling method is ['smote']; it must be one of smotenc, smote."),
+    ({"method": "adasyn"}, "over-sampling method is 'adasyn'; it must be one of smotenc, smotenc_parents, smote."),
+    ({"method": ["smote"]}, "over-sampling method is ['smote']; it must be one of smotenc, smotenc_parents, smote."),
     ({"neighbours": 0}, "neighbours is 0; it must be a whole number of at least 1."),
     ({"neighbours": True}, "neighbours is True; it must be a whole number of at least 1."),
     ({"neighbours": 5.0}, "neighbours is 5.0; it must be a whole number of at least 1."),

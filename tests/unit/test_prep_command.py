@@ -55,8 +55,8 @@ def test_every_option_reaches_the_manifest(raw, tmp_path):
 def test_a_vertical_split_with_chosen_columns(raw, tmp_path, capsys):
     guest = [column for column in APPLICATION if column != "term"]
     assert run(
-        "prep", "lending-club", "--csv", raw, "--out", tmp_path / "out", "--split", "vertical", "--over-sampling",
-        "none", "--columns", ",".join(guest), "--columns", ", ".join((*CREDIT_FILE, "term"))) == 0
+        "prep", "lending-club", "--csv", raw, "--out", tmp_path / "out", "--split", "vertical",
+        "--columns", ",".join(guest), "--columns", ", ".join((*CREDIT_FILE, "term"))) == 0
     files = verify(tmp_path / "out")["files"]
     assert len(files["host_10000/train.csv"]["columns"]) == 10 and len(files["guest_9999/test.csv"]["columns"]) == 30
     text = " ".join(capsys.readouterr().out.split())
@@ -69,7 +69,7 @@ def test_a_vertical_split_with_chosen_columns(raw, tmp_path, capsys):
     (["--parties", "1,2", "--shares", "25,25,50"],
      "shares is (25.0, 25.0, 50.0) but must be one number for each of the 2 parties."),
     (["--test-share", "1"], "test_share is 1.0 but must be a number between 0 and 1, both excluded."),
-    (["--split", "vertical"], "over_sampling is 'smotenc' but must be none for the split vertical: a synthetic row of "
+    (["--split", "vertical", "--over-sampling", "smotenc"], "over_sampling is 'smotenc' but must be none for the split vertical: a synthetic row of "
      "one party has no counterpart at the others."),
 ])  # fmt: skip
 def test_a_refused_option_writes_nothing(raw, tmp_path, capsys, arguments, sentence):

@@ -74,7 +74,7 @@ def only_paid(loans, charged_off):
     ({"most_missing": 1.5}, "most_missing is 1.5 but must be a number from 0 to 1."),
     ({"concentration": 0}, "concentration is 0 but must be a positive number."),
     ({"neighbours": 0}, "neighbours is 0 but must be a whole number, at least 1."),
-    ({"over_sampling": "adasyn"}, "over_sampling is 'adasyn' but must be one of smotenc, smote, none."),
+    ({"over_sampling": "adasyn"}, "over_sampling is 'adasyn' but must be one of smotenc, smotenc_parents, smote, none."),
     ({"units": "z"}, "units is 'z' but must be one of raw, public."),
     ({"skew": "age"}, "skew is 'age' but must be one of none, label, state."),
     ({"split": "diagonal"}, "split is 'diagonal' but must be one of horizontal, vertical."),

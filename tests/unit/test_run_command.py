@@ -26,6 +26,7 @@ def test_without_flags_generated_loans_are_studied_with_the_library_s_defaults()
 def test_every_flag_reaches_the_study():
     study = study_of(parsed(
         "--csv", "loans.csv", "--seeds", "3", "--seed", "5", "--every-seed-on-flow", "--over-sampling", "smote",
+        "--neighbours", "3",
         "--shares", "40,60", "--parties", "1,2", "--epochs", "7", "--alpha", "0",
     ))  # fmt: skip
     assert (study.csv, study.synthetic) == (Path("loans.csv"), False)
@@ -33,6 +34,7 @@ def test_every_flag_reaches_the_study():
     assert (study.settings.epochs, study.settings.alpha, study.settings.optimizer) == (7, 0.0, "rmsprop")
     prepared = study.preparation
     assert (prepared.over_sampling, prepared.shares, prepared.parties) == ("smote", (40.0, 60.0), ("1", "2"))
+    assert prepared.neighbours == 3
     assert (prepared.units, prepared.test_share) == ("public", 0.3)
 
 

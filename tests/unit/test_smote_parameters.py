@@ -12,7 +12,7 @@ from fate_dp.components.smote.party import rule_of
 from fate_dp.pipelines import components as clients
 
 BAD = [
-    *[("method", value, f"method is {value!r}; it must be one of smotenc, smote.") for value in
+    *[("method", value, f"method is {value!r}; it must be one of smotenc, smotenc_parents, smote.") for value in
       ("adasyn", "", "SMOTE", 1, True, ["smote"])],
     *[("neighbours", value, f"neighbours is {value!r}; it must be a whole number at least 1.") for value in
       (0, -1, 2.5, "5", True, math.nan, 10**400)],
