@@ -62,7 +62,7 @@ def check_target(target: str | os.PathLike, check_replaceable: Callable[[Path], 
 
 def _check_parent(target: Path) -> None:
     """Refuse a path that leads through a file, or into a folder that nothing can be written to."""
-    parent = next(parent for parent in target.parents if parent.exists())
+    parent = next((parent for parent in target.parents if parent.exists()), target)
     if not parent.is_dir():
         raise FolderNotWritten(f"{target} cannot be a folder, because {parent} is a file.")
     if not os.access(parent, os.W_OK | os.X_OK):

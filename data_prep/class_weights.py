@@ -22,7 +22,8 @@ def class_weights(labels: np.ndarray, prior: Mapping, maximum: float) -> np.ndar
     `prior` maps every class to its public probability. Under that prior and without a cap each class has the same total
     weight, and the mean weight is 1. A record's weight depends on its own label alone. Multiply gradients by weights
     *before* clipping: a record's contribution then still ends within the clip, so that sensitivity and noise stay as
-    they are. Weights after clipping would raise the sensitivity `maximum`-fold.
+    they are. Weights after clipping would raise the sensitivity `maximum`-fold. Divide the sum by a public number,
+    never by the total of the weights, which depends on all labels.
     """
     check_prior(prior, maximum)
     labels = np.asarray(labels)

@@ -14,6 +14,8 @@ from .shares import Shares
 from .splitting import NotFromSplit, TrainingRows, rows_by_value
 
 NONE, BY_LABEL = "none", "label"
+# From here on proportions are the shares to the last digit, and a little further their parameters overflow.
+LARGEST_CONCENTRATION = 1e300
 
 
 class BadDivision(ValueError):
@@ -93,7 +95,8 @@ def _sizes(rows: int, shares: Shares, skew: Skew, draw: np.random.Generator) -> 
         return shares.sizes(rows)
     fractions = shares.fractions
     # Independent draws per row, not rounded proportions: rounding would give every small group to the largest party.
-    return draw.multinomial(rows, draw.dirichlet(skew.concentration * len(fractions) * fractions))
+    concentration = min(skew.concentration, LARGEST_CONCENTRATION)
+    return draw.multinomial(rows, draw.dirichlet(concentration * len(fractions) * fractions))
 
 
 def check_classes(parties: Sequence[TrainingRows], names: Sequence[str], class_names: Mapping) -> None:

@@ -55,8 +55,8 @@ def draw_among_categories(features, minority, groups, neighbours, random):
     numeric = number_columns(features.shape[1], groups)
     if not one_hot or not len(numeric):
         raise NotForThisMethod(
-            f"smotenc needs number columns and one-hot groups, but here are {len(numeric)} and {len(groups)}; "
-            "smote does without."
+            f"{' and '.join(KEEP_CATEGORIES)} need number columns and one-hot groups, but here are {len(numeric)} and "
+            f"{len(groups)}; smote does without."
         )
     positions = np.hstack([in_own_units(features[:, numeric]), features[:, one_hot]])
     positions[:, len(numeric):] *= np.median(positions[minority, : len(numeric)].std(axis=0)) / np.sqrt(2)
@@ -100,4 +100,5 @@ def in_own_units(features: np.ndarray) -> np.ndarray:
     return (features - features.mean(axis=0)) / deviation
 
 
+KEEP_CATEGORIES = ("smotenc", "smotenc_parents")
 METHODS = {"smotenc": smotenc, "smotenc_parents": smotenc_parents, "smote": smote}

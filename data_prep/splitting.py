@@ -74,7 +74,7 @@ def split_train_test(
     check_test_share(test_share)
     held_out = np.zeros(len(frame), dtype=bool)
     for value, rows in rows_by_value(frame[label], frame[id]).items():
-        count = int(np.floor(test_share * len(rows) + 0.5))
+        count = held_out_rows(len(rows), test_share)
         if not 0 < count < len(rows):
             raise BadSplit(
                 f"label {value} has {len(rows)} rows, too few for both sides of a split with test_share {test_share:g}."
@@ -84,6 +84,11 @@ def split_train_test(
         TrainingRows(frame[~held_out], label, id, _PERMIT),
         HeldOutRows(frame[held_out], label, id, _PERMIT),
     )
+
+
+def held_out_rows(rows: int, test_share: float) -> int:
+    """How many of a class's rows are held out: the nearest whole number, a half upwards."""
+    return int(np.floor(test_share * rows + 0.5))
 
 
 def rows_by_value(values: pandas.Series, ids: pandas.Series) -> dict[str, np.ndarray]:

@@ -1,7 +1,7 @@
 """Measures of a credit-risk model: for each class, and over all thresholds; label 1 is Fully Paid, 0 is Charged Off."""
 from __future__ import annotations
 
-from fate_dp.privacy.number_kinds import is_real
+from fate_dp.privacy.number_kinds import is_finite
 
 CLASS_MEASURES = tuple(
     f"{name}_{measure}" for name in ("charged_off", "fully_paid") for measure in ("precision", "recall", "f1"))
@@ -42,8 +42,10 @@ def _checked(labels, scores, threshold):
     labels, scores = numpy.asarray(labels), numpy.asarray(scores, dtype=float)
     if labels.ndim != 1 or labels.shape != scores.shape:
         raise NotMeasurable(f"Labels have the shape {labels.shape} and scores {scores.shape}; both must be (n,).")
-    if not is_real(threshold):
+    if not is_finite(threshold):
         raise NotMeasurable(f"The threshold is {threshold!r}; it must be a number.")
+    if labels.dtype.kind not in "biuf":
+        raise NotMeasurable(f"The labels are of type {labels.dtype}; the numbers 0 and 1 are allowed.")
     if set(numpy.unique(labels)) != {0, 1}:
         shown = ", ".join(str(value) for value in numpy.unique(labels)[:5]) or "none"
         raise NotMeasurable(f"The labels are {shown}; both 0 and 1 must occur, and nothing else.")

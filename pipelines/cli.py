@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -17,10 +18,16 @@ def main(arguments: list | None = None) -> int:
     """Parse, run, and turn a refusal into one sentence on standard error and exit status 1."""
     options = parser().parse_args(arguments)
     try:
-        return options.run(options) or 0
+        status = options.run(options) or 0
+        sys.stdout.flush()
+        return status
     except KeyboardInterrupt:
-        print("Interrupted; a running job was stopped, and nothing was left half-written.", file=sys.stderr)
+        print("Interrupted; a job that ran was stopped, and no file was left half-written.", file=sys.stderr)
         return 130
+    except BrokenPipeError:
+        # Whoever read the output has seen enough; the interpreter would complain once more when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except refusals() as refusal:
         print(refusal, file=sys.stderr)
         return 1

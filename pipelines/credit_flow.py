@@ -1,6 +1,7 @@
 """One split of the credit study through FATE-Flow: written, uploaded, trained, tested, compared with its simulation."""
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +22,6 @@ from .homo_lr_settings import HomoLRSettings
 from .job import NoOutput
 from .upload_prepared import upload_prepared
 
-NAMESPACE = "lending_club"
-
 
 @dataclass(frozen=True)
 class FlowPlace:
@@ -42,13 +41,22 @@ def run_split(
 ) -> FederatedRun:
     """Write and upload a division, and run the study's job on it."""
     folder = place.prepared / f"seed-{options.seed}"
-    write(clean, division, options, folder)
-    upload_prepared(place.address, folder, NAMESPACE, progress=place.progress, home=place.home)
+    namespace = namespace_of(write(clean, division, options, folder))
+    upload_prepared(place.address, folder, namespace, progress=place.progress, home=place.home)
     guest, *hosts = options.parties
     return run_federated(
-        place.address, Federation(guest, tuple(hosts)), StudyTables(NAMESPACE), settings, home=place.home,
+        place.address, Federation(guest, tuple(hosts)), StudyTables(namespace), settings, home=place.home,
         progress=lambda *news: place.progress(f"FATE-Flow, seed {options.seed}", *news),
     )  # fmt: skip
+
+
+def namespace_of(manifest: dict) -> str:
+    """A namespace for tables with these very bytes: uploading replaces tables, and must not replace anybody else's.
+
+    Not those of `fate-dp upload-prepared`, and not those of a study of other rows that runs on the same server.
+    """
+    tables = sorted((entry["table"], entry["sha256"]) for entry in manifest["files"].values() if "table" in entry)
+    return f"lending_club_study_{hashlib.sha256(repr(tables).encode()).hexdigest()[:16]}"
 
 
 def scores_in_order(run: FederatedRun, division: Division) -> numpy.ndarray:

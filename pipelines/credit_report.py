@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from . import credit_tables as tables
+from .credit_report_balancing import balancing_html
 from .credit_report_figures import balance_figure, evenness_figure, loss_figure, missing_figure, model_figure
 from .page import card_html, filled, moment, percent, table_html
 from .tables import TextTable
@@ -14,6 +15,10 @@ from .tables import TextTable
 TITLE = "Credit risk: learning together, alone, and in one place"
 BEST_ALONE = "federated - best alone"
 VERDICT_KINDS = {True: "holds", False: "fails", None: "open"}
+LOSS_STARTS = {
+    "rmsprop": "RMSprop's first step is ten times the learning rate in every coefficient that has a gradient, since "
+               "its mean of squares starts at zero and 1 / sqrt(1 - 0.99) is 10: the loss may jump at first. ",
+}  # fmt: skip
 # Of one claim, and of several.
 COUNTED = {
     True: ("holds", "hold"), False: ("does not hold", "do not hold"), None: ("is not decided", "are not decided"),
@@ -53,7 +58,8 @@ def credit_report_html(result: dict) -> str:
         "specificity_figure": model_figure(models, "specificity", "specificity", source),
         "auc_figure": model_figure(models, "auc", "AUC"),
         "paired": paired_html(result),
-        "how": "\n".join(how_html(model) for model in models),
+        "how": how_html(models),
+        "balancing": balancing_html(result, whiskers(result)),
         "evenness": evenness_html(result),
         "flow": flow_html(result),
         "notices": list_html(result["data"]["notices"]),
@@ -66,8 +72,13 @@ def credit_report_html(result: dict) -> str:
     return filled("credit_report_template.html", texts, drawn)
 
 
-def how_html(model: dict) -> str:
-    return f"<dt>{html.escape(model['title'])}</dt><dd>{html.escape(model['how'])}</dd>"
+def how_html(models: list[dict]) -> str:
+    """How each model was trained; models that were trained alike stand together."""
+    titles: dict[str, list[str]] = {}
+    for model in models:
+        titles.setdefault(model["how"], []).append(model["title"])
+    return "\n".join(
+        f"<dt>{html.escape(', '.join(names))}</dt><dd>{html.escape(how)}</dd>" for how, names in titles.items())
 
 
 def summary(result: dict) -> str:
@@ -171,7 +182,8 @@ def verdicts_html(verdicts: list[dict]) -> str:
 def paired_html(result: dict) -> str:
     if not result["paired"]:
         return ""
-    note = "Differences are taken seed by seed, so that what both models share cancels."
+    note = ("Differences are taken seed by seed, so that what both models share cancels. The best institution alone "
+            "is the one that does best on the held-out loans themselves: chosen afterwards, in its favour.")
     return f'<h3>Differences</h3>{_scrolled(tables.paired_table(result))}<p class="quiet">{note}</p>'
 
 
@@ -192,19 +204,21 @@ def flow_html(result: dict) -> str:
     """The runs on FATE-Flow and the course of the loss."""
     if result["flow"]:
         text = ("These runs went through FATE-Flow with all its parties. The last two lines say how far weights and "
-                "scores are, at most, from the simulation that runs the same arithmetic without transport.")
+                "scores are, at most, from the simulation that runs the same arithmetic without transport. KS by "
+                "FATE's Evaluation looks at 100 thresholds, ours at all of them: it is at most ours.")
         runs = f"<p>{text}</p>{_scrolled(tables.flow_table(result))}"
     else:
         runs = ("<p>Nothing ran through FATE-Flow here: all federated figures are of the arithmetic of its HomoLR "
                 "without transport.</p>")
-    return runs + loss_html(result["loss"], result["early_stop"])
+    start = LOSS_STARTS.get(result["settings"]["homo_lr"].get("optimizer"), "")
+    return runs + loss_html(result["loss"], result["early_stop"], start)
 
 
-def loss_html(runs: list[dict], early_stop: dict | None) -> str:
+def loss_html(runs: list[dict], early_stop: dict | None, start: str) -> str:
     if not runs:
         return "<p>No losses were recorded.</p>"
     stop_epoch = early_stop["epoch"] if early_stop else None
-    caption = f"Loss of the training rows in each epoch. {stop_text(early_stop)}"
+    caption = f"Loss of the training rows in each epoch. {start}{stop_text(early_stop)}"
     return f"<figure>{loss_figure(runs, stop_epoch)}<figcaption>{html.escape(caption)}</figcaption></figure>"
 
 

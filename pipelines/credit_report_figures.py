@@ -1,7 +1,9 @@
 """The pictures of the credit study's report as inline SVG."""
 from __future__ import annotations
 
-from .credit_tables import CLASSES, evenness_models, from_uneven_to_even, party_name, shares_text
+from .credit_tables import (
+    BALANCED_MODELS, CLASSES, MEASURES, evenness_models, from_uneven_to_even, party_name, shares_text,
+)  # fmt: skip
 from .svg import BLUE, GREEN, GREY, INK, ORANGE, SERIES, bare_rows, svg_drawing
 
 # Colour and shape both tell the kinds of model apart.
@@ -10,6 +12,10 @@ STYLES = {
     "alone": {"color": GREEN, "marker": "s"},
     "central": {"color": ORANGE, "marker": "D"},
 }
+BALANCED_STYLES = {
+    "central_scikit": STYLES["central"], "central": {"color": SERIES[3], "marker": "^"},
+    "federated": STYLES["federated"],
+}  # fmt: skip
 LINES, MARKERS = ("-", "--", ":", "-."), "os^vPX"
 KEPT, TOO_MANY, OTHERWISE = "kept", "dropped: too many are missing", "dropped for another reason"
 FATES = {KEPT: BLUE, TOO_MANY: ORANGE, OTHERWISE: GREY}
@@ -140,6 +146,29 @@ def _reaches(intervals):
         return None
     below = [interval["mean"] - interval["low"] for interval in intervals]
     return [below, [interval["high"] - interval["mean"] for interval in intervals]]
+
+
+def balancing_figure(lines: list[dict]) -> str:
+    """AUC and specificity of each way to balance the classes, one point with its interval per model."""
+
+    def draw(axes):
+        for axis, measure in zip(axes, ("auc", "specificity")):
+            for number, model in enumerate(BALANCED_MODELS):
+                _draw_balanced(axis, lines, model, measure, 0.22 * (number - 1))
+            bare_rows(axis, [line["title"] for line in lines])
+            axis.set_xlabel(MEASURES[measure])
+        axes[1].tick_params(axis="y", labelleft=False)
+        axes[0].figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper left", ncols=3)
+
+    return svg_drawing("balancing", "AUC and specificity by the way to balance", (9.6, 1.2 + 0.6 * len(lines)), draw, 2)
+
+
+def _draw_balanced(axis, lines, model, measure, offset):
+    places = [place + offset for place, line in enumerate(lines) if line[model]]
+    intervals = [line[model][measure] for line in lines if line[model]]
+    axis.errorbar([interval["mean"] for interval in intervals], places, xerr=_reaches(intervals), linestyle="",
+                  markersize=7, capsize=4, elinewidth=1.8, capthick=1.8, label=BALANCED_MODELS[model],
+                  **BALANCED_STYLES[model])
 
 
 def evenness_figure(lines: list[dict], measure: str, label: str) -> str:

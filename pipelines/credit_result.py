@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+import os
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import datetime, timezone
 from importlib.metadata import version
@@ -12,6 +13,7 @@ from fate_dp.data_prep.lending_club.columns import FEATURES, LABEL
 from fate_dp.data_prep.lending_club.preparation import class_counts
 
 from .class_measures import MEASURES
+from .credit_balancing import TITLES
 from .credit_evenness import intervals_of
 from .credit_models import CENTRAL, CENTRAL_SCIKIT, CENTRAL_WEIGHTED, FEDERATED, alone_name
 from .credit_verdicts import paired, verdicts
@@ -25,18 +27,20 @@ SOURCE_FIGURES = {
 }  # fmt: skip
 CENTRAL_MODELS = {
     CENTRAL_SCIKIT: (
-        "central, scikit-learn, over-sampled",
-        "logistic regression of scikit-learn with its defaults on all training rows in one place, over-sampled there",
+        "central, scikit-learn, {balancing}",
+        "Logistic regression of scikit-learn with its defaults on all training rows in one place{over_sampled}.",
     ),
     CENTRAL_WEIGHTED: (
         "central, scikit-learn, class weights",
-        "the same without synthetic rows; each class is weighted by the inverse of its number of rows",
+        "Logistic regression of scikit-learn with its defaults on the rows as they are, each class weighted by the "
+        "inverse of its number of rows.",
     ),
     CENTRAL: (
-        "central, as federated",
-        "HomoLR's arithmetic with the federation's settings on all training rows in one place, over-sampled there",
+        "central, same objective",
+        "HomoLR's arithmetic with the federation's settings on all training rows in one place{over_sampled}.",
     ),
 }
+OWN_ROWS = "The federation's settings and arithmetic on the institution's own rows alone."
 
 
 class ResultNotWritten(ValueError):
@@ -56,6 +60,7 @@ def assemble(study, found, seconds: float) -> dict:
         "models": models,
         "paired": paired(models),
         "source_figures": SOURCE_FIGURES,
+        "balancing": found.balancing,
         "evenness": found.evenness,
         **describe_losses(study, found),
         "flow": found.runs,
@@ -114,9 +119,11 @@ def describe_settings(study) -> dict:
 
 def describe_models(study, found) -> list[dict]:
     """Every model with what it is and its measures over the seeds; central first, the federation last."""
-    described = dict(CENTRAL_MODELS)
+    method = study.preparation.over_sampling
+    words = {"balancing": TITLES[method], "over_sampled": "" if method == "none" else ", over-sampled there"}
+    described = {name: [text.format(**words) for text in texts] for name, texts in CENTRAL_MODELS.items()}
     for party in found.first_division.parties:
-        described[alone_name(party)] = (f"{party.role} {party.party_id} alone", "as federated, on its own rows")
+        described[alone_name(party)] = (f"{party.role} {party.party_id} alone", OWN_ROWS)
     described[FEDERATED] = ("federated", federation_sentence(study))
     return [
         {"name": name, "title": title, "how": how, "measures": intervals_of(found.measures[name], MEASURES)}
@@ -127,11 +134,11 @@ def describe_models(study, found) -> list[dict]:
 def federation_sentence(study) -> str:
     """Which seeds ran on FATE-Flow, and what stands for the rest."""
     if not study.flow_seeds:
-        return "HomoLR's arithmetic over all parties in one process; nothing ran on FATE-Flow"
+        return "HomoLR's arithmetic over all parties in one process; nothing ran on FATE-Flow."
     ran = ", ".join(str(seed) for seed in study.flow_seeds)
     rest = len(study.seeds) - len(study.flow_seeds)
     simulated = f"; the other {rest} by the same arithmetic in one process" if rest else ""
-    return f"HomoLR over all parties, each over-sampled alone: seeds {ran} through FATE-Flow{simulated}"
+    return f"FATE's HomoLR over all parties, seeds {ran} through FATE-Flow{simulated}."
 
 
 def describe_losses(study, found) -> dict:
@@ -174,10 +181,22 @@ def write_whole(path: Path, write) -> None:
             unfinished.unlink(missing_ok=True)
 
 
-def made_folder(folder: Path) -> Path:
-    """The folder, made where it is missing; asked for before long work."""
+@contextmanager
+def made_folder(folder: Path):
+    """The folder, made before long work where it is missing; what a failure leaves of it empty is removed again."""
+    missing = [path for path in (folder, *folder.parents) if not os.path.exists(path)]
+    try:
+        make_folder(folder)
+        yield folder
+    except BaseException:
+        for path in missing:
+            with suppress(OSError):
+                path.rmdir()
+        raise
+
+
+def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ResultNotWritten(f"The folder {folder} cannot be made: {error.strerror or error}.") from error
-    return folder

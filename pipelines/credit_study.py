@@ -16,9 +16,10 @@ from fate_dp.data_prep.lending_club.options import PrepOptions
 from fate_dp.data_prep.lending_club.preparation import Division, divide
 
 from .class_measures import class_measures
+from .credit_balancing import CLASS_WEIGHTS, MOST_SEEDS, Balanced, largest_influence, study_balancing
 from .credit_evenness import study_evenness
 from .credit_flow import FlowPlace, flow_entry, run_split, scores_in_order
-from .credit_models import FEDERATED, SplitModels, fit_models
+from .credit_models import CENTRAL_SCIKIT, CENTRAL_WEIGHTED, FEDERATED, SplitModels, fit_models
 from .credit_result import assemble
 from .homo_lr_settings import HomoLRSettings
 
@@ -74,12 +75,17 @@ class Workplace:
 
 @dataclass
 class Findings:
-    """What a study has measured so far; ``measures`` of every model in the order of the seeds."""
+    """What a study has measured so far.
+
+    In the order of the seeds: ``measures`` of every model, and ``influences``, the largest of any real row.
+    """
 
     clean: object = None
     first_division: Division | None = None
     models: dict[int, SplitModels] = field(default_factory=dict)
     measures: dict[str, list[dict]] = field(default_factory=dict)
+    influences: list[int] = field(default_factory=list)
+    balancing: list[dict] = field(default_factory=list)
     evenness: list[dict] = field(default_factory=list)
     runs: list[dict] = field(default_factory=list)
     run_losses: dict[int, tuple] = field(default_factory=dict)
@@ -98,6 +104,9 @@ def run_credit_study(study: Study, place: Workplace) -> dict:
     for seed in study.seeds:
         with timed_step(found, place, f"models, seed {seed}"):
             add_models(study, found, seed)
+    with timed_step(found, place, "ways to balance") as progress:
+        found.balancing = study_balancing(
+            found.clean, study.preparation, study.settings, study.seeds, balanced_already(study, found), progress)
     with timed_step(found, place, "evenness") as progress:
         found.evenness = study_evenness(found.clean, study.preparation, study.settings, study.seeds, progress)
     flow = FlowPlace(*place.connect(), place.output / "prepared", place.progress) if study.flow_seeds else None
@@ -119,6 +128,15 @@ def add_models(study: Study, found: Findings, seed: int) -> None:
     for name, scores in models.scores.items():
         measured = class_measures(models.labels, scores, study.settings.threshold)
         found.measures.setdefault(name, []).append(measured)
+    found.influences.append(largest_influence(division))
+
+
+def balanced_already(study: Study, found: Findings) -> dict[str, Balanced]:
+    """The ways to balance that the study's own models have used."""
+    return {
+        study.preparation.over_sampling: Balanced(found.measures, max(found.influences[:MOST_SEEDS])),
+        CLASS_WEIGHTS: Balanced({CENTRAL_SCIKIT: found.measures[CENTRAL_WEIGHTED]}, 0),
+    }
 
 
 def add_run(study: Study, flow: FlowPlace, found: Findings, seed: int) -> None:

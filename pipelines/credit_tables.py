@@ -11,15 +11,18 @@ CLASS_MEASURES = {"precision": "precision", "recall": "recall", "f1": "F1"}
 VERDICTS = {True: "holds", False: "does not hold", None: "not decided"}
 SOURCE = "the source prints"
 EVENNESS = {name: MEASURES[name] for name in ("specificity", "auc")}
+BALANCING = {"auc": "AUC", "specificity": "specificity", "charged_off_f1": "Charged Off F1"}
+BALANCED_MODELS = {"central_scikit": "scikit-learn", "central": "central", "federated": "federated"}
 PLACES = ("first", "second", "third", "fourth", "fifth")
 
 
-def interval_text(interval: dict) -> str:
-    """The mean, and how far its confidence interval reaches where there is one."""
+def interval_text(interval: dict, form: str = ".3f") -> str:
+    """The mean in a format, and how far its confidence interval reaches where there is one."""
+    mean = f"{interval['mean']:{form}}"
     if interval["low"] is None:
-        return f"{interval['mean']:.3f}"
+        return mean
     reach = max(interval["mean"] - interval["low"], interval["high"] - interval["mean"])
-    return f"{interval['mean']:.3f} ± {reach:.3f}"
+    return f"{mean} ± {reach:.3f}"
 
 
 def difference_text(interval: dict) -> str:
@@ -67,6 +70,16 @@ def paired_table(result: dict) -> TextTable:
     return TextTable(("difference", *headings), rows, frozenset(headings))
 
 
+def balancing_table(result: dict) -> TextTable:
+    """The models of each way to balance the classes, and how far the federated AUC is from scikit-learn's."""
+    rows = tuple(
+        (line["title"], title, *(interval_text(line[model][name]) for name in BALANCING),
+         interval_text(line["federated_minus_scikit"], "+.3f") if model == "federated" else "-")
+        for line in result["balancing"] for model, title in BALANCED_MODELS.items() if line[model])
+    headings = (*BALANCING.values(), "AUC difference")
+    return TextTable(("balanced by", "model", *headings), rows, frozenset(headings))
+
+
 def evenness_table(result: dict, measure: str) -> TextTable:
     """A measure of the federated model and of each institution alone, the most uneven shares first."""
     ordered = [(line["shares"], evenness_models(line)) for line in from_uneven_to_even(result["evenness"])]
@@ -95,9 +108,12 @@ def verdict_table(result: dict) -> TextTable:
 
 
 def step_table(result: dict) -> TextTable:
-    """What each step of the preparation left."""
+    """What each step of the preparation left; columns that a step dropped are named in `reason_table` alone."""
+    dropped = set(result["data"]["dropped_columns"])
     rows = tuple(
-        (step["name"], f"{step['rows']:,}", str(step["columns"]), step["note"]) for step in result["data"]["steps"])
+        (step["name"], f"{step['rows']:,}", str(step["columns"]),
+         "named below" if dropped.issuperset(step["note"].split(", ")) else step["note"])
+        for step in result["data"]["steps"])
     return TextTable(("after", "rows", "columns", "note"), rows, frozenset(("rows", "columns")))
 
 
@@ -166,6 +182,9 @@ def print_credit_result(result: dict, console) -> None:
         print_table(console, f"{label}: each model, and the source", class_table(result, (group,)))
     if result["paired"]:
         print_table(console, "Differences, seed by seed", paired_table(result))
+    if result["balancing"]:
+        print_table(console, "Ways to balance the classes, simulated; AUC difference: federated minus scikit-learn",
+                    balancing_table(result))
     for measure, label in EVENNESS.items() if result["evenness"] else ():
         print_table(console, f"From uneven to even shares: {label}", evenness_table(result, measure))
     _print_flow(result, console)

@@ -1,10 +1,12 @@
 """The arithmetic of FATE 2.2's HomoLR in one process: the same model without servers, for repeats over many seeds.
 
 In every epoch each party takes one optimiser step on the gradient of its own mean loss over all its rows, with an
-optimiser state of its own, and the parameters are then averaged with the parties' numbers of rows as weights. Two facts
-about FATE are part of it: gradients are clipped to an l2 norm of 1 (the default of the trainer below HomoLR), and the
-penalty goes through the optimiser as weight decay, so that it reaches the bias, too, and is not in the loss. Parameters
-and gradients are 32-bit, averages 64-bit. One party alone gives the model of that party, or of pooled rows.
+optimiser state of its own, and the parameters are then averaged with the parties' numbers of rows as weights. Synthetic
+rows count like others there: over-sampling gives a party whose classes are less balanced more weight than its real rows
+would. Two facts about FATE are part of it: gradients are clipped to an l2 norm of 1 (the default of the trainer below
+HomoLR), and the penalty goes through the optimiser as weight decay, so that it reaches the bias, too, and is not in the
+loss. Parameters and gradients are 32-bit, averages 64-bit. One party alone gives the model of that party, or of pooled
+rows.
 """
 from __future__ import annotations
 
@@ -124,8 +126,8 @@ def _checked(parties, settings: HomoLRSettings) -> list:
                 f"Party {number} has {len(labels)} rows, more than the batch_size of {settings.batch_size}; "
                 "here every step is on all rows."
             )
-        if not numpy.isfinite(features).all():
-            raise NotTrainable(f"Party {number} has a feature value that is no finite number.")
+        if not (abs(features) <= numpy.finfo(numpy.float32).max).all():
+            raise NotTrainable(f"Party {number} has a feature value that is no finite 32-bit number.")
         if not numpy.isin(labels, (0, 1)).all():
             raise NotTrainable(f"Party {number} has a label other than 0 and 1.")
     return arrays

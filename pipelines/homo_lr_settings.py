@@ -14,6 +14,7 @@ OPTIMIZERS = ("adam", "rmsprop", "sgd")
 EARLY_STOPS = ("abs", "diff")
 # More rows than a party of this study can have. Not more than that: torch reserves eight bytes for each of them.
 FULL_BATCH = 1_000_000
+KINDS = {int: ("epochs", "batch_size"), float: ("learning_rate", "alpha", "tol", "threshold")}
 
 
 class InvalidHomoLRSettings(ValueError):
@@ -54,6 +55,10 @@ class HomoLRSettings:
             if not holds:
                 value = getattr(self, name)
                 raise InvalidHomoLRSettings(f"The HomoLR setting {name} is {value!r}; allowed is {allowed}.")
+        # Numbers of numpy stand in no DAG file and in no result.json.
+        for kind, names in KINDS.items():
+            for name in names:
+                object.__setattr__(self, name, kind(getattr(self, name)))
 
     def for_fate(self) -> dict:
         """The parameters of FATE's component."""

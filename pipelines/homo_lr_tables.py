@@ -9,8 +9,12 @@ from dataclasses import dataclass
 
 from fate_dp.deploy.flow_address import FlowAddress
 
-from .flow import connect
+from .flow import FlowUnavailable, connect
 from .homo_lr import Federation, StudyTables
+from .job import reason_of
+
+# FATE-Flow's code for a table that it does not have.
+NO_TABLE = 7001
 
 
 class UnfitTables(ValueError):
@@ -30,7 +34,7 @@ class TableSchema:
 def checked_features(
     address: FlowAddress, federation: Federation, tables: StudyTables, batch_size: int
 ) -> tuple[str, ...]:
-    """The names of the features, in the order of the model's weights; raises UnfitTables.
+    """The names of the features, in the order of the model's weights; raises UnfitTables or FlowUnavailable.
 
     Training tables of other sites, which the guest's server does not know, are left to the job to find.
     """
@@ -70,10 +74,13 @@ def difference(features: tuple[str, ...], expected: tuple[str, ...]) -> str:
 
 
 def table_schema(address: FlowAddress, namespace: str, name: str) -> TableSchema | None:
-    """A table's metadata; None where this server has no such table."""
+    """A table's metadata; None where this server has no such table. Raises FlowUnavailable where it does not say."""
     response = connect(address).table.query(namespace=namespace, name=name)
-    if response.get("code") != 0:
+    if response.get("code") == NO_TABLE:
         return None
+    if response.get("code") != 0:
+        raise FlowUnavailable(
+            f"FATE-Flow at {address} does not tell what the table {namespace}/{name} is: {reason_of(response)}.")
     fields = response["data"]["meta"]["schema_meta"]["fields"]
     named = {kind: [field["name"] for field in fields if field["property"] == kind] for kind in ("label", "column")}
     return TableSchema(

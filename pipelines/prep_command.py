@@ -30,7 +30,7 @@ def _add_lending_club(kinds) -> None:
     command.add_argument("--shares", metavar="N,N", help="of the training loans per party (25,25,50)")
     command.add_argument("--skew", help="what the parties differ in: none, label or state (none)")
     command.add_argument("--concentration", type=float, help="of the skew; small is very skewed (1)")
-    command.add_argument("--over-sampling", help="of the smaller class: smotenc, smotenc_parents, smote or none (smotenc)")
+    command.add_argument("--over-sampling", help="smotenc, smotenc_parents, smote or none (smotenc)")
     command.add_argument("--neighbours", type=int, help="nearest loans that a synthetic one may be drawn towards (5)")
     command.add_argument(
         "--most-missing", type=float, help="columns that miss more than this share are dropped (1/3)")

@@ -10,16 +10,19 @@ class ShareBar:
 
         text = TextColumn("{task.description}", markup=False)
         columns = (text, BarColumn(), TimeElapsedColumn())
-        # In a pipe or a file nothing can be taken back.
-        self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        # In a pipe or a file nothing can be taken back, and even a bar that is disabled ends with an empty line there.
+        self._is_shown = console.is_terminal
+        self._progress = Progress(*columns, console=console, transient=True, disable=not self._is_shown)
         self._task = self._progress.add_task("starting", total=None)
 
     def __enter__(self):
-        self._progress.start()
+        if self._is_shown:
+            self._progress.start()
         return self
 
     def __exit__(self, *failure):
-        self._progress.stop()
+        if self._is_shown:
+            self._progress.stop()
 
     def show(self, text: str, share: float | None) -> None:
         """What is done now, and the share of it that is done."""

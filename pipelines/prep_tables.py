@@ -47,6 +47,8 @@ def print_preparation(manifest: dict, console) -> None:
     print_table(console, f"{manifest['source']['file']}: what each step left", step_table(manifest))
     print_table(console, "Why columns were dropped", reason_table(manifest))
     print_table(console, "Training loans of each party", party_table(manifest))
+    if manifest["options"]["skew"] != "none":
+        print_text(console, "Share: what a party gets on average over seeds; under a skew it may be far more or less.")
     if manifest["options"]["over_sampling"] != "none":
         print_text(console, "Influence: the most synthetic loans that any one real loan went into.")
     print_table(console, "Files", file_table(manifest))

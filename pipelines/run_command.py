@@ -57,11 +57,14 @@ def lending_club_homo_lr(options) -> None:
     from .credit_result import made_folder, write_credit_study
     from .credit_study import Workplace, run_credit_study
     from .credit_tables import print_credit_result
+    from .flow import resolve_flow
     from .progress import TaskLines
 
     study, console = study_of(options), wide_console()
-    made_folder(options.out)
-    with TaskLines(console) as lines:
+    if options.flow:
+        # Asked before minutes of work that would end at a server which is not there.
+        resolve_flow(options.flow, options.home)
+    with made_folder(options.out), TaskLines(console) as lines:
         if options.csv is None:
             generate(study.csv, options, lines)
         place = Workplace(options.out, lambda: demo_server(options, lines), lines.task)
@@ -83,7 +86,7 @@ def study_of(options):
         "over_sampling": options.over_sampling,
         "neighbours": options.neighbours,
         "shares": None if options.shares is None else Shares.parse(options.shares).values,
-        "parties": None if options.parties is None else tuple(options.parties.split(",")),
+        "parties": None if options.parties is None else tuple(party.strip() for party in options.parties.split(",")),
     }
     seeds = tuple(range(options.seed, options.seed + options.seeds))
     return Study(

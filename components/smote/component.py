@@ -20,7 +20,9 @@ def train(
         optional=False,
     ),
     method: cpn.parameter(
-        type=checked(settings.method, "Method"), default="smotenc", desc="smotenc, smotenc_parents, or smote to compare with"
+        type=checked(settings.method, "Method"),
+        default="smotenc",
+        desc="smotenc, smotenc_parents, or smote to compare with",
     ),
     neighbours: cpn.parameter(
         type=checked(settings.neighbours, "Neighbours"), default=5, desc="nearest records to interpolate with"

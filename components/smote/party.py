@@ -12,6 +12,7 @@ from fate_dp.components.common.parties import roles
 from fate_dp.components.common.party_home import home_of, job_of
 from fate_dp.components.common.preflight import agree
 from fate_dp.data_prep.over_sampling import OverSampling, over_sample_arrays
+from fate_dp.data_prep.smote_methods import KEEP_CATEGORIES
 
 from .checks import check_labels, check_table, check_values
 from .settings import LARGEST_SEED
@@ -37,11 +38,11 @@ def over_sample_table(ctx, train_data, train_output_data, over_sampling, *, grou
     synthetic = synthetic_rows(rows, frame.schema.columns.to_list(), over_sampling, groups, seed, tag)
     new_rows = len(synthetic.labels)
     home.ledger.record_over_sampling(
-        dataset=dataset, method=f"{over_sampling.method}, {over_sampling.neighbours} neighbours",
+        dataset=dataset, method=_described(over_sampling, seed),
         rows=len(rows.labels) + new_rows, synthetic_rows=new_rows, job_id=job.job_id, task_id=job.task_id,
     )  # fmt: skip
     train_output_data.write(with_synthetic_rows(frame, synthetic.features, synthetic.labels, tag))
-    ctx.metrics.log_metrics(_summary(rows, synthetic, over_sampling, dataset), "summary")
+    ctx.metrics.log_metrics(_summary(rows, synthetic, over_sampling, seed, dataset), "summary")
 
 
 def rule_of(method: str, neighbours: int, groups) -> OverSampling:
@@ -59,7 +60,7 @@ def check_one_guest(ctx) -> None:
 def checked_rows(frame, over_sampling, groups) -> Rows:
     """The rows of a table that can be over-sampled."""
     columns = frame.schema.columns.to_list()
-    categories = {name for group in groups for name in group} if over_sampling.method != "smote" else set()
+    categories = {name for group in groups for name in group} if over_sampling.method in KEEP_CATEGORIES else set()
     check_table(frame, groups, interpolated=set(columns) - categories)
     rows = pull(frame)
     check_values(columns, rows.features, groups)
@@ -74,11 +75,21 @@ def synthetic_rows(rows: Rows, columns, over_sampling, groups, seed, tag):
     return over_sample_arrays(rows.features, rows.labels, over_sampling, groups=places, seed=start, tag=tag)
 
 
-def _summary(rows: Rows, synthetic, over_sampling, dataset) -> dict:
+def _described(over_sampling, seed) -> str:
+    return f"{over_sampling.method}, {over_sampling.neighbours} neighbours, {_draws(seed)}"
+
+
+def _draws(seed) -> str:
+    """Whoever knows the draws and sees synthetic rows knows at which share between two records each of them lies."""
+    return "secret draws" if seed is None else "draws NOT SECRET, from a seed that all parties know"
+
+
+def _summary(rows: Rows, synthetic, over_sampling, seed, dataset) -> dict:
     return {
         "mechanism": "over-sampling of this party's own rows",
         "method": over_sampling.method,
         "neighbours": over_sampling.neighbours,
+        "draws": _draws(seed),
         "dataset": dataset,
         "rows before": _counts(rows.labels),
         "rows after": _counts(np.concatenate([rows.labels, synthetic.labels])),

@@ -5,7 +5,7 @@ LARGEST_SEED = 2**63 - 1
 
 
 def method(value) -> str:
-    """smotenc or smotenc_parents, which draw one-hot groups as categories, or smote, which interpolates every column."""
+    """smotenc or smotenc_parents, which draw one-hot groups as categories, or smote, which interpolates all columns."""
     from fate_dp.data_prep.over_sampling import METHODS
 
     return checks.choice("method", value, tuple(METHODS))
@@ -38,8 +38,9 @@ def seed(value) -> int:
 def dataset(value) -> str:
     """namespace/name under which this party's ledger knows the table; may be given for each party by itself."""
     parts = value.split("/") if isinstance(value, str) else []
-    if len(parts) != 2 or not all(part.strip() for part in parts):
-        raise ValueError(f"dataset is {value!r}; it must read namespace/name.")
+    # With white space around it, the line would stand under a name that no private step can be charged to.
+    if len(parts) != 2 or not all(part and part == part.strip() for part in parts):
+        raise ValueError(f"dataset is {value!r}; it must read namespace/name, without white space around either.")
     return value
 
 

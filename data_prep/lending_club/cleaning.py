@@ -1,8 +1,9 @@
 """From the raw loan file to the study's table: 37 features and the outcome, with a record of every step.
 
-The steps are the source's, and one more: columns that are missing too often, hold a single value, are not known when
-the application is decided (the one that the source lacks) or are not among the study's 18 are dropped; then the loans
-that still miss one of the 18; then those that are neither Fully Paid nor Charged Off; and what stays is encoded.
+The steps are the source's, and two more: columns that are missing too often, hold a single value, are not known when
+the application is decided (the source lacks this) or are not among the study's 18 are dropped; then the loans that
+still miss one of the 18; then those that are neither Fully Paid nor Charged Off; then repetitions of a loan (the source
+lacks this, too); and what stays is encoded.
 """
 from __future__ import annotations
 
@@ -67,20 +68,20 @@ def clean(path: str | os.PathLike, rules: CleaningRules = CleaningRules(), progr
     check_study_columns(path, counts, rules)
     kept.check_outcomes()
     dropped = dropped_columns(counts, rules)
-    frame, id_notice = kept.frame()
+    frame, states, id_notice = kept.table()
     return CleanLoans(
         frame=frame,
-        states=kept.states(),
-        steps=steps_of(raw, kept.complete, dropped, len(frame)),
+        states=states,
+        steps=steps_of(raw, kept, dropped, len(frame)),
         missing=counts.shares(),
         dropped_columns=dropped,
-        notices=(*raw.header.notices(), *single_value_notices(counts), *filter(None, [id_notice])),
+        notices=notices_of(raw, counts, kept, id_notice),
         sha256=raw.sha256,
         source=raw.path.name,
     )
 
 
-def steps_of(raw: RawFile, complete: int, dropped: dict[str, str], encoded: int) -> tuple[Step, ...]:
+def steps_of(raw: RawFile, kept: KeptLoans, dropped: dict[str, str], encoded: int) -> tuple[Step, ...]:
     """Every step that changed something, with what was left after it."""
     columns = len(raw.header.named)
     steps = [Step("raw file read", raw.records, columns)]
@@ -91,11 +92,18 @@ def steps_of(raw: RawFile, complete: int, dropped: dict[str, str], encoded: int)
         columns -= len(names)
         steps.append(Step(f"columns dropped: {reason}", raw.loans, columns, ", ".join(names)))
     steps += [
-        Step("loans dropped that miss a value", complete, columns),
-        Step("Fully Paid and Charged Off kept", encoded, columns),
-        Step("encoded", encoded, len(FEATURES) + 1, "37 features and loan_status"),
+        Step("loans dropped that miss a value", kept.complete, columns),
+        Step("Fully Paid and Charged Off kept", kept.settled, columns),
     ]
-    return tuple(steps)
+    if encoded < kept.settled:
+        steps.append(Step("repeated loans removed", encoded, columns))
+    return (*steps, Step("encoded", encoded, len(FEATURES) + 1, "37 features and loan_status"))
+
+
+def notices_of(raw: RawFile, counts: ColumnCounts, kept: KeptLoans, id_notice: str | None) -> tuple[str, ...]:
+    """What is unusual about the file and harmless."""
+    about_ids = () if id_notice is None else (id_notice,)
+    return (*raw.header.notices(), *single_value_notices(counts), *kept.status_notices(), *about_ids)
 
 
 def single_value_notices(counts: ColumnCounts) -> tuple[str, ...]:

@@ -8,6 +8,12 @@ a model looks nearly perfect and is useless. The allow-list is frozen here; it i
 ID, LABEL, STATE = "id", "loan_status", "addr_state"
 FULLY_PAID, CHARGED_OFF = "Fully Paid", "Charged Off"
 LABEL_VALUES = {FULLY_PAID: 1, CHARGED_OFF: 0}
+OUTSIDE_POLICY = "Does not meet the credit policy. Status:"
+# Of loans that are not settled, or were made under other rules.
+OTHER_STATUSES = (
+    "Current", "Issued", "In Grace Period", "Late (16-30 days)", "Late (31-120 days)", "Default",
+    OUTSIDE_POLICY + FULLY_PAID, OUTSIDE_POLICY + CHARGED_OFF,
+)  # fmt: skip
 
 RAW_COLUMNS = tuple(
     """

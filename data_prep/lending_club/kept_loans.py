@@ -1,17 +1,23 @@
 """The loans that stay, collected piece by piece while the raw file is read, and made one table at the end."""
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy
 import pyarrow
 import pyarrow.compute as compute
 
-from .columns import CATEGORIES, FEATURES, GROUPS, ID, LABEL, LABEL_VALUES, NUMERIC, STATE, STUDY_COLUMNS
+from .columns import (
+    CATEGORIES, FEATURES, GROUPS, ID, LABEL, LABEL_VALUES, NUMERIC, OTHER_STATUSES, STATE, STUDY_COLUMNS,
+)  # fmt: skip
+from .loan_names import names_of
 from .raw_file import Records
 from .raw_header import NotLendingClub
+from .repeated_loans import is_repetition
 from .text_columns import READ_AS_TEXT, shown
 from .values import READERS
 
-PLAIN_ID = r"^[A-Za-z0-9_.-]+$"
+KNOWN_STATUSES = frozenset(status.lower() for status in OTHER_STATUSES)
 
 
 class KeptLoans:
@@ -24,6 +30,9 @@ class KeptLoans:
         self._path = path
         self.complete = 0
         """Loans so far that miss none of the study's columns, whatever their status."""
+        self.settled = 0
+        """Those of them that are Fully Paid or Charged Off, repeated ones included."""
+        self._unknown_statuses = Counter()
         self._numbers = []
         self._values = {column: [] for column in READ_AS_TEXT}
 
@@ -38,9 +47,14 @@ class KeptLoans:
         numbers = records.numbers[complete.to_numpy(zero_copy_only=False)]
         outcomes = READERS[LABEL].read(columns.column(LABEL))
         settled = numpy.isfinite(outcomes)
+        others = columns.column(LABEL).filter(pyarrow.array(~settled)).value_counts().to_pylist()
+        self._unknown_statuses.update({
+            other["values"]: other["counts"] for other in others
+            if " ".join(other["values"].lower().split()) not in KNOWN_STATUSES})
         self._keep(numbers[settled], columns.filter(pyarrow.array(settled)), outcomes[settled])
 
     def _keep(self, numbers, columns, outcomes) -> None:
+        self.settled += len(numbers)
         self._numbers.append(numbers)
         self._values[LABEL].append(outcomes.astype(numpy.int8))
         for column in NUMERIC:
@@ -62,6 +76,15 @@ class KeptLoans:
             )
         return values
 
+    def status_notices(self) -> tuple[str, ...]:
+        """A sentence where loans were left out because of a loan_status that the public file does not have."""
+        if not self._unknown_statuses:
+            return ()
+        return (
+            "Loans left out because of a loan_status that the public file does not have, such as "
+            f"{shown(min(self._unknown_statuses))}: {self._unknown_statuses.total():,}.",
+        )
+
     def check_outcomes(self) -> None:
         """Refuse a file that has loans of one outcome only, or none."""
         found = {int(value) for values in self._values[LABEL] for value in numpy.unique(values)}
@@ -72,14 +95,26 @@ class KeptLoans:
                     f"{' and '.join(LABEL_VALUES)} loans are needed."
                 )
 
-    def frame(self):
-        """The loans as a pandas table of id, the 37 features (float64) and loan_status (int8); and a notice or None.
+    def table(self):
+        """The loans, each once, as a pandas table of id, the 37 features (float64) and loan_status (int8); their
+        states as text, '' where the file has none; and a notice about the ids or None.
 
         The pieces are used up, so that the loans are held once.
         """
+        frame, numbers = self._frame(), numpy.concatenate(self._numbers)
+        ids, states = self._texts(ID), self._texts(STATE)
+        once = ~is_repetition(frame, ids, states)
+        if not once.all():
+            frame, numbers = frame[once].reset_index(drop=True), numbers[once]
+            ids, states = (texts.filter(pyarrow.array(once)) for texts in (ids, states))
+        names, notice = names_of(ids, numbers)
+        frame.insert(0, ID, names)
+        return frame, as_series(states, STATE), notice
+
+    def _frame(self):
         import pandas
 
-        features = numpy.zeros((len(FEATURES), sum(map(len, self._numbers))))
+        features = numpy.zeros((len(FEATURES), self.settled))
         for row, column in enumerate(NUMERIC):
             numpy.concatenate(self._values.pop(column), out=features[row])
         for column, group in zip(CATEGORIES, GROUPS):
@@ -88,42 +123,17 @@ class KeptLoans:
             for position in range(len(group)):
                 features[first + position] = positions == position
         frame = pandas.DataFrame(features.T, columns=list(FEATURES), copy=False)
-        ids, notice = self._ids()
-        frame.insert(0, ID, ids)
         frame.insert(len(frame.columns), LABEL, numpy.concatenate(self._values.pop(LABEL)))
-        return frame, notice
+        return frame
 
-    def _ids(self):
-        given = self._values.pop(ID)
-        why = why_unusable(given)
-        if why is None:
-            return pyarrow.chunked_array(given).to_numpy(), None
-        ids = [f"row-{number}" for piece in self._numbers for number in piece]
-        return numpy.array(ids, dtype=object), f"{why}; the loans are named by their record numbers."
-
-    def states(self):
-        """The states of the loans as text, '' where the file has none."""
-        import pandas
-
-        given = self._values[STATE]
-        if not given:
-            return pandas.Series([""] * sum(map(len, self._numbers)), name=STATE, dtype=object)
-        return pandas.Series(compute.fill_null(pyarrow.chunked_array(given), "").to_numpy(), name=STATE, dtype=object)
+    def _texts(self, column):
+        """A column of texts, null where a value or the whole column is missing."""
+        given = self._values.pop(column)
+        return pyarrow.chunked_array(given) if given else pyarrow.chunked_array([pyarrow.nulls(self.settled, "string")])
 
 
-def why_unusable(ids: list) -> str | None:
-    """Why the given pieces of ids cannot name the loans, None if they can."""
-    if not ids:
-        return "The file has no column id"
-    ids = pyarrow.chunked_array(ids)
-    if ids.null_count:
-        return f"{ids.null_count} of {len(ids)} loans have no id"
-    plain = compute.match_substring_regex(ids, PLAIN_ID)
-    if not compute.all(plain).as_py():
-        odd = ids.filter(compute.invert(plain))[0].as_py()
-        return f"The id {shown(odd)} has other characters than letters, digits, '_', '.' and '-'"
-    counts = compute.value_counts(ids)
-    repeated = counts.filter(compute.greater(counts.field("counts"), 1))
-    if len(repeated):
-        return f"The id {shown(repeated[0]['values'].as_py())} occurs {repeated[0]['counts']} times"
-    return None
+def as_series(texts, name):
+    """Texts as a pandas Series, '' where one is missing."""
+    import pandas
+
+    return pandas.Series(compute.fill_null(texts, "").to_numpy(), name=name, dtype=object)

@@ -9,7 +9,7 @@ import pandas
 from fate_dp.data_prep.division import BadDivision, Skew, check_classes, divide_horizontally, divide_vertically
 from fate_dp.data_prep.over_sampling import OverSampling, over_sample
 from fate_dp.data_prep.shares import Shares
-from fate_dp.data_prep.splitting import TrainingRows, split_train_test
+from fate_dp.data_prep.splitting import TrainingRows, held_out_rows, split_train_test
 
 from .cleaning import CleanLoans
 from .columns import GROUPS, ID, LABEL, LABEL_VALUES
@@ -52,10 +52,21 @@ class Division:
 
 def divide(clean: CleanLoans, options: PrepOptions) -> Division:
     """Split, divide and over-sample in memory; refused where a party would lack a class or rows to interpolate."""
+    check_split(clean.frame, options)
     training, held_out = split_train_test(
         clean.frame, label=LABEL, id=ID, test_share=options.test_share, seed=options.seed)
     parties = _DIVIDERS[options.split](training, clean.states, options)
     return Division(parties, _CONVERTERS[options.units](held_out.frame).reset_index(drop=True), training)
+
+
+def check_split(frame: pandas.DataFrame, options: PrepOptions) -> None:
+    """Refuse, by the name of the class, what would leave it on one side of the split only."""
+    for name, rows in class_counts(frame[LABEL]).items():
+        if not 0 < held_out_rows(rows, options.test_share) < rows:
+            raise CannotDivide(
+                f"Only {rows} {name} loans are left after cleaning, too few to hold a share of {options.test_share:g} "
+                "out for testing and train on the rest."
+            )
 
 
 def _divide_rows(training: TrainingRows, states: pandas.Series, options: PrepOptions) -> tuple[PartyRows, ...]:

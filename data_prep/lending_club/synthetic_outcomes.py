@@ -6,10 +6,11 @@ the public file: whoever trains on these columns predicts what they were written
 """
 import numpy as np
 
+from fate_dp.data_prep.lending_club.columns import OUTSIDE_POLICY
 from fate_dp.data_prep.lending_club.synthetic_applications import months_of
 from fate_dp.data_prep.lending_club.synthetic_draws import choose, happens, shown
 from fate_dp.data_prep.lending_club.synthetic_vocabulary import (
-    HOMES, ISSUE_YEARS, OUTSIDE_POLICY, PURPOSES, STATUSES, month_number,
+    HOMES, ISSUE_YEARS, PURPOSES, STATUSES, month_number,
 )  # fmt: skip
 
 SNAPSHOT = month_number(2016, 1)

@@ -1,4 +1,5 @@
 """Categories of the invented loans with their shares in percent, round figures after the file's published marginals."""
+from fate_dp.data_prep.lending_club.columns import OUTSIDE_POLICY
 
 FIRST_YEAR = 1950
 MONTH_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -35,7 +36,6 @@ STATES = {
     "ID": (0.002, 832, 838), "IA": (0.002, 500, 528),
 }  # fmt: skip
 
-OUTSIDE_POLICY = "Does not meet the credit policy. Status:"
 STATUSES = (
     "Fully Paid", "Charged Off", OUTSIDE_POLICY + "Fully Paid", OUTSIDE_POLICY + "Charged Off", "Current",
     "Late (31-120 days)", "In Grace Period", "Late (16-30 days)", "Default", "Issued",

@@ -10,6 +10,8 @@ from .raw_header import NotLendingClub
 
 READ_AS_TEXT = (*STUDY_COLUMNS, ID, STATE)
 LONGEST_SHOWN = 40
+# Files with loans from 2016 on write -1 for a ratio of debt to income that there is none of.
+MISSING_IN = {"dti": (*MISSING, "-1", "-1.0", "-1.00")}
 
 
 def as_text(path, records: Records) -> Records:
@@ -17,7 +19,8 @@ def as_text(path, records: Records) -> Records:
     columns = {name: records.columns.column(name) for name in records.columns.schema.names}
     for name in READ_AS_TEXT:
         if name in columns:
-            columns[name] = stripped(decoded(path, name, columns[name], records.numbers))
+            texts = decoded(path, name, columns[name], records.numbers)
+            columns[name] = stripped(texts, MISSING_IN.get(name, MISSING))
     return Records(records.numbers, pyarrow.RecordBatch.from_pydict(columns))
 
 
@@ -39,10 +42,10 @@ def is_utf8(value: bytes | None) -> bool:
         return False
 
 
-def stripped(texts):
-    """Texts without surrounding blanks, null where that leaves a text that means missing."""
+def stripped(texts, missing: tuple[str, ...]):
+    """Texts without surrounding blanks, null where that leaves one of `missing`."""
     trimmed = compute.utf8_trim_whitespace(texts)
-    blank = compute.is_in(trimmed, value_set=pyarrow.array(MISSING))
+    blank = compute.is_in(trimmed, value_set=pyarrow.array(missing))
     return compute.if_else(blank, None, trimmed) if compute.any(blank).as_py() else trimmed
 
 

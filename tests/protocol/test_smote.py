@@ -8,7 +8,7 @@ import pytest
 from fate_dp.components.common.party_home import home_of
 from fate_dp.data_prep.over_sampling import over_sample_arrays
 
-from .scenarios import GUEST, HOST, SECOND_HOST, Artifact, Scenario, assert_refused, play, role_of
+from .scenarios import GUEST, HOST, SECOND_HOST, SOURCE, Artifact, Scenario, assert_refused, declare, play, role_of
 
 GROUP, DATASET = ("own", "rent", "other"), "bank/loans"
 NUMERIC = ("income", "rate")
@@ -107,6 +107,47 @@ def narrow(ctx, earlier, **arguments):
     return smote(ctx, earlier, dtype=types, **arguments)
 
 
+class FullDisk(Artifact):
+    def write(self, frame):
+        raise ValueError("disk full")
+
+
+def with_a_full_disk(ctx, earlier, tables):
+    from fate_dp.components.smote.party import over_sample_table, rule_of
+
+    frame = Artifact(frame_of(ctx, tables, 2, "float64", "int32"))
+    over_sample_table(ctx, frame, FullDisk(), rule_of("smotenc", 5, (GROUP,)), groups=(GROUP,), seed=7, dataset=DATASET)
+
+
+def without_rows(ctx, earlier, tables):
+    from fate_dp.components.common.over_sampled import has_synthetic_rows, record_event
+    from fate_dp.privacy.events import REPLACE_ONE, Event, Gaussian
+
+    frame = frame_of(ctx, tables, 2, "float64", "int32").empty_frame()
+    event = Event(Gaussian(1.0), "record", REPLACE_ONE, "model")
+    return has_synthetic_rows(frame), record_event(frame, event) is event
+
+
+def flipped_before(ctx, earlier, tables):
+    """label_flip at guest and host, then synthetic rows under the guest's flipped ones: what its ledger knows of each."""
+    from fate_dp.components.common.pass_through import pass_through
+    from fate_dp.components.common.provenance import find_label_privacy
+    from fate_dp.components.label_flip import guest
+    from fate_dp.components.smote.table import with_synthetic_rows
+
+    given, flipped = Artifact(frame_of(ctx, tables, 2, "float64", "int32")), Artifact()
+    if role_of(ctx) == "host":
+        return pass_through(ctx, given, flipped)
+    declare(ctx, SOURCE)
+    guest.flip(ctx, given, flipped, epsilon=1.0, classes=(0.0, 1.0), label_source=SOURCE)
+    frame, home = flipped.frame, home_of(ctx)
+    enlarged = with_synthetic_rows(frame, np.zeros((9, len(frame.schema.columns))), np.ones(9), "9999")
+    with pytest.raises(ValueError) as refused:
+        find_label_privacy(home, enlarged, SOURCE)
+    return {"flipped": find_label_privacy(home, frame, SOURCE).epsilon, "over-sampled": str(refused.value),
+            "spent": home.ledger.spent(SOURCE)}
+
+
 def on(tables=TABLES, parties=EVERYBODY, function=smote, **arguments):
     return Scenario(function, {"tables": tables, **arguments}, parties)
 
@@ -121,6 +162,12 @@ RAN = {
     "smote": on(parties=(GUEST,), method="smote", neighbours=20),
     "no groups": on({GUEST: TABLES[GUEST].drop(columns=list(GROUP))}, parties=(GUEST,), groups=()),
     "no seed": on(parties=(GUEST,), seed=None),
+}
+VERTICAL = {GUEST: TABLES[GUEST].drop(columns="income"), HOST: TABLES[HOST][["sample_id", "id", "rate"]]}
+OTHERS = {
+    "disk full": Scenario(with_a_full_disk, {"tables": TABLES}, (GUEST,)),
+    "no rows": Scenario(without_rows, {"tables": TABLES}, (GUEST,)),
+    "flipped before": Scenario(flipped_before, {"tables": VERTICAL}, (GUEST, HOST)),
 }
 LABELS = "The labels there do not allow this over-sampling; that party's operator can see why."
 REFUSED = {
@@ -148,7 +195,7 @@ REFUSED = {
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    scenarios = {**RAN, **{name: case[0] for name, case in REFUSED.items()}}
+    scenarios = {**RAN, **OTHERS, **{name: case[0] for name, case in REFUSED.items()}}
     return play(scenarios, tmp_path_factory.mktemp("homes"), EVERYBODY)
 
 
@@ -234,6 +281,7 @@ def test_the_summary_says_what_was_done(runs):
     assert 1 <= influence <= 50 and isinstance(influence, int)
     assert summary == {
         "mechanism": "over-sampling of this party's own rows", "method": "smotenc", "neighbours": 5, "dataset": DATASET,
+        "draws": "draws NOT SECRET, from a seed that all parties know",
         "rows before": {"0": 20, "1": 70}, "rows after": {"0": 70, "1": 70},
         "record-level epsilon from here on": "infinity",
     }  # fmt: skip
@@ -244,6 +292,30 @@ def test_each_ledger_has_a_line_that_says_infinity(runs):
         line = runs["float64"][party].ledger["entries"][0]
         assert (line["source"], line["mechanism"], line["unit"], line["epsilon"], line["records"], line["counted"]) == (
             DATASET, "over-sampling", "record", "infinity", rows, False)  # fmt: skip
+
+
+def test_a_public_seed_is_labelled_in_the_ledger_and_secret_draws_are_another_line(runs):
+    purposes = {name: runs[name][GUEST].ledger["entries"][0]["parameters"]["purpose"] for name in ("float64", "no seed")}
+    assert purposes["float64"] == "smotenc, 5 neighbours, draws NOT SECRET, from a seed that all parties know"
+    assert purposes["no seed"] == "smotenc, 5 neighbours, secret draws"
+    assert runs["no seed"][GUEST].value["metrics"]["summary"]["draws"] == "secret draws"
+
+
+def test_the_line_stands_before_the_table_does(runs):
+    outcome = runs["disk full"][GUEST]
+    assert outcome.error == "disk full"
+    assert [line["mechanism"] for line in outcome.ledger["entries"]] == ["over-sampling"]
+
+
+def test_a_table_without_rows_holds_no_synthetic_ones_and_keeps_its_event(runs):
+    assert runs["no rows"][GUEST].value == (False, True)
+
+
+def test_labels_of_synthetic_rows_are_no_released_flips(runs):
+    """So dp_hetero_lr and flipback, which ask the ledger for all rows, refuse what smote makes of flipped labels."""
+    at_guest = runs["flipped before"][GUEST].value
+    assert at_guest["flipped"] == 1.0 and at_guest["spent"] == 1.0
+    assert at_guest["over-sampled"].startswith("The training labels are not flips that label_flip released")
 
 
 def test_a_record_private_step_on_the_output_is_refused_under_any_cap_and_costs_infinity_without(runs):

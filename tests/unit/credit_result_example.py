@@ -2,10 +2,12 @@
 from fate_dp.data_prep.lending_club.columns import APPLICATION_TIME, RAW_COLUMNS, STUDY_COLUMNS
 
 SEEDS = (2024, 2025, 2026)
+TOO_MANY = "more than a third of its values are missing"
 EMPTY = ("desc", "mths_since_last_record", "annual_inc_joint", "dti_joint", "verification_status_joint", "il_util",
          "open_acc_6m", "open_il_6m", "open_il_12m", "open_il_24m", "mths_since_rcnt_il", "total_bal_il", "open_rv_12m",
          "open_rv_24m", "max_bal_bc", "all_util", "inq_fi", "total_cu_tl", "inq_last_12m", "mths_since_last_delinq",
          "mths_since_last_major_derog")  # fmt: skip
+EMPTY_IN_ORDER = tuple(column for column in RAW_COLUMNS if column in EMPTY)
 MODELS = (
     ("central_scikit", "central, scikit-learn", "All training loans in one place, over-sampled there.", 0.651, 0.699),
     ("central", "central, HomoLR's objective", "The same loans under HomoLR's objective.", 0.6402, 0.6951),
@@ -13,6 +15,13 @@ MODELS = (
     ("alone_guest_9999", "guest 9999 alone", "Its own quarter of the loans.", 0.6304, 0.6902),
     ("alone_host_10000", "host 10000 alone", "Its own quarter of the loans.", 0.6441, 0.6911),
     ("alone_host_9998", "host 9998 alone", "Its own half of the loans.", 0.6359, 0.6933),
+)  # fmt: skip
+
+# The way to balance and its title; the AUC of scikit-learn, central and federated; the largest influence.
+BALANCING = (
+    ("none", "no balancing", (0.6943, 0.6421, 0.6429), 0), ("class_weights", "class weights", (0.6951, None, None), 0),
+    ("smotenc", "SMOTENC", (0.6478, 0.6845, 0.6838), 131), ("smote", "plain SMOTE", (0.6919, 0.6877, 0.6875), 40),
+    ("smotenc_parents", "SMOTENC-parents", (None, None, None), 0),
 )  # fmt: skip
 
 
@@ -42,6 +51,7 @@ def example_result():
             "charged_off_precision": 0.28, "charged_off_recall": 0.66, "charged_off_f1": 0.40,
             "fully_paid_precision": 0.90, "fully_paid_recall": 0.65, "fully_paid_f1": 0.75,
         }},
+        "balancing": [example_balancing(*line) for line in BALANCING],
         "evenness": [example_shares(small / 100) for small in (5, 10, 20, 30, 40, 50)],
         "loss": [{"name": "FATE-Flow, seed 2024", "losses": [0.62 + 0.07 * 0.8**epoch for epoch in range(20)]}],
         "early_stop": {"rule": "diff", "tol": 1e-4, "epoch": 17, "epochs_run": 20},
@@ -67,7 +77,7 @@ def example_data():
         "source": "lending_club.csv.gz", "sha256": "ab12" * 16, "synthetic": False,
         "steps": [
             {"name": "read", "rows": 47348, "columns": 74, "note": ""},
-            {"name": "columns with too many missing values dropped", "rows": 47348, "columns": 53, "note": "limit 1/3"},
+            {"name": f"columns dropped: {TOO_MANY}", "rows": 47348, "columns": 53, "note": ", ".join(EMPTY_IN_ORDER)},
             {"name": "rows with a missing value dropped", "rows": 44871, "columns": 18, "note": ""},
             {"name": "Fully Paid and Charged Off kept", "rows": 12913, "columns": 38, "note": "one-hot encoded"},
         ],
@@ -93,7 +103,7 @@ def missing_share(column, place):
 
 def reason(column):
     if column in EMPTY:
-        return "more than a third of its values are missing"
+        return TOO_MANY
     if column in APPLICATION_TIME:
         return "not among the study's columns"
     return "not known when the application is decided"
@@ -118,6 +128,17 @@ def example_model(name, title, how, specificity, auc):
             "measures": {measure: spread(mean, 0.004) for measure, mean in means.items()}}  # fmt: skip
 
 
+def example_balancing(method, title, aucs, influence):
+    specificity = 0.0027 if method == "none" else 0.6312
+    models = {
+        name: auc and {"auc": spread(auc, 0.004), "specificity": spread(specificity, 0.002),
+                       "charged_off_f1": spread(specificity / 2, 0.001)}
+        for name, auc in zip(("central_scikit", "central", "federated"), aucs)}
+    difference = spread(aucs[2] - aucs[0], 0.0015) if aucs[2] else None
+    return {"method": method, "title": title, "largest_influence": influence, **models,
+            "federated_minus_scikit": difference}  # fmt: skip
+
+
 def example_shares(small):
     even = {"specificity": spread(0.63 + 0.018 * small, 0.006), "auc": spread(0.694 + 0.002 * small, 0.001)}
     alone = [{"specificity": spread(0.62 + 0.02 * share, 0.009), "auc": spread(0.67 + 0.025 * share, 0.003)}
@@ -133,8 +154,9 @@ def spread(mean, deviation):
 
 
 def one_seed():
-    """The same study with one seed: no interval anywhere."""
+    """The same study with one seed, no interval anywhere, of a file with few columns: they take longest to draw."""
     result = without_intervals(example_result())
+    result["data"].update(missing={"desc": 0.97, "emp_length": 0.05}, dropped_columns={"desc": TOO_MANY})
     result["settings"]["seeds"] = [2024]
     return result
 
@@ -152,7 +174,8 @@ def bare():
     """Generated loans, one seed, nothing through FATE-Flow, no evenness, nothing claimed, no limit recorded."""
     result = one_seed()
     result["data"].update(synthetic=True, notices=[], dropped_columns={}, missing={})
-    result.update(flow=[], evenness=[], loss=[], early_stop=None, paired=[], verdicts=[], source_figures={})
+    result.update(flow=[], balancing=[], evenness=[], loss=[], early_stop=None, paired=[], verdicts=[])
+    result.update(source_figures={})
     result["settings"].update(flow_seeds=[])
     result["settings"].pop("most_missing")
     return result

@@ -147,6 +147,14 @@ def test_what_must_be_kept_is_kept(old):
     assert texts(old) == complete("old") and os.listdir(old.parent) == ["folder"]
 
 
+def test_the_root_folder_is_asked_about_like_any_other():
+    def refuse(folder):
+        raise ValueError(f"keep {folder}")
+
+    with pytest.raises(ValueError, match="keep /"):
+        check_target("/", refuse)
+
+
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "file").write_text("mine")
     for place, sentence in (

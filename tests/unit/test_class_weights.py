@@ -7,6 +7,9 @@ from fate_dp.data_prep.class_weights import BadClassWeights, class_weights
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fate_dp.privacy.events import REPLACE_ONE
+from fate_dp.privacy.mechanisms.clipping import clip_records
+
 PRIOR = {0: 0.2, 1: 0.8}
 
 
@@ -36,6 +39,18 @@ def test_one_label_changes_one_weight(labels, place):
     changed = [*labels[:place], 1 - labels[place], *labels[place + 1:]]
     differences = class_weights(labels, PRIOR, 3) != class_weights(changed, PRIOR, 3)
     assert np.flatnonzero(differences).tolist() == [place]
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(0.5, 50))
+@settings(max_examples=40, deadline=None)
+def test_weights_before_clipping_leave_the_sensitivity_as_it_is_also_when_the_label_is_replaced(seed, maximum):
+    draws = np.random.default_rng(seed)
+    gradients, labels = draws.normal(size=(6, 3)) * draws.choice([0.1, 100.0], (6, 1)), draws.integers(0, 2, 6)
+    other_gradients, other_labels = gradients.copy(), labels.copy()
+    other_gradients[2], other_labels[2] = -gradients[2], 1 - labels[2]
+    before, after = (clip_records(rows * class_weights(of, PRIOR, maximum)[:, None], 1.0)
+                     for rows, of in ((gradients, labels), (other_gradients, other_labels)))
+    assert np.linalg.norm(before.value - after.value) <= before.sensitivity(REPLACE_ONE)
 
 
 @pytest.mark.parametrize("labels, prior, maximum, sentence", [

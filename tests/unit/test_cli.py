@@ -1,4 +1,7 @@
 """The command line says in one sentence what it refuses, and its help names every command."""
+import subprocess
+import sys
+
 import pytest
 
 from fate_dp.pipelines.cli import main
@@ -22,6 +25,15 @@ def test_a_refusal_is_one_sentence_and_exit_status_1(arguments, sentence, tmp_pa
     assert main([*arguments, "--home", str(tmp_path / "home")]) == 1
     output = capsys.readouterr()
     assert sentence in output.err and output.err.count("\n") == 1 and "Traceback" not in output.err
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
+    program = "import sys; from fate_dp.pipelines.cli import main; sys.exit(main(sys.argv[1:]))"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, "ledger", "--home", str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as run:  # fmt: skip
+        run.stdout.close()
+        assert run.wait(60) == 1 and run.stderr.read() == ""
 
 
 def test_a_declared_source_is_in_the_policy_of_its_party(tmp_path, capsys):

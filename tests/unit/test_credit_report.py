@@ -1,5 +1,4 @@
 """The credit study's result: its schema, the report for readers and the tables for the terminal."""
-import copy
 import html
 import io
 import json
@@ -7,19 +6,20 @@ import re
 from pathlib import Path
 
 import pytest
-from credit_result_example import bare, example_result, one_seed, spread
+from credit_result_example import EMPTY_IN_ORDER, bare, example_result, one_seed, spread, without_intervals
 from json_schema import described_properties, violations
 from rich.console import Console
 
-from fate_dp.pipelines import credit_report, credit_tables
-from fate_dp.pipelines.credit_report_figures import kind_of, missing_figure
+from fate_dp.pipelines import credit_report, credit_report_balancing, credit_tables
+from fate_dp.pipelines.credit_balancing import MODELS, TITLES
+from fate_dp.pipelines.credit_report_figures import balancing_figure, kind_of, loss_figure, missing_figure
 
 SCHEMA = json.loads(Path(credit_report.__file__).with_name("credit_result_schema.json").read_text(encoding="utf-8"))
 HEADINGS = (
     "What was claimed, and what holds", "Together, alone, and all in one place", "Differences", "Each class",
-    "Even and uneven shares", "The training, and FATE-Flow", "The data", "What each step left", "Missing values",
-    "Dropped columns", "The two classes, before and after over-sampling", "What is private here, and what is not",
-    "Settings and times",
+    "Ways to balance the classes", "Even and uneven shares", "The training, and FATE-Flow", "The data",
+    "What each step left", "Missing values", "Dropped columns", "The two classes, before and after over-sampling",
+    "What is private here, and what is not", "Settings and times",
 )  # fmt: skip
 SVG_NAMESPACES = ('xmlns="http://www.w3.org/2000/svg"', 'xmlns:xlink="http://www.w3.org/1999/xlink"')
 VARIANTS = {"whole": example_result, "one seed": one_seed, "bare": bare}
@@ -68,6 +68,9 @@ def test_examples_follow_the_schema(variant):
     lambda result: result["settings"].update(seeds=[]),
     lambda result: result["models"][0]["measures"].pop("ks"),
     lambda result: result["models"][0]["measures"]["auc"].pop("values"),
+    lambda result: result["balancing"][0].update(method="adasyn"),
+    lambda result: result["balancing"][0].pop("central"),
+    lambda result: result["balancing"][0]["central"].pop("auc"),
     lambda result: result["evenness"][0]["federated"].pop("auc"),
     lambda result: result["early_stop"].update(epoch=0),
     lambda result: result["flow"][0]["agreement"].pop("largest_score_difference"),
@@ -94,12 +97,15 @@ def test_report_holds_every_section_and_figure(page):
     headings = re.findall(r"<h[23]>(.*?)</h[23]>", page)
     assert headings == list(HEADINGS)
     assert re.findall(r'aria-label="(.*?)"', page) == [
-        "specificity of each model", "AUC of each model", "specificity against evenness", "AUC against evenness",
+        "specificity of each model", "AUC of each model", "AUC and specificity by the way to balance",
+        "specificity against evenness", "AUC against evenness",
         "Loss per epoch", "Share of missing values in each raw column", "Rows of each class",
     ]
 
 
-@pytest.mark.parametrize("name", ["model", "class", "paired", "flow", "step", "reason", "party", "settings", "time"])
+@pytest.mark.parametrize("name", [
+    "model", "class", "paired", "balancing", "flow", "step", "reason", "party", "settings", "time",
+])  # fmt: skip
 def test_report_holds_every_cell_of_every_table(page, result, name):
     found = cells(getattr(credit_tables, f"{name}_table")(result))
     assert found and [cell for cell in found if cell not in page] == []
@@ -121,6 +127,64 @@ def test_each_verdict_stands_with_its_claim_and_figures(page, result):
         assert (f"<b>{word}</b><div>{html.escape(verdict['claim'])}<span>{html.escape(verdict['figures'])}</span>"
                 in page)  # fmt: skip
     assert page.index(result["verdicts"][0]["claim"]) < page.index("<svg ")
+
+
+def test_what_each_way_to_balance_costs_is_computed(page, result):
+    lines = result["balancing"]
+    assert credit_report_balancing.costs(lines) == (
+        "Against class weights, which make no synthetic loans, the AUC of scikit-learn's central regression changes by "
+        "-0.0473 (-0.0473 to -0.0473) with SMOTENC and -0.0032 (-0.0032 to -0.0032) with plain SMOTE.")
+    assert credit_report_balancing.without_balancing(lines, result["data"]) == (
+        "Without balancing, scikit-learn's model recognises 0.3\N{NO-BREAK SPACE}% of the charged-off loans and the "
+        "federated one 0.3\N{NO-BREAK SPACE}%, with an AUC of 0.694 and 0.643. To call every loan Fully Paid is right "
+        "for 81.8\N{NO-BREAK SPACE}% of the held-out loans: accuracy says nothing about such a model.")
+    assert credit_report_balancing.privacy(lines) == (
+        "With synthetic loans of any kind the epsilon of a record is infinity, whatever training follows. The most of "
+        "them that one real loan had a part in are 131 with SMOTENC and 40 with plain SMOTE. The private way is class "
+        "weights with a public maximum.")
+    assert "too few charged-off loans for SMOTENC-parents: not measured." in page
+    assert f">{0.6838 - 0.6478:+.3f} ± 0.004</td>" in page and "Models on the same 3 splits, all simulated." in page
+
+
+def test_ways_to_balance_that_no_institution_has_rows_for(result):
+    lines = result["balancing"][:2]
+    assert credit_report_balancing.costs(lines) == "" == credit_report_balancing.left_out(lines)
+    assert "one real loan" not in credit_report_balancing.privacy(lines)
+    found = credit_tables.balancing_table({"balancing": without_intervals(result["balancing"])}).rows
+    assert [row[:3] for row in found[2:5]] == [
+        ("no balancing", "federated", "0.643"), ("class weights", "scikit-learn", "0.695"),
+        ("SMOTENC", "scikit-learn", "0.648")]
+    assert found[2][5] == "-0.051" and found[3][5] == "-" and len(found) == 10
+
+
+def test_the_figure_of_balancing_has_a_row_for_each_way_and_all_models(result):
+    drawing = balancing_figure(result["balancing"][-2:])
+    for text in ("plain SMOTE", "SMOTENC-parents", "scikit-learn", "central", "federated", "AUC", "specificity"):
+        assert drawing.count(f">{text}</text>") == 1
+
+
+def test_ways_and_models_have_one_name_everywhere():
+    properties = SCHEMA["definitions"]["balancing"]["properties"]
+    assert tuple(properties["method"]["enum"]) == tuple(TITLES)
+    assert tuple(credit_tables.BALANCED_MODELS) == MODELS and set(MODELS) < set(properties)
+
+
+def test_models_that_were_trained_alike_stand_together(page):
+    assert "<dt>host 9998 alone</dt><dd>Its own half of the loans.</dd>" in page
+    alike = [{"title": title, "how": how} for title, how in (("one", "Same."), ("other", "Else."), ("two", "Same."))]
+    assert credit_report.how_html(alike) == "<dt>one, two</dt><dd>Same.</dd>\n<dt>other</dt><dd>Else.</dd>"
+
+
+def test_dropped_columns_are_named_once(page, result):
+    assert page.count(", ".join(EMPTY_IN_ORDER[:3])) == 1
+    notes = [row[3] for row in credit_tables.step_table(result).rows]
+    assert notes == ["", "named below", "", "one-hot encoded"]
+
+
+def test_the_best_alone_and_fate_s_ks_are_explained(pages):
+    for sentence in ("The best institution alone is the one that does best on the held-out loans themselves",
+                     "KS by FATE's Evaluation looks at 100 thresholds, ours at all of them: it is at most ours."):
+        assert html.unescape(pages["whole"]).count(sentence) == 1 and sentence not in html.unescape(pages["bare"])
 
 
 def test_summary_and_cards(page):
@@ -173,8 +237,16 @@ def test_early_stopping_in_words(page, result):
     assert ">the rule would stop after epoch 17</text>" in page
     assert "(diff, tol 0.0001) would have ended the training after epoch 17; 20 epochs were run." in page
     result["early_stop"]["epoch"] = None
-    never = credit_report.flow_html(result)
-    assert "would not have ended the training: 20 epochs were run." in never and "the rule would stop" not in never
+    never = credit_report.stop_text(result["early_stop"])
+    assert "would not have ended the training: 20 epochs were run." in never
+    assert "the rule would stop" not in loss_figure(result["loss"], None)
+
+
+def test_the_start_of_the_loss_is_explained_for_rmsprop_alone(page, result):
+    sentence = "RMSprop's first step is ten times the learning rate in every coefficient"
+    assert html.escape(sentence) in page
+    result["settings"]["homo_lr"]["optimizer"] = "adam"
+    assert "RMSprop" not in credit_report.flow_html({**result, "flow": []})
 
 
 def test_report_says_what_is_not_private(page):
@@ -196,6 +268,7 @@ def test_one_seed_has_no_intervals_and_says_so(pages):
 def test_bare_result_still_reads_well(pages):
     page = pages["bare"]
     for sentence in ("Nothing was claimed in this run.", "was not part of this run.", "No losses were recorded.",
+                     "were not compared in this run.",
                      "Nothing ran through FATE-Flow here", "No column was dropped.",
                      "Missing values were not counted."):
         assert sentence in page
@@ -214,6 +287,8 @@ def test_names_are_text_and_never_markup(result):
     data["parties"][0]["role"] = data["steps"][0]["name"] = result["loss"][0]["name"] = hostile
     result["models"][0].update(title=hostile, how=hostile)
     result["verdicts"][0].update(claim=hostile, figures=hostile)
+    result.update(evenness=[])
+    result["balancing"][2]["title"] = hostile
     result["paired"][0]["title"] = result["flow"][0]["job_id"] = result["settings"]["units"] = hostile
     result["source_figures"][hostile] = result["source_figures"]["central"]
     result["seconds"]["steps"][0]["name"] = result["early_stop"]["rule"] = hostile
@@ -222,9 +297,9 @@ def test_names_are_text_and_never_markup(result):
     assert "[bold]" in rendered(result)
 
 
-def test_same_result_gives_the_same_bytes(page, result, tmp_path):
-    credit_report.write_credit_report(copy.deepcopy(result), tmp_path / "report.html")
-    assert (tmp_path / "report.html").read_text(encoding="utf-8") == page
+def test_same_result_gives_the_same_bytes(pages, tmp_path):
+    credit_report.write_credit_report(one_seed(), tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == pages["one seed"]
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
@@ -271,7 +346,7 @@ def test_evenness_without_the_institutions_alone(result):
         del line["alone"]
     assert list(violations(result, SCHEMA)) == []
     assert credit_tables.evenness_table(result, "auc").headings == ("shares in percent", "federated")
-    assert "first alone" not in credit_report.evenness_html(result)
+    assert list(credit_tables.evenness_models(result["evenness"][0])) == ["federated"]
 
 
 def test_columns_of_one_reason_stand_together(result):
@@ -294,6 +369,7 @@ def test_terminal_shows_measures_evenness_runs_and_verdicts(result):
     assert "Models on 3,874 held-out loans; means and 95 % intervals over 3 seeds" in text
     assert re.search(r"federated, HomoLR +0\.695 ± 0\.010 +0\.285 ± 0\.010 +0\.639 ± 0\.010 +0\.640 ± 0\.010", text)
     assert re.search(r"the source prints \(central\) +0\.28 +0\.66 +0\.40", text)
+    assert re.search(r"SMOTENC +federated +0\.684 ± 0\.010 +0\.631 ± 0\.005 +0\.316 .* \+0\.036 ± 0\.004", text)
     assert re.search(r"5 / 95 +0\.694 ± 0\.002 +0\.671 ± 0\.007 +0\.694 ± 0\.007", text)
     assert "by at most 3.1e-07, its scores by 1.2e-07." in " ".join(text.split())
     assert all(word in text for word in ("does not hold", "holds", "not decided"))

@@ -137,7 +137,8 @@ VALUES, LABELS = rows(3, 12)
             [(VALUES, LABELS), (VALUES[:, :3], LABELS)],
             "Party 2 has 3 features, party 1 has 4; all must have the same.",
         ),
-        ([(VALUES * numpy.nan, LABELS)], "Party 1 has a feature value that is no finite number."),
+        ([(VALUES * numpy.nan, LABELS)], "Party 1 has a feature value that is no finite 32-bit number."),
+        ([(VALUES * 1e40, LABELS)], "Party 1 has a feature value that is no finite 32-bit number."),
         ([(VALUES, LABELS + 1)], "Party 1 has a label other than 0 and 1."),
     ],
 )

@@ -1,17 +1,22 @@
 """The study's job before it is submitted, and what is read from its outputs."""
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy
 import pandas as pd
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fate_dp.pipelines import homo_lr_tables
+from fate_dp.pipelines.flow import FlowUnavailable
 from fate_dp.pipelines.homo_lr import Federation, InvalidFederation, StudyTables, study_pipeline
 from fate_dp.pipelines.homo_lr_job import losses_of, measures_of, named_weights, scores_of
 from fate_dp.pipelines.homo_lr_settings import FULL_BATCH, HomoLRSettings, InvalidHomoLRSettings
-from fate_dp.pipelines.homo_lr_tables import TableSchema, UnfitTables, check_schemas
+from fate_dp.pipelines.homo_lr_tables import TableSchema, UnfitTables, check_schemas, table_schema
 from fate_dp.pipelines.job import NoOutput
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -189,3 +194,25 @@ def test_measures_are_those_of_the_task_and_no_curves():
     data = {"homo_lr_0": {"train_set": [{"metric": "auc", "val": 0.9}]},
             "homo_lr_1": {"test_set": [{"metric": "auc", "val": 0.7}, [{"metric": "ks", "val": 0.3}, curve]]}}
     assert measures_of([{"data": data}], "homo_lr_1") == {"auc": 0.7, "ks": 0.3}
+
+
+def answering(monkeypatch, response):
+    tables = SimpleNamespace(table=SimpleNamespace(query=lambda **asked: response))
+    monkeypatch.setattr(homo_lr_tables, "connect", lambda address: tables)
+
+
+def test_a_table_that_is_not_there_is_told_from_a_server_that_does_not_answer(monkeypatch):
+    answering(monkeypatch, {"code": 7001, "message": "No found table: name[test],namespace[bank]"})
+    assert table_schema("127.0.0.1:1", "bank", "test") is None
+    answering(monkeypatch, {"code": 100, "retmsg": "Connection refused."})
+    with pytest.raises(FlowUnavailable) as refusal:
+        table_schema("127.0.0.1:1", "bank", "test")
+    assert str(refusal.value) == (
+        "FATE-Flow at 127.0.0.1:1 does not tell what the table bank/test is: Connection refused.")
+
+
+def test_numbers_of_numpy_reach_the_dag_file_as_plain_ones():
+    plain = HomoLRSettings(epochs=3, alpha=0.5, threshold=0.25)
+    given = HomoLRSettings(epochs=numpy.int64(3), alpha=numpy.float32(0.5), threshold=numpy.float64(0.25))
+    assert dag(settings=given) == dag(settings=plain)
+    assert json.dumps(asdict(given)) == json.dumps(asdict(plain))

@@ -2,11 +2,13 @@
 import random
 
 import numpy
+import pandas
 import pytest
 from fate_dp.data_prep.lending_club import raw_file
 from fate_dp.data_prep.lending_club.cleaning import Step
 from fate_dp.data_prep.lending_club.column_rules import CleaningRules
 from fate_dp.data_prep.lending_club.columns import APPLICATION_TIME, FEATURES, RAW_COLUMNS, STUDY_COLUMNS
+from fate_dp.data_prep.splitting import split_train_test
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from raw_loan_files import Edition, cleaned, loan, refusal_of, two_loans
@@ -174,7 +176,8 @@ def test_blanks_around_values_and_other_cases_change_nothing(tmp_path):
 @pytest.mark.parametrize(("column", "value", "sentence"), [
     ("loan_amnt", "abc", "has 'abc' as loan_amnt in record 3; finite numbers from 0 on are allowed."),
     ("annual_inc", "inf", "has 'inf' as annual_inc in record 3; finite numbers from 0 on are allowed."),
-    ("dti", "-1", "has '-1' as dti in record 3; finite numbers from 0 on are allowed."),
+    ("dti", "-1.5", "has '-1.5' as dti in record 3; finite numbers from 0 on are allowed."),
+    ("revol_bal", "-1", "has '-1' as revol_bal in record 3; finite numbers from 0 on are allowed."),
     ("dti", "NaN", "has 'NaN' as dti in record 3; finite numbers from 0 on are allowed."),
     ("int_rate", "12,5%",
      "has '12,5%' as int_rate in record 3; finite numbers from 0 on, with or without a percent sign, are allowed."),
@@ -214,7 +217,8 @@ def test_no_loan_that_is_settled(tmp_path):
 
 
 @pytest.mark.parametrize(("ids", "why"), [
-    (["7", "8", "7"], "The id '7' occurs 2 times"),
+    (["7", "8", "7"], "The id '7' occurs 2 times with different values"),
+    (["7", "synthetic-8", "9"], "The id 'synthetic-8' begins like those of over-sampled rows"),
     (["7", "", "9"], "1 of 3 loans have no id"),
     (["7", "8,1", "9"], "The id '8,1' has other characters than letters, digits, '_', '.' and '-'"),
 ])
@@ -228,12 +232,80 @@ def test_loans_without_an_id_of_their_own_are_named_by_their_records(ids, why, t
 def test_a_file_without_ids(tmp_path):
     found = cleaned(tmp_path, two_loans(), columns=[name for name in RAW_COLUMNS if name != "id"])
     assert found.frame["id"].tolist() == ["row-1", "row-2"]
-    assert found.notices[-1] == "The file has no column id; the loans are named by their record numbers."
+    assert found.notices[-1] == "2 of 2 loans have no id; the loans are named by their record numbers."
 
 
 def test_ids_that_repeat_in_dropped_loans_only_are_kept(tmp_path):
     loans = changed([loan(0, "Current"), loan(1), loan(2, "Charged Off")], "id", ["7", "7", "8"])
     assert cleaned(tmp_path, loans).frame["id"].tolist() == ["7", "8"]
+
+
+def test_an_id_that_begins_like_those_of_synthetic_rows_is_kept_where_it_is_dropped_or_differs(tmp_path):
+    loans = [loan(0, "Current", id="synthetic-7"), loan(1, id="synthetic"), loan(2, "Charged Off", id="x-synthetic-")]
+    assert cleaned(tmp_path, loans).frame["id"].tolist() == ["synthetic", "x-synthetic-"]
+
+
+@pytest.mark.parametrize(("ids", "names"), [
+    (["7", "8", "9"], ["7", "8", "9"]),
+    (["", "", ""], ["row-2", "row-4", "row-6"]),
+    (["7", "", "9"], ["row-2", "row-4", "row-6"]),
+])
+@pytest.mark.parametrize("block", [1500, 1 << 20])
+def test_a_loan_that_the_file_repeats_is_kept_once(ids, names, block, tmp_path, monkeypatch):
+    """As in a file that was put together from overlapping ones, the second with percent signs and bare terms."""
+    monkeypatch.setattr(raw_file, "BLOCK_BYTES", block)
+    loans = changed(changed(several(3), "id", ids), "addr_state", ["NV", "", "TX"])
+    current = loan(9, "Current")
+    spelled = [
+        dict(values, int_rate=f" {values['int_rate']}.00%", term=values["term"].split()[0], desc="", url="")
+        for values in loans
+    ]
+    twice = [values for pair in zip(loans, spelled) for values in pair]
+    usual, found = (cleaned(tmp_path, given) for given in ([current, *loans], [current, *twice, current]))
+    assert found.frame.drop(columns="id").equals(usual.frame.drop(columns="id"))
+    assert found.frame["id"].tolist() == names
+    assert found.states.index.equals(found.frame.index) and found.states.tolist() == ["NV", "", "TX"]
+    assert found.notices == usual.notices
+    assert [(step.name, step.rows, step.columns) for step in found.steps[-3:]] == [
+        ("Fully Paid and Charged Off kept", 6, 18), ("repeated loans removed", 3, 18), ("encoded", 3, 38)]
+    assert "repeated loans removed" not in [step.name for step in usual.steps]
+
+
+@pytest.mark.parametrize("change", [
+    {"dti": "0.01"}, {"purpose": "wedding"}, {"loan_status": "Charged Off"}, {"addr_state": "TX"}, {"id": "8"}])
+def test_loans_that_differ_in_one_value_are_two(change, tmp_path):
+    first = loan(1, id="7")
+    found = cleaned(tmp_path, [first, loan(2, "Charged Off"), {**first, **change}])
+    assert len(found.frame) == 3 and found.frame["id"].is_unique
+
+
+def test_equal_loans_with_ids_of_their_own_are_two_however_often_each_is_repeated(tmp_path):
+    first, twin = loan(1, id="7"), loan(1, id="8")
+    found = cleaned(tmp_path, [first, twin, loan(2, "Charged Off"), twin, first])
+    assert found.frame["id"].tolist() == ["7", "8", "1002"] and found.steps[-1].rows == 3
+
+
+def test_no_copy_of_a_test_loan_is_trained_on(tmp_path):
+    loans = several(40)
+    found = cleaned(tmp_path, loans + loans[::-1])
+    training, held_out = split_train_test(found.frame, label="loan_status", id="id", test_share=0.5, seed=1)
+    assert len(found.frame) == 40 and not pandas.concat([training.frame, held_out.frame]).duplicated(FEATURES).any()
+
+
+@pytest.mark.parametrize("text", ["-1", " -1.0 ", "-1.00"])
+def test_the_mark_for_no_ratio_of_debt_to_income_is_a_missing_value(text, tmp_path):
+    found = cleaned(tmp_path, changed(several(12), "dti", [text]))
+    assert found.missing["dti"] == 1 / 12 and len(found.frame) == 11 and (found.frame["dti"] >= 0).all()
+
+
+def test_loans_with_an_unknown_status_are_left_out_and_noticed(tmp_path):
+    outside = "Does not meet the credit policy."
+    known = ["Current", "DEFAULT", "Issued", "Late (16-30 days)", "Late (31-120 days)", "In Grace Period",
+             f"{outside}  Status:Fully Paid", f"{outside} Status:Charged Off"]
+    assert cleaned(tmp_path, changed(several(12), "loan_status", known)).notices == ()
+    found = cleaned(tmp_path, changed(several(12), "loan_status", ["Repaid", "Chargedoff", "Current", "Repaid"]))
+    assert len(found.frame) == 8 and found.notices == (
+        "Loans left out because of a loan_status that the public file does not have, such as 'Chargedoff': 3.",)
 
 
 def test_states_belong_to_their_loans(tmp_path):

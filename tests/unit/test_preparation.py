@@ -130,6 +130,17 @@ def test_defaults_depend_on_the_split_and_the_number_of_parties():
     assert replace(VERTICAL, seed=3).columns == VERTICAL.columns
 
 
+def test_a_class_too_small_for_the_split_is_refused_by_its_name(loans):
+    charged_off = loans.frame[LABEL] == 0
+    kept = (~charged_off | (charged_off.cumsum() == 1)).to_numpy()
+    few = replace(loans, frame=loans.frame[kept].reset_index(drop=True), states=loans.states[kept])
+    with pytest.raises(CannotDivide) as refusal:
+        divide(few, PrepOptions())
+    assert str(refusal.value) == (
+        "Only 1 Charged Off loans are left after cleaning, too few to hold a share of 0.3 out for testing and train on "
+        "the rest.")
+
+
 def test_every_loan_is_tested_or_trained_on_at_exactly_one_party(loans, division):
     held = [ids(party.original.frame) for party in division.parties] + [ids(division.test)]
     assert sum(map(len, held)) == len(loans.frame) and set.union(*held) == ids(loans.frame)

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fate_dp.pipelines import cli, credit_report, credit_study, credit_tables, run_command
+from fate_dp.pipelines import cli, credit_report, credit_study, credit_tables, flow, run_command
 from fate_dp.pipelines.credit_study import Study
+from fate_dp.pipelines.flow import FlowUnavailable
 from fate_dp.pipelines.run_command import add_run, study_of
 
 
@@ -27,7 +28,7 @@ def test_every_flag_reaches_the_study():
     study = study_of(parsed(
         "--csv", "loans.csv", "--seeds", "3", "--seed", "5", "--every-seed-on-flow", "--over-sampling", "smote",
         "--neighbours", "3",
-        "--shares", "40,60", "--parties", "1,2", "--epochs", "7", "--alpha", "0",
+        "--shares", "40,60", "--parties", "1, 2", "--epochs", "7", "--alpha", "0",
     ))  # fmt: skip
     assert (study.csv, study.synthetic) == (Path("loans.csv"), False)
     assert study.seeds == study.flow_seeds == (5, 6, 7)
@@ -72,6 +73,7 @@ def staged(monkeypatch, capsys):
     monkeypatch.setattr(credit_report, "write_credit_report", lambda result, path: Path(path).write_text("report"))
     monkeypatch.setattr(credit_tables, "print_credit_result", lambda result, console: console.print("the tables"))
     monkeypatch.setattr(cli, "demo_server", lambda options, lines: (options.flow, options.home))
+    monkeypatch.setattr(flow, "answering_version", lambda address: asked.get("version"))
     monkeypatch.setattr(cli, "wide_console", lambda: Console(width=300))
     return asked
 
@@ -88,10 +90,21 @@ def test_generated_loans_are_written_and_results_land_in_the_folder(staged, tmp_
 
 
 def test_a_given_server_is_used_and_no_file_is_generated(staged, tmp_path, capsys):
+    staged["version"] = "2.2.0"
     options = parsed("--csv", "loans.csv", "--out", str(tmp_path), "--flow", "127.0.0.1:9")
     run_command.lending_club_homo_lr(options)
     assert staged["server"][0] == "127.0.0.1:9" and "fate-dp down" not in capsys.readouterr().out
     assert not (tmp_path / "synthetic.csv.gz").exists()
+
+
+@pytest.mark.parametrize(
+    "address, sentence",
+    [("127.0.0.1:9", "No FATE-Flow answers at 127.0.0.1:9;"), ("nonsense", "--flow 'nonsense' is not an address;")],
+)
+def test_a_server_that_does_not_answer_is_refused_before_the_study(staged, tmp_path, address, sentence):
+    with pytest.raises(FlowUnavailable, match=sentence):
+        run_command.lending_club_homo_lr(parsed("--out", str(tmp_path / "out"), "--flow", address))
+    assert not staged and not (tmp_path / "out").exists()
 
 
 def test_an_output_that_cannot_be_made_is_refused_before_the_study(staged, tmp_path):
@@ -99,3 +112,13 @@ def test_an_output_that_cannot_be_made_is_refused_before_the_study(staged, tmp_p
     with pytest.raises(ValueError, match="cannot be made"):
         run_command.lending_club_homo_lr(parsed("--out", str(tmp_path / "file")))
     assert not staged
+
+
+def test_a_refused_run_leaves_no_folder(staged, tmp_path, monkeypatch):
+    def refused(study, place):
+        raise ValueError("not fit")
+
+    monkeypatch.setattr(credit_study, "run_credit_study", refused)
+    with pytest.raises(ValueError, match="not fit"):
+        run_command.lending_club_homo_lr(parsed("--csv", "loans.csv", "--out", str(tmp_path / "a" / "b")))
+    assert list(tmp_path.iterdir()) == []

@@ -24,8 +24,8 @@ BAD = [
     ("groups", [["a", "a"]], "groups has the column 'a' more than once; a column belongs to one group."),
     *[("seed", value, f"seed is {value!r}; it must be a whole number at least 0 and at most {2**63 - 1}.") for value in
       (-1, 0.5, "1", True, 2**63)],
-    *[("dataset", value, f"dataset is {value!r}; it must read namespace/name.") for value in
-      ("", "name", "a/", "/b", " /b", "a/b/c", 3, ["a", "b"])],
+    *[("dataset", value, f"dataset is {value!r}; it must read namespace/name, without white space around either.") for value in
+      ("", "name", "a/", "/b", " /b", " a/b", "a/b\n", "a /b", "a/b/c", 3, ["a", "b"])],
 ]  # fmt: skip
 GOOD = [
     ("method", "smote", "smote"),

@@ -242,6 +242,13 @@ def test_less_concentration_is_more_skew():
     assert unevenness(1.0) > 2 * unevenness(20.0)
 
 
+@pytest.mark.parametrize("concentration", [1e20, 1e300, 1.7e308])
+def test_under_a_concentration_without_end_the_shares_remain(concentration):
+    rows = training(4000, 1200)
+    sizes = [len(part) for part in divide_horizontally(rows, Shares((10, 90)), 3, Skew("label", concentration))]
+    assert sum(sizes) == 3200 and abs(sizes[0] - 320) < 80
+
+
 def test_rows_of_a_state_go_together_under_a_strong_skew():
     rows, states = training(200, 80), pandas.Series([f"state-{number % 20}" for number in range(200)])
     divided = divide_horizontally(rows, Shares((50, 50)), 3, Skew("state", 1e-6), states)

@@ -1,0 +1,45 @@
+"""Where a study puts its tables on a FATE-Flow that others use, too."""
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from prep_loans import raw_file
+
+from fate_dp.data_prep.lending_club.cleaning import clean
+from fate_dp.data_prep.lending_club.options import PrepOptions
+from fate_dp.data_prep.lending_club.preparation import divide
+from fate_dp.deploy.flow_address import FlowAddress
+from fate_dp.pipelines import credit_flow, upload_prepared
+from fate_dp.pipelines.credit_flow import FlowPlace, run_split
+from fate_dp.pipelines.homo_lr_settings import HomoLRSettings
+
+OPTIONS = PrepOptions(units="public", over_sampling="none")
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path):
+    """A function that sends a split to a FATE-Flow which only takes notes: namespaces of the uploads, and the job's."""
+    loans, uploads = clean(raw_file(tmp_path)), []
+    monkeypatch.setattr(
+        upload_prepared, "upload_table", lambda *arguments, **more: uploads.append(arguments[2]))
+    monkeypatch.setattr(credit_flow, "run_federated", lambda address, federation, tables, *more, **rest: tables)
+
+    def run(options, folder="one"):
+        uploads.clear()
+        place = FlowPlace(FlowAddress("127.0.0.1", 1), None, Path(tmp_path / folder), lambda *news: None)
+        tables = run_split(place, loans, divide(loans, options), options, HomoLRSettings())
+        assert uploads == [tables.namespace] * (len(options.parties) + 1)
+        return tables.namespace
+
+    return run
+
+
+def test_a_study_leaves_the_tables_of_others_alone(run):
+    first = run(OPTIONS)
+    assert first != upload_prepared.NAMESPACE, "those that `fate-dp upload-prepared` makes for the DAG file in conf/"
+    assert run(replace(OPTIONS, seed=1)) != first
+    assert run(replace(OPTIONS, parties=("9999", "10000"), shares=(50, 50))) != first
+
+
+def test_the_same_rows_have_the_same_place_wherever_they_were_written(run):
+    assert run(OPTIONS, "one") == run(OPTIONS, "two")
