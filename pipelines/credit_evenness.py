@@ -4,8 +4,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from fate_dp.data_prep.division import BadDivision
 from fate_dp.data_prep.lending_club.options import PrepOptions
-from fate_dp.data_prep.lending_club.preparation import divide
+from fate_dp.data_prep.lending_club.preparation import CannotDivide, divide
 
 from .class_measures import class_measures
 from .credit_models import numbers, party_rows
@@ -20,23 +21,29 @@ SHOWN = ("specificity", "auc")
 
 def study_evenness(
     clean, options: PrepOptions, settings: HomoLRSettings, seeds, progress: Callable[[str], None] = lambda text: None
-) -> list[dict]:
+) -> tuple[list[dict], list[str]]:
     """One entry for each of SHARES, with measures of the federated model and of both institutions alone.
 
-    A seed holds out the same test rows for all shares, so that entries can be compared seed by seed.
+    A seed holds out the same test rows for all shares, so that entries can be compared seed by seed. Shares at which
+    the smaller institution has too few rows have no entry, but one of the sentences that come second.
     """
-    lines = []
+    lines, left_out = [], []
     for shares in SHARES:
-        progress(" / ".join(f"{100 * share:g}" for share in shares))
+        spoken = " / ".join(f"{100 * share:g}" for share in shares)
+        progress(spoken)
         options = replace(options, parties=INSTITUTIONS, shares=shares)
-        measured = [measure_two(clean, replace(options, seed=seed), settings) for seed in seeds]
+        try:
+            measured = [measure_two(clean, replace(options, seed=seed), settings) for seed in seeds]
+        except (CannotDivide, BadDivision):
+            left_out.append(f"The study of evenness leaves {spoken} out: the smaller institution has too few loans.")
+            continue
         federated, *alone = ([seed[place] for seed in measured] for place in range(3))
         lines.append({
             "shares": list(shares),
             "federated": intervals_of(federated),
             "alone": [intervals_of(values) for values in alone],
         })
-    return lines
+    return lines, left_out
 
 
 def measure_two(clean, options: PrepOptions, settings: HomoLRSettings) -> list[dict[str, float]]:

@@ -79,7 +79,7 @@ def describe_data(study, found) -> dict:
         "steps": [asdict(step) for step in clean.steps],
         "missing": clean.missing,
         "dropped_columns": clean.dropped_columns,
-        "notices": list(clean.notices),
+        "notices": [*clean.notices, *found.left_out],
         "rows": len(clean.frame),
         "features": len(FEATURES),
         "train_rows": len(division.training),

@@ -87,6 +87,7 @@ class Findings:
     influences: list[int] = field(default_factory=list)
     balancing: list[dict] = field(default_factory=list)
     evenness: list[dict] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
     runs: list[dict] = field(default_factory=list)
     run_losses: dict[int, tuple] = field(default_factory=dict)
     seconds: list[dict] = field(default_factory=list)
@@ -108,7 +109,8 @@ def run_credit_study(study: Study, place: Workplace) -> dict:
         found.balancing = study_balancing(
             found.clean, study.preparation, study.settings, study.seeds, balanced_already(study, found), progress)
     with timed_step(found, place, "evenness") as progress:
-        found.evenness = study_evenness(found.clean, study.preparation, study.settings, study.seeds, progress)
+        found.evenness, found.left_out = study_evenness(
+            found.clean, study.preparation, study.settings, study.seeds, progress)
     flow = FlowPlace(*place.connect(), place.output / "prepared", place.progress) if study.flow_seeds else None
     for seed in study.flow_seeds:
         with timed_step(found, place, f"FATE-Flow, seed {seed}"):

@@ -218,6 +218,14 @@ def test_steps_are_told_and_timed_and_fate_flow_comes_last(outcome):
     assert {"evenness: 5 / 95", "ways to balance: plain SMOTE"} <= now
 
 
+def test_shares_that_leave_an_institution_too_few_rows_are_left_out_and_named(csv, monkeypatch):
+    monkeypatch.setattr(credit_evenness, "SHARES", ((0.001, 0.999), SHARES[-1]))
+    loans = credit_study.clean(csv)
+    lines, left_out = credit_evenness.study_evenness(loans, credit_study.PREPARATION, Study.settings, (7,))
+    assert [line["shares"] for line in lines] == [list(SHARES[-1])]
+    assert left_out == ["The study of evenness leaves 0.1 / 99.9 out: the smaller institution has too few loans."]
+
+
 def test_a_study_repeats_itself(csv, outcome, monkeypatch):
     monkeypatch.setattr(credit_evenness, "SHARES", SHARES[:2])
     again = run_credit_study(Study(csv, True, seeds=SEEDS[1:], flow_seeds=()), Workplace(csv.parent, None))
@@ -380,7 +388,7 @@ def test_a_failure_on_fate_flow_leaves_the_last_result(csv, tmp_path, monkeypatc
 
     monkeypatch.setattr(credit_study, "run_split", failed)
     monkeypatch.setattr(credit_study, "study_balancing", lambda *arguments: [])
-    monkeypatch.setattr(credit_study, "study_evenness", lambda *arguments: [])
+    monkeypatch.setattr(credit_study, "study_evenness", lambda *arguments: ([], []))
     with pytest.raises(JobFailed):
         run_credit_study(Study(csv, seeds=(7,), flow_seeds=(7,)), Workplace(tmp_path, lambda: ("address", None)))
     assert (tmp_path / "result.json").read_text() == "of an earlier run"
