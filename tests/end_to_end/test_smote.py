@@ -1,0 +1,89 @@
+"""smote inside a job on a real FATE-Flow: each party's rows, its ledger, and HomoLR of FATE on what it writes."""
+import pytest
+
+from fate_dp.data_prep.lending_club.cleaning import clean
+from fate_dp.data_prep.lending_club.columns import FEATURES, GROUPS, LABEL
+from fate_dp.data_prep.lending_club.options import PrepOptions
+from fate_dp.data_prep.lending_club.preparation import divide
+from fate_dp.data_prep.lending_club.synthetic import write_synthetic
+from fate_dp.data_prep.lending_club.written import write
+from fate_dp.data_prep.over_sampling import SYNTHETIC_PREFIX
+from fate_dp.deploy.flow_home import open_home
+from fate_dp.pipelines.homo_lr import Federation, StudyTables, new_pipeline, training_reader
+from fate_dp.pipelines.homo_lr_settings import HomoLRSettings
+from fate_dp.pipelines.job import JobFailed, run_job, task_output_data
+from fate_dp.pipelines.party_ledgers import party_ledger
+from fate_dp.pipelines.upload_prepared import upload_prepared
+
+pytestmark = pytest.mark.end_to_end
+
+FEDERATION, TABLES = Federation(hosts=("10000",)), StudyTables("smote_test")
+
+
+@pytest.fixture(scope="module")
+def division(flow_address, flow_home, tmp_path_factory):
+    """Two institutions with uploaded tables that are not balanced yet."""
+    folder = tmp_path_factory.mktemp("smote")
+    write_synthetic(folder / "raw.csv.gz", rows=1500)
+    options = PrepOptions(units="public", over_sampling="none", parties=("9999", "10000"))
+    loans = clean(folder / "raw.csv.gz")
+    divided = divide(loans, options)
+    write(loans, divided, options, folder / "prepared")
+    upload_prepared(flow_address, folder / "prepared", TABLES.namespace, home=flow_home)
+    return divided
+
+
+def over_sampling():
+    """The training reader and smote on what it reads."""
+    from fate_dp.pipelines.components import Smote
+
+    reader = training_reader("reader_0", FEDERATION, TABLES)
+    smote = Smote(
+        "smote_0", runtime_parties=FEDERATION.training_parties(), dataset="smote_test/host_10000_train",
+        groups=[list(group) for group in GROUPS], train_data=reader.outputs["output_data"],
+    )  # fmt: skip
+    smote.guest.task_parameters(dataset="smote_test/guest_9999_train")
+    return reader, smote
+
+
+@pytest.fixture(scope="module")
+def result(flow_address, flow_home, division):
+    from fate_client.pipeline.components.fate import HomoLR
+
+    reader, smote = over_sampling()
+    rows = smote.outputs["train_output_data"]
+    model = HomoLR("homo_lr_0", train_data=rows, **HomoLRSettings(epochs=1).for_fate())
+    pipeline = new_pipeline(FEDERATION).add_tasks([reader, smote, model])
+    return run_job(pipeline, flow_address, home=flow_home)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_each_party_gets_its_rows_and_synthetic_ones_until_its_classes_are_equal(result, division, flow_address, number):
+    party = division.parties[number]
+    table = task_output_data(flow_address, result.job_id, party.role, party.party_id, "smote_0")["train_output_data"]
+    synthetic = table["id"].str.startswith(SYNTHETIC_PREFIX)
+    assert set(table["id"][~synthetic]) == set(party.original.frame["id"])
+    assert (table[LABEL][synthetic].astype(int) == 0).all()
+    assert table[LABEL].astype(int).value_counts().to_dict() == dict.fromkeys((0, 1), party.rows_before["Fully Paid"])
+    for group in GROUPS:
+        assert (table.loc[synthetic, list(group)].astype(float).sum(axis=1) == 1).all()
+    assert set(FEATURES) < set(table)
+
+
+def test_each_ledger_says_what_became_of_the_records(result, flow_home):
+    for party_id, dataset in (("9999", "smote_test/guest_9999_train"), ("10000", "smote_test/host_10000_train")):
+        (line,) = [
+            entry for entry in party_ledger(open_home(flow_home).parties, party_id) if entry["source"] == dataset]
+        assert (line["unit"], line["epsilon"], line["counted"]) == ("record", "infinity", False)
+        assert line["mechanism"] == "over-sampling" and line["jobs"] == [result.job_id]
+
+
+def test_testing_on_over_sampled_rows_is_refused_before_anything_is_submitted(division, flow_address, flow_home):
+    from fate_client.pipeline.components.fate import HomoLR
+
+    reader, smote = over_sampling()
+    rows = smote.outputs["train_output_data"]
+    model = HomoLR("homo_lr_0", train_data=rows, validate_data=rows, **HomoLRSettings(epochs=1).for_fate())
+    with pytest.raises(JobFailed, match="models are tested on real rows only") as refusal:
+        run_job(new_pipeline(FEDERATION).add_tasks([reader, smote, model]), flow_address, home=flow_home)
+    assert refusal.value.job_id is None
