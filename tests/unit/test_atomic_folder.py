@@ -3,6 +3,7 @@ import errno
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -108,13 +109,13 @@ def test_a_failure_leaves_what_was_there(old, target, failure):
     (errno.EROFS, "Read-only file system; choose a disk that can be written to"),
     (errno.EIO, "Input/output error; nothing was changed"),
 ])
-@pytest.mark.parametrize("function", ["fsync", "rename", "mkdir"])
-def test_an_error_of_the_disk_is_one_sentence(old, monkeypatch, number, reason, function):
+@pytest.mark.parametrize("owner, function", [(os, "fsync"), (os, "rename"), (Path, "mkdir")])
+def test_an_error_of_the_disk_is_one_sentence(old, monkeypatch, number, reason, owner, function):
     def fail(*arguments, **options):
         raise OSError(number, "whatever the system calls it")
 
     with monkeypatch.context() as patched:
-        patched.setattr(atomic_folder.os, function, fail)
+        patched.setattr(owner, function, fail)
         with pytest.raises(FolderNotWritten) as refusal:
             write_folder(old, "new")
     assert str(refusal.value) == f"{old} could not be written: {reason}."
