@@ -51,9 +51,11 @@ def flip(ctx, input_data, output_data, *, epsilon, classes, label_source) -> Non
 
 
 def check_real(frame) -> None:
-    """Synthetic rows show by their features and their number which true class they were made in, whatever is flipped."""
+    """Synthetic rows show by features and number which true class they were made in, whatever is flipped."""
     if has_synthetic_rows(frame):
-        raise ValueError("The guest's table was over-sampled; put label_flip before smote, on the table without synthetic rows.")
+        raise ValueError(
+            "The guest's table was over-sampled; put label_flip before smote, on the table without synthetic rows."
+        )
 
 
 def check_labels(frame, classes) -> None:
