@@ -218,7 +218,8 @@ def loss_html(runs: list[dict], early_stop: dict | None, start: str) -> str:
     if not runs:
         return "<p>No losses were recorded.</p>"
     stop_epoch = early_stop["epoch"] if early_stop else None
-    caption = f"Loss of the training rows in each epoch. {start}{stop_text(early_stop)}"
+    caption = ("Mean cross-entropy of the training rows in each epoch, without the penalty, which pulls the weights back. "
+               f"{start}{stop_text(early_stop)}")
     return f"<figure>{loss_figure(runs, stop_epoch)}<figcaption>{html.escape(caption)}</figcaption></figure>"
 
 

@@ -11,7 +11,8 @@ CLASS_MEASURES = {"precision": "precision", "recall": "recall", "f1": "F1"}
 VERDICTS = {True: "holds", False: "does not hold", None: "not decided"}
 SOURCE = "the source prints"
 EVENNESS = {name: MEASURES[name] for name in ("specificity", "auc")}
-BALANCING = {"auc": "AUC", "specificity": "specificity", "charged_off_f1": "Charged Off F1"}
+NARROW_BALANCING = {"auc": "AUC", "specificity": "specificity"}
+BALANCING = {**NARROW_BALANCING, "charged_off_f1": "Charged Off F1"}
 BALANCED_MODELS = {"central_scikit": "scikit-learn", "central": "central", "federated": "federated"}
 PLACES = ("first", "second", "third", "fourth", "fifth")
 
@@ -70,13 +71,13 @@ def paired_table(result: dict) -> TextTable:
     return TextTable(("difference", *headings), rows, frozenset(headings))
 
 
-def balancing_table(result: dict) -> TextTable:
+def balancing_table(result: dict, measures: dict = BALANCING) -> TextTable:
     """The models of each way to balance the classes, and how far the federated AUC is from scikit-learn's."""
     rows = tuple(
-        (line["title"], title, *(interval_text(line[model][name]) for name in BALANCING),
+        (line["title"], title, *(interval_text(line[model][name]) for name in measures),
          interval_text(line["federated_minus_scikit"], "+.3f") if model == "federated" else "-")
         for line in result["balancing"] for model, title in BALANCED_MODELS.items() if line[model])
-    headings = (*BALANCING.values(), "AUC difference")
+    headings = (*measures.values(), "AUC difference")
     return TextTable(("balanced by", "model", *headings), rows, frozenset(headings))
 
 
@@ -184,7 +185,7 @@ def print_credit_result(result: dict, console) -> None:
         print_table(console, "Differences, seed by seed", paired_table(result))
     if result["balancing"]:
         print_table(console, "Ways to balance the classes, simulated; AUC difference: federated minus scikit-learn",
-                    balancing_table(result))
+                    balancing_table(result, NARROW_BALANCING))
     for measure, label in EVENNESS.items() if result["evenness"] else ():
         print_table(console, f"From uneven to even shares: {label}", evenness_table(result, measure))
     _print_flow(result, console)

@@ -129,11 +129,11 @@ def runs_equal_simulation(runs) -> dict:
     if not runs:
         return {"claim": claim, "holds": None, "figures": "Nothing ran on FATE-Flow."}
     largest = max(run["agreement"]["largest_score_difference"] for run in runs)
-    seeds = ", ".join(str(run["seed"]) for run in runs)
+    seeds = ", ".join(f"seed {run['seed']}" for run in runs)
     return {
         "claim": claim,
         "holds": largest < SAME_SCORES,
-        "figures": f"Largest difference of a test row's score: {largest:.1e} (seeds {seeds}).",
+        "figures": f"Largest difference of a test row's score: {largest:.1e} ({seeds}).",
     }
 
 

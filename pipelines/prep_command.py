@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import fields
+from fractions import Fraction
 from pathlib import Path
 
 DEFAULT_ROWS, DEFAULT_SEED = 20000, 2024
@@ -33,7 +34,7 @@ def _add_lending_club(kinds) -> None:
     command.add_argument("--over-sampling", help="smotenc, smotenc_parents, smote or none (smotenc)")
     command.add_argument("--neighbours", type=int, help="nearest loans that a synthetic one may be drawn towards (5)")
     command.add_argument(
-        "--most-missing", type=float, help="columns that miss more than this share are dropped (1/3)")
+        "--most-missing", type=_share, help="columns that miss more than this share are dropped (1/3)")
     command.add_argument("--units", help="raw, or public: clamped, centred and scaled by public constants (raw)")
     command.add_argument("--split", help="horizontal: parties hold loans, or vertical: columns (horizontal)")
     command.add_argument(
@@ -48,7 +49,7 @@ def _add_synthetic(kinds) -> None:
     command.add_argument("--rows", type=int, default=DEFAULT_ROWS, help=f"number of loans ({DEFAULT_ROWS})")
     command.add_argument("--out", type=Path, required=True, help="file to write; compressed if it ends in .gz")
     command.add_argument("--seed", type=int, default=DEFAULT_SEED, help=f"of the random draws ({DEFAULT_SEED})")
-    command.add_argument("--percent-signs", action="store_true", help="write rates with % signs")
+    command.add_argument("--percent-signs", action="store_true", help="write rates with %% signs")
     command.add_argument("--plain-terms", action="store_true", help="write terms as 36, without the word months")
     command.add_argument("--index-column", action="store_true", help="begin with a column of row numbers")
     command.add_argument("--title-line", action="store_true", help="write a line above the header")
@@ -126,6 +127,14 @@ def _asked(options, kind) -> dict:
 
 def _list(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(","))
+
+
+def _share(text: str) -> float:
+    """A number as people write shares: 0.5 or 2/3."""
+    try:
+        return float(Fraction(text.replace(" ", "")))
+    except (ValueError, ZeroDivisionError) as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share, such as 0.5 or 2/3") from error
 
 
 def _sentence(text: str) -> str:

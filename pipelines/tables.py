@@ -6,8 +6,9 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 
 MODELS = ("private", "guest_only", "not_private")
 METRICS = {"accuracy": "accuracy", "auc": "AUC", "precision": "precision", "recall": "recall", "f1": "F1"}
-UNBROKEN = ("mechanism", "task")
+UNBROKEN = ("mechanism", "task", "party", "balanced by")
 WIDEST = {"observer": 14}
+LONGEST_HEADING = 10
 
 
 @dataclass(frozen=True)
@@ -146,13 +147,18 @@ def print_table(console, title: str, table: TextTable, padding: int = 1) -> None
                   padding=(0, padding, 0, 0))
     for heading in table.headings:
         is_numeric = heading in table.numeric
-        drawn.add_column(heading, justify="right" if is_numeric else "left", overflow="fold",
+        drawn.add_column(_in_two_lines(heading) if is_numeric else heading, justify="right" if is_numeric else "left", overflow="fold",
                          no_wrap=is_numeric or heading in UNBROKEN, max_width=WIDEST.get(heading))
     for row in table.rows:
         # Names come from files: as plain text they cannot be read as markup.
         drawn.add_row(*(Text(cell) for cell in row))
     console.print()
     console.print(drawn)
+
+
+def _in_two_lines(heading: str) -> str:
+    """A long heading above numbers, which are not wrapped, broken at its last blank."""
+    return "\n".join(heading.rsplit(" ", 1)) if len(heading) > LONGEST_HEADING else heading
 
 
 def print_text(console, text: str) -> None:

@@ -39,11 +39,27 @@ def test_a_folder_and_tables(raw, tmp_path, capsys):
     assert max(map(len, text.splitlines())) <= 100 and f"Written: {tmp_path / 'out'}" in text.replace("\n", "")
 
 
+@pytest.mark.parametrize("command", [
+    ("prep", "lending-club"), ("prep", "lending-club-synthetic"), ("upload-prepared",), ("run", "lending-club-homo-lr")])
+def test_help_is_what_was_written(command, capsys):
+    with pytest.raises(SystemExit):
+        run(*command, "--help")
+    text = capsys.readouterr().out
+    assert "{'" not in text and "%" not in text.replace("% signs", "")
+
+
+@pytest.mark.parametrize("text", ["a third", "1/0", ""])
+def test_a_share_is_a_number_or_a_fraction(text, capsys):
+    with pytest.raises(SystemExit):
+        run("prep", "lending-club", "--csv", "loan.csv", "--out", "out", "--most-missing", text)
+    assert f"--most-missing: {text!r} is no share, such as 0.5 or 2/3" in capsys.readouterr().err
+
+
 def test_every_option_reaches_the_manifest(raw, tmp_path):
     assert run(
         "prep", "lending-club", "--csv", raw, "--out", tmp_path / "out", "--seed", 3, "--test-share", 0.25, "--parties",
         "1,2", "--shares", "40,60", "--skew", "state", "--concentration", 9, "--over-sampling", "smote", "--neighbours",
-        2, "--most-missing", 1, "--units", "public", "--split", "horizontal") == 0
+        2, "--most-missing", "2/2", "--units", "public", "--split", "horizontal") == 0
     manifest = verify(tmp_path / "out")
     assert "missing in too many loans" not in manifest["dropped_columns"].values()
     assert manifest["options"] == {

@@ -23,3 +23,17 @@ def test_headings_are_explained_where_they_matter(skew, over_sampling, said, uns
     for sentence in (*said, *MANIFEST["notices"]):
         assert sentence in text
     assert not any(sentence in text for sentence in unsaid)
+
+
+def test_a_narrow_terminal_shows_parties_and_counts(capsys):
+    entry = {
+        "role": "host", "party_id": "10000", "share": 0.25, "before": {"Fully Paid": 115354, "Charged Off": 21024},
+        "after": {"Fully Paid": 115354, "Charged Off": 115354}, "largest_influence": 1234, "rows": 230708, "columns": ["id"],
+    }  # fmt: skip
+    options = {"skew": "none", "over_sampling": "smotenc"}
+    files = {"host_10000/train.csv": entry}
+    print_preparation({**MANIFEST, "files": files, "options": options}, Console(width=80))
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any("host 10000   25 %" in line and line.split()[-1] == "1,234" for line in lines)
+    assert any(line.split()[0] == "party" and line.split()[-1] == "influence" for line in lines if line.strip())
