@@ -4,13 +4,13 @@ from __future__ import annotations
 import html
 import os
 from collections import Counter
-from pathlib import Path
 
 from . import credit_tables as tables
 from .credit_report_balancing import balancing_html
 from .credit_report_figures import balance_figure, evenness_figure, loss_figure, missing_figure, model_figure
 from .page import card_html, filled, moment, percent, table_html
 from .tables import TextTable
+from .whole_file import write_whole
 
 TITLE = "Credit risk: learning together, alone, and in one place"
 BEST_ALONE = "federated - best alone"
@@ -30,10 +30,7 @@ def write_credit_report(result: dict, path: str | os.PathLike) -> None:
 
     The file is there as a whole or not at all.
     """
-    path = Path(path)
-    unfinished = path.with_name(f"{path.name}.part")
-    unfinished.write_text(credit_report_html(result), encoding="utf-8")
-    unfinished.replace(path)
+    write_whole(path, credit_report_html(result))
 
 
 def credit_report_html(result: dict) -> str:

@@ -17,6 +17,7 @@ from .credit_balancing import TITLES
 from .credit_evenness import intervals_of
 from .credit_models import CENTRAL, CENTRAL_SCIKIT, CENTRAL_WEIGHTED, FEDERATED, alone_name
 from .credit_verdicts import paired, verdicts
+from .whole_file import ResultNotWritten, write_whole
 
 # The thesis that this study repeats, table of its central model.
 SOURCE_FIGURES = {
@@ -41,10 +42,6 @@ CENTRAL_MODELS = {
     ),
 }
 OWN_ROWS = "The federation's settings and arithmetic on the institution's own rows alone."
-
-
-class ResultNotWritten(ValueError):
-    """The result could not be written; the message is one sentence."""
 
 
 def assemble(study, found, seconds: float) -> dict:
@@ -163,22 +160,8 @@ def write_credit_study(result: dict, folder: Path) -> None:
     from .credit_report import write_credit_report
 
     text = json.dumps(result, indent=2, allow_nan=False) + "\n"
-    write_whole(folder / "result.json", lambda path: path.write_text(text, encoding="utf-8"))
-    write_whole(folder / "report.html", lambda path: write_credit_report(result, path))
-
-
-def write_whole(path: Path, write) -> None:
-    """Let ``write`` fill a file beside ``path``, which then takes its name; on any failure it is removed."""
-    unfinished = path.with_name(path.name + ".part")
-    try:
-        write(unfinished)
-        unfinished.replace(path)
-    except OSError as error:
-        reason = error.strerror or error
-        raise ResultNotWritten(f"{path} could not be written: {reason}; what was there is kept.") from error
-    finally:
-        with suppress(OSError):
-            unfinished.unlink(missing_ok=True)
+    write_whole(folder / "result.json", text)
+    write_credit_report(result, folder / "report.html")
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from .local_fit import fit_locally
 from .measures import measure
 from .party_ledgers import declare, declare_public, party_ledger, score_releases
 from .upload import TableMeta, upload_table
+from .whole_file import write_whole
 
 NAMESPACE = "fate_dp_demo"
 EPSILON = 2.0
@@ -216,7 +217,5 @@ def write_result(result: dict, folder: Path) -> None:
     from .report import write_report
 
     folder.mkdir(parents=True, exist_ok=True)
-    unfinished = folder / "result.json.part"
-    unfinished.write_text(json.dumps(result, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-    unfinished.replace(folder / "result.json")
+    write_whole(folder / "result.json", json.dumps(result, indent=2, allow_nan=False) + "\n")
     write_report(result, folder / "report.html")

@@ -1,12 +1,11 @@
 """The study's job: FATE's HomoLR over a guest, its hosts and an arbiter, tested on a table that the guest holds."""
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
-from .homo_lr_settings import HomoLRSettings
+from fate_dp.data_prep.lending_club.options import PARTY_ID
 
-PARTY_ID = re.compile(r"[0-9A-Za-z_]{1,64}")
+from .homo_lr_settings import HomoLRSettings
 
 
 class InvalidFederation(ValueError):

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from .plan import MOST_MESSAGES, LabelPlan, TrainingPlan
-from .tables import TextTable
+from .tables import TextTable, print_table, print_text
 
 NOTES = {
     "local": "every client protects its own {own_records} records in its own message, about {own_batch:.4g} of them in "
@@ -92,53 +92,36 @@ def shuffled_table(plan: TrainingPlan) -> TextTable:
 def print_label_plan(plan: LabelPlan, console) -> None:
     """Print the answer on a rich console."""
     request = plan.request
-    _print_table(
+    print_table(
         console, f"Flipping labels among {request.classes} classes at epsilon {request.epsilon:g} nats, delta 0",
         label_plan_table(plan))
-    _print_text(
+    print_text(
         console, "Unit label, replace-one; against host, arbiter and whoever gets the model. Features are not covered.")
-    _print_text(console, UNSPENT)
+    print_text(console, UNSPENT)
 
 
 def print_training_plan(plan: TrainingPlan, console) -> None:
     """Print the answer on a rich console."""
     request = plan.request
     asked = f"{request.rounds} rounds, each record in a round with probability {request.sampling_probability:.4g}"
-    _print_table(
+    print_table(
         console, f"Noise for {asked}: noise multiplier {rounded_up(plan.noise_multiplier, 6)}", noise_table(plan))
-    _print_table(console, f"Epsilon of one run at delta {request.delta:g}, unit record", epsilon_table(plan))
+    print_table(console, f"Epsilon of one run at delta {request.delta:g}, unit record", epsilon_table(plan))
     budget = "no budget was given (--cap-epsilon)" if request.cap_epsilon is None else (
         f"the budget is epsilon {request.cap_epsilon:g} at delta {request.delta:g} against the server")
-    _print_text(console, f"Target and budget are stated under {request.relation}; {budget}; runs are composed, not "
+    print_text(console, f"Target and budget are stated under {request.relation}; {budget}; runs are composed, not "
                "divided. Other clients see the mean only, and know their own noise.")
     facts = {
         "own_records": request.records // request.clients, "own_batch": request.expected_batch / request.clients,
         "missing": request.tolerated, "clients": request.clients,
     }  # fmt: skip
     if request.cap_epsilon is not None:
-        _print_text(console, UNSPENT)
+        print_text(console, UNSPENT)
     for row in plan.rows:
-        _print_text(console, f"{row.trust}: {NOTES[row.trust].format(**facts)}")
-    _print_table(
+        print_text(console, f"{row.trust}: {NOTES[row.trust].format(**facts)}")
+    print_table(
         console, f"For comparison: pure messages through a shuffler, delta {request.delta:g}, replace-one",
         shuffled_table(plan))
-
-
-def _print_table(console, title, table):
-    from rich import box
-    from rich.table import Table
-
-    drawn = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    for heading in table.headings:
-        drawn.add_column(heading, justify="right" if heading in table.numeric else "left", overflow="fold")
-    for row in table.rows:
-        drawn.add_row(*row)
-    console.print()
-    console.print(drawn, markup=False)
-
-
-def _print_text(console, text):
-    console.print(text, markup=False, highlight=False)
 
 
 def _rounded(value, digits, direction):

@@ -4,18 +4,18 @@ from __future__ import annotations
 import html
 import math
 import os
-from pathlib import Path
 
 from .page import card_html, filled, head_html, moment, percent, row_html, table_html
 from .report_figures import loss_figure, roc_figure, seconds_figure
 from .tables import MODELS, epsilon_text, ledger_table, model_table, observer_table, party_table
+from .whole_file import write_whole
 
 TITLE = "What label privacy costs, and what it protects"
 
 
 def write_report(result: dict, path: str | os.PathLike) -> None:
-    """Write the report of a result, a dictionary as result_schema.json describes it, to `path`."""
-    Path(path).write_text(report_html(result), encoding="utf-8")
+    """Write the report of a result, a dictionary as result_schema.json describes it, to `path`, whole or not at all."""
+    write_whole(path, report_html(result))
 
 
 def report_html(result: dict) -> str:

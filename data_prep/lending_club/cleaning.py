@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from fate_dp.data_prep.progress import silent
+
 from .column_rules import CleaningRules, ColumnCounts, check_study_columns, dropped_columns
 from .columns import FEATURES, STUDY_COLUMNS
 from .kept_loans import KeptLoans
@@ -45,10 +47,6 @@ class CleanLoans:
     """Of the raw file as it lies on the disk."""
     source: str
     """The raw file's name."""
-
-
-def silent(text: str, share: float | None) -> None:
-    """Progress that nobody watches."""
 
 
 def clean(path: str | os.PathLike, rules: CleaningRules = CleaningRules(), progress=silent) -> CleanLoans:

@@ -16,16 +16,13 @@ from fate_dp.data_prep.lending_club.synthetic_applications import draw_applicati
 from fate_dp.data_prep.lending_club.synthetic_lines import Edition, InvalidSyntheticLoans, header, lines
 from fate_dp.data_prep.lending_club.synthetic_outcomes import draw_outcomes
 from fate_dp.data_prep.lending_club.synthetic_words import draw_texts
+from fate_dp.data_prep.progress import silent
 from fate_dp.privacy.number_kinds import is_whole
 
 BLOCK = 50_000
 COMPRESSION = 6
 FIRST_ID, ID_STEP = 54_000, 77
 FIRST_MEMBER, MEMBER_STEP = 70_000, 82
-
-
-def silent(text, share):
-    """The progress of a caller who does not want to see any."""
 
 
 def write_synthetic(path, rows, seed=2024, edition=Edition(), progress=silent):

@@ -18,9 +18,10 @@ import pyarrow
 from pyarrow.csv import CSVWriter, WriteOptions
 
 from fate_dp.data_prep.atomic_folder import replaced_folder
+from fate_dp.data_prep.progress import silent
 from fate_dp.data_prep.shares import Shares
 
-from .cleaning import CleanLoans, silent
+from .cleaning import CleanLoans
 from .columns import GROUPS, ID, LABEL
 from .manifest import MANIFEST, check_replaceable, manifest_of, manifest_text, sha256_of
 from .options import PrepOptions

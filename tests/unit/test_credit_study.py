@@ -15,15 +15,14 @@ from fate_dp.pipelines.class_measures import MEASURES
 from fate_dp.pipelines.credit_balancing import TITLES, Balanced, described, measure_method, study_balancing
 from fate_dp.pipelines.credit_flow import flow_entry, scores_in_order
 from fate_dp.pipelines.credit_models import CENTRAL, CENTRAL_SCIKIT, CENTRAL_WEIGHTED, FEDERATED, numbers, pooled_rows
-from fate_dp.pipelines.credit_result import (
-    ResultNotWritten, describe_models, made_folder, write_credit_study, write_whole,
-)  # fmt: skip
+from fate_dp.pipelines.credit_result import describe_models, made_folder, write_credit_study
 from fate_dp.pipelines.credit_study import InvalidStudy, Study, Workplace, run_credit_study
 from fate_dp.pipelines.federated_averaging import train
 from fate_dp.pipelines.homo_lr_job import FederatedRun
 from fate_dp.pipelines.homo_lr_settings import HomoLRSettings
 from fate_dp.pipelines.intervals import interval
 from fate_dp.pipelines.job import JobFailed, NoOutput
+from fate_dp.pipelines.whole_file import ResultNotWritten, write_whole
 
 ALONE = ("alone_guest_9999", "alone_host_10000", "alone_host_9998")
 MODELS = (CENTRAL_SCIKIT, CENTRAL_WEIGHTED, CENTRAL, *ALONE, FEDERATED)
@@ -402,14 +401,15 @@ def test_the_result_is_written_with_its_report(tmp_path, outcome):
     assert "federated" in (tmp_path / "report.html").read_text()
 
 
-def test_a_disk_full_while_writing_leaves_what_was_there(tmp_path):
-    def no_space(path):
-        path.write_text("half")
+def test_a_disk_full_while_writing_leaves_what_was_there(tmp_path, monkeypatch):
+    def no_space(path, text, encoding):
+        path.write_bytes(text.encode(encoding)[:4])
         raise OSError(28, "No space left on device")
 
     (tmp_path / "result.json").write_text("before")
+    monkeypatch.setattr(Path, "write_text", no_space)
     with pytest.raises(ResultNotWritten, match="result.json could not be written: No space left on device; what was"):
-        write_whole(tmp_path / "result.json", no_space)
+        write_whole(tmp_path / "result.json", "half and the rest")
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
     assert (tmp_path / "result.json").read_text() == "before"
 
@@ -426,7 +426,7 @@ def test_an_output_that_is_a_file(tmp_path):
             tmp_path / "file" / "out"):  # fmt: skip
         raise AssertionError("worked in a folder that there is not")
     with pytest.raises(ResultNotWritten, match="could not be written"):
-        write_whole(tmp_path / "missing" / "result.json", lambda path: path.write_text(""))
+        write_whole(tmp_path / "missing" / "result.json", "")
 
 
 @pytest.mark.parametrize("before, written, left", [

@@ -1,0 +1,6 @@
+"""Long work tells how far it is through a callable `progress(text, share)`, the share from 0 to 1 or None."""
+from __future__ import annotations
+
+
+def silent(text: str, share: float | None) -> None:
+    """Progress that nobody watches."""
