@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .PHONY: install demo test unit component-yaml docs-privacy clean
-.PHONY: bench-epoch bench-label-dp bench-noise bench-source-composition bench-prep
+.PHONY: bench-epoch bench-hetero-lr bench-hetero-noise bench-label-dp bench-noise bench-source-composition bench-prep
 
 install: $(INSTALLED)
 
@@ -26,6 +26,12 @@ unit: install
 
 bench-epoch: install
 	$(BIN)/python -m fate_dp.bench.epoch
+
+bench-hetero-lr: install
+	$(BIN)/python -m fate_dp.bench.hetero_lr
+
+bench-hetero-noise: install
+	$(BIN)/python -m fate_dp.bench.hetero_noise
 
 bench-label-dp: install
 	$(BIN)/python -m fate_dp.bench.label_dp

@@ -1,4 +1,4 @@
-"""What one epoch costs a party: processor and wall time, read whenever a pass of the epoch loop begins or ends."""
+"""What training costs a party: processor and wall time, read whenever a pass of the epoch loop begins or ends."""
 import time
 from dataclasses import dataclass
 from typing import Optional
@@ -9,16 +9,33 @@ from fate_dp.bench.local_parties import cpu_seconds
 
 
 @dataclass(frozen=True)
+class Seconds:
+    """One clock's reading of a training: all of it, one epoch, and how many epochs it had."""
+
+    total: float
+    epoch: float
+    epochs: int
+
+    @property
+    def setup(self) -> float:
+        """All that does not repeat: messages before the first epoch, key generation, tables of powers, the surplus of
+        the first epoch, writing the model."""
+        return self.total - self.epochs * self.epoch
+
+    def scaled_to(self, epochs: int) -> float:
+        """What a training of ``epochs`` epochs would take, had every further one the cost of the measured ones."""
+        return self.setup + epochs * self.epoch
+
+
+@dataclass(frozen=True)
 class PartyCost:
     """Seconds of one party and what it trained; ``blinded`` is None where a party encrypts nothing.
 
-    ``setup_cpu`` is all that does not repeat: messages before the first epoch, key generation, tables of powers, the
-    surplus of the first epoch, writing the model. Starting the process, imports and loading of data are not in it.
+    Starting the process, imports and loading of data are not in it.
     """
 
-    setup_cpu: float
-    epoch_cpu: float
-    epoch_wall: float
+    cpu: Seconds
+    wall: Seconds
     weights: Optional[np.ndarray] = None
     blinded: Optional[bool] = None
 
@@ -27,7 +44,8 @@ class EpochClock:
     """Reads the clocks at every pass of a loop over ``ctx.on_iterations.ctxs_range`` in this process from now on.
 
     The first epoch makes what later ones find ready, so an epoch is counted as (all epochs - first epoch) / (their
-    number - 1). That is the difference between training for one epoch and for several, in one run, under one key.
+    number - 1). That is the difference between training for one epoch and for several, in one run, under one key. An
+    only epoch stands for itself.
     """
 
     def __init__(self):
@@ -41,10 +59,11 @@ class EpochClock:
 
     def cost(self, weights=None, blinded=None) -> PartyCost:
         """Seconds since the clock was made."""
-        end, passes = _reading(), np.array(self._passes)
-        cpu, wall = (passes[-1] - passes[1]) / (len(passes) - 2)
-        setup = end[0] - self._start[0] - cpu * (len(passes) - 1)
-        return PartyCost(float(setup), float(cpu), float(wall), weights, blinded)
+        total = _reading() - self._start
+        epochs, first = len(self._passes) - 1, min(1, len(self._passes) - 2)
+        epoch = (self._passes[-1] - self._passes[first]) / (epochs - first)
+        cpu, wall = (Seconds(float(all_of_it), float(one), epochs) for all_of_it, one in zip(total, epoch))
+        return PartyCost(cpu, wall, weights, blinded)
 
     def _watched(self, contexts_of):
         def watched(ctx, *bounds):
@@ -60,4 +79,4 @@ class EpochClock:
 
 
 def _reading():
-    return cpu_seconds(), time.monotonic()
+    return np.array([cpu_seconds(), time.monotonic()])

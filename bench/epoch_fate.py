@@ -1,4 +1,4 @@
-"""The epoch benchmark's second and third side: FATE's CoordinatedLR as shipped, and with its blinding repaired.
+"""A side of the benchmarks: FATE's CoordinatedLR as shipped, and with its blinding repaired.
 
 CoordinatedLR calls ``encrypt_tensor(tensor, obfuscate=True)``. For a distributed tensor
 ``PHETensorEncryptor.encrypt_encoded`` hands over to ``tensor.encrypt_encoded(self)`` without the flag, and every shard
@@ -13,7 +13,7 @@ from fate_dp.bench.epoch_clock import EpochClock
 PROBE_KEY_LENGTH = 1024
 
 
-def train(ctx, epochs, repaired):
+def train(ctx, task, epochs, repaired):
     """One party's `PartyCost`."""
     warnings.filterwarnings("ignore", category=FutureWarning, module="fate")
     if repaired:
@@ -25,7 +25,7 @@ def train(ctx, epochs, repaired):
         clock = EpochClock()
         module.fit(ctx)
         return clock.cost()
-    frame, module = epoch_task.frame(ctx, role), _data_party(role, epochs)
+    frame, module = task.frame(ctx, role), _data_party(role, epochs)
     blinded = encryptions_differ(ctx)
     clock = EpochClock()
     module.fit(ctx, frame)

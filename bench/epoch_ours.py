@@ -1,11 +1,11 @@
-"""The epoch benchmark's first side: dp_hetero_lr as a job would run it, on labels declared public."""
+"""A side of the benchmarks: dp_hetero_lr as a job would run it, on labels declared public."""
 from fate_dp.bench import epoch_task
 from fate_dp.bench.epoch_clock import EpochClock
 
-LABEL_SOURCE = "bench/breast_cancer/y"
+LABEL_SOURCE = "bench/task/y"
 
 
-def train(ctx, epochs):
+def train(ctx, task, epochs, solver):
     """One party's `PartyCost`."""
     from fate_dp.components.dp_hetero_lr import train as stage
     from fate_dp.components.dp_hetero_lr.model import weights_of
@@ -15,15 +15,15 @@ def train(ctx, epochs):
     settings = TrainSettings(
         epochs=epochs, optimizer=epoch_task.OPTIMIZER, learning_rate_scheduler=epoch_task.SCHEDULER,
         init_param=epoch_task.INIT_PARAM, he_param=epoch_task.HE_PARAM, tol=0, train_scores=False,
-        label_source=LABEL_SOURCE,
+        label_source=LABEL_SOURCE, solver=solver,
     )  # fmt: skip
     if role == "arbiter":
         clock = EpochClock()
         stage.train_arbiter(ctx, settings)
         return clock.cost()
     if role == "guest":
-        _declare_public(ctx, epoch_task.tables()["guest"])
-    frame, blinded = epoch_task.frame(ctx, role), encryptions_differ()
+        _declare_public(ctx, task.tables()["guest"])
+    frame, blinded = task.frame(ctx, role), encryptions_differ(solver)
     clock = EpochClock()
     if role == "guest":
         model, _ = stage.train_guest(ctx, settings, frame, None, None)
@@ -32,16 +32,20 @@ def train(ctx, epochs):
     return clock.cost(weights_of(model), blinded)
 
 
-def encryptions_differ():
-    """Whether two encryptions of one value differ."""
+def encryptions_differ(solver):
+    """Whether two encryptions of one value differ, made as the solver makes what it sends."""
     import numpy as np
 
-    from fate_dp.crypto.encrypted_column import encrypt_column, unpack_ciphertexts
+    from fate_dp.crypto.ciphertext import column_to_bytes
+    from fate_dp.crypto.encrypted_column import encrypt_column
     from fate_dp.crypto.paillier import keypair_of_any_length
 
-    public_key, _ = keypair_of_any_length(512)
-    first, second = unpack_ciphertexts(encrypt_column(np.array([7, 7]), public_key), public_key)
-    return first != second
+    public_key, private_key = keypair_of_any_length(512)
+    if solver == "cross_product":
+        column = column_to_bytes(private_key.encryption().encrypt([7, 7]))
+    else:
+        column = encrypt_column(np.array([7, 7]), public_key)
+    return column[: public_key.ciphertext_bytes] != column[public_key.ciphertext_bytes :]
 
 
 def _declare_public(ctx, table):

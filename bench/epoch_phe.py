@@ -1,4 +1,4 @@
-"""The epoch benchmark's fourth side: the same protocol with python-paillier, one number at a time, in three processes.
+"""A side of the benchmarks: encrypting in every epoch with python-paillier, one number at a time, in three processes.
 
 Guest and host exchange encrypted quarter scores u, multiply them with their features, add random masks, and the arbiter
 decrypts masked sums only; the guest gets the loss in the same way. Numbers travel as (ciphertext, exponent).
@@ -15,14 +15,14 @@ from fate_dp.bench.epoch_clock import EpochClock
 MASK_BITS = 256
 
 
-def train(ctx, epochs):
+def train(ctx, task, epochs):
     """One party's `PartyCost`."""
     role = ctx.federation.local_party[0]
     if role == "arbiter":
         clock = EpochClock()
         _serve(ctx, epochs)
         return clock.cost()
-    party = DataParty(role)
+    party = DataParty(task, role)
     blinded = encryptions_differ()
     clock = EpochClock()
     party.train(ctx, epochs)
@@ -40,10 +40,10 @@ def encryptions_differ():
 class DataParty:
     """Guest or host: features, weights, and at the guest labels and the intercept."""
 
-    def __init__(self, role):
+    def __init__(self, task, role):
         from fate_dp.components.dp_hetero_lr.updates import PartyOptimizer
 
-        self._features, self._labels = epoch_task.features_and_labels(role)
+        self._features, self._labels = task.features_and_labels(role)
         if role == "guest":
             self._features = np.column_stack([self._features, np.ones(len(self._features))])
         start = np.full(self._features.shape[1], epoch_task.START_WEIGHT)

@@ -1,4 +1,7 @@
-"""The one training that every side of the epoch benchmark runs: same rows, same start, same steps."""
+"""The one training that every side of a benchmark runs: same rows, same start, same steps."""
+from dataclasses import dataclass
+from typing import Callable
+
 import numpy as np
 
 from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, train_plaintext
@@ -16,31 +19,38 @@ START_WEIGHT = 0.1
 INIT_PARAM = {"method": "consts", "fill_val": START_WEIGHT, "fit_intercept": True, "random_state": None}
 
 
-def tables():
-    """{"guest": pandas table with id, label and features, "host": ...}: 426 training rows in the same order."""
+@dataclass(frozen=True)
+class Task:
+    """The rows to train on. A task travels to the processes of all parties, each of which makes its own tables.
+
+    ``tables()`` gives {"guest": pandas table with id, label and features, "host": ...}, the same rows in the same order.
+    """
+
+    tables: Callable[[], dict]
+
+    def features_and_labels(self, role):
+        """Features (n, m) of ``role`` without intercept, and the labels (n,), None at the host."""
+        table = self.tables()[role]
+        labels = table[LABEL].to_numpy(dtype=np.float64) if role == "guest" else None
+        return table.drop(columns=[ID, LABEL], errors="ignore").to_numpy(), labels
+
+    def frame(self, ctx, role):
+        """The rows of ``role`` as a FATE DataFrame."""
+        from fate_dp.bench.local_parties import frame_of
+
+        table = self.tables()[role]
+        table.insert(0, "sample_id", table[ID])
+        return frame_of(ctx, table, LABEL if role == "guest" else None)
+
+    def plaintext_weights(self, epochs):
+        """Weights that gradient descent in the clear reaches: the guest's, its intercept, the host's."""
+        (guest, labels), (host, _) = self.features_and_labels("guest"), self.features_and_labels("host")
+        start = [np.full(guest.shape[1] + 1, START_WEIGHT), np.full(host.shape[1], START_WEIGHT)]
+        settings = TrainingSettings(OPTIMIZER, SCHEDULER, epochs=epochs, fit_intercept=True)
+        return np.concatenate(train_plaintext([guest, host], labels, settings, start).weights)
+
+
+def breast_cancer_tables():
+    """The 426 training rows of scikit-learn's breast cancer: 10 features and the label at the guest, 20 at the host."""
     found = party_tables(Split(missing=0.0))
     return {role: found[f"{role}_train"].sort_values(ID, ignore_index=True) for role in ("guest", "host")}
-
-
-def features_and_labels(role):
-    """Features (n, m) of ``role`` without intercept, and the labels (n,), None at the host."""
-    table = tables()[role]
-    labels = table[LABEL].to_numpy(dtype=np.float64) if role == "guest" else None
-    return table.drop(columns=[ID, LABEL], errors="ignore").to_numpy(), labels
-
-
-def frame(ctx, role):
-    """The rows of ``role`` as a FATE DataFrame."""
-    from fate_dp.bench.local_parties import frame_of
-
-    table = tables()[role]
-    table.insert(0, "sample_id", table[ID])
-    return frame_of(ctx, table, LABEL if role == "guest" else None)
-
-
-def plaintext_weights(epochs):
-    """Weights that gradient descent in the clear reaches: the guest's, its intercept, the host's."""
-    (guest, labels), (host, _) = features_and_labels("guest"), features_and_labels("host")
-    start = [np.full(guest.shape[1] + 1, START_WEIGHT), np.full(host.shape[1], START_WEIGHT)]
-    settings = TrainingSettings(OPTIMIZER, SCHEDULER, epochs=epochs, fit_intercept=True)
-    return np.concatenate(train_plaintext([guest, host], labels, settings, start).weights)

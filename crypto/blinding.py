@@ -1,50 +1,82 @@
-"""Blinding factors from a fixed base: ``blinding_base^s mod n^2`` with ``s`` of half the key length."""
+"""Blinding factors: random n-th residues modulo n^2, each good for one ciphertext."""
 import secrets
 from functools import lru_cache
-from typing import List
+from typing import List, Optional
 
+import gmpy2
 from gmpy2 import mpz
 
+from .fixed_base import FixedBasePowers
 from .paillier import PublicKey
 
 _WINDOW_BITS = 8
 
 
-class FixedBaseBlinding:
-    """Draws blinding factors for one public key.
+class BlindingFactor:
+    """One blinding factor; spent by the ciphertext that it blinds, and never copied or pickled."""
 
-    The powers ``base^(d 2^(8 k))`` are laid down once (about 0.15 s and 17 MB at 2048 bits); a factor then costs one
-    multiplication per exponent byte. A key without a blinding base gets a full ``r^n`` each time: correct, but slow.
+    __slots__ = ("_value", "public_key")
+
+    def __init__(self, value: mpz, public_key: PublicKey):
+        self._value: Optional[mpz] = value
+        self.public_key = public_key
+
+    def spend(self) -> mpz:
+        """The factor, once. Two ciphertexts with one factor would tell the difference of their plaintexts."""
+        value, self._value = self._value, None
+        if value is None:
+            raise ValueError("This blinding factor is spent; every ciphertext needs a fresh one.")
+        return value
+
+    def __repr__(self) -> str:
+        return f"BlindingFactor({'spent' if self._value is None else 'fresh'})"
+
+    def __reduce__(self):
+        raise TypeError("A blinding factor is never pickled or copied: a copy could be spent twice.")
+
+
+def full_blinding(public_key: PublicKey) -> BlindingFactor:
+    """``r^n mod n^2`` with ``r`` uniform in Z_n*.
+
+    What goes back to the owner of the secret key must carry this one (or be flooded, see `EncryptedSum.flooded`): the
+    owner can strip a ciphertext of its plaintext and look at the randomness, and a short exponent would not hide a
+    combination of earlier ones.
+    """
+    r = 1 + secrets.randbelow(public_key.n - 1)
+    return BlindingFactor(gmpy2.powmod(r, public_key.modulus, public_key.modulus_squared), public_key)
+
+
+class FixedBaseBlinding:
+    """Draws blinding factors ``blinding_base^s`` for one public key, ``s`` short and uniform.
+
+    A key without a blinding base gets a full ``r^n`` each time: correct, but slow.
+
+    Args:
+        public_key: the key to blind under.
+        extra_bits: exponents are this much longer than half the key length; see `EncryptedSum.flooded`.
     """
 
-    def __init__(self, public_key: PublicKey):
-        self._public_key = public_key
-        self._modulus = public_key.modulus_squared
-        self._exponent_bytes = (public_key.key_length // 2 + 7) // 8
-        self._table: List[List[mpz]] = [] if public_key.blinding_base is None else self._powers()
+    def __init__(self, public_key: PublicKey, extra_bits: int = 0):
+        self.public_key = public_key
+        self.exponent_bits = public_key.key_length // 2 + extra_bits
+        self._powers = None
+        if public_key.blinding_base is not None:
+            base = mpz(public_key.blinding_base)
+            self._powers = FixedBasePowers(base, public_key.modulus, self.exponent_bits, _WINDOW_BITS)
 
-    def _powers(self) -> List[List[mpz]]:
-        table, base = [], mpz(self._public_key.blinding_base)
-        for _ in range(self._exponent_bytes):
-            row = [mpz(1)]
-            for _ in range((1 << _WINDOW_BITS) - 1):
-                row.append(row[-1] * base % self._modulus)
-            table.append(row)
-            base = row[-1] * base % self._modulus
-        return table
-
-    def factor(self) -> mpz:
+    def factor(self) -> BlindingFactor:
         """A fresh blinding factor from operating-system entropy."""
-        if not self._table:
-            return self._public_key.full_blinding()
-        product, modulus = mpz(1), self._modulus
-        for row, digit in zip(self._table, secrets.token_bytes(self._exponent_bytes)):
-            if digit:
-                product = product * row[digit] % modulus
-        return product
+        return self.factors(1)[0]
+
+    def factors(self, count: int) -> List[BlindingFactor]:
+        """``count`` fresh blinding factors."""
+        if self._powers is None:
+            return [full_blinding(self.public_key) for _ in range(count)]
+        powers = self._powers.powers(self._powers.random_digits(count))
+        return [BlindingFactor(power, self.public_key) for power in powers]
 
 
 @lru_cache(maxsize=4)
-def blinding_of(public_key: PublicKey) -> FixedBaseBlinding:
+def blinding_of(public_key: PublicKey, extra_bits: int = 0) -> FixedBaseBlinding:
     """The table for a key, made once per process: worker processes see the same key in every epoch."""
-    return FixedBaseBlinding(public_key)
+    return FixedBaseBlinding(public_key, extra_bits)

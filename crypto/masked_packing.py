@@ -1,17 +1,17 @@
 """Sends encrypted sums to the owner of the key under additive masks, several to a ciphertext.
 
 Each sum ``v`` with |v| < 2^PRODUCT_BITS becomes ``v + 2^PRODUCT_BITS + r`` with ``r`` uniform below
-2^(PRODUCT_BITS + 41): the owner of the key decrypts numbers whose distribution is within 2^-40 (statistical distance, per
-slot) of one that does not depend on ``v``. Slots cannot overflow into each other: a slot is one bit wider than the
+2^(PRODUCT_BITS + 41): the owner of the key decrypts numbers whose distribution is within 2^-40 (statistical distance,
+per slot) of one that does not depend on ``v``. Slots cannot overflow into each other: a slot is one bit wider than the
 largest masked value. Each ciphertext is blinded with a full ``r^n``, as the owner of the key receives it.
 """
 import secrets
 from dataclasses import dataclass
 from typing import List, Sequence, Tuple
 
-import gmpy2
 from gmpy2 import mpz
 
+from .ciphertext import Ciphertext, EncryptedSum
 from .fixed_point import PRODUCT_BITS
 from .paillier import PrivateKey, PublicKey
 
@@ -32,8 +32,8 @@ def slots_per_ciphertext(public_key: PublicKey) -> int:
     return (public_key.key_length - 1) // SLOT_BITS
 
 
-def mask_and_pack(sums: Sequence[mpz], public_key: PublicKey) -> Tuple[List[bytes], Masks]:
-    """Encrypted sums -> blinded ciphertexts for the owner of the key, and the masks that the sender keeps."""
+def mask_and_pack(sums: Sequence[EncryptedSum], public_key: PublicKey) -> Tuple[List[bytes], Masks]:
+    """Encrypted sums -> fully blinded ciphertexts for the owner of the key, and the masks that the sender keeps."""
     masks = tuple(secrets.randbits(MASK_BITS) for _ in sums)
     per_ciphertext, packed = slots_per_ciphertext(public_key), []
     for start in range(0, len(sums), per_ciphertext):
@@ -42,19 +42,19 @@ def mask_and_pack(sums: Sequence[mpz], public_key: PublicKey) -> Tuple[List[byte
     return packed, Masks(masks)
 
 
-def _pack(sums: Sequence[mpz], masks: Sequence[int], public_key: PublicKey) -> bytes:
-    modulus, product, offset = public_key.modulus_squared, mpz(1), 0
+def _pack(sums: Sequence[EncryptedSum], masks: Sequence[int], public_key: PublicKey) -> bytes:
+    packed, offset = EncryptedSum(mpz(1), public_key), 0
     for value, mask in zip(reversed(sums), reversed(masks)):
-        product = gmpy2.powmod(product, 1 << SLOT_BITS, modulus) * value % modulus
+        packed = packed.times(1 << SLOT_BITS) + value
         offset = (offset << SLOT_BITS) + mask + (1 << PRODUCT_BITS)
-    ciphertext = product * public_key.embed(offset) % modulus * public_key.full_blinding() % modulus
-    return int(ciphertext).to_bytes(public_key.ciphertext_bytes, "big")
+    return packed.plus(offset).fully_blinded().to_bytes()
 
 
 def decrypt_masked(packed: Sequence[bytes], private_key: PrivateKey) -> List[bytes]:
     """The key owner's part: decrypts, and returns plaintexts that say nothing to it."""
     width = (private_key.public_key.key_length + 7) // 8
-    return [int(private_key.decrypt(int.from_bytes(item, "big"))).to_bytes(width, "big") for item in packed]
+    ciphertexts = [Ciphertext.from_bytes(item, private_key.public_key) for item in packed]
+    return [int(private_key.decrypt(ciphertext)).to_bytes(width, "big") for ciphertext in ciphertexts]
 
 
 def unpack_and_unmask(plaintexts: Sequence[bytes], masks: Masks, public_key: PublicKey) -> List[int]:

@@ -11,10 +11,14 @@ gmpy2 is not constant time: see the README's limits.
 import secrets
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Optional, Tuple
+from typing import TYPE_CHECKING, Optional, Tuple, Union
 
 import gmpy2
 from gmpy2 import mpz
+
+if TYPE_CHECKING:
+    from .ciphertext import Encrypted
+    from .owner_encryption import OwnerEncryption
 
 MINIMUM_KEY_LENGTH = 2048
 _PRIME_TEST_ROUNDS = 40
@@ -60,15 +64,6 @@ class PublicKey:
         """``1 + plaintext n mod n^2``: a plaintext *without* blinding, only ever multiplied onto a blinded value."""
         return (1 + plaintext * self.modulus) % self.modulus_squared
 
-    def full_blinding(self) -> mpz:
-        """``r^n mod n^2`` with ``r`` uniform in Z_n*.
-
-        What goes back to the owner of the secret key must carry this one: the owner can strip a ciphertext of its
-        plaintext and look at the randomness, and a short exponent would not hide a combination of earlier ones.
-        """
-        r = 1 + secrets.randbelow(self.n - 1)
-        return gmpy2.powmod(r, self.modulus, self.modulus_squared)
-
     def to_wire(self) -> dict:
         """Builtins only, as FATE's message filter asks."""
         return {"n": self.n, "blinding_base": self.blinding_base}
@@ -106,13 +101,42 @@ class PrivateKey:
         generator = (1 + self.public_key.modulus) % prime_squared
         return gmpy2.invert((gmpy2.powmod(generator, prime - 1, prime_squared) - 1) // prime, prime)
 
-    def decrypt(self, ciphertext: int) -> mpz:
-        """Plaintext in [0, n). Raises ValueError for a value that no key of this modulus can have produced."""
-        if not 0 < ciphertext < self.public_key.modulus_squared or gmpy2.gcd(ciphertext, self.public_key.n) != 1:
+    def decrypt(self, ciphertext: Union[int, "Encrypted"]) -> mpz:
+        """Plaintext in [0, n) of a `Ciphertext`, an `EncryptedSum` or the bare number.
+
+        Raises:
+            ValueError: a number that no key of this modulus can have produced, or a ciphertext under another key. Any
+                other number is an encryption of something, so a changed one cannot be told here; where the plaintext
+                has a known bound, `decrypt_signed` tells nearly all of them.
+        """
+        value = getattr(ciphertext, "value", ciphertext)
+        if getattr(ciphertext, "public_key", self.public_key).n != self.public_key.n:
+            raise ValueError("The ciphertext was made under another public key; only its own private key decrypts it.")
+        if not 0 < value < self.public_key.modulus_squared or gmpy2.gcd(value, self.public_key.n) != 1:
             raise ValueError("The ciphertext was not made under this key; it must be invertible modulo n^2.")
-        at_p = (gmpy2.powmod(ciphertext, self._p - 1, self._p_squared) - 1) // self._p * self._h_p % self._p
-        at_q = (gmpy2.powmod(ciphertext, self._q - 1, self._q_squared) - 1) // self._q * self._h_q % self._q
+        at_p = (gmpy2.powmod(value, self._p - 1, self._p_squared) - 1) // self._p * self._h_p % self._p
+        at_q = (gmpy2.powmod(value, self._q - 1, self._q_squared) - 1) // self._q * self._h_q % self._q
         return at_p + self._p * ((at_q - at_p) * self._p_inverse % self._q)
+
+    def decrypt_signed(self, ciphertext: Union[int, "Encrypted"], bits: Optional[int] = None) -> int:
+        """Plaintext in (-n/2, n/2), where a bound is known one with ``|m| < 2^bits``.
+
+        Raises:
+            ValueError: as `decrypt`, or the plaintext is not within its bound. What was changed or made under another
+                key decrypts to a number as good as uniform below n, and passes with a chance of about 2^(bits + 1) / n.
+        """
+        plaintext = self.decrypt(ciphertext)
+        signed = int(plaintext - self.public_key.n if 2 * plaintext > self.public_key.n else plaintext)
+        if bits is not None and abs(signed) >= 1 << bits:
+            raise ValueError(f"A plaintext is not below 2^{bits}; it was changed or made under another key.")
+        return signed
+
+    def encryption(self) -> "OwnerEncryption":
+        """Encryption with the help of the primes, for this party's own workers."""
+        # Imported late: ciphertexts are built on public keys.
+        from .owner_encryption import OwnerEncryption
+
+        return OwnerEncryption(self.public_key, int(self._p), int(self._q))
 
     def __repr__(self) -> str:
         return f"PrivateKey({self.public_key.key_length} bits)"

@@ -101,13 +101,19 @@ def run_job(
 
 
 def check_parties(pipeline) -> None:
-    """Refuse what a later task would refuse only after label_flip has spent: another number of guests, no arbiter."""
+    """Refuse what a later task would refuse only after label_flip has spent: other numbers of guests or arbiters."""
     guests, arbiters = (len(parties_of(pipeline, role)) for role in ("guest", "arbiter"))
     if guests != 1:
         raise JobFailed(f"The pipeline names {guests} guests; exactly one party holds the labels.")
-    trains = pipeline.stage == "train" and any(task.component_ref == "dp_hetero_lr" for task in pipeline.tasks.values())
-    if trains and arbiters != 1:
-        raise JobFailed(f"The pipeline names {arbiters} arbiters; dp_hetero_lr needs exactly one.")
+    trainings = [task for task in pipeline.tasks.values() if pipeline.stage == "train" and _is_training(task)]
+    if trainings and arbiters > 1:
+        raise JobFailed(f"The pipeline names {arbiters} arbiters; dp_hetero_lr takes at most one.")
+    if any(task.needs_arbiter for task in trainings) and arbiters != 1:
+        raise JobFailed("The pipeline names no arbiter; dp_hetero_lr with solver per_epoch needs exactly one.")
+
+
+def _is_training(task) -> bool:
+    return task.component_ref == "dp_hetero_lr"
 
 
 def check_over_sampling(dag_schema: dict) -> None:

@@ -77,6 +77,10 @@ class FlipbackSettings:
             return 0
         return min(self.max_rounds, (epochs - 1) // self.every)
 
+    def planned_epochs(self, epochs):
+        """Epochs, counted from 0, that begin with a round."""
+        return [self.every * (number + 1) for number in range(self.planned_rounds(epochs))]
+
 
 class Flipback:
     """The flipback of one training run: it resolves ``auto`` once and keeps the budget of swaps across rounds."""

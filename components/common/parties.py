@@ -11,6 +11,11 @@ def others(ctx) -> list:
     return [party for party in ctx.parties if party.rank != ctx.rank]
 
 
+def data_parties(ctx) -> list:
+    """(role, party id) of all parties that hold rows, this one among them, the guest first."""
+    return sorted((party for party in ctx.federation.parties if party[0] != "arbiter"), key=lambda party: party[0] != "guest")
+
+
 def data_peers(ctx) -> list:
     """The other parties that hold rows: guest and hosts."""
     return [party for party in others(ctx) if party.role != "arbiter"]
@@ -22,7 +27,7 @@ def party_name(ctx) -> str:
 
 
 def check_roles(ctx, *, arbiter: bool) -> None:
-    """Refuse a task without exactly one guest, at least one host and, where asked, exactly one arbiter.
+    """Refuse a task without exactly one guest, at least one host and at most one arbiter; where asked, exactly one.
 
     Every party sees the same list, so every party raises the same sentence without a message.
     """
@@ -31,5 +36,7 @@ def check_roles(ctx, *, arbiter: bool) -> None:
         raise ValueError(f"The job names {present.count('guest')} guests; exactly one party holds the labels.")
     if "host" not in present:
         raise ValueError("The job names no host; at least one host with features is needed.")
-    if arbiter and present.count("arbiter") != 1:
-        raise ValueError(f"The job names {present.count('arbiter')} arbiters; dp_hetero_lr needs exactly one.")
+    arbiters = present.count("arbiter")
+    if arbiters > 1 or (arbiter and not arbiters):
+        wanted = "exactly one" if arbiter else "at most one"
+        raise ValueError(f"The job names {arbiters} arbiters; this task needs {wanted}.")

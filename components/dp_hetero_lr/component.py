@@ -27,6 +27,10 @@ def train(
     flipback: parameters.FLIPBACK,
     train_scores: parameters.TRAIN_SCORES,
     label_source: parameters.LABEL_SOURCE,
+    solver: parameters.SOLVER,
+    family: parameters.FAMILY,
+    sigmoid: parameters.SIGMOID,
+    sigmoid_rounds: parameters.SIGMOID_ROUNDS,
     train_output_data: cpn.dataframe_output(roles=[GUEST, HOST]),
     output_model: cpn.json_model_output(roles=[GUEST, HOST, ARBITER]),
     warm_start_model: cpn.json_model_input(roles=[GUEST, HOST, ARBITER], optional=True),
@@ -36,7 +40,8 @@ def train(
     settings = _settings(
         epochs=epochs, batch_size=batch_size, optimizer=optimizer, learning_rate_scheduler=learning_rate_scheduler,
         init_param=init_param, tol=tol, early_stop=early_stop, threshold=threshold, he_param=he_param,
-        flipback=flipback, train_scores=train_scores, label_source=label_source,
+        flipback=flipback, train_scores=train_scores, label_source=label_source, solver=solver, family=family,
+        sigmoid=sigmoid, sigmoid_rounds=sigmoid_rounds,
     )  # fmt: skip
     if role.is_arbiter:
         output_model.write(stage.train_arbiter(ctx, settings), metadata={})
@@ -56,18 +61,26 @@ def train(
 def predict(
     ctx,
     role: Role,
-    test_data: cpn.dataframe_input(roles=[GUEST, HOST]),
+    test_data: cpn.dataframe_input(roles=[GUEST, HOST], optional=True),
     input_model: cpn.json_model_input(roles=[GUEST, HOST]),
+    scoring: parameters.SCORING,
+    he_param: parameters.HE_PARAM,
     test_output_data: cpn.dataframe_output(roles=[GUEST, HOST]),
 ):
-    from . import predict as stage
+    from . import encrypted_predict, predict as joint_predict
 
-    if role.is_guest:
-        test_output_data.write(stage.predict_guest(ctx, input_model.read(), test_data.read()))
-    elif role.is_host:
-        stage.predict_host(ctx, input_model.read(), test_data.read())
-    else:
+    stage = encrypted_predict if scoring == "encrypted" else joint_predict
+    if role.is_arbiter:
         stage.predict_arbiter(ctx)
+        return
+    frame = test_data.read() if test_data is not None else None
+    if role.is_host:
+        stage.predict_host(ctx, input_model.read(), frame)
+    elif scoring == "encrypted":
+        key_length = _settings(he_param=he_param).he_param["key_length"]
+        test_output_data.write(stage.predict_guest(ctx, input_model.read(), frame, key_length))
+    else:
+        test_output_data.write(stage.predict_guest(ctx, input_model.read(), frame))
 
 
 @dp_hetero_lr.cross_validation()
@@ -86,6 +99,10 @@ def cross_validation(
     he_param: parameters.HE_PARAM,
     flipback: parameters.FLIPBACK,
     label_source: parameters.LABEL_SOURCE,
+    solver: parameters.SOLVER,
+    family: parameters.FAMILY,
+    sigmoid: parameters.SIGMOID,
+    sigmoid_rounds: parameters.SIGMOID_ROUNDS,
     cv_param: parameters.CV_PARAM,
     cv_output_datas: cpn.dataframe_outputs(roles=[GUEST, HOST], optional=True),
 ):
@@ -94,7 +111,8 @@ def cross_validation(
     settings = _settings(
         epochs=epochs, batch_size=batch_size, optimizer=optimizer, learning_rate_scheduler=learning_rate_scheduler,
         init_param=init_param, tol=tol, early_stop=early_stop, threshold=threshold, he_param=he_param,
-        flipback=flipback, label_source=label_source,
+        flipback=flipback, label_source=label_source, solver=solver, family=family,
+        sigmoid=sigmoid, sigmoid_rounds=sigmoid_rounds,
     )  # fmt: skip
     folds = default_folds({}) if cv_param is None else cv_param
     if role.is_arbiter:

@@ -2,6 +2,13 @@
 from typing import Optional
 
 GOES_ON, CONVERGED, EXHAUSTED = "goes on", "converged", "exhausted"
+DIVERGED = "diverged"
+
+
+def refuse_divergence(state: str) -> None:
+    """What every party raises where the guest's word is that the loss left all bounds."""
+    if state == DIVERGED:
+        raise ValueError("The loss left all bounds, so the training diverged; lower the learning rate or alpha.")
 
 
 class Convergence:

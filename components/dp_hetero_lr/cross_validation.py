@@ -8,11 +8,12 @@ from fate_dp.components.common.party_home import home_of, job_of
 from fate_dp.components.common.preflight import agree
 from fate_dp.components.common.provenance import find_label_privacy, record_use
 
-from . import arbiter, guest, host
+from .cross_product.mean_squares import mean_square_bits
 from .predict import ask_scores, give_scores, prediction_frame
 from .relabelling import Relabelling
 from .rows import labels_of, prepare_rows
 from .score_release import ScoreRelease
+from .solvers import PER_EPOCH, roles_of, solver_of
 from .summary import guest_summary
 from .terms import (
     accept_terms,
@@ -22,6 +23,7 @@ from .terms import (
     check_labels,
     feature_counts,
     host_facts,
+    score_epochs,
     training_terms,
 )
 from .train import LABELS, start_model
@@ -31,19 +33,19 @@ def validate_guest(ctx, settings, folds, cv_data):
     """Yields the prediction frame of each fold's held-out rows, scored against the (flipped) labels they have."""
     from fate.ml.utils.predict_tools import VALIDATE_SET
 
-    check_roles(ctx, arbiter=True)
+    check_roles(ctx, arbiter=solver_of(settings) == PER_EPOCH)
     home, fit_intercept = home_of(ctx), settings.init_param["fit_intercept"]
     known = {}
 
     def check():
         check_guest(cv_data, settings, None)
         known["privacy"] = find_label_privacy(home, cv_data, settings.label_source)
-        check_labels(cv_data)
+        check_labels(cv_data, settings.family)
         return {}
 
     def commit(hosts):
-        rounds = settings.flipback.planned_rounds(settings.epochs) if known["privacy"].private else 0
-        check_hosts(cv_data, hosts, folds["n_splits"] * (rounds + 1))
+        planned = settings.flipback.planned_epochs(settings.epochs) if known["privacy"].private else []
+        check_hosts(cv_data, hosts, folds["n_splits"] * (len(score_epochs(settings, planned)) + 1))
         known["features"] = feature_counts(cv_data, fit_intercept, hosts)
         training_terms(settings, _fold_rows(cv_data, folds), known["features"], known["privacy"].epsilon, None, [])
         record_use(home, known["privacy"], job_of(ctx), cv_data.shape[0])
@@ -52,15 +54,16 @@ def validate_guest(ctx, settings, folds, cv_data):
     agree(ctx, check, commit)
     for fold_ctx, (training, held_out) in _folds(ctx, "guest", cv_data, folds):
         rows = prepare_rows(training, fit_intercept=fit_intercept, with_label=True)
-        relabelling = Relabelling(settings.flipback, labels_of(rows), known["privacy"])
+        relabelling = Relabelling(settings, labels_of(rows), known["privacy"])
         rounds = relabelling.epochs(settings.epochs)
+        bits = max([mean_square_bits(settings, rows, training), *fold_ctx.hosts.get("mean_square_bits")])
         terms = training_terms(
-            settings, training.shape[0], known["features"], known["privacy"].epsilon, None, rounds
+            settings, training.shape[0], known["features"], known["privacy"].epsilon, None, rounds, bits
         )
         for party in others(fold_ctx):
             party.put("terms", terms)
         model = start_model(fold_ctx, settings, training, terms, None, fit_intercept)
-        guest.train(fold_ctx.sub_ctx("train"), rows, model, terms, relabelling)
+        roles_of(settings).guest.train(fold_ctx.sub_ctx("train"), rows, model, terms, relabelling)
         fold_ctx.metrics.log_metrics(guest_summary(model, known["privacy"], relabelling.mode_that_ran), "summary")
         document = model.to_json(LABELS, known["privacy"].to_json(relabelling.mode_that_ran))
         scores = ask_scores(fold_ctx.sub_ctx("predict"), held_out, document)
@@ -68,7 +71,7 @@ def validate_guest(ctx, settings, folds, cv_data):
 
 
 def validate_host(ctx, settings, folds, cv_data) -> None:
-    check_roles(ctx, arbiter=True)
+    check_roles(ctx, arbiter=solver_of(settings) == PER_EPOCH)
     home, job, known = home_of(ctx), job_of(ctx), {}
 
     def check():
@@ -79,11 +82,12 @@ def validate_host(ctx, settings, folds, cv_data) -> None:
     agree(ctx, check)
     known["release"].remember_training(cv_data)
     for fold_ctx, (training, held_out) in _folds(ctx, "host", cv_data, folds):
+        rows = prepare_rows(training, fit_intercept=False, with_label=False)
+        fold_ctx.guest.put("mean_square_bits", mean_square_bits(settings, rows, training))
         terms = fold_ctx.guest.get("terms")
         accept_terms(terms, settings, training.shape[0])
-        rows = prepare_rows(training, fit_intercept=False, with_label=False)
         model = start_model(fold_ctx, settings, training, terms, None, fit_intercept=False)
-        host.train(fold_ctx.sub_ctx("train"), rows, model, terms, known["release"])
+        roles_of(settings).host.train(fold_ctx.sub_ctx("train"), rows, model, terms, known["release"])
         known["release"].record(model.weights, "cross-validation")
         give_scores(fold_ctx.sub_ctx("predict"), held_out, model.to_json(LABELS, {}))
 
@@ -93,7 +97,7 @@ def validate_arbiter(ctx, settings, folds) -> None:
     agree(ctx, dict)
     for fold_ctx, _ in ctx.on_cross_validations.ctxs_zip(range(folds["n_splits"])):
         terms = fold_ctx.guest.get("terms")
-        arbiter.serve_training(fold_ctx.sub_ctx("train"), settings.epochs, settings.he_param["key_length"], terms)
+        roles_of(settings).arbiter.serve_training(fold_ctx.sub_ctx("train"), settings, terms)
 
 
 def _folds(ctx, role, frame, folds):

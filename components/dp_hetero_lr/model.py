@@ -2,7 +2,7 @@
 import copy
 import hmac
 import secrets
-from typing import List
+from typing import List, Optional
 
 import numpy as np
 
@@ -20,11 +20,22 @@ class PartyModel:
         self._at_epoch_start = self.weights
         self.losses: List[float] = []
         self.converged, self.epochs_run = False, 0
+        # What a training on shares leaves at this party for a warm start; says nothing without the other parties' parts.
+        self.shared_state: Optional[dict] = None
 
     @property
     def weights(self) -> np.ndarray:
         """float64 array (m,)."""
         return self._updates.weights.numpy().ravel().copy()
+
+    @weights.setter
+    def weights(self, opened: np.ndarray) -> None:
+        """Weights that were trained as shares and opened to this party."""
+        self._updates.place(opened)
+
+    def learning_rates(self) -> List[float]:
+        """The step size of every epoch to come, as the schedule has it from here on."""
+        return self._updates.learning_rates(self.settings.epochs)
 
     def start_epoch(self, epoch: int) -> None:
         self._at_epoch_start, self.epochs_run = self.weights, epoch + 1
@@ -57,11 +68,12 @@ class PartyModel:
             "fit_intercept": self.fit_intercept,
             "header": self.header,
             "losses": self.losses,
+            "shared_state": self.shared_state,
         }
         meta = {
             "epochs": settings.epochs, "batch_size": settings.batch_size, "init_param": settings.init_param,
             "learning_rate_param": settings.learning_rate_scheduler, "optimizer_param": self._optimizer_param,
-            "labels": labels, "ovr": False, "threshold": settings.threshold, "privacy": privacy,
+            "family": settings.family, "labels": labels, "ovr": False, "threshold": settings.threshold, "privacy": privacy,
         }  # fmt: skip
         return {"data": {"estimator": estimator}, "meta": meta}
 
@@ -79,6 +91,7 @@ class PartyModel:
             {"weights": weights.tolist(), "iters": estimator["iters"], "optimizer": optimizer,
              "lr_scheduler": estimator["lr_scheduler"]}
         )  # fmt: skip
+        model.shared_state = estimator.get("shared_state")
         return model
 
 

@@ -47,6 +47,28 @@ LABEL_SOURCE = cpn.parameter(
     default=None,
     desc="namespace/name/column, needed for labels that are not flipped: they must be declared public at the guest",
 )
+SOLVER = cpn.parameter(
+    type=checked(settings.solver, "Solver"),
+    default=None,
+    desc="cross_product (all encryption in the first epoch) or per_epoch; None means cross_product where it can",
+)
+FAMILY = cpn.parameter(
+    type=checked(settings.family, "Family"), default="binomial", desc="binomial (labels 0 and 1) or gaussian (numbers)"
+)
+SIGMOID = cpn.parameter(
+    type=checked(settings.sigmoid, "Sigmoid"),
+    default="taylor",
+    desc="taylor, or exact: shows the guest joint scores in every round; each host's ledger counts them",
+)
+SIGMOID_ROUNDS = cpn.parameter(
+    type=checked(settings.sigmoid_rounds, "SigmoidRounds"), default=3, desc="most corrections of the sigmoid"
+)
+SCORING = cpn.parameter(
+    type=checked(settings.scoring, "Scoring"),
+    default="joint",
+    desc="joint (every party has its columns of the rows to predict) or encrypted (the guest alone has the rows, with all"
+    " columns); each host's ledger counts what it shows",
+)
 CV_PARAM = cpn.parameter(
     type=checked(settings.cv_param, "CVParam"), default=None, desc="n_splits, shuffle, random_state"
 )

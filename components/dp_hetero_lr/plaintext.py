@@ -3,18 +3,22 @@
 A test holds the encrypted trainer to this one within 1e-6, so that experiments on accuracy may run here. Nothing here
 protects anything: it is for tests and benchmarks.
 
-With z = sum_p X_p w_p and labels y from 0 to 1, the logistic loss is replaced by its Taylor polynomial of degree two,
-log 2 - (y - 1/2) z + z^2 / 8, whose gradient for party p is X_p^T (z / 4 - (y - 1/2)) / n: affine in weights and
-labels, which is what additively homomorphic encryption can compute.
+With z = sum_p X_p w_p, every loss here is a quadratic in z of one fixed curvature, k z^2 / 2 - t z + constant, whose
+gradient for party p is X_p^T (k z - t) / n: affine in weights and target, which is what additively homomorphic
+encryption can compute.
+
+- Family binomial, labels y from 0 to 1: k = 1/4. With sigmoid taylor t = y - 1/2, which makes it the Taylor polynomial
+  of degree two of the logistic loss; with sigmoid exact t is corrected a few times, see ``majorisation``.
+- Family gaussian, labels y any numbers: k = 1, t = y, constant y^2 / 2: half of the squared error.
 """
-import math
 from dataclasses import dataclass, field
 from typing import Optional
 
 import numpy as np
 from scipy.special import expit
 
-from fate_dp.components.dp_hetero_lr.settings import batch_bounds
+from fate_dp.components.dp_hetero_lr.majorisation import corrected_target, correction_epochs, majoriser_constants
+from fate_dp.components.dp_hetero_lr.settings import FAMILIES, SIGMOIDS, batch_bounds
 from fate_dp.components.dp_hetero_lr.updates import PartyOptimizer, constant_learning_rate
 
 
@@ -31,6 +35,10 @@ class TrainingSettings:
     :param epochs: passes over the data, at least 1.
     :param batch_size: rows per batch, None for all; a remainder joins the last batch.
     :param fit_intercept: whether the guest, the first party, has an intercept.
+    :param family: "binomial" (logistic regression) or "gaussian" (linear regression).
+    :param sigmoid: "taylor" or "exact"; exact is for family binomial.
+    :param sigmoid_rounds: corrections of an exact sigmoid, at least 1, see ``majorisation.correction_epochs``.
+    :param warm_start: whether the initial weights are those of a trained model.
     """
 
     optimizer: dict
@@ -38,12 +46,28 @@ class TrainingSettings:
     epochs: int = 30
     batch_size: Optional[int] = None
     fit_intercept: bool = True
+    family: str = "binomial"
+    sigmoid: str = "taylor"
+    sigmoid_rounds: int = 3
+    warm_start: bool = False
 
     def __post_init__(self):
-        if self.epochs < 1:
-            raise InvalidTraining(f"epochs is {self.epochs!r} but must be at least 1.")
+        for name in ("epochs", "sigmoid_rounds"):
+            if getattr(self, name) < 1:
+                raise InvalidTraining(f"{name} is {getattr(self, name)!r} but must be at least 1.")
         if self.batch_size is not None and self.batch_size < 1:
             raise InvalidTraining(f"batch_size is {self.batch_size!r} but must be None or at least 1.")
+        for name, allowed in (("family", FAMILIES), ("sigmoid", SIGMOIDS)):
+            if getattr(self, name) not in allowed:
+                raise InvalidTraining(f"{name} is {getattr(self, name)!r} but must be one of {', '.join(allowed)}.")
+        if self.family == "gaussian" and self.sigmoid != "taylor":
+            raise InvalidTraining(f"sigmoid is {self.sigmoid!r} but must be taylor for family gaussian.")
+
+    def correction_epochs(self):
+        """Epochs (from 0) that begin with a correction of the sigmoid."""
+        if self.sigmoid == "taylor":
+            return []
+        return correction_epochs(self.epochs, self.sigmoid_rounds, self.warm_start)
 
 
 @dataclass(frozen=True)
@@ -51,7 +75,8 @@ class TrainingResult:
     """What training produced.
 
     :param weights: one vector per party; the guest's intercept is the last of its weights.
-    :param losses: mean Taylor loss per record with penalty, one per epoch, each batch's taken before its step.
+    :param losses: mean quadratic loss per record with penalty, one per epoch, each batch's taken before its step. With
+        an exact sigmoid it is an upper bound on the logistic loss, and equal to it right after a correction.
     :param labels: the labels of the last epoch, after flipback.
     """
 
@@ -60,50 +85,75 @@ class TrainingResult:
     labels: np.ndarray
 
 
+@dataclass(frozen=True)
+class Quadratic:
+    """The quadratic loss k z^2 / 2 - t z + c of every record.
+
+    :param curvature: k.
+    :param targets: t, one per record.
+    :param constants: c, one per record.
+    """
+
+    curvature: float
+    targets: np.ndarray
+    constants: np.ndarray
+
+    def rows(self, first, last):
+        """The same for some of the records."""
+        return Quadratic(self.curvature, self.targets[first:last], self.constants[first:last])
+
+    def loss(self, logits):
+        """Mean over the records, without penalty."""
+        return np.mean(self.curvature / 2 * logits**2 - self.targets * logits + self.constants)
+
+    def gradients(self, parts, weights):
+        """Gradient without penalty for every party; ``parts`` hold the intercept's column."""
+        residual = self.curvature * joint_logits(parts, weights) - self.targets
+        return [part.T @ residual / len(residual) for part in parts]
+
+
+def squared_error(labels):
+    """Half of the squared error: linear regression."""
+    return Quadratic(1.0, labels, labels**2 / 2)
+
+
+def logistic_bound(labels, logits):
+    """The quadratic that touches the logistic loss at these logits and lies above it; at 0 it is the Taylor loss."""
+    return Quadratic(0.25, corrected_target(labels, logits), majoriser_constants(logits))
+
+
 def train_plaintext(parts, labels, settings, initial_weights, flipback=None, after_epoch=None):
     """Train on all parties' columns in the clear, step by step as the encrypted protocol does.
 
     :param parts: one array (n, m_p) per party, the guest's first, without the intercept's column.
-    :param labels: n labels from 0 to 1, soft ones allowed.
+    :param labels: n labels: from 0 to 1, soft ones allowed, for family binomial; finite numbers for gaussian.
     :param settings: ``TrainingSettings``.
     :param initial_weights: one vector per party, the guest's with the intercept, see ``updates.kaiming_uniform``.
-    :param flipback: a fresh ``fate_dp.privacy.flipback.Flipback`` on these labels, or None.
+    :param flipback: a fresh ``fate_dp.privacy.flipback.Flipback`` on these labels, or None; for family binomial.
     :param after_epoch: called with (epochs done, list of weights) after every epoch, or None.
     :returns: ``TrainingResult``.
-    :raises InvalidTraining: when row counts or weight counts differ or a label is outside 0 to 1.
+    :raises InvalidTraining: when row counts or weight counts differ, a label is outside its range, or flipback is asked
+        for labels that are not classes.
     """
     parts = with_intercept(parts) if settings.fit_intercept else _as_arrays(parts)
     labels = np.asarray(labels, dtype=np.float64)
     _check_shapes(parts, labels, initial_weights)
+    _check_labels(labels, settings.family, flipback)
     parties = [
         PartyOptimizer(
             start, settings.optimizer, settings.learning_rate_scheduler, settings.fit_intercept and position == 0
         )
         for position, start in enumerate(initial_weights)
     ]
-    losses = []
-    for epoch in range(1, settings.epochs + 1):
-        losses.append(_run_epoch(parts, labels, parties, settings.batch_size))
+    losses, objective = [], _Objective(labels, settings, flipback)
+    for epoch in range(settings.epochs):
+        objective.begin_epoch(epoch, parts, parties)
+        losses.append(_run_epoch(parts, objective.quadratic, parties, settings.batch_size))
         if after_epoch is not None:
-            after_epoch(epoch, _weights(parties))
-        if epoch == settings.epochs:
-            break
-        if flipback is not None and flipback.is_due(epoch):
-            labels = flipback.relabel(labels, joint_scores(parts, _weights(parties)))
+            after_epoch(epoch + 1, _weights(parties))
         for party in parties:
             party.next_epoch()
-    return TrainingResult(_weights(parties), losses, labels)
-
-
-def taylor_gradients(parts, labels, weights):
-    """Gradient of the Taylor loss, without penalty, for every party; ``parts`` hold the intercept's column."""
-    residual = 0.25 * joint_logits(parts, weights) - (labels - 0.5)
-    return [part.T @ residual / len(labels) for part in parts]
-
-
-def taylor_loss(logits, labels):
-    """Mean over the records of log 2 - (y - 1/2) z + z^2 / 8, without penalty."""
-    return math.log(2) - np.mean((labels - 0.5) * logits) + np.mean(logits**2) / 8
+    return TrainingResult(_weights(parties), losses, objective.labels)
 
 
 def joint_logits(parts, weights):
@@ -122,16 +172,44 @@ def with_intercept(parts):
     return [np.column_stack([guest, np.ones(len(guest))]), *hosts]
 
 
-def _run_epoch(parts, labels, parties, batch_size):
-    total = 0.0
-    for first, last in batch_bounds(len(labels), batch_size):
-        batch, batch_labels = [part[first:last] for part in parts], labels[first:last]
+class _Objective:
+    """The labels and the quadratic loss of the present epoch; joint scores are taken at the epochs that need them."""
+
+    def __init__(self, labels, settings, flipback):
+        self.labels, self._family, self._flipback = labels, settings.family, flipback
+        self._corrections = settings.correction_epochs()
+        self._touching = np.zeros(len(labels))
+        self.quadratic = self._present()
+
+    def begin_epoch(self, epoch, parts, parties):
+        """Relabel, then correct the sigmoid, if ``epoch`` (from 0) begins with that; both at the same joint scores."""
+        flips = self._flipback is not None and epoch > 0 and self._flipback.is_due(epoch)
+        if not flips and epoch not in self._corrections:
+            return
+        logits = joint_logits(parts, _weights(parties))
+        if flips:
+            self.labels = self._flipback.relabel(self.labels, expit(logits))
+        # Once the sigmoid has been corrected, scores that flipback needs anyway correct it, too.
+        if self._corrections and epoch >= self._corrections[0]:
+            self._touching = logits
+        self.quadratic = self._present()
+
+    def _present(self):
+        if self._family == "gaussian":
+            return squared_error(self.labels)
+        return logistic_bound(self.labels, self._touching)
+
+
+def _run_epoch(parts, quadratic, parties, batch_size):
+    records, total = len(quadratic.targets), 0.0
+    for first, last in batch_bounds(records, batch_size):
+        batch, of_batch = [part[first:last] for part in parts], quadratic.rows(first, last)
         weights = _weights(parties)
         penalty = sum(party.penalty_loss() for party in parties)
-        total += len(batch_labels) * (taylor_loss(joint_logits(batch, weights), batch_labels) + penalty)
-        for party, gradient in zip(parties, taylor_gradients(batch, batch_labels, weights)):
+        total += (last - first) * (of_batch.loss(joint_logits(batch, weights)) + penalty)
+        for party, gradient in zip(parties, of_batch.gradients(batch, weights)):
             party.step(party.regularise(gradient))
-    return total / len(labels)
+    return total / records
 
 
 def _weights(parties):
@@ -152,5 +230,13 @@ def _check_shapes(parts, labels, initial_weights):
         raise InvalidTraining(
             f"initial_weights have lengths {starts} but must have {columns}, one weight per column and intercept."
         )
-    if not ((labels >= 0) & (labels <= 1)).all():
+
+
+def _check_labels(labels, family, flipback):
+    if family == "gaussian":
+        if flipback is not None:
+            raise InvalidTraining("flipback is for labels 0 and 1, but family gaussian has numbers: leave it out.")
+        if not np.isfinite(labels).all():
+            raise InvalidTraining("labels hold a value that is not finite.")
+    elif not ((labels >= 0) & (labels <= 1)).all():
         raise InvalidTraining("labels hold a value outside the range from 0 to 1.")

@@ -9,7 +9,7 @@ from fate_dp.components.common.preflight import agree
 from fate_dp.components.common.provenance import refuse_true_labels_of_released_records
 from fate_dp.components.common.record_stream import ids_digest
 
-from .guest import joint_score_blocks, probabilities
+from .scoring import joint_score_blocks, probabilities
 from .model import check_header, weights_of
 from .rows import prepare_rows, scores
 from .score_release import ScoreRelease
@@ -23,6 +23,7 @@ def predict_guest(ctx, document: dict, frame):
     check_roles(ctx, arbiter=False)
 
     def check():
+        require_table(frame)
         check_scored_rows(frame, document["data"]["estimator"]["header"])
         refuse_true_labels_of_released_records(home_of(ctx), frame)
         return {}
@@ -41,6 +42,7 @@ def predict_host(ctx, document: dict, frame) -> None:
     weights, known = weights_of(document), {}
 
     def check():
+        require_table(frame)
         refuse_label(frame)
         check_scored_rows(frame, document["data"]["estimator"]["header"])
         known["release"] = ScoreRelease.of(home_of(ctx), job_of(ctx), frame)
@@ -71,22 +73,32 @@ def give_scores(ctx, frame, document: dict) -> None:
 def prediction_frame(frame, joint_scores, document: dict, dataset_type: str):
     """FATE's prediction format: label (if any), predict_score, predict_result, predict_detail, type.
 
-    A soft label appears as its more probable class, since FATE's Evaluation takes classes only.
+    Family binomial scores by P(y = 1); a soft label appears as its more probable class, since FATE's Evaluation takes
+    classes only. Family gaussian scores by z itself.
     """
     from fate.arch.tensor import DTensor
     from fate.components.components.utils.tools import add_dataset_type
     from fate.ml.utils import predict_tools
 
-    scored = joint_scores.mapValues(_probability_tensor)
+    binomial = document["meta"].get("family", "binomial") == "binomial"
+    scored = joint_scores.mapValues(_probability_tensor if binomial else _score_tensor)
     shapes = [shape for _, shape in sorted(scored.mapValues(_shape).collect())]
     has_label = frame.schema.label_name is not None
-    labelled = replace_labels(frame, label_blocks(frame).mapValues(_harder)) if has_label else frame
+    classified = has_label and binomial
+    labelled = replace_labels(frame, label_blocks(frame).mapValues(_harder)) if classified else frame
     result = labelled.create_frame(with_label=has_label, with_weight=False)
     result[predict_tools.PREDICT_SCORE] = DTensor.from_sharding_table(scored, shapes=shapes)
+    task = predict_tools.BINARY if binomial else predict_tools.REGRESSION
     details = predict_tools.compute_predict_details(
-        result, predict_tools.BINARY, classes=document["meta"]["labels"], threshold=document["meta"]["threshold"]
+        result, task, classes=document["meta"]["labels"], threshold=document["meta"]["threshold"]
     )
     return add_dataset_type(details, dataset_type)
+
+
+def require_table(frame) -> None:
+    """FATE takes test_data as optional, since scoring encrypted needs none at the hosts."""
+    if frame is None:
+        raise ValueError("The task has no test_data at this party; only with scoring encrypted, a host needs none.")
 
 
 def check_scored_rows(frame, header: list) -> None:
@@ -104,6 +116,12 @@ def _probability_tensor(joint_scores):
     import torch
 
     return torch.as_tensor(probabilities(joint_scores)).reshape(-1, 1)
+
+
+def _score_tensor(joint_scores):
+    import torch
+
+    return torch.as_tensor(joint_scores).reshape(-1, 1)
 
 
 def _shape(tensor):

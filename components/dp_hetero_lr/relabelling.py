@@ -4,18 +4,21 @@ import secrets
 import numpy as np
 
 from fate_dp.components.common.provenance import LabelPrivacy
-from fate_dp.privacy.flipback import Flipback, FlipbackSettings
+from fate_dp.privacy.flipback import Flipback
+
+from .settings import TrainSettings
 
 
 class Relabelling:
     """Keeps the labels of one training; post-processing, so the epsilon of the labels does not change."""
 
-    def __init__(self, settings: FlipbackSettings, labels: np.ndarray, privacy: LabelPrivacy):
-        # Soft labels come from an earlier flipback; only flips as released can be reverted by Bayes' rule.
+    def __init__(self, settings: TrainSettings, labels: np.ndarray, privacy: LabelPrivacy):
         self.labels = labels
         self._flipback = None
-        if settings.mode != "none" and privacy.private and privacy.classes == 2 and not privacy.derived:
-            self._flipback = Flipback(settings, labels, privacy.epsilon, stream=secrets.SystemRandom())
+        # Soft labels come from an earlier flipback; only flips as released can be reverted by Bayes' rule.
+        revertible = settings.family == "binomial" and privacy.private and privacy.classes == 2 and not privacy.derived
+        if settings.flipback.mode != "none" and revertible:
+            self._flipback = Flipback(settings.flipback, labels, privacy.epsilon, stream=secrets.SystemRandom())
 
     @property
     def mode(self) -> str:
@@ -28,10 +31,7 @@ class Relabelling:
 
     def epochs(self, epochs: int) -> list:
         """Epochs (from 0) that begin with a round of flipback."""
-        if self.mode == "none":
-            return []
-        settings = self._flipback.settings
-        return [settings.every * (number + 1) for number in range(settings.planned_rounds(epochs))]
+        return [] if self.mode == "none" else self._flipback.settings.planned_epochs(epochs)
 
     def next_labels(self, scores: np.ndarray) -> np.ndarray:
         """Labels for the epochs to come, from P(y = 1) of every row under the joint model."""

@@ -9,8 +9,14 @@ from fate_dp.privacy.flipback import FlipbackSettings
 OPTIMIZERS = (
     "sgd", "adadelta", "adagrad", "adam", "adamax", "adamw", "asgd", "nadam", "radam", "rmsprop", "rprop",
 )  # fmt: skip
+SOLVERS = ("cross_product", "per_epoch")
+FAMILIES = ("binomial", "gaussian")
+SIGMOIDS = ("taylor", "exact")
+SCORINGS = ("joint", "encrypted")
 INIT_METHODS = ("kaiming", "zeros", "ones", "consts", "random", "random_uniform")
 ROWS_PER_FEATURE = 10
+# Weights that are shared while they are trained have masks for starts up to here.
+LARGEST_START = 2**10
 
 OPTIMIZER_KEYS = {"method": "sgd", "penalty": "l2", "alpha": 1.0, "optimizer_params": {"lr": 0.01}}
 DEFAULT_INIT = {"method": "kaiming", "fill_val": 0.0, "fit_intercept": True, "random_state": None}
@@ -25,6 +31,9 @@ class TrainSettings:
     ``optimizer`` None means `updates.default_optimizer`, made from public numbers. ``train_scores`` is whether the guest
     gets the joint scores of the training rows at the end. ``label_source`` is needed only for labels that were not
     flipped: it must be declared public at the guest.
+
+    ``solver`` None means what `solvers.solver_of` makes of the other settings. ``family`` gaussian is linear regression.
+    ``sigmoid`` exact corrects the labels ``sigmoid_rounds`` times, which takes the joint scores at the guest each time.
     """
 
     epochs: int = 30
@@ -39,6 +48,30 @@ class TrainSettings:
     flipback: FlipbackSettings = FlipbackSettings()
     train_scores: bool = True
     label_source: Optional[str] = None
+    solver: Optional[str] = None
+    family: str = "binomial"
+    sigmoid: str = "taylor"
+    sigmoid_rounds: int = 3
+
+
+def solver(value) -> str:
+    return checks.choice("solver", value, SOLVERS)
+
+
+def family(value) -> str:
+    return checks.choice("family", value, FAMILIES)
+
+
+def sigmoid(value) -> str:
+    return checks.choice("sigmoid", value, SIGMOIDS)
+
+
+def scoring(value) -> str:
+    return checks.choice("scoring", value, SCORINGS)
+
+
+def sigmoid_rounds(value) -> int:
+    return checks.number("sigmoid_rounds", value, at_least=1, whole=True)
 
 
 def epochs(value) -> int:
@@ -91,7 +124,7 @@ def init_param(value) -> dict:
     """FATE's initialisation dictionary, with the method 'kaiming' beside FATE's own."""
     filled = checks.mapping("init_param", value, DEFAULT_INIT)
     checks.choice("init_param.method", filled["method"], INIT_METHODS)
-    checks.number("init_param.fill_val", filled["fill_val"])
+    checks.number("init_param.fill_val", filled["fill_val"], at_least=-LARGEST_START, at_most=LARGEST_START)
     checks.flag("init_param.fit_intercept", filled["fit_intercept"])
     if filled["random_state"] is not None:
         checks.number("init_param.random_state", filled["random_state"], at_least=0, whole=True)

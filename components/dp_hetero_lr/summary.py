@@ -4,6 +4,7 @@ from fate_dp.privacy.mechanisms.randomized_response import flip_probability
 
 from .model import PartyModel
 from .score_release import ScoreRelease
+from .solvers import solver_of
 
 
 def guest_summary(model: PartyModel, privacy: LabelPrivacy, flipback_mode: str) -> dict:
@@ -12,6 +13,9 @@ def guest_summary(model: PartyModel, privacy: LabelPrivacy, flipback_mode: str) 
         "epsilon of the labels (nats, unit label, replace-one)": privacy.epsilon if privacy.private else "infinity",
         "flip probability": flip_probability(privacy.epsilon) if privacy.private else 0.0,
         "observers": "host, arbiter, whoever gets the model",
+        "solver": solver_of(model.settings),
+        "family": model.settings.family,
+        "sigmoid": model.settings.sigmoid if model.settings.family == "binomial" else "none",
         "flipback mode": flipback_mode,
         "epochs run": model.epochs_run,
         "converged": str(model.converged),

@@ -8,9 +8,12 @@ from fate_dp.components.common.frames import label_blocks
 from fate_dp.components.common.record_stream import ids_digest
 from fate_dp.crypto.fixed_point import MAXIMUM_HOSTS
 
+from .cross_product.public_sizes import steps_between_checks, update_rule
+from .majorisation import correction_epochs
 from .model import check_header
 from .score_release import ScoreRelease
 from .settings import TrainSettings, batch_bounds, check_batches
+from .solvers import CROSS_PRODUCT, solver_of
 from .updates import PartyOptimizer, default_optimizer
 
 
@@ -24,11 +27,13 @@ def check_guest(frame, settings: TrainSettings, warm_start: Optional[dict]) -> N
             raise ValueError(f"init_param.fit_intercept is {wanted}, but warm_start_model was trained with {had}.")
 
 
-def check_labels(frame) -> None:
-    """Labels, flipped or public, must be 0 and 1, or soft ones in [0, 1] from flipback, and not all the same."""
+def check_labels(frame, family: str) -> None:
+    """Labels must differ; for family binomial they are 0 and 1, flipped or public, or soft ones in [0, 1] from flipback."""
     low, high = label_blocks(frame).mapValues(_label_range).reduce(_merge_range)
-    if low < 0 or high > 1:
-        raise ValueError("A label lies outside 0 to 1; dp_hetero_lr trains on labels 0 and 1.")
+    if not np.isfinite(high - low):
+        raise ValueError("A label is not finite; dp_hetero_lr trains on finite numbers.")
+    if family == "binomial" and (low < 0 or high > 1):
+        raise ValueError("A label lies outside 0 to 1; dp_hetero_lr with family binomial trains on labels 0 and 1.")
     if len(distinct_labels(frame, limit=2)) == 1:
         raise ValueError("All labels are of one class; both 0 and 1 must occur.")
 
@@ -60,8 +65,8 @@ def check_hosts(frame, hosts: dict, planned_scores: int) -> None:
         if facts["score_releases_left"] < planned_scores:
             raise ValueError(
                 f"This job would show the guest joint scores of {planned_scores} models, but {name} allows only "
-                f"{facts['score_releases_left']} more; use fewer flipback rounds or train_scores false, or ask its "
-                "operator to raise score_caps."
+                f"{facts['score_releases_left']} more; use fewer flipback or sigmoid rounds, or train_scores false, or ask "
+                "its operator to raise score_caps."
             )
 
 
@@ -78,22 +83,45 @@ def feature_counts(frame, fit_intercept: bool, hosts: dict) -> list:
     return [len(frame.schema.columns) + int(fit_intercept), *(facts["features"] for facts in hosts.values())]
 
 
-def training_terms(settings: TrainSettings, rows: int, features: list, epsilon: float, warm_start, flipback_epochs) -> dict:
-    """Public numbers that direct a training; ``features`` are the counts of all data parties, the guest's first."""
+def score_epochs(settings: TrainSettings, flipback_epochs: list) -> list:
+    """Epochs (from 0) that begin with joint scores at the guest: rounds of flipback and corrections of the sigmoid."""
+    return sorted({*flipback_epochs, *corrections(settings)})
+
+
+def corrections(settings: TrainSettings) -> list:
+    """Epochs (from 0) that begin with a correction of the Taylor sigmoid."""
+    return correction_epochs(settings.epochs, settings.sigmoid_rounds) if settings.sigmoid == "exact" else []
+
+
+def training_terms(
+    settings: TrainSettings, rows: int, features: list, epsilon: float, warm_start, flipback_epochs, mean_square_bits=0
+) -> dict:
+    """Public numbers that direct a training; ``features`` are the counts of all data parties, the guest's first.
+
+    ``mean_square_bits`` is the largest of all data parties, see `cross_product.mean_squares`.
+    """
     check_batches(rows, settings.batch_size, max(features))
-    if warm_start is not None:
-        optimizer = warm_start["meta"]["optimizer_param"]
-    else:
-        optimizer = settings.optimizer or default_optimizer(rows, sum(features), epsilon)
-    _check_optimizer(optimizer, settings.learning_rate_scheduler)
-    return {
+    optimizer = _optimizer(settings, rows, features, epsilon, warm_start)
+    learning_rates = _checked_learning_rates(optimizer, settings)
+    terms = {
         "rows": rows,
         "batches": batch_bounds(rows, settings.batch_size),
         "optimizer": optimizer,
         "flipback_epochs": flipback_epochs,
-        # The guest's gradient and loss, the hosts' gradients: what the arbiter decrypts for each in a batch.
-        "sums": [features[0] + 1, *features[1:]],
+        "correction_epochs": corrections(settings),
+        "score_epochs": score_epochs(settings, flipback_epochs),
+        "features": list(features),
+        "mean_square_bits": mean_square_bits,
     }
+    if solver_of(settings) == CROSS_PRODUCT:
+        steps_between_checks(settings, terms, update_rule(terms, learning_rates))
+    return terms
+
+
+def _optimizer(settings: TrainSettings, rows: int, features: list, epsilon: float, warm_start) -> dict:
+    if warm_start is not None:
+        return warm_start["meta"]["optimizer_param"]
+    return settings.optimizer or default_optimizer(rows, sum(features), epsilon)
 
 
 def accept_terms(terms: dict, settings: TrainSettings, rows: int) -> None:
@@ -102,12 +130,14 @@ def accept_terms(terms: dict, settings: TrainSettings, rows: int) -> None:
         raise ValueError("The guest's batches are not those of batch_size; this host does not train on others.")
     if len(terms["flipback_epochs"]) > settings.flipback.planned_rounds(settings.epochs):
         raise ValueError("The guest plans more flipback rounds than max_rounds and epochs allow.")
+    if terms["score_epochs"] != score_epochs(settings, terms["flipback_epochs"]):
+        raise ValueError("The guest plans other epochs with joint scores than flipback and sigmoid_rounds give.")
 
 
-def _check_optimizer(optimizer: dict, scheduler: dict) -> None:
-    """Let torch judge names and ranges of its parameters before work starts."""
+def _checked_learning_rates(optimizer: dict, settings: TrainSettings) -> list:
+    """The step size of every epoch; lets torch judge names and ranges of its parameters before work starts."""
     try:
-        PartyOptimizer([0.0], optimizer, scheduler)
+        return PartyOptimizer([0.0], optimizer, settings.learning_rate_scheduler).learning_rates(settings.epochs)
     except (TypeError, ValueError) as error:
         raise ValueError(f"optimizer_params or scheduler_params do not fit their method: {error}.") from error
 

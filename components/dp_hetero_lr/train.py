@@ -11,13 +11,14 @@ from fate_dp.components.common.provenance import (
 )
 from fate_dp.components.common.record_stream import ids_digest
 
-from . import arbiter, guest, host
+from .cross_product.mean_squares import mean_square_bits
 from .model import PartyModel, initial_weights
 from .predict import ask_scores, check_scored_rows, give_scores, prediction_frame
 from .relabelling import Relabelling
 from .rows import labels_of, prepare_rows
 from .score_release import ScoreRelease
 from .settings import TrainSettings
+from .solvers import PER_EPOCH, roles_of, solver_of
 from .summary import guest_summary, host_summary
 from .terms import (
     accept_terms,
@@ -28,6 +29,7 @@ from .terms import (
     check_labels,
     feature_counts,
     host_facts,
+    score_epochs,
     training_terms,
 )
 
@@ -36,34 +38,39 @@ LABELS = [0, 1]
 
 def train_guest(ctx, settings: TrainSettings, train_data, validate_data, warm_start: Optional[dict]):
     """Returns the guest's JSON model and its prediction frame (None without train_scores)."""
-    check_roles(ctx, arbiter=True)
+    check_roles(ctx, arbiter=solver_of(settings) == PER_EPOCH)
     home, fit_intercept = home_of(ctx), settings.init_param["fit_intercept"]
     known = {}
 
     def check():
         check_guest(train_data, settings, warm_start)
         known["privacy"] = find_label_privacy(home, train_data, settings.label_source)
-        check_labels(train_data)
+        check_labels(train_data, settings.family)
         if validate_data is not None:
             check_scored_rows(validate_data, train_data.schema.columns.to_list())
             refuse_true_labels_of_released_records(home, validate_data)
         known["rows"] = prepare_rows(train_data, fit_intercept=fit_intercept, with_label=True)
-        known["relabelling"] = Relabelling(settings.flipback, labels_of(known["rows"]), known["privacy"])
+        known["mean_square_bits"] = mean_square_bits(settings, known["rows"], train_data)
+        known["relabelling"] = Relabelling(settings, labels_of(known["rows"]), known["privacy"])
         return {}
 
     def commit(hosts):
         rounds = known["relabelling"].epochs(settings.epochs)
-        check_hosts(train_data, hosts, len(rounds) + int(settings.train_scores) + int(validate_data is not None))
+        shown = len(score_epochs(settings, rounds)) + int(settings.train_scores) + int(validate_data is not None)
+        check_hosts(train_data, hosts, shown)
         if validate_data is not None:
             check_aligned(validate_data, {name: facts["validation_digest"] for name, facts in hosts.items()})
         features = feature_counts(train_data, fit_intercept, hosts)
-        terms = training_terms(settings, train_data.shape[0], features, known["privacy"].epsilon, warm_start, rounds)
+        bits = max([known["mean_square_bits"], *(facts["mean_square_bits"] for facts in hosts.values())])
+        terms = training_terms(
+            settings, train_data.shape[0], features, known["privacy"].epsilon, warm_start, rounds, bits
+        )
         record_use(home, known["privacy"], job_of(ctx), train_data.shape[0])
         return terms
 
     terms = agree(ctx, check, commit)
     model = start_model(ctx, settings, train_data, terms, warm_start, fit_intercept)
-    guest.train(ctx.sub_ctx("train"), known["rows"], model, terms, known["relabelling"])
+    roles_of(settings).guest.train(ctx.sub_ctx("train"), known["rows"], model, terms, known["relabelling"])
     privacy, mode = known["privacy"].after(warm_start), known["relabelling"].mode_that_ran
     ctx.metrics.log_metrics(guest_summary(model, privacy, mode), "summary")
     document = model.to_json(LABELS, privacy.to_json(mode))
@@ -72,13 +79,15 @@ def train_guest(ctx, settings: TrainSettings, train_data, validate_data, warm_st
 
 def train_host(ctx, settings: TrainSettings, train_data, validate_data, warm_start: Optional[dict]) -> dict:
     """Returns the host's JSON model."""
-    check_roles(ctx, arbiter=True)
+    check_roles(ctx, arbiter=solver_of(settings) == PER_EPOCH)
     home, job, known = home_of(ctx), job_of(ctx), {}
 
     def check():
         check_host(train_data, settings, warm_start)
         known["release"] = ScoreRelease.of(home, job, train_data)
-        facts = host_facts(train_data, known["release"])
+        known["rows"] = prepare_rows(train_data, fit_intercept=False, with_label=False)
+        bits = mean_square_bits(settings, known["rows"], train_data)
+        facts = {**host_facts(train_data, known["release"]), "mean_square_bits": bits}
         if validate_data is not None:
             check_scored_rows(validate_data, train_data.schema.columns.to_list())
             known["validation"] = ScoreRelease.of(home, job, validate_data)
@@ -89,9 +98,8 @@ def train_host(ctx, settings: TrainSettings, train_data, validate_data, warm_sta
     accept_terms(terms, settings, train_data.shape[0])
     release = known["release"]
     release.remember_training(train_data)
-    rows = prepare_rows(train_data, fit_intercept=False, with_label=False)
     model = start_model(ctx, settings, train_data, terms, warm_start, fit_intercept=False)
-    host.train(ctx.sub_ctx("train"), rows, model, terms, release)
+    roles_of(settings).host.train(ctx.sub_ctx("train"), known["rows"], model, terms, release)
     document = model.to_json(LABELS, {})
     if settings.train_scores:
         release.record(model.weights, "prediction on training rows")
@@ -107,7 +115,7 @@ def train_arbiter(ctx, settings: TrainSettings) -> dict:
     """Returns the arbiter's JSON model: progress only, since it learns nothing else."""
     check_roles(ctx, arbiter=True)
     terms = agree(ctx, dict)
-    epochs_run = arbiter.serve_training(ctx.sub_ctx("train"), settings.epochs, settings.he_param["key_length"], terms)
+    epochs_run = roles_of(settings).arbiter.serve_training(ctx.sub_ctx("train"), settings, terms)
     return {"data": {"epochs_run": epochs_run}, "meta": {"epochs": settings.epochs, "he_param": settings.he_param}}
 
 

@@ -5,6 +5,7 @@ and the joint model is the one that a single optimiser over all weights would gi
 """
 import copy
 import math
+import warnings
 
 import numpy as np
 
@@ -52,8 +53,25 @@ class PartyOptimizer:
 
     def next_epoch(self):
         """Tell the schedule that another epoch begins."""
-        self._scheduler.step()
+        with warnings.catch_warnings():
+            # Torch expects its own optimiser to have made a step; weights that are trained as shares are moved elsewhere.
+            warnings.filterwarnings("ignore", module="torch.optim.lr_scheduler")
+            self._scheduler.step()
         self._optimizer.set_iters(self._optimizer.iters + 1)
+
+    def place(self, weights):
+        """Take weights that were updated elsewhere."""
+        import torch
+
+        self.weights = torch.tensor(np.asarray(weights, dtype=np.float64).reshape(-1, 1))
+
+    def learning_rates(self, epochs):
+        """The step sizes of the next ``epochs`` epochs, as the schedule has them."""
+        ahead, rates = copy.deepcopy(self), []
+        for _ in range(epochs):
+            rates.append(ahead._optimizer.optimizer.param_groups[0]["lr"])
+            ahead.next_epoch()
+        return rates
 
     def penalty_loss(self):
         """The penalty's term of the loss: alpha / 2 |w|_2^2 or alpha |w|_1, without the intercept."""
@@ -96,8 +114,10 @@ class PartyOptimizer:
                 buffers[name] = torch.tensor(value, dtype=torch.float64)
 
 
-def default_optimizer(records, features, epsilon):
+def default_optimizer(records, features, epsilon, sigmoid="taylor", family="binomial"):
     """Optimiser settings in FATE's format, from public numbers alone, for standardised features.
+
+    With the Taylor gradient:
 
     - alpha = 1.5 m / (n tanh^2(epsilon / 2)): flips scale the signal in the labels by 1 - 2q = tanh(epsilon / 2) and
       leave the noise, so the best ridge penalty, noise over signal variance, grows by its inverse square. The factor
@@ -105,17 +125,33 @@ def default_optimizer(records, features, epsilon):
     - learning rate = 1 / (m / 4 + alpha): the Taylor loss of m standardised features curves by m / 4 + alpha at most;
       plain gradient descent at this rate never overshoots; momentum 0.3 makes up for the bound being loose.
 
+    With the exact sigmoid the scores between corrections have to go far in few epochs, so descent is accelerated:
+    alpha has the factor 1 (chosen in the same way; 0.75 does as well), and Nesterov's momentum is
+    (1 - r) / (1 + r), r^2 = alpha / (m / 4 + alpha), the best one for a loss that curves by alpha at least. Linear
+    regression has the same with m in place of m / 4: its factor is right where features explain half of the variance.
+
+    Reference: Y. Nesterov, "Introductory Lectures on Convex Optimization" (2004), section 2.2.1.
+
     :param records: number n of training records.
     :param features: number m of features of all parties together.
     :param epsilon: epsilon (nats) of the flipped labels; infinity without flips.
+    :param sigmoid: "taylor" or "exact"; only for family binomial.
+    :param family: "binomial" or "gaussian".
     """
-    signal = math.tanh(epsilon / 2) ** 2
-    alpha = min(LARGEST_PENALTY, 1.5 * features / records / max(signal, 1 / LARGEST_PENALTY))
+    gaussian = family == "gaussian"
+    accelerated = gaussian or sigmoid == "exact"
+    signal = max(math.tanh(epsilon / 2) ** 2, 1 / LARGEST_PENALTY)
+    alpha = min(LARGEST_PENALTY, (1.0 if accelerated else 1.5) * features / records / signal)
+    curvature = (features if gaussian else features / 4) + alpha
+    descent = {"momentum": 0.3}
+    if accelerated:
+        root = math.sqrt(alpha / curvature)
+        descent = {"momentum": (1 - root) / (1 + root), "nesterov": True}
     return {
         "method": "sgd",
         "penalty": "l2",
         "alpha": alpha,
-        "optimizer_params": {"lr": 1.0 / (features / 4 + alpha), "momentum": 0.3},
+        "optimizer_params": {"lr": 1.0 / curvature, **descent},
     }
 
 

@@ -1,10 +1,13 @@
 """Client class of the dp_hetero_lr component."""
+from dataclasses import fields
+
 from fate_client.pipeline.components.component_base import Component
 from fate_client.pipeline.conf.types import PlaceHolder
 from fate_client.pipeline.interface import ArtifactType
 
 from fate_dp.components.common.checks import label_source as check_label_source
 from fate_dp.components.dp_hetero_lr import settings
+from fate_dp.components.dp_hetero_lr.solvers import PER_EPOCH, solver_of
 
 from .definition import check_given, definition_path
 
@@ -21,6 +24,11 @@ CHECKS = {
     "flipback": settings.flipback,
     "train_scores": settings.train_scores,
     "label_source": check_label_source,
+    "solver": settings.solver,
+    "family": settings.family,
+    "sigmoid": settings.sigmoid,
+    "sigmoid_rounds": settings.sigmoid_rounds,
+    "scoring": settings.scoring,
     "cv_param": settings.cv_param,
 }
 
@@ -28,8 +36,11 @@ CHECKS = {
 class DPHeteroLR(Component):
     """Vertical logistic regression under Paillier; parameters are named as in FATE's CoordinatedLR.
 
-    Beyond those: ``flipback`` (mode, every, fraction, max_rounds), ``train_scores`` (whether the guest gets the joint
-    scores of the training rows) and ``label_source`` (for labels that the guest's operator declared public).
+    Beyond those: ``solver`` (cross_product or per_epoch; the latter needs an arbiter), ``family`` (binomial or gaussian),
+    ``sigmoid`` (taylor or exact) with ``sigmoid_rounds``, ``flipback`` (mode, every, fraction, max_rounds),
+    ``train_scores`` (whether the guest gets the joint scores of the training rows) and ``label_source`` (for labels that
+    the guest's operator declared public). ``scoring`` encrypted is for predictions of rows that the guest alone has, with
+    all columns of the model. ``needs_arbiter`` says what the chosen solver needs.
     """
 
     yaml_define_path = definition_path("dp_hetero_lr")
@@ -50,6 +61,11 @@ class DPHeteroLR(Component):
         flipback: dict = PlaceHolder(),
         train_scores: bool = PlaceHolder(),
         label_source: str = PlaceHolder(),
+        solver: str = PlaceHolder(),
+        family: str = PlaceHolder(),
+        sigmoid: str = PlaceHolder(),
+        sigmoid_rounds: int = PlaceHolder(),
+        scoring: str = PlaceHolder(),
         cv_param: dict = PlaceHolder(),
         train_data: ArtifactType = PlaceHolder(),
         validate_data: ArtifactType = PlaceHolder(),
@@ -62,6 +78,7 @@ class DPHeteroLR(Component):
         self._process_init_inputs(inputs)
         super().__init__()
         check_given(CHECKS, inputs)
+        self.needs_arbiter = _needs_arbiter(inputs)
         self._name = _name
         self.runtime_parties = runtime_parties
         for name in CHECKS:
@@ -72,3 +89,14 @@ class DPHeteroLR(Component):
         self.test_data = test_data
         self.input_model = input_model
         self.warm_start_model = warm_start_model
+
+
+def _needs_arbiter(inputs: dict) -> bool:
+    """Whether the solver that these parameters choose has a part for an arbiter; refuses what no solver can do."""
+    names = [field.name for field in fields(settings.TrainSettings)]
+    given = {name: CHECKS[name](inputs[name]) for name in names if _is_given(inputs[name])}
+    return solver_of(settings.TrainSettings(**given)) == PER_EPOCH
+
+
+def _is_given(value) -> bool:
+    return value is not None and not isinstance(value, PlaceHolder)

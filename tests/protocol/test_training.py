@@ -1,4 +1,4 @@
-"""The encrypted protocol computes what plaintext Taylor gradient descent computes, whatever way it is run."""
+"""The encrypted protocols compute what plaintext gradient descent computes, whichever solver and way they are run."""
 import numpy as np
 import pandas as pd
 import pytest
@@ -29,6 +29,15 @@ def breast_cancer_tables() -> dict:
     return {GUEST: base.assign(y=data.target[:426], **guest), HOST: base.assign(**host)}
 
 
+def regression_tables() -> dict:
+    """The small tables with targets that are numbers, standardised."""
+    made = dict(SMALL["tables"])
+    values = features_of(made[GUEST])[:, 0] - 0.5 * features_of(made[HOST])[:, 1] + 0.3 * made[GUEST]["y"]
+    made[GUEST] = made[GUEST].assign(y=((values - values.mean()) / values.std()).round(6))
+    return made
+
+
+REGRESSION = regression_tables()
 CANCER = dict(tables=breast_cancer_tables(), public=True, init_param=INIT, tol=0, epochs=30)
 
 SCENARIOS = {
@@ -48,6 +57,26 @@ SCENARIOS = {
     "adam": Scenario(train, {**SMALL, "epochs": 3, "learning_rate_scheduler": {
         "method": "step", "scheduler_params": {"step_size": 1, "gamma": 0.5}}, "optimizer": {
         "method": "adam", "penalty": "l1", "alpha": 0.01, "optimizer_params": {"lr": 0.1}}}),
+    "gaussian": Scenario(train, {
+        **SMALL, "tables": REGRESSION, "label_type": "float64", "family": "gaussian", "epochs": 6, "train_scores": True}),
+    "exact": Scenario(train, {**SMALL, "sigmoid": "exact", "sigmoid_rounds": 2, "epochs": 9, "score_cap": 2}),
+    "exact with two hosts": Scenario(train, {
+        **TWO_HOSTS, "sigmoid": "exact", "sigmoid_rounds": 1, "epochs": 3, "batch_size": 60, "score_cap": 2}, BOTH),
+    "exact and posterior": Scenario(train, {
+        **FLIPPED, "sigmoid": "exact", "sigmoid_rounds": 1, "flipback": POSTERIOR, "score_cap": 5}, home="flips"),
+    "nesterov": Scenario(train, {**SMALL, "epochs": 4, "optimizer": {
+        "method": "sgd", "penalty": "none", "alpha": 1.0, "optimizer_params": {
+            "lr": 0.1, "momentum": 0.5, "nesterov": True, "weight_decay": 0.01}}}, (GUEST, HOST)),
+    "per epoch": Scenario(train, {**SMALL, "epochs": 4, "solver": "per_epoch"}, home="epochs"),
+    "per epoch again": Scenario(train, {**SMALL, "epochs": 4, "solver": "per_epoch", "partitions": 3}, home="epochs"),
+    "per epoch, batches": Scenario(train, {**BATCHES, "solver": "per_epoch"}, home="batches"),
+    "per epoch, two hosts": Scenario(train, {**TWO_HOSTS, "solver": "per_epoch", "epochs": 2}, BOTH),
+    "per epoch, swap": Scenario(train, {**FLIPPED, "flipback": SWAP, "solver": "per_epoch"}, home="flips"),
+    "per epoch, two epochs": Scenario(train, {**SMALL, "epochs": 2, "solver": "per_epoch"}, home="epochs"),
+    "per epoch, two more": Scenario(
+        train, {**SMALL, "epochs": 2, "solver": "per_epoch", "warm_start": "per epoch, two epochs"}, home="epochs"),
+    "diverging": Scenario(train, {**SMALL, "optimizer": {
+        "method": "sgd", "penalty": "none", "alpha": 0.0, "optimizer_params": {"lr": 30.0}}}),
     "converged by loss": Scenario(train, {**SMALL, "tol": 1e3}),
     "converged by weights": Scenario(train, {**SMALL, "tol": 1e3, "early_stop": "weight_diff"}),
 }  # fmt: skip
@@ -56,7 +85,8 @@ SCENARIOS = {
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     outcomes = play(SCENARIOS, tmp_path_factory.mktemp("homes"))
-    refused = {name: {party: o.error for party, o in by_party.items() if o.error} for name, by_party in outcomes.items()}
+    refused = {name: {party: o.error for party, o in by_party.items() if o.error} for name, by_party in outcomes.items()
+               if name != "diverging"}
     assert not any(refused.values()), refused
     return outcomes
 
@@ -79,8 +109,9 @@ def twin(outcomes, arguments, labels=None, flipback=None):
     parts = [features_of(arguments["tables"][party])[order] for party in data_parties(arguments)]
     meta = model(outcomes)["meta"]
     settings = TrainingSettings(
-        meta["optimizer_param"], meta["learning_rate_param"], arguments["epochs"], arguments.get("batch_size")
-    )
+        meta["optimizer_param"], meta["learning_rate_param"], arguments["epochs"], arguments.get("batch_size"),
+        **{name: arguments[name] for name in ("family", "sigmoid", "sigmoid_rounds") if name in arguments},
+    )  # fmt: skip
     labels = arguments["tables"][GUEST]["y"].to_numpy(float) if labels is None else labels
     return train_plaintext(parts, labels[order], settings, start(outcomes, arguments), flipback and flipback(labels[order]))
 
@@ -154,10 +185,47 @@ def test_weights_under_another_optimiser_and_schedule_equal_the_twin(runs):
     assert_equal_to_twin(runs["adam"], SCENARIOS["adam"].arguments, twin(runs["adam"], SCENARIOS["adam"].arguments))
 
 
-@pytest.mark.parametrize("name, mode", [("swap", SWAP), ("posterior", POSTERIOR), ("no flipback", {"mode": "none"})])
+@pytest.mark.parametrize("name", [
+    "gaussian", "exact", "exact with two hosts", "nesterov", "four epochs", "four epochs on three partitions",
+    "per epoch", "per epoch, batches", "per epoch, two hosts",
+])  # fmt: skip
+def test_weights_and_losses_equal_the_twin(runs, name):
+    arguments = SCENARIOS[name].arguments
+    assert_equal_to_twin(runs[name], arguments, twin(runs[name], arguments))
+
+
+@pytest.mark.parametrize("name, other", [("four epochs", "per epoch"), ("batches", "per epoch, batches"),
+                                         ("swap", "per epoch, swap")])
+def test_both_solvers_give_the_same_weights(runs, name, other):
+    for party in (GUEST, HOST):
+        np.testing.assert_allclose(weights(runs[name], party), weights(runs[other], party), atol=1e-6, rtol=0)
+
+
+def test_gaussian_scores_are_the_predicted_numbers(runs):
+    scored = runs["gaussian"][GUEST].value["scored"].set_index("id")
+    guest, host = (REGRESSION[party].set_index("id").loc[scored.index].reset_index() for party in (GUEST, HOST))
+    columns = np.column_stack([features_of(guest), np.ones(len(guest)), features_of(host)])
+    joint = np.concatenate([weights(runs["gaussian"], GUEST), weights(runs["gaussian"], HOST)])
+    np.testing.assert_allclose(scored["predict_score"].astype(float), columns @ joint, atol=1e-6)
+    assert np.corrcoef(scored["predict_score"].astype(float), guest["y"])[0, 1] > 0.9
+
+
+def test_each_correction_of_the_sigmoid_is_counted_at_the_host(runs):
+    (entry,) = runs["exact"][HOST].ledger["entries"]
+    assert entry["mechanism"] == "joint scores" and entry["counted"] and entry["rounds"] == 2
+
+
+def test_a_diverging_training_ends_at_every_party_with_the_reason(runs):
+    errors = {party: outcome.error for party, outcome in runs["diverging"].items()}
+    assert all(error and "lower the learning rate" in error for error in errors.values()), errors
+
+
+@pytest.mark.parametrize("name, mode", [
+    ("swap", SWAP), ("posterior", POSTERIOR), ("no flipback", {"mode": "none"}), ("exact and posterior", POSTERIOR),
+])  # fmt: skip
 def test_weights_with_flipback_equal_the_twin_with_the_same_flipback(runs, name, mode):
     labels = flipped_labels(runs)
-    expected = twin(runs[name], FLIPPED, labels, lambda flipped: Flipback(FlipbackSettings(**mode), flipped, 0.8))
+    expected = twin(runs[name], SCENARIOS[name].arguments, labels, lambda flipped: Flipback(FlipbackSettings(**mode), flipped, 0.8))
     assert_equal_to_twin(runs[name], FLIPPED, expected)
 
 
@@ -170,16 +238,21 @@ def test_flipback_changes_the_weights(runs):
     ("batches", "batches again"),
     ("four epochs", "four epochs on three partitions"),
     ("four epochs", "four epochs on one partition"),
+    ("per epoch", "per epoch again"),
 ])  # fmt: skip
 def test_training_twice_gives_bit_identical_weights_however_rows_are_spread(runs, first, second):
     for party in (GUEST, HOST):
         np.testing.assert_array_equal(weights(runs[first], party), weights(runs[second], party))
 
 
-def test_a_warm_start_goes_on_exactly_where_training_ended(runs):
+@pytest.mark.parametrize("start, end, whole, distance", [
+    ("per epoch, two epochs", "per epoch, two more", "per epoch", 0.0),
+    ("two epochs", "two more epochs", "four epochs", 1e-6),
+])  # fmt: skip
+def test_a_warm_start_goes_on_where_training_ended(runs, start, end, whole, distance):
     for party in (GUEST, HOST):
-        np.testing.assert_array_equal(weights(runs["two more epochs"], party), weights(runs["four epochs"], party))
-        assert np.abs(weights(runs["two epochs"], party) - weights(runs["four epochs"], party)).max() > 1e-3
+        np.testing.assert_allclose(weights(runs[end], party), weights(runs[whole], party), atol=distance, rtol=0)
+        assert np.abs(weights(runs[start], party) - weights(runs[whole], party)).max() > 1e-3
 
 
 @pytest.mark.parametrize("name, epochs", [("converged by loss", 2), ("converged by weights", 1)])
@@ -188,6 +261,10 @@ def test_all_parties_stop_in_the_epoch_that_converges(runs, name, epochs):
         estimator = model(runs[name], party)["data"]["estimator"]
         assert estimator["end_epoch"] == epochs and estimator["is_converged"]
     assert model(runs[name], ARBITER)["data"] == {"epochs_run": epochs}
+
+
+def test_the_cross_product_trains_without_an_arbiter(runs):
+    assert set(runs["nesterov"]) == {GUEST, HOST}
 
 
 def test_the_hosts_ledger_counts_each_round_of_flipback(runs):

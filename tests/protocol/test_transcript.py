@@ -4,7 +4,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fate_dp.crypto.encrypted_column import pack_ciphertexts
 from fate_dp.crypto.fixed_point import encode_scores
 from fate_dp.crypto.masked_packing import SLOT_BITS, slots_per_ciphertext
 from fate_dp.crypto.paillier import PublicKey
@@ -23,7 +22,7 @@ FLIPBACK = {"mode": "posterior", "every": 1, "max_rounds": 1}
 
 def train_watched(ctx, earlier, masks=True, **arguments):
     """Training in which the arbiter writes down every plaintext it decrypts; ``masks`` False sends them bare."""
-    from fate_dp.components.dp_hetero_lr import arbiter
+    from fate_dp.components.dp_hetero_lr.per_epoch import arbiter
     from fate_dp.crypto import masked_packing
 
     seen, decrypt, entropy = [], arbiter.decrypt_masked, masked_packing.secrets
@@ -147,7 +146,8 @@ def test_the_same_attack_reads_the_labels_from_our_protocol_without_blinding(run
     received = [message for message in runs["first"][HOST].received if message[1] == "public_key"]
     public_key, labels = PublicKey(public_modulus(received)), labels_in_frame_order(runs, "first")
     bare = [public_key.embed(int(value)) for value in encode_scores(0.5 - labels)]
-    received.append(("guest-9999", "encrypted_scores", [(0, pack_ciphertexts(bare, public_key))]))
+    column = b"".join(int(value).to_bytes(public_key.ciphertext_bytes, "big") for value in bare)
+    received.append(("guest-9999", "encrypted_scores", [(0, column)]))
     assert labels_readable(received, labels) == unblinded_ciphertexts(received) == ["encrypted_scores"]
 
 

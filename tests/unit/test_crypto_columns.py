@@ -1,13 +1,11 @@
-"""Columns of ciphertexts, fixed-point numbers, and products of powers."""
-import gmpy2
+"""Columns of encrypted scores, fixed-point numbers, and the matrix product under encryption."""
 import numpy as np
 import pytest
-from gmpy2 import mpz
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import array_shapes, arrays
 
-from fate_dp.crypto.encrypted_column import add_columns, encrypt_column, pack_ciphertexts, unpack_ciphertexts
+from fate_dp.crypto.ciphertext import column_from_bytes
+from fate_dp.crypto.encrypted_column import encrypt_column, sum_of_columns
 from fate_dp.crypto.fixed_point import decode_product, encode_features, encode_scores
 from fate_dp.crypto.multi_exponentiation import powers_product
 from fate_dp.crypto.paillier import keypair_of_any_length
@@ -16,103 +14,54 @@ PUBLIC, PRIVATE = keypair_of_any_length(256)
 SCORE = st.integers(-(2**60), 2**60)
 
 
-def signed(plaintext):
-    return int(plaintext) - PUBLIC.n if plaintext > PUBLIC.n // 2 else int(plaintext)
+def encrypted(values):
+    return encrypt_column(np.array(values, dtype=np.int64), PUBLIC)
 
 
 def decrypted(column):
-    return [signed(PRIVATE.decrypt(ciphertext)) for ciphertext in unpack_ciphertexts(column, PUBLIC)]
-
-
-def naive_product(ciphertexts, exponents, modulus):
-    products = []
-    for column in exponents.T.tolist():
-        total = mpz(1)
-        for ciphertext, exponent in zip(ciphertexts, column):
-            total = total * gmpy2.powmod(ciphertext, exponent, modulus) % modulus
-        products.append(total)
-    return products
+    return [PRIVATE.decrypt_signed(ciphertext) for ciphertext in column_from_bytes(column, PUBLIC)]
 
 
 @given(st.lists(SCORE, max_size=6))
 def test_columns_decrypt_to_their_signed_values(values):
-    assert decrypted(encrypt_column(np.array(values, dtype=np.int64), PUBLIC)) == values
+    assert decrypted(encrypted(values)) == values
 
 
-@given(st.lists(st.tuples(SCORE, SCORE), max_size=4))
-def test_columns_add_row_by_row(pairs):
-    first, second = (encrypt_column(np.array([p[at] for p in pairs], dtype=np.int64), PUBLIC) for at in (0, 1))
-    assert decrypted(add_columns(first, second, PUBLIC)) == [a + b for a, b in pairs]
+@given(st.lists(st.tuples(SCORE, SCORE, SCORE), min_size=1, max_size=4), st.integers(1, 3))
+def test_columns_add_row_by_row(rows, columns):
+    sums = sum_of_columns([encrypted(column) for column in list(zip(*rows))[:columns]], PUBLIC)
+    assert [PRIVATE.decrypt_signed(total) for total in sums] == [sum(row[:columns]) for row in rows]
 
 
 def test_equal_values_give_different_ciphertexts_of_one_width_and_no_exponent():
     tiny, huge = 1, 2**59 - 1
-    column = encrypt_column(np.array([0] * 50 + [tiny] * 50 + [-huge] * 50), PUBLIC)
-    ciphertexts = unpack_ciphertexts(column, PUBLIC)
+    column = encrypted([0] * 50 + [tiny] * 50 + [-huge] * 50)
+    ciphertexts = column_from_bytes(column, PUBLIC)
     assert len(set(ciphertexts)) == 150
     # One width for all and nothing else in the message: no exponent that would tell a large number from a small one.
     assert len(column) == 150 * PUBLIC.ciphertext_bytes
-    assert not any((ciphertext - 1) % PUBLIC.n == 0 for ciphertext in ciphertexts)
+    assert not any((ciphertext.value - 1) % PUBLIC.n == 0 for ciphertext in ciphertexts)
 
 
 def test_a_column_under_the_same_key_twice_shares_no_ciphertext():
-    values = np.arange(40)
-    runs = [set(unpack_ciphertexts(encrypt_column(values, PUBLIC), PUBLIC)) for _ in range(2)]
+    runs = [set(column_from_bytes(encrypted(range(40)), PUBLIC)) for _ in range(2)]
     assert not runs[0] & runs[1]
 
 
-@pytest.mark.parametrize("value", [0, PUBLIC.n**2])
-def test_values_outside_the_group_are_refused(value):
-    with pytest.raises(ValueError, match="not made under this key"):
-        unpack_ciphertexts(pack_ciphertexts([mpz(5), mpz(value)], PUBLIC), PUBLIC)
-
-
-def test_columns_of_wrong_length_are_refused():
-    column = encrypt_column(np.arange(3), PUBLIC)
-    with pytest.raises(ValueError, match="multiple of"):
-        unpack_ciphertexts(column[:-1], PUBLIC)
+def test_columns_of_different_lengths_are_refused():
+    column = encrypted(range(3))
     with pytest.raises(ValueError, match="lengths must agree"):
-        add_columns(column, column[: PUBLIC.ciphertext_bytes], PUBLIC)
-
-
-exponents = arrays(
-    np.int64,
-    array_shapes(min_dims=2, max_dims=2, max_side=7),
-    elements=st.one_of(st.sampled_from([0, 1, -1, 2**43, -(2**43), 2**43 - 1]), st.integers(-(2**43), 2**43)),
-)
-
-
-@given(exponents, st.randoms(use_true_random=False))
-def test_products_of_powers_equal_the_naive_ones(exponents, random):
-    ciphertexts = [mpz(random.randrange(1, PUBLIC.n)) for _ in range(len(exponents))]
-    expected = naive_product(ciphertexts, exponents, PUBLIC.modulus_squared)
-    assert powers_product(ciphertexts, exponents, PUBLIC.modulus_squared) == expected
-
-
-@pytest.mark.parametrize("rows", [1, 3, 300])
-@pytest.mark.parametrize("value", [0, 1, -1, 2**43, -(2**43)])
-def test_products_of_powers_hold_at_the_extremes(rows, value):
-    generator = np.random.default_rng(rows)
-    ciphertexts = [mpz(int(c)) for c in generator.integers(1, 2**62, size=rows)]
-    exponents = np.full((rows, 2), value)
-    expected = naive_product(ciphertexts, exponents, PUBLIC.modulus_squared)
-    assert powers_product(ciphertexts, exponents, PUBLIC.modulus_squared) == expected
-
-
-def test_products_over_no_rows_are_one_and_uneven_rows_are_refused():
-    assert powers_product([], np.empty((0, 3), dtype=np.int64), PUBLIC.modulus_squared) == [1, 1, 1]
-    with pytest.raises(ValueError, match="they must agree"):
-        powers_product([mpz(3)], np.ones((2, 1), dtype=np.int64), PUBLIC.modulus_squared)
+        sum_of_columns([column, column[: PUBLIC.ciphertext_bytes]], PUBLIC)
 
 
 def test_an_encrypted_matrix_product_is_the_product_of_integers():
     generator = np.random.default_rng(1)
     features = encode_features(generator.normal(size=(30, 4)))
     scores = encode_scores(generator.normal(size=30))
-    ciphertexts = unpack_ciphertexts(encrypt_column(scores, PUBLIC), PUBLIC)
+    ciphertexts = sum_of_columns([encrypted(scores)], PUBLIC)
     products = powers_product(ciphertexts, features, PUBLIC.modulus_squared)
     expected = (features.astype(object).T @ scores.astype(object)).tolist()
-    assert [signed(PRIVATE.decrypt(product)) for product in products] == expected
+    assert [PRIVATE.decrypt_signed(product) for product in products] == expected
 
 
 @pytest.mark.parametrize("encode, unit", [(encode_features, 2.0**-24), (encode_scores, 2.0**-40)])

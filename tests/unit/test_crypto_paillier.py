@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fate_dp.crypto.blinding import FixedBaseBlinding
+from fate_dp.crypto.blinding import full_blinding
+from fate_dp.crypto.ciphertext import Ciphertext, EncryptedSum
 from fate_dp.crypto.paillier import PrivateKey, PublicKey, check_key_length, generate_keypair, keypair_of_any_length
 
 PUBLIC, PRIVATE = keypair_of_any_length(256)
@@ -34,34 +35,38 @@ def test_every_plaintext_decrypts_to_itself(plaintext, r):
     assert PRIVATE.decrypt(PUBLIC.raw_encrypt(plaintext, r)) == plaintext
 
 
-@given(st.integers(-(2**60), 2**60), st.integers(-(2**60), 2**60))
-def test_signed_values_embed_blind_and_add_modulo_n(first, second):
-    blinding = FixedBaseBlinding(PUBLIC)
-    product = PUBLIC.embed(first) * blinding.factor() * PUBLIC.embed(second) * blinding.factor()
-    assert PRIVATE.decrypt(product % PUBLIC.modulus_squared) == (first + second) % PUBLIC.n
-
-
 @pytest.mark.parametrize("plaintext", [-1, PUBLIC.n])
 def test_raw_encrypt_refuses_what_is_no_plaintext(plaintext):
     with pytest.raises(ValueError, match="plaintext"):
         PUBLIC.raw_encrypt(plaintext, 5)
 
 
-@given(st.integers(0, 2**500))
+@given(plaintext=st.integers(0, 2**500))
 def test_python_paillier_and_we_decrypt_each_other(phe_keys, plaintext):
-    public, private, our_public, our_private = phe_keys
+    public, private, ours, our_private = phe_keys
     assert our_private.decrypt(public.raw_encrypt(plaintext)) == plaintext
-    blinded = our_public.embed(plaintext) * FixedBaseBlinding(our_public).factor() % our_public.modulus_squared
-    assert private.raw_decrypt(int(blinded)) == plaintext
+    plaintext //= 2
+    for ciphertext in (our_private.encryption().encrypt([plaintext])[0], EncryptedSum(1, ours).plus(plaintext)):
+        assert private.raw_decrypt(int(ciphertext.value)) == plaintext
 
 
-def test_a_foreign_key_without_a_base_is_blinded_with_a_full_residue(phe_keys, monkeypatch):
-    _, _, ours, _ = phe_keys
-    drawn = []
-    full = PublicKey.full_blinding
-    monkeypatch.setattr(PublicKey, "full_blinding", lambda key: drawn.append(full(key)) or drawn[-1])
-    assert [FixedBaseBlinding(ours).factor() for _ in range(3)] == drawn
-    assert len(set(drawn)) == 3
+@given(plaintext=st.integers(0, 2**511), r=st.integers(1, 2**500))
+def test_the_same_randomness_gives_the_ciphertext_of_python_paillier(phe_keys, plaintext, r):
+    public, _, ours, _ = phe_keys
+    plaintext %= public.n
+    assert ours.raw_encrypt(plaintext, r) == public.raw_encrypt(plaintext, r_value=r)
+
+
+@given(first=st.integers(-(2**200), 2**200), second=st.integers(-(2**200), 2**200), factor=st.integers(-(2**50), 2**50))
+def test_sums_and_multiples_are_the_numbers_that_python_paillier_computes(phe_keys, first, second, factor):
+    public, private, ours, our_private = phe_keys
+    theirs = [public.encrypt(value) for value in (first, second)]
+    mine = [EncryptedSum(number.ciphertext(be_secure=False), ours) for number in theirs]
+    assert (mine[0] + mine[1]).value == (theirs[0] + theirs[1]).ciphertext(be_secure=False)
+    assert mine[0].times(factor).value == (theirs[0] * factor).ciphertext(be_secure=False)
+    assert our_private.decrypt_signed(mine[0].times(factor) + mine[1]) == first * factor + second
+    sent = phe.EncryptedNumber(public, int(mine[0].times(factor).fully_blinded().value))
+    assert private.decrypt(sent) == first * factor
 
 
 @pytest.mark.parametrize("key_length", [64, 255, 512])
@@ -125,18 +130,42 @@ def test_values_that_no_encryption_gives_are_refused(ciphertext):
         PrivateKey(GOLDEN, 293, 433).decrypt(ciphertext)
 
 
-def test_blinding_factors_are_nth_residues_and_never_repeat():
-    blinding = FixedBaseBlinding(PUBLIC)
-    factors = [blinding.factor() for _ in range(200)]
-    assert len(set(factors)) == 200
-    assert all(PRIVATE.decrypt(factor) == 0 for factor in factors)
-    assert all(factor % PUBLIC.n != 1 for factor in factors)
+def test_a_ciphertext_under_another_key_is_refused_where_the_key_is_known():
+    other, other_private = keypair_of_any_length(256)
+    foreign = EncryptedSum(other.embed(5), other).fully_blinded()
+    with pytest.raises(ValueError, match="under another public key"):
+        PRIVATE.decrypt(foreign)
+    assert other_private.decrypt(foreign) == 5
 
 
-def test_blinding_exponents_have_half_the_key_length():
-    table = FixedBaseBlinding(PUBLIC)._table
-    assert len(table) * 8 == PUBLIC.key_length // 2
-    for position, row in enumerate(table):
-        for digit in (1, 255):
-            exponent = digit << (8 * position)
-            assert row[digit] == gmpy2.powmod(PUBLIC.blinding_base, exponent, PUBLIC.modulus_squared)
+@pytest.mark.parametrize("value", [0, 1, -1, 2**40 - 1, 1 - 2**40])
+def test_signed_plaintexts_within_their_bound_come_back(value):
+    ciphertext = EncryptedSum(PUBLIC.embed(value), PUBLIC).fully_blinded()
+    assert PRIVATE.decrypt_signed(ciphertext) == PRIVATE.decrypt_signed(ciphertext, bits=40) == value
+
+
+@pytest.mark.parametrize("value", [2**40, -(2**40)])
+def test_signed_plaintexts_beyond_their_bound_are_refused(value):
+    with pytest.raises(ValueError, match="not below 2\\^40"):
+        PRIVATE.decrypt_signed(EncryptedSum(PUBLIC.embed(value), PUBLIC), bits=40)
+
+
+@given(st.integers(0, 510))
+def test_a_ciphertext_with_one_bit_changed_is_no_small_number(bit):
+    sent = bytearray(EncryptedSum(PUBLIC.embed(-7), PUBLIC).fully_blinded().to_bytes())
+    sent[bit // 8] ^= 1 << bit % 8
+    with pytest.raises(ValueError, match="changed or made under another key|outside"):
+        PRIVATE.decrypt_signed(Ciphertext.from_bytes(bytes(sent), PUBLIC), bits=128)
+
+
+def test_a_number_made_under_another_key_is_no_small_number():
+    other, _ = keypair_of_any_length(256)
+    foreign = [EncryptedSum(other.embed(7), other).fully_blinded().value for _ in range(20)]
+    for number in [number for number in foreign if number < PUBLIC.modulus_squared]:
+        with pytest.raises(ValueError, match="changed or made under another key"):
+            PRIVATE.decrypt_signed(number, bits=128)
+
+
+def test_full_blinding_is_a_fresh_nth_residue():
+    factors = [full_blinding(PUBLIC).spend() for _ in range(50)]
+    assert len(set(factors)) == 50 and all(PRIVATE.decrypt(factor) == 0 for factor in factors)

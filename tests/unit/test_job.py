@@ -8,11 +8,11 @@ from fate_dp.pipelines.job import JobFailed, check_parties
 TABLES = Tables("loans", "guest", "host")
 
 
-def pipeline(**parties):
+def pipeline(solver=None, **parties):
     from fate_client.pipeline import FateFlowPipeline
 
     reader, psi = joined_tables(Parties(), TABLES)
-    model = DPHeteroLR("model", train_data=psi.outputs["output_data"])
+    model = DPHeteroLR("model", solver=solver, train_data=psi.outputs["output_data"])
     return FateFlowPipeline().set_parties(**parties).add_tasks([reader, psi, model])
 
 
@@ -20,9 +20,24 @@ def test_a_sound_pipeline_passes():
     check_parties(training_pipeline(TrainingPlan(Parties(), TABLES, 1.0)))
 
 
+def test_the_cross_product_needs_no_arbiter():
+    check_parties(pipeline(guest="9999", host=["10000"]))
+
+
+@pytest.mark.parametrize("parameters, sentence", [
+    ({"solver": "per_epoch", "family": "gaussian"}, "family gaussian needs solver cross_product"),
+    ({"sigmoid": "exact", "optimizer": {"method": "adam"}}, "optimizer.method is adam, which sigmoid exact cannot have"),
+    ({"solver": "cross_product", "early_stop": "weight_diff"}, "early_stop is weight_diff, which solver cross_product"),
+])
+def test_parameters_that_no_solver_can_serve_are_refused_by_the_class(parameters, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        DPHeteroLR("model", **parameters)
+
+
 @pytest.mark.parametrize("parties, sentence", [
     ({"guest": ["9999", "9998"], "host": ["10000"], "arbiter": "10001"}, "names 2 guests; exactly one party"),
-    ({"guest": "9999", "host": ["10000"]}, "names 0 arbiters; dp_hetero_lr needs exactly one"),
+    ({"guest": "9999", "host": ["10000"], "solver": "per_epoch"}, "names no arbiter; dp_hetero_lr with solver per_epoch"),
+    ({"guest": "9999", "host": ["10000"], "arbiter": ["1", "2"]}, "names 2 arbiters; dp_hetero_lr takes at most one"),
 ])
 def test_other_parties_are_refused_before_anything_is_submitted(parties, sentence):
     with pytest.raises(JobFailed, match=sentence):

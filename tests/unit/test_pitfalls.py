@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from fate_dp.components.dp_hetero_lr import component, settings
 from fate_dp.components.label_flip.component import label_flip
 from fate_dp.crypto.blinding import FixedBaseBlinding
-from fate_dp.crypto.encrypted_column import encrypt_column, unpack_ciphertexts
+from fate_dp.crypto.ciphertext import column_from_bytes
+from fate_dp.crypto.encrypted_column import encrypt_column
 from fate_dp.crypto.masked_packing import mask_and_pack
 from fate_dp.crypto.paillier import keypair_of_any_length
 from fate_dp.privacy.label_flips import _keep_threshold
@@ -40,8 +41,8 @@ def seeded_draws(queue):
 
     random.seed(1), np.random.seed(1), torch.manual_seed(1)
     key, _ = keypair_of_any_length(512)
-    sums = unpack_ciphertexts(encrypt_column(np.array([7, 7]), key), key)
-    queue.put((key.n, int(FixedBaseBlinding(key).factor()), mask_and_pack(sums, key)[1].values))
+    sums = column_from_bytes(encrypt_column(np.array([7, 7]), key), key)
+    queue.put((key.n, int(FixedBaseBlinding(key).factor().spend()), mask_and_pack(sums, key)[1].values))
 
 
 def test_9_two_processes_with_equal_global_seeds_never_repeat_a_key_a_blinding_or_a_mask():

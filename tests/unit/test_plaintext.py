@@ -1,14 +1,18 @@
-"""The plaintext twin against formulas written out independently, and the exactness of saved optimiser states."""
+"""The plaintext twin against formulas written out independently and scikit-learn; saved optimiser states are exact."""
 import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings as hypothesis_settings, strategies as st
+from scipy.optimize import minimize
+from sklearn.linear_model import LogisticRegression, Ridge
 
+from fate_dp.components.dp_hetero_lr.majorisation import correction_epochs
 from fate_dp.components.dp_hetero_lr.plaintext import (
     InvalidTraining,
     TrainingSettings,
-    taylor_gradients,
-    taylor_loss,
+    logistic_bound,
+    squared_error,
     train_plaintext,
 )
 from fate_dp.components.dp_hetero_lr.settings import batch_bounds
@@ -83,17 +87,20 @@ def test_optimisers_per_party_equal_one_optimiser_over_all_weights(method, param
     np.testing.assert_allclose(apart.losses, together.losses, atol=1e-12)
 
 
-def test_gradient_is_the_derivative_of_the_loss_with_soft_labels():
+@pytest.mark.parametrize("quadratic", [
+    lambda labels, logits: logistic_bound(labels, logits), lambda labels, _: squared_error(7 * labels - 3)])
+def test_gradient_is_the_derivative_of_the_loss_with_soft_labels(quadratic):
     parts, _, start = problem(fit_intercept=False)
-    labels = np.random.default_rng(3).random(RECORDS)
-    gradients = taylor_gradients(parts, labels, start)
+    generator = np.random.default_rng(3)
+    loss = quadratic(generator.random(RECORDS), generator.normal(size=RECORDS))
+    gradients = loss.gradients(parts, start)
     for party in range(2):
         for coordinate in range(len(start[party])):
             moved = [weights.copy() for weights in start]
             losses = []
             for step in (1e-5, -1e-5):
                 moved[party][coordinate] = start[party][coordinate] + step
-                losses.append(taylor_loss(sum(x @ w for x, w in zip(parts, moved)), labels))
+                losses.append(loss.loss(sum(x @ w for x, w in zip(parts, moved))))
             assert gradients[party][coordinate] == pytest.approx((losses[0] - losses[1]) / 2e-5, abs=1e-9)
 
 
@@ -143,6 +150,120 @@ def test_flipback_gets_the_joint_scores_and_changes_later_epochs_only():
     np.testing.assert_allclose(np.concatenate(with_it.weights), np.concatenate(last_three.weights), atol=1e-12)
 
 
+def logistic_loss(columns, labels, weights, alpha, penalised=True):
+    """Mean of log(1 + e^z) - y z with penalty, as textbooks have it."""
+    z = columns @ weights
+    return np.mean(np.log(1 + np.exp(z)) - labels * z) + alpha / 2 * np.sum((weights * penalised) ** 2)
+
+
+def test_exact_sigmoid_with_many_rounds_is_scikit_learns_logistic_regression():
+    parts, labels, start = problem()
+    settings = TrainingSettings(sgd(alpha=0.05, lr=1.0, momentum=0.3), epochs=300, sigmoid="exact", sigmoid_rounds=149)
+    result = train_plaintext(parts, labels, settings, start)
+    central = LogisticRegression(C=1 / (0.05 * RECORDS), tol=1e-12, max_iter=1000)
+    central.fit(np.column_stack(parts), labels)
+    guest, host = result.weights
+    np.testing.assert_allclose(np.concatenate([guest[:-1], host]), central.coef_[0], atol=1e-6)
+    assert guest[-1] == pytest.approx(central.intercept_[0], abs=1e-6)
+
+
+def test_exact_sigmoid_with_soft_labels_in_batches_ends_at_the_least_logistic_loss():
+    parts, _, start = problem(fit_intercept=False)
+    labels = np.random.default_rng(5).random(RECORDS)
+    columns = np.column_stack(parts)
+    least = minimize(lambda w: logistic_loss(columns, labels, w, 0.1), np.zeros(GUEST + HOST), tol=1e-12)
+    exact = {"batch_size": 20, "fit_intercept": False, "sigmoid": "exact", "sigmoid_rounds": 24}
+    result = train_plaintext(parts, labels, TrainingSettings(sgd(lr=0.02), epochs=250, **exact), start)
+    weights = np.concatenate(result.weights)
+    np.testing.assert_allclose(weights, least.x, atol=5e-3)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 6), st.integers(2, 14), st.floats(0, 1))
+@hypothesis_settings(max_examples=25, deadline=None)
+def test_few_rounds_never_raise_the_loss_and_always_bound_the_logistic_one(seed, rounds, epochs, alpha):
+    parts, labels, start = problem(seed, fit_intercept=False)
+    columns = np.column_stack(parts)
+    curvature = np.linalg.eigvalsh(columns.T @ columns / (4 * RECORDS))[-1] + alpha
+    steady = sgd(alpha=alpha, lr=1 / curvature)
+    settings = TrainingSettings(steady, epochs=epochs, fit_intercept=False, sigmoid="exact", sigmoid_rounds=rounds)
+    weights = [np.concatenate(start)]
+    result = train_plaintext(parts, labels, settings, start, after_epoch=lambda _, w: weights.append(np.concatenate(w)))
+    exact = [logistic_loss(columns, labels, own, alpha) for own in weights]
+    assert (np.diff(result.losses) <= 1e-12).all()
+    assert all(bound >= loss - 1e-12 for bound, loss in zip(result.losses, exact))
+    corrected = correction_epochs(epochs, rounds)
+    np.testing.assert_allclose([result.losses[epoch] for epoch in corrected], [exact[epoch] for epoch in corrected])
+    assert (np.diff([exact[epoch] for epoch in (*corrected, epochs)]) <= 1e-12).all()
+
+
+def test_exact_sigmoid_begins_with_the_taylor_phase_unless_the_start_is_warm():
+    parts, labels, start = problem()
+
+    def train(start, epochs=6, **settings):
+        return train_plaintext(parts, labels, TrainingSettings(sgd(), epochs=epochs, **settings), start)
+
+    first_phase = train(start, epochs=3)
+    exact = train(start, sigmoid="exact", sigmoid_rounds=1)
+    assert exact.losses[:3] == pytest.approx(first_phase.losses, abs=1e-12)
+    second_phase = train(first_phase.weights, epochs=3, sigmoid="exact", sigmoid_rounds=1, warm_start=True)
+    np.testing.assert_allclose(np.concatenate(exact.weights), np.concatenate(second_phase.weights), atol=1e-12)
+    assert exact.losses[3:] == pytest.approx(second_phase.losses, abs=1e-12)
+
+
+@pytest.mark.parametrize("epochs, rounds, expected", [
+    (30, 3, [8, 16, 24]), (30, 2, [10, 20]), (30, 4, [6, 12, 18, 24]), (7, 4, [2, 4, 6]), (3, 5, [1, 2]), (1, 3, [])])
+def test_corrections_end_phases_of_one_length(epochs, rounds, expected):
+    assert correction_epochs(epochs, rounds) == expected
+
+
+@given(st.integers(1, 200), st.integers(1, 40))
+def test_a_warm_start_corrects_at_once_and_no_correction_is_outside_the_epochs(epochs, rounds):
+    cold, warm = correction_epochs(epochs, rounds), correction_epochs(epochs, rounds, warm_start=True)
+    assert warm[0] == 0 and 0 not in cold
+    for chosen in (cold, warm):
+        assert len(chosen) <= rounds and all(epoch < epochs for epoch in chosen)
+        assert len({*np.diff(chosen)}) <= 1
+
+
+def test_flipback_and_correction_share_one_set_of_scores():
+    parts, labels, start = problem()
+    settings = TrainingSettings(sgd(), epochs=6, sigmoid="exact", sigmoid_rounds=1)
+    flipback = Flipback(FlipbackSettings(mode="swap", every=3, fraction=0.1, max_rounds=1), labels, 1.0)
+    result = train_plaintext(parts, labels, settings, start, flipback)
+    until = train_plaintext(parts, labels, TrainingSettings(sgd(), epochs=3), start)
+    after = TrainingSettings(sgd(), epochs=3, sigmoid="exact", sigmoid_rounds=1, warm_start=True)
+    assert (result.labels != labels).sum() == 6
+    expected = train_plaintext(parts, result.labels, after, until.weights).weights
+    np.testing.assert_allclose(np.concatenate(result.weights), np.concatenate(expected), atol=1e-12)
+
+
+def test_flipback_after_the_last_correction_corrects_again():
+    parts, labels, start = problem()
+    settings = TrainingSettings(sgd(), epochs=6, sigmoid="exact", sigmoid_rounds=1)
+    flipback = Flipback(FlipbackSettings(mode="swap", every=4, fraction=0.1, max_rounds=1), labels, 1.0)
+    seen = []
+    result = train_plaintext(parts, labels, settings, start, flipback, lambda epoch, weights: seen.append(weights))
+    after = TrainingSettings(sgd(), epochs=2, sigmoid="exact", sigmoid_rounds=1, warm_start=True)
+    expected = train_plaintext(parts, result.labels, after, seen[3]).weights
+    np.testing.assert_allclose(np.concatenate(result.weights), np.concatenate(expected), atol=1e-12)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_family_gaussian_ends_at_the_ridge_solution(fit_intercept):
+    parts, _, start = problem(fit_intercept=fit_intercept)
+    columns = np.column_stack(parts)
+    labels = columns @ np.arange(GUEST + HOST) - 20 + np.random.default_rng(8).normal(size=RECORDS)
+    settings = TrainingSettings(sgd(momentum=0.5), epochs=300, family="gaussian", fit_intercept=fit_intercept)
+    result = train_plaintext(parts, labels, settings, start)
+    central = Ridge(alpha=0.1 * RECORDS, fit_intercept=fit_intercept, tol=1e-12).fit(columns, labels)
+    guest, host = result.weights
+    np.testing.assert_allclose(np.concatenate([guest[:GUEST], host]), central.coef_, atol=1e-8)
+    expected = 0.5 * np.mean((labels - central.predict(columns)) ** 2) + 0.05 * np.sum(central.coef_**2)
+    assert result.losses[-1] == pytest.approx(expected)
+    if fit_intercept:
+        assert guest[-1] == pytest.approx(central.intercept_)
+
+
 @pytest.mark.parametrize("method, parameters", [("sgd", {"lr": 0.2, "momentum": 0.7}), ("adam", {"lr": 0.05}),
                                                 ("rmsprop", {"lr": 0.02})])
 def test_state_restores_exactly_and_leaves_the_running_optimiser_alone(method, parameters):
@@ -183,6 +304,32 @@ def test_default_optimizer_penalises_more_at_smaller_epsilon_and_stays_stable():
                for epsilon, alpha in zip((0.25, 0.5, 1, 2, 4), alphas))
 
 
+@pytest.mark.parametrize("kind, bend", [({"sigmoid": "exact"}, 0.25), ({"family": "gaussian"}, 1.0)])
+@pytest.mark.parametrize("epsilon", [1e-6, 0.25, 1, 4, math.inf])
+def test_accelerated_optimizer_moves_at_the_pace_of_its_bounds_on_curvature(kind, bend, epsilon):
+    settings = default_optimizer(426, 30, epsilon, **kind)
+    alpha, numbers = settings["alpha"], settings["optimizer_params"]
+    signal = max(math.tanh(epsilon / 2) ** 2, 1e-6)
+    assert alpha == pytest.approx(30 / 426 / signal)
+    assert numbers["lr"] == pytest.approx(1 / (bend * 30 + alpha))
+    condition = (bend * 30 + alpha) / alpha
+    assert numbers["momentum"] == pytest.approx((math.sqrt(condition) - 1) / (math.sqrt(condition) + 1), rel=1e-6)
+    assert numbers["nesterov"] is True and 0 < numbers["momentum"] < 1
+
+
+def test_default_optimizer_of_linear_regression_does_not_diverge_on_features_that_are_all_alike():
+    feature = np.random.default_rng(2).normal(size=RECORDS)
+    parts = [np.column_stack([feature] * 5)] * 2
+    start = [np.ones(5), np.ones(5)]
+    settings = TrainingSettings(
+        default_optimizer(RECORDS, 10, math.inf, family="gaussian"), family="gaussian", fit_intercept=False, epochs=60
+    )
+    result = train_plaintext(parts, 3 * feature, settings, start)
+    # Ten equal columns share one slope, so the penalty alpha = 10 / 60 shrinks it like one of alpha / 10.
+    expected = 3 / (1 + 1 / RECORDS / np.mean(feature**2))
+    assert sum(own.sum() for own in result.weights) == pytest.approx(expected, rel=1e-2)
+
+
 def test_kaiming_weights_stay_within_their_bound_and_the_intercept_starts_at_zero():
     weights = kaiming_uniform(2500, np.random.default_rng(0), fit_intercept=True)
     assert len(weights) == 2501 and weights[-1] == 0
@@ -198,5 +345,16 @@ def test_shapes_and_labels_that_do_not_fit_are_refused():
         train_plaintext(parts, labels, settings, [start[0][:-1], start[1]])
     with pytest.raises(InvalidTraining, match="labels"):
         train_plaintext(parts, labels + 1, settings, start)
-    with pytest.raises(InvalidTraining, match="epochs"):
-        TrainingSettings(sgd(), constant_learning_rate(), epochs=0)
+    with pytest.raises(InvalidTraining, match="not finite"):
+        train_plaintext(parts, labels + math.inf, TrainingSettings(sgd(), family="gaussian"), start)
+    flipback = Flipback(FlipbackSettings(), labels, 1.0)
+    with pytest.raises(InvalidTraining, match="flipback"):
+        train_plaintext(parts, labels, TrainingSettings(sgd(), family="gaussian"), start, flipback)
+
+
+@pytest.mark.parametrize("wrong", [
+    {"epochs": 0}, {"batch_size": 0}, {"sigmoid_rounds": 0}, {"sigmoid": "probit"}, {"family": "poisson"},
+    {"sigmoid": "exact", "family": "gaussian"}])
+def test_settings_that_mean_nothing_are_refused(wrong):
+    with pytest.raises(InvalidTraining, match=next(iter(wrong))):
+        TrainingSettings(sgd(), constant_learning_rate(), **wrong)

@@ -1,4 +1,4 @@
-"""A host's part of dp_hetero_lr: features, its own weights, no labels.
+"""A host's part of solver per_epoch: features, its own weights, no labels.
 
 What it sees: the guest's and the other hosts' quarter scores under encryption by the arbiter's key, and its own exact
 gradient X_h^T (sum of scores - label part) of every batch. So labels are protected from it by the label flip alone:
@@ -6,11 +6,11 @@ the guarantee is label differential privacy; features of others are hidden compu
 """
 from fate_dp.crypto.paillier import PublicKey
 
-from .convergence import CONVERGED, GOES_ON
+from ..convergence import CONVERGED, GOES_ON
+from ..model import PartyModel
+from ..rows import scores
+from ..score_release import ScoreRelease
 from .gradient import HostLoss, decrypted_at_arbiter, exchange_columns, mean_gradient
-from .model import PartyModel
-from .rows import scores
-from .score_release import ScoreRelease
 
 
 def train(ctx, rows, model: PartyModel, terms: dict, release: ScoreRelease) -> None:

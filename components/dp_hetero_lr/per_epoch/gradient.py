@@ -2,11 +2,11 @@
 from dataclasses import dataclass
 from typing import List
 
-import gmpy2
 import numpy as np
 from gmpy2 import mpz
 
 from fate_dp.components.common.parties import data_peers
+from fate_dp.crypto.ciphertext import Ciphertext, EncryptedSum
 from fate_dp.crypto.fixed_point import decode_product, encode_loss
 from fate_dp.crypto.masked_packing import mask_and_pack, unpack_and_unmask
 from fate_dp.crypto.paillier import PublicKey
@@ -26,7 +26,7 @@ def exchange_columns(ctx, rows, weights: np.ndarray, bounds: tuple, public_key: 
 
 def decrypted_at_arbiter(ctx, encrypted: List[mpz], public_key: PublicKey) -> List[int]:
     """Signed integers in units of 2^-64 behind ``encrypted``; the arbiter sees them under additive masks only."""
-    packed, masks = mask_and_pack(encrypted, public_key)
+    packed, masks = mask_and_pack([EncryptedSum(value, public_key) for value in encrypted], public_key)
     ctx.arbiter.put("masked", packed)
     return unpack_and_unmask(ctx.arbiter.get("decrypted"), masks, public_key)
 
@@ -45,16 +45,11 @@ class HostLoss:
 
     def encrypted(self, public_key: PublicKey) -> bytes:
         """One fully blinded ciphertext for the guest, who cannot read it."""
-        plaintext = encode_loss(self.own)
-        doubled = gmpy2.powmod(self.cross, 2, public_key.modulus_squared)
-        ciphertext = doubled * public_key.embed(plaintext) * public_key.full_blinding() % public_key.modulus_squared
-        return int(ciphertext).to_bytes(public_key.ciphertext_bytes, "big")
+        cross = EncryptedSum(self.cross, public_key)
+        return (cross + cross).plus(encode_loss(self.own)).fully_blinded().to_bytes()
 
 
 def encrypted_loss(own_cross: int, host_parts: List[bytes], public_key: PublicKey) -> mpz:
     """At the guest: the encrypted part of the loss of a batch, 2 u_g^T u_hosts plus what the hosts sent."""
-    modulus = public_key.modulus_squared
-    total = gmpy2.powmod(own_cross, 2, modulus)
-    for part in host_parts:
-        total = total * int.from_bytes(part, "big") % modulus
-    return total
+    cross = EncryptedSum(own_cross, public_key)
+    return sum((Ciphertext.from_bytes(part, public_key) for part in host_parts), cross + cross).value

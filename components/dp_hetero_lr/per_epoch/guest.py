@@ -1,4 +1,4 @@
-"""The guest's part of dp_hetero_lr: (flipped) labels, features, the loss, flipback, and the end of training.
+"""The guest's part of solver per_epoch: (flipped) labels, features, the loss, flipback, and the end of training.
 
 What it sees: the hosts' quarter scores under encryption, its own exact gradient and the loss of every batch, with
 early_stop ``weight_diff`` the length of each host's step in every epoch, and the joint scores whenever flipback runs or
@@ -16,11 +16,12 @@ from fate_dp.components.common.parties import others
 from fate_dp.crypto.fixed_point import decode_product
 from fate_dp.crypto.paillier import PublicKey
 
-from .convergence import CONVERGED, GOES_ON, Convergence
+from ..convergence import CONVERGED, GOES_ON, Convergence
+from ..model import PartyModel
+from ..relabelling import Relabelling
+from ..rows import relabel
+from ..scoring import joint_score_blocks, probabilities
 from .gradient import decrypted_at_arbiter, encrypted_loss, exchange_columns, mean_gradient
-from .model import PartyModel
-from .relabelling import Relabelling
-from .rows import relabel, scores
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +34,8 @@ def train(ctx, rows, model: PartyModel, terms: dict, relabelling: Relabelling) -
     for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(settings.epochs):
         model.start_epoch(epoch)
         if epoch in terms["flipback_epochs"]:
-            rows = relabel(rows, relabelling.next_labels(joint_scores(epoch_ctx, rows, model)))
+            scores = collect_column(joint_score_blocks(epoch_ctx, rows, model.weights))
+            rows = relabel(rows, relabelling.next_labels(probabilities(scores)))
         loss = 0.0
         for batch_ctx, bounds in epoch_ctx.on_batches.ctxs_zip(terms["batches"]):
             batch_loss = _train_batch(batch_ctx, rows, model, bounds, public_key)
@@ -62,25 +64,3 @@ def _train_batch(ctx, rows, model: PartyModel, bounds, public_key) -> float:
     *products, loss = decrypted_at_arbiter(ctx, [*sums.encrypted[:-1], cross], public_key)
     model.update(mean_gradient(products, sums.own_gradient, size))
     return own_loss + decode_product(loss) / size
-
-
-def joint_score_blocks(ctx, rows, weights: np.ndarray):
-    """Table of joint scores z (float64 arrays): the guest's part plus what each host sends."""
-    total = scores(rows, weights)
-    for part in ctx.hosts.get("scores"):
-        total = total.join(part, _add)
-    return total
-
-
-def joint_scores(ctx, rows, model: PartyModel) -> np.ndarray:
-    """P(y = 1) of every row under the current joint model, in row order."""
-    return probabilities(collect_column(joint_score_blocks(ctx, rows, model.weights)))
-
-
-def probabilities(joint: np.ndarray) -> np.ndarray:
-    """Joint scores z -> P(y = 1)."""
-    return 1.0 / (1.0 + np.exp(-joint))
-
-
-def _add(first, second):
-    return first + second

@@ -5,23 +5,27 @@ X_p^T sum_q u_q / n. A party knows its own u_p, so only the sum of the others' c
 a product is the party's own u_p: it gives the encrypted cross terms of the loss.
 """
 from functools import partial, reduce
-from typing import NamedTuple
+from typing import NamedTuple, Tuple
 
 import numpy as np
 from gmpy2 import mpz
 
-from fate_dp.crypto.encrypted_column import add_columns, encrypt_column, unpack_ciphertexts
+from fate_dp.crypto.encrypted_column import encrypt_column, sum_of_columns
 from fate_dp.crypto.fixed_point import encode_features, encode_scores
 from fate_dp.crypto.multi_exponentiation import powers_product
 from fate_dp.crypto.paillier import PublicKey
 
 
 class Slice(NamedTuple):
-    """The rows of one block that fall into a batch: int64 features (rows, m), float64 quarter scores u (rows,)."""
+    """The rows of one block that fall into a batch: int64 features (rows, m), float64 quarter scores u (rows,).
+
+    ``received`` are encrypted columns of other parties for the same rows.
+    """
 
     features: np.ndarray
     quarter_scores: np.ndarray
     own_loss: float
+    received: Tuple[bytes, ...] = ()
 
 
 class Sums(NamedTuple):
@@ -48,9 +52,9 @@ def encrypted_scores(batch, public_key: PublicKey):
 
 def batch_sums(batch, received: list, public_key: PublicKey) -> Sums:
     """`Sums` of a batch given the encrypted columns that the other data parties sent."""
-    add = partial(add_columns, public_key=public_key)
-    others = reduce(lambda first, second: first.join(second, add), received)
-    parts = batch.join(others, partial(_multiply, public_key=public_key))
+    *earlier, last = received
+    batch = reduce(lambda table, columns: table.join(columns, _attach), earlier, batch)
+    parts = batch.join(last, partial(_multiply, public_key=public_key))
     return parts.reduce(partial(_merge, modulus=public_key.modulus_squared))
 
 
@@ -68,8 +72,12 @@ def _encrypt(batch, public_key):
     return encrypt_column(encode_scores(batch.quarter_scores), public_key)
 
 
+def _attach(batch, column):
+    return batch._replace(received=(*batch.received, column))
+
+
 def _multiply(batch, column, public_key):
-    ciphertexts = unpack_ciphertexts(column, public_key)
+    ciphertexts = sum_of_columns([*batch.received, column], public_key)
     if len(ciphertexts) != len(batch.features):
         raise ValueError(f"Received {len(ciphertexts)} encrypted scores for {len(batch.features)} rows; rows must agree.")
     exponents = np.column_stack([batch.features, encode_features(batch.quarter_scores)])

@@ -1,0 +1,75 @@
+"""Trains one task in one of several ways, all parties as processes, and gathers what it cost them."""
+import tempfile
+from dataclasses import dataclass
+from typing import Callable, Optional
+
+import numpy as np
+
+from fate_dp.bench import epoch_task
+from fate_dp.bench.local_parties import run_parties
+from fate_dp.privacy.party_files import HOME_VARIABLE
+
+
+@dataclass(frozen=True)
+class Side:
+    """One way to train: ``train(ctx, task, epochs, **arguments)`` gives a party's `PartyCost`.
+
+    ``figure`` names its ratio in the benchmark's last line, None for what the others are compared with.
+    """
+
+    name: str
+    figure: Optional[str]
+    train: Callable
+    arguments: dict
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """`PartyCost` by role, and how far the weights are from gradient descent in the clear."""
+
+    side: Side
+    costs: dict
+    distance: float
+
+    @property
+    def epoch_cpu(self):
+        return sum(cost.cpu.epoch for cost in self.costs.values())
+
+    @property
+    def setup_cpu(self):
+        return sum(cost.cpu.setup for cost in self.costs.values())
+
+    @property
+    def epochs(self):
+        """Epochs that were run."""
+        return self.costs["guest"].cpu.epochs
+
+    @property
+    def wall(self):
+        """`Seconds` of wall time, by the guest's clock."""
+        return self.costs["guest"].wall
+
+    @property
+    def blinded(self):
+        """Whether two encryptions of one value differed at guest and host."""
+        return self.costs["guest"].blinded and self.costs["host"].blinded
+
+    def training_cpu(self, epochs):
+        """CPU seconds of all parties for a training of ``epochs`` epochs, scaled linearly where it had fewer."""
+        return sum(cost.cpu.scaled_to(epochs) for cost in self.costs.values())
+
+
+def measure(side, task, epochs, timeout) -> Measurement:
+    """Train all parties of one side; raises RuntimeError with the error of a party that failed."""
+    with tempfile.TemporaryDirectory() as home:
+        environment = {HOME_VARIABLE: home, "OMP_NUM_THREADS": "1"}
+        results = run_parties(
+            side.train, epoch_task.PARTIES, environment, timeout, record=False, task=task, epochs=epochs,
+            **side.arguments,
+        )  # fmt: skip
+    for (role, _), result in results.items():
+        if result.error:
+            raise RuntimeError(f"{side.name} failed at the {role}: {result.error}")
+    costs = {role: result.value for (role, _), result in results.items()}
+    weights = np.concatenate([costs["guest"].weights, costs["host"].weights])
+    return Measurement(side, costs, float(np.abs(weights - task.plaintext_weights(epochs)).max()))

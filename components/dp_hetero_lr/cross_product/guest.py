@@ -1,0 +1,83 @@
+"""The guest's part where the cross product trains: the target, the losses, and the end of training.
+
+What it sees: its own rows encrypted by nobody but itself, or a host's rows under the host's key; masked numbers; the loss
+of every batch; and at the end its own weights. Joint scores it sees in rounds of flipback and corrections of the sigmoid,
+and when rows are predicted: each is one linear equation per host feature for every row, and counted in the host's ledger.
+"""
+import logging
+
+from fate_dp.components.common.frames import collect_column
+from fate_dp.components.common.parties import others
+from fate_dp.crypto.descent_bounds import LOSS_LIMIT
+
+from ..convergence import CONVERGED, DIVERGED, GOES_ON, Convergence, refuse_divergence
+from ..model import PartyModel
+from ..relabelling import Relabelling
+from ..rows import relabel
+from ..scoring import joint_score_blocks
+from .joint_columns import JointColumns
+from .targets import Targets, check_target
+from .training import SharedTraining
+
+logger = logging.getLogger(__name__)
+
+
+def train(ctx, rows, model: PartyModel, terms: dict, relabelling: Relabelling) -> None:
+    """Direct the epochs; ``model`` gets the guest's own weights and nobody else's."""
+    targets = Targets(model.settings, relabelling)
+    check_target(targets.column, terms["batches"])
+    rows = relabel(rows, targets.column)
+    training = SharedTraining(ctx, rows, model, terms, JointColumns.of(ctx, terms))
+    convergence = Convergence(model.settings.early_stop, model.settings.tol)
+    for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(model.settings.epochs):
+        model.start_epoch(epoch)
+        if epoch in terms["score_epochs"]:
+            rows = _with_next_target(epoch_ctx, rows, model, targets, training, epoch, terms)
+        loss = _run_epoch(epoch_ctx, training, targets, epoch, terms)
+        epoch_ctx.metrics.log_loss("loss", loss)
+        logger.info("epoch %d of at most %d: loss %.6f", epoch + 1, model.settings.epochs, loss)
+        model.losses.append(loss)
+        state = convergence.state(epoch, model.settings.epochs, loss, None)
+        _tell(others(epoch_ctx), state)
+        model.converged = state == CONVERGED
+        if state != GOES_ON:
+            break
+        model.end_epoch()
+    training.finish(ctx.sub_ctx("finish"), model)
+
+
+def _with_next_target(ctx, rows, model, targets, training, epoch, terms):
+    """Open the own weights, get the joint scores, and let all parties hold shares of the new target's products."""
+    model.weights = training.own_weights(ctx.sub_ctx("weights"))
+    scores = collect_column(joint_score_blocks(ctx, rows, model.weights))
+    rows = relabel(rows, targets.after(epoch, terms, scores))
+    training.take_target(ctx.sub_ctx("target"), rows)
+    return rows
+
+
+def _run_epoch(ctx, training, targets, epoch, terms) -> float:
+    """One pass over the batches; the mean loss per record, each batch's taken before its step."""
+    loss = 0.0
+    training.prepare(ctx.sub_ctx("prepare"), epoch)
+    for group_ctx, batches in ctx.on_batches.ctxs_zip(training.groups()):
+        hidden = training.run_steps(group_ctx, batches, epoch)
+        losses = training.losses(hidden, group_ctx.hosts.get("loss_shares"))
+        for batch, varying in zip(batches, losses):
+            bounds = terms["batches"][batch]
+            batch_loss = varying + targets.constant(bounds)
+            loss += batch_loss * (bounds[1] - bounds[0]) / terms["rows"]
+            if not batch_loss <= LOSS_LIMIT:
+                _tell(group_ctx.hosts, DIVERGED)
+                _tell(_arbiters(ctx), DIVERGED)
+                refuse_divergence(DIVERGED)
+        _tell(group_ctx.hosts, GOES_ON)
+    return loss
+
+
+def _tell(parties, state: str) -> None:
+    for party in parties:
+        party.put("training_state", state)
+
+
+def _arbiters(ctx) -> list:
+    return [party for party in others(ctx) if party.role == "arbiter"]

@@ -1,0 +1,54 @@
+"""What follows from the terms of a training alone: bounds, widths of masks, the update rule, the pace of checks."""
+from typing import List, Sequence
+
+from fate_dp.crypto.cross_product import MEAN_SQUARE_BITS, product_layout
+from fate_dp.crypto.descent_bounds import steps_allowed
+from fate_dp.crypto.paillier import PublicKey
+from fate_dp.crypto.shared_quadratic import QuadraticBounds, share_bits
+from fate_dp.crypto.step_layout import StepLayout
+from fate_dp.crypto.update_rule import UpdateRule
+
+from ..settings import TrainSettings
+
+CURVATURE = {"binomial": 4, "gaussian": 1}
+"""The c of a family: the loss of a record is z^2 / (2 c) - t z and a constant."""
+_MOST_STEPS_BETWEEN_CHECKS = 64
+
+
+def update_rule(terms: dict, learning_rates: Sequence[float]) -> UpdateRule:
+    """The optimiser's rule, linear in weights and gradients; refuses parameters that are not."""
+    return UpdateRule.from_sgd(terms["optimizer"]["optimizer_params"], learning_rates)
+
+
+def steps_between_checks(settings: TrainSettings, terms: dict, rule: UpdateRule) -> int:
+    """Steps that may run before the guest looks at their losses, at most 64; refuses a rule under which none may."""
+    steps = settings.epochs * len(terms["batches"])
+    return min(_MOST_STEPS_BETWEEN_CHECKS, steps_allowed(quadratic_bounds(settings, terms), rule, steps))
+
+
+def step_layout(settings: TrainSettings, terms: dict, key: PublicKey) -> StepLayout:
+    """Widths of masks and messages; ``key`` stands for every party's, which have the same length."""
+    sizes = [last - first for first, last in terms["batches"]]
+    matrix_bits = share_bits(product_layout(max(sizes), key).value_bits, min(sizes), CURVATURE[settings.family])
+    bounds = quadratic_bounds(settings, terms)
+    return StepLayout(bounds, len(terms["features"]), key.key_length, matrix_bits, settings.epochs)
+
+
+def quadratic_bounds(settings: TrainSettings, terms: dict) -> QuadraticBounds:
+    """Public numbers about the loss, from the terms alone."""
+    largest_target = 0.25 if (settings.family, settings.sigmoid) == ("binomial", "taylor") else 2.0**MEAN_SQUARE_BITS
+    return QuadraticBounds(
+        dimension=sum(terms["features"]), divisor=CURVATURE[settings.family], penalty=_ridge(terms),
+        mean_square_bits=terms["mean_square_bits"], target_mean_square=largest_target,
+    )  # fmt: skip
+
+
+def penalties(settings: TrainSettings, terms: dict) -> List[float]:
+    """The ridge penalty of every joint weight; the guest's intercept, the last of its weights, has none."""
+    guest, total = terms["features"][0], sum(terms["features"])
+    bare = guest - 1 if settings.init_param["fit_intercept"] else None
+    return [0.0 if at == bare else _ridge(terms) for at in range(total)]
+
+
+def _ridge(terms: dict) -> float:
+    return terms["optimizer"]["alpha"] if terms["optimizer"]["penalty"] == "l2" else 0.0

@@ -1,0 +1,79 @@
+"""Encryption by the owner of the key: modulo p^2 and q^2, where numbers are half as wide."""
+import secrets
+from functools import lru_cache
+from typing import List, Sequence, Tuple
+
+import gmpy2
+from gmpy2 import mpz
+
+from .blinding import BlindingFactor
+from .ciphertext import Ciphertext, encrypt_with
+from .fixed_base import FixedBasePowers
+from .paillier import PublicKey
+
+_ENTRY_COST = 1.5
+"""Price of a table entry in multiplications."""
+
+
+class OwnerEncryption:
+    """Encrypts under a key whose primes are known. Holds them: a secret that travels to this party's own workers only.
+
+    Ciphertexts are the same as anybody's: ``(1 + m n) h^(n s)`` with ``s`` uniform below 2^(key_length / 2), or with
+    a uniform n-th residue for a key without a blinding base.
+    """
+
+    def __init__(self, public_key: PublicKey, p: int, q: int):
+        if p * q != public_key.n or p == q:
+            raise ValueError("p and q do not belong to this public key; their product must be n.")
+        self.public_key = public_key
+        self._p, self._q = sorted((mpz(p), mpz(q)))
+
+    def encrypt(self, plaintexts: Sequence[int], expected: int = 10_000) -> List[Ciphertext]:
+        """Signed plaintexts ``|m| < n / 2``, each with a fresh blinding factor.
+
+        Args:
+            plaintexts: what to encrypt.
+            expected: encryptions under this key that this process will make in all; sets the width of the table that
+                the first call lays down.
+        """
+        if any(2 * abs(plaintext) >= self.public_key.n for plaintext in plaintexts):
+            raise ValueError("A plaintext does not fit the key; its magnitude must be below n / 2.")
+        return encrypt_with(self._factors(len(plaintexts), expected), plaintexts, self.public_key)
+
+    def _factors(self, count: int, expected: int) -> List[BlindingFactor]:
+        if self.public_key.blinding_base is None:
+            at_p, at_q = ([_random_residue(prime) for _ in range(count)] for prime in (self._p, self._q))
+        else:
+            table_p, table_q = _tables(self, window_bits(expected))
+            digits = table_p.random_digits(count)
+            at_p, at_q = table_p.powers(digits), table_q.powers(digits)
+        p_squared, q_squared = self._p**2, self._q**2
+        lift = gmpy2.invert(p_squared, q_squared)
+        values = [first + p_squared * ((second - first) * lift % q_squared) for first, second in zip(at_p, at_q)]
+        return [BlindingFactor(value, self.public_key) for value in values]
+
+    def __eq__(self, other) -> bool:
+        return isinstance(other, OwnerEncryption) and self.public_key == other.public_key
+
+    def __hash__(self) -> int:
+        return hash(self.public_key)
+
+    def __repr__(self) -> str:
+        return f"OwnerEncryption({self.public_key.key_length} bits)"
+
+
+def window_bits(expected: int) -> int:
+    """Bits of a digit that make ``expected`` encryptions cheapest, their tables included; 10 bits take 80 MB."""
+    return min(range(4, 11), key=lambda width: (_ENTRY_COST * (1 << width) + expected) / width)
+
+
+@lru_cache(maxsize=2)
+def _tables(encryption: OwnerEncryption, window: int) -> Tuple[FixedBasePowers, FixedBasePowers]:
+    public_key = encryption.public_key
+    base, bits = mpz(public_key.blinding_base), public_key.key_length // 2
+    return tuple(FixedBasePowers(base % prime**2, prime, bits, window) for prime in (encryption._p, encryption._q))
+
+
+def _random_residue(prime: mpz) -> mpz:
+    """A uniform n-th residue modulo prime^2: those are the prime-th powers, one for each residue class modulo prime."""
+    return gmpy2.powmod(1 + secrets.randbelow(int(prime) - 1), prime, prime**2)

@@ -1,0 +1,130 @@
+"""Products of one party's secret integers with another party's secret vectors, for several vectors at once.
+
+Party q holds vectors r_1, ..., r_s, each with n entries that count modulo m_1, ..., m_s. It joins the i-th entries of all
+vectors into one integer x_i (see `residues`) and encrypts x_1, ..., x_n under its own Paillier key (`encrypt_vectors`).
+Party p raises these to its multipliers a_i and adds a mask: an encryption of ``sum_i a_i x_i + mask``, which q decrypts.
+Modulo m_t the sum is ``sum_i a_i r_t[i]``. So q's decryption and the negative mask, each modulo m_t, are additive shares of
+it (`multiply_vectors`, `open_products`).
+
+What each side learns (semi-honest parties): p sees ciphertexts; q sees an integer within 2^-40 (statistical distance) of a
+uniform one, whatever p's multipliers, and randomness that is flooded (`EncryptedSum.flooded`) to within 2^-40 as well. The
+mask covers the integer as a whole, not only its remainders.
+"""
+import secrets
+from dataclasses import dataclass
+from typing import List, Sequence, Tuple
+
+import numpy as np
+
+from .blinding import blinding_of
+from .ciphertext import EncryptedSum, column_from_bytes, column_to_bytes
+from .multi_exponentiation import few_bases_products
+from .owner_encryption import OwnerEncryption
+from .paillier import PrivateKey, PublicKey
+from .residues import ResidueSystem
+
+STATISTICAL_BITS = 40
+_MASKED_BITS = STATISTICAL_BITS + 2
+"""A masked sum has at most this many bits more than the bound on the sum itself."""
+
+
+@dataclass(frozen=True)
+class ProductLayout:
+    """Public sizes of the products.
+
+    Attributes:
+        system: moduli m_1, ..., m_s of the encrypted vectors.
+        terms: entries n of a vector.
+        multiplier_bits: every multiplier a satisfies |a| < 2^multiplier_bits.
+        key_length: bits of the key that the vectors are encrypted under.
+    """
+
+    system: ResidueSystem
+    terms: int
+    multiplier_bits: int
+    key_length: int
+
+    def __post_init__(self):
+        if self.sum_bits + _MASKED_BITS >= self.key_length:
+            raise ValueError(
+                f"A masked sum of {self.sum_bits + _MASKED_BITS} bits does not fit into a plaintext of a key with "
+                f"{self.key_length} bits; take fewer or narrower moduli."
+            )
+
+    @property
+    def scale_bits(self) -> int:
+        """log2 of a bound on ``sum_i |a_i|``."""
+        return self.multiplier_bits + self.terms.bit_length()
+
+    @property
+    def sum_bits(self) -> int:
+        """Every sum ``v = sum_i a_i x_i`` satisfies |v| < 2^sum_bits."""
+        return self.system.product.bit_length() + self.scale_bits
+
+    @property
+    def mask_bits(self) -> int:
+        """Masks are uniform in [0, 2^mask_bits)."""
+        return self.sum_bits + STATISTICAL_BITS + 1
+
+
+def room_for_moduli(key_length: int, multiplier_bits: int, terms: int) -> int:
+    """Bits that the moduli may have together: the largest ones for which `ProductLayout` has room."""
+    return key_length - 1 - _MASKED_BITS - multiplier_bits - terms.bit_length()
+
+
+def encrypt_vectors(vectors: np.ndarray, system: ResidueSystem, encryption: OwnerEncryption, expected: int) -> bytes:
+    """The column of one ciphertext for each entry.
+
+    Args:
+        vectors: object (n, s), one column for each modulus: the owner's secrets.
+        expected: see `OwnerEncryption.encrypt`.
+    """
+    return column_to_bytes(encryption.encrypt([system.join(row) for row in vectors], expected))
+
+
+def multiply_vectors(
+    encrypted: bytes, multipliers: Sequence[Sequence[int]], layout: ProductLayout, key: PublicKey, flooding_bits: int
+) -> Tuple[bytes, np.ndarray]:
+    """Products of the other party's vectors with this party's multipliers, masked.
+
+    Args:
+        encrypted: what `encrypt_vectors` made at the owner of ``key``.
+        multipliers: k rows of n signed integers: this party's secrets.
+        flooding_bits: bits of the flooding exponents beyond half the key length, at least ``scale_bits + 40``; products of
+            several layouts that share it share a table.
+
+    Returns:
+        The message for the owner, and this party's share (k, s) of the products, modulo the moduli.
+    """
+    bases = column_from_bytes(encrypted, key)
+    if len(bases) != layout.terms or layout.key_length != key.key_length:
+        raise ValueError(
+            f"{len(bases)} encrypted entries under a key of {key.key_length} bits; the layout has {layout.terms} entries "
+            f"and {layout.key_length} bits."
+        )
+    if any(abs(int(multiplier)) >> layout.multiplier_bits for row in multipliers for multiplier in row):
+        raise ValueError(f"A multiplier has more than {layout.multiplier_bits} bits, which the masks would not hide.")
+    sums = few_bases_products([base.value for base in bases], multipliers, key.modulus_squared)
+    masks, blinding = [secrets.randbits(layout.mask_bits) for _ in sums], blinding_of(key, flooding_bits)
+    sealed = [
+        EncryptedSum(value, key).plus(mask + (1 << layout.sum_bits)).flooded(blinding, layout.scale_bits)
+        for value, mask in zip(sums, masks)
+    ]
+    return column_to_bytes(sealed), _remainders([-mask for mask in masks], layout.system)
+
+
+def open_products(message: bytes, outputs: int, layout: ProductLayout, private_key: PrivateKey) -> np.ndarray:
+    """The owner's share (k, s) of k = ``outputs`` products.
+
+    Raises:
+        ValueError: the message does not hold k masked sums of this layout.
+    """
+    sealed = column_from_bytes(message, private_key.public_key)
+    masked = [int(private_key.decrypt(ciphertext.value)) for ciphertext in sealed]
+    if len(masked) != outputs or any(value >> (layout.sum_bits + _MASKED_BITS) for value in masked):
+        raise ValueError(f"The message does not hold {outputs} masked sums of this layout; it was made for another one.")
+    return _remainders([value - (1 << layout.sum_bits) for value in masked], layout.system)
+
+
+def _remainders(numbers: List[int], system: ResidueSystem) -> np.ndarray:
+    return np.array([system.split(number) for number in numbers], dtype=object).reshape(len(numbers), system.count)

@@ -1,0 +1,126 @@
+"""Ciphertexts leave blinded or not at all: what the types allow, and what comes in."""
+import copy
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fate_dp.crypto import ciphertext as module
+from fate_dp.crypto.blinding import BlindingFactor, FixedBaseBlinding, full_blinding
+from fate_dp.crypto.ciphertext import Ciphertext, EncryptedSum, column_from_bytes, column_to_bytes
+from fate_dp.crypto.paillier import PublicKey, keypair_of_any_length
+
+PUBLIC, PRIVATE = keypair_of_any_length(256)
+OTHER, _ = keypair_of_any_length(256)
+SIGNED = st.integers(-(2**100), 2**100)
+ENCRYPTION = PRIVATE.encryption()
+
+
+def bare(plaintext, key=PUBLIC):
+    return EncryptedSum(key.embed(plaintext), key)
+
+
+@given(SIGNED, SIGNED, st.integers(-(2**20), 2**20))
+def test_sums_and_multiples_decrypt_to_those_of_the_plaintexts(first, second, factor):
+    a, b = ENCRYPTION.encrypt([first, second])
+    for total in ((a + b).plus(factor), (b.plus(factor) + a).fully_blinded()):
+        assert PRIVATE.decrypt_signed(total) == first + second + factor
+    assert PRIVATE.decrypt_signed(a.times(factor) + b) == first * factor + second
+
+
+@pytest.mark.parametrize("leak", [pickle.dumps, copy.deepcopy, copy.copy])
+@pytest.mark.parametrize("held", [bare(5), ENCRYPTION.encrypt([5])[0].plus(1), full_blinding(PUBLIC)])
+def test_sums_and_factors_have_no_byte_form(leak, held):
+    with pytest.raises(TypeError, match="never pickled"):
+        leak(held)
+    assert not hasattr(held, "to_bytes")
+
+
+def test_a_sum_is_refused_where_bytes_are_made_of_ciphertexts():
+    with pytest.raises(TypeError, match="Only blinded ciphertexts may leave"):
+        column_to_bytes([bare(5).fully_blinded(), bare(5)])
+    with pytest.raises(AttributeError):
+        Ciphertext.to_bytes(object())
+
+
+def test_every_ciphertext_spends_a_factor_of_its_own():
+    factor = full_blinding(PUBLIC)
+    Ciphertext(bare(5), factor)
+    with pytest.raises(ValueError, match="is spent"):
+        Ciphertext(bare(5), factor)
+    with pytest.raises(TypeError):
+        Ciphertext(bare(5))
+
+
+def test_factors_of_another_key_are_refused():
+    with pytest.raises(ValueError, match="another public key"):
+        Ciphertext(bare(5), full_blinding(OTHER))
+    with pytest.raises(ValueError, match="another public key"):
+        bare(5).flooded(FixedBaseBlinding(OTHER, 100), 60)
+    with pytest.raises(ValueError, match="different keys"):
+        bare(5) + bare(5, OTHER)
+
+
+@pytest.mark.parametrize("blind", [EncryptedSum.fully_blinded, lambda total: total.flooded(FLOODING, 24)])
+def test_a_blinded_sum_differs_each_time_and_keeps_its_plaintext(blind):
+    sent = [blind(bare(7)) for _ in range(20)]
+    assert len(set(sent)) == 20 and all(PRIVATE.decrypt_signed(item) == 7 for item in sent)
+    assert all(item.value % PUBLIC.n != 1 for item in sent)
+
+
+FLOODING = FixedBaseBlinding(PUBLIC, 64)
+
+
+def test_flooding_takes_exponents_40_bits_longer_than_what_they_hide():
+    bare(7).flooded(FLOODING, 24)
+    with pytest.raises(ValueError, match="has exponents of 192 bits; it needs 193"):
+        bare(7).flooded(FLOODING, 25)
+
+
+def test_what_goes_back_under_a_key_without_a_base_is_blinded_fully():
+    plain = PublicKey(PUBLIC.n)
+    assert len({bare(7, plain).flooded(FixedBaseBlinding(plain), 500) for _ in range(5)}) == 5
+
+
+def test_fully_blinded_draws_a_full_residue(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(module, "full_blinding", lambda key: drawn.append(key) or BlindingFactor(4, key))
+    assert bare(7).fully_blinded().value == PUBLIC.embed(7) * 4 % PUBLIC.modulus_squared and drawn == [PUBLIC]
+
+
+@given(st.lists(SIGNED, max_size=5))
+def test_columns_travel_as_bytes_of_one_width(values):
+    sent = ENCRYPTION.encrypt(values)
+    data = column_to_bytes(sent)
+    assert len(data) == len(values) * PUBLIC.ciphertext_bytes and column_from_bytes(data, PUBLIC) == sent
+    assert [Ciphertext.from_bytes(item.to_bytes(), PUBLIC) for item in sent] == sent
+
+
+@pytest.mark.parametrize("value, why", [
+    (0, "outside"), (PUBLIC.n**2, "outside"), (PUBLIC.n**2 + 5, "outside"), (PUBLIC.n, "not invertible"),
+    (PRIVATE._p * 12, "not invertible"), (1, "without blinding"), (PUBLIC.embed(1), "without blinding"),
+    (PUBLIC.embed(-(2**60)), "without blinding"),
+])  # fmt: skip
+def test_numbers_that_no_honest_encryption_gives_are_refused(value, why):
+    data = [ENCRYPTION.encrypt([5])[0].to_bytes(), int(value).to_bytes(PUBLIC.ciphertext_bytes, "big")]
+    with pytest.raises(ValueError, match=why):
+        column_from_bytes(b"".join(data), PUBLIC)
+    with pytest.raises(ValueError, match=why):
+        Ciphertext.from_bytes(data[1], PUBLIC)
+
+
+def test_data_of_wrong_length_is_refused():
+    data = column_to_bytes(ENCRYPTION.encrypt([5, 6]))
+    with pytest.raises(ValueError, match="multiple of"):
+        column_from_bytes(data[:-1], PUBLIC)
+    for wrong in (data, data[:63], b""):
+        with pytest.raises(ValueError, match="must have 64"):
+            Ciphertext.from_bytes(wrong, PUBLIC)
+
+
+def test_ciphertexts_are_equal_by_number_and_key_and_show_neither():
+    first, second = ENCRYPTION.encrypt([5, 5])
+    assert first == Ciphertext.from_bytes(first.to_bytes(), PUBLIC) != second
+    assert EncryptedSum(first.value, PUBLIC) != first != EncryptedSum(first.value, OTHER)
+    assert repr(first) == "Ciphertext(256 bits)" and repr(bare(5)) == "EncryptedSum(256 bits)"

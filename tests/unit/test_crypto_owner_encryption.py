@@ -1,0 +1,112 @@
+"""The owner's encryption: the same ciphertexts as anybody's, by arithmetic modulo the primes."""
+import os
+import pickle
+
+import numpy as np
+import pytest
+from gmpy2 import mpz
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fate_dp.crypto import fixed_base
+from fate_dp.crypto.fixed_base import FixedBasePowers
+from fate_dp.crypto.owner_encryption import OwnerEncryption, window_bits
+from fate_dp.crypto.paillier import PrivateKey, PublicKey, keypair_of_any_length
+
+PUBLIC, PRIVATE = keypair_of_any_length(256)
+ENCRYPTION = PRIVATE.encryption()
+LARGEST = PUBLIC.n // 2
+
+
+@pytest.mark.parametrize("expected", [1, 2000])
+@settings(max_examples=50)
+@given(values=st.lists(st.one_of(st.sampled_from([0, LARGEST, -LARGEST]), st.integers(-LARGEST, LARGEST)), max_size=4))
+def test_signed_plaintexts_come_back(expected, values):
+    assert [PRIVATE.decrypt_signed(item) for item in ENCRYPTION.encrypt(values, expected)] == values
+
+
+@pytest.mark.parametrize("value", [LARGEST + 1, -LARGEST - 1, PUBLIC.n])
+def test_plaintexts_that_do_not_fit_are_refused(value):
+    with pytest.raises(ValueError, match="below n / 2"):
+        ENCRYPTION.encrypt([0, value])
+
+
+@pytest.mark.parametrize("key", [PUBLIC, PublicKey(PUBLIC.n)])
+def test_two_encryptions_of_one_value_always_differ(key):
+    encryption = PrivateKey(key, PRIVATE._p, PRIVATE._q).encryption()
+    sent = encryption.encrypt([3] * 100) + encryption.encrypt([3] * 100)
+    # Modulo n an encryption shows its blinding alone: r^n mod n, whatever the plaintext.
+    assert len({item.value % PUBLIC.n for item in sent}) == 200
+    assert all(PRIVATE.decrypt(item) == 3 for item in sent)
+
+
+def test_the_blinding_is_the_keys_base_to_an_exponent_of_half_the_key_length(monkeypatch):
+    for drawn, exponent in ((b"\xff", 2**128 - 1), (b"\0", 0)):
+        monkeypatch.setattr(fixed_base.secrets, "token_bytes", lambda count: drawn * count)
+        (sent,) = ENCRYPTION.encrypt([0], expected=2000)
+        assert sent.value == pow(PUBLIC.blinding_base, exponent, PUBLIC.n**2)
+
+
+def test_one_exponent_serves_both_primes(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(fixed_base.secrets, "token_bytes", lambda count: drawn.append(os.urandom(count)) or drawn[-1])
+    (sent,) = ENCRYPTION.encrypt([0], expected=2000)
+    window, exponent = window_bits(2000), 0
+    for at, digit in enumerate(np.frombuffer(drawn[0], dtype=np.uint16).tolist()):
+        exponent += digit % (1 << min(window, 128 - window * at)) << (window * at)
+    assert sent.value == pow(PUBLIC.blinding_base, exponent, PUBLIC.n**2) and len(drawn) == 1
+
+
+def test_without_a_base_the_blinding_takes_every_residue_class():
+    golden = PublicKey(293 * 433)
+    encryption = PrivateKey(golden, 293, 433).encryption()
+    seen = {int(item.value) for item in encryption.encrypt([0] * 2000)}
+    assert len({value % 293 for value in seen}) > 285 and len({value % 433 for value in seen}) > 400
+    assert all(pow(value, 292 * 432, golden.n**2) == 1 for value in seen)
+
+
+@settings(max_examples=20)
+@given(st.integers(2, 10**8), st.integers(1, 70), st.integers(4, 9), st.integers(1, 5))
+def test_fixed_base_powers_are_the_powers_with_the_drawn_exponents(base, bits, window, count):
+    root = mpz(10007)
+    base = base if base % root else base + 1
+    table = FixedBasePowers(mpz(base), root, bits, window)
+    digits = table.random_digits(count)
+    exponents = [sum(int(digit) << (window * at) for at, digit in enumerate(row)) for row in digits]
+    assert digits.shape == (count, -(-bits // window)) and max(exponents) < 2**bits
+    assert table.powers(digits) == [pow(base, exponent, 10007**2) for exponent in exponents]
+
+
+def test_random_digits_fill_their_range_and_no_more():
+    digits = FixedBasePowers(mpz(3), mpz(10007), 10, 4).random_digits(3000)
+    counts = [np.bincount(column, minlength=16).tolist() for column in digits.T]
+    assert all(len(row) == 16 for row in counts)
+    assert min(counts[0] + counts[1]) > 120 and min(counts[2][:4]) > 600 and sum(counts[2][:4]) == 3000
+
+
+def test_long_columns_walk_through_the_table_in_parts(monkeypatch):
+    monkeypatch.setattr(fixed_base, "_AT_ONCE", 3)
+    values = list(range(-4, 4))
+    assert [PRIVATE.decrypt_signed(item) for item in ENCRYPTION.encrypt(values)] == values
+    assert ENCRYPTION.encrypt([]) == []
+
+
+def test_wider_digits_pay_for_more_encryptions():
+    widths = [window_bits(10**power) for power in range(8)]
+    assert widths == sorted(widths) and widths[0] == 4 and widths[-1] == 10
+
+
+def test_it_travels_to_workers_and_shows_no_prime():
+    copied = pickle.loads(pickle.dumps(ENCRYPTION))
+    assert copied == ENCRYPTION and hash(copied) == hash(ENCRYPTION)
+    assert copied != keypair_of_any_length(64)[1].encryption()
+    assert PRIVATE.decrypt(copied.encrypt([9])[0]) == 9
+    assert repr(ENCRYPTION) == "OwnerEncryption(256 bits)"
+
+
+def test_primes_in_either_order_share_one_table_and_others_are_refused():
+    swapped = OwnerEncryption(PUBLIC, PRIVATE._q, PRIVATE._p)
+    for encryption in (swapped, ENCRYPTION):
+        assert PRIVATE.decrypt(encryption.encrypt([9], expected=1)[0]) == 9
+    with pytest.raises(ValueError, match="product must be n"):
+        OwnerEncryption(PUBLIC, 293, 433)

@@ -1,0 +1,225 @@
+"""Prepared steps: shares of products are exact at every bound, and what a party decrypts says nothing."""
+import copy
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+from shared_training import Parties, prepared_by_parties, split_quadratic, standardised
+
+from fate_dp.crypto import residue_products
+from fate_dp.crypto.ciphertext import column_from_bytes
+from fate_dp.crypto.paillier import keypair_of_any_length
+from fate_dp.crypto.residue_products import ProductLayout, encrypt_vectors, multiply_vectors, open_products, room_for_moduli
+from fate_dp.crypto.residues import ResidueSystem
+from fate_dp.crypto.shared_quadratic import QuadraticBounds, QuadraticShare, rounded_quotient, share_bits
+from fate_dp.crypto.step_layout import StepLayout
+from fate_dp.crypto.step_preparation import PreparedSteps, draw_masks, encrypt_masks, multiply_masks, open_answer
+
+PUBLIC, PRIVATE = keypair_of_any_length(768)
+SECOND_KEYS = keypair_of_any_length(768)
+SYSTEM = ResidueSystem.below(70, 5)
+PARTIES = Parties((2, 1))
+
+
+@given(st.lists(st.integers(0, SYSTEM.moduli[-1] - 1), min_size=5, max_size=5), st.integers(-(2**90), 2**90))
+def test_a_joined_number_is_multiplied_part_by_part(parts, factor):
+    joined = SYSTEM.join(parts)
+    assert 0 <= joined < SYSTEM.product and SYSTEM.split(joined) == parts
+    assert SYSTEM.split(joined * factor) == [part * factor % modulus for part, modulus in zip(parts, SYSTEM.moduli)]
+    assert SYSTEM.part(1, 3).join(parts[1:3]) == joined % (SYSTEM.moduli[1] * SYSTEM.moduli[2])
+
+
+def test_moduli_are_coprime_nearly_the_largest_and_a_function_of_their_size():
+    system = ResidueSystem.below(120, 24)
+    assert all(np.gcd(a, b) == 1 for at, a in enumerate(system.moduli) for b in system.moduli[:at])
+    assert all(2**120 - 2**88 < modulus < 2**120 for modulus in system.moduli)
+    assert ResidueSystem.below(120, 24) == system and system.moduli[:3] == (2**120 - 1, 2**120 - 3, 2**120 - 5)
+    assert 2**120 - 7 not in system.moduli  # divisible by 3, as 2^120 - 1 is
+
+
+def test_few_moduli_of_few_bits_are_refused():
+    with pytest.raises(ValueError, match="no 9 pairwise coprime odd numbers below 2\\^4"):
+        ResidueSystem.below(4, 9)
+    with pytest.raises(ValueError, match="2 remainders for 5 moduli"):
+        SYSTEM.join([1, 2])
+
+
+def product_layout(terms=3, multiplier_bits=94, key_length=768, bits=155):
+    count = room_for_moduli(key_length, multiplier_bits, terms) // bits
+    return ProductLayout(ResidueSystem.below(bits, count), terms, multiplier_bits, key_length)
+
+
+def multiplied(layout, vectors, multipliers):
+    encrypted = encrypt_vectors(vectors, layout.system, PRIVATE.encryption(), 10)
+    return multiply_vectors(encrypted, multipliers, layout, PUBLIC, layout.scale_bits + 40)
+
+
+def seen_by_owner(message):
+    width = PUBLIC.ciphertext_bytes
+    return [int(PRIVATE.decrypt(int.from_bytes(message[at : at + width], "big"))) for at in range(0, len(message), width)]
+
+
+@pytest.mark.parametrize("mask", [0, -1])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_products_are_exact_under_the_smallest_and_the_largest_mask(monkeypatch, mask, sign):
+    layout = product_layout()
+    monkeypatch.setattr(residue_products.secrets, "randbits", lambda bits: mask % (1 << bits))
+    # The joined number is the largest one where every remainder is.
+    vectors = np.array([[modulus - 1 for modulus in layout.system.moduli]] * 3, dtype=object)
+    message, own = multiplied(layout, vectors, [[sign * (2**94 - 1)] * 3, [0, 0, 0]])
+    opened = open_products(message, 2, layout, PRIVATE)
+    expected = [[-3 * sign * (2**94 - 1) % modulus for modulus in layout.system.moduli], [0] * layout.system.count]
+    assert ((own + opened) % np.array(layout.system.moduli, dtype=object)).tolist() == expected
+
+
+SMALL_PUBLIC, SMALL_PRIVATE = keypair_of_any_length(512)
+
+
+def view(monkeypatch, multiplier, narrower=0):
+    """Histogram of the leading bits that the owner sees of 320 equal products, in eighths of the masks' range."""
+    layout = product_layout(key_length=512)
+    mask_bits = layout.sum_bits + 41 - narrower
+    monkeypatch.setattr(ProductLayout, "mask_bits", mask_bits)
+    vectors = np.array([[modulus - 1 for modulus in layout.system.moduli]] * 3, dtype=object)
+    encrypted = encrypt_vectors(vectors, layout.system, SMALL_PRIVATE.encryption(), 10)
+    message, _ = multiply_vectors(encrypted, [[multiplier] * 3] * 320, layout, SMALL_PUBLIC, layout.scale_bits + 40)
+    seen = [int(SMALL_PRIVATE.decrypt(sealed.value)) for sealed in column_from_bytes(message, SMALL_PUBLIC)]
+    return np.bincount([value >> (mask_bits - 3) for value in seen], minlength=16)
+
+
+@pytest.mark.parametrize("multiplier", [0, 2**94 - 1])
+def test_what_the_owner_decrypts_is_uniform_whatever_the_multipliers(monkeypatch, multiplier):
+    assert product_layout().mask_bits == product_layout().sum_bits + 41
+    seen = view(monkeypatch, multiplier)
+    assert seen[8:].sum() == 0 and chisquare(seen[:8]).pvalue > 1e-6
+
+
+def test_masks_40_bits_narrower_are_told_apart(monkeypatch):
+    none, largest = view(monkeypatch, 0, narrower=40), view(monkeypatch, 2**94 - 1, narrower=40)
+    assert np.average(range(16), weights=largest) - np.average(range(16), weights=none) > 2
+
+
+def test_products_of_another_size_are_refused():
+    layout = product_layout()
+    vectors = np.ones((3, layout.system.count), dtype=object)
+    message, _ = multiplied(layout, vectors, [[1, 2, 3]])
+    with pytest.raises(ValueError, match="does not hold 2 masked sums"):
+        open_products(message, 2, layout, PRIVATE)
+    with pytest.raises(ValueError, match="made for another one"):
+        open_products(message, 1, product_layout(multiplier_bits=60, bits=100, terms=2), PRIVATE)
+    with pytest.raises(ValueError, match="more than 94 bits"):
+        multiplied(layout, vectors, [[1, 2, -(2**94)]])
+    with pytest.raises(ValueError, match="3 encrypted entries .* layout has 2 entries"):
+        multiplied(replace(layout, terms=2), vectors, [[1, 2, 3]])
+    with pytest.raises(ValueError, match="does not fit into a plaintext"):
+        ProductLayout(ResidueSystem.below(155, 4), 3, 94 + 10, 768)
+
+
+@pytest.fixture(scope="module")
+def prepared():
+    layout = PARTIES.layout(768, 4)
+    shares = split_quadratic(PARTIES, *standardised(PARTIES, 1))
+    return layout, shares, prepared_by_parties(shares, layout, [(PUBLIC, PRIVATE), SECOND_KEYS])
+
+
+def test_shares_of_a_step_add_up_to_the_products_of_its_masks(prepared):
+    layout, shares, steps = prepared
+    hessian = sum(share.matrix for share in shares)
+    assert layout.steps == steps[0].left == 4 and layout.losses_together == 2
+    for _ in range(layout.steps):
+        first, second = (one.take() for one in steps)
+        modulus, loss_modulus = first.gradient_modulus, first.loss_modulus
+        mask, left, right = first.mask + second.mask, first.left + second.left, first.right + second.right
+        assert ((first.product + second.product - hessian @ mask) % modulus == 0).all()
+        assert (first.inner + second.inner - left @ right) % loss_modulus == 0
+        assert max(first.left) < loss_modulus and max(first.mask) < modulus
+
+
+def test_a_prepared_step_is_handed_out_once(prepared):
+    steps = prepared[2][0]
+    while steps.left:
+        steps.take()
+    with pytest.raises(ValueError, match="All 4 prepared steps are used"):
+        steps.take()
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="never pickled or copied"):
+            copied(steps)
+
+
+def test_what_does_not_fit_the_layout_is_refused(prepared):
+    layout, shares, _ = prepared
+    masks = draw_masks(layout)
+    message = encrypt_masks(masks, layout, PRIVATE.encryption(), 10)
+    wide = QuadraticShare(shares[1].matrix + 2**layout.matrix_bits, shares[1].linear)
+    with pytest.raises(ValueError, match="mean square is larger than the parties agreed on"):
+        multiply_masks(wide, masks, message, layout, PUBLIC)
+    with pytest.raises(ValueError, match="4 shares of products were exchanged; 2 parties make 2"):
+        PreparedSteps(shares[0], masks, [None] * 4, layout)
+    answer, _ = multiply_masks(shares[1], masks, message, layout, PUBLIC)
+    with pytest.raises(ValueError, match="does not hold 3 masked sums"):
+        open_answer({**answer, "weights": answer["inner"]}, layout, PRIVATE)
+
+
+def test_masks_are_not_printed(prepared):
+    layout, _, _ = prepared
+    assert "[" not in repr(draw_masks(layout))
+
+
+def test_sizes_of_a_training_with_keys_of_2048_bits():
+    """Fewer steps in a ciphertext, or fewer losses, would make every epoch dearer."""
+    parties = Parties((11, 20))
+    layout = parties.layout(2048, 30, penalty=0.01)
+    assert (layout.gradient_bits, layout.loss_bits, layout.steps, layout.losses_together) == (157, 122, 12, 4)
+    assert (layout.at_most(7).steps, layout.at_most(40).steps) == (7, 12)
+    assert Parties((11, 10, 10)).layout(2048, 30).carry_bits == 4
+    assert Parties((11, 20)).layout(4096, 100).steps > 24
+
+
+@given(
+    st.integers(1, 400), st.integers(0, 8), st.sampled_from([0.0, 1.0, 1e6]), st.integers(2, 16),
+    st.sampled_from([768, 2048, 3072]), st.integers(80, 110), st.integers(1, 40),
+)  # fmt: skip
+@settings(max_examples=60)
+def test_every_layout_has_room(dimension, mean_square_bits, penalty, parties, key_length, matrix_bits, most_steps):
+    bounds = QuadraticBounds(dimension, 1, mean_square_bits, 1.0, penalty)
+    layout = StepLayout(bounds, parties, key_length, matrix_bits, most_steps)
+    assert 1 <= layout.losses_together <= layout.steps <= most_steps
+    assert layout.products.system.count == layout.losses.system.count == layout.steps
+    assert min(layout.products.system.moduli) > bounds.curvature * 2.0 ** (28 + 84 + 41 + layout.carry_bits)
+    assert min(layout.losses.system.moduli) > 2 * (bounds.curvature + penalty) * 2.0 ** (56 + 60)
+
+
+def test_layouts_without_room_and_noise_without_penalty_are_refused():
+    with pytest.raises(ValueError, match="key of 256 bits has room for 0 steps"):
+        PARTIES.layout(256)
+    with pytest.raises(ValueError, match="parties is 1"):
+        Parties((3,)).layout()
+    with pytest.raises(ValueError, match="noise may have spectral norm 0.5"):
+        PARTIES.layout(noise=0.5, penalty=0.1)
+
+
+def test_scaled_shares_add_up_to_the_quadratic():
+    hessian, linear = standardised(PARTIES, 3)
+    shares = split_quadratic(PARTIES, hessian, linear)
+    total = sum(share.matrix for share in shares).astype(np.float64) / 2.0**44
+    assert np.abs(total - hessian).max() < 2.0**-43
+    assert np.abs(sum(share.linear for share in shares).astype(np.float64) / 2.0**44 - linear).max() < 2.0**-43
+
+
+@given(st.integers(-(2**120), 2**120), st.integers(1, 2**80))
+def test_quotients_are_rounded_to_the_nearest_integer(number, divisor):
+    quotient = int(rounded_quotient(np.array([number], dtype=object), divisor)[0])
+    assert -divisor < 2 * (number - quotient * divisor) <= divisor or 2 * (number - quotient * divisor) == -divisor
+
+
+@given(st.integers(60, 80), st.integers(1, 10**6), st.sampled_from([1, 4]))
+def test_no_share_exceeds_share_bits(value_bits, rows, divisor):
+    largest = 2 ** (value_bits + 41) - 1 + 2**value_bits
+    entry = QuadraticShare.scaled(np.array([[largest]], dtype=object), np.array([0], dtype=object), rows, divisor)
+    entry.check(share_bits(value_bits, rows, divisor))
+    with pytest.raises(ValueError):
+        entry.check(share_bits(value_bits, rows, divisor) - 3)
