@@ -23,7 +23,8 @@ INIT_PARAM = {"method": "consts", "fill_val": START_WEIGHT, "fit_intercept": Tru
 class Task:
     """The rows to train on. A task travels to the processes of all parties, each of which makes its own tables.
 
-    ``tables()`` gives {"guest": pandas table with id, label and features, "host": ...}, the same rows in the same order.
+    ``tables()`` gives {"guest": pandas table with id, label and features, "host": ...}, both with the same rows in one
+    order.
     """
 
     tables: Callable[[], dict]

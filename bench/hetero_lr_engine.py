@@ -27,13 +27,7 @@ from fate_dp.crypto.paillier import PrivateKey, generate_keypair
 from fate_dp.crypto.shared_descent import SharedDescent
 from fate_dp.crypto.shared_quadratic import QuadraticBounds, QuadraticShare, share_bits
 from fate_dp.crypto.step_layout import StepLayout
-from fate_dp.crypto.step_preparation import (
-    PreparedSteps,
-    draw_masks,
-    encrypt_masks,
-    multiply_masks,
-    open_answer,
-)
+from fate_dp.crypto.step_preparation import PreparedSteps, draw_masks, encrypt_masks, multiply_masks, open_answer
 from fate_dp.crypto.update_rule import UpdateRule
 
 PART_ROWS = 62_500
@@ -61,8 +55,8 @@ class EngineCost:
 class Sums(NamedTuple):
     """Sums over rows.
 
-    ``products`` are encrypted, at the host; ``guest`` and ``host`` are what each party multiplies in clear; ``plain`` is
-    for the check, all columns with all in float64. ``other_cpu`` seconds went into making rows and into the check.
+    ``products`` are encrypted, at the host; ``guest`` and ``host`` are what each party multiplies in clear; ``plain``
+    is for the check, all columns with all in float64. ``other_cpu`` seconds went into making rows and into the check.
     """
 
     products: tuple
@@ -135,9 +129,7 @@ def descend(privates, shares, layout, epochs) -> np.ndarray:
 def prepare(players, layout) -> List[PreparedSteps]:
     """Each player's part of the next steps."""
     masks = [draw_masks(layout) for _ in players]
-    messages = [
-        encrypt_masks(own, layout, player.private.encryption()) for player, own in zip(players, masks)
-    ]  # fmt: skip
+    messages = [encrypt_masks(own, layout, player.private.encryption()) for player, own in zip(players, masks)]
     exchanged = [[], []]
     for own, other in ((0, 1), (1, 0)):
         owner = players[other].private
@@ -170,7 +162,7 @@ def _merged(first, second, key) -> Sums:
 
 
 def _share(own, products, cross, rows) -> QuadraticShare:
-    """One party's share, from what it multiplied alone and its share of the host's columns times the guest's and target."""
+    """One party's share, from what it multiplied alone and its share of the host's columns times guest's and target."""
     count = own.stop - own.start
     matrix, linear = np.zeros((DIMENSION, DIMENSION), dtype=object), np.zeros(DIMENSION, dtype=object)
     matrix[own, own] = products[:count, :count]

@@ -1,6 +1,6 @@
 """Made rows for the benchmark of dp_hetero_lr: correlated standard normal features and labels of a logistic model.
 
-Rows come in parts that depend on their number alone, so that every process makes the same ones, and only those it needs.
+Rows come in parts that depend on their number alone: every process makes the same ones, and only those it needs.
 """
 from dataclasses import dataclass
 

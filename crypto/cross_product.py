@@ -9,9 +9,9 @@ What each side learns (semi-honest parties): the other party sees ciphertexts on
 (statistical distance, for each of the a c sums) of uniform masks.
 
 Sums cannot overflow. Entries are fixed-point numbers of unit 2^-24, and every column's mean square over the batch is at
-most 2^MEAN_SQUARE_BITS: a party checks its own columns, exactly, with `exact_product.column_square_sums` and
-`columns_out_of_bounds`. By Cauchy and Schwarz a sum over n rows is at most n 2^(48 + MEAN_SQUARE_BITS) in units of
-2^-48, which is less than 2^value_bits of `product_layout`. Apart from that, both sides check every entry that they
+most 2^MEAN_SQUARE_BITS: a party checks its own columns, exactly, with `exact_product.column_square_sums`. By Cauchy and
+Schwarz a sum over n rows is at most n 2^(48 + MEAN_SQUARE_BITS) in units of 2^-48, which is less than 2^value_bits of
+`product_layout`. Apart from that, both sides check every entry that they
 encrypt or multiply by: even if a party forgot its columns' mean squares, a slot has room for the sums of 2^40 rows.
 """
 from typing import List, Sequence, Tuple
@@ -47,16 +47,6 @@ def product_layout(rows: int, public_key: PublicKey) -> SlotLayout:
     if not 1 <= rows <= 1 << ROW_BITS:
         raise ValueError(f"rows is {rows}; a cross product is summed over 1 to 2^{ROW_BITS} rows.")
     return SlotLayout(_SQUARE_BITS + int(rows).bit_length(), public_key.key_length)
-
-
-def columns_out_of_bounds(square_sums: Sequence[int], rows: int) -> List[int]:
-    """Positions of the columns whose mean square over the batch exceeds 2^MEAN_SQUARE_BITS.
-
-    Args:
-        square_sums: `column_square_sums` of entries in units of 2^-24, added up over all blocks of the batch.
-        rows: rows of the batch.
-    """
-    return [column for column, square in enumerate(square_sums) if square > rows << _SQUARE_BITS]
 
 
 def encrypt_rows(matrix: np.ndarray, encryption: OwnerEncryption, layout: SlotLayout, expected: int) -> bytes:

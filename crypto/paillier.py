@@ -79,8 +79,8 @@ class PublicKey:
         if key.n % 2 == 0 or gmpy2.is_prime(key.n):
             raise ValueError("The public key's n is even or prime; it must be a product of two odd primes.")
         base = key.blinding_base
-        if base is not None and not (1 < base < key.n**2 - 1 and gmpy2.gcd(base, key.n) == 1):
-            raise ValueError("The public key's blinding_base must lie between 1 and n^2 - 1 and be invertible.")
+        if base is not None and not (0 < base < key.n**2 and gmpy2.gcd(base, key.n) == 1 and base % key.n not in (1, key.n - 1)):
+            raise ValueError("The public key's blinding_base must lie below n^2, be invertible and not be 1 or -1 modulo n.")
         return key
 
 

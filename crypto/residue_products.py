@@ -1,14 +1,14 @@
 """Products of one party's secret integers with another party's secret vectors, for several vectors at once.
 
-Party q holds vectors r_1, ..., r_s, each with n entries that count modulo m_1, ..., m_s. It joins the i-th entries of all
-vectors into one integer x_i (see `residues`) and encrypts x_1, ..., x_n under its own Paillier key (`encrypt_vectors`).
-Party p raises these to its multipliers a_i and adds a mask: an encryption of ``sum_i a_i x_i + mask``, which q decrypts.
-Modulo m_t the sum is ``sum_i a_i r_t[i]``. So q's decryption and the negative mask, each modulo m_t, are additive shares of
-it (`multiply_vectors`, `open_products`).
+Party q holds vectors r_1, ..., r_s, each with n entries that count modulo m_1, ..., m_s. It joins the i-th entries of
+all vectors into one integer x_i (see `residues`) and encrypts x_1, ..., x_n under its own Paillier key
+(`encrypt_vectors`). Party p raises these to its multipliers a_i and adds a mask: an encryption of ``sum_i a_i x_i +
+mask``, which q decrypts. Modulo m_t the sum is ``sum_i a_i r_t[i]``. So q's decryption and the negative mask, each
+modulo m_t, are additive shares of it (`multiply_vectors`, `open_products`).
 
-What each side learns (semi-honest parties): p sees ciphertexts; q sees an integer within 2^-40 (statistical distance) of a
-uniform one, whatever p's multipliers, and randomness that is flooded (`EncryptedSum.flooded`) to within 2^-40 as well. The
-mask covers the integer as a whole, not only its remainders.
+What each side learns (semi-honest parties): p sees ciphertexts; q sees an integer within 2^-40 (statistical distance)
+of a uniform one, whatever p's multipliers, and randomness that is flooded (`EncryptedSum.flooded`) to within 2^-40 as
+well. The mask covers the integer as a whole, not only its remainders.
 """
 import secrets
 from dataclasses import dataclass
@@ -90,8 +90,8 @@ def multiply_vectors(
     Args:
         encrypted: what `encrypt_vectors` made at the owner of ``key``.
         multipliers: k rows of n signed integers: this party's secrets.
-        flooding_bits: bits of the flooding exponents beyond half the key length, at least ``scale_bits + 40``; products of
-            several layouts that share it share a table.
+        flooding_bits: bits of the flooding exponents beyond half the key length, at least ``scale_bits + 40``; products
+            of several layouts that share it share a table.
 
     Returns:
         The message for the owner, and this party's share (k, s) of the products, modulo the moduli.
@@ -99,8 +99,8 @@ def multiply_vectors(
     bases = column_from_bytes(encrypted, key)
     if len(bases) != layout.terms or layout.key_length != key.key_length:
         raise ValueError(
-            f"{len(bases)} encrypted entries under a key of {key.key_length} bits; the layout has {layout.terms} entries "
-            f"and {layout.key_length} bits."
+            f"{len(bases)} encrypted entries under a key of {key.key_length} bits; the layout has {layout.terms} "
+            f"entries and {layout.key_length} bits."
         )
     if any(abs(int(multiplier)) >> layout.multiplier_bits for row in multipliers for multiplier in row):
         raise ValueError(f"A multiplier has more than {layout.multiplier_bits} bits, which the masks would not hide.")
@@ -122,7 +122,7 @@ def open_products(message: bytes, outputs: int, layout: ProductLayout, private_k
     sealed = column_from_bytes(message, private_key.public_key)
     masked = [int(private_key.decrypt(ciphertext.value)) for ciphertext in sealed]
     if len(masked) != outputs or any(value >> (layout.sum_bits + _MASKED_BITS) for value in masked):
-        raise ValueError(f"The message does not hold {outputs} masked sums of this layout; it was made for another one.")
+        raise ValueError(f"The message does not hold {outputs} masked sums of this layout; another one made it.")
     return _remainders([value - (1 << layout.sum_bits) for value in masked], layout.system)
 
 

@@ -2,7 +2,7 @@
 
 A number below ``m_1 m_2 ... m_s`` with pairwise coprime moduli is known by its remainders (Chinese remainder theorem;
 Garner 1959 for arithmetic on them). Under Paillier, where only whole integers are added and multiplied, that does ``s``
-products modulo ``m_1, ..., m_s`` for the price of one, and no part can run over into the next one: there are no carries.
+products modulo ``m_1, ..., m_s`` for the price of one, and no part can run over into the next one.
 """
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -57,7 +57,7 @@ def _below(bits: int, count: int) -> ResidueSystem:
     candidate = (1 << bits) - 1
     while len(moduli) < count:
         if candidate < 3:
-            raise ValueError(f"There are no {count} pairwise coprime odd numbers below 2^{bits}; take fewer or wider ones.")
+            raise ValueError(f"There are no {count} pairwise coprime odd numbers below 2^{bits}; take fewer or wider.")
         if all(gcd(candidate, modulus) == 1 for modulus in moduli):
             moduli.append(candidate)
         candidate -= 2

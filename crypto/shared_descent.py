@@ -5,17 +5,17 @@ Weights are the sum of all parties' integer shares, unit 2^-40. A step t, with m
 1. Every party sends its share of w - r to all data parties, modulo m_t (`SharedDescent.hidden_weights`). The sum d is
    uniform whatever the weights, and so is each share of it.
 2. H w - b = H d + H r - b modulo m_t: local, since d is known and shares of H r are prepared (`SharedDescent.receive`).
-3. These shares, uniform modulo m_t, become integers. Their sum is the gradient plus m_t times the number of times that it
-   wrapped, which is 1 for two parties, but for a chance below 2^-41 for each coordinate. With more parties each one tells
-   the first the leading bits of its shares (`receive` returns them): uniform bits, within 2^-40 of independent of the
-   gradient, which is 2^40 times smaller than what they count. The first party takes the wraps off.
+3. These shares, uniform modulo m_t, become integers. Their sum is the gradient plus m_t times the number of times that
+   it wrapped, which is 1 for two parties, but for a chance below 2^-41 for each coordinate. With more parties each one
+   tells the first the leading bits of its shares (`receive` returns them): uniform bits, within 2^-40 of independent of
+   the gradient, which is 2^40 times smaller than what they count. The first party takes the wraps off.
 4. The update rule has public coefficients, so every party applies it to its own shares (`SharedDescent.move`), rounding
    shares of the weights to the nearest unit.
 5. For the loss at the weights before the step: `hidden_losses`, then `loss_shares`: see `shared_losses`.
 
 Semi-honest parties learn nothing from this but the losses (the guest) and the weights that are revealed in the end.
 """
-from typing import Dict, List, NamedTuple, Optional, Sequence
+from typing import Dict, List, Optional, Sequence
 
 import numpy as np
 
@@ -26,16 +26,9 @@ from .step_preparation import PreparedStep
 from .update_rule import UpdateRule
 
 REVEALED_FRACTION_BITS = 22
-"""Revealed weights are rounded to multiples of 2^-22, far above the rounding of shares, so that a repeated training gives
-the same ones."""
+"""Revealed weights are rounded to multiples of 2^-22, far above the rounding of shares, so that a repeated training
+gives the same ones."""
 INITIAL_WEIGHT_LIMIT = 2.0**10
-
-
-class Snapshot(NamedTuple):
-    """Shares at one moment, to come back to."""
-
-    weights: np.ndarray
-    velocity: Optional[np.ndarray]
 
 
 class SharedDescent:
@@ -73,7 +66,9 @@ class SharedDescent:
         """The message to all other data parties: this party's share of w - r."""
         return ((self._weights - step.mask) % step.gradient_modulus).tolist()
 
-    def receive(self, share: QuadraticShare, step: PreparedStep, hidden_of_others: Sequence[Sequence[int]]) -> List[int]:
+    def receive(
+        self, share: QuadraticShare, step: PreparedStep, hidden_of_others: Sequence[Sequence[int]]
+    ) -> List[int]:
         """Compute this party's share of the gradient.
 
         Args:
@@ -84,7 +79,8 @@ class SharedDescent:
             Leading bits of the share for the first party's `move`; empty with two parties.
         """
         if len(hidden_of_others) != self._layout.parties - 1:
-            raise ValueError(f"{len(hidden_of_others)} other parties sent weights; there are {self._layout.parties - 1}.")
+            others = self._layout.parties - 1
+            raise ValueError(f"{len(hidden_of_others)} other parties sent weights; there are {others}.")
         opened = added([self.hidden_weights(step), *hidden_of_others], self._layout.dimension)
         gradient = share.matrix @ opened + step.product - (share.linear << WEIGHT_FRACTION_BITS)
         self._residues, self._step, self._linear = gradient % step.gradient_modulus, step, share.linear
@@ -142,14 +138,6 @@ class SharedDescent:
         steps = rounded_quotient(total, 1 << (WEIGHT_FRACTION_BITS - REVEALED_FRACTION_BITS))
         return steps.astype(np.float64) / 2.0**REVEALED_FRACTION_BITS
 
-    def snapshot(self) -> Snapshot:
-        """The shares as they are, so that training can come back to them."""
-        return Snapshot(self._weights, self._velocity)
-
-    def rewind(self, snapshot: Snapshot) -> None:
-        """Come back to a snapshot. Masks stay used."""
-        self._weights, self._velocity = snapshot
-
     def state(self) -> Dict[str, list]:
         """What a later training needs to go on, in lists of decimal numbers; it stays at this party."""
         velocity = [] if self._velocity is None else self._velocity
@@ -171,7 +159,7 @@ class SharedDescent:
             return self._residues
         bits, parties = self._layout.carry_bits, self._layout.parties
         if len(heads_of_others) != (parties - 1 if bits else 0):
-            raise ValueError(f"The first of {parties} parties got leading bits of {len(heads_of_others)} others' shares.")
+            raise ValueError(f"The first of {parties} parties got leading bits of {len(heads_of_others)} others.")
         if not bits:
             return self._residues - self._step.gradient_modulus
         # Heads fall short of the shares' sum, a multiple of the modulus, by less than a quarter of it.
@@ -201,7 +189,7 @@ def _times(numbers: np.ndarray, coefficients) -> np.ndarray:
 def _fixed_point(weights) -> np.ndarray:
     weights = np.asarray(weights, dtype=np.float64).ravel()
     if not np.all(np.abs(weights) <= INITIAL_WEIGHT_LIMIT):
-        raise ValueError(f"An initial weight is not finite or above {INITIAL_WEIGHT_LIMIT:g} in magnitude; start nearer to 0.")
+        raise ValueError(f"An initial weight is not finite or above {INITIAL_WEIGHT_LIMIT:g}; start nearer to 0.")
     return _integers(np.rint(weights * 2.0**WEIGHT_FRACTION_BITS).tolist())
 
 

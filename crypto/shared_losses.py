@@ -1,9 +1,9 @@
 """Losses of a shared descent: an inner product of two shared vectors for each step (Beaver 1991).
 
 With the penalty's part, 2 F(w) = w^T (H w + alpha w - 2 b) + constant. Each party rounds its shares of w and of the
-bracket to units of 2^-30, hides them with its masks u and v of the step, modulo that step's modulus, and sends them to all
-data parties (`Factors.hidden`). Their sums w - u and h - v are uniform whatever the weights. Every party's `loss_share`
-then adds up to the loss alone; only the guest gets them all.
+bracket to units of 2^-30, hides them with its masks u and v of the step, modulo that step's modulus, and sends them to
+all data parties (`Factors.hidden`). Their sums w - u and h - v are uniform whatever the weights. Every party's
+`loss_share` then adds up to the loss alone; only the guest gets them all.
 """
 from dataclasses import dataclass
 from typing import List, Sequence

@@ -1,7 +1,8 @@
 """A convex quadratic F(w) = w^T H w / 2 - b^T w + constant whose H and b are shared between the data parties.
 
-For n records X with targets t: H = X^T X / (c n) and b = X^T t / n, with c = 4 for the Taylor loss of logistic regression
-and c = 1 for linear regression. A ridge penalty is no part of H here: it is public, and `SharedDescent` applies it.
+For n records X with targets t: H = X^T X / (c n) and b = X^T t / n, with c = 4 for the Taylor loss of logistic
+regression and c = 1 for linear regression. A ridge penalty is no part of H here: it is public, and `SharedDescent`
+applies it.
 """
 from dataclasses import dataclass
 from math import sqrt
@@ -44,8 +45,8 @@ class QuadraticBounds:
     def __post_init__(self):
         if self.penalty < self.noise:
             raise ValueError(
-                f"The penalty alpha is {self.penalty:g} but the noise may have spectral norm {self.noise:g}; training on "
-                "noised statistics needs a penalty at least as large, or the loss may have no minimum."
+                f"The penalty alpha is {self.penalty:g} but the noise may have spectral norm {self.noise:g}; training "
+                "on noised statistics needs a penalty at least as large, or the loss may have no minimum."
             )
 
     @property
@@ -62,7 +63,7 @@ class QuadraticBounds:
         return sqrt(self.dimension * 2.0**self.mean_square_bits * self.target_mean_square) + self.linear_noise
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class QuadraticShare:
     """One party's additive share of H (object (m, m), symmetric) and b (object (m,)): integers, unit 2^-44.
 
@@ -79,14 +80,15 @@ class QuadraticShare:
         Each party rounds its own share, so H and b are exact up to half a unit for each party.
         """
         excess = SUM_FRACTION_BITS - HESSIAN_FRACTION_BITS
-        return cls(rounded_quotient(matrix_sums, divisor * rows << excess), rounded_quotient(linear_sums, rows << excess))
+        matrix = rounded_quotient(matrix_sums, divisor * rows << excess)
+        return cls(matrix, rounded_quotient(linear_sums, rows << excess))
 
     def check(self, matrix_bits: int) -> None:
         """Refuse a share that masks of the agreed width would not hide."""
         if any(abs(entry) >> matrix_bits for entry in self.matrix.flat):
             raise ValueError(
-                f"An entry of this party's share of the Hessian has more than {matrix_bits} bits; a column's mean square "
-                "is larger than the parties agreed on."
+                f"An entry of this party's share of the Hessian has more than {matrix_bits} bits; a column's mean "
+                "square is larger than the parties agreed on."
             )
 
 

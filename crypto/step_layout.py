@@ -34,8 +34,8 @@ class StepLayout:
             raise ValueError(f"parties is {self.parties}; weights are shared between at least 2 data parties.")
         if self.steps < 1:
             raise ValueError(
-                f"most_steps is {self.most_steps} and a key of {self.key_length} bits has room for {self._fitting} steps; "
-                "at least one is needed, so take a longer key."
+                f"most_steps is {self.most_steps} and a key of {self.key_length} bits has room for {self._fitting} "
+                "steps; at least one is needed."
             )
 
     @property
@@ -80,9 +80,12 @@ class StepLayout:
 
     @property
     def losses_together(self) -> int:
-        """Steps whose multipliers are joined in one, so that one ciphertext brings the losses of all of them."""
-        room = room_for_moduli(self.key_length, 0, self.dimension) - self.steps * self.loss_bits
-        return min(self.steps, room // self.loss_bits)
+        """Steps whose multipliers are joined in one, so that one ciphertext brings the losses of all of them.
+
+        However few steps are left, it is the number for as many as fit: the last messages then need no wider flooding.
+        """
+        room = room_for_moduli(self.key_length, 0, self.dimension) - self._fitting * self.loss_bits
+        return room // self.loss_bits
 
     @cached_property
     def products(self) -> ProductLayout:

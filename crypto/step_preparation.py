@@ -2,12 +2,13 @@
 
 For step t the parties draw masks, each its share of three vectors, uniform modulo that step's moduli: r (hides the
 weights), and u, v (hide two vectors whose inner product is the loss). Prepared are additive shares of H r, and of u . v
-(Beaver 1991). H and every vector are sums of the parties' shares, so for each ordered pair of parties (p, q) p multiplies
-its share of H with q's share of r, and its share of v with q's share of u, under q's encryption: see `residue_products`.
+(Beaver 1991). H and every vector are sums of the parties' shares, so for each ordered pair of parties (p, q) p
+multiplies its share of H with q's share of r, and its share of v with q's share of u, under q's encryption: see
+`residue_products`.
 
-One exchange of messages prepares a chunk: every party sends `encrypt_masks` to all others, answers what it receives with
-`multiply_masks`, and opens the answers with `open_answer`. A prepared step is used once: a mask used twice would show how
-the weights moved.
+One exchange of messages prepares a chunk: every party sends `encrypt_masks` to all others, answers what it receives
+with `multiply_masks`, and opens the answers with `open_answer`. A prepared step is used once: a mask used twice would
+show how the weights moved.
 """
 import secrets
 from dataclasses import dataclass
@@ -73,7 +74,7 @@ class PreparedSteps:
         """
         expected = 2 * (layout.parties - 1)
         if len(exchanged) != expected:
-            raise ValueError(f"{len(exchanged)} shares of products were exchanged; {layout.parties} parties make {expected}.")
+            raise ValueError(f"{len(exchanged)} shares of products were exchanged; there must be {expected}.")
         own = StepProducts(share.matrix @ masks.weights, (masks.left * masks.right).sum(axis=0))
         self._masks, self._products, self._layout = masks, sum(exchanged, own), layout
         self._next = 0

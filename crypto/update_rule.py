@@ -17,7 +17,7 @@ class UpdateRule:
         momentum: what is left of the velocity at each step.
         dampening: 1 - dampening is the gradient's weight in the velocity, except in the first one.
         nesterov: whether a step looks ahead along the velocity.
-        weight_decay: pulls towards the weights where training started: FATE's optimiser counts its parameters from there.
+        weight_decay: pulls towards the weights where training started, as FATE's optimiser counts from there.
     """
 
     learning_rates: Tuple[float, ...]

@@ -35,7 +35,8 @@ WORKING_MODES = ("none", "posterior", "swap", "resample")
 MODES = ("auto",) + WORKING_MODES
 
 # Measured with the Taylor gradient (bench/label_dp.py): from here on too few labels are wrong to be worth guessing.
-HELPFUL_BELOW_EPSILON = 2.0
+# Scores of the exact sigmoid are better than those of the Taylor one (cross-validated there as well).
+HELPFUL_BELOW_EPSILON = {"taylor": 2.0, "exact": 4.0}
 # The default rounds may swap 6 % of all records whole: too coarse where that could be most of the rarer class.
 RARE_CLASS_SHARE = 0.1
 # A prior of exactly 0 or 1 has no finite logit.
@@ -85,18 +86,19 @@ class FlipbackSettings:
 class Flipback:
     """The flipback of one training run: it resolves ``auto`` once and keeps the budget of swaps across rounds."""
 
-    def __init__(self, settings, flipped, epsilon, stream=None, class_prior=None):
+    def __init__(self, settings, flipped, epsilon, stream=None, class_prior=None, sigmoid="taylor"):
         """
         :param settings: ``FlipbackSettings``.
         :param flipped: flipped labels, 0 or 1, in the order of all later labels and scores.
         :param epsilon: the epsilon (nats) of the flips; infinity means that nothing was flipped.
         :param stream: for ``resample`` only: a ``numpy.random.Generator`` or ``random.SystemRandom`` of its own.
         :param class_prior: share of true labels that are 1 where publicly known; otherwise it is estimated.
+        :param sigmoid: taylor or exact: what the scores come from, for ``auto``.
         """
         self.settings = settings
         self.flipped = _checked_labels("flipped", flipped)
         self.epsilon = epsilon
-        self.mode = choose_mode(epsilon, self.flipped) if settings.mode == "auto" else settings.mode
+        self.mode = choose_mode(epsilon, self.flipped, sigmoid) if settings.mode == "auto" else settings.mode
         self.rounds_done = 0
         self.swaps_left = 0 if self.mode == "none" else expected_flips(len(self.flipped), epsilon)
         self._stream = stream
@@ -120,13 +122,14 @@ class Flipback:
         return revised
 
 
-def choose_mode(epsilon, flipped_labels):
+def choose_mode(epsilon, flipped_labels, sigmoid="taylor"):
     """Choose the mode from epsilon (nats) and the flipped labels alone, so that the choice costs no privacy.
 
-    ``none`` from epsilon 2 on and where nothing was flipped (infinity), since flipback hurts there; ``posterior`` where
-    the rarer class, estimated from the flipped labels, is below 10 % beyond two standard errors; otherwise ``swap``.
+    ``none`` from epsilon 2 on (scores of the Taylor sigmoid) or 4 (the exact one) and where nothing was flipped (infinity),
+    since flipback hurts there; ``posterior`` where the rarer class, estimated from the flipped labels, is below 10 % beyond
+    two standard errors; otherwise ``swap``.
     """
-    if epsilon == math.inf or check_epsilon(epsilon) >= HELPFUL_BELOW_EPSILON:
+    if epsilon == math.inf or check_epsilon(epsilon) >= HELPFUL_BELOW_EPSILON[sigmoid]:
         return "none"
     flipped = _checked_labels("flipped", flipped_labels)
     share, signal = flipped.mean(), math.tanh(epsilon / 2)

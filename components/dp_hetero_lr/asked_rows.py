@@ -38,7 +38,7 @@ class AskedRows:
         """Count ``rows`` before they are scored.
 
         Raises:
-            ScoreCapExceeded: beyond the cap; what another job did not leave stays counted.
+            ScoreCapExceeded: beyond the cap, where another job took what was left; what was counted stays counted.
         """
         self.home.ledger.check_scores(dataset=self.dataset, planned=rows, cap=self.cap)
         for _ in range(rows):

@@ -31,6 +31,10 @@ def train(
     family: parameters.FAMILY,
     sigmoid: parameters.SIGMOID,
     sigmoid_rounds: parameters.SIGMOID_ROUNDS,
+    noise: parameters.NOISE,
+    noise_epsilon: parameters.NOISE_EPSILON,
+    noise_delta: parameters.NOISE_DELTA,
+    noise_radius: parameters.NOISE_RADIUS,
     train_output_data: cpn.dataframe_output(roles=[GUEST, HOST]),
     output_model: cpn.json_model_output(roles=[GUEST, HOST, ARBITER]),
     warm_start_model: cpn.json_model_input(roles=[GUEST, HOST, ARBITER], optional=True),
@@ -41,7 +45,8 @@ def train(
         epochs=epochs, batch_size=batch_size, optimizer=optimizer, learning_rate_scheduler=learning_rate_scheduler,
         init_param=init_param, tol=tol, early_stop=early_stop, threshold=threshold, he_param=he_param,
         flipback=flipback, train_scores=train_scores, label_source=label_source, solver=solver, family=family,
-        sigmoid=sigmoid, sigmoid_rounds=sigmoid_rounds,
+        sigmoid=sigmoid, sigmoid_rounds=sigmoid_rounds, noise=noise, noise_epsilon=noise_epsilon,
+        noise_delta=noise_delta, noise_radius=noise_radius,
     )  # fmt: skip
     if role.is_arbiter:
         output_model.write(stage.train_arbiter(ctx, settings), metadata={})
@@ -103,6 +108,7 @@ def cross_validation(
     family: parameters.FAMILY,
     sigmoid: parameters.SIGMOID,
     sigmoid_rounds: parameters.SIGMOID_ROUNDS,
+    noise: parameters.NOISE,
     cv_param: parameters.CV_PARAM,
     cv_output_datas: cpn.dataframe_outputs(roles=[GUEST, HOST], optional=True),
 ):
@@ -112,7 +118,7 @@ def cross_validation(
         epochs=epochs, batch_size=batch_size, optimizer=optimizer, learning_rate_scheduler=learning_rate_scheduler,
         init_param=init_param, tol=tol, early_stop=early_stop, threshold=threshold, he_param=he_param,
         flipback=flipback, label_source=label_source, solver=solver, family=family,
-        sigmoid=sigmoid, sigmoid_rounds=sigmoid_rounds,
+        sigmoid=sigmoid, sigmoid_rounds=sigmoid_rounds, noise=noise,
     )  # fmt: skip
     folds = default_folds({}) if cv_param is None else cv_param
     if role.is_arbiter:

@@ -9,6 +9,7 @@ from fate_dp.components.common.preflight import agree
 from fate_dp.components.common.provenance import find_label_privacy, record_use
 
 from .cross_product.mean_squares import mean_square_bits
+from .noised.rules import refuse_folds
 from .predict import ask_scores, give_scores, prediction_frame
 from .relabelling import Relabelling
 from .rows import labels_of, prepare_rows
@@ -38,6 +39,7 @@ def validate_guest(ctx, settings, folds, cv_data):
     known = {}
 
     def check():
+        refuse_folds(settings)
         check_guest(cv_data, settings, None)
         known["privacy"] = find_label_privacy(home, cv_data, settings.label_source)
         check_labels(cv_data, settings.family)
@@ -45,7 +47,7 @@ def validate_guest(ctx, settings, folds, cv_data):
 
     def commit(hosts):
         planned = settings.flipback.planned_epochs(settings.epochs) if known["privacy"].private else []
-        check_hosts(cv_data, hosts, folds["n_splits"] * (len(score_epochs(settings, planned)) + 1))
+        check_hosts(cv_data, hosts, folds["n_splits"] * (len(score_epochs(settings, planned, None)) + 1))
         known["features"] = feature_counts(cv_data, fit_intercept, hosts)
         training_terms(settings, _fold_rows(cv_data, folds), known["features"], known["privacy"].epsilon, None, [])
         record_use(home, known["privacy"], job_of(ctx), cv_data.shape[0])
@@ -75,6 +77,7 @@ def validate_host(ctx, settings, folds, cv_data) -> None:
     home, job, known = home_of(ctx), job_of(ctx), {}
 
     def check():
+        refuse_folds(settings)
         check_host(cv_data, settings, None)
         known["release"] = ScoreRelease.of(home, job, cv_data)
         return host_facts(cv_data, known["release"])
@@ -85,7 +88,7 @@ def validate_host(ctx, settings, folds, cv_data) -> None:
         rows = prepare_rows(training, fit_intercept=False, with_label=False)
         fold_ctx.guest.put("mean_square_bits", mean_square_bits(settings, rows, training))
         terms = fold_ctx.guest.get("terms")
-        accept_terms(terms, settings, training.shape[0])
+        accept_terms(terms, settings, training.shape[0], None)
         model = start_model(fold_ctx, settings, training, terms, None, fit_intercept=False)
         roles_of(settings).host.train(fold_ctx.sub_ctx("train"), rows, model, terms, known["release"])
         known["release"].record(model.weights, "cross-validation")

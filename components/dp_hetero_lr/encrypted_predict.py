@@ -4,13 +4,13 @@ The guest's table holds **all** columns of the model: its own, and those of ever
 columns under a key pair made for this task alone, the host answers with the encrypted sums over its weights (see
 `fate_dp.crypto.encrypted_scoring`), the guest decrypts and adds its own part. The hosts' own tables are not read.
 
-- **The guest learns** each host's part of every row's score: one linear equation for that host's weights per row. As many
-  independent rows as the host has features solve for all of them. So the host's ledger counts the rows, and the host
-  answers up to a cap (`AskedRows`).
-- **A host learns** how many rows were asked; no id, value or score. Messages are cut by row number, so that their sizes do
-  not show how FATE spread the ids.
-- **The guest must know** the names of the hosts' columns: it finds them by an ordinary hash of each host's header, which a
-  guest that does not know them could use to confirm a guess.
+- **The guest learns** each host's part of every row's score: one linear equation for that host's weights per row. As
+  many independent rows as the host has features solve for all of them. So the host's ledger counts the rows, and the
+  host answers up to a cap (`AskedRows`).
+- **A host learns** how many rows were asked; no id, value or score. Messages are cut by row number, so that their
+  sizes do not show how FATE spread the ids.
+- **The guest must know** the names of the hosts' columns: it finds them by an ordinary hash of each host's header,
+  which a guest that does not know them could use to confirm a guess.
 
 All are semi-honest. A guest that is not can ask for more than scores, see `fate_dp.crypto.encrypted_scoring`.
 """
@@ -79,7 +79,8 @@ def predict_host(ctx, document: dict, frame) -> None:
                 public="The host's model cannot be used with scoring encrypted; its operator can see why.",
             )
         asked = known["asked"] = AskedRows.of(home_of(ctx), job_of(ctx), header)
-        logger.info("score_caps of %r leaves %d more rows to score, of %d in all", asked.dataset, asked.left(), asked.cap)
+        logger.info("%r in score_caps: %d rows may be scored in all, %d of them are left", asked.dataset, asked.cap,
+                    asked.left())  # fmt: skip
         return {"features": len(header), "header_digest": header_digest(header), "rows_left": asked.left()}
 
     terms = agree(ctx, check)
@@ -134,8 +135,8 @@ def columns_by_host(names: list, own: list, hosts: dict) -> dict:
         host = next((host for host in ahead if header_digest(ahead[host]) == hosts[host]["header_digest"]), None)
         if host is None:
             raise _wrong_columns(
-                f"From {others[at]!r} on, the table has other columns than {' and '.join(ahead)}; beside the guest's own, a "
-                "host's columns must stand together, with the names and in the order of its model."
+                f"From {others[at]!r} on, the table has other columns than {' and '.join(ahead)}; beside the guest's "
+                "own, a host's columns must stand together, with the names and in the order of its model."
             )
         found[host], at = ahead[host], at + hosts[host]["features"]
     return found
@@ -146,8 +147,8 @@ def check_caps(rows: int, hosts: dict) -> None:
     for name, facts in hosts.items():
         if rows > facts["rows_left"]:
             raise ValueError(
-                f"This job asks {name} to score {rows} rows with its weights, but it allows only {facts['rows_left']} more; "
-                "ask for fewer rows, or ask its operator to raise score_caps."
+                f"This job asks {name} to score {rows} rows with its weights, but it allows only "
+                f"{facts['rows_left']} more; ask for fewer rows, or ask its operator to raise score_caps."
             )
 
 

@@ -31,7 +31,7 @@ def correction_epochs(epochs, rounds, warm_start=False):
     """
     phases, first = (rounds, 0) if warm_start else (rounds + 1, 1)
     length = math.ceil(epochs / phases)
-    return [epoch for epoch in range(first * length, epochs, length)][:rounds]
+    return list(range(first * length, epochs, length))
 
 
 def corrected_target(labels, joint_scores):

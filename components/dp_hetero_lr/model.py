@@ -22,6 +22,8 @@ class PartyModel:
         self.converged, self.epochs_run = False, 0
         # What a training on shares leaves at this party for a warm start; says nothing without the other parties' parts.
         self.shared_state: Optional[dict] = None
+        # What noise on second moments promises this party's records.
+        self.noise: dict = {"kind": "none"}
 
     @property
     def weights(self) -> np.ndarray:
@@ -74,6 +76,7 @@ class PartyModel:
             "epochs": settings.epochs, "batch_size": settings.batch_size, "init_param": settings.init_param,
             "learning_rate_param": settings.learning_rate_scheduler, "optimizer_param": self._optimizer_param,
             "family": settings.family, "labels": labels, "ovr": False, "threshold": settings.threshold, "privacy": privacy,
+            "noise": self.noise,
         }  # fmt: skip
         return {"data": {"estimator": estimator}, "meta": meta}
 

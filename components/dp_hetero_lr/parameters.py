@@ -63,11 +63,31 @@ SIGMOID = cpn.parameter(
 SIGMOID_ROUNDS = cpn.parameter(
     type=checked(settings.sigmoid_rounds, "SigmoidRounds"), default=3, desc="most corrections of the sigmoid"
 )
+NOISE = cpn.parameter(
+    type=checked(settings.noise, "Noise"),
+    default="none",
+    desc="none, uniform or adaptive: noise on second moments for record-level privacy of each party's features; all"
+    " parties must set the same",
+)
+NOISE_EPSILON = cpn.parameter(
+    type=checked(settings.noise_epsilon, "NoiseEpsilon"),
+    default=None,
+    desc="epsilon (nats) of this party's part of a record, against all others; None means no noise here and no promise",
+)
+NOISE_DELTA = cpn.parameter(
+    type=checked(settings.noise_delta, "NoiseDelta"), default=1e-5, desc="delta that goes with this party's noise_epsilon"
+)
+NOISE_RADIUS = cpn.parameter(
+    type=checked(settings.noise_radius, "NoiseRadius"),
+    default=None,
+    desc="rows of this party's features are clipped to this l2 norm, a public number; None means the square root of the"
+    " number of features, at most 16",
+)
 SCORING = cpn.parameter(
     type=checked(settings.scoring, "Scoring"),
     default="joint",
-    desc="joint (every party has its columns of the rows to predict) or encrypted (the guest alone has the rows, with all"
-    " columns); each host's ledger counts what it shows",
+    desc="joint (every party has its columns of the rows to predict) or encrypted (the guest alone has the rows, with "
+    "all columns); each host's ledger counts what it shows",
 )
 CV_PARAM = cpn.parameter(
     type=checked(settings.cv_param, "CVParam"), default=None, desc="n_splits, shuffle, random_state"

@@ -18,7 +18,9 @@ class Relabelling:
         # Soft labels come from an earlier flipback; only flips as released can be reverted by Bayes' rule.
         revertible = settings.family == "binomial" and privacy.private and privacy.classes == 2 and not privacy.derived
         if settings.flipback.mode != "none" and revertible:
-            self._flipback = Flipback(settings.flipback, labels, privacy.epsilon, stream=secrets.SystemRandom())
+            self._flipback = Flipback(
+                settings.flipback, labels, privacy.epsilon, stream=secrets.SystemRandom(), sigmoid=settings.sigmoid
+            )
 
     @property
     def mode(self) -> str:

@@ -5,6 +5,7 @@ from typing import Optional
 from fate_dp.components.common import checks
 from fate_dp.components.dp_hetero_lr.updates import LARGEST_PENALTY, constant_learning_rate
 from fate_dp.privacy.flipback import FlipbackSettings
+from fate_dp.privacy.mechanisms.bounded_rows import LARGEST_BOUND, LEAST_RADIUS
 
 OPTIMIZERS = (
     "sgd", "adadelta", "adagrad", "adam", "adamax", "adamw", "asgd", "nadam", "radam", "rmsprop", "rprop",
@@ -13,10 +14,13 @@ SOLVERS = ("cross_product", "per_epoch")
 FAMILIES = ("binomial", "gaussian")
 SIGMOIDS = ("taylor", "exact")
 SCORINGS = ("joint", "encrypted")
+NOISES = ("none", "uniform", "adaptive")
 INIT_METHODS = ("kaiming", "zeros", "ones", "consts", "random", "random_uniform")
 ROWS_PER_FEATURE = 10
 # Weights that are shared while they are trained have masks for starts up to here.
 LARGEST_START = 2**10
+# A guarantee that fails for one record in a hundred is none.
+LARGEST_DELTA = 0.01
 
 OPTIMIZER_KEYS = {"method": "sgd", "penalty": "l2", "alpha": 1.0, "optimizer_params": {"lr": 0.01}}
 DEFAULT_INIT = {"method": "kaiming", "fill_val": 0.0, "fit_intercept": True, "random_state": None}
@@ -34,6 +38,10 @@ class TrainSettings:
 
     ``solver`` None means what `solvers.solver_of` makes of the other settings. ``family`` gaussian is linear regression.
     ``sigmoid`` exact corrects the labels ``sigmoid_rounds`` times, which takes the joint scores at the guest each time.
+
+    ``noise`` uniform or adaptive protects every record's part at the parties that set a ``noise_epsilon``, at
+    ``noise_delta``; ``noise_radius`` bounds the l2 norm of a record's features, None means the square root of their
+    number. These three are each party's own.
     """
 
     epochs: int = 30
@@ -52,6 +60,10 @@ class TrainSettings:
     family: str = "binomial"
     sigmoid: str = "taylor"
     sigmoid_rounds: int = 3
+    noise: str = "none"
+    noise_epsilon: Optional[float] = None
+    noise_delta: float = 1e-5
+    noise_radius: Optional[float] = None
 
 
 def solver(value) -> str:
@@ -72,6 +84,22 @@ def scoring(value) -> str:
 
 def sigmoid_rounds(value) -> int:
     return checks.number("sigmoid_rounds", value, at_least=1, whole=True)
+
+
+def noise(value) -> str:
+    return checks.choice("noise", value, NOISES)
+
+
+def noise_epsilon(value) -> float:
+    return checks.number("noise_epsilon", value, above=0)
+
+
+def noise_delta(value) -> float:
+    return checks.number("noise_delta", value, above=0, at_most=LARGEST_DELTA)
+
+
+def noise_radius(value) -> float:
+    return checks.number("noise_radius", value, at_least=LEAST_RADIUS, at_most=LARGEST_BOUND)
 
 
 def epochs(value) -> int:

@@ -17,6 +17,8 @@ def guest_summary(model: PartyModel, privacy: LabelPrivacy, flipback_mode: str) 
         "family": model.settings.family,
         "sigmoid": model.settings.sigmoid if model.settings.family == "binomial" else "none",
         "flipback mode": flipback_mode,
+        "noise": model.noise["kind"],
+        "features and labels have differential privacy (unit record, replace-one)": _promise(model.noise),
         "epochs run": model.epochs_run,
         "converged": str(model.converged),
         "last loss": model.losses[-1],
@@ -30,5 +32,14 @@ def host_summary(model: PartyModel, release: ScoreRelease) -> dict:
         "epochs run": model.epochs_run,
         "joint scores shown to the guest (different models, all jobs)": release.released(),
         "cap on them": release.cap,
-        "features have differential privacy": "no",
+        "noise": model.noise["kind"],
+        "features have differential privacy (unit record, replace-one)": _promise(model.noise),
     }
+
+
+def _promise(noise: dict) -> str:
+    """Of the model alone: predictions read rows again, without noise."""
+    if noise.get("epsilon", "infinity") == "infinity":
+        return "no"
+    observers = ", ".join(noise["observers"])
+    return f"epsilon {noise['epsilon']:g} (nats), delta {noise['delta']:g}, of this training, against {observers}"

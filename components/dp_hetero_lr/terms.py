@@ -1,4 +1,5 @@
 """What all parties agree on before training starts: checks at each party, and the terms that the guest sets."""
+import secrets
 from typing import Optional
 
 import numpy as np
@@ -11,6 +12,9 @@ from fate_dp.crypto.fixed_point import MAXIMUM_HOSTS
 from .cross_product.public_sizes import steps_between_checks, update_rule
 from .majorisation import correction_epochs
 from .model import check_header
+from .noised.descent import check_ridge, first_fit_terms, noisy_optimizer
+from .noised.joint_noise import FIRST_FIT, check_own_part, fits_of
+from .noised.own_noise import OwnNoise
 from .score_release import ScoreRelease
 from .settings import TrainSettings, batch_bounds, check_batches
 from .solvers import CROSS_PRODUCT, solver_of
@@ -83,55 +87,79 @@ def feature_counts(frame, fit_intercept: bool, hosts: dict) -> list:
     return [len(frame.schema.columns) + int(fit_intercept), *(facts["features"] for facts in hosts.values())]
 
 
-def score_epochs(settings: TrainSettings, flipback_epochs: list) -> list:
+def score_epochs(settings: TrainSettings, flipback_epochs: list, warm_start: Optional[dict]) -> list:
     """Epochs (from 0) that begin with joint scores at the guest: rounds of flipback and corrections of the sigmoid."""
-    return sorted({*flipback_epochs, *corrections(settings)})
+    return sorted({*flipback_epochs, *corrections(settings, warm_start)})
 
 
-def corrections(settings: TrainSettings) -> list:
+def corrections(settings: TrainSettings, warm_start: Optional[dict]) -> list:
     """Epochs (from 0) that begin with a correction of the Taylor sigmoid."""
-    return correction_epochs(settings.epochs, settings.sigmoid_rounds) if settings.sigmoid == "exact" else []
+    if settings.sigmoid != "exact":
+        return []
+    return correction_epochs(settings.epochs, settings.sigmoid_rounds, warm_start is not None)
 
 
 def training_terms(
-    settings: TrainSettings, rows: int, features: list, epsilon: float, warm_start, flipback_epochs, mean_square_bits=0
-) -> dict:
+    settings: TrainSettings, rows: int, features: list, epsilon: float, warm_start, flipback_epochs, mean_square_bits=0,
+    noise: Optional[dict] = None,
+) -> dict:  # fmt: skip
     """Public numbers that direct a training; ``features`` are the counts of all data parties, the guest's first.
 
-    ``mean_square_bits`` is the largest of all data parties, see `cross_product.mean_squares`.
+    ``mean_square_bits`` is the largest of all data parties, see `cross_product.mean_squares`; ``noise`` are the terms of
+    noise, None without.
     """
     check_batches(rows, settings.batch_size, max(features))
-    optimizer = _optimizer(settings, rows, features, epsilon, warm_start)
+    optimizer = _optimizer(settings, rows, features, epsilon, warm_start, noise)
     learning_rates = _checked_learning_rates(optimizer, settings)
     terms = {
         "rows": rows,
         "batches": batch_bounds(rows, settings.batch_size),
         "optimizer": optimizer,
         "flipback_epochs": flipback_epochs,
-        "correction_epochs": corrections(settings),
-        "score_epochs": score_epochs(settings, flipback_epochs),
+        "correction_epochs": corrections(settings, warm_start),
+        "score_epochs": score_epochs(settings, flipback_epochs, warm_start),
         "features": list(features),
         "mean_square_bits": mean_square_bits,
+        "run": secrets.token_hex(8),
+        "noise": noise,
     }
     if solver_of(settings) == CROSS_PRODUCT:
         steps_between_checks(settings, terms, update_rule(terms, learning_rates))
+    if noise and FIRST_FIT in fits_of(noise):
+        _check_first_fit(settings, first_fit_terms(terms))
     return terms
 
 
-def _optimizer(settings: TrainSettings, rows: int, features: list, epsilon: float, warm_start) -> dict:
+def _check_first_fit(settings: TrainSettings, terms: dict) -> None:
+    rates = _checked_learning_rates(terms["optimizer"], settings)
+    steps_between_checks(settings, terms, update_rule(terms, rates))
+
+
+def _optimizer(settings: TrainSettings, rows: int, features: list, epsilon: float, warm_start, noise) -> dict:
     if warm_start is not None:
         return warm_start["meta"]["optimizer_param"]
-    return settings.optimizer or default_optimizer(rows, sum(features), epsilon)
+    default = default_optimizer(rows, sum(features), epsilon, settings.sigmoid, settings.family)
+    if noise:
+        return noisy_optimizer(settings.optimizer, default["alpha"], noise, rows)
+    return settings.optimizer or default
 
 
-def accept_terms(terms: dict, settings: TrainSettings, rows: int) -> None:
-    """At a host: what the guest sets must be what the job's parameters say; a host does not rely on the guest."""
+def accept_terms(
+    terms: dict, settings: TrainSettings, rows: int, warm_start: Optional[dict], noise: Optional[OwnNoise] = None
+) -> None:
+    """At a host: what the guest sets must be what the job's parameters say; a host does not rely on the guest.
+
+    ``noise`` is this host's own part in it, None without.
+    """
     if [tuple(bounds) for bounds in terms["batches"]] != batch_bounds(rows, settings.batch_size):
         raise ValueError("The guest's batches are not those of batch_size; this host does not train on others.")
     if len(terms["flipback_epochs"]) > settings.flipback.planned_rounds(settings.epochs):
         raise ValueError("The guest plans more flipback rounds than max_rounds and epochs allow.")
-    if terms["score_epochs"] != score_epochs(settings, terms["flipback_epochs"]):
+    if terms["score_epochs"] != score_epochs(settings, terms["flipback_epochs"], warm_start):
         raise ValueError("The guest plans other epochs with joint scores than flipback and sigmoid_rounds give.")
+    check_own_part(terms["noise"], noise and noise.facts, noise and noise.position, terms["features"])
+    if noise is not None:
+        check_ridge(terms)
 
 
 def _checked_learning_rates(optimizer: dict, settings: TrainSettings) -> list:

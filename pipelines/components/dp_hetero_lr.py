@@ -7,6 +7,7 @@ from fate_client.pipeline.interface import ArtifactType
 
 from fate_dp.components.common.checks import label_source as check_label_source
 from fate_dp.components.dp_hetero_lr import settings
+from fate_dp.components.dp_hetero_lr.noised.rules import check_settings
 from fate_dp.components.dp_hetero_lr.solvers import PER_EPOCH, solver_of
 
 from .definition import check_given, definition_path
@@ -28,6 +29,10 @@ CHECKS = {
     "family": settings.family,
     "sigmoid": settings.sigmoid,
     "sigmoid_rounds": settings.sigmoid_rounds,
+    "noise": settings.noise,
+    "noise_epsilon": settings.noise_epsilon,
+    "noise_delta": settings.noise_delta,
+    "noise_radius": settings.noise_radius,
     "scoring": settings.scoring,
     "cv_param": settings.cv_param,
 }
@@ -41,6 +46,10 @@ class DPHeteroLR(Component):
     ``train_scores`` (whether the guest gets the joint scores of the training rows) and ``label_source`` (for labels that
     the guest's operator declared public). ``scoring`` encrypted is for predictions of rows that the guest alone has, with
     all columns of the model. ``needs_arbiter`` says what the chosen solver needs.
+
+    ``noise`` (none, uniform or adaptive) is for record-level privacy of features; ``noise_epsilon``, ``noise_delta`` and
+    ``noise_radius`` are each party's own, so give them by party:
+    ``component.hosts[0].task_parameters(noise_epsilon=1.0)``.
     """
 
     yaml_define_path = definition_path("dp_hetero_lr")
@@ -65,6 +74,10 @@ class DPHeteroLR(Component):
         family: str = PlaceHolder(),
         sigmoid: str = PlaceHolder(),
         sigmoid_rounds: int = PlaceHolder(),
+        noise: str = PlaceHolder(),
+        noise_epsilon: float = PlaceHolder(),
+        noise_delta: float = PlaceHolder(),
+        noise_radius: float = PlaceHolder(),
         scoring: str = PlaceHolder(),
         cv_param: dict = PlaceHolder(),
         train_data: ArtifactType = PlaceHolder(),
@@ -92,10 +105,12 @@ class DPHeteroLR(Component):
 
 
 def _needs_arbiter(inputs: dict) -> bool:
-    """Whether the solver that these parameters choose has a part for an arbiter; refuses what no solver can do."""
+    """Whether the solver that these parameters choose has a part for an arbiter; refuses what does not go together."""
     names = [field.name for field in fields(settings.TrainSettings)]
     given = {name: CHECKS[name](inputs[name]) for name in names if _is_given(inputs[name])}
-    return solver_of(settings.TrainSettings(**given)) == PER_EPOCH
+    chosen = settings.TrainSettings(**given)
+    check_settings(chosen)
+    return solver_of(chosen) == PER_EPOCH
 
 
 def _is_given(value) -> bool:

@@ -71,6 +71,17 @@ class Ledger:
         with open_ledger(self.path) as connection:
             return private_steps.record(connection, step, cap, job_id, task_id)
 
+    def check_steps(self, *, dataset, events, cap):
+        """Raise ``BudgetExceeded`` if all ``events``, recorded one after the other, would exceed ``cap``.
+
+        Nothing is written, so a task can ask before any work; another job may still be first when it comes to ``record``.
+
+        :param events: list of (event, count), of one unit and relation, seen by the same observers.
+        :param cap: a ``BudgetCap``.
+        """
+        with open_ledger(self.path) as connection:
+            private_steps.check(connection, dataset, events, cap)
+
     def mark_released(self, release_id):
         """Note that the output of a pending release, of flips or of a private step, was written."""
         with open_ledger(self.path) as connection, transaction(connection):

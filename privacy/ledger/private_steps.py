@@ -84,8 +84,15 @@ def record(connection, step, cap, job_id, task_id):
             charged = charges(connection, step.dataset)
             if cap is None or charged == checked:
                 return StepRelease(_add(connection, step, job_id, task_id), is_new=True, is_released=False)
-        _refuse_beyond_cap(charged, step, cap)
+        _refuse_beyond_cap(charged, step.dataset, ((step.event, step.count),), cap)
         checked = charged
+
+
+def check(connection, dataset, events, cap):
+    """Refuse (event, count) pairs of one unit, relation and observers beyond the cap; see ``Ledger.check_steps``."""
+    with transaction(connection, "DEFERRED"):
+        charged = charges(connection, dataset)
+    _refuse_beyond_cap(charged, dataset, tuple(events), cap)
 
 
 def _add(connection, step, job_id, task_id):
@@ -118,9 +125,9 @@ def _find(connection, step):
     return StepRelease(release_id, is_new=False, is_released=state == "released")
 
 
-def _refuse_beyond_cap(charged, step, cap):
-    event, asked = step.event, (step.event, step.count)
-    together = {(*alternative, asked) for alternative in charged}
+def _refuse_beyond_cap(charged, dataset, asked, cap):
+    event = asked[0][0]
+    together = {(*alternative, *asked) for alternative in charged}
     checked = set()
     for observer in event.observers:
         view = (event.unit, event.relation, observer)
@@ -131,9 +138,9 @@ def _refuse_beyond_cap(charged, step, cap):
         total = largest_total(seen, cap.delta)
         if total > cap.epsilon * (1 + ROUNDING):
             spent = largest_total(seen_by(charged, *view), cap.delta)
-            alone = largest_total({(asked,)}, cap.delta)
+            alone = largest_total({asked}, cap.delta)
             raise BudgetExceeded(
-                f"The dataset {step.dataset} has spent epsilon {spent:g} against the {observer}, this step asks for "
+                f"The dataset {dataset} has spent epsilon {spent:g} against the {observer}, this step asks for "
                 f"{alone:g} (total {total:g}), and the cap is {cap.epsilon:g}, all at delta {cap.delta:g} (unit "
                 f"{event.unit}, relation {event.relation})."
             )

@@ -7,7 +7,6 @@ import yaml
 from fate_dp.components.dp_hetero_lr.score_release import columns_name
 from fate_dp.deploy.flow_home import open_home
 from fate_dp.pipelines.components import DPHeteroLR
-from fate_dp.pipelines.hetero_lr import joined_tables, new_pipeline
 from fate_dp.pipelines.job import run_job, task_output_data, task_output_model
 from fate_dp.pipelines.party_ledgers import declare_public, make_home, party_ledger
 
@@ -18,13 +17,31 @@ pytestmark = pytest.mark.end_to_end
 TABLES = tables("old_loans", "old_loans_at_host")
 
 
-def trained_pipeline(task):
-    reader, psi = joined_tables(PARTIES, TABLES)
-    task.train_data = psi.outputs["output_data"]
-    return new_pipeline(PARTIES).add_tasks([reader, psi, task])
+def two_parties():
+    """A pipeline without an arbiter; as without a reader in training, the fewer processes, the sooner it ends."""
+    from fate_client.pipeline import FateFlowPipeline
+
+    return FateFlowPipeline().set_parties(guest=PARTIES.guest, host=[PARTIES.host])
 
 
-def pipeline_of_the_guests_rows(trained, name):
+def training_pipeline():
+    """psi -> dp_hetero_lr on labels declared public."""
+    from fate_client.pipeline.components.fate import PSI
+    from fate_client.pipeline.interface import DataWarehouseChannel
+
+    sides = {"guest": (PARTIES.guest, TABLES.guest), "host": (PARTIES.host, TABLES.host)}
+    psi = PSI("psi_0", input_data=[
+        DataWarehouseChannel(name=name, namespace=NAMESPACE, parties={role: [party]})
+        for role, (party, name) in sides.items()
+    ])  # fmt: skip
+    task = DPHeteroLR(
+        "dp_hetero_lr_0", train_data=psi.outputs["output_data"], label_source=TABLES.label_source(), train_scores=False,
+        scoring="encrypted", **QUICK,
+    )  # fmt: skip
+    return two_parties().add_tasks([psi, task])
+
+
+def prediction_pipeline(trained, name):
     """A reader at the guest alone -> deployed dp_hetero_lr."""
     from fate_client.pipeline.components.fate import Reader
 
@@ -33,7 +50,7 @@ def pipeline_of_the_guests_rows(trained, name):
     reader = Reader("reader_0", runtime_parties={"guest": PARTIES.guest})
     reader.guest.task_parameters(namespace=NAMESPACE, name=name)
     deployed.dp_hetero_lr_0.test_data = reader.outputs["output_data"]
-    return new_pipeline(PARTIES).add_tasks([reader, deployed])
+    return two_parties().add_tasks([reader, deployed])
 
 
 def weights(address, result, role, party):
@@ -50,11 +67,10 @@ def test_a_host_without_a_table_scores_rows_that_it_does_not_see(flow_address, f
     declare_public(parties, PARTIES.guest, TABLES.label_source(), tmp_path / "old_loans.csv")
     name = f"weights of {columns_name(host.columns.drop('id'))}"
     (make_home(parties, PARTIES.host) / "policy.yaml").write_text(yaml.safe_dump({"score_caps": {name: 3}}))
-    task = DPHeteroLR("dp_hetero_lr_0", scoring="encrypted", train_scores=False, label_source=TABLES.label_source(), **QUICK)
-    trained = trained_pipeline(task)
+    trained = training_pipeline()
     model = run_job(trained, flow_address, home=flow_home)
 
-    job = run_job(pipeline_of_the_guests_rows(trained, "applicants"), flow_address, home=flow_home)
+    job = run_job(prediction_pipeline(trained, "applicants"), flow_address, home=flow_home)
 
     scored = task_output_data(flow_address, job.job_id, "guest", PARTIES.guest, "dp_hetero_lr_0")["test_output_data"]
     (own, intercept), (of_host, _) = (
@@ -62,7 +78,7 @@ def test_a_host_without_a_table_scores_rows_that_it_does_not_see(flow_address, f
     )
     rows = applicants.set_index("id").loc[scored["id"]]
     z = rows[own.index] @ own + rows[of_host.index] @ of_host + intercept
+    assert set(scored["id"]) == set(applicants["id"])
     np.testing.assert_allclose(scored["predict_score"], 1 / (1 + np.exp(-z)), atol=1e-6)
     counted = [entry for entry in party_ledger(parties, PARTIES.host) if entry["source"] == name]
     assert [(entry["rounds"], entry["parameters"]) for entry in counted] == [(2, {"purpose": "encrypted scoring"})]
-    assert len(scored) == 2

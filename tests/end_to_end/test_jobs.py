@@ -34,19 +34,22 @@ def uploaded(flow_address, flow_home, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trained(flow_address, flow_home, uploaded, parties_folder):
-    """reader -> psi -> label_flip -> dp_hetero_lr -> flipback -> dp_hetero_lr (warm start) -> evaluation."""
+    """reader -> psi -> label_flip -> dp_hetero_lr -> flipback -> dp_hetero_lr (warm start) -> evaluation, on both solvers."""
     declare(parties_folder, GUEST, f"{NAMESPACE}/guest/y", cap=2.0)
     # Four features would allow a single model's scores; this host's operator allows more.
     allow_scores(parties_folder, uploaded[2])
     pipeline, flip = flipped_pipeline()
-    first = DPHeteroLR("first", train_data=flip.outputs["output_data"], flipback={"mode": "swap", "every": 1}, **QUICK)
+    first = DPHeteroLR(
+        "first", train_data=flip.outputs["output_data"], flipback={"mode": "swap", "every": 1}, solver="per_epoch", **QUICK
+    )
     back = Flipback(
         "flipback_0", runtime_parties=PARTIES.data_parties(), mode="posterior",
         input_data=flip.outputs["output_data"], scores=first.outputs["train_output_data"],
     )  # fmt: skip
     second = DPHeteroLR(
-        "dp_hetero_lr_0", train_data=back.outputs["output_data"], warm_start_model=first.outputs["output_model"], **QUICK
-    )
+        "dp_hetero_lr_0", train_data=back.outputs["output_data"], warm_start_model=first.outputs["output_model"],
+        sigmoid="exact", sigmoid_rounds=1, **QUICK,
+    )  # fmt: skip
     pipeline.add_tasks([first, back, second, evaluated(second.outputs["train_output_data"])])
     result = run_job(pipeline, flow_address, home=flow_home)
     return pipeline, result
@@ -99,8 +102,15 @@ def test_the_ledgers_hold_one_private_line_and_count_every_model_shown(trained, 
     flips = [entry for entry in party_ledger(parties_folder, GUEST) if entry["mechanism"] == "randomized_response"]
     assert [(entry["epsilon"], entry["pending"]) for entry in flips] == [(1.0, 0)]
     counted = [entry for entry in party_ledger(parties_folder, HOST) if entry["mechanism"] == "joint scores"]
-    # One flipback round and the scores of two final models.
-    assert sum(entry["uses"] for entry in counted) == 3
+    # One flipback round, one correction of the sigmoid, and the scores of two final models.
+    assert sum(entry["uses"] for entry in counted) == 4
+
+
+def test_both_solvers_ran(trained, flow_address):
+    for task, solver in (("first", "per_epoch"), ("dp_hetero_lr_0", "cross_product")):
+        records = task_metrics(flow_address, trained[1].job_id, "guest", GUEST, task)
+        (summary,) = [record["data"] for record in records if record["name"] == "summary"]
+        assert summary["solver"] == solver
 
 
 def test_a_deployed_pipeline_predicts(trained, flow_address, flow_home, uploaded):

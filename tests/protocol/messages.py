@@ -1,4 +1,4 @@
-"""Received messages in plain builtins and arrays, and attacks on them."""
+"""Received messages in plain builtins and arrays, and the ciphertexts and numbers in them."""
 from typing import NamedTuple
 
 import numpy as np
@@ -62,96 +62,59 @@ def names(received) -> set:
     return {(sender.split("-")[0], name) for sender, name, _ in received}
 
 
-def public_modulus(received) -> int:
-    """The n of the public key that came in the messages, from our own arbiter or inside FATE's tensors."""
-    for _, name, value in received:
-        if isinstance(value, Ciphertexts):
-            return value.n
-        if name == "public_key":
-            return value["n"]
-    raise LookupError("no public key among the messages")
+def values_of(received, name, sender="") -> list:
+    """The values of the messages with this name, in order, from senders whose name starts with ``sender``."""
+    return [value for from_whom, message, value in received if message == name and from_whom.startswith(sender)]
 
 
-def labels_readable(received, labels) -> list:
-    """Names of the messages from which whoever received them reads the labels, knowing the public key alone.
-
-    Tries the plaintext of unblinded Paillier ciphertexts, c = 1 + m n, and every vector of numbers sent in clear: each
-    gives the labels away if it agrees with them in sign throughout, or correlates with them above 0.99.
-    """
-    n = public_modulus(received)
-    return sorted({name for _, name, value in received
-                   if any(_tells(vector, labels) for vector in _vectors(value, n, len(labels)))})
+def public_moduli(received) -> list:
+    """The n of every public key that came in the messages, from our own parties or inside FATE's tensors."""
+    in_tensors = [value.n for _, _, value in received if isinstance(value, Ciphertexts)]
+    return list(dict.fromkeys([*(key["n"] for key in values_of(received, "public_key")), *in_tensors]))
 
 
-def columns_readable(received, columns) -> list:
-    """Names of the messages that hold a vector correlating above 0.99 with a column of the table."""
-    n = public_modulus(received)
-    return sorted({name for _, name, value in received for vector in _vectors(value, n, len(columns))
-                   if any(_correlation(vector, column) > 0.99 for column in columns.T)})
+def shape(value):
+    """What a message is like without what it says: kinds, counts, and the lengths of bytes."""
+    if isinstance(value, dict):
+        return {key: shape(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)) and not isinstance(value, Ciphertexts):
+        return [shape(item) for item in value]
+    return (type(value).__name__, len(value) if isinstance(value, bytes) else None)
 
 
-def unblinded_ciphertexts(received) -> list:
-    """Names of the messages with a ciphertext of the form 1 + m n, which anybody decrypts."""
-    n = public_modulus(received)
-    return sorted({name for _, name, value in received if any((c - 1) % n == 0 for c in _ciphertexts(value, n))})
-
-
-def _ciphertexts(value, n) -> list:
+def ciphertexts(value, n) -> list:
+    """The ciphertexts modulo n^2 in a message, of all its parts in order; none in one of another length."""
     if isinstance(value, Ciphertexts):
-        return value.values
-    width = (2 * n.bit_length() + 7) // 8
-    blob = b"".join(_byte_strings(value))
+        return value.values if value.n == n else []
+    width, blob = (2 * n.bit_length() + 7) // 8, b"".join(byte_strings(value))
+    if len(blob) % width:
+        return []
     return [int.from_bytes(blob[at : at + width], "big") for at in range(0, len(blob), width)]
 
 
-def _byte_strings(value) -> list:
+def byte_strings(value) -> list:
+    """All byte strings in a message, in order."""
     if isinstance(value, bytes):
         return [value]
+    if isinstance(value, dict):
+        value = list(value.values())
     if isinstance(value, (list, tuple)):
-        return [item for part in value for item in _byte_strings(part)]
+        return [item for part in value for item in byte_strings(part)]
     return []
 
 
-def _vectors(value, n, length) -> list:
-    """Every vector of ``length`` numbers that the public key gives."""
-    found = []
-    ciphertexts = _ciphertexts(value, n)
-    if len(ciphertexts) == length and all((c - 1) % n == 0 for c in ciphertexts):
-        plaintexts = [(c - 1) // n % n for c in ciphertexts]
-        found.append(np.array([float(m - n if m > n // 2 else m) for m in plaintexts]))
-    # The raw numbers themselves, scaled into a float's range.
-    if len(ciphertexts) == length:
-        found.append(np.array([c / n**2 for c in ciphertexts]))
-        found.append(np.array([c % n / n for c in ciphertexts]))
-    numbers = np.array(_numbers(value), dtype=float)
-    if len(numbers) and len(numbers) % length == 0:
-        found.extend([*numbers.reshape(length, -1).T, *numbers.reshape(-1, length)])
-    return found
-
-
-def _numbers(value) -> list:
-    if isinstance(value, Ciphertexts) or isinstance(value, (bytes, str)) or value is None:
+def numbers(value) -> list:
+    """All numbers that a message says, integers of any size as they are; of a table those of its blocks."""
+    if isinstance(value, (Ciphertexts, bytes, str)) or value is None:
         return []
     if isinstance(value, dict):
-        return [number for item in value.values() for number in _numbers(item)]
+        return [number for item in value.values() for number in numbers(item)]
+    if hasattr(value, "detach"):
+        value = value.detach().numpy()
     if isinstance(value, np.ndarray):
         return value.ravel().tolist()
-    if hasattr(value, "numpy"):
-        return value.detach().numpy().ravel().tolist()
     if isinstance(value, (list, tuple)):
         if len(value) == 2 and isinstance(value[0], int) and isinstance(value[1], (np.ndarray, bytes)):
-            return _numbers(value[1])  # a table's (key, block)
-        return [number for item in value for number in _numbers(item)]
-    return [float(value)] if isinstance(value, (int, float)) and abs(value) < 1e300 else []
-
-
-def _tells(vector, labels) -> bool:
-    signs, wanted = np.sign(vector), np.sign(labels - 0.5)
-    return bool((signs == wanted).all() or (signs == -wanted).all() or _correlation(vector, labels) > 0.99)
-
-
-def _correlation(first, second) -> float:
-    if np.ptp(first) == 0 or np.ptp(second) == 0:
-        return 0.0
-    # Scaled first, since numbers such as m / n underflow when they are squared.
-    return abs(float(np.corrcoef(first / np.abs(first).max(), second)[0, 1]))
+            return numbers(value[1])  # a table's (key, block)
+        return [number for item in value for number in numbers(item)]
+    return [value] if isinstance(value, (int, float)) else []

@@ -42,7 +42,7 @@ class Outcome:
     ledger: dict = field(default_factory=dict)
 
 
-def play(scenarios: dict, folder, parties=EVERYONE, timeout=200) -> dict:
+def play(scenarios: dict, folder, parties=EVERYONE, timeout=500) -> dict:
     """{scenario: {party: Outcome}}; an error other than ValueError fails here with its traceback."""
     try:
         results = local_parties.run_parties(

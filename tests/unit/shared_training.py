@@ -1,4 +1,4 @@
-"""All data parties of a shared descent in one process, on statistics that a dealer splits as the cross product would."""
+"""All data parties of a shared descent in one process, on statistics split as the cross product splits them."""
 import secrets
 from dataclasses import dataclass
 from typing import List
@@ -73,7 +73,8 @@ def split_quadratic(parties: Parties, hessian, linear, mask_bits=VALUE_BITS + 41
 
 def integers(values) -> np.ndarray:
     """Floats -> object array of integers in units of 2^-48."""
-    return np.array([round(value * 2**48) for value in np.ravel(values).tolist()], dtype=object).reshape(np.shape(values))
+    rounded = [round(value * 2**48) for value in np.ravel(values).tolist()]
+    return np.array(rounded, dtype=object).reshape(np.shape(values))
 
 
 def prepared_by_dealer(shares, layout: StepLayout, draw=None) -> List[PreparedSteps]:

@@ -1,13 +1,21 @@
 """Bounds on shared weights from public numbers: no trajectory leaves them between two checks of its losses."""
+import itertools
 from dataclasses import replace
-from itertools import count
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from fate_dp.crypto.descent_bounds import INITIAL_WEIGHT_LIMIT, LOSS_LIMIT, steps_allowed
+from fate_dp.crypto.descent_bounds import (
+    INITIAL_WEIGHT_LIMIT,
+    LOSS_LIMIT,
+    _after_checked_steps,
+    _after_unchecked_step,
+    _Norms,
+    passes,
+    steps_allowed,
+)
 from fate_dp.crypto.shared_quadratic import QuadraticBounds
 from fate_dp.crypto.update_rule import UpdateRule
 
@@ -112,14 +120,54 @@ def test_nor_does_one_on_statistics_with_noise(bounds, rule, steps, training, sh
     assert Training(bounds, rule, **training).passes(allowed, steps) < LIMIT
 
 
-@pytest.mark.parametrize("rule", [UpdateRule((2.0,)), UpdateRule((1.0,), momentum=0.5), UpdateRule((1.0,), 0.5, 0.0, True)])
+@pytest.mark.parametrize("rule", [UpdateRule((2.0,)), UpdateRule((1.0,), 0.5), UpdateRule((1.0,), 0.5, 0.0, True)])
 def test_without_checks_a_descent_that_overshoots_leaves_the_bound_soon(rule):
     """The bound is not idle: twice as many steps, and the weights of a badly chosen rate do not fit any more."""
     bounds, steps = QuadraticBounds(4, 1, 3, 1.0), 60
     allowed = steps_allowed(bounds, rule, steps)
     norms = (norm for _, norm in Training(bounds, rule, 1, True, INITIAL_WEIGHT_LIMIT).steps(steps))
-    left = next(at for at, norm in zip(count(), norms) if norm >= LIMIT)
+    left = next(at for at, norm in zip(itertools.count(), norms) if norm >= LIMIT)
     assert allowed <= left <= 2 * allowed + 2 < steps
+
+
+DECAYING = UpdateRule((0.8,), 0.9, -1.0, weight_decay=1.5)
+
+
+@pytest.mark.parametrize("rule", [
+    UpdateRule((0.8,)), UpdateRule((0.8,), weight_decay=1.5), DECAYING, UpdateRule((0.8,), 0.9, 3.0),
+    UpdateRule((0.8,), 0.9, 0.0, True), UpdateRule((0.01,), 0.9, 0.0, True, 0.5),
+])  # fmt: skip
+@pytest.mark.parametrize("weights", [0.0, 1.0, 2.0**20])
+def test_one_unchecked_step_of_one_weight_reaches_but_never_passes_its_bound(rule, weights):
+    """All corners of what the public numbers allow for a single weight, where norms are magnitudes."""
+    bounds, reached = QuadraticBounds(1, 1, 2, 9.0, 0.5), _Norms(0.0, 0.0)
+    norms = _Norms(weights, 5.0)
+    allowed = _after_unchecked_step(norms, bounds, rule)
+    corners = itertools.product((0.0, bounds.curvature + 0.5), (-1, 1), (-1, 1), (-1, 1), (-1, 1), (True, False))
+    for curvature, linear, weight, velocity, start, first in corners:
+        weight, velocity, start = weight * weights, velocity * 5.0, start * INITIAL_WEIGHT_LIMIT
+        gradient = curvature * weight - linear * bounds.linear_norm + rule.weight_decay * (weight - start)
+        new_velocity = gradient if first else rule.momentum * velocity + (1 - rule.dampening) * gradient
+        direction = gradient + rule.momentum * new_velocity if rule.nesterov else new_velocity
+        moved = weight - rule.fastest * (direction if rule.momentum else gradient)
+        reached = _Norms(max(reached.weights, abs(moved)), max(reached.velocity, abs(new_velocity)))
+    assert reached.weights <= allowed.weights <= 2 * reached.weights
+    assert reached.velocity <= allowed.velocity <= 2 * reached.velocity
+
+
+@pytest.mark.parametrize("rule", [UpdateRule((0.1,) * 30, 0.9, -1.0), DECAYING, UpdateRule((0.1,), 0.9, 0.0, True)])
+def test_checked_steps_of_one_weight_reach_but_never_pass_their_bound(rule):
+    """Gradients of the largest norm that passes, all one way, after an earlier training of the same kind."""
+    bounds = QuadraticBounds(1, 1, 2, 9.0, 0.5)
+    gradient, moved = np.sqrt(2 * (bounds.curvature + bounds.penalty) * LOSS_LIMIT), 0.0
+    velocity = (1 - rule.dampening) * gradient / (1 - rule.momentum)
+    for _ in range(6):
+        pull = gradient - rule.weight_decay * moved
+        velocity = rule.momentum * velocity + (1 - rule.dampening) * pull
+        moved += rule.fastest * (pull + rule.momentum * velocity if rule.nesterov else velocity)
+    allowed = _after_checked_steps(bounds, rule, 6)
+    assert moved <= allowed.weights - INITIAL_WEIGHT_LIMIT and velocity <= allowed.velocity
+    assert rule.weight_decay or allowed.weights - INITIAL_WEIGHT_LIMIT < 1.05 * moved
 
 
 def default_rule(features, penalty, momentum=0.3):
@@ -129,7 +177,7 @@ def default_rule(features, penalty, momentum=0.3):
 def test_how_often_usual_trainings_are_checked():
     """Standardised columns and the default rate: rarely; each check costs messages."""
     standardised = QuadraticBounds(31, 4, 1, 0.25, 0.01)
-    assert steps_allowed(standardised, default_rule(31, 0.01), 30) == 28
+    assert steps_allowed(standardised, default_rule(31, 0.01), 30) == 27
     assert steps_allowed(standardised, default_rule(31, 0.01, momentum=0.0), 1000) == 1000
     assert steps_allowed(replace(standardised, mean_square_bits=8), default_rule(31, 0.01), 30) == 2
     assert steps_allowed(replace(standardised, penalty=1e6), default_rule(31, 1e6), 30) == 30
@@ -155,5 +203,14 @@ def test_harsher_public_numbers_never_allow_more_steps(bounds, rule, steps):
 
 
 def test_a_rate_and_a_penalty_that_allow_no_step_are_named():
-    with pytest.raises(ValueError, match="learning rate of 10 with a penalty alpha of 1e\\+06 .* beyond 2\\^28 in 1000 steps"):
+    with pytest.raises(ValueError, match="rate of 10 with a penalty alpha of 1e\\+06 .* beyond 2\\^28 in 1000 steps"):
         steps_allowed(QuadraticBounds(31, 4, 1, 0.25, 1e6), UpdateRule((10.0,)), 1000)
+
+
+@pytest.mark.parametrize("loss, minimum, sound", [
+    (0.7, 0.0, True), (LOSS_LIMIT, 0.0, True), (LOSS_LIMIT + 1e-6, 0.0, False), (-1.0, 0.0, True), (-65.0, 0.0, False),
+    (-3.98e16, 0.0, False), (-700.0, -750.0, True), (-900.0, -750.0, False), (float("nan"), 0.0, False),
+])  # fmt: skip
+def test_losses_pass_between_their_bounds_only(loss, minimum, sound):
+    bounds = QuadraticBounds(31, 4, 0, 0.25, penalty=1.0, minimum=minimum)
+    assert passes(loss, bounds) == sound

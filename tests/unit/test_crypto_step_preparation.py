@@ -8,12 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
-from shared_training import Parties, prepared_by_parties, split_quadratic, standardised
+from shared_training import Parties, prepared_by_dealer, prepared_by_parties, split_quadratic, standardised
 
 from fate_dp.crypto import residue_products
 from fate_dp.crypto.ciphertext import column_from_bytes
 from fate_dp.crypto.paillier import keypair_of_any_length
-from fate_dp.crypto.residue_products import ProductLayout, encrypt_vectors, multiply_vectors, open_products, room_for_moduli
+from fate_dp.crypto.residue_products import (
+    ProductLayout,
+    encrypt_vectors,
+    multiply_vectors,
+    open_products,
+    room_for_moduli,
+)
 from fate_dp.crypto.residues import ResidueSystem
 from fate_dp.crypto.shared_quadratic import QuadraticBounds, QuadraticShare, rounded_quotient, share_bits
 from fate_dp.crypto.step_layout import StepLayout
@@ -56,11 +62,6 @@ def product_layout(terms=3, multiplier_bits=94, key_length=768, bits=155):
 def multiplied(layout, vectors, multipliers):
     encrypted = encrypt_vectors(vectors, layout.system, PRIVATE.encryption(), 10)
     return multiply_vectors(encrypted, multipliers, layout, PUBLIC, layout.scale_bits + 40)
-
-
-def seen_by_owner(message):
-    width = PUBLIC.ciphertext_bytes
-    return [int(PRIVATE.decrypt(int.from_bytes(message[at : at + width], "big"))) for at in range(0, len(message), width)]
 
 
 @pytest.mark.parametrize("mask", [0, -1])
@@ -109,7 +110,7 @@ def test_products_of_another_size_are_refused():
     message, _ = multiplied(layout, vectors, [[1, 2, 3]])
     with pytest.raises(ValueError, match="does not hold 2 masked sums"):
         open_products(message, 2, layout, PRIVATE)
-    with pytest.raises(ValueError, match="made for another one"):
+    with pytest.raises(ValueError, match="another one made it"):
         open_products(message, 1, product_layout(multiplier_bits=60, bits=100, terms=2), PRIVATE)
     with pytest.raises(ValueError, match="more than 94 bits"):
         multiplied(layout, vectors, [[1, 2, -(2**94)]])
@@ -140,9 +141,9 @@ def test_shares_of_a_step_add_up_to_the_products_of_its_masks(prepared):
 
 
 def test_a_prepared_step_is_handed_out_once(prepared):
-    steps = prepared[2][0]
-    while steps.left:
-        steps.take()
+    steps = prepared_by_dealer(prepared[1], prepared[0])[1]
+    handed_out = [steps.take() for _ in range(steps.left)]
+    assert len({tuple(step.mask) for step in handed_out}) == len(handed_out) and steps.left == 0
     with pytest.raises(ValueError, match="All 4 prepared steps are used"):
         steps.take()
     for copied in (copy.copy, copy.deepcopy, pickle.dumps):
@@ -157,7 +158,7 @@ def test_what_does_not_fit_the_layout_is_refused(prepared):
     wide = QuadraticShare(shares[1].matrix + 2**layout.matrix_bits, shares[1].linear)
     with pytest.raises(ValueError, match="mean square is larger than the parties agreed on"):
         multiply_masks(wide, masks, message, layout, PUBLIC)
-    with pytest.raises(ValueError, match="4 shares of products were exchanged; 2 parties make 2"):
+    with pytest.raises(ValueError, match="4 shares of products were exchanged; there must be 2"):
         PreparedSteps(shares[0], masks, [None] * 4, layout)
     answer, _ = multiply_masks(shares[1], masks, message, layout, PUBLIC)
     with pytest.raises(ValueError, match="does not hold 3 masked sums"):
@@ -187,10 +188,16 @@ def test_sizes_of_a_training_with_keys_of_2048_bits():
 def test_every_layout_has_room(dimension, mean_square_bits, penalty, parties, key_length, matrix_bits, most_steps):
     bounds = QuadraticBounds(dimension, 1, mean_square_bits, 1.0, penalty)
     layout = StepLayout(bounds, parties, key_length, matrix_bits, most_steps)
-    assert 1 <= layout.losses_together <= layout.steps <= most_steps
+    assert 1 <= layout.losses_together and 1 <= layout.steps <= most_steps
+    assert layout.at_most(1).flooding_bits == layout.flooding_bits  # or each last chunk would lay down a new table
     assert layout.products.system.count == layout.losses.system.count == layout.steps
     assert min(layout.products.system.moduli) > bounds.curvature * 2.0 ** (28 + 84 + 41 + layout.carry_bits)
     assert min(layout.losses.system.moduli) > 2 * (bounds.curvature + penalty) * 2.0 ** (56 + 60)
+
+
+def test_losses_keep_room_where_the_key_is_short_and_the_penalty_large():
+    layout = StepLayout(QuadraticBounds(1, 4, 0, 0.25, 1e6), 2, 732, 80, 9)
+    assert (layout.steps, layout.losses_together) == (3, 1)
 
 
 def test_layouts_without_room_and_noise_without_penalty_are_refused():

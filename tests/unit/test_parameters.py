@@ -57,6 +57,10 @@ BAD = [
         "swap", {"mode": "flip"}, {"every": 0}, {"every": 2.5}, {"fraction": 0}, {"max_rounds": -1}, {"rounds": 3})],
     *[("dp_hetero_lr", "train_scores", value, "train_scores") for value in (1, 0, "yes", None)],
     *[("dp_hetero_lr", "label_source", value, "label_source") for value in ("y", "a/b", 1)],
+    *[("dp_hetero_lr", "noise", value, "noise") for value in ("gaussian", "", True, ["uniform"])],
+    *[("dp_hetero_lr", "noise_epsilon", value, "noise_epsilon") for value in (0, -1, math.nan, math.inf, "1", True)],
+    *[("dp_hetero_lr", "noise_delta", value, "noise_delta") for value in (0, -1e-9, 0.02, 1, math.nan, "1e-5", None)],
+    *[("dp_hetero_lr", "noise_radius", value, "noise_radius") for value in (0, 0.06, 16.5, math.inf, "2", True)],
     *[("dp_hetero_lr", "cv_param", value, "cv_param") for value in (
         3, {"n_splits": 1}, {"n_splits": 2.5}, {"splits": 3}, {"shuffle": "yes"}, {"random_state": "one"})],
 ]  # fmt: skip
@@ -73,6 +77,8 @@ GOOD = [
     ("dp_hetero_lr", "batch_size", 64, 64),
     ("dp_hetero_lr", "he_param", {"key_length": 3072}, {"kind": "paillier", "key_length": 3072}),
     ("dp_hetero_lr", "threshold", 1, 1.0),
+    ("dp_hetero_lr", "noise_delta", 1e-6, 1e-6),
+    ("dp_hetero_lr", "noise_radius", 16, 16.0),
 ]
 
 
@@ -111,6 +117,15 @@ def test_a_bad_value_gives_the_same_sentence_before_submission(component, name, 
 def test_good_values_pass_and_are_normalised(component, name, value, parsed):
     assert parameter_type(component, name).parse(value) == parsed
     assert getattr(COMPONENTS[component][1]("task_0", **{name: value}), name) == value
+
+
+def test_noise_that_would_not_protect_is_refused_before_submission():
+    noised = {"noise": "uniform", "noise_epsilon": 1.0, "train_scores": False}
+    assert clients.DPHeteroLR("task_0", **noised).needs_arbiter is False
+    for given, sentence in (({"train_scores": True}, "train_scores is true"), ({"noise": "none"}, "protects no record"),
+                            ({"solver": "per_epoch"}, "need solver per_epoch")):
+        with pytest.raises(ValueError, match=sentence):
+            clients.DPHeteroLR("task_0", **{**noised, **given})
 
 
 def test_every_parameter_of_a_component_is_one_of_its_client_class():

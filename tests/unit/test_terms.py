@@ -14,32 +14,32 @@ from fate_dp.crypto.paillier import PublicKey
 from fate_dp.privacy.flipback import FlipbackSettings
 
 SETTINGS = TrainSettings(epochs=10, batch_size=40, flipback=FlipbackSettings(mode="swap", every=2, max_rounds=2))
-FAIR = {"batches": batch_bounds(100, 40), "flipback_epochs": [2, 4], "score_epochs": [2, 4]}
+FAIR = {"batches": batch_bounds(100, 40), "flipback_epochs": [2, 4], "score_epochs": [2, 4], "features": [4, 2], "noise": None}
 EXACT = replace(SETTINGS, sigmoid="exact", sigmoid_rounds=1)
 
 
 def test_fair_terms_are_accepted_also_as_lists_from_the_wire():
-    accept_terms({**FAIR, "batches": [list(bounds) for bounds in FAIR["batches"]]}, SETTINGS, 100)
+    accept_terms({**FAIR, "batches": [list(bounds) for bounds in FAIR["batches"]]}, SETTINGS, 100, None)
 
 
 @pytest.mark.parametrize("batches", [[(0, 1), (1, 100)], [(0, 100)], [(0, 40), (40, 80), (80, 100)], []])
 def test_other_batches_than_the_parameters_give_are_refused(batches):
     with pytest.raises(ValueError, match="batches are not those of batch_size"):
-        accept_terms({**FAIR, "batches": batches}, SETTINGS, 100)
+        accept_terms({**FAIR, "batches": batches}, SETTINGS, 100, None)
 
 
 def test_more_flipback_rounds_than_the_parameters_give_are_refused():
     with pytest.raises(ValueError, match="more flipback rounds"):
-        accept_terms({**FAIR, "flipback_epochs": [2, 4, 6]}, SETTINGS, 100)
+        accept_terms({**FAIR, "flipback_epochs": [2, 4, 6]}, SETTINGS, 100, None)
 
 
 def test_epochs_with_joint_scores_are_those_that_the_parameters_give():
     with pytest.raises(ValueError, match="other epochs with joint scores"):
-        accept_terms({**FAIR, "score_epochs": [2, 4, 6]}, SETTINGS, 100)
-    (correction,) = corrections(EXACT)
-    accept_terms({**FAIR, "score_epochs": sorted({2, 4, correction})}, EXACT, 100)
+        accept_terms({**FAIR, "score_epochs": [2, 4, 6]}, SETTINGS, 100, None)
+    (correction,) = corrections(EXACT, None)
+    accept_terms({**FAIR, "score_epochs": sorted({2, 4, correction})}, EXACT, 100, None)
     with pytest.raises(ValueError, match="other epochs with joint scores"):
-        accept_terms({**FAIR, "score_epochs": list(range(10))}, EXACT, 100)
+        accept_terms({**FAIR, "score_epochs": list(range(10))}, EXACT, 100, None)
 
 
 @pytest.mark.parametrize("given, solver", [

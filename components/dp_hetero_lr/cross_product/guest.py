@@ -1,14 +1,16 @@
 """The guest's part where the cross product trains: the target, the losses, and the end of training.
 
-What it sees: its own rows encrypted by nobody but itself, or a host's rows under the host's key; masked numbers; the loss
-of every batch; and at the end its own weights. Joint scores it sees in rounds of flipback and corrections of the sigmoid,
-and when rows are predicted: each is one linear equation per host feature for every row, and counted in the host's ledger.
+What it receives: a host's rows under the host's key, or none; masked numbers; the loss of every batch; and at the end its
+own weights. Losses and own weights are functions of the cross block with the hosts: for a host with one feature they
+determine it. Joint scores it sees in rounds of flipback and corrections of the sigmoid, and when rows are predicted: each is
+one linear equation per host feature for every row, and counted in the host's ledger. See docs/cryptography.md.
 """
 import logging
+from typing import Optional
 
 from fate_dp.components.common.frames import collect_column
 from fate_dp.components.common.parties import others
-from fate_dp.crypto.descent_bounds import LOSS_LIMIT
+from fate_dp.privacy.mechanisms.second_moments import MomentNoise
 
 from ..convergence import CONVERGED, DIVERGED, GOES_ON, Convergence, refuse_divergence
 from ..model import PartyModel
@@ -16,18 +18,20 @@ from ..relabelling import Relabelling
 from ..rows import relabel
 from ..scoring import joint_score_blocks
 from .joint_columns import JointColumns
-from .targets import Targets, check_target
+from .targets import Targets, check_target, fits
 from .training import SharedTraining
 
 logger = logging.getLogger(__name__)
 
 
-def train(ctx, rows, model: PartyModel, terms: dict, relabelling: Relabelling) -> None:
+def train(
+    ctx, rows, model: PartyModel, terms: dict, relabelling: Relabelling, noise: Optional[MomentNoise] = None
+) -> None:
     """Direct the epochs; ``model`` gets the guest's own weights and nobody else's."""
-    targets = Targets(model.settings, relabelling)
+    targets = Targets(model.settings, relabelling, terms["noise"])
     check_target(targets.column, terms["batches"])
     rows = relabel(rows, targets.column)
-    training = SharedTraining(ctx, rows, model, terms, JointColumns.of(ctx, terms))
+    training = SharedTraining(ctx, rows, model, terms, JointColumns.of(ctx, terms), noise)
     convergence = Convergence(model.settings.early_stop, model.settings.tol)
     for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(model.settings.epochs):
         model.start_epoch(epoch)
@@ -38,6 +42,9 @@ def train(ctx, rows, model: PartyModel, terms: dict, relabelling: Relabelling) -
         logger.info("epoch %d of at most %d: loss %.6f", epoch + 1, model.settings.epochs, loss)
         model.losses.append(loss)
         state = convergence.state(epoch, model.settings.epochs, loss, None)
+        if state == CONVERGED and any(later > epoch for later in terms["correction_epochs"]):
+            # The quadratic of this phase is at its minimum; the next correction brings another one.
+            state = GOES_ON
         _tell(others(epoch_ctx), state)
         model.converged = state == CONVERGED
         if state != GOES_ON:
@@ -50,8 +57,11 @@ def _with_next_target(ctx, rows, model, targets, training, epoch, terms):
     """Open the own weights, get the joint scores, and let all parties hold shares of the new target's products."""
     model.weights = training.own_weights(ctx.sub_ctx("weights"))
     scores = collect_column(joint_score_blocks(ctx, rows, model.weights))
-    rows = relabel(rows, targets.after(epoch, terms, scores))
-    training.take_target(ctx.sub_ctx("target"), rows)
+    rows, target_ctx = relabel(rows, targets.after(epoch, terms, scores)), ctx.sub_ctx("target")
+    if not fits(targets.column, terms["batches"]):
+        _end_diverged(target_ctx.hosts, ctx)
+    _tell(target_ctx.hosts, GOES_ON)
+    training.take_target(target_ctx, rows)
     return rows
 
 
@@ -66,18 +76,19 @@ def _run_epoch(ctx, training, targets, epoch, terms) -> float:
             bounds = terms["batches"][batch]
             batch_loss = varying + targets.constant(bounds)
             loss += batch_loss * (bounds[1] - bounds[0]) / terms["rows"]
-            if not batch_loss <= LOSS_LIMIT:
-                _tell(group_ctx.hosts, DIVERGED)
-                _tell(_arbiters(ctx), DIVERGED)
-                refuse_divergence(DIVERGED)
+            if not training.passes(batch_loss):
+                _end_diverged(group_ctx.hosts, ctx)
         _tell(group_ctx.hosts, GOES_ON)
     return loss
+
+
+def _end_diverged(hosts, epoch_ctx) -> None:
+    """Let every party know where it waits for a word, and stop."""
+    _tell(hosts, DIVERGED)
+    _tell([party for party in others(epoch_ctx) if party.role == "arbiter"], DIVERGED)
+    refuse_divergence(DIVERGED)
 
 
 def _tell(parties, state: str) -> None:
     for party in parties:
         party.put("training_state", state)
-
-
-def _arbiters(ctx) -> list:
-    return [party for party in others(ctx) if party.role == "arbiter"]

@@ -1,8 +1,13 @@
 """A host's part where the cross product trains: features, shares, and at the end its own weights.
 
-What it sees: the guest's and other hosts' rows under their owners' keys, masked numbers, the number of epochs that ran,
-and its own final weights, which are computed from flipped labels. It sees no gradient.
+What it receives: the guest's and other hosts' rows under their owners' keys, masked numbers, whether losses stay within
+bounds, the number of epochs that ran, and its own weights at the end and at every round with joint scores. Where one step
+lies between two weights that it knows, it knows its gradient of that step: labels are protected by the flip alone.
 """
+from typing import Optional
+
+from fate_dp.privacy.mechanisms.second_moments import MomentNoise
+
 from ..convergence import CONVERGED, GOES_ON, refuse_divergence
 from ..model import PartyModel
 from ..rows import scores
@@ -11,9 +16,11 @@ from .joint_columns import JointColumns
 from .training import SharedTraining
 
 
-def train(ctx, rows, model: PartyModel, terms: dict, release: ScoreRelease) -> None:
+def train(
+    ctx, rows, model: PartyModel, terms: dict, release: ScoreRelease, noise: Optional[MomentNoise] = None
+) -> None:
     """Run the epochs that the guest directs; ``model`` gets this host's own weights and nobody else's."""
-    training = SharedTraining(ctx, rows, model, terms, JointColumns.of(ctx, terms))
+    training = SharedTraining(ctx, rows, model, terms, JointColumns.of(ctx, terms), noise)
     for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(model.settings.epochs):
         model.start_epoch(epoch)
         if epoch in terms["score_epochs"]:
@@ -21,7 +28,9 @@ def train(ctx, rows, model: PartyModel, terms: dict, release: ScoreRelease) -> N
             flipback = epoch in terms["flipback_epochs"]
             release.record(model.weights, "flipback" if flipback else "correction of the sigmoid")
             epoch_ctx.guest.put("scores", scores(rows, model.weights))
-            training.take_target(epoch_ctx.sub_ctx("target"))
+            target_ctx = epoch_ctx.sub_ctx("target")
+            refuse_divergence(target_ctx.guest.get("training_state"))
+            training.take_target(target_ctx)
         state = _run_epoch(epoch_ctx, training, epoch)
         model.converged = state == CONVERGED
         if state != GOES_ON:

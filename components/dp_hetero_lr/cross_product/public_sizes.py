@@ -8,6 +8,7 @@ from fate_dp.crypto.shared_quadratic import QuadraticBounds, share_bits
 from fate_dp.crypto.step_layout import StepLayout
 from fate_dp.crypto.update_rule import UpdateRule
 
+from ..noised.descent import noisy_bounds, noisy_penalties
 from ..settings import TrainSettings
 
 CURVATURE = {"binomial": 4, "gaussian": 1}
@@ -36,6 +37,8 @@ def step_layout(settings: TrainSettings, terms: dict, key: PublicKey) -> StepLay
 
 def quadratic_bounds(settings: TrainSettings, terms: dict) -> QuadraticBounds:
     """Public numbers about the loss, from the terms alone."""
+    if terms["noise"]:
+        return noisy_bounds(terms)
     largest_target = 0.25 if (settings.family, settings.sigmoid) == ("binomial", "taylor") else 2.0**MEAN_SQUARE_BITS
     return QuadraticBounds(
         dimension=sum(terms["features"]), divisor=CURVATURE[settings.family], penalty=_ridge(terms),
@@ -44,7 +47,9 @@ def quadratic_bounds(settings: TrainSettings, terms: dict) -> QuadraticBounds:
 
 
 def penalties(settings: TrainSettings, terms: dict) -> List[float]:
-    """The ridge penalty of every joint weight; the guest's intercept, the last of its weights, has none."""
+    """The ridge penalty of every joint weight; without noise the guest's intercept, the last of its weights, has none."""
+    if terms["noise"]:
+        return noisy_penalties(terms)
     guest, total = terms["features"][0], sum(terms["features"])
     bare = guest - 1 if settings.init_param["fit_intercept"] else None
     return [0.0 if at == bare else _ridge(terms) for at in range(total)]

@@ -1,40 +1,52 @@
 """Training on shares over FATE's network: what every data party does alike, around `fate_dp.crypto.shared_descent`."""
-from typing import List, Sequence
+from typing import List, Optional, Sequence
 
 import numpy as np
 
+from fate_dp.crypto.descent_bounds import passes
 from fate_dp.crypto.shared_descent import SharedDescent
 from fate_dp.crypto.shared_quadratic import QuadraticShare
 from fate_dp.crypto.step_preparation import PreparedSteps, draw_masks, encrypt_masks, multiply_masks, open_answer
+from fate_dp.privacy.mechanisms.second_moments import MomentNoise
 
 from ..model import PartyModel
+from ..noised.noisy_sums import with_noise
 from .joint_columns import JointColumns
 from .keys import exchange_keys
-from .public_sizes import CURVATURE, penalties, step_layout, steps_between_checks, update_rule
+from .public_sizes import CURVATURE, penalties, quadratic_bounds, step_layout, steps_between_checks, update_rule
 from .statistics import Statistics, SumShares
 
 
 class SharedTraining:
     """One data party's shares of one training; every data party calls the same methods in the same order.
 
-    The first use of the network computes the statistics of all batches; the epochs afterwards read no row.
+    The first use of the network computes the statistics of all batches; the epochs afterwards read no row. Noise is added
+    to them here, so that nothing else ever sees them without it.
     """
 
-    def __init__(self, ctx, rows, model: PartyModel, terms: dict, columns: JointColumns):
+    def __init__(
+        self, ctx, rows, model: PartyModel, terms: dict, columns: JointColumns, noise: Optional[MomentNoise] = None
+    ):
+        if bool(terms["noise"]) != (noise is not None):
+            raise ValueError("A training is agreed on with noise and started without, or the other way round.")
         settings = model.settings
         self._columns, self._batches = columns, [tuple(bounds) for bounds in terms["batches"]]
-        self._epochs, self._divisor = settings.epochs, CURVATURE[settings.family]
+        self._epochs, self._divisor, self._noise = settings.epochs, CURVATURE[settings.family], noise
         self._keys = exchange_keys(ctx.sub_ctx("keys"), columns, settings.he_param["key_length"])
         self._statistics = Statistics(rows, columns, self._keys, terms)
         self._sums = self._statistics.gather(ctx.sub_ctx("statistics"))
+        if noise is not None:
+            self._sums = [with_noise(sums, noise, columns) for sums in self._sums]
         self._shares = [self._scaled(at, sums) for at, sums in enumerate(self._sums)]
         rule = update_rule(terms, model.learning_rates())
         self._layout = step_layout(settings, terms, self._keys.public)
+        self._bounds = quadratic_bounds(settings, terms)
         self._steps_at_once = steps_between_checks(settings, terms, rule)
         self._descent = SharedDescent(
             model.weights, columns.own_slice, self._layout, rule, penalties(settings, terms), columns.own == 0,
             model.shared_state,
         )  # fmt: skip
+        self._identity = {"run": terms["run"], "parties": [list(name) for name in columns.names]}
         self._prepared: List[PreparedSteps] = [None] * len(self._batches)
 
     def groups(self) -> List[List[int]]:
@@ -48,9 +60,9 @@ class SharedTraining:
             return
         layout, peers = self._layout.at_most(self._epochs - epoch), self._columns.peers(ctx)
         masks = [draw_masks(layout) for _ in self._batches]
-        encryption = self._keys.private.encryption()
+        encryption, expected = self._keys.private.encryption(), 2 * self._columns.total * len(self._batches)
         for party in peers.values():
-            party.put("masks", [encrypt_masks(of_batch, layout, encryption) for of_batch in masks])
+            party.put("masks", [encrypt_masks(of_batch, layout, encryption, expected) for of_batch in masks])
         exchanged = [[] for _ in self._batches]
         for position, party in peers.items():
             answers = []
@@ -80,6 +92,10 @@ class SharedTraining:
         """At the guest: the losses of the last `run_steps` without their constants, penalty included."""
         return self._descent.losses(hidden_of_others, shares_of_others)
 
+    def passes(self, loss: float) -> bool:
+        """Whether a loss of `losses`, its constant added, is one that a training within its bounds can have."""
+        return passes(loss, self._bounds)
+
     def own_weights(self, ctx) -> np.ndarray:
         """float64: this party's own weights, opened to it alone."""
         peers = self._columns.peers(ctx)
@@ -95,7 +111,7 @@ class SharedTraining:
     def finish(self, ctx, model: PartyModel) -> None:
         """Open every party's own weights to it; the model also keeps what a warm start needs."""
         model.weights = self.own_weights(ctx)
-        model.shared_state = self._descent.state()
+        model.shared_state = {**self._identity, **self._descent.state()}
 
     def _step(self, ctx, batch: int, epoch: int) -> None:
         step = self._prepared[batch].take()
@@ -118,4 +134,7 @@ class SharedTraining:
         return self._batches[at][1] - self._batches[at][0]
 
     def _scaled(self, at: int, sums: SumShares) -> QuadraticShare:
+        if self._noise is not None:
+            # The target is c (y - 1/2): b is divided by c, too.
+            return QuadraticShare.scaled(sums.matrix, sums.linear, self._rows(at) * self._divisor, 1)
         return QuadraticShare.scaled(sums.matrix, sums.linear, self._rows(at), self._divisor)

@@ -1,0 +1,231 @@
+"""What a curious party tries on the messages that it received: each attack returns where it succeeds.
+
+An attack has to succeed somewhere to mean anything where it does not: the tests run each one on what parties would receive
+without masks, without blinding, or in FATE's own protocol.
+"""
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Dict, List, Sequence, Tuple
+
+import gmpy2
+import numpy as np
+from scipy.stats import kstest
+
+from .messages import Ciphertexts, byte_strings, ciphertexts, numbers, public_moduli
+
+CLOSE = 1e-4
+"""Relative distance below which a number that was received is one that it should not tell."""
+
+
+@dataclass(frozen=True)
+class Public:
+    """What everybody knows.
+
+    Attributes:
+        keys: moduli n of Paillier keys.
+        moduli: what hidden numbers count modulo.
+        layouts: `SlotLayout` of values that share a plaintext.
+    """
+
+    keys: Sequence[int] = ()
+    moduli: Sequence[int] = ()
+    layouts: Sequence = ()
+
+
+@dataclass(frozen=True)
+class Secret:
+    """Numbers that nobody must read, and the fractional bits that the protocol gives such numbers."""
+
+    values: Sequence[float]
+    fraction_bits: Tuple[int, ...] = field(default=(0,))
+
+    def sizes(self) -> np.ndarray:
+        """log2 of the magnitudes in all units; numbers that are nearly 0 cannot be told from others."""
+        values = np.abs(np.ravel(self.values).astype(float))
+        return np.add.outer(np.log2(values[values > 1e-3]), np.array((0, *self.fraction_bits), dtype=float)).ravel()
+
+
+def combined(received, again=()) -> list:
+    """The messages, and what adding and subtracting them gives.
+
+    Added are changes between messages of one name and sender, sums of all of these so far, sums over all senders, and the
+    changes of those; and differences to the same messages of another run.
+    """
+    streams, others = _streams(received), _streams(again)
+    found = list(received)
+    for (sender, name), stream in streams.items():
+        found.extend((sender, f"{name}, {how}", values) for how, values in _along(stream))
+        found.extend((sender, f"{name}, run to run", values) for values in map(_minus, stream, others.get((sender, name), [])))
+    for name in {name for _, name in streams}:
+        of_senders = [stream for (_, other), stream in streams.items() if other == name]
+        sums = [[sum(entries) for entries in zip(*step)] for step in zip(*of_senders) if len({*map(len, step)}) == 1]
+        if len(of_senders) > 1:
+            found.extend(("all", f"{name}, summed", values) for values in sums)
+            found.extend(("all", f"{name}, summed, {how}", values) for how, values in _along(sums))
+    return found
+
+
+def labels_readable(received, labels, public: Public = None) -> list:
+    """Names of the messages from which whoever received them reads the labels, knowing public numbers alone.
+
+    Tries the plaintexts of unblinded Paillier ciphertexts, c = 1 + m n, of ciphertexts with one blinding factor, single
+    slots of these, and numbers sent in clear, as they are and centred around 0 below a modulus. Any vector of as many
+    numbers as there are labels gives them away if a threshold or the parity splits it as they do.
+    """
+    return _where(received, public, len(labels), lambda vector: _splits(vector, labels) or _correlation(vector, labels) > 0.99)
+
+
+def columns_readable(received, columns, public: Public = None) -> list:
+    """Names of the messages that hold a vector, found as above, correlating above 0.99 with a column of the table."""
+    return _where(
+        received, public, len(columns), lambda vector: any(_correlation(vector, column) > 0.99 for column in columns.T)
+    )
+
+
+def numbers_readable(received, secrets: Dict[str, Secret], public: Public) -> list:
+    """(message name, secret) wherever a single number of a message, centred or not, is one of the secret numbers."""
+    sizes = {name: secret.sizes() for name, secret in secrets.items()}
+    return sorted({(name, secret) for _, name, value in received for secret in _matches(_readings(value, public), sizes)})
+
+
+def unblinded_ciphertexts(received, public: Public = None) -> list:
+    """Names of the messages with a ciphertext of the form 1 + m n, which anybody decrypts."""
+    keys = public_moduli(received) if public is None else public.keys
+    return sorted({name for _, name, value in received for n in keys if any((c - 1) % n == 0 for c in ciphertexts(value, n))})
+
+
+def multipliers_confirmed(returned: Sequence[int], encrypted: Sequence[int], columns: np.ndarray, n: int) -> int:
+    """How many ciphertexts that came back to the owner of the key confirm a guess at what they were multiplied with.
+
+    The n-th residue of a ciphertext is its remainder modulo n, whatever its plaintext. In a sum of a_i times ciphertext i
+    it is the product of theirs to the a_i, unless blinding hides that.
+
+    Args:
+        columns: integers (len(encrypted), k): guesses at the a_i.
+    """
+    guesses = set()
+    for column in columns.T.tolist():
+        product = gmpy2.mpz(1)
+        for ciphertext, exponent in zip(encrypted, column):
+            product = product * gmpy2.powmod(ciphertext, exponent, n) % n
+        guesses.add(int(product))
+    return sum(value % n in guesses for value in returned)
+
+
+def uniformity(values: Sequence[int], width: int) -> float:
+    """p-value of the hypothesis that these integers are uniform below ``width``: their high, middle and low bits."""
+    bits = width.bit_length()
+    windows = [width] if bits < 32 else [width, 1 << bits // 2, 1 << 16]
+    # Half a unit in, so that the few values of a small width lie evenly.
+    pvalues = [kstest([(value % window + 0.5) / window if window != width else (value + 0.5) / width for value in values],
+                      "uniform").pvalue for window in windows]
+    return min(1.0, min(pvalues) * len(pvalues))
+
+
+def nearer_to_first(values: Sequence[int], first: Sequence[int], second: Sequence[int]) -> List[bool]:
+    """Which of two candidates each number is nearer to: tells unmasked numbers apart, if the candidates are right."""
+    return [abs(value - a) < abs(value - b) for value, a, b in zip(values, first, second, strict=True)]
+
+
+def _streams(received) -> dict:
+    """{(sender, name): lists of numbers, one for each message}; ciphertexts count as the numbers that they are."""
+    keys, streams = public_moduli(received), {}
+    for sender, name, value in received:
+        said = numbers(value) or next((found for n in keys if (found := ciphertexts(value, n))), [])
+        if said and name not in ("public_key", "verdict", "preflight"):
+            streams.setdefault((sender, name), []).append(said)
+    return streams
+
+
+def _along(stream):
+    """Changes between successive messages, and sums of all so far."""
+    if len({*map(len, stream)}) == 1:
+        yield from (("changes", _minus(*pair)) for pair in zip(stream[1:], stream))
+        yield from (("so far", values) for values in list(accumulate(stream, lambda a, b: [*map(sum, zip(a, b))]))[1:])
+
+
+def _minus(values, others) -> list:
+    return [value - other for value, other in zip(values, others)]
+
+
+def _where(received, public, length, tells) -> list:
+    public = Public(public_moduli(received)) if public is None else public
+    return sorted({name for _, name, value in received if any(map(tells, _vectors(value, public, length)))})
+
+
+def _vectors(value, public: Public, length: int):
+    """Every vector of ``length`` numbers that a message gives, as floats up to 1 in magnitude."""
+    for n in public.keys:
+        of_key = ciphertexts(value, n)
+        if of_key and len(of_key) % length == 0:
+            for column in np.array(of_key, dtype=object).reshape(length, -1).T.tolist():
+                yield _scaled(column)
+                yield _scaled([ciphertext % n for ciphertext in column])
+                for plaintexts in _plaintexts(column, n):
+                    yield from map(_scaled, [plaintexts, *_slots(plaintexts, public)])
+    said = numbers(value)
+    if said and len(said) % length == 0:
+        table = np.array(said, dtype=object)
+        for vector in [*table.reshape(length, -1).T.tolist(), *table.reshape(-1, length).tolist()]:
+            yield _scaled(vector)
+            if all(isinstance(number, int) for number in vector):
+                yield np.array([number % 2 for number in vector], dtype=float)
+                yield from (_scaled(_centred(vector, modulus)) for modulus in public.moduli)
+
+
+def _plaintexts(column, n):
+    """Plaintexts of ciphertexts without blinding; and differences of plaintexts under one blinding factor."""
+    inverse = int(gmpy2.invert(column[0], n**2))
+    for values in (column, [ciphertext * inverse % n**2 for ciphertext in column]):
+        if all((value - 1) % n == 0 for value in values):
+            yield _centred([(value - 1) // n for value in values], n)
+
+
+def _slots(plaintexts, public: Public):
+    """The values that share plaintexts, one vector for each slot."""
+    for layout in public.layouts:
+        if all(abs(plaintext) < 1 << (layout.slots * layout.slot_bits - 1) for plaintext in plaintexts):
+            yield from map(list, zip(*map(layout.unpack, plaintexts)))
+
+
+def _readings(value, public: Public) -> list:
+    """Every number in a message, as it is and centred below the moduli; short byte strings count as integers."""
+    if isinstance(value, Ciphertexts):
+        return []
+    integers = [int.from_bytes(data, "big") for data in byte_strings(value) if len(data) <= 512]
+    said = [*numbers(value), *integers]
+    whole = [number for number in said if isinstance(number, int)]
+    return [*said, *(number for modulus in public.moduli for number in _centred(whole, modulus))]
+
+
+def _matches(readings, sizes: Dict[str, np.ndarray]) -> list:
+    """The secrets of which some number is among the readings."""
+    # Beyond a float's range no number that is told in any unit lies.
+    logarithms = np.sort([np.log2(float(abs(number))) for number in readings if 0 < abs(number) < 1 << 900])
+    return [name for name, wanted in sizes.items() if _some_near(logarithms, wanted)]
+
+
+def _some_near(sorted_values, wanted) -> bool:
+    margin = np.log2(1 + CLOSE)
+    return bool((np.searchsorted(sorted_values, wanted - margin) < np.searchsorted(sorted_values, wanted + margin)).any())
+
+
+def _centred(values, modulus) -> list:
+    remainders = [value % modulus for value in values]
+    return [value - modulus if 2 * value > modulus else value for value in remainders]
+
+
+def _scaled(vector) -> np.ndarray:
+    peak = max(map(abs, vector)) or 1
+    return np.array([number / peak for number in vector])
+
+
+def _splits(vector, labels) -> bool:
+    ones, zeros = vector[labels == 1], vector[labels == 0]
+    return bool(ones.min() > zeros.max() or ones.max() < zeros.min())
+
+
+def _correlation(first, second) -> float:
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
+        return 0.0
+    return abs(float(np.corrcoef(first, second)[0, 1]))

@@ -1,0 +1,170 @@
+"""Training by cross products in which every party writes down what it opens, and in which protection can be taken away."""
+from contextlib import ExitStack
+from types import SimpleNamespace
+from unittest import mock
+
+from gmpy2 import mpz
+
+from .scenarios import train
+
+NARROWER = 8
+"""Bits that masks lack in a training with narrow ones."""
+
+
+def train_watched(ctx, earlier, without=(), **arguments):
+    """`scenarios.train`, with the party's notes beside what that returns.
+
+    Args:
+        without: names in ``SABOTAGE``: the protection that all parties go without.
+
+    Notes are: ``opened`` {kind: [(integer, width it should be uniform below), ...]}, ``used`` masks of every step, ``shares``
+    of own weights (own, others') at every opening, ``moduli`` {"weights" or "losses": those of the steps}, the ``layout`` of
+    sums in a plaintext, and at the guest the ``labels`` after each round of flipback.
+    """
+    notes = {"opened": {"sums": [], "weights": [], "losses": []}, "used": [], "shares": [], "moduli": {}, "labels": []}
+    with ExitStack() as stack:
+        for change in [*(SABOTAGE[name] for name in without), _watch]:
+            for patch in change(notes):
+                stack.enter_context(patch)
+        return {**train(ctx, earlier, **arguments), "notes": notes}
+
+
+def _watch(notes):
+    """Patches made one by one, so that each wraps what sabotage left there."""
+    from fate_dp.components.dp_hetero_lr.cross_product import statistics, training
+    from fate_dp.components.dp_hetero_lr.relabelling import Relabelling
+    from fate_dp.crypto.shared_descent import SharedDescent
+    from fate_dp.crypto.step_preparation import PreparedSteps
+
+    for owner, name, wrapper in (
+        (statistics, "open_sums", _noting_sums), (training, "open_answer", _noting_products),
+        (PreparedSteps, "take", _noting_masks), (SharedDescent, "own_weights", _noting_shares),
+        (Relabelling, "next_labels", _noting_labels),
+    ):  # fmt: skip
+        yield mock.patch.object(owner, name, wrapper(getattr(owner, name), notes))
+
+
+def _noting_sums(opening, notes):
+    def open_sums(sealed, columns, layout, private_key):
+        masked = opening(sealed, columns, layout, private_key)
+        notes["layout"] = layout
+        notes["opened"]["sums"].extend((int(value), 1 << layout.mask_bits) for value in masked.ravel())
+        return masked
+
+    return open_sums
+
+
+def _noting_products(opening, notes):
+    def open_answer(answer, layout, private_key):
+        from fate_dp.crypto.ciphertext import column_from_bytes
+
+        for kind, part, sizes in (("weights", "weights", layout.products), ("losses", "inner", layout.losses)):
+            # A last, shorter chunk has the first ones of the same moduli.
+            notes["moduli"].setdefault(kind, sizes.system.moduli)
+            for ciphertext in column_from_bytes(answer[part], private_key.public_key):
+                masked = int(private_key.decrypt(ciphertext)) - (1 << sizes.sum_bits)
+                notes["opened"][kind].append((masked, 1 << sizes.mask_bits))
+        return opening(answer, layout, private_key)
+
+    return open_answer
+
+
+def _noting_masks(taking, notes):
+    def take(prepared):
+        step = taking(prepared)
+        notes["used"].append({"weights": step.mask.tolist(), "losses": [*step.left.tolist(), *step.right.tolist()]})
+        return step
+
+    return take
+
+
+def _noting_shares(opening, notes):
+    def own_weights(descent, shares_of_others):
+        notes["shares"].append((descent.share_of(descent._columns), list(shares_of_others)))
+        return opening(descent, shares_of_others)
+
+    return own_weights
+
+
+def _noting_labels(relabelling, notes):
+    def next_labels(self, scores):
+        notes["labels"].append(relabelling(self, scores).tolist())
+        return self.labels
+
+    return next_labels
+
+
+def _bits_drawn(module, bits_for):
+    from secrets import randbits
+
+    return mock.patch.object(module, "secrets", SimpleNamespace(randbits=lambda bits: randbits(bits_for(bits))))
+
+
+def _below_drawn(module, limit_for):
+    from secrets import randbelow
+
+    return mock.patch.object(module, "secrets", SimpleNamespace(randbelow=lambda limit: randbelow(limit_for(limit))))
+
+
+def _without_masks_of_products(notes):
+    """Statistics and prepared products come back to the owner of the key as they are."""
+    from fate_dp.crypto import residue_products, slots
+
+    yield _bits_drawn(slots, lambda bits: 0)
+    yield _bits_drawn(residue_products, lambda bits: 0)
+
+
+def _without_masks_of_steps(notes):
+    """Weights and factors of losses are opened as they are."""
+    from fate_dp.crypto import step_preparation
+
+    yield _below_drawn(step_preparation, lambda limit: 1)
+
+
+def _with_narrow_masks(notes):
+    from fate_dp.crypto import residue_products, slots, step_preparation
+
+    yield _bits_drawn(slots, lambda bits: bits - NARROWER)
+    yield _bits_drawn(residue_products, lambda bits: bits - NARROWER)
+    yield _below_drawn(step_preparation, lambda limit: limit >> NARROWER)
+
+
+def _without_fresh_steps(notes):
+    """Every step of a chunk is run with the masks of its first one."""
+    from fate_dp.crypto.step_preparation import PreparedSteps
+
+    fresh = PreparedSteps.take
+
+    def take(prepared):
+        used, prepared._next = prepared._next, 0
+        step = fresh(prepared)
+        prepared._next = used + 1
+        return step
+
+    yield mock.patch.object(PreparedSteps, "take", take)
+
+
+def _without_blinding_of_answers(notes):
+    """What goes back to the owner of a key carries no blinding of its own."""
+    from fate_dp.crypto import ciphertext
+    from fate_dp.crypto.blinding import BlindingFactor, FixedBaseBlinding
+
+    yield mock.patch.object(ciphertext, "full_blinding", lambda key: BlindingFactor(mpz(1), key))
+    yield mock.patch.object(FixedBaseBlinding, "factor", lambda blinding: BlindingFactor(mpz(1), blinding.public_key))
+
+
+def _without_new_labels(notes):
+    """Rounds of flipback in which no label changes."""
+    from fate_dp.components.dp_hetero_lr.relabelling import Relabelling
+
+    yield mock.patch.object(Relabelling, "next_labels", lambda relabelling, scores: relabelling.labels)
+
+
+SABOTAGE = {
+    "masks of products": _without_masks_of_products,
+    "masks of steps": _without_masks_of_steps,
+    "wide masks": _with_narrow_masks,
+    "fresh steps": _without_fresh_steps,
+    "blinding of answers": _without_blinding_of_answers,
+    "new labels": _without_new_labels,
+}
