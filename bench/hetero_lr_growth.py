@@ -56,5 +56,5 @@ def growth_table(runs, epochs):
             f"{run.rows:,}", f"{cost.cpu:.2f}", f"{cost.product_cpu:.2f}", f"{1e6 * cost.cpu / run.rows:.0f}",
             f"{cost.wall:.1f}", f"{run.peak_bytes / GIB:.2f}", f"{cost.distance:.0e}",
         )  # fmt: skip
-    table.caption = "products: their part of the CPU seconds; off by: largest error of a weight"
+    table.caption = "products: their part of CPU s; off by: largest error of a weight"
     return table

@@ -4,7 +4,8 @@ The asker encrypts its feature rows under its own key (`encrypt_queries`), the o
 blinds with a full ``r^n`` (`score_queries`), the asker decrypts (`open_scores`). Both are semi-honest.
 
 What the asker learns is its scores. Each is one linear equation for the weights, so **m + 1 independent queries solve
-for all of them**; how many it may ask is the answering party's decision, not this file's. An asker that does not keep
+for all of them**, and about half as many do by lattice reduction where weights have few digits, as multiples of 2^-22
+do, since an open score is exact; how many it may ask is the answering party's decision, not this file's. An asker that does not keep
 to the protocol learns more at once: it can encrypt numbers far above 2^20, so far apart that one score shows several
 weights side by side, and encryption hides this from the one who answers. It can also time the answers: nothing here
 runs in constant time.

@@ -96,7 +96,7 @@ def validate_host(ctx, settings, folds, cv_data) -> None:
 
 
 def validate_arbiter(ctx, settings, folds) -> None:
-    check_roles(ctx, arbiter=True)
+    check_roles(ctx, arbiter=solver_of(settings) == PER_EPOCH)
     agree(ctx, dict)
     for fold_ctx, _ in ctx.on_cross_validations.ctxs_zip(range(folds["n_splits"])):
         terms = fold_ctx.guest.get("terms")

@@ -5,8 +5,8 @@ columns under a key pair made for this task alone, the host answers with the enc
 `fate_dp.crypto.encrypted_scoring`), the guest decrypts and adds its own part. The hosts' own tables are not read.
 
 - **The guest learns** each host's part of every row's score: one linear equation for that host's weights per row. As
-  many independent rows as the host has features solve for all of them. So the host's ledger counts the rows, and the
-  host answers up to a cap (`AskedRows`).
+  many independent rows as the host has features solve for all of them, and about half as many by lattice reduction. So
+  the host's ledger counts the rows, and the host answers up to a cap (`AskedRows`).
 - **A host learns** how many rows were asked; no id, value or score. Messages are cut by row number, so that their
   sizes do not show how FATE spread the ids.
 - **The guest must know** the names of the hosts' columns: it finds them by an ordinary hash of each host's header,

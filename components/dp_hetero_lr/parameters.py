@@ -75,7 +75,9 @@ NOISE_EPSILON = cpn.parameter(
     desc="epsilon (nats) of this party's part of a record, against all others; None means no noise here and no promise",
 )
 NOISE_DELTA = cpn.parameter(
-    type=checked(settings.noise_delta, "NoiseDelta"), default=1e-5, desc="delta that goes with this party's noise_epsilon"
+    type=checked(settings.noise_delta, "NoiseDelta"),
+    default=1e-5,
+    desc="delta that goes with this party's noise_epsilon",
 )
 NOISE_RADIUS = cpn.parameter(
     type=checked(settings.noise_radius, "NoiseRadius"),

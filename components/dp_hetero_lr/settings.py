@@ -187,7 +187,10 @@ def cv_param(value) -> dict:
 
 
 def check_batches(rows: int, size: Optional[int], largest_feature_count: int) -> None:
-    """Refuse batches from whose exact gradient a party could solve for every residual."""
+    """Refuse batches from whose exact gradient a party could solve for every residual as for a real number.
+
+    Labels are bits: on few rows a lattice finds them from less. Only their flip protects them from a host.
+    """
     effective = rows if size is None else min(size, rows)
     needed = ROWS_PER_FEATURE * largest_feature_count
     if effective < needed:

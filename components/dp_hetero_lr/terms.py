@@ -105,8 +105,8 @@ def training_terms(
 ) -> dict:  # fmt: skip
     """Public numbers that direct a training; ``features`` are the counts of all data parties, the guest's first.
 
-    ``mean_square_bits`` is the largest of all data parties, see `cross_product.mean_squares`; ``noise`` are the terms of
-    noise, None without.
+    ``mean_square_bits`` is the largest of all data parties, see `cross_product.mean_squares`; ``noise`` are the terms
+    of noise, None without.
     """
     check_batches(rows, settings.batch_size, max(features))
     optimizer = _optimizer(settings, rows, features, epsilon, warm_start, noise)

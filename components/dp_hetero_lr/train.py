@@ -135,7 +135,7 @@ def train_host(ctx, settings: TrainSettings, train_data, validate_data, warm_sta
 
 def train_arbiter(ctx, settings: TrainSettings) -> dict:
     """Returns the arbiter's JSON model: progress only, since it learns nothing else."""
-    check_roles(ctx, arbiter=True)
+    check_roles(ctx, arbiter=solver_of(settings) == PER_EPOCH)
     terms = agree(ctx, dict)
     epochs_run = serve_training(roles_of(settings).arbiter, ctx.sub_ctx("train"), settings, terms)
     return {"data": {"epochs_run": epochs_run}, "meta": {"epochs": settings.epochs, "he_param": settings.he_param}}

@@ -47,8 +47,8 @@ class DPHeteroLR(Component):
     the guest's operator declared public). ``scoring`` encrypted is for predictions of rows that the guest alone has, with
     all columns of the model. ``needs_arbiter`` says what the chosen solver needs.
 
-    ``noise`` (none, uniform or adaptive) is for record-level privacy of features; ``noise_epsilon``, ``noise_delta`` and
-    ``noise_radius`` are each party's own, so give them by party:
+    ``noise`` (none, uniform or adaptive) is for record-level privacy of features; ``noise_epsilon``, ``noise_delta``
+    and ``noise_radius`` are each party's own, so give them by party:
     ``component.hosts[0].task_parameters(noise_epsilon=1.0)``.
     """
 

@@ -74,7 +74,7 @@ class Ledger:
     def check_steps(self, *, dataset, events, cap):
         """Raise ``BudgetExceeded`` if all ``events``, recorded one after the other, would exceed ``cap``.
 
-        Nothing is written, so a task can ask before any work; another job may still be first when it comes to ``record``.
+        Nothing is written, so a task can ask before any work; another job may still come first before ``record``.
 
         :param events: list of (event, count), of one unit and relation, seen by the same observers.
         :param cap: a ``BudgetCap``.

@@ -8,12 +8,7 @@ records outside training are noted, not counted.
 from fate_dp.privacy.ledger.database import transaction
 from fate_dp.privacy.ledger.entry import JOINT_SCORES, add_release, find_or_add_entry, score_entry
 from fate_dp.privacy.ledger.errors import ScoreCapExceeded
-
-
-# The dataset itself and every other one that shares a column with it.
-RELATED = """
-    SELECT :dataset UNION SELECT other.dataset FROM dataset_column own
-    JOIN dataset_column other ON other.column_name = own.column_name WHERE own.dataset = :dataset"""
+from fate_dp.privacy.ledger.related_datasets import RELATED
 
 
 def remember_dataset(connection, dataset, columns):

@@ -1,7 +1,8 @@
 """What each observer learned of each dataset in all, composed from events.
 
 A total belongs to a dataset, a unit, a relation and an observer. It is an upper bound: no epsilon is added to another
-outside the accountant, and events of other units or relations are totals of their own. Epsilons in nats. Reading the
+outside the accountant, and events of other units or relations are totals of their own. Private steps on datasets that
+share a column count for each of them. Epsilons in nats. Reading the
 charges and composing them are apart, since composing takes seconds in which nobody should wait for the file.
 
 Memoised flips protect the label of one record. The total of a source is that of the record with the largest total;
@@ -21,10 +22,11 @@ from fate_dp.privacy.ledger.entry import (
     SCORE_EVENT,
     stored_event,
 )
+from fate_dp.privacy.ledger.related_datasets import RELATED
 
-STEPS = """
+STEPS = f"""
     SELECT e.event, sum(s.rounds) FROM entry e JOIN release r USING (entry_id) JOIN private_step s USING (release_id)
-    WHERE e.subject = ? GROUP BY e.event ORDER BY e.event"""
+    WHERE e.subject IN ({RELATED}) GROUP BY e.event ORDER BY e.event"""
 FLIPS_OF_RECORDS = """
     SELECT DISTINCT key_id, entries FROM (
         SELECT e.key_id, group_concat(e.entry_id) AS entries FROM entry e JOIN released_label l USING (entry_id)
@@ -110,7 +112,7 @@ def _seen(alternative, unit, relation, observer):
 
 
 def _steps(connection, dataset):
-    return [(stored_event(text), rounds) for text, rounds in connection.execute(STEPS, (dataset,))]
+    return [(stored_event(text), rounds) for text, rounds in connection.execute(STEPS, {"dataset": dataset})]
 
 
 def _worst_flips(connection, source):

@@ -112,14 +112,21 @@ def multipliers_confirmed(returned: Sequence[int], encrypted: Sequence[int], col
     return sum(value % n in guesses for value in returned)
 
 
-def uniformity(values: Sequence[int], width: int) -> float:
-    """p-value of the hypothesis that these integers are uniform below ``width``: their high, middle and low bits."""
-    bits = width.bit_length()
-    windows = [width] if bits < 32 else [width, 1 << bits // 2, 1 << 16]
-    # Half a unit in, so that the few values of a small width lie evenly.
-    pvalues = [kstest([(value % window + 0.5) / window if window != width else (value + 0.5) / width for value in values],
-                      "uniform").pvalue for window in windows]
+def uniformity(pool: Sequence[Tuple[int, int]]) -> float:
+    """p-value of the hypothesis that the integers of (integer, width) are uniform below their widths.
+
+    Looks at the high bits, and where widths have more than 32 bits at those below the middle and at the lowest 16.
+    """
+    wide = [(value, width) for value, width in pool if width >> 32]
+    middle = [(value % edge, edge) for value, width in wide for edge in (1 << width.bit_length() // 2,)]
+    low = [(value % (1 << 16), 1 << 16) for value, _ in wide]
+    pvalues = [_uniform(part) for part in (pool, middle, low) if part]
     return min(1.0, min(pvalues) * len(pvalues))
+
+
+def _uniform(pool) -> float:
+    # Half a unit in, so that the few values of a small width lie evenly.
+    return kstest([(2 * value + 1) / (2 * width) for value, width in pool], "uniform").pvalue
 
 
 def nearer_to_first(values: Sequence[int], first: Sequence[int], second: Sequence[int]) -> List[bool]:
@@ -175,7 +182,7 @@ def _vectors(value, public: Public, length: int):
 
 def _plaintexts(column, n):
     """Plaintexts of ciphertexts without blinding; and differences of plaintexts under one blinding factor."""
-    inverse = int(gmpy2.invert(column[0], n**2))
+    inverse = int(gmpy2.invert(column[0], n**2)) if gmpy2.gcd(column[0], n) == 1 else 0
     for values in (column, [ciphertext * inverse % n**2 for ciphertext in column]):
         if all((value - 1) % n == 0 for value in values):
             yield _centred([(value - 1) // n for value in values], n)
@@ -193,9 +200,10 @@ def _readings(value, public: Public) -> list:
     if isinstance(value, Ciphertexts):
         return []
     integers = [int.from_bytes(data, "big") for data in byte_strings(value) if len(data) <= 512]
-    said = [*numbers(value), *integers]
-    whole = [number for number in said if isinstance(number, int)]
-    return [*said, *(number for modulus in public.moduli for number in _centred(whole, modulus))]
+    # Small integers are counts and leading bits: too few different ones for a match to mean anything.
+    whole = [number for number in [*numbers(value), *integers] if isinstance(number, int) and abs(number) >= 1 << 16]
+    fractions = [number for number in numbers(value) if isinstance(number, float)]
+    return [*fractions, *whole, *(number for modulus in public.moduli for number in _centred(whole, modulus))]
 
 
 def _matches(readings, sizes: Dict[str, np.ndarray]) -> list:

@@ -4,6 +4,14 @@ from typing import NamedTuple
 import numpy as np
 
 
+TERMS = {
+    "rows", "batches", "optimizer", "flipback_epochs", "correction_epochs", "score_epochs", "features", "mean_square_bits",
+    "run", "noise",
+}  # fmt: skip
+FACTS = {"rows", "features", "digest", "score_releases_left", "mean_square_bits", "noise", "warm_start_run"}
+"""What the guest tells everybody, and a host the guest, before a training without noise that starts anew."""
+
+
 class Ciphertexts(NamedTuple):
     """Paillier ciphertexts of FATE's own tensors, with the modulus that came along."""
 
@@ -80,6 +88,35 @@ def shape(value):
     if isinstance(value, (list, tuple)) and not isinstance(value, Ciphertexts):
         return [shape(item) for item in value]
     return (type(value).__name__, len(value) if isinstance(value, bytes) else None)
+
+
+def clear_beyond_public(received) -> list:
+    """Messages that say something in clear that is none of the numbers and words which every party may know."""
+    return [(sender, name) for sender, name, value in received if name in _SAYS_PUBLIC and not _SAYS_PUBLIC[name](value, sender)]
+
+
+def _is_verdict(value, sender) -> bool:
+    terms = value["terms"]
+    return (
+        set(value) == {"problem", "terms"} and set(terms) == TERMS and value["problem"] is terms["noise"] is None
+        and terms["mean_square_bits"] in range(9) and len(bytes.fromhex(terms["run"])) == 8
+        and all(type(epoch) is int for name in ("flipback_epochs", "correction_epochs", "score_epochs") for epoch in terms[name])
+    )  # fmt: skip
+
+
+def _is_preflight(value, sender) -> bool:
+    facts = value["facts"]
+    if set(value) != {"facts", "problem"} or value["problem"] is not None or sender.startswith("arbiter"):
+        return value == {"facts": {}, "problem": None}
+    whole = all(type(facts[name]) is int for name in ("rows", "features", "score_releases_left"))
+    return set(facts) == FACTS and whole and facts["mean_square_bits"] in range(9) and not facts["noise"]
+
+
+_SAYS_PUBLIC = {
+    "verdict": _is_verdict, "preflight": _is_preflight,
+    "public_key": lambda value, sender: set(value) == {"n", "blinding_base"},
+    "training_state": lambda value, sender: value in ("goes on", "converged", "exhausted", "diverged"),
+}  # fmt: skip
 
 
 def ciphertexts(value, n) -> list:

@@ -31,13 +31,14 @@ WIDE = {party: {"noise_epsilon": 20.0, "noise_radius": 16.0} for party in (GUEST
 
 
 def noisy(ctx, earlier, by_party, cap=None, zero=False, **arguments):
-    """``train`` with parameters of each party, and what it drew: {fit: (Gram matrix, cross blocks)}, scales, records."""
+    """``train`` with parameters of each party; also what it drew, its scales and the totals of its ledger."""
     from fate_dp.components.common.party_home import home_of
     from fate_dp.components.dp_hetero_lr.noised import own_noise
     from fate_dp.components.dp_hetero_lr.score_release import columns_name
     from fate_dp.privacy.private_file import replace_file
 
-    me, drawn, found, draw, scales = tuple(ctx.federation.local_party), [], [], SecondMoments.draw, own_noise.adaptive_scales
+    me, drawn, found = tuple(ctx.federation.local_party), [], []
+    draw, scales = SecondMoments.draw, own_noise.adaptive_scales
 
     def recorded(moments, *given):
         noise = draw(moments, *given)
@@ -91,8 +92,8 @@ TRAINED = {
     "host without noise": Scenario(noisy, {
         **COMMON, "by_party": {GUEST: {"noise_epsilon": 4.0}, HOST: {"noise_radius": 0.75}}}, (GUEST, HOST)),
     "adaptive": Scenario(noisy, {
-        **COMMON, "tables": TWO_HOSTS, "noise": "adaptive", "by_party": {GUEST: {"noise_epsilon": 3.0}, HOST: {"noise_epsilon": 4.0}}},
-        BOTH),
+        **COMMON, "tables": TWO_HOSTS, "noise": "adaptive",
+        "by_party": {GUEST: {"noise_epsilon": 3.0}, HOST: {"noise_epsilon": 4.0}}}, BOTH),
 }  # fmt: skip
 
 
@@ -116,7 +117,8 @@ REFUSED = {
     "batches": (on(batch_size=50), EVERYWHERE + "batch_size is 50"),
     "warm start": (on(warm_start="uniform"), EVERYWHERE + "warm_start_model is given"),
     "nobody's epsilon": (on(by_party={}), EVERYWHERE + "no party sets noise_epsilon"),
-    "host disagrees": (on(by_party=at(HOST, noise="adaptive")), "noise is uniform at the guest and adaptive at host 10000"),
+    "host disagrees": (on(by_party=at(HOST, noise="adaptive")),
+                       "noise is uniform at the guest and adaptive at host 10000"),
     "guest without": (on(by_party=at(GUEST, noise="none", noise_epsilon=None)),
                       "noise is none at the guest and uniform at host 10000"),
     "epsilon without noise": (on(noise="none"), "but noise is none, which protects no record"),
@@ -220,7 +222,8 @@ def test_the_model_is_that_of_the_noised_statistics(runs, name):
     expected, losses = descended(runs, name)
     np.testing.assert_allclose(joint_weights(runs, name), expected, atol=1e-6, rtol=0)
     np.testing.assert_allclose(model_of(runs, name)["data"]["estimator"]["losses"], losses, atol=1e-6)
-    assert np.abs(expected - np.concatenate([runs[name][party].value["start"] for party in parties_of(name)])).max() > 0.01
+    start = np.concatenate([runs[name][party].value["start"] for party in parties_of(name)])
+    assert np.abs(expected - start).max() > 0.01
 
 
 def test_without_drawn_noise_and_clip_it_is_the_plaintext_minimum(runs):
@@ -303,7 +306,8 @@ def test_a_party_without_noise_is_promised_nothing_and_is_clipped(runs):
     features = features_of(TABLES[HOST])
     shortened = clip_rows(features, unit_scales(RowBounds(4, 0.75)), RowBounds(4, 0.75)) * 2.0**-24
     assert np.linalg.norm(shortened, axis=1).max() <= 0.75 < np.linalg.norm(features, axis=1).max()
-    np.testing.assert_allclose(noised_moments(runs, "host without noise")[0][4:, 4:], shortened.T @ shortened / 600, atol=1e-5)
+    hessian, _ = noised_moments(runs, "host without noise")
+    np.testing.assert_allclose(hessian[4:, 4:], shortened.T @ shortened / 600, atol=1e-5)
 
 
 def test_adaptive_noise_charges_contributions_and_two_fits(runs):
@@ -314,7 +318,8 @@ def test_adaptive_noise_charges_contributions_and_two_fits(runs):
         charged += [Event(Gaussian(multiplier), "record", REPLACE_ONE, "model")
                     for multiplier in (budget.first_fit_multiplier, budget.training_multiplier)]
         total = runs["adaptive"][party].value["totals"]["model"]["epsilon"]
-        assert total == pytest.approx(total_epsilon([(event, 1) for event in charged], 1e-5), rel=1e-6) and total <= epsilon
+        assert total == pytest.approx(total_epsilon([(event, 1) for event in charged], 1e-5), rel=1e-6)
+        assert total <= epsilon
         (scales,) = runs["adaptive"][party].value["scales"]
         assert np.exp(np.log(scales).mean()) == pytest.approx(1.0) and np.ptp(scales) > 0
         first, training = runs["adaptive"][party].value["drawn"]

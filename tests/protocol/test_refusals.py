@@ -55,7 +55,11 @@ REFUSED = {
                                           "step_size"),
     "two guests": (on(parties=(GUEST, ("guest", "9998"), HOST, ARBITER)), "2 guests"),
     "no host": (on(parties=(GUEST, ARBITER)), "no host"),
-    "no arbiter": (on(parties=(GUEST, HOST)), "0 arbiters"),
+    "no arbiter": (on(parties=(GUEST, HOST), solver="per_epoch"), "0 arbiters"),
+    "a size that masks do not hide": (on(changed(HOST, x4=one_row(400.0))), "has a mean square above 256"),
+    "too fast": (on(optimizer={"method": "sgd", "penalty": "l2", "alpha": 0.1, "optimizer_params": {"lr": 1e9}}),
+                 "lower the learning rate"),
+    "a rule that is not linear": (on(solver="cross_product", early_stop="weight_diff"), "early_stop is weight_diff"),
     "two arbiters": (on(parties=(GUEST, HOST, ARBITER, ("arbiter", "10003"))), "2 arbiters"),
     "too many score releases": (on(score_cap=0), "host 10000 allows only 0 more"),
 }  # fmt: skip

@@ -1,23 +1,36 @@
-"""What each party receives in a run, and that no label can be read from it; FATE's own protocol is the control."""
+"""What each party receives where solver per_epoch trains, and that no label can be read from it; FATE's own protocol is the
+control. The other solver's transcript: test_transcript_cross_product."""
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from fate_dp.crypto.fixed_point import encode_scores
-from fate_dp.crypto.masked_packing import SLOT_BITS, slots_per_ciphertext
+from fate_dp.crypto.fixed_point import PRODUCT_BITS, encode_scores
+from fate_dp.crypto.masked_packing import MASK_BITS, SLOT_BITS, slots_per_ciphertext
 from fate_dp.crypto.paillier import PublicKey
+from fate_dp.crypto.slots import SlotLayout
 
-from . import messages
-from .messages import columns_readable, labels_readable, names, public_modulus, unblinded_ciphertexts
+from .attacks import (
+    Public,
+    columns_readable,
+    combined,
+    labels_readable,
+    nearer_to_first,
+    unblinded_ciphertexts,
+    uniformity,
+)
+from .messages import byte_strings, ciphertexts, clear_beyond_public, names, public_moduli
 from .scenarios import ARBITER, GUEST, HOST, Scenario, features_of, flip, frame_at, play, role_of, tables, train
 
-TABLES = tables(rows=100, guest=3, hosts=(4,))
+TABLES, OTHER_TABLES = (tables(rows=100, guest=3, hosts=(4,), seed=seed) for seed in (0, 1))
 LABELS = TABLES[GUEST]["y"].to_numpy(float)
 # All weights start at 0, so that the very first residuals are plus or minus one half: the labels themselves.
 ZEROS = {"method": "zeros", "fill_val": 0.0, "fit_intercept": True, "random_state": None}
-PLAIN = dict(tables=TABLES, public=True, init_param=ZEROS, epochs=2, tol=0, train_scores=False)
+PLAIN = dict(tables=TABLES, public=True, init_param=ZEROS, epochs=2, tol=0, train_scores=False, solver="per_epoch")
+OTHER = {**PLAIN, "tables": OTHER_TABLES}
 FLIPBACK = {"mode": "posterior", "every": 1, "max_rounds": 1}
+NEVER = 1e-7
+"""Chance does not bring a p-value below this."""
 
 
 def train_watched(ctx, earlier, masks=True, **arguments):
@@ -59,7 +72,8 @@ SCENARIOS = {
     "first": Scenario(train_watched, PLAIN),
     "second": Scenario(train_watched, PLAIN),
     "bare": Scenario(train_watched, {**PLAIN, "masks": False}),
-    "bare again": Scenario(train_watched, {**PLAIN, "masks": False}),
+    "other data": Scenario(train_watched, OTHER),
+    "bare, other data": Scenario(train_watched, {**OTHER, "masks": False}),
     "weights watched": Scenario(train_watched, {**PLAIN, "early_stop": "weight_diff"}),
     "flip": Scenario(flip, dict(tables=TABLES, epsilon=0.5), (GUEST, HOST), home="flips"),
     "scores released": Scenario(train_watched, {
@@ -81,6 +95,21 @@ def labels_in_frame_order(runs, name):
     """Labels in the order in which rows travel, which is the frame's."""
     by_id = TABLES[GUEST].set_index("id")["y"]
     return by_id.loc[runs[name][GUEST].value["order"]].to_numpy(float)
+
+
+def attacked(runs, name, party) -> list:
+    """What a party received and the arbiter decrypted, compared with one another and with another run on the same labels."""
+    views = []
+    for run in (name, "second" if name == "first" else None):
+        if run:
+            decrypted = [("own", "slots", slots_at_arbiter(runs[run]))] if party == ARBITER else []
+            views.append([*runs[run][party].received, *decrypted])
+    return combined(*views)
+
+
+def public(runs, name) -> Public:
+    """What everybody knows: the arbiter's key, and what masked numbers are below."""
+    return Public(public_moduli(runs[name][HOST].received), [1 << MASK_BITS, 1 << SLOT_BITS])
 
 
 def slots_at_arbiter(outcomes) -> list:
@@ -115,23 +144,29 @@ def test_the_guest_receives_scores_only_when_they_are_released(runs):
 
 
 def test_what_is_said_in_clear_holds_public_numbers_only(runs):
-    for party in (HOST, ARBITER):
-        clear = {name: value for _, name, value in runs["first"][party].received if name in ("verdict", "training_state")}
-        assert set(clear["verdict"]) == {"problem", "terms"}
-        assert set(clear["verdict"]["terms"]) == {"rows", "batches", "optimizer", "flipback_epochs", "sums"}
-        assert clear["training_state"] in ("goes on", "converged", "exhausted")
-    facts = {sender: value["facts"] for sender, name, value in runs["first"][GUEST].received if name == "preflight"}
-    assert set(facts["host-10000"]) == {"rows", "features", "digest", "score_releases_left"}
-    assert facts["arbiter-10002"] == {}
+    for name in ("first", "weights watched", "scores released"):
+        assert [clear_beyond_public(runs[name][party].received) for party in (GUEST, HOST, ARBITER)] == [[], [], []]
+
+
+@pytest.mark.parametrize("party, name, secret", [
+    (HOST, "verdict", {"terms": {"mean_square_bits": 1.37}}), (HOST, "verdict", {"terms": {"positives": 61}}),
+    (HOST, "verdict", {"problem": "The loss is 0.61."}), (GUEST, "preflight", {"facts": {"means": [0.5]}}),
+    (GUEST, "preflight", {"facts": {"features": 4.5}}), (HOST, "training_state", "at a loss of 0.61"),
+])  # fmt: skip
+def test_the_same_look_finds_other_numbers_said_in_clear(runs, party, name, secret):
+    sender, _, value = next(message for message in runs["first"][party].received if message[1] == name)
+    if isinstance(secret, dict):
+        ((part, added),) = secret.items()
+        secret = {**value, part: {**value[part], **added} if isinstance(added, dict) else added}
+    assert clear_beyond_public([(sender, name, secret)]) == [(sender, name)]
 
 
 @pytest.mark.parametrize("name", ["first", "second", "scores released"])
 @pytest.mark.parametrize("party", [HOST, ARBITER])
 def test_no_label_can_be_read_from_what_host_and_arbiter_received(runs, name, party):
-    received = [*runs[name][party].received, ("arbiter", "key", {"n": public_modulus(runs[name][HOST].received)})]
-    received = [(sender, "public_key" if message == "key" else message, value) for sender, message, value in received]
-    assert labels_readable(received, labels_in_frame_order(runs, name)) == []
-    assert unblinded_ciphertexts(received) == []
+    received, known = attacked(runs, name, party), public(runs, name)
+    assert labels_readable(received, labels_in_frame_order(runs, name), known) == []
+    assert unblinded_ciphertexts(received, known) == []
 
 
 def test_the_same_attack_reads_the_labels_from_what_fates_protocol_sends_the_host(runs):
@@ -144,28 +179,72 @@ def test_the_same_attack_reads_the_labels_from_what_fates_protocol_sends_the_hos
 
 def test_the_same_attack_reads_the_labels_from_our_protocol_without_blinding(runs):
     received = [message for message in runs["first"][HOST].received if message[1] == "public_key"]
-    public_key, labels = PublicKey(public_modulus(received)), labels_in_frame_order(runs, "first")
+    public_key, labels = PublicKey(*public_moduli(received)), labels_in_frame_order(runs, "first")
     bare = [public_key.embed(int(value)) for value in encode_scores(0.5 - labels)]
     column = b"".join(int(value).to_bytes(public_key.ciphertext_bytes, "big") for value in bare)
     received.append(("guest-9999", "encrypted_scores", [(0, column)]))
     assert labels_readable(received, labels) == unblinded_ciphertexts(received) == ["encrypted_scores"]
 
 
-@pytest.mark.parametrize("leak", [LABELS, LABELS.tolist(), [(0, LABELS[:60]), (1, LABELS[60:])], {"y": 2 * LABELS - 1}])
-def test_the_same_attack_reads_labels_sent_in_clear(leak):
-    received = [("arbiter-1", "public_key", {"n": (1 << 2047) + 1}), ("guest-1", "leak", leak)]
-    assert labels_readable(received, LABELS) == ["leak"]
+KEY = (1 << 2047) + 1
+MODULUS = (1 << 150) - 3
+PACKED = SlotLayout(value_bits=63, key_length=2048)
+SIGNS = [int(2 * label - 1) for label in LABELS]
+NOISE = [(7**at) % MODULUS for at in range(100, 200)]
+
+
+def said(*values, sender="guest-1", name="leak") -> list:
+    return [(sender, name, value) for value in values]
+
+
+def encrypted(plaintexts, factor=1) -> list:
+    """One byte string for each plaintext, all blinded with one factor."""
+    return [int((1 + plaintext * KEY) * factor % KEY**2).to_bytes(512, "big") for plaintext in plaintexts]
+
+
+LEAKS = {
+    "numbers": said(LABELS),
+    "a list": said(LABELS.tolist()),
+    "a table": said([(0, LABELS[:60]), (1, LABELS[60:])]),
+    "in a mapping": said({"y": 2 * LABELS - 1}),
+    "one column of several": said(np.column_stack([np.arange(100), LABELS, np.ones(100)])),
+    "below a modulus": said([sign % MODULUS for sign in SIGNS]),
+    "big integers": said([(3 + sign) << 3000 for sign in SIGNS]),
+    "the lowest bit": said([number - number % 2 + int(label) for number, label in zip(NOISE, LABELS)]),
+    "changes": said(NOISE, [(number + sign) % MODULUS for number, sign in zip(NOISE, SIGNS)]),
+    "summed": [*said(NOISE), *said([(sign - number) % MODULUS for number, sign in zip(NOISE, SIGNS)], sender="host-1")],
+    "so far": said(NOISE, [sign - number for number, sign in zip(NOISE, SIGNS)]),
+    "unblinded": said(encrypted(SIGNS)),
+    "unblinded, packed": said(encrypted([PACKED.pack([5 + at, sign, -at]) for at, sign in enumerate(SIGNS)])),
+    "one blinding factor": said(encrypted(SIGNS, factor=10**600 + 7)),
+    "ciphertexts in order": said([int(10**600 * (2 + sign)).to_bytes(512, "big") for sign in SIGNS]),
+}
+
+
+@pytest.mark.parametrize("leak", LEAKS)
+def test_the_same_attack_reads_labels_that_are_hidden_badly(leak):
+    known = Public([KEY], [MODULUS, MODULUS + 2], [PACKED])
+    found = labels_readable(combined(LEAKS[leak]), LABELS, known)
+    how = {"changes": ["leak, changes"], "summed": ["leak, summed"], "so far": ["leak, so far"]}.get(leak, ["leak"])
+    assert found == how
+    assert columns_readable(combined(LEAKS[leak]), LABELS[:, None], known) == (how if leak != "the lowest bit" else ["leak"])
+    assert labels_readable(combined(LEAKS[leak]), np.roll(LABELS, 1), known) == []
+
+
+def test_the_same_attack_reads_labels_from_two_runs_with_the_same_masks():
+    first, second = said(NOISE), said([(number + sign) % MODULUS for number, sign in zip(NOISE, SIGNS)])
+    known = Public([KEY], [MODULUS])
+    assert labels_readable(combined(first, second), LABELS, known) == ["leak, run to run"]
+    assert labels_readable(combined(first, first), LABELS, known) == labels_readable(combined(second), LABELS, known) == []
 
 
 def test_ciphertexts_never_repeat_within_or_between_runs(runs):
-    n = public_modulus(runs["first"][HOST].received)
     for party in (GUEST, HOST):
-        ciphertexts = [c for _, name, value in runs["first"][party].received if name in ("encrypted_scores", "loss_part")
-                       for c in messages._ciphertexts(value, n)]
-        assert len(ciphertexts) == len(set(ciphertexts)) >= 200
-        sizes = {len(blob) % 512 for _, name, value in runs["first"][party].received
-                 if name in ("encrypted_scores", "loss_part") for blob in messages._byte_strings(value)}
-        assert sizes == {0}
+        sent = [(run, value) for run in ("first", "second") for _, name, value in runs[run][party].received
+                if name in ("encrypted_scores", "loss_part")]
+        found = [c for run, value in sent for c in ciphertexts(value, *public(runs, run).keys)]
+        assert len(found) == len(set(found)) >= 400
+        assert {len(data) % 512 for _, value in sent for data in byte_strings(value)} == {0}
 
 
 def test_the_arbiters_decrypted_values_of_two_runs_share_none(runs):
@@ -174,8 +253,22 @@ def test_the_arbiters_decrypted_values_of_two_runs_share_none(runs):
     assert len(set(first)) == len(first) and not set(first) & set(second)
 
 
-def test_without_masks_the_arbiters_values_of_two_runs_are_the_same(runs):
-    assert slots_at_arbiter(runs["bare"]) == slots_at_arbiter(runs["bare again"])
+def test_an_arbiter_that_knows_two_candidates_for_the_data_cannot_tell_which_of_them_was_used(runs):
+    bare = zip(slots_at_arbiter(runs["bare"]), slots_at_arbiter(runs["bare, other data"]))
+    # In the first epoch all weights are 0, and sums of scores with them.
+    candidates = {at: pair for at, pair in enumerate(bare) if pair[0] != pair[1]}
+    assert len(candidates) >= 9
+    verdicts = {name: nearer_to_first([slots_at_arbiter(runs[name])[at] for at in candidates], *zip(*candidates.values()))
+                for name in ("first", "other data", "bare", "bare, other data")}
+    assert all(verdicts["bare"]) and not any(verdicts["bare, other data"])
+    assert verdicts["first"] == verdicts["other data"]
+
+
+def test_the_arbiters_decrypted_values_are_uniform_unless_they_are_bare(runs):
+    pools = {bare: [(slot - (1 << PRODUCT_BITS), 1 << MASK_BITS) for name in names_ for slot in slots_at_arbiter(runs[name])]
+             for bare, names_ in ((False, ["first", "second", "other data", "weights watched", "scores released"]),
+                                  (True, ["bare"]))}
+    assert uniformity(pools[False]) > NEVER > uniformity(pools[True])
 
 
 def test_masks_do_not_change_the_result(runs):
@@ -187,7 +280,7 @@ def test_masks_do_not_change_the_result(runs):
 def test_the_guest_reads_no_feature_of_the_host(runs):
     by_id = TABLES[HOST].set_index("id").loc[runs["first"][GUEST].value["order"]].reset_index()
     columns = features_of(by_id)
-    assert columns_readable(runs["first"][GUEST].received, columns) == []
+    assert columns_readable(attacked(runs, "first", GUEST), columns, public(runs, "first")) == []
     leaking = [*runs["first"][GUEST].received, ("host-1", "leak", [(0, 3 * columns[:, 2])])]
     assert columns_readable(leaking, columns) == ["leak"]
 

@@ -1,9 +1,11 @@
 """What each party receives where the cross product trains, and that nothing can be read from it but what it may know."""
 from collections import Counter
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from gmpy2 import mpz
 from scipy.stats import ks_2samp
 
 from fate_dp.components.dp_hetero_lr.settings import batch_bounds
@@ -12,9 +14,10 @@ from fate_dp.crypto.blinding import BlindingFactor, FixedBaseBlinding
 from fate_dp.crypto.cross_product import encrypt_rows, multiply_rows, product_layout, seal_sums
 from fate_dp.crypto.fixed_base import FixedBasePowers
 from fate_dp.crypto.fixed_point import encode_features
-from fate_dp.crypto.paillier import PublicKey, keypair_of_any_length
+from fate_dp.crypto.paillier import keypair_of_any_length
+from fate_dp.crypto.residues import ResidueSystem
+from fate_dp.crypto.shared_quadratic import HESSIAN_FRACTION_BITS
 from fate_dp.crypto.slots import SlotLayout
-from gmpy2 import mpz
 
 from .attacks import (
     Public,
@@ -28,7 +31,7 @@ from .attacks import (
     unblinded_ciphertexts,
     uniformity,
 )
-from .messages import byte_strings, ciphertexts, names, numbers, public_moduli, shape, values_of
+from .messages import byte_strings, ciphertexts, clear_beyond_public, names, numbers, public_moduli, shape, values_of
 from .protected_numbers import kept_from, protected_numbers
 from .scenarios import ARBITER, GUEST, HOST, SECOND_HOST, Scenario, features_of, flip, play, tables, weights
 from .watched_training import train_watched
@@ -94,15 +97,15 @@ def view(runs, name, party) -> list:
     if party == ARBITER:
         return received
     peer = next(other for other in data_parties(name) if other != party)
-    sent = [message for message in runs[name][peer].received if message[0] == own]
+    sent = [message for message in runs[name][peer].received if message[0] == own and message[1] != "scores"]
     opened = notes(runs, name, party)["opened"].items()
     return [*received, *sent, *((own, f"opened {kind}", [value for value, _ in values]) for kind, values in opened if values)]
 
 
-def attacked(runs, name, party) -> list:
-    """The view, and what comparing messages with one another and with another run's gives."""
-    other = ANOTHER_RUN.get(name)
-    return combined(view(runs, name, party), view(runs, other, party) if other else ())
+def attacked(runs, name, party, beside=()) -> list:
+    """The view but for some messages, and what comparing messages with one another and with another run's gives."""
+    views = [view(runs, run, party) for run in (name, ANOTHER_RUN.get(name)) if run]
+    return combined(*([message for message in messages if message[1] not in beside] for messages in views))
 
 
 def public(runs, name) -> Public:
@@ -191,7 +194,8 @@ def test_a_party_receives_these_messages_and_no_other(runs, name, party):
 @pytest.mark.parametrize("name, rounds", [("first", 0), ("flipback", 1), ("exact", 2)])
 def test_the_number_of_messages_follows_from_public_numbers(runs, name, rounds):
     per_training, per_epoch = {"verdict", "public_key", "masks", "products"}, {"hidden_weights", "hidden_losses"}
-    expected = {**dict.fromkeys(per_training, 1), **dict.fromkeys(per_epoch, 5), "training_state": 10, "weight_shares": 1 + rounds}
+    expected = {**dict.fromkeys(per_training, 1), **dict.fromkeys(per_epoch, 5), "weight_shares": 1 + rounds,
+                "training_state": 2 * 5 + rounds}
     statistics = {"masked_products": 1 + rounds} if rounds else {"encrypted_rows": 1}
     assert Counter(message for _, message, _ in runs[name][HOST].received) == {**expected, **statistics}
     assert Counter(message for _, message, _ in runs[name][ARBITER].received) == {"verdict": 1, "training_state": 5}
@@ -200,21 +204,7 @@ def test_the_number_of_messages_follows_from_public_numbers(runs, name, rounds):
 
 @pytest.mark.parametrize("name, party", PARTY_RUNS)
 def test_what_is_said_in_clear_holds_public_numbers_only(runs, name, party):
-    for sender, message, value in runs[name][party].received:
-        if message == "verdict":
-            assert set(value) == {"problem", "terms"} and set(value["terms"]) == {
-                "rows", "batches", "optimizer", "flipback_epochs", "correction_epochs", "score_epochs", "features",
-                "mean_square_bits", "noise"}  # fmt: skip
-            assert value["terms"]["mean_square_bits"] in range(9) and value["terms"]["noise"] is None
-        elif message == "preflight" and sender.startswith("host"):
-            assert set(value["facts"]) == {"rows", "features", "digest", "score_releases_left", "mean_square_bits", "noise"}
-            assert value["facts"]["mean_square_bits"] in range(9) and value["facts"]["noise"] is None
-        elif message == "preflight":
-            assert value == {"facts": {}, "problem": None}
-        elif message == "public_key":
-            assert set(value) == {"n", "blinding_base"}
-        elif message == "training_state":
-            assert value in ("goes on", "converged", "exhausted")
+    assert clear_beyond_public(runs[name][party].received) == []
 
 
 @pytest.mark.parametrize("name, party", PARTY_RUNS)
@@ -256,8 +246,9 @@ def test_no_feature_of_others_can_be_read(runs, name, party):
 
 @pytest.mark.parametrize("name, party", PARTY_RUNS)
 def test_no_protected_number_can_be_read(runs, name, party):
+    """Scores, which the guest is to see, are so many numbers that some are near to others."""
     secrets = kept_from(CALLED[party], protected(runs, name))
-    assert numbers_readable(attacked(runs, name, party), secrets, public(runs, name)) == []
+    assert numbers_readable(attacked(runs, name, party, beside=["scores"]), secrets, public(runs, name)) == []
 
 
 @pytest.mark.parametrize("name, party, read", [
@@ -288,7 +279,7 @@ def test_the_same_attack_reads_weights_from_two_runs_with_the_same_masks(runs):
 
 @pytest.mark.parametrize("draw, blindings", [
     (lambda powers, count: np.zeros((count, len(powers._widths)), dtype=np.uint16), "none"),
-    (lambda powers, count: np.full((count, len(powers._widths)), 3, dtype=np.uint16), "one for all"),
+    (lambda powers, count: np.ones((count, len(powers._widths)), dtype=np.uint16), "one for all"),
 ])  # fmt: skip
 def test_the_same_attack_reads_labels_and_features_from_rows_that_are_not_blinded(runs, monkeypatch, draw, blindings):
     """As the guest sends them, but for the blinding; the host would refuse those without any."""
@@ -308,3 +299,208 @@ def test_the_same_attack_reads_labels_and_features_from_rows_that_are_not_blinde
     if blindings == "none":
         with pytest.raises(ValueError, match="without blinding"):
             multiply_rows(encode_features(own), encrypted, 2, layout, public_key)
+
+
+def test_no_ciphertext_that_anybody_decrypts_is_sent(runs):
+    for name, party in RECEIVERS:
+        assert unblinded_ciphertexts(runs[name][party].received, public(runs, name)) == []
+
+
+@pytest.mark.parametrize("party, least", [(GUEST, 800), (HOST, 800), (SECOND_HOST, 200)])
+def test_a_party_never_receives_a_ciphertext_or_its_blinding_twice(runs, party, least):
+    of_runs = {name: all_ciphertexts(runs, name, party) for name, receiver in RECEIVERS if receiver == party}
+    received = [number for of_run in of_runs.values() for number in of_run]
+    assert len(set(received)) == len(received) > least
+    # What is left of a ciphertext modulo n is its blinding factor, whatever the plaintext.
+    for name, of_run in of_runs.items():
+        assert all(len({number % n for number in of_run}) == len(of_run) for n in public(runs, name).keys)
+
+
+def all_ciphertexts(runs, name, party) -> list:
+    key = public(runs, name).keys[0]  # all of them are of one length
+    return [number for _, _, value in runs[name][party].received for number in ciphertexts(value, key)]
+
+
+@pytest.mark.parametrize("name, confirmed", [("exact", 0), ("exact, other data", 0), ("narrow masks, bare answers", 5)])
+def test_blinding_hides_from_the_owner_of_a_key_what_its_rows_were_multiplied_with(runs, name, confirmed):
+    """Even if the owner has the right columns to compare with; without blinding of the answers that would do."""
+    (key,) = values_of(runs[name][GUEST].received, "public_key", "host")
+    (rows,) = values_of(runs[name][GUEST].received, "encrypted_rows", "host")
+    answer, *_ = values_of(runs[name][HOST].received, "masked_products")
+    returned, encrypted = ciphertexts(answer, key["n"]), ciphertexts(rows, key["n"])
+    assert (len(returned), len(encrypted)) == (5, 100)
+    assert multipliers_confirmed(returned, encrypted, guests_matrix(runs, name), key["n"]) == confirmed
+
+
+@pytest.mark.parametrize("blinded", [True, False])
+def test_the_same_computation_comes_back_with_other_randomness(monkeypatch, blinded):
+    public_key, private_key = keypair_of_any_length(1024)
+    slots, system = product_layout(20, public_key), ResidueSystem.below(60, 4)
+    layout = residue_products.ProductLayout(system, 3, 30, 1024)
+    matrix, vectors = np.arange(40, dtype=np.int64).reshape(20, 2) << 20, np.full((3, 4), 7, dtype=object)
+    sums = multiply_rows(matrix, encrypt_rows(matrix, private_key.encryption(), slots, 20), 2, slots, public_key)
+    encrypted = residue_products.encrypt_vectors(vectors, system, private_key.encryption(), 3)
+    monkeypatch.setattr(residue_products, "secrets", SimpleNamespace(randbits=lambda bits: 5))
+    monkeypatch.setattr(SlotLayout, "draw_masks", lambda layout, count: [5] * count)
+    if not blinded:
+        monkeypatch.setattr(ciphertext, "full_blinding", lambda key: BlindingFactor(mpz(1), key))
+        monkeypatch.setattr(FixedBaseBlinding, "factor", lambda blinding: BlindingFactor(mpz(1), public_key))
+    for compute in (
+        lambda: seal_sums(sums, 2, slots, public_key)[0],
+        lambda: residue_products.multiply_vectors(encrypted, [[3, 5, 9]], layout, public_key, 80)[0],
+    ):
+        first, second = (ciphertexts(compute(), public_key.n) for _ in range(2))
+        assert [private_key.decrypt(number) for number in first] == [private_key.decrypt(number) for number in second]
+        assert not blinded or not {number % public_key.n for number in first} & {number % public_key.n for number in second}
+        assert blinded or first == second
+
+
+KINDS = ["opened sums", "opened weights", "opened losses", "hidden weights", "changes of hidden weights", "hidden losses",
+         "loss shares", "leading bits", "weight shares"]  # fmt: skip
+
+
+def pooled(runs, scenarios, parties=TRIO) -> dict:
+    """{kind: [(number, what it should be uniform below), ...]} of all masked numbers that parties open or receive."""
+    pools = {kind: [] for kind in KINDS}
+    for name, party in product(scenarios, parties):
+        if party in data_parties(name):
+            for kind, opened in notes(runs, name, party)["opened"].items():
+                pools[f"opened {kind}"].extend(opened)
+            for sender in data_parties(name):
+                for kind, received in hidden_numbers(runs, name, party, "-".join(sender)):
+                    pools[kind].extend(received)
+    return pools
+
+
+def hidden_numbers(runs, name, party, sender):
+    """What a party received of one sender, by kind. Moduli of different steps differ by less than 2^-32 of their size."""
+    moduli, terms = notes(runs, name, party)["moduli"], values_of(runs[name][HOST].received, "verdict")[0]["terms"]
+    # A share of a weight adds up numbers below the modulus times the learning rate, in coarser units.
+    bits = moduli["weights"][0].bit_length() - HESSIAN_FRACTION_BITS
+    width = 1 << bits + int(np.log2(terms["optimizer"]["optimizer_params"]["lr"])) - 8
+    received = runs[name][party].received
+    steps = values_of(received, "hidden_weights", sender)
+    changes = [second - first for pair in zip(steps, steps[1:]) for first, second in zip(*pair)]
+    for kind, values, below in (
+        ("hidden weights", steps, moduli["weights"][0]), ("changes of hidden weights", changes, moduli["weights"][0]),
+        ("hidden losses", values_of(received, "hidden_losses", sender), moduli["losses"][0]),
+        ("loss shares", values_of(received, "loss_shares", sender), moduli["losses"][0]),
+        ("leading bits", values_of(received, "leading_bits", sender), 1 << 4),
+        ("weight shares", values_of(received, "weight_shares", sender), width),
+    ):  # fmt: skip
+        yield kind, [(value % below, below) for value in numbers(values)]
+
+
+@pytest.fixture(scope="module")
+def sound_pools(runs):
+    """Without the second host: what is sent to all would count twice."""
+    return pooled(runs, SOUND, PAIR)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_masked_numbers_are_uniform(sound_pools, kind):
+    assert len(sound_pools[kind]) >= 20 and uniformity(sound_pools[kind]) > NEVER
+
+
+@pytest.mark.parametrize("name, kinds", [
+    ("narrow masks, bare answers", KINDS[:6]),
+    ("bare products", ["opened sums", "opened weights", "opened losses"]),
+    ("bare steps", ["hidden weights", "changes of hidden weights", "hidden losses"]),
+    ("steps used again", ["changes of hidden weights"]),
+])  # fmt: skip
+def test_the_same_test_tells_bare_narrow_and_repeated_masks(runs, name, kinds):
+    pools = pooled(runs, [name])
+    assert {kind for kind in KINDS if pools[kind] and uniformity(pools[kind]) < NEVER} == set(kinds)
+
+
+def test_the_same_test_tells_shares_that_are_not_masked(runs):
+    below, pools = notes(runs, "first", HOST)["moduli"]["losses"][0], {"losses": [], "weights": [], "bits": []}
+    for secrets in (protected(runs, name) for name in SOUND):
+        pools["losses"].extend((round(loss * 2**61) % below, below) for loss in np.ravel(secrets["losses"].values))
+        for party in ("guest", "host"):
+            trained, gradients = (np.ravel(secrets[f"{what} of {party}"].values) for what in ("weights", "gradients"))
+            pools["weights"].extend((round(weight * 2**40) % (1 << 90), 1 << 90) for weight in trained)
+            pools["bits"].extend((round(entry * 2**84) % (1 << 150) >> 146, 1 << 4) for entry in gradients)
+    assert {what: uniformity(pool) < NEVER for what, pool in pools.items()} == dict.fromkeys(pools, True)
+
+
+@pytest.mark.parametrize("party", [GUEST, HOST])
+def test_masked_numbers_of_runs_on_different_data_come_from_one_distribution(runs, party):
+    first, second, bare = (pooled(runs, [name], [party]) for name in ("exact", "exact, other data", "bare products"))
+    told = {kind: difference(first[kind], second[kind]) for kind in KINDS if first[kind]}
+    assert len(told) >= 6 and min(told.values()) > NEVER
+    assert difference(first["opened weights"], bare["opened weights"]) < 1e-3
+
+
+def difference(first, second) -> float:
+    """p-value of the hypothesis that two pools are of one distribution."""
+    return ks_2samp(*([value / width for value, width in pool] for pool in (first, second))).pvalue
+
+
+def sums_of(runs, name) -> list:
+    """What the host would open without masks: products of the guest's columns and its own, in units of 2^-48."""
+    return (guests_matrix(runs, name).T.astype(object) @ encode_features(features(runs, name, HOST)).astype(object)).ravel().tolist()
+
+
+def test_a_host_that_knows_two_candidates_for_the_data_cannot_tell_which_of_them_was_used(runs):
+    candidates = [sums_of(runs, name) for name in ("exact", "exact, other data")]
+    verdicts = {}
+    for name in ("exact", "exact, other data", "bare products"):
+        opened = [value for value, _ in notes(runs, name, HOST)["opened"]["sums"]][: len(candidates[0])]
+        verdicts[name] = nearer_to_first(opened, *candidates)
+    assert all(verdicts["bare products"]) and len(verdicts["bare products"]) == 20
+    assert verdicts["exact"] == verdicts["exact, other data"]
+
+
+def test_the_arbiters_view_of_runs_on_different_data_is_the_same(runs):
+    first, second = (without_run_name(runs[name][ARBITER].received) for name in ("exact", "exact, other data"))
+    assert first == second and features(runs, "exact", HOST).tolist() != features(runs, "exact, other data", HOST).tolist()
+
+
+def without_run_name(received) -> list:
+    """Messages without the random name that the guest gives every run."""
+    return [(sender, name, {**value["terms"], "run": len(value["terms"]["run"])} if name == "verdict" else value)
+            for sender, name, value in received]
+
+
+def test_flipback_sends_the_same_whatever_it_changes_and_never_a_column(runs):
+    changing, changeless = "flipback", "flipback changes nothing"
+    changed = [int((label_columns(runs, name)["flipped"] != np.ravel(notes(runs, name, GUEST)["labels"])).sum())
+               for name in (changing, changeless)]
+    assert changed[0] > 30 and changed[1] == 0
+    for party in WITH_ARBITER:
+        first, second = ([(sender, message, shape(value)) for sender, message, value in runs[name][party].received]
+                         for name in (changing, changeless))
+        assert first == second
+    assert np.abs(weights(runs[changing], HOST) - weights(runs[changeless], HOST)).max() > 1e-3
+    # A column would be one ciphertext for each of 100 rows. What comes are two columns' products for each of the batch.
+    answers = [len(ciphertexts(value, public(runs, changing).keys[0])) for _, _, value in runs[changing][HOST].received]
+    assert max(answers) < 20
+    first, last = values_of(runs[changing][HOST].received, "masked_products")
+    assert [len(byte_strings(answer)) for answer in (first, last)] == [5, 1]
+
+
+@pytest.mark.parametrize("name", list(SOUND))
+def test_shares_of_weights_go_to_their_owner_alone(runs, name):
+    for party in data_parties(name):
+        own_columns, trained = len(weights(runs[name], party)), weights(runs[name], party)
+        received = values_of(runs[name][party].received, "weight_shares")
+        assert {len(share) for share in received} == {own_columns}
+        own_share, of_others = notes(runs, name, party)["shares"][-1]
+        assert of_others == received[-len(of_others) :] and len(of_others) == len(data_parties(name)) - 1
+        np.testing.assert_allclose([sum(parts) / 2**40 for parts in zip(own_share, *of_others)], trained, atol=2**-22)
+        for other in data_parties(name):
+            if other != party:
+                total = np.array([sum(parts) / 2.0**40 for parts in zip(*received)])
+                assert not np.isclose(total[:2], weights(runs[name], other)[:2], rtol=1e-3).any()
+
+
+def test_masks_of_steps_are_used_once(runs):
+    for kind in ("weights", "losses"):
+        drawn = [number for name in SOUND for party in data_parties(name) for step in notes(runs, name, party)["used"]
+                 for number in step[kind]]  # fmt: skip
+        assert len(set(drawn)) == len(drawn) > 900
+    assert [len(notes(runs, name, HOST)["used"]) for name in ("first", "two chunks", "two hosts")] == [5, 14, 6]
+    assert len(values_of(runs["two chunks"][HOST].received, "masks")) == 2
+    again = [number for step in notes(runs, "steps used again", HOST)["used"] for number in step["weights"]]
+    assert len(again) == 5 * len(set(again))

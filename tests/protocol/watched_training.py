@@ -7,7 +7,7 @@ from gmpy2 import mpz
 
 from .scenarios import train
 
-NARROWER = 8
+NARROWER = 16
 """Bits that masks lack in a training with narrow ones."""
 
 

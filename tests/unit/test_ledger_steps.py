@@ -429,3 +429,16 @@ assert len(ledger.entries()) == 2 and ledger.spent("a/b/c") == 1
 assert not [name for name in sys.modules if name.startswith(("dp_accounting", "scipy"))]
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_datasets_that_share_a_column_are_charged_together(ledger):
+    for dataset, columns in (("both", ["a", "b"]), ("one", ["a"]), ("other", ["c"])):
+        ledger.remember_dataset(dataset, columns)
+    cap = BudgetCap(1.2, 0)
+    step(ledger, MEAN, "first", dataset="both", cap=cap)
+    step(ledger, MEAN, "second", dataset="one", cap=cap)
+    for dataset in ("both", "one"):
+        assert ledger.total(dataset, "record", ADD_OR_REMOVE, "client", delta=0) == pytest.approx(1.0)
+        with pytest.raises(BudgetExceeded):
+            ledger.check_steps(dataset=dataset, events=[(MEAN, 1)], cap=cap)
+    ledger.check_steps(dataset="other", events=[(MEAN, 2)], cap=cap)

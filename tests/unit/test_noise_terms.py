@@ -1,4 +1,4 @@
-"""Terms of noise: each party checks its own part, bounds follow from public numbers, budgets are asked for in advance."""
+"""Terms of noise: each party checks its own part, bounds hold for what is drawn, a budget is asked for in advance."""
 import math
 
 import numpy as np

@@ -47,7 +47,7 @@ def quadratic_bounds(settings: TrainSettings, terms: dict) -> QuadraticBounds:
 
 
 def penalties(settings: TrainSettings, terms: dict) -> List[float]:
-    """The ridge penalty of every joint weight; without noise the guest's intercept, the last of its weights, has none."""
+    """The ridge penalty of every joint weight; without noise the guest's intercept, its last weight, has none."""
     if terms["noise"]:
         return noisy_penalties(terms)
     guest, total = terms["features"][0], sum(terms["features"])

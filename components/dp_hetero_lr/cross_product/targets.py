@@ -4,8 +4,8 @@
 - binomial, exact: c = 4, t = z_k / 4 + y - sigmoid(z_k) at the scores z_k of the last correction: the loss is the
   majoriser of Boehning and Lindsay (1988), which touches the logistic loss at z_k and lies above it elsewhere.
 - gaussian: c = 1, t = y, constant mean(y^2) / 2: half the mean squared error.
-- binomial, Taylor, with noise: c = 4 and the loss z^2 / (2 c) - t z / c with t = 4 (y - 1/2), which is the same loss; the
-  products of this larger target are the less disturbed by noise. Its constant log 2 reads no row.
+- binomial, Taylor, with noise: c = 4 and the loss z^2 / (2 c) - t z / c with t = 4 (y - 1/2), which is the same loss;
+  the products of this larger target are the less disturbed by noise. Its constant log 2 reads no row.
 """
 import math
 from typing import List, Optional, Tuple

@@ -20,8 +20,8 @@ from .statistics import Statistics, SumShares
 class SharedTraining:
     """One data party's shares of one training; every data party calls the same methods in the same order.
 
-    The first use of the network computes the statistics of all batches; the epochs afterwards read no row. Noise is added
-    to them here, so that nothing else ever sees them without it.
+    The first use of the network computes the statistics of all batches; the epochs afterwards read no row. Noise is
+    added to them here, so that nothing else ever sees them without it.
     """
 
     def __init__(

@@ -17,7 +17,10 @@ class Charges:
 
     def __init__(self, ctx, frame):
         self._home, self._job, self._frame = home_of(ctx), job_of(ctx), frame
-        self.dataset = columns_name(frame.schema.columns.to_list())
+        columns = frame.schema.columns.to_list()
+        self.dataset = columns_name(columns)
+        # Tables that share a column count together: dropping one must not open a new budget.
+        self._home.ledger.remember_dataset(self.dataset, columns)
         self._releases: List[int] = []
 
     def check(self, events: List[Event]) -> None:

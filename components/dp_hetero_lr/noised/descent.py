@@ -1,9 +1,9 @@
 """How to descend on noisy second moments: ridge, step size and bounds, from public numbers alone.
 
-With noise E of the moments, H = (X^T X + E) / (c n) may have negative eigenvalues; with probability at least 0.999 none
-is below -r, and none of the noise above r, r = ``SecondMoments.required_ridge``. The ridge is at least 5/4 r, and on
-every weight, so that the loss curves by r / 4 at least, and that probability grows beyond 0.999 by far: for the smallest
-eigenvalue to be negative the noise must be 5/4 as large.
+With noise E of the moments, H = (X^T X + E) / (c n) may have negative eigenvalues. With probability at least 0.999 none
+lies below -r, r = ``SecondMoments.required_ridge``, and by symmetry of the noise, with the same probability, E / (c n)
+has none above r. The ridge is at least 5/4 r, and on every weight: then the loss curves by r / 4 at least. (It is still
+convex unless the noise exceeds 5/4 of r, which is far less probable than 0.001.)
 """
 from dataclasses import replace
 from math import log2, sqrt
@@ -58,8 +58,8 @@ def noisy_bounds(terms: dict) -> QuadraticBounds:
     """Public numbers about the loss, for the widths of masks and the pace of checks.
 
     Rows are bounded by their radii, so their mean squares are, whatever the data. The noise of H is bounded with
-    probability at least 0.999, as above; that of b is bounded for certain: every entry is the sum of at most two parties'
-    noise, none beyond ``largest_noise``. With curvature at least alpha - r the loss is nowhere below
+    probability at least 0.999, as above; that of b is bounded for certain: every entry holds the noise of at most two
+    parties, none beyond ``largest_noise``. With curvature at least alpha - r the loss is nowhere below
     -|b|^2 / (2 (alpha - r)).
     """
     moments, rows, dimension = moments_of(terms["noise"]), terms["rows"], sum(terms["features"])

@@ -11,6 +11,8 @@ CURVATURE = 4
 """The c of the Taylor loss z^2 / (2 c) - t z / c with targets t = c (y - 1/2); noise is for family binomial alone."""
 TARGET = CURVATURE / 2
 FIRST_FIT, TRAINING = "first_fit", "training"
+BOUNDS = ("features", "radius", "intercept", "target")
+"""Of a party's `RowBounds`, as its facts name them."""
 
 
 def noise_terms(own: Optional[dict], hosts: Dict[str, Optional[dict]], rows: int) -> Optional[dict]:
@@ -56,8 +58,9 @@ def fit_of(noise: dict, fit: str) -> dict:
 
 def moments_of(noise: dict) -> SecondMoments:
     """What every party builds from the terms, the same object at all of them."""
-    bounds = [RowBounds(*(facts[name] for name in ("features", "radius", "intercept", "target"))) for facts in noise["parties"]]
-    return SecondMoments(bounds, [facts["multipliers"][noise["fit"]] for facts in noise["parties"]])
+    parties = noise["parties"]
+    bounds = [RowBounds(**{name: facts[name] for name in BOUNDS}) for facts in parties]
+    return SecondMoments(bounds, [facts["multipliers"][noise["fit"]] for facts in parties])
 
 
 def check_size(noise: dict, rows: int) -> None:
@@ -77,7 +80,7 @@ def check_own_part(noise: Optional[dict], own: Optional[dict], position: int, fe
         return
     agreed = noise is not None and own is not None and noise["kind"] == own["kind"] and noise["fit"] == TRAINING
     if not agreed or len(noise["parties"]) != len(features) or noise["parties"][position] != own:
-        raise ValueError("The guest's terms of noise are not those of this host's parameters; it does not train on others.")
+        raise ValueError("The guest's terms of noise are not those of this host's parameters; it trains on no others.")
     for facts, count in zip(noise["parties"], features):
         if facts["features"] + facts["intercept"] != count:
             raise ValueError("The guest's terms of noise speak of other numbers of features than its other terms do.")

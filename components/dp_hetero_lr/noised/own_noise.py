@@ -12,7 +12,7 @@ from fate_dp.privacy.mechanisms.second_moments import MomentNoise, noise_multipl
 
 from ..settings import TrainSettings
 from .charges import Charges
-from .joint_noise import FIRST_FIT, TARGET, TRAINING, fit_of, fits_of, moments_of
+from .joint_noise import BOUNDS, FIRST_FIT, TARGET, TRAINING, fit_of, fits_of, moments_of
 from .rows import contributions
 from .rules import ADAPTIVE, is_noised
 
@@ -69,7 +69,7 @@ class OwnNoise:
     @property
     def facts(self) -> dict:
         """What all parties must know, in builtins."""
-        bounds = {name: getattr(self.bounds, name) for name in ("features", "radius", "intercept", "target")}
+        bounds = {name: getattr(self.bounds, name) for name in BOUNDS}
         return {"kind": self.kind, **bounds, "multipliers": self._multipliers()}
 
     def planned_events(self) -> List[Tuple[str, Event]]:

@@ -16,14 +16,14 @@ def clipped(rows, scales: np.ndarray, bounds: RowBounds, fraction_bits: int):
 
 
 def clipped_targets(labels: np.ndarray, bounds: RowBounds, fraction_bits: int) -> np.ndarray:
-    """float64 (rows,): the targets c (y - 1/2) on the grid, as numbers of which `own_target` makes the exact integers."""
+    """float64 (rows,): the targets c (y - 1/2) on the grid, of which `own_target` makes the exact integers."""
     return clip_target(CURVATURE * (labels - 0.5), bounds, fraction_bits) * 2.0**-FEATURE_FRACTION_BITS
 
 
 def contributions(rows, weights: np.ndarray, features: int) -> np.ndarray:
     """int64 (features,): sums over all records of `contribution_sums`; secret.
 
-    A record's contributions are divided by their sum, so it does not matter here by how much its row would be shortened.
+    A record's contributions are divided by their sum, so it does not matter by how much its row would be shortened.
     """
     return rows.mapValues(partial(_contributions, weights=weights[:features])).reduce(np.add)
 

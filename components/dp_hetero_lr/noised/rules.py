@@ -20,8 +20,8 @@ def check_settings(settings: TrainSettings, warm_start=None) -> None:
     if not is_noised(settings):
         if settings.noise_epsilon is not None:
             raise ValueError(
-                f"noise_epsilon is {settings.noise_epsilon:g}, but noise is none, which protects no record; set noise to "
-                "uniform or adaptive, at all parties."
+                f"noise_epsilon is {settings.noise_epsilon:g}, but noise is none, which protects no record; set noise "
+                "to uniform or adaptive, at all parties."
             )
         return
     hindrance = _hindrance(settings, warm_start)
@@ -33,8 +33,8 @@ def refuse_folds(settings: TrainSettings) -> None:
     """Cross-validation trains on every record several times and scores it: no single release of second moments."""
     if is_noised(settings):
         raise ValueError(
-            f"noise is {settings.noise}, but cross-validation reads the rows again in every fold; set noise to none, or "
-            "train with noise on one split."
+            f"noise is {settings.noise}, but cross-validation reads the rows again in every fold; set noise to none, "
+            "or train with noise on one split."
         )
 
 
@@ -52,11 +52,12 @@ def _hindrance(settings: TrainSettings, warm_start) -> str:
         return "sigmoid is exact, which reads the rows again for joint scores; it must be taylor"
     if solver_of(settings) == PER_EPOCH:
         return (
-            "these settings need solver per_epoch, which reads the rows in every epoch and would need the square root of "
-            "their number times more noise; use solver cross_product, optimizer.method sgd and early_stop diff or abs"
+            "these settings need solver per_epoch, which reads the rows in every epoch and would need the square root "
+            "of their number times more noise; use solver cross_product, optimizer.method sgd and early_stop diff or abs"
         )
     if settings.flipback.mode not in ("none", "auto"):
-        return f"flipback.mode is {settings.flipback.mode}, which reads the rows again for joint scores; it must be none"
+        mode = settings.flipback.mode
+        return f"flipback.mode is {mode}, which reads the rows again for joint scores; it must be none"
     if settings.train_scores:
         return "train_scores is true, which reads the training rows again; it must be false"
     if settings.batch_size is not None:
