@@ -5,10 +5,10 @@ blinds with a full ``r^n`` (`score_queries`), the asker decrypts (`open_scores`)
 
 What the asker learns is its scores. Each is one linear equation for the weights, so **m + 1 independent queries solve
 for all of them**, and about half as many do by lattice reduction where weights have few digits, as multiples of 2^-22
-do, since an open score is exact; how many it may ask is the answering party's decision, not this file's. An asker that does not keep
-to the protocol learns more at once: it can encrypt numbers far above 2^20, so far apart that one score shows several
-weights side by side, and encryption hides this from the one who answers. It can also time the answers: nothing here
-runs in constant time.
+do, since an open score is exact. How many it may ask is the answering party's decision, not this file's. An asker that
+does not keep to the protocol learns more at once: it can encrypt numbers far above 2^20, so far apart that one score
+shows several weights side by side, and encryption hides this from the one who answers. It can also time the answers:
+nothing here runs in constant time.
 
 Sums cannot overflow: features and weights lie strictly inside +-2^20, features in units of 2^-24, weights of 2^-40, so
 a score over m features and an intercept is below (m + 1) 2^104 in units of 2^-64. Scores travel packed, in slots of one

@@ -68,6 +68,10 @@ class PublicKey:
         """Builtins only, as FATE's message filter asks."""
         return {"n": self.n, "blinding_base": self.blinding_base}
 
+    def _is_sound_base(self, base: int) -> bool:
+        # Powers of 1 and -1 hide nothing; that another base has many powers cannot be seen from here.
+        return 0 < base < self.n**2 and gmpy2.gcd(base, self.n) == 1 and base % self.n not in (1, self.n - 1)
+
     @classmethod
     def from_wire(cls, message: dict) -> "PublicKey":
         """The key of another party; refuses what no honest one sends.
@@ -79,8 +83,8 @@ class PublicKey:
         if key.n % 2 == 0 or gmpy2.is_prime(key.n):
             raise ValueError("The public key's n is even or prime; it must be a product of two odd primes.")
         base = key.blinding_base
-        if base is not None and not (0 < base < key.n**2 and gmpy2.gcd(base, key.n) == 1 and base % key.n not in (1, key.n - 1)):
-            raise ValueError("The public key's blinding_base must lie below n^2, be invertible and not be 1 or -1 modulo n.")
+        if base is not None and not key._is_sound_base(base):
+            raise ValueError("The public key's blinding_base must be invertible below n^2 and not 1 or -1 modulo n.")
         return key
 
 
