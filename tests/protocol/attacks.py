@@ -1,11 +1,11 @@
 """What a curious party tries on the messages that it received: each attack returns where it succeeds.
 
-An attack has to succeed somewhere to mean anything where it does not: the tests run each one on what parties would receive
-without masks, without blinding, or in FATE's own protocol.
+An attack has to succeed somewhere to mean anything where it does not: the tests run each one on what parties would
+receive without masks, without blinding, or in FATE's own protocol.
 """
-from dataclasses import dataclass, field
-from itertools import accumulate
-from typing import Dict, List, Sequence, Tuple
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Dict, List, Optional, Sequence, Tuple
 
 import gmpy2
 import numpy as np
@@ -37,7 +37,7 @@ class Secret:
     """Numbers that nobody must read, and the fractional bits that the protocol gives such numbers."""
 
     values: Sequence[float]
-    fraction_bits: Tuple[int, ...] = field(default=(0,))
+    fraction_bits: Tuple[int, ...]
 
     def sizes(self) -> np.ndarray:
         """log2 of the magnitudes in all units; numbers that are nearly 0 cannot be told from others."""
@@ -48,14 +48,15 @@ class Secret:
 def combined(received, again=()) -> list:
     """The messages, and what adding and subtracting them gives.
 
-    Added are changes between messages of one name and sender, sums of all of these so far, sums over all senders, and the
+    That is changes between messages of one name and sender, sums of all of these so far, sums over all senders, and the
     changes of those; and differences to the same messages of another run.
     """
     streams, others = _streams(received), _streams(again)
     found = list(received)
     for (sender, name), stream in streams.items():
         found.extend((sender, f"{name}, {how}", values) for how, values in _along(stream))
-        found.extend((sender, f"{name}, run to run", values) for values in map(_minus, stream, others.get((sender, name), [])))
+        between_runs = map(_minus, stream, others.get((sender, name), []))
+        found.extend((sender, f"{name}, run to run", values) for values in between_runs)
     for name in {name for _, name in streams}:
         of_senders = [stream for (_, other), stream in streams.items() if other == name]
         sums = [[sum(entries) for entries in zip(*step)] for step in zip(*of_senders) if len({*map(len, step)}) == 1]
@@ -65,17 +66,19 @@ def combined(received, again=()) -> list:
     return found
 
 
-def labels_readable(received, labels, public: Public = None) -> list:
+def labels_readable(received, labels, public: Optional[Public] = None) -> list:
     """Names of the messages from which whoever received them reads the labels, knowing public numbers alone.
 
     Tries the plaintexts of unblinded Paillier ciphertexts, c = 1 + m n, of ciphertexts with one blinding factor, single
     slots of these, and numbers sent in clear, as they are and centred around 0 below a modulus. Any vector of as many
     numbers as there are labels gives them away if a threshold or the parity splits it as they do.
     """
-    return _where(received, public, len(labels), lambda vector: _splits(vector, labels) or _correlation(vector, labels) > 0.99)
+    return _where(
+        received, public, len(labels), lambda vector: _splits(vector, labels) or _correlation(vector, labels) > 0.99
+    )
 
 
-def columns_readable(received, columns, public: Public = None) -> list:
+def columns_readable(received, columns, public: Optional[Public] = None) -> list:
     """Names of the messages that hold a vector, found as above, correlating above 0.99 with a column of the table."""
     return _where(
         received, public, len(columns), lambda vector: any(_correlation(vector, column) > 0.99 for column in columns.T)
@@ -85,48 +88,65 @@ def columns_readable(received, columns, public: Public = None) -> list:
 def numbers_readable(received, secrets: Dict[str, Secret], public: Public) -> list:
     """(message name, secret) wherever a single number of a message, centred or not, is one of the secret numbers."""
     sizes = {name: secret.sizes() for name, secret in secrets.items()}
-    return sorted({(name, secret) for _, name, value in received for secret in _matches(_readings(value, public), sizes)})
+    read = ((name, _readings(value, public)) for _, name, value in received)
+    return sorted({(name, secret) for name, readings in read for secret in _matches(readings, sizes)})
 
 
-def unblinded_ciphertexts(received, public: Public = None) -> list:
+def unblinded_ciphertexts(received, public: Optional[Public] = None) -> list:
     """Names of the messages with a ciphertext of the form 1 + m n, which anybody decrypts."""
     keys = public_moduli(received) if public is None else public.keys
-    return sorted({name for _, name, value in received for n in keys if any((c - 1) % n == 0 for c in ciphertexts(value, n))})
+    return sorted({name for _, name, value in received
+                   if any((number - 1) % n == 0 for n in keys for number in ciphertexts(value, n))})  # fmt: skip
 
 
-def multipliers_confirmed(returned: Sequence[int], encrypted: Sequence[int], columns: np.ndarray, n: int) -> int:
-    """How many ciphertexts that came back to the owner of the key confirm a guess at what they were multiplied with.
+def blinding_left(returned: List[int], encrypted: List[int], multipliers: List[List[int]], n: int) -> List[int]:
+    """What the owner of a key, who may guess the multipliers, finds of the blinding of ciphertexts that came back.
 
-    The n-th residue of a ciphertext is its remainder modulo n, whatever its plaintext. In a sum of a_i times ciphertext i
-    it is the product of theirs to the a_i, unless blinding hides that.
+    Modulo n a ciphertext is its blinding factor, whatever its plaintext. In a sum of a_i times ciphertext i that is the
+    product of theirs to the a_i, times the answer's own factor. If that is 1, or the same for all answers, it confirms
+    the right a_i.
 
     Args:
-        columns: integers (len(encrypted), k): guesses at the a_i.
+        multipliers: for each of ``returned`` the signed a_i of all of ``encrypted``.
+
+    Returns:
+        The own factor modulo n of each of ``returned``.
     """
-    guesses = set()
-    for column in columns.T.tolist():
-        product = gmpy2.mpz(1)
-        for ciphertext, exponent in zip(encrypted, column):
-            product = product * gmpy2.powmod(ciphertext, exponent, n) % n
-        guesses.add(int(product))
-    return sum(value % n in guesses for value in returned)
+    left = []
+    for value, of_value in zip(returned, multipliers, strict=True):
+        for ciphertext, multiplier in zip(encrypted, of_value, strict=True):
+            value = value * gmpy2.powmod(ciphertext, -multiplier, n) % n
+        left.append(int(value))
+    return left
 
 
 def uniformity(pool: Sequence[Tuple[int, int]]) -> float:
-    """p-value of the hypothesis that the integers of (integer, width) are uniform below their widths.
+    """p-value of the hypothesis that the integers of (integer, width) are uniform below their widths and independent.
 
-    Looks at the high bits, and where widths have more than 32 bits at those below the middle and at the lowest 16.
+    Looks at the high bits, and where widths have more than 32 bits at those below the middle and at the lowest 16; and
+    at the differences of neighbours, which are uniform and independent if the numbers are.
     """
     wide = [(value, width) for value, width in pool if width >> 32]
     middle = [(value % edge, edge) for value, width in wide for edge in (1 << width.bit_length() // 2,)]
     low = [(value % (1 << 16), 1 << 16) for value, _ in wide]
-    pvalues = [_uniform(part) for part in (pool, middle, low) if part]
+    neighbours = [(one, other, width) for (one, width), (other, its) in pairwise(pool) if width == its]
+    differences = [((other - one) % width, width) for one, other, width in neighbours]
+    pvalues = [_uniform(part) for part in (pool, middle, low, differences) if part]
     return min(1.0, min(pvalues) * len(pvalues))
 
 
 def _uniform(pool) -> float:
     # Half a unit in, so that the few values of a small width lie evenly.
     return kstest([(2 * value + 1) / (2 * width) for value, width in pool], "uniform").pvalue
+
+
+def closest(pool: Sequence[Tuple[int, int]]) -> float:
+    """The least distance of two integers of (integer, width) in units of the width: tiny where one mask hides both."""
+    of_width = {}
+    for value, width in pool:
+        of_width.setdefault(width, []).append(value)
+    return min((after - value) / width for width, values in of_width.items() if len(values) > 1
+               for value, after in pairwise(sorted(values)))  # fmt: skip
 
 
 def nearer_to_first(values: Sequence[int], first: Sequence[int], second: Sequence[int]) -> List[bool]:
@@ -214,8 +234,8 @@ def _matches(readings, sizes: Dict[str, np.ndarray]) -> list:
 
 
 def _some_near(sorted_values, wanted) -> bool:
-    margin = np.log2(1 + CLOSE)
-    return bool((np.searchsorted(sorted_values, wanted - margin) < np.searchsorted(sorted_values, wanted + margin)).any())
+    first, last = (np.searchsorted(sorted_values, wanted + np.log2(1 + edge)) for edge in (-CLOSE, CLOSE))
+    return bool((first < last).any())
 
 
 def _centred(values, modulus) -> list:

@@ -1,12 +1,14 @@
 """Received messages in plain builtins and arrays, and the ciphertexts and numbers in them."""
+from collections import Counter
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 
 
 TERMS = {
-    "rows", "batches", "optimizer", "flipback_epochs", "correction_epochs", "score_epochs", "features", "mean_square_bits",
-    "run", "noise",
+    "rows", "batches", "optimizer", "flipback_epochs", "correction_epochs", "score_epochs", "features",
+    "mean_square_bits", "run", "noise",
 }  # fmt: skip
 FACTS = {"rows", "features", "digest", "score_releases_left", "mean_square_bits", "noise", "warm_start_run"}
 """What the guest tells everybody, and a host the guest, before a training without noise that starts anew."""
@@ -70,6 +72,37 @@ def names(received) -> set:
     return {(sender.split("-")[0], name) for sender, name, _ in received}
 
 
+@contextmanager
+def noted_sending():
+    """A list that gets (receiver, name) of everything that this party sends meanwhile, whether it is read or not."""
+    from fate.arch.context import _parties
+
+    sent, push = [], _parties._push
+
+    def noting_push(*, name, parties, **arguments):
+        sent.extend(("-".join(party), name) for party in parties)
+        return push(name=name, parties=parties, **arguments)
+
+    _parties._push = noting_push
+    try:
+        yield sent
+    finally:
+        _parties._push = push
+
+
+def unread(outcomes, sent_by: dict) -> dict:
+    """{(sender, receiver, name): count} of messages that were sent and never read; no list of received ones has them.
+
+    Args:
+        outcomes: of one scenario by party.
+        sent_by: {party: what `noted_sending` gave it}.
+    """
+    sent = Counter(("-".join(sender), *message) for sender, messages in sent_by.items() for message in messages)
+    read = Counter((sender, "-".join(receiver), name) for receiver, outcome in outcomes.items()
+                   for sender, name, _ in outcome.received)  # fmt: skip
+    return dict(sent - read)
+
+
 def values_of(received, name, sender="") -> list:
     """The values of the messages with this name, in order, from senders whose name starts with ``sender``."""
     return [value for from_whom, message, value in received if message == name and from_whom.startswith(sender)]
@@ -92,15 +125,18 @@ def shape(value):
 
 def clear_beyond_public(received) -> list:
     """Messages that say something in clear that is none of the numbers and words which every party may know."""
-    return [(sender, name) for sender, name, value in received if name in _SAYS_PUBLIC and not _SAYS_PUBLIC[name](value, sender)]
+    clear = [message for message in received if message[1] in _SAYS_PUBLIC]
+    return [(sender, name) for sender, name, value in clear if not _SAYS_PUBLIC[name](value, sender)]
 
 
 def _is_verdict(value, sender) -> bool:
     terms = value["terms"]
+    if set(value) != {"problem", "terms"} or set(terms) != TERMS:
+        return False
+    epochs = [epoch for name in ("flipback_epochs", "correction_epochs", "score_epochs") for epoch in terms[name]]
     return (
-        set(value) == {"problem", "terms"} and set(terms) == TERMS and value["problem"] is terms["noise"] is None
-        and terms["mean_square_bits"] in range(9) and len(bytes.fromhex(terms["run"])) == 8
-        and all(type(epoch) is int for name in ("flipback_epochs", "correction_epochs", "score_epochs") for epoch in terms[name])
+        value["problem"] is terms["noise"] is None and terms["mean_square_bits"] in range(9)
+        and len(bytes.fromhex(terms["run"])) == 8 and all(type(epoch) is int for epoch in epochs)
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ SUMS, WEIGHTS, LOSSES, SLOPES = (48, 44), (40, 30, 22), (61, 60, 30), (84, 30)
 
 
 class Path(NamedTuple):
-    """Joint weights (steps + 1, m), and the losses (without their constant), gradients and H w + alpha w - 2 b of the steps."""
+    """Joint weights (steps + 1, m); of every step the loss without its constant, gradient, and H w + alpha w - 2 b."""
 
     weights: np.ndarray
     losses: np.ndarray
@@ -33,7 +33,8 @@ def protected_numbers(
     columns = {party: slice(*edges) for party, edges in zip(parts, zip(ends, ends[1:]))}
     joint, intercept = np.column_stack(list(parts.values())), ends[1] - 1
     penalties = np.where(np.arange(ends[-1]) == intercept, 0.0, optimizer["alpha"])
-    sums = [(joint[first:last].T @ np.column_stack([joint, targets])[first:last], last - first) for first, last in batches]
+    factors = np.column_stack([joint, targets])
+    sums = [(joint[first:last].T @ factors[first:last], last - first) for first, last in batches]
     path = _descent(sums, penalties, optimizer["optimizer_params"], start, steps)
     for matrix, _ in sums:
         matrix[intercept, intercept] = 0.0  # the number of rows, which is public
@@ -47,13 +48,14 @@ def protected_numbers(
             f"gradients of {party}": Secret(path.gradients[:, own], SLOPES),
             f"slopes of {party}": Secret(path.slopes[:, own], SLOPES),
             f"labels x {party}": Secret([matrix[own, -1] for matrix in means], SUMS),
-            **{f"{other} x {party}": Secret([m[others, own] for m in means], SUMS) for other, others in columns.items()},
         }
+        for other, others in columns.items():
+            secrets[f"{other} x {party}"] = Secret([matrix[others, own] for matrix in means], SUMS)
     return secrets
 
 
 def kept_from(party: str, secrets: Dict[str, Secret]) -> Dict[str, Secret]:
-    """The numbers that a party must not see: all but its own data, its first and last weights, and the guest's losses."""
+    """What a party must not see: all but its own data, its first and last weights, and at the guest the losses."""
     known = {f"{party} x {party}", f"weights of {party}"}
     if party == "guest":
         known |= {"losses", "labels x guest"}

@@ -60,6 +60,9 @@ SCENARIOS = {
     "gaussian": Scenario(train, {
         **SMALL, "tables": REGRESSION, "label_type": "float64", "family": "gaussian", "epochs": 6, "train_scores": True}),
     "exact": Scenario(train, {**SMALL, "sigmoid": "exact", "sigmoid_rounds": 2, "epochs": 9, "score_cap": 2}),
+    "exact, after two epochs": Scenario(train, {
+        **SMALL, "sigmoid": "exact", "sigmoid_rounds": 1, "epochs": 2, "warm_start": "two epochs", "train_scores": True,
+        "score_cap": 4}, home="epochs"),
     "exact with two hosts": Scenario(train, {
         **TWO_HOSTS, "sigmoid": "exact", "sigmoid_rounds": 1, "epochs": 3, "batch_size": 60, "score_cap": 2}, BOTH),
     "exact and posterior": Scenario(train, {
@@ -213,6 +216,14 @@ def test_gaussian_scores_are_the_predicted_numbers(runs):
 def test_each_correction_of_the_sigmoid_is_counted_at_the_host(runs):
     (entry,) = runs["exact"][HOST].ledger["entries"]
     assert entry["mechanism"] == "joint scores" and entry["counted"] and entry["rounds"] == 2
+
+
+def test_a_warm_start_shows_the_scores_of_its_start_as_they_were(runs):
+    outcomes = runs["exact, after two epochs"]
+    first, _ = [value for _, name, value in outcomes[GUEST].received if name == "scores"]
+    rows = SMALL["tables"][HOST].set_index("id").loc[outcomes[GUEST].value["order"]].reset_index()
+    shown = np.concatenate([block for _, block in first])
+    np.testing.assert_allclose(shown, features_of(rows) @ weights(runs["two epochs"], HOST), atol=1e-6)
 
 
 def test_a_diverging_training_ends_at_every_party_with_the_reason(runs):

@@ -1,5 +1,7 @@
-"""What each party receives where solver per_epoch trains, and that no label can be read from it; FATE's own protocol is the
-control. The other solver's transcript: test_transcript_cross_product."""
+"""What each party receives where solver per_epoch trains, and that no label can be read from it.
+
+FATE's own protocol is the control. The transcript of the other solver: test_transcript_cross_product.
+"""
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,7 +21,15 @@ from .attacks import (
     unblinded_ciphertexts,
     uniformity,
 )
-from .messages import byte_strings, ciphertexts, clear_beyond_public, names, public_moduli
+from .messages import (
+    byte_strings,
+    ciphertexts,
+    clear_beyond_public,
+    names,
+    noted_sending,
+    public_moduli,
+    unread,
+)
 from .scenarios import ARBITER, GUEST, HOST, Scenario, features_of, flip, frame_at, play, role_of, tables, train
 
 TABLES, OTHER_TABLES = (tables(rows=100, guest=3, hosts=(4,), seed=seed) for seed in (0, 1))
@@ -43,7 +53,8 @@ def train_watched(ctx, earlier, masks=True, **arguments):
     if not masks:
         masked_packing.secrets = SimpleNamespace(randbits=lambda bits: 0)
     try:
-        return {**train(ctx, earlier, **arguments), "decrypted": seen}
+        with noted_sending() as sent:
+            return {**train(ctx, earlier, **arguments), "decrypted": seen, "sent": sent}
     finally:
         arbiter.decrypt_masked, masked_packing.secrets = decrypt, entropy
 
@@ -70,7 +81,6 @@ def train_fate(ctx, earlier, tables):
 
 SCENARIOS = {
     "first": Scenario(train_watched, PLAIN),
-    "second": Scenario(train_watched, PLAIN),
     "bare": Scenario(train_watched, {**PLAIN, "masks": False}),
     "other data": Scenario(train_watched, OTHER),
     "bare, other data": Scenario(train_watched, {**OTHER, "masks": False}),
@@ -86,8 +96,8 @@ SCENARIOS = {
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     outcomes = play(SCENARIOS, tmp_path_factory.mktemp("homes"), (GUEST, HOST, ARBITER))
-    refused = {name: {party: o.error for party, o in by_party.items() if o.error} for name, by_party in outcomes.items()}
-    assert not any(refused.values()), refused
+    errors = {(name, party): o.error for name, by_party in outcomes.items() for party, o in by_party.items()}
+    assert set(errors.values()) == {None}, errors
     return outcomes
 
 
@@ -98,9 +108,9 @@ def labels_in_frame_order(runs, name):
 
 
 def attacked(runs, name, party) -> list:
-    """What a party received and the arbiter decrypted, compared with one another and with another run on the same labels."""
+    """What a party received or decrypted, and what comparing it within the run and with another one gives."""
     views = []
-    for run in (name, "second" if name == "first" else None):
+    for run in (name, "weights watched" if name == "first" else None):
         if run:
             decrypted = [("own", "slots", slots_at_arbiter(runs[run]))] if party == ARBITER else []
             views.append([*runs[run][party].received, *decrypted])
@@ -134,13 +144,21 @@ def test_the_arbiter_receives_these_messages_and_no_other(runs):
 
 
 def test_the_guest_receives_scores_only_when_they_are_released(runs):
-    expected = {("host", "preflight"), ("arbiter", "preflight"), ("arbiter", "public_key"), ("host", "encrypted_scores"),
-                ("host", "loss_part"), ("arbiter", "decrypted")}
+    expected = {("host", "preflight"), ("arbiter", "preflight"), ("arbiter", "public_key"), ("arbiter", "decrypted"),
+                ("host", "encrypted_scores"), ("host", "loss_part")}
     assert names(runs["first"][GUEST].received) == expected
     assert names(runs["weights watched"][GUEST].received) == expected | {("host", "weight_change")}
     released = runs["scores released"][GUEST].received
     assert names(released) == expected | {("host", "scores")}
     assert [name for _, name, _ in released].count("scores") == 2
+
+
+@pytest.mark.parametrize("name", ["first", "weights watched", "scores released"])
+def test_all_that_is_sent_is_among_what_is_received(runs, name):
+    sent = {party: outcome.value["sent"] for party, outcome in runs[name].items()}
+    assert unread(runs[name], sent) == {}
+    sent[GUEST] = [*sent[GUEST], ("host-10000", "something else")]
+    assert unread(runs[name], sent) == {("guest-9999", "host-10000", "something else"): 1}
 
 
 def test_what_is_said_in_clear_holds_public_numbers_only(runs):
@@ -161,7 +179,7 @@ def test_the_same_look_finds_other_numbers_said_in_clear(runs, party, name, secr
     assert clear_beyond_public([(sender, name, secret)]) == [(sender, name)]
 
 
-@pytest.mark.parametrize("name", ["first", "second", "scores released"])
+@pytest.mark.parametrize("name", ["first", "weights watched", "scores released"])
 @pytest.mark.parametrize("party", [HOST, ARBITER])
 def test_no_label_can_be_read_from_what_host_and_arbiter_received(runs, name, party):
     received, known = attacked(runs, name, party), public(runs, name)
@@ -225,9 +243,8 @@ LEAKS = {
 def test_the_same_attack_reads_labels_that_are_hidden_badly(leak):
     known = Public([KEY], [MODULUS, MODULUS + 2], [PACKED])
     found = labels_readable(combined(LEAKS[leak]), LABELS, known)
-    how = {"changes": ["leak, changes"], "summed": ["leak, summed"], "so far": ["leak, so far"]}.get(leak, ["leak"])
-    assert found == how
-    assert columns_readable(combined(LEAKS[leak]), LABELS[:, None], known) == (how if leak != "the lowest bit" else ["leak"])
+    assert found == [f"leak, {leak}" if leak in ("changes", "summed", "so far") else "leak"]
+    assert columns_readable(combined(LEAKS[leak]), LABELS[:, None], known) == found
     assert labels_readable(combined(LEAKS[leak]), np.roll(LABELS, 1), known) == []
 
 
@@ -235,12 +252,13 @@ def test_the_same_attack_reads_labels_from_two_runs_with_the_same_masks():
     first, second = said(NOISE), said([(number + sign) % MODULUS for number, sign in zip(NOISE, SIGNS)])
     known = Public([KEY], [MODULUS])
     assert labels_readable(combined(first, second), LABELS, known) == ["leak, run to run"]
-    assert labels_readable(combined(first, first), LABELS, known) == labels_readable(combined(second), LABELS, known) == []
+    assert labels_readable(combined(first, first), LABELS, known) == []
+    assert labels_readable(combined(second), LABELS, known) == []
 
 
 def test_ciphertexts_never_repeat_within_or_between_runs(runs):
     for party in (GUEST, HOST):
-        sent = [(run, value) for run in ("first", "second") for _, name, value in runs[run][party].received
+        sent = [(run, value) for run in ("first", "weights watched") for _, name, value in runs[run][party].received
                 if name in ("encrypted_scores", "loss_part")]
         found = [c for run, value in sent for c in ciphertexts(value, *public(runs, run).keys)]
         assert len(found) == len(set(found)) >= 400
@@ -248,7 +266,7 @@ def test_ciphertexts_never_repeat_within_or_between_runs(runs):
 
 
 def test_the_arbiters_decrypted_values_of_two_runs_share_none(runs):
-    first, second = (slots_at_arbiter(runs[name]) for name in ("first", "second"))
+    first, second = (slots_at_arbiter(runs[name]) for name in ("first", "weights watched"))
     assert len(first) == len(second) == 2 * (4 + 1 + 4)
     assert len(set(first)) == len(first) and not set(first) & set(second)
 
@@ -258,17 +276,20 @@ def test_an_arbiter_that_knows_two_candidates_for_the_data_cannot_tell_which_of_
     # In the first epoch all weights are 0, and sums of scores with them.
     candidates = {at: pair for at, pair in enumerate(bare) if pair[0] != pair[1]}
     assert len(candidates) >= 9
-    verdicts = {name: nearer_to_first([slots_at_arbiter(runs[name])[at] for at in candidates], *zip(*candidates.values()))
-                for name in ("first", "other data", "bare", "bare, other data")}
+    verdicts = {}
+    for name in ("first", "other data", "bare", "bare, other data"):
+        slots = slots_at_arbiter(runs[name])
+        verdicts[name] = nearer_to_first([slots[at] for at in candidates], *zip(*candidates.values()))
     assert all(verdicts["bare"]) and not any(verdicts["bare, other data"])
     assert verdicts["first"] == verdicts["other data"]
 
 
 def test_the_arbiters_decrypted_values_are_uniform_unless_they_are_bare(runs):
-    pools = {bare: [(slot - (1 << PRODUCT_BITS), 1 << MASK_BITS) for name in names_ for slot in slots_at_arbiter(runs[name])]
-             for bare, names_ in ((False, ["first", "second", "other data", "weights watched", "scores released"]),
-                                  (True, ["bare"]))}
-    assert uniformity(pools[False]) > NEVER > uniformity(pools[True])
+    masked, bare = (
+        [(slot - (1 << PRODUCT_BITS), 1 << MASK_BITS) for name in chosen for slot in slots_at_arbiter(runs[name])]
+        for chosen in (["first", "other data", "weights watched", "scores released"], ["bare"])
+    )
+    assert uniformity(masked) > NEVER > uniformity(bare)
 
 
 def test_masks_do_not_change_the_result(runs):

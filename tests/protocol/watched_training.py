@@ -1,10 +1,11 @@
-"""Training by cross products in which every party writes down what it opens, and in which protection can be taken away."""
+"""Training by cross products in which every party writes down what it opens, and in which protection can be lifted."""
 from contextlib import ExitStack
 from types import SimpleNamespace
 from unittest import mock
 
 from gmpy2 import mpz
 
+from .messages import noted_sending
 from .scenarios import train
 
 NARROWER = 16
@@ -17,12 +18,15 @@ def train_watched(ctx, earlier, without=(), **arguments):
     Args:
         without: names in ``SABOTAGE``: the protection that all parties go without.
 
-    Notes are: ``opened`` {kind: [(integer, width it should be uniform below), ...]}, ``used`` masks of every step, ``shares``
-    of own weights (own, others') at every opening, ``moduli`` {"weights" or "losses": those of the steps}, the ``layout`` of
-    sums in a plaintext, and at the guest the ``labels`` after each round of flipback.
+    Notes are what was ``sent``; what was ``opened``, {kind: [(integer, width it should be uniform below), ...]}; masks
+    ``used`` in every step; ``multipliers`` of others' masks; ``shares`` of own weights, (own, others'), when opened;
+    ``moduli`` of steps, {"weights": ..., "losses": ...}; the ``layout`` of sums in a plaintext; and at the guest the
+    ``labels`` after each round of flipback.
     """
-    notes = {"opened": {"sums": [], "weights": [], "losses": []}, "used": [], "shares": [], "moduli": {}, "labels": []}
+    notes = {"opened": {"sums": [], "weights": [], "losses": []}, "moduli": {}}
+    notes |= {name: [] for name in ("used", "multipliers", "shares", "labels")}
     with ExitStack() as stack:
+        notes["sent"] = stack.enter_context(noted_sending())
         for change in [*(SABOTAGE[name] for name in without), _watch]:
             for patch in change(notes):
                 stack.enter_context(patch)
@@ -38,6 +42,7 @@ def _watch(notes):
 
     for owner, name, wrapper in (
         (statistics, "open_sums", _noting_sums), (training, "open_answer", _noting_products),
+        (training, "multiply_masks", _noting_multipliers),
         (PreparedSteps, "take", _noting_masks), (SharedDescent, "own_weights", _noting_shares),
         (Relabelling, "next_labels", _noting_labels),
     ):  # fmt: skip
@@ -67,6 +72,14 @@ def _noting_products(opening, notes):
         return opening(answer, layout, private_key)
 
     return open_answer
+
+
+def _noting_multipliers(multiplying, notes):
+    def multiply_masks(share, masks, received, layout, key):
+        notes["multipliers"].append(share.matrix.tolist())
+        return multiplying(share, masks, received, layout, key)
+
+    return multiply_masks
 
 
 def _noting_masks(taking, notes):

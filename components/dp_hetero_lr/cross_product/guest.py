@@ -55,7 +55,8 @@ def train(
 
 def _with_next_target(ctx, rows, model, targets, training, epoch, terms):
     """Open the own weights, get the joint scores, and let all parties hold shares of the new target's products."""
-    model.weights = training.own_weights(ctx.sub_ctx("weights"))
+    if epoch:
+        model.weights = training.own_weights(ctx.sub_ctx("weights"))
     scores = collect_column(joint_score_blocks(ctx, rows, model.weights))
     rows, target_ctx = relabel(rows, targets.after(epoch, terms, scores)), ctx.sub_ctx("target")
     if not fits(targets.column, terms["batches"]):

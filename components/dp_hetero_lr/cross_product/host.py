@@ -24,7 +24,9 @@ def train(
     for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(model.settings.epochs):
         model.start_epoch(epoch)
         if epoch in terms["score_epochs"]:
-            model.weights = training.own_weights(epoch_ctx.sub_ctx("weights"))
+            # A warm start's weights were shown as they are; opened and rounded they would be other ones, and count anew.
+            if epoch:
+                model.weights = training.own_weights(epoch_ctx.sub_ctx("weights"))
             flipback = epoch in terms["flipback_epochs"]
             release.record(model.weights, "flipback" if flipback else "correction of the sigmoid")
             epoch_ctx.guest.put("scores", scores(rows, model.weights))
