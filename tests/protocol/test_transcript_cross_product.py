@@ -158,9 +158,9 @@ def test_no_feature_of_others_can_be_read(runs, name, party):
 
 @pytest.mark.parametrize("name, party", PARTY_RUNS)
 def test_no_protected_number_can_be_read(runs, name, party):
-    """Scores, which the guest is to see, are so many numbers that some are near to others."""
-    secrets = kept_from(CALLED[party], protected(runs, name))
-    assert numbers_readable(attacked(runs, name, party, beside=["scores"]), secrets, public(runs, name)) == []
+    """Fractions in clear, the scores and the public terms, are left out: one may well be near to one of so many."""
+    received = attacked(runs, name, party, beside=["scores", "verdict", "preflight"])
+    assert numbers_readable(received, kept_from(CALLED[party], protected(runs, name)), public(runs, name)) == []
 
 
 @pytest.mark.parametrize("name, party, read", [
