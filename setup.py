@@ -30,6 +30,9 @@ setup(
         "scipy",
         "mpmath",
         "cryptography",
+        "pynacl",
+        "torch",
+        "kymatio==0.3.*",
         "dp-accounting>=0.6",
         "gmpy2>=2.1",
         "rich",
@@ -39,7 +42,7 @@ setup(
         "threadpoolctl",
         "pyarrow<16",  # later ones want numpy 2
     ],
-    extras_require={"test": ["pytest", "hypothesis", "phe"], "bench": ["opendp", "phe"]},
+    extras_require={"test": ["pytest", "hypothesis", "phe"], "bench": ["opendp", "opacus==1.5.*", "phe"]},
     entry_points={
         "console_scripts": ["fate-dp = fate_dp.pipelines.cli:main"],
         "fate.ext.component_desc": [
@@ -47,6 +50,8 @@ setup(
             "flipback = fate_dp.components.flipback.component:flipback",
             "dp_hetero_lr = fate_dp.components.dp_hetero_lr.component:dp_hetero_lr",
             "smote = fate_dp.components.smote.component:smote",
+            "dp_homo_nn = fate_dp.components.dp_homo_nn.component:dp_homo_nn",
+            "shuffler = fate_dp.components.shuffler.component:shuffler",
         ],
     },
 )
