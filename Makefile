@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .PHONY: install demo test unit component-yaml docs-privacy clean
-.PHONY: bench-epoch bench-hetero-lr bench-hetero-noise bench-label-dp bench-noise bench-source-composition bench-prep
+.PHONY: bench-epoch bench-hetero-lr bench-hetero-noise bench-homo-nn bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp
+.PHONY: bench-noise bench-prep bench-private-step bench-source-composition
 
 install: $(INSTALLED)
 
@@ -33,6 +34,18 @@ bench-hetero-lr: install
 bench-hetero-noise: install
 	$(BIN)/python -m fate_dp.bench.hetero_noise
 
+bench-homo-nn: install
+	$(BIN)/python -m fate_dp.bench.homo_nn
+
+bench-homo-nn-adaptive: install
+	$(BIN)/python -m fate_dp.bench.homo_nn_adaptive
+
+bench-homo-nn-sweeps: install
+	$(BIN)/python -m fate_dp.bench.homo_nn_sweeps
+
+bench-private-step: install
+	$(BIN)/python -m fate_dp.bench.private_step
+
 bench-label-dp: install
 	$(BIN)/python -m fate_dp.bench.label_dp
 
@@ -47,7 +60,7 @@ bench-prep: install
 
 # The client reads these files, and FATE-Board needs them in its dag/ folder; a test holds them to the components.
 component-yaml: install
-	for name in label_flip flipback dp_hetero_lr smote; do \
+	for name in label_flip flipback dp_hetero_lr dp_homo_nn shuffler smote; do \
 	  $(BIN)/python -m fate.components component desc --name $$name --save pipelines/components/$$name.yaml; \
 	done
 

@@ -9,13 +9,14 @@ from fate_dp.privacy.events import RELATIONS
 
 
 def add_plan(commands) -> None:
-    """Add ``plan labels`` and ``plan training`` to the command line."""
+    """Add ``plan labels``, ``plan training`` and ``plan homo-nn`` to the command line."""
     text = "answer 'what noise, what accuracy loss, how many runs' before anything is spent"
     kinds = commands.add_parser("plan", help=text, description=text[0].upper() + text[1:] + ".").add_subparsers(
         title="what to plan", metavar="WHAT", required=True
     )
     _add_labels(kinds)
     _add_training(kinds)
+    _add_homo_nn(kinds)
 
 
 def _add_labels(kinds) -> None:
@@ -45,6 +46,30 @@ def _add_training(kinds) -> None:
     command.add_argument("--tolerated", type=int, help="clients that may collude or drop out (1)")
     command.add_argument("--cap-epsilon", type=float, help="budget of the dataset: how many runs does it hold?")
     command.add_argument("--epsilon0", type=float, help="of a pure local randomiser, for comparison (1)")
+
+
+def _add_homo_nn(kinds) -> None:
+    command = _kind(kinds, "homo-nn", "a training of dp_homo_nn: what each trust model costs and how noisy it is", homo_nn)
+    command.add_argument("--clients", type=int, required=True, help="parties with data, of equal size")
+    command.add_argument("--records", type=int, required=True, help="records of all parties together")
+    command.add_argument("--batch-size", type=float, required=True, help="expected records of a round, over all parties")
+    command.add_argument("--rounds", type=int, required=True, help="noisy updates")
+    target = command.add_mutually_exclusive_group(required=True)
+    target.add_argument("--epsilon", type=float, help="target in nats: which noise does it need?")
+    target.add_argument("--noise-multiplier", type=float, help="sigma over the clip: which epsilon does it give?")
+    command.add_argument("--epsilon0", type=float, help="of a message with trust shuffle (what --epsilon allows, or 1)")
+    command.add_argument("--delta", type=float, help="delta of the guarantee (1e-5)")
+    command.add_argument("--relation", choices=RELATIONS, help="of the target (add_or_remove; shuffle: replace_one)")
+    command.add_argument("--model", default="logistic_regression", help="name of the model (logistic_regression)")
+    command.add_argument("--model-params", metavar="JSON", help="its parameters, for example '{\"hidden\": [32]}'")
+    command.add_argument("--features", type=int, help="features of a record, to count the model's parameters")
+    command.add_argument("--classes", type=int, help="number of classes (2)")
+    command.add_argument("--dimension", type=int, help="parameters of the model, instead of --model and --features")
+    command.add_argument("--clip", type=float, help="largest l2 norm of one contribution (1)")
+    command.add_argument("--unit", help="record or client (record)")
+    command.add_argument("--tolerated", type=int, help="parties that may drop out or collude (1)")
+    command.add_argument("--local-steps", type=int, help="steps of a party in a round (1)")
+    command.add_argument("--local-learning-rate", type=float, help="of these steps")
 
 
 def _kind(kinds, name: str, text: str, run) -> argparse.ArgumentParser:
@@ -81,6 +106,12 @@ def training(options) -> None:
     with console.status("") as status:
         plan = plan_training(request, progress=status.update)
     print_training_plan(plan, console)
+
+
+def homo_nn(options) -> None:
+    from .plan_homo_nn import run
+
+    run(options)
 
 
 def _asked(options, request_kind) -> dict:

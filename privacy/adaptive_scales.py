@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fate_dp.privacy.accounting.privacy_parameters import check_target
-from fate_dp.privacy.events import REPLACE_ONE
+from fate_dp.privacy.events import REPLACE_ONE, clips_moved
 from fate_dp.privacy.mechanisms.laplace import geometric_mechanism
 from fate_dp.privacy.mechanisms.second_moments import noise_multiplier_for
 from fate_dp.privacy.number_kinds import is_finite, is_whole
@@ -92,18 +92,31 @@ def contribution_sums(features, weights):
     if features.ndim != 2 or weights.shape != features.shape[1:]:
         raise InvalidScales(f"weights have shape {weights.shape} but must be one per column of {features.shape}.")
     with np.errstate(over="ignore", invalid="ignore"):
-        parts = np.abs(features * weights)
+        return normalised_sums(np.abs(features * weights))
+
+
+def normalised_sums(parts):
+    """Sum over records of their parts, each record's divided by their total and rounded down to 2^-30 of it; secret.
+
+    So a record contributes at most 1 (2^30 steps) in l1, exactly; nothing where its total is zero or not finite.
+
+    :param parts: float64 array (n, m), none below zero; private.
+    :returns: int64 array (m,), in steps of 2^-30.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
         totals = parts.sum(axis=1, keepdims=True)
     usable = (np.isfinite(totals) & (totals > 0)).ravel()
     # The quotients' roundings add up to less than one step, so a record's whole steps never exceed 2^30.
     return np.floor(parts[usable] / totals[usable] * STEPS_OF_RECORD).astype(np.int64).sum(axis=0)
 
 
-def release_contributions(sums, records, epsilon, *, observers, random=None):
-    """Mean contributions plus Laplace noise of scale 2 / (n epsilon): epsilon-DP, delta 0 plus slack, replace-one.
+def release_contributions(sums, records, epsilon, *, observers, relation=REPLACE_ONE, random=None):
+    """Mean contributions plus Laplace noise: epsilon-DP, delta 0 plus slack, unit record.
+
+    The noise has scale 2 / (n epsilon) under replace-one, 1 / (n epsilon) under add-or-remove with n a public constant.
 
     :param sums: int64 array (m,), from ``contribution_sums`` over all records.
-    :param records: their number n, public.
+    :param records: n, public: their number, or under add-or-remove a number near it by which sums are divided.
     :param random: a stream; None for the operating system's entropy.
     :returns: ``Release`` of a float64 array (m,).
     :raises ValueError: one sentence on what is wrong.
@@ -111,7 +124,7 @@ def release_contributions(sums, records, epsilon, *, observers, random=None):
     if not is_whole(records) or not 1 <= records <= MOST_RECORDS:
         raise InvalidScales(f"records is {records!r} but must be a whole number from 1 to 2^30.")
     release = geometric_mechanism(
-        sums, 2 * STEPS_OF_RECORD, epsilon, relation=REPLACE_ONE, observers=observers, random=random
+        sums, clips_moved(relation) * STEPS_OF_RECORD, epsilon, relation=relation, observers=observers, random=random
     )
     return release.scaled(1 / (records * STEPS_OF_RECORD))
 

@@ -8,6 +8,8 @@
     default_dataset_cap: {epsilon: 8, delta: 1e-6}
     dataset_caps:
       namespace/name: {epsilon: 3}    # what private steps may spend in all; what is not said is as in the default
+    model_modules:
+      name: package.module:function   # models that jobs may train here under this name; nothing else is ever imported
 """
 import fcntl
 import re
@@ -46,6 +48,7 @@ class Policy:
     score_caps: Mapping[str, int] = field(default_factory=dict)
     default_dataset_cap: BudgetCap = DEFAULT_DATASET_CAP
     dataset_caps: Mapping[str, BudgetCap] = field(default_factory=dict)
+    model_modules: Mapping[str, str] = field(default_factory=dict)
 
     def label_cap(self, source):
         """Largest total epsilon that the label source may spend."""
@@ -85,6 +88,10 @@ def check_source(source):
     return source
 
 
+MODULE_NAME = re.compile(r"[A-Za-z0-9_-]+")
+MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
+
+
 class _Loader(yaml.SafeLoader):
     """YAML 1.1 takes 1e-6, for want of a point, for text."""
 
@@ -103,6 +110,7 @@ def load_policy(path):
     sources = _mapping(path, "label_sources", content.get("label_sources"))
     caps = _mapping(path, "score_caps", content.get("score_caps"))
     budgets = _mapping(path, "dataset_caps", content.get("dataset_caps"))
+    modules = _mapping(path, "model_modules", content.get("model_modules"))
     default = _budget(path, "default_dataset_cap", content.get("default_dataset_cap"), DEFAULT_DATASET_CAP)
     return Policy(
         default_label_cap=_epsilon(path, "default_label_cap", content.get("default_label_cap", 8.0)),
@@ -113,6 +121,7 @@ def load_policy(path):
             _dataset(path, "dataset_caps", name): _budget(path, f"the cap of {name}", value, default)
             for name, value in budgets.items()
         },
+        model_modules={_module_name(path, name): _module(path, name, value) for name, value in modules.items()},
     )
 
 
@@ -204,3 +213,17 @@ def _count(path, dataset, cap):
     if not is_whole(cap) or cap < 0:
         raise InvalidPolicy(f"In {path}, the score cap of {dataset} is {cap!r} but must be a whole number from 0 on.")
     return int(cap)
+
+
+def _module_name(path, name):
+    if not isinstance(name, str) or not MODULE_NAME.fullmatch(name):
+        raise InvalidPolicy(
+            f"In {path}, model_modules has the name {name!r} but must have letters, digits, hyphens and underscores only."
+        )
+    return name
+
+
+def _module(path, name, value):
+    if not isinstance(value, str) or not MODULE.fullmatch(value):
+        raise InvalidPolicy(f"In {path}, the model {name} is {value!r} but must read package.module:function.")
+    return value

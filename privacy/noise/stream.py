@@ -5,6 +5,7 @@ A stream is passed as an argument; there is no module-level generator, and neith
 that another person could repeat protects nothing, so such a run is recorded as not private.
 """
 import hashlib
+import hmac
 import os
 from abc import ABC, abstractmethod
 from threading import Lock
@@ -61,20 +62,15 @@ class SystemStream(Stream):
         return "SystemStream()"
 
 
-class ReproducibleStream(Stream):
-    """Words that the same seed gives again, for tests and simulations; never private.
+class KeystreamStream(Stream):
+    """Words of ChaCha20 keystreams, one after the other: asking for 3 and then 2 words gives the same as asking for 5.
 
-    The words are one ChaCha20 keystream under SHA-256 of the seed, so asking for 3 and then 2 words gives the same as
-    asking for 5. The seed may be a whole number or bytes.
+    Threads that share a stream never get the same words. A pickled copy would, so streams refuse to be pickled.
     """
 
-    def __init__(self, seed):
-        if isinstance(seed, bool) or not isinstance(seed, (int, bytes)):
-            raise InvalidRandomness(f"seed is of type {type(seed).__name__} but must be a whole number or bytes.")
-        content = seed if isinstance(seed, bytes) else str(seed).encode("ascii")
-        self._seed = hashlib.sha256(type(seed).__name__.encode("ascii") + b":" + content).digest()
+    def __init__(self):
         self._lock = Lock()
-        self._keys_used = 0
+        self._parts_used = 0
         self._left = 0
         self._cipher = None
 
@@ -84,20 +80,68 @@ class ReproducibleStream(Stream):
         with self._lock:
             while content:
                 if not self._left:
-                    self._next_key()
+                    self._cipher, self._left = self._keystream_of(self._parts_used), BYTES_PER_KEY
+                    self._parts_used += 1
                 part = content[: self._left]
                 _fill(self._cipher, part)
                 self._left -= len(part)
                 content = content[len(part) :]
         return result
 
-    def _next_key(self):
-        key = hashlib.sha256(self._seed + self._keys_used.to_bytes(8, "little")).digest()
-        self._cipher, self._left = _keystream(key), BYTES_PER_KEY
-        self._keys_used += 1
+    @abstractmethod
+    def _keystream_of(self, part):
+        """The keystream of a part of ``BYTES_PER_KEY`` bytes."""
+
+
+class ReproducibleStream(KeystreamStream):
+    """Words that the same seed gives again, for tests and simulations; never private.
+
+    The words are ChaCha20 keystreams under hashes of the seed. The seed may be a whole number or bytes.
+    """
+
+    def __init__(self, seed):
+        if isinstance(seed, bool) or not isinstance(seed, (int, bytes)):
+            raise InvalidRandomness(f"seed is of type {type(seed).__name__} but must be a whole number or bytes.")
+        super().__init__()
+        content = seed if isinstance(seed, bytes) else str(seed).encode("ascii")
+        self._seed = hashlib.sha256(type(seed).__name__.encode("ascii") + b":" + content).digest()
+
+    def _keystream_of(self, part):
+        return _keystream(hashlib.sha256(self._seed + part.to_bytes(8, "little")).digest())
 
     def __repr__(self):
         return "ReproducibleStream(not private)"
+
+
+class KeyedStream(KeystreamStream):
+    """Words that the same secret key and label give again: for work that a cluster may do twice.
+
+    A lost Spark partition is computed anew; with fresh noise, or another sample, it would be a second release. With
+    this stream it is the same one. The words are the ChaCha20 keystream under HMAC-SHA256(key, label), so they are
+    private as long as (a) the key comes from ``os.urandom``, stays with its party and is used for one job, and (b) each
+    label is used for one thing, for instance 'round 3 partition 7 noise'. Two streams of one key and label give the
+    same words, whose difference shows what the noise hides: (b) is the caller's duty and is not checked here.
+
+    :param key: 32 bytes; secret.
+    :param label: text; public.
+    :raises InvalidRandomness: unless they are.
+    """
+
+    private = True
+
+    def __init__(self, key, label):
+        if not isinstance(key, bytes) or len(key) != KEY_BYTES:
+            raise InvalidRandomness(f"key must be {KEY_BYTES} bytes from the operating system's entropy.")
+        if not isinstance(label, str) or not label:
+            raise InvalidRandomness(f"label is {label!r} but must be a text that says what the words are for.")
+        super().__init__()
+        self._key = hmac.digest(key, label.encode("utf-8"), "sha256")
+
+    def _keystream_of(self, part):
+        return _keystream(self._key, part)
+
+    def __repr__(self):
+        return "KeyedStream()"
 
 
 def open_stream(random=None):
@@ -116,10 +160,11 @@ def open_stream(random=None):
     )
 
 
-def _keystream(key):
+def _keystream(key, part=0):
+    """ChaCha20 under ``key`` from block 0 on; ``part`` is the nonce, 0 where every keystream has a key of its own."""
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
-    return Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
+    return Cipher(algorithms.ChaCha20(key, bytes(4) + part.to_bytes(12, "little")), mode=None).encryptor()
 
 
 def _fill(cipher, zeros):

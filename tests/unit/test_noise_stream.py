@@ -1,4 +1,5 @@
 """Where noise comes from: nothing repeats, nothing is kept, no other generator is read, and tests can repeat."""
+import hashlib
 import multiprocessing
 import os
 import pickle
@@ -8,10 +9,18 @@ import threading
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
 from fate_dp.privacy.noise import stream as stream_module
 from fate_dp.privacy.noise.discrete_gaussian import discrete_gaussian
-from fate_dp.privacy.noise.stream import InvalidRandomness, ReproducibleStream, Stream, SystemStream, open_stream
+from fate_dp.privacy.noise.stream import (
+    InvalidRandomness,
+    KeyedStream,
+    ReproducibleStream,
+    Stream,
+    SystemStream,
+    open_stream,
+)
 
 # First 16 bytes of the keystream of key 0, nonce 0, block 0: RFC 8439, appendix A.1, test vector 1.
 RFC_8439 = bytes.fromhex("76b8e0ada0f13d90405d6ae55386bd28")
@@ -118,7 +127,40 @@ def test_different_seeds_give_different_words():
     assert len({ReproducibleStream(seed).words(1)[0] for seed in seeds}) == len(seeds)
 
 
-def test_only_the_system_stream_is_private():
+def test_a_keyed_stream_repeats_for_the_same_key_and_label_only(monkeypatch):
+    monkeypatch.setattr(stream_module, "BYTES_PER_KEY", 64)
+    key = bytes(range(32))
+    whole = KeyedStream(key, "round 1 noise").words(40)
+    stream = KeyedStream(key, "round 1 noise")
+    parts = np.concatenate([stream.words(count) for count in (0, 3, 8, 1, 20, 8)])
+    assert (whole == parts).all() and len(set(whole)) == 40
+    others = [KeyedStream(key, "round 2 noise"), KeyedStream(bytes(32), "round 1 noise"), SystemStream()]
+    assert not any(set(whole) & set(other.words(40)) for other in others)
+
+
+def test_a_keyed_stream_is_chacha20_under_a_hash_of_key_and_label():
+    """HMAC-SHA256 and ChaCha20 by other means: hashlib alone, and the keystream of the system stream."""
+    key, label = bytes(range(32)), "noise"
+    inner = hashlib.sha256(bytes(b ^ 0x36 for b in key.ljust(64, b"\0")) + label.encode()).digest()
+    derived = hashlib.sha256(bytes(b ^ 0x5C for b in key.ljust(64, b"\0")) + inner).digest()
+    expected = Cipher(algorithms.ChaCha20(derived, bytes(16)), mode=None).encryptor().update(bytes(80))
+    assert KeyedStream(key, label).words(10).tobytes() == expected
+
+
+def test_a_keyed_stream_neither_shows_nor_pickles_its_key():
+    stream = KeyedStream(bytes(range(32)), "noise")
+    assert repr(stream) == "KeyedStream()" and stream.private
+    with pytest.raises(TypeError):
+        pickle.dumps(stream)
+
+
+@pytest.mark.parametrize("key, label", [(bytes(31), "a"), ("k" * 32, "a"), (bytes(32), ""), (bytes(32), None)])
+def test_a_keyed_stream_refuses_other_keys_and_labels(key, label):
+    with pytest.raises(InvalidRandomness, match="key must be 32 bytes|label is"):
+        KeyedStream(key, label)
+
+
+def test_streams_are_private_only_where_they_say_so():
     class Homemade(Stream):
         def words(self, count):
             return np.zeros(count, dtype=np.uint64)

@@ -1,0 +1,161 @@
+"""Trainings that are compared: one split with uniform noise, and with scales that fall or rise with contributions.
+
+All run the rounds of ``dp_homo_nn`` in ``secure_sum`` without masks, which change no number. Streams are seeded, so
+that a run can be repeated; nothing here is private.
+"""
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Optional, Tuple
+
+import numpy as np
+
+from fate_dp.components.dp_homo_nn.gradients import RecordGradients
+from fate_dp.components.dp_homo_nn.models.registry import build_model
+from fate_dp.components.dp_homo_nn.models.weights import flat_weights, load_flat
+from fate_dp.components.dp_homo_nn.relevance.budget import CONTRIBUTION_SHARE, contribution_multiplier, noise_beside
+from fate_dp.components.dp_homo_nn.relevance.contributions import ContributionSum, group_sums
+from fate_dp.components.dp_homo_nn.relevance.first_layer import first_layer
+from fate_dp.components.dp_homo_nn.relevance.group_scales import FALLING, RISING, coordinate_scales
+from fate_dp.components.dp_homo_nn.rounds.account import round_event
+from fate_dp.components.dp_homo_nn.rounds.array_rows import ArrayRows
+from fate_dp.components.dp_homo_nn.rounds.client import Client
+from fate_dp.components.dp_homo_nn.rounds.server import Server
+from fate_dp.components.dp_homo_nn.rounds.simulation import simulate
+from fate_dp.components.dp_homo_nn.rounds.terms import RoundTerms
+from fate_dp.components.dp_homo_nn.rounds.transport import make_transport
+from fate_dp.privacy.accounting.analytic_gaussian import gaussian_sigma
+from fate_dp.privacy.accounting.calibration import calibrate
+from fate_dp.privacy.accounting.total import total_epsilon
+from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE
+from fate_dp.privacy.mechanisms.poisson_sampling import poisson_sample
+from fate_dp.privacy.noise.stream import ReproducibleStream
+
+DELTA = 1e-5
+TOLERATED = 1
+POWERS = {"adaptive": FALLING, "opposite": RISING}
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What a kind of noise costs.
+
+    :param terms: ``RoundTerms`` of all rounds, with noise.
+    :param contributions: ``ContributionSum``; None with uniform noise.
+    :param epsilons: of everything together under add-or-remove and under replace-one.
+    """
+
+    terms: RoundTerms
+    contributions: Optional[ContributionSum]
+    epsilons: Tuple[float, float]
+
+    def phase(self, rounds, scales=None):
+        """Terms of some of the rounds, with these scales."""
+        return replace(self.terms, rounds=rounds, scales=scales)
+
+
+def plans_of(task, epsilon):
+    """``Plan`` with uniform and with adaptive noise that meets (epsilon, 1e-5) under add-or-remove, by PLD."""
+    module, settings, records = build_model(task.spec), task.settings, len(task.splits[0][0])
+    terms = RoundTerms(
+        trust="secure_sum", unit="record", clients=settings.clients, tolerated=TOLERATED, rounds=settings.rounds,
+        batch_size=settings.batch_size, records=records, clips=(settings.clip,), dimension=len(flat_weights(module)),
+        delta=DELTA,
+    )  # fmt: skip
+    contributions = _contribution_sum(first_layer(module).groups, settings, records, epsilon * CONTRIBUTION_SHARE)
+    return {"uniform": _plan(terms, None, epsilon), "adaptive": _plan(terms, contributions, epsilon)}
+
+
+def _plan(terms, contributions, epsilon):
+    def event_of(noise, relation=ADD_OR_REMOVE):
+        return round_event(terms.with_noise(noise_multiplier=noise), relation)
+
+    def released(relation):
+        return [(contributions.event(relation), 1)] if contributions else []
+
+    noise = noise_beside(released(ADD_OR_REMOVE), event_of, terms.rounds, epsilon, DELTA)
+    reached = tuple(
+        total_epsilon([*released(relation), (event_of(noise, relation), terms.rounds)], DELTA)
+        for relation in (ADD_OR_REMOVE, REPLACE_ONE)
+    )
+    return Plan(terms.with_noise(noise_multiplier=noise), contributions, reached)
+
+
+def _contribution_sum(groups, settings, records, epsilon):
+    """A secure sum of contributions that costs ``epsilon`` on its own."""
+    sampling = settings.contribution_sampling
+
+    def configured(noise):
+        return ContributionSum(groups, records, settings.clients, TOLERATED, noise, sampling)
+
+    if sampling is None:
+        return configured(contribution_multiplier(epsilon, DELTA, ADD_OR_REMOVE))
+    start = gaussian_sigma(epsilon, DELTA)
+    return configured(calibrate(lambda noise: configured(noise).event(ADD_OR_REMOVE), epsilon, DELTA, start=start))
+
+
+class Run:
+    """One split dealt to clients, and its trainings, each of which gives held-out scores' accuracy or AUC.
+
+    :param plans: from ``plans_of``.
+    :param seed: text; the same for all kinds of noise, whose figures are compared in pairs.
+    :param progress: called after every round.
+    """
+
+    def __init__(self, task, split, plans, seed, progress=None):
+        self.task, self.plans, self._seed, self._progress = task, plans, seed, progress
+        features, labels, *self._test = split
+        order = np.random.default_rng(len(features)).permutation(len(features))
+        self.owned = [(features[own], labels[own]) for own in np.array_split(order, task.settings.clients)]
+        self.module = build_model(task.spec)
+        self.start = flat_weights(self.module)
+        self._gradients = RecordGradients(self.module)
+
+    def uniform(self):
+        """With the same noise on every coordinate."""
+        terms = self.plans["uniform"].terms
+        return self.measured(self._trained(terms, self._server(terms), "uniform"))
+
+    def adaptive(self):
+        """With scales that fall and that rise with the contributions, two continuations of one warm-up: a dict."""
+        plan, settings, found = self.plans["adaptive"], self.task.settings, {}
+        server = self._server(plan.terms)
+        weights = self._trained(plan.phase(settings.warm_up), server, "uniform")
+        contributions = self._contributions(plan.contributions, weights)
+        for kind, power in POWERS.items():
+            scales = coordinate_scales(self.module, contributions, power)
+            terms = plan.phase(settings.rounds - settings.warm_up, scales)
+            # A copy, so that the optimiser goes on where the warm-up left it.
+            found[kind] = self.measured(self._trained(terms, deepcopy(server), "scaled"))
+        return found
+
+    def measured(self, weights):
+        """Accuracy or AUC of the held-out rows."""
+        features, labels = self._test
+        return self.task.measured(self._gradients.scores(weights, features), labels)
+
+    def stream(self, purpose, position):
+        """A client's stream."""
+        return ReproducibleStream(f"{self._seed} {purpose} {position}".encode())
+
+    def _server(self, terms):
+        settings = self.task.settings
+        parameters = {"lr": settings.learning_rate, "momentum": settings.momentum}
+        return Server(terms, self.start, {"method": "sgd", "optimizer_params": parameters})
+
+    def _trained(self, terms, server, phase):
+        clients = []
+        for position, (features, labels) in enumerate(self.owned):
+            rows = ArrayRows(features, labels, self._gradients, self.stream(f"{phase} samples", position))
+            clients.append(Client(rows, terms, self.stream(f"{phase} noise", position), position))
+        return simulate(terms, clients, server, make_transport(terms), self._progress)
+
+    def _contributions(self, configuration, weights):
+        """The released mean contributions to what the model of these weights predicts."""
+        load_flat(self.module, weights)
+        total = 0
+        for position, (features, _) in enumerate(self.owned):
+            stream = self.stream("contributions", position)
+            if configuration.sampling_probability is not None:
+                features = features[poisson_sample(len(features), configuration.sampling_probability, stream)]
+            total += configuration.share(group_sums(self.module, features), ADD_OR_REMOVE, random=stream).value
+        return configuration.mean(total)

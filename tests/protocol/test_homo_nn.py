@@ -1,0 +1,221 @@
+"""dp_homo_nn between processes: trust models, models, drop-outs, ledgers, refusals, and what each party saw."""
+import json
+import math
+
+import numpy as np
+import pytest
+
+from fate_dp.components.dp_homo_nn.model import spec_of, weights_of
+
+from .homo_nn_parties import (
+    ARBITER, DATA, EVERYBODY, FEATURES, GUEST, HOST, QUICK, ROWS, SECOND_HOST, SHUFFLER, TABLES, WITHOUT_SHUFFLER, changed,
+    predict, tables, train_with_failures, training,
+)  # fmt: skip
+from .scenarios import Scenario, assert_refused, play
+
+THREE = tables(classes=3)
+NET = "model_modules: {net: 'tests.protocol.homo_nn_parties:small_net'}"
+
+
+def failing(failing, at, **given):
+    scenario = training(**given)
+    return Scenario(train_with_failures, {"failing": failing, "at": at, **scenario.arguments}, scenario.parties)
+
+
+RAN = {
+    "secure_sum": training(),
+    "local": training(trust="local", partitions=1, label_type="float64"),
+    "shuffle": training(trust="shuffle", split="coordinate"),
+    "epsilon": training(rounds=2, noise_multiplier=None, epsilon=3.0),
+    "three classes": training(THREE, classes=3, rounds=2, model={"name": "mlp", "params": {"hidden": [3]}}),
+    "clients": training(
+        rounds=3, unit="client", records=3, batch_size=3, local_steps=2, local_learning_rate=0.5, noise_multiplier=4.0,
+        local_batch_size=30),
+    "quantile": training(rounds=3, clip={"quantile": 0.5, "start": 0.1}),
+    "module": training(rounds=2, model={"name": "module:net"}, policies=dict.fromkeys(DATA, NET)),
+    "local steps": training(trust="local", rounds=2, local_steps=2, local_learning_rate=0.5, upload_fraction=0.5),
+    "adaptive": training(rounds=4, noise="adaptive", noise_multiplier=None, epsilon=4.0),
+    "adaptive local": training(rounds=2, trust="local", noise="adaptive", noise_multiplier=None, epsilon=4.0, model={
+        "name": "mlp", "params": {"hidden": [3]}}, relation="replace_one"),
+    "one missing": failing({HOST: [1]}, "contribution", rounds=3, tolerated=2),
+    "too few": failing({HOST: [1], GUEST: [2]}, "contribution", rounds=3),
+    "one lost": failing({HOST: [1]}, "charge_round", rounds=3, tolerated=2),
+}  # fmt: skip
+PREDICTED = {
+    "predicted": Scenario(predict, {"model_of": "secure_sum", "tables": TABLES}, DATA),
+    "predicted of three": Scenario(predict, {"model_of": "three classes", "tables": THREE}, DATA),
+    "without labels": Scenario(predict, {"model_of": "secure_sum", "tables": changed(GUEST, y=None)}, (GUEST,)),
+    "other columns": Scenario(predict, {"model_of": "secure_sum", "tables": changed(GUEST, x3=None)}, (GUEST,)),
+    "no model": Scenario(predict, {"model_of": "shuffle", "tables": {SHUFFLER: TABLES[GUEST]}}, (SHUFFLER,)),
+}
+FAILED = {
+    "no round": failing({HOST: [0, 1], GUEST: [0]}, "contribution", rounds=2),
+    "diverged": training(rounds=3, optimizer={"optimizer_params": {"lr": 1e40}}),
+}
+ONE_MISSING = np.where(np.arange(120) == 5, np.nan, 1.0)
+LABELS = "The labels there do not allow this training; that party's operator can see why."
+# The party at fault, its sentence, and that of the others where it is another one.
+REFUSED = {
+    "unknown model": (training(model={"name": "resnet"}), GUEST, "model.name is 'resnet'; it must be one of", None),
+    "not allowed": (training(model={"name": "module:net"}, policies={GUEST: NET, SECOND_HOST: NET}), HOST,
+                    "policy.yaml of this party allows no model 'net'", "which that party's operator does not allow"),
+    "other batch": (training(batch_size=300), GUEST, "batch_size is 300; it must be at most records, 270", None),
+    "few records": (training(records=100), HOST, "this party alone has 120 rows", "fewer than that party alone has"),
+    "no table": (training({party: TABLES[party] for party in (GUEST, HOST)}), SECOND_HOST, "no train_data", None),
+    "table at shuffler": (training({**TABLES, SHUFFLER: TABLES[GUEST]}, trust="shuffle"), SHUFFLER, "holds no data", None),
+    "one class": (training(changed(HOST, y=1)), HOST, "All labels are 1; a party with one class", LABELS),
+    "other labels": (training(changed(HOST, y=np.arange(120) % 3)), HOST, "A label is 2; with classes 2", LABELS),
+    "no labels": (training(changed(HOST, y=None)), HOST, "The training table has no label column", None),
+    "missing value": (training(changed(HOST, x1=ONE_MISSING)), HOST, "Feature 'x1' has a missing",
+                      "A feature has a missing"),
+    "other schema": (training({**TABLES, HOST: TABLES[HOST].rename(columns={"x1": "z"})}), GUEST,
+                     "The table of host 10000 has 'z' as feature 2 and the guest's has 'x1'", None),
+    "other order": (training({**TABLES, HOST: TABLES[HOST][["sample_id", "id", "x1", "x0", "x2", "x3", "y"]]}), GUEST,
+                    "has 'x1' as feature 1", None),
+    "other rounds": (training(by_party={HOST: {"rounds": 7}}), HOST, "rounds is 7 here and 6 at the guest", None),
+    "over the cap": (training(noise_multiplier=0.3), GUEST, "and the cap is 8", "The cap that this party's operator set"),
+    "tighter cap": (training(policies={HOST: "default_dataset_cap: {epsilon: 1, delta: 1e-6}"}), HOST, "and the cap is 1",
+                    "The cap that this party's operator set"),
+    "out of reach": (training(noise_multiplier=None, epsilon=1e-6), GUEST, "is out of reach", None),
+    "no shuffler": (training(trust="shuffle", parties=WITHOUT_SHUFFLER), GUEST, "no host of this task has that party id",
+                    None),
+    "adaptive shuffle": (training(trust="shuffle", noise="adaptive", epsilon=1.0, epsilon0=None), GUEST,
+                         "contributions have no account here", None),
+    "source rule": (training(noise="source_rule"), GUEST, "which guarantees nothing", None),
+    "top-k": (training(upload_fraction=0.5), GUEST, "use trust local, or upload_fraction 1", None),
+    "repeated id": (training(changed(GUEST, id="one")), GUEST, "An id occurs more than once", None),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    scenarios = {**RAN, **PREDICTED, **FAILED, **{name: case[0] for name, case in REFUSED.items()}}
+    return play(scenarios, tmp_path_factory.mktemp("homes"), EVERYBODY)
+
+
+def value(runs, name, party):
+    assert runs[name][party].error is None, runs[name][party].error
+    return runs[name][party].value
+
+
+@pytest.mark.parametrize("name", RAN)
+def test_all_data_parties_hold_the_same_model_and_others_none(runs, name):
+    models = [value(runs, name, party)["model"] for party in DATA]
+    assert models[0] == models[1] == models[2] and np.isfinite(weights_of(models[0])).all() and weights_of(models[0]).any()
+    for party in set(RAN[name].parties) - set(DATA):
+        assert value(runs, name, party)["model"]["data"] == {"estimator": None}
+
+
+@pytest.mark.parametrize("name, least", [("secure_sum", 0.8), ("local", 0.7), ("shuffle", 0.6)])
+def test_the_model_learns(runs, name, least):
+    """Binomial tails of guessing on 270 records lie below 1e-3 at 0.6; noise is seeded by nothing, hence the room."""
+    scored = [value(runs, name, party)["scored"] for party in DATA]
+    right = sum((table["predict_result"].astype(int) == table["label"].astype(float)).sum() for table in scored)
+    assert right / ROWS > least
+
+
+@pytest.mark.parametrize("name", RAN)
+def test_the_ledgers_agree_and_count_the_rounds_that_ran(runs, name):
+    kept = ("source", "event", "parameters")
+    lines = {party: [{key: line[key] for key in kept} for line in runs[name][party].ledger["entries"]] for party in DATA}
+    assert lines[GUEST] == lines[HOST] == lines[SECOND_HOST] and len(lines[GUEST]) == 1 + name.startswith("adaptive")
+    counts = [runs[name][party].ledger["entries"][0]["rounds"] for party in DATA]
+    expected = {"shuffle": [2] * 3, "three classes": [2] * 3, "epsilon": [2] * 3, "clients": [3] * 3, "quantile": [3] * 3,
+                "module": [2] * 3, "local steps": [4] * 3, "one missing": [3, 2, 3], "too few": [1] * 3,
+                "one lost": [3, 2, 3],
+                "adaptive": [4] * 3, "adaptive local": [2] * 3}
+    assert counts == expected.get(name, [6] * 3)
+    for party in set(RAN[name].parties) - set(DATA):
+        assert runs[name][party].ledger["entries"] == []
+
+
+def test_drop_outs_are_left_out_aborted_or_lost(runs):
+    facts = ("rounds run", "rounds aborted", "rounds lost")
+    course = {name: tuple(value(runs, name, GUEST)["summary"][fact] for fact in facts) for name in
+              ("secure_sum", "one missing", "too few", "one lost")}  # fmt: skip
+    assert course == {"secure_sum": (6, 0, 0), "one missing": (3, 0, 0), "too few": (1, 2, 0), "one lost": (3, 0, 1)}
+
+
+def test_the_summary_says_what_was_promised(runs):
+    summary = value(runs, "secure_sum", HOST)["summary"]
+    assert summary == value(runs, "secure_sum", GUEST)["summary"]
+    epsilons = [summary[f"epsilon (nats, {relation}, all 6 rounds)"] for relation in ("add_or_remove", "replace_one")]
+    assert 3.1 < epsilons[0] < 3.4 < epsilons[1] < 5
+    assert (summary["noise over the clip"], summary["delta"], summary["unit"]) == (1.5, 1e-5, "record")
+    asked = value(runs, "epsilon", GUEST)["summary"]
+    assert 2.99 < asked["epsilon (nats, add_or_remove, all 2 rounds)"] <= 3.0
+    assert all(isinstance(item, (str, int, float)) for item in summary.values())
+
+
+def test_adaptive_noise_keeps_the_total_and_releases_contributions_once(runs):
+    for name, relation in (("adaptive", "add_or_remove"), ("adaptive local", "replace_one")):
+        summary, lines = value(runs, name, HOST)["summary"], runs[name][HOST].ledger["entries"]
+        assert summary["contributions for adaptive noise"] == "released" and summary["noise"] == "adaptive"
+        assert 3.9 < summary[f"epsilon (nats, {relation}, all {summary['rounds planned']} rounds)"] <= 4.0
+        assert [line["rounds"] for line in lines[1:]] == [1] and "contributions" in lines[1]["parameters"]["purpose"]
+        assert {line["relation"] for line in lines} == {relation}
+
+
+def test_no_party_sees_more_than_it_should(runs):
+    """The arbiter gets no rows, shares or single vectors; the shuffler ciphertexts; data parties weights and keys."""
+    names = {party: {name for _, name, _ in runs["shuffle"][party].received} for party in EVERYBODY}
+    assert names[ARBITER] == {"verdict", "start_weights", "ready", "shuffled"}
+    assert names[SHUFFLER] == {"verdict", "round", "present", "message", "outcome"}
+    assert names[HOST] == {"verdict", "server_key", "round", "present", "outcome"}
+    names = {party: {name for _, name, _ in runs["secure_sum"][party].received} for party in WITHOUT_SHUFFLER}
+    assert names[ARBITER] == {"verdict", "start_weights", "ready", "message"}
+    assert names[HOST] == {"verdict", "public_key", "round", "present", "outcome"}
+
+
+def test_masked_vectors_are_spread_over_all_residues_and_the_shufflers_messages_have_one_size(runs):
+    """Control: without masks the first byte of a sum in steps of 2^-34 is that of a small number, 0 or 255."""
+    masked = [content for _, name, content in runs["secure_sum"][ARBITER].received if name == "message"]
+    assert len(masked) == 3 * QUICK["rounds"]
+    top = np.concatenate([np.frombuffer(content, dtype="<u8") >> np.uint64(56) for content in masked])
+    assert len(top) == 3 * QUICK["rounds"] * (FEATURES + 1) and (np.isin(top, (0, 255))).mean() < 0.1
+    relayed = [content for _, name, content in runs["shuffle"][SHUFFLER].received if name == "message"]
+    passed = [content for _, name, content in runs["shuffle"][ARBITER].received if name == "shuffled"]
+    assert sum(map(len, relayed)) == sum(map(len, passed)) and len(passed) == QUICK["rounds"]
+    assert len(passed[0]) % (90 * (FEATURES + 1)) == 0
+
+
+def test_predictions_are_in_fates_format_and_those_of_the_model(runs):
+    scored, weights = value(runs, "predicted", HOST), weights_of(value(runs, "secure_sum", HOST)["model"])
+    features = TABLES[HOST].set_index("id")[[f"x{column}" for column in range(FEATURES)]].loc[scored["id"]].to_numpy()
+    expected = 1 / (1 + np.exp(-(features @ weights[:-1] + weights[-1])))
+    np.testing.assert_allclose(scored["predict_score"].astype(float), expected, atol=1e-5)
+    columns = ["sample_id", "id", "label", "predict_score", "predict_result", "predict_detail", "type"]
+    assert scored.columns.tolist() == columns and set(scored["type"]) == {"test_set"}
+    assert value(runs, "without labels", GUEST).columns.tolist() == [name for name in columns if name != "label"]
+
+
+def test_three_classes_are_scored_by_the_likeliest(runs):
+    scored = value(runs, "predicted of three", GUEST)
+    assert set(scored["predict_result"].astype(int)) <= {0, 1, 2} and (scored["predict_score"].astype(float) >= 1 / 3).all()
+    assert spec_of(value(runs, "three classes", GUEST)["model"]).classes == 3
+    details = json.loads(scored["predict_detail"].iloc[0].strip('"').replace("'", '"'))
+    assert math.isclose(sum(details.values()), 1.0, abs_tol=1e-5)
+    assert max(details.values()) == float(scored["predict_score"].iloc[0])
+
+
+def test_a_prediction_that_cannot_be_is_refused(runs):
+    assert "trained on other columns" in runs["other columns"][GUEST].error
+    assert "holds no model" in runs["no model"][SHUFFLER].error
+
+
+@pytest.mark.parametrize("name, sentence", [("no round", "No round ran to its end"), ("diverged", "training has diverged")])
+def test_a_training_that_fails_tells_every_party_the_same_sentence(runs, name, sentence):
+    errors = {outcome.error for outcome in runs[name].values()}
+    assert len(errors) == 1 and sentence in errors.pop()
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_bad_input_is_refused_at_every_party_before_anything_is_charged(runs, name):
+    _, at_fault, own, public = REFUSED[name]
+    assert all(outcome.ledger["entries"] == [] for outcome in runs[name].values())
+    if public is None:
+        assert_refused(runs[name], own)
+        return
+    assert own in runs[name][at_fault].error
+    others = {outcome.error for party, outcome in runs[name].items() if party != at_fault}
+    assert len(others) == 1 and public in others.pop()

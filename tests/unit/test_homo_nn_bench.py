@@ -1,0 +1,127 @@
+"""The benchmark of horizontal training, on a few small pictures: no real data, no figure."""
+import json
+
+import numpy as np
+import pytest
+
+from fate_dp.bench import homo_nn
+from fate_dp.bench.homo_nn_features import NORM, coefficients, fit_map, mirrored_channels, with_mirror_image, write_features
+from fate_dp.bench.homo_nn_synthetic import synthetic_pictures
+from fate_dp.components.dp_homo_nn.rounds.account import epsilon_of
+
+SETTING = homo_nn.Setting("mnist", 4, 4.0, 3, 0.5, 1.0, 3.0, 0.9, (0.9624, 4))
+
+
+@pytest.fixture(scope="module")
+def grey_map():
+    return fit_map(1, 28, mirrored=False, ridge=1e-3, made_up=64)
+
+
+@pytest.fixture()
+def folder(tmp_path):
+    """Features of two kinds of records, which a linear model tells apart."""
+    generator = np.random.default_rng(0)
+    for part, count in ((homo_nn.TRAIN, 4000), (homo_nn.TEST, 500)):
+        labels = generator.integers(0, 2, count)
+        features = generator.normal(size=(count, 6)).astype(np.float32)
+        features[:, 0] += 8 * labels - 4
+        np.save(homo_nn._path(tmp_path, "mnist", part, "features"), features)
+        np.save(homo_nn._path(tmp_path, "mnist", part, "labels"), labels)
+    return tmp_path
+
+
+@pytest.mark.parametrize("channels, side", [(1, 28), (3, 32)])
+def test_synthetic_pictures_are_the_same_for_a_seed_and_lie_between_0_and_1(channels, side):
+    pictures = synthetic_pictures(6, channels, side, seed=3)
+    assert pictures.shape == (6, channels, side, side) and pictures.dtype == np.float32
+    assert pictures.min() >= 0 and pictures.max() <= 1 and pictures.std() > 0.05
+    assert np.array_equal(pictures, synthetic_pictures(6, channels, side, seed=3))
+    assert not np.array_equal(pictures, synthetic_pictures(6, channels, side, seed=4))
+
+
+def test_a_records_features_depend_on_it_alone_and_have_one_norm(grey_map):
+    pictures = synthetic_pictures(5, 1, 28, seed=9)
+    features = grey_map(pictures)
+    assert features.shape == (5, 3969)
+    assert np.linalg.norm(features, axis=1) == pytest.approx(np.full(5, NORM), rel=1e-5)
+    assert grey_map(pictures[2:3]) == pytest.approx(features[2:3], abs=1e-4)
+
+
+def test_the_map_takes_the_mean_away_and_evens_variances_out(grey_map):
+    found = coefficients(synthetic_pictures(64, 1, 28), mirrored=False)
+    whitened = grey_map(synthetic_pictures(64, 1, 28))
+
+    def largest_share(features):
+        squares = np.linalg.svd(features, compute_uv=False) ** 2
+        return squares[0] / squares.sum()
+
+    assert largest_share(found) > 3 * largest_share(found - found.mean(axis=0)) > 6 * largest_share(whitened)
+    assert np.all((0 < grey_map.stretches) & (grey_map.stretches <= 1))
+
+
+def test_mirrored_channels_hold_the_coefficients_of_the_mirror_image():
+    pictures = synthetic_pictures(6, 3, 32, seed=2)
+    found, of_mirror_images = (
+        coefficients(images, mirrored=False).reshape(6, 3, 81, 8, 8) for images in (pictures, pictures[..., ::-1].copy())
+    )
+    guess = found[:, :, mirrored_channels()][..., ::-1]
+    right = np.corrcoef(guess.ravel(), of_mirror_images.ravel())[0, 1]
+    wrong = np.corrcoef(found.ravel(), of_mirror_images.ravel())[0, 1]
+    assert right > 0.6 > 0.45 > wrong
+
+
+def test_a_pair_of_mirrored_records_has_the_same_features():
+    places = np.random.default_rng(5).normal(size=(2, 3, 81, 8, 8))
+    mirrored = places[:, :, mirrored_channels()][..., ::-1]
+    assert with_mirror_image(mirrored) == pytest.approx(with_mirror_image(places))
+    assert with_mirror_image(places).shape == (2, 3, 81, 8, 4)
+
+
+def test_features_are_written_from_their_row_on(tmp_path, grey_map):
+    pictures = (255 * synthetic_pictures(4, 1, 28, seed=9)).astype(np.uint8)
+    path = tmp_path / "features.npy"
+    np.lib.format.open_memmap(path, "w+", np.float32, (6, 3969)).flush()
+    assert write_features(path, 1, pictures, grey_map) == 4
+    features = np.load(path)
+    assert not features[[0, 5]].any()
+    assert np.linalg.norm(features[1:5], axis=1) == pytest.approx(np.full(4, NORM), rel=1e-5)
+
+
+def test_training_meets_its_epsilon_and_learns(folder):
+    terms = homo_nn.terms_of(SETTING, *homo_nn._shape(folder, "mnist"))
+    assert terms.trust == "secure_sum" and terms.unit == "record" and terms.sampling_probability == 0.5
+    assert 3.99 < epsilon_of(terms, homo_nn.DELTA, "add_or_remove") <= 4
+    assert homo_nn.train(SETTING, terms, folder, seed=1) > 0.95
+
+
+def test_clients_hold_every_record_once_and_other_seeds_divide_otherwise(folder):
+    terms = homo_nn.terms_of(SETTING, *homo_nn._shape(folder, "mnist"))
+    features, labels = homo_nn.stored(folder, "mnist", homo_nn.TRAIN)
+    first, second = (homo_nn.parties(SETTING, terms, folder, seed)[1] for seed in (0, 1))
+    held = np.concatenate([client.rows.features[np.arange(1000)] for client in first])
+    assert np.array_equal(np.sort(held[:, 1]), np.sort(features[:, 1]))
+    assert np.array_equal(features[first[2].rows.features._places], first[2].rows.features[np.arange(1000)])
+    assert np.array_equal(labels[first[2].rows.features._places], first[2].rows.labels)
+    assert not np.array_equal(first[0].rows.labels, second[0].rows.labels)
+    assert all(client.private for client in first)
+
+
+def test_the_table_names_accountant_and_both_relations_and_figures_are_means(folder):
+    from rich.console import Console
+
+    terms = homo_nn.terms_of(SETTING, *homo_nn._shape(folder, "mnist"))
+    results = [(SETTING, terms, [0.5, 0.75, 1.0])]
+    console = Console(width=200, record=True, quiet=True)
+    console.print(homo_nn.accuracy_table(results))
+    text = console.export_text()
+    assert "PLD" in text and "add-or-remove" in text and f"4 / {epsilon_of(terms, 1e-5, 'replace_one'):.2f}" in text
+    assert "0.7500 missed" in text
+    assert json.dumps(homo_nn.figures(results)) == '{"mnist_eps_4": 0.75}'
+
+
+def test_the_figures_of_the_issue_are_all_there():
+    names = {setting.figure for setting in homo_nn.SETTINGS}
+    assert names == {"mnist_eps_1", "mnist_eps_4", "fashion_eps_1", "fashion_eps_4", "cifar10_eps_4"}
+    assert homo_nn.MASKED in names
+    clients = {setting.data: setting.clients for setting in homo_nn.SETTINGS}
+    assert clients == {"mnist": 100, "fashion": 200, "cifar10": 500}

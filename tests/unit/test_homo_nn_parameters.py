@@ -1,0 +1,89 @@
+"""The client class and the component of dp_homo_nn refuse with the same sentences; the YAML is what FATE generates."""
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fate_dp.components.dp_homo_nn.component import dp_homo_nn
+from fate_dp.components.dp_homo_nn.settings import CHECKS
+from fate_dp.pipelines.components.dp_homo_nn import DPHomoNN
+from fate_dp.pipelines.homo_lr import StudyTables
+from fate_dp.pipelines.homo_nn import EXAMPLE, HomoNNParties, prediction_pipeline, training_pipeline
+
+NEEDED = {"rounds": 2, "batch_size": 10, "records": 100, "noise_multiplier": 1.0}
+BAD = [("rounds", 0), ("model", {"name": "os:system"}), ("trust", "central"), ("clip", [0.0]), ("client_weights", {}),
+       ("shuffler", 9997), ("noise", "gaussian"), ("adaptive", {"share": 1})]  # fmt: skip
+
+
+def parameter(name):
+    """The type of a parameter of the train stage, as FATE parses values with it."""
+    stage = next(stage for stage in dp_homo_nn.stage_components if stage.name == "train")
+    return stage.parameters.mapping[name].type
+
+
+@pytest.mark.parametrize("name, value", BAD, ids=str)
+def test_client_and_component_refuse_alike(name, value):
+    with pytest.raises(ValueError) as at_client:
+        DPHomoNN("t0", **{**NEEDED, name: value})
+    with pytest.raises(ValueError) as at_party:
+        parameter(name).parse(value)
+    assert str(at_client.value) == str(at_party.value)
+
+
+def test_every_parameter_is_one_of_the_client_and_of_the_component():
+    stage = next(stage for stage in dp_homo_nn.stage_components if stage.name == "train")
+    assert set(stage.parameters.mapping) == set(CHECKS)
+    task = DPHomoNN("t1", **NEEDED)
+    assert all(hasattr(task, name) for name in CHECKS)
+
+
+def test_what_does_not_go_together_is_refused_before_submission():
+    with pytest.raises(ValueError, match="exactly one of the two must be set"):
+        DPHomoNN("t2", **NEEDED, epsilon=1.0)
+    with pytest.raises(ValueError, match="records is not set"):
+        DPHomoNN("t3", rounds=3, batch_size=2)
+
+
+def test_the_yaml_is_what_fate_generates(tmp_path):
+    generated = tmp_path / "generated.yaml"
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "fate.components", "component", "desc", "--name", "dp_homo_nn", "--save",
+         str(generated)], check=True, capture_output=True, timeout=120,
+    )  # fmt: skip
+    assert Path(DPHomoNN.yaml_define_path).read_text() == generated.read_text(), "make it anew with `component desc`"
+
+
+def test_the_shuffler_takes_part_with_trust_shuffle_only():
+    parties = HomoNNParties()
+    shuffled = {"rounds": 2, "batch_size": 10, "records": 100, "epsilon0": 1.0, "trust": "shuffle"}
+    pipeline = training_pipeline(parties, StudyTables("n"), {"dp_homo_nn_0": NEEDED, "dp_homo_nn_1": shuffled}).compile()
+    tasks = yaml.safe_load(pipeline.get_dag())["dag"]["tasks"]
+    hosts = {name: {host for side in task["parties"] if side["role"] == "host" for host in side["party_id"]}
+             for name, task in tasks.items() if "parties" in task}  # fmt: skip
+    everybody = {"10000", "9998", "9997"}
+    assert hosts.get("dp_homo_nn_1", everybody) == everybody
+    assert hosts["dp_homo_nn_0"] == hosts["reader_0"] == {"10000", "9998"}
+    assert tasks["dp_homo_nn_1"]["parameters"]["shuffler"] == "9997"
+
+
+def test_a_deployed_model_needs_the_guest_alone():
+    parties = HomoNNParties()
+    trained = training_pipeline(parties, StudyTables("n"), {"dp_homo_nn_0": NEEDED}, evaluate=False).compile()
+    pipeline = prediction_pipeline(trained, "dp_homo_nn_0", parties, StudyTables("n"))
+    assert set(pipeline.tasks) == {"reader_1", "dp_homo_nn_0"}
+    assert pipeline.tasks["dp_homo_nn_0"].runtime_parties == {"guest": "9999"}
+
+
+def test_the_dag_file_is_the_ready_made_pipeline():
+    made = training_pipeline(HomoNNParties(), StudyTables(), EXAMPLE).compile().get_dag()
+    kept = Path(__file__).parents[2] / "conf" / "private_homo_nn.yaml"
+    assert in_order(yaml.safe_load(kept.read_text())) == in_order(yaml.safe_load(made))
+
+
+def in_order(part):
+    """fate_client lists parties in the order of a set, another one in every process."""
+    if isinstance(part, dict):
+        return {name: sorted(value) if name == "party_id" else in_order(value) for name, value in part.items()}
+    return [in_order(item) for item in part] if isinstance(part, list) else part

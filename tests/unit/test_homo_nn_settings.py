@@ -1,0 +1,169 @@
+"""Parameters of dp_homo_nn: one sentence for each bad value and for what does not go together; terms made from them."""
+import math
+
+import pytest
+
+from fate_dp.components.dp_homo_nn.preflight_checks import check_alike, check_module, check_parameters, federation_of
+from fate_dp.components.dp_homo_nn.round_terms import calibrated, check_promise, guarantee_of, round_terms
+from fate_dp.components.dp_homo_nn.settings import CHECKS, TrainSettings, given_settings, module_name
+from fate_dp.privacy.accounting.calibration import UnreachableTarget
+from fate_dp.privacy.policy import Policy
+
+NEEDED = {"rounds": 10, "batch_size": 50.0, "records": 500}
+NOISE = {**NEEDED, "noise_multiplier": 2.0}
+SHUFFLE = {**NEEDED, "trust": "shuffle", "shuffler": "9997", "epsilon0": 1.0}
+CLIENTS = ("9999", "10000", "9998")
+
+BAD = [
+    *[("rounds", value) for value in (0, 1.5, "3", True, 10**9)],
+    *[("batch_size", value) for value in (0, -1, math.nan, "64", True)],
+    *[("records", value) for value in (0, 2.5, "10", True)],
+    *[("model", value) for value in (
+        "cnn", {"name": "resnet"}, {"name": "os:system"}, {"name": "module:os.system"}, {"name": "module:"}, {"name": 3},
+        {"name": "mlp", "params": [1]}, {"module": "x"})],
+    ("loss", "hinge"), ("loss", 3),
+    *[("optimizer", value) for value in ("sgd", {"method": "lbfgs"}, {"lr": 1}, {"alpha": -1}, {"penalty": "l3"},
+                                         {"optimizer_params": {"rate": 1}})],
+    *[("learning_rate_scheduler", value) for value in ("step", {"method": "warm"}, {"factor": 1})],
+    *[("init_param", value) for value in ({"random_state": -1}, {"random_state": 0.5}, {"seed": 1}, 3)],
+    *[("classes", value) for value in (1, 2.5, "2", True)],
+    *[(name, value) for name in ("epsilon", "noise_multiplier", "epsilon0") for value in (0, -1, math.inf, "1", True)],
+    *[("delta", value) for value in (0, 0.5, math.nan)],
+    ("relation", "replace"), ("relation", ""),
+    *[("clip", value) for value in (0, "1", [], [1, 0], {"quantile": 0}, {"quantile": 1}, {"start": 0}, {"median": 1})],
+    ("trust", "central"), ("unit", "label"), ("noise", "gaussian"), ("split", "rows"),
+    *[("tolerated", value) for value in (0, 1.5, True)], *[("local_steps", value) for value in (0, 1.5)],
+    ("local_learning_rate", 0), ("local_batch_size", 0), ("client_weights", {}), ("client_weights", {"9999": 0}),
+    *[("upload_fraction", value) for value in (0, 1.1, "half")],
+    *[("adaptive", value) for value in ({"contribution_share": 1}, {"power": "up"}, {"share": 1}, 0.1)],
+    *[("shuffler", value) for value in (9997, "", "a b")], *[("threshold", value) for value in (-0.1, 1.1, "0.5")],
+]  # fmt: skip
+
+TOGETHER = [
+    ({"batch_size": 501.0}, "batch_size is 501; it must be at most records, 500"),
+    ({"epsilon": 1.0}, "exactly one of the two must be set"),
+    ({"noise_multiplier": None}, "exactly one of the two must be set"),
+    ({"epsilon0": 1.0}, "epsilon0 is 1; with trust secure_sum it must not be set, use noise_multiplier"),
+    ({"trust": "shuffle"}, "epsilon is None and epsilon0 is None"),
+    ({**SHUFFLE, "noise_multiplier": None, "shuffler": None}, "shuffler must name the host that shuffles"),
+    ({**SHUFFLE, "noise_multiplier": 2.0}, "noise_multiplier is 2; with trust shuffle it must not be set"),
+    ({"shuffler": "9997"}, "with trust secure_sum nothing is shuffled"),
+    ({"split": "block"}, "messages are split with trust shuffle only"),
+    ({"clip": [1.0, 2.0]}, "clip has 2 values; it must have one for each of the 10 rounds"),
+    ({"rounds": None}, "rounds is not set; dp_homo_nn needs it."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, value", BAD, ids=str)
+def test_a_bad_value_is_refused_in_one_sentence_that_names_the_field(name, value):
+    with pytest.raises(ValueError) as refusal:
+        CHECKS[name](value)
+    assert str(refusal.value).startswith((name, "model.name")) and "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("given, sentence", TOGETHER, ids=str)
+def test_what_does_not_go_together_is_refused(given, sentence):
+    with pytest.raises(ValueError) as refusal:
+        given_settings({**NOISE, **given})
+    assert sentence in str(refusal.value)
+
+
+def test_settings_survive_a_message_between_parties():
+    settings = given_settings({**NOISE, "clip": [1.0] * 10, "model": {"name": "mlp", "params": {"hidden": [4]}}})
+    assert TrainSettings(**settings.to_json()) == settings
+
+
+def test_relation_is_replace_one_for_shuffle_only_unless_stated():
+    assert given_settings(NOISE).stated_relation == "add_or_remove"
+    assert given_settings(SHUFFLE).stated_relation == "replace_one"
+    assert given_settings({**NOISE, "relation": "replace_one"}).stated_relation == "replace_one"
+
+
+@pytest.mark.parametrize("given, sentence", [
+    ({"local_steps": 2, "local_learning_rate": 0.1}, "use unit client, trust local, or one step"),
+    ({"upload_fraction": 0.5}, "use trust local, or upload_fraction 1"),
+    ({"tolerated": 3}, "tolerated is 3 but must be less than the number of clients, 3"),
+    ({"unit": "client"}, "records is 500 but must be the number of clients, 3"),
+    ({"client_weights": {"9999": 1.0}}, "client_weights names the parties 9999; it must name all"),
+    ({**SHUFFLE, "noise_multiplier": None, "unit": "client", "records": 3, "batch_size": 2.0},
+     "use trust secure_sum for unit client"),
+], ids=str)  # fmt: skip
+def test_what_has_no_guarantee_is_refused_with_what_to_use_instead(given, sentence):
+    with pytest.raises(ValueError) as refusal:
+        round_terms(given_settings({**NOISE, **given}), CLIENTS, 5)
+    assert sentence in str(refusal.value)
+
+
+def test_terms_hold_what_was_asked_for():
+    terms = round_terms(given_settings({**NOISE, "clip": {"quantile": 0.7, "start": 2.0}, "tolerated": 2}), CLIENTS, 5)
+    assert (terms.clips, terms.clip_quantile, terms.clients, terms.tolerated) == ((2.0,), 0.7, 3, 2)
+    assert (terms.dimension, terms.noise_multiplier, terms.sampling_probability) == (5, 2.0, 0.1)
+
+
+def test_the_guests_calibration_is_checked_by_every_party():
+    settings = given_settings({**NEEDED, "epsilon": 2.0, "rounds": 2})
+    terms = calibrated(settings, round_terms(settings, CLIENTS, 5))
+    guarantee = guarantee_of(settings, terms)
+    assert 1.99 < guarantee.epsilons["add_or_remove"] <= 2.0 < guarantee.epsilons["replace_one"]
+    check_promise(settings, terms, guarantee)
+    for factor in (1 / 2, 2 / 3):
+        cheated = terms.with_noise(terms.noise_multiplier * factor)
+        with pytest.raises(ValueError, match="costs epsilon .*, while the job asks for 2"):
+            check_promise(settings, cheated, guarantee_of(settings, cheated))
+    given = given_settings(NOISE)
+    with pytest.raises(ValueError, match="asks for noise_multiplier 1.0, while the job says 2.0"):
+        check_promise(given, round_terms(given, CLIENTS, 5).with_noise(1.0), guarantee)
+
+
+def test_an_epsilon_out_of_reach_says_what_would_be_in_reach():
+    settings = given_settings({**NEEDED, "rounds": 10000, "batch_size": 500, "epsilon": 1e-3, "delta": 1e-9})
+    with pytest.raises(UnreachableTarget, match="out of reach"):
+        calibrated(settings, round_terms(settings, CLIENTS, 5))
+
+
+def test_shuffle_states_what_collusion_of_shuffler_and_server_costs():
+    settings = given_settings(SHUFFLE)
+    guarantee = guarantee_of(settings, round_terms(settings, CLIENTS, 5, (200, 200, 100)))
+    assert guarantee.collusion == 1.0 and set(guarantee.epsilons) == {"replace_one"}
+    assert guarantee.epsilons["replace_one"] <= guarantee.collusion
+
+
+PARTIES = [("guest", "9999"), ("host", "10000"), ("host", "9998"), ("host", "9997"), ("arbiter", "10001")]
+
+
+@pytest.mark.parametrize("parties, given, sentence", [
+    (PARTIES[1:], NOISE, "The job names 0 guests"), (PARTIES[:-1], NOISE, "The job names 0 arbiters"),
+    ([PARTIES[0], PARTIES[-1]], NOISE, "The job names no host with data"),
+    (PARTIES[:3] + PARTIES[4:], SHUFFLE, "shuffler is '9997'; no host of this task has that party id."),
+    ([PARTIES[0], PARTIES[3], PARTIES[4]], SHUFFLE, "The job names no host with data"),
+], ids=str)  # fmt: skip
+def test_roles_that_do_not_fit_are_refused(parties, given, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        federation_of(parties, given_settings(given))
+
+
+def test_the_order_of_data_parties_is_the_same_however_they_are_listed():
+    first, second = (federation_of(parties, given_settings(SHUFFLE)) for parties in (PARTIES, PARTIES[::-1]))
+    assert first == second and first.names == ("guest 9999", "host 10000", "host 9998")
+    assert first.shuffler == ("host", "9997") and first.ids == ("9999", "10000", "9998")
+
+
+def test_other_columns_and_other_models_are_named():
+    own = {"columns": ["a", "b"], "dimension": 3}
+    check_alike({"guest 1": own, "host 2": dict(own)})
+    for change, sentence in (({"columns": ["b", "a"]}, "'b' as feature 1 and the guest's has 'a'"),
+                             ({"columns": ["a"]}, "host 2 has 1 features and the guest's has 2"),
+                             ({"dimension": 4}, "4 parameters at host 2 and 3 at the guest")):
+        with pytest.raises(ValueError, match=sentence):
+            check_alike({"guest 1": own, "host 2": {**own, **change}})
+    with pytest.raises(ValueError, match="rounds is 3 here and 2 at the guest"):
+        check_parameters({"rounds": 3}, {"rounds": 2})
+
+
+def test_a_module_must_be_allowed_by_this_partys_operator():
+    assert (module_name("module:net"), module_name("cnn")) == ("net", None)
+    check_module(Policy(), "mlp")
+    check_module(Policy(model_modules={"net": "bank.models:net"}), "module:net")
+    with pytest.raises(ValueError, match="allows no model 'net' under model_modules; it allows other.") as refusal:
+        check_module(Policy(model_modules={"other": "bank.models:net"}), "module:net")
+    assert "other" not in refusal.value.public

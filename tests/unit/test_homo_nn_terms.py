@@ -1,0 +1,142 @@
+"""Terms of rounds: what is refused, and in which sentence; which record sends when in trust shuffle."""
+import json
+from collections import Counter
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fate_dp.components.dp_homo_nn.rounds.schedule import (
+    client_sizes,
+    epochs_of,
+    honest_messages,
+    least_messages,
+    rounds_per_epoch,
+    scheduled_messages,
+    senders,
+)
+from fate_dp.components.dp_homo_nn.rounds.terms import InvalidTerms, RoundTerms
+
+GIVEN = {
+    "trust": "secure_sum", "unit": "record", "clients": 4, "tolerated": 2, "rounds": 3, "batch_size": 10.0,
+    "records": 100, "clips": 1.0, "dimension": 5, "delta": 1e-5,
+}  # fmt: skip
+SHUFFLED = {**GIVEN, "trust": "shuffle"}
+CLIENTS = {**GIVEN, "unit": "client", "records": 4, "batch_size": 2.0, "local_learning_rate": 0.1}
+
+
+def test_what_follows_from_the_terms():
+    terms = RoundTerms(**GIVEN, clip_quantile=0.5)
+    assert terms.sampling_probability == 0.1 and terms.normaliser == 10.0
+    assert terms.vector_length == 6 and terms.least_arrivals == 3 and terms.noised_steps == 1
+    assert RoundTerms(**{**GIVEN, "clips": (3, 2, 1)}).clip_of(1) == 2
+    assert RoundTerms(**GIVEN).clip_of(2) == 1.0
+    walk = {**GIVEN, "trust": "local", "local_steps": 3, "local_learning_rate": 1.0}
+    assert RoundTerms(**walk).noised_steps == 3
+    assert RoundTerms(**CLIENTS, local_steps=3).noised_steps == 1
+    assert RoundTerms(**GIVEN).weight_of(2) == 0.25
+    assert RoundTerms(**CLIENTS, client_weights=(0.4, 0.3, 0.2, 0.1)).weight_of(1) == 0.3
+
+
+def test_terms_survive_json():
+    terms = RoundTerms(**GIVEN, scales=np.arange(1.0, 6.0), client_records=[25, 25, 20, 30], noise_multiplier=1.5)
+    assert RoundTerms(**json.loads(json.dumps(asdict(terms)))) == terms
+    assert hash(terms) == hash(RoundTerms(**asdict(terms)))
+
+
+def test_a_large_delta_is_remarked():
+    assert RoundTerms(**GIVEN).delta_warning() is None
+    assert "delta is 0.01, which is not below 1 / 100" in RoundTerms(**{**GIVEN, "delta": 0.01}).delta_warning()
+
+
+@pytest.mark.parametrize(
+    "changed, sentence",
+    [
+        ({"trust": "central"}, "trust is 'central' but must be one of local, shuffle, secure_sum."),
+        ({"unit": "label"}, "unit is 'label' but must be one of record, client."),
+        ({"clients": 1}, "clients is 1 but must be at least 2"),
+        ({"tolerated": 0}, "tolerated is 0 but must be a whole number of at least 1."),
+        ({"tolerated": 4}, "tolerated is 4 but must be less than the number of clients, 4."),
+        ({"colluding": 3}, "colluding is 3 but must be at most tolerated, 2."),
+        ({"rounds": True}, "rounds is True but must be a whole number of at least 1."),
+        ({"batch_size": 101.0}, "batch_size is 101 but must be at most the number of records, 100."),
+        ({"batch_size": float("nan")}, "batch_size is nan but must be a number greater than 0"),
+        ({"delta": 1.0}, "delta is 1.0 but must be a number greater than 0"),
+        ({"clips": (1.0, 2.0)}, "clips has 2 numbers but must have one, or one per round, 3."),
+        ({"clips": -1.0}, "clips holds -1.0 but must hold numbers from"),
+        ({"clips": (3.0, 2.0, 1.0), "clip_quantile": 0.5}, "clips has a number per round, but with clip_quantile"),
+        ({"unit": "client"}, "records is 100 but must be the number of clients, 4, for the unit client."),
+        ({"scales": (1.0, 2.0)}, "scales must be positive numbers, one for each of 5 weights."),
+        ({"scales": (1.0, 2.0, 3.0, 4.0, 0.0)}, "scales must be positive numbers, one for each of 5 weights."),
+        ({"client_weights": (0.5, 0.5)}, "client_weights must be positive numbers, one for each of 4 clients."),
+        ({"client_weights": (0.5, 0.5, 0.5, 0.5)}, "client_weights add up to 2 but must add up to 1."),
+        ({"client_records": (1, 2, 3, 4)}, "client_records add up to 10 but must add up to records, 100."),
+        ({"client_weights": (0.4, 0.3, 0.2, 0.1)}, "client_weights are for updates of clients"),
+        ({"epsilon0": 1.0}, "epsilon0 is 1, but trust secure_sum adds Gaussian noise; set noise_multiplier."),
+        ({"noise_multiplier": 2.0**15}, "noise_multiplier is 32768.0 but must be a number greater than 0 and at most"),
+        ({"local_steps": 2, "local_learning_rate": 1.0}, "use unit client, trust local, or one step."),
+        ({"trust": "local", "local_steps": 2}, "local_learning_rate is None but must be given"),
+        ({"upload_fraction": 0.5}, "use trust local, or upload_fraction 1."),
+        ({"trust": "local", "local_steps": 2, "local_learning_rate": 1.0, "clip_quantile": 0.5}, "use local_steps 1"),
+        ({"records": 2**28}, "records must stay below 2\\^28."),
+    ],
+)
+def test_what_has_no_guarantee_is_refused_in_one_sentence(changed, sentence):
+    with pytest.raises(InvalidTerms, match=sentence):
+        RoundTerms(**{**GIVEN, **changed})
+
+
+@pytest.mark.parametrize(
+    "changed, sentence",
+    [
+        ({"unit": "client", "records": 4, "batch_size": 2.0}, "use trust secure_sum for unit client"),
+        ({"local_steps": 2}, "use trust local"),
+        ({"upload_fraction": 0.5}, "upload_fraction is 0.5, but in trust shuffle it must be 1"),
+        ({"clip_quantile": 0.5}, "or trust secure_sum"),
+        ({"noise_multiplier": 1.0}, "never for Gaussian noise; set epsilon0"),
+    ],
+)
+def test_what_has_no_guarantee_in_shuffle_is_refused(changed, sentence):
+    with pytest.raises(InvalidTerms, match=sentence):
+        RoundTerms(**{**SHUFFLED, **changed})
+
+
+def test_sums_of_the_most_records_fit_and_one_more_bit_does_not():
+    RoundTerms(**{**GIVEN, "records": 2**27, "noise_multiplier": 2.0**14})
+    with pytest.raises(InvalidTerms, match="may exceed 2\\^63"):
+        RoundTerms(**{**GIVEN, "records": 2**28 - 2**19, "noise_multiplier": 2.0**14})
+
+
+@settings(max_examples=60)
+@given(sizes=st.lists(st.integers(1, 30), min_size=2, max_size=6), share=st.floats(0.05, 1.0))
+def test_every_record_sends_once_per_epoch_and_rounds_are_even(sizes, share):
+    records = sum(sizes)
+    terms = RoundTerms(
+        **{**SHUFFLED, "clients": len(sizes), "tolerated": 1, "records": records, "client_records": sizes,
+           "batch_size": max(1.0, share * records)}
+    )  # fmt: skip
+    period = rounds_per_epoch(terms)
+    for epoch in (0, 1):
+        counts = Counter()
+        for place in range(period):
+            number = epoch * period + place
+            sent = [(k, at) for k in range(len(sizes)) for at in senders(terms, k, number).tolist()]
+            counts.update(sent)
+            assert len(sent) == scheduled_messages(terms, number) and abs(len(sent) - records / period) < 1
+        assert set(counts.values()) == {1} and len(counts) == records
+
+
+def test_epochs_and_honest_messages():
+    terms = RoundTerms(**{**SHUFFLED, "batch_size": 30.0, "rounds": 9})
+    assert rounds_per_epoch(terms) == 4 and client_sizes(terms) == (25, 25, 25, 25)
+    assert [epochs_of(terms, rounds) for rounds in (0, 1, 4, 5, 9)] == [0, 1, 1, 2, 3]
+    # 25 messages, of which a client sends at most 7: one is missing, one colludes.
+    assert honest_messages(terms) == 11 and least_messages(terms) == 18
+    with pytest.raises(InvalidTerms, match="none may be left that is honest"):
+        honest_messages(RoundTerms(**{**SHUFFLED, "batch_size": 2.0}))
+
+
+def test_a_batch_that_divides_the_records_takes_no_further_round():
+    assert rounds_per_epoch(RoundTerms(**{**SHUFFLED, "batch_size": 100 / 3})) == 3
