@@ -54,9 +54,12 @@ TASKS = {
 
 
 def main():
+    import torch
     from rich.console import Console
     from rich.progress import Progress
 
+    # Clients' batches are so small that further threads would mostly wait for each other.
+    torch.set_num_threads(1)
     options, console, results = parse_options(), Console(width=WIDTH), {}
 
     def change(settings):

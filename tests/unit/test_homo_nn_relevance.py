@@ -124,6 +124,26 @@ def test_one_record_contributes_at_most_one_whatever_it_holds(seed, odd):
     assert np.abs(both - group_sums(network(seed), rows[:1]) - sums).max() <= 2**12
 
 
+def nearly_unseen(module, rows, seed):
+    """Records that the first layer maps to almost nothing, where a rounding decides what relevance there is."""
+    weights = next(layer for layer in module.modules() if isinstance(layer, nn.Linear)).weight.detach().double().numpy()
+    features = np.random.default_rng(seed).normal(size=(rows, weights.shape[1]))
+    seen, _ = np.linalg.qr(weights[: weights.shape[1] - 3].T)
+    return (30 * (features - features @ seen @ seen.T)).astype(np.float32)
+
+
+@pytest.mark.parametrize("features, classes", [(30, 2), (100, 2), (196, 10)])
+@pytest.mark.parametrize("rows", [1, 64, 65, 130, 513])
+def test_a_record_that_leaves_moves_the_sum_by_its_own_part_to_the_bit(features, classes, rows):
+    module = build_model(ModelSpec("mlp", features, classes, {"seed": rows}))
+    records = nearly_unseen(module, rows, rows)
+    for leaving in {0, rows // 2, rows - 1}:
+        rest, alone = np.delete(records, leaving, axis=0), records[[leaving]]
+        moved = group_sums(module, records) - group_sums(module, rest)
+        assert np.array_equal(moved, group_sums(module, alone))
+        assert np.abs(moved).sum() <= STEPS_OF_RECORD
+
+
 def test_no_records_are_a_sum_of_zeros():
     assert group_sums(network(0), np.empty((0, 64))).tolist() == [0, 0, 0]
 
