@@ -29,27 +29,24 @@ The last line printed is one JSON object with the mean accuracies.
 """
 import argparse
 import json
-import multiprocessing
-import queue
 import statistics
 import tempfile
 import time
-from concurrent.futures import ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-import numpy as np
-
-from fate_dp.bench.homo_nn_features import fit_map, write_features
+from fate_dp.bench.homo_nn_features import MADE_UP, fit_map, write_parts
 from fate_dp.bench.homo_nn_pictures import CLASSES, FOLDER, TEST, TRAIN, load_pictures
+from fate_dp.bench.homo_nn_training import round_seconds, shape_of, train
+from fate_dp.bench.homo_nn_workers import Job, Workers
+from fate_dp.components.dp_homo_nn.rounds.account import calibrate_terms, epsilon_of
+from fate_dp.components.dp_homo_nn.rounds.terms import RoundTerms
 
 SEEDS = (0, 1, 2)
 DELTA = 1e-5
 RELATION, OTHER_RELATION = "add_or_remove", "replace_one"
-MOMENTUM = 0.9
 TOLERATED = 1
-RECORDS_PER_TASK = 2_000
 # Mirrored coefficients are added for photographs, and the ridge of the whitening.
 MAPS = {"mnist": (False, 1e-3), "fashion": (False, 1e-3), "cifar10": (True, 1e-3)}
 MASKED = "mnist_eps_4"
@@ -88,100 +85,66 @@ SETTINGS = (
 )
 
 
-class Held:
-    """Rows of a shared array that one client holds, read when they are asked for."""
-
-    def __init__(self, rows, places):
-        self._rows, self._places = rows, places
-
-    def __len__(self):
-        return len(self._places)
-
-    def __getitem__(self, chosen):
-        return self._rows[self._places[chosen]]
-
-
 def main():
     from rich.console import Console
 
-    options = parse_options()
-    console = Console()
-    started = time.perf_counter()
-    with tempfile.TemporaryDirectory() as temporary:
-        results, seconds = run(options, options.features or Path(temporary), console)
+    options = parse_options(__doc__)
+    console, started = Console(), time.perf_counter()
+    with tempfile.TemporaryDirectory() as temporary, Workers(options.processes, console) as workers:
+        folder = options.features or Path(temporary)
+        make_features(workers, options.data, folder)
+        results = run_trainings(workers, folder)
+        seconds = measure_masks(workers, folder, results)
     console.print(accuracy_table(results))
     console.print(
-        f"One round of {seconds['clients']} clients takes {seconds['plain']:.2f} s without and {seconds['masked']:.2f} "
-        f"s with masks over all pairs of clients, on one core. All took {time.perf_counter() - started:.0f} s."
+        f"A round of {MASKED}, all {results[MASKED][0].clients} clients on one core, takes {seconds['plain']:.2f} s "
+        f"without and {seconds['masked']:.2f} s with masks over all pairs of clients. All took "
+        f"{time.perf_counter() - started:.0f} s."
     )
     print(json.dumps({"bench": "homo-nn", "figures": figures(results)}))
 
 
-def parse_options():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def parse_options(description):
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=FOLDER, help="folder of mnist.npz and the others")
     parser.add_argument("--features", type=Path, help="keep features in this folder, and use those that are there")
     parser.add_argument("--processes", type=int, default=2)
     return parser.parse_args()
 
 
-def run(options, folder, console):
-    """Returns ([(setting, terms, accuracies)], seconds of a round with and without masks)."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    context = multiprocessing.get_context("spawn")
-    with context.Manager() as manager, Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
-    ) as progress:
-        ticks = manager.Queue()
-        with ProcessPoolExecutor(options.processes, context, _one_thread) as pool:
-            for data in MAPS:
-                make_features(data, options.data, folder, pool, progress)
-            trainings = {}
-            for setting in SETTINGS:
-                terms = terms_of(setting, *_shape(folder, setting.data))
-                progress.add_task(setting.figure, total=setting.rounds * len(SEEDS))
-                trainings[setting] = terms, [pool.submit(train, setting, terms, folder, seed, ticks) for seed in SEEDS]
-            bars = {setting.figure: task.id for setting, task in zip(SETTINGS, progress.tasks[-len(SETTINGS) :])}
-            running = [future for _, futures in trainings.values() for future in futures]
-            while not _show(ticks, progress, bars, running):
-                pass
-            results = [
-                (setting, terms, [future.result() for future in futures])
-                for setting, (terms, futures) in trainings.items()
-            ]
-            masked = next((setting, terms) for setting, terms, _ in results if setting.figure == MASKED)
-            seconds = pool.submit(round_seconds, *masked, folder).result()
-    return results, seconds
+def make_features(workers, source, folder):
+    """Features and labels of all data in one folder each, unless they are there."""
+    for data, options in MAPS.items():
+        if not (folder / data).is_dir():
+            parts = {part: load_pictures(data, part, source) for part in (TRAIN, TEST)}
+            shape = parts[TRAIN][0].shape[1:3]
+            (feature_map,) = workers.run([Job(f"map of {data}", MADE_UP, fit_map, (*shape, *options))])
+            write_parts(workers, f"features of {data}", parts, feature_map, folder / data)
 
 
-def make_features(data, source, folder, pool, progress):
-    """Features and labels of both parts as files in ``folder``, unless they are there."""
-    folder.mkdir(parents=True, exist_ok=True)
-    if all(_path(folder, data, part, "labels").is_file() for part in (TRAIN, TEST)):
-        return
-    parts = {part: load_pictures(data, part, source) for part in (TRAIN, TEST)}
-    channels, side = parts[TRAIN][0].shape[1:3]
-    task = progress.add_task(f"features of {data}", total=sum(len(labels) for _, labels in parts.values()))
-    feature_map = pool.submit(fit_map, channels, side, *MAPS[data]).result()
-    for part, (pictures, labels) in parts.items():
-        path = _path(folder, data, part, "features")
-        np.lib.format.open_memmap(path, "w+", np.float32, (len(labels), len(feature_map.mean))).flush()
-        waiting = [
-            pool.submit(write_features, path, start, pictures[start : start + RECORDS_PER_TASK], feature_map)
-            for start in range(0, len(labels), RECORDS_PER_TASK)
-        ]
-        for future in waiting:
-            progress.advance(task, future.result())
-    for part, (_, labels) in parts.items():
-        np.save(_path(folder, data, part, "labels"), labels)
+def run_trainings(workers, folder):
+    """{figure: (setting, terms, accuracies)}."""
+    terms = {setting.figure: terms_of(setting, *shape_of(folder / setting.data)) for setting in SETTINGS}
+    jobs = [
+        Job(setting.figure, setting.rounds, train, (folder / setting.data, terms[setting.figure], setting.learning_rate, seed))
+        for setting in SETTINGS
+        for seed in SEEDS
+    ]
+    accuracies = iter(workers.run(jobs))
+    return {
+        setting.figure: (setting, terms[setting.figure], [next(accuracies) for _ in SEEDS]) for setting in SETTINGS
+    }
+
+
+def measure_masks(workers, folder, results):
+    """Seconds of one round of ``MASKED`` without and with masks."""
+    setting, terms, _ = results[MASKED]
+    arguments = (folder / setting.data, terms, setting.learning_rate)
+    return workers.run([Job("one masked round", 2, round_seconds, arguments)])[0]
 
 
 def terms_of(setting, records, features):
     """Calibrated ``RoundTerms`` of a setting."""
-    from fate_dp.components.dp_homo_nn.rounds.account import calibrate_terms
-    from fate_dp.components.dp_homo_nn.rounds.terms import RoundTerms
-
     terms = RoundTerms(
         trust="secure_sum", unit="record", clients=setting.clients, tolerated=TOLERATED, rounds=setting.rounds,
         batch_size=setting.sampling * records, records=records, clips=(setting.clip,),
@@ -190,69 +153,9 @@ def terms_of(setting, records, features):
     return calibrate_terms(terms, setting.epsilon, DELTA, RELATION)
 
 
-def train(setting, terms, folder, seed, ticks=None):
-    """Train on the records divided by ``seed``; returns the accuracy on the test records, measured once, at the end.
-
-    :param ticks: None, or a queue that gets the setting's figure after every round.
-    """
-    from fate_dp.components.dp_homo_nn.rounds.simulation import simulate
-    from fate_dp.components.dp_homo_nn.rounds.transport import make_transport
-
-    gradients, clients, server = parties(setting, terms, folder, seed)
-    tick = None if ticks is None else lambda round_number, server: ticks.put(setting.figure)
-    weights = simulate(terms, clients, server, make_transport(terms), tick)
-    features, labels = stored(folder, setting.data, TEST)
-    return float((gradients.scores(weights, features).argmax(axis=1) == labels).mean())
-
-
-def parties(setting, terms, folder, seed):
-    """(``RecordGradients``, one ``Client`` per part of the training records, ``Server``)."""
-    from fate_dp.components.dp_homo_nn.gradients import RecordGradients
-    from fate_dp.components.dp_homo_nn.models.registry import build_model
-    from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
-    from fate_dp.components.dp_homo_nn.models.weights import flat_weights
-    from fate_dp.components.dp_homo_nn.rounds.array_rows import ArrayRows
-    from fate_dp.components.dp_homo_nn.rounds.client import Client
-    from fate_dp.components.dp_homo_nn.rounds.server import Server
-
-    features, labels = stored(folder, setting.data, TRAIN)
-    module = build_model(ModelSpec("logistic_regression", features.shape[1], CLASSES))
-    gradients = RecordGradients(module)
-    # A division of public data that takes the place of clients: nothing that protects anything.
-    order = np.random.default_rng(seed).permutation(len(labels))
-    clients = [
-        Client(ArrayRows(Held(features, places), labels[places], gradients), terms, position=position)
-        for position, places in enumerate(np.array_split(order, terms.clients))
-    ]
-    optimizer = {"method": "sgd", "optimizer_params": {"lr": setting.learning_rate, "momentum": MOMENTUM}}
-    return gradients, clients, Server(terms, flat_weights(module), optimizer)
-
-
-def round_seconds(setting, terms, folder):
-    """Seconds of the first round without and with masks."""
-    from fate_dp.components.dp_homo_nn.rounds.transport import make_transport
-
-    seconds = {"clients": terms.clients}
-    for name, encrypted in (("plain", False), ("masked", True)):
-        _, clients, server = parties(setting, terms, folder, SEEDS[0])
-        transport = make_transport(terms, encrypted)
-        start = time.perf_counter()
-        contributions = [client.contribution(server.weights, 0) for client in clients]
-        server.step(transport.deliver(contributions))
-        seconds[name] = time.perf_counter() - start
-    return seconds
-
-
-def stored(folder, data, part):
-    """(features, a file mapped into memory; labels) of a part."""
-    return np.load(_path(folder, data, part, "features"), mmap_mode="r"), np.load(_path(folder, data, part, "labels"))
-
-
 @lru_cache(maxsize=None)
 def other_epsilon(terms):
     """Epsilon of the same training under the other relation."""
-    from fate_dp.components.dp_homo_nn.rounds.account import epsilon_of
-
     return epsilon_of(terms, DELTA, OTHER_RELATION)
 
 
@@ -267,7 +170,7 @@ def accuracy_table(results):
     headings = ("data", "clients", "epsilon", "rounds", "sampling", "noise", "per seed", "mean", "goal", "thesis")
     for heading in headings:
         table.add_column(heading, justify="right")
-    for setting, terms, accuracies in results:
+    for setting, terms, accuracies in results.values():
         mean, (accuracy, epsilon) = statistics.fmean(accuracies), setting.thesis
         table.add_row(
             setting.data,
@@ -286,31 +189,7 @@ def accuracy_table(results):
 
 def figures(results):
     """Mean accuracies by name."""
-    return {setting.figure: round(statistics.fmean(accuracies), 6) for setting, _, accuracies in results}
-
-
-def _show(ticks, progress, bars, running):
-    """Show what has arrived; True once all trainings have ended."""
-    ended = not wait(running, timeout=0).not_done
-    try:
-        while True:
-            progress.advance(bars[ticks.get(timeout=0.5)])
-    except queue.Empty:
-        return ended
-
-
-def _shape(folder, data):
-    return np.load(_path(folder, data, TRAIN, "features"), mmap_mode="r").shape
-
-
-def _path(folder, data, part, kind):
-    return Path(folder) / f"{data}_{part}_{kind}.npy"
-
-
-def _one_thread():
-    import torch
-
-    torch.set_num_threads(1)
+    return {figure: round(statistics.fmean(accuracies), 6) for figure, (*_, accuracies) in results.items()}
 
 
 if __name__ == "__main__":

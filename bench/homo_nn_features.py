@@ -17,6 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fate_dp.bench.homo_nn_synthetic import synthetic_pictures
+from fate_dp.bench.homo_nn_training import path_of
+from fate_dp.bench.homo_nn_workers import Job
 from fate_dp.components.dp_homo_nn.models.features import scattering_channels, scattering_features
 
 SCALES, ANGLES = 2, 8
@@ -46,12 +48,25 @@ class FeatureMap:
     def __call__(self, pictures):
         """float32 (n, K), rows of norm 10, of pictures (n, channels, height, width) with values from 0 to 1."""
         centred = coefficients(pictures, self.mirrored) - self.mean
-        centred += (centred @ self.directions * (self.stretches - 1)) @ self.directions.T
-        norms = np.linalg.norm(centred, axis=1, keepdims=True)
-        return np.divide(NORM * centred, norms, out=np.zeros_like(centred), where=norms > 0)
+        return _of_one_norm(centred + (centred @ self.directions * (self.stretches - 1)) @ self.directions.T)
 
 
-def fit_map(channels, side, mirrored, ridge, made_up=MADE_UP):
+@dataclass(frozen=True, eq=False)
+class PrincipalMap:
+    """Only the first ``count`` coordinates along the made-up pictures' principal directions, whitened: few features."""
+
+    feature_map: FeatureMap
+    count: int
+
+    def __call__(self, pictures):
+        """float32 (n, count), rows of norm 10."""
+        whole = self.feature_map
+        kept = slice(0, self.count)
+        centred = coefficients(pictures, whole.mirrored) - whole.mean
+        return _of_one_norm(centred @ whole.directions[:, kept] * whole.stretches[kept])
+
+
+def fit_map(channels, side, mirrored, ridge, made_up=MADE_UP, tick=lambda number: None):
     """The map for pictures of a shape, from ``made_up`` synthetic pictures.
 
     :param ridge: added to every direction's variance, which is counted per coefficient.
@@ -60,6 +75,7 @@ def fit_map(channels, side, mirrored, ridge, made_up=MADE_UP):
     for start in range(0, made_up, PICTURES_AT_ONCE):
         count = min(PICTURES_AT_ONCE, made_up - start)
         found.append(coefficients(synthetic_pictures(count, channels, side, seed=1 + start), mirrored))
+        tick(count)
     found = np.concatenate(found)
     mean = found.mean(axis=0)
     centred = found - mean
@@ -99,11 +115,31 @@ def mirrored_channels():
     return np.concatenate([[0], *firsts, pairs.ravel()])
 
 
-def write_features(path, start, pictures, feature_map):
+def _of_one_norm(rows):
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.divide(NORM * rows, norms, out=np.zeros_like(rows), where=norms > 0)
+
+
+def write_parts(workers, name, parts, feature_map, folder):
+    """Write features and labels of parts, {part: (pictures uint8, labels)}, to ``folder``, which appears when complete.
+
+    :param feature_map: what makes float32 (n, K) of pictures with values from 0 to 1.
+    """
+    unfinished = folder.with_name(f"{folder.name}.unfinished")
+    unfinished.mkdir(parents=True, exist_ok=True)
+    for part, (pictures, labels) in parts.items():
+        path = path_of(unfinished, part, "features")
+        width = feature_map(pictures[:1] / GREY_VALUES).shape[1]
+        np.lib.format.open_memmap(path, "w+", np.float32, (len(labels), width)).flush()
+        blocks = [(start, pictures[start : start + PICTURES_AT_ONCE]) for start in range(0, len(labels), PICTURES_AT_ONCE)]
+        workers.run([Job(f"{name}, {part}", len(block), write_features, (path, start, block, feature_map)) for start, block in blocks])
+        np.save(path_of(unfinished, part, "labels"), labels)
+    unfinished.rename(folder)
+
+
+def write_features(path, start, pictures, feature_map, tick):
     """Write the features of pictures (uint8) from row ``start`` on to the array in the file ``path``."""
     features = np.lib.format.open_memmap(path, mode="r+")
-    for at in range(0, len(pictures), PICTURES_AT_ONCE):
-        block = feature_map(pictures[at : at + PICTURES_AT_ONCE].astype(np.float32) / GREY_VALUES)
-        features[start + at : start + at + len(block)] = block
+    features[start : start + len(pictures)] = feature_map(pictures.astype(np.float32) / GREY_VALUES)
     features.flush()
-    return len(pictures)
+    tick(len(pictures))

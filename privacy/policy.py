@@ -10,13 +10,14 @@
       namespace/name: {epsilon: 3}    # what private steps may spend in all; what is not said is as in the default
     model_modules:
       name: package.module:function   # models that jobs may train here under this name; nothing else is ever imported
+    public_datasets: [namespace/name] # data that is public: runs that guarantee nothing may use it, outside the caps
 """
 import fcntl
 import re
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Mapping, Optional
+from typing import FrozenSet, Mapping, Optional
 
 import yaml
 
@@ -49,6 +50,7 @@ class Policy:
     default_dataset_cap: BudgetCap = DEFAULT_DATASET_CAP
     dataset_caps: Mapping[str, BudgetCap] = field(default_factory=dict)
     model_modules: Mapping[str, str] = field(default_factory=dict)
+    public_datasets: FrozenSet[str] = frozenset()
 
     def label_cap(self, source):
         """Largest total epsilon that the label source may spend."""
@@ -70,6 +72,10 @@ class Policy:
     def dataset_cap(self, dataset):
         """What private steps on the dataset may spend in all, for each observer, unit and relation: a ``BudgetCap``."""
         return self.dataset_caps.get(dataset, self.default_dataset_cap)
+
+    def is_public_dataset(self, dataset):
+        """Whether the operator declared all that stands in the dataset public; named as in ``dataset_caps``."""
+        return dataset in self.public_datasets
 
     def _source(self, source):
         return self.label_sources.get(check_source(source), SourcePolicy())
@@ -111,6 +117,7 @@ def load_policy(path):
     caps = _mapping(path, "score_caps", content.get("score_caps"))
     budgets = _mapping(path, "dataset_caps", content.get("dataset_caps"))
     modules = _mapping(path, "model_modules", content.get("model_modules"))
+    public = _list(path, "public_datasets", content.get("public_datasets"))
     default = _budget(path, "default_dataset_cap", content.get("default_dataset_cap"), DEFAULT_DATASET_CAP)
     return Policy(
         default_label_cap=_epsilon(path, "default_label_cap", content.get("default_label_cap", 8.0)),
@@ -122,6 +129,7 @@ def load_policy(path):
             for name, value in budgets.items()
         },
         model_modules={_module_name(path, name): _module(path, name, value) for name, value in modules.items()},
+        public_datasets=frozenset(_dataset(path, "public_datasets", name) for name in public),
     )
 
 
@@ -185,6 +193,14 @@ def _mapping(path, where, value):
         return {}
     if not isinstance(value, dict):
         raise InvalidPolicy(f"In {path}, {where} is {value!r} but must be a mapping.")
+    return value
+
+
+def _list(path, where, value):
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise InvalidPolicy(f"In {path}, {where} is {value!r} but must be a list.")
     return value
 
 

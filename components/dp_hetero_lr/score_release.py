@@ -4,19 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fate_dp.components.common.dataset_names import columns_name
 from fate_dp.components.common.party_home import JobReference, PartyHome
 from fate_dp.components.common.record_stream import content_digest, record_tag_stream
 
 TRAINING_RECORDS = "training records"
-
-
-def columns_name(columns) -> str:
-    """The host's name for a dataset in its ledger and policy: a hash of the column names, the same for every upload
-    and subset.
-
-    It must not come from a job parameter, since the party that submits the job is the one the count holds against.
-    """
-    return "columns:" + hashlib.sha256("\x00".join(sorted(columns)).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,7 @@ from .relevance.contributions import ContributionSum
 from .rounds.account import OBSERVERS, round_event
 from .rounds.contribution import InvalidMessage
 from .rounds.terms import RECORD, SECURE_SUM, SHUFFLE, RoundTerms
-from .settings import TrainSettings
-
-ADAPTIVE = "adaptive"
+from .settings import ADAPTIVE, TrainSettings
 
 
 @dataclass(frozen=True)
@@ -89,12 +87,8 @@ def contribution_step(settings: TrainSettings, terms: RoundTerms, groups: Option
     hindrance = _hindrance(settings)
     if hindrance:
         raise ValueError(f"noise is adaptive, but {hindrance}.")
-    before = settings.adaptive["after_rounds"]
-    before = max(1, settings.rounds // 4) if before is None else before
-    if before >= settings.rounds:
-        raise ValueError(f"adaptive.after_rounds is {before}; it must be less than rounds, {settings.rounds}.")
     epsilon = settings.adaptive["contribution_share"] * settings.epsilon
-    return ContributionStep(terms, settings.stated_relation, epsilon, settings.delta, groups, before)
+    return ContributionStep(terms, settings.stated_relation, epsilon, settings.delta, groups, settings.rounds_before_contributions)
 
 
 def calibrated_beside(settings: TrainSettings, terms: RoundTerms, step: ContributionStep) -> RoundTerms:

@@ -9,21 +9,22 @@ from typing import Optional
 
 import numpy as np
 
+from fate_dp.components.common.charges import Charges
 from fate_dp.components.common.party_home import home_of
 from fate_dp.components.common.preflight import agree
 
-from .adaptive import ADAPTIVE, ContributionStep, contribution_step, groups_of
-from .charges import RoundCharges
+from .adaptive import ContributionStep, contribution_step, groups_of
 from .job_model import ModelSource, spec_of_job
 from .preflight_checks import (
-    Federation, check_alike, check_module, check_parameters, check_table, federation_of, refuse_data,
+    Federation, check_alike, check_module, check_parameters, check_public, check_table, federation_of, refuse_data,
 )  # fmt: skip
 from .round_terms import calibrated, charged_events, check_promise, guarantee_of, round_terms
 from .rounds.server import Server
 from .rounds.terms import RoundTerms
-from .settings import TrainSettings, given_settings
+from .settings import ADAPTIVE, SOURCE_RULE, TrainSettings, given_settings
 
 logger = logging.getLogger(__name__)
+REFUSAL = "The cap that this party's operator set for private steps does not allow this training."
 
 
 @dataclass
@@ -39,7 +40,7 @@ class Agreement:
     promise: dict = field(default_factory=dict)
     step: Optional[ContributionStep] = None
     source: Optional[ModelSource] = None
-    charges: Optional[RoundCharges] = field(default=None, repr=False)
+    charges: Optional[Charges] = field(default=None, repr=False)
 
 
 def agree_on_terms(ctx, given: dict, frame) -> Agreement:
@@ -74,6 +75,7 @@ def _bring(ctx, given, frame, agreement, facts) -> dict:
     check_table(frame, settings)
     policy = home_of(ctx).policy
     check_module(policy, settings.model["name"])
+    check_public(policy, settings, frame.schema.columns.to_list())
     spec = spec_of_job(settings, len(frame.schema.columns))
     agreement.source = ModelSource.of(spec, settings.loss, policy.model_modules)
     facts["columns"], facts["dimension"] = frame.schema.columns.to_list(), len(start_weights(agreement.source))
@@ -112,6 +114,6 @@ def _consent(ctx, frame, agreement, agreed) -> dict:
         guarantee = guarantee_of(settings, terms, step)
         check_promise(settings, terms, guarantee)
         agreement.promise = guarantee.to_json()
-        agreement.charges = RoundCharges(ctx, frame)
+        agreement.charges = Charges(ctx, frame, REFUSAL, public_copy=settings.noise == SOURCE_RULE)
         agreement.charges.check(charged_events(settings, terms, step=step))
     return {}

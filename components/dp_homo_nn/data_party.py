@@ -20,6 +20,8 @@ from .delivery import client_side
 from .frame_rows import FrameRows
 from .preflight_checks import name_of
 from .rounds.client import Client
+from .settings import SOURCE_RULE
+from .source_rule_rounds import SourceRuleClient, SourceRuleRows
 from .steps import CONTRIBUTIONS, KEYS, OUTCOME, PRESENT, READY, ROUND, SCALES, START, START_WEIGHTS
 
 logger = logging.getLogger(__name__)
@@ -46,9 +48,9 @@ def take_part(ctx, agreement: Agreement, frame) -> Tuple[np.ndarray, Course]:
         party_of(round_ctx, server).put(READY, contribution is not None)
         present = party_of(round_ctx, server).get(PRESENT)
         if name_of(me) in present:
-            releases = member.charge_round(number)
-            side.send(round_ctx, None if releases is None else contribution, present)
-            member.mark_released(releases)
+            charged = member.charge_round(number)
+            side.send(round_ctx, contribution if charged else None, present)
+            member.mark_released(charged)
     outcome = party_of(ctx.sub_ctx(OUTCOME), server).get(OUTCOME)
     if outcome["problem"]:
         raise ValueError(outcome["problem"])
@@ -63,9 +65,9 @@ def _release_contributions(ctx, agreement, member, side) -> None:
     server.put(READY, share is not None)
     present = server.get(PRESENT)
     if name_of(me) in present:
-        releases = member.charge([(agreement.step.event, 1)], "dp_homo_nn, contributions for adaptive noise")
-        side.send_contributions(ctx, None if releases is None else share, present)
-        member.mark_released(releases)
+        charged = member.charge([(agreement.step.event, 1)], "dp_homo_nn, contributions for adaptive noise")
+        side.send_contributions(ctx, share if charged else None, present)
+        member.mark_released(charged)
     mean = server.get(CONTRIBUTIONS)
     if mean is not None:
         scales = scales_of(agreement.source, mean, agreement.settings.adaptive["power"])
@@ -79,8 +81,12 @@ class Member:
 
     def __init__(self, agreement: Agreement, frame, position: int):
         self._agreement, self._position, self._terms = agreement, position, agreement.terms
-        self._rows = FrameRows(frame, agreement.source)
-        self._client = Client(self._rows, self._terms, position=position)
+        if agreement.settings.noise == SOURCE_RULE:
+            self._rows = SourceRuleRows(frame, agreement.source)
+            self._client = SourceRuleClient(self._rows, agreement.settings, self._terms, position)
+        else:
+            self._rows = FrameRows(frame, agreement.source)
+            self._client = Client(self._rows, self._terms, position=position)
         self._charged = ChargedRounds(agreement.settings, agreement.terms)
 
     def contribution(self, weights, number, clip):
@@ -105,24 +111,27 @@ class Member:
 
     def charge_round(self, number):
         """As ``charge``, for a round that this party sends in."""
-        releases = self.charge(self._charged.added_by(number), purpose_of(self._terms))
-        if releases is not None:
+        charged = self.charge(self._charged.added_by(number), purpose_of(self._agreement.settings))
+        if charged:
             self._charged.add(number)
-        return releases
+        return charged
 
-    def charge(self, events, purpose):
-        """Releases of the ledger, or None where the cap does not allow them any more."""
+    def charge(self, events, purpose) -> bool:
+        """Whether the ledger holds these events now; not where the cap does not allow them any more."""
         try:
-            return self._agreement.charges.record(events, purpose)
+            self._agreement.charges.record(events, purpose)
+            return True
         except BudgetExceeded:
             logger.exception("this party sends nothing: another job took what was left of the cap")
-            return None
+            return False
 
-    def mark_released(self, releases) -> None:
-        """Note that what was charged has left."""
-        self._agreement.charges.mark_released(releases or [])
+    def mark_released(self, charged) -> None:
+        """Note that what was charged has left, if it was."""
+        if charged:
+            self._agreement.charges.mark_released()
 
 
-def purpose_of(terms) -> str:
+def purpose_of(settings) -> str:
     """What the ledger calls the rounds of a training."""
-    return f"dp_homo_nn, trust {terms.trust}"
+    rule = f"noise {SOURCE_RULE}, " if settings.noise == SOURCE_RULE else ""
+    return f"dp_homo_nn, {rule}trust {settings.trust}"

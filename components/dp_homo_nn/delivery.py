@@ -75,7 +75,7 @@ class MaskingSide(ClientSide):
 
     def _encoded(self, contribution, present):
         # The server names who is present; a smaller set would have less noise in its sum than was promised.
-        check_arrivals(secure_sum_of(self.terms), len(present))
+        check_arrivals(secure_sum_of(sized(self.terms)), len(present))
         return secure_sum.encode(contribution, self._masks, present)
 
     def _encoded_share(self, share, present):
@@ -111,7 +111,7 @@ class ServerSide:
         :raises RoundLost: a party failed after it was named as present; the round is spent and gives no step.
         """
         messages = self.messages(ctx, present)
-        return (local if self.terms.trust == LOCAL else secure_sum).decode(messages, self.terms, clip)
+        return (local if self.terms.trust == LOCAL else secure_sum).decode(messages, sized(self.terms), clip)
 
     def messages(self, ctx, present: Sequence[str]) -> list:
         """One from each present party; raises RoundLost as ``receive``."""
@@ -176,6 +176,11 @@ class Relay:
             return ciphertexts
         logger.warning(f"{name_of(party)} sent {len(ciphertexts)} messages instead of {scheduled}; they are left out.")
         return []
+
+
+def sized(terms: RoundTerms) -> RoundTerms:
+    """Terms for counting and adding up, which read sizes only: the source's rule has no noise multiplier."""
+    return terms.with_noise(noise_multiplier=1.0) if terms.noise_multiplier is None else terms
 
 
 def cut(content: bytes, size: int) -> list:

@@ -50,7 +50,7 @@ UPLOAD_FRACTION = _parameter(
     settings.upload_fraction, "UploadFraction", "part of the coordinates that is sent, selected after noise", default=1.0
 )
 NOISE = _parameter(settings.noise, "Noise", "uniform, adaptive, or source_rule, which guarantees nothing", default="uniform")
-ADAPTIVE = _parameter(settings.adaptive, "Adaptive", "contribution_share, power")
+ADAPTIVE = _parameter(settings.adaptive, "Adaptive", "contribution_share, power, after_rounds; f and p of source_rule")
 SHUFFLER = _parameter(settings.shuffler, "Shuffler", "party id of the host that shuffles and holds no data")
 SPLIT = _parameter(settings.split, "Split", "none, block or coordinate, with trust shuffle", default="none")
 THRESHOLD = _parameter(

@@ -2,19 +2,19 @@
 
 Each party checks its own; what other parties learn is that one of them refuses, not what its rows are like.
 """
-import operator
 from dataclasses import dataclass
 from functools import partial
 from typing import Optional
 
 import numpy as np
 
+from fate_dp.components.common.dataset_names import columns_name
 from fate_dp.components.common.frame_checks import check_features, distinct_labels, require_distinct_ids, require_rows
 from fate_dp.components.common.frames import label_blocks
 from fate_dp.components.common.preflight import PrivateReason
 from fate_dp.privacy.policy import Policy
 
-from .settings import MODULE_PREFIX, TrainSettings, module_name
+from .settings import MODULE_PREFIX, SOURCE_RULE, TrainSettings, module_name
 
 LABELS_UNFIT = "The labels there do not allow this training; that party's operator can see why."
 
@@ -96,6 +96,16 @@ def check_module(policy: Policy, name: str) -> None:
             f"allows {', '.join(sorted(policy.model_modules)) or 'none'}.",
             public=f"model.name is {name!r}, which that party's operator does not allow; {MODULE_PREFIX}NAME must stand in "
             "its policy.",
+        )
+
+
+def check_public(policy: Policy, settings: TrainSettings, columns: list) -> None:
+    """What guarantees nothing runs on tables only that the operator of this very party declared public."""
+    dataset = columns_name(columns)
+    if settings.noise == SOURCE_RULE and not policy.is_public_dataset(dataset):
+        raise ValueError(
+            f"noise is source_rule, which guarantees nothing, but policy.yaml of this party does not name {dataset} under "
+            "public_datasets."
         )
 
 

@@ -1,4 +1,5 @@
 """From the parameters of a job to the terms of its rounds, and to what they promise. No FATE in here."""
+import math
 from dataclasses import dataclass
 from typing import List, Mapping, Optional, Sequence, Tuple
 
@@ -8,11 +9,13 @@ from fate_dp.privacy.events import Event
 from .adaptive import ContributionStep, calibrated_beside
 from .rounds.account import OBSERVERS, calibrate_terms, collusion_events, events_of, relations_of
 from .rounds.terms import SHUFFLE, RoundTerms
-from .settings import TrainSettings
+from .settings import SOURCE_RULE, TrainSettings
+from .source_rule_terms import source_rule_event
 
 # Epsilons are sums of roundings here and there; a party recomputes what the guest has calibrated.
 ROUNDING = 1 + 1e-9
 POOLED = "epsilon if shuffler and server pool what they see"
+PLD = "PLD (dp-accounting), privacy.accounting.total"
 
 
 @dataclass(frozen=True)
@@ -29,12 +32,12 @@ class Guarantee:
     epsilons: Mapping[str, float]
     collusion: Optional[float]
     observers: Tuple[str, ...]
+    accountant: str = PLD
 
     def to_json(self) -> dict:
-        epsilons = {relation: "infinity" if value == float("inf") else value for relation, value in self.epsilons.items()}
+        epsilons = {relation: "infinity" if math.isinf(value) else value for relation, value in self.epsilons.items()}
         return {"unit": self.unit, "relation": self.relation, "delta": self.delta, "epsilon": epsilons,
-                POOLED: self.collusion, "observers": list(self.observers),
-                "accountant": "PLD (dp-accounting), privacy.accounting.total"}  # fmt: skip
+                POOLED: self.collusion, "observers": list(self.observers), "accountant": self.accountant}  # fmt: skip
 
 
 def round_terms(
@@ -65,7 +68,7 @@ def calibrated(settings: TrainSettings, terms: RoundTerms, step: Optional[Contri
 
     :raises UnreachableTarget: saying what would be in reach.
     """
-    if settings.epsilon is None:
+    if settings.epsilon is None or settings.noise == SOURCE_RULE:
         return terms
     if step is not None:
         return calibrated_beside(settings, terms, step)
@@ -74,6 +77,10 @@ def calibrated(settings: TrainSettings, terms: RoundTerms, step: Optional[Contri
 
 def guarantee_of(settings: TrainSettings, terms: RoundTerms, step: Optional[ContributionStep] = None) -> Guarantee:
     """What all planned rounds promise; any party can compute it anew."""
+    if settings.noise == SOURCE_RULE:
+        nothing = dict.fromkeys(relations_of(terms), math.inf)
+        reason = source_rule_event(settings, terms).process.reason
+        return Guarantee(terms.unit, settings.stated_relation, settings.delta, nothing, None, OBSERVERS, reason)
     collusion = None
     if terms.trust == SHUFFLE:
         collusion = sum(event.process.epsilon * count for event, count in collusion_events(terms))
@@ -90,7 +97,7 @@ def check_promise(settings: TrainSettings, terms: RoundTerms, guarantee: Guarant
     :raises ValueError: it does not.
     """
     asked, reached = settings.epsilon, guarantee.epsilons[settings.stated_relation]
-    if asked is not None and reached > asked * ROUNDING:
+    if asked is not None and settings.noise != SOURCE_RULE and reached > asked * ROUNDING:
         raise ValueError(f"The guest's noise costs epsilon {reached:g}, while the job asks for {asked:g}.")
     for name in ("noise_multiplier", "epsilon0"):
         wanted = getattr(settings, name)
@@ -103,6 +110,8 @@ def charged_events(
     step: Optional[ContributionStep] = None,
 ) -> List[Tuple[Event, int]]:  # fmt: skip
     """(event, count) that the ledger holds after these rounds (None: all that are planned), and ``step`` if given."""
+    if settings.noise == SOURCE_RULE:
+        return [(source_rule_event(settings, terms), 1)] if rounds is None or len(rounds) else []
     return [*([] if step is None else [(step.event, 1)]), *events_of(terms, settings.stated_relation, rounds)]
 
 

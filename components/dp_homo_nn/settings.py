@@ -11,7 +11,8 @@ MODELS = ("logistic_regression", "mlp", "cnn", "scattering_linear")
 MODULE_PREFIX = "module:"
 TRUSTS = ("secure_sum", "local", "shuffle")
 UNITS = ("record", "client")
-NOISES = ("uniform", "adaptive", "source_rule")
+ADAPTIVE, SOURCE_RULE = "adaptive", "source_rule"
+NOISES = ("uniform", ADAPTIVE, SOURCE_RULE)
 SPLITS = ("none", "block", "coordinate")
 MOST_ROUNDS = 10**5
 LARGEST_COUNT = 10**12
@@ -22,7 +23,7 @@ LARGEST_DELTA = 0.01
 OPTIMIZER_KEYS = {"method": "sgd", "penalty": "l2", "alpha": 0.0, "optimizer_params": {"lr": 0.1}}
 SCHEDULER_KEYS = {"method": "constant", "scheduler_params": {}}
 DEFAULTS = {"optimizer": OPTIMIZER_KEYS, "learning_rate_scheduler": SCHEDULER_KEYS}
-ADAPTIVE_KEYS = {"contribution_share": 0.125, "power": -0.5, "after_rounds": None}
+ADAPTIVE_KEYS = {"contribution_share": 0.125, "power": -0.5, "after_rounds": None, "f": 0.15, "p": 0.85}
 INIT_KEYS = {"random_state": 0}
 
 
@@ -81,6 +82,12 @@ class TrainSettings:
     def stated_relation(self) -> str:
         """The relation that the guarantee is calibrated, charged and capped under."""
         return self.relation or (REPLACE_ONE if self.trust == "shuffle" else ADD_OR_REMOVE)
+
+    @property
+    def rounds_before_contributions(self) -> int:
+        """How many rounds come before attributes' contributions are computed, with noise adaptive and source_rule."""
+        given = self.adaptive["after_rounds"]
+        return max(1, self.rounds // 4) if given is None else given
 
     def to_json(self) -> dict:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
@@ -220,10 +227,14 @@ def noise(value) -> str:
 
 
 def adaptive(value) -> dict:
-    """contribution_share (of epsilon), power (of the contributions in the scales) and after_rounds (a quarter of them)."""
+    """contribution_share (of epsilon), power (of the contributions in the scales) and after_rounds (a quarter of them);
+    for source_rule after_rounds, and f and p, the source's thresholds.
+    """
     filled = checks.mapping("adaptive", value, ADAPTIVE_KEYS)
     checks.number("adaptive.contribution_share", filled["contribution_share"], above=0, at_most=0.9)
     checks.number("adaptive.power", filled["power"], at_least=-4, at_most=4)
+    for name in ("f", "p"):
+        checks.number(f"adaptive.{name}", filled[name], at_least=0, at_most=1)
     if filled["after_rounds"] is not None:
         checks.number("adaptive.after_rounds", filled["after_rounds"], at_least=0, whole=True)
     return filled
@@ -309,10 +320,27 @@ def _check_together(settings: TrainSettings) -> None:
         )
     if not shuffled and settings.split != "none":
         raise ValueError(f"split is {settings.split}; messages are split with trust shuffle only.")
-    if settings.noise == "source_rule":
+    if settings.noise != "uniform" and settings.rounds_before_contributions >= settings.rounds:
         raise ValueError(
-            "noise is source_rule, which guarantees nothing: no ledger would allow its rounds on a party's data; "
-            "fate_dp.bench compares it on public data. Use uniform or adaptive."
+            f"adaptive.after_rounds is {settings.rounds_before_contributions}; it must be less than rounds, "
+            f"{settings.rounds}."
         )
+    hindrance = _source_rule_hindrance(settings) if settings.noise == SOURCE_RULE else ""
+    if hindrance:
+        raise ValueError(f"noise is source_rule, but {hindrance}.")
     if isinstance(settings.clip, tuple) and len(settings.clip) != settings.rounds:
         raise ValueError(f"clip has {len(settings.clip)} values; it must have one for each of the {settings.rounds} rounds.")
+
+
+def _source_rule_hindrance(settings: TrainSettings) -> str:
+    if settings.epsilon is None:
+        return "epsilon is not set, which the source divides between its perturbations; set it in place of the noise"
+    if settings.trust == "shuffle":
+        return "trust is shuffle, and the rule has no answers of single records; use secure_sum or local"
+    if settings.unit != "record":
+        return f"unit is {settings.unit}, and the rule perturbs records; use unit record"
+    if settings.local_steps > 1 or settings.upload_fraction < 1:
+        return "the rule sends one whole gradient a round; use local_steps 1 and upload_fraction 1"
+    if isinstance(settings.clip, dict):
+        return "clip follows a quantile of the norms of records, which the rule does not clip; use a fixed clip"
+    return ""

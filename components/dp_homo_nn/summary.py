@@ -1,12 +1,14 @@
 """The one-record summary that FATE-Board draws as a table. No loss: it would be another release."""
 
 from .round_terms import POOLED
+from .settings import SOURCE_RULE
 
 TRUSTED = {
     "secure_sum": "the server sees sums of all parties only",
     "local": "the server sees every party's noisy message",
     "shuffle": "the server sees shuffled messages of records, the shuffler who sent them but not what",
 }
+SOURCE_RULE_MECHANISM = "the source's own rule: inputs and loss coefficients with noise once, clipped means; no guarantee"
 MECHANISMS = {
     "secure_sum": "clipped sums of Poisson samples, discrete Gaussian shares, pairwise masks",
     "local": "clipped sums of Poisson samples, discrete Gaussian noise at each party",
@@ -18,7 +20,7 @@ def summary_of(agreement, course) -> dict:
     """Flat public facts, the same at every party that trains."""
     settings, terms, promise = agreement.settings, agreement.terms, agreement.promise
     facts = {
-        "mechanism": MECHANISMS[terms.trust],
+        "mechanism": SOURCE_RULE_MECHANISM if settings.noise == SOURCE_RULE else MECHANISMS[terms.trust],
         "trust": f"{terms.trust}: {TRUSTED[terms.trust]}",
         "model": f"{settings.model['name']}, {terms.dimension} parameters",
         "unit": promise["unit"],
@@ -29,7 +31,9 @@ def summary_of(agreement, course) -> dict:
     }
     for relation, epsilon in promise["epsilon"].items():
         facts[f"epsilon (nats, {relation}, all {terms.rounds} rounds)"] = epsilon
-    if terms.epsilon0 is None:
+    if settings.noise == SOURCE_RULE:
+        facts["epsilon that the source claims"] = settings.epsilon
+    elif terms.epsilon0 is None:
         facts["noise over the clip"] = terms.noise_multiplier
     else:
         facts["epsilon0 of one message"] = terms.epsilon0

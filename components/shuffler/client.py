@@ -6,8 +6,8 @@ together epsilon0 for each request. Not covered: the number of records, and whet
 """
 import secrets
 
+from fate_dp.components.common.charges import Charges
 from fate_dp.components.common.preflight import agree
-from fate_dp.components.dp_hetero_lr.noised.charges import Charges
 from fate_dp.privacy.noise.stream import KEY_BYTES
 
 from .account import events_of
@@ -18,22 +18,25 @@ from .results import document, summary
 from .settings import Settings
 from .steps import COUNTS, OPENING, RECORDS, SENDING, SERVER_KEY, STATISTICS, messages_about, session_of
 
+REFUSAL = "The cap that this party's operator set for private steps does not allow these statistics."
+
 
 def answer(ctx, frame, terms: dict, members) -> dict:
     """Charge, send, wait for the statistics; returns the model document."""
     settings, epsilon0 = Settings.from_json(terms["settings"]), terms["epsilon0"]
     events = events_of(settings.requests, epsilon0, settings.least_messages)
-    charges, counting = Charges(ctx, frame), ctx.sub_ctx(COUNTS)
+    charges, counting = Charges(ctx, frame, REFUSAL), ctx.sub_ctx(COUNTS)
 
     def check():
         party_of(counting, members.shuffler).put(RECORDS, frame.shape[0])
         check_promise(terms)
-        charges.check([event for _, event in events])
+        charges.check([(event, 1) for _, event in events])
         return {}
 
     agree(counting, check)
     server_key = counting.arbiter.get(SERVER_KEY)
-    charges.record(events)
+    for purpose, event in events:
+        charges.record([(event, 1)], purpose)
     _send(ctx.sub_ctx(SENDING), frame, settings.requests, epsilon0, server_key, members)
     agree(ctx.sub_ctx(SENDING), dict)
     opening = ctx.sub_ctx(OPENING)

@@ -7,6 +7,7 @@ from fate_dp.privacy.ledger import entry as lines
 from fate_dp.privacy.ledger import label_memo, private_steps, score_ledger, totals, view
 from fate_dp.privacy.ledger.budget_cap import BudgetCap
 from fate_dp.privacy.ledger.database import open_ledger, transaction
+from fate_dp.privacy.ledger.fitting_charges import FittingCharges
 from fate_dp.privacy.mechanisms.randomized_response import check_classes, check_epsilon
 from fate_dp.privacy.number_kinds import is_finite, is_whole
 
@@ -27,6 +28,7 @@ class Ledger:
 
     def __init__(self, path):
         self.path = Path(path)
+        self._fitting = FittingCharges()
 
     def record_flips(
         self, *, source, epsilon, classes, key_id, rows, cap, job_id, task_id, fingerprint, class_labels=()
@@ -69,18 +71,19 @@ class Ledger:
             raise private_steps.InvalidStep(f"cap is {cap!r} but must be a BudgetCap, or None for public data.")
         step = private_steps.PrivateStep(dataset, event, count, release_key, fingerprint, purpose)
         with open_ledger(self.path) as connection:
-            return private_steps.record(connection, step, cap, job_id, task_id)
+            return private_steps.record(connection, step, cap, job_id, task_id, self._fitting)
 
     def check_steps(self, *, dataset, events, cap):
         """Raise ``BudgetExceeded`` if all ``events``, recorded one after the other, would exceed ``cap``.
 
-        Nothing is written, so a task can ask before any work; another job may still come first before ``record``.
+        Nothing is written, so a task can ask before any work; another job may still come first before ``record``. As
+        long as none does, recording some of ``events`` through this object composes nothing again.
 
         :param events: list of (event, count), of one unit and relation, seen by the same observers.
         :param cap: a ``BudgetCap``.
         """
         with open_ledger(self.path) as connection:
-            private_steps.check(connection, dataset, events, cap)
+            private_steps.check(connection, dataset, events, cap, self._fitting)
 
     def mark_released(self, release_id):
         """Note that the output of a pending release, of flips or of a private step, was written."""

@@ -68,31 +68,32 @@ class StepRelease:
     is_released: bool
 
 
-def record(connection, step, cap, job_id, task_id):
+def record(connection, step, cap, job_id, task_id, fitting):
     """Record one release as pending, or refuse and write nothing; see ``Ledger.record``.
 
     Composing may take seconds, in which other jobs must not wait for the write lock. So the cap is checked without it;
-    the step is written only if, under the lock, the charges are still those that were checked, else checked anew. Two
-    jobs at once can thus not both take what is left of a cap.
+    the step is written only if, under the lock, the charges are still part of those that were found to fit, else they
+    are checked anew. Two jobs at once can thus not both take what is left of a cap.
+
+    :param fitting: ``FittingCharges``, to which all that is found to fit is added.
     """
-    checked = None
+    asked = ((step.event, step.count),)
     while True:
         with transaction(connection):
             known = _find(connection, step)
             if known is not None:
                 return known
             charged = charges(connection, step.dataset)
-            if cap is None or charged == checked:
+            if cap is None or all(fitting.cover(seen, cap) for _, seen in _seen_together(charged, asked)):
                 return StepRelease(_add(connection, step, job_id, task_id), is_new=True, is_released=False)
-        _refuse_beyond_cap(charged, step.dataset, ((step.event, step.count),), cap)
-        checked = charged
+        _refuse_beyond_cap(charged, step.dataset, asked, cap, fitting)
 
 
-def check(connection, dataset, events, cap):
+def check(connection, dataset, events, cap, fitting):
     """Refuse (event, count) pairs of one unit, relation and observers beyond the cap; see ``Ledger.check_steps``."""
     with transaction(connection, "DEFERRED"):
         charged = charges(connection, dataset)
-    _refuse_beyond_cap(charged, dataset, tuple(events), cap)
+    _refuse_beyond_cap(charged, dataset, tuple(events), cap, fitting)
 
 
 def _add(connection, step, job_id, task_id):
@@ -125,22 +126,25 @@ def _find(connection, step):
     return StepRelease(release_id, is_new=False, is_released=state == "released")
 
 
-def _refuse_beyond_cap(charged, dataset, asked, cap):
+def _seen_together(charged, asked):
+    """(observer, what it will have seen) of every observer of the steps that are asked for."""
     event = asked[0][0]
     together = {(*alternative, *asked) for alternative in charged}
-    checked = set()
-    for observer in event.observers:
-        view = (event.unit, event.relation, observer)
-        seen = seen_by(together, *view)
-        if seen in checked:
+    return [(observer, seen_by(together, event.unit, event.relation, observer)) for observer in event.observers]
+
+
+def _refuse_beyond_cap(charged, dataset, asked, cap, fitting):
+    event = asked[0][0]
+    for observer, seen in _seen_together(charged, asked):
+        if fitting.cover(seen, cap):
             continue
-        checked.add(seen)
         total = largest_total(seen, cap.delta)
         if total > cap.epsilon * (1 + ROUNDING):
-            spent = largest_total(seen_by(charged, *view), cap.delta)
+            spent = largest_total(seen_by(charged, event.unit, event.relation, observer), cap.delta)
             alone = largest_total({asked}, cap.delta)
             raise BudgetExceeded(
                 f"The dataset {dataset} has spent epsilon {spent:g} against the {observer}, this step asks for "
                 f"{alone:g} (total {total:g}), and the cap is {cap.epsilon:g}, all at delta {cap.delta:g} (unit "
                 f"{event.unit}, relation {event.relation})."
             )
+        fitting.add(seen, cap)

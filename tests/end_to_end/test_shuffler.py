@@ -3,7 +3,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fate_dp.components.dp_hetero_lr.score_release import columns_name
+from fate_dp.components.common.dataset_names import columns_name
 from fate_dp.deploy.flow_home import open_home
 from fate_dp.pipelines.job import run_job, task_metrics, task_output_model
 from fate_dp.pipelines.party_ledgers import party_ledger

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from fate_dp.components.common.dataset_names import columns_name
 from fate_dp.components.dp_homo_nn.model import spec_of, weights_of
 
 from .homo_nn_parties import (
@@ -14,6 +15,9 @@ from .homo_nn_parties import (
 from .scenarios import Scenario, assert_refused, play
 
 THREE = tables(classes=3)
+DATASET = columns_name(f"x{column}" for column in range(FEATURES))
+PUBLIC = dict.fromkeys(DATA, f"public_datasets: ['{DATASET}']")
+SOURCE_RULE = {"rounds": 8, "noise": "source_rule", "noise_multiplier": None, "epsilon": 30.0}
 NET = "model_modules: {net: 'tests.protocol.homo_nn_parties:small_net'}"
 
 
@@ -37,6 +41,9 @@ RAN = {
     "adaptive": training(rounds=4, noise="adaptive", noise_multiplier=None, epsilon=4.0),
     "adaptive local": training(rounds=2, trust="local", noise="adaptive", noise_multiplier=None, epsilon=4.0, model={
         "name": "mlp", "params": {"hidden": [3]}}, relation="replace_one"),
+    "source rule": training(**SOURCE_RULE, policies=PUBLIC),
+    "source rule local": training(**SOURCE_RULE, trust="local", policies=PUBLIC, adaptive={"after_rounds": 0}, model={
+        "name": "mlp", "params": {"hidden": [3]}}),
     "one missing": failing({HOST: [1]}, "contribution", rounds=3, tolerated=2),
     "too few": failing({HOST: [1], GUEST: [2]}, "contribution", rounds=3),
     "one lost": failing({HOST: [1]}, "charge_round", rounds=3, tolerated=2),
@@ -81,7 +88,10 @@ REFUSED = {
                     None),
     "adaptive shuffle": (training(trust="shuffle", noise="adaptive", epsilon=1.0, epsilon0=None), GUEST,
                          "contributions have no account here", None),
-    "source rule": (training(noise="source_rule"), GUEST, "which guarantees nothing", None),
+    "source rule undeclared": (training(**SOURCE_RULE, policies={GUEST: PUBLIC[GUEST], SECOND_HOST: PUBLIC[GUEST]}), HOST,
+                               f"policy.yaml of this party does not name {DATASET} under public_datasets.", None),
+    "shuffled source rule": (training(**SOURCE_RULE, trust="shuffle", shuffler=SHUFFLER[1], policies=PUBLIC), GUEST,
+                             "noise is source_rule, but trust is shuffle", None),
     "top-k": (training(upload_fraction=0.5), GUEST, "use trust local, or upload_fraction 1", None),
     "repeated id": (training(changed(GUEST, id="one")), GUEST, "An id occurs more than once", None),
 }  # fmt: skip
@@ -106,7 +116,7 @@ def test_all_data_parties_hold_the_same_model_and_others_none(runs, name):
         assert value(runs, name, party)["model"]["data"] == {"estimator": None}
 
 
-@pytest.mark.parametrize("name, least", [("secure_sum", 0.8), ("local", 0.7), ("shuffle", 0.6)])
+@pytest.mark.parametrize("name, least", [("secure_sum", 0.8), ("local", 0.7), ("shuffle", 0.6), ("source rule", 0.6)])
 def test_the_model_learns(runs, name, least):
     """Binomial tails of guessing on 270 records lie below 1e-3 at 0.6; noise is seeded by nothing, hence the room."""
     scored = [value(runs, name, party)["scored"] for party in DATA]
@@ -122,7 +132,7 @@ def test_the_ledgers_agree_and_count_the_rounds_that_ran(runs, name):
     counts = [runs[name][party].ledger["entries"][0]["rounds"] for party in DATA]
     expected = {"shuffle": [2] * 3, "three classes": [2] * 3, "epsilon": [2] * 3, "clients": [3] * 3, "quantile": [3] * 3,
                 "module": [2] * 3, "local steps": [4] * 3, "one missing": [3, 2, 3], "too few": [1] * 3,
-                "one lost": [3, 2, 3],
+                "one lost": [3, 2, 3], "source rule": [1] * 3, "source rule local": [1] * 3,
                 "adaptive": [4] * 3, "adaptive local": [2] * 3}
     assert counts == expected.get(name, [6] * 3)
     for party in set(RAN[name].parties) - set(DATA):
@@ -154,6 +164,17 @@ def test_adaptive_noise_keeps_the_total_and_releases_contributions_once(runs):
         assert 3.9 < summary[f"epsilon (nats, {relation}, all {summary['rounds planned']} rounds)"] <= 4.0
         assert [line["rounds"] for line in lines[1:]] == [1] and "contributions" in lines[1]["parameters"]["purpose"]
         assert {line["relation"] for line in lines} == {relation}
+
+
+@pytest.mark.parametrize("name", ["source rule", "source rule local"])
+def test_the_sources_rule_promises_nothing_and_says_so(runs, name):
+    at_host, (line,) = value(runs, name, HOST), runs[name][HOST].ledger["entries"]
+    summary, promise = at_host["summary"], at_host["model"]["meta"]["privacy"]
+    assert [summary[key] for key in summary if key.startswith("epsilon (nats")] == ["infinity"] * 2
+    assert set(promise["epsilon"].values()) == {"infinity"} and "no epsilon holds" in promise["accountant"]
+    assert summary["epsilon that the source claims"] == 30 and "noise over the clip" not in summary
+    assert (line["mechanism"], line["epsilon"], line["pending"]) == ("NotPrivate", "infinity", 0)
+    assert line["source"] == f"public {DATASET}" and "no guarantee at all" in line["note"]
 
 
 def test_no_party_sees_more_than_it_should(runs):

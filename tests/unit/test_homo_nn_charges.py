@@ -12,7 +12,7 @@ from fate_dp.components.dp_homo_nn.rounds.terms import RoundTerms
 from fate_dp.privacy.accounting.secure_sum import TooFewArrived
 from fate_dp.privacy.events import REPLACE_ONE
 
-SETTINGS = SimpleNamespace(stated_relation=REPLACE_ONE)
+SETTINGS = SimpleNamespace(stated_relation=REPLACE_ONE, noise="uniform")
 SHUFFLE = RoundTerms(
     trust="shuffle", unit="record", clients=3, tolerated=1, rounds=12, batch_size=30, records=120, clips=1.0, dimension=2,
     delta=1e-5, epsilon0=1.0,

@@ -3,9 +3,14 @@ import math
 
 import pytest
 
-from fate_dp.components.dp_homo_nn.preflight_checks import check_alike, check_module, check_parameters, federation_of
-from fate_dp.components.dp_homo_nn.round_terms import calibrated, check_promise, guarantee_of, round_terms
+from fate_dp.components.common.dataset_names import columns_name
+from fate_dp.components.dp_homo_nn.preflight_checks import (
+    check_alike, check_module, check_parameters, check_public, federation_of,
+)  # fmt: skip
+from fate_dp.components.dp_homo_nn.relevance.source_rule import SourceRule
+from fate_dp.components.dp_homo_nn.round_terms import calibrated, charged_events, check_promise, guarantee_of, round_terms
 from fate_dp.components.dp_homo_nn.settings import CHECKS, TrainSettings, given_settings, module_name
+from fate_dp.components.dp_homo_nn.source_rule_terms import rule_of
 from fate_dp.privacy.accounting.calibration import UnreachableTarget
 from fate_dp.privacy.policy import Policy
 
@@ -35,7 +40,7 @@ BAD = [
     *[("tolerated", value) for value in (0, 1.5, True)], *[("local_steps", value) for value in (0, 1.5)],
     ("local_learning_rate", 0), ("local_batch_size", 0), ("client_weights", {}), ("client_weights", {"9999": 0}),
     *[("upload_fraction", value) for value in (0, 1.1, "half")],
-    *[("adaptive", value) for value in ({"contribution_share": 1}, {"power": "up"}, {"share": 1}, 0.1)],
+    *[("adaptive", value) for value in ({"contribution_share": 1}, {"power": "up"}, {"share": 1}, {"f": 2}, {"p": -1}, 0.1)],
     *[("shuffler", value) for value in (9997, "", "a b")], *[("threshold", value) for value in (-0.1, 1.1, "0.5")],
 ]  # fmt: skip
 
@@ -50,6 +55,16 @@ TOGETHER = [
     ({"shuffler": "9997"}, "with trust secure_sum nothing is shuffled"),
     ({"split": "block"}, "messages are split with trust shuffle only"),
     ({"clip": [1.0, 2.0]}, "clip has 2 values; it must have one for each of the 10 rounds"),
+    ({"noise": "source_rule"}, "noise is source_rule, but epsilon is not set"),
+    *[({"noise": "source_rule", "noise_multiplier": None, "epsilon": 8.0, **given}, f"noise is source_rule, but {reason}")
+      for given, reason in (
+          ({"trust": "shuffle", "shuffler": "9997"}, "trust is shuffle"),
+          ({"unit": "client", "records": 3, "batch_size": 3, "local_learning_rate": 0.1}, "unit is client"),
+          ({"trust": "local", "local_steps": 2}, "the rule sends one whole gradient"),
+          ({"trust": "local", "upload_fraction": 0.5}, "the rule sends one whole gradient"),
+          ({"clip": {"quantile": 0.5, "start": 1.0}}, "clip follows a quantile"))],
+    *[({"noise": noise, "noise_multiplier": None, "epsilon": 8.0, "adaptive": {"after_rounds": 10}},
+       "adaptive.after_rounds is 10; it must be less than rounds, 10.") for noise in ("adaptive", "source_rule")],
     ({"rounds": None}, "rounds is not set; dp_homo_nn needs it."),
 ]  # fmt: skip
 
@@ -113,6 +128,29 @@ def test_the_guests_calibration_is_checked_by_every_party():
     given = given_settings(NOISE)
     with pytest.raises(ValueError, match="asks for noise_multiplier 1.0, while the job says 2.0"):
         check_promise(given, round_terms(given, CLIENTS, 5).with_noise(1.0), guarantee)
+
+
+def test_the_sources_rule_has_no_noise_multiplier_no_epsilon_and_one_line_in_the_ledger():
+    settings = given_settings({**NEEDED, "epsilon": 8.0, "noise": "source_rule"})
+    terms = calibrated(settings, round_terms(settings, CLIENTS, 5))
+    guarantee = guarantee_of(settings, terms)
+    check_promise(settings, terms, guarantee)
+    assert terms.noise_multiplier is None and set(guarantee.epsilons.values()) == {math.inf}
+    assert set(guarantee.to_json()["epsilon"].values()) == {"infinity"}
+    ((event, count),) = charged_events(settings, terms)
+    assert (event.mechanism, event.relation, count) == ("NotPrivate", "add_or_remove", 1)
+    assert charged_events(settings, terms, [3, 4]) == [(event, 1)] and charged_events(settings, terms, []) == []
+    assert rule_of(settings, terms) == SourceRule(8.0, 0.15, 0.85, 16)
+
+
+def test_an_operator_declares_by_name_what_is_public():
+    settings = given_settings({**NEEDED, "epsilon": 8.0, "noise": "source_rule"})
+    dataset = columns_name(["a", "b"])
+    check_public(Policy(public_datasets=frozenset({dataset})), settings, ["b", "a"])
+    check_public(Policy(), given_settings(NOISE), ["a", "b"])
+    for declared in ((), {columns_name(["a"])}):
+        with pytest.raises(ValueError, match=f"does not name {dataset} under public_datasets"):
+            check_public(Policy(public_datasets=frozenset(declared)), settings, ["a", "b"])
 
 
 def test_an_epsilon_out_of_reach_says_what_would_be_in_reach():

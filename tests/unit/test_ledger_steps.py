@@ -308,6 +308,49 @@ def test_of_two_tasks_at_once_with_one_draw_only_one_is_charged(ledger):
     assert sorted(results) == [False, False, True] and spent(ledger, "client", 0) == 0.5
 
 
+# --- composed once for many rounds ---
+
+
+@pytest.fixture
+def composed(monkeypatch):
+    """What was composed, call by call."""
+    calls = []
+    monkeypatch.setattr(
+        private_steps, "largest_total", lambda seen, delta: calls.append(seen) or totals.largest_total(seen, delta)
+    )
+    return calls
+
+
+def test_rounds_that_were_asked_for_together_are_recorded_without_composing_again(ledger, composed):
+    ledger.check_steps(dataset=LOANS, events=[(TRAINING, 4), (NOISE, 1)], cap=WIDE)
+    (asked,) = composed
+    for number, event in enumerate([TRAINING, NOISE, TRAINING, TRAINING, TRAINING]):
+        step(ledger, event, f"round {number}")
+    assert composed == [asked] and spent(ledger) == total_of((TRAINING, 4), (NOISE, 1), delta=1e-6)
+    step(ledger, TRAINING, "one more")
+    assert len(composed) == 2
+
+
+@pytest.mark.parametrize("change", [{"cap": BudgetCap(0.001, 1e-6)}, {"cap": BudgetCap(50.0, 1e-8)}, {"event": MEAN},
+                                    {"count": 5}])  # fmt: skip
+def test_another_cap_another_event_or_more_rounds_are_composed(ledger, composed, change):
+    ledger.check_steps(dataset=LOANS, events=[(TRAINING, 4)], cap=WIDE)
+    try:
+        step(ledger, **{"event": TRAINING, **change})
+    except BudgetExceeded:
+        assert change == {"cap": BudgetCap(0.001, 1e-6)} and ledger.entries() == []
+    assert len(composed) > 1
+
+
+def test_what_another_job_took_meanwhile_counts(ledger):
+    cap = BudgetCap(total_of((TRAINING, 4), delta=1e-6), 1e-6)
+    ledger.check_steps(dataset=LOANS, events=[(TRAINING, 4)], cap=cap)
+    step(Ledger(ledger.path), NOISE, "another job", cap=None)
+    with pytest.raises(BudgetExceeded):
+        step(ledger, TRAINING, "round 0", cap=cap)
+    assert [entry["mechanism"] for entry in ledger.entries()] == ["Gaussian"]
+
+
 # --- refusals, display ---
 
 

@@ -22,6 +22,7 @@ dataset_caps:
   bank/loans: {epsilon: 3, delta: 1e-6}
   bank/others: {epsilon: 1.5}
   bank/tight: {delta: 0}
+public_datasets: [bank/published]
 """
 
 
@@ -51,6 +52,7 @@ def test_full_file(path):
     assert policy.label_cap("experiment/breast_public/y") == 6.0 and policy.is_public("experiment/breast_public/y")
     assert policy.score_cap("experiment/breast_host", 100) == 3
     datasets = ("bank/loans", "bank/others", "bank/tight", "bank/unnamed")
+    assert policy.is_public_dataset("bank/published") and not policy.is_public_dataset("bank/loans")
     expected = [BudgetCap(3, 1e-6), BudgetCap(1.5, 1e-7), BudgetCap(4, 0), BudgetCap(4, 1e-7)]
     assert [policy.dataset_cap(dataset) for dataset in datasets] == expected
 
@@ -98,6 +100,9 @@ def test_delta_may_be_written_without_a_point(path, text, delta):
         ("score_caps: {a: 1.5}", "whole number from 0 on"),
         ("score_caps: {a: -1}", "whole number from 0 on"),
         ("score_caps: {3: 1}", "non-empty text"),
+        ("public_datasets: {a: true}", "public_datasets is {'a': True} but must be a list"),
+        ("public_datasets: bank/loans", "public_datasets is 'bank/loans' but must be a list"),
+        ("public_datasets: [3]", "public_datasets has the dataset 3 but must have non-empty text"),
         ("- 3", "must be a mapping"),
         ("a: [", "not valid YAML"),
     ],

@@ -4,6 +4,7 @@ from typing import Dict, List, Optional, Tuple
 
 import numpy as np
 
+from fate_dp.components.common.charges import Charges
 from fate_dp.components.common.parties import data_parties, others
 from fate_dp.privacy.adaptive_scales import AdaptiveBudget, adaptive_scales, release_contributions
 from fate_dp.privacy.events import REPLACE_ONE, Event, Gaussian
@@ -11,12 +12,12 @@ from fate_dp.privacy.mechanisms.bounded_rows import RowBounds, typical_radius, u
 from fate_dp.privacy.mechanisms.second_moments import MomentNoise, noise_multiplier_for
 
 from ..settings import TrainSettings
-from .charges import Charges
 from .joint_noise import BOUNDS, FIRST_FIT, TARGET, TRAINING, fit_of, fits_of, moments_of
 from .rows import contributions
 from .rules import ADAPTIVE, is_noised
 
 PURPOSE = "dp_hetero_lr"
+REFUSAL = "The cap that this party's operator set for private steps does not allow this noise."
 CONTRIBUTIONS = "contributions"
 
 
@@ -60,10 +61,11 @@ class OwnNoise:
             settings.noise, settings.noise_epsilon, settings.noise_delta,
             RowBounds(features, radius, intercept, TARGET if has_target else 0.0),
             data_parties(ctx).index(tuple(ctx.federation.local_party)),
-            tuple(sorted({party.role for party in others(ctx)} | {"model"})), frame.shape[0], Charges(ctx, frame),
+            tuple(sorted({party.role for party in others(ctx)} | {"model"})), frame.shape[0],
+            Charges(ctx, frame, REFUSAL),
         )  # fmt: skip
         if own.epsilon is not None:
-            own.charges.check([event for _, event in own.planned_events()])
+            own.charges.check([(event, 1) for _, event in own.planned_events()])
         return own
 
     @property
@@ -90,7 +92,8 @@ class OwnNoise:
             self.drawn[fit] = moments_of(fit_of(noise, fit)).draw(self.position, self.observers)
         if self.epsilon is not None:
             drawn = [(f"{PURPOSE}: {fit}", noise_of_fit.event) for fit, noise_of_fit in self.drawn.items()]
-            self.charges.record(drawn + self._contribution_events())
+            for purpose, event in drawn + self._contribution_events():
+                self.charges.record([(event, 1)], purpose)
 
     def scales(self, rows, first_weights: np.ndarray) -> np.ndarray:
         """Scales of the party's features from its weights of the first fit; ones where nothing is promised."""
