@@ -54,15 +54,16 @@ class FixedBaseBlinding:
     Args:
         public_key: the key to blind under.
         extra_bits: exponents are this much longer than half the key length; see `EncryptedSum.flooded`.
+        window: bits of a digit in the table; only the speed depends on it.
     """
 
-    def __init__(self, public_key: PublicKey, extra_bits: int = 0):
+    def __init__(self, public_key: PublicKey, extra_bits: int = 0, window: int = _WINDOW_BITS):
         self.public_key = public_key
         self.exponent_bits = public_key.key_length // 2 + extra_bits
         self._powers = None
         if public_key.blinding_base is not None:
             base = mpz(public_key.blinding_base)
-            self._powers = FixedBasePowers(base, public_key.modulus, self.exponent_bits, _WINDOW_BITS)
+            self._powers = FixedBasePowers(base, public_key.modulus, self.exponent_bits, window)
 
     def factor(self) -> BlindingFactor:
         """A fresh blinding factor from operating-system entropy."""
@@ -77,6 +78,6 @@ class FixedBaseBlinding:
 
 
 @lru_cache(maxsize=4)
-def blinding_of(public_key: PublicKey, extra_bits: int = 0) -> FixedBaseBlinding:
+def blinding_of(public_key: PublicKey, extra_bits: int = 0, window: int = _WINDOW_BITS) -> FixedBaseBlinding:
     """The table for a key, made once per process: worker processes see the same key in every epoch."""
-    return FixedBaseBlinding(public_key, extra_bits)
+    return FixedBaseBlinding(public_key, extra_bits, window)

@@ -80,12 +80,7 @@ class EncryptedSum(Encrypted):
             blinding: table for the same key with at least ``exponent_bits + 40`` extra bits.
             exponent_bits: bound on log2 of ``sum |a_i|``.
         """
-        if blinding.public_key != self.public_key:
-            raise ValueError("The blinding table belongs to another public key; it must be made for the sum's own.")
-        needed = self.public_key.key_length // 2 + exponent_bits + STATISTICAL_BITS
-        if self.public_key.blinding_base is not None and blinding.exponent_bits < needed:
-            raise ValueError(f"The blinding table has exponents of {blinding.exponent_bits} bits; it needs {needed}.")
-        return Ciphertext(self, blinding.factor())
+        return flood([self], blinding, exponent_bits)[0]
 
     def __reduce__(self):
         raise TypeError("An encrypted sum is never pickled: it leaves as a Ciphertext, blinded.")
@@ -119,6 +114,16 @@ class Ciphertext(Encrypted):
                 f"A ciphertext has {len(data)} bytes; under this key it must have {public_key.ciphertext_bytes}."
             )
         return column_from_bytes(data, public_key)[0]
+
+
+def flood(sums: Sequence[EncryptedSum], blinding: FixedBaseBlinding, exponent_bits: int) -> List[Ciphertext]:
+    """`EncryptedSum.flooded` for many sums under one key, which is quicker than one by one."""
+    needed = blinding.public_key.key_length // 2 + exponent_bits + STATISTICAL_BITS
+    if any(each.public_key != blinding.public_key for each in sums):
+        raise ValueError("The blinding table belongs to another public key; it must be made for the sum's own.")
+    if blinding.public_key.blinding_base is not None and blinding.exponent_bits < needed:
+        raise ValueError(f"The blinding table has exponents of {blinding.exponent_bits} bits; it needs {needed}.")
+    return [Ciphertext(each, factor) for each, factor in zip(sums, blinding.factors(len(sums)))]
 
 
 def encrypt_with(

@@ -10,6 +10,8 @@ from .split_residues import join, split
 
 _AT_ONCE = 1024
 """Powers that walk through the table together: each of its rows then stays in the processor's cache."""
+_ENTRY_COST = 1.5
+"""Price of a table entry in multiplications."""
 
 
 class FixedBasePowers:
@@ -47,6 +49,11 @@ class FixedBasePowers:
             products = [product * row_residues[digit] % modulus for product, digit in zip(products, row_digits)]
             slopes = [slope + row_slopes[digit] for slope, digit in zip(slopes, row_digits)]
         return [join(product, slope, self._root) for product, slope in zip(products, slopes)]
+
+
+def window_bits(expected: int) -> int:
+    """Bits of a digit that make ``expected`` powers cheapest, their table included; 10 bits take 80 MB."""
+    return min(range(4, 11), key=lambda width: (_ENTRY_COST * (1 << width) + expected) / width)
 
 
 def _powers_below(base: mpz, count: int, root: mpz) -> Tuple[List[mpz], List[mpz]]:

@@ -8,11 +8,8 @@ from gmpy2 import mpz
 
 from .blinding import BlindingFactor
 from .ciphertext import Ciphertext, encrypt_with
-from .fixed_base import FixedBasePowers
+from .fixed_base import FixedBasePowers, window_bits
 from .paillier import PublicKey
-
-_ENTRY_COST = 1.5
-"""Price of a table entry in multiplications."""
 
 
 class OwnerEncryption:
@@ -60,11 +57,6 @@ class OwnerEncryption:
 
     def __repr__(self) -> str:
         return f"OwnerEncryption({self.public_key.key_length} bits)"
-
-
-def window_bits(expected: int) -> int:
-    """Bits of a digit that make ``expected`` encryptions cheapest, their tables included; 10 bits take 80 MB."""
-    return min(range(4, 11), key=lambda width: (_ENTRY_COST * (1 << width) + expected) / width)
 
 
 @lru_cache(maxsize=2)

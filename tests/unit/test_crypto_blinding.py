@@ -30,6 +30,13 @@ def test_blinding_exponents_have_half_the_key_length_and_the_extra_bits(monkeypa
     assert factor.spend() == gmpy2.powmod(PUBLIC.blinding_base, exponent, PUBLIC.modulus_squared)
 
 
+@pytest.mark.parametrize("window", [4, 5, 10])
+def test_the_window_of_a_table_changes_no_factor(monkeypatch, window):
+    monkeypatch.setattr("fate_dp.crypto.fixed_base.secrets.token_bytes", lambda count: b"\xff" * count)
+    expected = gmpy2.powmod(PUBLIC.blinding_base, 2 ** (128 + 40) - 1, PUBLIC.modulus_squared)
+    assert blinding_of(PUBLIC, 40, window).factor().spend() == expected
+
+
 def test_a_foreign_key_without_a_base_is_blinded_with_a_full_residue(monkeypatch):
     drawn, plain = [], PublicKey(PUBLIC.n)
     monkeypatch.setattr(blinding, "full_blinding", lambda key: drawn.append(full_blinding(key)) or drawn[-1])

@@ -169,3 +169,15 @@ def test_a_number_made_under_another_key_is_no_small_number():
 def test_full_blinding_is_a_fresh_nth_residue():
     factors = [full_blinding(PUBLIC).spend() for _ in range(50)]
     assert len(set(factors)) == 50 and all(PRIVATE.decrypt(factor) == 0 for factor in factors)
+
+
+@pytest.mark.parametrize("bits", [1, 500, 893, 894, 1500, 2046])
+def test_signed_plaintexts_are_read_alike_with_one_prime_and_with_two(bits):
+    public, private = generate_keypair(2048)
+    for magnitude in (0, 1, (1 << bits) - 1):
+        for plaintext in (magnitude, -magnitude):
+            ciphertext = private.encryption().encrypt([plaintext])[0]
+            assert private.decrypt_signed(ciphertext, bits) == plaintext == private.decrypt_signed(ciphertext)
+    beyond = private.encryption().encrypt([(1 << bits) if bits < 2046 else public.n // 2])[0]
+    with pytest.raises(ValueError, match=f"not below 2\\^{bits}"):
+        private.decrypt_signed(beyond, bits)

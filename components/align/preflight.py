@@ -1,0 +1,78 @@
+"""Before any record is sent: the same request at both parties, tables that fit, sound keys, the public facts."""
+import secrets
+
+from fate_dp.components.common.parties import roles
+from fate_dp.components.common.preflight import agree
+from fate_dp.crypto.paillier import PublicKey
+
+from .dummies import OTHER
+from .records import check_table, columns_of
+from .settings import Settings
+
+SESSION_BYTES = 8
+
+
+def check_parties(ctx) -> None:
+    """Every party sees the same list, so every party raises the same sentence without a message."""
+    present = roles(ctx)
+    if sorted(present) != ["guest", "host"]:
+        raise ValueError(
+            f"The job names {present.count('guest')} guests, {present.count('host')} hosts and "
+            f"{present.count('arbiter')} arbiters; align joins the tables of exactly one guest and one host."
+        )
+
+
+def agree_on_terms(ctx, settings: Settings, frame, role: str, public_key: PublicKey, checks) -> dict:
+    """{session, guest, host}, in builtins: of each party {records, features, columns, labelled, public_key}.
+
+    Args:
+        checks: further checks of this party, called without arguments; raises ValueError.
+    """
+    check_parties(ctx)
+
+    def check():
+        check_table(frame, role)
+        checks()
+        return {"asked": settings.to_json(), "public": _facts(frame, role, settings, public_key)}
+
+    def commit(hosts):
+        (facts,) = hosts.values()
+        if facts["asked"] != settings.to_json():
+            raise ValueError(
+                f"The host was asked for {facts['asked']}, the guest for {settings.to_json()}; set the same at both."
+            )
+        _checked_key(facts["public"], settings, "host")
+        public = {"guest": _facts(frame, role, settings, public_key), "host": facts["public"]}
+        return {"session": secrets.token_hex(SESSION_BYTES), **public}
+
+    return agree(ctx, check, commit)
+
+
+def peer_key(ctx, terms: dict, settings: Settings, role: str) -> PublicKey:
+    """The other party's key; refused at both parties if it is none."""
+    found = {}
+
+    def check():
+        found["key"] = _checked_key(terms[OTHER[role]], settings, OTHER[role])
+        return {}
+
+    agree(ctx.sub_ctx("keys"), check)
+    return found["key"]
+
+
+def _facts(frame, role, settings, public_key):
+    dummies = 0 if settings.hide_size is None else 2 * settings.hide_size.pool
+    return {
+        "records": frame.shape[0] + dummies,
+        "features": len(frame.schema.columns),
+        "columns": columns_of(frame, role),
+        "labelled": frame.schema.label_name is not None,
+        "public_key": public_key.to_wire(),
+    }
+
+
+def _checked_key(facts, settings, owner) -> PublicKey:
+    key = PublicKey.from_wire(facts["public_key"])
+    if key.key_length != settings.key_length:
+        raise ValueError(f"The {owner} sent a key of {key.key_length} bits; key_length is {settings.key_length}.")
+    return key

@@ -1,0 +1,50 @@
+"""The benchmark of align: both parties over a pipe, the check of their shares, the growth exponent."""
+import multiprocessing
+import threading
+
+import numpy as np
+import pytest
+
+from fate_dp.bench import align as bench
+from fate_dp.bench.align_party import align
+
+
+def play(parties) -> tuple:
+    """({first: its shares}, what was reported); both parties in this process."""
+    ends, shares, steps = multiprocessing.Pipe(), {}, []
+
+    def run(end, party):
+        shares[party.first] = align(end, party, steps.append)
+
+    threads = [threading.Thread(target=run, args=pair) for pair in zip(ends, parties)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return shares, steps
+
+
+@pytest.mark.parametrize("common", [0, 2])
+def test_the_benchmark_runs_the_protocol_and_notices_wrong_shares(common):
+    parties = bench.tables(5, common, features=2)
+    shares, steps = play(parties)
+    bench._check(shares, parties, common)
+    # Both parties encrypt 5 and tag 5 again, blind and open what is common.
+    assert sum(steps) == 2 * (10 + 2 * common)
+    if common:
+        shares[True][0][0, 0] += 1
+        with pytest.raises(RuntimeError, match="do not add up to the joined records"):
+            bench._check(shares, parties, common)
+    with pytest.raises(RuntimeError, match="do not add up to the joined records"):
+        bench._check(shares, parties, common + 1)
+
+
+def test_tables_have_as_many_common_ids_as_asked():
+    first, second = bench.tables(500, 250)
+    assert len(set(first.names) & set(second.names)) == 250 and len(set(first.names)) == 500
+    assert first.values.shape == (500, bench.FEATURES) and np.abs(first.values).max() < 16
+
+
+@pytest.mark.parametrize("power", [1.0, 1.5])
+def test_the_growth_exponent_is_the_slope(power):
+    assert bench.growth_exponent({rows: 3e-3 * rows**power for rows in bench.GROWTH}) == pytest.approx(power)

@@ -1,0 +1,31 @@
+"""Decryption for workers: what the private key decrypts, after a pickle, and nothing shown."""
+import pickle
+
+import pytest
+
+from fate_dp.crypto.blinding import full_blinding
+from fate_dp.crypto.ciphertext import encrypt_with
+from fate_dp.crypto.owner_decryption import OwnerDecryption
+from fate_dp.crypto.paillier import keypair_of_any_length
+
+PUBLIC, PRIVATE = keypair_of_any_length(512)
+
+
+def encrypted(plaintext):
+    return encrypt_with([full_blinding(PUBLIC)], [plaintext], PUBLIC)[0]
+
+
+@pytest.mark.parametrize("plaintext", [0, 1, -1, 2**60 - 1, 1 - 2**60])
+@pytest.mark.parametrize("bits", [None, 60])
+def test_a_pickled_copy_decrypts_as_the_private_key_does(plaintext, bits):
+    decryption = pickle.loads(pickle.dumps(PRIVATE.decryption()))
+    assert decryption == PRIVATE.decryption() and hash(decryption) == hash(PRIVATE.decryption())
+    assert decryption.decrypt_signed(encrypted(plaintext), bits) == plaintext
+    with pytest.raises(ValueError, match="not below 2\\^60"):
+        decryption.decrypt_signed(encrypted(2**60), 60)
+
+
+def test_primes_of_another_key_are_refused_and_none_are_shown():
+    with pytest.raises(ValueError, match="p and q do not belong to this public key"):
+        OwnerDecryption(PUBLIC, 3, 5)
+    assert repr(PRIVATE.decryption()) == "OwnerDecryption(512 bits)"
