@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .PHONY: install demo test unit component-yaml docs-privacy clean
-.PHONY: bench-epoch bench-hetero-lr bench-hetero-noise bench-homo-nn bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp
-.PHONY: bench-noise bench-prep bench-private-step bench-source-composition
+.PHONY: bench-align bench-align-redundancy bench-epoch bench-hetero-lr bench-hetero-noise bench-homo-nn
+.PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-noise bench-prep bench-private-step
+.PHONY: bench-source-composition
 
 install: $(INSTALLED)
 
@@ -19,11 +20,12 @@ $(INSTALLED): setup.py pyproject.toml constraints.txt
 demo: install
 	$(BIN)/fate-dp demo
 
-test: install
-	$(BIN)/python -m pytest -q
+# Unit tests run on all cores, one file to a process; those with parties as processes and with a server need them all.
+test: unit
+	$(BIN)/python -m pytest -q tests/protocol tests/end_to_end
 
 unit: install
-	$(BIN)/python -m pytest -q tests/unit tests/statistical
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile tests/unit tests/statistical
 
 bench-epoch: install
 	$(BIN)/python -m fate_dp.bench.epoch
@@ -33,6 +35,12 @@ bench-hetero-lr: install
 
 bench-hetero-noise: install
 	$(BIN)/python -m fate_dp.bench.hetero_noise
+
+bench-align: install
+	$(BIN)/python -m fate_dp.bench.align
+
+bench-align-redundancy: install
+	$(BIN)/python -m fate_dp.bench.align_redundancy
 
 bench-homo-nn: install
 	$(BIN)/python -m fate_dp.bench.homo_nn
@@ -60,7 +68,7 @@ bench-prep: install
 
 # The client reads these files, and FATE-Board needs them in its dag/ folder; a test holds them to the components.
 component-yaml: install
-	for name in label_flip flipback dp_hetero_lr dp_homo_nn shuffler smote; do \
+	for name in label_flip flipback dp_hetero_lr dp_homo_nn shuffler align share_lr smote; do \
 	  $(BIN)/python -m fate.components component desc --name $$name --save pipelines/components/$$name.yaml; \
 	done
 

@@ -42,7 +42,7 @@ setup(
         "threadpoolctl",
         "pyarrow<16",  # later ones want numpy 2
     ],
-    extras_require={"test": ["pytest", "hypothesis", "phe"], "bench": ["opendp", "opacus==1.5.*", "phe"]},
+    extras_require={"test": ["pytest", "pytest-xdist", "hypothesis", "phe"], "bench": ["opendp", "opacus==1.5.*", "phe"]},
     entry_points={
         "console_scripts": ["fate-dp = fate_dp.pipelines.cli:main"],
         "fate.ext.component_desc": [
@@ -52,6 +52,8 @@ setup(
             "smote = fate_dp.components.smote.component:smote",
             "dp_homo_nn = fate_dp.components.dp_homo_nn.component:dp_homo_nn",
             "shuffler = fate_dp.components.shuffler.component:shuffler",
+            "align = fate_dp.components.align.component:align",
+            "share_lr = fate_dp.components.share_lr.component:share_lr",
         ],
     },
 )

@@ -4,10 +4,10 @@
 
 Trust ``secure_sum``: the training records are divided over the clients at random (seeds 0, 1 and 2, public); in every
 round each client draws a Poisson sample of its records, sums clipped per-record gradients and adds its share of
-discrete Gaussian noise from the operating system's entropy, of which one client's is not counted on (``tolerated`` 1:
-every client knows its own); the server moves the weights by the noisy sum over the *expected* batch. Clients, server and transport
-are `components.dp_homo_nn.rounds`, the same classes as between parties; masks are switched off, except in one round of
-MNIST's 100 clients, whose time is printed.
+discrete Gaussian noise from the operating system's entropy; the server moves the weights by the noisy sum over the
+*expected* batch. One share of noise is not counted on (``tolerated`` 1: every client knows its own). Clients, server
+and transport are `components.dp_homo_nn.rounds`, the same classes as between parties. Masks are switched off, except
+in one round of MNIST's 100 clients, whose time is printed.
 
 The model is softmax regression on features that need no training data (`homo_nn_features`).
 
@@ -18,12 +18,13 @@ gets the model. *Not* in it: the choice of settings, below, as everywhere in the
 How settings were fixed: with a plain torch imitation of the rounds (noise of the same multiplier from torch's
 generator) trained on all but the last 10,000 training records (of CIFAR-10, in one random order) and measured on
 those. Compared were: group normalisation in 9, 27 and 81 groups, also of roots and logarithms; no map, the made-up mean
-only, and whitening with ridges 1e-3, 3e-4, 1e-4 and 3e-5; CIFAR-10's coefficients at full, half and a quarter of the
-resolution, and added to their mirror image; 40 to 150 rounds; sampling with 0.25 and 0.5; clips from 0.1 to 10 for
-records of norm 10; learning rates over four factors of two and more; momentum 0 and 0.9, learning rates constant or falling to 0. What
-whitening with the principal directions of the training records themselves would give was looked at on MNIST, too, and
-not used. Sampling with 0.1 at epsilon 1 was chosen for its time. Test records were not looked at before this program
-was finished.
+only, whitening with ridges 1e-3, 3e-4, 1e-4 and 3e-5, and only the first 100 or 300 whitened coordinates; CIFAR-10's
+coefficients at full, half and a quarter of the resolution, and added to their mirror image; 40 to 150 rounds; sampling
+with 0.1, 0.25 and 0.5; clips from 0.1 to 10 for records of norm 10; learning rates over a factor of eight and more;
+momentum 0 and 0.9; learning rates constant or falling to 0. What whitening with the principal directions of the
+training records themselves would give was looked at on MNIST, too, and not used. Sampling with 0.1 at epsilon 1 was
+chosen for its time. Accuracies there, at the settings nearest to those below: MNIST 0.984 and 0.987, Fashion-MNIST
+0.891 and 0.904, CIFAR-10 0.649. Test records were not looked at before this program was finished.
 
 The last line printed is one JSON object with the mean accuracies.
 """
@@ -125,11 +126,10 @@ def make_features(workers, source, folder):
 def run_trainings(workers, folder):
     """{figure: (setting, terms, accuracies)}."""
     terms = {setting.figure: terms_of(setting, *shape_of(folder / setting.data)) for setting in SETTINGS}
-    jobs = [
-        Job(setting.figure, setting.rounds, train, (folder / setting.data, terms[setting.figure], setting.learning_rate, seed))
-        for setting in SETTINGS
-        for seed in SEEDS
-    ]
+    jobs = []
+    for setting in SETTINGS:
+        arguments = (folder / setting.data, terms[setting.figure], setting.learning_rate)
+        jobs += [Job(setting.figure, setting.rounds, train, (*arguments, seed)) for seed in SEEDS]
     accuracies = iter(workers.run(jobs))
     return {
         setting.figure: (setting, terms[setting.figure], [next(accuracies) for _ in SEEDS]) for setting in SETTINGS

@@ -131,8 +131,11 @@ def write_parts(workers, name, parts, feature_map, folder):
         path = path_of(unfinished, part, "features")
         width = feature_map(pictures[:1] / GREY_VALUES).shape[1]
         np.lib.format.open_memmap(path, "w+", np.float32, (len(labels), width)).flush()
-        blocks = [(start, pictures[start : start + PICTURES_AT_ONCE]) for start in range(0, len(labels), PICTURES_AT_ONCE)]
-        workers.run([Job(f"{name}, {part}", len(block), write_features, (path, start, block, feature_map)) for start, block in blocks])
+        jobs = []
+        for start in range(0, len(labels), PICTURES_AT_ONCE):
+            block = pictures[start : start + PICTURES_AT_ONCE]
+            jobs.append(Job(f"{name}, {part}", len(block), write_features, (path, start, block, feature_map)))
+        workers.run(jobs)
         np.save(path_of(unfinished, part, "labels"), labels)
     unfinished.rename(folder)
 

@@ -1,7 +1,7 @@
 """The order of one task, the same at both parties: terms, keys, charge, protocol, tables."""
 from fate_dp.components.common.party_home import home_of
 from fate_dp.components.common.preflight import PrivateReason
-from fate_dp.components.common.provenance import find_label_privacy
+from fate_dp.components.common.provenance import find_label_privacy, refuse_true_labels_of_released_records
 from fate_dp.crypto.paillier import generate_keypair
 from fate_dp.privacy.mechanisms.dummy_count import draw_dummy_count
 
@@ -67,6 +67,8 @@ def _label_privacy(ctx, frame, label_source):
     except PrivateReason:
         if label_source is not None:
             raise
+        # Nobody can ask by record afterwards, so true labels of records whose flips were released end here.
+        refuse_true_labels_of_released_records(home_of(ctx), frame)
         return None
 
 

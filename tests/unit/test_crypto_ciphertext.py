@@ -101,7 +101,7 @@ def test_columns_travel_as_bytes_of_one_width(values):
     (0, "outside"), (PUBLIC.n**2, "outside"), (PUBLIC.n**2 + 5, "outside"), (PUBLIC.n, "not invertible"),
     (PRIVATE._p * 12, "not invertible"), (1, "without blinding"), (PUBLIC.embed(1), "without blinding"),
     (PUBLIC.embed(-(2**60)), "without blinding"),
-])  # fmt: skip
+], ids=["0", "n^2", "n^2 + 5", "n", "12 p", "1", "1 + n", "1 - 2^60 n"])  # fmt: skip
 def test_numbers_that_no_honest_encryption_gives_are_refused(value, why):
     data = [ENCRYPTION.encrypt([5])[0].to_bytes(), int(value).to_bytes(PUBLIC.ciphertext_bytes, "big")]
     with pytest.raises(ValueError, match=why):

@@ -25,7 +25,7 @@ def test_signed_plaintexts_come_back(expected, values):
     assert [PRIVATE.decrypt_signed(item) for item in ENCRYPTION.encrypt(values, expected)] == values
 
 
-@pytest.mark.parametrize("value", [LARGEST + 1, -LARGEST - 1, PUBLIC.n])
+@pytest.mark.parametrize("value", [LARGEST + 1, -LARGEST - 1, PUBLIC.n], ids=["too large", "too small", "n"])
 def test_plaintexts_that_do_not_fit_are_refused(value):
     with pytest.raises(ValueError, match="below n / 2"):
         ENCRYPTION.encrypt([0, value])

@@ -35,7 +35,7 @@ def test_every_plaintext_decrypts_to_itself(plaintext, r):
     assert PRIVATE.decrypt(PUBLIC.raw_encrypt(plaintext, r)) == plaintext
 
 
-@pytest.mark.parametrize("plaintext", [-1, PUBLIC.n])
+@pytest.mark.parametrize("plaintext", [-1, PUBLIC.n], ids=["-1", "n"])
 def test_raw_encrypt_refuses_what_is_no_plaintext(plaintext):
     with pytest.raises(ValueError, match="plaintext"):
         PUBLIC.raw_encrypt(plaintext, 5)

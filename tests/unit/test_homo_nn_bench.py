@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from fate_dp.bench import homo_nn, homo_nn_features
+from fate_dp.bench import homo_nn, homo_nn_features, homo_nn_sweeps
 from fate_dp.bench.homo_nn_features import (
     NORM,
     coefficients,
@@ -14,6 +14,7 @@ from fate_dp.bench.homo_nn_features import (
     with_mirror_image,
     write_parts,
 )
+from fate_dp.bench.homo_nn_report import write_report
 from fate_dp.bench.homo_nn_synthetic import synthetic_pictures
 from fate_dp.bench.homo_nn_training import parties, path_of, shape_of, stored, train
 from fate_dp.bench.homo_nn_workers import Job, Workers
@@ -77,7 +78,7 @@ def test_the_map_takes_the_mean_away_and_evens_variances_out(grey_map):
 def test_mirrored_channels_hold_the_coefficients_of_the_mirror_image():
     pictures = synthetic_pictures(6, 3, 32, seed=2)
     found, of_mirror_images = (
-        coefficients(images, mirrored=False).reshape(6, 3, 81, 8, 8) for images in (pictures, pictures[..., ::-1].copy())
+        coefficients(images, mirrored=False).reshape(6, 3, 81, 8, 8) for images in (pictures, pictures[..., ::-1])
     )
     guess = found[:, :, mirrored_channels()][..., ::-1]
     right = np.corrcoef(guess.ravel(), of_mirror_images.ravel())[0, 1]
@@ -155,3 +156,18 @@ def test_the_figures_of_the_issue_are_all_there():
     assert homo_nn.MASKED in names
     clients = {setting.data: setting.clients for setting in homo_nn.SETTINGS}
     assert clients == {"mnist": 100, "fashion": 200, "cifar10": 500}
+
+
+def test_sweeps_follow_their_rule_and_the_report_holds_every_point(tmp_path, folder):
+    points = [homo_nn_sweeps.points_of(trust, clients=4, rounds=2, sampling=0.5) for trust in homo_nn_sweeps.TRUSTS]
+    terms = {point: homo_nn_sweeps.terms_of(point, *shape_of(folder)) for point in points}
+    rates = {of_point.trust: homo_nn_sweeps.learning_rate(of_point) for of_point in terms.values()}
+    assert rates["shuffle"] < rates["local"] <= rates["secure_sum"] <= homo_nn_sweeps.LARGEST_RATE
+    outcomes = {point: (terms[point], train(folder, terms[point], 0.1, seed=0)) for point in points}
+    errors = {10: {"local": 2.0, "shuffle": float("inf"), "secure_sum": 1.0}, 100: dict.fromkeys(rates, 0.5)}
+    report = tmp_path / "new" / "report.html"
+    write_report(report, dict.fromkeys(homo_nn_sweeps.SWEEPS, points), outcomes, [(1, errors, 40), (10, errors, None)])
+    text = report.read_text(encoding="utf-8")
+    assert text.count("<img") == 5 and "none up to 100" in text and "replace-one" in text
+    for point in points:
+        assert f"<td>{point.trust}</td>" in text and f"<td>{outcomes[point][1]:.4f}</td>" in text

@@ -1,0 +1,46 @@
+"""A host's consent to open scores of joined rows to the guest, counted in the host's ledger over all jobs.
+
+The host knows neither which of its records are among the rows nor, perhaps, the weights. So every model on every
+alignment counts as one release, held-out records or not: with as many different models on one alignment as there are
+features, the guest can solve for the features of every row.
+"""
+import hashlib
+from dataclasses import dataclass
+
+from fate_dp.components.common.dataset_names import columns_name
+from fate_dp.components.common.party_home import JobReference, PartyHome
+
+PURPOSE = "scores of joined rows"
+
+
+@dataclass(frozen=True)
+class JoinedScoreRelease:
+    """One model's scores of the rows of one alignment; the same ones again reveal nothing new."""
+
+    home: PartyHome
+    job: JobReference
+    dataset: str
+    cap: int
+    rows: int
+    digest: str
+
+    @classmethod
+    def of(cls, home: PartyHome, job: JobReference, alignment, run: str) -> "JoinedScoreRelease":
+        """For the model that the training ``run`` made."""
+        columns = list(alignment.own)
+        dataset = columns_name(columns)
+        home.ledger.remember_dataset(dataset, columns)
+        digest = hashlib.sha256(f"{run} {alignment.session}".encode()).hexdigest()
+        return cls(home, job, dataset, home.policy.score_cap(dataset, len(columns)), alignment.rows, digest)
+
+    def check(self) -> None:
+        """Refuse, before any work, what the cap does not allow."""
+        new = self.home.ledger.are_scores_new(dataset=self.dataset, weights_digest=self.digest)
+        self.home.ledger.check_scores(dataset=self.dataset, planned=int(new), cap=self.cap)
+
+    def record(self) -> None:
+        """Count the release before it happens."""
+        self.home.ledger.record_scores(
+            dataset=self.dataset, weights_digest=self.digest, purpose=PURPOSE, rows=self.rows, cap=self.cap,
+            job_id=self.job.job_id, task_id=self.job.task_id,
+        )  # fmt: skip

@@ -1,0 +1,149 @@
+"""Scores of shared rows: shares of X w at both parties, whoever knows the weights, and their opening at the guest.
+
+Weights that both know are multiplied by each party's share of X alone. Where one of them knows the weights, or both
+hold shares, that party's weights meet the other's rows encrypted: the owner of the rows encrypts them, several rows
+side by side, column by column; the other multiplies and sends masked sums back. Everything adds up over the integers,
+in units of 2^-42. The host then sends its share of every score modulo 2^b, where b has room for the largest score: a
+number that, beside the guest's own share, says the score and nothing else.
+"""
+import secrets
+from functools import partial
+from typing import NamedTuple, Optional
+
+import numpy as np
+from gmpy2 import mpz
+
+from fate_dp.crypto.ciphertext import EncryptedSum
+from fate_dp.crypto.cross_product import open_sums
+from fate_dp.crypto.joined_records import FRACTION_BITS, VALUE_BITS
+from fate_dp.crypto.paillier import PublicKey
+from fate_dp.crypto.slots import SlotLayout
+from fate_dp.crypto.wide_cross_product import encrypt_shares, multiply_shares, wide_layout
+from fate_dp.privacy.noise.stream import KEY_BYTES, KeyedStream
+
+from .reveal import KEPT_BITS, UNITS_OF_WEIGHTS
+from .settings import SEES
+from .side import Side
+
+SCORE_UNIT = 2.0 ** -(FRACTION_BITS + UNITS_OF_WEIGHTS)
+_LIMB_BITS = KEPT_BITS
+"""Shares of weights are below 2^92 in magnitude: two limbs, each far below the 2^66 of a factor."""
+
+
+class Multiplication(NamedTuple):
+    """What a party brings to multiply the other's encrypted rows: its weights in limbs, and a key for the masks."""
+
+    limbs: np.ndarray
+    layout: SlotLayout
+    public: PublicKey
+    mask_key: bytes
+
+
+def score_shares(side: Side, blocks, columns: int, weights: Optional[np.ndarray], reveal: str):
+    """Table of this party's shares of X w: object arrays (rows,) in units of 2^-42.
+
+    Args:
+        side: of the two parties; its keys are used only where not both know the weights.
+        blocks: table of this party's shares of X, object arrays (rows, columns) in units of 2^-20.
+        weights: object (columns,) of this party's `JoinedModel`.
+        reveal: of the same.
+    """
+    scores = blocks.mapValues(partial(_local_scores, weights=weights))
+    if reveal == "both":
+        return scores
+    own, other = ("guest", "host") if side.guest else ("host", "guest")
+    multipliers = SEES[reveal] or ("guest", "host")
+    own_layout = wide_layout(columns, side.private.public_key)
+    if other in multipliers:
+        encrypt = partial(_encrypted_columns, encryption=side.private.encryption(), layout=own_layout)
+        side.party.put("encrypted_columns", blocks.mapValues(encrypt))
+
+    def multiplied():
+        return _multiplied(side, blocks, columns, weights) if own in multipliers else None
+
+    def opened():
+        if other not in multipliers:
+            return None
+        open_block = partial(_opened, layout=own_layout, private=side.private.decryption())
+        return blocks.join(side.party.get("masked_scores"), open_block)
+
+    kept = side.together("encrypted columns", multiplied)
+    if kept is not None:
+        side.party.put("masked_scores", kept.mapValues(_message))
+        scores = scores.join(kept.mapValues(_kept), np.add)
+    of_own_rows = side.together("masked scores", opened)
+    return scores if of_own_rows is None else scores.join(of_own_rows, np.add)
+
+
+def score_modulus(weights: int) -> int:
+    """2^b above twice the magnitude of every score of so many weights."""
+    return 1 << VALUE_BITS + KEPT_BITS + weights.bit_length() + 1
+
+
+def limbs_of(weights: np.ndarray) -> np.ndarray:
+    """object (d, 2): weights = high 2^50 + low with 0 <= low < 2^50."""
+    high = weights >> _LIMB_BITS
+    return np.stack([high, weights - (high << _LIMB_BITS)], axis=1)
+
+
+def opened_scores(own: np.ndarray, received: np.ndarray, modulus: int) -> np.ndarray:
+    """float64 (rows,): scores from the guest's shares and the host's, which came modulo ``modulus``."""
+    total = (own + received) % modulus
+    return np.where(2 * total > modulus, total - modulus, total).astype(np.float64) * SCORE_UNIT
+
+
+def _multiplied(side: Side, blocks, columns: int, weights: np.ndarray):
+    """Table of (masked scores for the other party, this party's share: minus the masks)."""
+    layout = wide_layout(columns, side.public)
+    multiplication = Multiplication(limbs_of(weights), layout, side.public, secrets.token_bytes(KEY_BYTES))
+    pairs = blocks.join(side.party.get("encrypted_columns"), _row_count)
+    # Masks that are kept must be those that were sent, also where a worker makes a block twice: they are keyed.
+    return pairs.mapPartitions(partial(_sealed, multiplication=multiplication), preserves_partitioning=True)
+
+
+def _local_scores(block, weights):
+    return np.zeros(len(block), dtype=object) if weights is None else block @ weights
+
+
+def _encrypted_columns(block, encryption, layout):
+    columns = block.T
+    return encrypt_shares(columns, encryption, layout, expected=len(columns))
+
+
+def _row_count(block, encrypted):
+    return len(block), encrypted
+
+
+def _sealed(pairs, multiplication):
+    for key, (rows, encrypted) in pairs:
+        stream = KeyedStream(multiplication.mask_key, f"masks of scores of block {key}")
+        yield key, _sealed_block(rows, encrypted, multiplication, stream)
+
+
+def _sealed_block(rows, encrypted, multiplication, stream):
+    """(ciphertexts for the owner of the rows, this party's share (rows,))."""
+    limbs, layout, public, _ = multiplication
+    sums = multiply_shares(limbs, encrypted, rows, layout, public)
+    masks = np.array([stream.integer(layout.mask_bits) for _ in range(2 * rows)], dtype=object).reshape(2, rows)
+    parts = [part[at : at + layout.slots] for part in masks.tolist() for at in range(0, rows, layout.slots)]
+    sealed = [
+        EncryptedSum(mpz(value), public).plus(layout.pack(part)).fully_blinded().to_bytes()
+        for value, part in zip(sums, parts, strict=True)
+    ]
+    return sealed, -_without_limbs(masks)
+
+
+def _opened(block, sealed, layout, private):
+    return _without_limbs(open_sums(sealed, len(block), layout, private))
+
+
+def _without_limbs(sums: np.ndarray) -> np.ndarray:
+    return (sums[0] << _LIMB_BITS) + sums[1]
+
+
+def _message(pair):
+    return pair[0]
+
+
+def _kept(pair):
+    return pair[1]

@@ -1,0 +1,90 @@
+"""The train stage of share_lr, one function per role."""
+from typing import Callable, Tuple
+
+from fate_dp.components.common.party_home import home_of, job_of
+from fate_dp.components.common.preflight import agree
+from fate_dp.components.common.provenance import record_use
+
+from .epochs import Progress, direct, follow
+from .model import JoinedModel
+from .predict import give_scores, take_scores
+from .reveal import kept_share, open_weights
+from .rows import SharedRows, check_two_parties
+from .score_release import JoinedScoreRelease
+from .settings import ShareSettings
+from .summary import guest_summary, host_summary
+from .terms import accept_terms, check_rows, joint_terms, label_privacy
+from .training import JoinedTraining
+
+
+def train_guest(ctx, settings: ShareSettings, frame, alignment: dict):
+    """Returns the guest's JSON model and its prediction frame (None without train_scores)."""
+    check_two_parties(ctx)
+    home, known = home_of(ctx), {}
+
+    def check():
+        known["rows"] = rows = SharedRows.of(frame, alignment)
+        check_rows(rows, settings)
+        known["privacy"] = label_privacy(rows)
+        return {}
+
+    def commit(hosts):
+        known["rows"].check_same(hosts)
+        terms = joint_terms(known["rows"], settings, known["privacy"].epsilon)
+        record_use(home, known["privacy"], job_of(ctx), terms["rows"])
+        return terms
+
+    terms = agree(ctx, check, commit)
+    rows, privacy = known["rows"], known["privacy"]
+    model, progress = _train(ctx.sub_ctx("train"), rows, settings, terms, direct)
+    ctx.metrics.log_metrics(guest_summary(settings, model, progress, privacy), "summary")
+    document = model.to_json(settings, terms["optimizer"], progress, privacy.to_json("none"))
+    if not settings.train_scores:
+        return document, None
+    from fate.ml.utils.predict_tools import TRAIN_SET
+
+    key_length = settings.training.he_param["key_length"]
+    return document, take_scores(ctx.sub_ctx("predict"), rows, model, document, TRAIN_SET, key_length)
+
+
+def train_host(ctx, settings: ShareSettings, frame, alignment: dict) -> dict:
+    """Returns the host's JSON model."""
+    check_two_parties(ctx)
+    known = {}
+
+    def check():
+        known["rows"] = rows = SharedRows.of(frame, alignment)
+        check_rows(rows, settings)
+        if settings.train_scores:
+            # The run's name is not known yet; it is a new one, so that its scores will count.
+            JoinedScoreRelease.of(home_of(ctx), job_of(ctx), rows.alignment, "").check()
+        return rows.facts()
+
+    terms = agree(ctx, check)
+    rows = known["rows"]
+    accept_terms(terms, rows, settings)
+    model, progress = _train(ctx.sub_ctx("train"), rows, settings, terms, follow)
+    if settings.train_scores:
+        release = JoinedScoreRelease.of(home_of(ctx), job_of(ctx), rows.alignment, model.run)
+        release.record()
+        give_scores(ctx.sub_ctx("predict"), rows, model, settings.training.he_param["key_length"])
+    ctx.metrics.log_metrics(host_summary(model, progress), "summary")
+    return model.to_json(settings, terms["optimizer"], progress, None)
+
+
+def _train(
+    ctx, rows: SharedRows, settings: ShareSettings, terms: dict, run_epochs: Callable
+) -> Tuple[JoinedModel, Progress]:
+    """What both parties do alike."""
+    training = JoinedTraining(ctx, rows.training_blocks(), settings.training, terms)
+    progress = run_epochs(ctx, training, settings.training)
+    share = training.weight_share()
+    if settings.reveal == "nobody":
+        weights = kept_share(share, ctx.local.role == "guest")
+    else:
+        weights = open_weights(ctx.sub_ctx("finish"), share, settings.reveal)
+    fit_intercept = settings.training.init_param["fit_intercept"]
+    model = JoinedModel(
+        tuple(rows.features), rows.alignment.own, fit_intercept, settings.reveal, terms["run"], weights
+    )
+    return model, progress

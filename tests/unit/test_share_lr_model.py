@@ -1,0 +1,119 @@
+"""What share_lr makes of settings, sums, weights and scores, without a network."""
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fate_dp.components.share_lr.epochs import Progress
+from fate_dp.components.share_lr.model import JoinedModel
+from fate_dp.components.share_lr.reveal import KEPT_BITS, kept_share
+from fate_dp.components.share_lr.scoring import SCORE_UNIT, limbs_of, opened_scores, score_modulus
+from fate_dp.components.share_lr.settings import SEES, ShareSettings
+from fate_dp.components.share_lr.training import learning_rates, quadratic_sums
+from fate_dp.crypto.joined_records import SHARE_BITS
+
+UNIT = 2**22
+WEIGHTS = st.lists(st.integers(-(2**KEPT_BITS) + 1, 2**KEPT_BITS - 1), min_size=3, max_size=3)
+
+
+def objects(numbers) -> np.ndarray:
+    made = np.empty(len(numbers), dtype=object)
+    made[:] = numbers
+    return made
+
+
+def model_of(weights, reveal="both", fit_intercept=True):
+    return JoinedModel(("guest_x0", "host_x0"), ("age",), fit_intercept, reveal, "run", weights)
+
+
+def written(model) -> dict:
+    progress = Progress(3, True, [0.7, 0.6, 0.5])
+    return json.loads(json.dumps(model.to_json(ShareSettings.of(), {"method": "sgd"}, progress, None)))
+
+
+@given(WEIGHTS, st.sampled_from(["both", "nobody"]))
+def test_a_model_is_read_as_it_was_written(weights, reveal):
+    read = JoinedModel.from_json(written(model_of(objects(weights), reveal)))
+    assert read.weights.tolist() == weights
+    assert (read.header, read.own_columns, read.reveal, read.run) == (("guest_x0", "host_x0"), ("age",), reveal, "run")
+    assert read.factors == ["guest_x0", "host_x0", "membership"]
+
+
+def test_a_model_has_fates_format_where_it_is_opened_and_no_weight_where_not():
+    estimator = written(model_of(objects([UNIT, -UNIT // 2, 3 * UNIT])))["data"]["estimator"]
+    assert estimator["param"] == {"coef_": [[1.0], [-0.5]], "intercept_": [3.0], "dtype": "float64"}
+    for model in (model_of(None, "host"), model_of(objects([5, 6, 7]), "nobody")):
+        assert written(model)["data"]["estimator"]["param"] is None
+    assert JoinedModel.from_json(written(model_of(None, "host"))).weights is None
+
+
+@pytest.mark.parametrize("change", [
+    lambda document: document["data"].pop("estimator"),
+    lambda document: document["meta"].update(reveal="everybody"),
+    lambda document: document["data"]["estimator"].update(header=["guest_x0"]),
+    lambda document: document["data"]["estimator"]["param"].update(coef_=[[1.0], [1e12]]),
+    lambda document: document["data"]["estimator"]["param"].update(coef_=[[1.0], [float("nan")]]),
+])  # fmt: skip
+def test_a_model_that_share_lr_did_not_write_is_refused(change):
+    document = written(model_of(objects([1, 2, 3])))
+    change(document)
+    with pytest.raises(ValueError, match="input_model"):
+        JoinedModel.from_json(document)
+
+
+@given(WEIGHTS, st.integers(-(2**125), 2**125))
+def test_kept_shares_add_up_to_the_weights_and_are_narrow(weights, mask):
+    exact = objects([weight << 18 for weight in weights])
+    guest, host = kept_share([mask] * 3, True), kept_share((exact - mask).tolist(), False)
+    modulus = 1 << KEPT_BITS + 42
+    errors = [(total - weight) % modulus for total, weight in zip(guest + host, weights)]
+    assert all(min(error, modulus - error) <= 1 for error in errors)
+    assert all(abs(share) <= 2**92 for share in [*guest, *host])
+
+
+@given(st.lists(st.integers(-(2**92) + 1, 2**92 - 1), min_size=1, max_size=4))
+def test_limbs_of_weights_fit_as_factors_and_add_up(weights):
+    high, low = limbs_of(objects(weights)).T
+    assert ((high << 50) + low).tolist() == weights
+    assert all(abs(limb) < 2**SHARE_BITS for limb in [*high, *low])
+
+
+@given(st.integers(-3 * 2**74, 3 * 2**74), st.integers(-(2**200), 2**200))
+def test_scores_are_opened_whatever_the_shares(score, mask):
+    modulus = score_modulus(3)
+    own, received = objects([score - mask]), objects([mask % modulus])
+    assert opened_scores(own, received, modulus).tolist() == [score * SCORE_UNIT]
+
+
+@pytest.mark.parametrize("family", ["binomial", "gaussian"])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_sums_of_the_target_follow_from_those_of_label_and_membership(family, intercept):
+    generator = np.random.default_rng(1)
+    membership = np.array([2, 2, 2, 0, 2])
+    rows = np.column_stack([generator.integers(-9, 9, (5, 2)) * membership[:, None], membership, [2, 0, 2, 0, 2]])
+    design = rows[:, :3] if intercept else rows[:, :2]
+    target = rows[:, 3] - rows[:, 2] / 2 if family == "binomial" else rows[:, 3]
+    matrix, linear = quadratic_sums((rows.T @ rows).astype(object), design.shape[1], family)
+    assert (matrix == design.T @ design).all() and (linear == design.T @ target).all()
+
+
+@pytest.mark.parametrize("family", ["binomial", "gaussian"])
+@pytest.mark.parametrize("rows, features", [(400, 31), (30_000, 41), (1_000_000, 21)])
+def test_the_default_optimiser_may_train_for_the_default_number_of_epochs(family, rows, features):
+    """The bound on mean squares is the public 2^8, so that more momentum would exceed the bounds on weights."""
+    from fate_dp.components.dp_hetero_lr.terms import training_terms
+
+    settings = ShareSettings.of(family=family).with_optimizer(rows, features, float("inf"))
+    terms = training_terms(settings, rows, [features, 0], float("inf"), None, [], 8)
+    assert len(learning_rates(settings, terms)) == 30
+
+
+def test_an_optimiser_that_is_given_is_taken_as_it_is():
+    given = {"method": "sgd", "penalty": "l2", "alpha": 0.1, "optimizer_params": {"lr": 0.1}}
+    assert ShareSettings.of(optimizer=given).with_optimizer(100, 3, 1.0).optimizer == given
+
+
+def test_every_word_of_reveal_says_who_sees_the_weights():
+    assert SEES == {"both": ("guest", "host"), "guest": ("guest",), "host": ("host",), "nobody": ()}
