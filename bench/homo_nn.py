@@ -98,9 +98,9 @@ def main():
         seconds = measure_masks(workers, folder, results)
     console.print(accuracy_table(results))
     console.print(
-        f"A round of {MASKED}, all {results[MASKED][0].clients} clients on one core, takes {seconds['plain']:.2f} s "
-        f"without and {seconds['masked']:.2f} s with masks over all pairs of clients. All took "
-        f"{time.perf_counter() - started:.0f} s."
+        f"A round of {MASKED} on one core: all clients compute {seconds['clients']:.2f} s; their messages take "
+        f"{seconds['plain']:.2f} s without and {seconds['masked']:.2f} s with masks over all pairs of clients, whose "
+        f"keys were agreed on in {seconds['keys']:.2f} s. All took {time.perf_counter() - started:.0f} s."
     )
     print(json.dumps({"bench": "homo-nn", "figures": figures(results)}))
 
@@ -164,24 +164,21 @@ def accuracy_table(results):
 
     table = Table(
         title=f"Test accuracy, trust secure_sum, unit record, delta {DELTA:g}, accountant PLD",
-        caption="epsilon: add-or-remove with a public normaliser / replace-one. The thesis' account does not hold.",
+        caption="epsilon: add-or-remove with a public normaliser / replace-one; rounds: of that share of the records; "
+        "noise: sigma of the sum over the clip. The account of the thesis does not hold.",
         caption_justify="left",
     )
-    headings = ("data", "clients", "epsilon", "rounds", "sampling", "noise", "per seed", "mean", "goal", "thesis")
-    for heading in headings:
+    for heading in ("data, clients", "epsilon", "rounds", "noise", "per seed", "mean, goal", "thesis"):
         table.add_column(heading, justify="right")
     for setting, terms, accuracies in results.values():
         mean, (accuracy, epsilon) = statistics.fmean(accuracies), setting.thesis
         table.add_row(
-            setting.data,
-            str(setting.clients),
+            f"{setting.data}, {setting.clients}",
             f"{setting.epsilon:g} / {other_epsilon(terms):.2f}",
-            str(setting.rounds),
-            f"{setting.sampling:g}",
+            f"{setting.rounds} of {setting.sampling:g}",
             f"{terms.noise_multiplier:.3f}",
             " ".join(f"{value:.4f}" for value in accuracies),
-            f"{mean:.4f}{'' if mean >= setting.goal else ' missed'}",
-            f"{setting.goal:.3f}",
+            f"{mean:.4f} {'>=' if mean >= setting.goal else 'misses'} {setting.goal:.3f}",
             f"{accuracy:.4f} at {epsilon}",
         )
     return table

@@ -1,8 +1,8 @@
 """The report of the sweeps over the trust models: one self-contained HTML file with pictures and tables."""
-import base64
 import html
-import io
 import math
+
+from fate_dp.bench.report_parts import image, subplots, table
 
 SWEEPS = (
     ("epsilon", "epsilon", "Accuracy by epsilon", "100 clients of 600 records."),
@@ -10,7 +10,7 @@ SWEEPS = (
     ("sampling", "share of the records in a round", "Accuracy by sampling rate", "secure_sum, 100 clients, 40 rounds."),
     ("rounds", "rounds", "Accuracy by rounds", "secure_sum, 100 clients, a twentieth of the records in each round."),
 )
-TRUSTS = ("secure_sum", "local", "shuffle")
+COLOURS = {"secure_sum": "C0", "local": "C1", "shuffle": "C2"}
 STYLE = (
     "body{font:16px/1.5 sans-serif;max-width:70em;margin:2em auto;padding:0 1em;color:#222}"
     "table{border-collapse:collapse;margin:1em 0}td,th{border:1px solid #ccc;padding:.3em .8em;text-align:right}"
@@ -20,7 +20,8 @@ INTRODUCTION = (
     "MNIST, softmax regression with 410 parameters on 40 whitened coordinates of scattering coefficients, in a map "
     "that no real picture decided. Unit record, replace-one, delta 1e-5, PLD accountant, against server, clients and "
     "model; noise from the operating system's entropy. In shuffle every record sends one epsilon0-LDP message in one "
-    "of 20 rounds; against the shuffler together with the server only epsilon0 holds. Every point is one training."
+    "of 20 rounds; against the shuffler together with the server only epsilon0 holds. Where the proof of amplification "
+    "ends, at one epsilon0 for 3,000 messages, several epsilons share it. Every point is one training."
 )
 TITLE = "Three trust models side by side"
 
@@ -45,9 +46,9 @@ def _sweep_section(points, outcomes, name, axis_name, title, note):
     for point in points:
         label = point.trust if name in {"epsilon", "clients"} else f"epsilon {point.epsilon:g}"
         lines.setdefault(label, []).append((getattr(point, name), outcomes[point][1]))
-    figure, (axis,) = _subplots(1, (8, 4.2))
+    figure, (axis,) = subplots(1, 1, (8, 4.2))
     for label, pairs in lines.items():
-        axis.plot(*zip(*sorted(pairs)), marker="o", label=label)
+        axis.plot(*zip(*sorted(pairs)), marker="o", label=label, color=COLOURS.get(label))
     axis.set_xscale("log")
     values = sorted({getattr(point, name) for point in points})
     axis.set_xticks(values, [f"{value:g}" for value in values])
@@ -57,7 +58,7 @@ def _sweep_section(points, outcomes, name, axis_name, title, note):
     axis.legend()
     rows = [_row(point, *outcomes[point]) for point in points]
     headings = ("trust", "epsilon", "clients", "rounds", "sampling", "noise multiplier", "epsilon0", "accuracy")
-    return f"<h2>{title}</h2><p>{html.escape(note)}</p>{_image(figure, title)}{_table(headings, rows)}"
+    return f"<h2>{title}</h2><p>{html.escape(note)}</p>{image(figure, title)}{table(headings, rows)}"
 
 
 def _row(point, terms, accuracy):
@@ -67,11 +68,12 @@ def _row(point, terms, accuracy):
 
 
 def _crossing_section(crossings):
-    figure, axes = _subplots(len(crossings), (15, 4.2))
+    figure, axes = subplots(1, len(crossings), (15, 4.2))
     for axis, (records, errors, _) in zip(axes, crossings):
-        for trust in TRUSTS:
+        for trust, colour in COLOURS.items():
             pairs = [(clients, of_trust[trust]) for clients, of_trust in errors.items()]
-            axis.plot(*zip(*(pair for pair in pairs if math.isfinite(pair[1]))), marker="o", label=trust)
+            pairs = [pair for pair in pairs if math.isfinite(pair[1])]
+            axis.plot(*zip(*pairs), marker="o", label=trust, color=colour)
         axis.set_xscale("log")
         axis.set_yscale("log")
         axis.set_title(f"{records} record{'s' * (records > 1)} per client")
@@ -87,28 +89,6 @@ def _crossing_section(crossings):
         "<h2>Where shuffling starts to pay</h2><p>Computed, not trained: root-mean-square error that noise adds to a "
         "round's mean, 410 parameters, epsilon 1, 40 rounds with a twentieth of the records each, which are two epochs "
         "in shuffle.</p>"
-        f"{_image(figure, 'Error by number of clients')}"
-        f"{_table(('records per client', 'clients from which shuffle has a smaller error than local'), rows)}"
+        f"{image(figure, 'Error by number of clients')}"
+        f"{table(('records per client', 'clients from which shuffle has a smaller error than local'), rows)}"
     )
-
-
-def _subplots(columns, size):
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure, list(figure.subplots(1, columns, squeeze=False).flat)
-
-
-def _image(figure, description):
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
-    encoded = base64.b64encode(buffer.getvalue()).decode("ascii")
-    return f'<img alt="{html.escape(description)}" src="data:image/png;base64,{encoded}">'
-
-
-def _table(headings, rows):
-    head = "".join(f"<th>{html.escape(heading)}</th>" for heading in headings)
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><tr>{head}</tr>{body}</table>"

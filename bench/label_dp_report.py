@@ -1,8 +1,8 @@
 """The report of the label-privacy benchmark: one self-contained HTML file with tables and pictures."""
-import base64
 import html
-import io
 import math
+
+from fate_dp.bench.report_parts import image, subplots, table
 
 # Tables 3.1 to 3.8 of the source: final accuracies of its one run per setting, as (its A: our host, its B: our guest).
 SOURCE_FINALS = {
@@ -63,7 +63,7 @@ def _study_section(rows):
         "three corrections. Accuracy on held-out records against true labels, mean ± standard error over 20 "
         "stratified splits, each flipped ten times over. Computed with the plaintext twin of the encrypted protocol. "
         "A star marks the sigmoid that a rule in epsilon alone takes.</p>"
-        f"{_table(['epsilon', 'sigmoid', *headings], cells)}{_study_picture(rows)}"
+        f"{table(['epsilon', 'sigmoid', *headings], cells)}{_study_picture(rows)}"
     )
 
 
@@ -72,7 +72,7 @@ def _sigmoid(row):
 
 
 def _study_picture(rows):
-    figure, axes = _subplots(1, 1, (8, 4.2))
+    figure, axes = subplots(1, 1, (8, 4.2), sharey=True)
     axis = axes[0]
     for number, (sigmoid, name, label) in enumerate(LINES):
         of_sigmoid = [row for row in rows if row["sigmoid"] == sigmoid]
@@ -84,7 +84,7 @@ def _study_picture(rows):
     axis.set_xlabel("epsilon")
     axis.set_ylabel("held-out accuracy")
     axis.legend()
-    return _image(figure, "Held-out accuracy by epsilon for both sigmoids, with and without flipback")
+    return image(figure, "Held-out accuracy by epsilon for both sigmoids, with and without flipback")
 
 
 def _sweep_section(sweeps, described):
@@ -103,7 +103,7 @@ def _sweep_section(sweeps, described):
 
 
 def _sweep_picture(sweeps, varied):
-    figure, axes = _subplots(1, 3, (15, 4.4))
+    figure, axes = subplots(1, 3, (15, 4.4), sharey=True)
     for panel, (axis, title) in enumerate(zip(axes, PANELS)):
         for number, sweep in enumerate(sweeps):
             _draw_course(axis, sweep, panel, f"C{number}", varied)
@@ -111,7 +111,7 @@ def _sweep_picture(sweeps, varied):
         axis.set_xlabel("epoch")
     axes[0].set_ylabel("held-out accuracy")
     axes[-1].legend(loc="lower right")
-    return _image(figure, f"Accuracy per epoch by {varied}")
+    return image(figure, f"Accuracy per epoch by {varied}")
 
 
 def _draw_course(axis, sweep, panel, colour, varied):
@@ -138,29 +138,7 @@ def _sweep_table(sweeps):
         "<p>Final accuracy; here mean ± standard deviation of a single run, since the source prints single runs. "
         "Differences smaller than that deviation, the source's over lambda among them, say nothing about the setting.</p>"
     )
-    return note + _table(headings, cells)
-
-
-def _subplots(rows, columns, size):
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure, list(figure.subplots(rows, columns, sharey=True, squeeze=False).flat)
-
-
-def _image(figure, description):
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
-    encoded = base64.b64encode(buffer.getvalue()).decode("ascii")
-    return f'<img alt="{html.escape(description)}" src="data:image/png;base64,{encoded}">'
-
-
-def _table(headings, rows):
-    head = "".join(f"<th>{html.escape(heading)}</th>" for heading in headings)
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><tr>{head}</tr>{body}</table>"
+    return note + table(headings, cells)
 
 
 def _with_error(pair):

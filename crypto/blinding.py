@@ -65,12 +65,8 @@ class FixedBaseBlinding:
             base = mpz(public_key.blinding_base)
             self._powers = FixedBasePowers(base, public_key.modulus, self.exponent_bits, window)
 
-    def factor(self) -> BlindingFactor:
-        """A fresh blinding factor from operating-system entropy."""
-        return self.factors(1)[0]
-
     def factors(self, count: int) -> List[BlindingFactor]:
-        """``count`` fresh blinding factors."""
+        """``count`` fresh blinding factors, from operating-system entropy."""
         if self._powers is None:
             return [full_blinding(self.public_key) for _ in range(count)]
         powers = self._powers.powers(self._powers.random_digits(count))

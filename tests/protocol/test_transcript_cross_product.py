@@ -256,7 +256,8 @@ def test_the_same_computation_comes_back_with_other_randomness(monkeypatch, blin
     monkeypatch.setattr(SlotLayout, "draw_masks", lambda layout, count: [5] * count)
     if not blinded:
         monkeypatch.setattr(ciphertext, "full_blinding", lambda key: BlindingFactor(mpz(1), key))
-        monkeypatch.setattr(FixedBaseBlinding, "factor", lambda blinding: BlindingFactor(mpz(1), public_key))
+        monkeypatch.setattr(FixedBaseBlinding, "factors", lambda blinding, count: [
+            BlindingFactor(mpz(1), public_key) for _ in range(count)])  # fmt: skip
     for compute in (
         lambda: seal_sums(sums, 2, slots, public_key)[0],
         lambda: residue_products.multiply_vectors(encrypted, [[3, 5, 9]], layout, public_key, 80)[0],

@@ -163,7 +163,11 @@ def _without_blinding_of_answers(notes):
     from fate_dp.crypto.blinding import BlindingFactor, FixedBaseBlinding
 
     yield mock.patch.object(ciphertext, "full_blinding", lambda key: BlindingFactor(mpz(1), key))
-    yield mock.patch.object(FixedBaseBlinding, "factor", lambda blinding: BlindingFactor(mpz(1), blinding.public_key))
+
+    def factors(blinding, count):
+        return [BlindingFactor(mpz(1), blinding.public_key) for _ in range(count)]
+
+    yield mock.patch.object(FixedBaseBlinding, "factors", factors)
 
 
 def _without_new_labels(notes):

@@ -16,7 +16,7 @@ PUBLIC, PRIVATE = keypair_of_any_length(256)
 
 def test_blinding_factors_are_nth_residues_and_never_repeat():
     fixed = FixedBaseBlinding(PUBLIC)
-    factors = [factor.spend() for factor in [*fixed.factors(200), fixed.factor(), full_blinding(PUBLIC)]]
+    factors = [factor.spend() for factor in [*fixed.factors(200), *fixed.factors(1), full_blinding(PUBLIC)]]
     assert len(set(factors)) == 202
     assert all(PRIVATE.decrypt(factor) == 0 for factor in factors)
     assert all(factor % PUBLIC.n != 1 for factor in factors)
@@ -25,7 +25,7 @@ def test_blinding_factors_are_nth_residues_and_never_repeat():
 @pytest.mark.parametrize("extra_bits", [0, 1, 75])
 def test_blinding_exponents_have_half_the_key_length_and_the_extra_bits(monkeypatch, extra_bits):
     monkeypatch.setattr("fate_dp.crypto.fixed_base.secrets.token_bytes", lambda count: b"\xff" * count)
-    factor = FixedBaseBlinding(PUBLIC, extra_bits).factor()
+    factor = FixedBaseBlinding(PUBLIC, extra_bits).factors(1)[0]
     exponent = 2 ** (128 + extra_bits) - 1
     assert factor.spend() == gmpy2.powmod(PUBLIC.blinding_base, exponent, PUBLIC.modulus_squared)
 
@@ -34,7 +34,7 @@ def test_blinding_exponents_have_half_the_key_length_and_the_extra_bits(monkeypa
 def test_the_window_of_a_table_changes_no_factor(monkeypatch, window):
     monkeypatch.setattr("fate_dp.crypto.fixed_base.secrets.token_bytes", lambda count: b"\xff" * count)
     expected = gmpy2.powmod(PUBLIC.blinding_base, 2 ** (128 + 40) - 1, PUBLIC.modulus_squared)
-    assert blinding_of(PUBLIC, 40, window).factor().spend() == expected
+    assert blinding_of(PUBLIC, 40, window).factors(1)[0].spend() == expected
 
 
 def test_a_foreign_key_without_a_base_is_blinded_with_a_full_residue(monkeypatch):

@@ -16,7 +16,7 @@ from fate_dp.bench.homo_nn_features import (
 )
 from fate_dp.bench.homo_nn_report import write_report
 from fate_dp.bench.homo_nn_synthetic import synthetic_pictures
-from fate_dp.bench.homo_nn_training import parties, path_of, shape_of, stored, train
+from fate_dp.bench.homo_nn_training import parties, path_of, round_seconds, shape_of, stored, train
 from fate_dp.bench.homo_nn_workers import Job, Workers
 from fate_dp.components.dp_homo_nn.rounds.account import epsilon_of
 
@@ -146,7 +146,7 @@ def test_the_table_names_accountant_and_both_relations_and_figures_are_means(ter
     console.print(homo_nn.accuracy_table(results))
     text = console.export_text()
     assert "PLD" in text and "add-or-remove" in text and f"4 / {epsilon_of(terms, 1e-5, 'replace_one'):.2f}" in text
-    assert "0.7500 missed" in text
+    assert "0.7500 misses 0.900" in text
     assert json.dumps(homo_nn.figures(results)) == '{"mnist_eps_4": 0.75}'
 
 
@@ -171,3 +171,8 @@ def test_sweeps_follow_their_rule_and_the_report_holds_every_point(tmp_path, fol
     assert text.count("<img") == 5 and "none up to 100" in text and "replace-one" in text
     for point in points:
         assert f"<td>{point.trust}</td>" in text and f"<td>{outcomes[point][1]:.4f}</td>" in text
+
+
+def test_a_round_is_measured_with_and_without_masks(folder, terms):
+    seconds = round_seconds(folder, terms, SETTING.learning_rate)
+    assert set(seconds) == {"clients", "keys", "plain", "masked"} and min(seconds.values()) > 0

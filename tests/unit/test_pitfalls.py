@@ -45,7 +45,7 @@ def seeded_draws(queue):
     random.seed(1), np.random.seed(1), torch.manual_seed(1)
     key, _ = keypair_of_any_length(512)
     sums = column_from_bytes(encrypt_column(np.array([7, 7]), key), key)
-    queue.put((key.n, int(FixedBaseBlinding(key).factor().spend()), mask_and_pack(sums, key)[1].values))
+    queue.put((key.n, int(FixedBaseBlinding(key).factors(1)[0].spend()), mask_and_pack(sums, key)[1].values))
 
 
 def test_9_two_processes_with_equal_global_seeds_never_repeat_a_key_a_blinding_or_a_mask():
