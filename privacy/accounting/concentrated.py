@@ -31,7 +31,8 @@ def zcdp_delta(rho, epsilon):
     excess = _best_order(rho_at=lambda excess: rho, epsilon_at=lambda excess: epsilon)
     exponent = excess * ((1 + excess) * rho - epsilon) - math.log(excess) - (1 + excess) * math.log1p(1 / excess)
     rounding = MARGIN * (1 + excess * ((1 + excess) * rho + epsilon) + abs(math.log(excess)))
-    return max(math.nextafter(0.0, 1.0), min(1.0, math.exp(min(0.0, exponent + rounding))))
+    # The next float up: the margin covers roundings relative to the result, not those of subnormal numbers.
+    return min(1.0, math.nextafter(math.exp(min(0.0, exponent + rounding)), math.inf))
 
 
 def zcdp_epsilon(rho, delta):

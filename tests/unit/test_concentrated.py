@@ -3,7 +3,7 @@ import math
 
 import mpmath
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fate_dp.privacy.accounting.analytic_gaussian import gaussian_delta
@@ -43,6 +43,7 @@ def test_goldens():
 
 
 @settings(max_examples=25, deadline=None)
+@example(math.exp(-7.984375), 1.0)
 @given(RHOS, EPSILONS)
 def test_delta_is_the_minimum_rounded_up(rho, epsilon):
     exact = min(1, exact_delta(rho, epsilon))
