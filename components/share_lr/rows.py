@@ -22,7 +22,7 @@ class SharedRows:
         if frame.shape[0] != alignment.rows:
             raise ValueError(
                 f"The table has {frame.shape[0]} rows and its alignment {alignment.rows}; connect output_data and "
-                "output_model of one align."
+                "alignment of one align."
             )
         return cls(frame, alignment)
 
