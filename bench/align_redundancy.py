@@ -140,7 +140,7 @@ def _kept(ctx, held: Patients, redundant: int, variant: str) -> SharedRows:
     alignment = Alignment(variant, len(shares), *names, labelled=True)
     middle = len(shares) // 2
     blocks = ctx.computing.parallelize([(0, shares[:middle]), (1, shares[middle:])], include_key=True, partition=2)
-    frame = write_shares(ctx, blocks, alignment.names, {0: 0, 1: middle})
+    frame = write_shares(ctx, blocks, alignment.names, {0: 0, 1: middle}, alignment.session)
     return SharedRows.of(frame, json.loads(json.dumps(alignment.to_json())))
 
 

@@ -9,7 +9,7 @@ from gmpy2 import mpz
 from .fixed_base import FixedBasePowers
 from .paillier import PublicKey
 
-_WINDOW_BITS = 8
+_HEIGHT = 10
 
 
 class BlindingFactor:
@@ -54,16 +54,16 @@ class FixedBaseBlinding:
     Args:
         public_key: the key to blind under.
         extra_bits: exponents are this much longer than half the key length; see `EncryptedSum.flooded`.
-        window: bits of a digit in the table; only the speed depends on it.
+        height: of the comb, see `fixed_base.comb_height`; only the speed depends on it.
     """
 
-    def __init__(self, public_key: PublicKey, extra_bits: int = 0, window: int = _WINDOW_BITS):
+    def __init__(self, public_key: PublicKey, extra_bits: int = 0, height: int = _HEIGHT):
         self.public_key = public_key
         self.exponent_bits = public_key.key_length // 2 + extra_bits
         self._powers = None
         if public_key.blinding_base is not None:
             base = mpz(public_key.blinding_base)
-            self._powers = FixedBasePowers(base, public_key.modulus, self.exponent_bits, window)
+            self._powers = FixedBasePowers(base, public_key.modulus, self.exponent_bits, height)
 
     def factors(self, count: int) -> List[BlindingFactor]:
         """``count`` fresh blinding factors, from operating-system entropy."""
@@ -74,6 +74,6 @@ class FixedBaseBlinding:
 
 
 @lru_cache(maxsize=4)
-def blinding_of(public_key: PublicKey, extra_bits: int = 0, window: int = _WINDOW_BITS) -> FixedBaseBlinding:
+def blinding_of(public_key: PublicKey, extra_bits: int = 0, height: int = _HEIGHT) -> FixedBaseBlinding:
     """The table for a key, made once per process: worker processes see the same key in every epoch."""
-    return FixedBaseBlinding(public_key, extra_bits, window)
+    return FixedBaseBlinding(public_key, extra_bits, height)

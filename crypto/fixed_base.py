@@ -1,38 +1,49 @@
-"""Powers of one base modulo a square, from a table that is laid down once (Brickell and others 1992)."""
+"""Powers of one base modulo a square, from a table that is laid down once: a comb (Lim and Lee 1994)."""
 import secrets
-from typing import List, Tuple
+from typing import Iterator, List, Tuple
 
 import gmpy2
 import numpy as np
 from gmpy2 import mpz
 
-from .split_residues import join, split
+from .split_residues import join, split_with_inverses
 
 _AT_ONCE = 1024
-"""Powers that walk through the table together: each of its rows then stays in the processor's cache."""
-_ENTRY_COST = 1.5
+"""Powers that walk through the table together: each of its parts then stays in the processor's cache."""
+_COLUMNS_OF_A_PART = 8
+"""So many columns of the comb share one part of the table, for as many squarings less one."""
+_ENTRY_COST = 2.5
 """Price of a table entry in multiplications."""
+_HEIGHTS = range(4, 12)
+"""Higher tables leave the processor's cache, and what they save in multiplications is lost again."""
 
 
 class FixedBasePowers:
     """Powers of ``base`` modulo ``root^2`` with random exponents below ``2^exponent_bits``.
 
-    Digit k of width w selects ``base^(d 2^(w k))``; a power is one multiplication per digit, by entries that are split
-    (see `split_residues`) and so half as wide as the modulus.
+    The bits of an exponent stand in a rectangle, row by row; a column of it is one digit, whose bits lie a row's length
+    apart. A power takes one multiplication per digit, by entries that are split (see `split_residues`) and so half as
+    wide as the modulus, and a few squarings: one part of the table serves eight columns beside each other.
     """
 
-    def __init__(self, base: mpz, root: mpz, exponent_bits: int, window: int):
+    def __init__(self, base: mpz, root: mpz, exponent_bits: int, height: int):
+        """
+        Args:
+            height: rows of the rectangle, see `comb_height`; only the speed depends on it.
+        """
         self._root = root
-        self._widths = [min(window, exponent_bits - at) for at in range(0, exponent_bits, window)]
-        self._rows: List[Tuple[List[mpz], List[mpz]]] = []
-        for width in self._widths:
-            self._rows.append(_powers_below(base, 1 << width, root))
-            base = gmpy2.powmod(base, 1 << width, root**2)
+        columns = -(-exponent_bits // height)
+        self._widths = [len(range(column, exponent_bits, columns)) for column in range(columns)]
+        firsts = range(0, columns, _COLUMNS_OF_A_PART)
+        powers = dict(_repeated_squares(base, root**2, [at for first in firsts
+                                                        for at in range(first, exponent_bits, columns)]))  # fmt: skip
+        self._parts = [_products([powers[at] for at in range(first, exponent_bits, columns)], root) for first in firsts]
 
     def random_digits(self, count: int) -> np.ndarray:
         """Digits of ``count`` exponents, each uniform below ``2^exponent_bits``, from operating-system entropy.
 
-        Shape (count, digits), least significant first; bases with exponents of equal length can share them.
+        Shape (count, digits): bit i of digit k is bit ``i digits + k`` of the exponent. Bases with exponents of equal
+        length can share them.
         """
         entropy = np.frombuffer(secrets.token_bytes(2 * count * len(self._widths)), dtype=np.uint16)
         masks = np.array([(1 << width) - 1 for width in self._widths], dtype=np.uint16)
@@ -43,32 +54,45 @@ class FixedBasePowers:
         return [power for at in range(0, len(digits), _AT_ONCE) for power in self._together(digits[at : at + _AT_ONCE])]
 
     def _together(self, digits: np.ndarray) -> List[mpz]:
-        modulus = self._root**2
+        modulus, columns = self._root**2, digits.T.tolist()
         products, slopes = [mpz(1)] * len(digits), [mpz(0)] * len(digits)
-        for (row_residues, row_slopes), row_digits in zip(self._rows, digits.T.tolist()):
-            products = [product * row_residues[digit] % modulus for product, digit in zip(products, row_digits)]
-            slopes = [slope + row_slopes[digit] for slope, digit in zip(slopes, row_digits)]
+        for offset in reversed(range(min(_COLUMNS_OF_A_PART, len(columns)))):
+            products = [product * product % modulus for product in products]
+            slopes = [2 * slope for slope in slopes]
+            for (residues, part_slopes), column in zip(self._parts, columns[offset::_COLUMNS_OF_A_PART]):
+                products = [product * residues[digit] % modulus for product, digit in zip(products, column)]
+                slopes = [slope + part_slopes[digit] for slope, digit in zip(slopes, column)]
         return [join(product, slope, self._root) for product, slope in zip(products, slopes)]
 
 
-def window_bits(expected: int) -> int:
-    """Bits of a digit that make ``expected`` powers cheapest, their table included; 10 bits take 80 MB."""
-    return min(range(4, 11), key=lambda width: (_ENTRY_COST * (1 << width) + expected) / width)
+def comb_height(expected: int) -> int:
+    """Rows of a comb that make ``expected`` powers cheapest, their table included; 11 rows take 15 MB at 2048 bits."""
+    return min(_HEIGHTS, key=lambda height: (_ENTRY_COST * (1 << height) / _COLUMNS_OF_A_PART + expected) / height)
 
 
-def _powers_below(base: mpz, count: int, root: mpz) -> Tuple[List[mpz], List[mpz]]:
-    """Residues and slopes of ``base^0, ..., base^(count - 1)``: a product of split values, split anew at each step.
+def _repeated_squares(base: mpz, modulus: mpz, places: List[int]) -> Iterator[Tuple[int, mpz]]:
+    """(place, ``base^(2^place)``) for all places."""
+    reached = 0
+    for place in sorted(places):
+        base = gmpy2.powmod(base, 1 << place - reached, modulus)
+        reached = place
+        yield place, base
+
+
+def _products(factors: List[mpz], root: mpz) -> Tuple[List[mpz], List[mpz]]:
+    """Residues and slopes of the products of all subsets of factors; bit i of an index says whether factor i is in it.
 
     ``r r' = q root + r'' = r'' (1 + q / r'' root)``, so the slopes add up with ``q / r''``.
     """
-    (first,), (first_slope,) = split([base], root)
-    first_inverse = gmpy2.invert(first, root)
-    residue, slope, inverse = mpz(1), mpz(0), mpz(1)
-    residues, slopes = [residue], [slope]
-    for _ in range(count - 1):
-        quotient, residue = gmpy2.f_divmod(residue * first, root)
-        inverse = inverse * first_inverse % root
-        slope = (slope + first_slope + quotient * inverse) % root
-        residues.append(residue)
-        slopes.append(slope)
+    residues, slopes, inverses = [mpz(1)], [mpz(0)], [mpz(1)]
+    own, inverted = split_with_inverses(factors, root)
+    for factor, factor_slope, factor_inverse in zip(own.residues, own.slopes, inverted.residues):
+        pairs = [gmpy2.f_divmod(residue * factor, root) for residue in residues]
+        inverses_of_new = [inverse * factor_inverse % root for inverse in inverses]
+        slopes += [
+            (slope + factor_slope + quotient * inverse) % root
+            for slope, (quotient, _), inverse in zip(slopes, pairs, inverses_of_new)
+        ]
+        residues += [residue for _, residue in pairs]
+        inverses += inverses_of_new
     return residues, slopes

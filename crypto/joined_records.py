@@ -16,7 +16,7 @@ import numpy as np
 
 from .blinding import FixedBaseBlinding, blinding_of
 from .ciphertext import STATISTICAL_BITS, Ciphertext, column_from_bytes, column_to_bytes, flood
-from .fixed_base import window_bits
+from .fixed_base import comb_height
 from .owner_decryption import OwnerDecryption
 from .owner_encryption import OwnerEncryption
 from .paillier import PrivateKey, PublicKey
@@ -64,7 +64,7 @@ def flooding(public_key: PublicKey, expected: int = 10_000) -> FixedBaseBlinding
     Args:
         expected: ciphertexts that this process will blind under the key; only the speed depends on it.
     """
-    return blinding_of(public_key, STATISTICAL_BITS, window_bits(expected))
+    return blinding_of(public_key, STATISTICAL_BITS, comb_height(expected))
 
 
 def record_bytes(columns: int, public_key: PublicKey) -> int:

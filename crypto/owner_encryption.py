@@ -8,7 +8,7 @@ from gmpy2 import mpz
 
 from .blinding import BlindingFactor
 from .ciphertext import Ciphertext, encrypt_with
-from .fixed_base import FixedBasePowers, window_bits
+from .fixed_base import FixedBasePowers, comb_height
 from .paillier import PublicKey
 
 
@@ -30,7 +30,7 @@ class OwnerEncryption:
 
         Args:
             plaintexts: what to encrypt.
-            expected: encryptions under this key that this process will make in all; sets the width of the table that
+            expected: encryptions under this key that this process will make in all; sets the size of the table that
                 the first call lays down.
         """
         if any(2 * abs(plaintext) >= self.public_key.n for plaintext in plaintexts):
@@ -41,7 +41,7 @@ class OwnerEncryption:
         if self.public_key.blinding_base is None:
             at_p, at_q = ([_random_residue(prime) for _ in range(count)] for prime in (self._p, self._q))
         else:
-            table_p, table_q = _tables(self, window_bits(expected))
+            table_p, table_q = _tables(self, comb_height(expected))
             digits = table_p.random_digits(count)
             at_p, at_q = table_p.powers(digits), table_q.powers(digits)
         p_squared, q_squared = self._p**2, self._q**2
@@ -60,10 +60,10 @@ class OwnerEncryption:
 
 
 @lru_cache(maxsize=2)
-def _tables(encryption: OwnerEncryption, window: int) -> Tuple[FixedBasePowers, FixedBasePowers]:
+def _tables(encryption: OwnerEncryption, height: int) -> Tuple[FixedBasePowers, FixedBasePowers]:
     public_key = encryption.public_key
     base, bits = mpz(public_key.blinding_base), public_key.key_length // 2
-    return tuple(FixedBasePowers(base % prime**2, prime, bits, window) for prime in (encryption._p, encryption._q))
+    return tuple(FixedBasePowers(base % prime**2, prime, bits, height) for prime in (encryption._p, encryption._q))
 
 
 def _random_residue(prime: mpz) -> mpz:

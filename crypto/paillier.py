@@ -191,8 +191,9 @@ def generate_keypair(key_length: int = MINIMUM_KEY_LENGTH) -> Tuple[PublicKey, P
 
 def keypair_of_any_length(key_length: int) -> Tuple[PublicKey, PrivateKey]:
     """As `generate_keypair` without the lower limit: small keys are for tests only."""
+    p = _prime_3_mod_4(key_length // 2)
     while True:
-        p, q = _prime_3_mod_4(key_length // 2), _prime_3_mod_4(key_length - key_length // 2)
+        q = _prime_3_mod_4(key_length - key_length // 2)
         n = p * q
         if p != q and n.bit_length() == key_length and gmpy2.gcd(p - 1, q - 1) == 2:
             break

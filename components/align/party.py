@@ -64,7 +64,7 @@ def joined_blocks(
 
     own_tags = peer.get("double_tags")
     matched = matches(doubled, own_tags)
-    rows = _settle(ctx, "matches", [(own_tags, own.records)], own_tags, counted=matched)
+    rows = _settle(ctx, "matches", [(own_tags, own.records)], counted=matched)
     blinding = Blinding(theirs.columns, peer_key, secrets.token_bytes(KEY_BYTES), rows)
     blinded = blinded_table(matched, blinding)
     _settle(ctx, "masks", [], blinded)
@@ -81,12 +81,12 @@ def _peer(ctx, role):
     return ctx.hosts[0] if role == "guest" else ctx.guest
 
 
-def _settle(ctx, stage: str, arrived, table, counted=None, wanted=None):
+def _settle(ctx, stage: str, arrived, table=None, counted=None, wanted=None):
     """Both parties learn what either found; returns the number of rows of ``counted``, the same at both.
 
     Args:
         arrived: [(table from the other party, rows that it must have)].
-        table: where a kernel may have left a sentence.
+        table: where a kernel of this party may have left a sentence.
         wanted: rows that ``counted`` must have, where that is known.
     """
 
@@ -94,7 +94,7 @@ def _settle(ctx, stage: str, arrived, table, counted=None, wanted=None):
         for received, rows in arrived:
             if received.count() != rows:
                 raise ValueError(f"The other party sent {received.count()} rows of {stage} and had announced {rows}.")
-        problem = problem_in(table)
+        problem = None if table is None else problem_in(table)
         if problem is not None:
             raise ValueError(problem)
         rows = None if counted is None else counted.count()

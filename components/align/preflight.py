@@ -23,17 +23,18 @@ def check_parties(ctx) -> None:
 
 
 def agree_on_terms(ctx, settings: Settings, frame, role: str, public_key: PublicKey, checks) -> dict:
-    """{session, guest, host}, in builtins: of each party {records, features, columns, labelled, public_key}.
+    """{session, guest, host}, in builtins: of each party {records, features, columns, labelled, public_key, session}.
 
     Args:
         checks: further checks of this party, called without arguments; raises ValueError.
     """
     check_parties(ctx)
+    half = secrets.token_hex(SESSION_BYTES)
 
     def check():
         check_table(frame, role)
         checks()
-        return {"asked": settings.to_json(), "public": _facts(frame, role, settings, public_key)}
+        return {"asked": settings.to_json(), "public": _facts(frame, role, settings, public_key, half)}
 
     def commit(hosts):
         (facts,) = hosts.values()
@@ -42,10 +43,12 @@ def agree_on_terms(ctx, settings: Settings, frame, role: str, public_key: Public
                 f"The host was asked for {facts['asked']}, the guest for {settings.to_json()}; set the same at both."
             )
         _checked_key(facts["public"], settings, "host")
-        public = {"guest": _facts(frame, role, settings, public_key), "host": facts["public"]}
-        return {"session": secrets.token_hex(SESSION_BYTES), **public}
+        return {"guest": _facts(frame, role, settings, public_key, half), "host": facts["public"]}
 
-    return agree(ctx, check, commit)
+    terms = agree(ctx, check, commit)
+    # Each party puts its own half of the name itself, so that no other can give one name to two alignments.
+    halves = {party: terms[party]["session"] for party in OTHER} | {role: half}
+    return {"session": halves["guest"] + halves["host"], **terms}
 
 
 def peer_key(ctx, terms: dict, settings: Settings, role: str) -> PublicKey:
@@ -60,7 +63,7 @@ def peer_key(ctx, terms: dict, settings: Settings, role: str) -> PublicKey:
     return found["key"]
 
 
-def _facts(frame, role, settings, public_key):
+def _facts(frame, role, settings, public_key, half):
     dummies = 0 if settings.hide_size is None else 2 * settings.hide_size.pool
     return {
         "records": frame.shape[0] + dummies,
@@ -68,6 +71,7 @@ def _facts(frame, role, settings, public_key):
         "columns": columns_of(frame, role),
         "labelled": frame.schema.label_name is not None,
         "public_key": public_key.to_wire(),
+        "session": half,
     }
 
 

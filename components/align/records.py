@@ -3,6 +3,7 @@ import numpy as np
 
 from fate_dp.components.common.frame_checks import bad_feature, check_features, require_distinct_ids
 from fate_dp.components.common.frames import feature_blocks, label_blocks, match_id_blocks
+from fate_dp.components.common.preflight import PrivateReason
 from fate_dp.crypto.joined_records import FRACTION_BITS, MAGNITUDE_BITS, encode_values
 
 from .dummies import record_name
@@ -10,7 +11,7 @@ from .dummies import record_name
 LIMIT = 2.0**MAGNITUDE_BITS
 # What encode_values takes: nothing that rounding would bring to the limit.
 LARGEST = LIMIT - 2.0**-FRACTION_BITS
-DUMMY_BLOCK = -1
+DUMMIES_AT_ONCE = 4096
 
 
 def check_table(frame, role: str) -> None:
@@ -23,10 +24,16 @@ def check_table(frame, role: str) -> None:
         raise ValueError("The table has no rows; there is nothing to align.")
     if frame.schema.weight_name is not None:
         name = frame.schema.weight_name
-        raise ValueError(f"The table has the weight column {name!r}; sample weights are not supported.")
+        raise PrivateReason(
+            f"The table has the weight column {name!r}; sample weights are not supported.",
+            "The table has a weight column; sample weights are not supported.",
+        )
     if role == "host" and frame.schema.label_name is not None:
         name = frame.schema.label_name
-        raise ValueError(f"The host's table has the label column {name!r}; only the guest has labels.")
+        raise PrivateReason(
+            f"The host's table has the label column {name!r}; only the guest has labels.",
+            "The host's table has a label column; only the guest has labels.",
+        )
     require_distinct_ids(frame)
     low, high = check_features(frame)
     for name, smallest, largest in zip(frame.schema.columns, low, high):
@@ -56,16 +63,18 @@ def record_blocks(frame, role: str, dummies):
     blocks = blocks.mapValues(_encoded)
     if not dummies:
         return blocks
-    block = DUMMY_BLOCK, (list(dummies), np.zeros((len(dummies), columns_of(frame, role)), dtype=np.int64))
+    parts = [dummies[at : at + DUMMIES_AT_ONCE] for at in range(0, len(dummies), DUMMIES_AT_ONCE)]
+    zeros = [np.zeros((len(part), columns_of(frame, role)), dtype=np.int64) for part in parts]
+    # The blocks of a frame are numbered from 0.
     added = frame._ctx.computing.parallelize(
-        [block], partition=blocks.num_partitions, key_serdes_type=blocks.key_serdes_type,
+        [(-1 - number, block) for number, block in enumerate(zip(parts, zeros))], partition=blocks.num_partitions, key_serdes_type=blocks.key_serdes_type,
         value_serdes_type=blocks.value_serdes_type, partitioner_type=blocks.partitioner_type,
     )  # fmt: skip
     return blocks.union(added)
 
 
 def _check_labels(frame):
-    worst = max(found for _, found in label_blocks(frame).mapValues(_largest).collect())
+    worst = label_blocks(frame).mapValues(_largest).reduce(max)
     if not worst < LARGEST:
         raise ValueError(
             f"A label is missing or not below {LIMIT:g} in magnitude; every record of the guest must have one."

@@ -47,7 +47,7 @@ def run(ctx, settings: Settings, frame, label_source=None):
         hide_size=asked["hide_size"], own=tuple(frame.schema.columns), label_privacy=found["label"],
     )  # fmt: skip
     ctx.metrics.log_metrics(_summary(alignment, sizes), "summary")
-    return write_shares(ctx, blocks, alignment.names, starts), alignment
+    return write_shares(ctx, blocks, alignment.names, starts, alignment.session), alignment
 
 
 def _charged_dummies(charge, settings, role) -> list:

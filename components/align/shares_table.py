@@ -31,20 +31,45 @@ def share_blocks(frame, names: Sequence[str]):
     return frame.block_table.mapValues(partial(_read, places=places))
 
 
-def write_shares(ctx, blocks, names: Sequence[str], starts: dict):
-    """A FATE DataFrame of shares; match id and sample id of a row are its position.
+def write_shares(ctx, blocks, names: Sequence[str], starts: dict, session: str):
+    """A FATE DataFrame of shares; match id of a row is its position, sample id the session and the position.
 
     Args:
         blocks: table {block: int64 (rows, 2 c)} as `halves.split_shares` gives them; blocks are numbered from 0.
         names: the c joined columns.
         starts: {block: position of its first row}.
+        session: name of the alignment.
     """
     from fate.arch.dataframe import DataFrame
     from fate.arch.dataframe.ops._indexer import get_partition_order_mappings_by_block_table
 
     manager = _data_manager(ctx, names)
-    table = blocks.map(partial(_written, manager=manager, starts=starts))
+    table = blocks.map(partial(_written, manager=manager, starts=starts, session=session))
     return DataFrame(ctx, table, get_partition_order_mappings_by_block_table(table, manager.block_row_size), manager)
+
+
+def belongs_to(frame, session: str) -> bool:
+    """Whether all rows are those of one alignment, each at its position."""
+    manager = frame.data_manager
+    ids = [manager.loc_block(name, with_offset=False) for name in _id_names(frame)]
+    return frame.block_table.mapValues(partial(_all_of, ids=ids, session=session)).reduce(_both)
+
+
+def _id_names(frame):
+    return frame.schema.sample_id_name, frame.schema.match_id_name
+
+
+def _sample_id(session, position):
+    return f"{session}-{position}"
+
+
+def _all_of(blocks, ids, session):
+    sample_ids, positions = (blocks[block] for block in ids)
+    return all(found == _sample_id(session, position) for found, position in zip(sample_ids, positions))
+
+
+def _both(first, second):
+    return first and second
 
 
 def _pair(name):
@@ -63,9 +88,10 @@ def _data_manager(ctx, names):
     return manager
 
 
-def _written(number, halves, manager, starts):
+def _written(number, halves, manager, starts, session):
     ids = [str(position) for position in range(starts[number], starts[number] + len(halves))]
-    values = {SAMPLE_ID: ids, MATCH_ID: ids, **dict(zip(manager.schema.columns, halves.T))}
+    values = {SAMPLE_ID: [_sample_id(session, position) for position in ids], MATCH_ID: ids,
+              **dict(zip(manager.schema.columns, halves.T))}  # fmt: skip
     return number, [_block(block, [values[manager.get_field_name(at)] for at in block.field_indexes])
                     for block in manager.blocks]  # fmt: skip
 

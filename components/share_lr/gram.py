@@ -14,7 +14,7 @@ from typing import Tuple
 import numpy as np
 
 from fate_dp.crypto.cross_product import merge_sums, open_sums, seal_sums
-from fate_dp.crypto.exact_product import exact_product, spans
+from fate_dp.crypto.exact_product import exact_product
 from fate_dp.crypto.joined_records import FRACTION_BITS, VALUE_BITS
 from fate_dp.crypto.shared_quadratic import SUM_FRACTION_BITS
 from fate_dp.crypto.wide_cross_product import encrypt_shares, multiply_shares, narrow_shares, wide_layout
@@ -84,8 +84,12 @@ def _cross_products(side: Side, blocks, rows: int, columns: int) -> Tuple[np.nda
 
 
 def _exact_squares(blocks):
-    for key, block in blocks:
-        yield key, exact_square(block)
+    """One sum for a partition: only what has the size of the columns reaches the driver."""
+    total, last = 0, None
+    for last, block in blocks:
+        total = total + exact_square(block)
+    if last is not None:
+        yield last, total
 
 
 def _encrypted(block, front, encryption, layout, expected):
@@ -97,12 +101,24 @@ def _pair(block, encrypted):
 
 
 def _multiplied(pairs, front, columns, layout, key):
-    """One tuple of sums for all rows of a partition: the more rows are multiplied at once, the better."""
-    pairs = list(pairs)
-    halves = [half_of(block, front) for _, (block, _) in pairs]
-    matrix = np.concatenate([*halves, np.empty((0, columns), dtype=object)])
-    encrypted = b"".join(data for _, (_, data) in pairs)
-    width = len(encrypted) // max(1, len(matrix))
-    for first, last in spans(len(matrix), _ROWS_AT_ONCE):
-        part = encrypted[first * width : last * width]
-        yield (pairs[0][0], first), multiply_shares(matrix[first:last], part, columns, layout, key)
+    """One tuple of sums for a partition; the more of its rows are multiplied at once, the better."""
+    total, last = None, None
+    for last, matrix, encrypted in _row_groups(pairs, front):
+        sums = multiply_shares(matrix, encrypted, columns, layout, key)
+        total = sums if total is None else merge_sums(total, sums, key)
+    if total is not None:
+        yield last, total
+
+
+def _row_groups(pairs, front):
+    """(a key, half rows of some blocks, the other party's encryptions of the same rows), some `_ROWS_AT_ONCE` each."""
+    halves, encrypted, rows = [], [], 0
+    for key, (block, data) in pairs:
+        halves.append(half_of(block, front))
+        encrypted.append(data)
+        rows += len(halves[-1])
+        if rows >= _ROWS_AT_ONCE:
+            yield key, np.concatenate(halves), b"".join(encrypted)
+            halves, encrypted, rows = [], [], 0
+    if rows:
+        yield key, np.concatenate(halves), b"".join(encrypted)

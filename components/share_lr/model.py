@@ -23,6 +23,7 @@ class JoinedModel:
         fit_intercept: whether the last weight is an intercept, which the membership column multiplies.
         reveal: whom the weights are opened to.
         run: random name of the training, the same at both parties.
+        origin: random name of the training that this party alone chose and knows.
         weights: object (d,), integers in units of 2^-22: the weights, or this party's share of them with reveal nobody;
             None at a party that the weights are not opened to.
     """
@@ -32,6 +33,7 @@ class JoinedModel:
     fit_intercept: bool
     reveal: str
     run: str
+    origin: str
     weights: Optional[np.ndarray]
 
     @property
@@ -47,6 +49,7 @@ class JoinedModel:
             "own_columns": list(self.own_columns), "end_epoch": progress.epochs_run, "is_converged": progress.converged,
             "losses": progress.losses,
             "weight_shares": [str(share) for share in self.weights] if self._is_shared else None, "run": self.run,
+            "origin": self.origin,
         }  # fmt: skip
         meta = {
             "epochs": training.epochs, "init_param": training.init_param, "optimizer_param": optimizer,
@@ -60,8 +63,8 @@ class JoinedModel:
         """Raises ValueError for what `to_json` did not write."""
         try:
             estimator, reveal = document["data"]["estimator"], document["meta"]["reveal"]
-            header, own_columns, fit_intercept, run = (
-                estimator[name] for name in ("header", "own_columns", "fit_intercept", "run")
+            header, own_columns, fit_intercept, run, origin = (
+                estimator[name] for name in ("header", "own_columns", "fit_intercept", "run", "origin")
             )
             if reveal == "nobody":
                 weights = np.array([int(share) for share in estimator["weight_shares"]], dtype=object)
@@ -71,7 +74,7 @@ class JoinedModel:
             raise ValueError("input_model is no model that share_lr trained.") from error
         if reveal not in SEES or weights is not None and len(weights) != len(header) + int(fit_intercept):
             raise ValueError("input_model does not have one weight for each of its columns; share_lr did not write it.")
-        return cls(tuple(header), tuple(own_columns), fit_intercept, reveal, run, weights)
+        return cls(tuple(header), tuple(own_columns), fit_intercept, reveal, run, origin, weights)
 
     @property
     def _is_shared(self) -> bool:

@@ -19,8 +19,8 @@ from fate_dp.crypto.joined_records import FRACTION_BITS
 from .model import JoinedModel
 from .rows import SharedRows, check_two_parties
 from .score_release import JoinedScoreRelease
-from .scoring import opened_scores, score_modulus, score_shares
-from .side import Side
+from .scoring import leading_bits, opened_scores, score_modulus, score_shares
+from .side import Side, Together
 from .terms import refuse_hidden_size
 
 
@@ -41,6 +41,10 @@ def predict_guest(ctx, document: dict, frame, alignment: dict, key_length: int):
         if facts["run"] != known["model"].run:
             raise ValueError("The input_model of guest and host do not come from the same training.")
         known["rows"].check_same({name: facts["rows"] for name, facts in hosts.items()})
+        if facts["key_length"] != key_length:
+            raise ValueError(
+                f"he_param.key_length is {facts['key_length']} at the host and {key_length} at the guest; set the same at both."
+            )
         return {}
 
     agree(ctx, check, commit)
@@ -55,9 +59,9 @@ def predict_host(ctx, document: dict, frame, alignment: dict, key_length: int) -
     def check():
         known["model"], known["rows"] = model, rows = JoinedModel.from_json(document), SharedRows.of(frame, alignment)
         check_scored_rows(model, rows)
-        known["release"] = JoinedScoreRelease.of(home_of(ctx), job_of(ctx), rows.alignment, model.run)
+        known["release"] = JoinedScoreRelease.of(home_of(ctx), job_of(ctx), rows.alignment, model.origin)
         known["release"].check()
-        return {"run": model.run, "rows": rows.facts()}
+        return {"run": model.run, "rows": rows.facts(), "key_length": key_length}
 
     agree(ctx, check)
     known["release"].record()
@@ -84,10 +88,10 @@ def take_scores(ctx, rows: SharedRows, model: JoinedModel, document: dict, datas
 
 
 def give_scores(ctx, rows: SharedRows, model: JoinedModel, key_length: int) -> None:
-    """At the host: send this party's share of every score, and of every label. The caller has counted it."""
+    """At the host: send the leading bits of this party's share of every score, and its share of every label. The caller has counted it."""
     modulus = score_modulus(len(model.factors))
     shares = _score_shares(ctx, rows, model, key_length)
-    ctx.guest.put("score_shares", shares.mapValues(partial(_reduced, modulus=modulus)))
+    ctx.guest.put("score_shares", shares.mapValues(partial(leading_bits, modulus=modulus)))
     if rows.alignment.labelled:
         ctx.guest.put("label_shares", _label_shares(rows))
 
@@ -95,7 +99,8 @@ def give_scores(ctx, rows: SharedRows, model: JoinedModel, key_length: int) -> N
 def _score_shares(ctx, rows: SharedRows, model: JoinedModel, key_length: int):
     weights = len(model.factors)
     columns = JointColumns.of(ctx, {"features": [weights, 0]})
-    side = Side.of(ctx, exchange_keys(ctx.sub_ctx("keys"), columns, key_length), columns)
+    keys = Together(ctx)("keys sent", partial(exchange_keys, ctx.sub_ctx("keys"), columns, key_length))
+    side = Side.of(ctx, keys, columns)
     return score_shares(side, rows.blocks(model.factors), weights, model.weights, model.reveal)
 
 
@@ -113,10 +118,6 @@ def _one_column(frame, blocks):
         tensors, shapes=[shape for _, shape in sorted(tensors.mapValues(_shape).collect())]
     )
     return column
-
-
-def _reduced(shares, modulus):
-    return shares % modulus
 
 
 def _opened_labels(own, received):

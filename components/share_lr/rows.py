@@ -3,7 +3,7 @@ from dataclasses import dataclass
 from typing import List
 
 from fate_dp.components.align.alignment import LABEL, MEMBERSHIP, Alignment
-from fate_dp.components.align.shares_table import share_blocks
+from fate_dp.components.align.shares_table import belongs_to, share_blocks
 from fate_dp.components.common.parties import roles
 from fate_dp.components.common.record_stream import ids_digest
 
@@ -19,9 +19,9 @@ class SharedRows:
     def of(cls, frame, document: dict) -> "SharedRows":
         """Raises ValueError where table and alignment do not belong together."""
         alignment = Alignment.from_json(document)
-        if frame.shape[0] != alignment.rows:
+        if frame.shape[0] != alignment.rows or not belongs_to(frame, alignment.session):
             raise ValueError(
-                f"The table has {frame.shape[0]} rows and its alignment {alignment.rows}; connect output_data and "
+                f"The table's {frame.shape[0]} rows are not the {alignment.rows} of its alignment; connect output_data and "
                 "alignment of one align."
             )
         return cls(frame, alignment)

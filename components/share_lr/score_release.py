@@ -25,12 +25,12 @@ class JoinedScoreRelease:
     digest: str
 
     @classmethod
-    def of(cls, home: PartyHome, job: JobReference, alignment, run: str) -> "JoinedScoreRelease":
-        """For the model that the training ``run`` made."""
+    def of(cls, home: PartyHome, job: JobReference, alignment, origin: str) -> "JoinedScoreRelease":
+        """For the model of this ``origin``, a name that the host itself chose: no other party can give one twice."""
         columns = list(alignment.own)
         dataset = columns_name(columns)
         home.ledger.remember_dataset(dataset, columns)
-        digest = hashlib.sha256(f"{run} {alignment.session}".encode()).hexdigest()
+        digest = hashlib.sha256(f"{origin} {alignment.session}".encode()).hexdigest()
         return cls(home, job, dataset, home.policy.score_cap(dataset, len(columns)), alignment.rows, digest)
 
     def check(self) -> None:

@@ -3,8 +3,9 @@
 Weights that both know are multiplied by each party's share of X alone. Where one of them knows the weights, or both
 hold shares, that party's weights meet the other's rows encrypted: the owner of the rows encrypts them, several rows
 side by side, column by column; the other multiplies and sends masked sums back. Everything adds up over the integers,
-in units of 2^-42. The host then sends its share of every score modulo 2^b, where b has room for the largest score: a
-number that, beside the guest's own share, says the score and nothing else.
+in units of 2^-42. The host then sends the leading bits of its share of every score modulo 2^b, where b has room for the
+largest score: a number that, beside the guest's own share, says the score to 12 fraction bits and nothing else. All 42
+would tell values of columns that have few of them apart from a single model's scores.
 """
 import secrets
 from functools import partial
@@ -25,7 +26,9 @@ from .reveal import KEPT_BITS, UNITS_OF_WEIGHTS
 from .settings import SEES
 from .side import Side
 
-SCORE_UNIT = 2.0 ** -(FRACTION_BITS + UNITS_OF_WEIGHTS)
+SCORE_FRACTION_BITS = 12
+"""Of an opened score, which is off by at most one unit."""
+_DROPPED = FRACTION_BITS + UNITS_OF_WEIGHTS - SCORE_FRACTION_BITS
 _LIMB_BITS = KEPT_BITS
 """Shares of weights are below 2^92 in magnitude: two limbs, each far below the 2^66 of a factor."""
 
@@ -76,8 +79,13 @@ def score_shares(side: Side, blocks, columns: int, weights: Optional[np.ndarray]
 
 
 def score_modulus(weights: int) -> int:
-    """2^b above twice the magnitude of every score of so many weights."""
-    return 1 << VALUE_BITS + KEPT_BITS + weights.bit_length() + 1
+    """2^b above twice the magnitude of every opened score of so many weights, in units of 2^-12."""
+    return 1 << VALUE_BITS + KEPT_BITS + weights.bit_length() + 2 - _DROPPED
+
+
+def leading_bits(shares: np.ndarray, modulus: int) -> np.ndarray:
+    """What the host sends of its shares, and the guest adds of its own."""
+    return (shares >> _DROPPED) % modulus
 
 
 def limbs_of(weights: np.ndarray) -> np.ndarray:
@@ -87,9 +95,10 @@ def limbs_of(weights: np.ndarray) -> np.ndarray:
 
 
 def opened_scores(own: np.ndarray, received: np.ndarray, modulus: int) -> np.ndarray:
-    """float64 (rows,): scores from the guest's shares and the host's, which came modulo ``modulus``."""
-    total = (own + received) % modulus
-    return np.where(2 * total > modulus, total - modulus, total).astype(np.float64) * SCORE_UNIT
+    """float64 (rows,): scores from the guest's shares and the `leading_bits` of the host's."""
+    # Both parts are rounded down: with a unit more for the two the sum is off by one at most, either way.
+    total = (leading_bits(own, modulus) + 1 + received) % modulus
+    return np.where(2 * total > modulus, total - modulus, total).astype(np.float64) * 2.0**-SCORE_FRACTION_BITS
 
 
 def _multiplied(side: Side, blocks, columns: int, weights: np.ndarray):

@@ -1,5 +1,5 @@
 """Public configuration of share_lr, checked. No FATE in here: the client checks with it before submission."""
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from fate_dp.components.common import checks
 from fate_dp.components.dp_hetero_lr import settings as hetero_lr
@@ -42,6 +42,10 @@ class ShareSettings:
         given = {name: value for name, value in given.items() if value is not None}
         own = {name: given.pop(name) for name in ("reveal", "train_scores") if name in given}
         return cls(TrainSettings(**{"init_param": dict(START), **given}), **own)
+
+    def to_json(self) -> dict:
+        """Builtins, the same at both parties if they were asked for the same."""
+        return asdict(self)
 
     def with_optimizer(self, rows: int, features: int, epsilon: float) -> TrainSettings:
         """The settings of the training, their optimiser filled in from public numbers if none is given.

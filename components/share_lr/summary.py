@@ -1,4 +1,5 @@
 """The one-record summaries that FATE-Board draws as a table."""
+from fate_dp.components.align.alignment import Alignment
 from fate_dp.components.common.provenance import LabelPrivacy
 
 from .epochs import Progress
@@ -6,9 +7,11 @@ from .model import JoinedModel
 from .settings import ShareSettings
 
 
-def guest_summary(settings: ShareSettings, model: JoinedModel, progress: Progress, privacy: LabelPrivacy) -> dict:
+def guest_summary(
+    settings: ShareSettings, alignment: Alignment, model: JoinedModel, progress: Progress, privacy: LabelPrivacy
+) -> dict:
     return {
-        **host_summary(model, progress),
+        **host_summary(alignment, model, progress),
         "label source": privacy.source,
         "epsilon of the labels (nats, unit label, replace-one)": privacy.epsilon if privacy.private else "infinity",
         "family": settings.training.family,
@@ -17,8 +20,11 @@ def guest_summary(settings: ShareSettings, model: JoinedModel, progress: Progres
     }
 
 
-def host_summary(model: JoinedModel, progress: Progress) -> dict:
+def host_summary(alignment: Alignment, model: JoinedModel, progress: Progress) -> dict:
+    hidden = "hidden by align; whoever sees the losses or the weights can tell it"
     return {
+        "joined rows": alignment.rows,
+        "number of matches": "known to both parties" if alignment.hide_size is None else hidden,
         "joint weights": len(model.factors),
         "opened to": model.reveal,
         "epochs run": progress.epochs_run,

@@ -61,6 +61,16 @@ def joint_terms(rows: SharedRows, settings: ShareSettings, epsilon: float) -> di
     return training_terms(training, count, [weights, 0], epsilon, None, [], MEAN_SQUARE_BITS)
 
 
+def check_same_request(asked: dict, settings: ShareSettings) -> None:
+    """At the guest: the host's parameters, which it will act on, must be those of the guest."""
+    own = settings.to_json()
+    asked_training, training = asked.pop("training"), own.pop("training")
+    for name, value in {**training, **own}.items():
+        found = {**asked_training, **asked}.get(name)
+        if found != value:
+            raise ValueError(f"{name} is {found!r} at the host and {value!r} at the guest; set the same at both.")
+
+
 def accept_terms(terms: dict, rows: SharedRows, settings: ShareSettings) -> None:
     """At the host: what the guest sets must be what the job's parameters say."""
     count, asked = rows.alignment.rows, settings.training.optimizer

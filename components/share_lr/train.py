@@ -1,4 +1,6 @@
 """The train stage of share_lr, one function per role."""
+import secrets
+from functools import partial
 from typing import Callable, Tuple
 
 from fate_dp.components.common.party_home import home_of, job_of
@@ -12,9 +14,13 @@ from .reveal import kept_share, open_weights
 from .rows import SharedRows, check_two_parties
 from .score_release import JoinedScoreRelease
 from .settings import ShareSettings
+from .side import Together
 from .summary import guest_summary, host_summary
-from .terms import accept_terms, check_rows, joint_terms, label_privacy
+from .terms import accept_terms, check_rows, check_same_request, joint_terms, label_privacy
 from .training import JoinedTraining
+
+
+ORIGIN_BYTES = 16
 
 
 def train_guest(ctx, settings: ShareSettings, frame, alignment: dict):
@@ -29,7 +35,9 @@ def train_guest(ctx, settings: ShareSettings, frame, alignment: dict):
         return {}
 
     def commit(hosts):
-        known["rows"].check_same(hosts)
+        (facts,) = hosts.values()
+        check_same_request(facts["asked"], settings)
+        known["rows"].check_same({name: facts["rows"] for name, facts in hosts.items()})
         terms = joint_terms(known["rows"], settings, known["privacy"].epsilon)
         record_use(home, known["privacy"], job_of(ctx), terms["rows"])
         return terms
@@ -37,7 +45,7 @@ def train_guest(ctx, settings: ShareSettings, frame, alignment: dict):
     terms = agree(ctx, check, commit)
     rows, privacy = known["rows"], known["privacy"]
     model, progress = _train(ctx.sub_ctx("train"), rows, settings, terms, direct)
-    ctx.metrics.log_metrics(guest_summary(settings, model, progress, privacy), "summary")
+    ctx.metrics.log_metrics(guest_summary(settings, rows.alignment, model, progress, privacy), "summary")
     document = model.to_json(settings, terms["optimizer"], progress, privacy.to_json("none"))
     if not settings.train_scores:
         return document, None
@@ -56,19 +64,19 @@ def train_host(ctx, settings: ShareSettings, frame, alignment: dict) -> dict:
         known["rows"] = rows = SharedRows.of(frame, alignment)
         check_rows(rows, settings)
         if settings.train_scores:
-            # The run's name is not known yet; it is a new one, so that its scores will count.
+            # The model has no name yet; it will be a new one, so that its scores will count.
             JoinedScoreRelease.of(home_of(ctx), job_of(ctx), rows.alignment, "").check()
-        return rows.facts()
+        return {"asked": settings.to_json(), "rows": rows.facts()}
 
     terms = agree(ctx, check)
     rows = known["rows"]
     accept_terms(terms, rows, settings)
     model, progress = _train(ctx.sub_ctx("train"), rows, settings, terms, follow)
     if settings.train_scores:
-        release = JoinedScoreRelease.of(home_of(ctx), job_of(ctx), rows.alignment, model.run)
+        release = JoinedScoreRelease.of(home_of(ctx), job_of(ctx), rows.alignment, model.origin)
         release.record()
         give_scores(ctx.sub_ctx("predict"), rows, model, settings.training.he_param["key_length"])
-    ctx.metrics.log_metrics(host_summary(model, progress), "summary")
+    ctx.metrics.log_metrics(host_summary(rows.alignment, model, progress), "summary")
     return model.to_json(settings, terms["optimizer"], progress, None)
 
 
@@ -82,9 +90,11 @@ def _train(
     if settings.reveal == "nobody":
         weights = kept_share(share, ctx.local.role == "guest")
     else:
-        weights = open_weights(ctx.sub_ctx("finish"), share, settings.reveal)
+        opening = partial(open_weights, ctx.sub_ctx("finish"), share, settings.reveal)
+        weights = Together(ctx)("weights", opening)
     fit_intercept = settings.training.init_param["fit_intercept"]
+    origin = secrets.token_hex(ORIGIN_BYTES)
     model = JoinedModel(
-        tuple(rows.features), rows.alignment.own, fit_intercept, settings.reveal, terms["run"], weights
+        tuple(rows.features), rows.alignment.own, fit_intercept, settings.reveal, terms["run"], origin, weights
     )
     return model, progress

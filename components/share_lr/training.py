@@ -1,33 +1,27 @@
-"""Training on shares of the rows: what both parties do alike, around dp_hetero_lr's training on shared statistics."""
-from typing import List, Tuple
+"""Training on shares of the rows: what both parties do alike, around dp_hetero_lr's steps on shares."""
+from functools import partial
+from typing import Callable, List, Tuple
 
 import numpy as np
 
 from fate_dp.components.dp_hetero_lr.cross_product.joint_columns import JointColumns
 from fate_dp.components.dp_hetero_lr.cross_product.keys import exchange_keys
-from fate_dp.components.dp_hetero_lr.cross_product.public_sizes import (
-    CURVATURE,
-    penalties,
-    quadratic_bounds,
-    step_layout,
-    update_rule,
-)
-from fate_dp.components.dp_hetero_lr.cross_product.training import SharedTraining
+from fate_dp.components.dp_hetero_lr.cross_product.public_sizes import CURVATURE, update_rule
+from fate_dp.components.dp_hetero_lr.cross_product.shared_steps import SharedSteps
 from fate_dp.components.dp_hetero_lr.settings import TrainSettings
 from fate_dp.components.dp_hetero_lr.updates import PartyOptimizer
-from fate_dp.crypto.shared_descent import SharedDescent
 from fate_dp.crypto.shared_quadratic import QuadraticShare
 
 from .gram import gram_share
-from .side import Side
+from .side import Side, Together
 
 ONLY_BATCH = 0
 
 
-class JoinedTraining(SharedTraining):
+class JoinedTraining(SharedSteps):
     """One party's shares of one training; both parties call the same methods in the same order.
 
-    All rows are one batch. To `SharedTraining`, all joint columns are the guest's and none is the host's: this gives
+    All rows are one batch. To `SharedSteps`, all joint columns are the guest's and none is the host's: this gives
     nobody more than the other, since weights start from zero and are opened by `reveal` alone.
     """
 
@@ -38,16 +32,11 @@ class JoinedTraining(SharedTraining):
             terms: of dp_hetero_lr, with ``features`` [joint weights, 0].
         """
         columns = JointColumns.of(ctx, terms)
-        self._columns, self._batches, self._epochs = columns, [(0, terms["rows"])], settings.epochs
-        self._keys = exchange_keys(ctx.sub_ctx("keys"), columns, settings.he_param["key_length"])
-        self._shares = [self._quadratic_share(ctx.sub_ctx("statistics"), blocks, settings, terms)]
-        rates = learning_rates(settings, terms)
-        self._layout, self._bounds = step_layout(settings, terms, self._keys.public), quadratic_bounds(settings, terms)
-        self._descent = SharedDescent(
-            np.zeros(columns.counts[columns.own]), columns.own_slice, self._layout, update_rule(terms, rates),
-            penalties(settings, terms), columns.own == 0,
-        )  # fmt: skip
-        self._prepared = [None]
+        exchange = partial(exchange_keys, ctx.sub_ctx("keys"), columns, settings.he_param["key_length"])
+        keys = Together(ctx)("keys sent", exchange)
+        side = Side.of(ctx.sub_ctx("statistics"), keys, columns)
+        shares, rule = [quadratic_share(side, blocks, settings, terms)], update_rule(terms, learning_rates(settings, terms))
+        super().__init__(columns, keys, shares, settings, terms, rule, np.zeros(columns.counts[columns.own]))
 
     def step(self, ctx, epoch: int) -> List[List[List[int]]]:
         """One epoch; returns what the other party said about its loss."""
@@ -58,14 +47,19 @@ class JoinedTraining(SharedTraining):
         """This party's share of all joint weights, unit 2^-40."""
         return self._descent.share_of(slice(0, self._columns.total))
 
-    def _quadratic_share(self, ctx, blocks, settings, terms) -> QuadraticShare:
-        side = Side.of(ctx, self._keys, self._columns)
-        features = self._columns.total - int(settings.init_param["fit_intercept"])
-        sums = gram_share(side, blocks, terms["rows"], features + 2)
-        if settings.family == "binomial":
-            _check_labels(side, sums)
-        matrix, linear = quadratic_sums(sums, self._columns.total, settings.family)
-        return QuadraticShare.scaled(matrix, linear, terms["rows"], CURVATURE[settings.family])
+    def _settled(self, ctx, stage: str, work: Callable):
+        return Together(ctx)(stage, work)
+
+
+def quadratic_share(side: Side, blocks, settings: TrainSettings, terms: dict) -> QuadraticShare:
+    """This party's share of the loss; refuses, at both parties, labels that the family does not have."""
+    (weights, _), rows = terms["features"], terms["rows"]
+    features = weights - int(settings.init_param["fit_intercept"])
+    sums = gram_share(side, blocks, rows, features + 2)
+    if settings.family == "binomial":
+        _check_labels(side, sums)
+    matrix, linear = quadratic_sums(sums, weights, settings.family)
+    return QuadraticShare.scaled(matrix, linear, rows, CURVATURE[settings.family])
 
 
 def quadratic_sums(sums: np.ndarray, weights: int, family: str) -> Tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from fate_dp.components.align.alignment import Alignment, feature_names
 from fate_dp.components.align.halves import split_shares
-from fate_dp.components.dp_hetero_lr.cross_product import training
+from fate_dp.components.dp_hetero_lr.cross_product import shared_steps
 from fate_dp.components.share_lr import gram
 from fate_dp.crypto.joined_records import FRACTION_BITS, SHARE_BITS
 
@@ -49,8 +49,8 @@ def shares_of(made: dict, role: str) -> np.ndarray:
     return masks if role == "guest" else values - masks
 
 
-def frame_and_alignment(ctx, made: dict, session="session", **changes):
-    """This party's table and the JSON of its alignment."""
+def frame_and_alignment(ctx, made: dict, session="session", of_table=None, **changes):
+    """This party's table and the JSON of its alignment; ``of_table``: the table is of another alignment."""
     from fate_dp.components.align.shares_table import write_shares
 
     role, shares = role_of(ctx), shares_of(made, role_of(ctx))
@@ -64,7 +64,7 @@ def frame_and_alignment(ctx, made: dict, session="session", **changes):
         session, len(shares), feature_names("guest", made["guest"]), feature_names("host", made["host"]), True,
         **{**own, **changes},
     )  # fmt: skip
-    frame = write_shares(ctx, table, alignment.names, starts)
+    frame = write_shares(ctx, table, alignment.names, starts, of_table or session)
     return frame, json.loads(json.dumps(alignment.to_json()))
 
 
@@ -133,6 +133,6 @@ def train_watched(ctx, earlier, without=(), **arguments):
         notes["sent"] = stack.enter_context(noted_sending())
         for patch in [patch for name in without for patch in SABOTAGE[name](notes)]:
             stack.enter_context(patch)
-        for owner, name, wrapper in ((gram, "open_sums", noting_sums), (training, "open_answer", noting_products)):
+        for owner, name, wrapper in ((gram, "open_sums", noting_sums), (shared_steps, "open_answer", noting_products)):
             stack.enter_context(mock.patch.object(owner, name, wrapper(getattr(owner, name), notes)))
         return {**train(ctx, earlier, **arguments), "notes": notes}

@@ -7,7 +7,7 @@ from fate_dp.components.share_lr.scoring import score_modulus
 
 from .attacks import uniformity
 from .joined_rows import joined, plain_training, predict, train, train_watched, weights_of
-from .messages import names, unread, values_of
+from .messages import changed_sending, names, unread, values_of
 from .scenarios import GUEST, HOST, Scenario, assert_refused, play
 
 PAIR = (GUEST, HOST)
@@ -32,6 +32,22 @@ def truncated(ctx, earlier, **arguments):
 
     cut = gram._encrypted if ctx.is_on_guest else lambda block, **_: b"no ciphertext"
     with mock.patch.object(gram, "_encrypted", cut):
+        return train(ctx, earlier, **arguments)
+
+
+def asked_for_other(ctx, earlier, other, **arguments):
+    """The host gets other parameters than the guest."""
+    return train(ctx, earlier, **{**arguments, **({} if ctx.is_on_guest else other)})
+
+
+def with_another_host_model(ctx, earlier, **arguments):
+    """The host brings the model of another training."""
+    return predict(ctx, earlier, **{**arguments, "model": "to the guest" if ctx.is_on_guest else "to the host"})
+
+
+def malformed(ctx, earlier, sent, **arguments):
+    """Training in which the host sends other values: {name of a message: value}."""
+    with changed_sending({} if ctx.is_on_guest else sent):
         return train(ctx, earlier, **arguments)
 
 
@@ -63,6 +79,14 @@ SCENARIOS = {
     "too fast": Scenario(train, {**TO_GUEST, "optimizer": {
         **MOMENTUM, "optimizer_params": {"lr": 1e6, "momentum": 0.99}}}, PAIR),
     "diverging": Scenario(train, {**TO_GUEST, "optimizer": {**MOMENTUM, "optimizer_params": {"lr": 50.0}}}, PAIR),
+    "table of another alignment": Scenario(train, {**TO_GUEST, "changes": {"of_table": "another"}}, PAIR),
+    "other epochs": Scenario(asked_for_other, {**TO_GUEST, "other": {"epochs": 4}}, PAIR),
+    "other readers": Scenario(asked_for_other, {**TO_GUEST, "other": {"reveal": "both"}}, PAIR),
+    "model of another training": Scenario(with_another_host_model, dict(made=NEW), PAIR),
+    "malformed key": Scenario(malformed, {**TO_GUEST, "sent": {"public_key": {"n": 35, "blinding_base": None}}}, PAIR),
+    "malformed masks": Scenario(malformed, {**TO_GUEST, "sent": {"masks": [[b"no ciphertext"]]}}, PAIR),
+    "malformed products": Scenario(malformed, {**TO_GUEST, "sent": {"products": [[[b"no ciphertext"]]]}}, PAIR),
+    "malformed weights": Scenario(malformed, {**TO_GUEST, "sent": {"weight_shares": [1, 2, 3]}}, PAIR),
     "malformed rows": Scenario(truncated, TO_GUEST, PAIR),
 }  # fmt: skip
 REFUSED = {
@@ -76,6 +100,11 @@ REFUSED = {
     "other columns": "The model was trained on other columns than align joined",
     "scores beyond the cap": "1 more are planned, and the cap is 1",
     "diverging": "The loss left all bounds",
+    "table of another alignment": "rows are not the 160 of its alignment",
+    "other epochs": "epochs is 4 at the host and 5 at the guest",
+    "other readers": "reveal is 'both' at the host and 'guest' at the guest",
+    "model of another training": "do not come from the same training",
+    "malformed key": "he_param.key_length is 6",
     "too fast": "could take the weights beyond",
 }
 
@@ -123,7 +152,7 @@ def test_losses_fall_and_only_the_guest_sees_them(runs):
 
 def test_the_guest_gets_scores_and_labels_of_new_rows_whoever_knows_the_weights(runs):
     plain = plain_training(NUMBERS, 7, NESTEROV, "gaussian", fit_intercept=False)
-    assert_scored(runs["scores of linear"][GUEST].value, NEW_NUMBERS, NEW_NUMBERS["columns"][:, :7] @ plain)
+    assert_scored(runs["scores of linear"][GUEST].value, NEW_NUMBERS, NEW_NUMBERS["columns"][:, :7] @ plain, linear=True)
     plain = plain_training(TO_GUEST["made"], 5, MOMENTUM)
     for name, made in (("scores", NEW), ("scores again", NEW), ("to the host", TO_GUEST["made"])):
         value = runs[name][GUEST].value
@@ -132,9 +161,10 @@ def test_the_guest_gets_scores_and_labels_of_new_rows_whoever_knows_the_weights(
         assert_scored(scored, made, 1 / (1 + np.exp(-z)))
 
 
-def assert_scored(scored, made, expected):
+def assert_scored(scored, made, expected, linear=False):
     rows = scored.assign(at=scored["id"].astype(int)).sort_values("at")
-    np.testing.assert_allclose(rows["predict_score"].to_numpy(float), expected, atol=1e-5)
+    # One unit of 2^-12 in z, a quarter of which arrives here.
+    np.testing.assert_allclose(rows["predict_score"].to_numpy(float), expected, atol=2.0**(-12 if linear else -14) + 1e-5)
     np.testing.assert_array_equal(rows["label"].to_numpy(float), made["columns"][:, -2])
 
 
@@ -152,8 +182,9 @@ def test_both_parties_learn_why_a_task_is_refused(runs, name):
     assert_refused(runs[name], REFUSED[name])
 
 
-def test_malformed_rows_end_the_task_at_both_parties(runs):
-    errors = {outcome.error for outcome in runs["malformed rows"].values()}
+@pytest.mark.parametrize("what", ["key", "rows", "masks", "products", "weights"])
+def test_what_is_malformed_ends_the_task_at_both_parties(runs, what):
+    errors = {outcome.error for outcome in runs[f"malformed {what}"].values()}
     assert len(errors) == 1 and "guest 9999" in errors.pop()
 
 
@@ -167,7 +198,7 @@ def test_a_host_that_the_model_is_not_for_receives_these_messages_and_no_other(r
     sent = {party: runs["to the guest"][party].value["notes"]["sent"] for party in PAIR}
     assert unread(runs["to the guest"], sent) == {}
     verdicts = [verdict["terms"] for verdict in values_of(runs["to the guest"][HOST].received, "verdict")]
-    assert [bool(terms) for terms in verdicts] == [True, False, False, False]
+    assert [bool(terms) for terms in verdicts] == [True] + [False] * 7
     assert verdicts[0]["features"] == [8, 0] and verdicts[0]["mean_square_bits"] == 8
 
 

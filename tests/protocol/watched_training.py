@@ -35,14 +35,14 @@ def train_watched(ctx, earlier, without=(), **arguments):
 
 def _watch(notes):
     """Patches made one by one, so that each wraps what sabotage left there."""
-    from fate_dp.components.dp_hetero_lr.cross_product import statistics, training
+    from fate_dp.components.dp_hetero_lr.cross_product import shared_steps, statistics
     from fate_dp.components.dp_hetero_lr.relabelling import Relabelling
     from fate_dp.crypto.shared_descent import SharedDescent
     from fate_dp.crypto.step_preparation import PreparedSteps
 
     for owner, name, wrapper in (
-        (statistics, "open_sums", _noting_sums), (training, "open_answer", _noting_products),
-        (training, "multiply_masks", _noting_multipliers),
+        (statistics, "open_sums", _noting_sums), (shared_steps, "open_answer", _noting_products),
+        (shared_steps, "multiply_masks", _noting_multipliers),
         (PreparedSteps, "take", _noting_masks), (SharedDescent, "own_weights", _noting_shares),
         (Relabelling, "next_labels", _noting_labels),
     ):  # fmt: skip

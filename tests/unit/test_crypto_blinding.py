@@ -30,11 +30,11 @@ def test_blinding_exponents_have_half_the_key_length_and_the_extra_bits(monkeypa
     assert factor.spend() == gmpy2.powmod(PUBLIC.blinding_base, exponent, PUBLIC.modulus_squared)
 
 
-@pytest.mark.parametrize("window", [4, 5, 10])
-def test_the_window_of_a_table_changes_no_factor(monkeypatch, window):
+@pytest.mark.parametrize("height", [4, 5, 11])
+def test_the_height_of_a_table_changes_no_factor(monkeypatch, height):
     monkeypatch.setattr("fate_dp.crypto.fixed_base.secrets.token_bytes", lambda count: b"\xff" * count)
     expected = gmpy2.powmod(PUBLIC.blinding_base, 2 ** (128 + 40) - 1, PUBLIC.modulus_squared)
-    assert blinding_of(PUBLIC, 40, window).factors(1)[0].spend() == expected
+    assert blinding_of(PUBLIC, 40, height).factors(1)[0].spend() == expected
 
 
 def test_a_foreign_key_without_a_base_is_blinded_with_a_full_residue(monkeypatch):

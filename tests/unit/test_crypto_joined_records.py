@@ -122,7 +122,7 @@ def test_the_table_fits_the_number_of_records_and_is_made_once():
     public, _ = keys()
     few, many = flooding(public, 100), flooding(public, 3000)
     assert few is flooding(public, 100) and few.exponent_bits == many.exponent_bits == 1024 + 40
-    assert len(few._powers._rows) > len(many._powers._rows)
+    assert len(few._powers._widths) > len(many._powers._widths)
 
 
 def test_a_table_without_room_for_the_owners_exponents_is_refused():

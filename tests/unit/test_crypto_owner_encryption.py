@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fate_dp.crypto import fixed_base
 from fate_dp.crypto.fixed_base import FixedBasePowers
-from fate_dp.crypto.owner_encryption import OwnerEncryption, window_bits
+from fate_dp.crypto.owner_encryption import OwnerEncryption, comb_height
 from fate_dp.crypto.paillier import PrivateKey, PublicKey, keypair_of_any_length
 
 PUBLIC, PRIVATE = keypair_of_any_length(256)
@@ -47,13 +47,21 @@ def test_the_blinding_is_the_keys_base_to_an_exponent_of_half_the_key_length(mon
         assert sent.value == pow(PUBLIC.blinding_base, exponent, PUBLIC.n**2)
 
 
+def exponent_of(digits, columns, bits):
+    """The exponent whose bit i columns + k is bit i of digit k; what lies beyond its length is cut off."""
+    return sum(
+        (digit >> row & 1) << row * columns + column
+        for column, digit in enumerate(digits)
+        for row in range(len(range(column, bits, columns)))
+    )
+
+
 def test_one_exponent_serves_both_primes(monkeypatch):
     drawn = []
     monkeypatch.setattr(fixed_base.secrets, "token_bytes", lambda count: drawn.append(os.urandom(count)) or drawn[-1])
     (sent,) = ENCRYPTION.encrypt([0], expected=2000)
-    window, exponent = window_bits(2000), 0
-    for at, digit in enumerate(np.frombuffer(drawn[0], dtype=np.uint16).tolist()):
-        exponent += digit % (1 << min(window, 128 - window * at)) << (window * at)
+    columns = -(-128 // comb_height(2000))
+    exponent = exponent_of(np.frombuffer(drawn[0], dtype=np.uint16).tolist(), columns, 128)
     assert sent.value == pow(PUBLIC.blinding_base, exponent, PUBLIC.n**2) and len(drawn) == 1
 
 
@@ -66,14 +74,15 @@ def test_without_a_base_the_blinding_takes_every_residue_class():
 
 
 @settings(max_examples=20)
-@given(st.integers(2, 10**8), st.integers(1, 70), st.integers(4, 9), st.integers(1, 5))
-def test_fixed_base_powers_are_the_powers_with_the_drawn_exponents(base, bits, window, count):
+@given(st.integers(2, 10**8), st.integers(1, 70), st.integers(1, 9), st.integers(1, 5))
+def test_fixed_base_powers_are_the_powers_with_the_drawn_exponents(base, bits, height, count):
     root = mpz(10007)
     base = base if base % root else base + 1
-    table = FixedBasePowers(mpz(base), root, bits, window)
+    table = FixedBasePowers(mpz(base), root, bits, height)
     digits = table.random_digits(count)
-    exponents = [sum(int(digit) << (window * at) for at, digit in enumerate(row)) for row in digits]
-    assert digits.shape == (count, -(-bits // window)) and max(exponents) < 2**bits
+    columns = -(-bits // height)
+    exponents = [exponent_of(row.tolist(), columns, bits) for row in digits]
+    assert digits.shape == (count, columns) and max(exponents) < 2**bits
     assert table.powers(digits) == [pow(base, exponent, 10007**2) for exponent in exponents]
 
 
@@ -81,7 +90,8 @@ def test_random_digits_fill_their_range_and_no_more():
     digits = FixedBasePowers(mpz(3), mpz(10007), 10, 4).random_digits(3000)
     counts = [np.bincount(column, minlength=16).tolist() for column in digits.T]
     assert all(len(row) == 16 for row in counts)
-    assert min(counts[0] + counts[1]) > 120 and min(counts[2][:4]) > 600 and sum(counts[2][:4]) == 3000
+    # Ten bits in rows of three: the first column has four of them, the others have three.
+    assert min(counts[0]) > 120 and all(min(row[:8]) > 300 and sum(row[:8]) == 3000 for row in counts[1:])
 
 
 def test_long_columns_walk_through_the_table_in_parts(monkeypatch):
@@ -91,9 +101,9 @@ def test_long_columns_walk_through_the_table_in_parts(monkeypatch):
     assert ENCRYPTION.encrypt([]) == []
 
 
-def test_wider_digits_pay_for_more_encryptions():
-    widths = [window_bits(10**power) for power in range(8)]
-    assert widths == sorted(widths) and widths[0] == 4 and widths[-1] == 10
+def test_higher_combs_pay_for_more_encryptions():
+    heights = [comb_height(10**power) for power in range(8)]
+    assert heights == sorted(heights) and heights[0] == 4 and heights[-1] == 11
 
 
 def test_it_travels_to_workers_and_shows_no_prime():

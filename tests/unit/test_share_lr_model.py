@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fate_dp.components.share_lr.epochs import Progress
 from fate_dp.components.share_lr.model import JoinedModel
 from fate_dp.components.share_lr.reveal import KEPT_BITS, kept_share
-from fate_dp.components.share_lr.scoring import SCORE_UNIT, limbs_of, opened_scores, score_modulus
+from fate_dp.components.share_lr.scoring import leading_bits, limbs_of, opened_scores, score_modulus
 from fate_dp.components.share_lr.settings import SEES, ShareSettings
 from fate_dp.components.share_lr.training import learning_rates, quadratic_sums
 from fate_dp.crypto.joined_records import SHARE_BITS
@@ -25,7 +25,7 @@ def objects(numbers) -> np.ndarray:
 
 
 def model_of(weights, reveal="both", fit_intercept=True):
-    return JoinedModel(("guest_x0", "host_x0"), ("age",), fit_intercept, reveal, "run", weights)
+    return JoinedModel(("guest_x0", "host_x0"), ("age",), fit_intercept, reveal, "run", "origin", weights)
 
 
 def written(model) -> dict:
@@ -37,7 +37,8 @@ def written(model) -> dict:
 def test_a_model_is_read_as_it_was_written(weights, reveal):
     read = JoinedModel.from_json(written(model_of(objects(weights), reveal)))
     assert read.weights.tolist() == weights
-    assert (read.header, read.own_columns, read.reveal, read.run) == (("guest_x0", "host_x0"), ("age",), reveal, "run")
+    assert (read.header, read.own_columns, read.reveal) == (("guest_x0", "host_x0"), ("age",), reveal)
+    assert (read.run, read.origin) == ("run", "origin")
     assert read.factors == ["guest_x0", "host_x0", "membership"]
 
 
@@ -81,10 +82,18 @@ def test_limbs_of_weights_fit_as_factors_and_add_up(weights):
 
 
 @given(st.integers(-3 * 2**74, 3 * 2**74), st.integers(-(2**200), 2**200))
-def test_scores_are_opened_whatever_the_shares(score, mask):
+def test_scores_are_opened_to_twelve_bits_whatever_the_shares(score, mask):
     modulus = score_modulus(3)
-    own, received = objects([score - mask]), objects([mask % modulus])
-    assert opened_scores(own, received, modulus).tolist() == [score * SCORE_UNIT]
+    (opened,) = opened_scores(objects([score - mask]), leading_bits(objects([mask]), modulus), modulus)
+    units = int(opened * 2**12)
+    assert units == opened * 2**12 and -(2**30) <= (units << 30) - score <= 2**30
+
+
+@given(st.integers(0, 2**73), st.integers(-(2**200), 2**200), st.lists(st.integers(0, 2**30 - 1), max_size=9))
+def test_scores_within_a_unit_open_to_two_numbers_at_most(score, own, within):
+    modulus = score_modulus(3)
+    received = leading_bits(objects([score + more - own for more in within]), modulus)
+    assert len(set(opened_scores(objects([own] * len(within)), received, modulus))) <= 2
 
 
 @pytest.mark.parametrize("family", ["binomial", "gaussian"])
