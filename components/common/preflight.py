@@ -4,6 +4,9 @@ FATE-Flow shows a party only its own errors, so a refusal that stayed with the p
 unexplained failure to the others. Here each party sends its sentence (or none) to the guest, and the guest sends the
 first one, with the name of the party, to everybody: all of them raise it.
 
+The first thing that is compared is the version of this plugin: parties with different ones may not mean the same by a
+message.
+
 Where the full sentence would tell others what only its own party may know, the exception has an attribute ``public``
 with the sentence for the others.
 """
@@ -11,6 +14,7 @@ import logging
 from typing import Callable, NamedTuple, Optional
 
 from .parties import others, party_name
+from .plugin_version import plugin_version
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +54,7 @@ def agree(ctx, check: Callable[[], dict], commit: Optional[Callable[[dict], dict
     if ctx.is_on_guest:
         own, verdict = _judge(ctx, own, commit)
     else:
-        ctx.guest.put("preflight", {"facts": own.facts, "problem": own.problem})
+        ctx.guest.put("preflight", {"facts": own.facts, "problem": own.problem, "plugin": plugin_version()})
         verdict = ctx.guest.get("verdict")
     if verdict["problem"]:
         raise Refused(own.detail if verdict["problem"] == own.problem else verdict["problem"])
@@ -70,9 +74,20 @@ def _attempt(ctx, step: Callable[[], dict]) -> Attempt:
         return Attempt(problem=problem, detail=problem)
 
 
+def _other_version(ctx, reports: dict) -> Optional[str]:
+    for (role, number), report in reports.items():
+        found, own = report.get("plugin"), plugin_version()
+        if found != own:
+            return (
+                f"{role} {number} runs FATE-DP {found or 'of an earlier version'} and {party_name(ctx)} runs {own}; install "
+                "one version at all parties, or choose a provider that has it."
+            )
+    return None
+
+
 def _judge(ctx, own: Attempt, commit):
     reports = {party.party: party.get("preflight") for party in others(ctx)}
-    problems = [own.problem, *(report["problem"] for report in reports.values())]
+    problems = [_other_version(ctx, reports), own.problem, *(report["problem"] for report in reports.values())]
     problem, terms = next((sentence for sentence in problems if sentence), None), {}
     if problem is None and commit is not None:
         hosts = {f"{role} {number}": report["facts"] for (role, number), report in reports.items() if role == "host"}

@@ -6,6 +6,7 @@ from unittest import mock
 
 import numpy as np
 
+from fate_dp.components.common.plugin_version import plugin_version
 
 TERMS = {
     "rows", "batches", "optimizer", "flipback_epochs", "correction_epochs", "score_epochs", "features",
@@ -143,8 +144,10 @@ def _is_verdict(value, sender) -> bool:
 
 def _is_preflight(value, sender) -> bool:
     facts = value["facts"]
-    if set(value) != {"facts", "problem"} or value["problem"] is not None or sender.startswith("arbiter"):
-        return value == {"facts": {}, "problem": None}
+    if value["plugin"] != plugin_version() or set(value) != {"facts", "problem", "plugin"}:
+        return False
+    if value["problem"] is not None or sender.startswith("arbiter"):
+        return (facts, value["problem"]) == ({}, None)
     whole = all(type(facts[name]) is int for name in ("rows", "features", "score_releases_left"))
     return set(facts) == FACTS and whole and facts["mean_square_bits"] in range(9) and not facts["noise"]
 

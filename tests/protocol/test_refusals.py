@@ -26,7 +26,21 @@ def on(tables=TABLES, parties=(GUEST, HOST, ARBITER), public=True, **arguments):
     return Scenario(train, {"tables": tables, "public": public, "epochs": 1, **arguments}, parties)
 
 
+def at_another_version(ctx, earlier, **arguments):
+    """The host has another version of this plugin."""
+    from unittest import mock
+
+    from fate_dp.components.common import preflight
+
+    if ctx.local.role != "host":
+        return train(ctx, earlier, **arguments)
+    with mock.patch.object(preflight, "plugin_version", lambda: "0.0.9"):
+        return train(ctx, earlier, **arguments)
+
+
 REFUSED = {
+    "another version": (Scenario(at_another_version, on().arguments, (GUEST, HOST, ARBITER)),
+                        "host 10000 runs FATE-DP 0.0.9 and guest 9999 runs"),
     "labels neither flipped nor public": (on(public=False), "training labels"),
     "constant column": (on(changed(HOST, x5=2.5)), "is constant"),
     "constant column at the guest": (on(changed(GUEST, x1=0.0)), "is constant"),
