@@ -72,8 +72,9 @@ def narrow_shares(share: np.ndarray, bits: int, first: bool) -> np.ndarray:
     """Shares of sums that are below 2^bits in magnitude, made narrow: both parties call it, one of them as ``first``.
 
     Both reduce theirs modulo M = 2^(bits + 42), which tells nobody anything. The residues add up to the sum plus 0, M
-    or 2 M. One of them is within 2^-40 of uniform, so it is the sum plus M but for a chance below 2^-39 for each entry,
-    and the first party takes M off. Where the chance occurs an entry is off by M, far outside its bound; nothing leaks.
+    or 2 M. One of them is within 2^-40 of uniform over all residues, or, where a product and its transpose were added up on
+    the diagonal, over those of one parity. So it is the sum plus M but for a chance below 2^-39 for each entry, and the
+    first party takes M off. Where the chance occurs an entry is off by M, far outside its bound; nothing leaks.
 
     Args:
         share: object array of integers of any size.

@@ -16,7 +16,7 @@ class Alignment:
 
     The other party's columns are known by number: ``guest_x0``, ``host_x0`` and so on. With its size hidden, an
     alignment also has rows that stand for no record. They are zero everywhere, in the membership column too, which is 1
-    for every record: with the membership in the place of an intercept they weigh nothing.
+    for every record: with the membership in the place of an intercept they add nothing to any sum.
 
     Attributes:
         session: random name of this alignment, the same at both parties.

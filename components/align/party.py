@@ -21,7 +21,7 @@ from fate_dp.crypto.paillier import PrivateKey, PublicKey
 from fate_dp.privacy.noise.stream import KEY_BYTES
 
 from .dummies import OTHER
-from .kernels import Blinding, ciphertexts_of
+from .kernels import Blinding
 from .tagged_tables import (
     blinded_table, bucket_count, double_tagged_table, encrypted_table, matches, opened_table, ordered_blocks, outgoing,
     problem_in, tags_of,
@@ -54,8 +54,7 @@ def joined_blocks(
     own, theirs, peer = sizes[role], sizes[OTHER[role]], _peer(ctx, role)
     key = TagKey().for_workers()
     encryption = private_key.encryption()
-    expected = own.records * ciphertexts_of(own.columns, private_key.public_key)
-    peer.put("records", encrypted_table(blocks, key, encryption, expected))
+    peer.put("records", encrypted_table(blocks, key, encryption, own.records))
 
     received = peer.get("records")
     doubled = double_tagged_table(received, key)

@@ -1,4 +1,5 @@
 """Before any record is sent: the same request at both parties, tables that fit, sound keys, the public facts."""
+import re
 import secrets
 
 from fate_dp.components.common.parties import roles
@@ -6,6 +7,7 @@ from fate_dp.components.common.preflight import agree
 from fate_dp.crypto.paillier import PublicKey
 
 from .dummies import OTHER
+from .memory import check_memory
 from .records import check_table, columns_of
 from .settings import Settings
 
@@ -28,13 +30,14 @@ def agree_on_terms(ctx, settings: Settings, frame, role: str, public_key: Public
     Args:
         checks: further checks of this party, called without arguments; raises ValueError.
     """
-    check_parties(ctx)
     half = secrets.token_hex(SESSION_BYTES)
 
     def check():
         check_table(frame, role)
+        facts = _facts(frame, role, settings, public_key, half)
+        check_memory(ctx, facts["records"], facts["columns"], public_key)
         checks()
-        return {"asked": settings.to_json(), "public": _facts(frame, role, settings, public_key, half)}
+        return {"asked": settings.to_json(), "public": facts}
 
     def commit(hosts):
         (facts,) = hosts.values()
@@ -48,7 +51,7 @@ def agree_on_terms(ctx, settings: Settings, frame, role: str, public_key: Public
     terms = agree(ctx, check, commit)
     # Each party puts its own half of the name itself, so that no other can give one name to two alignments.
     halves = {party: terms[party]["session"] for party in OTHER} | {role: half}
-    return {"session": halves["guest"] + halves["host"], **terms}
+    return {"session": f"{halves['guest']}{halves['host']}", **terms}
 
 
 def peer_key(ctx, terms: dict, settings: Settings, role: str) -> PublicKey:
@@ -56,7 +59,10 @@ def peer_key(ctx, terms: dict, settings: Settings, role: str) -> PublicKey:
     found = {}
 
     def check():
-        found["key"] = _checked_key(terms[OTHER[role]], settings, OTHER[role])
+        facts = terms[OTHER[role]]
+        found["key"] = _checked_key(facts, settings, OTHER[role])
+        if not re.fullmatch(rf"[0-9a-f]{{{2 * SESSION_BYTES}}}", str(facts["session"])):
+            raise ValueError(f"The {OTHER[role]} sent no half of a session's name, {SESSION_BYTES} bytes in hex.")
         return {}
 
     agree(ctx.sub_ctx("keys"), check)

@@ -67,14 +67,19 @@ def record_blocks(frame, role: str, dummies):
     zeros = [np.zeros((len(part), columns_of(frame, role)), dtype=np.int64) for part in parts]
     # The blocks of a frame are numbered from 0.
     added = frame._ctx.computing.parallelize(
-        [(-1 - number, block) for number, block in enumerate(zip(parts, zeros))], partition=blocks.num_partitions, key_serdes_type=blocks.key_serdes_type,
+        [(-1 - number, block) for number, block in enumerate(zip(parts, zeros))],
+        partition=blocks.num_partitions, key_serdes_type=blocks.key_serdes_type,
         value_serdes_type=blocks.value_serdes_type, partitioner_type=blocks.partitioner_type,
     )  # fmt: skip
     return blocks.union(added)
 
 
 def _check_labels(frame):
-    worst = label_blocks(frame).mapValues(_largest).reduce(max)
+    try:
+        labels = label_blocks(frame)
+    except ValueError as error:
+        raise PrivateReason(str(error), "The label column is not numeric; labels must be numbers.") from error
+    worst = labels.mapValues(_largest).reduce(max)
     if not worst < LARGEST:
         raise ValueError(
             f"A label is missing or not below {LIMIT:g} in magnitude; every record of the guest must have one."

@@ -1,7 +1,8 @@
 """The order of one task, the same at both parties: terms, keys, charge, protocol, tables."""
 from fate_dp.components.common.party_home import home_of
-from fate_dp.components.common.preflight import PrivateReason
+from fate_dp.components.common.preflight import PrivateReason, agree
 from fate_dp.components.common.provenance import find_label_privacy, refuse_true_labels_of_released_records
+from fate_dp.components.common.summary import show_summary
 from fate_dp.crypto.paillier import generate_keypair
 from fate_dp.privacy.mechanisms.dummy_count import draw_dummy_count
 
@@ -33,7 +34,10 @@ def run(ctx, settings: Settings, frame, label_source=None):
 
     terms = agree_on_terms(ctx, settings, frame, role, public_key, checks)
     other_key = peer_key(ctx, terms, settings, role)
-    dummies = _charged_dummies(found.get("charge"), settings, role)
+    if settings.hide_size is not None:
+        # If another job took what was left of the cap, both learn of it.
+        agree(ctx.sub_ctx("charges"), lambda: found["charge"].record() or {})
+    dummies = _dummies(settings.hide_size, role)
     sizes = {party: Sizes(terms[party]["records"], terms[party]["columns"]) for party in ("guest", "host")}
     blocks, starts, rows = joined_blocks(
         ctx, record_blocks(frame, role, dummies), role, sizes, terms["guest"]["features"], private_key, other_key
@@ -46,15 +50,13 @@ def run(ctx, settings: Settings, frame, label_source=None):
         host=feature_names("host", terms["host"]["features"]), labelled=terms["guest"]["labelled"],
         hide_size=asked["hide_size"], own=tuple(frame.schema.columns), label_privacy=found["label"],
     )  # fmt: skip
-    ctx.metrics.log_metrics(_summary(alignment, sizes), "summary")
+    show_summary(ctx, _summary(alignment, sizes))
     return write_shares(ctx, blocks, alignment.names, starts, alignment.session), alignment
 
 
-def _charged_dummies(charge, settings, role) -> list:
-    if charge is None:
+def _dummies(hide_size, role) -> list:
+    if hide_size is None:
         return []
-    charge.record()
-    hide_size = settings.hide_size
     return dummy_names(role, draw_dummy_count(hide_size.epsilon, hide_size.pool), hide_size.pool)
 
 

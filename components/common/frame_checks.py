@@ -6,7 +6,7 @@ import numpy as np
 
 from fate_dp.crypto.fixed_point import MAGNITUDE_BITS, ROW_BITS
 
-from .frames import feature_blocks, label_blocks
+from .frames import feature_blocks, label_blocks, unusable_ids
 from .preflight import PrivateReason
 from .record_stream import count_distinct_ids
 
@@ -55,6 +55,9 @@ def refuse_label(frame) -> None:
 
 
 def require_distinct_ids(frame) -> None:
+    """Records without an id would otherwise match each other."""
+    if unusable_ids(frame).reduce(operator.or_):
+        raise ValueError("A match id is missing, empty or no valid text; every record needs its own match id.")
     if count_distinct_ids(frame) != frame.shape[0]:
         raise ValueError("An id occurs more than once in the table; every record needs its own match id.")
 

@@ -77,6 +77,26 @@ def _label_column(blocks, place):
     return np.asarray(blocks[place[0]][:, place[1]], dtype=np.float64)
 
 
+def unusable_ids(frame):
+    """Table of booleans: whether a match id of the block is missing, empty, or no text that can be encoded."""
+    place = frame.data_manager.loc_block(frame.schema.match_id_name, with_offset=False)
+    return frame.block_table.mapValues(partial(_any_unusable, place=place))
+
+
+def _any_unusable(blocks, place):
+    return any(map(_is_unusable, blocks[place]))
+
+
+def _is_unusable(match_id):
+    if match_id is None or match_id != match_id or match_id == "":
+        return True
+    try:
+        str(match_id).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
 def _ids(blocks, place):
     return [str(match_id) for match_id in blocks[place]]
 

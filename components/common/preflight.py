@@ -58,6 +58,7 @@ def agree(ctx, check: Callable[[], dict], commit: Optional[Callable[[dict], dict
         verdict = ctx.guest.get("verdict")
     if verdict["problem"]:
         raise Refused(own.detail if verdict["problem"] == own.problem else verdict["problem"])
+    logger.info("the checks of all %d parties passed", len(others(ctx)) + 1)
     return verdict["terms"]
 
 

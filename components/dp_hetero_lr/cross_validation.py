@@ -7,6 +7,7 @@ from fate_dp.components.common.parties import check_roles, others
 from fate_dp.components.common.party_home import home_of, job_of
 from fate_dp.components.common.preflight import agree
 from fate_dp.components.common.provenance import find_label_privacy, record_use
+from fate_dp.components.common.summary import show_summary
 
 from .cross_product.mean_squares import mean_square_bits
 from .noised.rules import refuse_folds
@@ -66,7 +67,7 @@ def validate_guest(ctx, settings, folds, cv_data):
             party.put("terms", terms)
         model = start_model(fold_ctx, settings, training, terms, None, fit_intercept)
         roles_of(settings).guest.train(fold_ctx.sub_ctx("train"), rows, model, terms, relabelling)
-        fold_ctx.metrics.log_metrics(guest_summary(model, known["privacy"], relabelling.mode_that_ran), "summary")
+        show_summary(fold_ctx, guest_summary(model, known["privacy"], relabelling.mode_that_ran))
         document = model.to_json(LABELS, known["privacy"].to_json(relabelling.mode_that_ran))
         scores = ask_scores(fold_ctx.sub_ctx("predict"), held_out, document)
         yield prediction_frame(held_out, scores, document, VALIDATE_SET)

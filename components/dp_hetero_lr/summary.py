@@ -9,6 +9,7 @@ from .solvers import solver_of
 
 def guest_summary(model: PartyModel, privacy: LabelPrivacy, flipback_mode: str) -> dict:
     return {
+        "mechanism": "training on encrypted shares of labels that were flipped or declared public",
         "label source": privacy.source,
         "epsilon of the labels (nats, unit label, replace-one)": privacy.epsilon if privacy.private else "infinity",
         "flip probability": flip_probability(privacy.epsilon) if privacy.private else 0.0,

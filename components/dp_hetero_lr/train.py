@@ -10,6 +10,7 @@ from fate_dp.components.common.provenance import (
     refuse_true_labels_of_released_records,
 )
 from fate_dp.components.common.record_stream import ids_digest
+from fate_dp.components.common.summary import show_summary
 
 from .cross_product.mean_squares import mean_square_bits
 from .model import PartyModel, initial_weights
@@ -87,7 +88,7 @@ def train_guest(ctx, settings: TrainSettings, train_data, validate_data, warm_st
     fit = roles_of(settings).guest.train
     train(fit, ctx.sub_ctx("train"), known["rows"], model, terms, known["relabelling"], known["noise"])
     privacy, mode = known["privacy"].after(warm_start), known["relabelling"].mode_that_ran
-    ctx.metrics.log_metrics(guest_summary(model, privacy, mode), "summary")
+    show_summary(ctx, guest_summary(model, privacy, mode))
     document = model.to_json(LABELS, privacy.to_json(mode))
     return document, _scored(ctx, settings, document, train_data, validate_data)
 
@@ -129,7 +130,7 @@ def train_host(ctx, settings: TrainSettings, train_data, validate_data, warm_sta
     if validate_data is not None:
         known["validation"].record_prediction(validate_data, model.weights)
         give_scores(ctx.sub_ctx("validate_predict"), validate_data, document)
-    ctx.metrics.log_metrics(host_summary(model, release), "summary")
+    show_summary(ctx, host_summary(model, release))
     return document
 
 

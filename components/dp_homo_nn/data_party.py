@@ -44,6 +44,7 @@ def take_part(ctx, agreement: Agreement, frame) -> Tuple[np.ndarray, Course]:
         message = party_of(round_ctx, server).get(ROUND)
         if message["problem"]:
             break
+        logger.info("round %d of %d begins", number + 1, terms.rounds)
         contribution = member.contribution(message["weights"], number, message["clip"])
         party_of(round_ctx, server).put(READY, contribution is not None)
         present = party_of(round_ctx, server).get(PRESENT)

@@ -43,6 +43,7 @@ def summary_of(agreement, course) -> dict:
         "noise": settings.noise,
         "clip": terms.clips[0] if len(terms.clips) == 1 else f"{terms.clips[0]:g} to {terms.clips[-1]:g}",
         "clip follows the quantile": terms.clip_quantile or "no",
+        "records of all parties": settings.records,
         "sampling probability": terms.sampling_probability,
         "rounds planned": terms.rounds,
         **course.to_json(),

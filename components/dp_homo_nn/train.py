@@ -1,4 +1,6 @@
 """The stage train: who plays what, and what each party writes."""
+from fate_dp.components.common.summary import show_summary
+
 from .agreement import agree_on_terms
 from .model import to_json, without_weights
 from .summary import summary_of
@@ -20,12 +22,12 @@ def train_party(ctx, given: dict, frame):
         from .arbiter import serve
 
         course = serve(ctx, agreement)
-        ctx.metrics.log_metrics(summary_of(agreement, course), "summary")
+        show_summary(ctx, summary_of(agreement, course))
         return without_weights("arbiter", {**agreement.promise, **course.to_json()}), None
     from .shuffler_host import relay_rounds
 
     passed_on = relay_rounds(ctx, agreement).passed_on
-    ctx.metrics.log_metrics({"role": "shuffler, without data", "messages passed on": passed_on}, "summary")
+    show_summary(ctx, {"role": "shuffler, without data", "messages passed on": passed_on})
     return without_weights("shuffler", agreement.promise), None
 
 
@@ -38,5 +40,5 @@ def _train_data_party(ctx, agreement, frame):
     weights, course = take_part(ctx, agreement, frame)
     privacy = {**agreement.promise, **course.to_json()}
     document = to_json(agreement.source.spec(), weights, frame.schema.columns.to_list(), agreement.settings, privacy)
-    ctx.metrics.log_metrics(summary_of(agreement, course), "summary")
+    show_summary(ctx, summary_of(agreement, course))
     return document, prediction_frame(ctx, frame, document, TRAIN_SET)

@@ -21,6 +21,7 @@ from fate_dp.components.common.party_home import home_of, job_of
 from fate_dp.components.common.preflight import agree
 from fate_dp.components.common.provenance import LabelPrivacy, find_label_privacy
 from fate_dp.components.common.record_stream import ids_digest, labelled_stream
+from fate_dp.components.common.summary import show_summary
 from fate_dp.privacy.flipback import Flipback, FlipbackSettings
 
 
@@ -46,7 +47,7 @@ def revise_labels(ctx, input_data, scores, output_data, *, mode, fraction) -> No
     result = with_labels(frame, known["labels"])
     _record(home, job_of(ctx), result, privacy, used)
     output_data.write(result)
-    ctx.metrics.log_metrics(_summary(privacy, used, frame.shape[0]), "summary")
+    show_summary(ctx, _summary(privacy, used, frame.shape[0]))
 
 
 def check_privacy(privacy: LabelPrivacy) -> None:

@@ -17,6 +17,7 @@ from fate_dp.components.common.parties import check_roles
 from fate_dp.components.common.party_home import home_of, job_of
 from fate_dp.components.common.preflight import agree
 from fate_dp.components.common.record_stream import flip_stream, ids_fingerprint
+from fate_dp.components.common.summary import show_summary
 from fate_dp.privacy.label_flips import canonical_label, flip_labels
 from fate_dp.privacy.mechanisms.randomized_response import keep_probability
 from fate_dp.privacy.secret_key import key_id
@@ -47,7 +48,7 @@ def flip(ctx, input_data, output_data, *, epsilon, classes, label_source) -> Non
     agree(ctx, check, commit)
     output_data.write(replace_labels(frame, known["flipped"]))
     home.ledger.mark_released(known["release"].release_id)
-    ctx.metrics.log_metrics(_summary(frame, epsilon, classes, label_source), "summary")
+    show_summary(ctx, _summary(frame, epsilon, classes, label_source))
 
 
 def check_real(frame) -> None:

@@ -20,6 +20,7 @@ class JoinedModel:
     Attributes:
         header: joint feature columns, in their public order.
         own_columns: this party's own names of its features among them.
+        family: binomial or gaussian.
         fit_intercept: whether the last weight is an intercept, which the membership column multiplies.
         reveal: whom the weights are opened to.
         run: random name of the training, the same at both parties.
@@ -30,6 +31,7 @@ class JoinedModel:
 
     header: Tuple[str, ...]
     own_columns: Tuple[str, ...]
+    family: str
     fit_intercept: bool
     reveal: str
     run: str
@@ -62,7 +64,8 @@ class JoinedModel:
     def from_json(cls, document: dict) -> "JoinedModel":
         """Raises ValueError for what `to_json` did not write."""
         try:
-            estimator, reveal = document["data"]["estimator"], document["meta"]["reveal"]
+            estimator = document["data"]["estimator"]
+            reveal, family = document["meta"]["reveal"], document["meta"]["family"]
             header, own_columns, fit_intercept, run, origin = (
                 estimator[name] for name in ("header", "own_columns", "fit_intercept", "run", "origin")
             )
@@ -74,7 +77,7 @@ class JoinedModel:
             raise ValueError("input_model is no model that share_lr trained.") from error
         if reveal not in SEES or weights is not None and len(weights) != len(header) + int(fit_intercept):
             raise ValueError("input_model does not have one weight for each of its columns; share_lr did not write it.")
-        return cls(tuple(header), tuple(own_columns), fit_intercept, reveal, run, origin, weights)
+        return cls(tuple(header), tuple(own_columns), family, fit_intercept, reveal, run, origin, weights)
 
     @property
     def _is_shared(self) -> bool:

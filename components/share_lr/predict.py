@@ -1,4 +1,4 @@
-"""Prediction for shared rows: the guest gets the score of each and, where rows have one, the label, in random order.
+"""Prediction for shared rows: the guest gets the score of each and, of family binomial, the label, in random order.
 
 Nobody else gets any of them. The guest learns no id and no feature; but it knows the labels and its own features of all
 records of its table, and beside a score and a label it may recognise some.
@@ -42,12 +42,12 @@ def predict_guest(ctx, document: dict, frame, alignment: dict, key_length: int):
             raise ValueError("The input_model of guest and host do not come from the same training.")
         known["rows"].check_same({name: facts["rows"] for name, facts in hosts.items()})
         if facts["key_length"] != key_length:
-            raise ValueError(
-                f"he_param.key_length is {facts['key_length']} at the host and {key_length} at the guest; set the same at both."
-            )
+            found = facts["key_length"]
+            raise ValueError(f"he_param.key_length is {found} at the host and {key_length} at the guest; set one at both.")
         return {}
 
     agree(ctx, check, commit)
+    await_release(ctx)
     return take_scores(ctx.sub_ctx("predict"), known["rows"], known["model"], document, TEST_SET, key_length)
 
 
@@ -59,13 +59,23 @@ def predict_host(ctx, document: dict, frame, alignment: dict, key_length: int) -
     def check():
         known["model"], known["rows"] = model, rows = JoinedModel.from_json(document), SharedRows.of(frame, alignment)
         check_scored_rows(model, rows)
-        known["release"] = JoinedScoreRelease.of(home_of(ctx), job_of(ctx), rows.alignment, model.origin)
+        known["release"] = JoinedScoreRelease.of(home_of(ctx), job_of(ctx), rows.alignment, model.reveal, model.origin)
         known["release"].check()
         return {"run": model.run, "rows": rows.facts(), "key_length": key_length}
 
     agree(ctx, check)
-    known["release"].record()
+    count_release(ctx, known["release"])
     give_scores(ctx.sub_ctx("predict"), known["rows"], known["model"], key_length)
+
+
+def count_release(ctx, release: JoinedScoreRelease) -> None:
+    """At the host: count what will be opened; if another job took what was left, the guest learns of it, too."""
+    Together(ctx)("release", release.record)
+
+
+def await_release(ctx) -> None:
+    """At the guest: wait until the host has counted."""
+    Together(ctx)("release", lambda: None)
 
 
 def check_scored_rows(model: JoinedModel, rows: SharedRows) -> None:
@@ -81,19 +91,24 @@ def take_scores(ctx, rows: SharedRows, model: JoinedModel, document: dict, datas
     own, received = _score_shares(ctx, rows, model, key_length), ctx.hosts[0].get("score_shares")
     scores = own.join(received, partial(opened_scores, modulus=modulus))
     scored = rows.frame.create_frame()
-    if rows.alignment.labelled:
+    if opens_labels(rows, model):
         labels = _label_shares(rows).join(ctx.hosts[0].get("label_shares"), _opened_labels)
         scored.label = _one_column(scored, labels)
     return prediction_frame(scored, scores, document, dataset_type)
 
 
 def give_scores(ctx, rows: SharedRows, model: JoinedModel, key_length: int) -> None:
-    """At the host: send the leading bits of this party's share of every score, and its share of every label. The caller has counted it."""
+    """At the host: send the leading bits of its share of every score, and its share of every label; see `count_release`."""
     modulus = score_modulus(len(model.factors))
     shares = _score_shares(ctx, rows, model, key_length)
     ctx.guest.put("score_shares", shares.mapValues(partial(leading_bits, modulus=modulus)))
-    if rows.alignment.labelled:
+    if opens_labels(rows, model):
         ctx.guest.put("label_shares", _label_shares(rows))
+
+
+def opens_labels(rows: SharedRows, model: JoinedModel) -> bool:
+    """Labels that are classes, but not numbers: those would tell the guest which of its records matched."""
+    return rows.alignment.labelled and model.family == "binomial"
 
 
 def _score_shares(ctx, rows: SharedRows, model: JoinedModel, key_length: int):

@@ -21,8 +21,8 @@ class SharedRows:
         alignment = Alignment.from_json(document)
         if frame.shape[0] != alignment.rows or not belongs_to(frame, alignment.session):
             raise ValueError(
-                f"The table's {frame.shape[0]} rows are not the {alignment.rows} of its alignment; connect output_data and "
-                "alignment of one align."
+                f"The table's {frame.shape[0]} rows are not the {alignment.rows} of its alignment; connect output_data "
+                "and alignment of one align."
             )
         return cls(frame, alignment)
 

@@ -15,7 +15,11 @@ PURPOSE = "scores of joined rows"
 
 @dataclass(frozen=True)
 class JoinedScoreRelease:
-    """One model's scores of the rows of one alignment; the same ones again reveal nothing new."""
+    """One model's scores of the rows of one alignment.
+
+    Where both parties know the weights, scores that are opened again are the same to the last bit. Otherwise they are
+    rounded anew, each time at other places, so that every opening tells more, and counts.
+    """
 
     home: PartyHome
     job: JobReference
@@ -25,12 +29,14 @@ class JoinedScoreRelease:
     digest: str
 
     @classmethod
-    def of(cls, home: PartyHome, job: JobReference, alignment, origin: str) -> "JoinedScoreRelease":
+    def of(cls, home: PartyHome, job: JobReference, alignment, reveal: str, origin: str) -> "JoinedScoreRelease":
         """For the model of this ``origin``, a name that the host itself chose: no other party can give one twice."""
-        columns = list(alignment.own)
+        columns, named = list(alignment.own), [origin, alignment.session]
+        if reveal != "both":
+            named.append(job.task_id)
         dataset = columns_name(columns)
         home.ledger.remember_dataset(dataset, columns)
-        digest = hashlib.sha256(f"{origin} {alignment.session}".encode()).hexdigest()
+        digest = hashlib.sha256(" ".join(named).encode()).hexdigest()
         return cls(home, job, dataset, home.policy.score_cap(dataset, len(columns)), alignment.rows, digest)
 
     def check(self) -> None:

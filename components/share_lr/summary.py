@@ -11,6 +11,7 @@ def guest_summary(
     settings: ShareSettings, alignment: Alignment, model: JoinedModel, progress: Progress, privacy: LabelPrivacy
 ) -> dict:
     return {
+        "mechanism": "training on additive shares of rows, with labels that were flipped or declared public",
         **host_summary(alignment, model, progress),
         "label source": privacy.source,
         "epsilon of the labels (nats, unit label, replace-one)": privacy.epsilon if privacy.private else "infinity",

@@ -6,10 +6,12 @@ from typing import Callable, Tuple
 from fate_dp.components.common.party_home import home_of, job_of
 from fate_dp.components.common.preflight import agree
 from fate_dp.components.common.provenance import record_use
+from fate_dp.components.common.summary import show_summary
 
+from .charges import OpenedSize
 from .epochs import Progress, direct, follow
 from .model import JoinedModel
-from .predict import give_scores, take_scores
+from .predict import await_release, count_release, give_scores, take_scores
 from .reveal import kept_share, open_weights
 from .rows import SharedRows, check_two_parties
 from .score_release import JoinedScoreRelease
@@ -32,6 +34,7 @@ def train_guest(ctx, settings: ShareSettings, frame, alignment: dict):
         known["rows"] = rows = SharedRows.of(frame, alignment)
         check_rows(rows, settings)
         known["privacy"] = label_privacy(rows)
+        known["size"] = OpenedSize(ctx, rows, settings.reveal)
         return {}
 
     def commit(hosts):
@@ -43,14 +46,17 @@ def train_guest(ctx, settings: ShareSettings, frame, alignment: dict):
         return terms
 
     terms = agree(ctx, check, commit)
-    rows, privacy = known["rows"], known["privacy"]
-    model, progress = _train(ctx.sub_ctx("train"), rows, settings, terms, direct)
-    ctx.metrics.log_metrics(guest_summary(settings, rows.alignment, model, progress, privacy), "summary")
+    rows, privacy, size = known["rows"], known["privacy"], known["size"]
+    Together(ctx)("terms", size.record)
+    model, progress = _train(ctx.sub_ctx("train"), rows, settings, terms, direct, secrets.token_hex(ORIGIN_BYTES))
+    size.mark_released()
+    show_summary(ctx, guest_summary(settings, rows.alignment, model, progress, privacy))
     document = model.to_json(settings, terms["optimizer"], progress, privacy.to_json("none"))
     if not settings.train_scores:
         return document, None
     from fate.ml.utils.predict_tools import TRAIN_SET
 
+    await_release(ctx)
     key_length = settings.training.he_param["key_length"]
     return document, take_scores(ctx.sub_ctx("predict"), rows, model, document, TRAIN_SET, key_length)
 
@@ -58,30 +64,35 @@ def train_guest(ctx, settings: ShareSettings, frame, alignment: dict):
 def train_host(ctx, settings: ShareSettings, frame, alignment: dict) -> dict:
     """Returns the host's JSON model."""
     check_two_parties(ctx)
-    known = {}
+    known, origin = {}, secrets.token_hex(ORIGIN_BYTES)
 
     def check():
         known["rows"] = rows = SharedRows.of(frame, alignment)
         check_rows(rows, settings)
+        known["size"] = OpenedSize(ctx, rows, settings.reveal)
         if settings.train_scores:
-            # The model has no name yet; it will be a new one, so that its scores will count.
-            JoinedScoreRelease.of(home_of(ctx), job_of(ctx), rows.alignment, "").check()
+            known["release"] = JoinedScoreRelease.of(home_of(ctx), job_of(ctx), rows.alignment, settings.reveal, origin)
+            known["release"].check()
         return {"asked": settings.to_json(), "rows": rows.facts()}
 
+    def accept():
+        accept_terms(terms, known["rows"], settings)
+        known["size"].record()
+
     terms = agree(ctx, check)
+    Together(ctx)("terms", accept)
     rows = known["rows"]
-    accept_terms(terms, rows, settings)
-    model, progress = _train(ctx.sub_ctx("train"), rows, settings, terms, follow)
+    model, progress = _train(ctx.sub_ctx("train"), rows, settings, terms, follow, origin)
+    known["size"].mark_released()
     if settings.train_scores:
-        release = JoinedScoreRelease.of(home_of(ctx), job_of(ctx), rows.alignment, model.origin)
-        release.record()
+        count_release(ctx, known["release"])
         give_scores(ctx.sub_ctx("predict"), rows, model, settings.training.he_param["key_length"])
-    ctx.metrics.log_metrics(host_summary(rows.alignment, model, progress), "summary")
+    show_summary(ctx, host_summary(rows.alignment, model, progress))
     return model.to_json(settings, terms["optimizer"], progress, None)
 
 
 def _train(
-    ctx, rows: SharedRows, settings: ShareSettings, terms: dict, run_epochs: Callable
+    ctx, rows: SharedRows, settings: ShareSettings, terms: dict, run_epochs: Callable, origin: str
 ) -> Tuple[JoinedModel, Progress]:
     """What both parties do alike."""
     training = JoinedTraining(ctx, rows.training_blocks(), settings.training, terms)
@@ -92,9 +103,9 @@ def _train(
     else:
         opening = partial(open_weights, ctx.sub_ctx("finish"), share, settings.reveal)
         weights = Together(ctx)("weights", opening)
-    fit_intercept = settings.training.init_param["fit_intercept"]
-    origin = secrets.token_hex(ORIGIN_BYTES)
     model = JoinedModel(
-        tuple(rows.features), rows.alignment.own, fit_intercept, settings.reveal, terms["run"], origin, weights
-    )
+        header=tuple(rows.features), own_columns=rows.alignment.own, family=settings.training.family,
+        fit_intercept=settings.training.init_param["fit_intercept"], reveal=settings.reveal, run=terms["run"],
+        origin=origin, weights=weights,
+    )  # fmt: skip
     return model, progress

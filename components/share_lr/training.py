@@ -35,8 +35,8 @@ class JoinedTraining(SharedSteps):
         exchange = partial(exchange_keys, ctx.sub_ctx("keys"), columns, settings.he_param["key_length"])
         keys = Together(ctx)("keys sent", exchange)
         side = Side.of(ctx.sub_ctx("statistics"), keys, columns)
-        shares, rule = [quadratic_share(side, blocks, settings, terms)], update_rule(terms, learning_rates(settings, terms))
-        super().__init__(columns, keys, shares, settings, terms, rule, np.zeros(columns.counts[columns.own]))
+        share, rule = quadratic_share(side, blocks, settings, terms), update_rule(terms, learning_rates(settings, terms))
+        super().__init__(columns, keys, [share], settings, terms, rule, np.zeros(columns.counts[columns.own]))
 
     def step(self, ctx, epoch: int) -> List[List[List[int]]]:
         """One epoch; returns what the other party said about its loss."""
@@ -80,8 +80,8 @@ def quadratic_sums(sums: np.ndarray, weights: int, family: str) -> Tuple[np.ndar
 def _check_labels(side: Side, sums: np.ndarray) -> None:
     """Refuse, at both parties, labels that are not 0 and 1: then the sum of y^2 - y is above 0 for whole numbers y.
 
-    The host opens that sum, so that a guest cannot tell matches apart by labels that it made up. Of labels 0 and 1, and
-    of rows that stand for no record, it is 0 and says nothing; other labels are flips or public ones, too.
+    The host opens that sum, not the guest, who could read it as the weight of labels that it made up. Of labels 0 and 1,
+    and of rows that stand for no record, it is 0 and says nothing. Labels that are no whole numbers can make it 0, too.
     """
     excess = int(sums[-1, -1] - sums[-1, -2])
     if side.guest:

@@ -8,6 +8,7 @@ import secrets
 
 from fate_dp.components.common.charges import Charges
 from fate_dp.components.common.preflight import agree
+from fate_dp.components.common.summary import show_summary
 from fate_dp.privacy.noise.stream import KEY_BYTES
 
 from .account import events_of
@@ -43,7 +44,7 @@ def answer(ctx, frame, terms: dict, members) -> dict:
     agree(opening, dict)
     result = document(terms, opening.arbiter.get(STATISTICS))
     charges.mark_released()
-    ctx.metrics.log_metrics(summary(result, frame.shape[0]), "summary")
+    show_summary(ctx, summary(result, frame.shape[0]))
     return result
 
 

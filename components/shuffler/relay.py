@@ -5,6 +5,7 @@ record among its part only. They come as bytes, not as FATE tables, whose values
 """
 from fate_dp.components.common.parties import party_name
 from fate_dp.components.common.preflight import agree
+from fate_dp.components.common.summary import show_summary
 
 from .answers import MESSAGE_BYTES
 from .members import party_of
@@ -41,8 +42,10 @@ def relay(ctx, terms: dict, members) -> dict:
     for number, shuffled in enumerate(known["shuffled"]):
         opening.arbiter.put(messages_about(number), b"".join(shuffled))
     agree(opening, dict)
-    ctx.metrics.log_metrics({"role": f"shuffler, {party_name(ctx)}", "rounds": len(settings.requests),
-                             "messages of a round": sum(known["records"].values())}, "summary")  # fmt: skip
+    messages = sum(known["records"].values())
+    show_summary(
+        ctx, {"role": f"shuffler, {party_name(ctx)}", "rounds": len(settings.requests), "messages of a round": messages}
+    )
     return document(terms, statistics=None)
 
 

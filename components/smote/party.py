@@ -11,6 +11,7 @@ import numpy as np
 from fate_dp.components.common.parties import roles
 from fate_dp.components.common.party_home import home_of, job_of
 from fate_dp.components.common.preflight import agree
+from fate_dp.components.common.summary import show_summary
 from fate_dp.data_prep.over_sampling import OverSampling, over_sample_arrays
 from fate_dp.data_prep.smote_methods import KEEP_CATEGORIES
 
@@ -42,7 +43,7 @@ def over_sample_table(ctx, train_data, train_output_data, over_sampling, *, grou
         rows=len(rows.labels) + new_rows, synthetic_rows=new_rows, job_id=job.job_id, task_id=job.task_id,
     )  # fmt: skip
     train_output_data.write(with_synthetic_rows(frame, synthetic.features, synthetic.labels, tag))
-    ctx.metrics.log_metrics(_summary(rows, synthetic, over_sampling, seed, dataset), "summary")
+    show_summary(ctx, _summary(rows, synthetic, over_sampling, seed, dataset))
 
 
 def rule_of(method: str, neighbours: int, groups) -> OverSampling:
@@ -91,13 +92,13 @@ def _summary(rows: Rows, synthetic, over_sampling, seed, dataset) -> dict:
         "neighbours": over_sampling.neighbours,
         "draws": _draws(seed),
         "dataset": dataset,
-        "rows before": _counts(rows.labels),
-        "rows after": _counts(np.concatenate([rows.labels, synthetic.labels])),
+        **_counts("rows before", rows.labels),
+        **_counts("rows after", np.concatenate([rows.labels, synthetic.labels])),
         "most synthetic rows that one record influenced (a diagnostic, no bound)": int(synthetic.largest_influence),
         "record-level epsilon from here on": "infinity",
     }
 
 
-def _counts(labels) -> dict:
+def _counts(name, labels) -> dict:
     classes, counts = np.unique(labels, return_counts=True)
-    return {f"{label:g}": int(count) for label, count in zip(classes, counts)}
+    return {f"{name}, label {label:g}": int(count) for label, count in zip(classes, counts)}

@@ -1,4 +1,5 @@
 """align at two parties: shares that add up, what each party sees, a hidden size and its charge, and what is refused."""
+import struct
 from contextlib import ExitStack
 from unittest import mock
 
@@ -9,15 +10,17 @@ import pytest
 from fate_dp.components.align.alignment import Alignment
 from fate_dp.components.align.dummies import record_name
 from fate_dp.crypto.id_tags import point_of
-from fate_dp.crypto.joined_records import SHARE_BITS
+from fate_dp.crypto.joined_records import SHARE_BITS, VALUE_BITS
 
-from .messages import names, values_of
+from .attacks import uniformity
+from .messages import byte_strings, names, values_of
 from .scenarios import (
     GUEST, HOST, SECOND_HOST, SOURCE, Artifact, Scenario, assert_refused, flip, frame_at, play,
 )  # fmt: skip
 
 BOTH = (GUEST, HOST)
 UNIT = 2.0**-20
+NEVER = 1e-7
 
 
 def table_of(party, numbers, columns, seed=0, value=None) -> pd.DataFrame:
@@ -111,8 +114,8 @@ class Spoil:
         yield from items[1:]
 
 
-def spoiled(ctx, earlier, name, keys=None, value=None, **arguments):
-    """`align` where the host sends malformed rows in place of what ``name`` makes."""
+def spoiled(ctx, earlier, name, keys=None, value=None, by="host", **arguments):
+    """`align` where one party sends malformed rows in place of what ``name`` makes."""
     from fate_dp.components.align import party
 
     honest = getattr(party, name)
@@ -120,8 +123,12 @@ def spoiled(ctx, earlier, name, keys=None, value=None, **arguments):
     def table(*given, **named):
         return honest(*given, **named).mapPartitionsWithIndex(Spoil(keys, value))
 
-    patches = [(f"party.{name}", table)] if ctx.federation.local_party[0] == "host" else []
+    patches = [(f"party.{name}", table)] if ctx.federation.local_party[0] == by else []
     return align(ctx, earlier, patches=patches, **arguments)
+
+
+def little_memory():
+    return 5000
 
 
 def shorter(record):
@@ -176,6 +183,9 @@ SCENARIOS = {
     "three parties": Scenario(align, dict(tables={**ALL_COMMON, SECOND_HOST: ALL_COMMON[HOST]}), (*BOTH, SECOND_HOST)),
     "no point": Scenario(spoiled, dict(name="encrypted_table", keys=NO_POINTS), BOTH),
     "a short record": Scenario(spoiled, dict(name="encrypted_table", value=shorter), BOTH),
+    "a short record of the guest": Scenario(spoiled, dict(name="encrypted_table", value=shorter, by="guest"), BOTH),
+    "an id is missing": Scenario(align, dict(tables=changed(ALL_COMMON, HOST, id=["a", "b", None, "c", "d"])), BOTH),
+    "larger than memory": Scenario(align, dict(patches=[("memory.free_memory", little_memory)]), BOTH),
     "no ciphertext": Scenario(spoiled, dict(name="encrypted_table", value=zeros), BOTH),
     "a masked record changed": Scenario(spoiled, dict(name="outgoing", value=flipped_bit), BOTH),
     "a masked record under another tag": Scenario(spoiled, dict(name="outgoing", keys=NO_POINTS), BOTH),
@@ -190,7 +200,10 @@ REFUSALS = {
     "other parameters": "set the same at both.",
     "no point": "guest 9999: The other party sent a tag that is no point of the prime-order group",
     "a short record": "guest 9999: An encrypted record has 511 bytes; with 3 columns under this key it must have 512.",
-    "no ciphertext": "guest 9999: ",
+    "a short record of the guest": "host 10000: An encrypted record has 511 bytes; with 4 columns",
+    "an id is missing": "host 10000: A match id is missing, empty or no valid text; every record needs its own",
+    "larger than memory": "The ciphertexts of 5 records",
+    "no ciphertext": "guest 9999: An encrypted column holds a value outside (0, n^2); it was not made under this key.",
     "a masked record changed": "it was changed or made under another key.",
     "a masked record under another tag": "The other party sent shares of records that are none of the 5 matches.",
 }
@@ -270,17 +283,23 @@ def test_both_parties_know_the_same_facts_and_each_its_own_names(played):
     assert value(played, "all", GUEST)["facts"].session != value(played, "all again", GUEST)["facts"].session
 
 
-def uniform_means(played, name, party) -> np.ndarray:
-    """Mean of a party's shares of each column in units of the mask, which is uniform there: 1/2."""
-    shares = np.concatenate(list(value(played, name, party)["blocks"].values()))
-    return np.abs((shares / 2.0 ** (SHARE_BITS - 1)).astype(float)).mean(axis=0)
+def share_pool(played, name, party) -> list:
+    """[(share modulo the width of a mask, that width)] of all shares of a party."""
+    width = 1 << SHARE_BITS - 1
+    blocks = value(played, name, party)["blocks"]
+    return [(int(share) % width, width) for key in sorted(blocks) for share in blocks[key].ravel()]
 
 
 @pytest.mark.parametrize("party", BOTH, ids=["guest", "host"])
-def test_shares_of_one_party_do_not_tell_two_very_different_tables_apart(played, party):
-    error = 5 / np.sqrt(12 * 60)
+def test_shares_of_one_party_are_uniform_whatever_the_table(played, party):
     for name in ("low", "high"):
-        assert (np.abs(uniform_means(played, name, party) - 0.5) < error).all()
+        pool = share_pool(played, name, party)
+        assert len(pool) == 60 * 7 and uniformity(pool) > NEVER
+        # The same look finds values under no mask, and under masks that leave their bits alone.
+        units = [int(number / UNIT) for number in joined(played, name).ravel()]
+        for shift in (SHARE_BITS - 1, VALUE_BITS):
+            bare = [(((share >> shift) << shift) + unit, width) for (share, width), unit in zip(pool, units)]
+            assert uniformity([(number % width, width) for number, width in bare]) < NEVER
 
 
 def test_a_party_sees_no_id_no_name_and_no_clear_value(played):
@@ -296,6 +315,16 @@ def test_a_party_sees_no_id_no_name_and_no_clear_value(played):
         for name in ("preflight", "verdict"):
             for message in values_of(received, name):
                 assert not floats_in(message)
+        sent = b"".join(text for _, _, message in received for text in byte_strings(message))
+        forms = written(PLAIN[other].drop(columns=["sample_id", "id"]).to_numpy(float).ravel())
+        assert len(sent) > 10**5 and not [form for form in forms if form in sent]
+        assert [form for form in forms if form in sent + sorted(forms)[5]]
+
+
+def written(numbers) -> set:
+    """The bytes of numbers as floats and in fixed point, in both orders; a zero or one looks like any others' bytes."""
+    kinds = [(number, int(number / UNIT)) for number in numbers if abs(number) > 1]
+    return {struct.pack(f"{order}{kind}", value) for pair in kinds for kind, value in zip("dq", pair) for order in "<>"}
 
 
 def floats_in(message) -> list:

@@ -64,10 +64,13 @@ SCENARIOS = {
     "bare": Scenario(train_watched, {**TO_GUEST, "without": ["masks of products"]}, PAIR),
     "to the host": Scenario(train, {**TO_GUEST, "reveal": "host", "train_scores": True}, PAIR, "host"),
     "scores of linear": Scenario(predict, dict(made=NEW_NUMBERS, model="linear"), PAIR, "linear"),
+    "to both": Scenario(train, {**TO_GUEST, "reveal": "both"}, PAIR, "both"),
     "scores": Scenario(predict, dict(made=NEW, model="to the guest"), PAIR, "guest"),
-    "scores again": Scenario(predict, dict(made=NEW, model="to the guest"), PAIR, "guest"),
-    "scores beyond the cap": Scenario(
-        predict, dict(made=NEW, model="to the guest", session="another one"), PAIR, "guest"),
+    "scores rounded anew": Scenario(predict, dict(made=NEW, model="to the guest"), PAIR, "guest"),
+    "scores of both": Scenario(predict, dict(made=NEW, model="to both"), PAIR, "both"),
+    "scores of both again": Scenario(predict, dict(made=NEW, model="to both"), PAIR, "both"),
+    "scores beyond the cap": Scenario(predict, dict(made=NEW, model="to both", session="another one"), PAIR, "both"),
+    "hidden, not opened": Scenario(train, {**LOGISTIC, "reveal": "nobody"}, PAIR),
     "another session": Scenario(train, {**TO_GUEST, "session": None}, PAIR),
     "unknown labels": Scenario(train, {**TO_GUEST, "changes": {"label_privacy": None}}, PAIR),
     "number labels": Scenario(train, {**LINEAR, "family": "binomial"}, PAIR),
@@ -98,6 +101,7 @@ REFUSED = {
     "hidden size and scores": "but align hid how many ids matched",
     "scores of a hidden size": "but align hid how many ids matched",
     "other columns": "The model was trained on other columns than align joined",
+    "scores rounded anew": "1 more are planned, and the cap is 1",
     "scores beyond the cap": "1 more are planned, and the cap is 1",
     "diverging": "The loss left all bounds",
     "table of another alignment": "rows are not the 160 of its alignment",
@@ -154,7 +158,7 @@ def test_the_guest_gets_scores_and_labels_of_new_rows_whoever_knows_the_weights(
     plain = plain_training(NUMBERS, 7, NESTEROV, "gaussian", fit_intercept=False)
     assert_scored(runs["scores of linear"][GUEST].value, NEW_NUMBERS, NEW_NUMBERS["columns"][:, :7] @ plain, linear=True)
     plain = plain_training(TO_GUEST["made"], 5, MOMENTUM)
-    for name, made in (("scores", NEW), ("scores again", NEW), ("to the host", TO_GUEST["made"])):
+    for name, made in (("scores", NEW), ("scores of both", NEW), ("to the host", TO_GUEST["made"])):
         value = runs[name][GUEST].value
         scored = value if name.startswith("scores") else value["scored"]
         z = made["columns"][:, :7] @ plain[:-1] + plain[-1]
@@ -165,16 +169,29 @@ def assert_scored(scored, made, expected, linear=False):
     rows = scored.assign(at=scored["id"].astype(int)).sort_values("at")
     # One unit of 2^-12 in z, a quarter of which arrives here.
     np.testing.assert_allclose(rows["predict_score"].to_numpy(float), expected, atol=2.0**(-12 if linear else -14) + 1e-5)
-    np.testing.assert_array_equal(rows["label"].to_numpy(float), made["columns"][:, -2])
+    if linear:
+        # Labels that are numbers would name the records that matched.
+        assert "label" not in scored
+    else:
+        np.testing.assert_array_equal(rows["label"].to_numpy(float), made["columns"][:, -2])
 
 
 def test_every_model_on_every_alignment_counts_once_in_the_hosts_ledger(runs):
-    for name, count in (("scores", 1), ("scores again", 1), ("to the host", 1), ("scores of linear", 1)):
+    counts = {"scores": 1, "scores rounded anew": 1, "scores of both again": 1, "to the host": 1, "scores of linear": 1}
+    for name, count in counts.items():
         entries = runs[name][HOST].ledger["entries"]
         dataset = columns_name([f"host column {number}" for number in range(4)])
         (entry,) = [entry for entry in entries if entry["source"] == dataset]
         assert entry["rounds"] == count and entry["parameters"] == {"purpose": "scores of joined rows"}
         assert runs[name][GUEST].ledger["entries"] == []
+
+
+def test_a_ledger_says_that_what_was_opened_tells_the_hidden_number_of_matches(runs):
+    for name, charged in (("logistic", PAIR), ("hidden, not opened", [HOST]), ("to the guest", [])):
+        assert runs[name][GUEST].error is None
+        for party, other in (PAIR, PAIR[::-1]):
+            lines = [(entry["mechanism"], entry["unit"], entry["observer"]) for entry in runs[name][party].ledger["entries"]]
+            assert lines == ([("NotPrivate", "record", other[0])] if party in charged else [])
 
 
 @pytest.mark.parametrize("name", list(REFUSED))
@@ -198,7 +215,7 @@ def test_a_host_that_the_model_is_not_for_receives_these_messages_and_no_other(r
     sent = {party: runs["to the guest"][party].value["notes"]["sent"] for party in PAIR}
     assert unread(runs["to the guest"], sent) == {}
     verdicts = [verdict["terms"] for verdict in values_of(runs["to the guest"][HOST].received, "verdict")]
-    assert [bool(terms) for terms in verdicts] == [True] + [False] * 7
+    assert [bool(terms) for terms in verdicts] == [True] + [False] * 8
     assert verdicts[0]["features"] == [8, 0] and verdicts[0]["mean_square_bits"] == 8
 
 
@@ -221,12 +238,10 @@ def test_what_the_host_opens_and_receives_is_uniform_and_would_not_be_without_ma
 
 def test_shares_of_scores_and_labels_come_to_the_guest_uniform(runs):
     modulus = score_modulus(8)
-    for name in ("scores", "scores again"):
-        (blocks,) = values_of(runs[name][GUEST].received, "score_shares")
-        pool = [(int(share), modulus) for _, block in blocks for share in block]
-        assert len(pool) == 70 and uniformity(pool) > NEVER
-    first, again = (
-        [int(share) for _, block in values_of(runs[name][GUEST].received, "score_shares")[0] for share in block]
-        for name in ("scores", "scores again")
-    )
-    assert not set(first) & set(again)
+    sent = {name: [int(share) for _, block in values_of(runs[name][GUEST].received, "score_shares")[0] for share in block]
+            for name in ("scores", "scores of both", "scores of both again")}  # fmt: skip
+    for shares in sent.values():
+        assert len(shares) == 70 and uniformity([(share, modulus) for share in shares]) > NEVER
+    assert not set(sent["scores"]) & set(sent["scores of both"])
+    # Where both know the weights nothing is rounded anew, and nothing new is told.
+    assert sent["scores of both"] == sent["scores of both again"]

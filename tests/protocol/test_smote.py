@@ -282,7 +282,7 @@ def test_the_summary_says_what_was_done(runs):
     assert summary == {
         "mechanism": "over-sampling of this party's own rows", "method": "smotenc", "neighbours": 5, "dataset": DATASET,
         "draws": "draws NOT SECRET, from a seed that all parties know",
-        "rows before": {"0": 20, "1": 70}, "rows after": {"0": 70, "1": 70},
+        "rows before, label 0": 20, "rows before, label 1": 70, "rows after, label 0": 70, "rows after, label 1": 70,
         "record-level epsilon from here on": "infinity",
     }  # fmt: skip
 

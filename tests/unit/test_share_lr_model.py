@@ -25,7 +25,7 @@ def objects(numbers) -> np.ndarray:
 
 
 def model_of(weights, reveal="both", fit_intercept=True):
-    return JoinedModel(("guest_x0", "host_x0"), ("age",), fit_intercept, reveal, "run", "origin", weights)
+    return JoinedModel(("guest_x0", "host_x0"), ("age",), "binomial", fit_intercept, reveal, "run", "origin", weights)
 
 
 def written(model) -> dict:
