@@ -3,8 +3,10 @@ PYTHON ?= $(firstword $(foreach name,python3.11 python3.10,$(shell command -v $(
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+CLUSTER := $(VENV)/.cluster
 
 .PHONY: install demo test unit component-yaml docs-privacy clean
+.PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-hetero-lr bench-hetero-noise bench-homo-nn
 .PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-noise bench-prep bench-private-step
 .PHONY: bench-source-composition
@@ -26,6 +28,15 @@ test: unit
 
 unit: install
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile tests/unit tests/statistical
+
+$(CLUSTER): $(INSTALLED)
+	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt --no-build-isolation -e ".[cluster]"
+	touch $@
+
+# Each starts a cluster of four parties' servers with RabbitMQ and nginx from Debian, and stops it; without them it says
+# what is missing and skips. None is part of `make test`: they take up to half an hour each.
+cluster-test-standalone cluster-test-spark cluster-test-faults: cluster-test-%: $(CLUSTER)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -v -s -rs --durations=10 tests/cluster/test_$*.py
 
 bench-epoch: install
 	$(BIN)/python -m fate_dp.bench.epoch
@@ -66,7 +77,8 @@ bench-source-composition: install
 bench-prep: install
 	$(BIN)/python -m fate_dp.bench.prep
 
-# The client reads these files, and FATE-Board needs them in its dag/ folder; a test holds them to the components.
+# The client reads these files, and `fate-dp board install` puts them into FATE-Board's dag/ folder; a test holds them to
+# the components.
 component-yaml: install
 	for name in label_flip flipback dp_hetero_lr dp_homo_nn shuffler align share_lr smote; do \
 	  $(BIN)/python -m fate.components component desc --name $$name --save pipelines/components/$$name.yaml; \

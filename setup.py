@@ -36,13 +36,20 @@ setup(
         "dp-accounting>=0.6",
         "gmpy2>=2.1",
         "rich",
+        "packaging",
+        "psutil",
+        "pyyaml",
         "matplotlib",
         "scikit-learn",
         "imbalanced-learn==0.12.*",  # data_prep/smote_draws.py overrides one of its methods
         "threadpoolctl",
         "pyarrow<16",  # later ones want numpy 2
     ],
-    extras_require={"test": ["pytest", "pytest-xdist", "hypothesis", "phe"], "bench": ["opendp", "opacus==1.5.*", "phe"]},
+    extras_require={
+        "test": ["pytest", "pytest-xdist", "hypothesis", "phe"],
+        "bench": ["opendp", "opacus==1.5.*", "phe"],
+        "cluster": ["pika", "pyspark==3.5.*"],
+    },
     entry_points={
         "console_scripts": ["fate-dp = fate_dp.pipelines.cli:main"],
         "fate.ext.component_desc": [

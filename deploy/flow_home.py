@@ -17,9 +17,7 @@ from pathlib import Path
 from .flow_server_error import FlowServerError
 from .ports import HOST
 from .server_record import ServerRecord
-
-COMPUTING_PARTITIONS = 4
-JOB_CORES = 4
+from .server_setup import EMBEDDED, ServerSetup
 
 
 @dataclass(frozen=True)
@@ -80,15 +78,17 @@ def make_home(home: FlowHome) -> None:
         ) from error
 
 
-def install_server(home: FlowHome, record: ServerRecord) -> None:
+def install_server(home: FlowHome, record: ServerRecord, setup: ServerSetup = EMBEDDED) -> None:
     """Copy the FATE-Flow package into the home and write its configuration."""
     package = installed_flow_package()
     shutil.rmtree(home.python, ignore_errors=True)
     shutil.copytree(package, home.python / "fate_flow")
     shutil.copytree(package / "conf", home.conf, dirs_exist_ok=True)
     shutil.copy2(package / "fateflow.env", home.root)
-    rewrite_yaml(home.conf / "service_conf.yaml", service_settings(record))
-    rewrite_yaml(home.conf / "job_default_config.yaml", job_settings())
+    rewrite_yaml(home.conf / "service_conf.yaml", service_settings(record, setup))
+    rewrite_yaml(home.conf / "job_default_config.yaml", dict(setup.jobs))
+    if setup.routes:
+        replace_yaml(home.conf / "rabbitmq_route_table.yaml", dict(setup.routes))
 
 
 def installed_flow_package() -> Path:
@@ -99,24 +99,29 @@ def installed_flow_package() -> Path:
     return Path(specification.origin).parent
 
 
-def service_settings(record: ServerRecord) -> dict:
-    """What differs from FATE-Flow's own service_conf.yaml, whose defaults are standalone engines and SQLite."""
+def service_settings(record: ServerRecord, setup: ServerSetup = EMBEDDED) -> dict:
+    """What differs from FATE-Flow's own service_conf.yaml, whose database is SQLite in the home."""
+    ports = {"http_port": record.http_port, "grpc_port": record.grpc_port}
     return {
-        "party_id": "",
+        "party_id": setup.party_id,
         "log_level": 20,
-        "fateflow": {"host": HOST, "http_port": record.http_port, "grpc_port": record.grpc_port, "proxy_name": "osx"},
-        "default_engines": {"computing": "standalone", "federation": "standalone", "storage": "standalone"},
+        "fateflow": {"host": HOST, **ports, "proxy_name": setup.proxy},
+        "default_engines": dict(setup.engines),
+        **setup.service,
     }
-
-
-def job_settings() -> dict:
-    """What differs from FATE-Flow's own job_default_config.yaml."""
-    return {"computing_partitions": COMPUTING_PARTITIONS, "job_cores": JOB_CORES}
 
 
 def rewrite_yaml(path: Path, changes: dict) -> None:
     """Replace the top-level keys of a YAML file that are named in `changes`."""
     import yaml
 
-    settings = yaml.safe_load(path.read_text(encoding="utf-8"))
-    path.write_text(yaml.safe_dump({**settings, **changes}), encoding="utf-8")
+    replace_yaml(path, {**yaml.safe_load(path.read_text(encoding="utf-8")), **changes})
+
+
+def replace_yaml(path: Path, content: dict) -> None:
+    """Write a YAML file for its owner's eyes: it may hold a password."""
+    import yaml
+
+    path.unlink(missing_ok=True)
+    path.touch(mode=0o600)
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")

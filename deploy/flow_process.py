@@ -1,7 +1,10 @@
-"""The program that the embedded server runs: FATE-Flow as it is, with a scheduler that looks more often.
+"""The program that our servers run: FATE-Flow as it is but for two things, changed in this process only.
 
 FATE-Flow starts the next task when its scheduler wakes up, every two seconds; a task that ends just after a look
-costs two idle seconds. The interval is written in FATE-Flow's code, so it is changed here, in this process only.
+costs two idle seconds. The interval is written in FATE-Flow's code.
+
+Where Spark has stored a table as files, FATE-Flow 2.2 cannot read it back for the client: it puts `file_path` of the
+table's address, which no address has, before each file's path, which is whole already.
 """
 from __future__ import annotations
 
@@ -15,6 +18,9 @@ def main() -> None:
 
     init_casbin()
     from fate_flow import fate_flow_server
+    from fate_flow.entity.types import FileAddress
+
+    FileAddress.file_path = ""
 
     class AttentiveScheduler(fate_flow_server.DAGScheduler):
         def __init__(self, interval, **settings):

@@ -18,6 +18,7 @@ from .flow_server_error import FlowServerError
 from .ports import HOST, check_requested_port, free_port, is_free
 from .server_processes import start_server, stop_processes
 from .server_record import ServerRecord, is_alive, read_record, write_record
+from .server_setup import EMBEDDED, ServerSetup
 
 START_SECONDS = 90.0
 # A server that lives but is busy with three parties' tasks may be slow to answer; a hung one never does.
@@ -41,6 +42,7 @@ def up(
     http_port: int | None = None,
     progress: Callable[[str], None] = lambda sentence: None,
     patience: float = START_SECONDS,
+    setup: ServerSetup = EMBEDDED,
 ) -> FlowAddress:
     """Make sure that the server of `home` runs and answers; returns where."""
     flow_home = open_home(home)
@@ -51,7 +53,7 @@ def up(
             refuse_other_port(flow_home, record, http_port)
             progress(f"FATE-Flow already runs at {address_of(record)}.")
             return address_of(record)
-        return start(flow_home, record, http_port, progress, patience)
+        return start(flow_home, record, http_port, progress, patience, setup)
 
 
 def status(home: str | os.PathLike) -> FlowStatus:
@@ -78,15 +80,17 @@ def down(home: str | os.PathLike) -> bool:
     return stopped > 0
 
 
-def start(home: FlowHome, last: ServerRecord | None, http_port, progress, patience) -> FlowAddress:
+def start(
+    home: FlowHome, last: ServerRecord | None, http_port, progress, patience, setup: ServerSetup = EMBEDDED
+) -> FlowAddress:
     """Start a server where none answers; what an earlier one left behind is ended first."""
     if last is not None and last.pid is not None:
         progress("FATE-Flow no longer answers; it is started again.")
     stop_processes(home)
     record = choose_ports(last, http_port)
-    install_server(home, record)
+    install_server(home, record, setup)
     progress(f"FATE-Flow starts at {address_of(record)}.")
-    process = start_server(home)
+    process = start_server(home, setup.environment)
     write_record(home.record, replace(record, pid=process.pid, started=start_time(process.pid)))
     if not wait_for_answer(address_of(record), patience, lambda: process.poll() is None):
         exit_status = process.poll()

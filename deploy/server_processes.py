@@ -1,9 +1,12 @@
-"""Start and stop the processes of an embedded server: itself and the tasks that it started."""
+"""Start and stop the processes of a server: itself and the tasks that it started."""
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
 
 from fate_dp.privacy.party_files import HOME_VARIABLE
 
@@ -31,28 +34,37 @@ def server_environment(home: FlowHome) -> dict[str, str]:
     return environment
 
 
-def start_server(home: FlowHome) -> subprocess.Popen:
-    """Start the server in a process group of its own, so that it outlives the caller's terminal."""
-    with home.server_log.open("wb") as log:
+def start_server(home: FlowHome, further: Mapping[str, str] = MappingProxyType({})) -> subprocess.Popen:
+    """Start the server of a home; `further` are variables of its environment beside the usual ones."""
+    command = [sys.executable, "-m", "fate_dp.deploy.flow_process"]
+    return start_detached(command, home.root, {**server_environment(home), **further}, home.server_log)
+
+
+def start_detached(command: list, folder: Path, environment: Mapping[str, str], log_file: Path) -> subprocess.Popen:
+    """Start a program in a process group of its own, so that it outlives the caller's terminal.
+
+    What it writes is for its owner's eyes: the logs of tasks tell what a party trains on.
+    """
+    with log_file.open("wb") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "fate_dp.deploy.flow_process"],
-            cwd=home.root,
-            env=server_environment(home),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+            command, cwd=folder, env=dict(environment), stdin=subprocess.DEVNULL, stdout=log,
+            stderr=subprocess.STDOUT, start_new_session=True, umask=0o077,
+        )  # fmt: skip
 
 
 def marked_processes(home: FlowHome) -> list:
     """The server of this home and its tasks, tasks of a server that was killed included."""
+    return processes_of(home.root)
+
+
+def processes_of(folder: Path) -> list:
+    """Every process that carries the mark of a folder."""
     import psutil
 
     found = []
     for process in psutil.process_iter():
         try:
-            if process.environ().get(MARK) == str(home.root) and process.status() != psutil.STATUS_ZOMBIE:
+            if process.environ().get(MARK) == str(folder) and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
         except (psutil.Error, OSError):
             continue
@@ -62,13 +74,19 @@ def marked_processes(home: FlowHome) -> list:
 
 def stop_processes(home: FlowHome) -> int:
     """End every process of this home, the stubborn ones by force; returns how many there were."""
+    return end_all(lambda: marked_processes(home))
+
+
+def end_all(find: Callable[[], Iterable]) -> int:
+    """End every process that `find` finds, the stubborn ones by force; returns how many there were."""
     import psutil
 
-    processes = marked_processes(home)
+    processes = list(find())
     for process in processes:
         send(process.terminate)
     _, stubborn = psutil.wait_procs(processes, timeout=SECONDS_TO_END)
-    for process in stubborn + marked_processes(home):
+    stubborn += find()
+    for process in stubborn:
         send(process.kill)
     psutil.wait_procs(stubborn, timeout=SECONDS_TO_END)
     return len(processes)

@@ -7,8 +7,12 @@ import os
 import sys
 from pathlib import Path
 
+from .board_command import add_board
+from .cluster_command import add_cluster
+from .doctor_command import add_doctor
 from .plan_command import add_plan
 from .prep_command import add_prep
+from .provider_command import add_provider
 from .run_command import add_run
 
 DEFAULT_HOME = ".fate-dp"
@@ -61,6 +65,10 @@ def parser() -> argparse.ArgumentParser:
     add_plan(commands)
     add_prep(commands)
     add_run(commands)
+    add_doctor(commands)
+    add_provider(commands)
+    add_board(commands)
+    add_cluster(commands)
     return top
 
 

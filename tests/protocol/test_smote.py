@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from fate_dp.components.common.party_home import home_of
+from fate_dp.components.common.plugin_version import plugin_version
 from fate_dp.data_prep.over_sampling import over_sample_arrays
 
 from .scenarios import GUEST, HOST, SECOND_HOST, SOURCE, Artifact, Scenario, assert_refused, declare, play, role_of
@@ -272,7 +273,7 @@ def test_nothing_is_sent_but_the_verdict(runs):
         names = {"preflight"} if party == GUEST else {"verdict"}
         assert {name for _, name, _ in outcome.received} == names
         facts = [value for _, _, value in outcome.received]
-        assert all(value in ({"facts": {}, "problem": None}, {"problem": None, "terms": {}}) for value in facts)
+        assert all(value in ({"facts": {}, "problem": None, "plugin": plugin_version()}, {"problem": None, "terms": {}}) for value in facts)
 
 
 def test_the_summary_says_what_was_done(runs):

@@ -11,7 +11,7 @@ def test_help_names_every_command(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
     text = capsys.readouterr().out
-    assert all(command in text for command in ("up", "status", "down", "demo", "upload", "ledger", "declare"))
+    assert all(command in text for command in ("up", "status", "down", "demo", "upload", "ledger", "declare", "doctor", "provider"))
 
 
 @pytest.mark.parametrize("arguments, sentence", [

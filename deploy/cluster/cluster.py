@@ -1,0 +1,164 @@
+"""The cluster of a folder: `up`, `status` and `down`.
+
+FATE-Flow's HTTP interface and its command channel have no authentication here: whoever may open connections on this
+machine may use them. Everything listens on the loopback interface only.
+"""
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from fate_dp.deploy.flow_home import FlowHome, open_home
+from fate_dp.deploy.flow_server import BUSY_SECONDS, locked
+from fate_dp.deploy.flow_server_error import FlowServerError
+from fate_dp.deploy.server_processes import end_all, processes_of, stop_processes
+
+from .broker import Broker
+from .cluster_ports import ClusterRecord, new_record, read_record, taken_port, write_record
+from .engine import check_engine
+from .parties import PARTIES
+from .party_server import PartyServer
+from .party_setup import party_setup
+from .piece import Piece, PieceStatus, wait_until
+from .private_files import make_private_folder, private_umask
+from .router import Router, router_processes
+
+BROKER, ROUTER = "broker", "router"
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The pieces of a cluster whose engine and ports are settled."""
+
+    root: Path
+    record: ClusterRecord
+
+    @property
+    def broker(self) -> Broker:
+        return Broker(self.root / BROKER, self.record.broker)
+
+    @property
+    def router(self) -> Router:
+        return Router(self.root / ROUTER, self.record.router, {
+            party_id: http_port for party_id, (http_port, _) in self.record.servers.items()})
+
+    @property
+    def servers(self) -> list[PartyServer]:
+        return [self.server(party.party_id) for party in PARTIES]
+
+    def server(self, party_id: str) -> PartyServer:
+        """The server of a party."""
+        party = next(party for party in PARTIES if party.party_id == party_id)
+        folder = self.root / party.name
+        setup = partial(party_setup, self.record, party, self.broker, folder)
+        return PartyServer(party, folder, *self.record.servers[party_id], setup)
+
+    def pieces(self) -> list[Piece]:
+        """All of them, those that others need first."""
+        return [self.broker, self.router, *self.servers]
+
+
+def up(home: str | os.PathLike, engine: str | None = None, progress: Progress = lambda sentence: None) -> Cluster:
+    """Make sure that every piece of the cluster runs and answers; what already does is left alone.
+
+    `engine` None means the one of last time, standalone at first. Raises FlowServerError, after everything was stopped
+    again, where a piece does not come up.
+    """
+    folder = open_cluster_folder(home)
+    with private_umask(), locked(folder):
+        cluster = Cluster(folder.root, settled_record(folder, engine))
+        if all(piece.status().state == "stopped" for piece in cluster.pieces()):
+            cluster = with_free_ports(cluster)
+        start_all(cluster, [piece for piece in cluster.pieces() if not runs(piece)], progress)
+    return cluster
+
+
+def runs(piece: Piece) -> bool:
+    """Whether a piece runs and answers; a busy one, whose tasks would die with it, is given time to."""
+    return wait_until(
+        lambda: piece.status().state == "running", lambda: piece.status().state != "stopped", BUSY_SECONDS)
+
+
+def status(home: str | os.PathLike) -> list[PieceStatus]:
+    """What every piece of the cluster is doing; empty where there is no cluster."""
+    cluster = find(home)
+    return [] if cluster is None else [piece.status() for piece in cluster.pieces()]
+
+
+def down(home: str | os.PathLike) -> bool:
+    """Stop all pieces of the cluster and the tasks of its servers, nothing else; False if nothing ran.
+
+    What a crash left of the folder is enough: processes are known by the folder in which they work.
+    """
+    root = Path(home).expanduser().resolve()
+    if not any((root / party.name).is_dir() for party in PARTIES):
+        return False
+    with locked(FlowHome(root)):
+        return stop_all(root) > 0
+
+
+def find(home: str | os.PathLike) -> Cluster | None:
+    """The cluster that was once started in a folder."""
+    root = Path(home).expanduser().resolve()
+    record = read_record(root / "cluster.json")
+    return None if record is None else Cluster(root, record)
+
+
+def open_cluster_folder(home: str | os.PathLike) -> FlowHome:
+    """The folder, made where it does not exist; its lock is named like a server's."""
+    folder = open_home(home)
+    make_private_folder(folder.root)
+    return folder
+
+
+def settled_record(folder: FlowHome, engine: str | None) -> ClusterRecord:
+    """Engine and ports: those of last time, else new ones."""
+    path = folder.root / "cluster.json"
+    record = read_record(path)
+    wanted = engine or (record.engine if record else "standalone")
+    check_engine(wanted)
+    if record is not None and record.engine != wanted:
+        raise FlowServerError(
+            f"The cluster of {folder.root} computes with {record.engine}, and its tables are stored for that; "
+            f"choose another folder with --home for one that computes with {wanted}."
+        )
+    if record is None:
+        record = new_record(wanted)
+        write_record(path, record)
+    return record
+
+
+def with_free_ports(cluster: Cluster) -> Cluster:
+    """The same cluster, at new ports where another program has taken one of its own while nothing ran."""
+    if taken_port(cluster.record) is None:
+        return cluster
+    record = new_record(cluster.record.engine)
+    write_record(cluster.root / "cluster.json", record)
+    return Cluster(cluster.root, record)
+
+
+def start_all(cluster: Cluster, pieces: list[Piece], progress: Progress) -> None:
+    """Start pieces side by side; the first that fails takes the whole cluster down."""
+    if not pieces:
+        progress("The cluster already runs.")
+        return
+    with ThreadPoolExecutor(len(pieces)) as threads:
+        starts = [threads.submit(piece.start, progress) for piece in pieces]
+        failures = [start.exception() for start in starts]
+    failure = next((failure for failure in failures if failure is not None), None)
+    if failure is not None:
+        stop_all(cluster.root)
+        raise failure
+
+
+def stop_all(root: Path) -> int:
+    """End every process of the cluster, the servers first, since tasks need the others; returns how many there were."""
+    homes = [FlowHome(root / party.name) for party in PARTIES]
+    with ThreadPoolExecutor(len(homes)) as threads:
+        stopped = sum(threads.map(stop_processes, homes))
+    return stopped + end_all(lambda: router_processes(root / ROUTER)) + end_all(lambda: processes_of(root / BROKER))

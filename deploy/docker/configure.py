@@ -1,0 +1,162 @@
+"""Configure a party's FATE-Flow and FATE-Board from the container's environment, each time the container starts.
+
+FATE-Flow reads ``local.service_conf.yaml`` beside its ``service_conf.yaml`` and lets it win, key by key of the top
+level; the image's own file stays as it is. Secrets come from files, never from variables: FATE-Flow writes the
+environment of every task into its log.
+"""
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from .configuration_error import ConfigurationError
+
+PROJECT = "/data/projects/fate"
+FLOW_HTTP, FLOW_GRPC, BOARD = 9380, 9360, 8080
+PRIVATE = 0o600
+
+
+@dataclass(frozen=True)
+class PartySettings:
+    """What the environment says; with no broker the one server plays all parties of a job, as FATE's image does."""
+
+    project: Path
+    party_id: str
+    host: str
+    broker: str
+    broker_password: str
+    router: str
+    board_password: str
+    client_authentication: bool
+    site_authentication: bool
+
+
+def read_settings(environment: Mapping[str, str]) -> PartySettings:
+    """The settings of this container.
+
+    :raises ConfigurationError: a variable or a secret is missing or not what it must be.
+    """
+    broker = environment.get("FATE_DP_BROKER", "")
+    party_id = environment.get("FATE_DP_PARTY", "")
+    if broker and not party_id.isdigit():
+        raise ConfigurationError(f"FATE_DP_PARTY is {party_id!r}; set it to this party's id, a number such as 9999.")
+    if broker and not environment.get("FATE_DP_ROUTER"):
+        raise ConfigurationError("FATE_DP_ROUTER is not set; with a broker it names the router of the command channel.")
+    return PartySettings(
+        project=Path(environment.get("FATE_PROJECT") or PROJECT),
+        party_id=party_id,
+        host=environment.get("FATE_DP_HOST") or socket.gethostname(),
+        broker=broker,
+        broker_password=secret(environment, "FATE_DP_BROKER_PASSWORD_FILE") if broker else "",
+        router=environment.get("FATE_DP_ROUTER", ""),
+        board_password=secret(environment, "FATE_DP_BOARD_PASSWORD_FILE"),
+        client_authentication=switch(environment, "FATE_DP_CLIENT_AUTHENTICATION"),
+        site_authentication=switch(environment, "FATE_DP_SITE_AUTHENTICATION"),
+    )
+
+
+def secret(environment: Mapping[str, str], name: str) -> str:
+    """The one line of the file that a variable names."""
+    path = environment.get(name)
+    if not path:
+        raise ConfigurationError(f"{name} is not set; it names the file with the secret.")
+    try:
+        value = Path(path).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise ConfigurationError(f"The secret {path} of {name} cannot be read: {error.strerror}.") from error
+    if not value or "\n" in value:
+        raise ConfigurationError(f"The secret {path} of {name} must be one line that is not empty.")
+    return value
+
+
+def switch(environment: Mapping[str, str], name: str) -> bool:
+    value = environment.get(name, "off")
+    if value not in ("on", "off"):
+        raise ConfigurationError(f"{name} is {value!r}; it is on or off.")
+    return value == "on"
+
+
+def flow_settings(settings: PartySettings) -> dict:
+    """The content of local.service_conf.yaml."""
+    flow = {"host": settings.host, "http_port": FLOW_HTTP, "grpc_port": FLOW_GRPC, "proxy_name": "osx"}
+    switches = {"client": settings.client_authentication, "site": settings.site_authentication, "permission": False}
+    common = {"log_level": 20, "authentication": switches}
+    if not settings.broker:
+        return {**common, "party_id": "", "fateflow": flow}
+    host, _, port = settings.router.partition(":")
+    messages = {"host": settings.broker, "port": 5672, "mng_port": 15672, "user": "fate",
+                "password": settings.broker_password, "mode": "client"}  # fmt: skip
+    return {
+        **common,
+        "party_id": settings.party_id,
+        "fateflow": {**flow, "proxy_name": "nginx"},
+        "default_engines": {"computing": "standalone", "federation": "rabbitmq", "storage": "standalone"},
+        "federation": {"rabbitmq": messages, "nginx": {"host": host, "http_port": int(port or 80), "protocol": "http"}},
+    }
+
+
+def board_properties(settings: PartySettings) -> dict[str, str]:
+    """What changes in the board's application.properties."""
+    return {
+        "server.port": str(BOARD),
+        "fateflow.url": f"http://{settings.host}:{FLOW_HTTP}",
+        "server.board.login.username": "admin",
+        "server.board.login.password": settings.board_password,
+    }
+
+
+def with_properties(text: str, changes: Mapping[str, str]) -> str:
+    """A Java properties text with some values replaced, and those that it lacks at its end."""
+    left = dict(changes)
+    lines = []
+    for line in text.splitlines():
+        name = line.partition("=")[0].strip()
+        lines.append(f"{name}={left.pop(name)}" if name in left else line)
+    return "\n".join([*lines, *(f"{name}={value}" for name, value in left.items())]) + "\n"
+
+
+def configure(settings: PartySettings, conf: Path) -> None:
+    """Write FATE-Flow's and the board's configuration; `conf` is the folder of FATE-Flow's service_conf.yaml."""
+    import yaml
+
+    write_private(conf / "local.service_conf.yaml", yaml.safe_dump(flow_settings(settings)))
+    properties = settings.project / "fateboard" / "conf" / "application.properties"
+    write_private(properties, with_properties(properties.read_text(encoding="utf-8"), board_properties(settings)))
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace a file in one step by one that only this user can read."""
+    draft = path.with_name(f".{path.name}.part")
+    draft.unlink(missing_ok=True)
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE), "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(draft, path)
+
+
+def flow_conf() -> Path:
+    """Where the FATE-Flow of this environment looks for its configuration."""
+    from fate_flow.utils.conf_utils import conf_realpath
+
+    return Path(conf_realpath("service_conf.yaml")).parent
+
+
+def main() -> int:
+    try:
+        settings = read_settings(os.environ)
+        configure(settings, flow_conf())
+    except ConfigurationError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"{error.filename} could not be written or read: {error.strerror}.", file=sys.stderr)
+        return 1
+    print(f"Configured party {settings.party_id or 'of every id'} at {settings.host}:{FLOW_HTTP}.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

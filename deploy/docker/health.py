@@ -1,0 +1,19 @@
+"""Whether the FATE-Flow of this container answers: exit status 0 or 1."""
+from __future__ import annotations
+
+import os
+import socket
+import sys
+
+from fate_dp.deploy.flow_address import FlowAddress, answering_version
+
+from .configure import FLOW_HTTP
+
+
+def main() -> int:
+    host = os.environ.get("FATE_DP_HOST") or socket.gethostname()
+    return 0 if answering_version(FlowAddress(host, FLOW_HTTP)) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Adds FATE-DP to a FATE 2.2.0 that is installed in a folder, as in the image federatedai/standalone_fate:2.2.0.
+#
+#   install.sh WHEEL [--no-requirements]
+#
+# FATE_PROJECT      folder with fateflow/, fateboard/ and bin/         (/data/projects/fate)
+# FATE_DP_HOME      where the parties' keys, ledgers and policies go   (/var/lib/fate-dp/parties)
+# FATE_DP_USER      user that is to run the servers; kept as it is if this is not run by root
+# --no-requirements installs the wheel alone: where all that it needs is there, or where there is no network
+#
+# Only the last step needs root. Every step may be repeated.
+set -euo pipefail
+
+project=${FATE_PROJECT:-/data/projects/fate}
+home=${FATE_DP_HOME:-/var/lib/fate-dp/parties}
+user=${FATE_DP_USER:-}
+wheel=${1:-}
+requirements=${2:-}
+
+refuse() {
+    echo "install.sh: $*" >&2
+    exit 1
+}
+
+[ -f "$wheel" ] || refuse "the wheel '$wheel' does not exist; give the file that 'pip wheel --no-deps .' makes."
+case "$requirements" in "" | --no-requirements) ;; *) refuse "'$requirements' is not an option; there is --no-requirements." ;; esac
+for part in fateflow/bin/service.sh fateboard/service.sh fateboard/dag; do
+    [ -e "$project/$part" ] || refuse "$project/$part does not exist; set FATE_PROJECT to the folder of a FATE 2.2.0."
+done
+
+[ -z "$user" ] || id "$user" >/dev/null 2>&1 || refuse "there is no user $user; make it before, or leave FATE_DP_USER out."
+
+# What the image's own scripts do before they start anything: its Python and Java.
+if [ -f "$project/bin/init_env.sh" ]; then
+    set +u
+    # shellcheck disable=SC1091
+    source "$project/bin/init_env.sh"
+    set -u
+fi
+
+version=$(python -c 'import sys; print("%d.%d" % sys.version_info[:2])') || refuse "there is no python on the PATH."
+case "$version" in
+    3.10 | 3.11) ;;
+    *) refuse "the Python of $project is $version; FATE-DP needs 3.10 or 3.11, so register a provider with a Python of its own: 'fate-dp provider register'." ;;
+esac
+python -c 'import importlib.util as u, sys; sys.exit(u.find_spec("fate_flow") is None or u.find_spec("fate") is None)' ||
+    refuse "the Python on the PATH finds no fate and fate_flow; run this in the environment of $project."
+
+echo "Installing $(basename "$wheel") into $(python -c 'import sys; print(sys.prefix)')."
+python -m pip install --disable-pip-version-check --quiet --no-deps --force-reinstall "$wheel"
+if [ "$requirements" != --no-requirements ]; then
+    # FATE itself is there; a second copy of it from an index would hide the image's.
+    needed=$(python -c '
+from importlib.metadata import requires
+print("\n".join(line for line in requires("fate-dp") if "extra ==" not in line and not line.startswith("fate_client")))')
+    python -m pip install --disable-pip-version-check --quiet -r /dev/stdin <<<"$needed"
+fi
+
+python -c '
+from importlib.metadata import entry_points
+names = sorted({point.name for point in entry_points(group="fate.ext.component_desc")})
+print("Components: " + ", ".join(names) + ".")'
+"$(python -c 'import sysconfig; print(sysconfig.get_path("scripts"))')/fate-dp" board install "$project/fateboard/dag"
+
+install -d -m 0700 "$home"
+if [ -n "$user" ] && [ "$(id -u)" = 0 ]; then
+    mkdir -p "$project"/fateflow/{data,model,jobs,logs,localfs,temps}
+    chown -R "$user" "$home" "$project/fateflow" "$project/fateboard"
+    echo "FATE-Flow, FATE-Board and $home belong to $user."
+fi
+echo "FATE-DP is installed."

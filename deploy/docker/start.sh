@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# The container's program: configures the party from its environment, starts FATE-Flow and FATE-Board, ends with them.
+#   start.sh              run
+#   start.sh healthy      exit status 0 if FATE-Flow answers
+#   start.sh COMMAND ...  another command in the same environment, such as fate-dp ledger
+set -euo pipefail
+# Ledgers, keys, logs and tables are for this user alone.
+umask 077
+
+project=${FATE_PROJECT:-/data/projects/fate}
+if [ -f "$project/bin/init_env.sh" ]; then
+    set +u
+    # shellcheck disable=SC1091
+    source "$project/bin/init_env.sh"
+    set -u
+fi
+
+case "${1:-run}" in
+    run) ;;
+    healthy) exec python -m fate_dp.deploy.docker.health ;;
+    *) exec "$@" ;;
+esac
+
+service() {
+    (cd "$project/fateboard" && bash service.sh "$1") || true
+    (cd "$project/fateflow" && bash bin/service.sh "$1")
+}
+
+python -m fate_dp.deploy.docker.configure
+trap 'service stop; exit 0' TERM INT
+service start
+
+# The servers run in the background; the container ends when FATE-Flow has not answered three times in a row.
+missed=0
+while [ "$missed" -lt 3 ]; do
+    sleep 10 &
+    wait $!
+    if python -m fate_dp.deploy.docker.health; then missed=0; else missed=$((missed + 1)); fi
+done
+echo "FATE-Flow does not answer; the container ends, and its logs are in $project/fateflow/logs." >&2
+exit 1

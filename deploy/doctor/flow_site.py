@@ -1,0 +1,149 @@
+"""The FATE-Flow server of this site: what it answers, how it is set up, which providers it has, where it listens."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from fate_dp.deploy.flow_address import FlowAddress
+from fate_dp.deploy.server_record import read_record
+
+from .flow_provider import provider_from
+from .flow_requests import Answer, Credentials, FlowSilent, NotFateFlow, ask, client_settings, credentials_for
+from .this_machine import is_here, listeners
+
+SERVICE_CONF = "service_conf.yaml"
+ANSWERS, REFUSES, SILENT, FOREIGN = "answers", "refuses", "silent", "foreign"
+# As in the settings.py that FATE-Flow 2.2 is published with.
+PUBLISHED_ADMINISTRATOR = Credentials("admin", "fate_flow_admin")
+
+
+@dataclass(frozen=True)
+class FlowSite:
+    """What is known about the site's server; `settings` are those of service_conf.yaml."""
+
+    address: FlowAddress | None
+    state: str = SILENT
+    reason: str = ""
+    version: str | None = None
+    is_here: bool = True
+    settings: dict = field(default_factory=dict)
+    providers: tuple | None = None
+    listeners: tuple = ()
+    settings_trouble: str = ""
+    takes_the_known_key: bool = False
+
+    def ports(self) -> dict[str, int]:
+        """The ports that are the server's own."""
+        flow = self.section("fateflow")
+        ports = {"HTTP": self.address.port if self.address else flow.get("http_port"), "gRPC": flow.get("grpc_port")}
+        return {name: port for name, port in ports.items() if port}
+
+    def section(self, name: str) -> dict:
+        """One part of the settings; empty where it is not set."""
+        return section_of(self.settings, name)
+
+    @property
+    def default_provider(self) -> str:
+        """Name of the provider of tasks that choose none; parts that are not set are FATE's own."""
+        chosen = self.section("default_provider")
+        version = chosen.get("version") or self.version
+        return f"{chosen.get('name') or 'fate'}:{version}@{chosen.get('device') or 'local'}"
+
+
+def gather(home: Path, flow: FlowAddress | None = None) -> FlowSite:
+    """Ask the server at `flow`, else that of the embedded home, else the one that `flow init` names."""
+    settings, trouble = _settings_of(home)
+    address = flow or _known_address(home, settings)
+    if address is None:
+        return FlowSite(None, settings=settings, settings_trouble=trouble)
+    here, credentials = is_here(address.host), credentials_for(address)
+    state, reason, version = state_of(address, credentials)
+    site = FlowSite(address, state, reason, version, here, settings, settings_trouble=trouble)
+    if state == ANSWERS:
+        live = _live_settings(address, credentials) or settings
+        site = replace(site, settings=live, providers=_providers(address, credentials, here))
+    listening = listeners(tuple(site.ports().values())) if here else ()
+    return replace(site, listeners=listening, takes_the_known_key=_takes_the_known_key(site))
+
+
+def _known_address(home: Path, settings: dict) -> FlowAddress | None:
+    record = read_record(home / "server.json")
+    if record is not None:
+        return FlowAddress("127.0.0.1", record.http_port)
+    told = section_of(settings, "fateflow")
+    host, port = told.get("host"), told.get("http_port")
+    if not settings:
+        client = client_settings()
+        host, port = client.get("ip"), client.get("port")
+    try:
+        return FlowAddress("127.0.0.1" if host == "0.0.0.0" else str(host), int(port)) if host and port else None
+    except ValueError:
+        return None
+
+
+def section_of(settings: dict, name: str) -> dict:
+    """One part of service_conf.yaml; empty where it is not set."""
+    section = settings.get(name)
+    return section if isinstance(section, dict) else {}
+
+
+def _settings_of(home: Path) -> tuple[dict, str]:
+    """service_conf.yaml of the home, with the local changes that FATE-Flow puts over it, and what is wrong there."""
+    import yaml
+
+    settings: dict = {}
+    for path in (home / "conf" / SERVICE_CONF, home / "conf" / f"local.{SERVICE_CONF}"):
+        try:
+            settings.update(yaml.safe_load(path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            return settings, f"{path} cannot be read: {error.strerror}."
+        except (UnicodeDecodeError, yaml.YAMLError, TypeError, ValueError):
+            return settings, f"{path} is no mapping in YAML, so that FATE-Flow cannot start with it."
+    return settings, ""
+
+
+def state_of(address: FlowAddress, credentials: Credentials | None) -> tuple[str, str, str | None]:
+    """Whether what is at an address answers, refuses, is silent or no FATE-Flow; why; and its version."""
+    try:
+        answer = ask(address, "server/fateflow", credentials=credentials)
+    except FlowSilent as silence:
+        return SILENT, str(silence), None
+    except NotFateFlow as other:
+        return FOREIGN, str(other), None
+    version = version_in(answer)
+    return (ANSWERS, "", version) if version else (REFUSES, answer.message, None)
+
+
+def version_in(answer: Answer) -> str | None:
+    """The version of FATE-Flow in its answer about itself."""
+    servers = answer.data if isinstance(answer.data, dict) else {}
+    return next((each.get("version") for each in servers.values() if isinstance(each, dict)), None)
+
+
+def _live_settings(address: FlowAddress, credentials: Credentials | None) -> dict:
+    """The settings with which the running server started, where it tells; the file may have changed since."""
+    told = _told(address, "server/query/all", credentials)
+    return {key.lower(): value for key, value in told.items()} if isinstance(told, dict) else {}
+
+
+def _providers(address: FlowAddress, credentials: Credentials | None, here: bool) -> tuple | None:
+    """The providers of FATE's components, those on this machine with what is installed there."""
+    rows = _told(address, "provider/query?name=fate", credentials)
+    return None if rows is None else tuple(provider_from(row, here) for row in rows)
+
+
+def _told(address: FlowAddress, path: str, credentials: Credentials | None):
+    """What a server that has just answered tells more; None where it does not."""
+    try:
+        answer = ask(address, path, credentials=credentials)
+    except (FlowSilent, NotFateFlow):
+        return None
+    return answer.data if answer.code == 0 else None
+
+
+def _takes_the_known_key(site: FlowSite) -> bool:
+    """Whether authentication is on, but the key that everybody can read in FATE-Flow's source lets in."""
+    asks_for_keys = site.state == REFUSES or (site.state == ANSWERS and site.section("authentication").get("client"))
+    return bool(asks_for_keys and _told(site.address, "server/fateflow", PUBLISHED_ADMINISTRATOR))

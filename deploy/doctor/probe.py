@@ -1,0 +1,94 @@
+"""A program for any Python: what is installed there, and which components FATE finds there; one line of JSON.
+
+It is run as a file by the interpreter of a server or a provider, in which this package may be missing: it needs the
+standard library only, and Python 3.8. Components are looked up as FATE does it, through `pkg_resources`.
+"""
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+import re
+import sys
+from urllib.parse import unquote, urlparse
+
+PLUGIN = "fate-dp"
+GROUP = "fate.ext.component_desc"
+PARTS = ("components", "pipelines")
+
+
+def main() -> None:
+    del sys.path[0]  # the folder of this file, which no task has on its path
+    distributions = installed()
+    print(json.dumps({
+        "executable": sys.executable,
+        "python": list(sys.version_info[:3]),
+        "distributions": {name: [[each.version, str(each.locate_file(""))] for each in found]
+                          for name, found in distributions.items()},
+        "plugins": [plugin(each) for each in distributions.get(PLUGIN, [])],
+        "folders": {part: folder_of("fate_dp." + part) for part in PARTS},
+        "lookup": lookup(),
+    }))  # fmt: skip
+
+
+def installed() -> dict:
+    """Every distribution on the path, by its normalised name; the first of a name is the one that is used."""
+    found: dict = {}
+    seen = set()
+    for distribution in importlib.metadata.distributions():
+        name = re.sub(r"[-_.]+", "-", distribution.metadata["Name"] or "").lower()
+        place = (name, os.path.realpath(str(distribution.locate_file(""))), distribution.version)
+        if place not in seen:
+            seen.add(place)
+            found.setdefault(name, []).append(distribution)
+    return found
+
+
+def plugin(distribution) -> dict:
+    """What one installation of the plugin says about itself."""
+    return {
+        "version": distribution.version,
+        "location": str(distribution.locate_file("")),
+        "source": editable_source(distribution),
+        "requires": distribution.requires or [],
+        "announces": sorted(entry.name for entry in distribution.entry_points if entry.group == GROUP),
+    }
+
+
+def editable_source(distribution):
+    """The folder that an editable installation points to; None where the files themselves were installed."""
+    text = distribution.read_text("direct_url.json")
+    described = json.loads(text) if text else {}
+    if not described.get("dir_info", {}).get("editable"):
+        return None
+    return unquote(urlparse(described["url"]).path)
+
+
+def folder_of(package: str):
+    """Where a part of the plugin is imported from; None where it cannot be found."""
+    try:
+        specification = importlib.util.find_spec(package)
+    except ImportError:
+        return None
+    return os.path.dirname(specification.origin) if specification and specification.origin else None
+
+
+def lookup() -> dict:
+    """What FATE finds: {"found": {entry name: [component name, why it does not load]}} or {"error": sentence}."""
+    try:
+        import pkg_resources
+    except ImportError as error:
+        return {"error": str(error)}
+    return {"found": {entry.name: loaded(entry) for entry in pkg_resources.iter_entry_points(group=GROUP)}}
+
+
+def loaded(entry) -> list:
+    try:
+        return [entry.load().name, None]
+    except Exception as error:  # FATE, too, goes on with the next one, whatever it was
+        return [None, "{}: {}".format(type(error).__name__, error)]
+
+
+if __name__ == "__main__":
+    main()

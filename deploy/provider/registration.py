@@ -1,0 +1,193 @@
+"""Make an environment known to FATE-Flow as `fate:dp<version>@local`, show what is known, and forget it again.
+
+FATE-Flow runs no provider whose name is not `fate`, so ours differs from FATE's own in the version only. The
+components are named in the registration itself: left to find them, FATE-Flow 2.2 answers with a TypeError, because it
+takes the list of third-party components for a list of names, which it is not.
+"""
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from fate_dp.deploy.doctor.environment import Environment, NotExamined, examine
+from fate_dp.deploy.doctor.environment_checks import environment_findings
+from fate_dp.deploy.doctor.finding import PROBLEM
+from fate_dp.deploy.doctor.flow_provider import Provider, provider_from
+from fate_dp.deploy.doctor.flow_requests import Answer, FlowSilent, NotFateFlow, ask, credentials_for
+from fate_dp.deploy.doctor.flow_site import version_in
+from fate_dp.deploy.doctor.plugin_checks import component_names
+from fate_dp.deploy.doctor.provider_checks import PLUGIN_PREFIX
+from fate_dp.deploy.doctor.this_machine import is_here
+from fate_dp.deploy.flow_address import FlowAddress
+from fate_dp.deploy.flow_server_error import FlowServerError
+
+NAME, DEVICE = "fate", "local"
+# FATE-Flow cuts the name at colon and at-sign, and its column for versions is 20 characters wide.
+VERSION = re.compile(rf"{PLUGIN_PREFIX}[A-Za-z0-9][A-Za-z0-9._+-]{{0,17}}")
+
+# FATE-Flow's codes for a signature that is wrong, an app without rights, and no permission.
+UNKNOWN_CLIENT = (5003, 5004, 5005)
+
+
+@dataclass(frozen=True)
+class Registration:
+    """A provider to be: the interpreter of its tasks, and the folder in front of their module path."""
+
+    version: str
+    python: str
+    path: str
+    components: dict
+
+    @property
+    def name(self) -> str:
+        return f"{NAME}:{self.version}@{DEVICE}"
+
+    def request(self) -> dict:
+        """What FATE-Flow is sent, also from a file by `flow provider register -c`."""
+        return {
+            "name": NAME, "device": DEVICE, "version": self.version,
+            "metadata": {"path": self.path, "venv": self.python},
+            "components_description": self.components,
+        }  # fmt: skip
+
+
+def prepare(address: FlowAddress, python: str, version: str | None = None, path: str | None = None) -> Registration:
+    """Check everything that FATE-Flow does not, before it is told anything.
+
+    :raises FlowServerError: one sentence on the first thing that would keep tasks from running, and its cure.
+    """
+    check_here(address)
+    # Not resolved: the interpreter of a virtual environment is a link, and only by the link's name is it that one's.
+    python = os.path.abspath(os.path.expanduser(python))
+    folder = os.path.abspath(os.path.expanduser(path)) if path else own_folder(python)
+    check_paths(python, folder)
+    try:
+        environment = examine(python, folder)
+    except NotExamined as error:
+        raise FlowServerError(f"{error} Pass --python with the interpreter of one that has FATE-DP.") from error
+    check_environment(environment)
+    check_same_fate_flow(address, environment)
+    version = version or PLUGIN_PREFIX + environment.plugin.version
+    check_version(version)
+    return Registration(version, python, folder, described(environment))
+
+
+def own_folder(python: str) -> str:
+    """The folder of an interpreter's environment: FATE-Flow wants one that exists, and this one shadows no module."""
+    return str(Path(python).parent.parent)
+
+
+def register(address: FlowAddress, registration: Registration) -> None:
+    """Tell FATE-Flow, and see that it took it.
+
+    :raises FlowServerError: when it did not.
+    """
+    answer = request(address, "provider/register", registration.request())
+    if answer.code != 0:
+        raise FlowServerError(f"FATE-Flow at {address} did not register {registration.name}: {answer.message}.")
+    found = next((each for each in providers(address) if each.name == registration.name), None)
+    if found is None or (found.path, found.python) != (registration.path, registration.python):
+        raise FlowServerError(
+            f"FATE-Flow at {address} answered that {registration.name} is registered, but does not have it with these "
+            "paths; look into its log fate_flow/fate_flow_stat.log."
+        )
+
+
+def providers(address: FlowAddress) -> tuple[Provider, ...]:
+    """All providers of FATE's components; without a name, FATE-Flow answers with none."""
+    answer = request(address, f"provider/query?name={NAME}")
+    if answer.code != 0:
+        raise FlowServerError(f"FATE-Flow at {address} did not list its providers: {answer.message}.")
+    return tuple(provider_from(row, examined=False) for row in answer.data or [])
+
+
+def remove(address: FlowAddress, version: str) -> str:
+    """Forget a provider of ours; returns its name. FATE's own are left alone.
+
+    :raises FlowServerError: when there is none; FATE-Flow itself would, asked to delete without a name, delete all.
+    """
+    check_version(version)
+    name = f"{NAME}:{version}@{DEVICE}"
+    known = [each.name for each in providers(address)]
+    if name not in known:
+        raise FlowServerError(f"FATE-Flow at {address} has no provider {name}; it has {', '.join(sorted(known))}.")
+    answer = request(address, "provider/delete", {"provider_name": name})
+    if answer.code != 0 or answer.data is not True:
+        raise FlowServerError(f"FATE-Flow at {address} did not remove {name}: {answer.message}.")
+    return name
+
+
+def check_version(version: str) -> None:
+    if not VERSION.fullmatch(version):
+        raise FlowServerError(
+            f"The provider's version is {version!r} but must begin with {PLUGIN_PREFIX} and have at most 20 letters, "
+            "digits "
+            "and the signs . _ + -, for example dp0.1.0."
+        )
+
+
+def check_here(address: FlowAddress) -> None:
+    """The paths of a provider are those of the server's machine."""
+    if not is_here(address.host):
+        raise FlowServerError(
+            f"FATE-Flow at {address} is on another machine; run this command there, because the provider's Python "
+            "must be "
+            "checked where its tasks will run."
+        )
+
+
+def check_paths(python: str, folder: str) -> None:
+    if not (os.path.isfile(python) and os.access(python, os.X_OK)):
+        raise FlowServerError(
+            f"The Python {python} does not exist or cannot be executed; --python must name the interpreter of an "
+            "environment, such as /opt/fate-dp/bin/python."
+        )
+    if not os.path.isdir(folder):
+        raise FlowServerError(f"The folder {folder} does not exist; --path must name one, or be left out.")
+
+
+def check_environment(environment: Environment) -> None:
+    """Everything that the doctor checks of an environment."""
+    problems = [each for each in environment_findings(environment) if each.state == PROBLEM]
+    if problems:
+        more = f" ({len(problems) - 1} more: {', '.join(each.check for each in problems[1:])}.)" if problems[1:] else ""
+        raise FlowServerError(f"Nothing was registered, because {environment.executable} cannot run the components. "
+                              f"{problems[0].said} {problems[0].cure}{more}")  # fmt: skip
+
+
+def check_same_fate_flow(address: FlowAddress, environment: Environment) -> None:
+    """Tasks run the server's program with the provider's packages."""
+    version = version_in(request(address, "server/fateflow"))
+    if environment.version("fate-flow") != version:
+        raise FlowServerError(
+            f"FATE-Flow at {address} is {version}, but {environment.executable} has "
+            f"{environment.version('fate-flow')}; "
+            f"run {environment.pip_install(f'fate_client[fate,fate_flow]=={version}')}."
+        )
+
+
+def described(environment: Environment) -> dict:
+    """The description of each component, by name; parameters are left to the files that clients read."""
+    import yaml
+
+    folder = Path(environment.folders["pipelines"]) / "components"
+    whole = {name: yaml.safe_load((folder / f"{name}.yaml").read_text(encoding="utf-8"))["component"]
+             for name in component_names(environment)}  # fmt: skip
+    kept = ("name", "description", "provider", "version", "labels", "roles")
+    return {name: {key: component[key] for key in kept if key in component} for name, component in whole.items()}
+
+
+def request(address: FlowAddress, path: str, body: dict | None = None) -> Answer:
+    """Ask FATE-Flow, with the credentials of `flow init` where there are some."""
+    try:
+        answer = ask(address, path, body, credentials_for(address))
+    except (FlowSilent, NotFateFlow) as error:
+        raise FlowServerError(f"No FATE-Flow answers at {address} ({error}); start it or correct --flow.") from error
+    if answer.code in UNKNOWN_CLIENT or "appId" in answer.message:
+        raise FlowServerError(
+            f"FATE-Flow at {address} knows its clients and refuses this one ({answer.message}); run `flow init --ip "
+            f"{address.host} --port {address.port} --app-id ID --app-token TOKEN` with an app's credentials."
+        )
+    return answer

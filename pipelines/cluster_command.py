@@ -1,0 +1,66 @@
+"""The ``fate-dp cluster`` command: a FATE cluster of several parties on this machine."""
+from __future__ import annotations
+
+from pathlib import Path
+
+CLUSTER_HOME = Path(".fate-dp-cluster")
+
+
+def add_cluster(commands) -> None:
+    """Add ``cluster up``, ``cluster status`` and ``cluster down`` to the command line."""
+    text = "run a FATE-Flow server for each party, a message broker and a command router on this machine"
+    actions = commands.add_parser("cluster", help=text, description=text[0].upper() + text[1:] + ".").add_subparsers(
+        title="actions", metavar="ACTION", required=True
+    )
+    start = _add(actions, up, "start the cluster, or what of it does not run")
+    start.add_argument(
+        "--engine", choices=("standalone", "spark"), help="what it computes with; standalone for a new cluster"
+    )
+    _add(actions, status, "show each piece: state, address, process")
+    _add(actions, down, "stop the cluster and its tasks, nothing else")
+
+
+def _add(actions, run, text: str):
+    command = actions.add_parser(run.__name__, help=text, description=text[0].upper() + text[1:] + ".")
+    command.set_defaults(run=run)
+    command.add_argument(
+        "--home", type=Path, default=CLUSTER_HOME, help=f"folder of the cluster and its parties ({CLUSTER_HOME})"
+    )
+    return command
+
+
+def up(options) -> None:
+    from fate_dp.deploy.cluster import cluster
+
+    cluster.up(options.home, options.engine, progress=lambda sentence: print(sentence, flush=True))
+    print_pieces(cluster.status(options.home))
+    print(f"Stop it with `fate-dp cluster down --home {options.home}`.")
+
+
+def status(options) -> int:
+    from fate_dp.deploy.cluster import cluster
+
+    pieces = cluster.status(options.home)
+    if not pieces:
+        print(f"No cluster was started in {options.home}; start one with `fate-dp cluster up`.")
+        return 3
+    print_pieces(pieces)
+    return 0 if all(piece.state == "running" for piece in pieces) else 3
+
+
+def down(options) -> None:
+    from fate_dp.deploy.cluster import cluster
+
+    print("The cluster is stopped." if cluster.down(options.home) else "No cluster of this folder was running.")
+
+
+def print_pieces(pieces) -> None:
+    """A table of the cluster's pieces."""
+    from rich.table import Table
+
+    from .cli import wide_console
+
+    table = Table("piece", "state", "address", "pid")
+    for piece in pieces:
+        table.add_row(piece.name, piece.state, piece.address, str(piece.pid or "-"))
+    wide_console().print(table)

@@ -1,0 +1,105 @@
+"""A sound site for the doctor's tests: a whole installation, a party with key, ledger and policy, and a server."""
+import os
+from dataclasses import replace
+
+from fate_dp.deploy.doctor.environment import environment_from
+from fate_dp.deploy.doctor.examination import Examined
+from fate_dp.deploy.doctor.flow_provider import Provider
+from fate_dp.deploy.doctor.flow_site import ANSWERS, FlowSite
+from fate_dp.deploy.doctor.this_machine import Listener
+from fate_dp.deploy.flow_address import FlowAddress
+from fate_dp.privacy import Ledger
+from fate_dp.privacy.policy import declare_source
+from fate_dp.privacy.secret_key import load_or_create_key
+
+ADDRESS = FlowAddress("127.0.0.1", 9380)
+COMPONENTS = ("flipback", "label_flip")
+REQUIRES = ["fate_client[fate,fate_flow]==2.2.0", "numpy<2", "setuptools<81", "scipy>=1.10", 'phe; extra == "test"']
+
+
+def package(folder):
+    """The two folders of an installed FATE-DP that the checks read."""
+    for name in COMPONENTS:
+        component = folder / "components" / name / "component.py"
+        component.parent.mkdir(parents=True)
+        component.touch()
+        described = folder / "pipelines" / "components" / f"{name}.yaml"
+        described.parent.mkdir(parents=True, exist_ok=True)
+        described.write_text(f"component:\n  name: {name}\n  roles: [guest]\n")
+    return folder
+
+
+def report(folder):
+    """What the probe reports of a sound environment whose FATE-DP lies in `folder`/fate_dp."""
+    versions = {"pyfate": "2.2.0", "fate-flow": "2.2.0", "fate-client": "2.2.0", "numpy": "1.26.4",
+                "pydantic": "1.10.12", "setuptools": "80.1", "scipy": "1.15.3", "fate-dp": "0.1.0"}  # fmt: skip
+    plugin = {"version": "0.1.0", "location": str(folder), "source": None, "requires": REQUIRES,
+              "announces": COMPONENTS}  # fmt: skip
+    return {
+        "executable": "/opt/fate/bin/python", "python": [3, 11, 7],
+        "distributions": {name: [[version, str(folder)]] for name, version in versions.items()},
+        "plugins": [plugin],
+        "folders": {part: str(folder / "fate_dp" / part) for part in ("components", "pipelines")},
+        "lookup": {"found": {name: [name, None] for name in COMPONENTS}},
+    }  # fmt: skip
+
+
+def party(parties):
+    """A party that has drawn a key, spent something, and declared a label source."""
+    home = parties / "party-9999"
+    load_or_create_key(home / "flip.key")
+    Ledger(home / "ledger.sqlite").entries()
+    declare_source(home / "policy.yaml", "bank/loans/y", cap=4)
+    return home
+
+
+def server(environment):
+    """A server that answers, listens on the loopback interface, and has an environment with FATE-DP."""
+    provider = Provider("fate:2.2.0@local", "2.2.0", "", environment.executable, environment)
+    return FlowSite(
+        ADDRESS, ANSWERS, version="2.2.0", providers=(provider,),
+        settings={"fateflow": {"host": "127.0.0.1", "http_port": 9380, "grpc_port": 9360},
+                  "default_engines": {"federation": "standalone"}, "authentication": {"client": False, "site": False}},
+        listeners=(Listener("127.0.0.1", 9380, os.getpid(), "python"),),
+    )  # fmt: skip
+
+
+def sound_site(folder):
+    """What the doctor gathers where nothing is wrong."""
+    package(folder / "site" / "fate_dp")
+    environment = environment_from(report(folder / "site"))
+    party(folder / "parties")
+    return Examined(environment, "", folder / "parties", server(environment))
+
+
+def with_environment(examined, **changes):
+    """The same site with another environment."""
+    return replace(examined, environment=replace(examined.environment, **changes))
+
+
+def with_versions(examined, **versions):
+    """The same site with other packages; None takes one away."""
+    named = {name.replace("_", "-"): version for name, version in versions.items()}
+    kept = {name: found for name, found in examined.environment.distributions.items() if name not in named}
+    changed = {name: [[version, "/site"]] for name, version in named.items() if version is not None}
+    return with_environment(examined, distributions={**kept, **changed})
+
+
+def with_plugin(examined, **changes):
+    """The same site with FATE-DP installed otherwise."""
+    return with_environment(examined, plugins=(replace(examined.environment.plugin, **changes),))
+
+
+def with_site(examined, **changes):
+    """The same site with another state of its server."""
+    return replace(examined, site=replace(examined.site, **changes))
+
+
+def with_settings(examined, **changes):
+    """The same site with other settings of its server."""
+    return with_site(examined, settings={**examined.site.settings, **changes})
+
+
+def with_provider(examined, **changes):
+    """The same site with another default provider."""
+    return with_site(examined, providers=(replace(examined.site.providers[0], **changes),))

@@ -1,0 +1,46 @@
+"""A server on the loopback interface that answers as FATE-Flow does."""
+import http.server
+import json
+import threading
+from contextlib import contextmanager
+
+from fate_dp.deploy.flow_address import FlowAddress
+
+VERSION = {"server/fateflow": {"flow": {"version": "2.2.0", "http_port": 1, "grpc_port": 2}}}
+
+
+@contextmanager
+def flow_double(answers, code=0):
+    """Serve {path: data}; yields the address and the list of (path, body, headers) that were asked."""
+    asked = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.answer(None)
+
+        def do_POST(self):
+            self.answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+        def answer(self, body):
+            path = self.path.removeprefix("/v2/")
+            asked.append((path, body, dict(self.headers)))
+            found = path in answers
+            data = answers[path](body) if found and callable(answers[path]) else answers.get(path)
+            text = json.dumps({"code": code if found else 6000, "message": "as it is", "data": data})
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *arguments):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield FlowAddress("127.0.0.1", server.server_address[1]), asked
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

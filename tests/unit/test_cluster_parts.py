@@ -1,0 +1,223 @@
+"""The parts of the cluster that need no server: ports, files, configurations, what is missing, what runs."""
+import os
+import stat
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from fate_dp.deploy.cluster import cluster, engine
+from fate_dp.deploy.cluster.broker import Broker
+from fate_dp.deploy.cluster.cluster_ports import (
+    BrokerPorts, ClusterRecord, new_record, read_record, taken_port, write_record,
+)  # fmt: skip
+from fate_dp.deploy.cluster.parties import PARTIES
+from fate_dp.deploy.cluster.party_setup import party_setup
+from fate_dp.deploy.cluster.piece import PieceStatus
+from fate_dp.deploy.cluster.private_files import kept_secret, make_private_folder, write_private
+from fate_dp.deploy.cluster.router import Router
+from fate_dp.deploy.flow_home import FlowHome, service_settings
+from fate_dp.deploy.flow_server_error import FlowServerError
+from fate_dp.deploy.server_processes import MARK
+from fate_dp.deploy.server_record import ServerRecord
+from fate_dp.pipelines.cli import main
+
+RECORD = ClusterRecord(
+    "standalone", 20001, BrokerPorts(20002, 20003, 20004, 20005),
+    {party.party_id: [20010 + number, 20020 + number] for number, party in enumerate(PARTIES)},
+)  # fmt: skip
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_all_ports_of_a_new_cluster_differ():
+    record = new_record("spark")
+    ports = list(record.all_ports())
+    assert len(ports) == len(set(ports)) == 5 + 2 * len(PARTIES) and record.engine == "spark"
+
+
+def test_a_record_survives_a_round_trip_and_a_crash(tmp_path):
+    path = tmp_path / "cluster.json"
+    assert read_record(path) is None
+    write_record(path, RECORD)
+    assert read_record(path) == RECORD and mode(path) == 0o600
+    for torn in ("", '{"engine": "st', "[]", '{"engine": "standalone"}', '{"engine": 1, "router": 2, "broker": {}}'):
+        path.write_text(torn)
+        assert read_record(path) is None
+
+
+def test_a_port_that_another_program_took_is_noticed():
+    import socket
+
+    with socket.socket() as thief:
+        thief.bind(("127.0.0.1", 0))
+        thief.listen()
+        taken = thief.getsockname()[1]
+        assert taken_port(ClusterRecord("standalone", taken, RECORD.broker, RECORD.servers)) == taken
+
+
+def test_secrets_are_for_the_owners_eyes_and_stay(tmp_path):
+    folder = tmp_path / "open"
+    folder.mkdir(mode=0o755)
+    make_private_folder(folder)
+    secret = kept_secret(folder / "password")
+    assert len(secret) > 30 and kept_secret(folder / "password") == secret != kept_secret(folder / "other")
+    assert mode(folder) == 0o700 and mode(folder / "password") == 0o600
+    open_to_all = folder / "file"
+    open_to_all.write_text("old")
+    open_to_all.chmod(0o644)
+    write_private(open_to_all, "new")
+    assert mode(open_to_all) == 0o600 and open_to_all.read_text() == "new"
+
+
+@pytest.mark.parametrize("program, sentence", [
+    ("broker", "RabbitMQ, .* run `apt-get install rabbitmq-server`"),
+    ("router", "nginx, .* run `apt-get install nginx-light`"),
+    ("pika", "package pika, .*fate-dp\\[cluster\\]"),
+    ("pyspark", "package pyspark is not installed"),
+    ("java", "Java, .* run `apt-get install default-jre-headless`"),
+])
+def test_what_is_missing_is_named_with_its_package(program, sentence, monkeypatch, tmp_path):
+    everything_there(monkeypatch, tmp_path)
+    assert engine.missing("spark") is None
+    hide(program, monkeypatch, tmp_path)
+    with pytest.raises(FlowServerError, match=sentence):
+        engine.check_engine("spark")
+    assert (engine.missing("standalone") is None) == (program in ("pyspark", "java"))
+
+
+def everything_there(monkeypatch, folder):
+    (folder / "rabbitmq-server").touch()
+    monkeypatch.setattr(engine, "BROKER_PROGRAMS", folder)
+    monkeypatch.setattr(engine, "router_program", lambda: "/usr/sbin/nginx")
+    monkeypatch.setattr(engine, "java_program", lambda: "/usr/bin/java")
+    monkeypatch.setattr(engine.importlib.util, "find_spec", lambda name: name)
+
+
+def hide(program, monkeypatch, folder):
+    if program == "broker":
+        (folder / "rabbitmq-server").unlink()
+    elif program in ("router", "java"):
+        monkeypatch.setattr(engine, f"{program}_program", lambda: None)
+    else:
+        monkeypatch.setattr(engine.importlib.util, "find_spec", lambda name: None if name == program else name)
+
+
+def test_an_unknown_engine_is_refused():
+    with pytest.raises(FlowServerError, match="The engine is 'eggroll'; allowed are standalone and spark"):
+        engine.check_engine("eggroll")
+
+
+def test_every_server_gets_its_own_party_and_the_same_broker_and_router(tmp_path):
+    broker = Broker(tmp_path / "broker", RECORD.broker)
+    settings = {}
+    for party in PARTIES:
+        setup = party_setup(RECORD, party, broker, tmp_path / party.name)
+        settings[party.party_id] = service_settings(ServerRecord(*RECORD.servers[party.party_id]), setup)
+    assert {name: made["party_id"] for name, made in settings.items()} == {party: party for party in settings}
+    assert len({made["fateflow"]["http_port"] for made in settings.values()}) == len(PARTIES)
+    for made in settings.values():
+        assert made["fateflow"]["proxy_name"] == "nginx" and made["fateflow"]["host"] == "127.0.0.1"
+        assert made["federation"]["nginx"] == {"host": "127.0.0.1", "protocol": "http", "http_port": 20001}
+        rabbitmq = made["federation"]["rabbitmq"]
+        assert (rabbitmq["host"], rabbitmq["port"], rabbitmq["mng_port"]) == ("127.0.0.1", 20002, 20003)
+        assert rabbitmq["password"] == broker.password() and rabbitmq["mode"] == "client"
+        yaml.safe_dump(made)
+
+
+def test_spark_is_told_to_stay_on_loopback(tmp_path):
+    record = ClusterRecord("spark", RECORD.router, RECORD.broker, RECORD.servers)
+    setup = party_setup(record, PARTIES[0], Broker(tmp_path / "broker", record.broker), tmp_path / "home")
+    defaults = (tmp_path / "home" / "spark" / "spark-defaults.conf").read_text()
+    assert setup.engines == {"computing": "spark", "federation": "rabbitmq", "storage": "file"}
+    for line in ("spark.driver.bindAddress 127.0.0.1", "spark.driver.host 127.0.0.1", "spark.ui.enabled false"):
+        assert line in defaults.splitlines()
+    assert setup.environment["SPARK_CONF_DIR"] == str(tmp_path / "home" / "spark")
+
+
+def test_the_router_knows_the_parties_and_refuses_others(tmp_path):
+    configuration = Router(tmp_path, 20001, {"9999": 20010, "10000": 20011})._configuration()
+    assert '"9999" 127.0.0.1:20010;' in configuration and '"10000" 127.0.0.1:20011;' in configuration
+    assert "listen 127.0.0.1:20001;" in configuration and "The cluster has no party" in configuration
+    assert all("127.0.0.1" in line for line in configuration.splitlines() if "listen " in line)
+
+
+def test_a_folder_keeps_its_engine(tmp_path, monkeypatch):
+    everything_there(monkeypatch, tmp_path)
+    write_record(tmp_path / "cluster.json", RECORD)
+    assert cluster.settled_record(FlowHome(tmp_path), None) == RECORD
+    with pytest.raises(FlowServerError, match="computes with standalone.*choose another folder with --home"):
+        cluster.settled_record(FlowHome(tmp_path), "spark")
+
+
+def test_down_stops_marked_processes_and_no_others_also_without_a_record(tmp_path):
+    folder = tmp_path / PARTIES[0].name
+    folder.mkdir()
+    sleeping = [sys.executable, "-c", "import time; time.sleep(60)"]
+    own = subprocess.Popen(sleeping, env={**os.environ, MARK: str(folder)})
+    stranger = subprocess.Popen(sleeping, env={**os.environ, MARK: str(tmp_path / "elsewhere")})
+    try:
+        assert cluster.down(tmp_path) is True and own.wait(5) is not None
+        assert cluster.down(tmp_path) is False and stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_a_piece_that_fails_takes_the_others_down(tmp_path, monkeypatch):
+    """The sentence is that of the piece; nothing goes on half."""
+    stopped = []
+    monkeypatch.setattr(cluster, "stop_all", lambda failed: stopped.append(failed) or 0)
+
+    class Piece:
+        def __init__(self, name, failure=None):
+            self.name, self.failure = name, failure
+
+        def start(self, progress):
+            if self.failure:
+                raise self.failure
+
+    whole = cluster.Cluster(tmp_path, RECORD)
+    with pytest.raises(FlowServerError, match="The router did not answer"):
+        pieces = [Piece("broker"), Piece("router", FlowServerError("The router did not answer"))]
+        cluster.start_all(whole, pieces, lambda sentence: None)
+    assert stopped == [tmp_path]
+
+
+def test_a_busy_piece_is_given_time_and_a_stopped_one_is_not(monkeypatch):
+    """`up` must not restart a server, and end its tasks, because it was slow to answer once."""
+    monkeypatch.setattr(cluster, "BUSY_SECONDS", 0.5)
+    asked = []
+
+    class Piece:
+        def __init__(self, *states):
+            self.states = list(states)
+
+        def status(self):
+            asked.append(self.states[0])
+            state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+            return PieceStatus("guest 9999", state, "127.0.0.1:1")
+
+    assert cluster.runs(Piece("not answering", "not answering", "running"))
+    assert not cluster.runs(Piece("not answering"))
+    asked.clear()
+    assert not cluster.runs(Piece("stopped")) and len(asked) == 1
+
+
+def test_status_writes_nothing_that_a_running_task_reads(tmp_path):
+    record = ClusterRecord("spark", RECORD.router, RECORD.broker, RECORD.servers)
+    write_record(tmp_path / "cluster.json", record)
+    assert {piece.state for piece in cluster.status(tmp_path)} == {"stopped"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cluster.json"]
+
+
+def test_status_and_down_where_no_cluster_was_started(tmp_path, capsys):
+    home = tmp_path / "absent"
+    assert main(["cluster", "status", "--home", str(home)]) == 3
+    assert main(["cluster", "down", "--home", str(home)]) == 0
+    told = capsys.readouterr().out
+    assert "No cluster was started in" in told and "No cluster of this folder was running." in told
+    assert not home.exists()

@@ -1,0 +1,114 @@
+"""The container's configuration: what FATE-Flow and FATE-Board then read, private files, refusals in one sentence."""
+import importlib.util
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fate_dp.deploy.docker import configure as module
+from fate_dp.deploy.docker.configuration_error import ConfigurationError
+from fate_dp.deploy.docker.configure import configure, read_settings, with_properties
+
+PROPERTIES = "#port\nserver.port=9999\nfateflow.url=http://localhost:9380\nserver.board.login.username=\nother=kept\n"
+
+
+@pytest.fixture
+def environment(tmp_path):
+    """Of a party with broker and router, over a folder laid out like the image's."""
+    (tmp_path / "fateboard" / "conf").mkdir(parents=True)
+    (tmp_path / "fateboard" / "conf" / "application.properties").write_text(PROPERTIES)
+    for name in ("broker", "board"):
+        (tmp_path / name).write_text(f"secret of {name}\n")
+    return {
+        "FATE_PROJECT": str(tmp_path), "FATE_DP_PARTY": "9999", "FATE_DP_HOST": "guest", "FATE_DP_BROKER": "broker",
+        "FATE_DP_ROUTER": "router:9300", "FATE_DP_BROKER_PASSWORD_FILE": str(tmp_path / "broker"),
+        "FATE_DP_BOARD_PASSWORD_FILE": str(tmp_path / "board"), "FATE_DP_CLIENT_AUTHENTICATION": "on",
+    }  # fmt: skip
+
+
+@pytest.fixture
+def conf(tmp_path):
+    """A copy of FATE-Flow's own configuration folder."""
+    package = Path(importlib.util.find_spec("fate_flow").origin).parent
+    shutil.copytree(package / "conf", tmp_path / "conf")
+    return tmp_path / "conf"
+
+
+def test_every_key_that_is_written_is_one_of_fate_flows(environment, conf):
+    configure(read_settings(environment), conf)
+    written = yaml.safe_load((conf / "local.service_conf.yaml").read_text())
+    text = (conf / "service_conf.yaml").read_text()
+    known = yaml.safe_load(text)
+    assert set(written) <= set(known) and set(written["authentication"]) == set(known["authentication"])
+    # rabbitmq stands there as a comment; nginx is read by fate_flow.utils.api_utils all the same.
+    comments = "\n".join(line[1:] for line in text.splitlines() if line.startswith("#"))
+    rabbitmq = yaml.safe_load(comments.split("rabbitmq:")[1])
+    assert set(written["federation"]["rabbitmq"]) <= set(rabbitmq)
+    assert written["party_id"] == "9999" and written["fateflow"]["host"] == "guest"
+    assert written["authentication"] == {"client": True, "site": False, "permission": False}
+    assert written["federation"]["rabbitmq"]["password"] == "secret of broker"
+    assert (conf / "service_conf.yaml").read_text() == text
+
+
+def test_fate_flow_reads_what_was_written(environment, conf, monkeypatch):
+    from fate_flow.utils import conf_utils
+
+    monkeypatch.setattr(conf_utils, "DEFAULT_SERVER_CONF_PATH", str(conf))
+    configure(read_settings(environment), conf)
+    nginx = conf_utils.get_base_config("federation")["nginx"]
+    assert nginx == {"host": "router", "http_port": 9300, "protocol": "http"}
+    assert conf_utils.get_base_config("computing")["standalone"]["cores"] == 32
+    assert module.flow_conf() == conf
+
+
+def test_the_boards_properties_change_and_nothing_else(environment, conf):
+    configure(read_settings(environment), conf)
+    path = Path(environment["FATE_PROJECT"]) / "fateboard" / "conf" / "application.properties"
+    assert path.read_text().splitlines() == [
+        "#port", "server.port=8080", "fateflow.url=http://guest:9380", "server.board.login.username=admin",
+        "other=kept", "server.board.login.password=secret of board",
+    ]  # fmt: skip
+
+
+def test_files_with_secrets_are_private_and_a_second_start_writes_the_same(environment, conf):
+    board = Path(environment["FATE_PROJECT"]) / "fateboard" / "conf"
+    files = [conf / "local.service_conf.yaml", board / "application.properties"]
+    configure(read_settings(environment), conf)
+    first = [path.read_bytes() for path in files]
+    configure(read_settings(environment), conf)
+    assert [path.read_bytes() for path in files] == first
+    assert [path.stat().st_mode & 0o777 for path in files] == [0o600, 0o600]
+
+
+def test_without_a_broker_the_one_server_plays_all_parties(environment, conf):
+    for name in ("FATE_DP_BROKER", "FATE_DP_ROUTER", "FATE_DP_PARTY", "FATE_DP_BROKER_PASSWORD_FILE"):
+        del environment[name]
+    configure(read_settings(environment), conf)
+    written = yaml.safe_load((conf / "local.service_conf.yaml").read_text())
+    assert written["party_id"] == "" and "federation" not in written and "default_engines" not in written
+
+
+@pytest.mark.parametrize("change, told", [
+    ({"FATE_DP_PARTY": ""}, "FATE_DP_PARTY is ''"),
+    ({"FATE_DP_PARTY": "guest"}, "FATE_DP_PARTY is 'guest'"),
+    ({"FATE_DP_ROUTER": ""}, "FATE_DP_ROUTER is not set"),
+    ({"FATE_DP_BROKER_PASSWORD_FILE": ""}, "FATE_DP_BROKER_PASSWORD_FILE is not set"),
+    ({"FATE_DP_BOARD_PASSWORD_FILE": "/nowhere"}, "The secret /nowhere of FATE_DP_BOARD_PASSWORD_FILE cannot be read"),
+    ({"FATE_DP_BOARD_PASSWORD_FILE": "/dev/null"}, "must be one line that is not empty"),
+    ({"FATE_DP_SITE_AUTHENTICATION": "yes"}, "FATE_DP_SITE_AUTHENTICATION is 'yes'; it is on or off"),
+], ids=lambda value: "-".join(value) if isinstance(value, dict) else "")  # fmt: skip
+def test_what_is_missing_or_wrong_is_named_in_one_sentence(environment, change, told):
+    with pytest.raises(ConfigurationError) as refusal:
+        read_settings({**environment, **change})
+    assert told in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+def test_the_program_ends_with_the_sentence(monkeypatch, capsys, environment):
+    monkeypatch.setattr(module.os, "environ", {**environment, "FATE_DP_PARTY": "x"})
+    assert module.main() == 1
+    assert capsys.readouterr().err.startswith("FATE_DP_PARTY is 'x'")
+
+
+def test_properties_with_spaces_and_without_values_are_recognised():
+    assert with_properties("a = 1\nb\n#a=2\n", {"a": "3"}) == "a=3\nb\n#a=2\n"

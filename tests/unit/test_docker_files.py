@@ -1,0 +1,186 @@
+"""The files that need an engine, read without one: what they copy exists, nothing floats, nothing is open or secret."""
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+FOLDER = Path(__file__).parents[2] / "deploy" / "docker"
+ROOT = FOLDER.parents[1]
+PARTS = ("privacy", "crypto", "components", "pipelines", "conf", "data_prep", "deploy", "bench")
+PARTIES = ("guest", "host", "arbiter")
+SCRIPTS = ("install.sh", "start.sh", "secrets.sh")
+
+
+def instructions(text):
+    """(instruction, its words as one text) of a Dockerfile, continued lines joined, comments left out."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    return [tuple(line.split(None, 1)) for line in "\n".join(lines).replace("\\\n", " ").splitlines()]
+
+
+def faults_of_dockerfile(text, root):
+    """What is wrong with a Dockerfile, in words."""
+    faults, found = [], instructions(text)
+    stages = {words.split()[2] for name, words in found if name == "FROM" and " AS " in words}
+    for name, words in found:
+        if name == "FROM" and words.split()[0] not in stages:
+            faults += [] if pinned(words.split()[0]) else [f"{words} is not pinned"]
+        if name == "ADD":
+            faults.append(f"ADD {words}")
+        if name == "COPY" and "--from=" not in words:
+            faults += [f"{source} does not exist" for source in words.split()[:-1] if not (root / source).exists()]
+    final = found[max(index for index, (name, _) in enumerate(found) if name == "FROM"):]
+    users = [words for name, words in final if name == "USER"]
+    faults += [] if users and users[-1] not in ("root", "0") else ["it runs as root"]
+    faults += [f"there is no {name}" for name in ("HEALTHCHECK", "ENTRYPOINT") if name not in dict(final)]
+    return faults
+
+
+def pinned(image):
+    """Whether a reference has a tag of at least three numbers, or a digest."""
+    return re.fullmatch(r"[\w./-]+(:v?\d+\.\d+\.\d+[\w.-]*|@sha256:[0-9a-f]{64})", image) is not None
+
+
+def faults_of_compose(document, folder):
+    """What is wrong with a compose file, in words."""
+    faults = []
+    for name, service in document["services"].items():
+        if "image" in service and not service["image"].startswith("fate-dp:") and not pinned(service["image"]):
+            faults.append(f"{name}: {service['image']} is not pinned")
+        ports = [str(port) for port in service.get("ports", ())]
+        faults += [f"{name}: {port} is open" for port in ports if not port.startswith("127.0.0.1:")]
+        faults += [f"{name}: {key} is given" for key in ("privileged", "pid", "ipc", "devices") if key in service]
+        faults += [f"{name}: host network"] if service.get("network_mode") == "host" else []
+        for variable, value in (service.get("environment") or {}).items():
+            if re.search("password|secret|token|key", variable, re.IGNORECASE) and not variable.endswith("_FILE"):
+                faults.append(f"{name}: {variable}={value} stands in the file")
+        volumes = [str(volume) for volume in service.get("volumes", ())]
+        faults += [f"{name}: {volume} of the machine" for volume in volumes if volume[0] in "./~"]
+    for kind in ("configs", "secrets"):
+        for name, entry in (document.get(kind) or {}).items():
+            file = entry["file"]
+            right = file.startswith("./secrets/") if kind == "secrets" else (folder / file).is_file()
+            faults += [] if right else [f"{kind}: {name} is {entry['file']}"]
+    return faults
+
+
+def loaded(name):
+    return yaml.safe_load((FOLDER / name).read_text())
+
+
+def test_the_dockerfile_has_no_fault_and_copies_every_part():
+    text = (FOLDER / "Dockerfile").read_text()
+    assert faults_of_dockerfile(text, ROOT) == []
+    assert ("FROM", "federatedai/standalone_fate:2.2.0") in instructions(text)
+    copied = {source for name, words in instructions(text) if name == "COPY" for source in words.split()[:-1]}
+    assert set(PARTS) <= copied
+
+
+@pytest.mark.parametrize("wrong, told", [
+    ("FROM fate:latest\nUSER fate\nHEALTHCHECK CMD x\nENTRYPOINT x\n", "fate:latest is not pinned"),
+    ("FROM fate\nUSER fate\nHEALTHCHECK CMD x\nENTRYPOINT x\n", "fate is not pinned"),
+    ("FROM fate:2.2.0\nADD https://example.org/x /x\nUSER fate\nHEALTHCHECK CMD x\nENTRYPOINT x\n", "ADD https"),
+    ("FROM fate:2.2.0\nCOPY nowhere \\\n /x\nUSER fate\nHEALTHCHECK CMD x\nENTRYPOINT x\n", "nowhere does not exist"),
+    ("FROM fate:2.2.0\nUSER fate\nUSER root\nHEALTHCHECK CMD x\nENTRYPOINT x\n", "it runs as root"),
+    ("FROM fate:2.2.0 AS a\nUSER fate\nHEALTHCHECK CMD x\nENTRYPOINT x\nFROM fate:2.2.0\nENTRYPOINT x\n", "as root"),
+    ("FROM fate:2.2.0\nUSER fate\n#HEALTHCHECK CMD x\nENTRYPOINT x\n", "there is no HEALTHCHECK"),
+], ids=["latest", "no tag", "ADD", "COPY", "root", "stage", "health"])  # fmt: skip
+def test_the_faults_of_a_dockerfile_are_seen(wrong, told):
+    assert any(told in fault for fault in faults_of_dockerfile(wrong, ROOT))
+
+
+@pytest.mark.parametrize("name", ["compose.yaml", "compose.tls.yaml"])
+def test_the_compose_files_have_no_fault(name):
+    assert faults_of_compose(loaded(name), FOLDER) == []
+
+
+@pytest.mark.parametrize("service, told", [
+    ({"image": "nginx:latest"}, "nginx:latest is not pinned"),
+    ({"ports": ["9380:9380"]}, "9380:9380 is open"),
+    ({"ports": ["0.0.0.0:9380:9380"]}, "is open"),
+    ({"environment": {"BROKER_PASSWORD": "fate"}}, "stands in the file"),
+    ({"volumes": ["/root:/root"]}, "of the machine"),
+    ({"network_mode": "host"}, "host network"),
+    ({"privileged": True}, "privileged is given"),
+], ids=lambda value: "-".join(value) if isinstance(value, dict) else "")  # fmt: skip
+def test_the_faults_of_a_compose_file_are_seen(service, told):
+    assert any(told in fault for fault in faults_of_compose({"services": {"one": service}}, FOLDER))
+
+
+def test_a_secret_or_configuration_elsewhere_is_seen():
+    document = {"services": {}, "secrets": {"a": {"file": "./broker.conf"}}, "configs": {"b": {"file": "./nowhere"}}}
+    assert faults_of_compose(document, FOLDER) == ["configs: b is ./nowhere", "secrets: a is ./broker.conf"]
+
+
+def test_the_parties_share_no_volume_no_port_and_no_board_password():
+    document = loaded("compose.yaml")
+    parties = [document["services"][party] for party in PARTIES]
+    volumes = [volume.split(":")[0] for party in parties for volume in party["volumes"]]
+    assert len(set(volumes)) == len(volumes) and set(volumes) == set(document["volumes"])
+    assert all(any(volume.endswith(":/var/lib/fate-dp") for volume in party["volumes"]) for party in parties)
+    ports = [port.split(":")[1] for party in parties for port in party["ports"]]
+    assert len(set(ports)) == len(ports) == 6
+    passwords = [secret["source"] for party in parties for secret in party["secrets"] if isinstance(secret, dict)]
+    assert len(set(passwords)) == 3
+
+
+def test_every_variable_is_read_and_every_party_has_a_route():
+    document = loaded("compose.yaml")
+    source = "".join(path.read_text() for path in (*FOLDER.glob("*.py"), *FOLDER.glob("*.sh")))
+    routes = dict(re.findall(r"^ +(\d+) (\w+):9380;", (FOLDER / "router.conf").read_text(), re.MULTILINE))
+    for party in PARTIES:
+        environment = document["services"][party]["environment"]
+        assert all(variable in source for variable in environment)
+        hostname = document["services"][party]["hostname"]
+        assert routes[environment["FATE_DP_PARTY"]] == environment["FATE_DP_HOST"] == hostname
+    assert len(routes) == len(PARTIES)
+
+
+def test_the_tls_file_only_adds_to_services_that_exist():
+    plain, tls = loaded("compose.yaml"), loaded("compose.tls.yaml")
+    assert set(plain["services"]) & set(tls["services"]) == {*PARTIES, "broker"}
+    for party in PARTIES:
+        assert tls["services"][f"{party}-tunnel"]["network_mode"] == f"service:{party}"
+    lines = (FOLDER / "broker.tls.conf").read_text().splitlines()
+    assert "listeners.tcp = none" in lines and "ssl_options.fail_if_no_peer_cert = true" in lines
+
+
+def test_nothing_secret_is_sent_to_the_engine_or_committed():
+    assert "deploy/docker/secrets" in (FOLDER / "Dockerfile.dockerignore").read_text().splitlines()
+    assert (FOLDER / ".gitignore").read_text() == "secrets/\n"
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_the_scripts_parse_and_stop_at_the_first_failure(name):
+    script = FOLDER / name
+    assert subprocess.run(["bash", "-n", str(script)], capture_output=True, timeout=20).stderr == b""
+    assert "set -euo pipefail" in script.read_text() and script.stat().st_mode & 0o100
+
+
+def test_the_scripts_are_all_that_there_are():
+    assert {path.name for path in FOLDER.glob("*.sh")} == set(SCRIPTS)
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
+def test_secrets_are_private_made_once_and_an_unknown_option_is_refused(tmp_path):
+    script = shutil.copy(FOLDER / "secrets.sh", tmp_path)
+    assert subprocess.run(["bash", script], timeout=20, capture_output=True).returncode == 0
+    made = {path.name: path.read_bytes() for path in (tmp_path / "secrets").iterdir()}
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "secrets").iterdir()} == {0o600}
+    expected = {Path(entry["file"]).name for entry in loaded("compose.yaml")["secrets"].values()}
+    assert set(made) == expected and made["broker_password"].strip() in made["broker_account.conf"]
+    subprocess.run(["bash", script], timeout=20, check=True, capture_output=True)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "secrets").iterdir()} == made
+    refused = subprocess.run(["bash", script, "--ssl"], timeout=20, capture_output=True, text=True)
+    assert refused.returncode == 1 and refused.stderr == "secrets.sh: '--ssl' is not an option; there is --tls.\n"
+
+
+@pytest.mark.skipif(shutil.which("nginx") is None, reason="needs nginx")
+def test_nginx_takes_the_routers_configuration(tmp_path):
+    text = (FOLDER / "router.conf").read_text().replace("/tmp/", f"{tmp_path}/")
+    (tmp_path / "router.conf").write_text(text)
+    program = ["nginx", "-t", "-c", str(tmp_path / "router.conf")]
+    checked = subprocess.run(program, capture_output=True, text=True, timeout=20)
+    assert checked.returncode == 0, checked.stderr

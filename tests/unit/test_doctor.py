@@ -1,0 +1,383 @@
+"""Each seeded misconfiguration is found by the check that is about it, with a cure that says what to run or change."""
+import os
+import shutil
+import socket
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from fate_dp.deploy.doctor import folder_checks, party_checks
+from fate_dp.deploy.doctor.examination import findings, has_problem, parties_of
+from fate_dp.deploy.doctor.flow_provider import Provider
+from fate_dp.deploy.doctor.flow_site import FOREIGN, REFUSES, SILENT
+from fate_dp.deploy.doctor.this_machine import Listener
+
+from doctor_examples import (
+    sound_site, with_environment, with_plugin, with_provider, with_settings, with_site, with_versions,
+)  # fmt: skip
+
+
+@pytest.fixture
+def sound(tmp_path):
+    return sound_site(tmp_path)
+
+
+def alarms(examined):
+    """What is not in order: {check: finding}."""
+    return {each.check: each for each in findings(examined) if each.state in ("problem", "warning")}
+
+
+def test_a_sound_site_has_no_problem_and_nothing_to_do(sound):
+    results = findings(sound)
+    assert {each.state for each in results} == {"ok"} and not any(each.cure for each in results)
+    assert len(results) > 15 and len({each.check for each in results}) == len(results)
+
+
+# Installation -------------------------------------------------------------------------------------------------------
+
+def old_python(site):
+    return with_environment(site, python=(3, 8, 18))
+
+
+def other_fate(site):
+    return with_versions(site, pyfate="2.1.0", fate_flow=None)
+
+
+def new_numpy(site):
+    return with_versions(site, numpy="2.1.0")
+
+
+def new_pydantic(site):
+    return with_versions(site, pydantic="2.8.0")
+
+
+def new_setuptools(site):
+    return with_versions(site, setuptools="82.0.0")
+
+
+def no_pkg_resources(site):
+    return with_environment(site, lookup={"error": "No module named 'pkg_resources'"})
+
+
+def missing_requirement(site):
+    return with_versions(site, scipy="1.9.0")
+
+
+def not_installed(site):
+    return with_environment(site, plugins=(), lookup={"found": {}}, folders={"components": None, "pipelines": None})
+
+
+def installed_twice(site):
+    first = site.environment.plugin
+    return with_environment(site, plugins=(first, replace(first, version="0.0.9", location="/usr/lib/site")))
+
+
+def source_gone(site):
+    return with_plugin(site, source="/gone/checkout")
+
+
+def imported_from_elsewhere(site):
+    return with_plugin(site, location="/usr/lib/site")
+
+
+def not_announced(site):
+    return with_environment(site, lookup={"found": {"flipback": ["flipback", None]}})
+
+
+def does_not_import(site):
+    return with_environment(site, lookup={"found": {"flipback": ["flipback", None],
+                                                    "label_flip": [None, "ImportError: no torch"]}})  # fmt: skip
+
+
+def description_gone(site):
+    (Path(site.environment.folders["pipelines"]) / "components" / "label_flip.yaml").unlink()
+    return site
+
+
+def description_damaged(site):
+    (Path(site.environment.folders["pipelines"]) / "components" / "label_flip.yaml").write_text("component: [")
+    return site
+
+
+INSTALLATION = [
+    (old_python, "Python", "is Python 3.8.18, but FATE-DP runs on 3.10 and 3.11", "python3.11 -m venv"),
+    (other_fate, "FATE", "pyfate 2.1.0, fate-flow missing", 'pip install "fate_client[fate,fate_flow]==2.2.0"'),
+    (new_numpy, "numpy", "numpy is 2.1.0 but must be <2", 'pip install "numpy<2"'),
+    (new_pydantic, "pydantic", "pydantic is 2.8.0 but must be >=1.10,<2", 'pip install "pydantic>=1.10,<2"'),
+    (new_setuptools, "setuptools", "setuptools is 82.0.0 but must be <81", 'pip install "setuptools<81"'),
+    (no_pkg_resources, "setuptools", "pkg_resources cannot be imported", '"--force-reinstall" "setuptools<81"'),
+    (missing_requirement, "requirements", "scipy is 1.9.0", 'pip install "scipy>=1.10"'),
+    (not_installed, "FATE-DP", "FATE-DP is not installed for /opt/fate/bin/python", "python -m pip install"),
+    (installed_twice, "FATE-DP", "is installed 2 times", "python -m pip uninstall fate-dp"),
+    (source_gone, "FATE-DP", "editable installation of /gone/checkout, which is gone", "Bring that folder back"),
+    (imported_from_elsewhere, "FATE-DP", "recorded in /usr/lib/site, but is imported from", "off PYTHONPATH"),
+    (not_announced, "components", "FATE does not find label_flip", "writes the entry points anew"),
+    (does_not_import, "components", "1 of 2 components cannot be imported; label_flip: ImportError: no", "install"),
+    (description_gone, "descriptions", "label_flip.yaml of a component cannot be read: No such", "--force-reinstall"),
+    (description_damaged, "descriptions", "does not describe the component label_flip", "--force-reinstall"),
+]
+
+
+# The parties' folders -----------------------------------------------------------------------------------------------
+
+def home_of(site):
+    return site.parties / "party-9999"
+
+
+def open_folder(site):
+    home_of(site).chmod(0o755)
+    return site
+
+
+def open_parties_folder(site):
+    site.parties.chmod(0o750)
+    return site
+
+
+def open_policy(site):
+    (home_of(site) / "policy.yaml").chmod(0o644)
+    return site
+
+
+def linked_file(site):
+    (home_of(site) / "other.key").symlink_to("flip.key")
+    return site
+
+
+def short_key(site):
+    (home_of(site) / "flip.key").write_bytes(b"short")
+    return site
+
+
+def damaged_ledger(site):
+    path = home_of(site) / "ledger.sqlite"
+    path.write_bytes(path.read_bytes()[:100] + b"\xff" * 5000)
+    return site
+
+
+def newer_ledger(site):
+    with sqlite3.connect(home_of(site) / "ledger.sqlite") as database:
+        database.execute("UPDATE ledger_version SET version = 99")
+    return site
+
+
+def bad_policy(site):
+    path = home_of(site) / "policy.yaml"
+    path.write_text("default_label_cap: -1\n")
+    return site
+
+
+def no_place_for_the_folder(site):
+    file = site.parties / "a-file"
+    file.touch()
+    return replace(site, parties=file / "parties")
+
+
+PARTIES = [
+    (open_folder, "folder of party 9999", "party-9999 has mode 0755, open to group or others", "`chmod 700 "),
+    (open_parties_folder, "parties' folder", "parties has mode 0750", "`chmod 700 "),
+    (open_policy, "files of party 9999", "policy.yaml has mode 0644", "`chmod 600 "),
+    (linked_file, "files of party 9999", "other.key is no regular file", "move it out of"),
+    (short_key, "key of party 9999", "has 5 bytes but must have 32", "restore"),
+    (damaged_ledger, "ledger of party 9999", "ledger.sqlite cannot be used", "restore the last backup"),
+    (newer_ledger, "ledger of party 9999", "has version 99, but this FATE-DP reads", "Install the FATE-DP"),
+    (bad_policy, "policy of party 9999", "default_label_cap is -1", "conf/policy.example.yaml"),
+    (no_place_for_the_folder, "parties' folder", "does not exist and cannot be made in", "install -d -m 700"),
+]
+
+
+# FATE-Flow ----------------------------------------------------------------------------------------------------------
+
+def server_down(site):
+    return with_site(site, state=SILENT, reason="Connection refused", version=None, listeners=(), providers=None)
+
+
+def other_server_version(site):
+    return with_site(site, version="1.11.0")
+
+
+def port_taken(site):
+    site = with_site(site, state=FOREIGN, reason="no answer of FATE-Flow's form", version=None, providers=None)
+    return with_site(site, listeners=(Listener("127.0.0.1", 9380, 4711, "jupyter"),))
+
+
+def grpc_port_taken(site):
+    return with_site(server_down(site), listeners=(Listener("0.0.0.0", 9360, None, None),))
+
+
+def open_to_the_network(site):
+    return with_site(site, listeners=(Listener("0.0.0.0", 9380, 4711, "python"),))
+
+
+def half_authenticated(site):
+    return with_settings(open_to_the_network(site), authentication={"client": True, "site": False})
+
+
+def published_key(site):
+    return with_site(with_settings(site, authentication={"client": True, "site": True}), takes_the_known_key=True)
+
+
+def authentication_without_party(site):
+    return with_settings(server_down(site), authentication={"client": True, "site": True}, party_id="")
+
+
+def provider_python_gone(site):
+    return with_provider(site, trouble="its Python /gone/bin/python is gone", environment=None)
+
+
+def provider_without_plugin(site):
+    bare = replace(site.environment, plugins=())
+    return with_provider(site, environment=bare)
+
+
+def provider_with_other_version(site):
+    other = replace(site.environment, plugins=(replace(site.environment.plugin, version="0.0.9"),))
+    return with_provider(site, environment=other)
+
+
+def provider_that_cannot_run_components(site):
+    return with_provider(site, environment=with_versions(site, numpy="2.0.0").environment)
+
+
+def no_default_provider(site):
+    return with_settings(site, default_provider={"name": "fate", "version": "2.3", "device": "local"})
+
+
+def plugin_in_another_provider(site):
+    ours = Provider("fate:dp0.1.0@local", "dp0.1.0", "/opt", "/opt/bin/python", site.environment)
+    site = provider_without_plugin(site)
+    return with_site(site, providers=(*site.site.providers, ours))
+
+
+def stale_plugin_provider(site):
+    ours = Provider("fate:dp0.0.9@local", "dp0.0.9", "/opt", "/opt/bin/python", trouble="its folder /opt is gone")
+    return with_site(site, providers=(*site.site.providers, ours))
+
+
+FLOW = [
+    (server_down, "FATE-Flow", "No FATE-Flow answers at 127.0.0.1:9380: Connection refused", "`fate-dp up`"),
+    (other_server_version, "FATE-Flow", "FATE-Flow 1.11.0 answers", "Install FATE-Flow 2.2.0"),
+    (port_taken, "ports", "Port 9380, which is to be FATE-Flow's, is taken by jupyter (process 4711)", "--port PORT"),
+    (grpc_port_taken, "ports", "Port 9360, which is to be FATE-Flow's, is taken by a program of", "grpc_port"),
+    (open_to_the_network, "reach", "listens on 0.0.0.0:9380, and authentication is on for nobody", "client"),
+    (half_authenticated, "reach", "authentication is on for clients:", "authentication.site"),
+    (published_key, "authentication", "takes the administrator's key that stands in its", "Set ADMIN_KEY"),
+    (authentication_without_party, "authentication", "party_id is empty", "Set party_id in service_conf.yaml"),
+    (provider_python_gone, "default provider", "its Python /gone/bin/python is gone", "provider register --python"),
+    (provider_without_plugin, "default provider", "fate:2.2.0@local has no FATE-DP", "fate-dp provider register"),
+    (provider_with_other_version, "default provider", "has FATE-DP 0.0.9, but 0.1.0 is installed", "of version 0.1.0"),
+    (provider_that_cannot_run_components, "default provider", "cannot run the components. numpy is 2.0.0", '"numpy<2"'),
+    (no_default_provider, "default provider", "FATE-Flow has no provider fate:2.3@local", "default_provider"),
+    (plugin_in_another_provider, "default provider", "Only jobs that choose fate:dp0.1.0@local", "pipeline.conf.set("),
+    (stale_plugin_provider, "providers of FATE-DP", "its folder /opt is gone", "fate-dp provider remove dp0.0.9"),
+]
+
+
+SEEDS = [*INSTALLATION, *PARTIES, *FLOW]
+# What cannot be in order, either, where that is wrong.
+CONSEQUENCES = {
+    no_pkg_resources: {"components"},
+    not_installed: {"components", "descriptions"},
+    description_gone: {"default provider"},
+    description_damaged: {"default provider"},
+    other_server_version: {"default provider"},
+    authentication_without_party: {"FATE-Flow"},
+    port_taken: {"FATE-Flow"},
+    grpc_port_taken: {"FATE-Flow"},
+}
+
+
+@pytest.mark.parametrize("seed, check, said, cure", SEEDS, ids=[seed.__name__ for seed, *_ in SEEDS])
+def test_a_seeded_misconfiguration_is_found_and_its_cure_named(seed, check, said, cure, sound):
+    found = alarms(seed(sound))
+    assert check in found, found
+    assert said in found[check].said and cure in found[check].cure
+    assert "\n" not in found[check].said + found[check].cure and found[check].said.endswith(".")
+    assert set(found) == {check} | CONSEQUENCES.get(seed, set())
+
+
+def test_the_parties_of_a_servers_home_else_those_that_the_environment_names(tmp_path, monkeypatch):
+    monkeypatch.setenv("FATE_DP_HOME", str(tmp_path / "own"))
+    (tmp_path / "home").mkdir()
+    assert parties_of(tmp_path / "home") == tmp_path / "own"
+    (tmp_path / "home" / "server.json").touch()
+    assert parties_of(tmp_path / "home") == tmp_path / "home" / "parties"
+
+
+def test_warnings_alone_are_no_problem(sound):
+    assert not has_problem(findings(open_to_the_network(sound)))
+    guarded = with_settings(open_to_the_network(sound), authentication={"client": True, "site": True})
+    assert alarms(guarded) == {}
+    assert has_problem(findings(server_down(sound)))
+
+
+def test_what_cannot_be_seen_is_said_to_be_unseen(sound):
+    unknown = findings(with_site(sound, address=None, providers=None, listeners=(), settings={}))
+    refusing = findings(with_site(sound, state=REFUSES, reason="appId is missing", version=None, providers=None))
+    for results in (unknown, refusing):
+        seen = {each.check: each for each in results if each.state == "not seen"}
+        assert {"FATE-Flow", "default provider"} <= set(seen) and all(each.cure for each in seen.values())
+    assert "flow init --ip 127.0.0.1 --port 9380 --app-id" in seen["FATE-Flow"].cure
+
+
+def test_files_and_folders_of_another_user(sound, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    found = alarms(sound)
+    assert {"parties' folder", "folder of party 9999", "files of party 9999", "key of party 9999"} == set(found)
+    assert "chown" in found["folder of party 9999"].cure and "this is user 4711" in found["files of party 9999"].said
+
+
+@pytest.mark.parametrize("state, said, cure", [
+    ({"f_flag": os.ST_RDONLY}, "mounted read-only", "findmnt -T"),
+    ({"f_bavail": 10}, "0 MiB left, less than 64", "df -h"),
+    ({"f_favail": 0}, "no inode left", "df -i"),
+], ids=["read-only", "full", "no inode"])
+def test_a_disk_that_takes_no_ledger(state, said, cure, sound, monkeypatch):
+    healthy = {"f_flag": 0, "f_bavail": 2**30, "f_frsize": 4096, "f_files": 100, "f_favail": 50}
+    monkeypatch.setattr(folder_checks.os, "statvfs", lambda path: SimpleNamespace(**{**healthy, **state}))
+    found = alarms(sound)
+    assert list(found) == ["disk"] and said in found["disk"].said and cure in found["disk"].cure
+
+
+def test_a_ledger_that_a_job_writes_is_looked_at_later(sound, monkeypatch):
+    monkeypatch.setattr(party_checks, "BUSY_SECONDS", 0.01)
+    with sqlite3.connect(home_of(sound) / "ledger.sqlite", isolation_level=None) as job:
+        job.execute("BEGIN EXCLUSIVE")
+        (found,) = [each for each in findings(sound) if each.check == "ledger of party 9999"]
+    assert found.state == "not seen" and "is being written" in found.said and "when the job" in found.cure
+
+
+def test_the_doctor_changes_nothing(sound, tmp_path):
+    before = {path: path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()}
+    findings(sound)
+    assert {path: path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()} == before
+
+
+def test_parties_without_key_ledger_and_policy_are_in_order(sound):
+    home = home_of(sound)
+    shutil.rmtree(home)
+    home.mkdir(mode=0o700)
+    assert alarms(sound) == {}
+    shutil.rmtree(sound.parties)
+    assert alarms(sound) == {}, "an operator who has not started yet"
+
+
+# The broker ---------------------------------------------------------------------------------------------------------
+
+def with_broker(site, **broker):
+    return with_settings(site, default_engines={"federation": "rabbitmq"},
+                         federation={"rabbitmq": {"host": "127.0.0.1", "user": "fate", "password": "x", **broker}})
+
+
+def test_a_broker_that_is_down(sound):
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        port = reserved.getsockname()[1]
+        found = alarms(with_broker(sound, port=port, mng_port=port))
+    assert set(found) == {"broker", "broker's user"}
+    assert f"RabbitMQ does not answer at 127.0.0.1:{port}" in found["broker"].said
+    assert "federation.rabbitmq.host" in found["broker"].cure
+    assert "rabbitmq-plugins enable rabbitmq_management" in found["broker's user"].cure

@@ -1,0 +1,271 @@
+"""What the doctor gathers: real interpreters, and servers that answer as FATE-Flow, RabbitMQ or something else does."""
+import hashlib
+import json
+import os
+import socket
+import sys
+import threading
+
+import pytest
+
+from fate_dp.deploy.doctor import (
+    broker_checks, flow_checks, peer_checks, plugin_checks, provider_checks, reach_checks, version_checks,
+)  # fmt: skip
+from fate_dp.deploy.doctor.environment import NotExamined, environment_from, examine
+from fate_dp.deploy.doctor.environment_checks import environment_findings
+from fate_dp.deploy.doctor.flow_provider import provider_from
+from fate_dp.deploy.doctor.flow_requests import Credentials, FlowSilent, NotFateFlow, ask, credentials_for
+from fate_dp.deploy.doctor.flow_site import ANSWERS, FOREIGN, REFUSES, SILENT, gather
+from fate_dp.deploy.flow_address import FlowAddress
+from fate_dp.pipelines.cli import main
+
+from doctor_examples import package, report
+from flow_double import VERSION, flow_double
+
+NOWHERE = FlowAddress("127.0.0.1", 1)
+
+
+def distribution(folder, **texts):
+    """A folder on the path that claims to hold FATE-DP 9.9.9."""
+    info = folder / "fate_dp-9.9.9.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fate_dp\nVersion: 9.9.9\n")
+    for name, text in texts.items():
+        (info / name.replace("_dot_", ".")).write_text(text)
+    return str(folder)
+
+
+def test_this_environment_is_sound():
+    assert [each for each in environment_findings(examine()) if each.state != "ok"] == []
+
+
+def test_two_installations_and_a_component_that_does_not_import(tmp_path):
+    path = distribution(
+        tmp_path,
+        entry_points_dot_txt="[fate.ext.component_desc]\nbroken = nowhere_at_all:thing\n",
+        direct_url_dot_json=json.dumps({"url": f"file://{tmp_path}/gone%20away", "dir_info": {"editable": True}}),
+    )
+    environment = examine(sys.executable, path)
+    first, second = environment.plugins
+    assert (first.version, first.location, first.source) == ("9.9.9", path, f"{tmp_path}/gone away")
+    assert second.announces == examine().plugin.announces
+    assert "is installed 2 times" in plugin_checks.installed_once(environment).said
+    finding = plugin_checks.components_found(environment)
+    assert "cannot be imported; broken: ModuleNotFoundError: No module named 'nowhere_at_all'" in finding.said
+
+
+def test_setuptools_without_pkg_resources(tmp_path):
+    (tmp_path / "pkg_resources.py").write_text("raise ImportError('dropped in setuptools 81')\n")
+    environment = examine(sys.executable, str(tmp_path))
+    finding = version_checks.setuptools(environment)
+    assert "pkg_resources cannot be imported (dropped in setuptools 81)" in finding.said and finding.state == "problem"
+    assert plugin_checks.components_found(environment).state == "problem"
+
+
+@pytest.mark.parametrize("python, sentence", [
+    ("/nowhere/python", "The Python /nowhere/python cannot be run: No such file or directory."),
+    ("/bin/false", "The Python /bin/false could not list what is installed: it printed nothing."),
+], ids=["absent", "fails"])
+def test_an_interpreter_that_is_none(python, sentence):
+    with pytest.raises(NotExamined) as failure:
+        examine(python)
+    assert str(failure.value) == sentence
+
+
+SETTINGS = {"FATEFLOW": {"host": "127.0.0.1", "http_port": 1, "grpc_port": 2}, "AUTHENTICATION": {"client": True},
+            "DEFAULT_PROVIDER": {"name": "fate", "version": None, "device": "local"}}  # fmt: skip
+
+
+def provider_row(version="2.2.0", path="", python="/nowhere/python", device="local"):
+    return {"provider_name": f"fate:{version}@{device}", "version": version, "device": device,
+            "metadata": {"path": path, "venv": python}}  # fmt: skip
+
+
+def test_the_site_of_a_running_server(tmp_path):
+    answers = {**VERSION, "server/query/all": SETTINGS, "provider/query?name=fate": [provider_row()]}
+    with flow_double(answers) as (address, _):
+        site = gather(tmp_path, address)
+    assert (site.state, site.version, site.address, site.is_here) == (ANSWERS, "2.2.0", address, True)
+    assert site.section("authentication") == {"client": True}, "as the running server tells"
+    assert [(each.ip, each.port, each.pid) for each in site.listeners] == [("127.0.0.1", address.port, os.getpid())]
+    finding = provider_checks.default_provider(site, None)
+    assert "fate:2.2.0@local cannot run: its Python /nowhere/python is gone" in finding.said
+    assert flow_checks.answers(site).state == flow_checks.ports(site).state == reach_checks.reach(site).state == "ok"
+    assert site.takes_the_known_key, "it took whatever key it was asked with"
+
+
+def test_a_stopped_servers_home_tells_its_address_and_its_settings(tmp_path):
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "service_conf.yaml").write_text("fateflow: {host: 127.0.0.1, http_port: 1, grpc_port: 2}\n")
+    (tmp_path / "conf" / "local.service_conf.yaml").write_text("authentication: {client: true, site: true}\n")
+    site = gather(tmp_path)
+    assert (site.state, site.address, site.providers) == (SILENT, NOWHERE, None)
+    assert site.section("authentication") == {"client": True, "site": True} and site.ports() == {"HTTP": 1, "gRPC": 2}
+    assert "No FATE-Flow answers at 127.0.0.1:1: Connection refused" in flow_checks.answers(site).said
+    (tmp_path / "conf" / "local.service_conf.yaml").write_text("- a list\n")
+    finding = flow_checks.configuration(gather(tmp_path))
+    assert "local.service_conf.yaml is no mapping in YAML" in finding.said and "Correct it" in finding.cure
+    (tmp_path / "server.json").write_text('{"http_port": 7, "grpc_port": 8}')
+    assert gather(tmp_path).address == FlowAddress("127.0.0.1", 7)
+
+
+def test_a_server_that_knows_its_clients(tmp_path):
+    with flow_double({"server/fateflow": None}, code=3) as (address, _):
+        site = gather(tmp_path, address)
+    assert site.state == REFUSES and not site.takes_the_known_key
+    assert "refuses to answer" in flow_checks.answers(site).said
+
+
+@pytest.mark.parametrize("greeting", [b"", b"SSH-2.0-x\r\n", b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
+                                      b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]"],
+                         ids=["silence", "ssh", "other http", "other json"])  # fmt: skip
+def test_what_is_no_fate_flow_is_told_from_silence(greeting, tmp_path):
+    with speaking(greeting) as port:
+        with pytest.raises((NotFateFlow, FlowSilent) if not greeting else NotFateFlow):
+            ask(FlowAddress("127.0.0.1", port), "server/fateflow", patience=2.0)
+        state = gather(tmp_path, FlowAddress("127.0.0.1", port)).state
+        assert state == FOREIGN or (state == SILENT and not greeting)
+    with pytest.raises(FlowSilent, match="Connection refused"):
+        ask(NOWHERE, "server/fateflow")
+
+
+class speaking:
+    """Answers every connection, after it has said something, with the same bytes."""
+
+    def __init__(self, answer, connections=8):
+        self.answer, self.listener = answer, socket.create_server(("127.0.0.1", 0))
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            with connection:
+                connection.recv(4096)
+                connection.sendall(self.answer)
+
+    def __enter__(self):
+        return self.listener.getsockname()[1]
+
+    def __exit__(self, *exception):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+
+def test_requests_are_signed_for_the_server_of_flow_init_only():
+    settings = {"ip": "127.0.0.1", "port": 9380, "app_id": "app", "app_token": "secret"}
+    assert credentials_for(NOWHERE, settings) is None
+    credentials = credentials_for(FlowAddress("127.0.0.1", 9380), settings)
+    headers = credentials.headers()
+    inner = hashlib.md5(("app" + headers["Nonce"] + headers["Timestamp"]).encode()).hexdigest()
+    assert headers["Signature"] == hashlib.md5((inner + "secret").encode()).hexdigest()
+    assert len(headers["Nonce"]) == 4 and "secret" not in repr(credentials)
+    assert credentials_for(FlowAddress("127.0.0.1", 9380), {**settings, "app_token": None}) is None
+    with flow_double(VERSION) as (address, asked):
+        ask(address, "server/fateflow", credentials=Credentials("app", "secret"))
+    assert asked[0][2]["Appid"] == "app"
+
+
+def test_a_provider_elsewhere_is_not_looked_for_here():
+    for provider in (provider_from(provider_row(), examined=False), provider_from(provider_row(device="docker"), True)):
+        assert provider.trouble == "" and "on another machine" in provider.unseen
+    assert "its folder /gone is gone" == provider_from(provider_row(path="/gone"), examined=True).trouble
+
+
+def test_what_others_could_have_put_there_is_not_run(tmp_path):
+    for folder in ("closed", "open"):
+        program = tmp_path / folder / "bin" / "python"
+        program.parent.mkdir(parents=True)
+        program.write_text(f"#!/bin/sh\ntouch {tmp_path}/{folder}-was-run\n")
+        program.chmod(0o755)
+    (tmp_path / "open").chmod(0o777)
+    closed = provider_from(provider_row(python=f"{tmp_path}/closed/bin/python"), examined=True)
+    assert "does not answer" in closed.trouble
+    for row in (provider_row(python=f"{tmp_path}/open/bin/python"),
+                provider_row(path=f"{tmp_path}/open", python=sys.executable)):
+        provider = provider_from(row, examined=True)
+        assert provider.environment is None and "another user could have put" in provider.unseen
+        assert provider_checks.holds_plugin(provider, None).state == "not seen"
+    assert (tmp_path / "closed-was-run").exists() and not (tmp_path / "open-was-run").exists()
+
+
+# Peers --------------------------------------------------------------------------------------------------------------
+
+@pytest.fixture
+def own(tmp_path):
+    package(tmp_path / "fate_dp")
+    return environment_from(report(tmp_path))
+
+
+@pytest.mark.parametrize("versions, state, said", [
+    (["2.2.0", "dp0.1.0"], "ok", "has registered dp0.1.0"),
+    (["2.2.0", "dp0.0.9"], "problem", "has registered dp0.0.9, but FATE-DP here is 0.1.0"),
+    (["2.2.0"], "not seen", "cannot be seen: FATE-Flow tells no packages"),
+], ids=["same", "other", "unknown"])
+def test_a_peers_plugin_is_seen_where_a_provider_names_it(versions, state, said, own):
+    rows = [provider_row(each) for each in versions]
+    with flow_double({**VERSION, "provider/query?name=fate": rows}) as (address, _):
+        assert peer_checks.peer_answers(address, own).state == "ok"
+        finding = peer_checks.peer_plugin(address, own)
+    assert finding.state == state and said in finding.said
+    assert state == "ok" or "Install one version at all parties" in finding.cure or "Ask its operator" in finding.cure
+
+
+def test_a_peer_that_does_not_answer_and_one_of_another_version(own):
+    finding = peer_checks.peer_answers(NOWHERE, own)
+    assert finding.state == "problem" and "No FATE-Flow answers at 127.0.0.1:1" in finding.said
+    assert peer_checks.peer_plugin(NOWHERE, own).state == "not seen"
+    with flow_double({"server/fateflow": {"flow": {"version": "2.1.0"}}}) as (address, _):
+        finding = peer_checks.peer_answers(address, own)
+    assert finding.state == "problem" and "FATE-Flow 2.1.0 answers" in finding.said and "2.2.0" in finding.cure
+
+
+# The broker ---------------------------------------------------------------------------------------------------------
+
+def site_with_broker(port, management, **user):
+    from fate_dp.deploy.doctor.flow_site import FlowSite
+
+    rabbitmq = {"host": "127.0.0.1", "port": port, "mng_port": management, "user": "fate", "password": "x", **user}
+    engines = {"federation": "rabbitmq"}
+    return FlowSite(NOWHERE, settings={"default_engines": engines, "federation": {"rabbitmq": rabbitmq}})
+
+
+@pytest.mark.parametrize("answer, state", [
+    (b"\x01\x00\x00\x00\x00\x02", "ok"),
+    (b"HTTP/1.1 400 Bad\r\n\r\n", "problem"),
+], ids=["amqp", "http"])
+def test_a_brokers_port_speaks_amqp(answer, state):
+    with speaking(answer) as port:
+        finding = broker_checks.broker(site_with_broker(port, 1))
+    assert finding.state == state and ("does not speak AMQP" in finding.said) == (state == "problem")
+
+
+@pytest.mark.parametrize("answer, said, cure", [
+    (b'HTTP/1.1 200 OK\r\nContent-Length: 41\r\n\r\n{"name": "fate", "tags": "administrator"}', "lets 'fate' in", ""),
+    (b'HTTP/1.1 200 OK\r\nContent-Length: 28\r\n\r\n{"name": "fate", "tags": []}', "no administrator", "set_user_tags"),
+    (b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n", "refuses user 'fate'", "rabbitmqctl add_user fate"),
+    (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "HTTP status 404", "rabbitmq-plugins enable"),
+], ids=["in", "no administrator", "refused", "other"])
+def test_fates_user_at_the_broker(answer, said, cure):
+    with speaking(answer) as port:
+        finding = broker_checks.broker_user(site_with_broker(1, port))
+    assert said in finding.said and cure in finding.cure and finding.state == ("problem" if cure else "ok")
+
+
+# The command --------------------------------------------------------------------------------------------------------
+
+def test_the_command_tells_by_its_exit_status(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("FATE_DP_HOME", str(tmp_path / "parties"))
+    answers = {**VERSION, "server/query/all": {}, "provider/query?name=fate": [provider_row(python=sys.executable)]}
+    with flow_double(answers) as (address, _):
+        flow = ["--home", str(tmp_path / "no-home"), "--flow", str(address)]
+        assert main(["doctor", *flow, "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert told["sound"] and {each["state"] for each in told["findings"]} == {"ok"}
+        assert main(["doctor", *flow, "--peer", str(NOWHERE), str(address)]) == 1
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "No FATE-Flow answers at 127.0.0.1:1" in shown and "1 problem" in shown and "leave --peer out" in shown
+    assert main(["doctor", "--peer", "nowhere"]) == 1
+    assert capsys.readouterr().err.startswith("--peer 'nowhere' is not an address")
