@@ -21,6 +21,7 @@ POLL_SECONDS = 0.3
 SILENCE_SECONDS = 30.0
 LOG_LINES_SHOWN = 10
 ENDED = ("success", "failed", "canceled", "timeout")
+TRACEBACK = "Traceback (most recent call last):"
 # What FATE-Flow writes where a task died before it could say why.
 SAYS_NOTHING = ("", "No found task output.")
 NOT_LOADED = "'NoneType' object has no attribute 'inputs'"
@@ -217,8 +218,30 @@ def explain(job_id: str, status: str, tasks: tuple[TaskRecord, ...], home) -> Jo
     broken = [record for record in tasks if record.status in ("failed", "timeout")]
     if status == "canceled" or not broken:
         return JobFailed(f"Job {job_id} ended as '{status}' without a message from any party.", job_id)
+    for record in broken:
+        logged = logged_traceback(job_id, record, home)
+        if logged is not None:
+            return JobFailed(raised_sentence(logged), job_id, record)
     record = broken[0]
-    return JobFailed(f"The {record} failed without a message; {log_end(job_id, record, home)}", job_id, record)
+    return JobFailed(
+        f"The {record} failed without a message, perhaps since another party's did; ask the operators of parties with "
+        f"servers of their own. Here, {log_end(job_id, record, home)}", job_id, record,
+    )  # fmt: skip
+
+
+def logged_traceback(job_id: str, record: TaskRecord, home) -> str | None:
+    """The last traceback in a task's own log: FATE-Flow loses reports of tasks that it ends for another party's sake."""
+    if home is None:
+        return None
+    log = task_logs(home, job_id, record) / "component" / "ERROR"
+    text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+    _, found, report = text.rpartition(TRACEBACK)
+    # Lines of the log that follow begin with their level.
+    return found + report.partition("\n[")[0] if found else None
+
+
+def task_logs(home, job_id: str, record: TaskRecord) -> Path:
+    return Path(home) / "logs" / job_id / record.role / record.party_id / record.task
 
 
 def readable_error(record: TaskRecord) -> str:
@@ -234,7 +257,7 @@ def raised_sentence(report: str) -> str:
     What FATE-Flow itself has to say is no traceback but a line that may hold a server's JSON answer: its message then.
     """
     lines = report.strip().splitlines()
-    if "Traceback (most recent call last):" not in report:
+    if TRACEBACK not in report:
         told = re.search(r'"message": ?("(?:[^"\\]|\\.)*")', report)
         return json.loads(told[1]) if told else " ".join(line.strip() for line in lines)
     heads = [number for number, line in enumerate(lines) if re.match(r"(\w+\.)*[A-Za-z_]\w*(: |$)", line)]
@@ -250,7 +273,7 @@ def log_end(job_id: str, record: TaskRecord, home) -> str:
     """Where the log of a task is, and its last lines where it lies on this machine."""
     if home is None:
         return f"look into the server's logs of job {job_id}."
-    folder = Path(home) / "logs" / job_id / record.role / record.party_id / record.task
+    folder = task_logs(home, job_id, record)
     for log in (folder / "stdout" / "task_execute", folder / "root" / "ERROR", folder / "stdout" / "task_entrypoint"):
         if log.is_file() and log.stat().st_size:
             lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES_SHOWN:]

@@ -157,7 +157,8 @@ def secrets(demo, loans, hospitals, here, work, prepared):
         owner: private_values(own, [file for other, of in files.items() if other != owner for file in of], (ID, LABEL))
         for owner, own in files.items()
     }
-    values[GUEST]["the flip key"] = (here.key(GUEST),)
+    for owner in (GUEST, HOST_ID):
+        values[owner]["the key file"] = (here.key(owner),)
     return values
 
 

@@ -152,6 +152,16 @@ def test_silent_failure_shows_the_log(tmp_path):
     assert "'canceled' without a message" in str(explain("job", "canceled", (record,), tmp_path))
 
 
+def test_a_report_that_flow_lost_is_read_from_the_log(tmp_path):
+    records = [TaskRecord("flip_0", role, "9999", "failed", 1.0, "") for role in ("host", "guest")]
+    log = tmp_path / "logs" / "job" / "guest" / "9999" / "flip_0" / "component" / "ERROR"
+    log.parent.mkdir(parents=True)
+    log.write_text(f"[ERROR][now]: first\n{TRACEBACK}KeyError: 'a'\n[ERROR][now]: disk full\n{TRACEBACK}"
+                   "OSError: No space left for the ledger.\n[ERROR][now]: the end\n")  # fmt: skip
+    failure = explain("job", "failed", tuple(records), tmp_path)
+    assert str(failure) == "No space left for the ledger." and failure.record.role == "guest"
+
+
 def test_component_that_does_not_import():
     record = TaskRecord("flip_0", "guest", "9999", "failed", 1.0, "'NoneType' object has no attribute 'inputs'")
     assert "could not be loaded in the server's Python" in str(explain("job", "failed", (record,), None))
