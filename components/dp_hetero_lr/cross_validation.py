@@ -66,8 +66,9 @@ def validate_guest(ctx, settings, folds, cv_data):
         for party in others(fold_ctx):
             party.put("terms", terms)
         model = start_model(fold_ctx, settings, training, terms, None, fit_intercept)
+        model.of_fold = True
         roles_of(settings).guest.train(fold_ctx.sub_ctx("train"), rows, model, terms, relabelling)
-        show_summary(fold_ctx, guest_summary(model, known["privacy"], relabelling.mode_that_ran))
+        show_summary(fold_ctx, guest_summary(model, terms["rows"], known["privacy"], relabelling.mode_that_ran))
         document = model.to_json(LABELS, known["privacy"].to_json(relabelling.mode_that_ran))
         scores = ask_scores(fold_ctx.sub_ctx("predict"), held_out, document)
         yield prediction_frame(held_out, scores, document, VALIDATE_SET)

@@ -20,6 +20,8 @@ class PartyModel:
         self._at_epoch_start = self.weights
         self.losses: List[float] = []
         self.converged, self.epochs_run = False, 0
+        # Whether this is the model of one fold of a cross-validation.
+        self.of_fold = False
         # What a training on shares leaves at this party for a warm start; says nothing without the other parties' parts.
         self.shared_state: Optional[dict] = None
         # What noise on second moments promises this party's records.

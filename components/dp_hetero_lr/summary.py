@@ -7,13 +7,14 @@ from .score_release import ScoreRelease
 from .solvers import solver_of
 
 
-def guest_summary(model: PartyModel, privacy: LabelPrivacy, flipback_mode: str) -> dict:
+def guest_summary(model: PartyModel, rows: int, privacy: LabelPrivacy, flipback_mode: str) -> dict:
     return {
         "mechanism": "training on encrypted shares of labels that were flipped or declared public",
         "label source": privacy.source,
         "epsilon of the labels (nats, unit label, replace-one)": privacy.epsilon if privacy.private else "infinity",
         "flip probability": flip_probability(privacy.epsilon) if privacy.private else 0.0,
         "observers": "host, arbiter, whoever gets the model",
+        "rows": rows,
         "solver": solver_of(model.settings),
         "family": model.settings.family,
         "sigmoid": model.settings.sigmoid if model.settings.family == "binomial" else "none",

@@ -88,7 +88,7 @@ def train_guest(ctx, settings: TrainSettings, train_data, validate_data, warm_st
     fit = roles_of(settings).guest.train
     train(fit, ctx.sub_ctx("train"), known["rows"], model, terms, known["relabelling"], known["noise"])
     privacy, mode = known["privacy"].after(warm_start), known["relabelling"].mode_that_ran
-    show_summary(ctx, guest_summary(model, privacy, mode))
+    show_summary(ctx, guest_summary(model, terms["rows"], privacy, mode))
     document = model.to_json(LABELS, privacy.to_json(mode))
     return document, _scored(ctx, settings, document, train_data, validate_data)
 

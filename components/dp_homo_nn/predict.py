@@ -1,4 +1,5 @@
 """Prediction: each data party scores its own rows with the model that all of them hold; no message, no cost."""
+import logging
 from functools import partial
 
 from fate_dp.components.common.frame_checks import check_features, require_rows
@@ -8,6 +9,8 @@ from fate_dp.components.common.party_home import home_of
 from .job_model import ModelSource
 from .model import spec_of, weights_of
 from .preflight_checks import check_module
+
+logger = logging.getLogger(__name__)
 
 
 def predict_party(ctx, document: dict, frame):
@@ -46,6 +49,7 @@ def prediction_frame(ctx, frame, document: dict, dataset_type: str):
     append = partial(_append, convert=[manager.blocks[block].convert_block for block in blocks])
     table = result.block_table.join(feature_blocks(frame).mapValues(score), append)
     scored = type(frame)(frame._ctx, table, frame.partition_order_mappings, manager)
+    logger.info("%d rows scored", frame.shape[0])
     return add_dataset_type(scored, dataset_type)
 
 

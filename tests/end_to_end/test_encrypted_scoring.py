@@ -9,6 +9,7 @@ from fate_dp.deploy.flow_home import open_home
 from fate_dp.pipelines.components import DPHeteroLR
 from fate_dp.pipelines.job import run_job, task_output_data, task_output_model
 from fate_dp.pipelines.party_ledgers import declare_public, make_home, party_ledger
+from fate_dp.privacy.private_file import replace_file
 
 from .loans import NAMESPACE, PARTIES, QUICK, loans, tables, upload
 
@@ -66,7 +67,7 @@ def test_a_host_without_a_table_scores_rows_that_it_does_not_see(flow_address, f
         upload(flow_address, flow_home, tmp_path, name, table)
     declare_public(parties, PARTIES.guest, TABLES.label_source(), tmp_path / "old_loans.csv")
     name = f"weights of {columns_name(host.columns.drop('id'))}"
-    (make_home(parties, PARTIES.host) / "policy.yaml").write_text(yaml.safe_dump({"score_caps": {name: 3}}))
+    replace_file(make_home(parties, PARTIES.host) / "policy.yaml", yaml.safe_dump({"score_caps": {name: 3}}).encode())
     trained = training_pipeline()
     model = run_job(trained, flow_address, home=flow_home)
 

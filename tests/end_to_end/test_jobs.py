@@ -9,6 +9,7 @@ from fate_dp.pipelines.components import DPHeteroLR, Flipback
 from fate_dp.pipelines.hetero_lr import prediction_pipeline
 from fate_dp.pipelines.job import JobFailed, run_job, task_metrics, task_output_data, task_output_model
 from fate_dp.pipelines.party_ledgers import declare, party_ledger
+from fate_dp.privacy.private_file import replace_file
 
 from .loans import NAMESPACE, PARTIES, QUICK, evaluated, flipped_pipeline, loans, tables, upload
 
@@ -63,7 +64,7 @@ def allow_scores(parties_folder, host_table):
     home = parties_folder / f"party-{HOST}"
     home.mkdir(parents=True, exist_ok=True)
     names = [column for column in host_table.columns if column != "id"]
-    (home / "policy.yaml").write_text(yaml.safe_dump({"score_caps": {columns_name(names): 20}}))
+    replace_file(home / "policy.yaml", yaml.safe_dump({"score_caps": {columns_name(names): 20}}).encode())
 
 
 def test_the_tasks_ran_under_fate_flow_at_every_party(trained):

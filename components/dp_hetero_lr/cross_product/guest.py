@@ -5,7 +5,6 @@ own weights. Losses and own weights are functions of the cross block with the ho
 determine it. Joint scores it sees in rounds of flipback and corrections of the sigmoid, and when rows are predicted: each is
 one linear equation per host feature for every row, and counted in the host's ledger. See docs/cryptography.md.
 """
-import logging
 from typing import Optional
 
 from fate_dp.components.common.frames import collect_column
@@ -13,6 +12,7 @@ from fate_dp.components.common.parties import others
 from fate_dp.privacy.mechanisms.second_moments import MomentNoise
 
 from ..convergence import CONVERGED, DIVERGED, GOES_ON, Convergence, refuse_divergence
+from ..epoch_loss import note_loss
 from ..model import PartyModel
 from ..relabelling import Relabelling
 from ..rows import relabel
@@ -20,8 +20,6 @@ from ..scoring import joint_score_blocks
 from .joint_columns import JointColumns
 from .targets import Targets, check_target, fits
 from .training import SharedTraining
-
-logger = logging.getLogger(__name__)
 
 
 def train(
@@ -38,9 +36,7 @@ def train(
         if epoch in terms["score_epochs"]:
             rows = _with_next_target(epoch_ctx, rows, model, targets, training, epoch, terms)
         loss = _run_epoch(epoch_ctx, training, targets, epoch, terms)
-        epoch_ctx.metrics.log_loss("loss", loss)
-        logger.info("epoch %d of at most %d: loss %.6f", epoch + 1, model.settings.epochs, loss)
-        model.losses.append(loss)
+        note_loss(epoch_ctx, model, epoch, loss)
         state = convergence.state(epoch, model.settings.epochs, loss, None)
         if state == CONVERGED and any(later > epoch for later in terms["correction_epochs"]):
             # The quadratic of this phase is at its minimum; the next correction brings another one.

@@ -7,7 +7,6 @@ batches hold at least ten rows per feature. Each release of joint scores of X_h 
 feature for every row: after as many different w as a host has features, X_h is known up to one square matrix. The
 hosts' ledgers count them and refuse beyond their cap (a quarter of the feature count unless the operator says else).
 """
-import logging
 
 import numpy as np
 
@@ -17,13 +16,12 @@ from fate_dp.crypto.fixed_point import decode_product
 from fate_dp.crypto.paillier import PublicKey
 
 from ..convergence import CONVERGED, GOES_ON, Convergence
+from ..epoch_loss import note_loss
 from ..model import PartyModel
 from ..relabelling import Relabelling
 from ..rows import relabel
 from ..scoring import joint_score_blocks, probabilities
 from .gradient import decrypted_at_arbiter, encrypted_loss, exchange_columns, mean_gradient
-
-logger = logging.getLogger(__name__)
 
 
 def train(ctx, rows, model: PartyModel, terms: dict, relabelling: Relabelling) -> None:
@@ -40,9 +38,7 @@ def train(ctx, rows, model: PartyModel, terms: dict, relabelling: Relabelling) -
         for batch_ctx, bounds in epoch_ctx.on_batches.ctxs_zip(terms["batches"]):
             batch_loss = _train_batch(batch_ctx, rows, model, bounds, public_key)
             loss += batch_loss * (bounds[1] - bounds[0]) / terms["rows"]
-        epoch_ctx.metrics.log_loss("loss", loss)
-        logger.info("epoch %d of at most %d: loss %.6f", epoch + 1, settings.epochs, loss)
-        model.losses.append(loss)
+        note_loss(epoch_ctx, model, epoch, loss)
         if settings.early_stop == "weight_diff":
             change = model.epoch_change() + sum(epoch_ctx.hosts.get("weight_change"))
         else:
