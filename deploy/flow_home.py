@@ -14,6 +14,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from fate_dp.privacy.private_file import replace_file
+
 from .flow_server_error import FlowServerError
 from .ports import HOST
 from .server_record import ServerRecord
@@ -122,6 +124,4 @@ def replace_yaml(path: Path, content: dict) -> None:
     """Write a YAML file for its owner's eyes: it may hold a password."""
     import yaml
 
-    path.unlink(missing_ok=True)
-    path.touch(mode=0o600)
-    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    replace_file(path, yaml.safe_dump(content).encode())

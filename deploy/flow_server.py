@@ -16,6 +16,7 @@ from .flow_address import FlowAddress, answering_version
 from .flow_home import FlowHome, install_server, make_home, open_home
 from .flow_server_error import FlowServerError
 from .ports import HOST, check_requested_port, free_port, is_free
+from .program_start import log_end, wait_until
 from .server_processes import start_server, stop_processes
 from .server_record import ServerRecord, is_alive, read_record, write_record
 from .server_setup import EMBEDDED, ServerSetup
@@ -24,7 +25,6 @@ START_SECONDS = 90.0
 # A server that lives but is busy with three parties' tasks may be slow to answer; a hung one never does.
 BUSY_SECONDS = 20.0
 LOCK_SECONDS = 120.0
-LOG_LINES_SHOWN = 15
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def failed_start(home: FlowHome, record: ServerRecord, exit_status: int | None, 
         happened = f"ended at once with exit status {exit_status}"
     else:
         happened = f"did not answer at {address_of(record)} within {patience:g} seconds"
-    return f"FATE-Flow {happened}; the end of {home.server_log}:\n{log_end(home)}"
+    return f"FATE-Flow {happened}; the end of {home.server_log}:\n{log_end(home.server_log)}"
 
 
 def choose_ports(last: ServerRecord | None, http_port: int | None) -> ServerRecord:
@@ -134,12 +134,7 @@ def refuse_other_port(home: FlowHome, record: ServerRecord, http_port: int | Non
 
 def wait_for_answer(address: FlowAddress, patience: float, lives: Callable[[], bool]) -> bool:
     """Whether the server answers before it ends or `patience` seconds are over."""
-    deadline = time.monotonic() + patience
-    while time.monotonic() < deadline and lives():
-        if answering_version(address):
-            return True
-        time.sleep(0.2)
-    return False
+    return wait_until(lambda: bool(answering_version(address)), lives, patience)
 
 
 @contextmanager
@@ -170,9 +165,3 @@ def start_time(pid: int) -> float:
     import psutil
 
     return psutil.Process(pid).create_time()
-
-
-def log_end(home: FlowHome) -> str:
-    """The last lines of the server's output."""
-    lines = home.server_log.read_text(encoding="utf-8", errors="replace").splitlines()
-    return "\n".join(lines[-LOG_LINES_SHOWN:])

@@ -17,12 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fate_dp.deploy.ports import HOST
+from fate_dp.deploy.program_start import wait_until
 from fate_dp.deploy.server_processes import MARK, end_all, processes_of, start_detached
+from fate_dp.privacy.private_file import replace_file
 
 from .cluster_ports import BrokerPorts
 from .engine import BROKER_PROGRAMS
-from .piece import PieceStatus, failed_start, status_of, wait_until
-from .private_files import kept_secret, make_private_folder, write_private
+from .piece import PieceStatus, failed_start, status_of
+from .private_files import kept_secret, make_private_folder
 
 USER = "fate"
 START_SECONDS = 90.0
@@ -96,11 +98,11 @@ class Broker:
             shutil.rmtree(self.folder / old, ignore_errors=True)
             make_private_folder(self.folder / old)
         ports = {"messages": self.ports.messages, "management": self.ports.management}
-        write_private(
-            self.folder / "rabbitmq.conf", CONFIGURATION.format(host=HOST, user=USER, password=password, **ports))
-        write_private(self.folder / "advanced.config", "[].\n")
-        write_private(self.folder / "rabbitmq-env.conf", "")
-        write_private(self.folder / "enabled_plugins", "[rabbitmq_management].\n")
+        replace_file(
+            self.folder / "rabbitmq.conf", CONFIGURATION.format(host=HOST, user=USER, password=password, **ports).encode())
+        replace_file(self.folder / "advanced.config", b"[].\n")
+        replace_file(self.folder / "rabbitmq-env.conf", b"")
+        replace_file(self.folder / "enabled_plugins", b"[rabbitmq_management].\n")
         # What lets another Erlang node give this one orders.
         kept_secret(self.folder / ".erlang.cookie")
         (self.folder / ".erlang.cookie").chmod(0o400)

@@ -15,6 +15,7 @@ from pathlib import Path
 from fate_dp.deploy.flow_home import FlowHome, open_home
 from fate_dp.deploy.flow_server import BUSY_SECONDS, locked
 from fate_dp.deploy.flow_server_error import FlowServerError
+from fate_dp.deploy.program_start import wait_until
 from fate_dp.deploy.server_processes import end_all, processes_of, stop_processes
 
 from .broker import Broker
@@ -23,7 +24,7 @@ from .engine import check_engine
 from .parties import PARTIES
 from .party_server import PartyServer
 from .party_setup import party_setup
-from .piece import Piece, PieceStatus, wait_until
+from .piece import Piece, PieceStatus
 from .private_files import make_private_folder, private_umask
 from .router import Router, router_processes
 

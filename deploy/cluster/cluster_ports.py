@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fate_dp.deploy.ports import free_port, is_free
+from fate_dp.privacy.private_file import replace_file
 
 from .parties import PARTIES
-from .private_files import write_private
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,4 @@ def read_record(path: Path) -> ClusterRecord | None:
 
 def write_record(path: Path, record: ClusterRecord) -> None:
     """Replace the record in one step, so that a reader never sees half of it."""
-    draft = path.with_suffix(".draft")
-    write_private(draft, json.dumps(asdict(record), indent=2) + "\n")
-    draft.replace(path)
+    replace_file(path, (json.dumps(asdict(record), indent=2) + "\n").encode())

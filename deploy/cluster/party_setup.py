@@ -7,11 +7,12 @@ from pathlib import Path
 
 from fate_dp.deploy.ports import HOST
 from fate_dp.deploy.server_setup import JOB_CORES, ServerSetup
+from fate_dp.privacy.private_file import replace_file
 
 from .broker import USER, Broker
 from .cluster_ports import ClusterRecord
 from .parties import PARTIES, ClusterParty
-from .private_files import make_private_folder, write_private
+from .private_files import make_private_folder
 
 SPARK_THREADS = 2
 DAEMON = "fate_dp.deploy.cluster.spark_daemon"
@@ -78,8 +79,8 @@ def spark_environment(folder: Path) -> dict[str, str]:
     make_private_folder(spark / "local")
     defaults = SPARK_DEFAULTS.format(
         threads=SPARK_THREADS, host=HOST, java=JAVA_OPTIONS, python=sys.executable, daemon=DAEMON)
-    write_private(spark / "spark-defaults.conf", defaults)
-    write_private(spark / "log4j2.properties", SPARK_LOGGING)
+    replace_file(spark / "spark-defaults.conf", defaults.encode())
+    replace_file(spark / "log4j2.properties", SPARK_LOGGING.encode())
     variables = {
         "SPARK_CONF_DIR": str(spark), "SPARK_LOCAL_DIRS": str(spark / "local"), "SPARK_LOCAL_IP": HOST,
         "PYSPARK_PYTHON": sys.executable,

@@ -1,15 +1,13 @@
 """What `up`, `status` and `down` ask of each piece of the cluster: broker, router, servers."""
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from fate_dp.deploy.flow_server_error import FlowServerError
-
-LOG_LINES_SHOWN = 15
+from fate_dp.deploy.program_start import log_end
 
 
 @dataclass(frozen=True)
@@ -36,22 +34,11 @@ class Piece(Protocol):
         """End all its processes; returns how many there were."""
 
 
-def wait_until(answers: Callable[[], bool], lives: Callable[[], bool], patience: float) -> bool:
-    """Whether something answers before it ends or `patience` seconds are over."""
-    deadline = time.monotonic() + patience
-    while time.monotonic() < deadline and lives():
-        if answers():
-            return True
-        time.sleep(0.2)
-    return False
-
-
 def failed_start(name: str, process, patience: float, log: Path) -> FlowServerError:
     """Why a program did not come up, with the end of its log."""
     ended = process.poll()
     happened = f"did not answer within {patience:g} seconds" if ended is None else f"ended with exit status {ended}"
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES_SHOWN:]
-    return FlowServerError(f"The {name} {happened}; the end of {log}:\n" + "\n".join(lines))
+    return FlowServerError(f"The {name} {happened}; the end of {log}:\n{log_end(log)}")
 
 
 def status_of(name: str, address: str, processes: list, answers: Callable[[], bool]) -> PieceStatus:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fate_dp.deploy.flow_server_error import FlowServerError
+from fate_dp.privacy.private_file import replace_file
 
 
 @contextmanager
@@ -31,15 +32,8 @@ def make_private_folder(folder: Path) -> None:
         ) from error
 
 
-def write_private(path: Path, text: str) -> None:
-    """Replace a file by one of mode 0600."""
-    path.unlink(missing_ok=True)
-    path.touch(mode=0o600)
-    path.write_text(text, encoding="utf-8")
-
-
 def kept_secret(path: Path) -> str:
     """The secret in a file, drawn at random where the file does not exist yet."""
     if not path.is_file():
-        write_private(path, secrets.token_urlsafe(32) + "\n")
+        replace_file(path, f"{secrets.token_urlsafe(32)}\n".encode())
     return path.read_text(encoding="utf-8").strip()

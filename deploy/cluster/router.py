@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fate_dp.deploy.ports import HOST
+from fate_dp.deploy.program_start import wait_until
 from fate_dp.deploy.server_processes import end_all, start_detached
+from fate_dp.privacy.private_file import replace_file
 
 from .engine import router_program
-from .piece import PieceStatus, failed_start, status_of, wait_until
-from .private_files import make_private_folder, write_private
+from .piece import PieceStatus, failed_start, status_of
+from .private_files import make_private_folder
 
 START_SECONDS = 20.0
 ANSWER_SECONDS = 5.0
@@ -83,7 +85,7 @@ class Router:
         self.stop()
         make_private_folder(self.folder)
         configuration, log = self.folder / "nginx.conf", self.folder / "router.log"
-        write_private(configuration, self._configuration())
+        replace_file(configuration, self._configuration().encode())
         progress(f"The router starts at {HOST}:{self.port}.")
         command = [router_program(), "-p", str(self.folder), "-c", str(configuration), "-e", "stderr"]
         process = start_detached(command, self.folder, {"PATH": os.environ.get("PATH", os.defpath)}, log)

@@ -13,11 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from fate_dp.privacy.private_file import replace_file
+
 from .configuration_error import ConfigurationError
 
 PROJECT = "/data/projects/fate"
 FLOW_HTTP, FLOW_GRPC, BOARD = 9380, 9360, 8080
-PRIVATE = 0o600
 
 
 @dataclass(frozen=True)
@@ -123,18 +124,10 @@ def configure(settings: PartySettings, conf: Path) -> None:
     """Write FATE-Flow's and the board's configuration; `conf` is the folder of FATE-Flow's service_conf.yaml."""
     import yaml
 
-    write_private(conf / "local.service_conf.yaml", yaml.safe_dump(flow_settings(settings)))
+    replace_file(conf / "local.service_conf.yaml", yaml.safe_dump(flow_settings(settings)).encode())
     properties = settings.project / "fateboard" / "conf" / "application.properties"
-    write_private(properties, with_properties(properties.read_text(encoding="utf-8"), board_properties(settings)))
-
-
-def write_private(path: Path, text: str) -> None:
-    """Replace a file in one step by one that only this user can read."""
-    draft = path.with_name(f".{path.name}.part")
-    draft.unlink(missing_ok=True)
-    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE), "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(draft, path)
+    changed = with_properties(properties.read_text(encoding="utf-8"), board_properties(settings))
+    replace_file(properties, changed.encode())
 
 
 def flow_conf() -> Path:

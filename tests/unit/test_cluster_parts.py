@@ -15,13 +15,14 @@ from fate_dp.deploy.cluster.cluster_ports import (
 from fate_dp.deploy.cluster.parties import PARTIES
 from fate_dp.deploy.cluster.party_setup import party_setup
 from fate_dp.deploy.cluster.piece import PieceStatus
-from fate_dp.deploy.cluster.private_files import kept_secret, make_private_folder, write_private
+from fate_dp.deploy.cluster.private_files import kept_secret, make_private_folder
 from fate_dp.deploy.cluster.router import Router
 from fate_dp.deploy.flow_home import FlowHome, service_settings
 from fate_dp.deploy.flow_server_error import FlowServerError
 from fate_dp.deploy.server_processes import MARK
 from fate_dp.deploy.server_record import ServerRecord
 from fate_dp.pipelines.cli import main
+from fate_dp.privacy.private_file import replace_file
 
 RECORD = ClusterRecord(
     "standalone", 20001, BrokerPorts(20002, 20003, 20004, 20005),
@@ -69,7 +70,7 @@ def test_secrets_are_for_the_owners_eyes_and_stay(tmp_path):
     open_to_all = folder / "file"
     open_to_all.write_text("old")
     open_to_all.chmod(0o644)
-    write_private(open_to_all, "new")
+    replace_file(open_to_all, b"new")
     assert mode(open_to_all) == 0o600 and open_to_all.read_text() == "new"
 
 
