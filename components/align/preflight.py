@@ -4,6 +4,7 @@ import secrets
 
 from fate_dp.components.common.parties import roles
 from fate_dp.components.common.preflight import agree
+from fate_dp.components.common.together import Together
 from fate_dp.crypto.paillier import PublicKey
 
 from .dummies import OTHER
@@ -56,17 +57,15 @@ def agree_on_terms(ctx, settings: Settings, frame, role: str, public_key: Public
 
 def peer_key(ctx, terms: dict, settings: Settings, role: str) -> PublicKey:
     """The other party's key; refused at both parties if it is none."""
-    found = {}
 
-    def check():
+    def checked():
         facts = terms[OTHER[role]]
-        found["key"] = _checked_key(facts, settings, OTHER[role])
+        key = _checked_key(facts, settings, OTHER[role])
         if not re.fullmatch(rf"[0-9a-f]{{{2 * SESSION_BYTES}}}", str(facts["session"])):
             raise ValueError(f"The {OTHER[role]} sent no half of a session's name, {SESSION_BYTES} bytes in hex.")
-        return {}
+        return key
 
-    agree(ctx.sub_ctx("keys"), check)
-    return found["key"]
+    return Together(ctx)("keys", checked)
 
 
 def _facts(frame, role, settings, public_key, half):

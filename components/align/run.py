@@ -1,8 +1,9 @@
 """The order of one task, the same at both parties: terms, keys, charge, protocol, tables."""
 from fate_dp.components.common.party_home import home_of
-from fate_dp.components.common.preflight import PrivateReason, agree
+from fate_dp.components.common.preflight import PrivateReason
 from fate_dp.components.common.provenance import find_label_privacy, refuse_true_labels_of_released_records
 from fate_dp.components.common.summary import show_summary
+from fate_dp.components.common.together import Together
 from fate_dp.crypto.paillier import generate_keypair
 from fate_dp.privacy.mechanisms.dummy_count import draw_dummy_count
 
@@ -36,7 +37,7 @@ def run(ctx, settings: Settings, frame, label_source=None):
     other_key = peer_key(ctx, terms, settings, role)
     if settings.hide_size is not None:
         # If another job took what was left of the cap, both learn of it.
-        agree(ctx.sub_ctx("charges"), lambda: found["charge"].record() or {})
+        Together(ctx)("charges", found["charge"].record)
     dummies = _dummies(settings.hide_size, role)
     sizes = {party: Sizes(terms[party]["records"], terms[party]["columns"]) for party in ("guest", "host")}
     blocks, starts, rows = joined_blocks(

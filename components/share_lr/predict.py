@@ -11,6 +11,7 @@ from fate_dp.components.align.alignment import LABEL
 from fate_dp.components.align.shares_table import share_blocks
 from fate_dp.components.common.party_home import home_of, job_of
 from fate_dp.components.common.preflight import agree
+from fate_dp.components.common.together import Together
 from fate_dp.components.dp_hetero_lr.cross_product.joint_columns import JointColumns
 from fate_dp.components.dp_hetero_lr.cross_product.keys import exchange_keys
 from fate_dp.components.dp_hetero_lr.predict import prediction_frame
@@ -20,7 +21,7 @@ from .model import JoinedModel
 from .rows import SharedRows, check_two_parties
 from .score_release import JoinedScoreRelease
 from .scoring import leading_bits, opened_scores, score_modulus, score_shares
-from .side import Side, Together
+from .side import Side
 from .terms import refuse_hidden_size
 
 

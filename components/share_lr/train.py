@@ -7,6 +7,7 @@ from fate_dp.components.common.party_home import home_of, job_of
 from fate_dp.components.common.preflight import agree
 from fate_dp.components.common.provenance import record_use
 from fate_dp.components.common.summary import show_summary
+from fate_dp.components.common.together import Together
 
 from .charges import OpenedSize
 from .epochs import Progress, direct, follow
@@ -16,7 +17,6 @@ from .reveal import kept_share, open_weights
 from .rows import SharedRows, check_two_parties
 from .score_release import JoinedScoreRelease
 from .settings import ShareSettings
-from .side import Together
 from .summary import guest_summary, host_summary
 from .terms import accept_terms, check_rows, check_same_request, joint_terms, label_privacy
 from .training import JoinedTraining

@@ -4,6 +4,7 @@ from typing import Callable, List, Tuple
 
 import numpy as np
 
+from fate_dp.components.common.together import Together
 from fate_dp.components.dp_hetero_lr.cross_product.joint_columns import JointColumns
 from fate_dp.components.dp_hetero_lr.cross_product.keys import exchange_keys
 from fate_dp.components.dp_hetero_lr.cross_product.public_sizes import CURVATURE, update_rule
@@ -13,7 +14,7 @@ from fate_dp.components.dp_hetero_lr.updates import PartyOptimizer
 from fate_dp.crypto.shared_quadratic import QuadraticShare
 
 from .gram import gram_share
-from .side import Side, Together
+from .side import Side
 
 ONLY_BATCH = 0
 
