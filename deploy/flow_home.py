@@ -16,6 +16,7 @@ from pathlib import Path
 
 from fate_dp.privacy.private_file import replace_file
 
+from .administrator_key import KEY_FILE, UnfitKey, install_administrator_key
 from .flow_server_error import FlowServerError
 from .ports import HOST
 from .server_record import ServerRecord
@@ -87,6 +88,10 @@ def install_server(home: FlowHome, record: ServerRecord, setup: ServerSetup = EM
     shutil.copytree(package, home.python / "fate_flow")
     shutil.copytree(package / "conf", home.conf, dirs_exist_ok=True)
     shutil.copy2(package / "fateflow.env", home.root)
+    try:
+        install_administrator_key(home.python / "fate_flow" / "settings.py", home.conf / KEY_FILE)
+    except UnfitKey as error:
+        raise FlowServerError(str(error)) from error
     rewrite_yaml(home.conf / "service_conf.yaml", service_settings(record, setup))
     rewrite_yaml(home.conf / "job_default_config.yaml", dict(setup.jobs))
     if setup.routes:

@@ -1,7 +1,8 @@
 """The embedded FATE-Flow server: `up`, `status` and `down`.
 
 One server per home folder, FATE-Flow 2.2 with standalone engines and SQLite, listening on the loopback interface
-only. FATE-Flow's HTTP interface has no authentication: whoever may open connections on this machine may use it.
+only. Unless its client authentication is switched on in the home's `conf/local.service_conf.yaml`, whoever may open
+connections on this machine may use it.
 """
 from __future__ import annotations
 
@@ -12,9 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Callable, Iterator
 
-from .flow_address import FlowAddress, answering_version
+from .flow_address import FlowAddress
 from .flow_home import FlowHome, install_server, make_home, open_home
 from .flow_server_error import FlowServerError
+from .flow_state import state_of
 from .ports import HOST, check_requested_port, free_port, is_free
 from .program_start import log_end, wait_until
 from .server_processes import start_server, stop_processes
@@ -63,8 +65,8 @@ def status(home: str | os.PathLike) -> FlowStatus:
         return FlowStatus("stopped")
     if not is_alive(record):
         return FlowStatus("stopped", address_of(record))
-    version = answering_version(address_of(record))
-    return FlowStatus("running" if version else "not answering", address_of(record), record.pid, version)
+    found = state_of(address_of(record))
+    return FlowStatus("running" if found.runs else "not answering", address_of(record), record.pid, found.version)
 
 
 def down(home: str | os.PathLike) -> bool:
@@ -134,7 +136,7 @@ def refuse_other_port(home: FlowHome, record: ServerRecord, http_port: int | Non
 
 def wait_for_answer(address: FlowAddress, patience: float, lives: Callable[[], bool]) -> bool:
     """Whether the server answers before it ends or `patience` seconds are over."""
-    return wait_until(lambda: bool(answering_version(address)), lives, patience)
+    return wait_until(lambda: state_of(address).runs, lives, patience)
 
 
 @contextmanager

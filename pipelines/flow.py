@@ -4,8 +4,10 @@ from __future__ import annotations
 import os
 import re
 
-from fate_dp.deploy.flow_address import API_VERSION, FlowAddress, answering_version
+from fate_dp.deploy.flow_address import API_VERSION, FlowAddress
+from fate_dp.deploy.flow_credentials import credentials_for
 from fate_dp.deploy.flow_server import status
+from fate_dp.deploy.flow_state import REFUSES, state_of, unknown_client
 
 HIGHEST_PORT = 65535
 
@@ -38,8 +40,11 @@ def parse_address(text: str) -> FlowAddress:
 
 
 def answering(address: FlowAddress) -> FlowAddress:
-    """The same address, refused where no FATE-Flow answers."""
-    if answering_version(address) is None:
+    """The same address, refused where no FATE-Flow answers this client."""
+    found = state_of(address)
+    if found.state == REFUSES:
+        raise FlowUnavailable(unknown_client(address, found.reason))
+    if not found.runs:
         raise FlowUnavailable(
             f"No FATE-Flow answers at {address}; start one with `fate-dp up` or pass --flow HOST:PORT."
         )
@@ -47,13 +52,18 @@ def answering(address: FlowAddress) -> FlowAddress:
 
 
 def connect(address: FlowAddress):
-    """A fate_client FlowClient for `address`; pipeline objects of this process use the same server from now on."""
+    """A fate_client FlowClient for `address`, which signs what it asks where `flow init` gave credentials for it.
+
+    Pipeline objects of this process use the same server from now on, but fate_client does not sign for them.
+    """
     from fate_client.flow_sdk import FlowClient
     from fate_client.pipeline.conf.env_config import FlowConfig
 
     FlowConfig.IP, FlowConfig.PORT, FlowConfig.VERSION = address.host, address.port, API_VERSION
     bypass_proxy(address.host)
-    return FlowClient(ip=address.host, port=address.port, version=API_VERSION)
+    credentials = credentials_for(address)
+    signed = {} if credentials is None else {"app_id": credentials.app_id, "app_token": credentials.app_token}
+    return FlowClient(ip=address.host, port=address.port, version=API_VERSION, **signed)
 
 
 def bypass_proxy(host: str) -> None:

@@ -13,11 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from fate_dp.deploy.administrator_key import KEY_FILE, UnfitKey, install_administrator_key
 from fate_dp.privacy.private_file import replace_file
 
 from .configuration_error import ConfigurationError
 
-PROJECT = "/data/projects/fate"
+PROJECT, PARTIES = "/data/projects/fate", "/var/lib/fate-dp/parties"
 FLOW_HTTP, FLOW_GRPC, BOARD = 9380, 9360, 8080
 
 
@@ -26,6 +27,7 @@ class PartySettings:
     """What the environment says; with no broker the one server plays all parties of a job, as FATE's image does."""
 
     project: Path
+    keys: Path
     party_id: str
     host: str
     broker: str
@@ -35,6 +37,10 @@ class PartySettings:
     client_authentication: bool
     site_authentication: bool
 
+    @property
+    def asks_who_is_there(self) -> bool:
+        return self.client_authentication or self.site_authentication
+
 
 def read_settings(environment: Mapping[str, str]) -> PartySettings:
     """The settings of this container.
@@ -43,20 +49,24 @@ def read_settings(environment: Mapping[str, str]) -> PartySettings:
     """
     broker = environment.get("FATE_DP_BROKER", "")
     party_id = environment.get("FATE_DP_PARTY", "")
-    if broker and not party_id.isdigit():
+    client = switch(environment, "FATE_DP_CLIENT_AUTHENTICATION")
+    site = switch(environment, "FATE_DP_SITE_AUTHENTICATION")
+    # With authentication on and no party of its own, FATE-Flow ends while it starts.
+    if (broker or client or site) and not party_id.isdigit():
         raise ConfigurationError(f"FATE_DP_PARTY is {party_id!r}; set it to this party's id, a number such as 9999.")
     if broker and not environment.get("FATE_DP_ROUTER"):
         raise ConfigurationError("FATE_DP_ROUTER is not set; with a broker it names the router of the command channel.")
     return PartySettings(
         project=Path(environment.get("FATE_PROJECT") or PROJECT),
+        keys=Path(environment.get("FATE_DP_HOME") or PARTIES).parent,
         party_id=party_id,
         host=environment.get("FATE_DP_HOST") or socket.gethostname(),
         broker=broker,
         broker_password=secret(environment, "FATE_DP_BROKER_PASSWORD_FILE") if broker else "",
         router=environment.get("FATE_DP_ROUTER", ""),
         board_password=secret(environment, "FATE_DP_BOARD_PASSWORD_FILE"),
-        client_authentication=switch(environment, "FATE_DP_CLIENT_AUTHENTICATION"),
-        site_authentication=switch(environment, "FATE_DP_SITE_AUTHENTICATION"),
+        client_authentication=client,
+        site_authentication=site,
     )
 
 
@@ -87,7 +97,7 @@ def flow_settings(settings: PartySettings) -> dict:
     switches = {"client": settings.client_authentication, "site": settings.site_authentication, "permission": False}
     common = {"log_level": 20, "authentication": switches}
     if not settings.broker:
-        return {**common, "party_id": "", "fateflow": flow}
+        return {**common, "party_id": settings.party_id, "fateflow": flow}
     host, _, port = settings.router.partition(":")
     messages = {"host": settings.broker, "port": 5672, "mng_port": 15672, "user": "fate",
                 "password": settings.broker_password, "mode": "client"}  # fmt: skip
@@ -137,11 +147,20 @@ def flow_conf() -> Path:
     return Path(conf_realpath("service_conf.yaml")).parent
 
 
+def flow_package() -> Path:
+    """Where the FATE-Flow of this environment is."""
+    import fate_flow
+
+    return Path(fate_flow.__file__).parent
+
+
 def main() -> int:
     try:
         settings = read_settings(os.environ)
         configure(settings, flow_conf())
-    except ConfigurationError as error:
+        if settings.asks_who_is_there:
+            install_administrator_key(flow_package() / "settings.py", settings.keys / KEY_FILE)
+    except (ConfigurationError, UnfitKey) as error:
         print(error, file=sys.stderr)
         return 1
     except OSError as error:

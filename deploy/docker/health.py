@@ -5,14 +5,15 @@ import os
 import socket
 import sys
 
-from fate_dp.deploy.flow_address import FlowAddress, answering_version
+from fate_dp.deploy.flow_address import FlowAddress
+from fate_dp.deploy.flow_state import state_of
 
 from .configure import FLOW_HTTP
 
 
 def main() -> int:
     host = os.environ.get("FATE_DP_HOST") or socket.gethostname()
-    return 0 if answering_version(FlowAddress(host, FLOW_HTTP)) else 1
+    return 0 if state_of(FlowAddress(host, FLOW_HTTP)).runs else 1
 
 
 if __name__ == "__main__":

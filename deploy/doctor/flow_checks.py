@@ -1,8 +1,10 @@
 """Does the site's FATE-Flow answer, on ports of its own?"""
 from __future__ import annotations
 
+from fate_dp.deploy.flow_state import ANSWERS, FOREIGN, REFUSES
+
 from .finding import Finding, ok, problem, unseen
-from .flow_site import ANSWERS, FOREIGN, REFUSES, FlowSite
+from .flow_site import FlowSite
 from .version_checks import FATE_VERSION
 
 START = "Start it (`fate-dp up` the embedded one, `fate_flow start` an installed one), or name it with --flow HOST:PORT"

@@ -5,14 +5,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fate_dp.deploy.flow_address import FlowAddress
+from fate_dp.deploy.flow_credentials import Credentials, client_settings, credentials_for
+from fate_dp.deploy.flow_requests import FlowSilent, NotFateFlow, ask
+from fate_dp.deploy.flow_state import ANSWERS, REFUSES, SILENT, state_of
 from fate_dp.deploy.server_record import read_record
 
 from .flow_provider import provider_from
-from .flow_requests import Answer, Credentials, FlowSilent, NotFateFlow, ask, client_settings, credentials_for
 from .this_machine import is_here, listeners
 
 SERVICE_CONF = "service_conf.yaml"
-ANSWERS, REFUSES, SILENT, FOREIGN = "answers", "refuses", "silent", "foreign"
 # As in the settings.py that FATE-Flow 2.2 is published with.
 PUBLISHED_ADMINISTRATOR = Credentials("admin", "fate_flow_admin")
 
@@ -57,9 +58,9 @@ def gather(home: Path, flow: FlowAddress | None = None) -> FlowSite:
     if address is None:
         return FlowSite(None, settings=settings, settings_trouble=trouble)
     here, credentials = is_here(address.host), credentials_for(address)
-    state, reason, version = state_of(address, credentials)
-    site = FlowSite(address, state, reason, version, here, settings, settings_trouble=trouble)
-    if state == ANSWERS:
+    found = state_of(address)
+    site = FlowSite(address, found.state, found.reason, found.version, here, settings, settings_trouble=trouble)
+    if found.state == ANSWERS:
         live = _live_settings(address, credentials) or settings
         site = replace(site, settings=live, providers=_providers(address, credentials, here))
     listening = listeners(tuple(site.ports().values())) if here else ()
@@ -102,24 +103,6 @@ def _settings_of(home: Path) -> tuple[dict, str]:
         except (UnicodeDecodeError, yaml.YAMLError, TypeError, ValueError):
             return settings, f"{path} is no mapping in YAML, so that FATE-Flow cannot start with it."
     return settings, ""
-
-
-def state_of(address: FlowAddress, credentials: Credentials | None) -> tuple[str, str, str | None]:
-    """Whether what is at an address answers, refuses, is silent or no FATE-Flow; why; and its version."""
-    try:
-        answer = ask(address, "server/fateflow", credentials=credentials)
-    except FlowSilent as silence:
-        return SILENT, str(silence), None
-    except NotFateFlow as other:
-        return FOREIGN, str(other), None
-    version = version_in(answer)
-    return (ANSWERS, "", version) if version else (REFUSES, answer.message, None)
-
-
-def version_in(answer: Answer) -> str | None:
-    """The version of FATE-Flow in its answer about itself."""
-    servers = answer.data if isinstance(answer.data, dict) else {}
-    return next((each.get("version") for each in servers.values() if isinstance(each, dict)), None)
 
 
 def _live_settings(address: FlowAddress, credentials: Credentials | None) -> dict:

@@ -7,11 +7,12 @@ its port is reachable and its client authentication off, is its own version and 
 from __future__ import annotations
 
 from fate_dp.deploy.flow_address import FlowAddress
+from fate_dp.deploy.flow_credentials import credentials_for
+from fate_dp.deploy.flow_requests import FlowSilent, NotFateFlow, ask
+from fate_dp.deploy.flow_state import ANSWERS, FOREIGN, SILENT, state_of
 
 from .environment import Environment
 from .finding import Finding, ok, problem, unseen
-from .flow_requests import FlowSilent, NotFateFlow, ask, credentials_for
-from .flow_site import ANSWERS, FOREIGN, SILENT, state_of
 from .provider_checks import PLUGIN_PREFIX
 from .version_checks import FATE_VERSION
 
@@ -19,18 +20,18 @@ ASK_OPERATOR = "Ask its operator to run `fate-dp doctor` there and compare the l
 
 
 def peer_answers(address: FlowAddress, own: Environment | None) -> Finding:
-    state, reason, version = state_of(address, credentials_for(address))
-    if state == SILENT:
-        return problem(f"No FATE-Flow answers at {address}: {reason}.",
+    found = state_of(address)
+    if found.state == SILENT:
+        return problem(f"No FATE-Flow answers at {address}: {found.reason}.",
                        "Have it started, or its port opened to this machine; where parties reach each other through a "
                        "proxy "
                        "only, leave --peer out.")  # fmt: skip
-    if state == FOREIGN:
-        return problem(f"What answers at {address} is no FATE-Flow: {reason}.", "Correct the port of --peer.")
-    if state == ANSWERS and version != FATE_VERSION:
-        return problem(f"FATE-Flow {version} answers at {address}, but this site's is to be {FATE_VERSION}.",
+    if found.state == FOREIGN:
+        return problem(f"What answers at {address} is no FATE-Flow: {found.reason}.", "Correct the port of --peer.")
+    if found.state == ANSWERS and found.version != FATE_VERSION:
+        return problem(f"FATE-Flow {found.version} answers at {address}, but this site's is to be {FATE_VERSION}.",
                        f"Have FATE {FATE_VERSION} installed there.")  # fmt: skip
-    return ok(f"FATE-Flow {version} answers at {address}." if state == ANSWERS
+    return ok(f"FATE-Flow {found.version} answers at {address}." if found.state == ANSWERS
               else f"FATE-Flow answers at {address}, but tells only clients that it knows.")  # fmt: skip
 
 

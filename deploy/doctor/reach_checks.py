@@ -1,8 +1,10 @@
 """Who can reach the site's FATE-Flow, and is reaching it enough to give it orders?"""
 from __future__ import annotations
 
+from fate_dp.deploy.flow_state import ANSWERS, REFUSES
+
 from .finding import Finding, ok, problem, unseen, warning
-from .flow_site import ANSWERS, REFUSES, FlowSite
+from .flow_site import FlowSite
 
 
 def reach(site: FlowSite) -> Finding:

@@ -15,13 +15,14 @@ from fate_dp.deploy.doctor.environment import Environment, NotExamined, examine
 from fate_dp.deploy.doctor.environment_checks import environment_findings
 from fate_dp.deploy.doctor.finding import PROBLEM
 from fate_dp.deploy.doctor.flow_provider import Provider, provider_from
-from fate_dp.deploy.doctor.flow_requests import Answer, FlowSilent, NotFateFlow, ask, credentials_for
-from fate_dp.deploy.doctor.flow_site import version_in
 from fate_dp.deploy.doctor.plugin_checks import component_names
 from fate_dp.deploy.doctor.provider_checks import PLUGIN_PREFIX
 from fate_dp.deploy.doctor.this_machine import is_here
 from fate_dp.deploy.flow_address import FlowAddress
+from fate_dp.deploy.flow_credentials import credentials_for
+from fate_dp.deploy.flow_requests import Answer, FlowSilent, NotFateFlow, ask
 from fate_dp.deploy.flow_server_error import FlowServerError
+from fate_dp.deploy.flow_state import unknown_client, version_in
 
 NAME, DEVICE = "fate", "local"
 # FATE-Flow cuts the name at colon and at-sign, and its column for versions is 20 characters wide.
@@ -186,8 +187,5 @@ def request(address: FlowAddress, path: str, body: dict | None = None) -> Answer
     except (FlowSilent, NotFateFlow) as error:
         raise FlowServerError(f"No FATE-Flow answers at {address} ({error}); start it or correct --flow.") from error
     if answer.code in UNKNOWN_CLIENT or "appId" in answer.message:
-        raise FlowServerError(
-            f"FATE-Flow at {address} knows its clients and refuses this one ({answer.message}); run `flow init --ip "
-            f"{address.host} --port {address.port} --app-id ID --app-token TOKEN` with an app's credentials."
-        )
+        raise FlowServerError(unknown_client(address, answer.message))
     return answer

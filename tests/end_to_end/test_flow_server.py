@@ -11,7 +11,8 @@ import psutil
 import pytest
 
 from fate_dp.data_prep.breast_cancer import write_tables
-from fate_dp.deploy.flow_address import FlowAddress, answering_version
+from fate_dp.deploy.flow_address import FlowAddress
+from fate_dp.deploy.flow_state import state_of
 from fate_dp.deploy.flow_home import open_home
 from fate_dp.deploy.flow_server import down, status, up
 from fate_dp.deploy.flow_server_error import FlowServerError
@@ -108,7 +109,7 @@ def test_nobody_answers(foreign_server, tmp_path):
         resolve_flow("127.0.0.1:1", tmp_path)
     with pytest.raises(FlowUnavailable, match=f"No FATE-Flow answers at 127.0.0.1:{foreign_server}"):
         resolve_flow(f"127.0.0.1:{foreign_server}", tmp_path)
-    assert answering_version(FlowAddress("127.0.0.1", foreign_server)) is None
+    assert not state_of(FlowAddress("127.0.0.1", foreign_server)).runs
 
 
 @pytest.fixture(scope="module")

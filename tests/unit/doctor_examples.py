@@ -5,9 +5,10 @@ from dataclasses import replace
 from fate_dp.deploy.doctor.environment import environment_from
 from fate_dp.deploy.doctor.examination import Examined
 from fate_dp.deploy.doctor.flow_provider import Provider
-from fate_dp.deploy.doctor.flow_site import ANSWERS, FlowSite
+from fate_dp.deploy.doctor.flow_site import FlowSite
 from fate_dp.deploy.doctor.this_machine import Listener
 from fate_dp.deploy.flow_address import FlowAddress
+from fate_dp.deploy.flow_state import ANSWERS
 from fate_dp.privacy import Ledger
 from fate_dp.privacy.policy import declare_source
 from fate_dp.privacy.secret_key import load_or_create_key

@@ -84,6 +84,9 @@ def test_files_with_secrets_are_private_and_a_second_start_writes_the_same(envir
 def test_without_a_broker_the_one_server_plays_all_parties(environment, conf):
     for name in ("FATE_DP_BROKER", "FATE_DP_ROUTER", "FATE_DP_PARTY", "FATE_DP_BROKER_PASSWORD_FILE"):
         del environment[name]
+    with pytest.raises(ConfigurationError, match="FATE_DP_PARTY is ''"):
+        read_settings(environment)
+    environment["FATE_DP_CLIENT_AUTHENTICATION"] = "off"
     configure(read_settings(environment), conf)
     written = yaml.safe_load((conf / "local.service_conf.yaml").read_text())
     assert written["party_id"] == "" and "federation" not in written and "default_engines" not in written
@@ -108,6 +111,20 @@ def test_the_program_ends_with_the_sentence(monkeypatch, capsys, environment):
     monkeypatch.setattr(module.os, "environ", {**environment, "FATE_DP_PARTY": "x"})
     assert module.main() == 1
     assert capsys.readouterr().err.startswith("FATE_DP_PARTY is 'x'")
+
+
+@pytest.mark.parametrize("switched", ["on", "off"])
+def test_with_authentication_the_administrator_has_a_key_of_this_partys_own(switched, monkeypatch, environment, conf):
+    keys = conf.parent / "keys"
+    environment |= {"FATE_DP_CLIENT_AUTHENTICATION": switched, "FATE_DP_HOME": str(keys / "parties")}
+    settings = conf.parent / "settings.py"
+    shutil.copy(module.flow_package() / "settings.py", settings)
+    monkeypatch.setattr(module.os, "environ", environment)
+    monkeypatch.setattr(module, "flow_conf", lambda: conf)
+    monkeypatch.setattr(module, "flow_package", lambda: conf.parent)
+    assert module.main() == 0
+    assert (keys / "administrator.key").is_file() == (switched == "on")
+    assert ("fate_flow_admin" in settings.read_text()) == (switched == "off")
 
 
 def test_properties_with_spaces_and_without_values_are_recognised():

@@ -12,7 +12,7 @@ import pytest
 from fate_dp.deploy.doctor import folder_checks, party_checks
 from fate_dp.deploy.doctor.examination import findings, has_problem, parties_of
 from fate_dp.deploy.doctor.flow_provider import Provider
-from fate_dp.deploy.doctor.flow_site import FOREIGN, REFUSES, SILENT
+from fate_dp.deploy.flow_state import FOREIGN, REFUSES, SILENT
 from fate_dp.deploy.doctor.this_machine import Listener
 
 from doctor_examples import (

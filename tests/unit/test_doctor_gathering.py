@@ -14,9 +14,11 @@ from fate_dp.deploy.doctor import (
 from fate_dp.deploy.doctor.environment import NotExamined, environment_from, examine
 from fate_dp.deploy.doctor.environment_checks import environment_findings
 from fate_dp.deploy.doctor.flow_provider import provider_from
-from fate_dp.deploy.doctor.flow_requests import Credentials, FlowSilent, NotFateFlow, ask, credentials_for
-from fate_dp.deploy.doctor.flow_site import ANSWERS, FOREIGN, REFUSES, SILENT, gather
+from fate_dp.deploy.doctor.flow_site import gather
 from fate_dp.deploy.flow_address import FlowAddress
+from fate_dp.deploy.flow_credentials import Credentials, credentials_for
+from fate_dp.deploy.flow_requests import FlowSilent, NotFateFlow, ask
+from fate_dp.deploy.flow_state import ANSWERS, FOREIGN, REFUSES, SILENT
 from fate_dp.pipelines.cli import main
 
 from doctor_examples import package, report

@@ -103,7 +103,7 @@ def test_the_key_of_nginx_and_the_other_names_are_in_fate_flows_source():
     for path in re.findall(r"/v2/app(/[a-z/]+)", GUIDE):
         assert f"'{path}'" in client
     assert "dest-party-id" in (FLOW / "utils" / "grpc_utils.py").read_text() and "dest-party-id" in GUIDE
-    properties = configure.board_properties(configure.PartySettings(ROOT, "", "", "", "", "", "", False, False))
+    properties = configure.board_properties(configure.PartySettings(ROOT, ROOT, "", "", "", "", "", "", False, False))
     assert set(re.findall(r"`(server\.[a-z.]+|fateflow\.url)`", GUIDE)) <= set(properties)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from fate_dp.deploy.flow_state import ANSWERS, REFUSES, SILENT, FlowState
 from fate_dp.pipelines import cli, credit_report, credit_study, credit_tables, flow, run_command
 from fate_dp.pipelines.credit_study import Study
 from fate_dp.pipelines.flow import FlowUnavailable
@@ -73,7 +74,7 @@ def staged(monkeypatch, capsys):
     monkeypatch.setattr(credit_report, "write_credit_report", lambda result, path: Path(path).write_text("report"))
     monkeypatch.setattr(credit_tables, "print_credit_result", lambda result, console: console.print("the tables"))
     monkeypatch.setattr(cli, "demo_server", lambda options, lines: (options.flow, options.home))
-    monkeypatch.setattr(flow, "answering_version", lambda address: asked.get("version"))
+    monkeypatch.setattr(flow, "state_of", lambda address: asked.get("state", FlowState(SILENT)))
     monkeypatch.setattr(cli, "wide_console", lambda: Console(width=300))
     return asked
 
@@ -90,7 +91,7 @@ def test_generated_loans_are_written_and_results_land_in_the_folder(staged, tmp_
 
 
 def test_a_given_server_is_used_and_no_file_is_generated(staged, tmp_path, capsys):
-    staged["version"] = "2.2.0"
+    staged["state"] = FlowState(ANSWERS, version="2.2.0")
     options = parsed("--csv", "loans.csv", "--out", str(tmp_path), "--flow", "127.0.0.1:9")
     run_command.lending_club_homo_lr(options)
     assert staged["server"][0] == "127.0.0.1:9" and "fate-dp down" not in capsys.readouterr().out
