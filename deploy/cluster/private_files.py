@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fate_dp.deploy.flow_server_error import FlowServerError
-from fate_dp.privacy.private_file import replace_file
+from fate_dp.privacy.private_file import publish_if_absent
 
 
 @contextmanager
@@ -33,7 +33,7 @@ def make_private_folder(folder: Path) -> None:
 
 
 def kept_secret(path: Path) -> str:
-    """The secret in a file, drawn at random where the file does not exist yet."""
+    """The secret in a file, drawn at random where the file does not exist yet; all who ask at once get the same."""
     if not path.is_file():
-        replace_file(path, f"{secrets.token_urlsafe(32)}\n".encode())
+        publish_if_absent(path, f"{secrets.token_urlsafe(32)}\n".encode())
     return path.read_text(encoding="utf-8").strip()

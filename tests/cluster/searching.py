@@ -1,50 +1,98 @@
-"""Search a folder for values: feature values as text and as numbers in binary, key bytes."""
+"""Search a folder for what belongs to one party: all its long numbers in text and in binary, its ids, its key."""
 from __future__ import annotations
 
-import struct
-from itertools import islice
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
-VALUES_PER_COLUMN = 4
 # Shorter numbers, such as durations in seconds, occur in logs by chance.
 LEAST_DIGITS = 10
+NUMBER = re.compile(rb"\d[\d.]{%d,}(?:[eE][-+]?\d+)?" % (LEAST_DIGITS - 1))
+HEXADECIMAL = re.compile(rb"[0-9a-fA-F]{16,}")
+MAGNITUDE = np.uint64(2**63 - 1)
 
 
-def private_values(own: list[Path], foreign: list[Path], others: tuple) -> dict[str, tuple]:
-    """What must not leave the owner of some CSV tables: values of its features, each in the forms of `forms_of`.
+@dataclass(frozen=True)
+class Private:
+    """What must not leave its owner: names of numbers by magnitude, and names of ids and keys by their bytes."""
 
-    Args:
-        own: the owner's tables.
-        foreign: all tables of other parties. A value that occurs there too, as an interest rate does, betrays nobody.
-        others: columns that are no features.
+    numbers: dict[float, str]
+    texts: dict[bytes, str]
+
+    def __len__(self) -> int:
+        return len(self.numbers) + len(self.texts)
+
+
+def private_values(own: list[Path], foreign: list[Path], id_name: str, label_name: str) -> Private:
+    """Every value of some CSV tables that stands in none of the other parties' tables; labels are too short to search.
+
+    :param own: the owner's tables.
+    :param foreign: all tables of other parties. A value that occurs there too, as an interest rate does, betrays nobody.
     """
-    elsewhere = "\n".join(file.read_text(encoding="utf-8") for file in foreign)
-    values = {}
+    numbers, texts = {}, {}
     for file in own:
         frame = pd.read_csv(file, dtype=str)
-        for column in frame.columns.difference(list(others)):
+        texts.update({text.encode(): f"{file.stem}.{id_name}={text}" for text in frame[id_name]})
+        for column in frame.columns.difference([id_name, label_name]):
             long_ones = frame[column][frame[column].str.count(r"\d") >= LEAST_DIGITS].unique()
-            own_ones = islice((text for text in long_ones if text not in elsewhere), VALUES_PER_COLUMN)
-            values.update({f"{file.stem}.{column}={text}": forms_of(text) for text in own_ones})
-    return values
+            numbers.update({abs(float(text)): f"{file.stem}.{column}={text}" for text in long_ones})
+    for file in foreign:
+        frame = pd.read_csv(file, dtype=str)
+        _without(texts, (text.encode() for text in frame[id_name]))
+        _without(numbers, np.abs(frame.drop(columns=id_name).astype(float).to_numpy()).ravel())
+    return Private(numbers, texts)
 
 
-def forms_of(text: str) -> tuple:
-    """A number as text, as a float64 of an array, as one of a pickle, and both as hexadecimal digits."""
-    binary = [struct.pack(order + "d", float(text)) for order in "<>"]
-    return (text.encode(), *binary, *(form.hex().encode() for form in binary))
+def _without(values: dict, others: Iterable) -> None:
+    for other in others:
+        values.pop(other, None)
 
 
-def found_in(folder: Path, values: dict[str, tuple]) -> dict[str, Path]:
-    """For each value of which some form occurs in a file below a folder, the first such file."""
-    found = {}
+def found_in(folder: Path, private: Private) -> dict[str, Path]:
+    """For each value that occurs in a file below a folder, the first such file."""
+    magnitudes = np.sort(np.array(list(private.numbers), dtype=np.float64))
+    found: dict[str, Path] = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not path.is_symlink():
             content = path.read_bytes()
-            found.update({
-                name: path for name, forms in values.items()
-                if name not in found and any(form in content for form in forms)
-            })  # fmt: skip
+            names = [private.numbers[number] for number in _numbers_in(content, magnitudes)]
+            names += [name for text, name in private.texts.items() if text in content]
+            found.update({name: path for name in names if name not in found})
+    return found
+
+
+def _numbers_in(content: bytes, magnitudes: np.ndarray) -> set[float]:
+    """Those of the magnitudes that a content has as text, as float64 of either byte order, or as such in hexadecimal."""
+    wanted = set(magnitudes.tolist())
+    written = {_magnitude(match) for match in set(NUMBER.findall(content))}
+    runs = [run[start:start + (len(run) - start) // 2 * 2] for run in HEXADECIMAL.findall(content) for start in (0, 1)]
+    binary = _doubles_in(content, magnitudes)
+    for run in runs:
+        binary |= _doubles_in(bytes.fromhex(run.decode()), magnitudes)
+    return binary | (written & wanted)
+
+
+def _magnitude(text: bytes) -> float | None:
+    try:
+        return float(text)
+    except ValueError:  # a network address, or a version
+        return None
+
+
+def _doubles_in(content: bytes, magnitudes: np.ndarray) -> set[float]:
+    """Those of the sorted magnitudes whose eight bytes stand at any place of a content, in either order."""
+    wanted = magnitudes.view(np.uint64)
+    # Positive float64 are ordered as their bits are. Their first two bytes already rule out nearly all places.
+    beginnings = np.zeros(2**16, dtype=bool)
+    beginnings[wanted >> np.uint64(48)] = True
+    found: set[float] = set()
+    for start in range(min(8, len(content))):
+        for order in ("<u8", ">u8"):
+            words = np.frombuffer(content, order, (len(content) - start) // 8, start).astype(np.uint64) & MAGNITUDE
+            words = words[beginnings[words >> np.uint64(48)]]
+            found |= set(words[np.isin(words, wanted)].view(np.float64).tolist())
     return found

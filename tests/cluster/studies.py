@@ -91,10 +91,20 @@ def prepare_loans(folder: Path) -> dict:
     loans, options = clean(folder / "raw.csv.gz"), PrepOptions(units="public", over_sampling="none")
     write(loans, divide(loans, options), options, folder / "prepared")
     files = json.loads((folder / "prepared" / "manifest.json").read_text())["files"]
-    return {
+    tables = {
         entry["table"]: (folder / "prepared" / path, read_meta(folder / "prepared" / entry["meta"]))
         for path, entry in files.items() if "table" in entry
     }  # fmt: skip
+    for path, _ in tables.values():
+        with_searchable_ids(path)
+    return tables
+
+
+def with_searchable_ids(path: Path) -> None:
+    """Give the loans of a table ids that do not occur in logs by chance, as bare numbers do."""
+    table = pd.read_csv(path, dtype=str)
+    table[ID] = [f"loan-{int(number):09d}" for number in table[ID]]
+    table.to_csv(path, index=False)
 
 
 def upload_loans(place: Place, prepared: dict) -> None:

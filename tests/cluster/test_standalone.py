@@ -1,4 +1,6 @@
 """The demo, Lending Club and dp_homo_nn on a cluster that computes by itself, against a single server; isolation."""
+import struct
+
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
@@ -154,11 +156,11 @@ def secrets(demo, loans, hospitals, here, work, prepared):
     for party in HOSPITALS.data_parties():
         files[party[1]].append(work / "patients" / f"{PATIENTS.training(*party)}.csv")
     values = {
-        owner: private_values(own, [file for other, of in files.items() if other != owner for file in of], (ID, LABEL))
+        owner: private_values(own, [file for other, of in files.items() if other != owner for file in of], ID, LABEL)
         for owner, own in files.items()
     }
     for owner in (GUEST, HOST_ID):
-        values[owner]["the key file"] = (here.key(owner),)
+        values[owner].texts[here.key(owner)] = "the key file"
     return values
 
 
@@ -171,17 +173,32 @@ def tables_of(prepared, *beginnings):
 def test_no_other_partys_home_contains_a_partys_rows_or_key(owner, secrets, here, cluster_home):
     """By value, in every file of the other homes, the broker's and the router's folder; the owner's own are found."""
     own = found_in(here.homes[owner], secrets[owner])
-    print(f"\n  {len(own)} of {len(secrets[owner])} values of {owner} are found in its own home", end="\n  ")
-    missed = [name for name in secrets[owner] if name not in own]
-    assert len(secrets[owner]) >= 10 and not missed
+    numbers, texts = len(secrets[owner].numbers), len(secrets[owner].texts)
+    print(f"\n  searched for {numbers} numbers and {texts} ids and keys of {owner}", end="\n  ")
+    assert min(numbers, texts) >= 80 and len(own) == len(secrets[owner])
     others = [here.homes[party_id] for party_id in ROLES if party_id != owner]
     for folder in (*others, cluster_home / "broker", cluster_home / "router"):
         assert found_in(folder, secrets[owner]) == {}
 
 
 def test_the_search_finds_a_value_that_strayed(secrets, tmp_path):
-    """The control of the control: a single number of the host's in a file of another's home would be noticed."""
-    name, forms = next(iter(secrets[HOST_ID].items()))
-    for form in forms:
-        (tmp_path / "stray").write_bytes(b"before" + form + b"after")
+    """The control of the control: a single number, id or key of the host's in a file of another's would be noticed."""
+    numbers, texts = secrets[HOST_ID].numbers, secrets[HOST_ID].texts
+    for number, name in list(numbers.items())[::500]:
+        for form in forms_of(-number):
+            (tmp_path / "stray").write_bytes(b"before" + form + b"after")
+            assert list(found_in(tmp_path, secrets[HOST_ID])) == [name]
+    for text, name in [*list(texts.items())[::20], (here_key(texts), "the key file")]:
+        (tmp_path / "stray").write_bytes(b"before" + text + b"after")
         assert list(found_in(tmp_path, secrets[HOST_ID])) == [name]
+
+
+def here_key(texts):
+    """The key among the texts to be searched for."""
+    return next(text for text, name in texts.items() if name == "the key file")
+
+
+def forms_of(number):
+    """A number as text, as a float64 of an array, as one of a pickle, and both as hexadecimal digits."""
+    binary = [struct.pack(order + "d", number) for order in "<>"]
+    return (repr(number).encode(), f"{number:.17e}".encode(), *binary, *(form.hex().encode() for form in binary))

@@ -3,6 +3,8 @@ import os
 import stat
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import yaml
@@ -72,6 +74,19 @@ def test_secrets_are_for_the_owners_eyes_and_stay(tmp_path):
     open_to_all.chmod(0o644)
     replace_file(open_to_all, b"new")
     assert mode(open_to_all) == 0o600 and open_to_all.read_text() == "new"
+
+
+def test_pieces_that_ask_for_a_secret_at_once_get_the_same(tmp_path):
+    """Broker and servers start side by side; one with a password of its own would be refused in the middle of a job."""
+    for number in range(20):
+        together = threading.Barrier(4)
+
+        def ask(path=tmp_path / f"password-{number}", together=together):
+            together.wait()
+            return kept_secret(path)
+
+        with ThreadPoolExecutor(4) as threads:
+            assert len({future.result() for future in [threads.submit(ask) for _ in range(4)]}) == 1
 
 
 @pytest.mark.parametrize("program, sentence", [
