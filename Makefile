@@ -35,8 +35,9 @@ $(CLUSTER): $(INSTALLED)
 
 # Each starts a cluster of four parties' servers with RabbitMQ and nginx from Debian, and stops it; without them it says
 # what is missing and skips. None is part of `make test`: they take up to half an hour each.
+cluster-test-standalone: ALSO := tests/cluster/test_authentication.py
 cluster-test-standalone cluster-test-spark cluster-test-faults: cluster-test-%: $(CLUSTER)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -v -s -rs --durations=10 tests/cluster/test_$*.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -v -s -rs --durations=10 tests/cluster/test_$*.py $(ALSO)
 
 bench-epoch: install
 	$(BIN)/python -m fate_dp.bench.epoch

@@ -1,6 +1,6 @@
 """A key of its own for the administrator of a FATE-Flow, in place of the one that stands in its published source.
 
-With FATE-Flow's authentication on, whoever has this key may let in others. FATE-Flow takes it from its `settings.py` only.
+With authentication on, whoever has this key may let in others. FATE-Flow takes it from its `settings.py` only.
 """
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def private_values(own: list[Path], foreign: list[Path], id_name: str, label_nam
     """Every value of some CSV tables that stands in none of the other parties' tables; labels are too short to search.
 
     :param own: the owner's tables.
-    :param foreign: all tables of other parties. A value that occurs there too, as an interest rate does, betrays nobody.
+    :param foreign: all tables of other parties; a value that occurs there too, as interest rates do, betrays nobody.
     """
     numbers, texts = {}, {}
     for file in own:
@@ -66,7 +66,7 @@ def found_in(folder: Path, private: Private) -> dict[str, Path]:
 
 
 def _numbers_in(content: bytes, magnitudes: np.ndarray) -> set[float]:
-    """Those of the magnitudes that a content has as text, as float64 of either byte order, or as such in hexadecimal."""
+    """Those of the magnitudes that a content has: as text, as float64 of either byte order, as such in hexadecimal."""
     wanted = set(magnitudes.tolist())
     written = {_magnitude(match) for match in set(NUMBER.findall(content))}
     runs = [run[start:start + (len(run) - start) // 2 * 2] for run in HEXADECIMAL.findall(content) for start in (0, 1)]

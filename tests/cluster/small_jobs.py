@@ -19,7 +19,8 @@ from fate_dp.pipelines.upload import TableMeta
 from .places import GUEST, HOST_ID, Place
 
 PARTIES, TABLES, EPSILON = Parties(), Tables("small", "guest", "host"), 1.0
-QUICK = {"epochs": 2, "tol": 0, "init_param": {"method": "kaiming", "random_state": 1}}
+# Labels that no job has released before the test that needs them so.
+FRESH = Tables("small", "guest_fresh", "host")
 
 
 def small_tables(rows: int = 120, seed: int = 5):
@@ -35,41 +36,42 @@ def small_tables(rows: int = 120, seed: int = 5):
     return guest, host.iloc[::-1]
 
 
-def upload_small(place: Place, folder: Path) -> None:
-    """Both sides, and a table of the host's that a training must refuse."""
+def upload_small(place: Place, folder: Path, owners: tuple = (GUEST, HOST_ID)) -> None:
+    """Both sides, the guest's again under another name, and a table of the host's that a training must refuse."""
     folder.mkdir(exist_ok=True)
     guest, host = small_tables()
-    tables = {"guest": (GUEST, guest), "host": (HOST_ID, host), "host_constant": (HOST_ID, host.assign(z0=2.5))}
+    tables = {
+        "guest": (GUEST, guest), "guest_fresh": (GUEST, guest),
+        "host": (HOST_ID, host), "host_constant": (HOST_ID, host.assign(z0=2.5)),
+    }  # fmt: skip
     for name, (_, table) in tables.items():
         table.to_csv(folder / f"{name}.csv", index=False)
     metas = {GUEST: TableMeta(label_name="y")}
     place.upload([
         (party_id, folder / f"{name}.csv", TABLES.namespace, name, metas.get(party_id))
-        for name, (party_id, _) in tables.items()
+        for name, (party_id, _) in tables.items() if party_id in owners
     ])  # fmt: skip
-    declare(place.parties(GUEST), GUEST, TABLES.label_source(), cap=EPSILON)
+    for table in (TABLES, FRESH):
+        declare(place.parties(GUEST), GUEST, table.label_source(), cap=EPSILON)
 
 
-def two_tasks(host: str = "host", train: bool = False):
-    """psi -> label_flip [-> dp_hetero_lr]; the tables are read by psi itself."""
+def two_tasks(tables: Tables = TABLES):
+    """psi -> label_flip; the tables are read by psi itself."""
     from fate_client.pipeline.components.fate import PSI
     from fate_client.pipeline.interface import DataWarehouseChannel
 
-    from fate_dp.pipelines.components import DPHeteroLR, LabelFlip
+    from fate_dp.pipelines.components import LabelFlip
 
-    sides = {"guest": (PARTIES.guest, TABLES.guest), "host": (PARTIES.host, host)}
+    sides = {"guest": (PARTIES.guest, tables.guest), "host": (PARTIES.host, tables.host)}
     psi = PSI("psi_0", runtime_parties=PARTIES.data_parties(), input_data=[
         DataWarehouseChannel(name=name, namespace=TABLES.namespace, parties={role: [party]})
         for role, (party, name) in sides.items()
     ])  # fmt: skip
     flip = LabelFlip(
-        "label_flip_0", runtime_parties=PARTIES.data_parties(), epsilon=EPSILON, label_source=TABLES.label_source(),
+        "label_flip_0", runtime_parties=PARTIES.data_parties(), epsilon=EPSILON, label_source=tables.label_source(),
         input_data=psi.outputs["output_data"],
     )  # fmt: skip
-    tasks = [psi, flip]
-    if train:
-        tasks.append(DPHeteroLR("dp_hetero_lr_0", train_data=flip.outputs["output_data"], **QUICK))
-    return new_pipeline(PARTIES).add_tasks(tasks)
+    return new_pipeline(PARTIES).add_tasks([psi, flip])
 
 
 def submit(place: Place, pipeline) -> str:
@@ -86,12 +88,12 @@ def job_status(place: Place, job_id: str) -> str:
     return response["data"][0]["status"] if response.get("code") == 0 else "no answer"
 
 
-def wait_for(what: Callable[[], bool], seconds: float, name: str) -> None:
+def wait_for(what: Callable[[], object], seconds: float, name: str, pause: float = 0.2) -> None:
     """Wait until something happens that the test depends on."""
     deadline = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < deadline, f"{name} did not happen within {seconds:.0f} seconds"
-        time.sleep(0.2)
+        time.sleep(pause)
 
 
 def has_ended(place: Place, job_id: str) -> bool:

@@ -5,19 +5,21 @@ Each time the job fails with a reason or goes on, the ledgers say what was relea
 import subprocess
 import threading
 import time
+from dataclasses import replace
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from fate_dp.deploy.cluster import cluster
 from fate_dp.pipelines.flow import connect
-from fate_dp.pipelines.job import JobFailed, query_tasks, raised_sentence
+from fate_dp.pipelines.job import JobFailed, NoOutput, query_tasks, raised_sentence
 from fate_dp.privacy import Ledger
 from fate_dp.privacy.party_files import LEDGER_FILE, party_folder
 
 from .places import GUEST, HOST_ID
 from .small_jobs import (
-    EPSILON, TABLES, executors, has_ended, is_running, job_status, submit, two_tasks, upload_small, wait_for,
+    EPSILON, FRESH, TABLES, executors, has_ended, is_running, job_status, submit, two_tasks, upload_small, wait_for,
 )  # fmt: skip
 
 PATIENCE = 240.0
@@ -57,24 +59,39 @@ def uploaded(here, work):
 
 def flips(place, job_id):
     """The flipped labels that the guest's server has of a job, by id."""
-    from types import SimpleNamespace
-
     table = place.data(SimpleNamespace(job_id=job_id), "label_flip_0")["output_data"]
     return table.set_index("id")["y"].astype(int).sort_index()
 
 
-def flip_lines(place):
-    return [entry for entry in place.ledger(GUEST) if entry["mechanism"] == "randomized_response"]
+def flip_lines(place, tables=TABLES):
+    """What the guest's ledger says of the flips of a source."""
+    lines = [entry for entry in place.ledger(GUEST) if entry["source"] == tables.label_source()]
+    assert {line["mechanism"] for line in lines} <= {"randomized_response"}
+    return lines
 
 
-def assert_next_job_runs(place):
+def spent(place, tables=TABLES):
+    return Ledger(party_folder(place.parties(GUEST), GUEST) / LEDGER_FILE).spent(tables.label_source())
+
+
+def assert_next_job_runs(place, tables=TABLES):
     """A job afterwards succeeds, spends nothing new, and leaves no release pending."""
-    job = place.run(two_tasks())
-    (line,) = flip_lines(place)
-    assert (line["epsilon"], line["pending"], line["source"]) == (EPSILON, 0, TABLES.label_source())
-    ledger = Ledger(party_folder(place.parties(GUEST), GUEST) / LEDGER_FILE)
-    assert ledger.spent(TABLES.label_source()) == pytest.approx(EPSILON)
+    job = place.run(two_tasks(tables))
+    (line,) = flip_lines(place, tables)
+    assert (line["epsilon"], line["pending"]) == (EPSILON, 0) and job.job_id in line["jobs"]
+    assert spent(place, tables) == pytest.approx(EPSILON)
     return flips(place, job.job_id)
+
+
+def assert_charged_what_was_released(place, job_id):
+    """Right after a job that went wrong: its flips, where there are any, are of a job that the ledger has charged."""
+    try:
+        released = len(flips(place, job_id))
+    except NoOutput:
+        released = 0
+    (line,) = flip_lines(place)
+    assert not released or job_id in line["jobs"]
+    assert (line["epsilon"], spent(place)) == (EPSILON, pytest.approx(EPSILON))
 
 
 @pytest.fixture(scope="module")
@@ -104,9 +121,9 @@ def running_job(place):
     return max((job["job_id"] for job in jobs), default=None)
 
 
-def started(place, task, train=False):
+def started(place, task, tables=TABLES):
     """A job in a thread, once the given task runs; returns thread, outcome and job id."""
-    thread, outcome = outcome_of(place, two_tasks(train=train))
+    thread, outcome = outcome_of(place, two_tasks(tables))
     wait_for(lambda: running_job(place) is not None, PATIENCE, "the job's start")
     job_id = running_job(place)
     wait_for(lambda: is_running(place, job_id, task), PATIENCE, f"the start of {task}")
@@ -152,7 +169,23 @@ def test_a_component_killed_in_the_middle_fails_the_job_with_a_reason(party_id, 
         process.kill()
     thread.join()
     assert "label_flip_0" in told(outcome, here, job_id)
+    assert_charged_what_was_released(here, job_id)
     assert assert_next_job_runs(here).equals(first_flips)
+
+
+def test_a_component_killed_once_it_has_charged_for_labels_leaves_them_charged_once(uploaded):
+    """The moment between the ledger's line and the release; the next job gives what was paid for."""
+    thread, outcome, job_id = started(uploaded, "label_flip_0", tables=FRESH)
+    wait_for(lambda: flip_lines(uploaded, FRESH), PATIENCE, "the charge", pause=0.005)
+    killed = executors(uploaded, GUEST, job_id, "label_flip_0")
+    for process in killed:
+        process.kill()
+    assert killed and spent(uploaded, FRESH) == pytest.approx(EPSILON)
+    thread.join()
+    (line,) = flip_lines(uploaded, FRESH)
+    print(f"\n  right after the job, {line['pending']} of {line['jobs']} pending; {outcome[0]}", end="\n  ")
+    assert line["epsilon"] == EPSILON and spent(uploaded, FRESH) == pytest.approx(EPSILON)
+    assert_next_job_runs(uploaded, FRESH)
 
 
 @pytest.mark.parametrize("party_id", [GUEST, HOST_ID])
@@ -166,6 +199,7 @@ def test_a_server_restarted_during_a_job(party_id, first_flips, here, cluster_ho
     thread.join()
     print(f"\n  the job's end: {outcome[0]}", end="\n  ")
     wait_for(lambda: has_ended(here, job_id), PATIENCE, "the job's end")
+    assert_charged_what_was_released(here, job_id)
     assert assert_next_job_runs(here).equals(first_flips)
 
 
@@ -194,6 +228,7 @@ def test_a_broker_stopped_for_half_a_minute_fails_a_job_with_a_reason(first_flip
     cluster.up(cluster_home)
     thread.join()
     told(outcome, here, job_id)
+    assert_charged_what_was_released(here, job_id)
     assert assert_next_job_runs(here).equals(first_flips)
 
 
@@ -201,7 +236,7 @@ def test_a_host_that_refuses_is_heard_by_the_guests_user_and_nothing_is_spent(fi
     """The host's own sentence comes through the preflight; both ledgers are as before."""
     before = [here.ledger(party_id) for party_id in (GUEST, HOST_ID)]
     with pytest.raises(JobFailed, match="^host 10000: A feature is constant") as failure:
-        here.run(two_tasks(host="host_constant"))
+        here.run(two_tasks(replace(TABLES, host="host_constant")))
     print(f"\n  the guest's user is told: {failure.value}", end="\n  ")
     assert [here.ledger(party_id) for party_id in (GUEST, HOST_ID)] == before
     assert assert_next_job_runs(here).equals(first_flips)
@@ -248,4 +283,5 @@ def test_a_full_disk_at_the_host_fails_the_job_and_the_next_one_runs(first_flips
         filler.unlink()
     cluster.up(cluster_home)
     wait_for(lambda: has_ended(here, job_id), PATIENCE, "the job's end")
+    assert_charged_what_was_released(here, job_id)
     assert assert_next_job_runs(here).equals(first_flips)

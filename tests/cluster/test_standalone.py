@@ -10,13 +10,14 @@ from fate_dp.components.dp_homo_nn.model import weights_of
 from fate_dp.data_prep.breast_cancer import ID, LABEL
 from fate_dp.data_prep.lending_club.columns import FEATURES
 from fate_dp.deploy.cluster import cluster
+from fate_dp.pipelines.homo_lr_job import fetch_run
 from fate_dp.privacy.party_files import party_folder
 
 from .places import ARBITER, GUEST, HOST_ID, ROLES, SECOND, copy_keys
 from .searching import found_in, private_values
 from .studies import (
-    HOSPITALS, PATIENTS, ROUNDS, TRAININGS, prepare_loans, run_demo, run_homo_nn, run_loans, upload_demo, upload_loans,
-    upload_patients,
+    FEDERATION, HOSPITALS, PATIENTS, ROUNDS, TRAININGS, prepare_loans, run_demo, run_homo_nn, run_loans, upload_demo,
+    upload_loans, upload_patients,
 )  # fmt: skip
 
 ENGINE = "standalone"
@@ -94,7 +95,7 @@ def loans(here, prepared):
     return run_loans(here, FEATURES)
 
 
-def test_lending_club_gives_the_model_of_a_single_server(loans, there, prepared):
+def test_lending_club_gives_the_model_of_a_single_server(loans, here, there, prepared):
     """Three institutions and an arbiter on four servers; weights to 1e-5, which is what masks cost a float64 sum."""
     upload_loans(there, prepared)
     single = run_loans(there, FEATURES)
@@ -104,6 +105,10 @@ def test_lending_club_gives_the_model_of_a_single_server(loans, there, prepared)
     assert loans["scores"]["id"].equals(single["scores"]["id"])
     assert loans["scores"]["score"].to_numpy() == pytest.approx(single["scores"]["score"].to_numpy(), abs=1e-5)
     assert loans["evaluation"]["auc"] == pytest.approx(single["evaluation"]["auc"], abs=1e-3)
+    # What `fate-dp run` fetches from the guest's server, which has no losses: they stay at the arbiter's.
+    fetched = fetch_run(here.addresses[GUEST], FEDERATION, FEATURES, loans["job"])
+    assert (fetched.losses, fetched.weights) == ((), loans["weights"])
+    assert fetched.evaluation == loans["evaluation"] and fetched.test_table.equals(loans["scores"])
 
 
 @pytest.fixture(scope="module")

@@ -48,7 +48,7 @@ def test_the_server_runs_and_asks_who_is_there(asking, asking_home):
     found = status(asking_home)
     assert (found.state, found.address, found.version) == ("running", asking, None)
     assert up(asking_home) == asking and status(asking_home).pid == found.pid
-    with pytest.raises(FlowUnavailable, match=rf"refuses this one .* `flow init --ip {asking.host} --port {asking.port} "):
+    with pytest.raises(FlowUnavailable, match=rf"refuses this one .* --ip {asking.host} --port {asking.port} "):
         resolve_flow(None, asking_home)
     published = ask(asking, "server/fateflow", credentials=Credentials("admin", "fate_flow_admin"))
     assert published.code != 0 and not published.data

@@ -99,12 +99,23 @@ def test_the_key_of_nginx_and_the_other_names_are_in_fate_flows_source():
     api, settings = (FLOW / "utils" / "api_utils.py").read_text(), (FLOW / "settings.py").read_text()
     assert "NGINX" in api and '"nginx"' in (FLOW / "entity" / "types" / "_engine.py").read_text()
     assert "ADMIN_KEY" in settings and "ADMIN_KEY" in GUIDE
-    client = (FLOW / "apps" / "client" / "client_app.py").read_text()
-    for path in re.findall(r"/v2/app(/[a-z/]+)", GUIDE):
-        assert f"'{path}'" in client
     assert "dest-party-id" in (FLOW / "utils" / "grpc_utils.py").read_text() and "dest-party-id" in GUIDE
     properties = configure.board_properties(configure.PartySettings(ROOT, ROOT, "", "", "", "", "", "", False, False))
     assert set(re.findall(r"`(server\.[a-z.]+|fateflow\.url)`", GUIDE)) <= set(properties)
+
+
+def test_every_call_of_flow_is_one_of_fate_clients():
+    """Its commands and options, as click knows them."""
+    from fate_client.flow_cli.flow import flow_cli
+
+    calls = [line.split("#")[0].split()[1:] for line in GUIDE.splitlines() if line.startswith("    flow ")]
+    assert len(calls) >= 6
+    for words in calls:
+        command = flow_cli
+        while hasattr(command, "commands"):
+            command = command.commands[words.pop(0)]
+        options = {name for parameter in command.params for name in parameter.opts}
+        assert {word for word in words if word.startswith("-")} <= options
 
 
 def test_the_lines_for_the_broker_are_those_that_were_tried():

@@ -1,0 +1,87 @@
+"""Four servers that know their clients and partners: a stranger gets nothing, a job of those who are known succeeds.
+
+The steps are those of the operator's guide.
+"""
+from itertools import permutations
+
+import pytest
+
+from fate_dp.deploy import flow_credentials
+from fate_dp.deploy.administrator_key import KEY_FILE
+from fate_dp.deploy.cluster.parties import PARTIES
+from fate_dp.deploy.flow_credentials import Credentials
+from fate_dp.deploy.flow_home import open_home
+from fate_dp.deploy.flow_requests import ask
+from fate_dp.pipelines.flow import FlowUnavailable, answering
+from fate_dp.pipelines.job import JobFailed
+
+from .places import ARBITER, GUEST, HOST_ID
+from .small_jobs import TABLES, two_tasks, upload_small
+
+AUTHENTICATION = "authentication: {client: true, site: true, permission: false}\n"
+TAKING_PART = (GUEST, HOST_ID, ARBITER)
+
+
+@pytest.fixture(scope="module")
+def cluster_home(cluster_home):
+    """The folder of a cluster whose servers will all ask who is there."""
+    for party in PARTIES:
+        conf = open_home(cluster_home / party.name).conf
+        conf.mkdir(mode=0o700, parents=True)
+        (conf / "local.service_conf.yaml").write_text(AUTHENTICATION)
+    return cluster_home
+
+
+def administrator(place, party_id):
+    return Credentials("admin", (open_home(place.homes[party_id]).conf / KEY_FILE).read_text())
+
+
+def told(place, party_id, path, body):
+    """What a party's server answers its administrator."""
+    answer = ask(place.addresses[party_id], path, body, administrator(place, party_id))
+    assert answer.code == 0, answer
+    return answer.data
+
+
+@pytest.fixture
+def as_client_of(here, monkeypatch):
+    """This environment after `flow init` with the credentials of a client that a party's administrator made."""
+
+    def become(party_id):
+        made = told(here, party_id, "app/client/create", {"app_name": "user"})
+        told(here, party_id, "permission/grant", {"app_id": made["app_id"], "role": "client"})
+        address = here.addresses[party_id]
+        monkeypatch.setattr(flow_credentials, "client_settings", lambda: {
+            "ip": address.host, "port": address.port, "app_id": made["app_id"], "app_token": made["app_token"]})
+
+    return become
+
+
+def introduce(place):
+    """Each party makes an app for each other one, which enters it as that party's partner."""
+    for owner, partner in permutations(TAKING_PART, 2):
+        made = told(place, owner, "app/site/create", {"party_id": partner})
+        told(place, owner, "permission/grant", {"app_id": made["app_id"], "role": "site"})
+        told(place, partner, "app/partner/create",
+             {"party_id": owner, "app_id": made["app_id"], "app_token": made["app_token"]})
+
+
+def test_a_stranger_gets_nothing(here):
+    for address in set(here.addresses.values()):
+        with pytest.raises(FlowUnavailable, match="knows its clients and refuses this one"):
+            answering(address)
+        for path, body in (("partner/job/create", {}), ("scheduler/job/create", {})):
+            assert ask(address, path, body).code != 0
+
+
+def test_parties_that_introduced_themselves_run_a_job_and_others_cannot(here, as_client_of, work):
+    for party_id in (GUEST, HOST_ID):
+        as_client_of(party_id)
+        upload_small(here, work / "small", owners=(party_id,))
+    as_client_of(GUEST)
+    with pytest.raises(JobFailed):
+        here.run(two_tasks(), timeout=120)
+    introduce(here)
+    job = here.run(two_tasks(), timeout=240)
+    assert len(here.data(job, "label_flip_0")["output_data"]) == 120
+    assert [line["source"] for line in here.ledger(GUEST)] == [TABLES.label_source()]
