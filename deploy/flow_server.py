@@ -73,7 +73,8 @@ def down(home: str | os.PathLike) -> bool:
     """Stop the server of `home` and its tasks, nothing else; False if nothing ran."""
     flow_home = open_home(home)
     if not flow_home.root.is_dir():
-        return False
+        # Nothing to lock, but processes may have outlived their folder.
+        return stop_processes(flow_home) > 0
     with locked(flow_home):
         stopped = stop_processes(flow_home)
         record = read_record(flow_home.record)

@@ -138,21 +138,31 @@ def down(options) -> None:
 def demo(options) -> None:
     from fate_dp.privacy import party_files
 
+    from .demo import Site
+
+    def find_sites(lines):
+        address, flow_home = demo_server(options, lines)
+        # A server that was started otherwise has them where the environment says, if it is on this machine.
+        parties = parties_folder(options.home) if flow_home else party_files.parties_folder()
+        return (Site(address, parties, flow_home),) * 2
+
+    show_demo(find_sites, options.out)
+    if not options.flow:
+        print("FATE-Flow still runs, so that the next job starts at once; `fate-dp down` stops it.")
+
+
+def show_demo(find_sites, output: Path) -> None:
+    """Run the demo at the sites of guest and host, and print what it found; `find_sites` may tell its progress."""
     from .demo import Run, run_demo
     from .progress import TaskLines
     from .tables import print_ledger, print_result
 
     console = wide_console()
     with TaskLines(console) as lines:
-        address, flow_home = demo_server(options, lines)
-        # A server that was started otherwise has them where the environment says, if it is on this machine.
-        parties = parties_folder(options.home) if flow_home else party_files.parties_folder()
-        result = run_demo(Run(address, parties, options.out, lines.task, flow_home))
+        result = run_demo(Run(*find_sites(lines), output, lines.task))
     print_result(result, console)
     print_ledger(result["ledgers"], console)
-    console.print(f"Report: {options.out / 'report.html'}   Result: {options.out / 'result.json'}")
-    if flow_home:
-        console.print("FATE-Flow still runs, so that the next job starts at once; `fate-dp down` stops it.", markup=False)
+    console.print(f"Report: {output / 'report.html'}   Result: {output / 'result.json'}")
 
 
 def demo_server(options, lines):

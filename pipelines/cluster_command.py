@@ -4,10 +4,11 @@ from __future__ import annotations
 from pathlib import Path
 
 CLUSTER_HOME = Path(".fate-dp-cluster")
+DEMO_OUTPUT = Path("out/cluster-demo")
 
 
 def add_cluster(commands) -> None:
-    """Add ``cluster up``, ``cluster status`` and ``cluster down`` to the command line."""
+    """Add ``cluster up``, ``cluster status``, ``cluster demo`` and ``cluster down`` to the command line."""
     text = "run a FATE-Flow server for each party, a message broker and a command router on this machine"
     actions = commands.add_parser("cluster", help=text, description=text[0].upper() + text[1:] + ".").add_subparsers(
         title="actions", metavar="ACTION", required=True
@@ -17,6 +18,8 @@ def add_cluster(commands) -> None:
         "--engine", choices=("standalone", "spark"), help="what it computes with; standalone for a new cluster"
     )
     _add(actions, status, "show each piece: state, address, process")
+    trial = _add(actions, demo, "run what `fate-dp demo` does between the servers of guest and host")
+    trial.add_argument("--out", type=Path, default=DEMO_OUTPUT, help=f"where results go ({DEMO_OUTPUT})")
     _add(actions, down, "stop the cluster and its tasks, nothing else")
 
 
@@ -46,6 +49,32 @@ def status(options) -> int:
         return 3
     print_pieces(pieces)
     return 0 if all(piece.state == "running" for piece in pieces) else 3
+
+
+def demo(options) -> None:
+    from .cli import show_demo
+
+    sites = [site_of(options.home, role) for role in ("guest", "host")]
+    show_demo(lambda lines: sites, options.out)
+
+
+def site_of(home: Path, role: str):
+    """The server of the first party with that role.
+
+    :raises FlowUnavailable: it does not run.
+    """
+    from fate_dp.deploy.cluster import cluster
+    from fate_dp.deploy.flow_address import FlowAddress
+    from fate_dp.deploy.ports import HOST
+
+    from .demo import Site
+    from .flow import FlowUnavailable, answering
+
+    found = cluster.find(home)
+    if found is None:
+        raise FlowUnavailable(f"No cluster was started in {home}; start one with `fate-dp cluster up --home {home}`.")
+    server = next(server for server in found.servers if server.party.role == role)
+    return Site(answering(FlowAddress(HOST, server.http_port)), server.home.parties, server.folder)
 
 
 def down(options) -> None:

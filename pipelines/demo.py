@@ -34,15 +34,26 @@ PUBLIC_COPY = f"{PUBLIC_FOLDER}/guest_train"
 HELD_OUT = Tables(NAMESPACE, "guest_test", "host_test")
 
 
-@dataclass
-class Run:
-    """One run of the demo: where it works, and what it has measured so far."""
+@dataclass(frozen=True)
+class Site:
+    """Where a party's FATE-Flow answers, the folder of its key and ledger, and the server's home if it is ours."""
 
     address: FlowAddress
     parties_folder: Path
+    home: Path | None = None
+
+
+@dataclass
+class Run:
+    """One run of the demo: where it works, and what it has measured so far.
+
+    Guest and host may share a server, as the embedded one plays all parties; the jobs are the guest's.
+    """
+
+    guest: Site
+    host: Site
     output: Path
     progress: callable
-    flow_home: Path | None = None
     parties: Parties = Parties()
     split: Split = Split()
     jobs: list = field(default_factory=list)
@@ -56,7 +67,7 @@ class Run:
     def job(self, name: str, pipeline):
         """Run a pipeline as a job of that name; returns its result."""
         result = run_job(
-            pipeline, self.address, lambda *news: self.progress(name, *news), home=self.flow_home
+            pipeline, self.guest.address, lambda *news: self.progress(name, *news), home=self.guest.home
         )
         self.note(name, result)
         return result
@@ -67,10 +78,11 @@ class Run:
         self.tasks.extend({"job": name, "task": task, "seconds": spent} for task, spent in seconds)
 
     def guest_tables(self, result, task: str) -> dict:
-        return task_output_data(self.address, result.job_id, "guest", self.parties.guest, task)
+        return task_output_data(self.guest.address, result.job_id, "guest", self.parties.guest, task)
 
     def guest_model(self, result) -> dict:
-        model = task_output_model(self.address, result.job_id, "guest", self.parties.guest, "dp_hetero_lr_0")
+        model = task_output_model(
+            self.guest.address, result.job_id, "guest", self.parties.guest, "dp_hetero_lr_0")
         return model["output_model"]
 
 
@@ -78,9 +90,9 @@ def run_demo(run: Run) -> dict:
     """Prepare, upload, train, predict, compare; returns the result (schema: result_schema.json)."""
     begin = time.monotonic()
     manifest = upload_data(run)
-    declare(run.parties_folder, run.parties.guest, PRIVATE.label_source())
+    declare(run.guest.parties_folder, run.parties.guest, PRIVATE.label_source())
     copy = run.data / f"{PUBLIC_COPY}.csv"
-    declare_public(run.parties_folder, run.parties.guest, PUBLIC.label_source(), copy)
+    declare_public(run.guest.parties_folder, run.parties.guest, PUBLIC.label_source(), copy)
     trained = train_and_predict(run, "private", PRIVATE, EPSILON)
     yardstick = train_and_predict(run, "not private", PUBLIC, None)
     models = {
@@ -97,11 +109,11 @@ def run_demo(run: Run) -> dict:
         "models": models,
         "privacy": {
             "epsilon_per_observer": guarantees(),
-            "score_releases": score_releases(run.parties_folder, run.parties.host, host_features(manifest)),
+            "score_releases": score_releases(run.host.parties_folder, run.parties.host, host_features(manifest)),
         },
         "ledgers": {
-            f"guest {run.parties.guest}": party_ledger(run.parties_folder, run.parties.guest),
-            f"host {run.parties.host}": party_ledger(run.parties_folder, run.parties.host),
+            f"guest {run.parties.guest}": party_ledger(run.guest.parties_folder, run.parties.guest),
+            f"host {run.parties.host}": party_ledger(run.host.parties_folder, run.parties.host),
         },
         "seconds": {"total": time.monotonic() - begin, "tasks": run.tasks},
         "jobs": run.jobs,
@@ -116,10 +128,12 @@ def upload_data(run: Run) -> dict:
     files = {PRIVATE.guest: "guest_train", PUBLIC.guest: PUBLIC_COPY, PRIVATE.host: "host_train"}
     files.update({HELD_OUT.guest: "guest_test", HELD_OUT.host: "host_test"})
     for table, file in files.items():
-        meta = TableMeta(label_name="y" if file.rpartition("/")[2].startswith("guest") else None)
+        guests = file.rpartition("/")[2].startswith("guest")
+        site = run.guest if guests else run.host
         name = f"upload {table}"
         result = upload_table(
-            run.address, run.data / f"{file}.csv", NAMESPACE, table, meta, home=run.flow_home,
+            site.address, run.data / f"{file}.csv", NAMESPACE, table, TableMeta(label_name="y" if guests else None),
+            home=site.home,
             progress=lambda *news, name=name: run.progress(name, *news),
         )  # fmt: skip
         run.note(name, result)

@@ -98,7 +98,8 @@ def down(home: str | os.PathLike) -> bool:
     """
     root = Path(home).expanduser().resolve()
     if not any((root / party.name).is_dir() for party in PARTIES):
-        return False
+        # No cluster's folder, or no longer one: nothing to lock, but processes may have outlived it.
+        return stop_all(root) > 0
     with locked(FlowHome(root)):
         return stop_all(root) > 0
 

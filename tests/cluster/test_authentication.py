@@ -79,8 +79,9 @@ def test_parties_that_introduced_themselves_run_a_job_and_others_cannot(here, as
         as_client_of(party_id)
         upload_small(here, work / "small", owners=(party_id,))
     as_client_of(GUEST)
-    with pytest.raises(JobFailed):
+    with pytest.raises(JobFailed) as failure:
         here.run(two_tasks(), timeout=120)
+    print(f"\n  before, the guest's user is told: {failure.value}", end="\n  ")
     introduce(here)
     job = here.run(two_tasks(), timeout=240)
     assert len(here.data(job, "label_flip_0")["output_data"]) == 120

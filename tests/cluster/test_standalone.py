@@ -1,4 +1,5 @@
 """The demo, Lending Club and dp_homo_nn on a cluster that computes by itself, against a single server; isolation."""
+import json
 import struct
 
 import numpy as np
@@ -10,6 +11,8 @@ from fate_dp.components.dp_homo_nn.model import weights_of
 from fate_dp.data_prep.breast_cancer import ID, LABEL
 from fate_dp.data_prep.lending_club.columns import FEATURES
 from fate_dp.deploy.cluster import cluster
+from fate_dp.pipelines.cli import main
+from fate_dp.pipelines.demo import PRIVATE
 from fate_dp.pipelines.homo_lr_job import fetch_run
 from fate_dp.privacy.party_files import party_folder
 
@@ -148,6 +151,16 @@ def test_dp_homo_nns_ledgers_agree_between_the_parties(hospitals, here):
     ]
     assert lines[0] == lines[1] and lines[0]
     assert not here.ledger(SECOND) and not here.ledger(ARBITER)
+
+
+def test_the_demo_command_of_a_cluster_ends_with_the_figures_of_both_parties(hospitals, here, cluster_home, work):
+    """`fate-dp cluster demo` as an operator tries it: uploads to both servers, trains, predicts, reads both ledgers."""
+    assert main(["cluster", "demo", "--home", str(cluster_home), "--out", str(work / "out")]) == 0
+    result = json.loads((work / "out" / "result.json").read_text())
+    assert result["models"]["private"]["auc"] > 0.9 and (work / "out" / "report.html").is_file()
+    (flips,) = [line for line in result["ledgers"][f"guest {GUEST}"] if line["source"] == PRIVATE.label_source()]
+    assert flips["epsilon"] == result["models"]["private"]["epsilon"] == 2.0
+    assert {line["mechanism"] for line in result["ledgers"][f"host {HOST_ID}"]} >= {"joint scores"}
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import yaml
 
+from fate_dp.deploy import flow_server
 from fate_dp.deploy.cluster import cluster, engine
 from fate_dp.deploy.cluster.broker import Broker
 from fate_dp.deploy.cluster.cluster_ports import (
@@ -236,4 +237,15 @@ def test_status_and_down_where_no_cluster_was_started(tmp_path, capsys):
     assert main(["cluster", "down", "--home", str(home)]) == 0
     told = capsys.readouterr().out
     assert "No cluster was started in" in told and "No cluster of this folder was running." in told
+    assert main(["cluster", "demo", "--home", str(home), "--out", str(tmp_path / "out")]) == 1
+    assert "start one with `fate-dp cluster up" in capsys.readouterr().err and not (tmp_path / "out").exists()
     assert not home.exists()
+
+
+def test_down_ends_what_outlived_a_deleted_folder(tmp_path):
+    """Somebody removed the cluster's folder while it ran: its processes are still known by the mark they carry."""
+    gone = tmp_path / "gone"
+    for folder, down in ((gone / PARTIES[0].name, cluster.down), (gone, flow_server.down)):
+        left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], env={MARK: str(folder)})
+        assert down(gone) and left.poll() is not None and not gone.exists()
+        assert not down(gone)
