@@ -54,12 +54,13 @@ def peer_address(text: str):
 
 
 def print_findings(results) -> None:
-    from rich.table import Table
+    from rich.table import Column, Table
     from rich.text import Text
 
     from .cli import wide_console
 
-    table = Table("check", "state", "found, and what to do")
+    # A path that is cut in the middle cannot be pasted into the cure's command.
+    table = Table("check", "state", Column("found, and what to do", overflow="fold"))
     for each in results:
         told = Text(each.said)
         if each.cure:

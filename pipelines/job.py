@@ -22,8 +22,8 @@ SILENCE_SECONDS = 30.0
 LOG_LINES_SHOWN = 10
 ENDED = ("success", "failed", "canceled", "timeout")
 TRACEBACK = "Traceback (most recent call last):"
-# What FATE-Flow writes where a task died before it could say why.
-SAYS_NOTHING = ("", "No found task output.")
+# What FATE-Flow writes where a task's process ended and left nothing behind.
+NO_RESULT = "No found task output."
 NOT_LOADED = "'NoneType' object has no attribute 'inputs'"
 
 
@@ -211,7 +211,7 @@ def task_record(row: dict) -> TaskRecord:
 
 def explain(job_id: str, status: str, tasks: tuple[TaskRecord, ...], home) -> JobFailed:
     """The exception for a job that ended badly."""
-    told = [record for record in tasks if record.error not in SAYS_NOTHING]
+    told = [record for record in tasks if record.error not in ("", NO_RESULT)]
     if told:
         record = max(told, key=lambda record: len(raised_sentence(record.error)))
         return JobFailed(readable_error(record), job_id, record)
@@ -222,6 +222,13 @@ def explain(job_id: str, status: str, tasks: tuple[TaskRecord, ...], home) -> Jo
         logged = logged_traceback(job_id, record, home)
         if logged is not None:
             return JobFailed(raised_sentence(logged), job_id, record)
+    killed = next((record for record in broken if record.error == NO_RESULT), None)
+    if killed is not None:
+        return JobFailed(
+            f"The process of {killed} ended without a result or a message, as one does that is killed, for example "
+            f"where memory ran out; look there, and run the job again. Here, {log_end(job_id, killed, home)}",
+            job_id, killed,
+        )  # fmt: skip
     record = broken[0]
     return JobFailed(
         f"The {record} failed without a message, perhaps since another party's did; ask the operators of parties with "

@@ -74,11 +74,11 @@ def spent(place, tables=TABLES):
     return Ledger(party_folder(place.parties(GUEST), GUEST) / LEDGER_FILE).spent(tables.label_source())
 
 
-def assert_next_job_runs(place, tables=TABLES):
-    """A job afterwards succeeds, spends nothing new, and leaves no release pending."""
+def assert_next_job_runs(place, tables=TABLES, pending=0):
+    """A job afterwards succeeds, spends nothing new, and leaves no release pending but those of killed jobs."""
     job = place.run(two_tasks(tables))
     (line,) = flip_lines(place, tables)
-    assert (line["epsilon"], line["pending"]) == (EPSILON, 0) and job.job_id in line["jobs"]
+    assert (line["epsilon"], line["pending"]) == (EPSILON, pending) and job.job_id in line["jobs"]
     assert spent(place, tables) == pytest.approx(EPSILON)
     return flips(place, job.job_id)
 
@@ -183,9 +183,10 @@ def test_a_component_killed_once_it_has_charged_for_labels_leaves_them_charged_o
     assert killed and spent(uploaded, FRESH) == pytest.approx(EPSILON)
     thread.join()
     (line,) = flip_lines(uploaded, FRESH)
-    print(f"\n  right after the job, {line['pending']} of {line['jobs']} pending; {outcome[0]}", end="\n  ")
+    print(f"\n  {line['uses']} release, of which {line['pending']} stays pending; {outcome[0]}", end="\n  ")
     assert line["epsilon"] == EPSILON and spent(uploaded, FRESH) == pytest.approx(EPSILON)
-    assert_next_job_runs(uploaded, FRESH)
+    assert isinstance(outcome[0], JobFailed) and line["pending"] <= line["uses"] == 1
+    assert_next_job_runs(uploaded, FRESH, line["pending"])
 
 
 @pytest.mark.parametrize("party_id", [GUEST, HOST_ID])
@@ -257,7 +258,7 @@ def test_a_full_disk_under_the_guests_ledger_refuses_the_job_before_anything_is_
     folder = here.parties(GUEST)
     if folder not in disks:
         pytest.skip("a small disk cannot be mounted by this account")
-    before, filler = here.ledger(GUEST), filled(folder)
+    before, filler = flip_lines(here), filled(folder)
     try:
         with pytest.raises(JobFailed) as failure:
             here.run(two_tasks(), timeout=PATIENCE)

@@ -11,9 +11,11 @@ import pytest
 
 from fate_dp.deploy.doctor import folder_checks, party_checks
 from fate_dp.deploy.doctor.examination import findings, has_problem, parties_of
+from fate_dp.deploy.doctor.finding import Finding
 from fate_dp.deploy.doctor.flow_provider import Provider
-from fate_dp.deploy.flow_state import FOREIGN, REFUSES, SILENT
 from fate_dp.deploy.doctor.this_machine import Listener
+from fate_dp.deploy.flow_state import FOREIGN, REFUSES, SILENT
+from fate_dp.pipelines.doctor_command import print_findings
 
 from doctor_examples import (
     sound_site, with_environment, with_plugin, with_provider, with_settings, with_site, with_versions,
@@ -381,3 +383,9 @@ def test_a_broker_that_is_down(sound):
     assert f"RabbitMQ does not answer at 127.0.0.1:{port}" in found["broker"].said
     assert "federation.rabbitmq.host" in found["broker"].cure
     assert "rabbitmq-plugins enable rabbitmq_management" in found["broker's user"].cure
+
+
+def test_a_long_path_is_printed_whole(capsys):
+    """A cure that names half a folder cannot be followed."""
+    print_findings([Finding("problem", "It is there.", "/" + "x" * 300, "disk")])
+    assert capsys.readouterr().out.count("x") == 300

@@ -149,6 +149,10 @@ def test_silent_failure_shows_the_log(tmp_path):
     log.parent.mkdir(parents=True)
     log.write_text("Segmentation fault\n")
     assert str(explain("job", "failed", (record,), tmp_path)).endswith("Segmentation fault")
+    stopped = TaskRecord("flip_0", "host", "10000", "failed", 1.0, "")
+    killed = explain("job", "failed", (stopped, record), tmp_path)
+    assert "process of task flip_0 of guest 9999 ended without a result" in str(killed) and killed.record == record
+    assert "perhaps since another party's did" in str(explain("job", "failed", (stopped,), tmp_path))
     assert "'canceled' without a message" in str(explain("job", "canceled", (record,), tmp_path))
 
 
