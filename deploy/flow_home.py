@@ -16,11 +16,28 @@ from pathlib import Path
 
 from fate_dp.privacy.private_file import replace_file
 
-from .administrator_key import KEY_FILE, UnfitKey, install_administrator_key
+from .administrator_key import KEY_FILE, kept_key
 from .flow_server_error import FlowServerError
+from .flow_settings_file import UnfitSettings, set_settings
 from .ports import HOST
 from .server_record import ServerRecord
 from .server_setup import EMBEDDED, ServerSetup
+
+# As FATE-Flow is published. `fate_flow init --home` writes its server's folders over these in the installed package; a
+# copy that kept them would work on that server's database and tables.
+BESIDE_ITS_MODULES = {
+    "LOG_DIR": "", "DATA_DIR": "", "MODEL_DIR": "", "JOB_DIR": "", "UPLOAD_DATA_HOME": "", "DEFAULT_SERVER_CONF_PATH": "",
+    "SQLITE_FILE_DIR": "", "SQLITE_FILE_NAME": "fate_flow_sqlite.db",
+}  # fmt: skip
+# So is this, whatever the installed package's own service_conf.yaml says of another server.
+ALONE = {
+    "use_registry": False,
+    "database": {"engine": "sqlite", "decrypt_key": None, "sqlite": {"path": None}},
+    "model_store": {"engine": "file", "decrypt_key": None, "file": {"path": None}},
+    "default_provider": {"name": "fate", "version": None, "device": "local"},
+    "federation": {"osx": {"host": HOST, "port": 9370, "mode": "stream"}},
+    "authentication": {"client": False, "site": False, "permission": False},
+}
 
 
 @dataclass(frozen=True)
@@ -82,15 +99,19 @@ def make_home(home: FlowHome) -> None:
 
 
 def install_server(home: FlowHome, record: ServerRecord, setup: ServerSetup = EMBEDDED) -> None:
-    """Copy the FATE-Flow package into the home and write its configuration."""
+    """Copy the FATE-Flow package into the home and write its configuration.
+
+    The package may be one that serves an operator already: nothing of that server comes along.
+    """
     package = installed_flow_package()
     shutil.rmtree(home.python, ignore_errors=True)
-    shutil.copytree(package, home.python / "fate_flow")
-    shutil.copytree(package / "conf", home.conf, dirs_exist_ok=True)
+    shutil.copytree(package, home.python / "fate_flow", ignore=shutil.ignore_patterns("conf", "__pycache__"))
+    shutil.copytree(package / "conf", home.conf, dirs_exist_ok=True, ignore=shutil.ignore_patterns("local.*", "*.pem"))
     shutil.copy2(package / "fateflow.env", home.root)
     try:
-        install_administrator_key(home.python / "fate_flow" / "settings.py", home.conf / KEY_FILE)
-    except UnfitKey as error:
+        key = kept_key(home.conf / KEY_FILE)
+        set_settings(home.python / "fate_flow" / "settings.py", {**BESIDE_ITS_MODULES, "ADMIN_KEY": key})
+    except UnfitSettings as error:
         raise FlowServerError(str(error)) from error
     rewrite_yaml(home.conf / "service_conf.yaml", service_settings(record, setup))
     rewrite_yaml(home.conf / "job_default_config.yaml", dict(setup.jobs))
@@ -110,6 +131,7 @@ def service_settings(record: ServerRecord, setup: ServerSetup = EMBEDDED) -> dic
     """What differs from FATE-Flow's own service_conf.yaml, whose database is SQLite in the home."""
     ports = {"http_port": record.http_port, "grpc_port": record.grpc_port}
     return {
+        **ALONE,
         "party_id": setup.party_id,
         "log_level": 20,
         "fateflow": {"host": HOST, **ports, "proxy_name": setup.proxy},

@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+from .backup_command import add_backup
 from .board_command import add_board
 from .cluster_command import add_cluster
 from .doctor_command import add_doctor
@@ -62,6 +63,7 @@ def parser() -> argparse.ArgumentParser:
     add_upload(commands)
     add_ledger(commands)
     add_declare(commands)
+    add_backup(commands)
     add_plan(commands)
     add_prep(commands)
     add_run(commands)

@@ -7,6 +7,7 @@ before the first is written, and each is replaced in one step, so that a board t
 from __future__ import annotations
 
 import os
+import secrets
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,10 +95,12 @@ def _read(path: Path) -> str:
 
 
 def _replace(path: Path, text: str) -> None:
-    unfinished = path.with_name(f".{path.name}.part")
+    # The folder may be another user's: a name that could be foreseen, or a link there, would be theirs to choose.
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.chmod(FILE_MODE)
+        with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "w", encoding="utf-8") as file:
+            os.fchmod(file.fileno(), FILE_MODE)
+            file.write(text)
         os.replace(unfinished, path)
     except OSError as error:
         raise BoardError(

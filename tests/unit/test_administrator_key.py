@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from fate_dp.deploy.administrator_key import UnfitKey, install_administrator_key
+from fate_dp.deploy.flow_settings_file import UnfitSettings
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def test_the_key_is_made_once_and_stands_in_the_settings(settings, tmp_path):
     published = settings.read_text()
     install_administrator_key(settings, key_file)
     key, first = key_file.read_text(), settings.read_text()
-    assert len(key) == 32 and first == published.replace("fate_flow_admin", key) != published
+    assert len(key) == 32 and first == published.replace('"fate_flow_admin"', f"'{key}'") != published
     assert [file.stat().st_mode & 0o777 for file in (settings, key_file)] == [0o600, 0o600]
     settings.write_text(published)
     install_administrator_key(settings, key_file)
@@ -39,6 +40,6 @@ def test_what_is_no_key_is_not_written_into_a_program(content, settings, tmp_pat
 
 def test_settings_of_another_form_are_refused(settings, tmp_path):
     settings.write_text("import os\nOTHER = 1\n")
-    with pytest.raises(UnfitKey, match="sets ADMIN_KEY 0 times"):
+    with pytest.raises(UnfitSettings, match="sets ADMIN_KEY 0 times"):
         install_administrator_key(settings, tmp_path / "administrator.key")
     assert settings.read_text() == "import os\nOTHER = 1\n"

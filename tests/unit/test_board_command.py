@@ -113,6 +113,18 @@ def test_a_failed_write_leaves_no_half_file_and_the_next_run_goes_on(dag, monkey
     assert list(states(install(dag, DESCRIPTIONS, "0.1.0")).values()).count(CURRENT) == 3
 
 
+def test_a_link_that_somebody_laid_into_the_folder_is_not_followed(dag, tmp_path, monkeypatch):
+    """The folder belongs to the board's user, and an administrator runs the command."""
+    victim = tmp_path / "victim"
+    victim.write_text("theirs")
+    monkeypatch.setattr(board_install.secrets, "token_hex", lambda size: "guessed")
+    for name in COMPONENTS:
+        (dag / f".{name}.yaml.guessed").symlink_to(victim)
+    with pytest.raises(BoardError, match="could not be written: File exists"):
+        install(dag, DESCRIPTIONS, "0.1.0")
+    assert victim.read_text() == "theirs"
+
+
 def test_the_command_says_what_it_did_and_check_writes_nothing(dag, capsys):
     before = content(dag)
     assert main(["board", "install", str(dag), "--check"]) == 3

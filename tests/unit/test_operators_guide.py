@@ -137,20 +137,3 @@ def test_every_link_leads_to_a_section():
     headings = re.findall(r"^#+ (.*)$", GUIDE, flags=re.MULTILINE)
     titles = {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
     assert [link for link in re.findall(r"\]\(#([^)]+)\)", GUIDE) if link not in titles] == []
-
-
-def test_the_line_that_copies_a_ledger_copies_one_in_use(tmp_path):
-    import sqlite3
-    import subprocess
-    import sys
-
-    (line,) = re.findall(r"^    python -c \"(.*)\"$", GUIDE, flags=re.MULTILINE)
-    with sqlite3.connect(tmp_path / "ledger.sqlite") as ledger:
-        ledger.execute("CREATE TABLE entries (epsilon REAL)")
-        ledger.execute("INSERT INTO entries VALUES (2.0)")
-        ledger.commit()
-        ledger.execute("BEGIN IMMEDIATE")
-        line = line.replace("/backup/", f"{tmp_path}/backup_of_")
-        subprocess.run([sys.executable, "-c", line], cwd=tmp_path, check=True, timeout=30)
-    with sqlite3.connect(tmp_path / "backup_of_ledger.sqlite") as backup:
-        assert backup.execute("SELECT epsilon FROM entries").fetchall() == [(2.0,)]

@@ -1,0 +1,130 @@
+"""Backups: whole, private, new each time, and never a file that only looks like one."""
+import sqlite3
+import threading
+from datetime import datetime, timezone
+
+import pytest
+
+from fate_dp.deploy import backup
+from fate_dp.deploy.backup import BackupRefused, back_up
+from fate_dp.pipelines.cli import main
+from fate_dp.pipelines.party_ledgers import declare, party_ledger
+from fate_dp.privacy import Ledger
+from fate_dp.privacy.party_files import KEY_FILE, LEDGER_FILE, POLICY_FILE, party_folder
+from fate_dp.privacy.private_file import publish_if_absent
+
+NOW = datetime(2026, 11, 22, 11, 5, 7, tzinfo=timezone.utc)
+
+
+@pytest.fixture
+def parties(tmp_path):
+    """The guest with all three files, a host with a policy only, and a folder with nothing."""
+    parties = tmp_path / "home" / "parties"
+    declare(parties, "9999", "a/b/y", cap=2.0)
+    declare(parties, "10000", "a/c/y")
+    (parties / "party-1").mkdir()
+    publish_if_absent(party_folder(parties, "9999") / KEY_FILE, b"k" * 32)
+    charge(parties)
+    return parties
+
+
+def charge(parties, number=1):
+    ledger = Ledger(party_folder(parties, "9999") / LEDGER_FILE)
+    ledger.record_not_private(source=f"a/{number}/y", reason="public", job_id="job", task_id="task")
+
+
+def test_each_party_is_copied_whole_into_a_private_folder(parties, tmp_path):
+    target = tmp_path / "backups"
+    done = back_up(parties, target, NOW)
+    assert {each.party_id: each.files for each in done} == {
+        "9999": (KEY_FILE, LEDGER_FILE, POLICY_FILE), "10000": (POLICY_FILE,)}
+    assert sorted(path.name for path in target.iterdir()) == [
+        "party-10000-20261122T110507Z", "party-9999-20261122T110507Z"]
+    for path in target.rglob("*"):
+        assert path.stat().st_mode & 0o077 == 0
+    guest = target / "party-9999-20261122T110507Z"
+    assert (guest / KEY_FILE).read_bytes() == b"k" * 32
+    restored = tmp_path / "restored" / "party-9999"
+    restored.parent.mkdir()
+    guest.rename(restored)
+    assert party_ledger(restored.parent, "9999") == party_ledger(parties, "9999") != []
+
+
+def test_an_older_backup_is_never_touched(parties, tmp_path):
+    back_up(parties, tmp_path / "backups", NOW)
+    before = {path: path.read_bytes() for path in (tmp_path / "backups").rglob("*") if path.is_file()}
+    charge(parties, 2)
+    with pytest.raises(BackupRefused, match="exists already; wait a second"):
+        back_up(parties, tmp_path / "backups", NOW)
+    back_up(parties, tmp_path / "backups")
+    assert all(path.read_bytes() == content for path, content in before.items())
+    assert len(list((tmp_path / "backups").iterdir())) == 4
+
+
+def test_a_ledger_in_use_is_copied_as_it_was_at_one_moment(parties, tmp_path):
+    """A writer charges all the time; every copy opens and holds a beginning of what it wrote."""
+    stop = threading.Event()
+
+    def write():
+        for number in range(2, 10_000):
+            charge(parties, number)
+            if stop.is_set():
+                return
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for number in range(5):
+            back_up(parties, tmp_path / f"backups-{number}", NOW)
+    finally:
+        stop.set()
+        writer.join()
+    for number in range(5):
+        copy = tmp_path / f"backups-{number}"
+        (copy / "party-9999-20261122T110507Z").rename(copy / "party-9999")
+        sources = [entry["source"] for entry in party_ledger(copy, "9999")]
+        assert sources == [f"a/{charged}/y" for charged in range(1, len(sources) + 1)]
+
+
+def test_what_is_no_ledger_leaves_no_folder_that_looks_like_a_backup(parties, tmp_path):
+    (party_folder(parties, "9999") / LEDGER_FILE).write_bytes(b"no database" * 100)
+    with pytest.raises(BackupRefused, match="could not be copied to .*: file is not a database"):
+        back_up(parties, tmp_path / "backups", NOW)
+    assert [path.name for path in (tmp_path / "backups").iterdir()] == ["party-10000-20261122T110507Z"]
+
+
+def test_a_ledger_whose_pages_are_torn_is_refused(parties, tmp_path):
+    for number in range(2, 60):
+        charge(parties, number)
+    ledger = party_folder(parties, "9999") / LEDGER_FILE
+    content = bytearray(ledger.read_bytes())
+    for page in range(2, len(content) // 4096):
+        content[page * 4096:page * 4096 + 64] = b"\xff" * 64
+    ledger.write_bytes(content)
+    with pytest.raises(BackupRefused, match="is damaged|could not be copied"):
+        back_up(parties, tmp_path / "backups", NOW)
+
+
+def test_nothing_to_copy_and_a_target_among_the_parties_are_refused(parties, tmp_path, capsys):
+    """A copy below the parties' folder would be taken for a party."""
+    assert main(["backup", str(parties / "backups"), "--home", str(parties.parent)]) == 1
+    assert "choose one outside it" in capsys.readouterr().err
+    assert main(["backup", str(tmp_path / "backups"), "--home", str(tmp_path)]) == 1
+    assert "name the right folder with --home" in capsys.readouterr().err
+    assert not (tmp_path / "backups").exists() and not (parties / "backups").exists()
+    assert main(["backup", str(tmp_path / "backups"), "--home", str(parties.parent)]) == 0
+    assert "Party 9999: flip.key, ledger.sqlite, policy.yaml in " in capsys.readouterr().out
+
+
+def test_a_kill_between_the_copies_leaves_no_backup(parties, tmp_path, monkeypatch):
+    """The draft is hidden and private; what has a backup's name is whole."""
+
+    def crash(source, target):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(backup, "_copy_ledger", crash)
+    with pytest.raises(KeyboardInterrupt):
+        back_up(parties, tmp_path / "backups", NOW)
+    assert not list((tmp_path / "backups").glob("party-9999*"))
+    with sqlite3.connect(party_folder(parties, "9999") / LEDGER_FILE) as ledger:
+        assert ledger.execute("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -1,0 +1,76 @@
+"""The home of a server of our own, made from a FATE-Flow package that serves an operator already."""
+import importlib.util
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fate_dp.deploy import flow_home
+from fate_dp.deploy.flow_home import install_server, make_home, open_home
+from fate_dp.deploy.flow_server_error import FlowServerError
+from fate_dp.deploy.server_record import ServerRecord
+
+THEIRS = "/srv/production"
+PUBLISHED = Path(importlib.util.find_spec("fate_flow").origin).parent
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """The parts of the package that are configured, after `fate_flow init --home` and an operator's editing."""
+    from fate_flow.commands import server_cli
+
+    package = tmp_path / "site-packages" / "fate_flow"
+    shutil.copytree(PUBLISHED / "conf", package / "conf")
+    for name in ("settings.py", "fateflow.env"):
+        shutil.copy(PUBLISHED / name, package)
+    (package / "service.sh").write_text("")
+    monkeypatch.setattr(server_cli, "SETTING_PATH", str(package / "settings.py"))
+    monkeypatch.setattr(server_cli, "SERVICE_SH", str(package / "service.sh"))
+    server_cli.replace_settings(THEIRS, f"{THEIRS}/upload")
+    conf = package / "conf" / "service_conf.yaml"
+    settings = yaml.safe_load(conf.read_text())
+    settings["database"] = {"engine": "mysql", "mysql": {"host": THEIRS}}
+    settings["federation"]["rabbitmq"] = {"password": THEIRS}
+    settings["authentication"]["client"] = True
+    settings["model_store"]["engine"] = "mysql"
+    settings["model_store"]["mysql"]["host"] = THEIRS
+    settings["default_provider"]["version"] = THEIRS
+    conf.write_text(yaml.safe_dump(settings))
+    (package / "conf" / "local.service_conf.yaml").write_text(f"party_id: {THEIRS}\n")
+    (package / "conf" / "private_key.pem").write_text(THEIRS)
+    monkeypatch.setattr(flow_home, "installed_flow_package", lambda: package)
+    return package
+
+
+def installed(folder):
+    home = open_home(folder)
+    make_home(home)
+    install_server(home, ServerRecord(23456, 23457))
+    return home
+
+
+def test_nothing_of_the_operators_server_comes_along(package, tmp_path):
+    """A copy that kept its folders or its database would schedule that server's jobs."""
+    assert THEIRS in (package / "settings.py").read_text()
+    home = installed(tmp_path / "home")
+    files = [home.python / "fate_flow" / "settings.py", *home.conf.iterdir()]
+    assert [path for path in files if THEIRS in path.read_text()] == []
+    settings = yaml.safe_load((home.conf / "service_conf.yaml").read_text())
+    assert settings["fateflow"]["http_port"] == 23456 and settings["database"]["engine"] == "sqlite"
+
+
+def test_what_the_operator_wrote_into_the_home_stays(package, tmp_path):
+    """`local.service_conf.yaml` of the home itself is how authentication is switched on there."""
+    home = installed(tmp_path / "home")
+    (home.conf / "local.service_conf.yaml").write_text("party_id: own\n")
+    key = (home.conf / "administrator.key").read_text()
+    install_server(home, ServerRecord(23456, 23457))
+    assert (home.conf / "local.service_conf.yaml").read_text() == "party_id: own\n"
+    assert (home.conf / "administrator.key").read_text() == key
+
+
+def test_a_package_of_another_form_is_refused(package, tmp_path):
+    (package / "settings.py").write_text("LOG_DIR = ''\n")
+    with pytest.raises(FlowServerError, match="sets DATA_DIR 0 times; FATE-Flow 2.2.0 sets it once"):
+        installed(tmp_path / "home")
