@@ -217,7 +217,11 @@ def explain(job_id: str, status: str, tasks: tuple[TaskRecord, ...], home) -> Jo
         return JobFailed(readable_error(record), job_id, record)
     broken = [record for record in tasks if record.status in ("failed", "timeout")]
     if status == "canceled" or not broken:
-        return JobFailed(f"Job {job_id} ended as '{status}' without a message from any party.", job_id)
+        log = f"; FATE-Flow's log of it is {Path(home) / 'logs' / job_id / 'fate_flow_schedule.log'}" if home else ""
+        return JobFailed(
+            f"Job {job_id} ended as '{status}' without a message from any party, as one does that is stopped, or whose "
+            f"servers were restarted or out of reach; run it again{log}.", job_id,
+        )  # fmt: skip
     for record in broken:
         logged = logged_traceback(job_id, record, home)
         if logged is not None:

@@ -24,6 +24,8 @@ from .private_files import make_private_folder
 
 START_SECONDS = 20.0
 ANSWER_SECONDS = 5.0
+# FATE-Flows ask each other for nothing but /v2/partner/ and /v2/scheduler/. The rest is for a party itself: FATE-Flow
+# asks nobody for a signature at /v2/worker/, where tasks report and models are.
 CONFIGURATION = """\
 daemon off;
 {user}pid {folder}/router.pid;
@@ -46,7 +48,7 @@ http {{
         listen {host}:{port};
         default_type application/json;
         location = /router {{ return 200 '{{"code": 0, "message": "success"}}'; }}
-        location / {{
+        location ~ ^/v2/(partner|scheduler)/ {{
             if ($server_of_party = "") {{
                 return 404 '{{"code": 404, "message": "The cluster has no party $http_dest_party_id."}}';
             }}
@@ -55,6 +57,9 @@ http {{
             proxy_connect_timeout 5s;
             proxy_read_timeout 600s;
             proxy_send_timeout 600s;
+        }}
+        location / {{
+            return 403 '{{"code": 403, "message": "Parties may ask for /v2/partner/ and /v2/scheduler/ only."}}';
         }}
     }}
 }}

@@ -13,13 +13,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fate_dp.deploy.administrator_key import KEY_FILE, UnfitKey, install_administrator_key
+from fate_dp.deploy.administrator_key import KEY_FILE, install_administrator_key
+from fate_dp.deploy.flow_settings_file import UnfitSettings
 from fate_dp.privacy.private_file import replace_file
 
 from .configuration_error import ConfigurationError
 
 PROJECT, PARTIES = "/data/projects/fate", "/var/lib/fate-dp/parties"
 FLOW_HTTP, FLOW_GRPC, BOARD = 9380, 9360, 8080
+# In a folder of its own, which can be a volume: all that FATE-Flow knows of tables, jobs, clients and partners.
+DATABASE = Path("fate_flow", "database", "fate_flow_sqlite.db")
+NO_BOARD = (
+    "FATE-Board does not start: FATE_DP_CLIENT_AUTHENTICATION is on, and the board of FATE 2.2.0 cannot sign its "
+    "requests as FATE-Flow asks for; use fate-dp and flow, or set it to off."
+)
 
 
 @dataclass(frozen=True)
@@ -95,7 +102,8 @@ def flow_settings(settings: PartySettings) -> dict:
     """The content of local.service_conf.yaml."""
     flow = {"host": settings.host, "http_port": FLOW_HTTP, "grpc_port": FLOW_GRPC, "proxy_name": "osx"}
     switches = {"client": settings.client_authentication, "site": settings.site_authentication, "permission": False}
-    common = {"log_level": 20, "authentication": switches}
+    database = {"engine": "sqlite", "sqlite": {"path": str(settings.project / DATABASE)}}
+    common = {"log_level": 20, "authentication": switches, "database": database}
     if not settings.broker:
         return {**common, "party_id": settings.party_id, "fateflow": flow}
     host, _, port = settings.router.partition(":")
@@ -134,6 +142,7 @@ def configure(settings: PartySettings, conf: Path) -> None:
     """Write FATE-Flow's and the board's configuration; `conf` is the folder of FATE-Flow's service_conf.yaml."""
     import yaml
 
+    (settings.project / DATABASE).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     replace_file(conf / "local.service_conf.yaml", yaml.safe_dump(flow_settings(settings)).encode())
     properties = settings.project / "fateboard" / "conf" / "application.properties"
     changed = with_properties(properties.read_text(encoding="utf-8"), board_properties(settings))
@@ -160,12 +169,14 @@ def main() -> int:
         configure(settings, flow_conf())
         if settings.asks_who_is_there:
             install_administrator_key(flow_package() / "settings.py", settings.keys / KEY_FILE)
-    except (ConfigurationError, UnfitKey) as error:
+    except (ConfigurationError, UnfitSettings) as error:
         print(error, file=sys.stderr)
         return 1
     except OSError as error:
         print(f"{error.filename} could not be written or read: {error.strerror}.", file=sys.stderr)
         return 1
+    if settings.client_authentication:
+        print(NO_BOARD)
     print(f"Configured party {settings.party_id or 'of every id'} at {settings.host}:{FLOW_HTTP}.")
     return 0
 

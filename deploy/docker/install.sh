@@ -3,16 +3,18 @@
 #
 #   install.sh WHEEL [--no-requirements]
 #
-# FATE_PROJECT      folder with fateflow/, fateboard/ and bin/         (/data/projects/fate)
-# FATE_DP_HOME      where the parties' keys, ledgers and policies go   (/var/lib/fate-dp/parties)
+# FATE_PROJECT      folder with fate_flow/, fateboard/ and bin/        (/data/projects/fate)
+# FATE_DP_HOME      where the parties' keys, ledgers and policies go   (/var/lib/fate-dp/parties);
+#                   the folder above it, which holds the administrator's key, is the user's too
 # FATE_DP_USER      user that is to run the servers; kept as it is if this is not run by root
 # --no-requirements installs the wheel alone: where all that it needs is there, or where there is no network
 #
-# Only the last step needs root. Every step may be repeated.
+# Only giving folders to FATE_DP_USER needs root. Every step may be repeated.
 set -euo pipefail
 
 project=${FATE_PROJECT:-/data/projects/fate}
 home=${FATE_DP_HOME:-/var/lib/fate-dp/parties}
+keys=$(dirname "$home")
 user=${FATE_DP_USER:-}
 wheel=${1:-}
 requirements=${2:-}
@@ -24,11 +26,16 @@ refuse() {
 
 [ -f "$wheel" ] || refuse "the wheel '$wheel' does not exist; give the file that 'pip wheel --no-deps .' makes."
 case "$requirements" in "" | --no-requirements) ;; *) refuse "'$requirements' is not an option; there is --no-requirements." ;; esac
-for part in fateflow/bin/service.sh fateboard/service.sh fateboard/dag; do
+for part in fate_flow/bin/service.sh fate_flow/conf/service_conf.yaml fateboard/service.sh fateboard/dag; do
     [ -e "$project/$part" ] || refuse "$project/$part does not exist; set FATE_PROJECT to the folder of a FATE 2.2.0."
 done
 
 [ -z "$user" ] || id "$user" >/dev/null 2>&1 || refuse "there is no user $user; make it before, or leave FATE_DP_USER out."
+if [ "$(id -u)" != 0 ]; then user=; fi
+# A folder that others use as well, such as / or /var, is not ours to give away.
+if [ -n "$user" ] && [ -e "$keys" ] && [ "$(stat -c %u "$keys")" != "$(id -u "$user")" ]; then
+    refuse "$keys, the folder above FATE_DP_HOME, is not $user's; give it to $user or choose another FATE_DP_HOME."
+fi
 
 # What the image's own scripts do before they start anything: its Python and Java.
 if [ -f "$project/bin/init_env.sh" ]; then
@@ -62,10 +69,13 @@ names = sorted({point.name for point in entry_points(group="fate.ext.component_d
 print("Components: " + ", ".join(names) + ".")'
 "$(python -c 'import sysconfig; print(sysconfig.get_path("scripts"))')/fate-dp" board install "$project/fateboard/dag"
 
-install -d -m 0700 "$home"
-if [ -n "$user" ] && [ "$(id -u)" = 0 ]; then
-    mkdir -p "$project"/fateflow/{data,model,jobs,logs,localfs,temps}
-    chown -R "$user" "$home" "$project/fateflow" "$project/fateboard"
-    echo "FATE-Flow, FATE-Board and $home belong to $user."
+# All that FATE-Flow keeps: each is a volume's place, and a new volume takes owner and mode from it.
+kept=("$project"/fate_flow/{data,localfs,model,jobs,logs,database})
+if [ ! -e "$keys" ]; then install -d -m 0700 "$keys"; fi
+install -d -m 0700 "$home" "${kept[@]}"
+if [ -n "$user" ]; then
+    chown "$user" "$keys"
+    chown -R "$user" "$home" "$project/fate_flow" "$project/fateboard"
+    echo "FATE-Flow, FATE-Board and $keys belong to $user."
 fi
 echo "FATE-DP is installed."

@@ -22,20 +22,25 @@ case "${1:-run}" in
 esac
 
 service() {
-    (cd "$project/fateboard" && bash service.sh "$1") || true
-    (cd "$project/fateflow" && bash bin/service.sh "$1")
+    # The board of FATE 2.2.0 cannot sign what a FATE-Flow with client authentication asks for; configure.py says so.
+    if [ "${FATE_DP_CLIENT_AUTHENTICATION:-off}" != on ]; then
+        (cd "$project/fateboard" && bash service.sh "$1") || true
+    fi
+    # FATE-Flow's script gives a server 5 s to listen and then calls it failed, while it goes on starting.
+    (cd "$project/fate_flow" && bash bin/service.sh "$1") || true
 }
 
 python -m fate_dp.deploy.docker.configure
 trap 'service stop; exit 0' TERM INT
 service start
 
-# The servers run in the background; the container ends when FATE-Flow has not answered three times in a row.
-missed=0
+# The servers run in the background; the container ends when FATE-Flow has not answered three times in a row. Until its
+# first answer it is given 120 s more, as the image's health check gives it.
+missed=-12
 while [ "$missed" -lt 3 ]; do
     sleep 10 &
     wait $!
     if python -m fate_dp.deploy.docker.health; then missed=0; else missed=$((missed + 1)); fi
 done
-echo "FATE-Flow does not answer; the container ends, and its logs are in $project/fateflow/logs." >&2
+echo "FATE-Flow does not answer; the container ends, and its logs are in $project/fate_flow/logs." >&2
 exit 1

@@ -1,4 +1,5 @@
 """The parts of the cluster that need no server: ports, files, configurations, what is missing, what runs."""
+import http.client
 import os
 import stat
 import subprocess
@@ -8,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import yaml
+from flow_double import flow_double
 
 from fate_dp.deploy import flow_server
 from fate_dp.deploy.cluster import cluster, engine
@@ -22,6 +24,7 @@ from fate_dp.deploy.cluster.private_files import kept_secret, make_private_folde
 from fate_dp.deploy.cluster.router import Router
 from fate_dp.deploy.flow_home import FlowHome, service_settings
 from fate_dp.deploy.flow_server_error import FlowServerError
+from fate_dp.deploy.ports import free_port
 from fate_dp.deploy.server_processes import MARK
 from fate_dp.deploy.server_record import ServerRecord
 from fate_dp.pipelines.cli import main
@@ -249,3 +252,30 @@ def test_down_ends_what_outlived_a_deleted_folder(tmp_path):
         left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], env={MARK: str(folder)})
         assert down(gone) and left.poll() is not None and not gone.exists()
         assert not down(gone)
+
+
+@pytest.mark.skipif(engine.router_program() is None, reason="needs nginx")
+def test_the_router_hands_on_what_parties_ask_each_other_and_nothing_else(tmp_path):
+    """A FATE-Flow asks nobody for a signature at /v2/worker/, so no other party may get there."""
+    port = free_port()
+    with flow_double({"partner/job/create": "done", "scheduler/task/report": "done"}) as (address, asked):
+        router = Router(tmp_path / "router", port, {"9999": address.port})
+        router.start(lambda sentence: None)
+        try:
+            answers = {path: router_status(port, path) for path in (
+                "/v2/partner/job/create", "/v2/scheduler/task/report", "/v2/worker/model/download",
+                "/v2/partner/../worker/model/download", "/v2/partner/%2e%2e/worker/task/status", "/v2/server/query/all",
+            )}  # fmt: skip
+        finally:
+            router.stop()
+    assert list(answers.values()) == [200, 200, 403, 403, 403, 403]
+    assert [path for path, _, _ in asked] == ["partner/job/create", "scheduler/task/report"]
+
+
+def router_status(port, path):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("POST", path, body="{}", headers={"dest-party-id": "9999"})
+        return connection.getresponse().status
+    finally:
+        connection.close()

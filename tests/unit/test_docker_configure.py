@@ -62,6 +62,21 @@ def test_fate_flow_reads_what_was_written(environment, conf, monkeypatch):
     assert module.flow_conf() == conf
 
 
+def test_fate_flow_keeps_its_database_where_a_volume_is(environment, conf, monkeypatch):
+    """Left to itself it puts the file beside its own code, which goes with the container."""
+    import peewee
+    from fate_flow.hub.database.sqlite import get_database_connection
+    from fate_flow.utils import conf_utils
+
+    monkeypatch.setattr(peewee.Insert, "on_conflict", peewee.Insert.on_conflict)
+    monkeypatch.setattr(conf_utils, "DEFAULT_SERVER_CONF_PATH", str(conf))
+    configure(read_settings(environment), conf)
+    settings = conf_utils.get_base_config("database")
+    database = get_database_connection(settings[settings["engine"]], settings.get("decrypt_key"))
+    folder = Path(environment["FATE_PROJECT"]) / "fate_flow" / "database"
+    assert database.database == str(folder / "fate_flow_sqlite.db") and folder.stat().st_mode & 0o777 == 0o700
+
+
 def test_the_boards_properties_change_and_nothing_else(environment, conf):
     configure(read_settings(environment), conf)
     path = Path(environment["FATE_PROJECT"]) / "fateboard" / "conf" / "application.properties"
@@ -114,7 +129,9 @@ def test_the_program_ends_with_the_sentence(monkeypatch, capsys, environment):
 
 
 @pytest.mark.parametrize("switched", ["on", "off"])
-def test_with_authentication_the_administrator_has_a_key_of_this_partys_own(switched, monkeypatch, environment, conf):
+def test_with_authentication_the_administrator_has_a_key_of_this_partys_own_and_no_board(
+    switched, monkeypatch, environment, conf, capsys
+):
     keys = conf.parent / "keys"
     environment |= {"FATE_DP_CLIENT_AUTHENTICATION": switched, "FATE_DP_HOME": str(keys / "parties")}
     settings = conf.parent / "settings.py"
@@ -123,6 +140,7 @@ def test_with_authentication_the_administrator_has_a_key_of_this_partys_own(swit
     monkeypatch.setattr(module, "flow_conf", lambda: conf)
     monkeypatch.setattr(module, "flow_package", lambda: conf.parent)
     assert module.main() == 0
+    assert ("FATE-Board does not start" in capsys.readouterr().out) == (switched == "on")
     assert (keys / "administrator.key").is_file() == (switched == "on")
     assert ("fate_flow_admin" in settings.read_text()) == (switched == "off")
 

@@ -1,17 +1,27 @@
 """The files that need an engine, read without one: what they copy exists, nothing floats, nothing is open or secret."""
+import http.client
+import os
 import re
 import shutil
+import socket
 import subprocess
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import yaml
+from flow_double import flow_double
+
+from fate_dp.deploy.docker.configure import DATABASE, PROJECT
+from fate_dp.deploy.ports import free_port
+from fate_dp.deploy.program_start import wait_until
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "docker"
 ROOT = FOLDER.parents[1]
 PARTS = ("privacy", "crypto", "components", "pipelines", "conf", "data_prep", "deploy", "bench")
 PARTIES = ("guest", "host", "arbiter")
-SCRIPTS = ("install.sh", "start.sh", "secrets.sh")
+SCRIPTS = ("install.sh", "start.sh", "secrets.sh", "tunnel.sh")
+FLOW = "/data/projects/fate/fate_flow"
 
 
 def instructions(text):
@@ -126,6 +136,27 @@ def test_the_parties_share_no_volume_no_port_and_no_board_password():
     assert len(set(passwords)) == 3
 
 
+def test_all_that_a_fate_flow_keeps_outlives_its_container():
+    """FATE-Flow's own names of folders, and our place of its database, each in a volume that install.sh prepares."""
+    from fate_flow.runtime import system_settings as flow
+
+    kept = (flow.LOG_DIR, flow.JOB_DIR, flow.MODEL_STORE_PATH, flow.STANDALONE_DATA_HOME, flow.LOCALFS_DATA_HOME)
+    expected = {f"{FLOW}/{Path(folder).name}" for folder in kept} | {str(Path(PROJECT) / DATABASE.parent)}
+    document = loaded("compose.yaml")
+    for party in PARTIES:
+        mounted = {volume.split(":")[1] for volume in document["services"][party]["volumes"]}
+        assert mounted == expected | {"/var/lib/fate-dp"}
+    (prepared,) = re.findall(r'"\$project"/fate_flow/\{([\w,]+)\}', (FOLDER / "install.sh").read_text())
+    assert {f"{FLOW}/{name}" for name in prepared.split(",")} == expected
+
+
+def test_no_party_reaches_anothers_server_but_by_the_router():
+    services = loaded("compose.yaml")["services"]
+    networks = [set(services[party]["networks"]) for party in PARTIES]
+    assert len(set.union(*networks)) == sum(map(len, networks)) == len(PARTIES)
+    assert set(services["router"]["networks"]) == set(services["broker"]["networks"]) == set.union(*networks)
+
+
 def test_every_variable_is_read_and_every_party_has_a_route():
     document = loaded("compose.yaml")
     source = "".join(path.read_text() for path in (*FOLDER.glob("*.py"), *FOLDER.glob("*.sh")))
@@ -178,9 +209,116 @@ def test_secrets_are_private_made_once_and_an_unknown_option_is_refused(tmp_path
 
 
 @pytest.mark.skipif(shutil.which("nginx") is None, reason="needs nginx")
-def test_nginx_takes_the_routers_configuration(tmp_path):
+def test_the_router_hands_on_what_parties_ask_each_other_and_nothing_else(tmp_path):
+    """A FATE-Flow asks nobody for a signature at /v2/worker/, and a known client may read its configuration."""
     text = (FOLDER / "router.conf").read_text().replace("/tmp/", f"{tmp_path}/")
-    (tmp_path / "router.conf").write_text(text)
-    program = ["nginx", "-t", "-c", str(tmp_path / "router.conf")]
-    checked = subprocess.run(program, capture_output=True, text=True, timeout=20)
+    port = free_port()
+    with flow_double({"partner/job/create": "done", "scheduler/task/report": "done"}) as (address, asked):
+        text = text.replace("guest:9380", f"127.0.0.1:{address.port}").replace("9300", f"127.0.0.1:{port}")
+        with running_nginx(tmp_path / "router.conf", text, port):
+            assert status(port, "/v2/partner/job/create") == status(port, "/v2/scheduler/task/report") == 200
+            assert status(port, "/v2/partner/job/create", party="1") == 404
+            assert [status(port, path) for path in NOT_FOR_OTHERS] == [403] * len(NOT_FOR_OTHERS)
+            assert status(port, "/router") == 200
+        assert [path for path, _, _ in asked] == ["partner/job/create", "scheduler/task/report"]
+
+
+NOT_FOR_OTHERS = (
+    "/v2/worker/model/download", "/v2/partner/../worker/model/download", "/v2/partner/%2e%2e/worker/task/status",
+    "//v2//worker/task/status", "/v2/server/query/all", "/v2/partnerships", "/v2/client/client/create",
+    "/v1/interconn/x", "/",
+)  # fmt: skip
+
+
+def status(port, path, party="9999"):
+    """What the router at a port answers to a command for a party; the path is sent as it is written."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("POST", path, body="{}", headers={"dest-party-id": party})
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+@contextmanager
+def running_nginx(configuration, text, port):
+    """An nginx that answers at a port, ended afterwards."""
+    # Started by root, nginx would give its worker to an account that cannot enter this folder.
+    configuration.write_text(("user root;\n" if os.geteuid() == 0 else "") + text)
+    program = ["nginx", "-g", "daemon off;", "-c", str(configuration)]
+    process = subprocess.Popen(program, stderr=subprocess.PIPE, text=True)
+    try:
+        assert wait_until(lambda: listens(port), lambda: process.poll() is None, 10.0), process.stderr.read()
+        yield
+    finally:
+        process.terminate()
+        process.communicate(timeout=10)
+
+
+def listens(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def has_streams():
+    """Whether an nginx is here, and Debian's file that loads its stream module."""
+    return shutil.which("nginx") is not None and any(Path("/etc/nginx/modules-enabled").glob("*stream*.conf"))
+
+
+@pytest.fixture
+def certificates(tmp_path):
+    """A folder with the files of a party that the tunnel shows and believes."""
+    folder = tmp_path / "certificates"
+    folder.mkdir()
+    program = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+               "-subj", "/CN=guest", "-keyout", "guest.key", "-out", "guest.pem"]  # fmt: skip
+    subprocess.run(program, cwd=folder, check=True, timeout=20, capture_output=True)
+    shutil.copy(folder / "guest.pem", folder / "ca.pem")
+    return folder
+
+
+def assert_nginx_takes(configuration):
+    checked = subprocess.run(["nginx", "-t", "-c", str(configuration)], capture_output=True, text=True, timeout=20)
     assert checked.returncode == 0, checked.stderr
+
+
+@pytest.mark.skipif(not (has_streams() and shutil.which("openssl")), reason="needs nginx with streams and openssl")
+def test_nginx_takes_the_containers_tunnel_and_that_of_a_machine(certificates):
+    text = (FOLDER / "tunnel.conf").read_text().replace("/tmp/", f"{certificates}/")
+    text = text.replace("/run/secrets/party", f"{certificates}/guest").replace("/run/secrets", str(certificates))
+    (certificates / "container.conf").write_text(text)
+    assert_nginx_takes(certificates / "container.conf")
+    made = tunnel("192.0.2.7", "guest", certificates, "broker")
+    assert made.returncode == 0, made.stderr
+    (certificates / "tunnel.conf").write_text(made.stdout)
+    assert_nginx_takes(certificates / "tunnel.conf")
+
+
+def tunnel(*arguments):
+    program = ["bash", str(FOLDER / "tunnel.sh"), *map(str, arguments)]
+    return subprocess.run(program, capture_output=True, text=True, timeout=20)
+
+
+def test_the_tunnel_of_a_machine_has_its_names_and_none_of_the_engines(tmp_path):
+    for name in ("ca.pem", "host.pem", "host.key"):
+        (tmp_path / name).touch()
+    text = tunnel("broker.example.org", "host", tmp_path).stdout
+    assert not [name for name in ("/run/secrets", "127.0.0.11", "$", "/tmp/nginx.pid", " broker;") if name in text]
+    for line in (f"proxy_ssl_certificate_key {tmp_path}/host.key;", f"proxy_ssl_trusted_certificate {tmp_path}/ca.pem;",
+                 "proxy_ssl_name broker.example.org;", "proxy_ssl_verify on;",
+                 "server { listen 127.0.0.1:15672; proxy_pass broker.example.org:15671; }"):  # fmt: skip
+        assert line in [found.strip() for found in text.splitlines()]
+    assert "proxy_ssl_name broker;" in tunnel("192.0.2.7", "host", tmp_path, "broker").stdout
+
+
+@pytest.mark.parametrize("arguments, told", [
+    (["broker"], "give BROKER PARTY FOLDER [CERTIFIED]; 1 arguments were given."),
+    (["a;b", "guest", "/"], "'a;b' is no name"),
+    (["broker", "", "/"], "'' is no name"),
+    (["broker", "guest", "here"], "the folder 'here' must begin with '/'."),
+    (["broker", "guest", "/a b"], "the folder '/a b' may have letters"),
+    (["broker", "guest", "/nowhere"], "/nowhere/ca.pem does not exist"),
+], ids=["few", "name", "empty", "relative", "folder", "missing"])  # fmt: skip
+def test_what_the_tunnel_cannot_be_made_of_is_refused_in_one_sentence(arguments, told):
+    made = tunnel(*arguments)
+    assert made.returncode == 1 and told in made.stderr and made.stderr.count("\n") == 1 and made.stdout == ""

@@ -153,7 +153,9 @@ def test_silent_failure_shows_the_log(tmp_path):
     killed = explain("job", "failed", (stopped, record), tmp_path)
     assert "process of task flip_0 of guest 9999 ended without a result" in str(killed) and killed.record == record
     assert "perhaps since another party's did" in str(explain("job", "failed", (stopped,), tmp_path))
-    assert "'canceled' without a message" in str(explain("job", "canceled", (record,), tmp_path))
+    ended = str(explain("job", "canceled", (record,), tmp_path))
+    assert "'canceled' without a message" in ended and ended.endswith(f"{tmp_path}/logs/job/fate_flow_schedule.log.")
+    assert str(explain("job", "failed", (), None)).endswith("run it again.")
 
 
 def test_a_report_that_flow_lost_is_read_from_the_log(tmp_path):
