@@ -16,7 +16,7 @@ install: $(INSTALLED)
 $(INSTALLED): setup.py pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt "setuptools<81" wheel
-	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt --no-build-isolation -e ".[test,bench]"
+	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt --no-build-isolation -e ".[fate,test,bench]"
 	touch $@
 
 demo: install

@@ -22,8 +22,9 @@ setup(
     packages=[package for part in PARTS for package in part_packages(part)],
     package_dir={f"fate_dp.{part}": part for part in PARTS},
     package_data={"": ["*.yaml", "*.html", "*.json"]},
+    # FATE's lookup loads no component of a distribution whose requirements are not all recorded as installed, and FATE's
+    # standalone image has FATE without such a record: FATE itself is an extra.
     install_requires=[
-        "fate_client[fate,fate_flow]==2.2.0",
         "setuptools<81",  # FATE finds its plugins through pkg_resources, which later releases drop
         "numpy<2",
         "pandas<3",
@@ -46,6 +47,7 @@ setup(
         "pyarrow<16",  # later ones want numpy 2
     ],
     extras_require={
+        "fate": ["fate_client[fate,fate_flow]==2.2.0"],
         "test": ["pytest", "pytest-xdist", "hypothesis", "phe"],
         "bench": ["opendp", "opacus==1.5.*", "phe"],
         "cluster": ["pika", "pyspark==3.5.*"],

@@ -43,8 +43,12 @@ def client_settings() -> dict:
 def credentials_for(address: FlowAddress, settings: dict | None = None) -> Credentials | None:
     """The credentials of `flow init`, for the server that they were given for only."""
     settings = client_settings() if settings is None else settings
-    if (settings.get("ip"), settings.get("port")) != (address.host, address.port):
+    if (_host(settings.get("ip")), str(settings.get("port"))) != (_host(address.host), str(address.port)):
         return None
     if not settings.get("app_id") or not settings.get("app_token"):
         return None
     return Credentials(str(settings["app_id"]), str(settings["app_token"]))
+
+
+def _host(name) -> str:
+    return "127.0.0.1" if name == "localhost" else str(name)

@@ -26,8 +26,8 @@ from .server_setup import EMBEDDED, ServerSetup
 # As FATE-Flow is published. `fate_flow init --home` writes its server's folders over these in the installed package; a
 # copy that kept them would work on that server's database and tables.
 BESIDE_ITS_MODULES = {
-    "LOG_DIR": "", "DATA_DIR": "", "MODEL_DIR": "", "JOB_DIR": "", "UPLOAD_DATA_HOME": "", "DEFAULT_SERVER_CONF_PATH": "",
-    "SQLITE_FILE_DIR": "", "SQLITE_FILE_NAME": "fate_flow_sqlite.db",
+    "LOG_DIR": "", "DATA_DIR": "", "MODEL_DIR": "", "JOB_DIR": "", "UPLOAD_DATA_HOME": "",
+    "DEFAULT_SERVER_CONF_PATH": "", "SQLITE_FILE_DIR": "", "SQLITE_FILE_NAME": "fate_flow_sqlite.db",
 }  # fmt: skip
 # So is this, whatever the installed package's own service_conf.yaml says of another server.
 ALONE = {

@@ -30,6 +30,13 @@ class Answer:
     data: object = None
 
 
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    """FATE-Flow never sends a client elsewhere; whoever does would get the signature with the request."""
+
+    def redirect_request(self, *arguments):
+        return None
+
+
 def ask(
     address: FlowAddress,
     path: str,
@@ -46,7 +53,7 @@ def ask(
         data=None if body is None else json.dumps(body).encode(),
         headers={"Content-Type": "application/json", **(credentials.headers() if credentials else {})},
     )
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}), NoRedirect)
     try:
         with direct.open(request, timeout=patience) as response:
             answer = json.load(response)

@@ -8,6 +8,9 @@ from .flow_credentials import credentials_for
 from .flow_requests import Answer, FlowSilent, NotFateFlow, ask
 
 ANSWERS, REFUSES, SILENT, FOREIGN = "answers", "refuses", "silent", "foreign"
+# FATE-Flow's codes for an app that is unknown, a signature that is wrong, an app without rights, and no permission.
+REFUSED_CLIENT = (5002, 5003, 5004, 5005)
+EXPIRED = 5000
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,23 @@ def state_of(address: FlowAddress) -> FlowState:
     except NotFateFlow as other:
         return FlowState(FOREIGN, str(other))
     version = version_in(answer)
-    return FlowState(ANSWERS, version=version) if version else FlowState(REFUSES, answer.message)
+    if version:
+        return FlowState(ANSWERS, version=version)
+    if refuses_client(answer):
+        return FlowState(REFUSES, refusal_in(answer))
+    return FlowState(SILENT, f"it has an error of its own, {answer.code}: {answer.message}")
+
+
+def refuses_client(answer: Answer) -> bool:
+    """Whether an answer says no more than that FATE-Flow does not know who asks."""
+    return answer.code in (*REFUSED_CLIENT, EXPIRED) or "appId" in answer.message
+
+
+def refusal_in(answer: Answer) -> str:
+    """Why FATE-Flow refuses a client."""
+    if answer.code == EXPIRED:
+        return f"{answer.message}: its clock and that of this machine differ by over a minute"
+    return answer.message
 
 
 def version_in(answer: Answer) -> str | None:

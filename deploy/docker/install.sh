@@ -56,10 +56,9 @@ python -c 'import importlib.util as u, sys; sys.exit(u.find_spec("fate_flow") is
 echo "Installing $(basename "$wheel") into $(python -c 'import sys; print(sys.prefix)')."
 python -m pip install --disable-pip-version-check --quiet --no-deps --force-reinstall "$wheel"
 if [ "$requirements" != --no-requirements ]; then
-    # FATE itself is there; a second copy of it from an index would hide the image's.
     needed=$(python -c '
 from importlib.metadata import requires
-print("\n".join(line for line in requires("fate-dp") if "extra ==" not in line and not line.startswith("fate_client")))')
+print("\n".join(line for line in requires("fate-dp") if "extra ==" not in line))')
     python -m pip install --disable-pip-version-check --quiet -r /dev/stdin <<<"$needed"
 fi
 

@@ -9,6 +9,7 @@ import urllib.request
 
 from .finding import Finding, ok, problem
 from .flow_site import FlowSite
+from .unseen_settings import unseen_settings
 
 PATIENCE_SECONDS = 3.0
 # AMQP 0-9-1: the client's greeting, and how the answer of a broker that speaks it begins (a method frame on channel 0).
@@ -19,7 +20,7 @@ def broker(site: FlowSite) -> Finding:
     """The broker's port."""
     settings = _rabbitmq(site)
     if settings is None:
-        return ok("No broker is in use.")
+        return _no_broker(site)
     where = f"{settings.get('host')}:{settings.get('port')}"
     try:
         with socket.create_connection((settings["host"], int(settings["port"])), PATIENCE_SECONDS) as connection:
@@ -41,7 +42,7 @@ def broker_user(site: FlowSite) -> Finding:
     """The management interface, through which FATE makes queues, and FATE's user there."""
     settings = _rabbitmq(site)
     if settings is None:
-        return ok("No broker is in use.")
+        return _no_broker(site)
     where, user = f"{settings.get('host')}:{settings.get('mng_port')}", settings.get("user")
     try:
         tags = _tags_of(where, user, settings.get("password"))
@@ -59,6 +60,10 @@ def broker_user(site: FlowSite) -> Finding:
         return problem(f"RabbitMQ's user {user!r} is no administrator, but FATE makes virtual hosts.",
                        f"Run `rabbitmqctl set_user_tags {user} administrator`.")  # fmt: skip
     return ok(f"RabbitMQ's management at {where} lets {user!r} in.")
+
+
+def _no_broker(site: FlowSite) -> Finding:
+    return ok("No broker is in use.") if site.settings else unseen_settings(site, "Whether a broker is in use")
 
 
 def _no_management(where: str, reason) -> Finding:

@@ -30,7 +30,10 @@ class Plugin:
 
 @dataclass(frozen=True)
 class Environment:
-    """What the probe reports; `lookup` has each entry point's [component, why it does not load], or an error."""
+    """What the probe reports; `lookup` has each entry point's [component, why it does not load], or an error.
+
+    `unrecorded` names those of FATE's distributions whose packages lie on the path without a record of installation.
+    """
 
     executable: str
     python: tuple
@@ -38,6 +41,7 @@ class Environment:
     plugins: tuple
     folders: dict
     lookup: dict
+    unrecorded: tuple = ()
 
     def version(self, name: str) -> str | None:
         """The version of the distribution that is used; None where it is not installed."""
@@ -89,6 +93,7 @@ def _examined(python: str, path: str) -> Environment:
 
 def environment_from(report: dict) -> Environment:
     """The environment that a probe's report describes."""
+    tuples = {name: tuple(report[name]) for name in ("python", "unrecorded")}
     plugins = tuple(Plugin(**{**each, "requires": tuple(each["requires"]), "announces": tuple(each["announces"])})
                     for each in report["plugins"])  # fmt: skip
-    return Environment(**{**report, "python": tuple(report["python"]), "plugins": plugins})
+    return Environment(**{**report, **tuples, "plugins": plugins})

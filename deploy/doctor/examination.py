@@ -63,7 +63,11 @@ def look(home: Path, flow: FlowAddress | None, peers: tuple[FlowAddress, ...]) -
 
 def parties_of(home: Path) -> Path:
     """The parties' folder of a server's home, if there is one, else what the environment says."""
-    is_home = (home / "server.json").is_file() or (home / "parties").is_dir()
+    try:
+        is_home = (home / "server.json").is_file() or (home / "parties").is_dir()
+    except PermissionError:
+        # Another user's home: the checks of the folder in it say so.
+        is_home = True
     return home / "parties" if is_home else party_files.parties_folder()
 
 

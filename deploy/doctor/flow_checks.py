@@ -33,6 +33,8 @@ def answers(site: FlowSite) -> Finding:
 
 def configuration(site: FlowSite) -> Finding:
     """service_conf.yaml of the home; a server that runs has the settings of when it started."""
+    if site.unreadable:
+        return problem(site.unreadable, "Run the doctor as the user who runs FATE-Flow.")
     if not site.settings_trouble:
         return ok("The settings can be read." if site.settings else "There is no service_conf.yaml in the home.")
     return problem(

@@ -28,6 +28,15 @@ def provider_from(row: dict, examined: bool) -> Provider:
     provider = Provider(row["provider_name"], row["version"], path, python)
     if not examined or row.get("device") != "local":
         return replace(provider, unseen="it is on another machine or in a container")
+    try:
+        return _looked_into(provider)
+    except PermissionError as error:
+        return replace(provider, unseen=f"{error.filename or python} cannot be looked at ({error.strerror})")
+
+
+def _looked_into(provider: Provider) -> Provider:
+    """A provider of this machine with what is installed there."""
+    path, python = provider.path, provider.python
     if path and not Path(path).is_dir():
         return replace(provider, trouble=f"its folder {path} is gone")
     if not Path(python).is_file():

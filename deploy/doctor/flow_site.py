@@ -11,16 +11,15 @@ from fate_dp.deploy.flow_state import ANSWERS, REFUSES, SILENT, state_of
 from fate_dp.deploy.server_record import read_record
 
 from .flow_provider import provider_from
+from .published_key import takes_published_key
 from .this_machine import is_here, listeners
 
 SERVICE_CONF = "service_conf.yaml"
-# As in the settings.py that FATE-Flow 2.2 is published with.
-PUBLISHED_ADMINISTRATOR = Credentials("admin", "fate_flow_admin")
 
 
 @dataclass(frozen=True)
 class FlowSite:
-    """What is known about the site's server; `settings` are those of service_conf.yaml."""
+    """What is known about the site's server; `settings` are those of service_conf.yaml, empty where nobody told."""
 
     address: FlowAddress | None
     state: str = SILENT
@@ -31,7 +30,14 @@ class FlowSite:
     providers: tuple | None = None
     listeners: tuple = ()
     settings_trouble: str = ""
+    unreadable: str = ""
+    """Which file of the home is closed to this user."""
     takes_the_known_key: bool = False
+
+    @property
+    def runs(self) -> bool:
+        """Whether a FATE-Flow is there, be it one that does not know this client."""
+        return self.state in (ANSWERS, REFUSES)
 
     def ports(self) -> dict[str, int]:
         """The ports that are the server's own."""
@@ -53,18 +59,29 @@ class FlowSite:
 
 def gather(home: Path, flow: FlowAddress | None = None) -> FlowSite:
     """Ask the server at `flow`, else that of the embedded home, else the one that `flow init` names."""
-    settings, trouble = _settings_of(home)
-    address = flow or _known_address(home, settings)
-    if address is None:
-        return FlowSite(None, settings=settings, settings_trouble=trouble)
+    settings, trouble, unreadable = {}, "", ""
+    address = flow
+    try:
+        settings, trouble = _settings_of(home)
+        address = flow or _known_address(home, settings)
+    except PermissionError as error:
+        unreadable = f"{error.filename or home} cannot be read: {error.strerror}."
+    site = FlowSite(address, settings=settings, settings_trouble=trouble, unreadable=unreadable)
+    return _asked(site) if address else site
+
+
+def _asked(site: FlowSite) -> FlowSite:
+    """The same site with what its server answers."""
+    address, settings = site.address, site.settings
     here, credentials = is_here(address.host), credentials_for(address)
     found = state_of(address)
-    site = FlowSite(address, found.state, found.reason, found.version, here, settings, settings_trouble=trouble)
+    site = replace(site, state=found.state, reason=found.reason, version=found.version, is_here=here)
     if found.state == ANSWERS:
         live = _live_settings(address, credentials) or settings
         site = replace(site, settings=live, providers=_providers(address, credentials, here))
     listening = listeners(tuple(site.ports().values())) if here else ()
-    return replace(site, listeners=listening, takes_the_known_key=_takes_the_known_key(site))
+    known = takes_published_key(address, site.state, site.section("authentication"))
+    return replace(site, listeners=listening, takes_the_known_key=known)
 
 
 def _known_address(home: Path, settings: dict) -> FlowAddress | None:
@@ -98,6 +115,8 @@ def _settings_of(home: Path) -> tuple[dict, str]:
             settings.update(yaml.safe_load(path.read_text(encoding="utf-8")))
         except FileNotFoundError:
             continue
+        except PermissionError:
+            raise
         except OSError as error:
             return settings, f"{path} cannot be read: {error.strerror}."
         except (UnicodeDecodeError, yaml.YAMLError, TypeError, ValueError):
@@ -124,9 +143,3 @@ def _told(address: FlowAddress, path: str, credentials: Credentials | None):
     except (FlowSilent, NotFateFlow):
         return None
     return answer.data if answer.code == 0 else None
-
-
-def _takes_the_known_key(site: FlowSite) -> bool:
-    """Whether authentication is on, but the key that everybody can read in FATE-Flow's source lets in."""
-    asks_for_keys = site.state == REFUSES or (site.state == ANSWERS and site.section("authentication").get("client"))
-    return bool(asks_for_keys and _told(site.address, "server/fateflow", PUBLISHED_ADMINISTRATOR))

@@ -5,6 +5,8 @@ import os
 import stat
 from pathlib import Path
 
+from fate_dp.privacy.party_files import HOME_VARIABLE, PARTY_PREFIX, party_ids
+
 from .finding import Finding, ok, problem, warning
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -17,12 +19,19 @@ def parties_folder(folder: Path) -> Finding:
     if not folder.exists():
         above = next(each for each in folder.absolute().parents if each.exists())
         if above.is_dir() and os.access(above, os.W_OK | os.X_OK):
-            return ok(f"{folder} is made when a party first needs it.")
+            return _no_party(f"{folder} does not exist")
         return problem(f"{folder} does not exist and cannot be made in {above}.",
                        f"Run `install -d -m 700 {folder}` as the owner of {above}, for the user who runs FATE-Flow, "
-                       "or set "
-                       "FATE_DP_HOME to a folder of that user.")  # fmt: skip
-    return _private_folder(folder)
+                       f"or set {HOME_VARIABLE} to a folder of that user.")  # fmt: skip
+    finding = _private_folder(folder)
+    return finding if finding.cure or party_ids(folder) else _no_party(f"{folder} has no folder {PARTY_PREFIX}ID in it")
+
+
+def _no_party(said: str) -> Finding:
+    """As it is before the first job, and as it looks to a doctor that was not told where the parties are."""
+    return warning(f"{said}, so no party's key and ledger were looked at.",
+                   "If a job has run here already, name where its parties are: --home FOLDER, which holds parties/, "
+                   f"or {HOME_VARIABLE}; otherwise it is made when a party first needs it.")  # fmt: skip
 
 
 def folder(party: Path) -> Finding:

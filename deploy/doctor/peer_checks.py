@@ -6,6 +6,8 @@ its port is reachable and its client authentication off, is its own version and 
 """
 from __future__ import annotations
 
+import socket
+
 from fate_dp.deploy.flow_address import FlowAddress
 from fate_dp.deploy.flow_credentials import credentials_for
 from fate_dp.deploy.flow_requests import FlowSilent, NotFateFlow, ask
@@ -14,18 +16,16 @@ from fate_dp.deploy.flow_state import ANSWERS, FOREIGN, SILENT, state_of
 from .environment import Environment
 from .finding import Finding, ok, problem, unseen
 from .provider_checks import PLUGIN_PREFIX
+from .this_machine import is_here
 from .version_checks import FATE_VERSION
 
-ASK_OPERATOR = "Ask its operator to run `fate-dp doctor` there and compare the line `FATE-DP`"
+OPERATORS_WORD = "its operator to run `fate-dp doctor` there and compare the line `FATE-DP`"
 
 
 def peer_answers(address: FlowAddress, own: Environment | None) -> Finding:
     found = state_of(address)
     if found.state == SILENT:
-        return problem(f"No FATE-Flow answers at {address}: {found.reason}.",
-                       "Have it started, or its port opened to this machine; where parties reach each other through a "
-                       "proxy "
-                       "only, leave --peer out.")  # fmt: skip
+        return _silent(address, found.reason)
     if found.state == FOREIGN:
         return problem(f"What answers at {address} is no FATE-Flow: {found.reason}.", "Correct the port of --peer.")
     if found.state == ANSWERS and found.version != FATE_VERSION:
@@ -35,6 +35,26 @@ def peer_answers(address: FlowAddress, own: Environment | None) -> Finding:
               else f"FATE-Flow answers at {address}, but tells only clients that it knows.")  # fmt: skip
 
 
+def _silent(address: FlowAddress, reason: str) -> Finding:
+    """A peer's port that is closed to other machines is as it should be, and looks as a server that is down does."""
+    said = f"No FATE-Flow answers at {address}: {reason}."
+    if is_here(address.host):
+        return problem(said, "Have it started, or correct --peer; where parties reach each other through a router "
+                             "only, leave --peer out.")  # fmt: skip
+    if not _is_known(address.host):
+        return problem(said, f"Correct the name {address.host} of --peer, or make it known to this machine.")
+    return unseen(said, "Compare --peer with the host and port that its operator names. Where its FATE-Flow is reached "
+                        f"through a router only, as is best, ask {OPERATORS_WORD}; else have it started, or its port "
+                        "opened to this machine.")  # fmt: skip
+
+
+def _is_known(host: str) -> bool:
+    try:
+        return bool(socket.getaddrinfo(host, None))
+    except OSError:
+        return False
+
+
 def peer_plugin(address: FlowAddress, own: Environment | None) -> Finding:
     """The peer's version of FATE-DP, where a provider's name tells it."""
     try:
@@ -42,15 +62,29 @@ def peer_plugin(address: FlowAddress, own: Environment | None) -> Finding:
         rows = answer.data if answer.code == 0 else None
     except (FlowSilent, NotFateFlow):
         rows = None
-    versions = sorted(row["version"] for row in rows or [] if row["version"].startswith(PLUGIN_PREFIX))
+    versions = {row["version"]: _version_in(row["version"]) for row in rows or []}
+    versions = {name: version for name, version in sorted(versions.items()) if version is not None}
     if not versions:
         return unseen(f"Which FATE-DP the tasks of {address} have cannot be seen: FATE-Flow tells no packages, and no "
-                      "provider there names it.", f"{ASK_OPERATOR}.")  # fmt: skip
-    wanted = PLUGIN_PREFIX + (own.plugin.version if own is not None and own.plugin else "")
-    if own is not None and own.plugin is not None and wanted not in versions:
+                      "provider there names its version.", f"Ask {OPERATORS_WORD}.")  # fmt: skip
+    if own is not None and own.plugin is not None and _version(own.plugin.version) not in versions.values():
         return problem(
             f"The peer at {address} has registered {', '.join(versions)}, but FATE-DP here is {own.plugin.version}.",
             "Install one version at all parties, and register it where it is a provider (`fate-dp provider register`).",
         )
     return ok(f"The peer at {address} has registered {', '.join(versions)}; what its jobs use that choose no "
               "provider is not seen.")  # fmt: skip
+
+
+def _version_in(name: str):
+    """The version of FATE-DP in that of a provider; None where it is FATE's own or one that somebody chose."""
+    return _version(name.removeprefix(PLUGIN_PREFIX)) if name.startswith(PLUGIN_PREFIX) else None
+
+
+def _version(text: str):
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return Version(text)
+    except InvalidVersion:
+        return None

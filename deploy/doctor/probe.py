@@ -16,16 +16,23 @@ from urllib.parse import unquote, urlparse
 PLUGIN = "fate-dp"
 GROUP = "fate.ext.component_desc"
 PARTS = ("components", "pipelines")
+# FATE's standalone image has folders with these packages on PYTHONPATH, and no record that they were installed.
+FATE_PACKAGES = {"pyfate": "fate", "fate-flow": "fate_flow", "fate-client": "fate_client"}
+VERSION = re.compile(r"^__version__\s*=\s*[\"']([^\"']+)[\"']", re.MULTILINE)
 
 
 def main() -> None:
     del sys.path[0]  # the folder of this file, which no task has on its path
     distributions = installed()
+    unrecorded = {name: importable(package) for name, package in FATE_PACKAGES.items() if name not in distributions}
+    unrecorded = {name: found for name, found in unrecorded.items() if found}
+    recorded = {name: [[each.version, str(each.locate_file(""))] for each in found]
+                for name, found in distributions.items()}  # fmt: skip
     print(json.dumps({
         "executable": sys.executable,
         "python": list(sys.version_info[:3]),
-        "distributions": {name: [[each.version, str(each.locate_file(""))] for each in found]
-                          for name, found in distributions.items()},
+        "distributions": {**recorded, **unrecorded},
+        "unrecorded": sorted(unrecorded),
         "plugins": [plugin(each) for each in distributions.get(PLUGIN, [])],
         "folders": {part: folder_of("fate_dp." + part) for part in PARTS},
         "lookup": lookup(),
@@ -43,6 +50,21 @@ def installed() -> dict:
             seen.add(place)
             found.setdefault(name, []).append(distribution)
     return found
+
+
+def importable(package: str) -> list:
+    """[[version, place]] of a package that lies on the path, as its own files tell; empty where there is none."""
+    folder = folder_of(package)
+    if folder is None:
+        return []
+    for name in ("_info.py", "__init__.py"):
+        path = os.path.join(folder, name)
+        if os.path.isfile(path):
+            with open(path, encoding="utf-8", errors="replace") as file:
+                told = VERSION.search(file.read())
+            if told:
+                return [[told.group(1), os.path.dirname(folder)]]
+    return [["unknown", os.path.dirname(folder)]]
 
 
 def plugin(distribution) -> dict:
@@ -66,7 +88,7 @@ def editable_source(distribution):
 
 
 def folder_of(package: str):
-    """Where a part of the plugin is imported from; None where it cannot be found."""
+    """Where a package is imported from; None where it cannot be found."""
     try:
         specification = importlib.util.find_spec(package)
     except ImportError:

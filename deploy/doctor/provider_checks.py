@@ -3,12 +3,13 @@ from __future__ import annotations
 
 from .environment import Environment
 from .environment_checks import environment_findings
-from .finding import PROBLEM, Finding, ok, problem, unseen, warning
+from .finding import PROBLEM, UNSEEN, WARNING, Finding, ok, problem, unseen, warning
 from .flow_provider import Provider
 from .flow_site import FlowSite
 
 # Providers of ours are told by their version, because FATE-Flow runs no provider whose name is not `fate`.
 PLUGIN_PREFIX = "dp"
+MOST_URGENT_FIRST = (PROBLEM, WARNING, UNSEEN)
 
 
 def default_provider(site: FlowSite, own: Environment | None) -> Finding:
@@ -30,15 +31,37 @@ def default_provider(site: FlowSite, own: Environment | None) -> Finding:
 
 def plugin_providers(site: FlowSite, own: Environment | None) -> Finding:
     """The environments that `fate-dp provider register` made known."""
-    ours = [each for each in site.providers or () if is_plugin_provider(each)]
-    broken = [finding for finding in (holds_plugin(each, own) for each in ours) if finding.cure]
-    if broken:
-        return broken[0]
+    if site.providers is None:
+        return unseen("Which providers are registered cannot be seen while FATE-Flow does not tell.",
+                      "Mend the line about FATE-Flow first.")  # fmt: skip
+    ours = [each for each in site.providers if is_plugin_provider(each)]
+    remarks = [finding for finding in (_registered(each, site, own) for each in ours) if finding.cure]
+    if remarks:
+        return min(remarks, key=lambda finding: MOST_URGENT_FIRST.index(finding.state))
     return ok(", ".join(each.name for each in ours) + "." if ours else "None is registered, and none is needed.")
 
 
 def is_plugin_provider(provider: Provider) -> bool:
     return provider.version.startswith(PLUGIN_PREFIX)
+
+
+def _registered(provider: Provider, site: FlowSite, own: Environment | None) -> Finding:
+    """One of another version harms nobody who does not choose it: an upgrade leaves the old one beside the new one."""
+    if provider.name == site.default_provider or not _has_other_version(provider, own):
+        return holds_plugin(provider, own)
+    return warning(_other_version(provider, own),
+                   f"Run `fate-dp provider remove {provider.version}` when no job of any party chooses it any "
+                   "longer.")  # fmt: skip
+
+
+def _has_other_version(provider: Provider, own: Environment | None) -> bool:
+    there, here = provider.environment and provider.environment.plugin, own and own.plugin
+    return bool(there and here) and there.version != here.version
+
+
+def _other_version(provider: Provider, own: Environment) -> str:
+    return (f"The provider {provider.name} has FATE-DP {provider.environment.plugin.version}, but "
+            f"{own.plugin.version} is installed here.")  # fmt: skip
 
 
 def holds_plugin(provider: Provider, own: Environment | None) -> Finding:
@@ -54,13 +77,9 @@ def holds_plugin(provider: Provider, own: Environment | None) -> Finding:
     if environment.plugin is None:
         return problem(f"The provider {provider.name} has no FATE-DP in {provider.python}.",
                        f"Run {environment.install_plugin()}, or register one that has: `fate-dp provider register`.")
-    if own is not None and own.plugin is not None and environment.plugin.version != own.plugin.version:
-        return problem(
-            f"The provider {provider.name} has FATE-DP {environment.plugin.version}, but {own.plugin.version} is "
-            "installed "
-            "here.",
-            f"Run {environment.install_plugin()}, of version {own.plugin.version}.",
-        )
+    if _has_other_version(provider, own):
+        return problem(_other_version(provider, own),
+                       f"Run {environment.install_plugin()}, of version {own.plugin.version}.")  # fmt: skip
     troubles = [each for each in environment_findings(environment) if each.state == PROBLEM]
     if troubles:
         return problem(f"The provider {provider.name} cannot run the components. {troubles[0].said}", troubles[0].cure)

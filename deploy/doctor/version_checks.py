@@ -27,8 +27,18 @@ def fate(environment: Environment) -> Finding:
     if not wrong:
         return ok(f"FATE, FATE-Flow and fate_client {FATE_VERSION}.")
     found = ", ".join(f"{name} {version or 'missing'}" for name, version in wrong.items())
-    return problem(f"FATE-DP is made for FATE {FATE_VERSION}, but found: {found}.",
-                   f"Run {environment.pip_install(FATE_REQUIREMENT)}.")  # fmt: skip
+    return problem(f"FATE-DP is made for FATE {FATE_VERSION}, but found: {found}.", _cure(environment, list(wrong)))
+
+
+def _cure(environment: Environment, wrong: list) -> str:
+    """How the right FATE comes there; pip would put a second copy beside one that it does not know."""
+    unrecorded = [name for name in wrong if name in environment.unrecorded]
+    if unrecorded:
+        places = " and ".join(sorted({environment.distributions[name][0][1] for name in unrecorded}))
+        return f"Put FATE {FATE_VERSION} in place of what lies in {places}, which pip did not install there."
+    if environment.unrecorded:
+        return f"Run {environment.pip_install(*(f'{name}=={FATE_VERSION}' for name in wrong))}."
+    return f"Run {environment.pip_install(FATE_REQUIREMENT)}."
 
 
 def numpy(environment: Environment) -> Finding:

@@ -18,18 +18,16 @@ from fate_dp.deploy.doctor.flow_provider import Provider, provider_from
 from fate_dp.deploy.doctor.plugin_checks import component_names
 from fate_dp.deploy.doctor.provider_checks import PLUGIN_PREFIX
 from fate_dp.deploy.doctor.this_machine import is_here
+from fate_dp.deploy.doctor.version_checks import FATE_VERSION
 from fate_dp.deploy.flow_address import FlowAddress
 from fate_dp.deploy.flow_credentials import credentials_for
 from fate_dp.deploy.flow_requests import Answer, FlowSilent, NotFateFlow, ask
 from fate_dp.deploy.flow_server_error import FlowServerError
-from fate_dp.deploy.flow_state import unknown_client, version_in
+from fate_dp.deploy.flow_state import refusal_in, refuses_client, unknown_client, version_in
 
 NAME, DEVICE = "fate", "local"
 # FATE-Flow cuts the name at colon and at-sign, and its column for versions is 20 characters wide.
 VERSION = re.compile(rf"{PLUGIN_PREFIX}[A-Za-z0-9][A-Za-z0-9._+-]{{0,17}}")
-
-# FATE-Flow's codes for a signature that is wrong, an app without rights, and no permission.
-UNKNOWN_CLIENT = (5003, 5004, 5005)
 
 
 @dataclass(frozen=True)
@@ -164,8 +162,7 @@ def check_same_fate_flow(address: FlowAddress, environment: Environment) -> None
     if environment.version("fate-flow") != version:
         raise FlowServerError(
             f"FATE-Flow at {address} is {version}, but {environment.executable} has "
-            f"{environment.version('fate-flow')}; "
-            f"run {environment.pip_install(f'fate_client[fate,fate_flow]=={version}')}."
+            f"{environment.version('fate-flow')}; FATE-DP is made for {FATE_VERSION}, so install that at the server."
         )
 
 
@@ -186,6 +183,6 @@ def request(address: FlowAddress, path: str, body: dict | None = None) -> Answer
         answer = ask(address, path, body, credentials_for(address))
     except (FlowSilent, NotFateFlow) as error:
         raise FlowServerError(f"No FATE-Flow answers at {address} ({error}); start it or correct --flow.") from error
-    if answer.code in UNKNOWN_CLIENT or "appId" in answer.message:
-        raise FlowServerError(unknown_client(address, answer.message))
+    if refuses_client(answer):
+        raise FlowServerError(unknown_client(address, refusal_in(answer)))
     return answer

@@ -1,6 +1,11 @@
 """A sound site for the doctor's tests: a whole installation, a party with key, ledger and policy, and a server."""
 import os
+import re
+import shutil
+import sys
+import sysconfig
 from dataclasses import replace
+from pathlib import Path
 
 from fate_dp.deploy.doctor.environment import environment_from
 from fate_dp.deploy.doctor.examination import Examined
@@ -15,7 +20,7 @@ from fate_dp.privacy.secret_key import load_or_create_key
 
 ADDRESS = FlowAddress("127.0.0.1", 9380)
 COMPONENTS = ("flipback", "label_flip")
-REQUIRES = ["fate_client[fate,fate_flow]==2.2.0", "numpy<2", "setuptools<81", "scipy>=1.10", 'phe; extra == "test"']
+REQUIRES = ["numpy<2", "setuptools<81", "scipy>=1.10", 'phe; extra == "test"']
 
 
 def package(folder):
@@ -42,7 +47,31 @@ def report(folder):
         "plugins": [plugin],
         "folders": {part: str(folder / "fate_dp" / part) for part in ("components", "pipelines")},
         "lookup": {"found": {name: [name, None] for name in COMPONENTS}},
+        "unrecorded": [],
     }  # fmt: skip
+
+
+def unrecorded_fate(folder):
+    """An interpreter, and a folder for its path with all that is installed here, as in FATE's standalone image.
+
+    FATE's packages are there, the records of their installation are not.
+    """
+    python, site, installed = folder / "bin" / "python", folder / "site", Path(sysconfig.get_path("purelib"))
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
+    site.mkdir()
+    for entry in installed.iterdir():
+        if not re.match(r"(pyfate|fate_flow|fate_client|fate_dp)-.*\.dist-info$", entry.name):
+            (site / entry.name).symlink_to(entry)
+    (record,) = installed.glob("fate_dp-*.dist-info")
+    shutil.copytree(record, site / record.name)
+    # The record of an editable installation names a finder, which an interpreter without site-packages never reads.
+    if not (site / "fate_dp").exists():
+        (site / "fate_dp").mkdir()
+        for part in ("privacy", "crypto", "components", "pipelines", "conf", "data_prep", "deploy", "bench"):
+            (site / "fate_dp" / part).symlink_to(Path(__file__).parents[2] / part)
+    return str(python), str(site)
 
 
 def party(parties):

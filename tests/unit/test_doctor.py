@@ -48,6 +48,14 @@ def other_fate(site):
     return with_versions(site, pyfate="2.1.0", fate_flow=None)
 
 
+def other_fate_that_pip_does_not_know(site):
+    return with_environment(with_versions(site, pyfate="2.1.0", fate_flow=None), unrecorded=("pyfate",))
+
+
+def no_client_beside_a_fate_that_pip_does_not_know(site):
+    return with_environment(with_versions(site, fate_client=None), unrecorded=("pyfate", "fate-flow"))
+
+
 def new_numpy(site):
     return with_versions(site, numpy="2.1.0")
 
@@ -107,6 +115,8 @@ def description_damaged(site):
 INSTALLATION = [
     (old_python, "Python", "is Python 3.8.18, but FATE-DP runs on 3.10 and 3.11", "python3.11 -m venv"),
     (other_fate, "FATE", "pyfate 2.1.0, fate-flow missing", 'pip install "fate_client[fate,fate_flow]==2.2.0"'),
+    (other_fate_that_pip_does_not_know, "FATE", "pyfate 2.1.0, fate-flow missing", "in place of what lies in /site"),
+    (no_client_beside_a_fate_that_pip_does_not_know, "FATE", "fate-client missing", 'install "fate-client==2.2.0"'),
     (new_numpy, "numpy", "numpy is 2.1.0 but must be <2", 'pip install "numpy<2"'),
     (new_pydantic, "pydantic", "pydantic is 2.8.0 but must be >=1.10,<2", 'pip install "pydantic>=1.10,<2"'),
     (new_setuptools, "setuptools", "setuptools is 82.0.0 but must be <81", 'pip install "setuptools<81"'),
@@ -218,6 +228,10 @@ def half_authenticated(site):
     return with_settings(open_to_the_network(site), authentication={"client": True, "site": False})
 
 
+def authenticated_and_open(site):
+    return with_settings(open_to_the_network(site), authentication={"client": True, "site": True})
+
+
 def published_key(site):
     return with_site(with_settings(site, authentication={"client": True, "site": True}), takes_the_known_key=True)
 
@@ -259,13 +273,27 @@ def stale_plugin_provider(site):
     return with_site(site, providers=(*site.site.providers, ours))
 
 
+def unseen_provider_before_a_stale_one(site):
+    unseen = Provider("fate:dp0.1.0@docker", "dp0.1.0", "/opt", "/opt/bin/python", unseen="it is in a container")
+    site = stale_plugin_provider(site)
+    return with_site(site, providers=(unseen, *site.site.providers))
+
+
+def old_plugin_provider(site):
+    old = replace(site.environment, plugins=(replace(site.environment.plugin, version="0.0.9"),))
+    ours = (Provider("fate:dp0.0.9@local", "dp0.0.9", "/old", "/old/bin/python", old),
+            Provider("fate:dp0.1.0@local", "dp0.1.0", "/opt", "/opt/bin/python", site.environment))  # fmt: skip
+    return with_site(site, providers=(*site.site.providers, *ours))
+
+
 FLOW = [
     (server_down, "FATE-Flow", "No FATE-Flow answers at 127.0.0.1:9380: Connection refused", "`fate-dp up`"),
     (other_server_version, "FATE-Flow", "FATE-Flow 1.11.0 answers", "Install FATE-Flow 2.2.0"),
     (port_taken, "ports", "Port 9380, which is to be FATE-Flow's, is taken by jupyter (process 4711)", "--port PORT"),
     (grpc_port_taken, "ports", "Port 9360, which is to be FATE-Flow's, is taken by a program of", "grpc_port"),
     (open_to_the_network, "reach", "listens on 0.0.0.0:9380, and authentication is on for nobody", "client"),
-    (half_authenticated, "reach", "authentication is on for clients:", "authentication.site"),
+    (half_authenticated, "reach", "authentication is on for clients: whoever reaches the port can run", "on.site to"),
+    (authenticated_and_open, "reach", "for clients and sites: whoever reaches the port can fetch", "/v2/partner"),
     (published_key, "authentication", "takes the administrator's key that stands in its", "Set ADMIN_KEY"),
     (authentication_without_party, "authentication", "party_id is empty", "Set party_id in service_conf.yaml"),
     (provider_python_gone, "default provider", "its Python /gone/bin/python is gone", "provider register --python"),
@@ -275,6 +303,8 @@ FLOW = [
     (no_default_provider, "default provider", "FATE-Flow has no provider fate:2.3@local", "default_provider"),
     (plugin_in_another_provider, "default provider", "Only jobs that choose fate:dp0.1.0@local", "pipeline.conf.set("),
     (stale_plugin_provider, "providers of FATE-DP", "its folder /opt is gone", "fate-dp provider remove dp0.0.9"),
+    (unseen_provider_before_a_stale_one, "providers of FATE-DP", "dp0.0.9@local cannot run: its folder", "remove dp0."),
+    (old_plugin_provider, "providers of FATE-DP", "has FATE-DP 0.0.9, but 0.1.0", "fate-dp provider remove dp0.0.9"),
 ]
 
 
@@ -311,8 +341,10 @@ def test_the_parties_of_a_servers_home_else_those_that_the_environment_names(tmp
 
 def test_warnings_alone_are_no_problem(sound):
     assert not has_problem(findings(open_to_the_network(sound)))
-    guarded = with_settings(open_to_the_network(sound), authentication={"client": True, "site": True})
-    assert alarms(guarded) == {}
+    assert not has_problem(findings(authenticated_and_open(sound))), "nor is it in order: nobody signs for /v2/worker"
+    assert not has_problem(findings(old_plugin_provider(sound))), "an upgrade leaves it beside the new one"
+    old_is_the_default = with_settings(old_plugin_provider(sound), default_provider={"version": "dp0.0.9"})
+    assert alarms(old_is_the_default)["providers of FATE-DP"].state == "problem"
     assert has_problem(findings(server_down(sound)))
 
 
@@ -320,9 +352,46 @@ def test_what_cannot_be_seen_is_said_to_be_unseen(sound):
     unknown = findings(with_site(sound, address=None, providers=None, listeners=(), settings={}))
     refusing = findings(with_site(sound, state=REFUSES, reason="appId is missing", version=None, providers=None))
     for results in (unknown, refusing):
+        assert not {each.check for each in results if each.said == "None is registered, and none is needed."}
         seen = {each.check: each for each in results if each.state == "not seen"}
         assert {"FATE-Flow", "default provider"} <= set(seen) and all(each.cure for each in seen.values())
     assert "flow init --ip 127.0.0.1 --port 9380 --app-id" in seen["FATE-Flow"].cure
+
+
+OF_SETTINGS = {"reach", "authentication", "broker", "broker's user"}
+
+
+def unseen(examined):
+    return {each.check: each for each in findings(examined) if each.state == "not seen"}
+
+
+@pytest.mark.parametrize("state, seen", [
+    ({"state": SILENT, "listeners": (), "version": None, "providers": None}, set()),
+    ({"state": REFUSES, "version": None, "providers": None}, {"authentication"}),
+    ({}, set()),
+    ({"state": SILENT, "listeners": (), "is_here": False, "version": None, "providers": None}, set()),
+], ids=["down", "refuses", "does not tell", "elsewhere and down"])
+def test_nothing_is_said_of_settings_that_nobody_told(state, seen, sound):
+    found = unseen(with_site(sound, settings={}, **state))
+    assert OF_SETTINGS & set(found) == OF_SETTINGS - seen
+    assert all("service_conf.yaml" in found[each].cure for each in OF_SETTINGS - seen)
+    assert ("providers of FATE-DP" in found) == ("providers" in state)
+
+
+def test_what_shows_without_settings_is_said_without_them(sound):
+    refusing = with_site(sound, state=REFUSES, version=None, providers=None, settings={})
+    told = {each.check: each for each in findings(refusing)}
+    assert told["authentication"].said == "Authentication is on for clients; for sites it is not seen."
+    assert "Only this machine reaches FATE-Flow, but" in told["reach"].said
+    beyond = {each.check: each for each in findings(open_to_the_network(refusing))}["reach"]
+    assert beyond.state == "warning" and "on for clients at least: whoever reaches the port can fetch" in beyond.said
+    stopped = {each.check: each for each in findings(with_site(server_down(sound), settings={}))}
+    assert "Who can reach FATE-Flow cannot be seen" in stopped["reach"].said
+
+
+def test_a_key_that_could_not_be_tried_is_not_called_a_secret(sound):
+    stopped = with_settings(server_down(sound), authentication={"client": True, "site": True}, party_id="9999")
+    assert "shows only while it runs" in unseen(stopped)["authentication"].said
 
 
 def test_files_and_folders_of_another_user(sound, monkeypatch):
@@ -363,8 +432,17 @@ def test_parties_without_key_ledger_and_policy_are_in_order(sound):
     shutil.rmtree(home)
     home.mkdir(mode=0o700)
     assert alarms(sound) == {}
+
+
+@pytest.mark.parametrize("left", [True, False], ids=["empty", "absent"])
+def test_a_doctor_that_finds_no_party_says_how_to_name_them(left, sound):
     shutil.rmtree(sound.parties)
-    assert alarms(sound) == {}, "an operator who has not started yet"
+    if left:
+        sound.parties.mkdir(mode=0o700)
+    found = alarms(sound)
+    assert set(found) == {"parties' folder"} and not has_problem(findings(sound)), "or nothing has run here yet"
+    assert "no party's key and ledger were looked at" in found["parties' folder"].said
+    assert "--home FOLDER" in found["parties' folder"].cure and "FATE_DP_HOME" in found["parties' folder"].cure
 
 
 # The broker ---------------------------------------------------------------------------------------------------------

@@ -5,23 +5,26 @@ import os
 import socket
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
 from fate_dp.deploy.doctor import (
-    broker_checks, flow_checks, peer_checks, plugin_checks, provider_checks, reach_checks, version_checks,
+    broker_checks, flow_checks, peer_checks, plugin_checks, provider_checks, published_key, reach_checks,
+    version_checks,
 )  # fmt: skip
 from fate_dp.deploy.doctor.environment import NotExamined, environment_from, examine
 from fate_dp.deploy.doctor.environment_checks import environment_findings
+from fate_dp.deploy.doctor.examination import findings, look
 from fate_dp.deploy.doctor.flow_provider import provider_from
 from fate_dp.deploy.doctor.flow_site import gather
 from fate_dp.deploy.flow_address import FlowAddress
 from fate_dp.deploy.flow_credentials import Credentials, credentials_for
 from fate_dp.deploy.flow_requests import FlowSilent, NotFateFlow, ask
-from fate_dp.deploy.flow_state import ANSWERS, FOREIGN, REFUSES, SILENT
+from fate_dp.deploy.flow_state import ANSWERS, FOREIGN, REFUSES, SILENT, FlowState
 from fate_dp.pipelines.cli import main
 
-from doctor_examples import package, report
+from doctor_examples import package, party, report, unrecorded_fate
 from flow_double import VERSION, flow_double
 
 NOWHERE = FlowAddress("127.0.0.1", 1)
@@ -54,6 +57,25 @@ def test_two_installations_and_a_component_that_does_not_import(tmp_path):
     assert "is installed 2 times" in plugin_checks.installed_once(environment).said
     finding = plugin_checks.components_found(environment)
     assert "cannot be imported; broken: ModuleNotFoundError: No module named 'nowhere_at_all'" in finding.said
+
+
+def test_a_fate_that_pip_does_not_know_is_there_all_the_same(tmp_path):
+    environment = examine(*unrecorded_fate(tmp_path))
+    assert environment.unrecorded == ("fate-client", "fate-flow", "pyfate")
+    assert version_checks.fate(environment).said == "FATE, FATE-Flow and fate_client 2.2.0."
+    assert [each for each in environment_findings(environment) if each.state != "ok"] == []
+
+
+def test_a_package_of_fate_is_read_and_not_run(tmp_path):
+    python, _ = unrecorded_fate(tmp_path)
+    path = tmp_path / "path"
+    for name, text in {"fate": "__version__ = '2.1.0'\n", "fate_flow": "__provider__ = 'fate_flow'\n"}.items():
+        (path / name).mkdir(parents=True)
+        (path / name / "__init__.py").write_text("raise SystemExit('it was run')\n")
+        (path / name / "_info.py").write_text(text)
+    finding = version_checks.fate(examine(python, str(path)))
+    assert "pyfate 2.1.0, fate-flow unknown, fate-client missing" in finding.said
+    assert finding.cure == f"Put FATE 2.2.0 in place of what lies in {path}, which pip did not install there."
 
 
 def test_setuptools_without_pkg_resources(tmp_path):
@@ -112,10 +134,83 @@ def test_a_stopped_servers_home_tells_its_address_and_its_settings(tmp_path):
 
 
 def test_a_server_that_knows_its_clients(tmp_path):
-    with flow_double({"server/fateflow": None}, code=3) as (address, _):
+    with flow_double({"server/fateflow": None}, code=5003) as (address, _):
         site = gather(tmp_path, address)
     assert site.state == REFUSES and not site.takes_the_known_key
     assert "refuses to answer" in flow_checks.answers(site).said
+
+
+@pytest.mark.parametrize("answer, taken", [
+    ({"code": 5001, "message": "Invalid request.", "data": {"json": {"job_id": ["Missing"]}}}, True),
+    ({"code": 5003, "message": "varify failed!"}, False),
+    ({"code": 5001, "message": "invalid parameter: appId"}, False),
+], ids=["asked for fields", "refused", "unsigned"])
+def test_the_published_key_is_tried_where_sites_alone_must_sign(answer, taken):
+    text = json.dumps(answer).encode()
+    with speaking(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(text), text)) as port:
+        address = FlowAddress("127.0.0.1", port)
+        assert published_key.takes_published_key(address, ANSWERS, {"client": False, "site": True}) == taken
+        assert not published_key.takes_published_key(address, ANSWERS, {"client": False, "site": False})
+
+
+def test_a_sites_command_with_the_published_key_orders_nothing(tmp_path):
+    settings = {**SETTINGS, "AUTHENTICATION": {"client": False, "site": True}}
+    with flow_double({**VERSION, "server/query/all": settings}) as (address, asked):
+        gather(tmp_path, address)
+    ((_, body, headers),) = [each for each in asked if each[0].startswith("scheduler/")]
+    assert body == {}, "without its fields FATE-Flow does nothing"
+    assert headers["Initiatorpartyid"] == "", "FATE-Flow puts it into what is signed"
+    inner = hashlib.md5(("admin" + headers["Nonce"] + headers["Timestamp"]).encode()).hexdigest()
+    assert headers["Signature"] == hashlib.md5((inner + "fate_flow_admin").encode()).hexdigest()
+
+
+@pytest.fixture
+def close(monkeypatch):
+    """Close a folder to this user, also where that is the administrator."""
+    def closed(folder):
+        def guarded(name):
+            original = getattr(Path, name)
+
+            def guard(path, *arguments, **options):
+                if folder in path.parents:
+                    raise PermissionError(13, "Permission denied", str(path))
+                return original(path, *arguments, **options)
+
+            monkeypatch.setattr(Path, name, guard)
+
+        for name in ("stat", "lstat", "open"):
+            guarded(name)
+
+    return closed
+
+
+def test_the_home_of_another_user_is_told_of(tmp_path, close):
+    home = tmp_path / "home"
+    (home / "conf").mkdir(parents=True)
+    (home / "conf" / "service_conf.yaml").write_text("fateflow: {host: 127.0.0.1, http_port: 1}\n")
+    close(home)
+    found = {each.check: each for each in findings(look(home, None, ()))}
+    for check in ("parties' folder", "service_conf.yaml"):
+        assert found[check].state == "problem" and "Permission denied" in found[check].said
+        assert str(home) in found[check].said and found[check].cure == "Run the doctor as the user who runs FATE-Flow."
+    assert found["FATE-Flow"].said == "No FATE-Flow is known here.", "the home's is not known, and no other is meant"
+    with flow_double(VERSION) as (address, _):
+        assert gather(home, address).state == ANSWERS
+
+
+def test_settings_of_another_user_are_told_of(tmp_path, close):
+    close(tmp_path / "conf")
+    finding = flow_checks.configuration(gather(tmp_path))
+    assert "service_conf.yaml cannot be read: Permission denied" in finding.said
+    assert finding.cure == "Run the doctor as the user who runs FATE-Flow."
+
+
+def test_a_provider_of_another_user_is_not_seen(tmp_path, close):
+    close(tmp_path)
+    for row in (provider_row(path=f"{tmp_path}/site"), provider_row(python=f"{tmp_path}/bin/python")):
+        finding = provider_checks.holds_plugin(provider_from(row, examined=True), None)
+        assert finding.state == "not seen" and "Permission denied" in finding.said
+        assert "as the user who runs FATE-Flow" in finding.cure
 
 
 @pytest.mark.parametrize("greeting", [b"", b"SSH-2.0-x\r\n", b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
@@ -165,6 +260,8 @@ def test_requests_are_signed_for_the_server_of_flow_init_only():
     assert headers["Signature"] == hashlib.md5((inner + "secret").encode()).hexdigest()
     assert len(headers["Nonce"]) == 4 and "secret" not in repr(credentials)
     assert credentials_for(FlowAddress("127.0.0.1", 9380), {**settings, "app_token": None}) is None
+    otherwise_written = {**settings, "ip": "localhost", "port": "9380"}
+    assert credentials_for(FlowAddress("127.0.0.1", 9380), otherwise_written) == credentials
     with flow_double(VERSION) as (address, asked):
         ask(address, "server/fateflow", credentials=Credentials("app", "secret"))
     assert asked[0][2]["Appid"] == "app"
@@ -205,7 +302,9 @@ def own(tmp_path):
     (["2.2.0", "dp0.1.0"], "ok", "has registered dp0.1.0"),
     (["2.2.0", "dp0.0.9"], "problem", "has registered dp0.0.9, but FATE-DP here is 0.1.0"),
     (["2.2.0"], "not seen", "cannot be seen: FATE-Flow tells no packages"),
-], ids=["same", "other", "unknown"])
+    (["2.2.0", "dp-prod"], "not seen", "no provider there names its version"),
+    (["2.2.0", "dp-prod", "dp0.1"], "ok", "has registered dp0.1;"),
+], ids=["same", "other", "unknown", "a name of their own", "beside another"])
 def test_a_peers_plugin_is_seen_where_a_provider_names_it(versions, state, said, own):
     rows = [provider_row(each) for each in versions]
     with flow_double({**VERSION, "provider/query?name=fate": rows}) as (address, _):
@@ -213,6 +312,21 @@ def test_a_peers_plugin_is_seen_where_a_provider_names_it(versions, state, said,
         finding = peer_checks.peer_plugin(address, own)
     assert finding.state == state and said in finding.said
     assert state == "ok" or "Install one version at all parties" in finding.cure or "Ask its operator" in finding.cure
+
+
+@pytest.mark.parametrize("host, state, cure", [
+    ("192.0.2.1", "not seen", "reached through a router only"),
+    ("no-such-host.invalid", "problem", "Correct the name no-such-host.invalid"),
+], ids=["closed or down", "no such name"])
+def test_a_peer_elsewhere_that_keeps_its_port_to_itself(host, state, cure, own, monkeypatch):
+    def silent(address):
+        return FlowState(SILENT, "Connection refused")
+
+    monkeypatch.setattr(peer_checks, "state_of", silent)
+    finding = peer_checks.peer_answers(FlowAddress(host, 9380), own)
+    assert finding.state == state and cure in finding.cure
+    assert f"No FATE-Flow answers at {host}:9380: Connection refused" in finding.said
+    assert state == "problem" or "Compare --peer with the host and port" in finding.cure
 
 
 def test_a_peer_that_does_not_answer_and_one_of_another_version(own):
@@ -260,7 +374,11 @@ def test_fates_user_at_the_broker(answer, said, cure):
 
 def test_the_command_tells_by_its_exit_status(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("FATE_DP_HOME", str(tmp_path / "parties"))
-    answers = {**VERSION, "server/query/all": {}, "provider/query?name=fate": [provider_row(python=sys.executable)]}
+    party(tmp_path / "parties")
+    (tmp_path / "parties").chmod(0o700)
+    settings = {key: told for key, told in SETTINGS.items() if key != "AUTHENTICATION"}
+    answers = {**VERSION, "server/query/all": settings,
+               "provider/query?name=fate": [provider_row(python=sys.executable)]}
     with flow_double(answers) as (address, _):
         flow = ["--home", str(tmp_path / "no-home"), "--flow", str(address)]
         assert main(["doctor", *flow, "--json"]) == 0

@@ -14,6 +14,7 @@ from fate_dp.deploy.provider.registration import check_version, prepare, provide
 from fate_dp.pipelines.cli import main
 from fate_dp.pipelines.provider_command import how_to_choose
 
+from doctor_examples import unrecorded_fate
 from flow_double import VERSION, flow_double
 
 NAME = "fate:dp0.1.0@local"
@@ -64,6 +65,13 @@ def test_register_list_and_remove(tmp_path, capsys):
     assert f'pipeline.conf.set("task", {{"provider": "{NAME}"}})' in shown
 
 
+def test_an_environment_with_a_fate_that_pip_does_not_know(tmp_path):
+    python, path = unrecorded_fate(tmp_path)
+    with flow_double(Rows().answers()) as (address, _):
+        prepared = prepare(address, python, path=path)
+    assert prepared.name == NAME and set(prepared.components) == set(examine().plugin.announces)
+
+
 def test_what_is_shown_is_a_valid_dag_configuration():
     lines = how_to_choose(NAME).split("and a DAG file with\n")[1].split("\nEvery")[0]
     assert yaml.safe_load(lines) == {"dag": {"conf": {"task": {"provider": NAME}}}}
@@ -95,7 +103,7 @@ def test_nothing_is_sent_where_the_paths_or_the_server_do_not_fit(tmp_path, monk
             ((address, str(tmp_path)), "does not exist or cannot be executed"),
             ((address, sys.executable, None, str(tmp_path / "gone")), "The folder .* does not exist; --path must"),
             ((address, "/bin/false"), "could not list what is installed: .* Pass --python"),
-            ((address, sys.executable), "is 2.1.0, but .* has 2.2.0; run `.* -m pip install .*==2.1.0"),
+            ((address, sys.executable), "is 2.1.0, but .* has 2.2.0; .* so install that at the server"),
             ((FlowAddress("192.0.2.1", 9380), sys.executable), "is on another machine; run this command there"),
         ):
             with pytest.raises(FlowServerError, match=sentence):
