@@ -1,21 +1,27 @@
 """Copies of what a party cannot do without: its key, its ledger and its policy."""
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import shutil
 import sqlite3
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from fate_dp.privacy.party_files import KEY_FILE, LEDGER_FILE, POLICY_FILE, party_folder, party_ids
+from fate_dp.privacy.ledger.errors import LedgerUnavailable
+from fate_dp.privacy.ledger.schema import version_of
+from fate_dp.privacy.party_files import KEY_FILE, LEDGER_FILE, PARTY_PREFIX, POLICY_FILE, party_folder
 from fate_dp.privacy.private_file import replace_file
+
+BUSY_SECONDS = 30.0
 
 
 class BackupRefused(ValueError):
-    """Nothing was copied that looks like a backup; the message is one sentence for the operator."""
+    """Some party was not copied; the message says of each why, and those before and after it were."""
 
 
 @dataclass(frozen=True)
@@ -27,44 +33,88 @@ class Backup:
     files: tuple[str, ...]
 
 
-def back_up(parties: Path, target: Path, now: datetime | None = None) -> list[Backup]:
+def back_up(
+    parties: Path, target: Path, now: datetime | None = None, done: Callable[[Backup], None] = lambda backup: None
+) -> list[Backup]:
     """Copy key, ledger and policy of every party below `parties` into a new folder each below `target`.
 
     A ledger may be in use. A folder appears under its name, `party-ID-` and the time in UTC, when all in it is on the
-    disk and the copy of the ledger has passed SQLite's check; older backups are left alone.
+    disk and the copy of the ledger has been checked; older backups are left alone, drafts of killed ones are removed.
+    `done` is called with each backup as soon as it is there.
 
-    :raises BackupRefused: there is nothing to copy, or it cannot be read, or the target cannot be written.
+    :raises BackupRefused: there is nothing to copy, or it cannot be read, or is no ledger, or cannot be written.
     """
     if target.resolve().is_relative_to(parties.resolve()):
         raise BackupRefused(f"The folder {target} lies among the parties' own in {parties}; choose one outside it.")
-    ids = [party_id for party_id in party_ids(parties) if _files_of(parties, party_id)]
-    if not ids:
+    files = _files_by_party(parties)
+    if not files:
         raise BackupRefused(f"No party has a key, a ledger or a policy in {parties}; name the right folder with --home.")
     stamp = (now or datetime.now(timezone.utc)).strftime("%Y%m%dT%H%M%SZ")
-    return [_back_up_party(parties, party_id, target / f"party-{party_id}-{stamp}") for party_id in ids]
+    backups, refusals = [], []
+    with _alone_in(target):
+        for party_id, names in files.items():
+            folder = target / f"{PARTY_PREFIX}{party_id}-{stamp}"
+            try:
+                backups.append(_back_up_party(party_folder(parties, party_id), names, Backup(party_id, folder, names)))
+            except BackupRefused as refusal:
+                refusals.append(str(refusal))
+            else:
+                done(backups[-1])
+    if refusals:
+        raise BackupRefused(" ".join(refusals))
+    return backups
 
 
-def _files_of(parties: Path, party_id: str) -> tuple[str, ...]:
-    folder = party_folder(parties, party_id)
-    return tuple(name for name in (KEY_FILE, LEDGER_FILE, POLICY_FILE) if (folder / name).is_file())
-
-
-def _back_up_party(parties: Path, party_id: str, folder: Path) -> Backup:
-    files = _files_of(parties, party_id)
-    draft = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}")
+def _files_by_party(parties: Path) -> dict[str, tuple[str, ...]]:
+    """Which of its files each party has; parties without any are left out."""
     try:
-        if folder.exists():
-            raise BackupRefused(f"The backup {folder} exists already; wait a second and try again.")
-        for name in files:
+        ids = sorted(name.removeprefix(PARTY_PREFIX) for name in os.listdir(parties) if name.startswith(PARTY_PREFIX))
+        found = {party_id: set(os.listdir(party_folder(parties, party_id))) for party_id in ids}
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise BackupRefused(
+            f"{error.filename} cannot be read ({error.strerror}); run the backup as the user who runs FATE-Flow."
+        ) from error
+    wanted = (KEY_FILE, LEDGER_FILE, POLICY_FILE)
+    files = {party_id: tuple(name for name in wanted if name in names) for party_id, names in found.items()}
+    return {party_id: names for party_id, names in files.items() if names}
+
+
+@contextmanager
+def _alone_in(target: Path) -> Iterator[None]:
+    """Make the folder, refuse a second backup into it at the same time, and remove what a killed one left."""
+    try:
+        target.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(target, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise BackupRefused(f"The folder {target} cannot be used: {error.strerror}.") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for draft in target.glob(f".{PARTY_PREFIX}*"):
+            shutil.rmtree(draft, ignore_errors=True)
+        yield
+    except BlockingIOError:
+        raise BackupRefused(f"Another backup is being written to {target}; wait for its end.") from None
+    finally:
+        os.close(descriptor)
+
+
+def _back_up_party(own: Path, names: tuple[str, ...], backup: Backup) -> Backup:
+    draft = backup.folder.with_name(f".{backup.folder.name}.{secrets.token_hex(8)}")
+    try:
+        if backup.folder.exists():
+            raise BackupRefused(f"The backup {backup.folder} exists already; wait a second and try again.")
+        for name in names:
             copy = _copy_ledger if name == LEDGER_FILE else _copy_file
-            copy(party_folder(parties, party_id) / name, draft / name)
-        draft.rename(folder)
-    except (OSError, sqlite3.Error) as error:
+            copy(own / name, draft / name)
+        draft.rename(backup.folder)
+    except (OSError, sqlite3.Error, LedgerUnavailable) as error:
         reason = getattr(error, "strerror", None) or error
-        raise BackupRefused(f"Party {party_id} could not be copied to {folder}: {reason}.") from error
+        raise BackupRefused(f"Party {backup.party_id} could not be copied to {backup.folder}: {reason}.") from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    return Backup(party_id, folder, files)
+    return backup
 
 
 def _copy_file(source: Path, target: Path) -> None:
@@ -74,14 +124,25 @@ def _copy_file(source: Path, target: Path) -> None:
 def _copy_ledger(source: Path, target: Path) -> None:
     """SQLite's own copy of a database in use; opened for writing, since a crash may have left a journal to roll back."""
     replace_file(target, b"")
-    with closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=rw", uri=True)) as ledger:
+    uri = f"{source.resolve().as_uri()}?mode=rw"
+    with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)) as ledger:
+        # Reading takes the lock for as long as the copy needs it, or gives up; `backup` itself would wait for ever.
+        ledger.execute("BEGIN")
+        ledger.execute("SELECT count(*) FROM sqlite_master").fetchone()
         with closing(sqlite3.connect(target)) as copy:
             ledger.backup(copy)
-            (verdict,) = copy.execute("PRAGMA integrity_check(1)").fetchone()
-    if verdict != "ok":
-        raise BackupRefused(f"The ledger {source} is damaged ({verdict}); keep it and its older backups as they are.")
+            _check_ledger(copy, source)
     descriptor = os.open(target, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _check_ledger(copy: sqlite3.Connection, source: Path) -> None:
+    """A copy that would be of no use must not push good ones out of the operator's rotation."""
+    (verdict,) = copy.execute("PRAGMA integrity_check(1)").fetchone()
+    if verdict != "ok":
+        raise BackupRefused(f"The ledger {source} is damaged ({verdict}); keep it and its older backups as they are.")
+    if not version_of(copy):
+        raise BackupRefused(f"{source} holds no ledger, only an empty or another database; keep the older backups.")

@@ -11,6 +11,7 @@ import importlib.util
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,9 +30,20 @@ BESIDE_ITS_MODULES = {
     "LOG_DIR": "", "DATA_DIR": "", "MODEL_DIR": "", "JOB_DIR": "", "UPLOAD_DATA_HOME": "",
     "DEFAULT_SERVER_CONF_PATH": "", "SQLITE_FILE_DIR": "", "SQLITE_FILE_NAME": "fate_flow_sqlite.db",
 }  # fmt: skip
-# So is this, whatever the installed package's own service_conf.yaml says of another server.
+# What a server without `--home` keeps beside its modules, besides its configuration.
+KEPT_BESIDE = {"conf", "data", "jobs", "localfs", "logs", "model", "temps", "pids"}
+# What every server of ours has in service_conf.yaml; that of the installed package may say anything of another server.
 ALONE = {
     "use_registry": False,
+    "encrypt": {},
+    "computing": {"standalone": {"cores": 32}},
+    "storage": {},
+    "zookeeper": {},
+    "hook_module": {
+        "client_authentication": "fate_flow.hook.flow.client_authentication",
+        "site_authentication": "fate_flow.hook.flow.site_authentication",
+        "permission": "fate_flow.hook.flow.permission",
+    },
     "database": {"engine": "sqlite", "decrypt_key": None, "sqlite": {"path": None}},
     "model_store": {"engine": "file", "decrypt_key": None, "file": {"path": None}},
     "default_provider": {"name": "fate", "version": None, "device": "local"},
@@ -105,7 +117,7 @@ def install_server(home: FlowHome, record: ServerRecord, setup: ServerSetup = EM
     """
     package = installed_flow_package()
     shutil.rmtree(home.python, ignore_errors=True)
-    shutil.copytree(package, home.python / "fate_flow", ignore=shutil.ignore_patterns("conf", "__pycache__"))
+    shutil.copytree(package, home.python / "fate_flow", ignore=beside_the_modules_of(package))
     shutil.copytree(package / "conf", home.conf, dirs_exist_ok=True, ignore=shutil.ignore_patterns("local.*", "*.pem"))
     shutil.copy2(package / "fateflow.env", home.root)
     try:
@@ -113,22 +125,32 @@ def install_server(home: FlowHome, record: ServerRecord, setup: ServerSetup = EM
         set_settings(home.python / "fate_flow" / "settings.py", {**BESIDE_ITS_MODULES, "ADMIN_KEY": key})
     except UnfitSettings as error:
         raise FlowServerError(str(error)) from error
-    rewrite_yaml(home.conf / "service_conf.yaml", service_settings(record, setup))
+    replace_yaml(home.conf / "service_conf.yaml", service_settings(record, setup))
     rewrite_yaml(home.conf / "job_default_config.yaml", dict(setup.jobs))
     if setup.routes:
         replace_yaml(home.conf / "rabbitmq_route_table.yaml", dict(setup.routes))
+
+
+def beside_the_modules_of(package: Path) -> Callable[[str, list], set]:
+    """What `copytree` must leave out: compiled modules, and what a server that runs from the package keeps in it."""
+
+    def left_out(folder: str, names: list) -> set:
+        kept = KEPT_BESIDE if Path(folder) == package else set()
+        return {name for name in names if name == "__pycache__" or name in kept or ".db" in name}
+
+    return left_out
 
 
 def installed_flow_package() -> Path:
     """Where fate_flow is installed, found without importing it."""
     specification = importlib.util.find_spec("fate_flow")
     if specification is None:
-        raise FlowServerError(f"FATE-Flow is not installed in {sys.prefix}; run `make install`.")
+        raise FlowServerError(f"FATE-Flow is not installed in {sys.prefix}; run `pip install \"fate-dp[fate]\"`.")
     return Path(specification.origin).parent
 
 
 def service_settings(record: ServerRecord, setup: ServerSetup = EMBEDDED) -> dict:
-    """What differs from FATE-Flow's own service_conf.yaml, whose database is SQLite in the home."""
+    """The whole of service_conf.yaml; the database is SQLite in the home."""
     ports = {"http_port": record.http_port, "grpc_port": record.grpc_port}
     return {
         **ALONE,

@@ -1,8 +1,8 @@
 """The embedded FATE-Flow server: `up`, `status` and `down`.
 
 One server per home folder, FATE-Flow 2.2 with standalone engines and SQLite, listening on the loopback interface
-only. Unless its client authentication is switched on in the home's `conf/local.service_conf.yaml`, whoever may open
-connections on this machine may use it.
+only. Whoever may open connections on this machine may use it; authentication for clients and sites, which the home's
+`conf/local.service_conf.yaml` can switch on, leaves the pages of tasks (`/v2/worker/`) open.
 """
 from __future__ import annotations
 

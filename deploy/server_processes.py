@@ -14,6 +14,8 @@ from .flow_home import FlowHome
 
 # Every process of a server inherits this variable, and no other process has it with this home.
 MARK = "FATE_DP_FLOW_HOME"
+# Its sitecustomize.py makes tasks wait for the broker's queues.
+SITE = Path(__file__).parent / "site"
 SECONDS_TO_END = 5.0
 # Three parties' tasks run at once; with a thread per core and library each they only fight.
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "RAYON_NUM_THREADS")
@@ -30,7 +32,8 @@ def server_environment(home: FlowHome) -> dict[str, str]:
     environment.update(dict.fromkeys(ONE_THREAD, "1"))
     environment[MARK] = str(home.root)
     environment[HOME_VARIABLE] = str(home.parties)
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(home.python), os.environ.get("PYTHONPATH")]))
+    path = [str(home.python), str(SITE), os.environ.get("PYTHONPATH")]
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
     return environment
 
 

@@ -21,5 +21,8 @@ def backup(options) -> None:
 
     from .cli import parties_folder
 
-    for each in back_up(parties_folder(options.home), options.folder):
-        print(f"Party {each.party_id}: {', '.join(each.files)} in {each.folder}.")
+    back_up(parties_folder(options.home), options.folder, done=tell)
+
+
+def tell(done) -> None:
+    print(f"Party {done.party_id}: {', '.join(done.files)} in {done.folder}.", flush=True)

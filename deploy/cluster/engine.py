@@ -11,7 +11,7 @@ from fate_dp.deploy.flow_server_error import FlowServerError
 ENGINES = ("standalone", "spark")
 # The commands of this name on PATH change to the account of the system's broker first, or refuse to run.
 BROKER_PROGRAMS = Path("/usr/lib/rabbitmq/bin")
-EXTRA = 'pip install "fate-dp[cluster]"'
+EXTRA = 'pip install "fate-dp[fate,cluster]"'
 
 
 def missing(engine: str) -> str | None:
@@ -20,6 +20,8 @@ def missing(engine: str) -> str | None:
         return "RabbitMQ, which carries the parties' messages, is not installed; run `apt-get install rabbitmq-server`."
     if router_program() is None:
         return "nginx, which routes the servers' commands, is not installed; run `apt-get install nginx-light`."
+    if importlib.util.find_spec("fate_flow") is None:
+        return f"FATE-Flow is not installed; run `{EXTRA}`."
     if importlib.util.find_spec("pika") is None:
         return f"The Python package pika, FATE's way to RabbitMQ, is not installed; run `{EXTRA}`."
     if engine == "spark" and importlib.util.find_spec("pyspark") is None:

@@ -31,6 +31,9 @@ service() {
 }
 
 python -m fate_dp.deploy.docker.configure
+# Tasks wait for the broker's queues, which FATE alone does not.
+PYTHONPATH=$(python -c 'import fate_dp.deploy.site as site; print(site.__path__[0])')${PYTHONPATH:+:$PYTHONPATH}
+export PYTHONPATH
 trap 'service stop; exit 0' TERM INT
 service start
 

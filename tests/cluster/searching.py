@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +12,10 @@ import pandas as pd
 
 # Shorter numbers, such as durations in seconds, occur in logs by chance.
 LEAST_DIGITS = 10
-NUMBER = re.compile(rb"\d[\d.]{%d,}(?:[eE][-+]?\d+)?" % (LEAST_DIGITS - 1))
+NUMBER = re.compile(rb"\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 HEXADECIMAL = re.compile(rb"[0-9a-fA-F]{16,}")
+BASE64 = re.compile(rb"[A-Za-z0-9+/_-]{16,}")
+TO_STANDARD = bytes.maketrans(b"-_", b"+/")
 MAGNITUDE = np.uint64(2**63 - 1)
 
 
@@ -59,28 +62,31 @@ def found_in(folder: Path, private: Private) -> dict[str, Path]:
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not path.is_symlink():
             content = path.read_bytes()
-            names = [private.numbers[number] for number in _numbers_in(content, magnitudes)]
-            names += [name for text, name in private.texts.items() if text in content]
+            forms = [content, *_decoded(content)]
+            names = [private.numbers[number] for form in forms for number in _numbers_in(form, magnitudes)]
+            names += [name for text, name in private.texts.items() if any(text in form for form in forms)]
             found.update({name: path for name in names if name not in found})
     return found
 
 
+def _decoded(content: bytes) -> list[bytes]:
+    """All that stands in a content in hexadecimal or in base64, read from each digit at which it may begin."""
+    digits, letters = HEXADECIMAL.findall(content), BASE64.findall(content)
+    hexadecimal = [[bytes.fromhex(run[start:start + (len(run) - start) // 2 * 2].decode()) for run in digits]
+                   for start in range(2)]  # fmt: skip
+    base64 = [[b64decode(_whole(run[start:])) for run in letters] for start in range(4)]
+    return [b"\n".join(pieces) for pieces in (*hexadecimal, *base64)]
+
+
+def _whole(run: bytes) -> bytes:
+    """Letters of base64 in the standard alphabet, filled up to whole groups."""
+    return run.translate(TO_STANDARD) + b"A" * (-len(run) % 4)
+
+
 def _numbers_in(content: bytes, magnitudes: np.ndarray) -> set[float]:
-    """Those of the magnitudes that a content has: as text, as float64 of either byte order, as such in hexadecimal."""
-    wanted = set(magnitudes.tolist())
-    written = {_magnitude(match) for match in set(NUMBER.findall(content))}
-    runs = [run[start:start + (len(run) - start) // 2 * 2] for run in HEXADECIMAL.findall(content) for start in (0, 1)]
-    binary = _doubles_in(content, magnitudes)
-    for run in runs:
-        binary |= _doubles_in(bytes.fromhex(run.decode()), magnitudes)
-    return binary | (written & wanted)
-
-
-def _magnitude(text: bytes) -> float | None:
-    try:
-        return float(text)
-    except ValueError:  # a network address, or a version
-        return None
+    """Those of the magnitudes that a content has, as text or as float64 of either byte order."""
+    long_ones = {text for text in NUMBER.findall(content) if len(text) > LEAST_DIGITS}
+    return _doubles_in(content, magnitudes) | ({float(text) for text in long_ones} & set(magnitudes.tolist()))
 
 
 def _doubles_in(content: bytes, magnitudes: np.ndarray) -> set[float]:

@@ -2,6 +2,7 @@
 
 The steps are those of the operator's guide.
 """
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
@@ -9,15 +10,19 @@ import pytest
 from fate_dp.deploy import flow_credentials
 from fate_dp.deploy.administrator_key import KEY_FILE
 from fate_dp.deploy.cluster.parties import PARTIES
+from fate_dp.deploy.doctor.published_key import SiteCredentials
 from fate_dp.deploy.flow_credentials import Credentials
 from fate_dp.deploy.flow_home import open_home
 from fate_dp.deploy.flow_requests import ask
+from fate_dp.deploy.flow_state import REFUSED_CLIENT
 from fate_dp.pipelines.flow import FlowUnavailable, answering
 from fate_dp.pipelines.job import JobFailed
 
 from .places import ARBITER, GUEST, HOST_ID
 from .small_jobs import TABLES, two_tasks, upload_small
 
+# A site's command without its fields: FATE-Flow asks for the signature first, and then for them.
+SITE_COMMANDS, WITHOUT_FIELDS = ("partner/job/create", "scheduler/job/create"), "Invalid request."
 AUTHENTICATION = "authentication: {client: true, site: true, permission: false}\n"
 TAKING_PART = (GUEST, HOST_ID, ARBITER)
 
@@ -58,20 +63,23 @@ def as_client_of(here, monkeypatch):
 
 
 def introduce(place):
-    """Each party makes an app for each other one, which enters it as that party's partner."""
+    """Each party makes an app for each other one, which enters it as that party's partner; returns what the guest made."""
+    given = {}
     for owner, partner in permutations(TAKING_PART, 2):
         made = told(place, owner, "app/site/create", {"party_id": partner})
         told(place, owner, "permission/grant", {"app_id": made["app_id"], "role": "site"})
         told(place, partner, "app/partner/create",
              {"party_id": owner, "app_id": made["app_id"], "app_token": made["app_token"]})
+        given[owner, partner] = SiteCredentials(made["app_id"], made["app_token"])
+    return given[GUEST, HOST_ID]
 
 
 def test_a_stranger_gets_nothing(here):
     for address in set(here.addresses.values()):
         with pytest.raises(FlowUnavailable, match="knows its clients and refuses this one"):
             answering(address)
-        for path, body in (("partner/job/create", {}), ("scheduler/job/create", {})):
-            assert ask(address, path, body).code != 0
+        for path in SITE_COMMANDS:
+            assert "appId" in ask(address, path, {}).message
 
 
 def test_parties_that_introduced_themselves_run_a_job_and_others_cannot(here, as_client_of, work):
@@ -82,7 +90,13 @@ def test_parties_that_introduced_themselves_run_a_job_and_others_cannot(here, as
     with pytest.raises(JobFailed) as failure:
         here.run(two_tasks(), timeout=120)
     print(f"\n  before, the guest's user is told: {failure.value}", end="\n  ")
-    introduce(here)
+    partner = introduce(here)
+    for path in SITE_COMMANDS:
+        assert ask(here.addresses[GUEST], path, {}, partner).message == WITHOUT_FIELDS
+        # The host's app at the guest with a token that is not its own, and one that the guest never made.
+        for wrong in (replace(partner, app_token="0" * 16), replace(partner, app_id="9998")):
+            refused = ask(here.addresses[GUEST], path, {}, wrong)
+            assert refused.code in REFUSED_CLIENT and refused.message != WITHOUT_FIELDS, refused
     job = here.run(two_tasks(), timeout=240)
     assert len(here.data(job, "label_flip_0")["output_data"]) == 120
     assert [line["source"] for line in here.ledger(GUEST)] == [TABLES.label_source()]

@@ -1,6 +1,7 @@
 """The demo, Lending Club and dp_homo_nn on a cluster that computes by itself, against a single server; isolation."""
 import json
 import struct
+from base64 import b64encode, urlsafe_b64encode
 
 import numpy as np
 import pytest
@@ -202,13 +203,13 @@ def test_no_other_partys_home_contains_a_partys_rows_or_key(owner, secrets, here
 def test_the_search_finds_a_value_that_strayed(secrets, tmp_path):
     """The control of the control: a single number, id or key of the host's in a file of another's would be noticed."""
     numbers, texts = secrets[HOST_ID].numbers, secrets[HOST_ID].texts
-    for number, name in list(numbers.items())[::500]:
-        for form in forms_of(-number):
-            (tmp_path / "stray").write_bytes(b"before" + form + b"after")
-            assert list(found_in(tmp_path, secrets[HOST_ID])) == [name]
+    strays = [(form, name) for number, name in list(numbers.items())[::500] for form in forms_of(-number)]
     for text, name in [*list(texts.items())[::20], (here_key(texts), "the key file")]:
-        (tmp_path / "stray").write_bytes(b"before" + text + b"after")
-        assert list(found_in(tmp_path, secrets[HOST_ID])) == [name]
+        strays += [(form, name) for form in (text, text.hex().encode(), b64encode(text), urlsafe_b64encode(text))]
+    for form, name in strays:
+        for before, after in ((b"before", b"."), (b"in: ", b" after")):
+            (tmp_path / "stray").write_bytes(before + form + after)
+            assert list(found_in(tmp_path, secrets[HOST_ID])) == [name], form
 
 
 def here_key(texts):

@@ -1,6 +1,9 @@
 """Backups: whole, private, new each time, and never a file that only looks like one."""
+import os
+import signal
 import sqlite3
 import threading
+from contextlib import closing
 from datetime import datetime, timezone
 
 import pytest
@@ -86,23 +89,63 @@ def test_a_ledger_in_use_is_copied_as_it_was_at_one_moment(parties, tmp_path):
         assert sources == [f"a/{charged}/y" for charged in range(1, len(sources) + 1)]
 
 
-def test_what_is_no_ledger_leaves_no_folder_that_looks_like_a_backup(parties, tmp_path):
-    (party_folder(parties, "9999") / LEDGER_FILE).write_bytes(b"no database" * 100)
-    with pytest.raises(BackupRefused, match="could not be copied to .*: file is not a database"):
-        back_up(parties, tmp_path / "backups", NOW)
-    assert [path.name for path in (tmp_path / "backups").iterdir()] == ["party-10000-20261122T110507Z"]
+def other_database(ledger):
+    ledger.unlink()
+    with closing(sqlite3.connect(ledger)) as connection:
+        connection.execute("CREATE TABLE x (y)")
 
 
-def test_a_ledger_whose_pages_are_torn_is_refused(parties, tmp_path):
-    for number in range(2, 60):
-        charge(parties, number)
-    ledger = party_folder(parties, "9999") / LEDGER_FILE
+def torn(ledger):
     content = bytearray(ledger.read_bytes())
     for page in range(2, len(content) // 4096):
         content[page * 4096:page * 4096 + 64] = b"\xff" * 64
     ledger.write_bytes(content)
-    with pytest.raises(BackupRefused, match="is damaged|could not be copied"):
+
+
+@pytest.mark.parametrize("harm, told", [
+    (lambda ledger: ledger.write_bytes(b"no database" * 100), "could not be copied to .*: file is not a database"),
+    (lambda ledger: ledger.write_bytes(b""), "holds no ledger, only an empty or another database"),
+    (other_database, "holds no ledger, only an empty or another database"),
+    (torn, "is damaged|could not be copied"),
+], ids=["no database", "emptied", "another database", "torn"])  # fmt: skip
+def test_what_is_no_ledger_is_no_backup_and_the_other_parties_have_theirs(parties, tmp_path, capsys, harm, told):
+    """A copy of no use must not push good ones out, nor keep another party from its own."""
+    for number in range(2, 60):
+        charge(parties, number)
+    declare(parties, "99990", "a/d/y")
+    harm(party_folder(parties, "9999") / LEDGER_FILE)
+    with pytest.raises(BackupRefused, match=told):
         back_up(parties, tmp_path / "backups", NOW)
+    assert sorted(path.name for path in (tmp_path / "backups").iterdir()) == [
+        "party-10000-20261122T110507Z", "party-99990-20261122T110507Z"]
+    assert main(["backup", str(tmp_path / "again"), "--home", str(parties.parent)]) == 1
+    printed = capsys.readouterr()
+    assert printed.out.count("Party ") == 2 and "9999" in printed.err
+
+
+def test_a_ledger_that_stays_locked_is_given_up(parties, tmp_path, monkeypatch):
+    """A nightly job must not wait for ever behind a task that was stopped."""
+    monkeypatch.setattr(backup, "BUSY_SECONDS", 0.2)
+    with closing(sqlite3.connect(party_folder(parties, "9999") / LEDGER_FILE, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(BackupRefused, match="database is locked"):
+            back_up(parties, tmp_path / "backups", NOW)
+
+
+def test_another_account_and_a_second_backup_are_refused(parties, tmp_path, monkeypatch):
+    def closed(folder):
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(backup.os, "listdir", closed)
+        with pytest.raises(BackupRefused, match="cannot be read .Permission denied.; run the backup as the user who"):
+            back_up(parties, tmp_path / "backups")
+
+    def meanwhile(done):
+        with pytest.raises(BackupRefused, match="Another backup is being written to"):
+            back_up(parties, tmp_path / "backups")
+
+    assert len(back_up(parties, tmp_path / "backups", done=meanwhile)) == 2
 
 
 def test_nothing_to_copy_and_a_target_among_the_parties_are_refused(parties, tmp_path, capsys):
@@ -116,15 +159,15 @@ def test_nothing_to_copy_and_a_target_among_the_parties_are_refused(parties, tmp
     assert "Party 9999: flip.key, ledger.sqlite, policy.yaml in " in capsys.readouterr().out
 
 
-def test_a_kill_between_the_copies_leaves_no_backup(parties, tmp_path, monkeypatch):
-    """The draft is hidden and private; what has a backup's name is whole."""
-
-    def crash(source, target):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(backup, "_copy_ledger", crash)
-    with pytest.raises(KeyboardInterrupt):
+def test_a_kill_between_the_copies_leaves_a_draft_that_the_next_backup_removes(parties, tmp_path, monkeypatch):
+    """kill -9 after the key was copied: what has a backup's name is whole, and no copy of the key is forgotten."""
+    monkeypatch.setattr(backup, "_copy_ledger", lambda source, target: os.kill(os.getpid(), signal.SIGKILL))
+    child = os.fork()
+    if child == 0:
         back_up(parties, tmp_path / "backups", NOW)
-    assert not list((tmp_path / "backups").glob("party-9999*"))
-    with sqlite3.connect(party_folder(parties, "9999") / LEDGER_FILE) as ledger:
-        assert ledger.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    (draft,) = (tmp_path / "backups").glob(".party-9999*")
+    assert (draft / KEY_FILE).is_file() and not list((tmp_path / "backups").glob("party-9999*"))
+    monkeypatch.undo()
+    back_up(parties, tmp_path / "backups")
+    assert not list((tmp_path / "backups").glob(".*")) and len(list((tmp_path / "backups").glob("party-9999*"))) == 1

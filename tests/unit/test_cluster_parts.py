@@ -96,7 +96,8 @@ def test_pieces_that_ask_for_a_secret_at_once_get_the_same(tmp_path):
 @pytest.mark.parametrize("program, sentence", [
     ("broker", "RabbitMQ, .* run `apt-get install rabbitmq-server`"),
     ("router", "nginx, .* run `apt-get install nginx-light`"),
-    ("pika", "package pika, .*fate-dp\\[cluster\\]"),
+    ("fate_flow", "FATE-Flow is not installed; run .*fate-dp\\[fate,cluster\\]"),
+    ("pika", "package pika, .*fate-dp\\[fate,cluster\\]"),
     ("pyspark", "package pyspark is not installed"),
     ("java", "Java, .* run `apt-get install default-jre-headless`"),
 ])

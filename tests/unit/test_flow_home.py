@@ -30,17 +30,24 @@ def package(tmp_path, monkeypatch):
     server_cli.replace_settings(THEIRS, f"{THEIRS}/upload")
     conf = package / "conf" / "service_conf.yaml"
     settings = yaml.safe_load(conf.read_text())
-    settings["database"] = {"engine": "mysql", "mysql": {"host": THEIRS}}
-    settings["federation"]["rabbitmq"] = {"password": THEIRS}
-    settings["authentication"]["client"] = True
-    settings["model_store"]["engine"] = "mysql"
-    settings["model_store"]["mysql"]["host"] = THEIRS
-    settings["default_provider"]["version"] = THEIRS
-    conf.write_text(yaml.safe_dump(settings))
+    conf.write_text(yaml.safe_dump({**_with_theirs_everywhere(settings), "further": {"password": THEIRS}}))
+    for kept in ("data", "jobs", "logs", "model", "localfs", "temps"):
+        (package / kept / "x").mkdir(parents=True)
+        (package / kept / "x" / "table").write_text(THEIRS)
+    (package / "fate_flow_sqlite.db").write_text(THEIRS)
+    (package / "fate_flow_sqlite.db-journal").write_text(THEIRS)
+    (package / "hub" / "data").mkdir(parents=True)
+    (package / "hub" / "data" / "module.py").write_text("")
     (package / "conf" / "local.service_conf.yaml").write_text(f"party_id: {THEIRS}\n")
     (package / "conf" / "private_key.pem").write_text(THEIRS)
     monkeypatch.setattr(flow_home, "installed_flow_package", lambda: package)
     return package
+
+
+def _with_theirs_everywhere(value):
+    if isinstance(value, dict):
+        return {name: _with_theirs_everywhere(part) for name, part in value.items()}
+    return THEIRS
 
 
 def installed(folder):
@@ -54,8 +61,9 @@ def test_nothing_of_the_operators_server_comes_along(package, tmp_path):
     """A copy that kept its folders or its database would schedule that server's jobs."""
     assert THEIRS in (package / "settings.py").read_text()
     home = installed(tmp_path / "home")
-    files = [home.python / "fate_flow" / "settings.py", *home.conf.iterdir()]
+    files = [path for path in home.root.rglob("*") if path.is_file()]
     assert [path for path in files if THEIRS in path.read_text()] == []
+    assert home.python / "fate_flow" / "hub" / "data" / "module.py" in files
     settings = yaml.safe_load((home.conf / "service_conf.yaml").read_text())
     assert settings["fateflow"]["http_port"] == 23456 and settings["database"]["engine"] == "sqlite"
 

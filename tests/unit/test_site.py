@@ -1,0 +1,58 @@
+"""FATE's way to RabbitMQ with our folder on PYTHONPATH: a queue that is refused at first is asked for again."""
+import os
+import subprocess
+import sys
+
+import pytest
+
+from fate_dp.deploy.server_processes import SITE
+
+PROGRAM = """
+from types import SimpleNamespace
+import sitecustomize, time
+from fate.arch.federation.backends.rabbitmq import _rabbit_manager as module
+statuses = [400] * {refusals} + [201]
+asked = []
+def put(url, **options):
+    asked.append(url)
+    return SimpleNamespace(status_code=statuses[min(len(asked), len(statuses)) - 1])
+module.requests.put = put
+sitecustomize.PATIENCE_SECONDS = {patience}
+sitecustomize.PAUSE_SECONDS = 0.01
+print(module.RabbitManager("fate", "password", "127.0.0.1:1").create_queue("vhost", "queue"), len(asked))
+"""
+
+
+def run(refusals, *path, patience=30.0):
+    program = PROGRAM.format(refusals=refusals, patience=patience)
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=60,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("refusals", [0, 1, 5])
+def test_a_queue_is_asked_for_until_it_is_there(refusals):
+    done = run(refusals, SITE)
+    assert done.stdout.split() == ["True", str(refusals + 1)], done.stderr
+
+
+def test_a_queue_that_never_comes_fails_the_task_with_a_sentence():
+    """FATE alone goes on and loses what it sends."""
+    done = run(10**6, SITE, patience=0.2)
+    assert done.returncode != 0
+    assert "The broker at 127.0.0.1:1 did not make the queue queue within 0 seconds" in done.stderr
+
+
+def test_the_environments_own_customisation_still_runs(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("print('its own')\n")
+    assert run(0, SITE, tmp_path).stdout.split() == ["its", "own", "True", "1"]
+
+
+def test_other_programs_are_left_alone():
+    """Nothing of FATE is imported for the change, and a Python without FATE starts as ever."""
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", "import sitecustomize, sys; print('fate' in sys.modules)"],
+        env={"PYTHONPATH": str(SITE)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stdout == "False\n", done.stderr
