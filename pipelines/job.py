@@ -348,4 +348,5 @@ def output_of(response: dict, kind: str, job_id: str, role: str, party_id: str, 
 
 def reason_of(response: dict) -> str:
     """What FATE-Flow, or fate_client where no server answered, says went wrong."""
-    return str(response.get("message") or response.get("retmsg") or response).rstrip(".")
+    told = str(response.get("message") or response.get("retmsg") or response)
+    return (raised_sentence(told) if TRACEBACK in told else told).rstrip(".")

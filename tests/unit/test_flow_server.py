@@ -14,7 +14,7 @@ from fate_dp.deploy.ports import CHOSEN_FROM, check_requested_port, free_port, i
 from fate_dp.deploy.server_processes import server_environment
 from fate_dp.deploy.server_record import ServerRecord, is_alive, read_record, write_record
 from fate_dp.pipelines.flow import FlowUnavailable, parse_address, resolve_flow
-from fate_dp.pipelines.job import TaskRecord, common_status, explain, raised_sentence
+from fate_dp.pipelines.job import TaskRecord, common_status, explain, raised_sentence, reason_of
 from fate_dp.pipelines.upload import TableMeta, UploadRefused, check_table
 
 
@@ -130,6 +130,13 @@ TRACEBACK = 'Traceback (most recent call last):\n  File "x.py", line 1, in f\n  
 ])
 def test_sentence_of_an_error_report(report, sentence):
     assert raised_sentence(report) == sentence
+
+
+def test_a_traceback_in_an_answer_is_told_as_a_sentence():
+    """As where a partner does not know this site: FATE-Flow sends its whole traceback."""
+    told = {"code": 100, "message": TRACEBACK + "Exception: ('create job failed', 'No found appid')\n"}
+    assert reason_of(told) == "('create job failed', 'No found appid')"
+    assert reason_of({"retmsg": "Connection refused."}) == "Connection refused"
 
 
 def test_the_party_that_speaks_is_heard():
