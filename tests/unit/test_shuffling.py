@@ -201,7 +201,7 @@ def test_leading_bits_round_down_monotonically(number, bits):
     factor=st.floats(1, 50),
     randomizer=st.sampled_from(RANDOMIZERS),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_monotone_in_everything_and_never_above_the_local_guarantee(epsilon0, n, exponent, factor, randomizer):
     delta = 10**exponent
     epsilon = shuffle_epsilon(epsilon0, n, delta, randomizer)
