@@ -71,9 +71,9 @@ def site_of(home: Path, role: str):
     from .flow import FlowUnavailable, answering
 
     found = cluster.find(home)
-    if found is None:
-        raise FlowUnavailable(f"No cluster was started in {home}; start one with `fate-dp cluster up --home {home}`.")
-    server = next(server for server in found.servers if server.party.role == role)
+    server = found and next(server for server in found.servers if server.party.role == role)
+    if server is None or server.status().state != "running":
+        raise FlowUnavailable(f"No cluster runs in {home}; start one with `fate-dp cluster up --home {home}`.")
     return Site(answering(FlowAddress(HOST, server.http_port)), server.home.parties, server.folder)
 
 

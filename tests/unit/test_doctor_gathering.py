@@ -2,9 +2,7 @@
 import hashlib
 import json
 import os
-import socket
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -25,7 +23,7 @@ from fate_dp.deploy.flow_state import ANSWERS, FOREIGN, REFUSES, SILENT, FlowSta
 from fate_dp.pipelines.cli import main
 
 from doctor_examples import package, party, report, unrecorded_fate
-from flow_double import VERSION, flow_double
+from flow_double import VERSION, flow_double, speaking
 
 NOWHERE = FlowAddress("127.0.0.1", 1)
 
@@ -225,30 +223,6 @@ def test_what_is_no_fate_flow_is_told_from_silence(greeting, tmp_path):
     with pytest.raises(FlowSilent, match="Connection refused"):
         ask(NOWHERE, "server/fateflow")
 
-
-class speaking:
-    """Answers every connection, after it has said something, with the same bytes."""
-
-    def __init__(self, answer, connections=8):
-        self.answer, self.listener = answer, socket.create_server(("127.0.0.1", 0))
-        threading.Thread(target=self.serve, daemon=True).start()
-
-    def serve(self):
-        while True:
-            try:
-                connection, _ = self.listener.accept()
-            except OSError:
-                return
-            with connection:
-                connection.recv(4096)
-                connection.sendall(self.answer)
-
-    def __enter__(self):
-        return self.listener.getsockname()[1]
-
-    def __exit__(self, *exception):
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
 
 
 def test_requests_are_signed_for_the_server_of_flow_init_only():

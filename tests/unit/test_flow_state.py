@@ -1,7 +1,4 @@
 """What is at an address, in the answers that FATE-Flow gives and in those that it would never give."""
-import socket
-import threading
-
 import pytest
 
 from fate_dp.deploy.flow_address import FlowAddress
@@ -9,7 +6,7 @@ from fate_dp.deploy.flow_requests import Answer
 from fate_dp.deploy.flow_state import ANSWERS, FOREIGN, REFUSES, SILENT, FlowState, state_of
 from fate_dp.pipelines.flow import FlowUnavailable, answering
 
-from flow_double import VERSION, flow_double
+from flow_double import VERSION, flow_double, speaking
 
 ADDRESS = FlowAddress("127.0.0.1", 1)
 
@@ -44,26 +41,6 @@ def test_a_signature_is_not_sent_on_to_another_server():
     with flow_double(VERSION) as (target, asked):
         redirect = (b"HTTP/1.1 302 Found\r\nLocation: http://%s/v2/server/fateflow\r\nContent-Length: 0\r\n\r\n"
                     % str(target).encode())  # fmt: skip
-        with speaking_once(redirect) as port:
+        with speaking(redirect) as port:
             assert state_of(FlowAddress("127.0.0.1", port)) == FlowState(FOREIGN, "HTTP status 302")
         assert asked == []
-
-
-class speaking_once:
-    """Answers one connection with some bytes."""
-
-    def __init__(self, answer):
-        self.answer, self.listener = answer, socket.create_server(("127.0.0.1", 0))
-        threading.Thread(target=self.serve, daemon=True).start()
-
-    def serve(self):
-        connection, _ = self.listener.accept()
-        with connection:
-            connection.recv(4096)
-            connection.sendall(self.answer)
-
-    def __enter__(self):
-        return self.listener.getsockname()[1]
-
-    def __exit__(self, *exception):
-        self.listener.close()
