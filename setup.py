@@ -22,8 +22,8 @@ setup(
     packages=[package for part in PARTS for package in part_packages(part)],
     package_dir={f"fate_dp.{part}": part for part in PARTS},
     package_data={"": ["*.yaml", "*.html", "*.json"]},
-    # FATE's lookup loads no component of a distribution whose requirements are not all recorded as installed, and FATE's
-    # standalone image has FATE without such a record: FATE itself is an extra.
+    # FATE's lookup loads no component of a distribution whose requirements are not all recorded as installed, and
+    # FATE's standalone image has FATE without such a record: FATE itself is an extra.
     install_requires=[
         "setuptools<81",  # FATE finds its plugins through pkg_resources, which later releases drop
         "numpy<2",

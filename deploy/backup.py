@@ -48,7 +48,7 @@ def back_up(
         raise BackupRefused(f"The folder {target} lies among the parties' own in {parties}; choose one outside it.")
     files = _files_by_party(parties)
     if not files:
-        raise BackupRefused(f"No party has a key, a ledger or a policy in {parties}; name the right folder with --home.")
+        raise BackupRefused(f"No party has a key, ledger or policy in {parties}; name the right folder with --home.")
     stamp = (now or datetime.now(timezone.utc)).strftime("%Y%m%dT%H%M%SZ")
     backups, refusals = [], []
     with _alone_in(target):
@@ -122,7 +122,7 @@ def _copy_file(source: Path, target: Path) -> None:
 
 
 def _copy_ledger(source: Path, target: Path) -> None:
-    """SQLite's own copy of a database in use; opened for writing, since a crash may have left a journal to roll back."""
+    """SQLite's own copy of a database in use; opened for writing, as a crash may have left a journal to roll back."""
     replace_file(target, b"")
     uri = f"{source.resolve().as_uri()}?mode=rw"
     with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)) as ledger:

@@ -63,7 +63,7 @@ def as_client_of(here, monkeypatch):
 
 
 def introduce(place):
-    """Each party makes an app for each other one, which enters it as that party's partner; returns what the guest made."""
+    """Each party makes an app for each other one, which enters it as that party's partner; the host's at the guest."""
     given = {}
     for owner, partner in permutations(TAKING_PART, 2):
         made = told(place, owner, "app/site/create", {"party_id": partner})

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fate_dp.deploy.flow_state import ANSWERS, REFUSES, SILENT, FlowState
+from fate_dp.deploy.flow_state import ANSWERS, SILENT, FlowState
 from fate_dp.pipelines import cli, credit_report, credit_study, credit_tables, flow, run_command
 from fate_dp.pipelines.credit_study import Study
 from fate_dp.pipelines.flow import FlowUnavailable
