@@ -54,7 +54,7 @@ CASES = [("pld", "add_or_remove"), ("pld", "replace_one"), ("rdp", "add_or_remov
 
 
 @pytest.mark.parametrize("accountant, relation", CASES)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(
     rate=st.floats(1e-4, 0.5), noise=st.floats(0.6, 20), steps=st.integers(1, 2000), factor=st.floats(1.01, 2),
     log_delta=st.floats(-20, -3),
