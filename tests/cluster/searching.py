@@ -5,6 +5,7 @@ import re
 from base64 import b64decode
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -41,13 +42,19 @@ def private_values(own: list[Path], foreign: list[Path], id_name: str, label_nam
         frame = pd.read_csv(file, dtype=str)
         texts.update({text.encode(): f"{file.stem}.{id_name}={text}" for text in frame[id_name]})
         for column in frame.columns.difference([id_name, label_name]):
-            long_ones = frame[column][frame[column].str.count(r"\d") >= LEAST_DIGITS].unique()
-            numbers.update({abs(float(text)): f"{file.stem}.{column}={text}" for text in long_ones})
+            named = {abs(float(text)): f"{file.stem}.{column}={text}" for text in frame[column].unique()}
+            numbers.update({number: name for number, name in named.items() if _is_telling(number)})
     for file in foreign:
         frame = pd.read_csv(file, dtype=str)
         _without(texts, (text.encode() for text in frame[id_name]))
         _without(numbers, np.abs(frame.drop(columns=id_name).astype(float).to_numpy()).ravel())
     return Private(numbers, texts)
+
+
+def _is_telling(number: float) -> bool:
+    """Whether nobody comes upon a number otherwise: it is long, and no rate of a thousand records, as measures are."""
+    as_rate = Fraction(number).limit_denominator(1000)
+    return sum(map(str.isdigit, repr(number))) >= LEAST_DIGITS and abs(number - float(as_rate)) > 1e-12
 
 
 def _without(values: dict, others: Iterable) -> None:
@@ -85,7 +92,7 @@ def _whole(run: bytes) -> bytes:
 
 def _numbers_in(content: bytes, magnitudes: np.ndarray) -> set[float]:
     """Those of the magnitudes that a content has, as text or as float64 of either byte order."""
-    long_ones = {text for text in NUMBER.findall(content) if len(text) > LEAST_DIGITS}
+    long_ones = {text for text in NUMBER.findall(content) if len(text) >= LEAST_DIGITS}
     return _doubles_in(content, magnitudes) | ({float(text) for text in long_ones} & set(magnitudes.tolist()))
 
 

@@ -158,7 +158,7 @@ def test_the_demo_command_of_a_cluster_ends_with_the_figures_of_both_parties(hos
     """`fate-dp cluster demo` as an operator tries it: uploads to both servers, trains, predicts, reads both ledgers."""
     assert main(["cluster", "demo", "--home", str(cluster_home), "--out", str(work / "out")]) == 0
     result = json.loads((work / "out" / "result.json").read_text())
-    assert result["models"]["private"]["auc"] > 0.9 and (work / "out" / "report.html").is_file()
+    assert result["models"]["private"]["metrics"]["auc"] > 0.9 and (work / "out" / "report.html").is_file()
     (flips,) = [line for line in result["ledgers"][f"guest {GUEST}"] if line["source"] == PRIVATE.label_source()]
     assert flips["epsilon"] == result["models"]["private"]["epsilon"] == 2.0
     assert {line["mechanism"] for line in result["ledgers"][f"host {HOST_ID}"]} >= {"joint scores"}
@@ -194,7 +194,7 @@ def test_no_other_partys_home_contains_a_partys_rows_or_key(owner, secrets, here
     own = found_in(here.homes[owner], secrets[owner])
     numbers, texts = len(secrets[owner].numbers), len(secrets[owner].texts)
     print(f"\n  searched for {numbers} numbers and {texts} ids and keys of {owner}", end="\n  ")
-    assert min(numbers, texts) >= 80 and len(own) == len(secrets[owner])
+    assert min(numbers, texts) >= 50 and len(own) == len(secrets[owner])
     others = [here.homes[party_id] for party_id in ROLES if party_id != owner]
     for folder in (*others, cluster_home / "broker", cluster_home / "router"):
         assert found_in(folder, secrets[owner]) == {}
