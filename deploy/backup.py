@@ -53,13 +53,14 @@ def back_up(
     backups, refusals = [], []
     with _alone_in(target):
         for party_id, names in files.items():
-            folder = target / f"{PARTY_PREFIX}{party_id}-{stamp}"
+            backup = Backup(party_id, target / f"{PARTY_PREFIX}{party_id}-{stamp}", names)
             try:
-                backups.append(_back_up_party(party_folder(parties, party_id), names, Backup(party_id, folder, names)))
+                _back_up_party(party_folder(parties, party_id), backup)
             except BackupRefused as refusal:
                 refusals.append(str(refusal))
             else:
-                done(backups[-1])
+                backups.append(backup)
+                done(backup)
     if refusals:
         raise BackupRefused(" ".join(refusals))
     return backups
@@ -100,12 +101,12 @@ def _alone_in(target: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _back_up_party(own: Path, names: tuple[str, ...], backup: Backup) -> Backup:
+def _back_up_party(own: Path, backup: Backup) -> None:
     draft = backup.folder.with_name(f".{backup.folder.name}.{secrets.token_hex(8)}")
     try:
         if backup.folder.exists():
             raise BackupRefused(f"The backup {backup.folder} exists already; wait a second and try again.")
-        for name in names:
+        for name in backup.files:
             copy = _copy_ledger if name == LEDGER_FILE else _copy_file
             copy(own / name, draft / name)
         draft.rename(backup.folder)
@@ -114,7 +115,6 @@ def _back_up_party(own: Path, names: tuple[str, ...], backup: Backup) -> Backup:
         raise BackupRefused(f"Party {backup.party_id} could not be copied to {backup.folder}: {reason}.") from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    return backup
 
 
 def _copy_file(source: Path, target: Path) -> None:
