@@ -3,17 +3,15 @@
 A `Ciphertext` comes into being in two ways only: with a `BlindingFactor`, which it spends, or from the bytes that
 another party sent. It alone has a byte form. Arithmetic on ciphertexts gives an `EncryptedSum`, whose randomness is a
 known combination of that of its terms: it has no byte form, cannot be pickled, and leaves only as the `Ciphertext` that
-`EncryptedSum.fully_blinded` or `EncryptedSum.flooded` makes of it.
+`EncryptedSum.fully_blinded` or `blinded_for_owner` makes of it.
 """
 from typing import Iterable, List, Sequence
 
 import gmpy2
 from gmpy2 import mpz
 
-from .blinding import BlindingFactor, FixedBaseBlinding, full_blinding
+from .blinding import BlindingFactor, DrawnBlinding, full_blinding
 from .paillier import PublicKey
-
-STATISTICAL_BITS = 40
 
 
 class Encrypted:
@@ -69,19 +67,6 @@ class EncryptedSum(Encrypted):
         """Blinded with ``r^n`` for a uniform r: for whatever goes back to the owner of the key."""
         return Ciphertext(self, full_blinding(self.public_key))
 
-    def flooded(self, blinding: FixedBaseBlinding, exponent_bits: int) -> "Ciphertext":
-        """Blinded with a long power of the key's fixed base, for the owner of the key: quicker than ``r^n``.
-
-        The terms of the sum must be ciphertexts that the owner made with exponents ``s_i`` of half the key length to
-        the same base (`OwnerEncryption`). The owner can compute the exponent of the result; ``sum a_i s_i`` in it is
-        hidden up to a statistical distance of 2^-40 by an exponent that is 40 bits longer.
-
-        Args:
-            blinding: table for the same key with at least ``exponent_bits + 40`` extra bits.
-            exponent_bits: bound on log2 of ``sum |a_i|``.
-        """
-        return flood([self], blinding, exponent_bits)[0]
-
     def __reduce__(self):
         raise TypeError("An encrypted sum is never pickled: it leaves as a Ciphertext, blinded.")
 
@@ -116,13 +101,8 @@ class Ciphertext(Encrypted):
         return column_from_bytes(data, public_key)[0]
 
 
-def flood(sums: Sequence[EncryptedSum], blinding: FixedBaseBlinding, exponent_bits: int) -> List[Ciphertext]:
-    """`EncryptedSum.flooded` for many sums under one key, which is quicker than one by one."""
-    needed = blinding.public_key.key_length // 2 + exponent_bits + STATISTICAL_BITS
-    if any(each.public_key != blinding.public_key for each in sums):
-        raise ValueError("The blinding table belongs to another public key; it must be made for the sum's own.")
-    if blinding.public_key.blinding_base is not None and blinding.exponent_bits < needed:
-        raise ValueError(f"The blinding table has exponents of {blinding.exponent_bits} bits; it needs {needed}.")
+def blinded_for_owner(sums: Sequence[EncryptedSum], blinding: DrawnBlinding) -> List[Ciphertext]:
+    """Sums under one key, fit to go back to its owner; many at once are quicker than `EncryptedSum.fully_blinded`."""
     return [Ciphertext(each, factor) for each, factor in zip(sums, blinding.factors(len(sums)))]
 
 
@@ -139,7 +119,7 @@ def encrypt_with(
 def column_to_bytes(ciphertexts: Sequence[Ciphertext]) -> bytes:
     """Ciphertexts under one key, each of `PublicKey.ciphertext_bytes`, one after the other."""
     if not all(isinstance(ciphertext, Ciphertext) for ciphertext in ciphertexts):
-        raise TypeError("Only blinded ciphertexts may leave the party; call fully_blinded() or flooded() first.")
+        raise TypeError("Only blinded ciphertexts may leave the party; call fully_blinded() or blinded_for_owner() first.")
     return b"".join(ciphertext.to_bytes() for ciphertext in ciphertexts)
 
 

@@ -2,19 +2,22 @@
 
 The owner of B encrypts each of its rows once, the columns side by side in one plaintext, under its own Paillier key.
 The other party raises these ciphertexts to its A (`multiply_rows`, one kernel for each block of rows), adds a fresh
-mask to every sum, blinds with a full ``r^n`` and sends the sums back. The owner decrypts sums plus masks, which are its
-share; the other party's share is minus the masks. Both shares add up to A^T B over the integers.
+mask to every plaintext of sums, blinds with a full ``r^n`` and sends them back. The digits of what the owner decrypts
+are its share; the other party's is minus the digits of the masks. Both shares add up to A^T B over the integers, but for
+a chance below 2^-39 for each sum (see `slots`).
 
-What each side learns (semi-honest parties): the other party sees ciphertexts only; the owner sees numbers within 2^-40
-(statistical distance, for each of the a c sums) of uniform masks.
+What each side learns: the other party sees ciphertexts only. The owner sees uniform ciphertexts of uniform numbers below
+n, whatever it encrypted, if its n passed the checks of `paillier.PublicKey.from_wire`; so an owner that does not keep to
+the protocol learns no more.
 
-Sums cannot overflow. Entries are fixed-point numbers of unit 2^-24, and every column's mean square over the batch is at
-most 2^MEAN_SQUARE_BITS: a party checks its own columns, exactly, with `exact_product.column_square_sums`. By Cauchy and
-Schwarz a sum over n rows is at most n 2^(48 + MEAN_SQUARE_BITS) in units of 2^-48, which is less than 2^value_bits of
-`product_layout`. Apart from that, both sides check every entry that they
-encrypt or multiply by: even if a party forgot its columns' mean squares, a slot has room for the sums of 2^40 rows.
+Sums cannot overflow. Entries are fixed-point numbers of unit 2^-24 (or coarser: `DROPPED_BITS`), and every column's mean
+square over the batch is at most 2^MEAN_SQUARE_BITS, or what the parties agree on: a party checks its own columns, exactly,
+with `exact_product.column_square_sums`. By Cauchy and Schwarz a sum over n rows is at most n 2^(48 + MEAN_SQUARE_BITS) in
+units of 2^-48, which is less than 2^value_bits of `product_layout`. Apart from that, both sides check every entry that they
+encrypt or multiply by: even if a party forgot its columns' mean squares, a slot has room for the sums of 2^31 rows.
 """
-from typing import List, Sequence, Tuple
+import secrets
+from typing import Callable, List, Sequence, Tuple, Union
 
 import numpy as np
 from gmpy2 import mpz
@@ -24,13 +27,16 @@ from .exact_product import ENTRY_BITS, check_entries, spans
 from .fixed_point import FEATURE_FRACTION_BITS, ROW_BITS
 from .multi_exponentiation import powers_product
 from .owner_encryption import OwnerEncryption
+from .owner_decryption import OwnerDecryption
 from .paillier import PrivateKey, PublicKey
-from .slots import SlotLayout
+from .slots import SlotLayout, draw_mask
 
 MEAN_SQUARE_BITS = 8
 """Every column's mean square is at most 2^8: standardised columns have mean square 1."""
 
-_SQUARE_BITS = 2 * FEATURE_FRACTION_BITS + MEAN_SQUARE_BITS
+DROPPED_BITS = 4
+"""Of features, before they are multiplied: units of 2^-20 instead of 2^-24 make slots 8 bits narrower."""
+_TARGET_BITS = MEAN_SQUARE_BITS // 2
 _ROWS_MULTIPLIED_AT_ONCE = 1 << 16
 """Rows that are multiplied together share buckets: 60,000 at once cost 15 % less than in spans of 15,000, and take up
 160 MB instead of 35 at 2048 bits, measured. More rows than this would gain little and fill the memory."""
@@ -38,15 +44,22 @@ _ROWS_ENCRYPTED_AT_ONCE = 1 << 12
 """Encryption gains nothing from many rows."""
 
 
-def product_layout(rows: int, public_key: PublicKey) -> SlotLayout:
+def product_layout(
+    rows: int, public_key: PublicKey, square_bits: int = MEAN_SQUARE_BITS, dropped: int = 0
+) -> SlotLayout:
     """The slots that hold the sums of a batch of ``rows`` rows under the owner's key.
+
+    Args:
+        square_bits: the mean product of any two columns is at most 2^square_bits.
+        dropped: entries come in units of 2^(dropped - 24).
 
     Raises:
         ValueError: rows outside [1, 2^ROW_BITS], or a key too short for one slot.
     """
     if not 1 <= rows <= 1 << ROW_BITS:
         raise ValueError(f"rows is {rows}; a cross product is summed over 1 to 2^{ROW_BITS} rows.")
-    return SlotLayout(_SQUARE_BITS + int(rows).bit_length(), public_key.key_length)
+    value_bits = 2 * (FEATURE_FRACTION_BITS - dropped) + square_bits + int(rows).bit_length()
+    return SlotLayout(value_bits, public_key.key_length)
 
 
 def encrypt_rows(matrix: np.ndarray, encryption: OwnerEncryption, layout: SlotLayout, expected: int) -> bytes:
@@ -104,37 +117,42 @@ def merge_sums(first: Sequence[int], second: Sequence[int], public_key: PublicKe
 
 
 def seal_sums(
-    sums: Sequence[int], columns: int, layout: SlotLayout, public_key: PublicKey
-) -> Tuple[List[bytes], np.ndarray]:
+    sums: Sequence[int], columns: int, layout: SlotLayout, public_key: PublicKey,
+    random_bits: Callable[[int], int] = secrets.randbits,
+) -> Tuple[List[bytes], np.ndarray]:  # fmt: skip
     """Merged sums -> masked and fully blinded ciphertexts for the owner of the key, and this party's share.
 
+    Args:
+        random_bits: where masks come from, see `slots.draw_mask`.
+
     Returns:
-        ciphertexts, and an object array (a, columns) of integers in units of 2^-48: minus the masks.
+        ciphertexts, and an object array (a, columns) of integers in units of 2^-48: minus the digits of the masks.
     """
     _check_key(layout, public_key)
     lengths = _slots_used(columns, layout)
-    sealed, masks = [], []
+    sealed, share = [], []
     for value, count in zip(sums, lengths * _left_columns(sums, lengths)):
-        drawn = layout.draw_masks(count)
-        masked = EncryptedSum(mpz(value), public_key).plus(layout.pack(drawn))
-        sealed.append(masked.fully_blinded().to_bytes())
-        masks.extend(drawn)
-    return sealed, -_as_matrix(masks, columns)
+        mask = draw_mask(public_key.n, random_bits)
+        sealed.append(EncryptedSum(mpz(value), public_key).plus(mask).fully_blinded().to_bytes())
+        share.extend(-digit for digit in layout.digits(mask, count))
+    return sealed, _as_matrix(share, columns)
 
 
-def open_sums(sealed: Sequence[bytes], columns: int, layout: SlotLayout, private_key: PrivateKey) -> np.ndarray:
+def open_sums(
+    sealed: Sequence[bytes], columns: int, layout: SlotLayout, private_key: Union[PrivateKey, OwnerDecryption]
+) -> np.ndarray:
     """The owner's share from what `seal_sums` sent: object array (a, columns) of integers in units of 2^-48.
 
     Raises:
-        ValueError: a ciphertext that this key's modulus did not make, or one whose plaintext holds no masked sums.
+        ValueError: a value that is no ciphertext under this key. What was altered on its way, or made for another
+            layout, gives other numbers: every plaintext below n is a masked one.
     """
     _check_key(layout, private_key.public_key)
     lengths = _slots_used(columns, layout)
     share = []
     for data, count in zip(sealed, lengths * _left_columns(sealed, lengths)):
-        ciphertext = Ciphertext.from_bytes(data, private_key.public_key)
-        plaintext = private_key.decrypt_signed(ciphertext, count * layout.slot_bits)
-        share.extend(layout.unpack_masked(plaintext, count))
+        plaintext = private_key.decrypt(Ciphertext.from_bytes(data, private_key.public_key))
+        share.extend(layout.digits(plaintext, count))
     return _as_matrix(share, columns)
 
 
@@ -171,12 +189,12 @@ def _as_matrix(values: Sequence[int], columns: int) -> np.ndarray:
 def _check_factor(matrix: np.ndarray, name: str, layout: SlotLayout, public_key: PublicKey) -> None:
     """Refuse entries whose squares alone would break the layout's bound.
 
-    A product of two entries below 2^ceil(value_bits / 2) is below 2^(value_bits + 1); with the largest mask there is
-    room for 2^40 of them in a slot. Sums of squares are not checked here: the owner encrypts rows of several batches at
-    once, and the bound holds for each batch.
+    A product of two entries below 2^(ceil(value_bits / 2) + 4) is below 2^(value_bits + 9); there is room for 2^31 of
+    them in a slot, more than rows. The 4 bits are for targets, which may be larger than the features are. Sums of
+    squares are not checked here: the owner encrypts rows of several batches at once, and the bound holds for each batch.
     """
     _check_key(layout, public_key)
-    check_entries(matrix, name, min(ENTRY_BITS, (layout.value_bits + 1) // 2))
+    check_entries(matrix, name, min(ENTRY_BITS, (layout.value_bits + 1) // 2 + _TARGET_BITS))
 
 
 def _check_key(layout: SlotLayout, public_key: PublicKey) -> None:

@@ -36,7 +36,7 @@ class _Norms:
     velocity: float
 
 
-def steps_allowed(bounds: QuadraticBounds, rule: UpdateRule, steps: int) -> int:
+def steps_allowed(bounds: QuadraticBounds, rule: UpdateRule, steps: int, together: int = 1) -> int:
     """How many steps may run between two checks that all losses are at most LOSS_LIMIT.
 
     Then |w|_2 < 2^WEIGHT_BITS at every step, whatever the data are, if initial weights are below INITIAL_WEIGHT_LIMIT.
@@ -46,11 +46,13 @@ def steps_allowed(bounds: QuadraticBounds, rule: UpdateRule, steps: int) -> int:
         rule: update rule; its largest learning rate counts. Where a training goes on from an earlier one with its
             velocity, that one had the same bounds and rule.
         steps: number of steps of the whole training, all batches of all epochs.
+        together: losses of at most so many batches are checked by their mean; a batch has up to twice the rows of others,
+            so one loss may be so many times the limit, and once more.
 
     Raises:
         ValueError: not even one step.
     """
-    norms, allowed = _after_checked_steps(bounds, rule, steps), 0
+    norms, allowed = _after_checked_steps(bounds, rule, steps, together), 0
     while allowed < steps and norms.weights < 2.0**WEIGHT_BITS:
         norms, allowed = _after_unchecked_step(norms, bounds, rule), allowed + 1
     if not allowed:
@@ -62,7 +64,7 @@ def steps_allowed(bounds: QuadraticBounds, rule: UpdateRule, steps: int) -> int:
 
 
 def passes(loss: float, bounds: QuadraticBounds) -> bool:
-    """Whether a step's loss, its constant included, lies where `steps_allowed` needs it.
+    """Whether a loss, or the mean of several, its constant included, lies where `steps_allowed` needs it.
 
     One far below the minimum comes from shares that do not fit together, or a gradient that wrapped: then the bound on
     the weights does not hold either.
@@ -79,12 +81,13 @@ def _curvature(bounds: QuadraticBounds) -> float:
     return bounds.curvature + bounds.penalty
 
 
-def _after_checked_steps(bounds: QuadraticBounds, rule: UpdateRule, steps: int) -> _Norms:
+def _after_checked_steps(bounds: QuadraticBounds, rule: UpdateRule, steps: int, together: int) -> _Norms:
     """After up to ``steps`` steps that all passed.
 
     The velocity starts from its limit under gradients of norm G, which is what an earlier training can leave.
     """
-    largest = sqrt(2 * _curvature(bounds) * (LOSS_LIMIT + _LOSS_SLACK - bounds.minimum)) * _SLACK
+    limit = LOSS_LIMIT + _LOSS_SLACK - bounds.minimum
+    largest = sqrt(2 * _curvature(bounds) * limit * (together + 1 if together > 1 else 1)) * _SLACK
     # A training that goes on from an earlier one does not begin where weight decay pulls to.
     moved = 2 * _initial_norm(bounds) if rule.weight_decay else 0.0
     velocity = _gain(rule) * (largest + rule.weight_decay * moved) / (1 - rule.momentum)

@@ -1,6 +1,6 @@
-"""Powers of one base modulo a square, from a table that is laid down once: a comb (Lim and Lee 1994)."""
+"""Powers of given bases modulo a square, from a table that is laid down once: a comb (Lim and Lee 1994)."""
 import secrets
-from typing import Iterator, List, Tuple
+from typing import Iterator, List, Sequence, Tuple
 
 import gmpy2
 import numpy as np
@@ -19,14 +19,14 @@ _HEIGHTS = range(4, 12)
 
 
 class FixedBasePowers:
-    """Powers of ``base`` modulo ``root^2`` with random exponents below ``2^exponent_bits``.
+    """Products of powers of the bases modulo ``root^2`` with random exponents, ``exponent_bits`` long in all.
 
-    The bits of an exponent stand in a rectangle, row by row; a column of it is one digit, whose bits lie a row's length
-    apart. A power takes one multiplication per digit, by entries that are split (see `split_residues`) and so half as
+    The exponent bits lie one after the other, those of the first base first; each base has about as many. They stand in a
+    rectangle, row by row; a column of it is one digit, whose bits lie a row's length apart. A power takes one multiplication per digit, by entries that are split (see `split_residues`) and so half as
     wide as the modulus, and a few squarings: one part of the table serves eight columns beside each other.
     """
 
-    def __init__(self, base: mpz, root: mpz, exponent_bits: int, height: int):
+    def __init__(self, bases: Sequence[mpz], root: mpz, exponent_bits: int, height: int):
         """
         Args:
             height: rows of the rectangle, see `comb_height`; only the speed depends on it.
@@ -35,22 +35,22 @@ class FixedBasePowers:
         columns = -(-exponent_bits // height)
         self._widths = [len(range(column, exponent_bits, columns)) for column in range(columns)]
         firsts = range(0, columns, _COLUMNS_OF_A_PART)
-        powers = dict(_repeated_squares(base, root**2, [at for first in firsts
-                                                        for at in range(first, exponent_bits, columns)]))  # fmt: skip
+        places = [at for first in firsts for at in range(first, exponent_bits, columns)]
+        powers = dict(_powers_at(bases, root**2, places, -(-exponent_bits // len(bases))))
         self._parts = [_products([powers[at] for at in range(first, exponent_bits, columns)], root) for first in firsts]
 
     def random_digits(self, count: int) -> np.ndarray:
         """Digits of ``count`` exponents, each uniform below ``2^exponent_bits``, from operating-system entropy.
 
-        Shape (count, digits): bit i of digit k is bit ``i digits + k`` of the exponent. Bases with exponents of equal
-        length can share them.
+        Shape (count, digits): bit i of digit k is bit ``i digits + k`` of the exponent. Tables for exponents of
+        equal length can share them.
         """
         entropy = np.frombuffer(secrets.token_bytes(2 * count * len(self._widths)), dtype=np.uint16)
         masks = np.array([(1 << width) - 1 for width in self._widths], dtype=np.uint16)
         return entropy.reshape(count, len(self._widths)) & masks
 
     def powers(self, digits: np.ndarray) -> List[mpz]:
-        """``base^e mod root^2`` for each of the exponents with these digits."""
+        """The product of powers for each of the exponents with these digits."""
         return [power for at in range(0, len(digits), _AT_ONCE) for power in self._together(digits[at : at + _AT_ONCE])]
 
     def _together(self, digits: np.ndarray) -> List[mpz]:
@@ -70,13 +70,18 @@ def comb_height(expected: int) -> int:
     return min(_HEIGHTS, key=lambda height: (_ENTRY_COST * (1 << height) / _COLUMNS_OF_A_PART + expected) / height)
 
 
-def _repeated_squares(base: mpz, modulus: mpz, places: List[int]) -> Iterator[Tuple[int, mpz]]:
-    """(place, ``base^(2^place)``) for all places."""
-    reached = 0
+def _powers_at(
+    bases: Sequence[mpz], modulus: mpz, places: Sequence[int], bits_of_each: int
+) -> Iterator[Tuple[int, mpz]]:
+    """(place, the power of its base that a bit there counts) for all places; a base's first place counts 1."""
+    at, reached, power = -1, 0, mpz(1)
     for place in sorted(places):
-        base = gmpy2.powmod(base, 1 << place - reached, modulus)
+        if place // bits_of_each != at:
+            at = place // bits_of_each
+            reached, power = place, bases[at]
+        power = gmpy2.powmod(power, 1 << place - reached, modulus)
         reached = place
-        yield place, base
+        yield place, power
 
 
 def _products(factors: List[mpz], root: mpz) -> Tuple[List[mpz], List[mpz]]:

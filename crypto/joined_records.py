@@ -1,33 +1,33 @@
 """Additive shares of records that one party holds and another only matches: encrypt, blind, open.
 
 The owner encrypts every record once, its columns side by side in as few Paillier plaintexts as hold them, under its own
-key. The other party adds a fresh mask to every value (`draw_masks`, `blind_records`), floods the ciphertext's randomness, so that the
-owner cannot tell which of its records came back, and returns it in an order of its own. What the owner decrypts is its
-share (value plus mask); minus the mask is the other's. Shares are integers that add up exactly, with no modulus: a mask
-is 2^41 times wider than any value, so each share of a value is within 2^-40 (statistical distance) of a number that
-does not depend on it.
+key. The other party adds a fresh mask to every plaintext (`draw_masks`, `blind_records`), blinds the ciphertext anew with
+bases of its own, so that the owner cannot tell which of its records came back, and returns it in an order of its own. The
+digits of what the owner decrypts are its share (`open_records`); minus the digits of the masks are the other's
+(`kept_shares`). They are integers that add up to the values, but for a chance below 2^-39 for each (see `slots`). What the
+owner decrypts is uniform below n, whatever it encrypted.
 
 Values are fixed-point numbers of unit 2^-20, below 2^4 in magnitude.
 """
 import secrets
+from itertools import chain, islice
 from typing import Callable, List, Sequence, Union
 
 import numpy as np
 
-from .blinding import FixedBaseBlinding, blinding_of
-from .ciphertext import STATISTICAL_BITS, Ciphertext, column_from_bytes, column_to_bytes, flood
-from .fixed_base import comb_height
+from .blinding import DrawnBlinding
+from .ciphertext import Ciphertext, blinded_for_owner, column_from_bytes, column_to_bytes
 from .owner_decryption import OwnerDecryption
 from .owner_encryption import OwnerEncryption
 from .paillier import PrivateKey, PublicKey
-from .slots import SlotLayout
+from .slots import STATISTICAL_BITS, SlotLayout, draw_mask
 
 FRACTION_BITS = 20
 MAGNITUDE_BITS = 4
 VALUE_BITS = FRACTION_BITS + MAGNITUDE_BITS
 """Every value is below 2^24 units in magnitude."""
-SHARE_BITS = VALUE_BITS + 1 + STATISTICAL_BITS + 1
-"""Every share is below 2^66 in magnitude."""
+SHARE_BITS = VALUE_BITS + 1 + STATISTICAL_BITS
+"""Every share is below 2^65 in magnitude."""
 
 
 class InvalidRecords(ValueError):
@@ -56,17 +56,6 @@ def record_layout(public_key: PublicKey) -> SlotLayout:
     return SlotLayout(VALUE_BITS, public_key.key_length)
 
 
-def flooding(public_key: PublicKey, expected: int = 10_000) -> FixedBaseBlinding:
-    """The table for `blind_records`, made once per process and key.
-
-    A record's ciphertexts are its owner's own, each used once, so exponents that are 40 bits longer hide theirs.
-
-    Args:
-        expected: ciphertexts that this process will blind under the key; only the speed depends on it.
-    """
-    return blinding_of(public_key, STATISTICAL_BITS, comb_height(expected))
-
-
 def record_bytes(columns: int, public_key: PublicKey) -> int:
     """Bytes of one encrypted record."""
     return record_layout(public_key).plaintexts(columns) * public_key.ciphertext_bytes
@@ -89,65 +78,69 @@ def encrypt_records(matrix: np.ndarray, encryption: OwnerEncryption, expected: i
     return [column_to_bytes(ciphertexts[at : at + len(starts)]) for at in range(0, len(ciphertexts), len(starts))]
 
 
-def draw_masks(records: int, columns: int, random_bits: Callable[[int], int] = secrets.randbits) -> np.ndarray:
-    """Masks for `blind_records`, object array (records, columns); minus the masks is this party's share.
+def draw_masks(
+    records: int, columns: int, public_key: PublicKey, random_bits: Callable[[int], int] = secrets.randbits
+) -> List[List[int]]:
+    """Masks for `blind_records`: for each record one below n for every ciphertext.
 
     Args:
-        random_bits: makes a uniform integer of so many bits. Where a worker may compute the same block twice, it must
-            give the same masks again, and nobody else must be able to: a keystream under a secret key.
+        public_key: the owner's.
+        random_bits: where masks come from, see `slots.draw_mask`.
     """
-    bits = SHARE_BITS - 1
-    return _matrix([[random_bits(bits) for _ in range(columns)] for _ in range(records)], columns)
+    plaintexts = record_layout(public_key).plaintexts(columns)
+    return [[draw_mask(public_key.n, random_bits) for _ in range(plaintexts)] for _ in range(records)]
 
 
-def blind_records(records: Sequence[bytes], masks: np.ndarray, table: FixedBaseBlinding) -> List[bytes]:
-    """Another party's encrypted records with masks added, and flooded.
+def kept_shares(masks: Sequence[Sequence[int]], columns: int, public_key: PublicKey) -> np.ndarray:
+    """The share of the party that drew the masks: object array (records, columns)."""
+    return -_digits(masks, columns, record_layout(public_key))
+
+
+def blind_records(records: Sequence[bytes], masks: Sequence[Sequence[int]], blinding: DrawnBlinding) -> List[bytes]:
+    """Another party's encrypted records with masks added, blinded anew.
 
     Args:
-        masks: from `draw_masks`, one row per record; never used twice.
-        table: from `flooding` of the owner's key.
+        masks: from `draw_masks`, for each record; never used twice.
+        blinding: from `drawn_blinding` of the owner's key.
 
     Raises:
         ValueError: a record of another length, or one that holds no ciphertexts under the owner's key.
     """
-    key, columns = table.public_key, masks.shape[1]
-    layout = record_layout(key)
-    starts, sums = range(0, columns, layout.slots), []
-    for record, row in zip(records, masks.tolist(), strict=True):
-        parts = [layout.pack(row[at : at + layout.slots]) for at in starts]
-        sums += [ciphertext.plus(part) for ciphertext, part in zip(_ciphertexts(record, columns, key), parts)]
-    blinded = flood(sums, table, 0)
-    return [column_to_bytes(blinded[at : at + len(starts)]) for at in range(0, len(blinded), len(starts))]
+    key, counts = blinding.public_key, [len(row) for row in masks]
+    ciphertexts = _ciphertexts(records, counts, key)
+    sums = [ciphertext.plus(mask) for ciphertext, mask in zip(ciphertexts, chain.from_iterable(masks))]
+    blinded = iter(blinded_for_owner(sums, blinding))
+    return [column_to_bytes(list(islice(blinded, len(row)))) for row in masks]
 
 
 def open_records(records: Sequence[bytes], columns: int, private_key: Union[PrivateKey, OwnerDecryption]) -> np.ndarray:
     """The owner's shares, object array (n, columns), from what `blind_records` made of its own records.
 
     Raises:
-        ValueError: as `blind_records`, or a plaintext that holds no masked values.
+        ValueError: as `blind_records`.
     """
-    layout, opened = record_layout(private_key.public_key), []
-    for record in records:
-        row, left = [], columns
-        for ciphertext in _ciphertexts(record, columns, private_key.public_key):
-            count = min(left, layout.slots)
-            row += layout.unpack_masked(private_key.decrypt_signed(ciphertext, count * layout.slot_bits), count)
-            left -= count
-        opened.append(row)
-    return _matrix(opened, columns)
+    key = private_key.public_key
+    layout = record_layout(key)
+    of_each = layout.plaintexts(columns)
+    opened = map(private_key.decrypt, _ciphertexts(records, [of_each] * len(records), key))
+    return _digits([list(islice(opened, of_each)) for _ in records], columns, layout)
 
 
-def _ciphertexts(record: bytes, columns: int, public_key: PublicKey) -> List[Ciphertext]:
-    if len(record) != record_bytes(columns, public_key):
-        raise InvalidRecords(
-            f"An encrypted record has {len(record)} bytes; with {columns} columns under this key it must have "
-            f"{record_bytes(columns, public_key)}."
-        )
-    return column_from_bytes(record, public_key)
+def _ciphertexts(records: Sequence[bytes], counts: Sequence[int], public_key: PublicKey) -> List[Ciphertext]:
+    """Those of all records, one after the other: checked together, which is quicker."""
+    for record, count in zip(records, counts, strict=True):
+        if len(record) != count * public_key.ciphertext_bytes:
+            raise InvalidRecords(
+                f"An encrypted record has {len(record)} bytes; with its columns under this key it must have "
+                f"{count * public_key.ciphertext_bytes}."
+            )
+    return column_from_bytes(b"".join(records), public_key)
 
 
-def _matrix(rows: Sequence[Sequence[int]], columns: int) -> np.ndarray:
-    matrix = np.empty((len(rows), columns), dtype=object)
-    for at, row in enumerate(rows):
-        matrix[at] = row
+def _digits(numbers: Sequence[Sequence[int]], columns: int, layout: SlotLayout) -> np.ndarray:
+    """The slots of each record's plaintexts or masks, in the order of its columns."""
+    matrix = np.empty((len(numbers), columns), dtype=object)
+    for at, of_record in enumerate(numbers):
+        counts = [min(layout.slots, columns - first) for first in range(0, columns, layout.slots)]
+        matrix[at] = [digit for number, count in zip(of_record, counts) for digit in layout.digits(number, count)]
     return matrix

@@ -3,17 +3,20 @@ from functools import lru_cache
 from typing import Optional, Union
 
 from .ciphertext import Encrypted
-from .paillier import PrivateKey, PublicKey
+from .paillier import PrivateKey, PublicKey, check_primes
 
 
 class OwnerDecryption:
     """Decrypts as `PrivateKey` does. Holds the primes: a secret that travels to this party's own workers only."""
 
-    def __init__(self, public_key: PublicKey, p: int, q: int):
-        if p * q != public_key.n or p == q:
-            raise ValueError("p and q do not belong to this public key; their product must be n.")
+    def __init__(self, public_key: PublicKey, *primes: int):
+        check_primes(public_key, primes)
         self.public_key = public_key
-        self._p, self._q = p, q
+        self._primes = primes
+
+    def decrypt(self, ciphertext: Union[int, Encrypted]) -> int:
+        """See `PrivateKey.decrypt`."""
+        return int(_private_key(self).decrypt(ciphertext))
 
     def decrypt_signed(self, ciphertext: Union[int, Encrypted], bits: Optional[int] = None) -> int:
         """See `PrivateKey.decrypt_signed`."""
@@ -31,4 +34,4 @@ class OwnerDecryption:
 
 @lru_cache(maxsize=2)
 def _private_key(decryption: OwnerDecryption) -> PrivateKey:
-    return PrivateKey(decryption.public_key, decryption._p, decryption._q)
+    return PrivateKey(decryption.public_key, *decryption._primes)

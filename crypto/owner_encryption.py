@@ -1,4 +1,4 @@
-"""Encryption by the owner of the key: modulo p^2 and q^2, where numbers are half as wide."""
+"""Encryption by the owner of the key: modulo the squares of its primes, where numbers are half as wide."""
 import secrets
 from functools import lru_cache
 from typing import List, Sequence, Tuple
@@ -9,7 +9,7 @@ from gmpy2 import mpz
 from .blinding import BlindingFactor
 from .ciphertext import Ciphertext, encrypt_with
 from .fixed_base import FixedBasePowers, comb_height
-from .paillier import PublicKey
+from .paillier import PublicKey, check_primes
 
 
 class OwnerEncryption:
@@ -19,11 +19,10 @@ class OwnerEncryption:
     a uniform n-th residue for a key without a blinding base.
     """
 
-    def __init__(self, public_key: PublicKey, p: int, q: int):
-        if p * q != public_key.n or p == q:
-            raise ValueError("p and q do not belong to this public key; their product must be n.")
+    def __init__(self, public_key: PublicKey, *primes: int):
+        check_primes(public_key, primes)
         self.public_key = public_key
-        self._p, self._q = sorted((mpz(p), mpz(q)))
+        self._primes = tuple(sorted(map(mpz, primes)))
 
     def encrypt(self, plaintexts: Sequence[int], expected: int = 10_000) -> List[Ciphertext]:
         """Signed plaintexts ``|m| < n / 2``, each with a fresh blinding factor.
@@ -39,14 +38,13 @@ class OwnerEncryption:
 
     def _factors(self, count: int, expected: int) -> List[BlindingFactor]:
         if self.public_key.blinding_base is None:
-            at_p, at_q = ([_random_residue(prime) for _ in range(count)] for prime in (self._p, self._q))
+            parts = [[_random_residue(prime) for _ in range(count)] for prime in self._primes]
         else:
-            table_p, table_q = _tables(self, comb_height(expected))
-            digits = table_p.random_digits(count)
-            at_p, at_q = table_p.powers(digits), table_q.powers(digits)
-        p_squared, q_squared = self._p**2, self._q**2
-        lift = gmpy2.invert(p_squared, q_squared)
-        values = [first + p_squared * ((second - first) * lift % q_squared) for first, second in zip(at_p, at_q)]
+            tables = _tables(self, comb_height(expected))
+            digits = tables[0].random_digits(count)
+            parts = [table.powers(digits) for table in tables]
+        modulus, units = self.public_key.modulus_squared, _units(self)
+        values = (sum(part * unit for part, unit in zip(of_one, units)) % modulus for of_one in zip(*parts))
         return [BlindingFactor(value, self.public_key) for value in values]
 
     def __eq__(self, other) -> bool:
@@ -60,10 +58,17 @@ class OwnerEncryption:
 
 
 @lru_cache(maxsize=2)
-def _tables(encryption: OwnerEncryption, height: int) -> Tuple[FixedBasePowers, FixedBasePowers]:
+def _tables(encryption: OwnerEncryption, height: int) -> Tuple[FixedBasePowers, ...]:
     public_key = encryption.public_key
     base, bits = mpz(public_key.blinding_base), public_key.key_length // 2
-    return tuple(FixedBasePowers(base % prime**2, prime, bits, height) for prime in (encryption._p, encryption._q))
+    return tuple(FixedBasePowers([base % prime**2], prime, bits, height) for prime in encryption._primes)
+
+
+@lru_cache(maxsize=2)
+def _units(encryption: OwnerEncryption) -> Tuple[mpz, ...]:
+    """For each prime p the number modulo n^2 that is 1 modulo p^2 and 0 modulo the squares of the others."""
+    cofactors = [(encryption.public_key.modulus // prime) ** 2 for prime in encryption._primes]
+    return tuple(cofactor * gmpy2.invert(cofactor, prime**2) for cofactor, prime in zip(cofactors, encryption._primes))
 
 
 def _random_residue(prime: mpz) -> mpz:

@@ -1,20 +1,24 @@
 """Paillier's cryptosystem over gmpy2, with keys that are fit for short blinding exponents.
 
 ``g = n + 1``, so ``Enc(m; r) = (1 + m n) r^n mod n^2`` (Paillier 1999, with the generator of Damgard and Jurik 2001).
-Keys made here also publish ``blinding_base = h^n mod n^2`` with ``h = -x^2 mod n`` for a random ``x``
-(Damgard, Jurik and Nielsen 2010, section 4.2): ``blinding_base^s`` with a short random ``s`` hides a plaintext under
-the decisional composite residuosity assumption **and** the assumption that short exponents are indistinguishable from
-full ones. Keys made elsewhere have no such base and are blinded with a full ``r^n``.
+Keys made here also publish ``blinding_base = h^n mod n^2`` with ``h = -x^2 mod n`` for a random ``x``, or ``h = x^2`` where
+n has three primes (Damgard, Jurik and Nielsen 2010, section 4.2): ``blinding_base^s`` with a short random ``s`` hides a
+plaintext under the decisional composite residuosity assumption **and** the assumption that short exponents are
+indistinguishable from full ones. Keys made elsewhere have no such base and are blinded with a full ``r^n``.
 
 gmpy2 is not constant time: see the README's limits.
 """
 import secrets
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Optional, Tuple, Union
+from itertools import combinations
+from math import prod
+from typing import TYPE_CHECKING, Optional, Sequence, Tuple, Union
 
 import gmpy2
 from gmpy2 import mpz
+
+from .modulus_proof import check_modulus, prove
 
 if TYPE_CHECKING:
     from .ciphertext import Encrypted
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
     from .owner_encryption import OwnerEncryption
 
 MINIMUM_KEY_LENGTH = 2048
+MAXIMUM_KEY_LENGTH = 8192
+"""Of another party's key: what a longer one costs, only its owner would decide."""
 _PRIME_TEST_ROUNDS = 40
 _SPARE_BITS = 128
 """A plaintext is read modulo one prime only where another number would pass as one with chance 2^-128: whoever found a
@@ -33,7 +39,7 @@ class PublicKey:
     """Public half of a Paillier key pair.
 
     Attributes:
-        n: modulus, product of two primes.
+        n: modulus, product of different primes: two or three, see `generate_keypair`.
         blinding_base: ``h^n mod n^2`` for short blinding exponents, or None for a key made elsewhere.
     """
 
@@ -68,46 +74,69 @@ class PublicKey:
         """``1 + plaintext n mod n^2``: a plaintext *without* blinding, only ever multiplied onto a blinded value."""
         return (1 + plaintext * self.modulus) % self.modulus_squared
 
-    def to_wire(self) -> dict:
-        """Builtins only, as FATE's message filter asks."""
-        return {"n": self.n, "blinding_base": self.blinding_base}
+    @classmethod
+    def from_wire(cls, message: dict) -> "PublicKey":
+        """The key of another party, as `PrivateKey.to_wire` made it.
+
+        Raises:
+            ValueError: what no honest party sends: an n that is too short, too long or unsound (see `modulus_proof`), or
+                a base that cannot blind. That the owner made its base well cannot be seen: so what returns to the owner
+                never rests on it.
+        """
+        message = message if isinstance(message, dict) else {}
+        n, base = message.get("n"), message.get("blinding_base")
+        if not _is_integer(n) or not (base is None or _is_integer(base)):
+            raise ValueError("The public key's n and blinding_base must be whole numbers.")
+        key = cls(n, base)
+        check_key_length(key.key_length)
+        if key.key_length > MAXIMUM_KEY_LENGTH:
+            raise ValueError(
+                f"The public key's n has {key.key_length} bits; allowed are {MINIMUM_KEY_LENGTH} to {MAXIMUM_KEY_LENGTH}."
+            )
+        check_modulus(n, message.get("proof"))
+        if base is not None and not key._is_sound_base(base):
+            raise ValueError("The public key's blinding_base must be invertible below n^2 and not 1 or -1 modulo n.")
+        return key
 
     def _is_sound_base(self, base: int) -> bool:
         # Powers of 1 and -1 hide nothing; that another base has many powers cannot be seen from here.
         return 0 < base < self.n**2 and gmpy2.gcd(base, self.n) == 1 and base % self.n not in (1, self.n - 1)
 
-    @classmethod
-    def from_wire(cls, message: dict) -> "PublicKey":
-        """The key of another party; refuses what no honest one sends.
-
-        That the owner of the key made its base well cannot be checked from outside: parties are semi-honest.
-        """
-        key = cls(int(message["n"]), message["blinding_base"])
-        check_key_length(key.key_length)
-        if key.n % 2 == 0 or gmpy2.is_prime(key.n):
-            raise ValueError("The public key's n is even or prime; it must be a product of two odd primes.")
-        base = key.blinding_base
-        if base is not None and not key._is_sound_base(base):
-            raise ValueError("The public key's blinding_base must be invertible below n^2 and not 1 or -1 modulo n.")
-        return key
-
 
 class PrivateKey:
     """Secret half of a Paillier key pair; decrypts by the Chinese remainder theorem."""
 
-    def __init__(self, public_key: PublicKey, p: int, q: int):
-        if p * q != public_key.n or p == q:
-            raise ValueError("p and q do not belong to this public key; their product must be n.")
+    def __init__(self, public_key: PublicKey, *primes: int):
+        check_primes(public_key, primes)
         self.public_key = public_key
-        self._p, self._q = mpz(p), mpz(q)
-        self._p_squared, self._q_squared = self._p**2, self._q**2
-        self._h_p = self._decryption_factor(self._p, self._p_squared)
-        self._h_q = self._decryption_factor(self._q, self._q_squared)
-        self._p_inverse = gmpy2.invert(self._p, self._q)
+        self._primes = tuple(sorted(map(mpz, primes)))
+        self._factors = [self._decryption_factor(prime) for prime in self._primes]
+        self._units = [self._unit(prime) for prime in self._primes]
 
-    def _decryption_factor(self, prime: mpz, prime_squared: mpz) -> mpz:
-        generator = (1 + self.public_key.modulus) % prime_squared
-        return gmpy2.invert((gmpy2.powmod(generator, prime - 1, prime_squared) - 1) // prime, prime)
+    def _decryption_factor(self, prime: mpz) -> mpz:
+        generator = (1 + self.public_key.modulus) % prime**2
+        return gmpy2.invert((gmpy2.powmod(generator, prime - 1, prime**2) - 1) // prime, prime)
+
+    def _unit(self, prime: mpz) -> mpz:
+        cofactor = self.public_key.modulus // prime
+        return cofactor * gmpy2.invert(cofactor, prime)
+
+    def _modulo(self, value: mpz, at: int) -> mpz:
+        """The plaintext modulo one of the primes."""
+        prime = self._primes[at]
+        return (gmpy2.powmod(value, prime - 1, prime**2) - 1) // prime * self._factors[at] % prime
+
+    @cached_property
+    def _proof(self) -> bytes:
+        return self.prove_modulus()
+
+    def prove_modulus(self) -> bytes:
+        """The proof that `to_wire` sends, which makes it once: see `modulus_proof`."""
+        return prove(self.public_key.n, self._primes)
+
+    def to_wire(self) -> dict:
+        """The public half for another party, with the proof that `PublicKey.from_wire` checks; builtins only."""
+        return {"n": self.public_key.n, "blinding_base": self.public_key.blinding_base, "proof": self._proof}
 
     def decrypt(self, ciphertext: Union[int, "Encrypted"]) -> mpz:
         """Plaintext in [0, n) of a `Ciphertext`, an `EncryptedSum` or the bare number.
@@ -118,27 +147,23 @@ class PrivateKey:
                 has a known bound, `decrypt_signed` tells nearly all of them.
         """
         value = self._checked(ciphertext)
-        at_p = (gmpy2.powmod(value, self._p - 1, self._p_squared) - 1) // self._p * self._h_p % self._p
-        at_q = (gmpy2.powmod(value, self._q - 1, self._q_squared) - 1) // self._q * self._h_q % self._q
-        return at_p + self._p * ((at_q - at_p) * self._p_inverse % self._q)
+        return sum(self._modulo(value, at) * unit for at, unit in enumerate(self._units)) % self.public_key.modulus
 
     def decrypt_signed(self, ciphertext: Union[int, "Encrypted"], bits: Optional[int] = None) -> int:
         """Plaintext in (-n/2, n/2), where a bound is known one with ``|m| < 2^bits``.
 
-        A bound far enough below the prime p lets the plaintext be read modulo p alone, in half the time.
+        A bound far enough below the least prime p lets the plaintext be read modulo p alone, in less time.
 
         Raises:
             ValueError: as `decrypt`, or the plaintext is not within its bound. What was changed or made under another
                 key decrypts to a number as good as uniform, below n or below p, and passes with a chance of about
                 2^(bits + 1) / n, or of at most 2^-128.
         """
-        if bits is not None and bits + 1 + _SPARE_BITS < self._p.bit_length():
-            value = self._checked(ciphertext)
-            plaintext = (gmpy2.powmod(value, self._p - 1, self._p_squared) - 1) // self._p * self._h_p % self._p
-            signed = int(plaintext - self._p if 2 * plaintext > self._p else plaintext)
+        if bits is not None and bits + 1 + _SPARE_BITS < self._primes[0].bit_length():
+            plaintext, modulus = self._modulo(self._checked(ciphertext), 0), self._primes[0]
         else:
-            plaintext = self.decrypt(ciphertext)
-            signed = int(plaintext - self.public_key.n if 2 * plaintext > self.public_key.n else plaintext)
+            plaintext, modulus = self.decrypt(ciphertext), self.public_key.n
+        signed = int(plaintext - modulus if 2 * plaintext > modulus else plaintext)
         if bits is not None and abs(signed) >= 1 << bits:
             raise ValueError(f"A plaintext is not below 2^{bits}; it was changed or made under another key.")
         return signed
@@ -147,7 +172,7 @@ class PrivateKey:
         value = getattr(ciphertext, "value", ciphertext)
         if getattr(ciphertext, "public_key", self.public_key).n != self.public_key.n:
             raise ValueError("The ciphertext was made under another public key; only its own private key decrypts it.")
-        if not 0 < value < self.public_key.modulus_squared or gmpy2.gcd(value, self.public_key.n) != 1:
+        if not 0 < value < self.public_key.modulus_squared or not all(value % prime for prime in self._primes):
             raise ValueError("The ciphertext was not made under this key; it must be invertible modulo n^2.")
         return value
 
@@ -156,19 +181,29 @@ class PrivateKey:
         # Imported late: ciphertexts are built on public keys.
         from .owner_encryption import OwnerEncryption
 
-        return OwnerEncryption(self.public_key, int(self._p), int(self._q))
+        return OwnerEncryption(self.public_key, *map(int, self._primes))
 
     def decryption(self) -> "OwnerDecryption":
         """Decryption for this party's own workers."""
         from .owner_decryption import OwnerDecryption
 
-        return OwnerDecryption(self.public_key, int(self._p), int(self._q))
+        return OwnerDecryption(self.public_key, *map(int, self._primes))
 
     def __repr__(self) -> str:
         return f"PrivateKey({self.public_key.key_length} bits)"
 
     def __reduce__(self):
         raise TypeError("A Paillier private key is never pickled: it stays in the process that made it.")
+
+
+def check_primes(public_key: PublicKey, primes: Sequence[int]) -> None:
+    """Refuse primes that are not those of the key: at least two different ones whose product is n."""
+    if len(set(primes)) < 2 or len(set(primes)) != len(primes) or prod(map(int, primes)) != public_key.n:
+        raise ValueError("The primes do not belong to this public key; they must differ and their product must be n.")
+
+
+def _is_integer(value) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def check_key_length(key_length: int) -> None:
@@ -179,28 +214,32 @@ def check_key_length(key_length: int) -> None:
         )
 
 
-def generate_keypair(key_length: int = MINIMUM_KEY_LENGTH) -> Tuple[PublicKey, PrivateKey]:
-    """A key pair whose primes are 3 modulo 4 with ``gcd(p - 1, q - 1) = 2``, as short blinding needs.
+def generate_keypair(key_length: int = MINIMUM_KEY_LENGTH, primes: int = 2) -> Tuple[PublicKey, PrivateKey]:
+    """A key pair whose primes are 3 modulo 4 and have 2 as greatest common divisor less 1, as short blinding needs.
 
     Args:
-        key_length: bits of ``n``, an even number of at least `MINIMUM_KEY_LENGTH`.
+        key_length: bits of ``n``, at least `MINIMUM_KEY_LENGTH`.
+        primes: factors of ``n``: 2, or 3 where decryption of numbers up to n is most of the work, which takes half as
+            long with them. Prime factors of 683 bits are no easier to find than those of 1024 (RFC 8017 admits them).
     """
     check_key_length(key_length)
-    return keypair_of_any_length(key_length)
+    return keypair_of_any_length(key_length, primes)
 
 
-def keypair_of_any_length(key_length: int) -> Tuple[PublicKey, PrivateKey]:
+def keypair_of_any_length(key_length: int, primes: int = 2) -> Tuple[PublicKey, PrivateKey]:
     """As `generate_keypair` without the lower limit: small keys are for tests only."""
-    p = _prime_3_mod_4(key_length // 2)
+    lengths = [(key_length + at) // primes for at in range(primes)]
     while True:
-        q = _prime_3_mod_4(key_length - key_length // 2)
-        n = p * q
-        if p != q and n.bit_length() == key_length and gmpy2.gcd(p - 1, q - 1) == 2:
+        found = [_prime_3_mod_4(length) for length in lengths]
+        n = prod(found)
+        pairs = combinations(found, 2)
+        if n.bit_length() == key_length and all(p != q and gmpy2.gcd(p - 1, q - 1) == 2 for p, q in pairs):
             break
     x = 1 + secrets.randbelow(int(n) - 1)
-    blinding_base = gmpy2.powmod(-(mpz(x) ** 2) % n, n, n**2)
-    public_key = PublicKey(int(n), int(blinding_base))
-    return public_key, PrivateKey(public_key, int(p), int(q))
+    # Minus a square has the Jacobi symbol 1, as it should, for an even number of such primes only.
+    h = (-1 if primes % 2 == 0 else 1) * mpz(x) ** 2 % n
+    public_key = PublicKey(int(n), int(gmpy2.powmod(h, n, n**2)))
+    return public_key, PrivateKey(public_key, *found)
 
 
 def _prime_3_mod_4(bits: int) -> mpz:

@@ -6,26 +6,28 @@ all vectors into one integer x_i (see `residues`) and encrypts x_1, ..., x_n und
 mask``, which q decrypts. Modulo m_t the sum is ``sum_i a_i r_t[i]``. So q's decryption and the negative mask, each
 modulo m_t, are additive shares of it (`multiply_vectors`, `open_products`).
 
-What each side learns (semi-honest parties): p sees ciphertexts; q sees an integer within 2^-40 (statistical distance)
-of a uniform one, whatever p's multipliers, and randomness that is flooded (`EncryptedSum.flooded`) to within 2^-40 as
-well. The mask covers the integer as a whole, not only its remainders.
+What each side learns: p sees ciphertexts; q sees uniform ciphertexts of integers that are uniform below n, whatever p's
+multipliers, and whatever q encrypted. Where the sum runs over an end of [0, n), with a chance below 2^-41, the shares are
+wrong; nothing leaks.
 """
-import secrets
 from dataclasses import dataclass
 from typing import List, Sequence, Tuple
 
 import numpy as np
 
-from .blinding import blinding_of
-from .ciphertext import EncryptedSum, column_from_bytes, column_to_bytes
+from .blinding import drawn_blinding
+from .ciphertext import EncryptedSum, blinded_for_owner, column_from_bytes, column_to_bytes
 from .multi_exponentiation import few_bases_products
 from .owner_encryption import OwnerEncryption
 from .paillier import PrivateKey, PublicKey
 from .residues import ResidueSystem
+from .slots import draw_mask
 
 STATISTICAL_BITS = 40
-_MASKED_BITS = STATISTICAL_BITS + 2
-"""A masked sum has at most this many bits more than the bound on the sum itself."""
+EXPECTED_ANSWERS = 100
+"""Of one training, some; only the speed depends on it."""
+_SPARE_BITS = STATISTICAL_BITS + 2
+"""n is so much longer than any sum."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,9 @@ class ProductLayout:
     key_length: int
 
     def __post_init__(self):
-        if self.sum_bits + _MASKED_BITS >= self.key_length:
+        if self.sum_bits + _SPARE_BITS >= self.key_length:
             raise ValueError(
-                f"A masked sum of {self.sum_bits + _MASKED_BITS} bits does not fit into a plaintext of a key with "
+                f"A sum of {self.sum_bits} bits and {_SPARE_BITS} spare ones do not fit into a plaintext of a key with "
                 f"{self.key_length} bits; take fewer or narrower moduli."
             )
 
@@ -61,15 +63,10 @@ class ProductLayout:
         """Every sum ``v = sum_i a_i x_i`` satisfies |v| < 2^sum_bits."""
         return self.system.product.bit_length() + self.scale_bits
 
-    @property
-    def mask_bits(self) -> int:
-        """Masks are uniform in [0, 2^mask_bits)."""
-        return self.sum_bits + STATISTICAL_BITS + 1
-
 
 def room_for_moduli(key_length: int, multiplier_bits: int, terms: int) -> int:
     """Bits that the moduli may have together: the largest ones for which `ProductLayout` has room."""
-    return key_length - 1 - _MASKED_BITS - multiplier_bits - terms.bit_length()
+    return key_length - 1 - _SPARE_BITS - multiplier_bits - terms.bit_length()
 
 
 def encrypt_vectors(vectors: np.ndarray, system: ResidueSystem, encryption: OwnerEncryption, expected: int) -> bytes:
@@ -83,15 +80,13 @@ def encrypt_vectors(vectors: np.ndarray, system: ResidueSystem, encryption: Owne
 
 
 def multiply_vectors(
-    encrypted: bytes, multipliers: Sequence[Sequence[int]], layout: ProductLayout, key: PublicKey, flooding_bits: int
+    encrypted: bytes, multipliers: Sequence[Sequence[int]], layout: ProductLayout, key: PublicKey
 ) -> Tuple[bytes, np.ndarray]:
     """Products of the other party's vectors with this party's multipliers, masked.
 
     Args:
         encrypted: what `encrypt_vectors` made at the owner of ``key``.
         multipliers: k rows of n signed integers: this party's secrets.
-        flooding_bits: bits of the flooding exponents beyond half the key length, at least ``scale_bits + 40``; products
-            of several layouts that share it share a table.
 
     Returns:
         The message for the owner, and this party's share (k, s) of the products, modulo the moduli.
@@ -105,11 +100,9 @@ def multiply_vectors(
     if any(abs(int(multiplier)) >> layout.multiplier_bits for row in multipliers for multiplier in row):
         raise ValueError(f"A multiplier has more than {layout.multiplier_bits} bits, which the masks would not hide.")
     sums = few_bases_products([base.value for base in bases], multipliers, key.modulus_squared)
-    masks, blinding = [secrets.randbits(layout.mask_bits) for _ in sums], blinding_of(key, flooding_bits)
-    sealed = [
-        EncryptedSum(value, key).plus(mask + (1 << layout.sum_bits)).flooded(blinding, layout.scale_bits)
-        for value, mask in zip(sums, masks)
-    ]
+    masks = [draw_mask(key.n) for _ in sums]
+    masked = [EncryptedSum(value, key).plus(mask) for value, mask in zip(sums, masks)]
+    sealed = blinded_for_owner(masked, drawn_blinding(key, EXPECTED_ANSWERS))
     return column_to_bytes(sealed), _remainders([-mask for mask in masks], layout.system)
 
 
@@ -117,13 +110,12 @@ def open_products(message: bytes, outputs: int, layout: ProductLayout, private_k
     """The owner's share (k, s) of k = ``outputs`` products.
 
     Raises:
-        ValueError: the message does not hold k masked sums of this layout.
+        ValueError: the message does not hold k ciphertexts under this key.
     """
     sealed = column_from_bytes(message, private_key.public_key)
-    masked = [int(private_key.decrypt(ciphertext.value)) for ciphertext in sealed]
-    if len(masked) != outputs or any(value >> (layout.sum_bits + _MASKED_BITS) for value in masked):
-        raise ValueError(f"The message does not hold {outputs} masked sums of this layout; another one made it.")
-    return _remainders([value - (1 << layout.sum_bits) for value in masked], layout.system)
+    if len(sealed) != outputs:
+        raise ValueError(f"The message holds {len(sealed)} masked sums; there must be {outputs}.")
+    return _remainders([int(private_key.decrypt(ciphertext)) for ciphertext in sealed], layout.system)
 
 
 def _remainders(numbers: List[int], system: ResidueSystem) -> np.ndarray:

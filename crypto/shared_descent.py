@@ -19,7 +19,7 @@ from typing import Dict, List, Optional, Sequence
 
 import numpy as np
 
-from .shared_losses import Factors, added, combine_loss
+from .shared_losses import UNITS_OF_LOSS_STEP, Factors, added, combine_loss
 from .shared_quadratic import HESSIAN_FRACTION_BITS, WEIGHT_FRACTION_BITS, QuadraticShare, rounded_quotient
 from .step_layout import StepLayout
 from .step_preparation import PreparedStep
@@ -108,24 +108,35 @@ class SharedDescent:
         """The message to all other data parties about the steps since the last `loss_shares`."""
         return [factors.hidden() for factors in self._factors]
 
-    def loss_shares(self, hidden_of_others: Sequence[Sequence[Sequence[int]]]) -> List[int]:
-        """The message to the first party: a share of the loss at the weights before each of these steps.
+    def loss_share(
+        self, hidden_of_others: Sequence[Sequence[Sequence[int]]], rows: Sequence[int], rounding: float = 0.0
+    ) -> int:
+        """The message to the first party: a share of the losses at the weights before these steps, added up.
 
         Args:
             hidden_of_others: all other parties' `hidden_losses`.
+            rows: of the batch of each step: what its loss counts in the sum.
+            rounding: in [0, 1), uniform and secret: this party's part of a `LOSS_STEP`, added to the mean loss.
         """
-        if any(len(hidden) != len(self._factors) for hidden in hidden_of_others):
+        if any(len(hidden) != len(self._factors) for hidden in hidden_of_others) or len(rows) != len(self._factors):
             raise ValueError(f"Another party sent losses of another number of steps than {len(self._factors)}.")
-        of_steps = zip(*hidden_of_others)
+        of_steps, modulus = zip(*hidden_of_others), self._loss_modulus()
         shares = [factors.loss_share(hidden) for factors, hidden in zip(self._factors, of_steps)]
         self._factors = []
-        return shares
+        added_up = sum(count * share for count, share in zip(rows, shares))
+        return (added_up + int(rounding * sum(rows) * UNITS_OF_LOSS_STEP)) % modulus
 
-    def losses(self, hidden_of_others, shares_of_others: Sequence[Sequence[int]]) -> List[float]:
-        """At the first party: F without its constant, penalty included, at the weights before each of these steps."""
-        moduli = [factors.step.loss_modulus for factors in self._factors]
-        of_steps = zip(self.loss_shares(hidden_of_others), *shares_of_others, strict=True)
-        return [combine_loss(shares, modulus) for shares, modulus in zip(of_steps, moduli, strict=True)]
+    def loss(self, hidden_of_others, shares_of_others: Sequence[int], rows: Sequence[int]) -> float:
+        """At the first party: the mean of F, without its constant and with the penalty, over the rows of these steps."""
+        modulus = self._loss_modulus()
+        return combine_loss([self.loss_share(hidden_of_others, rows), *shares_of_others], modulus) / sum(rows)
+
+    def _loss_modulus(self) -> int:
+        """Steps of different batches of an epoch are of the same number among the prepared ones."""
+        moduli = {factors.step.loss_modulus for factors in self._factors}
+        if len(moduli) != 1:
+            raise ValueError(f"Losses modulo {len(moduli)} different numbers cannot be added up; open them by epoch.")
+        return moduli.pop()
 
     def share_of(self, columns: slice) -> List[int]:
         """The share of some weights, for the party that they belong to and for nobody else."""

@@ -3,7 +3,8 @@
 With the penalty's part, 2 F(w) = w^T (H w + alpha w - 2 b) + constant. Each party rounds its shares of w and of the
 bracket to units of 2^-30, hides them with its masks u and v of the step, modulo that step's modulus, and sends them to
 all data parties (`Factors.hidden`). Their sums w - u and h - v are uniform whatever the weights. Every party's
-`loss_share` then adds up to the loss alone; only the guest gets them all.
+`loss_share` then adds up to the loss alone. Before they are sent to the guest, each party adds up its shares of the batches
+of an epoch, and a host adds a uniform number below `LOSS_STEP` to the mean.
 """
 from dataclasses import dataclass
 from typing import List, Sequence
@@ -13,6 +14,11 @@ import numpy as np
 from .shared_quadratic import GRADIENT_FRACTION_BITS, WEIGHT_FRACTION_BITS, rounded_quotient
 from .step_layout import LOSS_FRACTION_BITS
 from .step_preparation import PreparedStep
+
+
+LOSS_STEP = 2.0**-16
+"""What the guest learns of a mean loss is the loss and a uniform part of this much of every host."""
+UNITS_OF_LOSS_STEP = int(LOSS_STEP * 2 ** (2 * LOSS_FRACTION_BITS + 1))
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,14 +1,15 @@
-"""Several signed integers side by side in one Paillier plaintext, each in a slot with room for its mask.
+"""Several signed integers side by side in one Paillier plaintext, and their shares under one mask for all of it.
 
-A value ``v`` with |v| < 2^value_bits is hidden by a mask ``r`` uniform below 2^(value_bits + 41): the distribution of
-``v + r`` is within 2^-40 (statistical distance, per slot) of one that does not depend on ``v``. A slot is a digit in
-[-2^(slot_bits - 1), 2^(slot_bits - 1)) of the plaintext written in base 2^slot_bits, and ``slot_bits`` is two bits more
-than the mask: one for the sum of value and mask, one for the sign. So a slot holds more than any masked value can
-reach, and a plaintext full of the most extreme digits stays below n/2 of every key with ``key_length`` bits.
+A value ``v`` with |v| < 2^value_bits has a slot of ``value_bits + 41`` bits. Whoever hides values from the owner of the
+key adds **one** mask r, uniform in [0, n), to the whole plaintext V: the owner decrypts ``V + r mod n``, which is uniform
+whatever V is, also one that the owner wrote beyond its slots. The owner's shares are the digits of what it decrypts, in
+base 2^slot_bits; the other's are minus the digits of r (`SlotLayout.digits`). They add up to the values, unless a digit
+of r is so near to an end of its range that adding v, or what lies below, leaves it: a chance below 2^-39 for each value,
+the wrap modulo n included. Then a sum of shares is off by a multiple of 2^slot_bits or by one; nothing leaks.
 """
 import secrets
 from dataclasses import dataclass
-from typing import List, Sequence
+from typing import Callable, List, Sequence
 
 STATISTICAL_BITS = 40
 
@@ -29,34 +30,25 @@ class SlotLayout:
         if self.value_bits < 1:
             raise ValueError(f"value_bits is {self.value_bits!r}; a slot needs values of at least 1 bit.")
         if self.slots < 1:
-            room = self.key_length - 2 - (self.slot_bits - self.value_bits)
+            room = self.key_length - 1 - (self.slot_bits - self.value_bits)
             raise ValueError(
-                f"value_bits is {self.value_bits}; under its mask a value of at most {room} bits fits into a plaintext "
-                f"of a key with {self.key_length} bits."
+                f"value_bits is {self.value_bits}; beside its spare bits a value of at most {room} bits fits into a "
+                f"plaintext of a key with {self.key_length} bits."
             )
 
     @property
-    def mask_bits(self) -> int:
-        """Masks are uniform in [0, 2^mask_bits)."""
-        return self.value_bits + 1 + STATISTICAL_BITS
-
-    @property
     def slot_bits(self) -> int:
-        """Bits of one slot."""
-        return self.mask_bits + 2
+        """Bits of one slot, and of a share."""
+        return self.value_bits + 1 + STATISTICAL_BITS
 
     @property
     def slots(self) -> int:
         """Values that one plaintext holds."""
-        return (self.key_length - 2) // self.slot_bits
+        return (self.key_length - 1) // self.slot_bits
 
     def plaintexts(self, values: int) -> int:
         """Plaintexts that ``values`` values take up."""
         return -(-values // self.slots)
-
-    def draw_masks(self, count: int) -> List[int]:
-        """Fresh masks from operating-system entropy."""
-        return [secrets.randbits(self.mask_bits) for _ in range(count)]
 
     def pack(self, values: Sequence[int]) -> int:
         """At most `slots` Python integers -> one signed plaintext, the first value in the lowest slot.
@@ -75,29 +67,20 @@ class SlotLayout:
             plaintext = (plaintext << bits) + value
         return plaintext
 
-    def unpack(self, plaintext: int) -> List[int]:
-        """The signed plaintext of `pack` -> the values of all `slots`, zero where none was packed.
+    def digits(self, number: int, count: int) -> List[int]:
+        """The lowest ``count`` digits of a number in [0, n), each in [0, 2^slot_bits): the owner's shares, or a mask's."""
+        bits, number = self.slot_bits, int(number)
+        return [number >> (bits * slot) & ((1 << bits) - 1) for slot in range(count)]
 
-        Raises:
-            ValueError: the plaintext is none that slots of this layout add up to.
-        """
-        bits = self.slot_bits
-        half = 1 << (bits - 1)
-        # Half a slot added to each slot makes every digit non-negative, so that no slot borrows from the next one.
-        digits = int(plaintext) + half * (((1 << (bits * self.slots)) - 1) // ((1 << bits) - 1))
-        if digits >> (bits * self.slots):
-            raise ValueError(f"A plaintext of {int(plaintext).bit_length()} bits does not fit its {self.slots} slots.")
-        return [(digits >> (bits * slot) & ((1 << bits) - 1)) - half for slot in range(self.slots)]
 
-    def unpack_masked(self, plaintext: int, count: int) -> List[int]:
-        """The first ``count`` values of a plaintext of masked values; the other slots must be empty.
+def draw_mask(modulus: int, random_bits: Callable[[int], int] = secrets.randbits) -> int:
+    """A mask for one plaintext, uniform in [0, modulus); by default from operating-system entropy.
 
-        Raises:
-            ValueError: a value lies outside (-2^value_bits, 2^mask_bits + 2^value_bits), so it is no masked value, or a
-                slot beyond ``count`` holds something.
-        """
-        values, bound = self.unpack(plaintext), 1 << self.value_bits
-        fitting = all(-bound < value < (1 << self.mask_bits) + bound for value in values[:count])
-        if not fitting or any(values[count:]):
-            raise ValueError(f"A plaintext does not hold {count} masked values; it was not made for this layout.")
-        return values[:count]
+    Args:
+        random_bits: makes a uniform integer of so many bits. Where a worker may compute the same mask twice, it must
+            give the same bits again, and nobody else must be able to: a keystream under a secret key.
+    """
+    while True:
+        mask = random_bits(modulus.bit_length())
+        if mask < modulus:
+            return mask

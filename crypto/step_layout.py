@@ -1,7 +1,7 @@
 """Public sizes of a shared descent: how wide numbers, moduli and messages are. Every party computes the same."""
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import log2
+from math import frexp
 
 from .residue_products import STATISTICAL_BITS, ProductLayout, room_for_moduli
 from .residues import ResidueSystem
@@ -21,6 +21,7 @@ class StepLayout:
         key_length: bits of the parties' Paillier keys.
         matrix_bits: bound on the shares' entries, see `share_bits`.
         most_steps: no more than this many steps are needed.
+        rows_added: losses of so many rows are added up, each batch's counted by its rows; 1 for a loss of its own.
     """
 
     bounds: QuadraticBounds
@@ -28,6 +29,7 @@ class StepLayout:
     key_length: int
     matrix_bits: int
     most_steps: int
+    rows_added: int = 1
 
     def __post_init__(self):
         if self.parties < 2:
@@ -54,7 +56,7 @@ class StepLayout:
         |H w - b|_2 <= curvature 2^WEIGHT_BITS + |b|_2, in units of 2^-84.
         """
         largest = self.bounds.curvature * 2.0**WEIGHT_BITS + self.bounds.linear_norm
-        return int(log2(largest)) + 1 + GRADIENT_FRACTION_BITS + STATISTICAL_BITS + 1 + self.carry_bits
+        return frexp(largest)[1] + GRADIENT_FRACTION_BITS + STATISTICAL_BITS + 1 + self.carry_bits
 
     @property
     def loss_bits(self) -> int:
@@ -64,7 +66,7 @@ class StepLayout:
         """
         curvature = self.bounds.curvature + self.bounds.penalty
         largest = curvature * 2.0 ** (2 * WEIGHT_BITS) + 2 * self.bounds.linear_norm * 2.0**WEIGHT_BITS
-        return int(log2(largest)) + 1 + 2 * LOSS_FRACTION_BITS + 2
+        return frexp(largest)[1] + 2 * LOSS_FRACTION_BITS + 2 + (self.rows_added - 1).bit_length()
 
     @property
     def steps(self) -> int:
@@ -82,7 +84,7 @@ class StepLayout:
     def losses_together(self) -> int:
         """Steps whose multipliers are joined in one, so that one ciphertext brings the losses of all of them.
 
-        However few steps are left, it is the number for as many as fit: the last messages then need no wider flooding.
+        However few steps are left, it is the number for as many as fit.
         """
         room = room_for_moduli(self.key_length, 0, self.dimension) - self._fitting * self.loss_bits
         return room // self.loss_bits
@@ -98,11 +100,6 @@ class StepLayout:
         """Inner products of masks of two vectors."""
         system = ResidueSystem.below(self.loss_bits, self.steps)
         return ProductLayout(system, self.dimension, self.losses_together * self.loss_bits, self.key_length)
-
-    @property
-    def flooding_bits(self) -> int:
-        """Bits of flooding exponents beyond half the key length; one table serves both kinds of products."""
-        return max(self.products.scale_bits, self.losses.scale_bits) + STATISTICAL_BITS
 
     def at_most(self, steps: int) -> "StepLayout":
         """The layout for preparing no more than ``steps`` steps."""

@@ -134,10 +134,10 @@ def multiply_masks(
     """
     share.check(layout.matrix_bits)
     products, own_products = multiply_vectors(
-        received["weights"], share.matrix.tolist(), layout.products, key, layout.flooding_bits
+        received["weights"], share.matrix.tolist(), layout.products, key
     )
     inner, own_inner = multiply_vectors(
-        received["left"], _joined_right(masks, layout), layout.losses, key, layout.flooding_bits
+        received["left"], _joined_right(masks, layout), layout.losses, key
     )
     return {"weights": products, "inner": inner}, StepProducts(own_products, _of_each_step(own_inner, layout))
 

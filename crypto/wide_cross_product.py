@@ -1,11 +1,11 @@
 """Secure cross product of shares: A^T B where the entries of A and B are as wide as the shares of `joined_records`.
 
-As `cross_product`, whose masks and slots it uses, but for the width: entries are Python integers below 2^66 in
+As `cross_product`, whose masks and slots it uses, but for the width: entries are Python integers below 2^65 in
 magnitude. The party that multiplies splits its entries into two halves, raises the ciphertexts to each, and puts the
 encrypted sums together again, so that the kernels of `multi_exponentiation` serve unchanged.
 
-Both shares add up to A^T B over the integers. What each side learns (semi-honest parties): the one that multiplies sees
-ciphertexts only; the owner of the key sees numbers within 2^-40 (statistical distance, for each sum) of uniform masks.
+Both shares add up to A^T B over the integers, but for a chance below 2^-39 for each sum. What each side learns is what
+it learns in `cross_product`: ciphertexts, or uniform numbers.
 
 Shares are wide, but the sums that they make in the end, (A + B)^T (A + B), are small; `narrow_shares` makes them narrow.
 """
@@ -88,7 +88,7 @@ def narrow_shares(share: np.ndarray, bits: int, first: bool) -> np.ndarray:
 
 
 def check_shares(matrix: np.ndarray) -> None:
-    """Refuse what is no matrix of integers below 2^66 in magnitude, and such without columns."""
+    """Refuse what is no matrix of integers below 2^65 in magnitude, and such without columns."""
     if matrix.dtype != object or matrix.ndim != 2 or not matrix.shape[1]:
         raise ValueError(f"Shares are {matrix.dtype} of shape {matrix.shape}; they must be an object array (rows, c).")
     if any(abs(entry) >> SHARE_BITS for entry in matrix.flat):
