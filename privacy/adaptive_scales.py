@@ -24,6 +24,7 @@ import numpy as np
 from fate_dp.privacy.accounting.privacy_parameters import check_target
 from fate_dp.privacy.events import REPLACE_ONE, clips_moved
 from fate_dp.privacy.mechanisms.laplace import geometric_mechanism
+from fate_dp.privacy.mechanisms.row_norms import EXACT_BITS
 from fate_dp.privacy.mechanisms.second_moments import noise_multiplier_for
 from fate_dp.privacy.number_kinds import is_finite, is_whole
 
@@ -98,16 +99,20 @@ def contribution_sums(features, weights):
 def normalised_sums(parts):
     """Sum over records of their parts, each record's divided by their total and rounded down to 2^-30 of it; secret.
 
-    So a record contributes at most 1 (2^30 steps) in l1, exactly; nothing where its total is zero or not finite.
+    So a record contributes at most 1 (2^30 steps) in l1, exactly, and its contribution depends on nothing else; nothing
+    where a part is not finite or all are zero.
 
     :param parts: float64 array (n, m), none below zero; private.
     :returns: int64 array (m,), in steps of 2^-30.
     """
-    with np.errstate(over="ignore", invalid="ignore"):
-        totals = parts.sum(axis=1, keepdims=True)
-    usable = (np.isfinite(totals) & (totals > 0)).ravel()
+    largest = parts.max(axis=1, initial=0.0)
+    usable = np.isfinite(largest) & (largest > 0)
+    # Short whole numbers, whose sum is exact in any order: a record's part must not depend on how rows lie in memory.
+    bits = EXACT_BITS - math.ceil(math.log2(max(2, parts.shape[1])))
+    integers = np.floor(np.ldexp(parts[usable], bits - np.frexp(largest[usable])[1][:, None]))
+    totals = integers.sum(axis=1, keepdims=True)
     # The quotients' roundings add up to less than one step, so a record's whole steps never exceed 2^30.
-    return np.floor(parts[usable] / totals[usable] * STEPS_OF_RECORD).astype(np.int64).sum(axis=0)
+    return np.floor(integers / totals * STEPS_OF_RECORD).astype(np.int64).sum(axis=0)
 
 
 def release_contributions(sums, records, epsilon, *, observers, relation=REPLACE_ONE, random=None):

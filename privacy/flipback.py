@@ -25,6 +25,7 @@ proposition 2.1.
 """
 import math
 from dataclasses import dataclass
+from typing import Optional
 
 import numpy as np
 
@@ -52,20 +53,22 @@ class FlipbackSettings:
     """When and how labels are revised; all public.
 
     :param mode: one of ``MODES``.
-    :param every: whole number of epochs between two rounds, at least 1.
+    :param every: whole number of epochs between two rounds, at least 1; None divides the training into phases of equal
+        length, the last one the shortest, with a round between each two of them.
     :param fraction: share of the records that one round of ``swap`` or ``resample`` touches, above 0 up to 1.
     :param max_rounds: largest number of rounds, at least 0; each shows the guest one set of joint scores.
     :raises InvalidFlipback: one sentence naming the field, its value and what is allowed.
     """
 
     mode: str = "auto"
-    every: int = 8
+    every: Optional[int] = None
     fraction: float = 0.02
     max_rounds: int = 3
 
     def __post_init__(self):
         _check_choice("flipback mode", self.mode, MODES)
-        _check_whole("flipback every", self.every, 1)
+        if self.every is not None:
+            _check_whole("flipback every", self.every, 1)
         _check_whole("flipback max_rounds", self.max_rounds, 0)
         if not is_real(self.fraction) or not 0 < self.fraction <= 1:
             raise InvalidFlipback(
@@ -76,11 +79,15 @@ class FlipbackSettings:
         """Rounds that a training of ``epochs`` epochs will hold: none after the last epoch, when it would be unused."""
         if self.mode == "none":
             return 0
-        return min(self.max_rounds, (epochs - 1) // self.every)
+        return min(self.max_rounds, (epochs - 1) // self.distance(epochs))
 
     def planned_epochs(self, epochs):
         """Epochs, counted from 0, that begin with a round."""
-        return [self.every * (number + 1) for number in range(self.planned_rounds(epochs))]
+        return [self.distance(epochs) * (number + 1) for number in range(self.planned_rounds(epochs))]
+
+    def distance(self, epochs):
+        """Epochs between two rounds of a training of ``epochs`` epochs: `every`, or a phase."""
+        return self.every or math.ceil(epochs / (self.max_rounds + 1))
 
 
 class Flipback:
@@ -104,11 +111,11 @@ class Flipback:
         self._stream = stream
         self._class_prior = class_prior
 
-    def is_due(self, finished_epochs):
-        """Whether a round follows now that ``finished_epochs`` epochs (counted from 1) are done."""
+    def is_due(self, finished_epochs, epochs):
+        """Whether a round follows now that ``finished_epochs`` of ``epochs`` epochs are done."""
         if self.mode == "none" or self.rounds_done >= self.settings.max_rounds:
             return False
-        return finished_epochs % self.settings.every == 0
+        return finished_epochs % self.settings.distance(epochs) == 0
 
     def relabel(self, current, scores):
         """Return the labels for the next epochs, given the current ones and the joint scores, and count the round."""

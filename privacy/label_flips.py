@@ -1,4 +1,4 @@
-"""Flips and tags of the records of one partition: pure functions of (secret key, label source, match id).
+"""Flips, noisy numbers and tags of the records of one partition: pure functions of (secret key, label source, match id).
 
 Being pure, they give a record the same flip in every epoch, job, upload, subset and recomputed partition. The label
 source is the declared ``namespace/name/column``; the match id is the id the parties join on, taken as text, never a
@@ -14,6 +14,8 @@ import numpy as np
 from fate_dp.privacy.mechanisms.randomized_response import check_classes, check_epsilon
 
 TAG_BYTES = 16
+# In place of a source in tags that are the same whatever the source; no declared source reads like it.
+ANY_SOURCE = "any source"
 DECIMAL_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
@@ -56,6 +58,34 @@ def flip_labels(match_ids, label_indices, epsilon, classes, key, source):
             step = 1 + (int.from_bytes(draw[8:24], "big") * (classes - 1) >> 128)
             flipped[position] = (label + step) % classes
     return flipped
+
+
+def noisy_numbers(match_ids, labels, law, key, source):
+    """The piecewise mechanism on the bounded numeric labels of one partition; returns a float64 array of noisy labels.
+
+    Each record's draw is HMAC-SHA256(key, (domain, source, epsilon, bounds, points, window, match id)): 64 bits round the
+    label to the grid, 64 say whether the answer lies in the window (rounded down, so never more often than the law has it),
+    and 128 choose among its answers, or the others, uniformly to within 2^-100.
+
+    epsilon-differentially private, unit *label*, replace-one, under the assumption of ``flip_labels``; the same label of the
+    same record gives the same noisy one.
+
+    :param labels: numbers within the bounds of ``law``, a ``PiecewiseLaw``.
+    :raises OutOfBounds, InvalidMatchId: one sentence on what is wrong.
+    """
+    below, above = law.rounding(labels)
+    prefix = _encode(
+        "label noise", source, repr(law.epsilon), repr(law.low), repr(law.high), str(law.points), str(law.window)
+    )
+    threshold, values = law.inside_coin(), law.values()
+    noisy = np.empty(len(below))
+    for position, (match_id, index, up) in enumerate(zip(match_ids, below.tolist(), above.tolist(), strict=True)):
+        draw = hmac.digest(key, prefix + _encode(_match_text(match_id)), "sha256")
+        index += int.from_bytes(draw[:8], "big") * 2.0**-64 < up
+        inside = int.from_bytes(draw[8:16], "big") < threshold
+        place = int.from_bytes(draw[16:], "big") * (law.window if inside else law.points - 1) >> 128
+        noisy[position] = values[law.answered(index, inside, place)]
+    return noisy
 
 
 def record_tags(match_ids, key, source):

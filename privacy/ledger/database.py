@@ -55,17 +55,18 @@ def transaction(connection, mode="IMMEDIATE"):
         raise
 
 
-def stage_rows(connection, columns, rows):
+def stage_rows(connection, columns, rows, repeated=False):
     """Stream ``rows`` into the temporary table ``staged`` and return their number.
 
-    ``columns`` maps names to Python types; the first is the record's tag, which must not repeat.
+    ``columns`` maps names to Python types; the first is the record's tag, which must not repeat unless ``repeated``, and
+    counts once.
     """
     key, *others = columns
-    connection.execute(f"CREATE TEMP TABLE staged ({key} PRIMARY KEY, {', '.join(others)}) WITHOUT ROWID")
-    marks = ", ".join("?" * len(columns))
+    connection.execute(f"CREATE TEMP TABLE staged ({', '.join([f'{key} PRIMARY KEY', *others])}) WITHOUT ROWID")
+    marks, insert = ", ".join("?" * len(columns)), "INSERT OR IGNORE" if repeated else "INSERT"
     try:
         with transaction(connection, "DEFERRED"):
-            connection.executemany(f"INSERT INTO temp.staged VALUES ({marks})", _typed(rows, columns))
+            connection.executemany(f"{insert} INTO temp.staged VALUES ({marks})", _typed(rows, columns))
     except sqlite3.IntegrityError as error:
         raise DuplicateRecord("A record occurs twice in the table but every match id must occur once.") from error
     return connection.execute("SELECT count(*) FROM temp.staged").fetchone()[0]

@@ -11,18 +11,22 @@ from fate_dp.privacy.events import (
     Event,
     InvalidEvent,
     NotPrivate,
+    PureDP,
     RandomizedResponse,
     event_from_json,
 )
 from fate_dp.privacy.ledger.errors import LedgerUnavailable, UnknownRelease
 
 RANDOMIZED_RESPONSE = "randomized_response"
+PIECEWISE = "piecewise"
 POST_PROCESSING = "post-processing"
 NOT_PRIVATE = "not private"
 JOINT_SCORES = "joint scores"
 OVER_SAMPLING = "over-sampling"
 
 
+LABEL_DRAWS = f"('{RANDOMIZED_RESPONSE}', '{PIECEWISE}')"
+"""For SQL: memoised draws of labels, of classes and of numbers."""
 LABEL_OBSERVERS = ("arbiter", "host", "model")
 SCORE_EVENT = Event(NotPrivate("joint scores show the guest X_h w_h"), "record", REPLACE_ONE, ("guest",))
 
@@ -61,10 +65,25 @@ def flip_event(epsilon, classes):
 
 
 def flip_entry(source, epsilon, classes, class_labels, key_id):
+    return _draw_entry(RANDOMIZED_RESPONSE, flip_event(epsilon, classes), source, epsilon, classes, class_labels, key_id)
+
+
+def number_entry(source, epsilon, points, bounds, key_id):
+    """The bounds of the numbers stand where the classes of flips do: they must stay the same, too."""
+    event = Event(PureDP(epsilon), "label", REPLACE_ONE, LABEL_OBSERVERS)
+    return _draw_entry(PIECEWISE, event, source, epsilon, points, bounds, key_id)
+
+
+def bounds_of(mechanism, class_labels):
+    """(low, high) of an entry of noisy numbers, None for one of classes."""
+    return tuple(map(float, json.loads(class_labels))) if mechanism == PIECEWISE else None
+
+
+def _draw_entry(mechanism, event, source, epsilon, classes, class_labels, key_id):
     return _entry_of(
-        flip_event(epsilon, classes),
+        event,
         subject=source,
-        mechanism=RANDOMIZED_RESPONSE,
+        mechanism=mechanism,
         epsilon=epsilon,
         classes=classes,
         class_labels=json.dumps(list(class_labels)) if class_labels else "",

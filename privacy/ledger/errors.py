@@ -22,6 +22,19 @@ class CorrectedLabel(LedgerError):
     public = "The guest's ledger refuses these labels; the guest's operator can see why."
 
 
+class OtherSource(LedgerError):
+    """Labels that were released under one source are to be released under another, which would open a new budget.
+
+    ``public`` is what other parties may be told: how far labels agree is the guest's own.
+    """
+
+    public = "The guest's ledger refuses these labels under this label_source; the guest's operator can see why."
+
+
+class TooManyRecords(LedgerError):
+    """A source has released labels of as many records as its operator declared, and more are asked for."""
+
+
 class ClassesChanged(LedgerError):
     """Labels were released at this epsilon under another list of classes."""
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from fate_dp.privacy.accounting.privacy_parameters import check_delta_or_zero
 from fate_dp.privacy.events import OBSERVERS, UNITS, InvalidEvent, check_relation
 from fate_dp.privacy.ledger import entry as lines
-from fate_dp.privacy.ledger import label_memo, private_steps, score_ledger, totals, view
+from fate_dp.privacy.ledger import label_memo, private_steps, related_datasets, score_ledger, table_names, totals, view
 from fate_dp.privacy.ledger.budget_cap import BudgetCap
 from fate_dp.privacy.ledger.database import open_ledger, transaction
 from fate_dp.privacy.ledger.fitting_charges import FittingCharges
@@ -31,7 +31,8 @@ class Ledger:
         self._fitting = FittingCharges()
 
     def record_flips(
-        self, *, source, epsilon, classes, key_id, rows, cap, job_id, task_id, fingerprint, class_labels=()
+        self, *, source, epsilon, classes, key_id, rows, cap, job_id, task_id, fingerprint, class_labels=(),
+        most_records=None, bounds=None,
     ):
         """Record a release of flipped labels before it happens; memoised records cost nothing more.
 
@@ -40,21 +41,33 @@ class Ledger:
         (``record``; at delta 0) it may not exceed ``cap`` (nats) by a release of new records. The release stays
         'pending', and is charged, until ``mark_released``.
 
-        :param rows: iterable of (id tag, label tag, released label), read once.
+        The same labels (all but one in a hundred) of records that were released under another source are refused: one
+        name more would be one budget more.
+
+        :param rows: iterable of (id tag, label tag, released label, id tag and label tag of no source), read once.
+        :param most_records: how many records the source has, if its operator declared it.
         :param class_labels: the declared classes in order; must stay the same for one (epsilon, classes) of a source.
+        :param bounds: (low, high) of numbers that were made noisy in place of flips; ``classes`` are their grid points then.
+            They must stay the same as well.
         :returns: a ``FlipRelease``.
-        :raises BudgetExceeded, CorrectedLabel, ClassesChanged, DuplicateRecord: nothing is written.
+        :raises BudgetExceeded, CorrectedLabel, ClassesChanged, DuplicateRecord, OtherSource, TooManyRecords: nothing is
+            written.
         """
         _check_cap(cap)
-        entry = lines.flip_entry(source, check_epsilon(epsilon), check_classes(classes), class_labels, key_id)
+        epsilon, classes = check_epsilon(epsilon), check_classes(classes)
+        if bounds is None:
+            entry = lines.flip_entry(source, epsilon, classes, class_labels, key_id)
+        else:
+            entry = lines.number_entry(source, epsilon, classes, bounds, key_id)
         with open_ledger(self.path) as connection:
-            return label_memo.record_flips(connection, entry, rows, cap, job_id, task_id, fingerprint)
+            return label_memo.record_flips(connection, entry, rows, cap, most_records, job_id, task_id, fingerprint)
 
     def record(self, *, dataset, event, count=1, cap, release_key, job_id, task_id, fingerprint, purpose=""):
         """Record a private step before its output is released; it is charged from then on.
 
-        For each observer of the event, the total of the dataset's events of the same unit and relation, composed with
-        this one, may not exceed ``cap.epsilon`` at ``cap.delta``. The release stays 'pending' until ``mark_released``.
+        For each observer of the event, the total of the dataset's events of the same unit under replace-one, composed
+        with this one, may not exceed ``cap.epsilon`` at ``cap.delta``. That holds events of both relations, and is the
+        largest total; see ``totals``. The release stays 'pending' until ``mark_released``.
 
         :param event: a ``fate_dp.privacy.events.Event``; ``count`` rounds of it are released.
         :param cap: a ``BudgetCap``; None for public data, outside any cap. An event without guarantee fits under none.
@@ -79,7 +92,7 @@ class Ledger:
         Nothing is written, so a task can ask before any work; another job may still come first before ``record``. As
         long as none does, recording some of ``events`` through this object composes nothing again.
 
-        :param events: list of (event, count), of one unit and relation, seen by the same observers.
+        :param events: list of (event, count), each held against the cap for its own unit and observers.
         :param cap: a ``BudgetCap``.
         """
         with open_ledger(self.path) as connection:
@@ -99,6 +112,15 @@ class Ledger:
         """
         with open_ledger(self.path) as connection:
             return label_memo.find_labels(connection, source, key_id, rows)
+
+    def hold_derived_labels(self, rows, *, source, key_id):
+        """Whether ``rows`` (id tag, label text), or some of them, are labels that were computed from all records.
+
+        They are if they have the labels of one derived set wherever they have its records, and do not merely agree with
+        the flips that it was computed from. Few records can agree by chance, and pass for derived then.
+        """
+        with open_ledger(self.path) as connection:
+            return label_memo.hold_derived(connection, source, key_id, rows)
 
     def register_public(self, *, source, key_id, rows):
         """Remember the labels of a source that its operator declared public, record by record.
@@ -123,13 +145,49 @@ class Ledger:
         with open_ledger(self.path) as connection:
             return label_memo.sources(connection, key_id)
 
+    def sources_of_other_keys(self, key_id):
+        """Label sources with a release under a key that is not this one, such as one that was lost."""
+        with open_ledger(self.path) as connection:
+            return label_memo.sources_of_other_keys(connection, key_id)
+
     def spent(self, source):
         """Budget spent by the flips of a label source, in nats (see ``record_flips``); other uses are outside it."""
         with open_ledger(self.path) as connection:
             return label_memo.spent(connection, source)
 
-    def record_derived(self, *, parent_entry_id, rows, description, job_id, task_id):
+    def spent_of_labels(self, source):
+        """What counts against the cap of a label source, in nats at delta 0: its flips, and private steps on its labels."""
+        with open_ledger(self.path) as connection, transaction(connection, "DEFERRED"):
+            return label_memo.spent(connection, source) + totals.spent_by_label_steps(connection, source)
+
+    def spent_by_steps(self, dataset, delta):
+        """What counts against the cap of a dataset at ``delta``, in nats: the largest total of any observer."""
+        delta = check_delta_or_zero(delta)
+        with open_ledger(self.path) as connection, transaction(connection, "DEFERRED"):
+            return totals.spent_by_steps(connection, dataset, delta)
+
+    def feature_count(self, dataset):
+        """How many columns the dataset has, 0 for one that no job has read."""
+        with open_ledger(self.path) as connection:
+            return related_datasets.feature_count(connection, dataset)
+
+    def remember_model_scores(self, digest, releases):
+        """Remember the label releases (``label_releases``) of the model that gave scores of this digest.
+
+        Scores carry what their model learned, so labels that are computed from them rest on those releases as well.
+        """
+        with open_ledger(self.path) as connection:
+            label_memo.remember_scores(connection, digest, releases)
+
+    def releases_of_scores(self, digest):
+        """The releases that ``remember_model_scores`` noted for scores of this digest, None for unknown scores."""
+        with open_ledger(self.path) as connection:
+            return label_memo.releases_of_scores(connection, digest)
+
+    def record_derived(self, *, parent_entry_id, rows, description, job_id, task_id, releases=()):
         """Record labels computed from released ones, such as flipback's; costs no epsilon.
+
+        :param releases: further label releases that went in, such as those of a model whose scores were used.
 
         :param parent_entry_id: entry of the flipped labels, as ``find_labels`` returns it.
         :param rows: iterable of (id tag, label text) with records of that entry only, read once.
@@ -137,7 +195,9 @@ class Ledger:
         :raises UnknownRelease: for another parent, or a record that the parent never released.
         """
         with open_ledger(self.path) as connection:
-            return label_memo.record_derived(connection, parent_entry_id, rows, description, job_id, task_id)
+            return label_memo.record_derived(
+                connection, parent_entry_id, rows, description, releases, job_id, task_id
+            )
 
     def record_not_private(self, *, source, reason, job_id, task_id, rows=0):
         """Record a use of true labels: epsilon infinity, outside the cap; one entry per source. Returns its id."""
@@ -189,10 +249,45 @@ class Ledger:
         with open_ledger(self.path) as connection:
             return score_ledger.are_scores_new(connection, dataset, weights_digest)
 
-    def remember_dataset(self, dataset, columns):
-        """Remember the columns of a dataset; datasets that share one are counted together."""
+    def remember_dataset(self, dataset, columns, *, records, key_id, tables=()):
+        """Remember the columns and records of a dataset; datasets that share a record are counted together.
+
+        :param dataset: name that the columns give. A table of these columns that shares no record with an earlier one of
+            them is another dataset, and gets a number behind its name.
+        :param records: iterable of 16-byte tags of the match ids under the key ``key_id``, read once.
+        :param tables: ``namespace/name`` of the tables that the rows come from, where that is known; for people.
+        :returns: the name of this table's dataset.
+        """
         with open_ledger(self.path) as connection:
-            score_ledger.remember_dataset(connection, dataset, columns)
+            return related_datasets.remember_dataset(connection, dataset, columns, records, key_id, tables)
+
+    def tables(self):
+        """{dataset: names of the tables that jobs read it from} of every dataset whose tables are known."""
+        with open_ledger(self.path) as connection:
+            return table_names.tables_by_dataset(connection)
+
+    def called(self, dataset):
+        """The dataset for a sentence: its tables where they are known, else its own name."""
+        with open_ledger(self.path) as connection:
+            return table_names.called(connection, dataset)
+
+    def cap_command(self, dataset, option):
+        """The command with which an operator changes a cap of the dataset; ``option`` names the cap."""
+        with open_ledger(self.path) as connection:
+            return table_names.cap_command(connection, dataset, option)
+
+    def remember_weights(self, dataset, columns):
+        """Remember which columns a model's weights belong to; models on a column of the same name count together.
+
+        :param dataset: a name that begins with ``related_datasets.WEIGHTS``.
+        """
+        with open_ledger(self.path) as connection, transaction(connection):
+            related_datasets.remember_columns(connection, dataset, columns)
+
+    def related(self, dataset):
+        """Names of all datasets that count together with this one, itself among them."""
+        with open_ledger(self.path) as connection:
+            return related_datasets.related_datasets(connection, dataset)
 
     def scores_released(self, dataset):
         """Number of different joint scores on training records released of this and related datasets."""
@@ -204,10 +299,13 @@ class Ledger:
         with open_ledger(self.path) as connection:
             score_ledger.remember_training_records(connection, dataset, id_tags)
 
-    def has_training_record(self, dataset, id_tags):
-        """Whether any of the records was used in training with this dataset or a related one."""
+    def has_training_record(self, dataset, id_tags, *, key_id):
+        """Whether any of the records was, or may have been, used in training with this dataset or a related one.
+
+        It may have been where a related dataset was trained on under another key, whose tags these are not.
+        """
         with open_ledger(self.path) as connection:
-            return score_ledger.has_training_record(connection, dataset, id_tags)
+            return score_ledger.has_training_record(connection, dataset, id_tags, key_id)
 
     def entries(self, delta=DEFAULT_DELTA):
         """All entries as JSON-able dictionaries, oldest first; an infinite epsilon is the text 'infinity'.
@@ -223,7 +321,8 @@ class Ledger:
         """What each observer learned in all: JSON-able dictionaries by dataset, unit, relation and observer.
 
         An upper bound at ``delta``, composed from the events of private steps and of the flips of the worst record;
-        'infinity' after joint scores. Data declared public is left out.
+        'infinity' after joint scores. Events of either relation count in both totals, at their price there; see
+        ``totals``. ``note`` says what the number leaves open, and why it is infinite. Data declared public is left out.
         """
         delta = check_delta_or_zero(delta)
         with open_ledger(self.path) as connection, transaction(connection, "DEFERRED"):
@@ -236,7 +335,7 @@ class Ledger:
         _check_view(unit, relation, observer)
         with open_ledger(self.path) as connection, transaction(connection, "DEFERRED"):
             charged = totals.charges_with_scores(connection, dataset)
-        return totals.known_total(totals.seen_by(charged, unit, relation, observer), delta)
+        return totals.known_total_of(charged, unit, relation, observer, delta)
 
 
 def _check_view(unit, relation, observer):

@@ -5,16 +5,19 @@ same draw after a crash records the same release, which costs once.
 """
 from dataclasses import dataclass
 
-from fate_dp.privacy.events import Event
+from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE, Event
 from fate_dp.privacy.ledger.database import transaction
 from fate_dp.privacy.ledger.entry import add_release, find_or_add_entry, step_entry, stored_event
 from fate_dp.privacy.ledger.errors import BudgetExceeded, ReleaseKeyReused
 from fate_dp.privacy.ledger.label_memo import ROUNDING
+from fate_dp.privacy.ledger.table_names import called, cap_command
 from fate_dp.privacy.ledger.totals import charges, largest_total, seen_by
 from fate_dp.privacy.number_kinds import is_whole
 from fate_dp.privacy.policy import is_source
 
 MOST_ROUNDS = 10**9
+# The option of the command that changes the cap.
+EPSILON = "--epsilon EPSILON"
 STORED = """
     SELECT r.release_id, r.state, e.subject, e.event, s.rounds, e.purpose, r.fingerprint
     FROM private_step s JOIN release r USING (release_id) JOIN entry e USING (entry_id) WHERE s.release_key = ?"""
@@ -84,16 +87,16 @@ def record(connection, step, cap, job_id, task_id, fitting):
             if known is not None:
                 return known
             charged = charges(connection, step.dataset)
-            if cap is None or all(fitting.cover(seen, cap) for _, seen in _seen_together(charged, asked)):
+            if cap is None or all(fitting.cover(seen, cap) for seen in _seen_together(charged, asked).values()):
                 return StepRelease(_add(connection, step, job_id, task_id), is_new=True, is_released=False)
-        _refuse_beyond_cap(charged, step.dataset, asked, cap, fitting)
+        _refuse_beyond_cap(connection, charged, step.dataset, asked, cap, fitting)
 
 
 def check(connection, dataset, events, cap, fitting):
-    """Refuse (event, count) pairs of one unit, relation and observers beyond the cap; see ``Ledger.check_steps``."""
+    """Refuse (event, count) pairs beyond the cap; see ``Ledger.check_steps``."""
     with transaction(connection, "DEFERRED"):
         charged = charges(connection, dataset)
-    _refuse_beyond_cap(charged, dataset, tuple(events), cap, fitting)
+    _refuse_beyond_cap(connection, charged, dataset, tuple(events), cap, fitting)
 
 
 def _add(connection, step, job_id, task_id):
@@ -127,24 +130,30 @@ def _find(connection, step):
 
 
 def _seen_together(charged, asked):
-    """(observer, what it will have seen) of every observer of the steps that are asked for."""
-    event = asked[0][0]
+    """{(unit, replace-one, observer): what it will have seen} of all who see a step that is asked for.
+
+    Under replace-one every event counts, and none less than under add-or-remove.
+    """
     together = {(*alternative, *asked) for alternative in charged}
-    return [(observer, seen_by(together, event.unit, event.relation, observer)) for observer in event.observers]
+    views = {(event.unit, REPLACE_ONE, observer) for event, _ in asked for observer in event.observers}
+    return {view: seen_by(together, *view) for view in sorted(views)}
 
 
-def _refuse_beyond_cap(charged, dataset, asked, cap, fitting):
-    event = asked[0][0]
-    for observer, seen in _seen_together(charged, asked):
+def _refuse_beyond_cap(connection, charged, dataset, asked, cap, fitting):
+    for view, seen in _seen_together(charged, asked).items():
         if fitting.cover(seen, cap):
             continue
         total = largest_total(seen, cap.delta)
         if total > cap.epsilon * (1 + ROUNDING):
-            spent = largest_total(seen_by(charged, event.unit, event.relation, observer), cap.delta)
-            alone = largest_total({asked}, cap.delta)
+            unit, relation, observer = view
+            stated = {event.relation for event, _ in asked if event.unit == unit and observer in event.observers}
+            counted = "; an add-or-remove step counts for removing one and adding one" if ADD_OR_REMOVE in stated else ""
+            spent = largest_total(seen_by(charged, *view), cap.delta)
+            alone = largest_total(seen_by({asked}, *view), cap.delta)
             raise BudgetExceeded(
-                f"The dataset {dataset} has spent epsilon {spent:g} against the {observer}, this step asks for "
+                f"The {called(connection, dataset)} has spent epsilon {spent:g} against the {observer}, this step asks for "
                 f"{alone:g} (total {total:g}), and the cap is {cap.epsilon:g}, all at delta {cap.delta:g} (unit "
-                f"{event.unit}, relation {event.relation})."
+                f"{unit}, relation {relation}{counted}); its operator changes that with "
+                f"`{cap_command(connection, dataset, EPSILON)}`."
             )
         fitting.add(seen, cap)

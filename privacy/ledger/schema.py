@@ -6,8 +6,10 @@ after a crash wholly of the old one.
 from fate_dp.privacy.events import REPLACE_ONE
 from fate_dp.privacy.ledger.entry import JOINT_SCORES, LABEL_OBSERVERS, RANDOMIZED_RESPONSE, SCORE_EVENT, flip_event
 from fate_dp.privacy.ledger.errors import LedgerUnavailable
+from fate_dp.privacy.ledger.families import RELATED_TABLES, join_by_columns
+from fate_dp.privacy.ledger.table_names import TABLE_NAMES
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 4
 
 # Entries with an epsilon of their own have it here; that of a private step is computed from its event whenever it is
 # asked for. SQLite takes empty epsilons for different ones, so that private steps need an index of their own.
@@ -34,6 +36,21 @@ EVENT_TABLES = (
         release_id INTEGER PRIMARY KEY REFERENCES release,
         release_key TEXT NOT NULL UNIQUE,
         rounds INTEGER NOT NULL)""",
+)
+# Released records and their true labels by tags that name no source, so that another name for the labels is noticed.
+SOURCE_FREE_TABLE = """CREATE TABLE label_record (
+        record BLOB NOT NULL,
+        source TEXT NOT NULL,
+        true_label BLOB NOT NULL,
+        PRIMARY KEY (record, source)) WITHOUT ROWID"""
+# What a set of derived labels rests on (no row: its parent entry alone, as before version 3), and given scores.
+RELEASE_TABLES = (
+    """CREATE TABLE derived_from (
+        set_id INTEGER PRIMARY KEY REFERENCES derived_set,
+        releases TEXT NOT NULL)""",
+    """CREATE TABLE model_scores (
+        digest TEXT PRIMARY KEY,
+        releases TEXT NOT NULL) WITHOUT ROWID""",
 )
 SCHEMA = (
     ENTRY_TABLE,
@@ -85,6 +102,10 @@ SCHEMA = (
         PRIMARY KEY (dataset, id_tag)) WITHOUT ROWID""",
     "CREATE TABLE ledger_version (version INTEGER NOT NULL)",
     *EVENT_TABLES,
+    *RELEASE_TABLES,
+    SOURCE_FREE_TABLE,
+    *RELATED_TABLES,
+    TABLE_NAMES,
 )
 VERSION_1_ENTRY = (
     "entry_id, subject, mechanism, unit, relation, observer, epsilon, delta, classes, class_labels, key_id, parent_id,"
@@ -109,7 +130,7 @@ def version_of(connection):
 
 def make_current(connection):
     """Bring an empty file, or one of an older version, to this version; leave any other as it is."""
-    steps = {0: _create, 1: _upgrade_from_1}
+    steps = {0: _create, 1: _upgrade_from_1, 2: _upgrade_from_2, 3: _upgrade_from_3}
     while version_of(connection) in steps:
         steps[version_of(connection)](connection)
 
@@ -141,3 +162,20 @@ def _upgrade_from_1(connection):
     for statement in EVENT_TABLES:
         connection.execute(statement)
     connection.execute("UPDATE ledger_version SET version = ?", (2,))
+
+
+def _upgrade_from_2(connection):
+    """Derived labels and scores say which releases they rest on; records get tags without a source when they come again.
+
+    Datasets that share a column are one family; datasets that come later are related by their records.
+    """
+    for statement in (*RELEASE_TABLES, SOURCE_FREE_TABLE, *RELATED_TABLES):
+        connection.execute(statement)
+    join_by_columns(connection)
+    connection.execute("UPDATE ledger_version SET version = ?", (3,))
+
+
+def _upgrade_from_3(connection):
+    """Datasets get the names of the tables that jobs read them from, as those jobs come."""
+    connection.execute(TABLE_NAMES)
+    connection.execute("UPDATE ledger_version SET version = ?", (4,))

@@ -2,19 +2,26 @@
 
 Joint scores show the guest X_h w_h. They have no differential privacy; after as many different w as the host has
 features, X_h is known up to one square matrix. So different releases are counted per dataset over all jobs, and refused
-beyond a cap. Datasets that share a column count together: dropping a column must not open a new count. Scores of
-records outside training are noted, not counted.
+beyond a cap. Datasets that share a record count together (``related_datasets``): dropping a column must not open a new
+count. Scores of records outside training are noted, not counted.
 """
-from fate_dp.privacy.ledger.database import transaction
+from fate_dp.privacy.ledger.database import stage_rows, transaction
 from fate_dp.privacy.ledger.entry import JOINT_SCORES, add_release, find_or_add_entry, score_entry
 from fate_dp.privacy.ledger.errors import ScoreCapExceeded
-from fate_dp.privacy.ledger.related_datasets import RELATED
+from fate_dp.privacy.ledger.families import WEIGHTS
+from fate_dp.privacy.ledger.related_datasets import RELATED, datasets_of_other_keys
+from fate_dp.privacy.ledger.table_names import called, cap_command
+
+SCORES, ROWS = "--scores N", "--rows N"
+
+TRAINED_ON = f"""
+    SELECT 1 FROM ({RELATED}) AS related CROSS JOIN temp.staged s
+    CROSS JOIN training_record t ON t.dataset = related.dataset AND t.id_tag = s.id_tag LIMIT 1"""
 
 
-def remember_dataset(connection, dataset, columns):
-    with transaction(connection):
-        rows = [(dataset, column) for column in columns]
-        connection.executemany("INSERT OR IGNORE INTO dataset_column VALUES (?, ?)", rows)
+def cap_option(dataset):
+    """Of the command that changes the cap: for models whose scores are shown, or for rows scored with a model's weights."""
+    return ROWS if dataset.startswith(WEIGHTS) else SCORES
 
 
 def scores_released(connection, dataset):
@@ -30,8 +37,9 @@ def check_scores(connection, dataset, planned, cap):
     released = scores_released(connection, dataset)
     if planned and released + planned > cap:
         raise ScoreCapExceeded(
-            f"The dataset {dataset} has released joint scores of {released} models, {planned} more are planned, and "
-            f"the cap is {cap}."
+            f"The {called(connection, dataset)} has released joint scores of {released} models (tables with the same match "
+            f"ids count together), {planned} more are planned, and the cap is {cap}; its operator changes that with "
+            f"`{cap_command(connection, dataset, cap_option(dataset))}`."
         )
 
 
@@ -60,12 +68,14 @@ def remember_training_records(connection, dataset, id_tags):
         connection.executemany("INSERT OR IGNORE INTO training_record VALUES (?, ?)", rows)
 
 
-def has_training_record(connection, dataset, id_tags):
-    query = f"SELECT 1 FROM training_record WHERE dataset IN ({RELATED}) AND id_tag = :id_tag"
+def has_training_record(connection, dataset, id_tags, key_id):
+    """Whether a record was trained on; where tags of a lost key could hide it, it counts as one."""
+    stage_rows(connection, {"id_tag": bytes}, ((id_tag,) for id_tag in id_tags), repeated=True)
     with transaction(connection, "DEFERRED"):
-        return any(
-            connection.execute(query, {"dataset": dataset, "id_tag": id_tag}).fetchone() for id_tag in id_tags
-        )
+        found = connection.execute(TRAINED_ON, {"dataset": dataset}).fetchone()
+        strange = datasets_of_other_keys(connection, dataset, key_id)
+        trained = (connection.execute("SELECT 1 FROM training_record WHERE dataset = ?", (name,)) for name in strange)
+        return found is not None or any(rows.fetchone() for rows in trained)
 
 
 def _is_counted(connection, dataset, weights_digest):

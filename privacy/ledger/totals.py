@@ -1,9 +1,16 @@
 """What each observer learned of each dataset in all, composed from events.
 
 A total belongs to a dataset, a unit, a relation and an observer. It is an upper bound: no epsilon is added to another
-outside the accountant, and events of other units or relations are totals of their own. Private steps on datasets that
-share a column count for each of them. Epsilons in nats. Reading the
+outside the accountant, and events of other units are totals of their own. Private steps on datasets that
+share a record count for each of them. Epsilons in nats. Reading the
 charges and composing them are apart, since composing takes seconds in which nobody should wait for the file.
+
+Events of both relations count in both totals, each at its price there (``accounting.other_relation``). Under
+replace-one that is every event, so that this total is the whole account, and caps are checked against it: what fits under
+replace-one fits under add-or-remove as well, where nothing costs more. Of some events nothing follows for
+add-or-remove; where there is one, the add-or-remove total is infinite, since no smaller number is known to bound
+what the observer learned of a record's presence. That total is told only where some event was stated under
+add-or-remove: of other tables nobody was promised that.
 
 Memoised flips protect the label of one record. The total of a source is that of the record with the largest total;
 records cannot be linked from key to key, so the worst records of all keys are taken for one. Joint scores have no
@@ -14,11 +21,12 @@ from collections import defaultdict
 from itertools import product
 
 from fate_dp.privacy.accounting.accountant import UnsupportedEvent
-from fate_dp.privacy.events import REPLACE_ONE
+from fate_dp.privacy.accounting.other_relation import under
+from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE, NotPrivate, RandomizedResponse
 from fate_dp.privacy.ledger.entry import (
     JOINT_SCORES,
+    LABEL_DRAWS,
     LABEL_OBSERVERS,
-    RANDOMIZED_RESPONSE,
     SCORE_EVENT,
     stored_event,
 )
@@ -27,10 +35,10 @@ from fate_dp.privacy.ledger.related_datasets import RELATED
 STEPS = f"""
     SELECT e.event, sum(s.rounds) FROM entry e JOIN release r USING (entry_id) JOIN private_step s USING (release_id)
     WHERE e.subject IN ({RELATED}) GROUP BY e.event ORDER BY e.event"""
-FLIPS_OF_RECORDS = """
+FLIPS_OF_RECORDS = f"""
     SELECT DISTINCT key_id, entries FROM (
         SELECT e.key_id, group_concat(e.entry_id) AS entries FROM entry e JOIN released_label l USING (entry_id)
-        WHERE e.subject = ? AND e.mechanism = ? GROUP BY e.key_id, l.id_tag)"""
+        WHERE e.subject = ? AND e.mechanism IN {LABEL_DRAWS} GROUP BY e.key_id, l.id_tag)"""
 
 
 def all_charges(connection):
@@ -54,6 +62,13 @@ def spent_by_label_steps(connection, source):
     return max(largest_total(seen_by(steps, "label", REPLACE_ONE, observer), 0.0) for observer in LABEL_OBSERVERS)
 
 
+def spent_by_steps(connection, dataset, delta):
+    """What private steps on records or clients told any one observer, under replace-one: the largest epsilon."""
+    charged = charges(connection, dataset)
+    views = [view for view in _views(charged) if view[0] != "label" and view[1] == REPLACE_ONE]
+    return max((known_total(seen_by(charged, *view), delta) for view in views), default=0.0)
+
+
 def charges_with_scores(connection, dataset):
     """As ``charges``, with joint scores, which have no budget."""
     row = connection.execute("SELECT 1 FROM entry WHERE subject = ? AND mechanism = ?", (dataset, JOINT_SCORES))
@@ -63,17 +78,20 @@ def charges_with_scores(connection, dataset):
 
 def by_observer(dataset, alternatives, delta):
     """One dictionary per unit, relation and observer of a dataset; see ``Ledger.totals``."""
-    events = {event for alternative in alternatives for event, _ in alternative}
-    views = sorted({(event.unit, event.relation, observer) for event in events for observer in event.observers})
-    seen = {view: seen_by(alternatives, *view) for view in views}
-    # Composed once for all observers who saw the same.
-    epsilons = {charged: epsilon_for_json(known_total(charged, delta)) for charged in set(seen.values())}
-    names = ("dataset", "unit", "relation", "observer", "epsilon", "delta")
-    return [dict(zip(names, (dataset, *view, epsilons[seen[view]], delta))) for view in views]
+    composed = {}
+    return [_line(dataset, alternatives, view, delta, composed) for view in _views(alternatives)]
+
+
+def known_total_of(alternatives, unit, relation, observer, delta):
+    """The largest composed epsilon of what one observer saw; infinity where no bound is known or can be."""
+    if relation == ADD_OR_REMOVE and _stated_for_replacing_only(alternatives, unit, observer):
+        return math.inf
+    return known_total(seen_by(alternatives, unit, relation, observer), delta)
 
 
 def seen_by(alternatives, unit, relation, observer):
-    """What one observer sees of each alternative, of one unit and relation: a set of tuples of (event, count)."""
+    """What one observer sees of each alternative, of one unit, as it counts under ``relation``: a set of tuples of
+    (event, count). What has no guarantee under add-or-remove is left out there; ``known_total_of`` knows of it."""
     return frozenset(_seen(alternative, unit, relation, observer) for alternative in alternatives)
 
 
@@ -103,11 +121,59 @@ def epsilon_for_json(epsilon):
     return "infinity" if math.isinf(epsilon) else epsilon
 
 
+def _views(alternatives):
+    """(unit, relation, observer) of all totals: replace-one of everything, add-or-remove where it was ever promised."""
+    events = {event for alternative in alternatives for event, _ in alternative}
+    stated = {(event.unit, relation, observer) for event in events for observer in event.observers
+              for relation in {event.relation, REPLACE_ONE}}  # fmt: skip
+    return sorted(stated)
+
+
+def _line(dataset, alternatives, view, delta, composed):
+    seen = seen_by(alternatives, *view)
+
+    def total(delta):
+        # Composed once for all observers who saw the same.
+        if (seen, delta) not in composed:
+            composed[seen, delta] = known_total(seen, delta)
+        return composed[seen, delta]
+
+    unit, relation, observer = view
+    unheld = _stated_for_replacing_only(alternatives, unit, observer) if relation == ADD_OR_REMOVE else []
+    epsilon = math.inf if unheld else total(delta)
+    return {
+        "dataset": dataset, "unit": unit, "relation": relation, "observer": observer,
+        "epsilon": epsilon_for_json(epsilon), "delta": delta, "note": _note(seen, unheld, epsilon, delta, total),
+    }  # fmt: skip
+
+
+def _note(seen, unheld, epsilon, delta, total):
+    """What a reader of the line must know beside the number; empty where there is nothing."""
+    if unheld:
+        rest = f"; what else was released gives {total(delta):.6g}" if any(seen) else ""
+        return f"{', '.join(unheld)} may show how many records there are, and protects no record's presence{rest}"
+    reasons = {event.process.reason for charged in seen for event, _ in charged if isinstance(event.process, NotPrivate)}
+    if reasons:
+        return "no guarantee: " + "; ".join(sorted(reasons))
+    if math.isinf(epsilon):
+        return f"no bound is known at delta {delta:g}"
+    pure = total(0.0)
+    return f"{pure:.6g} at delta 0" if epsilon < pure < math.inf else ""
+
+
+def _stated_for_replacing_only(alternatives, unit, observer):
+    """Names of the mechanisms of an observer's events that guarantee nothing under add-or-remove."""
+    events = {event for alternative in alternatives for event, _ in alternative}
+    return sorted({event.mechanism for event in events if (event.unit == unit and observer in event.observers
+                   and under(event, ADD_OR_REMOVE) is None)})  # fmt: skip
+
+
 def _seen(alternative, unit, relation, observer):
     counts = defaultdict(int)
     for event, count in alternative:
-        if (event.unit, event.relation) == (unit, relation) and observer in event.observers:
-            counts[event] += count
+        counted = under(event, relation) if event.unit == unit and observer in event.observers else None
+        if counted is not None:
+            counts[counted] += count
     return tuple(counts.items())
 
 
@@ -119,7 +185,7 @@ def _worst_flips(connection, source):
     """For every choice of a record under each key that may be the worst: its flips as [(event, 1), ...]."""
     texts = dict(connection.execute("SELECT entry_id, event FROM entry WHERE subject = ?", (source,)))
     records = defaultdict(set)
-    for key_id, entries in connection.execute(FLIPS_OF_RECORDS, (source, RANDOMIZED_RESPONSE)):
+    for key_id, entries in connection.execute(FLIPS_OF_RECORDS, (source,)):
         events = [stored_event(texts[int(entry_id)]) for entry_id in entries.split(",")]
         records[key_id].add(tuple(sorted(events, key=_falling)))
     worst = [[flips for flips in found if not _is_below_another(flips, found)] for found in records.values()]
@@ -127,7 +193,12 @@ def _worst_flips(connection, source):
 
 
 def _falling(flip):
-    return -flip.process.epsilon, flip.process.classes
+    return -flip.process.epsilon, _classes(flip.process)
+
+
+def _classes(process):
+    """Noisy numbers count as two classes, whose flips tell the most of all pure mechanisms (Kairouz et al. 2016)."""
+    return process.classes if isinstance(process, RandomizedResponse) else 2
 
 
 def _is_below_another(flips, others):
@@ -138,5 +209,5 @@ def _is_below(flips, other):
     """Whether each flip has one in ``other`` of its own that is no more private; both sorted by falling epsilon."""
     pairs = [(mine.process, its.process) for mine, its in zip(flips, other)]
     return len(flips) <= len(other) and all(
-        mine.epsilon <= its.epsilon and mine.classes >= its.classes for mine, its in pairs
+        mine.epsilon <= its.epsilon and _classes(mine) >= _classes(its) for mine, its in pairs
     )

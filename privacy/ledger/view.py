@@ -5,7 +5,9 @@ from datetime import datetime, timezone
 from fate_dp.privacy.ledger.entry import (
     JOINT_SCORES,
     NOT_PRIVATE,
+    LABEL_DRAWS,
     OVER_SAMPLING,
+    PIECEWISE,
     POST_PROCESSING,
     RANDOMIZED_RESPONSE,
     stored_event,
@@ -14,6 +16,8 @@ from fate_dp.privacy.ledger.totals import epsilon_for_json, known_total
 from fate_dp.privacy.mechanisms.randomized_response import keep_probability
 
 NOTES = {
+    PIECEWISE: "one memoised draw per record of unbiased noise on a bounded number; protects the label alone, the features have "
+    "no guarantee",
     RANDOMIZED_RESPONSE: "one memoised draw per record; protects the label alone, the features have no guarantee",
     POST_PROCESSING: "computed from released labels only, so no epsilon is added to that of entry {parent_id}",
     NOT_PRIVATE: "no guarantee at all; public data, outside the cap",
@@ -26,10 +30,10 @@ STEP_WITHOUT_GUARANTEE = "no guarantee at all: {reason}"
 SAMPLING = {"PoissonSampledGaussian": "poisson", "FixedSizeSampledGaussian": "fixed size without replacement"}
 
 # The records of flipped labels are those of the memo: jobs on subsets and on added rows overlap.
-ENTRIES = """
+ENTRIES = f"""
     SELECT e.*, count(r.release_id) AS uses, min(r.time) AS first_time, max(r.time) AS last_time,
         sum(r.state = 'pending') AS pending, count(DISTINCT r.fingerprint) AS fingerprints, sum(s.rounds) AS rounds,
-        CASE WHEN e.mechanism = 'randomized_response'
+        CASE WHEN e.mechanism IN {LABEL_DRAWS}
             THEN (SELECT count(*) FROM released_label l WHERE l.entry_id = e.entry_id)
             ELSE max(r.records) END AS records
     FROM entry e JOIN release r USING (entry_id) LEFT JOIN private_step s USING (release_id)
@@ -94,7 +98,7 @@ def _rounds(row):
 
 
 def _parameters(row):
-    special = {RANDOMIZED_RESPONSE: _flip_parameters, POST_PROCESSING: _derived_parameters}
+    special = {RANDOMIZED_RESPONSE: _flip_parameters, PIECEWISE: _number_parameters, POST_PROCESSING: _derived_parameters}
     return special.get(row["mechanism"], _step_parameters if _is_step(row) else _purpose)(row)
 
 
@@ -107,6 +111,10 @@ def _flip_parameters(row):
     if row["class_labels"]:
         parameters["class_labels"] = json.loads(row["class_labels"])
     return parameters
+
+
+def _number_parameters(row):
+    return {"bins": row["classes"], "bounds": json.loads(row["class_labels"]), "key_id": row["key_id"]}
 
 
 def _derived_parameters(row):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fate_dp.privacy.mechanisms.row_norms import row_norms
 from fate_dp.privacy.number_kinds import is_finite, is_whole
 
 UNIT_BITS = 24
@@ -141,21 +142,15 @@ def check_scales(scales, bounds):
 
 
 def _shortened(rows, radius):
-    """Rows of norm at most the radius, also in floating point.
+    """Rows of norm at most the radius, also in floating point, each a function of its row alone.
 
-    Every row is first divided by the power of two that brings its largest entry into [1/2, 1), so that no square
-    overflows. With u = 2^-53 the sum of m squares errs by at most (m + 1) u relative, its root and each of the few
-    operations behind it by u; so the factor 1 + 2 (m + 8) u makes ``norms`` an upper bound, and a shortened row's true
-    norm stays at or below the radius.
+    ``row_norms`` bounds every norm with room for the roundings behind it.
     """
-    exponents = np.frexp(np.abs(rows).max(axis=1, initial=0.0))[1][:, None]
-    scaled = np.ldexp(rows, -exponents)
-    margin = 1 + 2 * (rows.shape[1] + 8) * 2.0**-53
-    norms = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))[:, None] * margin
+    norms, exponents = (part[:, None] for part in row_norms(rows))
     with np.errstate(over="ignore"):
         is_long = norms > np.ldexp(radius, -exponents)
     factors = np.divide(radius, norms, out=np.zeros_like(norms), where=is_long)
-    return np.where(is_long, scaled * factors, rows)
+    return np.where(is_long, np.ldexp(rows, -exponents) * factors, rows)
 
 
 def _on_grid(values, fraction_bits):

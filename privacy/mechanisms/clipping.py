@@ -2,7 +2,7 @@
 
 Each record (one row) is scaled down to l2 norm at most the clip and rounded to an integer grid; then the integers are
 added, exactly. So the sensitivity of a sum depends neither on the order of the records nor on rounding inside a sum
-of floats, which is not bounded by one record's share.
+of floats, which is not bounded by one record's share; and what a row becomes depends on that row alone (`row_norms`).
 
 Sensitivity of a sum, unit *record* (or whatever one row holds), l2, in the unit of the gradients:
 clip + sqrt(dimension) grid under add-or-remove, 2 clip + sqrt(dimension) grid under replace-one. Proof: a clipped row
@@ -22,6 +22,7 @@ from typing import Tuple
 import numpy as np
 
 from fate_dp.privacy.events import check_relation, clips_moved
+from fate_dp.privacy.mechanisms.row_norms import row_norms
 from fate_dp.privacy.number_kinds import is_real
 
 # Finer than 2^-30, so that noise on a million coordinates over ten thousand rounds costs a slack of 2e-12 only.
@@ -172,22 +173,17 @@ def _clipped_sum(rows, usable, coordinates, clip, shape):
 
 
 def _clipped_steps(rows, clip, grid):
-    """Rows scaled to norm at most ``clip`` and rounded to the grid, as integers.
+    """Rows scaled to norm at most ``clip`` and rounded to the grid, as integers, each a function of its row alone.
 
-    Every row is first divided by the power of two that brings its largest entry into [1/2, 1), so no square can
-    overflow, and what underflows is below 2^-1000 of the norm. With u = 2^-53 the sum of d squares errs by at most
-    (d + 1) u relative, its root and each of the at most 4 operations behind it by u, so the factor 1 + 2 (d + 8) u
-    makes ``norms`` an upper bound and keeps a scaled row's true norm at or below the clip.
+    ``row_norms`` bounds every norm with room for the roundings of the factor and of the products, so a scaled row's true
+    norm stays at or below the clip.
     """
-    exponents = np.frexp(np.abs(rows).max(axis=1, initial=0.0))[1][:, None]
-    scaled = np.ldexp(rows, -exponents)
-    margin = 1 + 2 * (rows.shape[1] + 8) * 2.0**-53
-    norms = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))[:, None] * margin
+    norms, exponents = (part[:, None] for part in row_norms(rows))
     # A clip far above the row becomes infinite here, which is above every norm; so may rows that will be scaled.
     with np.errstate(over="ignore"):
         room, unscaled = np.ldexp(clip, -exponents), rows / grid
     factors = np.divide(clip / grid, norms, out=np.zeros_like(norms), where=norms > room)
-    return np.rint(np.where(norms > room, scaled * factors, unscaled)).astype(np.int64)
+    return np.rint(np.where(norms > room, np.ldexp(rows, -exponents) * factors, unscaled)).astype(np.int64)
 
 
 def _flattened(gradients):
