@@ -1,4 +1,4 @@
-"""What private steps on a table cost in the party's own ledger, against the cap that its operator set for the columns.
+"""What private steps on a table cost in the party's own ledger, against the caps that its operator set.
 
 A step is charged before what it describes leaves the party. A task with many steps asks for all of them first, so that
 it is refused before any work, and the ledger holds those that ran, no fewer at any moment, and no more at the end.
@@ -11,13 +11,14 @@ from fate_dp.privacy import BudgetExceeded
 from fate_dp.privacy.events import Event
 from fate_dp.privacy.over_sampled import event_after_over_sampling
 
-from .dataset_names import columns_name
+from .dataset_names import Dataset, columns_name, remembered_dataset
 from .over_sampled import has_synthetic_rows
 from .party_home import home_of, job_of
 from .preflight import PrivateReason
 from .record_stream import ids_fingerprint
 
 Charged = List[Tuple[Event, int]]
+CHANGED_BY_OPERATOR = "Its operator sees what is spent, and changes the cap, with `fate-dp cap`."
 
 
 class Charges:
@@ -33,14 +34,13 @@ class Charges:
         self._home, self._job, self._frame = home_of(ctx), job_of(ctx), frame
         self._refusal, self._public_copy = refusal, public_copy
         self._pending: List[int] = []
-        columns = frame.schema.columns.to_list()
-        self.dataset = columns_name(columns)
         if public_copy:
-            # No budget of a table with one of these columns may pay for what was told of a public one.
-            self.dataset = f"public {self.dataset}"
+            # No budget of a private table may pay for what was told of a public one.
+            name = f"public {columns_name(frame.schema.columns.to_list())}"
+            self._dataset = Dataset(name, (name,))
         else:
-            # Tables that share a column count together: dropping one must not open a new budget.
-            self._home.ledger.remember_dataset(self.dataset, columns)
+            self._dataset = remembered_dataset(self._home, frame)
+        self.dataset = self._dataset.name
 
     def check(self, events: Charged) -> None:
         """Refuse what does not fit under the cap in all, and write nothing.
@@ -52,7 +52,7 @@ class Charges:
         try:
             self._home.ledger.check_steps(dataset=self.dataset, events=self._claimed(events), cap=self._cap)
         except BudgetExceeded as error:
-            raise PrivateReason(str(error), public=self._refusal) from error
+            raise PrivateReason(str(error), public=f"{self._refusal} {CHANGED_BY_OPERATOR}") from error
 
     def record(self, events: Charged, purpose: str) -> None:
         """Charge before what is described leaves; noise is never drawn twice alike, so every call is a release anew.
@@ -87,4 +87,4 @@ class Charges:
 
     @property
     def _cap(self):
-        return None if self._public_copy else self._home.policy.dataset_cap(self.dataset)
+        return None if self._public_copy else self._home.policy.dataset_cap(self.dataset, self._dataset.related)

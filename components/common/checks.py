@@ -30,6 +30,11 @@ def choice(field: str, value, allowed: Sequence):
     return value
 
 
+def name(field: str, value, allowed: Sequence) -> str:
+    """The one of ``allowed`` that ``value`` is but for its case, as FATE takes SGD for sgd."""
+    return choice(field, value.lower() if isinstance(value, str) else value, allowed)
+
+
 def flag(field: str, value) -> bool:
     if not isinstance(value, bool):
         raise ValueError(f"{field} is {value!r}; it must be true or false.")

@@ -32,7 +32,10 @@ def check_host_table(frame) -> None:
 def check_training_table(frame) -> None:
     """What training needs of the table of any party."""
     if frame.schema.weight_name is not None:
-        raise ValueError(f"The table has the weight column {frame.schema.weight_name!r}; sample weights are not supported.")
+        raise PrivateReason(
+            f"The table has the weight column {frame.schema.weight_name!r}; sample weights are not supported.",
+            public="The table has a weight column; sample weights are not supported.",
+        )
     require_distinct_ids(frame)
     low, high = check_features(frame)
     for name, smallest, largest in zip(frame.schema.columns, low, high):
@@ -51,7 +54,10 @@ def refuse_label(frame) -> None:
     """A host must have rows and no label column."""
     require_rows(frame)
     if frame.schema.label_name is not None:
-        raise ValueError(f"The host's table has the label column {frame.schema.label_name!r}; only the guest has labels.")
+        raise PrivateReason(
+            f"The host's table has the label column {frame.schema.label_name!r}; only the guest has labels.",
+            public="The host's table has a label column; only the guest has labels.",
+        )
 
 
 def require_distinct_ids(frame) -> None:

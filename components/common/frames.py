@@ -7,6 +7,8 @@ from functools import partial
 
 import numpy as np
 
+from .preflight import PrivateReason
+
 
 def feature_blocks(frame):
     """Table of float64 arrays (rows, features), columns in the order of ``frame.schema.columns``."""
@@ -19,7 +21,10 @@ def label_blocks(frame):
     """Table of float64 arrays (rows,): the label column. Raises ValueError if the labels are not numbers."""
     place = frame.data_manager.loc_block(frame.schema.label_name)
     if not frame.data_manager.get_block(place[0]).is_numeric():
-        raise ValueError(f"The label column {frame.schema.label_name!r} is not numeric; labels must be numbers.")
+        raise PrivateReason(
+            f"The label column {frame.schema.label_name!r} is not numeric; labels must be numbers.",
+            public="The label column is not numeric; labels must be numbers.",
+        )
     return frame.block_table.mapValues(partial(_label_column, place=place))
 
 

@@ -10,9 +10,12 @@ from itertools import chain
 
 import numpy as np
 
-from fate_dp.privacy.label_flips import canonical_label, label_tags, record_tags
+from fate_dp.privacy.label_flips import ANY_SOURCE, canonical_label, label_tags, record_tags
 
 from .frames import feature_blocks, label_blocks, match_id_blocks
+
+
+_ALIGNMENT = b"fate-dp: are the rows of two parties the same"
 
 
 def record_tag_stream(frame, key: bytes, source: str):
@@ -28,7 +31,8 @@ def labelled_stream(frame, key: bytes, source: str):
 
 
 def flip_stream(frame, flipped, key: bytes, source: str):
-    """Iterator over (keyed hash of the match id, keyed hash of the true label, flipped label as text)."""
+    """Iterator over the rows of ``Ledger.record_flips``: keyed hashes of match id and true label, the flipped label as text,
+    and the same two hashes without the source."""
     true_labels = match_id_blocks(frame).join(label_blocks(frame), partial(_true_tags, key=key, source=source))
     triples = true_labels.join(flipped, _with_flipped)
     return chain.from_iterable(block for _, block in triples.collect())
@@ -39,6 +43,16 @@ def ids_digest(frame) -> list:
     return sorted([key, digest] for key, digest in match_id_blocks(frame).mapValues(_digest).collect())
 
 
+def alignment_digest(frame) -> str:
+    """One digest of all rows for another party to compare: equal iff rows are aligned.
+
+    It is over all ids at once, so that no dictionary opens a part of them, and slow to make (scrypt, 16 MB and some
+    50 ms), so that guessing the ids of a table of one or two rows is dear as well.
+    """
+    digest = hashlib.scrypt(ids_fingerprint(frame).encode(), salt=_ALIGNMENT, n=1 << 14, r=8, p=1, dklen=32)
+    return digest.hex()
+
+
 def ids_fingerprint(frame) -> str:
     """SHA-256 over `ids_digest`: evidence of which rows a ledger line speaks of, not an identity."""
     return hashlib.sha256(repr(ids_digest(frame)).encode()).hexdigest()
@@ -46,7 +60,9 @@ def ids_fingerprint(frame) -> str:
 
 def content_digest(frame, key: bytes) -> bytes:
     """Keyed hash of all rows, ids and features, whatever their order or spread over blocks."""
-    sums = match_id_blocks(frame).join(feature_blocks(frame), partial(_content_sum, key=key))
+    # A key of its own: rows are anybody's bytes, and must read like no other input of the party's key.
+    own_key = hmac.digest(key, b"fate-dp table content", "sha256")
+    sums = match_id_blocks(frame).join(feature_blocks(frame), partial(_content_sum, key=own_key))
     return sums.reduce(_add_modulo).to_bytes(32, "big")
 
 
@@ -61,11 +77,15 @@ def _labelled(match_ids, labels, key, source):
 
 def _true_tags(match_ids, labels, key, source):
     texts = [canonical_label(label) for label in labels.tolist()]
-    return list(zip(record_tags(match_ids, key, source), label_tags(match_ids, texts, key, source)))
+    return [
+        list(zip(record_tags(match_ids, key, name), label_tags(match_ids, texts, key, name)))
+        for name in (source, ANY_SOURCE)
+    ]
 
 
 def _with_flipped(tags, flipped):
-    return [(record, label, canonical_label(value)) for (record, label), value in zip(tags, flipped.tolist())]
+    values = map(canonical_label, flipped.tolist())
+    return [(*own, value, *common) for own, common, value in zip(*tags, values)]
 
 
 def _digest(match_ids):

@@ -1,0 +1,106 @@
+"""What FATE-Flow keeps of a job on this machine: which tables the data of a task come from, and the job's DAG.
+
+FATE-Flow starts a task's process with ``--config JOBS/job/role/party/task/version/input/task_parameters.yaml``. What it
+made that from lies beside it, as for the party's earlier tasks, and where the job was submitted here, ``JOBS/job/dag.yaml``. A process
+that was started otherwise, as a test's is, finds nothing, and nothing is refused for that.
+
+Names of tables are for people: they tell an operator which table a line or a refusal is about. No budget rests on them.
+"""
+from __future__ import annotations
+
+import logging
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from .job_plan import JobPlan
+
+logger = logging.getLogger(__name__)
+
+PARAMETERS, BEFORE_INPUTS, DAG = "task_parameters.yaml", "preprocess_parameters.yaml", "dag.yaml"
+LEVELS = 6
+"""Folders from a task's parameters up to that of its job."""
+READER = "reader"
+MOST_STEPS = 1000
+
+
+@dataclass(frozen=True)
+class JobFiles:
+    """The files of the job that a task belongs to; ``parameters`` is the task's own file."""
+
+    parameters: Path
+
+    @classmethod
+    def of_this_task(cls) -> JobFiles | None:
+        """Those of the task that runs in this process, None where FATE-Flow did not start it."""
+        given = dict(zip(sys.argv, sys.argv[1:])).get("--config")
+        path = Path(given) if given else None
+        known = path is not None and path.name == PARAMETERS and len(path.parents) > LEVELS and path.is_file()
+        return cls(path) if known else None
+
+    @property
+    def task(self) -> str:
+        """The task's name in the job."""
+        return self.parameters.parents[2].name
+
+    def plan(self) -> JobPlan | None:
+        """The job's DAG; None at a party where the job was not submitted."""
+        content = _content(self.parameters.parents[LEVELS - 1] / DAG)
+        dag = content.get("dag")
+        return JobPlan(dag) if isinstance(dag, dict) and isinstance(dag.get("tasks"), dict) else None
+
+    def tables(self, key: str | None = None) -> tuple[str, ...]:
+        """``namespace/name`` of the tables that readers of this party gave to the task, perhaps through others.
+
+        Args:
+            key: of the task's data input; None for all of them.
+        """
+        found, seen = set(), set()
+        waiting = _producers(self._of(self.task), key)
+        while waiting and len(seen) < MOST_STEPS:
+            task = waiting.pop()
+            if task in seen:
+                continue
+            seen.add(task)
+            content = self._of(task)
+            if content.get("component") == READER:
+                given = content.get("parameters") or {}
+                found.add(f"{given.get('namespace')}/{given.get('name')}")
+            waiting += _producers(content, None)
+        return tuple(sorted(found))
+
+    def _of(self, task: str) -> dict:
+        """What a task of this party was to do, in its last attempt."""
+        attempts = sorted((self.parameters.parents[3] / task).glob(f"*/input/{BEFORE_INPUTS}"), key=_attempt)
+        return _content(attempts[-1]) if attempts else {}
+
+
+def tables_of_this_task(key: str | None = None) -> tuple[str, ...]:
+    """See `JobFiles.tables`; nothing where FATE-Flow's files are out of reach."""
+    files = JobFiles.of_this_task()
+    return () if files is None else files.tables(key)
+
+
+def _attempt(path: Path) -> int:
+    number = path.parents[1].name
+    return int(number) if number.isdigit() else -1
+
+
+def _producers(content: dict, key: str | None) -> list[str]:
+    """Names of the tasks whose output a task reads."""
+    inputs = (content.get("input_artifacts") or {}).get("data") or {}
+    chosen = inputs.values() if key is None else [inputs.get(key)]
+    channels = [one for value in chosen for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
+    names = [channel.get("producer_task") for channel in channels]
+    return [name for name in names if isinstance(name, str) and Path(name).name == name]
+
+
+def _content(path: Path) -> dict:
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        logger.info("%s tells nothing: %s", path, error)
+        return {}
+    return content if isinstance(content, dict) else {}

@@ -1,0 +1,192 @@
+"""Messages between the parties of one task, over any of FATE's federations, without FATE's unpickler.
+
+Everything that one party sends another goes through a single queue, numbered: a receiver takes the next message of that
+party, whatever it is, and keeps what it did not wait for. So a party that cannot go on tells all the others as their
+next message, and none of them waits for one that never comes.
+
+A message is `codec`'s form of (kind, namespace, name), then that of its value; above FATE's limit for messages it is cut
+into slices, each with a first byte that says whether more follow. Tables travel as FATE's tables, partition by partition,
+with keys and values in the same form (`tables`); their message holds what a receiver must know of them.
+"""
+import logging
+from dataclasses import dataclass, field
+from typing import Callable, Dict, Optional, Tuple
+
+from fate_dp.components.common.parties import others, party_name
+
+from . import codec, tables
+from .kinds import is_one_of, kinds_of, rows_of
+
+logger = logging.getLogger(__name__)
+
+QUEUE = "fate_dp"
+MOST_BYTES = 1 << 32
+"""Of one message, tables apart, and of all that one party sent before it was asked for."""
+MOST_LETTERS = 2000
+"""Of a sentence that another party says."""
+VALUE, TABLE, STOP = 0, 1, 2
+_LAST, _MORE = b".", b"+"
+"""Other ones than FATE's own messages begin with, so that none of those is waited for to be complete."""
+_SMALLEST_SLICE = 1024
+
+
+class MalformedMessage(ValueError):
+    """What another party sent is no message of ours; one sentence that names the message and the sender."""
+
+    def __init__(self, name: str, sender: tuple, reason: str):
+        super().__init__(f"The message {name!r} from {_words(sender)} cannot be read: {reason}.")
+
+
+class Stopped(ValueError):
+    """Another party cannot go on; the message is the sentence that it gave."""
+
+
+@dataclass
+class _Line:
+    """What this party shares with one other: how many slices went either way, and what arrived too early."""
+
+    sent: int = 0
+    received: int = 0
+    kept: Dict[Tuple[str, str], Tuple[int, bytes]] = field(default_factory=dict)
+    kept_bytes: int = 0
+    stopped: Optional[str] = None
+
+
+class Channel:
+    """All messages of one task at one party; contexts of sub-namespaces share it.
+
+    Args:
+        ctx: FATE's context of the task.
+        kinds: kinds of values under a name, None for a name that no message has.
+    """
+
+    def __init__(self, ctx, kinds: Callable[[str], Optional[tuple]] = kinds_of):
+        self._federation, self._kinds = ctx.federation, kinds
+        self._name = party_name(ctx)
+        self._lines = {tuple(party.party): _Line() for party in others(ctx)}
+        self._slice_bytes = max(_SMALLEST_SLICE, self._federation.get_default_max_message_size()) - 1
+        self._last_read = "before the first message"
+
+    def send(self, parties, namespace: str, name: str, value) -> None:
+        """Send a plain value, or a table of such, to each of ``parties``; NotPlain where it is neither, or has no name."""
+        if self._kinds(name) is None:
+            raise codec.NotPlain(f"The message {name!r} cannot be sent: `kinds.KINDS` does not say what it is.")
+        parties = [tuple(party) for party in parties]
+        kind = TABLE if tables.is_table(value) else VALUE
+        if kind == TABLE:
+            plain, value = tables.encoded(value), tables.facts_of(value)
+            self._federation.push_table(plain, name=name, tag=namespace, parties=parties)
+        try:
+            message = codec.encode((kind, namespace, name)) + codec.encode(value)
+        except codec.NotPlain as error:
+            raise codec.NotPlain(f"The message {name!r} cannot be sent: {error}") from None
+        for party in parties:
+            self._push(party, message)
+
+    def receive(self, party, namespace: str, name: str):
+        """The value, or the table, that ``party`` sent under this name; waits for it.
+
+        Raises:
+            MalformedMessage: something that arrived meanwhile is no message of ours.
+            Stopped: that party cannot go on.
+        """
+        party = tuple(party)
+        line = self._lines[party]
+        while (namespace, name) not in line.kept:
+            if line.stopped is not None:
+                raise Stopped(line.stopped)
+            self._keep_next(party, line, name)
+        kind, content = line.kept.pop((namespace, name))
+        line.kept_bytes -= len(content)
+        self._last_read = f"after the message {name!r} from {_words(party)}"
+        try:
+            return self._value(party, namespace, name, kind, codec.decode(content))
+        except codec.Malformed as error:
+            raise MalformedMessage(name, party, str(error)) from None
+
+    def stop(self, error: Exception) -> str:
+        """Tell all others that this party cannot go on, and return the sentence that they get.
+
+        Only what was wrong with a message is told in full: any other error may speak of this party's data.
+        """
+        if isinstance(error, Stopped):
+            sentence = str(error)
+        elif isinstance(error, MalformedMessage):
+            sentence = f"{self._name}: {error}"
+        else:
+            sentence = f"{self._name}: The task failed {self._last_read} ({type(error).__name__}); see that party's log."
+        message = codec.encode((STOP, "", "")) + codec.encode(sentence[:MOST_LETTERS])
+        for party, line in self._lines.items():
+            if line.stopped is None:
+                try:
+                    self._push(party, message)
+                except Exception:
+                    logger.exception("%s could not be told that this party stops", _words(party))
+        return sentence
+
+    def _value(self, party, namespace: str, name: str, kind: int, content):
+        kinds = self._kinds(name)
+        if kind == VALUE:
+            if not is_one_of(content, kinds):
+                raise codec.Malformed("it holds another kind of value than a message of this name")
+            return content
+        if not rows_of(kinds):
+            raise codec.Malformed("it is a table, and no message of this name is one")
+        return tables.received(
+            content, rows_of(kinds), lambda meta: self._federation.pull_table(name, namespace, [party], [meta])[0]
+        )
+
+    def _push(self, party, message: bytes) -> None:
+        line, starts = self._lines[party], range(0, len(message), self._slice_bytes)
+        for start in starts:
+            mark = _LAST if start == starts[-1] else _MORE
+            part = mark + message[start : start + self._slice_bytes]
+            self._federation.push_bytes(part, name=QUEUE, tag=str(line.sent), parties=[party])
+            line.sent += 1
+
+    def _keep_next(self, party, line: _Line, name: str) -> None:
+        """Take in the next message of a party, while this one waits for the one called ``name``."""
+        try:
+            header, content = codec.decode_two(self._pull(party, line))
+            kind, namespace, sent_name = _checked_header(header)
+            if kind == STOP:
+                line.stopped = _sentence(codec.decode(content))
+                return
+            if (namespace, sent_name) in line.kept:
+                raise codec.Malformed("another message with its name waits to be read")
+            if line.kept_bytes + len(content) > MOST_BYTES:
+                raise codec.Malformed(f"more than {MOST_BYTES} bytes of messages wait to be read")
+        except codec.Malformed as error:
+            raise MalformedMessage(name, party, str(error)) from None
+        line.kept[namespace, sent_name] = (kind, content)
+        line.kept_bytes += len(content)
+
+    def _pull(self, party, line: _Line) -> bytes:
+        parts, size, mark = [], 0, _MORE
+        while mark == _MORE:
+            part = self._federation.pull_bytes(name=QUEUE, tag=str(line.received), parties=[party])[0]
+            line.received += 1
+            if not isinstance(part, bytes) or part[:1] not in (_LAST, _MORE):
+                raise codec.Malformed("it does not begin as a message does")
+            mark, size = part[:1], size + len(part)
+            if size > MOST_BYTES:
+                raise codec.Malformed(f"it has more than {MOST_BYTES} bytes")
+            parts.append(part[1:])
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _checked_header(header) -> tuple:
+    shape = tuple(map(type, header)) if type(header) is tuple else None
+    if shape != (int, str, str) or header[0] not in (VALUE, TABLE, STOP):
+        raise codec.Malformed("it has no header of a message")
+    return header
+
+
+def _sentence(value) -> str:
+    if type(value) is not str or len(value) > MOST_LETTERS or not value.isprintable():
+        raise codec.Malformed("it says that its sender stops, but not in one sentence")
+    return value
+
+
+def _words(party) -> str:
+    return " ".join(party)

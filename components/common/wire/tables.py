@@ -1,0 +1,122 @@
+"""FATE's tables on their way between parties: keys and values are in the form of `codec` while they travel.
+
+The engine's own form of a row is a pickle. A party's own rows are pickled and unpickled as ever; those of another party
+are read as bytes, taken apart by `codec`, and only what that made of them is pickled for this party's workers.
+"""
+from functools import partial
+
+from fate.arch.computing.api import KVTable
+from fate.arch.computing.serdes import get_serdes_by_type
+from fate.arch.federation.api import TableMeta
+
+from . import codec
+from .kinds import is_one_of
+
+MOST_PARTITIONS = 1 << 14
+_PICKLED = 0
+_KEY_FORMS, _PARTITIONERS = (0, 1), (0, 1, 2, 3)
+"""Of FATE: how keys are pickled here, and how they are spread over partitions."""
+
+
+def is_table(value) -> bool:
+    return isinstance(value, KVTable)
+
+
+def facts_of(table: KVTable) -> list:
+    """What the receiver must know of a table: rows, partitions, and FATE's numbers for the form of keys and their order."""
+    return [table.count(), table.num_partitions, table.key_serdes_type, table.partitioner_type]
+
+
+def encoded(table: KVTable) -> KVTable:
+    """The table with its keys and values as they travel; raises `codec.NotPlain` in a worker."""
+    encode = partial(_encoded_rows, key_form=table.key_serdes_type, value_form=table.value_serdes_type)
+    return _mapped(table, encode, table.key_serdes_type, table.partitioner_type, shuffle=False)
+
+
+def received(facts, kinds: tuple, pull) -> KVTable:
+    """A table of this party's own with the rows of one that another party sent.
+
+    Args:
+        facts: what the other party said of it, see `facts_of`.
+        kinds: of its values.
+        pull: takes a TableMeta and returns the table as it arrived.
+
+    Raises:
+        codec.Malformed: ``facts`` or a row are not what they must be.
+    """
+    rows, partitions, key_form, partitioner = _checked(facts)
+    arrived = pull(TableMeta(partitions, key_form, _PICKLED, partitioner))
+    if (arrived.num_partitions, arrived.partitioner_type) != (partitions, partitioner):
+        raise codec.Malformed("the table has other partitions than it says")
+    # A row that cannot be read is left out, since engines hide why a worker failed. Shuffled, because its sender's engine
+    # may have spread rows by the keys as they travel.
+    decode = partial(_decoded_rows, key_form=key_form, kinds=kinds)
+    table = _mapped(arrived, decode, key_form, partitioner, shuffle=True)
+    found = table.count()
+    if found != rows:
+        explain = partial(_reasons, key_form=key_form, kinds=kinds)
+        reasons = _mapped(arrived, explain, _PICKLED, partitioner, shuffle=False)
+        of_a_row = next((f"in a row of the table, {reason}" for _, reason in reasons.collect()), None)
+        raise codec.Malformed(of_a_row or f"the table has {found} different keys and should have {rows}")
+    return table
+
+
+def _checked(facts) -> list:
+    if type(facts) is not list or len(facts) != 4 or any(type(fact) is not int for fact in facts):
+        raise codec.Malformed("it says of a table what no message says")
+    rows, partitions, key_form, partitioner = facts
+    sound = rows >= 0 and 1 <= partitions <= MOST_PARTITIONS and key_form in _KEY_FORMS and partitioner in _PARTITIONERS
+    if not sound:
+        raise codec.Malformed("it says of a table what no table is like")
+    return facts
+
+
+def _mapped(table: KVTable, rows, key_form: int, partitioner: int, shuffle: bool) -> KVTable:
+    """``rows`` get the engine's bytes of keys and values, and give such bytes: nothing else looks at them."""
+    return table.mapPartitionsWithIndexNoSerdes(
+        rows, shuffle=shuffle, output_key_serdes_type=key_form, output_value_serdes_type=_PICKLED,
+        output_partitioner_type=partitioner,
+    )  # fmt: skip
+
+
+def _encoded_rows(_, rows, key_form: int, value_form: int):
+    key_serdes, value_serdes = get_serdes_by_type(key_form), get_serdes_by_type(value_form)
+    for key, value in rows:
+        yield codec.encode(key_serdes.deserialize(key)), codec.encode(value_serdes.deserialize(value))
+
+
+def _decoded_rows(_, rows, key_form: int, kinds: tuple):
+    key_serdes, value_serdes = get_serdes_by_type(key_form), get_serdes_by_type(_PICKLED)
+    for row in rows:
+        try:
+            key, value = _decoded(row, key_form, kinds)
+        except codec.Malformed:
+            continue
+        yield key_serdes.serialize(key), value_serdes.serialize(value)
+
+
+def _reasons(index: int, rows, key_form: int, kinds: tuple):
+    """The first reason of a partition why a row cannot be read."""
+    serdes = get_serdes_by_type(_PICKLED)
+    for row in rows:
+        try:
+            _decoded(row, key_form, kinds)
+        except codec.Malformed as error:
+            yield serdes.serialize(index), serdes.serialize(str(error))
+            return
+
+
+def _decoded(row, key_form: int, kinds: tuple) -> tuple:
+    key, value = _key(row[0], key_form), codec.decode(row[1])
+    if not is_one_of(value, kinds):
+        raise codec.Malformed("a value is of another kind than those of this table")
+    return key, value
+
+
+def _key(data: bytes, key_form: int):
+    key = codec.decode(data)
+    if type(key) not in (int, str, bytes, tuple):
+        raise codec.Malformed("a key is no integer, text, bytes or tuple")
+    if key_form and not (type(key) is int and 0 <= key < 1 << 64):
+        raise codec.Malformed("a key is no integer from 0 to 2^64 - 1")
+    return key
