@@ -12,6 +12,7 @@ import numpy as np
 from fate_dp.components.common.charges import Charges
 from fate_dp.components.common.party_home import home_of
 from fate_dp.components.common.preflight import agree
+from fate_dp.components.common.provenance import refuse_derived_labels
 
 from .adaptive import ContributionStep, contribution_step, groups_of
 from .job_model import ModelSource, spec_of_job
@@ -74,10 +75,12 @@ def _bring(ctx, given, frame, agreement, facts) -> dict:
         return {}
     check_table(frame, settings)
     policy = home_of(ctx).policy
+    if settings.noise != SOURCE_RULE:
+        refuse_derived_labels(home_of(ctx), frame)
     check_module(policy, settings.model["name"])
     check_public(policy, settings, frame.schema.columns.to_list())
     spec = spec_of_job(settings, len(frame.schema.columns))
-    agreement.source = ModelSource.of(spec, settings.loss, policy.model_modules)
+    agreement.source = ModelSource.of(spec, settings.loss, policy.model_modules, settings.class_factors)
     facts["columns"], facts["dimension"] = frame.schema.columns.to_list(), len(start_weights(agreement.source))
     facts["groups"] = groups_of(agreement.source) if settings.noise == ADAPTIVE else None
     # Public for shuffle, which is stated under replace-one only.

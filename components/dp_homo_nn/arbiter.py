@@ -49,7 +49,9 @@ def serve(ctx, agreement: Agreement) -> Course:
     """
     settings, federation, course = agreement.settings, agreement.federation, Course()
     start = party_of(ctx.sub_ctx(START), federation.data[0]).get(START_WEIGHTS)
-    server = Server(agreement.terms, start, settings.optimizer, settings.learning_rate_scheduler)
+    server = Server(
+        agreement.terms, start, settings.optimizer, settings.learning_rate_scheduler, settings.step_factor
+    )
     side = server_side(ctx.sub_ctx(KEYS), federation, agreement.terms, settings.split)
     for number, round_ctx in ctx.on_iterations.ctxs_range(agreement.terms.rounds):
         if agreement.step is not None and number == agreement.step.before_round:

@@ -1,5 +1,6 @@
 """FATE entry point of ``dp_homo_nn``: horizontal training with record-level or client-level differential privacy."""
 from fate.components.core import ARBITER, GUEST, HOST, Role, cpn
+from fate_dp.components.common.wire.task import with_plain_messages
 from fate_dp.components.dp_homo_nn import parameters
 
 
@@ -9,6 +10,7 @@ def dp_homo_nn(ctx, role):
 
 
 @dp_homo_nn.train()
+@with_plain_messages
 def train(
     ctx,
     role: Role,
@@ -22,6 +24,7 @@ def train(
     batch_size: parameters.BATCH_SIZE,
     records: parameters.RECORDS,
     classes: parameters.CLASSES,
+    class_weights: parameters.CLASS_WEIGHTS,
     epsilon: parameters.EPSILON,
     noise_multiplier: parameters.NOISE_MULTIPLIER,
     epsilon0: parameters.EPSILON0,
@@ -48,7 +51,8 @@ def train(
 
     given = dict(
         model=model, loss=loss, optimizer=optimizer, learning_rate_scheduler=learning_rate_scheduler,
-        init_param=init_param, rounds=rounds, batch_size=batch_size, records=records, classes=classes, epsilon=epsilon,
+        init_param=init_param, rounds=rounds, batch_size=batch_size, records=records, classes=classes,
+        class_weights=class_weights, epsilon=epsilon,
         noise_multiplier=noise_multiplier, epsilon0=epsilon0, delta=delta, relation=relation, clip=clip, trust=trust,
         unit=unit, tolerated=tolerated, local_steps=local_steps, local_learning_rate=local_learning_rate,
         local_batch_size=local_batch_size, client_weights=client_weights, upload_fraction=upload_fraction, noise=noise,
@@ -61,6 +65,7 @@ def train(
 
 
 @dp_homo_nn.predict()
+@with_plain_messages
 def predict(
     ctx,
     role: Role,

@@ -1,7 +1,7 @@
 """The model of a job at a data party, and what its workers need to build it."""
 import json
 from functools import lru_cache
-from typing import Mapping, NamedTuple, Optional
+from typing import Mapping, NamedTuple, Optional, Tuple
 
 from .models.spec import ModelSpec
 from .settings import TrainSettings, module_name
@@ -12,16 +12,18 @@ class ModelSource(NamedTuple):
 
     :param text: the specification as JSON.
     :param import_from: what the operator of this party allows under the model's name, for a model ``module:NAME``.
+    :param class_factors: ``TrainSettings.class_factors``.
     """
 
     text: str
     loss: str
     import_from: Optional[str] = None
+    class_factors: Optional[Tuple[float, ...]] = None
 
     @classmethod
-    def of(cls, spec: ModelSpec, loss: str, allowed: Mapping[str, str]) -> "ModelSource":
+    def of(cls, spec: ModelSpec, loss: str, allowed: Mapping[str, str], class_factors=None) -> "ModelSource":
         text = json.dumps([spec.name, spec.features, spec.classes, spec.params], sort_keys=True)
-        return cls(text, loss, allowed.get(module_name(spec.name) or ""))
+        return cls(text, loss, allowed.get(module_name(spec.name) or ""), class_factors)
 
     def spec(self) -> ModelSpec:
         return ModelSpec(*json.loads(self.text))
@@ -55,4 +57,4 @@ def _gradients(source: ModelSource):
 
     # A worker is forked from a process whose threads it does not have; waiting for them, it would wait forever.
     torch.set_num_threads(1)
-    return RecordGradients(source.module(), source.loss)
+    return RecordGradients(source.module(), source.loss, source.class_factors)

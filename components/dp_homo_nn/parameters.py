@@ -26,6 +26,10 @@ RECORDS = _parameter(
     settings.records, "Records", "public number of the records (or clients) of all parties together", optional=False
 )
 CLASSES = _parameter(settings.classes, "Classes", "number of classes; labels are 0, 1, ... below it", default=2)
+CLASS_WEIGHTS = _parameter(
+    settings.class_weights, "ClassWeights",
+    "prior (public probability of each class) and maximum of a weight, which is what noise may grow by",
+)  # fmt: skip
 EPSILON = _parameter(settings.epsilon, "Epsilon", "target in nats; this or noise_multiplier (epsilon0 for shuffle)")
 NOISE_MULTIPLIER = _parameter(settings.noise_multiplier, "NoiseMultiplier", "sigma over the clip")
 EPSILON0 = _parameter(settings.epsilon0, "Epsilon0", "epsilon of one message before it is shuffled, with trust shuffle")

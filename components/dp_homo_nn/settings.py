@@ -3,6 +3,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Mapping, Optional, Tuple, Union
 
 from fate_dp.components.common import checks
+from fate_dp.data_prep.class_weights import check_prior, weights_of_classes
 from fate_dp.data_prep.lending_club.options import PARTY_ID
 from fate_dp.privacy.events import ADD_OR_REMOVE, RELATIONS, REPLACE_ONE
 from fate_dp.privacy.policy import MODULE_NAME
@@ -25,6 +26,7 @@ SCHEDULER_KEYS = {"method": "constant", "scheduler_params": {}}
 DEFAULTS = {"optimizer": OPTIMIZER_KEYS, "learning_rate_scheduler": SCHEDULER_KEYS}
 ADAPTIVE_KEYS = {"contribution_share": 0.125, "power": -0.5, "after_rounds": None, "f": 0.15, "p": 0.85}
 INIT_KEYS = {"random_state": 0}
+CLASS_WEIGHT_KEYS = {"prior": None, "maximum": 10.0}
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,8 @@ class TrainSettings:
     Exactly one of ``epsilon`` (a target in nats, at ``delta`` under ``relation``) and ``noise_multiplier`` (sigma over the
     clip; in ``trust`` shuffle ``epsilon0`` of one message takes its place). ``relation`` None means add-or-remove, or
     replace-one for shuffle, which knows no other. ``clip`` is one l2 norm, one for each round, or a quantile of the
-    norms that it follows privately from a start. ``tolerated`` parties may drop out or collude, at least 1, since every
+    norms that it follows privately from a start. ``class_weights`` weight each record's loss by what a
+    public prior of the classes and a public maximum say (`class_factors`, `step_factor`). ``tolerated`` parties may drop out or collude, at least 1, since every
     party knows its own noise.
     """
 
@@ -51,6 +54,7 @@ class TrainSettings:
     learning_rate_scheduler: Mapping = field(default_factory=SCHEDULER_KEYS.copy)
     init_param: Mapping = field(default_factory=INIT_KEYS.copy)
     classes: int = 2
+    class_weights: Optional[Mapping] = None
     epsilon: Optional[float] = None
     noise_multiplier: Optional[float] = None
     epsilon0: Optional[float] = None
@@ -89,6 +93,32 @@ class TrainSettings:
         given = self.adaptive["after_rounds"]
         return max(1, self.rounds // 4) if given is None else given
 
+    @property
+    def class_factors(self) -> Optional[Tuple[float, ...]]:
+        """What a record's gradient is multiplied by before it is clipped, for each class; None for 1 everywhere.
+
+        With ``unit`` record the class weights over the largest of them, so that no factor exceeds 1: a gradient that the
+        clip left alone without class weights is left alone with them, and classes keep their proportions. What one
+        record moves stays within the clip, and `step_factor` gives the step its size again, and the noise in it: the
+        weights cost up to ``class_weights.maximum`` times the noise. With ``unit`` client the weights themselves, since
+        what is clipped there is the update as a whole.
+        """
+        weights = self._weights_of_classes()
+        if weights is None or self.unit == "client":
+            return weights
+        return tuple(weight / max(weights) for weight in weights)
+
+    @property
+    def step_factor(self) -> float:
+        """What the server multiplies a noisy mean gradient by: the largest class weight, which `class_factors` took out."""
+        weights = self._weights_of_classes()
+        return 1.0 if weights is None or self.unit == "client" else max(weights)
+
+    def _weights_of_classes(self) -> Optional[Tuple[float, ...]]:
+        if self.class_weights is None:
+            return None
+        return weights_of_classes(self.class_weights["prior"], self.class_weights["maximum"])
+
     def to_json(self) -> dict:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
@@ -115,6 +145,7 @@ def optimizer(value) -> dict:
     """FATE's optimizer dictionary: method, penalty, alpha, optimizer_params."""
     filled = checks.mapping("optimizer", value, OPTIMIZER_KEYS)
     checks.number("optimizer.alpha", filled["alpha"], at_least=0)
+    filled |= {name: filled[name].lower() for name in ("method", "penalty") if isinstance(filled[name], str)}
     _torch_optimizer(filled)
     return filled
 
@@ -124,6 +155,8 @@ def learning_rate_scheduler(value) -> dict:
     from .rounds.optimizers import make_scheduler
 
     filled = checks.mapping("learning_rate_scheduler", value, SCHEDULER_KEYS)
+    if isinstance(filled["method"], str):
+        filled["method"] = filled["method"].lower()
     make_scheduler(_torch_optimizer(OPTIMIZER_KEYS), filled)
     return filled
 
@@ -152,6 +185,20 @@ def records(value) -> int:
 def classes(value) -> int:
     """Number of classes; labels are the whole numbers below it."""
     return checks.number("classes", value, at_least=2, at_most=MOST_CLASSES, whole=True)
+
+
+def class_weights(value) -> dict:
+    """prior: public probability of each class, in order, never counted from the parties' labels; maximum: of a weight."""
+    filled = checks.mapping("class_weights", value, CLASS_WEIGHT_KEYS)
+    if not isinstance(filled["prior"], (list, tuple)):
+        raise ValueError(
+            f"class_weights.prior is {filled['prior']!r}; it must list the public probability of each class, in order."
+        )
+    try:
+        check_prior(dict(enumerate(filled["prior"])), filled["maximum"])
+    except ValueError as error:
+        raise ValueError(f"class_weights is {value!r}, but {error}") from error
+    return {"prior": [float(share) for share in filled["prior"]], "maximum": float(filled["maximum"])}
 
 
 def epsilon(value) -> float:
@@ -258,6 +305,7 @@ def threshold(value) -> float:
 CHECKS = {
     "model": model, "loss": loss, "optimizer": optimizer, "learning_rate_scheduler": learning_rate_scheduler,
     "init_param": init_param, "rounds": rounds, "batch_size": batch_size, "records": records, "classes": classes,
+    "class_weights": class_weights,
     "epsilon": epsilon, "noise_multiplier": noise_multiplier, "epsilon0": epsilon0, "delta": delta, "relation": relation,
     "clip": clip, "trust": trust, "unit": unit, "tolerated": tolerated, "local_steps": local_steps,
     "local_learning_rate": local_learning_rate, "local_batch_size": local_batch_size, "client_weights": client_weights,
@@ -307,6 +355,11 @@ def _check_together(settings: TrainSettings) -> None:
             f"epsilon is {settings.epsilon} and {size} is {getattr(settings, size)}; with trust {settings.trust} exactly "
             "one of the two must be set."
         )
+    if settings.class_weights is not None and len(settings.class_weights["prior"]) != settings.classes:
+        raise ValueError(
+            f"class_weights.prior has {len(settings.class_weights['prior'])} probabilities; it must have one for each of "
+            f"the {settings.classes} classes."
+        )
     unused = "noise_multiplier" if shuffled else "epsilon0"
     if getattr(settings, unused) is not None:
         raise ValueError(
@@ -341,6 +394,8 @@ def _source_rule_hindrance(settings: TrainSettings) -> str:
         return f"unit is {settings.unit}, and the rule perturbs records; use unit record"
     if settings.local_steps > 1 or settings.upload_fraction < 1:
         return "the rule sends one whole gradient a round; use local_steps 1 and upload_fraction 1"
+    if settings.class_weights is not None:
+        return "class_weights are set, which the rule does not know; leave them out"
     if isinstance(settings.clip, dict):
         return "clip follows a quantile of the norms of records, which the rule does not clip; use a fixed clip"
     return ""

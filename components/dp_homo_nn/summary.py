@@ -43,6 +43,8 @@ def summary_of(agreement, course) -> dict:
         "noise": settings.noise,
         "clip": terms.clips[0] if len(terms.clips) == 1 else f"{terms.clips[0]:g} to {terms.clips[-1]:g}",
         "clip follows the quantile": terms.clip_quantile or "no",
+        "factors of the classes, before the clip": _listed(settings.class_factors),
+        "larger steps for the class weights": settings.step_factor,
         "records of all parties": settings.records,
         "sampling probability": terms.sampling_probability,
         "rounds planned": terms.rounds,
@@ -51,3 +53,7 @@ def summary_of(agreement, course) -> dict:
         "drop-outs and colluding parties tolerated": terms.tolerated,
         "warning": terms.delta_warning() or "none",
     }
+
+
+def _listed(factors) -> str:
+    return ", ".join(f"{factor:g}" for factor in factors) if factors else "none"

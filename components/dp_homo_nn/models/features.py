@@ -1,18 +1,39 @@
 """Features of images that need no training data: the scattering transform, normalised per record by a public rule.
 
 S. Mallat, "Group invariant scattering", 2012; as features for private training: F. Tramer and D. Boneh, "Differentially
-private learning needs better features (or much more data)", ICLR 2021. A record's features depend on that record only.
+private learning needs better features (or much more data)", ICLR 2021. Kymatio makes the filters.
+
+A record's features depend on that record only, to the last bit: every call of a library sees one image, all calls have
+the same shapes, in memory that torch aligns to 64 bytes, by one thread. What is computed at once are the filters of one
+scale, for one image.
 """
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import Callable, List
 
 import numpy as np
 import torch
 
 from fate_dp.components.dp_homo_nn.models.scipy_names import with_old_scipy_names
+from fate_dp.components.dp_homo_nn.record_arithmetic import UnsoundArithmetic, one_thread
 
-IMAGES_AT_ONCE = 256
+IMAGES_BETWEEN_PROGRESS = 256
 # Keeps a group without any variation at zero; as in torch's group normalisation.
 SMALLEST_VARIANCE = 1e-5
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Filters of a transform, as real numbers in the frequency domain.
+
+    :param pad: from images (channels, height, width) to complex squares with a border, and ``unpad`` back.
+    :param low: low-pass filter by resolution. :param band: by scale and resolution, (angles, n, n).
+    """
+
+    pad: Callable
+    unpad: Callable
+    low: List[torch.Tensor]
+    band: List[List[torch.Tensor]]
 
 
 def scattering_channels(scales, angles):
@@ -29,27 +50,82 @@ def scattering_features(images, scales=2, angles=8, groups=27, progress=None):
     :param groups: groups of coefficient channels, each brought to mean 0 and variance 1 within one image; it divides
         channels * 81. 0 for no normalisation.
     :param progress: called with the number of images done after every block, if given.
+    :raises UnsoundArithmetic: this machine gives an image other bits after another image; one sentence.
     :returns: float32 array (n, K), K = channels * 81 * (height / 4) * (width / 4) for J = 2 and L = 8.
     """
     count, channels, height, width = images.shape
-    transform = _transform(scales, angles, (height, width))
+    with torch.no_grad(), one_thread():
+        filters = _filters(scales, angles, (channels, height, width))
     kept = channels * scattering_channels(scales, angles)
     shape = (kept, height // 2**scales, width // 2**scales)
     features = np.empty((count, int(np.prod(shape))), dtype=np.float32)
-    for start in range(0, count, IMAGES_AT_ONCE):
-        block = torch.from_numpy(np.ascontiguousarray(images[start : start + IMAGES_AT_ONCE], dtype=np.float32))
-        with torch.no_grad():
-            coefficients = transform(block).reshape(-1, *shape)
+    with torch.no_grad(), one_thread():
+        for place, image in enumerate(images):
+            copied = torch.tensor(np.ascontiguousarray(image, dtype=np.float32))
+            coefficients = _coefficients(copied, filters).reshape(1, *shape)
             if groups:
                 coefficients = torch.nn.functional.group_norm(coefficients, groups, eps=SMALLEST_VARIANCE)
-        features[start : start + len(block)] = coefficients.reshape(len(block), -1).numpy()
-        if progress is not None:
-            progress(start + len(block))
+            features[place] = coefficients.flatten().numpy()
+            if progress is not None and ((place + 1) % IMAGES_BETWEEN_PROGRESS == 0 or place + 1 == count):
+                progress(place + 1)
     return features
 
 
+def _coefficients(image, filters):
+    """Orders 0, 1 and 2 of one image: (channels, coefficients, height, width)."""
+    scales = len(filters.band)
+    spectrum = torch.fft.fft2(filters.pad(image).squeeze(-1))
+    first, second = [], []
+    for scale in range(scales):
+        # (channels, angles, n, n)
+        once = _modulus_spectrum(spectrum.unsqueeze(1) * filters.band[scale][0], scale)
+        first.append(_averaged(once, scale, filters))
+        twice = []
+        for coarser in range(scale + 1, scales):
+            found = _modulus_spectrum(once.unsqueeze(2) * filters.band[coarser][scale], coarser - scale)
+            twice.append(_averaged(found, coarser, filters))
+        if twice:
+            second.append(torch.cat(twice, dim=2).flatten(1, 2))
+    return torch.cat([_averaged(spectrum.unsqueeze(1), 0, filters), *first, *second], dim=1)
+
+
+def _modulus_spectrum(product, octaves):
+    """Spectrum of the modulus of what has the spectrum ``product``, at a resolution lower by ``octaves``."""
+    return torch.fft.fft2(torch.fft.ifft2(_coarser(product, octaves)).abs())
+
+
+def _averaged(spectrum, resolution, filters):
+    """Low-passed at the lowest resolution, without the border."""
+    octaves = len(filters.band) - resolution
+    return filters.unpad(torch.fft.ifft2(_coarser(spectrum * filters.low[resolution], octaves)).real.unsqueeze(-1))
+
+
+def _coarser(spectrum, octaves):
+    """The spectrum of every 2^octaves-th sample in both directions: the mean of its aliases."""
+    step = 2**octaves
+    height, width = (side // step for side in spectrum.shape[-2:])
+    return spectrum.unflatten(-1, (step, width)).unflatten(-3, (step, height)).mean((-4, -2))
+
+
 @lru_cache(maxsize=4)
-def _transform(scales, angles, shape):
+def _filters(scales, angles, shape):
     with with_old_scipy_names():
         from kymatio.torch import Scattering2D
-    return Scattering2D(scales, shape, L=angles)
+    transform = Scattering2D(scales, shape[1:], L=angles)
+    low = [torch.from_numpy(level) for level in transform.phi["levels"]]
+    bands = [[psi for psi in transform.psi if psi["j"] == scale] for scale in range(scales)]
+    by_scale = [
+        [torch.stack(list(map(torch.from_numpy, levels))) for levels in zip(*(psi["levels"] for psi in psis))]
+        for psis in bands
+    ]
+    filters = Filters(transform.pad, transform.unpad, low, by_scale)
+    _check_bits(filters, shape)
+    return filters
+
+
+def _check_bits(filters, shape):
+    """Refuse a machine on which an image's coefficients depend on what was computed before."""
+    first, second = torch.rand(2, *shape, generator=torch.Generator().manual_seed(0))
+    found = [_coefficients(image.clone(), filters) for image in (first, second, first)]
+    if not torch.equal(found[0], found[2]):
+        raise UnsoundArithmetic("scattering coefficients")

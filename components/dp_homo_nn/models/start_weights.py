@@ -22,8 +22,9 @@ def fill_uniform(module, seed):
         for layer in module.modules():
             if isinstance(layer, (nn.Linear, nn.Conv2d)):
                 bound = 1 / math.sqrt(layer.weight[0].numel())
-                layer.weight.uniform_(-bound, bound, generator=generator)
-                layer.bias.uniform_(-bound, bound, generator=generator)
+                for parameter in (layer.weight, layer.bias):
+                    # Not ``uniform_`` with these ends: whether that fuses product and sum depends on the processor.
+                    parameter.copy_(torch.rand(parameter.shape, generator=generator) * (2 * bound) - bound)
     return module
 
 

@@ -9,6 +9,7 @@ from typing import Tuple
 import numpy as np
 from torch import nn
 
+from fate_dp.components.dp_homo_nn.record_arithmetic import exact_sums
 from fate_dp.components.dp_homo_nn.relevance.propagation import NotExplained, layers_of
 
 
@@ -34,7 +35,7 @@ class FirstLayer:
 
         :param relevances: tensor (n, ...) of the inputs of layer ``at``: (n, G), or (n, G, height, width).
         """
-        return relevances.flatten(2).sum(2).abs().numpy() if relevances.dim() > 2 else relevances.abs().numpy()
+        return exact_sums(relevances).abs().numpy()
 
     def expanded(self, values):
         """One value per group, put on its coordinates, and 1 on all others: float64 array (d,)."""

@@ -17,6 +17,7 @@ import math
 import numpy as np
 
 from fate_dp.privacy.mechanisms.clipping import ClippedSum, clip_records
+from fate_dp.privacy.mechanisms.row_norms import row_norms
 
 WEIGHT = 1 / 8
 # Of the geometric update; the paper's choice.
@@ -59,9 +60,12 @@ def next_clip(clip, below, quantile, first):
 
 
 def _joined(rows, clip):
+    """Rows within the clip, each with its indicator: a function of that row alone. A row that is not finite stays so."""
     rows = rows.astype(np.float64)
+    finite = np.isfinite(rows).all(axis=1)
+    fractions, exponents = row_norms(np.where(finite[:, None], rows, 0.0))
     with np.errstate(over="ignore", invalid="ignore"):
-        norms = np.linalg.norm(rows, axis=1)
+        norms = np.ldexp(fractions, exponents)
         # Norms are bounded again by ``clip_records``; this only keeps the gradient's share of the joint norm at C.
         factors = np.minimum(1.0, np.divide(clip, norms, out=np.ones_like(norms), where=norms > 0))
         clipped = rows * factors[:, None]

@@ -18,15 +18,16 @@ class Server:
         rate 1 on clients' updates is federated averaging.
     :param learning_rate_scheduler: FATE's ``{"method", "scheduler_params"}``; None for a constant learning rate. It
         counts rounds.
+    :param step_factor: public; a noisy mean gradient is multiplied by it.
     :raises InvalidOptimizer, NotFinite: one sentence.
     """
 
-    def __init__(self, terms, weights, optimizer, learning_rate_scheduler=None):
+    def __init__(self, terms, weights, optimizer, learning_rate_scheduler=None, step_factor=1.0):
         weights = np.array(weights, dtype=np.float64).ravel()
         if len(weights) != terms.dimension:
             raise ValueError(f"weights have {len(weights)} numbers but must have {terms.dimension}.")
         _check_finite("start weights", weights)
-        self.terms = terms
+        self.terms, self._step_factor = terms, step_factor
         self.rounds_run, self.rounds_aborted = [], []
         self._parameter = torch.nn.Parameter(torch.tensor(weights))
         self._penalty, self._alpha = optimizer.get("penalty"), optimizer.get("alpha") or 0.0
@@ -59,7 +60,7 @@ class Server:
         gradient = getattr(mean_gradient, "gradient", mean_gradient)
         _check_finite("noisy mean gradient", gradient)
         before = self._parameter.detach().clone()
-        self._parameter.grad = torch.tensor(np.asarray(gradient, dtype=np.float64))
+        self._parameter.grad = torch.tensor(np.asarray(gradient, dtype=np.float64) * self._step_factor)
         if self._penalty == "l2":
             self._parameter.grad += self._alpha * before
         rate = self.learning_rate
