@@ -2,9 +2,9 @@
 import secrets
 from dataclasses import dataclass
 
+from fate_dp.components.common.dataset_names import columns_name
 from fate_dp.components.common.party_home import JobReference, PartyHome
-
-from .score_release import columns_name
+from fate_dp.privacy.ledger.families import WEIGHTS
 
 PURPOSE = "encrypted scoring"
 
@@ -25,9 +25,9 @@ class AskedRows:
 
     @classmethod
     def of(cls, home: PartyHome, job: JobReference, header: list) -> "AskedRows":
-        dataset = f"weights of {columns_name(header)}"
+        dataset = f"{WEIGHTS}{columns_name(header)}"
         # Columns of weights have names of their own: showing scores of training rows counts against another cap.
-        home.ledger.remember_dataset(dataset, [f"weight of {column}" for column in header])
+        home.ledger.remember_weights(dataset, [f"weight of {column}" for column in header])
         return cls(home, job, dataset, home.policy.score_cap(dataset, len(header)))
 
     def left(self) -> int:

@@ -1,5 +1,6 @@
 """FATE entry point of ``dp_hetero_lr``: vertical logistic regression under Paillier on (flipped) labels."""
 from fate.components.core import ARBITER, GUEST, HOST, Role, cpn
+from fate_dp.components.common.wire.task import with_plain_messages
 from fate_dp.components.dp_hetero_lr import parameters
 from fate_dp.components.dp_hetero_lr.settings import TrainSettings, cv_param as default_folds
 
@@ -10,6 +11,7 @@ def dp_hetero_lr(ctx, role):
 
 
 @dp_hetero_lr.train()
+@with_plain_messages
 def train(
     ctx,
     role: Role,
@@ -26,6 +28,7 @@ def train(
     he_param: parameters.HE_PARAM,
     flipback: parameters.FLIPBACK,
     train_scores: parameters.TRAIN_SCORES,
+    score_step: parameters.SCORE_STEP,
     label_source: parameters.LABEL_SOURCE,
     solver: parameters.SOLVER,
     family: parameters.FAMILY,
@@ -44,7 +47,8 @@ def train(
     settings = _settings(
         epochs=epochs, batch_size=batch_size, optimizer=optimizer, learning_rate_scheduler=learning_rate_scheduler,
         init_param=init_param, tol=tol, early_stop=early_stop, threshold=threshold, he_param=he_param,
-        flipback=flipback, train_scores=train_scores, label_source=label_source, solver=solver, family=family,
+        flipback=flipback, train_scores=train_scores, score_step=score_step,
+        label_source=label_source, solver=solver, family=family,
         sigmoid=sigmoid, sigmoid_rounds=sigmoid_rounds, noise=noise, noise_epsilon=noise_epsilon,
         noise_delta=noise_delta, noise_radius=noise_radius,
     )  # fmt: skip
@@ -63,13 +67,16 @@ def train(
 
 
 @dp_hetero_lr.predict()
+@with_plain_messages
 def predict(
     ctx,
     role: Role,
     test_data: cpn.dataframe_input(roles=[GUEST, HOST], optional=True),
     input_model: cpn.json_model_input(roles=[GUEST, HOST]),
     scoring: parameters.SCORING,
+    score_step: parameters.SCORE_STEP,
     he_param: parameters.HE_PARAM,
+    true_labels: parameters.TRUE_LABELS,
     test_output_data: cpn.dataframe_output(roles=[GUEST, HOST]),
 ):
     from . import encrypted_predict, predict as joint_predict
@@ -79,16 +86,19 @@ def predict(
         stage.predict_arbiter(ctx)
         return
     frame = test_data.read() if test_data is not None else None
-    if role.is_host:
-        stage.predict_host(ctx, input_model.read(), frame)
+    settings = _settings(he_param=he_param, score_step=score_step)
+    # What both need beside the model and the rows: one encrypts, the other rounds.
+    needed = settings.he_param["key_length"] if scoring == "encrypted" else settings.score_step
+    if role.is_guest:
+        test_output_data.write(stage.predict_guest(ctx, input_model.read(), frame, needed, bool(true_labels)))
     elif scoring == "encrypted":
-        key_length = _settings(he_param=he_param).he_param["key_length"]
-        test_output_data.write(stage.predict_guest(ctx, input_model.read(), frame, key_length))
+        stage.predict_host(ctx, input_model.read(), frame)
     else:
-        test_output_data.write(stage.predict_guest(ctx, input_model.read(), frame))
+        stage.predict_host(ctx, input_model.read(), frame, needed)
 
 
 @dp_hetero_lr.cross_validation()
+@with_plain_messages
 def cross_validation(
     ctx,
     role: Role,
@@ -103,6 +113,7 @@ def cross_validation(
     threshold: parameters.THRESHOLD,
     he_param: parameters.HE_PARAM,
     flipback: parameters.FLIPBACK,
+    score_step: parameters.SCORE_STEP,
     label_source: parameters.LABEL_SOURCE,
     solver: parameters.SOLVER,
     family: parameters.FAMILY,
@@ -117,7 +128,7 @@ def cross_validation(
     settings = _settings(
         epochs=epochs, batch_size=batch_size, optimizer=optimizer, learning_rate_scheduler=learning_rate_scheduler,
         init_param=init_param, tol=tol, early_stop=early_stop, threshold=threshold, he_param=he_param,
-        flipback=flipback, label_source=label_source, solver=solver, family=family,
+        flipback=flipback, score_step=score_step, label_source=label_source, solver=solver, family=family,
         sigmoid=sigmoid, sigmoid_rounds=sigmoid_rounds, noise=noise,
     )  # fmt: skip
     folds = default_folds({}) if cv_param is None else cv_param

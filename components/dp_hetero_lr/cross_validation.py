@@ -10,7 +10,10 @@ from fate_dp.components.common.provenance import find_label_privacy, record_use
 from fate_dp.components.common.summary import show_summary
 
 from .cross_product.mean_squares import mean_square_bits
+from .few_values import refusal
+from .figures import FOLD_ROWS, figures
 from .noised.rules import refuse_folds
+from .noisy_targets import equivalent_epsilon
 from .predict import ask_scores, give_scores, prediction_frame
 from .relabelling import Relabelling
 from .rows import labels_of, prepare_rows
@@ -28,7 +31,10 @@ from .terms import (
     score_epochs,
     training_terms,
 )
-from .train import LABELS, start_model
+from .train import LABELS, own_part, start_model
+
+# Which rows a fold trains on and which it holds out: a table of sample ids with their places in the guest's part.
+FOLD_PARTS = ("training_rows", "held_out_rows")
 
 
 def validate_guest(ctx, settings, folds, cv_data):
@@ -43,6 +49,7 @@ def validate_guest(ctx, settings, folds, cv_data):
         refuse_folds(settings)
         check_guest(cv_data, settings, None)
         known["privacy"] = find_label_privacy(home, cv_data, settings.label_source)
+        known["privacy"].refuse_numbers(settings.family)
         check_labels(cv_data, settings.family)
         return {}
 
@@ -60,18 +67,20 @@ def validate_guest(ctx, settings, folds, cv_data):
         relabelling = Relabelling(settings, labels_of(rows), known["privacy"])
         rounds = relabelling.epochs(settings.epochs)
         bits = max([mean_square_bits(settings, rows, training), *fold_ctx.hosts.get("mean_square_bits")])
-        terms = training_terms(
-            settings, training.shape[0], known["features"], known["privacy"].epsilon, None, rounds, bits
-        )
+        epsilon = equivalent_epsilon(known["privacy"], relabelling.labels)
+        terms = training_terms(settings, training.shape[0], known["features"], epsilon, None, rounds, bits)
         for party in others(fold_ctx):
             party.put("terms", terms)
         model = start_model(fold_ctx, settings, training, terms, None, fit_intercept)
         model.of_fold = True
         roles_of(settings).guest.train(fold_ctx.sub_ctx("train"), rows, model, terms, relabelling)
-        show_summary(fold_ctx, guest_summary(model, terms["rows"], known["privacy"], relabelling.mode_that_ran))
         document = model.to_json(LABELS, known["privacy"].to_json(relabelling.mode_that_ran))
-        scores = ask_scores(fold_ctx.sub_ctx("predict"), held_out, document)
-        yield prediction_frame(held_out, scores, document, VALIDATE_SET)
+        scores = ask_scores(fold_ctx.sub_ctx("predict"), held_out, document, settings.score_step)
+        scored = prediction_frame(held_out, scores, document, VALIDATE_SET)
+        shown = figures(FOLD_ROWS, scored, document, known["privacy"])
+        summary = guest_summary(model, terms["rows"], known["privacy"], relabelling.mode_that_ran)
+        show_summary(fold_ctx, {**summary, **shown})
+        yield scored
 
 
 def validate_host(ctx, settings, folds, cv_data) -> None:
@@ -82,19 +91,25 @@ def validate_host(ctx, settings, folds, cv_data) -> None:
         refuse_folds(settings)
         check_host(cv_data, settings, None)
         known["release"] = ScoreRelease.of(home, job, cv_data)
-        return host_facts(cv_data, known["release"])
+        rows = prepare_rows(cv_data, fit_intercept=False, with_label=False)
+        facts = host_facts(cv_data, known["release"], rows)
+        known["few_valued"] = facts["few_valued"]
+        return facts
 
     agree(ctx, check)
+    if known["few_valued"]:
+        raise ValueError(refusal("This host"))
     known["release"].remember_training(cv_data)
     for fold_ctx, (training, held_out) in _folds(ctx, "host", cv_data, folds):
         rows = prepare_rows(training, fit_intercept=False, with_label=False)
-        fold_ctx.guest.put("mean_square_bits", mean_square_bits(settings, rows, training))
+        bits = mean_square_bits(settings, rows, training)
+        fold_ctx.guest.put("mean_square_bits", bits)
         terms = fold_ctx.guest.get("terms")
-        accept_terms(terms, settings, training.shape[0], None)
+        accept_terms(terms, settings, training.shape[0], None, own_part(ctx, cv_data, bits))
         model = start_model(fold_ctx, settings, training, terms, None, fit_intercept=False)
         roles_of(settings).host.train(fold_ctx.sub_ctx("train"), rows, model, terms, known["release"])
         known["release"].record(model.weights, "cross-validation")
-        give_scores(fold_ctx.sub_ctx("predict"), held_out, model.to_json(LABELS, {}))
+        give_scores(fold_ctx.sub_ctx("predict"), held_out, model.to_json(LABELS, {}), settings.score_step)
 
 
 def validate_arbiter(ctx, settings, folds) -> None:
@@ -106,10 +121,22 @@ def validate_arbiter(ctx, settings, folds) -> None:
 
 
 def _folds(ctx, role, frame, folds):
+    return ctx.on_cross_validations.ctxs_zip(_parts(ctx.sub_ctx("KFold"), role, frame, folds))
+
+
+def _parts(ctx, role, frame, folds):
+    """The folds of FATE's KFold, whose own message, a pair of tables, is no plain value: here each table is a message."""
     from fate.arch.dataframe import KFold
 
-    splitter = KFold(ctx, role=role, **folds)
-    return ctx.on_cross_validations.ctxs_zip(splitter.split(frame))
+    splits = KFold(ctx, mode="homo", **folds).split(frame) if role == "guest" else None
+    for _, fold_ctx in ctx.ctxs_range(folds["n_splits"]):
+        if role == "guest":
+            parts = next(splits)
+            for name, part in zip(FOLD_PARTS, parts):
+                fold_ctx.hosts.put(name, part.get_indexer(target="sample_id"))
+            yield parts
+        else:
+            yield tuple(frame.loc(fold_ctx.guest.get(name), preserve_order=True) for name in FOLD_PARTS)
 
 
 def _fold_rows(frame, folds) -> int:

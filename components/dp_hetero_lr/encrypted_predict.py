@@ -25,14 +25,13 @@ from fate_dp.components.common.frame_checks import check_features
 from fate_dp.components.common.parties import check_roles
 from fate_dp.components.common.party_home import home_of, job_of
 from fate_dp.components.common.preflight import PrivateReason, agree
-from fate_dp.components.common.provenance import refuse_true_labels_of_released_records
 from fate_dp.crypto.encrypted_scoring import encrypt_queries, open_scores, score_queries
 from fate_dp.crypto.fixed_point import FEATURE_FRACTION_BITS, MAGNITUDE_BITS
 from fate_dp.crypto.paillier import PrivateKey, PublicKey, generate_keypair
 
 from .asked_rows import AskedRows
 from .model import weights_of
-from .predict import prediction_frame
+from .predict import check_scored_labels, prediction_frame, show_scored
 from .rows import prepare_rows, scores
 
 logger = logging.getLogger(__name__)
@@ -41,16 +40,16 @@ ROWS_PER_MESSAGE = 72
 """Four full ciphertexts of answers at 2048 bits, where 18 scores fit into each."""
 
 
-def predict_guest(ctx, document: dict, frame, key_length: int):
-    """Returns the prediction frame in FATE's format, as the other kind of prediction does."""
+def predict_guest(ctx, document: dict, frame, key_length: int, true_labels: bool):
+    """Returns the prediction frame in FATE's format, and shows figures, as the other kind of prediction does."""
     from fate.ml.utils.predict_tools import TEST_SET
 
     check_roles(ctx, arbiter=False)
-    own, columns = document["data"]["estimator"]["header"], {}
+    own, columns, known = document["data"]["estimator"]["header"], {}, {}
 
     def check():
         check_asked_rows(frame, own)
-        refuse_true_labels_of_released_records(home_of(ctx), frame)
+        known["labels"] = check_scored_labels(home_of(ctx), frame, true_labels)
         return {}
 
     def commit(hosts):
@@ -62,7 +61,9 @@ def predict_guest(ctx, document: dict, frame, key_length: int):
     hosts_part = _ask_hosts(ctx.sub_ctx("predict"), frame, columns, key_length)
     rows = prepare_rows(frame[own], fit_intercept=document["data"]["estimator"]["fit_intercept"], with_label=False)
     joint = scores(rows, weights_of(document)).join(rows.mapValues(partial(_within, column=hosts_part)), operator.add)
-    return prediction_frame(frame, joint, document, TEST_SET)
+    scored = prediction_frame(frame, joint, document, TEST_SET)
+    show_scored(ctx, scored, document, known["labels"], true_labels)
+    return scored
 
 
 def predict_host(ctx, document: dict, frame) -> None:
@@ -148,7 +149,7 @@ def check_caps(rows: int, hosts: dict) -> None:
         if rows > facts["rows_left"]:
             raise ValueError(
                 f"This job asks {name} to score {rows} rows with its weights, but it allows only "
-                f"{facts['rows_left']} more; ask for fewer rows, or ask its operator to raise score_caps."
+                f"{facts['rows_left']} more; ask for fewer rows, or ask its operator, who changes that with `fate-dp cap`."
             )
 
 
@@ -158,8 +159,8 @@ def _wrong_columns(sentence: str) -> PrivateReason:
 
 def _ask_hosts(ctx, frame, columns: dict, key_length: int) -> np.ndarray:
     """At the guest: the sum of all hosts' parts of the scores, float64 (rows,) in global row order."""
-    public_key, private_key = generate_keypair(key_length)
-    ctx.hosts.put("public_key", public_key.to_wire())
+    _, private_key = generate_keypair(key_length)
+    ctx.hosts.put("public_key", private_key.to_wire())
     for host in ctx.hosts:
         features = _in_messages(frame[columns[_name(host)]])
         host.put("queries", features.mapValues(partial(encrypt_queries, encryption=private_key.encryption())))

@@ -23,7 +23,7 @@ from scipy.special import expit
 def correction_epochs(epochs, rounds, warm_start=False):
     """Epochs (from 0) that begin with a correction: the ends of phases of equal length, the last phase the shortest.
 
-    30 epochs with 3 rounds give 8, 16 and 24, which is when flipback runs by default: one release of joint scores then
+    100 epochs with 3 rounds give 25, 50 and 75, which is when flipback runs by default: one release of joint scores then
     serves both. There are fewer rounds where the epochs do not hold ``rounds`` phases and one epoch more.
 
     :param warm_start: whether the first weights are those of a trained model: then the first round is at epoch 0, since

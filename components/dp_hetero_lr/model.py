@@ -26,6 +26,10 @@ class PartyModel:
         self.shared_state: Optional[dict] = None
         # What noise on second moments promises this party's records.
         self.noise: dict = {"kind": "none"}
+        # Of all data parties' keys, for people to compare; "none" in solver per_epoch.
+        self.keys_fingerprint = "none"
+        # Whether this party's table has columns of few values, which scores would show.
+        self.few_valued = False
 
     @property
     def weights(self) -> np.ndarray:
@@ -78,7 +82,7 @@ class PartyModel:
             "epochs": settings.epochs, "batch_size": settings.batch_size, "init_param": settings.init_param,
             "learning_rate_param": settings.learning_rate_scheduler, "optimizer_param": self._optimizer_param,
             "family": settings.family, "labels": labels, "ovr": False, "threshold": settings.threshold, "privacy": privacy,
-            "noise": self.noise,
+            "noise": self.noise, "few_valued": self.few_valued,
         }  # fmt: skip
         return {"data": {"estimator": estimator}, "meta": meta}
 
@@ -116,8 +120,8 @@ def check_header(header: List[str], columns: List[str]) -> None:
 def initial_weights(init_param: dict, features: int, key: bytes, fit_intercept: bool) -> np.ndarray:
     """Start weights of one party; a random_state repeats them at this party, and tells no other party what they are.
 
-    The stream is keyed with the party's secret: scores of weights that the guest knew would show it the features. The
-    methods zeros, ones and consts are known to everybody. The initialisation is no privacy noise.
+    The methods zeros (the default), ones and consts are known to everybody, which protects no less: no promise rests on a
+    secret start, see docs/cryptography.md. The stream of the others is keyed with the party's secret all the same.
     """
     method, state = init_param["method"], init_param["random_state"]
     if state is None:

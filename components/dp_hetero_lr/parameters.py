@@ -5,7 +5,12 @@ from fate_dp.components.common.parameters import checked
 
 from . import settings
 
-EPOCHS = cpn.parameter(type=checked(settings.epochs, "Epochs"), default=30, desc="most epochs")
+EPOCHS = cpn.parameter(
+    type=checked(settings.epochs, "Epochs"),
+    default=None,
+    desc=f"most epochs; None means {settings.ALL_AT_ONCE.epochs}, or {settings.STEP_BY_STEP.epochs} with solver per_epoch or "
+    "several batches",
+)
 BATCH_SIZE = cpn.parameter(
     type=checked(settings.batch_size, "BatchSize"),
     default=None,
@@ -22,9 +27,16 @@ LEARNING_RATE_SCHEDULER = cpn.parameter(
     desc="method (constant, linear, step), scheduler_params",
 )
 INIT_PARAM = cpn.parameter(
-    type=checked(settings.init_param, "InitParam"), default=None, desc="method (kaiming by default), fit_intercept, ..."
+    type=checked(settings.init_param, "InitParam"),
+    default=None,
+    desc="method (zeros by default, so that a repeated job gives the same model), fit_intercept, fill_val, random_state",
 )
-TOL = cpn.parameter(type=checked(settings.tolerance, "Tolerance"), default=1e-4, desc="tolerance of early_stop")
+TOL = cpn.parameter(
+    type=checked(settings.tolerance, "Tolerance"),
+    default=None,
+    desc=f"tolerance of early_stop, {settings.ALL_AT_ONCE.tol:g} for all epochs; None means {settings.ALL_AT_ONCE.tol:g}, or "
+    f"{settings.STEP_BY_STEP.tol:g} with solver per_epoch or several batches",
+)
 EARLY_STOP = cpn.parameter(
     type=checked(settings.early_stop, "EarlyStop"), default="diff", desc="diff, abs or weight_diff"
 )
@@ -39,8 +51,14 @@ FLIPBACK = cpn.parameter(
 )
 TRAIN_SCORES = cpn.parameter(
     type=checked(settings.train_scores, "TrainScores"),
-    default=True,
-    desc="whether the guest gets the joint scores of the training rows; each host's ledger counts it",
+    default=False,
+    desc="whether the guest gets the joint scores of the training rows, which the component flipback needs; each host's "
+    "ledger counts it",
+)
+SCORE_STEP = cpn.parameter(
+    type=checked(settings.score_step, "ScoreStep"),
+    default=2.0**-7,
+    desc="hosts round their part of joint scores at random to multiples of it: a power of two from 2^-8 to 2^-4",
 )
 LABEL_SOURCE = cpn.parameter(
     type=checked(label_source, "LabelSource"),
@@ -90,6 +108,12 @@ SCORING = cpn.parameter(
     default="joint",
     desc="joint (every party has its columns of the rows to predict) or encrypted (the guest alone has the rows, with "
     "all columns); each host's ledger counts what it shows",
+)
+TRUE_LABELS = cpn.parameter(
+    type=checked(settings.true_labels, "TrueLabels"),
+    default=False,
+    desc="whether the guest's labels of the rows to predict are true ones of records held out of training; its summary then"
+    " shows the figures on them",
 )
 CV_PARAM = cpn.parameter(
     type=checked(settings.cv_param, "CVParam"), default=None, desc="n_splits, shuffle, random_state"

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import expit
 
 from fate_dp.components.dp_hetero_lr.majorisation import corrected_target, correction_epochs, majoriser_constants
-from fate_dp.components.dp_hetero_lr.settings import FAMILIES, SIGMOIDS, batch_bounds
+from fate_dp.components.dp_hetero_lr.settings import ALL_AT_ONCE, FAMILIES, SIGMOIDS, batch_bounds
 from fate_dp.components.dp_hetero_lr.updates import PartyOptimizer, constant_learning_rate
 
 
@@ -43,7 +43,7 @@ class TrainingSettings:
 
     optimizer: dict
     learning_rate_scheduler: dict = field(default_factory=constant_learning_rate)
-    epochs: int = 30
+    epochs: int = ALL_AT_ONCE.epochs
     batch_size: Optional[int] = None
     fit_intercept: bool = True
     family: str = "binomial"
@@ -122,7 +122,14 @@ def logistic_bound(labels, logits):
     return Quadratic(0.25, corrected_target(labels, logits), majoriser_constants(logits))
 
 
-def train_plaintext(parts, labels, settings, initial_weights, flipback=None, after_epoch=None):
+def joint_logits(parts, weights):
+    """z = sum over the parties of X_p w_p."""
+    return sum(part @ own for part, own in zip(parts, weights, strict=True))
+
+
+def train_plaintext(
+    parts, labels, settings, initial_weights, flipback=None, after_epoch=None, shown=joint_logits
+):
     """Train on all parties' columns in the clear, step by step as the encrypted protocol does.
 
     :param parts: one array (n, m_p) per party, the guest's first, without the intercept's column.
@@ -131,6 +138,8 @@ def train_plaintext(parts, labels, settings, initial_weights, flipback=None, aft
     :param initial_weights: one vector per party, the guest's with the intercept, see ``updates.kaiming_uniform``.
     :param flipback: a fresh ``fate_dp.privacy.flipback.Flipback`` on these labels, or None; for family binomial.
     :param after_epoch: called with (epochs done, list of weights) after every epoch, or None.
+    :param shown: joint logits as the guest is shown them where flipback or the sigmoid needs them, of (parts, weights):
+        hosts round their part.
     :returns: ``TrainingResult``.
     :raises InvalidTraining: when row counts or weight counts differ, a label is outside its range, or flipback is asked
         for labels that are not classes.
@@ -145,7 +154,7 @@ def train_plaintext(parts, labels, settings, initial_weights, flipback=None, aft
         )
         for position, start in enumerate(initial_weights)
     ]
-    losses, objective = [], _Objective(labels, settings, flipback)
+    losses, objective = [], _Objective(labels, settings, flipback, shown)
     for epoch in range(settings.epochs):
         objective.begin_epoch(epoch, parts, parties)
         losses.append(_run_epoch(parts, objective.quadratic, parties, settings.batch_size))
@@ -154,11 +163,6 @@ def train_plaintext(parts, labels, settings, initial_weights, flipback=None, aft
         for party in parties:
             party.next_epoch()
     return TrainingResult(_weights(parties), losses, objective.labels)
-
-
-def joint_logits(parts, weights):
-    """z = sum over the parties of X_p w_p."""
-    return sum(part @ own for part, own in zip(parts, weights, strict=True))
 
 
 def joint_scores(parts, weights):
@@ -175,18 +179,19 @@ def with_intercept(parts):
 class _Objective:
     """The labels and the quadratic loss of the present epoch; joint scores are taken at the epochs that need them."""
 
-    def __init__(self, labels, settings, flipback):
-        self.labels, self._family, self._flipback = labels, settings.family, flipback
+    def __init__(self, labels, settings, flipback, shown):
+        self.labels, self._family, self._flipback, self._shown = labels, settings.family, flipback, shown
+        self._epochs = settings.epochs
         self._corrections = settings.correction_epochs()
         self._touching = np.zeros(len(labels))
         self.quadratic = self._present()
 
     def begin_epoch(self, epoch, parts, parties):
         """Relabel, then correct the sigmoid, if ``epoch`` (from 0) begins with that; both at the same joint scores."""
-        flips = self._flipback is not None and epoch > 0 and self._flipback.is_due(epoch)
+        flips = self._flipback is not None and epoch > 0 and self._flipback.is_due(epoch, self._epochs)
         if not flips and epoch not in self._corrections:
             return
-        logits = joint_logits(parts, _weights(parties))
+        logits = self._shown(parts, _weights(parties))
         if flips:
             self.labels = self._flipback.relabel(self.labels, expit(logits))
         # Once the sigmoid has been corrected, scores that flipback needs anyway correct it, too.

@@ -1,4 +1,6 @@
 """Prediction: the guest gets X_h w_h from each host and holds the joint scores; the stage, and the parts training uses."""
+from typing import Optional
+
 import numpy as np
 
 from fate_dp.components.common.frame_checks import check_features, refuse_label, require_rows
@@ -6,26 +8,35 @@ from fate_dp.components.common.frames import label_blocks, replace_labels
 from fate_dp.components.common.parties import check_roles
 from fate_dp.components.common.party_home import home_of, job_of
 from fate_dp.components.common.preflight import agree
-from fate_dp.components.common.provenance import refuse_true_labels_of_released_records
-from fate_dp.components.common.record_stream import ids_digest
+from fate_dp.components.common.provenance import (
+    LabelPrivacy,
+    refuse_true_labels_of_released_records,
+    remember_scores,
+)
+from fate_dp.components.common.record_stream import alignment_digest
+from fate_dp.components.common.summary import show_summary
 
+from . import few_values
+from .figures import PREDICTED_ROWS, figures
 from .scoring import joint_score_blocks, probabilities
 from .model import check_header, weights_of
-from .rows import prepare_rows, scores
+from .rounded_scores import rounded_scores
+from .rows import prepare_rows
 from .score_release import ScoreRelease
 from .terms import check_aligned
 
 
-def predict_guest(ctx, document: dict, frame):
-    """Returns the prediction frame in FATE's format."""
+def predict_guest(ctx, document: dict, frame, step: float, true_labels: bool):
+    """Returns the prediction frame in FATE's format; ``true_labels`` says that its labels are true ones, for the summary."""
     from fate.ml.utils.predict_tools import TEST_SET
 
     check_roles(ctx, arbiter=False)
+    known = {}
 
     def check():
         require_table(frame)
         check_scored_rows(frame, document["data"]["estimator"]["header"])
-        refuse_true_labels_of_released_records(home_of(ctx), frame)
+        known["labels"] = check_scored_labels(home_of(ctx), frame, true_labels)
         return {}
 
     def commit(hosts):
@@ -33,11 +44,17 @@ def predict_guest(ctx, document: dict, frame):
         return {}
 
     agree(ctx, check, commit)
-    return prediction_frame(frame, ask_scores(ctx.sub_ctx("predict"), frame, document), document, TEST_SET)
+    scored = prediction_frame(frame, ask_scores(ctx.sub_ctx("predict"), frame, document, step), document, TEST_SET)
+    remember_scores(home_of(ctx), scored, document)
+    show_scored(ctx, scored, document, known["labels"], true_labels)
+    return scored
 
 
-def predict_host(ctx, document: dict, frame) -> None:
-    """Records the release in this host's ledger, then sends this host's part of the scores."""
+def predict_host(ctx, document: dict, frame, step: float) -> None:
+    """Records the release in this host's ledger, then sends this host's part of the scores, rounded to ``step``.
+
+    Few rows take few values: whether columns do was seen when the model was trained.
+    """
     check_roles(ctx, arbiter=False)
     weights, known = weights_of(document), {}
 
@@ -45,13 +62,15 @@ def predict_host(ctx, document: dict, frame) -> None:
         require_table(frame)
         refuse_label(frame)
         check_scored_rows(frame, document["data"]["estimator"]["header"])
-        known["release"] = ScoreRelease.of(home_of(ctx), job_of(ctx), frame)
+        known["release"] = release = ScoreRelease.of(home_of(ctx), job_of(ctx), frame)
+        if document["meta"].get("few_valued") and not release.home.policy.consents_to_few_values(release.dataset):
+            raise ValueError(few_values.refusal("The host"))
         known["release"].check(frame, weights)
-        return {"digest": ids_digest(frame)}
+        return {"digest": alignment_digest(frame)}
 
     agree(ctx, check)
     known["release"].record_prediction(frame, weights)
-    give_scores(ctx.sub_ctx("predict"), frame, document)
+    give_scores(ctx.sub_ctx("predict"), frame, document, step)
 
 
 def predict_arbiter(ctx) -> None:
@@ -59,15 +78,16 @@ def predict_arbiter(ctx) -> None:
     agree(ctx, dict)
 
 
-def ask_scores(ctx, frame, document: dict):
+def ask_scores(ctx, frame, document: dict, step: float):
     """At the guest: table of joint scores z of every row."""
     rows = prepare_rows(frame, fit_intercept=document["data"]["estimator"]["fit_intercept"], with_label=False)
-    return joint_score_blocks(ctx, rows, weights_of(document))
+    return joint_score_blocks(ctx, rows, weights_of(document), step)
 
 
-def give_scores(ctx, frame, document: dict) -> None:
-    """At a host: send X_h w_h of every row to the guest. The caller has counted it."""
-    ctx.guest.put("scores", scores(prepare_rows(frame, fit_intercept=False, with_label=False), weights_of(document)))
+def give_scores(ctx, frame, document: dict, step: float) -> None:
+    """At a host: send X_h w_h of every row to the guest, rounded. The caller has counted it."""
+    rows = prepare_rows(frame, fit_intercept=False, with_label=False)
+    ctx.guest.put("scores", rounded_scores(rows, weights_of(document), home_of(ctx).key, step))
 
 
 def prediction_frame(frame, joint_scores, document: dict, dataset_type: str):
@@ -106,6 +126,33 @@ def check_scored_rows(frame, header: list) -> None:
     require_rows(frame)
     check_header(header, frame.schema.columns)
     check_features(frame)
+
+
+def check_scored_labels(home, frame, true_labels: bool) -> Optional[LabelPrivacy]:
+    """Refuse true labels of records whose flips were released, and ``true_labels`` of those that are flips or missing.
+
+    Returns what the ledger knows of the labels, None for none or unknown ones.
+    """
+    found = refuse_true_labels_of_released_records(home, frame)
+    check_true_labels(true_labels, frame.schema.label_name is not None, found)
+    return found
+
+
+def check_true_labels(true_labels: bool, labelled: bool, known: Optional[LabelPrivacy]) -> None:
+    """Whether the labels of rows to predict can be the true ones that the job says they are."""
+    if true_labels and not labelled:
+        raise ValueError("true_labels is true, but the guest's table has no label column; leave it out.")
+    if true_labels and known is not None and known.private:
+        raise ValueError(
+            "true_labels is true, but the labels of the guest's table are flips that were released; it is for rows held out of "
+            "training whose labels were never flipped."
+        )
+
+
+def show_scored(ctx, scored, document: dict, labels: Optional[LabelPrivacy], true_labels: bool) -> None:
+    """At the guest: the summary of a prediction."""
+    facts = figures(PREDICTED_ROWS, scored, document, labels, true_labels=true_labels)
+    show_summary(ctx, {"rows": scored.shape[0], **facts})
 
 
 def _harder(labels):

@@ -16,10 +16,11 @@ class Relabelling:
         self.labels = labels
         self._flipback = None
         # Soft labels come from an earlier flipback; only flips as released can be reverted by Bayes' rule.
-        revertible = settings.family == "binomial" and privacy.private and privacy.classes == 2 and not privacy.derived
+        flips = privacy.flips
+        revertible = settings.family == "binomial" and flips is not None and flips.classes == 2 and flips.bounds is None
         if settings.flipback.mode != "none" and revertible:
             self._flipback = Flipback(
-                settings.flipback, labels, privacy.epsilon, stream=secrets.SystemRandom(), sigmoid=settings.sigmoid
+                settings.flipback, labels, flips.epsilon, stream=secrets.SystemRandom(), sigmoid=settings.sigmoid
             )
 
     @property
@@ -30,6 +31,10 @@ class Relabelling:
     def mode_that_ran(self) -> str:
         """As `mode`, but none where training ended before the first round."""
         return self.mode if self._flipback is not None and self._flipback.rounds_done else "none"
+
+    def leave_out(self) -> None:
+        """No flipback: a host shows no scores for it."""
+        self._flipback = None
 
     def epochs(self, epochs: int) -> list:
         """Epochs (from 0) that begin with a round of flipback."""

@@ -34,6 +34,10 @@ class Block(NamedTuple):
             total += self.features[:, column] * (unit * weight)
         return total
 
+    def scores(self, weights: np.ndarray) -> np.ndarray:
+        """X w in float64."""
+        return 4.0 * self.quarter_scores(weights)
+
 
 def prepare_rows(frame, *, fit_intercept: bool, with_label: bool):
     """Table block key -> `Block`; an intercept column of ones is appended last."""
@@ -73,7 +77,7 @@ def _with_labels(block, labels):
 
 
 def _scores(block, weights):
-    return 4.0 * block.quarter_scores(weights)
+    return block.scores(weights)
 
 
 def _relabelled(block, labels):

@@ -1,6 +1,7 @@
 """Public configuration of dp_hetero_lr, checked. No FATE in here: the client checks with it before submission."""
 from dataclasses import asdict, dataclass, field
-from typing import Optional
+from math import frexp
+from typing import NamedTuple, Optional
 
 from fate_dp.components.common import checks
 from fate_dp.components.dp_hetero_lr.updates import LARGEST_PENALTY, constant_learning_rate
@@ -17,23 +18,43 @@ SCORINGS = ("joint", "encrypted")
 NOISES = ("none", "uniform", "adaptive")
 INIT_METHODS = ("kaiming", "zeros", "ones", "consts", "random", "random_uniform")
 ROWS_PER_FEATURE = 10
+ROWS_PER_FEATURE_OF_FEW_VALUES = 40
 # Weights that are shared while they are trained have masks for starts up to here.
 LARGEST_START = 2**10
 # A guarantee that fails for one record in a hundred is none.
 LARGEST_DELTA = 0.01
 
 OPTIMIZER_KEYS = {"method": "sgd", "penalty": "l2", "alpha": 1.0, "optimizer_params": {"lr": 0.01}}
-DEFAULT_INIT = {"method": "kaiming", "fill_val": 0.0, "fit_intercept": True, "random_state": None}
+DEFAULT_INIT = {"method": "zeros", "fill_val": 0.0, "fit_intercept": True, "random_state": None}
 DEFAULT_HE = {"kind": "paillier", "key_length": 2048}
 DEFAULT_CV = {"n_splits": 5, "shuffle": False, "random_state": None}
+
+
+class Pace(NamedTuple):
+    """Defaults of how long a training goes on."""
+
+    epochs: int
+    tol: float
+
+
+# All encryption is in the first epoch and the others cost a hundredth of it: as many as convergence needs, all of them,
+# so that their number says nothing of the data.
+ALL_AT_ONCE = Pace(100, 0.0)
+# Every epoch costs as much as the first one, or makes a step for each of several batches.
+STEP_BY_STEP = Pace(30, 1e-4)
 
 
 @dataclass(frozen=True)
 class TrainSettings:
     """Parameters of one training, under FATE's names; every party of a job holds the same.
 
+    ``epochs`` and ``tol`` None become those of `ALL_AT_ONCE`, or of `STEP_BY_STEP` with several batches or where the
+    settings leave solver per_epoch only; ``tol`` 0 never stops early. ``init_param`` None starts at zero, so that a
+    repeated job gives the same model.
+
     ``optimizer`` None means `updates.default_optimizer`, made from public numbers. ``train_scores`` is whether the guest
-    gets the joint scores of the training rows at the end. ``label_source`` is needed only for labels that were not
+    gets the joint scores of the training rows at the end. Hosts round their part of all scores at random to multiples of
+    ``score_step``. ``label_source`` is needed only for labels that were not
     flipped: it must be declared public at the guest.
 
     ``solver`` None means what `solvers.solver_of` makes of the other settings. ``family`` gaussian is linear regression.
@@ -44,17 +65,18 @@ class TrainSettings:
     number. These three are each party's own.
     """
 
-    epochs: int = 30
+    epochs: Optional[int] = None
     batch_size: Optional[int] = None
     optimizer: Optional[dict] = None
     learning_rate_scheduler: dict = field(default_factory=constant_learning_rate)
     init_param: dict = field(default_factory=DEFAULT_INIT.copy)
-    tol: float = 1e-4
+    tol: Optional[float] = None
     early_stop: str = "diff"
     threshold: float = 0.5
     he_param: dict = field(default_factory=DEFAULT_HE.copy)
     flipback: FlipbackSettings = FlipbackSettings()
-    train_scores: bool = True
+    train_scores: bool = False
+    score_step: float = 2.0**-7
     label_source: Optional[str] = None
     solver: Optional[str] = None
     family: str = "binomial"
@@ -64,6 +86,24 @@ class TrainSettings:
     noise_epsilon: Optional[float] = None
     noise_delta: float = 1e-5
     noise_radius: Optional[float] = None
+
+    def __post_init__(self):
+        steps = self.batch_size is not None or self.solver == "per_epoch" or hindrance_to_cross_product(self)
+        for name, default in (STEP_BY_STEP if steps else ALL_AT_ONCE)._asdict().items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, default)
+
+
+def hindrance_to_cross_product(settings: TrainSettings) -> str:
+    """What of the settings the cross product cannot do, whose update rule must be linear in the weights; "" if nothing."""
+    optimizer = settings.optimizer or {"method": "sgd", "penalty": "l2"}
+    if optimizer["method"] != "sgd":
+        return f"optimizer.method is {optimizer['method']}"
+    if optimizer["penalty"] == "l1":
+        return "optimizer.penalty is l1"
+    if settings.early_stop == "weight_diff":
+        return "early_stop is weight_diff"
+    return ""
 
 
 def solver(value) -> str:
@@ -115,7 +155,7 @@ def tolerance(value) -> float:
 
 
 def early_stop(value) -> str:
-    return checks.choice("early_stop", value, ("diff", "abs", "weight_diff"))
+    return checks.name("early_stop", value, ("diff", "abs", "weight_diff"))
 
 
 def threshold(value) -> float:
@@ -126,11 +166,23 @@ def train_scores(value) -> bool:
     return checks.flag("train_scores", value)
 
 
+def true_labels(value) -> bool:
+    return checks.flag("true_labels", value)
+
+
+def score_step(value) -> float:
+    """A power of two from 2^-8 to 2^-4: finer ones hide little, coarser ones cost accuracy."""
+    step = checks.number("score_step", value, at_least=2.0**-8, at_most=2.0**-4)
+    if frexp(step)[0] != 0.5:
+        raise ValueError(f"score_step is {value!r}; it must be a power of two, such as {2.0**-7}.")
+    return float(step)
+
+
 def optimizer(value) -> dict:
-    """FATE's optimizer dictionary: method, penalty, alpha, optimizer_params."""
+    """FATE's optimizer dictionary: method and penalty (in any case), alpha, optimizer_params."""
     filled = checks.mapping("optimizer", value, OPTIMIZER_KEYS)
-    checks.choice("optimizer.method", filled["method"], OPTIMIZERS)
-    checks.choice("optimizer.penalty", filled["penalty"], ("l1", "l2", "none", None))
+    filled["method"] = checks.name("optimizer.method", filled["method"], OPTIMIZERS)
+    filled["penalty"] = checks.name("optimizer.penalty", filled["penalty"], ("l1", "l2", "none", None))
     checks.number("optimizer.alpha", filled["alpha"], at_least=0, at_most=LARGEST_PENALTY)
     _check_numbers("optimizer.optimizer_params", filled["optimizer_params"])
     if "lr" in filled["optimizer_params"]:
@@ -140,18 +192,18 @@ def optimizer(value) -> dict:
 
 
 def learning_rate_scheduler(value) -> dict:
-    """FATE's scheduler dictionary: method, scheduler_params."""
+    """FATE's scheduler dictionary: method (constant, linear or step, in any case), scheduler_params."""
     filled = checks.mapping("learning_rate_scheduler", value, constant_learning_rate())
-    checks.choice("learning_rate_scheduler.method", filled["method"], ("constant", "linear", "step"))
+    filled["method"] = checks.name("learning_rate_scheduler.method", filled["method"], ("constant", "linear", "step"))
     scheduler_params = {} if filled["scheduler_params"] is None else filled["scheduler_params"]
     _check_numbers("learning_rate_scheduler.scheduler_params", scheduler_params)
     return {**filled, "scheduler_params": scheduler_params}
 
 
 def init_param(value) -> dict:
-    """FATE's initialisation dictionary, with the method 'kaiming' beside FATE's own."""
+    """FATE's initialisation dictionary, with the method kaiming beside FATE's own, of which zeros is the default."""
     filled = checks.mapping("init_param", value, DEFAULT_INIT)
-    checks.choice("init_param.method", filled["method"], INIT_METHODS)
+    filled["method"] = checks.name("init_param.method", filled["method"], INIT_METHODS)
     checks.number("init_param.fill_val", filled["fill_val"], at_least=-LARGEST_START, at_most=LARGEST_START)
     checks.flag("init_param.fit_intercept", filled["fit_intercept"])
     if filled["random_state"] is not None:
@@ -164,7 +216,7 @@ def he_param(value) -> dict:
     from fate_dp.crypto.paillier import check_key_length
 
     filled = checks.mapping("he_param", value, DEFAULT_HE)
-    checks.choice("he_param.kind", filled["kind"], ("paillier",))
+    filled["kind"] = checks.name("he_param.kind", filled["kind"], ("paillier",))
     check_key_length(filled["key_length"])
     return filled
 
@@ -184,6 +236,24 @@ def cv_param(value) -> dict:
     if filled["random_state"] is not None:
         checks.number("cv_param.random_state", filled["random_state"], at_least=0, whole=True)
     return filled
+
+
+def check_few_valued_batches(rows: int, size: Optional[int], features: int) -> None:
+    """Refuse batches from whose losses a guest could find a host's column of few values.
+
+    Losses and own weights can determine the products of such a column with each of the guest's, to some 30 bits. Where a
+    batch has 40 rows for every feature, these hold fewer bits than the column has values.
+
+    Args:
+        features: of all data parties together.
+    """
+    effective, needed = rows if size is None else min(size, rows), ROWS_PER_FEATURE_OF_FEW_VALUES * features
+    if effective < needed:
+        raise ValueError(
+            f"batch_size is {size if size is not None else f'None (all {rows} rows)'}; it must be at least {needed}, "
+            f"{ROWS_PER_FEATURE_OF_FEW_VALUES} times all parties' features, where a host has columns of few values, or "
+            "losses could show them; its operator may name the table in few_valued_scores of the policy."
+        )
 
 
 def check_batches(rows: int, size: Optional[int], largest_feature_count: int) -> None:

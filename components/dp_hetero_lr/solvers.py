@@ -5,7 +5,7 @@ The cross product keeps the weights shared between the parties, so that its upda
 from types import ModuleType
 from typing import NamedTuple
 
-from .settings import TrainSettings
+from .settings import TrainSettings, hindrance_to_cross_product
 
 CROSS_PRODUCT, PER_EPOCH = "cross_product", "per_epoch"
 
@@ -24,7 +24,7 @@ def solver_of(settings: TrainSettings) -> str:
     Raises:
         ValueError: the settings ask for what the solver they name, or the only one they leave, cannot do.
     """
-    needed, hindrance = _needs_cross_product(settings), _hinders_cross_product(settings)
+    needed, hindrance = _needs_cross_product(settings), hindrance_to_cross_product(settings)
     if settings.solver == PER_EPOCH and needed:
         raise ValueError(f"solver is per_epoch, but {needed} needs solver cross_product.")
     if hindrance and (needed or settings.solver == CROSS_PRODUCT):
@@ -46,14 +46,3 @@ def _needs_cross_product(settings: TrainSettings) -> str:
     if settings.family == "gaussian":
         return "family gaussian"
     return "sigmoid exact" if settings.sigmoid == "exact" else ""
-
-
-def _hinders_cross_product(settings: TrainSettings) -> str:
-    optimizer = settings.optimizer or {"method": "sgd", "penalty": "l2"}
-    if optimizer["method"] != "sgd":
-        return f"optimizer.method is {optimizer['method']}"
-    if optimizer["penalty"] == "l1":
-        return "optimizer.penalty is l1"
-    if settings.early_stop == "weight_diff":
-        return "early_stop is weight_diff"
-    return ""

@@ -2,6 +2,7 @@
 from fate_dp.components.common.provenance import LabelPrivacy
 from fate_dp.privacy.mechanisms.randomized_response import flip_probability
 
+from .convergence import in_words
 from .model import PartyModel
 from .score_release import ScoreRelease
 from .solvers import solver_of
@@ -12,7 +13,7 @@ def guest_summary(model: PartyModel, rows: int, privacy: LabelPrivacy, flipback_
         "mechanism": "training on encrypted shares of labels that were flipped or declared public",
         "label source": privacy.source,
         "epsilon of the labels (nats, unit label, replace-one)": privacy.epsilon if privacy.private else "infinity",
-        "flip probability": flip_probability(privacy.epsilon) if privacy.private else 0.0,
+        "flip probability": _flip_probability(privacy),
         "observers": "host, arbiter, whoever gets the model",
         "rows": rows,
         "solver": solver_of(model.settings),
@@ -21,16 +22,28 @@ def guest_summary(model: PartyModel, rows: int, privacy: LabelPrivacy, flipback_
         "flipback mode": flipback_mode,
         "noise": model.noise["kind"],
         "features and labels have differential privacy (unit record, replace-one)": _promise(model.noise),
+        "fingerprint of all data parties' keys": model.keys_fingerprint,
         "epochs run": model.epochs_run,
-        "converged": str(model.converged),
+        "converged": in_words(model.converged, model.losses),
         "last loss": model.losses[-1],
         "guest features with intercept": len(model.weights),
     }
 
 
+def _flip_probability(privacy: LabelPrivacy):
+    """Of one draw; a model of several, or of labels that flipback revised, has none of its own."""
+    if not privacy.private:
+        return 0.0
+    flips = privacy.flips
+    if flips is not None and flips.bounds is not None:
+        return "none: unbiased noise on numbers"
+    return "several releases or revised labels" if flips is None else flip_probability(flips.epsilon, flips.classes)
+
+
 def host_summary(model: PartyModel, release: ScoreRelease) -> dict:
     return {
         "features": len(model.weights),
+        "fingerprint of all data parties' keys": model.keys_fingerprint,
         "epochs run": model.epochs_run,
         "joint scores shown to the guest (different models, all jobs)": release.released(),
         "cap on them": release.cap,

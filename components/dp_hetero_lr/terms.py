@@ -1,15 +1,19 @@
 """What all parties agree on before training starts: checks at each party, and the terms that the guest sets."""
 import secrets
-from typing import Optional
+from functools import partial
+from math import inf, isclose
+from typing import Callable, NamedTuple, Optional
 
 import numpy as np
 
 from fate_dp.components.common.frame_checks import check_guest_table, check_host_table, distinct_labels
 from fate_dp.components.common.frames import label_blocks
-from fate_dp.components.common.record_stream import ids_digest
+from fate_dp.components.common.record_stream import alignment_digest
+from fate_dp.crypto.cross_product import MEAN_SQUARE_BITS
 from fate_dp.crypto.fixed_point import MAXIMUM_HOSTS
 
 from .cross_product.public_sizes import steps_between_checks, update_rule
+from .few_values import refusal, shows_few_values
 from .majorisation import correction_epochs
 from .model import check_header
 from .noised.descent import check_ridge, first_fit_terms, noisy_optimizer
@@ -50,33 +54,40 @@ def check_host(frame, settings: TrainSettings, warm_start: Optional[dict]) -> No
     check_batches(frame.shape[0], settings.batch_size, len(frame.schema.columns))
 
 
-def host_facts(frame, release: ScoreRelease) -> dict:
-    """What the guest needs to know of a host."""
+def host_facts(frame, release: ScoreRelease, rows) -> dict:
+    """What the guest needs to know of a host; ``rows`` are the blocks of ``frame``."""
     return {
         "rows": frame.shape[0],
         "features": len(frame.schema.columns),
-        "digest": ids_digest(frame),
+        "digest": alignment_digest(frame),
         "score_releases_left": release.left(),
+        "few_valued": shows_few_values(release.home, release.dataset, rows, frame.shape[0]),
     }
 
 
-def check_hosts(frame, hosts: dict, planned_scores: int) -> None:
-    """At the guest: rows must be aligned, and every host must still consent to the planned score releases."""
+def check_hosts(frame, hosts: dict, planned_scores: int, shows_afterwards: bool = False) -> None:
+    """At the guest: rows must be aligned, and every host must still consent to the planned score releases.
+
+    Those that a training rests on, that is: ``shows_afterwards`` are scores of the trained model, which are left out
+    where none is left.
+    """
     if len(hosts) > MAXIMUM_HOSTS:
         raise ValueError(f"The job names {len(hosts)} hosts; at most {MAXIMUM_HOSTS} can take part.")
     check_aligned(frame, {name: facts["digest"] for name, facts in hosts.items()})
     for name, facts in hosts.items():
+        if (planned_scores or shows_afterwards) and facts["few_valued"]:
+            raise ValueError(refusal(name))
         if facts["score_releases_left"] < planned_scores:
             raise ValueError(
                 f"This job would show the guest joint scores of {planned_scores} models, but {name} allows only "
-                f"{facts['score_releases_left']} more; use fewer flipback or sigmoid rounds, or train_scores false, or ask "
-                "its operator to raise score_caps."
+                f"{facts['score_releases_left']} more; use fewer flipback or sigmoid rounds, or ask its operator, who changes "
+                "that with `fate-dp cap`."
             )
 
 
 def check_aligned(frame, digests: dict) -> None:
     """At the guest: every host must hold the same ids in the same blocks and order."""
-    own = ids_digest(frame)
+    own = alignment_digest(frame)
     for name, digest in digests.items():
         if digest != own:
             raise ValueError(f"The rows of guest and {name} are not the same ids in the same order; run psi before.")
@@ -138,28 +149,103 @@ def _check_first_fit(settings: TrainSettings, terms: dict) -> None:
 def _optimizer(settings: TrainSettings, rows: int, features: list, epsilon: float, warm_start, noise) -> dict:
     if warm_start is not None:
         return warm_start["meta"]["optimizer_param"]
-    default = default_optimizer(rows, sum(features), epsilon, settings.sigmoid, settings.family)
+    default = _default_optimizer(settings, rows, features)(epsilon)
     if noise:
         return noisy_optimizer(settings.optimizer, default["alpha"], noise, rows)
     return settings.optimizer or default
 
 
+def _default_optimizer(settings: TrainSettings, rows: int, features: list) -> Callable[[float], dict]:
+    """The default optimiser by the epsilon of the labels."""
+    return partial(
+        default_optimizer, rows, sum(features), sigmoid=settings.sigmoid, family=settings.family, epochs=settings.epochs,
+        batches=len(batch_bounds(rows, settings.batch_size)),
+    )  # fmt: skip
+
+
+_NO_FLIPS = 100.0
+"""From this epsilon on no label is flipped, as far as a float can tell."""
+
+
+class OwnPart(NamedTuple):
+    """What a host told the guest of itself.
+
+    Attributes:
+        position: among the data parties, the guest first.
+        features: of its table.
+        mean_square_bits: of its columns.
+    """
+
+    position: int
+    features: int
+    mean_square_bits: int
+
+
 def accept_terms(
-    terms: dict, settings: TrainSettings, rows: int, warm_start: Optional[dict], noise: Optional[OwnNoise] = None
-) -> None:
+    terms: dict, settings: TrainSettings, rows: int, warm_start: Optional[dict], own: OwnPart,
+    noise: Optional[OwnNoise] = None,
+) -> None:  # fmt: skip
     """At a host: what the guest sets must be what the job's parameters say; a host does not rely on the guest.
 
     ``noise`` is this host's own part in it, None without.
     """
+    _check_sizes(terms, rows, own)
+    if not _is_agreed_optimizer(terms, settings, warm_start):
+        raise ValueError("The guest's optimizer is not that of the job's parameters; this host does not train with others.")
+    if terms["flipback_epochs"] not in ([], settings.flipback.planned_epochs(settings.epochs)[: len(terms["flipback_epochs"])]):
+        raise ValueError("The guest plans more flipback rounds, or other ones, than max_rounds and epochs allow.")
+    if terms["correction_epochs"] != corrections(settings, warm_start):
+        raise ValueError("The guest plans other corrections of the sigmoid than sigmoid_rounds gives.")
     if [tuple(bounds) for bounds in terms["batches"]] != batch_bounds(rows, settings.batch_size):
         raise ValueError("The guest's batches are not those of batch_size; this host does not train on others.")
-    if len(terms["flipback_epochs"]) > settings.flipback.planned_rounds(settings.epochs):
-        raise ValueError("The guest plans more flipback rounds than max_rounds and epochs allow.")
     if terms["score_epochs"] != score_epochs(settings, terms["flipback_epochs"], warm_start):
         raise ValueError("The guest plans other epochs with joint scores than flipback and sigmoid_rounds give.")
     check_own_part(terms["noise"], noise and noise.facts, noise and noise.position, terms["features"])
     if noise is not None:
         check_ridge(terms)
+
+
+def _check_sizes(terms: dict, rows: int, own: OwnPart) -> None:
+    """Rows, features and bounds, on which widths of slots and masks rest."""
+    features, bits = terms["features"], terms["mean_square_bits"]
+    sound = isinstance(features, list) and all(type(count) is int and count > 0 for count in features)
+    if terms["rows"] != rows or not sound or len(features) <= own.position or features[own.position] != own.features:
+        raise ValueError("The guest's numbers of rows and features are not those of this host; it does not train on others.")
+    if type(bits) is not int or not own.mean_square_bits <= bits <= MEAN_SQUARE_BITS:
+        raise ValueError("The guest's bound on mean squares is not one of this host's columns; it does not train under it.")
+
+
+def _is_agreed_optimizer(terms: dict, settings: TrainSettings, warm_start: Optional[dict]) -> bool:
+    """The warm start's, the job's, or the default one; what epsilon that follows from, the guest alone knows."""
+    if warm_start is not None:
+        return terms["optimizer"] == warm_start["meta"]["optimizer_param"]
+    if terms["noise"]:
+        # Its ridge penalty is checked against the noise; the rest is as in `noisy_optimizer`.
+        return True
+    if settings.optimizer is not None:
+        return terms["optimizer"] == settings.optimizer
+    return _is_default_optimizer(terms, settings)
+
+
+def _is_default_optimizer(terms: dict, settings: TrainSettings) -> bool:
+    """Whether some epsilon gives it: the penalty falls with epsilon, so that the one with its alpha is found by halving."""
+    default = _default_optimizer(settings, terms["rows"], terms["features"])
+    sent, low, high = terms["optimizer"], 0.0, _NO_FLIPS
+    for _ in range(200):
+        middle = (low + high) / 2
+        above = default(middle)["alpha"] > sent.get("alpha", 0.0)
+        low, high = (middle, high) if above else (low, middle)
+    found = [default(epsilon) for epsilon in (low, high, inf)]
+    return any(_alike(sent, one) for one in found)
+
+
+def _alike(sent, expected) -> bool:
+    """Equal, numbers but for the rounding of two machines."""
+    if isinstance(expected, dict):
+        return isinstance(sent, dict) and sent.keys() == expected.keys() and all(_alike(sent[k], expected[k]) for k in expected)
+    if isinstance(expected, float):
+        return isinstance(sent, float) and isclose(sent, expected, rel_tol=1e-6)
+    return type(sent) is type(expected) and sent == expected
 
 
 def _checked_learning_rates(optimizer: dict, settings: TrainSettings) -> list:

@@ -12,6 +12,8 @@ import numpy as np
 
 # Beyond this nothing is learned; the bound also keeps the penalty's part of the loss within the encrypted sums.
 LARGEST_PENALTY = 1e6
+# Errors shrink by e to minus this, to less than a hundredth, in the epochs of a training.
+SETTLING = 5.0
 
 
 class PartyOptimizer:
@@ -114,45 +116,54 @@ class PartyOptimizer:
                 buffers[name] = torch.tensor(value, dtype=torch.float64)
 
 
-def default_optimizer(records, features, epsilon, sigmoid="taylor", family="binomial"):
+def default_optimizer(records, features, epsilon, sigmoid="taylor", family="binomial", *, epochs, batches=1):
     """Optimiser settings in FATE's format, from public numbers alone, for standardised features.
-
-    With the Taylor gradient:
 
     - alpha = 1.5 m / (n tanh^2(epsilon / 2)): flips scale the signal in the labels by 1 - 2q = tanh(epsilon / 2) and
       leave the noise, so the best ridge penalty, noise over signal variance, grows by its inverse square. The factor
-      was chosen by cross-validation against flipped labels, see bench/label_dp.py; 1 to 3 do about as well.
-    - learning rate = 1 / (m / 4 + alpha): the Taylor loss of m standardised features curves by m / 4 + alpha at most;
-      plain gradient descent at this rate never overshoots; momentum 0.3 makes up for the bound being loose.
+      was chosen by cross-validation against flipped labels, see bench/label_dp.py; 1 to 3 do about as well. With the
+      exact sigmoid it is 1 (chosen in the same way; 0.75 does as well), and for linear regression, where it is right
+      if features explain half of the variance.
+    - learning rate = 1 / L, L = m / 4 + alpha: the quadratic loss of m standardised features curves by L at most, so
+      plain gradient descent at this rate never overshoots. Linear regression has m in place of m / 4.
+    - Nesterov's momentum (1 - r) / (1 + r). With r^2 = alpha / L, the best one for a loss that curves by alpha at least,
+      every error shrinks by 1 - r in an epoch. Where that is too slow for the epochs that there are, r is
+      `SETTLING` / ``epochs``: all but the flattest directions, in which the loss hardly differs, get there as soon. A
+      constant momentum with this r forgets after 1 / r epochs, which is what restarts are for.
+    - With several batches, whose gradients differ, momentum is 0.3: an epoch makes a step for each of them, and much
+      momentum would add up how they differ.
 
-    With the exact sigmoid the scores between corrections have to go far in few epochs, so descent is accelerated:
-    alpha has the factor 1 (chosen in the same way; 0.75 does as well), and Nesterov's momentum is
-    (1 - r) / (1 + r), r^2 = alpha / (m / 4 + alpha), the best one for a loss that curves by alpha at least. Linear
-    regression has the same with m in place of m / 4: its factor is right where features explain half of the variance.
-
-    Reference: Y. Nesterov, "Introductory Lectures on Convex Optimization" (2004), section 2.2.1.
+    Reference: Y. Nesterov, "Introductory Lectures on Convex Optimization" (2004), section 2.2.1; B. O'Donoghue,
+    E. Candes, "Adaptive restart for accelerated gradient schemes", Foundations of Computational Mathematics 15 (2015).
 
     :param records: number n of training records.
-    :param features: number m of features of all parties together.
+    :param features: number m of features of all parties together, the intercept among them.
     :param epsilon: epsilon (nats) of the flipped labels; infinity without flips.
     :param sigmoid: "taylor" or "exact"; only for family binomial.
     :param family: "binomial" or "gaussian".
+    :param epochs: epochs of the training.
+    :param batches: batches of an epoch.
     """
     gaussian = family == "gaussian"
-    accelerated = gaussian or sigmoid == "exact"
     signal = max(math.tanh(epsilon / 2) ** 2, 1 / LARGEST_PENALTY)
-    alpha = min(LARGEST_PENALTY, (1.0 if accelerated else 1.5) * features / records / signal)
+    factor = 1.0 if gaussian or sigmoid == "exact" else 1.5
+    alpha = min(LARGEST_PENALTY, factor * features / records / signal)
     curvature = (features if gaussian else features / 4) + alpha
-    descent = {"momentum": 0.3}
-    if accelerated:
-        root = math.sqrt(alpha / curvature)
-        descent = {"momentum": (1 - root) / (1 + root), "nesterov": True}
     return {
         "method": "sgd",
         "penalty": "l2",
         "alpha": alpha,
-        "optimizer_params": {"lr": 1.0 / curvature, **descent},
+        "optimizer_params": {"lr": 1.0 / curvature, **_momentum(alpha / curvature, epochs, batches)},
     }
+
+
+def _momentum(flatness, epochs, batches):
+    """Torch's parameters for the momentum; ``flatness`` is the least curvature over the largest."""
+    if batches > 1:
+        return {"momentum": 0.3}
+    root = max(math.sqrt(flatness), SETTLING / epochs)
+    # Torch takes no Nesterov's momentum of 0.
+    return {"momentum": (1 - root) / (1 + root), "nesterov": True} if root < 1 else {}
 
 
 def constant_learning_rate():

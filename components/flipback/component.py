@@ -1,10 +1,12 @@
 """FATE entry point of ``flipback``: better labels for a second training, from the scores of a first one."""
 from fate.components.core import GUEST, HOST, Role, cpn
 from fate_dp.components.common.parameters import checked
+from fate_dp.components.common.wire.task import with_plain_messages
 from fate_dp.components.flipback import settings as allowed
 
 
 @cpn.component(roles=[GUEST, HOST], provider="fate")
+@with_plain_messages
 def flipback(
     ctx,
     role: Role,

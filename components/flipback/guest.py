@@ -3,6 +3,7 @@
 What the joint scores reveal was counted by the hosts' ledgers when the first training released them. The revised
 labels enter the guest's ledger as derived ones, so that the next training knows their epsilon.
 """
+import math
 import secrets
 from functools import partial
 
@@ -19,10 +20,11 @@ from fate_dp.components.common.frames import (
 from fate_dp.components.common.parties import check_roles
 from fate_dp.components.common.party_home import home_of, job_of
 from fate_dp.components.common.preflight import agree
-from fate_dp.components.common.provenance import LabelPrivacy, find_label_privacy
+from fate_dp.components.common.provenance import LabelPrivacy, find_label_privacy, scores_digest
 from fate_dp.components.common.record_stream import ids_digest, labelled_stream
 from fate_dp.components.common.summary import show_summary
 from fate_dp.privacy.flipback import Flipback, FlipbackSettings
+from fate_dp.privacy.label_releases import LabelRelease, Releases, total_of, united
 
 
 def revise_labels(ctx, input_data, scores, output_data, *, mode, fraction) -> None:
@@ -36,35 +38,51 @@ def revise_labels(ctx, input_data, scores, output_data, *, mode, fraction) -> No
         known["privacy"] = find_label_privacy(home, frame, None)
         check_privacy(known["privacy"])
         check_scores(frame, scored)
+        known["model"] = releases_of_model(home, scored)
         settings = FlipbackSettings(mode=mode, fraction=fraction, max_rounds=1)
         flipped = collect_column(label_blocks(frame))
-        known["flipback"] = Flipback(settings, flipped, known["privacy"].epsilon, stream=secrets.SystemRandom())
+        known["flipback"] = Flipback(settings, flipped, known["privacy"].flips.epsilon, stream=secrets.SystemRandom())
         known["labels"] = known["flipback"].relabel(flipped, _probabilities(scored))
         return {}
 
     agree(ctx, check)
-    privacy, used = known["privacy"], known["flipback"].mode
+    flips, used = known["privacy"].flips, known["flipback"].mode
     result = with_labels(frame, known["labels"])
-    _record(home, job_of(ctx), result, privacy, used)
+    _record(home, job_of(ctx), result, flips, known["model"], used)
     output_data.write(result)
-    show_summary(ctx, _summary(privacy, used, frame.shape[0]))
+    show_summary(ctx, _summary(united([flips], known["model"]), used, frame.shape[0]))
 
 
 def check_privacy(privacy: LabelPrivacy) -> None:
     """Bayes' rule and swaps know two classes, as label_flip released them."""
     if privacy.derived:
         raise ValueError("The labels went through flipback before; it needs the labels as label_flip released them.")
-    if privacy.classes != 2:
-        raise ValueError(f"The labels were flipped among {privacy.classes} classes; flipback works on 2.")
+    if privacy.flips.bounds is not None:
+        raise ValueError("The labels are noisy numbers, which flipback cannot revise; it works on flips of 2 classes.")
+    if privacy.flips.classes != 2:
+        raise ValueError(f"The labels were flipped among {privacy.flips.classes} classes; flipback works on 2.")
 
 
 def check_scores(frame, scored) -> None:
-    """Scores must come from a training on these very labels: others could carry true labels into 'flipped' ones."""
+    """Scores must stand beside these very labels; which labels their model was trained on the ledger says."""
     if "predict_score" not in scored.schema.columns or ids_digest(scored) != ids_digest(frame):
         raise ValueError("scores are not of the rows of input_data; use the train_output_data of a training on it.")
     trained_on = collect_column(label_blocks(scored)) if scored.schema.label_name is not None else None
     if not np.array_equal(trained_on, collect_column(label_blocks(frame))):
         raise ValueError("scores come from a training on other labels; use the train_output_data of one on input_data.")
+
+
+def releases_of_model(home, scored) -> Releases:
+    """The label releases that the scores carry; a model of true labels would carry those into 'flipped' ones."""
+    releases = home.ledger.releases_of_scores(scores_digest(home, scored))
+    if releases is None:
+        raise ValueError(
+            "scores are not known to the guest's ledger, so nobody can say which labels their model was trained on; use "
+            "the train_output_data of a dp_hetero_lr of this version, as it wrote it."
+        )
+    if not math.isfinite(total_of(releases)):
+        raise ValueError("scores come from a model of labels without privacy; use those of one that was trained on flips.")
+    return releases
 
 
 def with_labels(frame, labels: np.ndarray):
@@ -83,21 +101,31 @@ def _probabilities(scored) -> np.ndarray:
     return collect_column(feature_blocks(scored[["predict_score"]]).mapValues(np.ravel))
 
 
-def _record(home, job, frame, privacy: LabelPrivacy, mode: str) -> None:
+def _record(home, job, frame, flips: LabelRelease, model: Releases, mode: str) -> None:
     home.ledger.record_derived(
-        parent_entry_id=privacy.entry_id,
-        rows=labelled_stream(frame, home.key, privacy.source),
-        description=f"flipback ({mode}): post-processing, no further epsilon",
+        parent_entry_id=flips.entry_id,
+        rows=labelled_stream(frame, home.key, flips.source),
+        description=f"flipback ({mode}): post-processing, no further epsilon{_others(flips, model)}",
+        releases=model,
         job_id=job.job_id,
         task_id=job.task_id,
     )
 
 
-def _summary(privacy: LabelPrivacy, mode: str, rows: int) -> dict:
+def _others(flips: LabelRelease, model: Releases) -> str:
+    """Names releases besides the flips themselves, so that a line of the ledger says what its labels rest on."""
+    others = united([flips], model)[1:]
+    if not others:
+        return ""
+    names = ", ".join(f"{release.source} at {release.epsilon:g}" for release in others)
+    return f"; the scoring model rests on other releases, too ({names}), so these labels have epsilon {total_of([flips, *others]):g}"
+
+
+def _summary(releases: Releases, mode: str, rows: int) -> dict:
     return {
         "mechanism": "flipback, post-processing of flipped labels",
         "mode": mode,
-        "epsilon of the labels (nats, unit label, replace-one)": privacy.epsilon,
+        "epsilon of the labels (nats, unit label, replace-one)": total_of(releases),
         "further epsilon": 0,
         "rows": rows,
     }

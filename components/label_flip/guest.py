@@ -1,12 +1,16 @@
-"""The guest's part of label_flip.
+"""The guest's part of label_flip: flips of classes, or unbiased noise on numbers within public bounds.
 
-Guarantee: the flipped label column is epsilon-differentially private in nats (delta 0), unit *label*, replace-one,
+Guarantee: the flipped (or noisy) label column is epsilon-differentially private in nats (delta 0), unit *label*, replace-one,
 against host, arbiter and whoever gets the model; all jobs with the same label source, key and epsilon together
-release each record's flip once (Warner 1965, k-ary as in Kairouz, Oh and Viswanath 2014). Not covered: the features,
+release each record's flip once (Warner 1965, k-ary as in Kairouz, Oh and Viswanath 2014; for numbers the piecewise mechanism,
+see `privacy.mechanisms.piecewise`). Not covered: the features,
 and which records exist. The number of labels that really flipped is never released: with all other labels known it
 gives the last one away.
 """
+import operator
+from dataclasses import dataclass
 from functools import partial
+from typing import Tuple
 
 import numpy as np
 
@@ -18,37 +22,50 @@ from fate_dp.components.common.party_home import home_of, job_of
 from fate_dp.components.common.preflight import agree
 from fate_dp.components.common.record_stream import flip_stream, ids_fingerprint
 from fate_dp.components.common.summary import show_summary
-from fate_dp.privacy.label_flips import canonical_label, flip_labels
+from fate_dp.privacy.label_flips import canonical_label, flip_labels, noisy_numbers
+from fate_dp.privacy.mechanisms.piecewise import PiecewiseLaw, piecewise_law
 from fate_dp.privacy.mechanisms.randomized_response import keep_probability
 from fate_dp.privacy.secret_key import key_id
 
+from .chain import check_plan, check_tables
 
-def flip(ctx, input_data, output_data, *, epsilon, classes, label_source) -> None:
+def flip(
+    ctx, input_data, output_data, *, epsilon, label_source, classes=(0.0, 1.0), bounds=None, bins=None, job=None
+) -> None:
     """Check, record the release in the guest's ledger, write the flipped table, mark the release as done.
 
-    Refused before anything is spent: what a later training would refuse in the table, labels outside the declared
-    classes, a source that the operator has not declared, a spent budget, a corrected label.
+    With ``bounds`` (low, high) labels are numbers within them, made noisy on ``bins`` grid points (None: as many as suit
+    epsilon best), and ``classes`` play no part. Refused before anything is spent: what a later training would refuse in the
+    table, labels outside the declared classes or bounds, a source that the operator has not declared, a spent budget, a
+    corrected label; and where the job is known (``job``, its `JobFiles`), a training on the flips that cannot succeed,
+    see `chain`.
     """
     check_roles(ctx, arbiter=False)
     frame, home = input_data.read(), home_of(ctx)
+    plan = None if job is None else job.plan()
     known = {}
+    draw = Flips(epsilon, tuple(classes)) if bounds is None else NoisyNumbers(piecewise_law(epsilon, bounds, bins))
 
     def check():
         check_guest_table(frame)
         check_real(frame)
-        check_labels(frame, classes)
+        draw.check_labels(frame)
         check_source(home, frame, label_source)
+        if plan is not None:
+            check_plan(plan, job.task)
         return {}
 
-    def commit(_):
-        known["flipped"] = flipped_labels(frame, epsilon, classes, home.key, label_source)
-        known["release"] = _record(ctx, home, frame, known["flipped"], epsilon, classes, label_source)
+    def commit(hosts):
+        if plan is not None:
+            check_tables(plan, job.task, frame, epsilon, hosts)
+        known["flipped"] = draw.labels(frame, home.key, label_source)
+        known["release"] = _record(ctx, home, frame, known["flipped"], draw, label_source)
         return {}
 
     agree(ctx, check, commit)
-    output_data.write(replace_labels(frame, known["flipped"]))
+    output_data.write(replace_labels(frame, known["flipped"], soft=bounds is not None))
     home.ledger.mark_released(known["release"].release_id)
-    show_summary(ctx, _summary(frame, epsilon, classes, label_source))
+    show_summary(ctx, _summary(frame, draw, label_source))
 
 
 def check_real(frame) -> None:
@@ -57,19 +74,6 @@ def check_real(frame) -> None:
         raise ValueError(
             "The guest's table was over-sampled; put label_flip before smote, on the table without synthetic rows."
         )
-
-
-def check_labels(frame, classes) -> None:
-    """Labels must be present and within the declared classes: facts of the domain, which every neighbour shares.
-
-    Nothing else may be asked of true labels here, not even whether two classes occur: the other parties see whether the
-    job goes on. The upload and the training, which reads flips, refuse a single class.
-    """
-    found = distinct_labels(frame, limit=len(classes))
-    if len(found) > len(classes):
-        raise ValueError(f"The labels take more values than the declared classes {list(classes)}; they look continuous.")
-    if not found <= set(classes):
-        raise ValueError(f"A label lies outside the declared classes {list(classes)}.")
 
 
 def check_source(home, frame, label_source) -> None:
@@ -81,44 +85,123 @@ def check_source(home, frame, label_source) -> None:
         )
     if label_source.rsplit("/", 1)[1] != frame.schema.label_name:
         raise ValueError(f"label_source {label_source} must end with the label column {frame.schema.label_name!r}.")
+    declared = home.policy.columns_of(label_source)
+    strange = next((column for column in frame.schema.columns if declared is not None and column not in declared), None)
+    if strange is not None:
+        raise ValueError(
+            f"The guest's table has the column {strange!r}, which {label_source} was not declared with; its labels are those "
+            "of another table, or a step before this one made new columns."
+        )
 
 
-def flipped_labels(frame, epsilon, classes, key, label_source):
-    """Table of flipped label values, block by block; pure, so a recomputed block gets the same flips."""
-    kernel = partial(_flip_block, epsilon=epsilon, classes=classes, key=key, label_source=label_source)
-    return match_id_blocks(frame).join(label_blocks(frame), kernel)
+@dataclass(frozen=True)
+class Flips:
+    """k-ary randomised response among declared classes."""
+
+    epsilon: float
+    classes: Tuple[float, ...]
+
+    def check_labels(self, frame) -> None:
+        """Labels must be present and within the declared classes: facts of the domain, which every neighbour shares.
+
+        Nothing else may be asked of true labels here, not even whether two classes occur: the other parties see whether the
+        job goes on. The upload and the training, which reads flips, refuse a single class.
+        """
+        classes = list(self.classes)
+        found = distinct_labels(frame, limit=len(classes))
+        if len(found) > len(classes):
+            raise ValueError(
+                f"The labels take more values than the declared classes {classes}; they look continuous. Numbers need bounds, "
+                "such as [-3, 3]; if they are classes, list all of them, such as classes=[0, 1, 2, 3]."
+            )
+        if not found <= set(classes):
+            raise ValueError(f"A label lies outside the declared classes {classes}.")
+
+    def labels(self, frame, key, label_source):
+        """Table of flipped label values, block by block; pure, so a recomputed block gets the same flips."""
+        kernel = partial(_flip_block, draw=self, key=key, label_source=label_source)
+        return match_id_blocks(frame).join(label_blocks(frame), kernel)
+
+    def recorded(self) -> dict:
+        """What the ledger needs to know."""
+        return {"classes": len(self.classes), "class_labels": [canonical_label(value) for value in self.classes]}
+
+    def facts(self) -> dict:
+        return {
+            "mechanism": "randomised response on the label, memoised per record",
+            "classes": len(self.classes),
+            "keep probability": keep_probability(self.epsilon, len(self.classes)),
+        }
 
 
-def _flip_block(match_ids, labels, epsilon, classes, key, label_source):
-    values = np.asarray(classes)
+@dataclass(frozen=True)
+class NoisyNumbers:
+    """Unbiased noise on numbers within public bounds."""
+
+    law: PiecewiseLaw
+
+    @property
+    def epsilon(self) -> float:
+        return self.law.epsilon
+
+    def check_labels(self, frame) -> None:
+        """Labels must lie within the declared bounds, which every neighbour shares; nothing else may be asked of them."""
+        low, high = self.law.low, self.law.high
+        if not label_blocks(frame).mapValues(partial(_within, low=low, high=high)).reduce(operator.and_):
+            raise ValueError(f"A label lies outside the declared bounds [{low:g}, {high:g}].")
+
+    def labels(self, frame, key, label_source):
+        """As those of `Flips`."""
+        kernel = partial(noisy_numbers, law=self.law, key=key, source=label_source)
+        return match_id_blocks(frame).join(label_blocks(frame), kernel)
+
+    def recorded(self) -> dict:
+        return {"classes": self.law.points, "bounds": (self.law.low, self.law.high)}
+
+    def facts(self) -> dict:
+        law = self.law
+        return {
+            "mechanism": "unbiased noise on a bounded number (piecewise mechanism), memoised per record",
+            "lower bound": law.low,
+            "upper bound": law.high,
+            "bins": law.points,
+            "standard deviation of the noise, in the middle": float(np.sqrt(law.variance((law.low + law.high) / 2))),
+            "standard deviation of the noise, at the bounds": float(np.sqrt(law.variance(law.low))),
+        }
+
+
+def _flip_block(match_ids, labels, draw, key, label_source):
+    values = np.asarray(draw.classes)
     indices = np.searchsorted(values, labels)
-    return values[flip_labels(match_ids, indices, epsilon, len(classes), key, label_source)]
+    return values[flip_labels(match_ids, indices, draw.epsilon, len(values), key, label_source)]
 
 
-def _record(ctx, home, frame, flipped, epsilon, classes, label_source):
+def _within(labels, low, high):
+    return bool(((labels >= low) & (labels <= high)).all())
+
+
+def _record(ctx, home, frame, flipped, draw, label_source):
     job = job_of(ctx)
     return home.ledger.record_flips(
         source=label_source,
-        epsilon=epsilon,
-        classes=len(classes),
+        epsilon=draw.epsilon,
         key_id=key_id(home.key),
         rows=flip_stream(frame, flipped, home.key, label_source),
         cap=home.policy.label_cap(label_source),
         job_id=job.job_id,
         task_id=job.task_id,
         fingerprint=ids_fingerprint(frame),
-        class_labels=[canonical_label(value) for value in classes],
+        most_records=home.policy.records_of(label_source),
+        **draw.recorded(),
     )
 
 
-def _summary(frame, epsilon, classes, label_source) -> dict:
+def _summary(frame, draw, label_source) -> dict:
     return {
-        "mechanism": "randomised response on the label, memoised per record",
+        **draw.facts(),
         "label source": label_source,
-        "epsilon (nats, unit label, replace-one)": epsilon,
+        "epsilon (nats, unit label, replace-one)": draw.epsilon,
         "delta": 0,
         "observers": "host, arbiter, whoever gets the model",
-        "classes": len(classes),
-        "keep probability": keep_probability(epsilon, len(classes)),
         "rows": frame.shape[0],
     }

@@ -1,7 +1,7 @@
 """The guest's part where the cross product trains: the target, the losses, and the end of training.
 
-What it receives: a host's rows under the host's key, or none; masked numbers; the loss of every batch; and at the end its
-own weights. Losses and own weights are functions of the cross block with the hosts: for a host with one feature they
+What it receives: a host's rows under the host's key, or none; masked numbers; the mean loss of every epoch, rounded; and
+at the end its own weights. Losses and own weights are functions of the cross block with the hosts: for a host with one feature they
 determine it. Joint scores it sees in rounds of flipback and corrections of the sigmoid, and when rows are predicted: each is
 one linear equation per host feature for every row, and counted in the host's ledger. See docs/cryptography.md.
 """
@@ -53,7 +53,7 @@ def _with_next_target(ctx, rows, model, targets, training, epoch, terms):
     """Open the own weights, get the joint scores, and let all parties hold shares of the new target's products."""
     if epoch:
         model.weights = training.own_weights(ctx.sub_ctx("weights"))
-    scores = collect_column(joint_score_blocks(ctx, rows, model.weights))
+    scores = collect_column(joint_score_blocks(ctx, rows, model.weights, model.settings.score_step))
     rows, target_ctx = relabel(rows, targets.after(epoch, terms, scores)), ctx.sub_ctx("target")
     if not fits(targets.column, terms["batches"]):
         _end_diverged(target_ctx.hosts, ctx)
@@ -63,18 +63,17 @@ def _with_next_target(ctx, rows, model, targets, training, epoch, terms):
 
 
 def _run_epoch(ctx, training, targets, epoch, terms) -> float:
-    """One pass over the batches; the mean loss per record, each batch's taken before its step."""
+    """One pass over the batches; the mean loss per record, each batch's taken before its step and none opened alone."""
     loss = 0.0
     training.prepare(ctx.sub_ctx("prepare"), epoch)
     for group_ctx, batches in ctx.on_batches.ctxs_zip(training.groups()):
         hidden = training.run_steps(group_ctx, batches, epoch)
-        losses = training.losses(hidden, group_ctx.hosts.get("loss_shares"))
-        for batch, varying in zip(batches, losses):
-            bounds = terms["batches"][batch]
-            batch_loss = varying + targets.constant(bounds)
-            loss += batch_loss * (bounds[1] - bounds[0]) / terms["rows"]
-            if not training.passes(batch_loss):
-                _end_diverged(group_ctx.hosts, ctx)
+        # The batches of a group are consecutive rows.
+        bounds = terms["batches"][batches[0]][0], terms["batches"][batches[-1]][1]
+        mean = training.loss(hidden, group_ctx.hosts.get("loss_shares"), batches) + targets.constant(bounds)
+        loss += mean * (bounds[1] - bounds[0]) / terms["rows"]
+        if not training.passes(mean):
+            _end_diverged(group_ctx.hosts, ctx)
         _tell(group_ctx.hosts, GOES_ON)
     return loss
 

@@ -10,7 +10,6 @@ from fate_dp.privacy.mechanisms.second_moments import MomentNoise
 
 from ..convergence import CONVERGED, GOES_ON, refuse_divergence
 from ..model import PartyModel
-from ..rows import scores
 from ..score_release import ScoreRelease
 from .joint_columns import JointColumns
 from .training import SharedTraining
@@ -29,7 +28,7 @@ def train(
                 model.weights = training.own_weights(epoch_ctx.sub_ctx("weights"))
             flipback = epoch in terms["flipback_epochs"]
             release.record(model.weights, "flipback" if flipback else "correction of the sigmoid")
-            epoch_ctx.guest.put("scores", scores(rows, model.weights))
+            epoch_ctx.guest.put("scores", release.rounded(rows, model.weights, model.settings.score_step))
             target_ctx = epoch_ctx.sub_ctx("target")
             refuse_divergence(target_ctx.guest.get("training_state"))
             training.take_target(target_ctx)
@@ -46,6 +45,6 @@ def _run_epoch(ctx, training, epoch) -> str:
     training.prepare(ctx.sub_ctx("prepare"), epoch)
     for group_ctx, batches in ctx.on_batches.ctxs_zip(training.groups()):
         hidden = training.run_steps(group_ctx, batches, epoch)
-        group_ctx.guest.put("loss_shares", training.loss_shares(hidden))
+        group_ctx.guest.put("loss_shares", training.loss_share(hidden, batches, epoch))
         refuse_divergence(group_ctx.guest.get("training_state"))
     return ctx.guest.get("training_state")

@@ -18,31 +18,39 @@ from fate_dp.crypto.slots import SlotLayout
 Batches = List[Tuple[int, int]]
 
 
-def own_matrix(block) -> np.ndarray:
-    """int64 (rows, columns) in units of 2^-24: features, and at the guest the target."""
+def own_matrix(block, dropped: int) -> np.ndarray:
+    """int64 (rows, columns) in units of 2^(dropped - 24), rounded to the nearest: features, and at the guest the target."""
+    features = _rounded(block.features, dropped)
     if block.labels is None:
-        return block.features
-    return np.column_stack([block.features, own_target(block)])
+        return features
+    return np.column_stack([features, own_target(block, dropped)])
 
 
-def own_target(block) -> np.ndarray:
+def own_target(block, dropped: int) -> np.ndarray:
     """int64 (rows, 1): the guest's target alone."""
-    return encode_features(block.labels)[:, None]
+    return _rounded(encode_features(block.labels), dropped)[:, None]
 
 
-def exact_sums(rows, left: Callable, batches: Batches) -> Dict[int, np.ndarray]:
+def _rounded(numbers: np.ndarray, dropped: int) -> np.ndarray:
+    return (numbers + (1 << dropped >> 1)) >> dropped
+
+
+def exact_sums(rows, left: Callable, batches: Batches, dropped: int) -> Dict[int, np.ndarray]:
     """{batch: left^T own_matrix} of one party, exact integers of object type."""
-    return _reduced(rows.mapPartitions(partial(_exact, left=left, batches=batches), preserves_partitioning=True), np.add)
+    kernel = partial(_exact, left=left, batches=batches, dropped=dropped)
+    return _reduced(rows.mapPartitions(kernel, preserves_partitioning=True), np.add)
 
 
-def encrypted_table(rows, encryption: OwnerEncryption, layout: SlotLayout, expected: int):
+def encrypted_table(rows, encryption: OwnerEncryption, layout: SlotLayout, expected: int, dropped: int):
     """Table of bytes: this party's matrix, encrypted row by row under its own key."""
-    return rows.mapValues(partial(_encrypt, encryption=encryption, layout=layout, expected=expected))
+    return rows.mapValues(partial(_encrypt, encryption=encryption, layout=layout, expected=expected, dropped=dropped))
 
 
-def encrypted_sums(rows, received, left: Callable, columns: int, batches: Batches, layout: SlotLayout, key: PublicKey):
+def encrypted_sums(
+    rows, received, left: Callable, columns: int, batches: Batches, layout: SlotLayout, key: PublicKey, dropped: int
+):
     """{batch: unblinded encrypted sums of left^T (the other party's matrix)}; they stay inside this party."""
-    kernel = partial(_multiply, left=left, columns=columns, batches=batches, layout=layout, key=key)
+    kernel = partial(_multiply, left=partial(left, dropped=dropped), columns=columns, batches=batches, layout=layout, key=key)
     parts = rows.join(received, _pair).mapPartitions(kernel, preserves_partitioning=True)
     return _reduced(parts, partial(merge_sums, public_key=key))
 
@@ -60,19 +68,20 @@ def _merged(first: dict, second: dict, merge) -> dict:
     return {**first, **{at: merge(first[at], sums) if at in first else sums for at, sums in second.items()}}
 
 
-def _exact(blocks, left, batches):
+def _exact(blocks, left, batches, dropped):
     blocks = list(blocks)
     found = {}
     for at, (first, last) in enumerate(batches):
         within = [block.within(first, last) for _, block in blocks]
         if any(len(block.features) for block in within):
-            found[at] = exact_product(_stacked(within, left), _stacked(within, own_matrix))
+            sides = (_stacked(within, partial(columns, dropped=dropped)) for columns in (left, own_matrix))
+            found[at] = exact_product(*sides)
     if blocks:
         yield blocks[0][0], found
 
 
-def _encrypt(block, encryption, layout, expected):
-    return encrypt_rows(own_matrix(block), encryption, layout, expected)
+def _encrypt(block, encryption, layout, expected, dropped):
+    return encrypt_rows(own_matrix(block, dropped), encryption, layout, expected)
 
 
 def _multiply(pairs, left, columns, batches, layout, key):

@@ -1,10 +1,11 @@
 """What follows from the terms of a training alone: bounds, widths of masks, the update rule, the pace of checks."""
 from typing import List, Sequence
 
-from fate_dp.crypto.cross_product import MEAN_SQUARE_BITS, product_layout
+from fate_dp.crypto.cross_product import DROPPED_BITS, MEAN_SQUARE_BITS, product_layout
 from fate_dp.crypto.descent_bounds import steps_allowed
 from fate_dp.crypto.paillier import PublicKey
 from fate_dp.crypto.shared_quadratic import QuadraticBounds, share_bits
+from fate_dp.crypto.slots import SlotLayout
 from fate_dp.crypto.step_layout import StepLayout
 from fate_dp.crypto.update_rule import UpdateRule
 
@@ -24,25 +25,50 @@ def update_rule(terms: dict, learning_rates: Sequence[float]) -> UpdateRule:
 def steps_between_checks(settings: TrainSettings, terms: dict, rule: UpdateRule) -> int:
     """Steps that may run before the guest looks at their losses, at most 64; refuses a rule under which none may."""
     steps = settings.epochs * len(terms["batches"])
-    return min(_MOST_STEPS_BETWEEN_CHECKS, steps_allowed(quadratic_bounds(settings, terms), rule, steps))
+    together = min(_MOST_STEPS_BETWEEN_CHECKS, len(terms["batches"]))
+    return min(_MOST_STEPS_BETWEEN_CHECKS, steps_allowed(quadratic_bounds(settings, terms), rule, steps, together))
 
 
 def step_layout(settings: TrainSettings, terms: dict, key: PublicKey) -> StepLayout:
     """Widths of masks and messages; ``key`` stands for every party's, which have the same length."""
     sizes = [last - first for first, last in terms["batches"]]
-    matrix_bits = share_bits(product_layout(max(sizes), key).value_bits, min(sizes), CURVATURE[settings.family])
+    # Shares come in units of 2^-48, whatever the unit that products were made in.
+    value_bits = sums_layout(settings, terms, max(sizes), key).value_bits + 2 * dropped_bits(terms)
+    matrix_bits = share_bits(value_bits, min(sizes), CURVATURE[settings.family])
     bounds = quadratic_bounds(settings, terms)
-    return StepLayout(bounds, len(terms["features"]), key.key_length, matrix_bits, settings.epochs)
+    return StepLayout(bounds, len(terms["features"]), key.key_length, matrix_bits, settings.epochs, sum(sizes))
+
+
+def sums_layout(settings: TrainSettings, terms: dict, rows: int, key: PublicKey) -> SlotLayout:
+    """Slots of the cross products of a batch: as narrow as what the parties know of their columns allows.
+
+    By Cauchy and Schwarz the mean product of two columns is at most the root of the product of their mean squares. Noise
+    may be as large as the largest sums that there are.
+    """
+    bits = MEAN_SQUARE_BITS
+    if not terms["noise"]:
+        columns, target = terms["mean_square_bits"], _target_bits(settings)
+        bits = max(columns, -(-(columns + target) // 2))
+    return product_layout(rows, key, bits, dropped_bits(terms))
+
+
+def dropped_bits(terms: dict) -> int:
+    """Bits of features that are rounded off before products; with noise none, whose grid may be finer than they."""
+    return 0 if terms["noise"] else DROPPED_BITS
+
+
+def _target_bits(settings: TrainSettings) -> int:
+    """The target's mean square is at most 2 to this: those of the Taylor sigmoid are plus and minus one half."""
+    return -2 if (settings.family, settings.sigmoid) == ("binomial", "taylor") else MEAN_SQUARE_BITS
 
 
 def quadratic_bounds(settings: TrainSettings, terms: dict) -> QuadraticBounds:
     """Public numbers about the loss, from the terms alone."""
     if terms["noise"]:
         return noisy_bounds(terms)
-    largest_target = 0.25 if (settings.family, settings.sigmoid) == ("binomial", "taylor") else 2.0**MEAN_SQUARE_BITS
     return QuadraticBounds(
         dimension=sum(terms["features"]), divisor=CURVATURE[settings.family], penalty=_ridge(terms),
-        mean_square_bits=terms["mean_square_bits"], target_mean_square=largest_target,
+        mean_square_bits=terms["mean_square_bits"], target_mean_square=2.0 ** _target_bits(settings),
     )  # fmt: skip
 
 

@@ -1,10 +1,13 @@
 """Steps on shares over FATE's network: what every data party does alike, around `fate_dp.crypto.shared_descent`."""
+import hmac
+import json
 from typing import Callable, Dict, List, Optional, Sequence
 
 import numpy as np
 
 from fate_dp.crypto.descent_bounds import passes
 from fate_dp.crypto.shared_descent import SharedDescent
+from fate_dp.crypto.shared_losses import LOSS_STEP
 from fate_dp.crypto.shared_quadratic import QuadraticShare
 from fate_dp.crypto.step_preparation import PreparedSteps, draw_masks, encrypt_masks, multiply_masks, open_answer
 from fate_dp.crypto.update_rule import UpdateRule
@@ -20,13 +23,14 @@ class SharedSteps:
 
     def __init__(
         self, columns: JointColumns, keys: Keys, shares: List[QuadraticShare], settings: TrainSettings, terms: dict,
-        rule: UpdateRule, weights: np.ndarray, state: Optional[dict] = None,
+        rule: UpdateRule, weights: np.ndarray, key: bytes, state: Optional[dict] = None,
     ):  # fmt: skip
         """
         Args:
             shares: this party's, of every batch.
             rule: of the updates.
             weights: of this party's columns, where they start.
+            key: this party's secret, with which it rounds losses.
             state: see `SharedDescent`.
         """
         self._columns, self._keys, self._shares, self._epochs = columns, keys, shares, settings.epochs
@@ -34,6 +38,9 @@ class SharedSteps:
         self._descent = SharedDescent(
             weights, columns.own_slice, self._layout, rule, penalties(settings, terms), columns.own == 0, state
         )
+        self._batch_rows = [last - first for first, last in terms["batches"]]
+        public = json.dumps({name: value for name, value in terms.items() if name != "run"}, sort_keys=True)
+        self._rounding_key = hmac.digest(key, f"rounding of losses {public}".encode(), "sha256")
         self._prepared: List[PreparedSteps] = [None] * len(shares)
 
     def prepare(self, ctx, epoch: int) -> None:
@@ -61,13 +68,23 @@ class SharedSteps:
             self._step(step_ctx, batch, epoch)
         return self._swapped(ctx, "hidden_losses", self._descent.hidden_losses())
 
-    def loss_shares(self, hidden_of_others) -> List[int]:
-        """At a host: its shares of the losses of the last `run_steps`, for the guest."""
-        return self._descent.loss_shares(hidden_of_others)
+    def loss_share(self, hidden_of_others, batches: Sequence[int], epoch: int) -> int:
+        """At a host: its share of the losses of the last `run_steps`, added up and rounded, for the guest.
 
-    def losses(self, hidden_of_others, shares_of_others) -> List[float]:
-        """At the guest: the losses of the last `run_steps` without their constants, penalty included."""
-        return self._descent.losses(hidden_of_others, shares_of_others)
+        Rounding is a keyed function of the training's public terms: whoever repeats it gets the same number, and a
+        training that is repeated ends at the same epoch.
+        """
+        drawn = hmac.digest(self._rounding_key, f"loss of epoch {epoch} from batch {batches[0]}".encode(), "sha256")
+        rounding = int.from_bytes(drawn[:6], "big") / 2.0**48
+        return self._descent.loss_share(hidden_of_others, self._rows_of(batches), rounding)
+
+    def loss(self, hidden_of_others, shares_of_others: Sequence[int], batches: Sequence[int]) -> float:
+        """At the guest: the mean loss over the rows of the last `run_steps` without its constant, penalty included."""
+        mean = self._descent.loss(hidden_of_others, shares_of_others, self._rows_of(batches))
+        return mean - len(shares_of_others) * LOSS_STEP / 2
+
+    def _rows_of(self, batches: Sequence[int]) -> List[int]:
+        return [self._batch_rows[batch] for batch in batches]
 
     def passes(self, loss: float) -> bool:
         """Whether a loss of `losses`, its constant added, is one that a training within its bounds can have."""

@@ -1,18 +1,20 @@
 """The statistics that training needs, once: own Gram matrices in clear, cross blocks as shares between two parties.
 
 For every pair of data parties one encrypts its rows under its own key and the other multiplies, masks and returns; which
-one does what follows from public numbers alone. What a party learns: masked numbers, within 2^-40 of uniform each.
+one does what follows from public numbers alone. What a party learns: ciphertexts, and uniform numbers.
 """
 from dataclasses import dataclass, replace
 from typing import Dict, List, Tuple
 
 import numpy as np
 
-from fate_dp.crypto.cross_product import open_sums, product_layout, seal_sums
+from fate_dp.crypto.cross_product import open_sums, seal_sums
 
+from ..settings import TrainSettings
 from .joint_columns import JointColumns
 from .keys import Keys
 from .products import encrypted_sums, encrypted_table, exact_sums, own_matrix, own_target
+from .public_sizes import dropped_bits, sums_layout
 
 ENCRYPTION_COST, MULTIPLICATION_COST = 37, 1
 """Relative cost of one encryption, and of one multiplication by a column of one ciphertext (`make bench-hetero-lr`)."""
@@ -48,8 +50,9 @@ class Statistics:
     Every party calls the same methods in the same order.
     """
 
-    def __init__(self, rows, columns: JointColumns, keys: Keys, terms: dict):
+    def __init__(self, rows, columns: JointColumns, keys: Keys, settings: TrainSettings, terms: dict):
         self._rows, self._columns, self._keys = rows, columns, keys
+        self._settings, self._terms, self._dropped = settings, terms, dropped_bits(terms)
         self._batches = [tuple(bounds) for bounds in terms["batches"]]
         self._largest = max(last - first for first, last in self._batches)
         self._changing_target = bool(terms["score_epochs"])
@@ -64,7 +67,8 @@ class Statistics:
         shares = self._own_sums()
         for_others = [position for position in peers if self._encryptor(position) == self._columns.own]
         if for_others:
-            table = encrypted_table(self._rows, self._keys.private.encryption(), self._own_layout(), self._total_rows)
+            table = encrypted_table(self._rows, self._keys.private.encryption(), self._own_layout(), self._total_rows,
+                                    self._dropped)  # fmt: skip
             for position in for_others:
                 peers[position].put("encrypted_rows", table)
         for position, party in peers.items():
@@ -92,7 +96,7 @@ class Statistics:
                 share.linear[self._columns.own_slice] = block[0]
             return shares
         self._rows = rows
-        products = exact_sums(rows, own_target, self._batches)
+        products = self._exact_sums(own_target)
         for at, share in enumerate(shares):
             share.linear[self._columns.own_slice] = products[at][0, :-1]
             shares[at] = replace(share, target_square=int(products[at][0, -1]))
@@ -105,7 +109,7 @@ class Statistics:
 
     def _own_sums(self) -> List[SumShares]:
         total, own, guest = self._columns.total, self._columns.own_slice, self._columns.own == 0
-        products, shares = exact_sums(self._rows, own_matrix, self._batches), []
+        products, shares = self._exact_sums(own_matrix), []
         for at in range(len(self._batches)):
             matrix, linear = np.zeros((total, total), dtype=object), np.zeros(total, dtype=object)
             width = self._columns.counts[self._columns.own]
@@ -120,20 +124,29 @@ class Statistics:
         return encrypts(*pair, self._widths, self._own_layout().slots, self._changing_target)
 
     def _own_layout(self):
-        return product_layout(self._largest, self._keys.public)
+        return sums_layout(self._settings, self._terms, self._largest, self._keys.public)
+
+    def _exact_sums(self, left) -> Dict[int, np.ndarray]:
+        products = exact_sums(self._rows, left, self._batches, self._dropped)
+        return {at: self._in_finest_units(sums) for at, sums in products.items()}
+
+    def _in_finest_units(self, sums: np.ndarray) -> np.ndarray:
+        """Integers in units of 2^-48, from those of the products."""
+        return sums << 2 * self._dropped
 
     def _multiply(self, position: int, left) -> Tuple[list, list]:
         """Multiply the rows that the party at ``position`` encrypted: what goes back, and the own share of each batch."""
         key, width = self._keys.peers[position], self._widths[position]
-        layout = product_layout(self._largest, key)
-        sums = encrypted_sums(self._rows, self._received[position], left, width, self._batches, layout, key)
+        layout = sums_layout(self._settings, self._terms, self._largest, key)
+        received = self._received[position]
+        sums = encrypted_sums(self._rows, received, left, width, self._batches, layout, key, self._dropped)
         sealed = [seal_sums(sums[at], width, layout, key) for at in range(len(self._batches))]
-        return [message for message, _ in sealed], [share for _, share in sealed]
+        return [message for message, _ in sealed], [self._in_finest_units(share) for _, share in sealed]
 
     def _open(self, sealed: list) -> list:
         """The shares of what another party made of the rows that this one encrypted, its columns first."""
         width, layout = self._widths[self._columns.own], self._own_layout()
-        return [open_sums(message, width, layout, self._keys.private) for message in sealed]
+        return [self._in_finest_units(open_sums(message, width, layout, self._keys.private)) for message in sealed]
 
     def _place(self, share: SumShares, position: int, block: np.ndarray) -> None:
         """Enter the share of (own matrix)^T (matrix of the party at ``position``), targets among their columns."""

@@ -3,6 +3,7 @@ from typing import List, Optional
 
 import numpy as np
 
+from fate_dp.components.common.party_home import home_of
 from fate_dp.crypto.shared_quadratic import QuadraticShare
 from fate_dp.privacy.mechanisms.second_moments import MomentNoise
 
@@ -12,7 +13,7 @@ from .joint_columns import JointColumns
 from .keys import exchange_keys
 from .public_sizes import CURVATURE, steps_between_checks, update_rule
 from .shared_steps import SharedSteps
-from .statistics import Statistics, SumShares
+from .statistics import Statistics
 
 
 class SharedTraining(SharedSteps):
@@ -31,14 +32,16 @@ class SharedTraining(SharedSteps):
         self._batches = [tuple(bounds) for bounds in terms["batches"]]
         self._divisor, self._noise = CURVATURE[settings.family], noise
         keys = exchange_keys(ctx.sub_ctx("keys"), columns, settings.he_param["key_length"])
-        self._statistics = Statistics(rows, columns, keys, terms)
+        model.keys_fingerprint = keys.fingerprint
+        self._statistics = Statistics(rows, columns, keys, settings, terms)
         self._sums = self._statistics.gather(ctx.sub_ctx("statistics"))
         if noise is not None:
             self._sums = [with_noise(sums, noise, columns) for sums in self._sums]
         rule = update_rule(terms, model.learning_rates())
         self._steps_at_once = steps_between_checks(settings, terms, rule)
         self._identity = {"run": terms["run"], "parties": [list(name) for name in columns.names]}
-        super().__init__(columns, keys, self._scaled(), settings, terms, rule, model.weights, model.shared_state)
+        super().__init__(columns, keys, self._scaled(), settings, terms, rule, model.weights, home_of(ctx).key,
+                         model.shared_state)  # fmt: skip
 
     def groups(self) -> List[List[int]]:
         """The batches of an epoch in groups: so many steps may run before the guest looks at their losses."""

@@ -12,7 +12,7 @@ def serve_training(ctx, settings: TrainSettings, terms: dict) -> int:
     public_key, private_key = generate_keypair(settings.he_param["key_length"])
     parties = data_peers(ctx)
     for party in parties:
-        party.put("public_key", public_key.to_wire())
+        party.put("public_key", private_key.to_wire())
     for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(settings.epochs):
         for batch_ctx, _ in epoch_ctx.on_batches.ctxs_zip(terms["batches"]):
             for party, features in zip(data_peers(batch_ctx), terms["features"]):

@@ -32,7 +32,7 @@ def train(ctx, rows, model: PartyModel, terms: dict, relabelling: Relabelling) -
     for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(settings.epochs):
         model.start_epoch(epoch)
         if epoch in terms["flipback_epochs"]:
-            scores = collect_column(joint_score_blocks(epoch_ctx, rows, model.weights))
+            scores = collect_column(joint_score_blocks(epoch_ctx, rows, model.weights, settings.score_step))
             rows = relabel(rows, relabelling.next_labels(probabilities(scores)))
         loss = 0.0
         for batch_ctx, bounds in epoch_ctx.on_batches.ctxs_zip(terms["batches"]):

@@ -8,7 +8,6 @@ from fate_dp.crypto.paillier import PublicKey
 
 from ..convergence import CONVERGED, GOES_ON
 from ..model import PartyModel
-from ..rows import scores
 from ..score_release import ScoreRelease
 from .gradient import HostLoss, decrypted_at_arbiter, exchange_columns, mean_gradient
 
@@ -20,7 +19,7 @@ def train(ctx, rows, model: PartyModel, terms: dict, release: ScoreRelease) -> N
         model.start_epoch(epoch)
         if epoch in terms["flipback_epochs"]:
             release.record(model.weights, "flipback")
-            epoch_ctx.guest.put("scores", scores(rows, model.weights))
+            epoch_ctx.guest.put("scores", release.rounded(rows, model.weights, model.settings.score_step))
         for batch_ctx, bounds in epoch_ctx.on_batches.ctxs_zip(terms["batches"]):
             _train_batch(batch_ctx, rows, model, bounds, public_key)
         if model.settings.early_stop == "weight_diff":

@@ -1,0 +1,164 @@
+"""Whether what follows label_flip in a job can succeed: asked before the flips are charged, which nothing gives back.
+
+*From the job alone* (`refusal_of_plan`): parameters, classes, solver and parties of each training on the flips. `run_job`
+asks the same before it submits a job. *From the tables* (`host_facts`, `check_tables`): what the first message of
+dp_hetero_lr would refuse, where it reads the flips as they are; after a step in between, the columns may be others.
+
+The guest reads the job's DAG in FATE-Flow's files, so a job that was submitted at another party's server is only
+checked there, by `run_job`. What a party keeps to itself until the training begins is not seen here: the policy
+on noise, and what other jobs spend meanwhile.
+"""
+from __future__ import annotations
+
+from dataclasses import fields
+
+from fate_dp.components.common import checks
+from fate_dp.components.common.job_plan import JobPlan, PlannedTask
+from fate_dp.components.dp_hetero_lr import settings as hetero_lr
+from fate_dp.components.dp_hetero_lr.noised.rules import check_settings, refuse_folds
+from fate_dp.components.dp_hetero_lr.solvers import PER_EPOCH, solver_of
+
+HETERO_LR = "dp_hetero_lr"
+TRAINING_INPUTS = ("train_data", "cv_data")
+CROSS_VALIDATION = "cross_validation"
+WARM_START = "warm_start_model"
+# Parameters whose check has another name.
+CHECKS = {"tol": hetero_lr.tolerance, "label_source": checks.label_source}
+
+
+class ImpossibleJob(ValueError):
+    """A task that follows would be refused; one sentence that names it."""
+
+
+def refusal_of_plan(plan: JobPlan) -> str | None:
+    """One sentence on the first training on flips that cannot succeed whatever the tables hold, or None."""
+    for flip in plan.tasks_of("label_flip"):
+        for task in trainings_on(plan, flip):
+            try:
+                _check_planned(plan, flip, task)
+            except ValueError as error:
+                return _told(task, error)
+    return None
+
+
+def trainings_on(plan: JobPlan, flip: PlannedTask) -> list[PlannedTask]:
+    """Tasks of dp_hetero_lr that train on the labels of a label_flip task, perhaps after other steps."""
+    readers = dict.fromkeys(name for name, key in plan.receivers(flip.name) if key in TRAINING_INPUTS)
+    return [task for task in map(plan.task, readers) if task.component == HETERO_LR]
+
+
+def check_plan(plan: JobPlan, flip: str) -> None:
+    """As `refusal_of_plan`, of one label_flip task.
+
+    :raises ImpossibleJob:
+    """
+    for task in trainings_on(plan, plan.task(flip)):
+        try:
+            _check_planned(plan, plan.task(flip), task)
+        except ValueError as error:
+            raise ImpossibleJob(_told(task, error)) from error
+
+
+def host_facts(home, job, frame) -> dict:
+    """What a training will ask of this host's table, beside what `pass_through` checks; builtins for the guest."""
+    from fate_dp.components.dp_hetero_lr import rows, score_release, terms
+
+    prepared = rows.prepare_rows(frame, fit_intercept=False, with_label=False)
+    release = score_release.ScoreRelease.of(home, job, frame)
+    return {**terms.host_facts(frame, release, prepared), **_size(prepared, frame)}
+
+
+def check_tables(plan: JobPlan, flip: str, frame, epsilon: float, hosts: dict) -> None:
+    """At the guest: what dp_hetero_lr would refuse in its first message, where it reads the flips as they are.
+
+    :param epsilon: of the flips, nats.
+    :param hosts: {name: `host_facts`}.
+    :raises ImpossibleJob:
+    """
+    for task in trainings_on(plan, plan.task(flip)):
+        if plan.reads_directly(task.name, flip):
+            try:
+                _check_training(task, settings_of(task), frame, epsilon, hosts)
+            except ValueError as error:
+                raise ImpossibleJob(_told(task, error)) from error
+
+
+def settings_of(task: PlannedTask) -> hetero_lr.TrainSettings:
+    """What dp_hetero_lr makes of a task's parameters, those of single parties aside.
+
+    :raises ValueError: the sentence that the component itself would raise.
+    """
+    names = [field.name for field in fields(hetero_lr.TrainSettings)]
+    given = {name: value for name, value in task.parameters.items() if name in names and value is not None}
+    return hetero_lr.TrainSettings(**{name: (CHECKS.get(name) or getattr(hetero_lr, name))(value) for name, value in given.items()})
+
+
+def _check_planned(plan: JobPlan, flip: PlannedTask, task: PlannedTask) -> None:
+    settings = settings_of(task)
+    check_settings(settings)
+    if task.stage == CROSS_VALIDATION:
+        refuse_folds(settings)
+    _check_labels(settings, flip)
+    source = flip.parameters.get("label_source")
+    if settings.label_source not in (None, source):
+        raise ValueError(f"label_source is {settings.label_source}, but {flip.name} flips the labels of {source}.")
+    arbiters = plan.parties("arbiter", task.name)
+    if len(arbiters) > 1 or (solver_of(settings) == PER_EPOCH and not arbiters):
+        wanted = "exactly one" if solver_of(settings) == PER_EPOCH else "at most one"
+        raise ValueError(f"The job names {len(arbiters)} arbiters; this task needs {wanted}.")
+    if not plan.parties("host", task.name):
+        raise ValueError("The job names no host; at least one host with features is needed.")
+
+
+def _check_labels(settings, flip: PlannedTask) -> None:
+    """What the training will read: any declared class may occur among the flips, and any number where there are bounds."""
+    if flip.parameters.get("bounds") is not None:
+        if settings.family == "binomial":
+            raise ValueError(f"family binomial trains on labels 0 and 1, but {flip.name} has bounds: its labels are numbers.")
+        return
+    classes = checks.classes(flip.parameters.get("classes") or (0.0, 1.0))
+    strange = next((value for value in classes if not 0 <= value <= 1), None)
+    if settings.family == "binomial" and (strange is not None or len(classes) > 2):
+        raise ValueError(f"family binomial trains on labels 0 and 1, but the flips have the classes {list(classes)}.")
+
+
+def _check_training(task: PlannedTask, settings, frame, epsilon: float, hosts: dict) -> None:
+    from fate_dp.components.dp_hetero_lr.rows import prepare_rows
+    from fate_dp.components.dp_hetero_lr.terms import check_hosts, feature_counts, score_epochs, training_terms
+
+    # With auto, flipback is left out where a host shows no scores.
+    flipback = [] if settings.flipback.mode in ("auto", "none") else settings.flipback.planned_epochs(settings.epochs)
+    shown = len(score_epochs(settings, flipback, None))
+    if task.stage == CROSS_VALIDATION:
+        folds = hetero_lr.cv_param(task.parameters.get("cv_param") or {})["n_splits"]
+        check_hosts(frame, hosts, folds * (shown + 1))
+        return
+    check_hosts(frame, hosts, shown, shows_afterwards=settings.train_scores)
+    if settings.noise != "none" or WARM_START in task.model_inputs:
+        return
+    fit_intercept = settings.init_param["fit_intercept"]
+    sizes = [_size(prepare_rows(frame, fit_intercept=fit_intercept, with_label=False), frame), *hosts.values()]
+    if solver_of(settings) != PER_EPOCH:
+        _refuse_too_large(sizes)
+    bits = max(size["mean_square_bits"] for size in sizes)
+    training_terms(settings, frame.shape[0], feature_counts(frame, fit_intercept, hosts), epsilon, None, flipback, bits)
+
+
+def _refuse_too_large(sizes: list) -> None:
+    problem = next((size["too_large"] for size in sizes if size["too_large"]), None)
+    if problem is not None:
+        raise ValueError(problem)
+
+
+def _size(prepared, frame) -> dict:
+    """How large the columns are over all rows; those of single batches are no smaller."""
+    from fate_dp.components.dp_hetero_lr.cross_product.mean_squares import mean_square_bits
+
+    try:
+        return {"mean_square_bits": mean_square_bits(hetero_lr.TrainSettings(), prepared, frame), "too_large": None}
+    except ValueError as error:
+        return {"mean_square_bits": 0, "too_large": getattr(error, "public", str(error))}
+
+
+def _told(task: PlannedTask, error: ValueError) -> str:
+    return f"{error} So {task.name} could not train on these flips, and nothing was charged."
