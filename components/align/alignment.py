@@ -12,7 +12,7 @@ _FORMAT = {"fraction_bits": FRACTION_BITS, "share_bits": SHARE_BITS, "low_bits":
 
 @dataclass(frozen=True)
 class Alignment:
-    """An alignment as both parties know it, and with ``own`` and ``label_privacy`` what this party alone knows.
+    """An alignment as both parties know it, and with ``own``, ``label_privacy`` and ``dataset`` what this party alone knows.
 
     The other party's columns are known by number: ``guest_x0``, ``host_x0`` and so on. With its size hidden, an
     alignment also has rows that stand for no record. They are zero everywhere, in the membership column too, which is 1
@@ -28,6 +28,7 @@ class Alignment:
         own: this party's own names of its features, in the order of its columns.
         label_privacy: at the guest, what its ledger says of the labels: source, epsilon, unit and relation; None where
             they are neither flips that label_flip released nor declared public, and at the host.
+        dataset: this party's own name of its table in its ledger; empty in what an earlier version wrote.
     """
 
     session: str
@@ -38,6 +39,7 @@ class Alignment:
     hide_size: Optional[dict] = None
     own: Tuple[str, ...] = ()
     label_privacy: Optional[dict] = None
+    dataset: str = ""
 
     @property
     def names(self) -> list:
@@ -52,7 +54,7 @@ class Alignment:
             "rows": self.rows,
             "columns": {"guest": list(self.guest), "host": list(self.host), "label": self.labelled},
             "hide_size": self.hide_size,
-            "own": {"columns": list(self.own), "label_privacy": self.label_privacy},
+            "own": {"columns": list(self.own), "label_privacy": self.label_privacy, "dataset": self.dataset},
         }
 
     @classmethod
@@ -64,7 +66,7 @@ class Alignment:
             guest, host = tuple(columns["guest"]), tuple(columns["host"])
             read = cls(
                 document["session"], document["rows"], guest, host, columns["label"], document["hide_size"],
-                tuple(own["columns"]), own["label_privacy"],
+                tuple(own["columns"]), own["label_privacy"], own.get("dataset", ""),
             )  # fmt: skip
         except (KeyError, TypeError) as error:
             raise ValueError("The alignment is no model that align wrote; connect align's alignment.") from error

@@ -2,9 +2,11 @@
 from fate.components.core import GUEST, HOST, Role, cpn
 from fate_dp.components.align import settings
 from fate_dp.components.common.parameters import checked
+from fate_dp.components.common.wire.task import with_plain_messages
 
 
 @cpn.component(roles=[GUEST, HOST], provider="fate")
+@with_plain_messages
 def align(
     ctx,
     role: Role,

@@ -3,13 +3,14 @@
 A kernel gets the secrets that it needs in forms that may travel to the party's own workers. The order in which results
 leave the party is the caller's concern.
 """
-from typing import List, NamedTuple, Sequence, Tuple
+from typing import Callable, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
+from fate_dp.crypto.blinding import drawn_blinding
 from fate_dp.crypto.id_tags import POINT_BYTES, InvalidTag, TagCipher
 from fate_dp.crypto.joined_records import (
-    SHARE_BITS, blind_records, draw_masks, encrypt_records, flooding, open_records, record_bytes,
+    blind_records, draw_masks, encrypt_records, kept_shares, open_records, record_bytes,
 )  # fmt: skip
 from fate_dp.crypto.owner_decryption import OwnerDecryption
 from fate_dp.crypto.owner_encryption import OwnerEncryption
@@ -70,10 +71,11 @@ def blinded_records(matched: Sequence[Tagged], blinding: Blinding) -> List[Tuple
     """
     if not matched:
         return []
-    masks = np.concatenate([_masks_of(tag, blinding) for tag, _ in matched])
-    table = flooding(blinding.public_key, blinding.expected * ciphertexts_of(blinding.columns, blinding.public_key))
-    blinded = blind_records([record for _, record in matched], masks, table)
-    kept = split_shares(-masks)
+    key, columns = blinding.public_key, blinding.columns
+    masks = [mask for tag, _ in matched for mask in draw_masks(1, columns, key, _bits_of(tag, blinding))]
+    factors = drawn_blinding(key, blinding.expected * ciphertexts_of(columns, key))
+    blinded = blind_records([record for _, record in matched], masks, factors)
+    kept = split_shares(kept_shares(masks, columns, key))
     return [(tag, (record, row.tobytes())) for (tag, _), record, row in zip(matched, blinded, kept)]
 
 
@@ -103,13 +105,6 @@ def ciphertexts_of(columns: int, public_key: PublicKey) -> int:
     return record_bytes(columns, public_key) // public_key.ciphertext_bytes
 
 
-def _masks_of(tag: bytes, blinding: Blinding) -> np.ndarray:
-    """Masks (1, columns) that the same key and double tag give again."""
-    drawn = KeyedStream(blinding.mask_key, f"align masks of {tag.hex()}").integer(SHARE_BITS * blinding.columns)
-
-    def next_bits(bits):
-        nonlocal drawn
-        drawn, part = drawn >> bits, drawn & ((1 << bits) - 1)
-        return part
-
-    return draw_masks(1, blinding.columns, next_bits)
+def _bits_of(tag: bytes, blinding: Blinding) -> Callable[[int], int]:
+    """Random bits that the same key and double tag give again."""
+    return KeyedStream(blinding.mask_key, f"align masks of {tag.hex()}").integer

@@ -5,7 +5,7 @@ import secrets
 from fate_dp.components.common.parties import roles
 from fate_dp.components.common.preflight import agree
 from fate_dp.components.common.together import Together
-from fate_dp.crypto.paillier import PublicKey
+from fate_dp.crypto.paillier import PrivateKey, PublicKey
 
 from .dummies import OTHER
 from .memory import check_memory
@@ -25,7 +25,7 @@ def check_parties(ctx) -> None:
         )
 
 
-def agree_on_terms(ctx, settings: Settings, frame, role: str, public_key: PublicKey, checks) -> dict:
+def agree_on_terms(ctx, settings: Settings, frame, role: str, private_key: PrivateKey, checks) -> dict:
     """{session, guest, host}, in builtins: of each party {records, features, columns, labelled, public_key, session}.
 
     Args:
@@ -35,8 +35,8 @@ def agree_on_terms(ctx, settings: Settings, frame, role: str, public_key: Public
 
     def check():
         check_table(frame, role)
-        facts = _facts(frame, role, settings, public_key, half)
-        check_memory(ctx, facts["records"], facts["columns"], public_key)
+        facts = _facts(frame, role, settings, private_key, half)
+        check_memory(ctx, facts["records"], facts["columns"], private_key.public_key)
         checks()
         return {"asked": settings.to_json(), "public": facts}
 
@@ -47,7 +47,7 @@ def agree_on_terms(ctx, settings: Settings, frame, role: str, public_key: Public
                 f"The host was asked for {facts['asked']}, the guest for {settings.to_json()}; set the same at both."
             )
         _checked_key(facts["public"], settings, "host")
-        return {"guest": _facts(frame, role, settings, public_key, half), "host": facts["public"]}
+        return {"guest": _facts(frame, role, settings, private_key, half), "host": facts["public"]}
 
     terms = agree(ctx, check, commit)
     # Each party puts its own half of the name itself, so that no other can give one name to two alignments.
@@ -68,14 +68,14 @@ def peer_key(ctx, terms: dict, settings: Settings, role: str) -> PublicKey:
     return Together(ctx)("keys", checked)
 
 
-def _facts(frame, role, settings, public_key, half):
+def _facts(frame, role, settings, private_key, half):
     dummies = 0 if settings.hide_size is None else 2 * settings.hide_size.pool
     return {
         "records": frame.shape[0] + dummies,
         "features": len(frame.schema.columns),
         "columns": columns_of(frame, role),
         "labelled": frame.schema.label_name is not None,
-        "public_key": public_key.to_wire(),
+        "public_key": private_key.to_wire(),
         "session": half,
     }
 

@@ -1,4 +1,5 @@
 """The order of one task, the same at both parties: terms, keys, charge, protocol, tables."""
+from fate_dp.components.common.dataset_names import remembered_dataset
 from fate_dp.components.common.party_home import home_of
 from fate_dp.components.common.preflight import PrivateReason
 from fate_dp.components.common.provenance import find_label_privacy, refuse_true_labels_of_released_records
@@ -25,15 +26,17 @@ def run(ctx, settings: Settings, frame, label_source=None):
     """
     check_parties(ctx)
     role, found = ctx.federation.local_party[0], {}
-    public_key, private_key = generate_keypair(settings.key_length)
+    _, private_key = generate_keypair(settings.key_length, primes=3)
 
     def checks():
         if settings.hide_size is not None:
             found["charge"] = SizeCharge(ctx, frame, role, settings.hide_size)
             found["charge"].check()
         found["label"] = _label_privacy(ctx, frame, label_source)
+        # No id is left afterwards by which scores of joined rows could be counted for these records.
+        found["dataset"] = remembered_dataset(home_of(ctx), frame).name
 
-    terms = agree_on_terms(ctx, settings, frame, role, public_key, checks)
+    terms = agree_on_terms(ctx, settings, frame, role, private_key, checks)
     other_key = peer_key(ctx, terms, settings, role)
     if settings.hide_size is not None:
         # If another job took what was left of the cap, both learn of it.
@@ -50,6 +53,7 @@ def run(ctx, settings: Settings, frame, label_source=None):
         session=terms["session"], rows=rows, guest=feature_names("guest", terms["guest"]["features"]),
         host=feature_names("host", terms["host"]["features"]), labelled=terms["guest"]["labelled"],
         hide_size=asked["hide_size"], own=tuple(frame.schema.columns), label_privacy=found["label"],
+        dataset=found["dataset"],
     )  # fmt: skip
     show_summary(ctx, _summary(alignment, sizes))
     return write_shares(ctx, blocks, alignment.names, starts, alignment.session), alignment

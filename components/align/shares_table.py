@@ -1,6 +1,6 @@
 """Shares as columns of a FATE DataFrame, and back.
 
-A share of up to 66 bits is kept in two int64 columns, ``<name>.high`` and ``<name>.low`` (`halves`). Rows lie
+A share of up to 65 bits is kept in two int64 columns, ``<name>.high`` and ``<name>.low`` (`halves`). Rows lie
 in blocks with the same keys and the same rows in the same order at both parties. Everything stays distributed.
 """
 from functools import partial

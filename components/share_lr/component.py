@@ -1,5 +1,6 @@
 """FATE entry point of ``share_lr``: logistic and linear regression on what align left, shares of all columns."""
 from fate.components.core import GUEST, HOST, Role, cpn
+from fate_dp.components.common.wire.task import with_plain_messages
 from fate_dp.components.share_lr import parameters
 from fate_dp.components.share_lr.settings import ShareSettings
 
@@ -10,6 +11,7 @@ def share_lr(ctx, role):
 
 
 @share_lr.train()
+@with_plain_messages
 def train(
     ctx,
     role: Role,
@@ -46,6 +48,7 @@ def train(
 
 
 @share_lr.predict()
+@with_plain_messages
 def predict(
     ctx,
     role: Role,
@@ -54,6 +57,7 @@ def predict(
     # fate_client's deploy gives the trained model to the last model input: this one.
     input_model: cpn.json_model_input(roles=[GUEST, HOST]),
     he_param: parameters.HE_PARAM,
+    true_labels: parameters.TRUE_LABELS,
     test_output_data: cpn.dataframe_output(roles=[GUEST]),
 ):
     from . import predict as stage
@@ -63,4 +67,4 @@ def predict(
     if role.is_host:
         stage.predict_host(*arguments)
     else:
-        test_output_data.write(stage.predict_guest(*arguments))
+        test_output_data.write(stage.predict_guest(*arguments, bool(true_labels)))

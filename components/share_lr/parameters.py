@@ -8,6 +8,7 @@ from fate_dp.components.dp_hetero_lr.parameters import (  # noqa: F401
     LEARNING_RATE_SCHEDULER,
     THRESHOLD,
     TOL,
+    TRUE_LABELS,
 )
 
 from . import settings

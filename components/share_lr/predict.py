@@ -4,6 +4,7 @@ Nobody else gets any of them. The guest learns no id and no feature; but it know
 records of its table, and beside a score and a label it may recognise some.
 """
 from functools import partial
+from typing import Optional
 
 import numpy as np
 
@@ -11,10 +12,11 @@ from fate_dp.components.align.alignment import LABEL
 from fate_dp.components.align.shares_table import share_blocks
 from fate_dp.components.common.party_home import home_of, job_of
 from fate_dp.components.common.preflight import agree
+from fate_dp.components.common.provenance import LabelPrivacy
 from fate_dp.components.common.together import Together
 from fate_dp.components.dp_hetero_lr.cross_product.joint_columns import JointColumns
 from fate_dp.components.dp_hetero_lr.cross_product.keys import exchange_keys
-from fate_dp.components.dp_hetero_lr.predict import prediction_frame
+from fate_dp.components.dp_hetero_lr.predict import check_true_labels, prediction_frame, show_scored
 from fate_dp.crypto.joined_records import FRACTION_BITS
 
 from .model import JoinedModel
@@ -25,8 +27,8 @@ from .side import Side
 from .terms import refuse_hidden_size
 
 
-def predict_guest(ctx, document: dict, frame, alignment: dict, key_length: int):
-    """Returns the prediction frame in FATE's format."""
+def predict_guest(ctx, document: dict, frame, alignment: dict, key_length: int, true_labels: bool):
+    """Returns the prediction frame in FATE's format; ``true_labels`` says that its labels are true ones, for the summary."""
     from fate.ml.utils.predict_tools import TEST_SET
 
     check_two_parties(ctx)
@@ -35,6 +37,8 @@ def predict_guest(ctx, document: dict, frame, alignment: dict, key_length: int):
     def check():
         known["model"], known["rows"] = model, rows = JoinedModel.from_json(document), SharedRows.of(frame, alignment)
         check_scored_rows(model, rows)
+        known["labels"] = _label_privacy(rows)
+        check_true_labels(true_labels, rows.alignment.labelled, known["labels"])
         return {}
 
     def commit(hosts):
@@ -49,7 +53,9 @@ def predict_guest(ctx, document: dict, frame, alignment: dict, key_length: int):
 
     agree(ctx, check, commit)
     await_release(ctx)
-    return take_scores(ctx.sub_ctx("predict"), known["rows"], known["model"], document, TEST_SET, key_length)
+    scored = take_scores(ctx.sub_ctx("predict"), known["rows"], known["model"], document, TEST_SET, key_length)
+    show_scored(ctx, scored, document, known["labels"], true_labels)
+    return scored
 
 
 def predict_host(ctx, document: dict, frame, alignment: dict, key_length: int) -> None:
@@ -67,6 +73,12 @@ def predict_host(ctx, document: dict, frame, alignment: dict, key_length: int) -
     agree(ctx, check)
     count_release(ctx, known["release"])
     give_scores(ctx.sub_ctx("predict"), known["rows"], known["model"], key_length)
+
+
+def _label_privacy(rows: SharedRows) -> Optional[LabelPrivacy]:
+    """What the guest's ledger knew of the labels when align joined them."""
+    known = rows.alignment.label_privacy
+    return None if known is None else LabelPrivacy.from_json(known)
 
 
 def count_release(ctx, release: JoinedScoreRelease) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from fate_dp.components.common.dataset_names import columns_name
 from fate_dp.components.common.party_home import JobReference, PartyHome
+from fate_dp.privacy.secret_key import key_id
 
 PURPOSE = "scores of joined rows"
 
@@ -34,10 +35,13 @@ class JoinedScoreRelease:
         columns, named = list(alignment.own), [origin, alignment.session]
         if reveal != "both":
             named.append(job.task_id)
-        dataset = columns_name(columns)
-        home.ledger.remember_dataset(dataset, columns)
+        dataset = alignment.dataset
+        if not dataset:
+            # An earlier version kept no name, and no id is left: the rows may be of any table of these columns.
+            dataset = home.ledger.remember_dataset(columns_name(columns), columns, records=(), key_id=key_id(home.key))
+        cap = home.policy.score_cap(dataset, len(columns), home.ledger.related(dataset))
         digest = hashlib.sha256(" ".join(named).encode()).hexdigest()
-        return cls(home, job, dataset, home.policy.score_cap(dataset, len(columns)), alignment.rows, digest)
+        return cls(home, job, dataset, cap, alignment.rows, digest)
 
     def check(self) -> None:
         """Refuse, before any work, what the cap does not allow."""

@@ -12,10 +12,8 @@ from functools import partial
 from typing import NamedTuple, Optional
 
 import numpy as np
-from gmpy2 import mpz
 
-from fate_dp.crypto.ciphertext import EncryptedSum
-from fate_dp.crypto.cross_product import open_sums
+from fate_dp.crypto.cross_product import open_sums, seal_sums
 from fate_dp.crypto.joined_records import FRACTION_BITS, VALUE_BITS
 from fate_dp.crypto.paillier import PublicKey
 from fate_dp.crypto.slots import SlotLayout
@@ -30,7 +28,7 @@ SCORE_FRACTION_BITS = 12
 """Of an opened score, which is off by at most one unit."""
 _DROPPED = FRACTION_BITS + UNITS_OF_WEIGHTS - SCORE_FRACTION_BITS
 _LIMB_BITS = KEPT_BITS
-"""Shares of weights are below 2^92 in magnitude: two limbs, each far below the 2^66 of a factor."""
+"""Shares of weights are below 2^92 in magnitude: two limbs, each far below the 2^65 of a factor."""
 
 
 class Multiplication(NamedTuple):
@@ -133,13 +131,8 @@ def _sealed_block(rows, encrypted, multiplication, stream):
     """(ciphertexts for the owner of the rows, this party's share (rows,))."""
     limbs, layout, public, _ = multiplication
     sums = multiply_shares(limbs, encrypted, rows, layout, public)
-    masks = np.array([stream.integer(layout.mask_bits) for _ in range(2 * rows)], dtype=object).reshape(2, rows)
-    parts = [part[at : at + layout.slots] for part in masks.tolist() for at in range(0, rows, layout.slots)]
-    sealed = [
-        EncryptedSum(mpz(value), public).plus(layout.pack(part)).fully_blinded().to_bytes()
-        for value, part in zip(sums, parts, strict=True)
-    ]
-    return sealed, -_without_limbs(masks)
+    sealed, share = seal_sums(sums, rows, layout, public, stream.integer)
+    return sealed, _without_limbs(share)
 
 
 def _opened(block, sealed, layout, private):

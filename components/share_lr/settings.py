@@ -57,9 +57,10 @@ class ShareSettings:
         """
         if self.training.optimizer is not None:
             return self.training
-        chosen = default_optimizer(rows, features, epsilon, family=self.training.family)
+        chosen = default_optimizer(rows, features, epsilon, family=self.training.family, epochs=self.training.epochs)
         descent = chosen["optimizer_params"]
-        chosen["optimizer_params"] = {**descent, "momentum": min(descent["momentum"], _MOST_MOMENTUM)}
+        if descent.get("momentum", 0.0) > _MOST_MOMENTUM:
+            chosen["optimizer_params"] = {**descent, "momentum": _MOST_MOMENTUM}
         return replace(self.training, optimizer=chosen)
 
 
@@ -74,13 +75,13 @@ def optimizer(value) -> dict:
 def init_param(value) -> dict:
     """FATE's initialisation dictionary: method zeros, since nobody may know more of the weights; fit_intercept."""
     filled = checks.mapping("init_param", value, START)
-    checks.choice("init_param.method", filled["method"], ("zeros",))
+    filled["method"] = checks.name("init_param.method", filled["method"], ("zeros",))
     checks.flag("init_param.fit_intercept", filled["fit_intercept"])
     return filled
 
 
 def early_stop(value) -> str:
-    return checks.choice("early_stop", value, ("diff", "abs"))
+    return checks.name("early_stop", value, ("diff", "abs"))
 
 
 def reveal(value) -> str:

@@ -1,6 +1,7 @@
 """The one-record summaries that FATE-Board draws as a table."""
 from fate_dp.components.align.alignment import Alignment
 from fate_dp.components.common.provenance import LabelPrivacy
+from fate_dp.components.dp_hetero_lr.convergence import in_words
 
 from .epochs import Progress
 from .model import JoinedModel
@@ -16,7 +17,7 @@ def guest_summary(
         "label source": privacy.source,
         "epsilon of the labels (nats, unit label, replace-one)": privacy.epsilon if privacy.private else "infinity",
         "family": settings.training.family,
-        "converged": str(progress.converged),
+        "converged": in_words(progress.converged, progress.losses),
         "last loss": progress.losses[-1],
     }
 

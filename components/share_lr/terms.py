@@ -1,6 +1,4 @@
 """What both parties agree on before training starts: checks at each, and the terms that the guest sets."""
-import math
-
 from fate_dp.components.common.provenance import LabelPrivacy, unknown_labels
 from fate_dp.components.dp_hetero_lr.settings import ROWS_PER_FEATURE, batch_bounds
 from fate_dp.components.dp_hetero_lr.terms import training_terms
@@ -42,8 +40,7 @@ def label_privacy(rows: SharedRows) -> LabelPrivacy:
     known = rows.alignment.label_privacy
     if known is None:
         raise unknown_labels()
-    epsilon = math.inf if known["epsilon"] == "infinity" else float(known["epsilon"])
-    return LabelPrivacy(known["source"], epsilon, derived=known["flipback before"])
+    return LabelPrivacy.from_json(known)
 
 
 def joint_weights(rows: SharedRows, settings: ShareSettings) -> int:

@@ -7,6 +7,7 @@ from fate_dp.components.common.party_home import home_of, job_of
 from fate_dp.components.common.preflight import agree
 from fate_dp.components.common.provenance import record_use
 from fate_dp.components.common.summary import show_summary
+from fate_dp.components.dp_hetero_lr.figures import TRAINING_ROWS, figures, fitted_to
 from fate_dp.components.common.together import Together
 
 from .charges import OpenedSize
@@ -34,6 +35,7 @@ def train_guest(ctx, settings: ShareSettings, frame, alignment: dict):
         known["rows"] = rows = SharedRows.of(frame, alignment)
         check_rows(rows, settings)
         known["privacy"] = label_privacy(rows)
+        known["privacy"].refuse_numbers(settings.training.family)
         known["size"] = OpenedSize(ctx, rows, settings.reveal)
         return {}
 
@@ -50,15 +52,17 @@ def train_guest(ctx, settings: ShareSettings, frame, alignment: dict):
     Together(ctx)("terms", size.record)
     model, progress = _train(ctx.sub_ctx("train"), rows, settings, terms, direct, secrets.token_hex(ORIGIN_BYTES))
     size.mark_released()
-    show_summary(ctx, guest_summary(settings, rows.alignment, model, progress, privacy))
     document = model.to_json(settings, terms["optimizer"], progress, privacy.to_json("none"))
-    if not settings.train_scores:
-        return document, None
-    from fate.ml.utils.predict_tools import TRAIN_SET
+    scored, shown = None, {}
+    if settings.train_scores:
+        from fate.ml.utils.predict_tools import TRAIN_SET
 
-    await_release(ctx)
-    key_length = settings.training.he_param["key_length"]
-    return document, take_scores(ctx.sub_ctx("predict"), rows, model, document, TRAIN_SET, key_length)
+        await_release(ctx)
+        key_length = settings.training.he_param["key_length"]
+        scored = take_scores(ctx.sub_ctx("predict"), rows, model, document, TRAIN_SET, key_length)
+        shown = figures(TRAINING_ROWS, scored, document, privacy, fitted=fitted_to(settings.training, terms, "none"))
+    show_summary(ctx, {**guest_summary(settings, rows.alignment, model, progress, privacy), **shown})
+    return document, scored
 
 
 def train_host(ctx, settings: ShareSettings, frame, alignment: dict) -> dict:

@@ -4,6 +4,7 @@ from typing import Callable, List, Tuple
 
 import numpy as np
 
+from fate_dp.components.common.party_home import home_of
 from fate_dp.components.common.together import Together
 from fate_dp.components.dp_hetero_lr.cross_product.joint_columns import JointColumns
 from fate_dp.components.dp_hetero_lr.cross_product.keys import exchange_keys
@@ -37,7 +38,8 @@ class JoinedTraining(SharedSteps):
         keys = Together(ctx)("keys sent", exchange)
         side = Side.of(ctx.sub_ctx("statistics"), keys, columns)
         share, rule = quadratic_share(side, blocks, settings, terms), update_rule(terms, learning_rates(settings, terms))
-        super().__init__(columns, keys, [share], settings, terms, rule, np.zeros(columns.counts[columns.own]))
+        super().__init__(columns, keys, [share], settings, terms, rule, np.zeros(columns.counts[columns.own]),
+                         home_of(ctx).key)  # fmt: skip
 
     def step(self, ctx, epoch: int) -> List[List[List[int]]]:
         """One epoch; returns what the other party said about its loss."""

@@ -1,10 +1,12 @@
 """FATE entry point of ``shuffler``: private mean, histogram and frequency of columns over all parties' records."""
 from fate.components.core import ARBITER, GUEST, HOST, Role, cpn
 from fate_dp.components.common.parameters import checked
+from fate_dp.components.common.wire.task import with_plain_messages
 from fate_dp.components.shuffler import settings
 
 
 @cpn.component(roles=[GUEST, HOST, ARBITER], provider="fate")
+@with_plain_messages
 def shuffler(
     ctx,
     role: Role,

@@ -1,7 +1,7 @@
 """The shuffler: a host without data, which sees who sends how many ciphertexts and hands them on in a random order.
 
 All ciphertexts of one request are in this process at once, about 100 bytes a record: what is shuffled in parts hides a
-record among its part only. They come as bytes, not as FATE tables, whose values a party would have to unpickle.
+record among its part only. They come as one message of bytes, of which nothing is unpickled (`components.common.wire`).
 """
 from fate_dp.components.common.parties import party_name
 from fate_dp.components.common.preflight import agree

@@ -5,6 +5,14 @@ from .settings import Settings
 from .statistics import CONFIDENCE
 
 
+# Relative: from here on a reader may ask why epsilon is not what was asked for.
+NOTICEABLE = 0.02
+WHY_LESS = (
+    "bounds for shuffling are proved up to epsilon0 = ln(messages / (16 ln(4 / delta))) only, where epsilon is this; with a "
+    "larger epsilon0 a record would pay all of it"
+)
+
+
 def document(terms: dict, statistics) -> dict:
     """The model document; ``statistics`` is None at the shuffler, which gets none."""
     settings, epsilon0 = Settings.from_json(terms["settings"]), terms["epsilon0"]
@@ -33,6 +41,9 @@ def summary(result: dict, records: int) -> dict:
         "records of this party": records,
         "records of all parties": result["data"]["statistics"][0]["messages"],
     }
+    asked = meta["epsilon"]
+    if asked is not None and privacy["epsilon"] < asked * (1 - NOTICEABLE):
+        facts[f"why less than epsilon {asked:g}"] = WHY_LESS
     for item in result["data"]["statistics"]:
         facts.update(_lines(item))
     return facts

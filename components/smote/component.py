@@ -1,6 +1,7 @@
 """FATE entry point of ``smote``: over-sampling of each party's own training table."""
 from fate.components.core import GUEST, HOST, Role, cpn
 from fate_dp.components.common.parameters import checked
+from fate_dp.components.common.wire.task import with_plain_messages
 from fate_dp.components.smote import settings
 
 
@@ -10,6 +11,7 @@ def smote(ctx, role):
 
 
 @smote.train()
+@with_plain_messages
 def train(
     ctx,
     role: Role,
