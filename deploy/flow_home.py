@@ -76,6 +76,11 @@ class FlowHome:
         return self.root / "parties"
 
     @property
+    def warm(self) -> Path:
+        """The sockets of the fork servers from which tasks start."""
+        return self.root / "warm"
+
+    @property
     def record(self) -> Path:
         return self.root / "server.json"
 
@@ -104,6 +109,7 @@ def make_home(home: FlowHome) -> None:
     try:
         home.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         home.parties.mkdir(mode=0o700, exist_ok=True)
+        home.warm.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise FlowServerError(
             f"The FATE-Flow home {home.root} cannot be created ({error.strerror}); choose another folder."

@@ -1,4 +1,5 @@
-"""The program that our servers run: FATE-Flow as it is but for two things, changed in this process only.
+"""The program that our servers run: FATE-Flow as it is but for two things, changed in this process only, and with a fork
+server for its tasks.
 
 FATE-Flow starts the next task when its scheduler wakes up, every two seconds; a task that ends just after a look
 costs two idle seconds. The interval is written in FATE-Flow's code.
@@ -8,18 +9,27 @@ table's address, which no address has, before each file's path, which is whole a
 """
 from __future__ import annotations
 
+import os
+
+from fate_dp.deploy.site.warm_handover import OWNER
+from fate_dp.deploy.warm_start.control import start_for
+
 SCHEDULER_MILLISECONDS = 300
 
 
 def main() -> None:
     """Start FATE-Flow in this process; returns only when the server ends."""
+    from fate_flow.runtime.system_settings import DEFAULT_FATE_PROVIDER_PATH
+
+    # Tasks inherit this variable: a fork server that one of them starts ends with this process as well.
+    os.environ[OWNER] = str(os.getpid())
+    start_for(DEFAULT_FATE_PROVIDER_PATH)
     # FATE-Flow's own main program does this first, before its other modules read the table.
     from fate_flow.db.casbin_models import init_casbin
 
     init_casbin()
     from fate_flow import fate_flow_server
     from fate_flow.entity.types import FileAddress
-
     FileAddress.file_path = ""
 
     class AttentiveScheduler(fate_flow_server.DAGScheduler):

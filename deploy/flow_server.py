@@ -17,11 +17,13 @@ from .flow_address import FlowAddress
 from .flow_home import FlowHome, install_server, make_home, open_home
 from .flow_server_error import FlowServerError
 from .flow_state import state_of
+from .home_command import home_command
 from .ports import HOST, check_requested_port, free_port, is_free
 from .program_start import log_end, wait_until
 from .server_processes import start_server, stop_processes
 from .server_record import ServerRecord, is_alive, read_record, write_record
 from .server_setup import EMBEDDED, ServerSetup
+from .warm_start import control
 
 START_SECONDS = 90.0
 # A server that lives but is busy with three parties' tasks may be slow to answer; a hung one never does.
@@ -45,10 +47,15 @@ def up(
     progress: Callable[[str], None] = lambda sentence: None,
     patience: float = START_SECONDS,
     setup: ServerSetup = EMBEDDED,
+    cold: bool = False,
 ) -> FlowAddress:
-    """Make sure that the server of `home` runs and answers; returns where."""
+    """Make sure that the server of `home` runs and answers; returns where.
+
+    Its tasks start warm, from a fork server beside it, or cold from now on.
+    """
     flow_home = open_home(home)
     make_home(flow_home)
+    control.switch(flow_home.warm, cold)
     with locked(flow_home):
         record = read_record(flow_home.record)
         if is_alive(record) and wait_for_answer(address_of(record), BUSY_SECONDS, lambda: is_alive(record)):
@@ -92,6 +99,7 @@ def start(
     stop_processes(home)
     record = choose_ports(last, http_port)
     install_server(home, record, setup)
+    control.forget(home.warm)
     progress(f"FATE-Flow starts at {address_of(record)}.")
     process = start_server(home, setup.environment)
     write_record(home.record, replace(record, pid=process.pid, started=start_time(process.pid)))
@@ -131,7 +139,7 @@ def refuse_other_port(home: FlowHome, record: ServerRecord, http_port: int | Non
     if http_port is not None and http_port != record.http_port:
         raise FlowServerError(
             f"The FATE-Flow of {home.root} already runs on port {record.http_port}; "
-            f"run `fate-dp down` first to start it on port {http_port}."
+            f"run `{home_command('down', home.root)}` first to start it on port {http_port}."
         )
 
 

@@ -4,21 +4,27 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from fate_dp.deploy.site.warm_handover import FOLDER as WARM_FOLDER
 from fate_dp.privacy.party_files import HOME_VARIABLE
 
 from .flow_home import FlowHome
 
 # Every process of a server inherits this variable, and no other process has it with this home.
 MARK = "FATE_DP_FLOW_HOME"
-# Its sitecustomize.py makes tasks wait for the broker's queues.
+# Its sitecustomize.py makes tasks start warm, and wait for the broker's queues.
 SITE = Path(__file__).parent / "site"
 SECONDS_TO_END = 5.0
+SECONDS_BETWEEN_LOOKS = 0.05
 # Three parties' tasks run at once; with a thread per core and library each they only fight.
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "RAYON_NUM_THREADS")
+# With it MKL gives a row of a product the same bits wherever it stands, on more processors than without. No guarantee
+# rests on that (see components/dp_homo_nn/record_layers.py): it is a second line, and read when the library is loaded.
+ARITHMETIC = {"MKL_CBWR": "AVX2"}
 # FATE-Flow writes the environment of every task into its log: nothing goes there that a task does not need.
 INHERITED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
 INHERITED_PREFIX = "FATE_DP_"
@@ -30,8 +36,10 @@ def server_environment(home: FlowHome) -> dict[str, str]:
         name: value for name, value in os.environ.items() if name in INHERITED or name.startswith(INHERITED_PREFIX)
     }
     environment.update(dict.fromkeys(ONE_THREAD, "1"))
+    environment.update({name: os.environ.get(name, value) for name, value in ARITHMETIC.items()})
     environment[MARK] = str(home.root)
     environment[HOME_VARIABLE] = str(home.parties)
+    environment[WARM_FOLDER] = str(home.warm)
     path = [str(home.python), str(SITE), os.environ.get("PYTHONPATH")]
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
     return environment
@@ -67,7 +75,7 @@ def processes_of(folder: Path) -> list:
     found = []
     for process in psutil.process_iter():
         try:
-            if process.environ().get(MARK) == str(folder) and process.status() != psutil.STATUS_ZOMBIE:
+            if process.environ().get(MARK) == str(folder) and runs(process):
                 found.append(process)
         except (psutil.Error, OSError):
             continue
@@ -82,17 +90,41 @@ def stop_processes(home: FlowHome) -> int:
 
 def end_all(find: Callable[[], Iterable]) -> int:
     """End every process that `find` finds, the stubborn ones by force; returns how many there were."""
-    import psutil
-
     processes = list(find())
     for process in processes:
         send(process.terminate)
-    _, stubborn = psutil.wait_procs(processes, timeout=SECONDS_TO_END)
-    stubborn += find()
+    stubborn = [*left_after(SECONDS_TO_END, processes), *find()]
     for process in stubborn:
         send(process.kill)
-    psutil.wait_procs(stubborn, timeout=SECONDS_TO_END)
+    left_after(SECONDS_TO_END, stubborn)
     return len(processes)
+
+
+def left_after(seconds: float, processes: list) -> list:
+    """Wait until these processes have ended, for so many seconds at most; returns those that run still.
+
+    One that has ended and that its parent has not waited for counts as ended: where the machine's first process waits
+    for no orphans, as in many containers, it stays for ever.
+    """
+    import psutil
+
+    deadline = time.monotonic() + seconds
+    while True:
+        _, processes = psutil.wait_procs(processes, timeout=0)
+        processes = [each for each in processes if runs(each)]
+        if not processes or time.monotonic() > deadline:
+            return processes
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+
+
+def runs(process) -> bool:
+    """Whether a process has not ended yet."""
+    import psutil
+
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def send(signal_sender) -> None:

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from fate_dp.deploy.flow_home import FlowHome, open_home
+from fate_dp.deploy.flow_home import FlowHome, make_home, open_home
 from fate_dp.deploy.flow_server import BUSY_SECONDS, locked
 from fate_dp.deploy.flow_server_error import FlowServerError
 from fate_dp.deploy.program_start import wait_until
 from fate_dp.deploy.server_processes import end_all, processes_of, stop_processes
+from fate_dp.deploy.warm_start import control as warm_start
 
 from .broker import Broker
 from .cluster_ports import ClusterRecord, new_record, read_record, taken_port, write_record
@@ -64,10 +65,16 @@ class Cluster:
         return [self.broker, self.router, *self.servers]
 
 
-def up(home: str | os.PathLike, engine: str | None = None, progress: Progress = lambda sentence: None) -> Cluster:
+def up(
+    home: str | os.PathLike,
+    engine: str | None = None,
+    progress: Progress = lambda sentence: None,
+    cold: bool = False,
+) -> Cluster:
     """Make sure that every piece of the cluster runs and answers; what already does is left alone.
 
-    `engine` None means the one of last time, standalone at first. Raises FlowServerError, after everything was stopped
+    `engine` None means the one of last time, standalone at first; `cold`, that from now on no task starts from a fork
+    server. Raises FlowServerError, after everything was stopped
     again, where a piece does not come up.
     """
     folder = open_cluster_folder(home)
@@ -75,6 +82,9 @@ def up(home: str | os.PathLike, engine: str | None = None, progress: Progress = 
         cluster = Cluster(folder.root, settled_record(folder, engine))
         if all(piece.status().state == "stopped" for piece in cluster.pieces()):
             cluster = with_free_ports(cluster)
+        for server in cluster.servers:
+            make_home(server.home)
+            warm_start.switch(server.home.warm, cold)
         start_all(cluster, [piece for piece in cluster.pieces() if not runs(piece)], progress)
     return cluster
 

@@ -12,6 +12,7 @@ from fate_dp.deploy.ports import HOST
 from fate_dp.deploy.server_processes import stop_processes
 from fate_dp.deploy.server_record import ServerRecord, write_record
 from fate_dp.deploy.server_setup import ServerSetup
+from fate_dp.deploy.warm_start.control import is_switched_off
 
 from .parties import ClusterParty
 from .piece import PieceStatus
@@ -50,7 +51,7 @@ class PartyServer:
         try:
             flow_server.up(
                 self.folder, self.http_port, lambda sentence: progress(f"{self.name}: {sentence}"), START_SECONDS,
-                self.setup(),
+                self.setup(), cold=is_switched_off(self.home.warm),
             )  # fmt: skip
         except FlowServerError as error:
             raise FlowServerError(f"The server of {self.name} did not start: {error}") from error

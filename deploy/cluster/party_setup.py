@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 
 from fate_dp.deploy.ports import HOST
+from fate_dp.deploy.server_processes import SITE
 from fate_dp.deploy.server_setup import JOB_CORES, ServerSetup
+from fate_dp.deploy.warm_start.fork_server import SHARERS as WARM_SHARERS
 from fate_dp.privacy.private_file import replace_file
 
 from .broker import USER, Broker
@@ -25,6 +27,7 @@ spark.driver.bindAddress {host}
 spark.driver.memory 1g
 spark.driver.extraJavaOptions {java}
 spark.executor.extraJavaOptions {java}
+spark.executorEnv.PYTHONPATH {site}
 spark.pyspark.python {python}
 spark.python.daemon.module {daemon}
 spark.ui.enabled false
@@ -63,7 +66,9 @@ def party_setup(record: ClusterRecord, party: ClusterParty, broker: Broker, fold
         },
         # With mode client all parties share the broker, so that this table is only looked up, never used.
         routes={other.party_id: {"host": HOST, "port": record.broker.messages} for other in PARTIES},
-        environment=spark_environment(folder) if record.engine == "spark" else {},
+        environment={
+            WARM_SHARERS: str(len(PARTIES)), **(spark_environment(folder) if record.engine == "spark" else {}),
+        },
     )
 
 
@@ -78,7 +83,8 @@ def spark_environment(folder: Path) -> dict[str, str]:
     make_private_folder(spark)
     make_private_folder(spark / "local")
     defaults = SPARK_DEFAULTS.format(
-        threads=SPARK_THREADS, host=HOST, java=JAVA_OPTIONS, python=sys.executable, daemon=DAEMON)
+        threads=SPARK_THREADS, host=HOST, java=JAVA_OPTIONS, python=sys.executable, daemon=DAEMON,
+        site=SITE)
     replace_file(spark / "spark-defaults.conf", defaults.encode())
     replace_file(spark / "log4j2.properties", SPARK_LOGGING.encode())
     variables = {

@@ -68,6 +68,14 @@ names = sorted({point.name for point in entry_points(group="fate.ext.component_d
 print("Components: " + ", ".join(names) + ".")'
 "$(python -c 'import sysconfig; print(sysconfig.get_path("scripts"))')/fate-dp" board install "$project/fateboard/dag"
 
+# FATE-Flow's script reads bin/init_env.sh, which sets PYTHONPATH anew: only there does our folder come first in the server
+# and its tasks. By it messages of other parties are fenced, tasks start warm and wait for the broker's queues.
+if [ -f "$project/bin/init_env.sh" ]; then
+    site=$(python -c 'import fate_dp.deploy.site as site; print(site.__path__[0])')
+    sed -i '/# by FATE-DP$/d' "$project/bin/init_env.sh"
+    echo "export PYTHONPATH=$site\${PYTHONPATH:+:\$PYTHONPATH} # by FATE-DP" >>"$project/bin/init_env.sh"
+fi
+
 # All that FATE-Flow keeps: each is a volume's place, and a new volume takes owner and mode from it.
 kept=("$project"/fate_flow/{data,localfs,model,jobs,logs,database})
 if [ ! -e "$keys" ]; then install -d -m 0700 "$keys"; fi

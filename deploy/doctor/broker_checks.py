@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import socket
 import urllib.error
@@ -9,11 +10,14 @@ import urllib.request
 
 from .finding import Finding, ok, problem
 from .flow_site import FlowSite
+from .this_machine import LOOPBACK, listeners
 from .unseen_settings import unseen_settings
 
 PATIENCE_SECONDS = 3.0
 # AMQP 0-9-1: the client's greeting, and how the answer of a broker that speaks it begins (a method frame on channel 0).
 GREETING, FIRST_FRAME = b"AMQP\x00\x00\x09\x01", b"\x01\x00\x00"
+# RabbitMQ's own, and what FATE's examples have.
+KNOWN_PASSWORDS = ("guest", "fate")
 
 
 def broker(site: FlowSite) -> Finding:
@@ -54,12 +58,35 @@ def broker_user(site: FlowSite) -> Finding:
         return _no_management(where, f"HTTP status {error.code}")
     except urllib.error.URLError as error:
         return _no_management(where, getattr(error.reason, "strerror", None) or error.reason)
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, http.client.HTTPException) as error:
         return _no_management(where, error)
     if "administrator" not in tags:
         return problem(f"RabbitMQ's user {user!r} is no administrator, but FATE makes virtual hosts.",
                        f"Run `rabbitmqctl set_user_tags {user} administrator`.")  # fmt: skip
     return ok(f"RabbitMQ's management at {where} lets {user!r} in.")
+
+
+def broker_reach(site: FlowSite) -> Finding:
+    """Whether messages leave this machine in clear: FATE's client speaks no TLS, so all that is not loopback does."""
+    settings = _rabbitmq(site)
+    if settings is None:
+        return _no_broker(site)
+    host, where = str(settings.get("host")), f"{settings.get('host')}:{settings.get('port')}"
+    if host.startswith(LOOPBACK) or host == "localhost":
+        ports = tuple(int(settings[name]) for name in ("port", "mng_port") if str(settings.get(name)).isdigit())
+        found = listeners(ports) if site.is_here else ()
+        where_else = sorted({f"{each.ip}:{each.port}" for each in found if not each.is_local})
+        if not where_else:
+            return ok(f"Messages go to {where}, which only this machine reaches.")
+        where = " and ".join(where_else)
+    own_password = settings.get("password") not in (None, "", *KNOWN_PASSWORDS)
+    unguarded = "" if own_password else f" Its user {settings.get('user')!r} has no password of its own."
+    return problem(
+        f"RabbitMQ at {where} is reached over the network without TLS: who is on the way reads every message, and can "
+        f"put in others.{unguarded}",
+        "Let it listen for TLS with certificates only, and set federation.rabbitmq.host to a tunnel on 127.0.0.1 "
+        "(deploy/README.md, \"TLS for the broker\"; with docker, compose.tls.yaml).",
+    )
 
 
 def _no_broker(site: FlowSite) -> Finding:

@@ -1,13 +1,18 @@
 """All checks, in the order in which they are shown, and running them."""
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fate_dp.deploy.flow_address import FlowAddress
+from fate_dp.deploy.site.warm_handover import folder_of
+from fate_dp.deploy.warm_start import control
 from fate_dp.privacy import party_files
 
-from . import broker_checks, flow_checks, folder_checks, party_checks, peer_checks, provider_checks, reach_checks
+from . import (
+    broker_checks, fence_checks, flow_checks, folder_checks, party_checks, peer_checks, provider_checks, reach_checks,
+)  # fmt: skip
 from .environment import Environment, NotExamined, examine
 from .environment_checks import environment_findings
 from .finding import PROBLEM, Finding, problem
@@ -32,7 +37,11 @@ SITE_CHECKS = (
     ("authentication", reach_checks.authentication),
     ("broker", broker_checks.broker),
     ("broker's user", broker_checks.broker_user),
+    ("broker's reach", broker_checks.broker_reach),
+    ("fence", fence_checks.fence),
 )
+# Of the fork servers from which its tasks start, where there are any.
+WARM_CHECKS = (("warm start", flow_checks.warm_start),)
 PROVIDER_CHECKS = (
     ("default provider", provider_checks.default_provider),
     ("providers of FATE-DP", provider_checks.plugin_providers),
@@ -50,6 +59,7 @@ class Examined:
     parties: Path
     site: FlowSite
     peers: tuple[FlowAddress, ...] = ()
+    warm: control.WarmStart | None = None
 
 
 def look(home: Path, flow: FlowAddress | None, peers: tuple[FlowAddress, ...]) -> Examined:
@@ -58,7 +68,14 @@ def look(home: Path, flow: FlowAddress | None, peers: tuple[FlowAddress, ...]) -
         environment, trouble = examine(), ""
     except NotExamined as error:
         environment, trouble = None, str(error)
-    return Examined(environment, trouble, parties_of(home), gather(home, flow), peers)
+    return Examined(environment, trouble, parties_of(home), gather(home, flow), peers, warm_start_of(home))
+
+
+def warm_start_of(home: Path) -> control.WarmStart | None:
+    """What a home's fork servers tell, else those of this user's other FATE-Flows; None where there never were any."""
+    folders = (home / "warm", Path(folder_of(os.environ)))
+    folder = next(filter(os.path.exists, folders), None)
+    return None if folder is None else control.look(folder, os.environ)
 
 
 def parties_of(home: Path) -> Path:
@@ -78,6 +95,8 @@ def findings(examined: Examined) -> list[Finding]:
     for party_id in _party_ids(folder):
         results += run_checks(PARTY_CHECKS, party_files.party_folder(folder, party_id), suffix=f" of party {party_id}")
     results += run_checks(SITE_CHECKS, examined.site) + run_checks(PROVIDER_CHECKS, examined.site, own)
+    if examined.warm is not None:
+        results += run_checks(WARM_CHECKS, examined.warm)
     for peer in examined.peers:
         results += run_checks(PEER_CHECKS, peer, own)
     return results

@@ -1,9 +1,11 @@
-"""Does the site's FATE-Flow answer, on ports of its own?"""
+"""Does the site's FATE-Flow answer, on ports of its own, and do its tasks start warm?"""
 from __future__ import annotations
 
 from fate_dp.deploy.flow_state import ANSWERS, FOREIGN, REFUSES
 
-from .finding import Finding, ok, problem, unseen
+from fate_dp.deploy.warm_start.control import WarmStart
+
+from .finding import Finding, ok, problem, unseen, warning
 from .flow_site import FlowSite
 from .version_checks import FATE_VERSION
 
@@ -59,3 +61,12 @@ def ports(site: FlowSite) -> Finding:
         f"End that program (`ss -ltnp 'sport = :{taken.port}'` shows it), or give FATE-Flow another port: "
         "`fate-dp up --port PORT`, or http_port and grpc_port in service_conf.yaml.",
     )
+
+
+def warm_start(found: WarmStart) -> Finding:
+    """Whether tasks start from a fork server, and how many did; that they start cold costs time, and nothing else."""
+    if found.trouble:
+        return warning(found.sentence(), f"Run `chmod 700 {found.folder}`, as the user who runs FATE-Flow.")
+    if not found.off and found.refusal:
+        return warning(found.sentence(), f"Mend that, or choose it: `fate-dp up --cold`; {found.folder}/log says more.")
+    return ok(found.sentence())

@@ -9,12 +9,15 @@ from fate_dp.deploy.flow_credentials import Credentials, client_settings, creden
 from fate_dp.deploy.flow_requests import FlowSilent, NotFateFlow, ask
 from fate_dp.deploy.flow_state import ANSWERS, REFUSES, SILENT, state_of
 from fate_dp.deploy.server_record import read_record
+from fate_dp.deploy.site.fence import ALLOW
 
 from .flow_provider import provider_from
 from .published_key import takes_published_key
 from .this_machine import is_here, listeners
 
 SERVICE_CONF = "service_conf.yaml"
+# Of the server's environment, which may hold secrets, nothing else is kept.
+SEEN_VARIABLES = ("PYTHONPATH", ALLOW)
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class FlowSite:
     unreadable: str = ""
     """Which file of the home is closed to this user."""
     takes_the_known_key: bool = False
+    variables: dict | None = None
+    """Those of `SEEN_VARIABLES` that the running server was started with; None where they cannot be seen."""
 
     @property
     def runs(self) -> bool:
@@ -81,7 +86,22 @@ def _asked(site: FlowSite) -> FlowSite:
         site = replace(site, settings=live, providers=_providers(address, credentials, here))
     listening = listeners(tuple(site.ports().values())) if here else ()
     known = takes_published_key(address, site.state, site.section("authentication"))
-    return replace(site, listeners=listening, takes_the_known_key=known)
+    variables = _variables(listening, address.port) if site.runs else None
+    return replace(site, listeners=listening, takes_the_known_key=known, variables=variables)
+
+
+def _variables(listening: tuple, port: int) -> dict | None:
+    """What the process that listens on the server's port was started with, where this user may know."""
+    import psutil
+
+    for each in listening:
+        if each.port == port and each.pid is not None:
+            try:
+                environment = psutil.Process(each.pid).environ()
+            except (psutil.Error, OSError):
+                return None
+            return {name: environment[name] for name in SEEN_VARIABLES if name in environment}
+    return None
 
 
 def _known_address(home: Path, settings: dict) -> FlowAddress | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from fate_dp.privacy.ledger.errors import LedgerUnavailable
 from fate_dp.privacy.ledger.schema import SCHEMA_VERSION, version_of
 from fate_dp.privacy.party_files import KEY_FILE, LEDGER_FILE, POLICY_FILE
-from fate_dp.privacy.policy import InvalidPolicy, load_policy
+from fate_dp.privacy.policy import InvalidPolicy, load_policy, unused_names
 from fate_dp.privacy.secret_key import UnsafeKeyFile, load_or_create_key
 
 from .finding import Finding, ok, problem, unseen
@@ -101,9 +101,15 @@ def policy(party: Path) -> Finding:
     if not path.exists():
         return ok("There is no policy, so the default caps hold and no label source is declared.")
     try:
-        declared = len(load_policy(path).label_sources)
+        found = load_policy(path)
     except InvalidPolicy as error:
         return problem(str(error), f"Correct it in {path}; conf/policy.example.yaml shows all that may stand there.")
     except OSError as error:
         return problem(f"{path} cannot be read: {error.strerror}.", f"Run `chmod 600 {path}` as its owner.")
+    for key, name in unused_names(found):
+        return problem(
+            f"In {path}, {key} names {name!r}, but no component calls a dataset so, and the line holds nothing.",
+            "Name the dataset by its columns: `fate-dp declare-table` writes it, `fate-dp ledger` shows those that were used.",
+        )
+    declared = len(found.label_sources)
     return ok(f"{path} is valid; it declares {declared} label source{'s' if declared != 1 else ''}.")

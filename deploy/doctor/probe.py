@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlparse
 
 PLUGIN = "fate-dp"
 GROUP = "fate.ext.component_desc"
-PARTS = ("components", "pipelines")
+PARTS = ("components", "pipelines", "deploy")
 # FATE's standalone image has folders with these packages on PYTHONPATH, and no record that they were installed.
 FATE_PACKAGES = {"pyfate": "fate", "fate-flow": "fate_flow", "fate-client": "fate_client"}
 VERSION = re.compile(r"^__version__\s*=\s*[\"']([^\"']+)[\"']", re.MULTILINE)

@@ -52,8 +52,13 @@ class Registration:
         }  # fmt: skip
 
 
-def prepare(address: FlowAddress, python: str, version: str | None = None, path: str | None = None) -> Registration:
+def prepare(
+    address: FlowAddress, python: str, version: str | None = None, path: str | None = None, cold: bool = False
+) -> Registration:
     """Check everything that FATE-Flow does not, before it is told anything.
+
+    Without a `path`, the provider's tasks start warm, from a fork server that the first of them starts, unless they are
+    to start cold.
 
     :raises FlowServerError: one sentence on the first thing that would keep tasks from running, and its cure.
     """
@@ -70,6 +75,8 @@ def prepare(address: FlowAddress, python: str, version: str | None = None, path:
     check_same_fate_flow(address, environment)
     version = version or PLUGIN_PREFIX + environment.plugin.version
     check_version(version)
+    if not path and not cold:
+        folder = str(Path(environment.folders["deploy"]) / "site")
     return Registration(version, python, folder, described(environment))
 
 

@@ -1,1 +1,1 @@
-"""A folder for PYTHONPATH of a FATE-Flow, whose tasks then wait for the broker's queues; see `sitecustomize`."""
+"""A folder for PYTHONPATH of a FATE-Flow, whose tasks then start warm and wait for queues; see `sitecustomize`."""

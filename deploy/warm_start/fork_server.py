@@ -1,0 +1,305 @@
+"""The fork server: imports FATE once, then forks a child for each task that asks, and watches over it.
+
+It serves the tasks of one user in one environment, named by a key (`warm_handover.key_of`), at a socket in a folder
+that is this user's alone. It never reads what a task sends, so that nothing of any task is in it: the child reads it.
+It serves only while a fork is harmless, with a single thread and no file open but its own, and while what it has
+imported is what a new Python process would import; otherwise it refuses, and the task starts cold.
+"""
+from __future__ import annotations
+
+import argparse
+import fcntl
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from fate_dp.deploy.site.warm_handover import REFUSED, STARTED_PREFIX, inside, open_private_folder
+
+from . import worker
+from .inheritance import Inheritance, find_inheritance
+from .preload import Imported, import_all
+from .processes import (
+    Identity, available_memory, end_with_descendants, foreign_descriptors, identity_of, thread_count,
+)  # fmt: skip
+
+IDLE_SECONDS = 900.0
+OWNER_CHECK_SECONDS = 2.0
+FRESHNESS_SECONDS = 0.5
+REFUSED_SECONDS = 600.0
+BACKLOG = 256
+# With what it needs itself, a fork server that starts leaves a machine enough for the tasks of one party.
+LEAST_MEMORY = 1_000_000_000
+# How many parties' servers share the machine, each with a fork server of its own.
+SHARERS = "FATE_DP_WARM_SHARERS"
+STATE_PREFIX, LOCK_PREFIX = "state.", "lock."
+LARGEST_LOG = 1_000_000
+HANG_UP = select.POLLHUP | select.POLLERR | select.POLLRDHUP
+
+
+class NotServing(Exception):
+    """This environment gets no fork server; the message is one sentence for the operator."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a fork server of one key works: an open private folder, a lock in it, and a file that says what it does."""
+
+    folder: int
+    key: str
+    lock: int
+
+    def note(self, state: str, sentence: str = "") -> None:
+        """Say in the state file what this process does; on a full disk it goes unsaid."""
+        content = {"pid": os.getpid(), "state": state, "sentence": sentence, "since": time.time()}
+        draft = inside(self.folder, f"draft.{os.getpid()}")
+        try:
+            with open(draft, "w", encoding="utf-8") as file:
+                json.dump(content, file)
+            os.replace(draft, inside(self.folder, STATE_PREFIX + self.key))
+        except OSError as error:
+            print(f"The state could not be written: {error.strerror}.", flush=True)
+
+    def listen(self) -> socket.socket:
+        """The socket, which tasks may already ask while this process still imports; they are answered when it has."""
+        path = inside(self.folder, self.key)
+        if os.path.lexists(path):
+            os.unlink(path)  # of a server that was killed: the lock tells that none lives
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.bind(path)
+        listener.listen(BACKLOG)
+        return listener
+
+    def leave(self, listener: socket.socket, sentence: str) -> None:
+        """Take no further task, and leave the place to a successor."""
+        self.note("ended", sentence)
+        os.unlink(inside(self.folder, self.key))
+        listener.close()
+        fcntl.flock(self.lock, fcntl.LOCK_UN)
+
+    def postpone(self) -> None:
+        """Let tasks start no other server for a while: it would come to the same end, and take seconds to."""
+        later = time.time() + REFUSED_SECONDS
+        mark = inside(self.folder, STARTED_PREFIX + self.key)
+        with suppress(OSError):
+            os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            os.utime(mark, (later, later))
+
+
+def open_place(path: str, key: str) -> Place | None:
+    """The place of a key; None where another fork server has it."""
+    folder = open_private_folder(path)
+    lock = os.open(inside(folder, LOCK_PREFIX + key), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return None
+    return Place(folder, key, lock)
+
+
+@dataclass
+class ForkServer:
+    """A server that has imported everything."""
+
+    place: Place
+    listener: socket.socket
+    wake: socket.socket
+    """Readable whenever a child has ended,"""
+    bell: socket.socket
+    """since Python then writes to this other end of it."""
+    imported: Imported
+    inheritance: Inheritance
+    own: frozenset[int]
+    """The files that it has open besides the connections of its children."""
+    owner: Identity | None = None
+    idle_seconds: float = IDLE_SECONDS
+    children: dict[int, socket.socket] = field(default_factory=dict)
+    """Each child's process id, with the connection to the process that it stands for."""
+    last_checked: float = 0.0
+
+    def serve(self) -> None:
+        """Fork until there is a reason not to; returns when the last child has ended."""
+        poll = select.poll()
+        poll.register(self.listener, select.POLLIN)
+        poll.register(self.wake, select.POLLIN)
+        idle_since, reason = time.monotonic(), ""
+        while not reason or self.children:
+            events = dict(poll.poll(OWNER_CHECK_SECONDS * 1000))
+            if self.owner is not None and not self.owner.lives:
+                for pid in self.children:
+                    end_with_descendants(pid)
+                reason = "the FATE-Flow that it served has ended"
+                if self.listener.fileno() >= 0:
+                    self.place.leave(self.listener, reason)
+                return
+            for pid in [pid for pid, each in self.children.items() if events.get(each.fileno(), 0) & HANG_UP]:
+                # Whoever waited for this task has gone, as when FATE-Flow kills it.
+                poll.unregister(self.children[pid])
+                end_with_descendants(pid)
+            if self.wake.fileno() in events:
+                self.wake.recv(4096)
+                self.reap(poll)
+            if not reason and self.listener.fileno() in events:
+                reason = self.take(poll)
+            if events or self.children:
+                idle_since = time.monotonic()
+            elif time.monotonic() - idle_since > self.idle_seconds:
+                reason = f"no task came for {self.idle_seconds:.0f} seconds"
+            if reason and self.listener.fileno() >= 0:
+                poll.unregister(self.listener)
+                self.place.leave(self.listener, reason)
+
+    def take(self, poll: select.poll) -> str:
+        """Accept a task's process and fork for it; returns why no further one will be, or nothing."""
+        connection, _ = self.listener.accept()
+        _, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        if user != os.geteuid():
+            connection.close()
+            return ""
+        word, reason = self.hindrance(connection)
+        if not word:
+            try:
+                self.fork(connection, poll)
+                return ""
+            except OSError as error:
+                print(f"A task could not be forked and starts cold: {error.strerror}.", flush=True)
+                word = "fork"
+        refuse(connection, word)
+        return reason
+
+    def hindrance(self, connection: socket.socket) -> tuple[str, str]:
+        """Why a task is to start cold: a word for it, and a sentence where this server is of no use any more."""
+        if thread_count() > 1:
+            return "threads", "it has a second thread, which does not live on in a fork"
+        connections = {each.fileno() for each in (connection, *self.children.values())}
+        foreign = foreign_descriptors(self.own | connections)
+        if foreign:
+            return "files", f"it has {foreign[0]} open, which is not its own"
+        if time.monotonic() - self.last_checked > FRESHNESS_SECONDS:
+            changed = self.imported.changed()
+            if changed:
+                return "stale", f"{changed} has changed since it was read"
+            self.last_checked = time.monotonic()
+        return "", ""
+
+    def fork(self, connection: socket.socket, poll: select.poll) -> None:
+        """Fork a child that becomes the process at the other end of the connection."""
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            worker.run(connection, parent, self.inheritance)
+        self.children[pid] = connection
+        poll.register(connection, HANG_UP)
+
+    def reap(self, poll: select.poll) -> None:
+        """Tell each process whose child has ended how it ended."""
+        while self.children:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            connection = self.children.pop(pid)
+            try:
+                poll.unregister(connection)
+            except KeyError:
+                pass  # its process has gone before
+            try:
+                connection.sendall(status.to_bytes(4, sys.byteorder))
+            except OSError:
+                pass
+            connection.close()
+
+
+def refuse(connection: socket.socket, word: str) -> None:
+    """Let a task's process start cold."""
+    try:
+        connection.sendall(REFUSED + word.encode())
+    except OSError:
+        pass  # it has given up by itself
+    connection.close()
+
+
+def prepared(place: Place, listener: socket.socket, options: argparse.Namespace) -> ForkServer:
+    """A server that has imported everything.
+
+    :raises NotServing: a fork would not be harmless, or the machine too small for it.
+    """
+    check_memory()
+    wake, bell = socket.socketpair()
+    for each in (wake, bell):
+        each.setblocking(False)
+    own = {0, 1, 2, place.folder, place.lock, *(each.fileno() for each in (listener, wake, bell))}
+    imported = import_all()
+    inheritance = find_inheritance()
+    if inheritance.unknown:
+        kind = inheritance.unknown[0]
+        raise NotServing(f"A module holds random numbers or a key that cannot be made anew for each task: {kind}.")
+    if thread_count() > 1:
+        raise NotServing("A module has started a thread, which does not live on in a fork.")
+    if "torch" in sys.modules and sys.modules["torch"].cuda.is_initialized():
+        raise NotServing("A module has initialised CUDA, which no forked process can use.")
+    foreign = foreign_descriptors(own)
+    if foreign:
+        raise NotServing(f"A module keeps {foreign[0]} open, which tasks would share.")
+    # A handler that does nothing: the bell rings all the same, and the poll of `serve` wakes up.
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    signal.set_wakeup_fd(bell.fileno(), warn_on_full_buffer=False)
+    # Without this, each child's first search for garbage would write to, and so copy, all that was imported.
+    gc.collect()
+    gc.freeze()
+    owner = None if options.owner is None else identity_of(options.owner) or Identity(options.owner, "")
+    return ForkServer(place, listener, wake, bell, imported, inheritance, frozenset(own), owner, options.idle_seconds)
+
+
+def check_memory() -> None:
+    """Refuse where the parties' servers on this machine might not all find room."""
+    sharers = int(os.environ.get(SHARERS, "1"))
+    needed, left = LEAST_MEMORY * sharers, available_memory()
+    if left < needed:
+        raise NotServing(
+            f"{left // 1_000_000:,} MB of memory are available, but {needed // 1_000_000:,} MB are wanted before a fork "
+            f"server starts, {LEAST_MEMORY // 1_000_000:,} MB for each of {sharers} servers on this machine."
+        )
+
+
+def main() -> None:
+    """Serve the tasks of one key until there is a reason to end."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder")
+    parser.add_argument("key")
+    parser.add_argument("--owner", type=int, help="process id of the FATE-Flow with which to end")
+    parser.add_argument("--idle-seconds", type=float, default=IDLE_SECONDS)
+    options = parser.parse_args()
+    place = open_place(options.folder, options.key)
+    if place is None:
+        return
+    if os.fstat(1).st_size > LARGEST_LOG:
+        os.ftruncate(1, 0)
+    place.note("starting")
+    listener = place.listen()
+    try:
+        server = prepared(place, listener, options)
+    except NotServing as refusal:
+        place.leave(listener, str(refusal))
+        place.postpone()
+        return
+    except Exception as error:
+        place.leave(listener, f"It failed while it imported FATE: {type(error).__name__}: {error}.")
+        place.postpone()
+        raise
+    place.note("serving")
+    server.serve()
+    server.inheritance.clean_up()
+    # Leaving as usual would take down thousands of modules one by one.
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
