@@ -1,11 +1,11 @@
-"""Weights that balance classes without looking at anybody's labels: the private route.
+"""Weights that balance classes without looking at anybody's labels: the private route, `class_weights` of dp_homo_nn.
 
 Counts of a party's own labels would be a release from its data. A public prior, such as a published default rate, is
 none; and as no weight exceeds a public maximum, nobody's influence on a loss grows beyond what the maximum says.
 """
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -17,7 +17,7 @@ class BadClassWeights(ValueError):
 
 
 def class_weights(labels: np.ndarray, prior: Mapping, maximum: float) -> np.ndarray:
-    """Each record's weight min(maximum, 1 / (classes * prior of its class)), shape (n,).
+    """Each record's weight (`weights_of_classes`), shape (n,).
 
     `prior` maps every class to its public probability. Under that prior and without a cap each class has the same total
     weight, and the mean weight is 1. A record's weight depends on its own label alone. Multiply gradients by weights
@@ -28,13 +28,19 @@ def class_weights(labels: np.ndarray, prior: Mapping, maximum: float) -> np.ndar
     check_prior(prior, maximum)
     labels = np.asarray(labels)
     weights = np.full(labels.shape, np.nan)
-    for value, probability in prior.items():
-        weights[labels == value] = min(maximum, 1 / (len(prior) * probability))
+    for value, weight in zip(prior, weights_of_classes(prior.values(), maximum)):
+        weights[labels == value] = weight
     unknown = np.isnan(weights)
     if unknown.any():
         classes = ", ".join(map(str, prior))
         raise BadClassWeights(f"{int(unknown.sum())} labels are none of the prior's classes {classes}.")
     return weights
+
+
+def weights_of_classes(probabilities: Iterable[float], maximum: float) -> tuple[float, ...]:
+    """Weight of each class, min(maximum, 1 / (classes * its public probability)), in their order."""
+    probabilities = tuple(probabilities)
+    return tuple(min(maximum, 1 / (len(probabilities) * probability)) for probability in probabilities)
 
 
 def check_prior(prior: Mapping, maximum: float) -> None:

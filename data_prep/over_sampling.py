@@ -8,7 +8,7 @@ interpolates all columns alike, which turns one-hots into fractions: rows that n
 with work that did so. Both make counts and other whole numbers fractional.
 
 No privacy comes from any of it: synthetic rows are mixtures of real records, and after it the privacy loss of a record
-is infinite. The private answer to imbalance is `class_weights`.
+is infinite. The private answer to imbalance is `class_weights` of dp_homo_nn.
 """
 from __future__ import annotations
 

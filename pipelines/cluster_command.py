@@ -9,6 +9,8 @@ DEMO_OUTPUT = Path("out/cluster-demo")
 
 def add_cluster(commands) -> None:
     """Add ``cluster up``, ``cluster status``, ``cluster demo`` and ``cluster down`` to the command line."""
+    from .cli import add_cold
+
     text = "run a FATE-Flow server for each party, a message broker and a command router on this machine"
     actions = commands.add_parser("cluster", help=text, description=text[0].upper() + text[1:] + ".").add_subparsers(
         title="actions", metavar="ACTION", required=True
@@ -17,6 +19,7 @@ def add_cluster(commands) -> None:
     start.add_argument(
         "--engine", choices=("standalone", "spark"), help="what it computes with; standalone for a new cluster"
     )
+    add_cold(start)
     _add(actions, status, "show each piece: state, address, process")
     trial = _add(actions, demo, "run what `fate-dp demo` does between the servers of guest and host")
     trial.add_argument("--out", type=Path, default=DEMO_OUTPUT, help=f"where results go ({DEMO_OUTPUT})")
@@ -35,7 +38,8 @@ def _add(actions, run, text: str):
 def up(options) -> None:
     from fate_dp.deploy.cluster import cluster
 
-    cluster.up(options.home, options.engine, progress=lambda sentence: print(sentence, flush=True))
+    cluster.up(
+        options.home, options.engine, progress=lambda sentence: print(sentence, flush=True), cold=options.cold)
     print_pieces(cluster.status(options.home))
     print(f"Stop it with `fate-dp cluster down --home {options.home}`.")
 
@@ -43,11 +47,15 @@ def up(options) -> None:
 def status(options) -> int:
     from fate_dp.deploy.cluster import cluster
 
+    from fate_dp.deploy.warm_start import control
+
     pieces = cluster.status(options.home)
     if not pieces:
         print(f"No cluster was started in {options.home}; start one with `fate-dp cluster up`.")
         return 3
     print_pieces(pieces)
+    for server in cluster.find(options.home).servers:
+        print(f"{server.name}: {control.look(server.home.warm).sentence()}")
     return 0 if all(piece.state == "running" for piece in pieces) else 3
 
 

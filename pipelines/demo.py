@@ -3,23 +3,30 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from threading import Event
 
+from fate_dp.components.dp_hetero_lr import figures
 from fate_dp.data_prep.breast_cancer import PUBLIC_FOLDER, Split, write_tables
 from fate_dp.deploy.flow_address import FlowAddress
-from fate_dp.privacy.events import REPLACE_ONE
+from fate_dp.privacy.noisy_label_metrics import ACCURACY, AUC, KS
 
+from .guarantees import Protocol, component_guarantee
 from .hetero_lr import Parties, Tables, TrainingPlan, prediction_pipeline, training_pipeline
-from .job import run_job, task_output_data, task_output_model
+from .job import JobResult, run_job, task_metrics, task_output_data, task_output_model
 from .local_fit import fit_locally
 from .measures import measure
 from .party_ledgers import declare, declare_public, party_ledger, score_releases
 from .upload import TableMeta, upload_table
 from .whole_file import write_whole
 
+COMPONENT, TASK = "dp_hetero_lr", "dp_hetero_lr_0"
 NAMESPACE = "fate_dp_demo"
 EPSILON = 2.0
 # A fixed start makes a second run give the same weights, so that the host's ledger counts its scores once. Standardised,
@@ -27,11 +34,24 @@ EPSILON = 2.0
 TRAINING = {
     "init_param": {"method": "kaiming", "fit_intercept": False, "random_state": 2024},
     "flipback": {"mode": "auto"},
+    "true_labels": True,
 }
+# The private training shows the guest the scores of the training rows, one release of the host's cap, so that it can
+# estimate how good the model is from the flips alone; predictions of the held-out rows are held against true labels.
+SCORED = {**TRAINING, "train_scores": True}
 PRIVATE = Tables(NAMESPACE, "guest_train", "host_train")
 PUBLIC = Tables(NAMESPACE, "guest_train_public", "host_train")
 PUBLIC_COPY = f"{PUBLIC_FOLDER}/guest_train"
 HELD_OUT = Tables(NAMESPACE, "guest_test", "host_test")
+# Which file is uploaded as which table.
+FILES = {
+    PRIVATE.guest: "guest_train", PUBLIC.guest: PUBLIC_COPY, PRIVATE.host: "host_train",
+    HELD_OUT.guest: "guest_test", HELD_OUT.host: "host_test",
+}  # fmt: skip
+UPLOAD = "upload {}"
+JOB_NAMES = (
+    *map(UPLOAD.format, FILES), "train private", "predict private", "train not private", "predict not private",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -53,11 +73,13 @@ class Run:
     guest: Site
     host: Site
     output: Path
-    progress: callable
+    progress: Callable[[str, str, str, float], None]
     parties: Parties = Parties()
     split: Split = Split()
-    jobs: list = field(default_factory=list)
-    tasks: list = field(default_factory=list)
+    results: dict[str, JobResult] = field(default_factory=dict)
+    """Each job's result by its name, in the order in which they ended."""
+    stop: Event = field(default_factory=Event)
+    """Set where a job failed while others ran."""
 
     @property
     def data(self) -> Path:
@@ -66,24 +88,50 @@ class Run:
 
     def job(self, name: str, pipeline):
         """Run a pipeline as a job of that name; returns its result."""
-        result = run_job(
-            pipeline, self.guest.address, lambda *news: self.progress(name, *news), home=self.guest.home
+        self.results[name] = run_job(
+            pipeline, self.guest.address, lambda *news: self.progress(name, *news), home=self.guest.home, stop=self.stop
         )
-        self.note(name, result)
-        return result
+        return self.results[name]
 
-    def note(self, name: str, result) -> None:
-        self.jobs.append({"name": name, "job_id": result.job_id})
-        seconds = result.seconds_per_task().items()
-        self.tasks.extend({"job": name, "task": task, "seconds": spent} for task, spent in seconds)
+    def together(self, *works: Callable[[], object]) -> list:
+        """Do several things at once that need nothing of each other; returns what each of them does.
+
+        Where one fails, or the user interrupts, the others' jobs are stopped.
+        """
+        with ThreadPoolExecutor(len(works)) as threads:
+            futures = [threads.submit(work) for work in works]
+            try:
+                ended, _ = wait(futures, return_when=FIRST_EXCEPTION)
+                failures = [each.exception() for each in ended if each.exception()]
+                if failures:
+                    raise failures[0]
+            except BaseException:
+                self.stop.set()
+                raise
+        return [each.result() for each in futures]
+
+    def jobs(self) -> list[dict]:
+        """The result's list of jobs, whichever of those that ran at once ended first."""
+        return [{"name": name, "job_id": self.results[name].job_id} for name in JOB_NAMES]
+
+    def tasks(self) -> list[dict]:
+        """The result's list of tasks and their seconds."""
+        return [
+            {"job": name, "task": task, "seconds": spent}
+            for name in JOB_NAMES for task, spent in self.results[name].seconds_per_task().items()
+        ]
 
     def guest_tables(self, result, task: str) -> dict:
         return task_output_data(self.guest.address, result.job_id, "guest", self.parties.guest, task)
 
     def guest_model(self, result) -> dict:
-        model = task_output_model(
-            self.guest.address, result.job_id, "guest", self.parties.guest, "dp_hetero_lr_0")
+        model = task_output_model(self.guest.address, result.job_id, "guest", self.parties.guest, TASK)
         return model["output_model"]
+
+    def summary(self, result) -> dict:
+        """What the training said of itself at the guest."""
+        metrics = task_metrics(self.guest.address, result.job_id, "guest", self.parties.guest, TASK)
+        return next(record["data"] for record in metrics if record["name"] == "summary")
 
 
 def run_demo(run: Run) -> dict:
@@ -93,30 +141,39 @@ def run_demo(run: Run) -> dict:
     declare(run.guest.parties_folder, run.parties.guest, PRIVATE.label_source())
     copy = run.data / f"{PUBLIC_COPY}.csv"
     declare_public(run.guest.parties_folder, run.parties.guest, PUBLIC.label_source(), copy)
-    trained = train_and_predict(run, "private", PRIVATE, EPSILON)
-    yardstick = train_and_predict(run, "not private", PUBLIC, None)
+    trained, yardstick = run.together(
+        lambda: train_and_predict(run, "private", PRIVATE, EPSILON, SCORED),
+        lambda: train_and_predict(run, "not private", PUBLIC, None, TRAINING),
+    )
+    alone, seconds_alone = guest_alone(trained)
+    protocol = component_guarantee(COMPONENT).protocol(trained.summary["solver"])
     models = {
         "private": federated_model("federated, labels flipped", trained),
-        "guest_only": guest_alone(run, trained),
+        "guest_only": alone,
         "not_private": federated_model("federated, no privacy", yardstick),
     }
     result = {
-        "schema": "fate-dp/demo-result/1",
+        "schema": "fate-dp/demo-result/3",
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "fate_dp_version": version("fate-dp"),
         "fate_version": version("pyfate"),
         "data": describe_data(run, manifest, trained),
         "models": models,
+        "training_figures": training_figures(trained.summary),
         "privacy": {
-            "epsilon_per_observer": guarantees(),
+            "protocol": {"component": COMPONENT, **asdict(protocol), "views": [asdict(view) for view in protocol.views]},
+            "epsilon_per_observer": guarantees(protocol, EPSILON),
             "score_releases": score_releases(run.host.parties_folder, run.parties.host, host_features(manifest)),
         },
         "ledgers": {
             f"guest {run.parties.guest}": party_ledger(run.guest.parties_folder, run.parties.guest),
             f"host {run.parties.host}": party_ledger(run.host.parties_folder, run.parties.host),
         },
-        "seconds": {"total": time.monotonic() - begin, "tasks": run.tasks},
-        "jobs": run.jobs,
+        "seconds": {
+            "total": time.monotonic() - begin,
+            "tasks": [*run.tasks(), {"job": "guest alone", "task": "local fit", "seconds": seconds_alone}],
+        },
+        "jobs": run.jobs(),
     }
     write_result(result, run.output)
     return result
@@ -125,41 +182,43 @@ def run_demo(run: Run) -> dict:
 def upload_data(run: Run) -> dict:
     """Write both sides' files and upload them; the guest's training table twice, once under a name declared public."""
     manifest = write_tables(run.data, run.split)
-    files = {PRIVATE.guest: "guest_train", PUBLIC.guest: PUBLIC_COPY, PRIVATE.host: "host_train"}
-    files.update({HELD_OUT.guest: "guest_test", HELD_OUT.host: "host_test"})
-    for table, file in files.items():
-        guests = file.rpartition("/")[2].startswith("guest")
-        site = run.guest if guests else run.host
-        name = f"upload {table}"
-        result = upload_table(
-            site.address, run.data / f"{file}.csv", NAMESPACE, table, TableMeta(label_name="y" if guests else None),
-            home=site.home,
-            progress=lambda *news, name=name: run.progress(name, *news),
-        )  # fmt: skip
-        run.note(name, result)
+    run.together(*(partial(upload, run, table, file) for table, file in FILES.items()))
     return manifest
+
+
+def upload(run: Run, table: str, file: str) -> None:
+    """Upload one of the files to the server of its party."""
+    guests = file.rpartition("/")[2].startswith("guest")
+    site = run.guest if guests else run.host
+    name = UPLOAD.format(table)
+    run.results[name] = upload_table(
+        site.address, run.data / f"{file}.csv", NAMESPACE, table, TableMeta(label_name="y" if guests else None),
+        home=site.home, progress=lambda *news: run.progress(name, *news), stop=run.stop,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A trained model, the labels it saw, and its scores on the held-out records."""
+    """A trained model, its training's summary, the labels it saw, and its scores on the held-out records."""
 
     model: dict
+    summary: dict
     training_table: object
     held_out: object
     held_out_table: object
 
 
-def train_and_predict(run: Run, name: str, tables: Tables, epsilon: float | None) -> Trained:
+def train_and_predict(run: Run, name: str, tables: Tables, epsilon: float | None, settings: dict) -> Trained:
     """Train, deploy, predict the held-out part."""
-    pipeline = training_pipeline(TrainingPlan(run.parties, tables, epsilon, TRAINING))
+    pipeline = training_pipeline(TrainingPlan(run.parties, tables, epsilon, settings))
     training = run.job(f"train {name}", pipeline)
     prediction = run.job(f"predict {name}", prediction_pipeline(pipeline, run.parties, HELD_OUT))
     labelled_by = "psi_0" if epsilon is None else "label_flip_0"
     return Trained(
         run.guest_model(training),
+        run.summary(training),
         run.guest_tables(training, labelled_by)["output_data"],
-        run.guest_tables(prediction, "dp_hetero_lr_0")["test_output_data"],
+        run.guest_tables(prediction, TASK)["test_output_data"],
         run.guest_tables(prediction, "psi_0")["output_data"],
     )
 
@@ -178,12 +237,31 @@ def federated_model(title: str, trained: Trained) -> dict:
     }
 
 
-def guest_alone(run: Run, trained: Trained) -> dict:
-    """What the guest reaches without a host, on the same flipped labels."""
+def training_figures(summary: dict) -> list:
+    """What the private model's guest sees of it without true labels: measures on the flips, and what they are corrected to.
+
+    A summary has numbers too small for the board as text.
+    """
+    rows = figures.TRAINING_ROWS
+    return [
+        {
+            "measure": name,
+            "on_flips": float(summary[figures.on_labels(rows, name, "flips")]),
+            "estimate": float(summary[figures.estimated(rows, name)]),
+            "standard_error": float(summary[figures.standard_error(rows, name)]),
+            "most_bias": None if most is None else float(most),
+        }
+        for name in (ACCURACY, AUC, KS)
+        for most in [summary.get(figures.bias(rows, name))]
+    ]
+
+
+def guest_alone(trained: Trained) -> tuple[dict, float]:
+    """What the guest reaches without a host, on the same flipped labels, and the seconds that the fit took."""
     begin = time.monotonic()
     scores = fit_locally(trained.training_table, trained.held_out_table, "y", trained.model["data"]["estimator"]["header"])
-    run.tasks.append({"job": "guest alone", "task": "local fit", "seconds": time.monotonic() - begin})
-    return {
+    seconds = time.monotonic() - begin
+    model = {
         "title": "guest alone, labels flipped",
         "epsilon": trained.model["meta"]["privacy"]["epsilon"],
         "flipback": "none",
@@ -191,19 +269,22 @@ def guest_alone(run: Run, trained: Trained) -> dict:
         "loss_per_epoch": [],
         "epochs_run": None,
     }
+    return model, seconds
 
 
-def guarantees() -> list:
-    """Epsilon per observer of the private run."""
-    label = {"unit": "label", "relation": REPLACE_ONE, "epsilon": EPSILON, "delta": 0}
+def guarantees(protocol: Protocol, epsilon: float) -> list:
+    """Epsilon per observer of a training without noise on labels flipped at ``epsilon``, as the component declares it.
+
+    The note of a line is what the observer sees of the protocol that ran.
+    """
+    promised = {(promise.event, promise.unit): promise for promise in component_guarantee(COMPONENT).promises}
+    kept = ((promised["RandomizedResponse", "label"], epsilon), (promised["NotPrivate", "record"], "infinity"))
     return [
-        {"observer": "host", **label, "note": "It sees its own exact gradients, made from flipped labels"},
-        {"observer": "arbiter", **label, "note": "It decrypts masked sums only; this bounds even what a leak would tell"},
-        {"observer": "model", **label, "note": "The weights are computed from flipped labels"},
         {
-            "observer": "guest", "unit": "record", "relation": REPLACE_ONE, "epsilon": "infinity", "delta": 0,
-            "note": "The host's features have no differential privacy; its ledger counts the joint scores it gave",
-        },
+            "observer": observer, "unit": promise.unit, "relation": promise.relation, "epsilon": spent, "delta": 0,
+            "note": protocol.view_of(observer).sees,
+        }
+        for promise, spent in kept for observer in promise.observers
     ]  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from fate_dp.deploy.flow_address import API_VERSION, FlowAddress
 from fate_dp.deploy.flow_credentials import credentials_for
 from fate_dp.deploy.flow_server import status
 from fate_dp.deploy.flow_state import REFUSES, state_of, unknown_client
+from fate_dp.deploy.home_command import home_command
 
 HIGHEST_PORT = 65535
 
@@ -23,17 +24,26 @@ def resolve_flow(flow: str | None, home: str | os.PathLike) -> FlowAddress:
     embedded = status(home)
     if embedded.address is None:
         raise FlowUnavailable(
-            f"No FATE-Flow was started in {home}; start one with `fate-dp up` or pass --flow HOST:PORT."
+            f"No FATE-Flow was started in {home}; start one with `{home_command('up', home)}` or pass --flow HOST:PORT."
         )
     return answering(embedded.address)
 
 
-def parse_address(text: str) -> FlowAddress:
-    """Read HOST:PORT."""
-    match = re.fullmatch(r"([A-Za-z0-9._-]+):([0-9]{1,5})", text.strip())
+def as_address(address: FlowAddress | str) -> FlowAddress:
+    """An address, given as such or as text, HOST:PORT."""
+    return address if isinstance(address, FlowAddress) else parse_address(address, "address")
+
+
+def parse_address(text: str, name: str = "--flow") -> FlowAddress:
+    """Read HOST:PORT.
+
+    :param name: of what was given, for the refusal.
+    :raises FlowUnavailable: it reads otherwise.
+    """
+    match = re.fullmatch(r"([A-Za-z0-9._-]+):([0-9]{1,5})", text.strip()) if isinstance(text, str) else None
     if match is None or not 0 < int(match[2]) <= HIGHEST_PORT:
         raise FlowUnavailable(
-            f"--flow {text!r} is not an address; give HOST:PORT with a port from 1 to {HIGHEST_PORT}, "
+            f"{name} {text!r} is not an address; give HOST:PORT with a port from 1 to {HIGHEST_PORT}, "
             "for example 127.0.0.1:9380."
         )
     return FlowAddress(match[1], int(match[2]))

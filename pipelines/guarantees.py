@@ -7,7 +7,7 @@ guarantees must not be complete by chance.
 from __future__ import annotations
 
 import typing
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from importlib import metadata
 from pathlib import Path
 
@@ -41,8 +41,31 @@ class Promise:
 
 
 @dataclass(frozen=True)
+class View:
+    """What one observer sees of a protocol, and what protects the others from it."""
+
+    observer: str
+    sees: str
+    protected_by: str
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """One of the ways in which a component computes, by the value of its parameter ``solver``."""
+
+    solver: str
+    does: str
+    views: tuple[View, ...]
+    collusion: str
+
+    def view_of(self, observer: str) -> View:
+        """:raises KeyError: the declaration says nothing of this observer."""
+        return {view.observer: view for view in self.views}[observer]
+
+
+@dataclass(frozen=True)
 class ComponentGuarantee:
-    """All that the page says about one component."""
+    """All that the page says about one component; ``protocols`` only of one that has several."""
 
     component: str
     does: str
@@ -51,6 +74,17 @@ class ComponentGuarantee:
     not_covered: tuple[str, ...]
     references: tuple[str, ...]
     ledger: tuple[str, ...]
+    protocols: tuple[Protocol, ...] = ()
+
+    def protocol(self, solver: str) -> Protocol:
+        """The declared protocol of a solver.
+
+        :raises InvalidGuarantee: there is none.
+        """
+        found = next((protocol for protocol in self.protocols if protocol.solver == solver), None)
+        if found is None:
+            raise InvalidGuarantee(f"{self.component} declares no protocol for solver {solver!r}.")
+        return found
 
 
 @dataclass(frozen=True)
@@ -86,6 +120,7 @@ class UnsoundRule:
 
 ALLOWED = {
     "unit": UNITS,
+    "observer": OBSERVERS,
     "relation": RELATIONS,
     "observers": OBSERVERS,
     "event": (*PROCESS_NAMES, NO_EVENT),
@@ -144,8 +179,8 @@ def _read(path: Path):
 
 
 def _checked(kind, content, where):
-    """``content`` as an instance of the dataclass ``kind``: every field, no other, nothing empty."""
-    names = [item.name for item in fields(kind)]
+    """``content`` as an instance of the dataclass ``kind``: every field without a default, no unknown one, nothing empty."""
+    names = [item.name for item in fields(kind) if item.default is MISSING or item.name in (content or ())]
     if not isinstance(content, dict) or set(content) != set(names):
         given = sorted(map(str, content)) if isinstance(content, dict) else content
         raise InvalidGuarantee(f"{where} has the fields {given} but {kind.__name__} must have {names}, each once.")

@@ -40,7 +40,11 @@ class TrainingPlan:
 
 
 def training_pipeline(plan: TrainingPlan):
-    """reader -> psi -> [label_flip] -> dp_hetero_lr -> evaluation (against the labels that were trained on)."""
+    """reader -> psi -> [label_flip] -> dp_hetero_lr [-> evaluation].
+
+    The evaluation is of the training rows' scores, against the labels that were trained on; it is there with
+    ``train_scores`` only.
+    """
     from .components import DPHeteroLR, LabelFlip
 
     pipeline = new_pipeline(plan.parties)
@@ -59,7 +63,10 @@ def training_pipeline(plan: TrainingPlan):
         tasks.append(flip)
         joined = flip.outputs["output_data"]
     model = DPHeteroLR("dp_hetero_lr_0", train_data=joined, **training)
-    return pipeline.add_tasks([*tasks, model, evaluation(plan.parties, model.outputs["train_output_data"])])
+    tasks.append(model)
+    if training.get("train_scores"):
+        tasks.append(evaluation(plan.parties, model.outputs["train_output_data"]))
+    return pipeline.add_tasks(tasks)
 
 
 def prediction_pipeline(trained, parties: Parties, tables: Tables):

@@ -10,9 +10,10 @@ EXAMPLE = {
     "dp_homo_nn_0": {
         "model": {"name": "logistic_regression"}, "rounds": 50, "batch_size": 2000, "records": 20000, "epsilon": 2.0,
         "delta": 1e-5, "clip": 1.0, "trust": "secure_sum", "optimizer": {"method": "sgd", "optimizer_params": {"lr": 1.0}},
+        "class_weights": {"prior": [0.15, 0.85], "maximum": 5.0},
     }
 }  # fmt: skip
-"""What conf/private_homo_nn.yaml trains: on Lending Club's loans, prepared and uploaded as for HomoLR."""
+"""What conf/private_homo_nn.yaml trains: on loans without synthetic rows; about 15 in 100 are not paid back, class 0."""
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,14 @@ import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import Callable
 
+from fate_dp.components.common.job_plan import JobPlan
+from fate_dp.components.label_flip.chain import refusal_of_plan
 from fate_dp.deploy.flow_address import FlowAddress
 
-from .flow import connect
+from .flow import as_address, connect
 from .over_sampled_rows import misuse_of_synthetic_rows
 
 Progress = Callable[[str, str, float], None]
@@ -73,30 +76,34 @@ class NoOutput(Exception):
 
 def run_job(
     pipeline,
-    address: FlowAddress,
+    address: FlowAddress | str,
     progress: Progress = lambda task, status, seconds: None,
     timeout: float = 3600.0,
     home: str | os.PathLike | None = None,
+    stop: Event | None = None,
 ) -> JobResult:
     """Compile a fate_client pipeline, training or prediction, run it and wait for its end.
 
-    Afterwards `pipeline.deploy` and `pipeline.get_task_info` work as after `fit`. With `home`, the folder of the
-    embedded server, a task that died silently is explained by the end of its log.
+    `address` is HOST:PORT of the FATE-Flow server, as `fate-dp status` shows it. Afterwards `pipeline.deploy` and `pipeline.get_task_info` work as after `fit`. With `home`, the folder of the
+    embedded server, a task that died silently is explained by the end of its log. The job is stopped when `stop` is
+    set, as it is where one of several jobs that run at once fails.
     """
     import yaml
     from fate_client.pipeline.entity.model_info import FateFlowModelInfo
 
     check_parties(pipeline)
+    address = as_address(address)
     client = connect(address)
     pipeline.compile()
     dag_schema = yaml.safe_load(pipeline.get_dag())
     check_over_sampling(dag_schema)
+    check_chain(dag_schema)
     response = client.job.submit(dag_schema=dag_schema)
     if response.get("code") != 0:
         raise JobFailed(f"FATE-Flow at {address} refused the job: {reason_of(response)}.")
     job_id, model = response["job_id"], response["data"]
     guest = parties_of(pipeline, "guest")[0]
-    result = follow_job(client, job_id, "guest", guest, progress, timeout, home)
+    result = follow_job(client, job_id, "guest", guest, progress, timeout, home, stop)
     pipeline.model_info = FateFlowModelInfo(job_id, "guest", guest, model["model_id"], model["model_version"])
     return result
 
@@ -124,16 +131,25 @@ def check_over_sampling(dag_schema: dict) -> None:
         raise JobFailed(sentence)
 
 
+def check_chain(dag_schema: dict) -> None:
+    """Refuse a training that could not read the flips before it, for which label_flip would have been charged."""
+    sentence = refusal_of_plan(JobPlan(dag_schema["dag"]))
+    if sentence is not None:
+        raise JobFailed(sentence)
+
+
 def parties_of(pipeline, role: str) -> list:
     """Party ids of a role, none where the pipeline does not name it."""
     return next((list(ids) for name, ids in pipeline.parties if name == role), [])
 
 
-def follow_job(client, job_id, role, party_id, progress: Progress, timeout: float, home=None) -> JobResult:
+def follow_job(
+    client, job_id, role, party_id, progress: Progress, timeout: float, home=None, stop: Event | None = None
+) -> JobResult:
     """Wait for the end of a submitted job; whoever gives up waiting, by timeout or Ctrl-C, stops the job."""
     begin = time.monotonic()
     try:
-        status = wait_for_end(client, job_id, role, party_id, progress, begin + timeout)
+        status = wait_for_end(client, job_id, role, party_id, progress, begin + timeout, stop or Event())
     except BaseException:
         client.job.stop(job_id=job_id)
         raise
@@ -143,7 +159,7 @@ def follow_job(client, job_id, role, party_id, progress: Progress, timeout: floa
     return JobResult(job_id, time.monotonic() - begin, tasks)
 
 
-def wait_for_end(client, job_id, role, party_id, progress: Progress, deadline: float) -> str:
+def wait_for_end(client, job_id, role, party_id, progress: Progress, deadline: float, stop: Event) -> str:
     """Poll the job until it ends; returns its last status."""
     begin = last_answer = time.monotonic()
     shown: dict[str, str] = {}
@@ -161,7 +177,8 @@ def wait_for_end(client, job_id, role, party_id, progress: Progress, deadline: f
                 f"({reason_of(response)}); start it with `fate-dp up` and run the job again.", job_id)
         if now > deadline:
             raise JobFailed(timeout_sentence(job_id, now - begin, shown), job_id)
-        time.sleep(POLL_SECONDS)
+        if stop.wait(POLL_SECONDS):
+            raise JobFailed(f"Job {job_id} was stopped, since another one that it belongs with did not succeed.", job_id)
 
 
 def timeout_sentence(job_id: str, seconds: float, shown: dict[str, str]) -> str:

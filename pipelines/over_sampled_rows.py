@@ -5,6 +5,8 @@ model is praised for what it has seen; tested on it, it is judged on records tha
 """
 from __future__ import annotations
 
+from fate_dp.components.common.job_plan import receivers
+
 SPLIT_FIRST = "{task} would split rows that {smote} has over-sampled; put data_split before smote."
 NOT_FOR_TESTS = "{task} takes rows that {smote} has over-sampled as {key}; models are tested on real rows only."
 FLIP_FIRST = "{task} would flip labels after {smote} has made rows from the true ones; put label_flip before smote."
@@ -26,26 +28,3 @@ def misuse_of_synthetic_rows(tasks: dict) -> str | None:
             if sentence is not None:
                 return sentence.format(task=f"Task {name}", smote=smote, key=key)
     return None
-
-
-def receivers(tasks: dict, source: str) -> list[tuple[str, str]]:
-    """(task, data input) of everything that data of `source` flows into, however far."""
-    found, reached = [], [source]
-    for producer in reached:
-        for name, task in tasks.items():
-            keys = [key for key, channels in data_inputs(task).items() if producer in producers(channels)]
-            found += [(name, key) for key in keys]
-            if keys and name not in reached:
-                reached.append(name)
-    return found
-
-
-def data_inputs(task: dict) -> dict:
-    """The data inputs of a task by key."""
-    return (task.get("inputs") or {}).get("data") or {}
-
-
-def producers(channels: dict) -> list[str]:
-    """The tasks whose output an input reads; rows of a table that was uploaded have none."""
-    outputs = channels.get("task_output_artifact") or []
-    return [output["producer_task"] for output in (outputs if isinstance(outputs, list) else [outputs])]

@@ -63,6 +63,7 @@ class LabelPlanRequest:
     :param classes: label values that may occur, at least 2.
     :param cap: total epsilon that the label source may spend; the policy's default unless given.
     :param prior: public guess of the share of the class of interest; 1 / classes unless given.
+    :param spent: epsilon of that cap that was spent before; None where no ledger was asked.
     """
 
     records: int
@@ -70,6 +71,12 @@ class LabelPlanRequest:
     classes: int = 2
     cap: float = Policy.default_label_cap
     prior: float | None = None
+    spent: float | None = None
+
+    @property
+    def left(self) -> float:
+        """What releases at a new epsilon or key can still spend."""
+        return max(0.0, self.cap - (self.spent or 0.0))
 
     def __post_init__(self):
         check_whole("records", self.records, 1)
@@ -232,7 +239,7 @@ def plan_labels(request: LabelPlanRequest) -> LabelPlan:
     shown = prior * keep + (1 - prior) * false_alarm
     not_shown = prior * flip + (1 - prior) * (1 - false_alarm)
     spread, spread_unflipped = shown * not_shown, prior * (1 - prior)
-    releases = math.floor(request.cap * (1 + ROUNDING) / epsilon)
+    releases = math.floor(request.left * (1 + ROUNDING) / epsilon)
     return LabelPlan(
         request=request,
         prior=prior,
@@ -245,7 +252,7 @@ def plan_labels(request: LabelPlanRequest) -> LabelPlan:
         standard_error_unflipped=math.sqrt(spread_unflipped / request.records),
         equivalent_records=request.records * signal**2 * spread_unflipped / spread,
         releases=releases,
-        left_after_one=max(0.0, request.cap - epsilon) if releases else request.cap,
+        left_after_one=max(0.0, request.left - epsilon) if releases else request.left,
     )
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import fields
+from pathlib import Path
 
+from fate_dp.deploy.home_command import DEFAULT_HOME
 from fate_dp.privacy.events import RELATIONS
 
 
@@ -25,6 +27,9 @@ def _add_labels(kinds) -> None:
     command.add_argument("--epsilon", type=float, required=True, help="nats per label")
     command.add_argument("--classes", type=int, help="label values that may occur (2)")
     command.add_argument("--cap", type=float, help="total epsilon that the source may spend (the policy's default)")
+    command.add_argument("--source", metavar="NAMESPACE/NAME/COLUMN", help="take cap and spending of this declared label source")
+    command.add_argument("--party", default="9999", help="with --source: whose it is (9999)")
+    command.add_argument("--home", type=Path, default=Path(DEFAULT_HOME), help="with --source: folder of the parties (.fate-dp)")
     command.add_argument("--prior", type=float, help="public guess of the share of the class of interest (1/classes)")
 
 
@@ -83,7 +88,10 @@ def labels(options) -> None:
     from .plan import LabelPlanRequest, plan_labels
     from .plan_tables import plan_json, print_label_plan
 
-    plan = plan_labels(LabelPlanRequest(**_asked(options, LabelPlanRequest)))
+    asked = _asked(options, LabelPlanRequest)
+    if options.source is not None:
+        asked |= _of_source(options)
+    plan = plan_labels(LabelPlanRequest(**asked))
     if options.json:
         print(json.dumps(plan_json(plan), indent=2, allow_nan=False))
         return
@@ -118,6 +126,15 @@ def _asked(options, request_kind) -> dict:
     """What was given on the command line, so that the request's own defaults stand in one place."""
     given = {item.name: getattr(options, item.name, None) for item in fields(request_kind)}
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _of_source(options) -> dict:
+    """What the party's policy and ledger say of a source; a --cap that was given asks what another cap would hold."""
+    from .cli import parties_folder
+    from .party_ledgers import label_budget
+
+    cap, spent = label_budget(parties_folder(options.home), options.party, options.source)
+    return {"cap": cap if options.cap is None else options.cap, "spent": spent}
 
 
 def _console():

@@ -17,7 +17,8 @@ NOTES = {
     "others' shares are the whole noise. Discrete shares add a slack that depends on the grid; their event charges it.",
 }
 
-UNSPENT = "No ledger and no policy is read: the cap is taken as unspent."
+UNSPENT = "No ledger and no policy is read: the cap is taken as unspent. --source reads those of a label source."
+SPENT = "A release at an epsilon, and under the key, that the source was flipped at before costs nothing for the same records."
 
 
 def rounded_up(value: float, digits: int = 4) -> str:
@@ -50,11 +51,16 @@ def label_plan_table(plan: LabelPlan) -> TextTable:
         ("the same, from true labels", rounded_up(plan.standard_error_unflipped)),
         ("true labels that would tell as much about the share", rounded_down(plan.equivalent_records)),
         ("jobs that repeat this release (same key, source, epsilon): no further epsilon", "any number"),
-        (f"releases that add up and fit the cap {request.cap:g} (each a new epsilon or key)",
+        (f"releases that add up and fit {_room(request)} (each a new epsilon or key)",
          str(plan.releases) if plan.releases else "none: refused"),
         ("epsilon left of the cap after one release", rounded_down(plan.left_after_one)),
     )  # fmt: skip
     return TextTable(("quantity", "value"), rows, frozenset(("value",)))
+
+
+def _room(request) -> str:
+    spent = "" if request.spent is None else f", of which {request.spent:g} is spent"
+    return f"the cap {request.cap:g}{spent}"
 
 
 def noise_table(plan: TrainingPlan) -> TextTable:
@@ -97,7 +103,7 @@ def print_label_plan(plan: LabelPlan, console) -> None:
         label_plan_table(plan))
     print_text(
         console, "Unit label, replace-one; against host, arbiter and whoever gets the model. Features are not covered.")
-    print_text(console, UNSPENT)
+    print_text(console, UNSPENT if request.spent is None else SPENT)
 
 
 def print_training_plan(plan: TrainingPlan, console) -> None:

@@ -32,6 +32,63 @@ Every statement names four things, since an epsilon without them says nothing:
 Epsilons are in nats. A reported epsilon, delta or noise scale is an upper bound of what is needed or spent; in the
 tables it is rounded up.
 """
+OTHER_COMPONENTS = """\
+**Labels.** A guarantee on labels begins where they are flipped. These components of FATE 2.2.0 show a host labels, or what depends
+on them, when they run *before* `label_flip`, or on labels that were never flipped:
+
+| component | what the hosts get | seen |
+| --- | --- | --- |
+| `hetero_feature_binning`, unless `skip_metrics` is set | every row's label in a ciphertext without blinding, one of two different ones: **every label** | tried |
+| `coordinated_lr` | the residual of every row, unblinded, whose sign is the label: **every label** | tried |
+| `coordinated_linr` | the same call on residuals of a regression | read |
+| `sshe_lr`, `sshe_linr`, `hetero_nn` with its SSHE layer | the label holder's share of the residual, unblinded; with its own share the host has the residual | read |
+| `hetero_secureboost` | with `gh_pack: false` gradients without blinding; always the tree node of every row, leaves included | read |
+| `hetero_feature_selection` by information value | which of its features were chosen | read |
+| `sample` with fractions by label, `data_split` with stratification | which rows were kept | read |
+
+*Tried*: ciphertexts of a job, or of the very call, were taken apart; *read*: the call stands in FATE's source. Put `label_flip`
+directly behind `reader` and `psi`, and everything else behind it: binning, selection and trees then show flips, at the epsilon of the
+flips. Nothing refuses another order.
+
+**Features.** A statement for the unit `record` takes a row to be a function of that record alone. `feature_scale`,
+`hetero_feature_binning`, imputation, standardising and whatever else computes over the rows of a table makes every row depend on all
+records: one replaced record then moves many rows, and the statement ends, as with `smote`. No component can see that it happened.
+Bring features in *public* units, from limits that no table gave (`fate-dp prep lending-club --units public` does).
+For the unit `client` it is enough that each party computed over its own rows alone. Labels keep their epsilon: features are no part of it,
+as long as they were not computed from the labels.
+"""
+ARITHMETIC = """\
+A sensitivity bounds how far one record moves a sum. It would not hold if the record also moved what *others* contribute,
+were it by their last bits: and libraries round a row of a matrix product or of a sum by its place, by the number of rows,
+by how an array lies in memory, by the processor and by the number of threads. So nothing here rests on how a library orders
+its work. What a record contributes is a function of that record alone, for these reasons:
+
+| what | why it depends on that record alone | where |
+| --- | --- | --- |
+| gradients of dense layers | products of whole numbers of at most 23 bits, so short that their sums stay below 2^53: exact in any order | `record_layers.Dense` |
+| gradients of convolutions | one call per record and product, float32, one thread, same shapes and alignment; no call sees two records | `record_layers.Convolution` |
+| gradients of modules of other layers | `torch.autograd` on one record at a time, one thread | `gradients` |
+| tanh, ReLU, pooling, softmax, losses' slopes | element by element in operations that IEEE 754 fixes to the bit; exponentials from a table and a polynomial | `record_arithmetic` |
+| norms, hence clips and whether a record counts as clipped (`clip.quantile`) | sums of whole numbers, exact in any order | `clipped_parts`, `privacy/mechanisms/row_norms` |
+| clipped sums | whole numbers, exact in any order | `clipped_parts`, `privacy/mechanisms/clipping` |
+| relevances and shares of contributions (`noise: adaptive`) | exact products, sums of whole numbers | `relevance/propagation`, `privacy/adaptive_scales` |
+| scattering features | one image per call, one thread | `models/features` |
+| second moments | rows clipped one by one to whole numbers; exact integer products | `bounded_rows`, `crypto/exact_product` |
+| bounded means and medians, randomised responses, shuffled answers | one record's number at a time, added as whole numbers | `privacy/mechanisms` |
+| updates of a whole party (unit `client`) | clipped as one row; other parties' updates are computed by themselves | `rounds/client` |
+
+Two further lines. FATE-Flow servers of ours set `MKL_CBWR=AVX2` unless the operator set something else: with it MKL rounds
+rows alike on more processors. And every training first checks made-up records of its own shapes: that sums of its dense
+layers are the same in another order, and that gradients, relevances and features of a record are the same in other
+company; a machine on which they are not is refused with one sentence, before a record is read or anything is charged.
+
+**Between processors.** Parties may compute on different ones. To the last bit the same on all of them: flips, clips,
+clipped sums of dense models, relevances, shares of scores in vertical training (the host's count of different scores
+rests on that), start weights, everything under encryption. Convolutions, scattering features and predictions agree to
+about 1e-6 of their largest number; no count and no agreement between parties rests on them. Every party computes epsilons
+anew and takes the guest's if they agree to 1e-9. `make test-arithmetic` runs the tests that touch floating point under
+settings of other processors.
+"""
 LEDGER = """\
 Each party keeps its own (`fate-dp ledger`). Every release is written, and charged, before its output is. A total is the
 composed epsilon of all events of one dataset, unit, relation and observer; a cap bounds each of these totals by itself.
@@ -64,9 +121,11 @@ def privacy_page() -> str:
     """
     parts = [INTRODUCTION, "## Components"]
     parts += [_component(guarantees.component_guarantee(name)) for name in guarantees.component_names()]
+    parts += ["## What other components show or change before these", OTHER_COMPONENTS]
     for package in guarantees.MECHANISM_PACKAGES:
         parts.append(f"## {TITLES[package]}")
         parts += [_mechanism(package, item) for item in guarantees.mechanism_guarantees(package)]
+    parts += ["## What a sensitivity rests on", ARITHMETIC]
     parts += ["## The ledger", LEDGER]
     parts += ["## Rules that do not hold", UNSOUND, _rules(guarantees.unsound_rules())]
     parts.append("## Computed tables")
@@ -80,7 +139,15 @@ def _component(item: guarantees.ComponentGuarantee) -> str:
         ("References", item.references),
     )  # fmt: skip
     promises = [_promise(promise) for promise in item.promises]
-    return "\n\n".join([f"### `{item.component}`", item.does, *promises, *(_list(*entry) for entry in lists)])
+    protocols = [_protocol(protocol) for protocol in item.protocols]
+    return "\n\n".join([f"### `{item.component}`", item.does, *promises, *protocols, *(_list(*entry) for entry in lists)])
+
+
+def _protocol(protocol: guarantees.Protocol) -> str:
+    views = markdown_table(
+        ("observer", "sees", "protected by"), [(view.observer, view.sees, view.protected_by) for view in protocol.views]
+    )
+    return f"**`solver: {protocol.solver}`**: {protocol.does}\n\n{views}\n\nCollusion: {protocol.collusion}"
 
 
 def _promise(promise: guarantees.Promise) -> str:

@@ -19,7 +19,8 @@ def add_provider(commands) -> None:
                          help="the environment's interpreter (the one that runs this command)")  # fmt: skip
     command.add_argument("--version", metavar="dpVERSION", help="of the provider (dp and the version of FATE-DP there)")
     command.add_argument("--path", metavar="FOLDER",
-                         help="folder in front of its tasks' module path (the environment's own, which adds none)")
+                         help="folder in front of its tasks' module path (that of FATE-DP, by which they start warm)")
+    command.add_argument("--cold", action="store_true", help="let its tasks start as FATE-Flow starts them; see also up")
     command.add_argument("--out", type=Path, default=DEFAULT_FILE, help=f"the JSON file to write ({DEFAULT_FILE})")
     _kind(kinds, "list", "show the providers of FATE's components and where they are", list_providers)
     command = _kind(kinds, "remove", "make FATE-Flow forget a provider; jobs that run in it must have ended", remove)
@@ -43,7 +44,7 @@ def register(options) -> None:
     from .whole_file import write_whole
 
     address = _address(options)
-    prepared = registration.prepare(address, options.python, options.version, options.path)
+    prepared = registration.prepare(address, options.python, options.version, options.path, options.cold)
     write_whole(options.out, json.dumps(prepared.request(), indent=2) + "\n")
     registration.register(address, prepared)
     print(f"Registered {prepared.name} at {address}, with {', '.join(prepared.components)} ({options.out}).")

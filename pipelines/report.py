@@ -7,9 +7,13 @@ import os
 
 from .page import card_html, filled, head_html, moment, percent, row_html, table_html
 from .report_figures import loss_figure, roc_figure, seconds_figure
-from .tables import MODELS, epsilon_text, ledger_table, model_table, observer_table, party_table
+from .tables import MODELS, epsilon_text, ledger_table, model_table, observer_table, party_table, training_table
 from .whole_file import write_whole
 
+OBSERVERS = {
+    "guest": "The guest \N{EN DASH} holds the labels", "host": "The host \N{EN DASH} holds further features, no labels",
+    "arbiter": "The arbiter \N{EN DASH} holds no records", "model": "Whoever gets the model",
+}  # fmt: skip
 TITLE = "What label privacy costs, and what it protects"
 
 
@@ -27,7 +31,10 @@ def report_html(result: dict) -> str:
         "summary": summary(result),
         "precision_of_figures": precision_of_figures(private["metrics"]),
         "rows": str(private["metrics"]["rows"]),
-        "score_releases": score_releases(result["privacy"]["score_releases"]),
+        "does": result["privacy"]["protocol"]["does"],
+        "solver": result["privacy"]["protocol"]["solver"],
+        "component": result["privacy"]["protocol"]["component"],
+        "collusion": result["privacy"]["protocol"]["collusion"],
         "data_name": data["name"],
         "seed": str(data["seed"]),
         "total": f"{result['seconds']['total']:.0f}",
@@ -38,7 +45,9 @@ def report_html(result: dict) -> str:
     drawn = {
         "cards": cards(result),
         "model_table": table_html(model_table(result)),
+        "training_table": table_html(training_table(result)),
         "observer_table": table_html(observer_table(result)),
+        "views": views_html(result["privacy"]),
         "party_table": table_html(party_table(result)),
         "ledgers": "\n".join(ledger_html(party, entries) for party, entries in result["ledgers"].items()),
         "loss_figure": loss_figure(result["models"]),
@@ -86,8 +95,20 @@ def precision_of_figures(metrics: dict) -> str:
 def score_releases(releases: list[dict]) -> str:
     """How often the guest got joint scores of training records."""
     return " ".join(
-        f"By the ledger of {release['party']}, over all jobs, it got the joint scores of all training records "
+        f"By the ledger of {release['party']}, over all jobs, the guest got the joint scores of all training records "
         f"{release['released']} of at most {release['cap']} times." for release in releases)
+
+
+def views_html(privacy: dict) -> str:
+    """What each observer sees of the protocol that ran, and what protects the others from it, as a list of definitions."""
+    parts = []
+    for view in privacy["protocol"]["views"]:
+        told = f"{view['sees']} Protection: {view['protected_by']}"
+        if view["observer"] == "guest" and privacy["score_releases"]:
+            told = f"{told} {score_releases(privacy['score_releases'])}"
+        title = OBSERVERS.get(view["observer"], view["observer"])
+        parts.append(f"<dt>{html.escape(title)}</dt>\n<dd>{html.escape(told)}</dd>")
+    return "\n".join(parts)
 
 
 def label_guarantee(epsilon: float) -> dict[str, str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from fate_dp.deploy.home_command import home_command
+
 DEFAULT_OUT, FIRST_SEED, SYNTHETIC_ROWS = Path("out/lending-club"), 2024, 50_000
 
 
@@ -43,6 +45,8 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
 
 
 def _add_places(command: argparse.ArgumentParser) -> None:
+    from .cli import add_cold
+
     command.add_argument(
         "--every-seed-on-flow", action="store_true", help="send every seed through FATE-Flow, not the first one only"
     )
@@ -50,6 +54,7 @@ def _add_places(command: argparse.ArgumentParser) -> None:
         "--home", type=Path, default=Path(".fate-dp"), help="folder of the embedded server and the parties (.fate-dp)"
     )
     command.add_argument("--flow", metavar="HOST:PORT", help="use a FATE-Flow that already runs")
+    add_cold(command)
 
 
 def lending_club_homo_lr(options) -> None:
@@ -73,7 +78,8 @@ def lending_club_homo_lr(options) -> None:
     print_credit_result(result, console)
     console.print(f"Report: {options.out / 'report.html'}   Result: {options.out / 'result.json'}")
     if not options.flow:
-        console.print("FATE-Flow still runs, so that the next job starts at once; `fate-dp down` stops it.")
+        stop = home_command("down", options.home)
+        console.print(f"FATE-Flow still runs, so that the next job starts at once; `{stop}` stops it.")
 
 
 def study_of(options):

@@ -1,11 +1,15 @@
 """The tables of a demo's result: their cells as text, and drawn in a terminal."""
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 
+from fate_dp.privacy.policy import NUMBERED_COLUMNS
+
 MODELS = ("private", "guest_only", "not_private")
 METRICS = {"accuracy": "accuracy", "auc": "AUC", "precision": "precision", "recall": "recall", "f1": "F1"}
+DATASET = re.compile(NUMBERED_COLUMNS)
 UNBROKEN = ("mechanism", "task", "party", "balanced by")
 WIDEST = {"observer": 14}
 LONGEST_HEADING = 10
@@ -32,6 +36,22 @@ def floor_text(left: float) -> str:
     return f"{float(Context(prec=6, rounding=ROUND_FLOOR).create_decimal(repr(left))):g}"
 
 
+def named(lines: list[dict], key: str, tables: dict[str, list[str]]) -> list[dict]:
+    """Lines of a ledger with the names of tables in place of those that it has for their datasets.
+
+    Where several datasets were read from the same tables, with other columns perhaps, some letters of the ledger's name
+    tell them apart.
+    """
+    return [{**line, key: DATASET.sub(lambda match: _table_name(match[0], tables), line[key])} for line in lines]
+
+
+def _table_name(dataset: str, tables: dict[str, list[str]]) -> str:
+    if dataset not in tables:
+        return dataset
+    alike = [other for other, names in tables.items() if names == tables[dataset]]
+    return ", ".join(tables[dataset]) + (f" ({dataset.partition(':')[2]})" if len(alike) > 1 else "")
+
+
 def model_table(result: dict) -> TextTable:
     """The three models with their metrics on the held-out part."""
     rows = tuple(
@@ -40,6 +60,16 @@ def model_table(result: dict) -> TextTable:
         for model in (result["models"][name] for name in MODELS))
     headings = ("model", "epsilon", "flipback", *METRICS.values())
     return TextTable(headings, rows, frozenset(("epsilon", *METRICS.values())))
+
+
+def training_table(result: dict) -> TextTable:
+    """The private model's figures on the training rows: on flips, and corrected for their known rate."""
+    rows = tuple(
+        (line["measure"], f"{line['on_flips']:.3f}", f"{line['estimate']:.3f}", f"{line['standard_error']:.3f}",
+         "unknown" if line["most_bias"] is None else f"{line['most_bias']:.3f}")
+        for line in result["training_figures"])
+    headings = ("measure", "on flips", "on true labels, estimated", "standard error", "bias at most")
+    return TextTable(headings, rows, frozenset(headings[1:]))
 
 
 def observer_table(result: dict) -> TextTable:
@@ -89,6 +119,27 @@ def total_table(totals: list[dict]) -> TextTable:
     return TextTable(headings, rows, frozenset(("epsilon", "delta")))
 
 
+def cap_table(lines) -> TextTable:
+    """What of the caps of tables is spent; `lines` are ``table_caps.CapLine``."""
+    rows = tuple(
+        (line.party, line.table, line.kind, epsilon_text(line.spent), f"{line.cap:g}", floor_text(line.left),
+         "" if line.delta is None else f"{line.delta:g}", line.origin)
+        for line in lines)
+    headings = ("party", "table", "cap of", "spent", "cap", "left", "delta", "set")
+    return TextTable(headings, rows, frozenset(("spent", "cap", "left", "delta")))
+
+
+def total_notes(totals: list[dict]) -> list[str]:
+    """What the lines of `total_table` leave open, once for all observers of a dataset."""
+    observers: dict[tuple, list[str]] = {}
+    for line in totals:
+        if line["note"]:
+            key = line["dataset"], line["unit"], line["relation"], line["note"]
+            observers.setdefault(key, []).append(line["observer"])
+    return [f"{dataset}, {unit}, {relation}, against {', '.join(names)}: {note}."
+            for (dataset, unit, relation, note), names in observers.items()]  # fmt: skip
+
+
 def budget_table(budgets: list[dict]) -> TextTable:
     """What of each cap is spent and left, at the delta of the cap."""
     rows = tuple(
@@ -128,6 +179,8 @@ def print_totals(totals_by_party: dict[str, list[dict]], console) -> None:
     for party, totals in totals_by_party.items():
         if totals:
             print_table(console, f"Totals of {party}: epsilon is an upper bound at delta", total_table(totals))
+            for sentence in total_notes(totals):
+                print_text(console, sentence)
 
 
 def print_budgets(budgets_by_party: dict[str, list[dict]], console) -> None:

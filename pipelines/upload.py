@@ -5,12 +5,14 @@ import csv
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 
 from fate_dp.deploy.flow_address import FlowAddress
 
 from .flow import connect
 from .job import JobFailed, JobResult, Progress, follow_job, reason_of
 
+NUMBER_TYPE = "float64"
 WHOLE_NUMBER_TYPES = ("int32", "int64", "long", "int")
 
 
@@ -48,8 +50,12 @@ def upload_table(
     progress: Progress = lambda task, status, seconds: None,
     timeout: float = 600.0,
     home: str | os.PathLike | None = None,
+    stop: Event | None = None,
 ) -> JobResult:
-    """Check a CSV file and upload it; a table of the same namespace and name is replaced."""
+    """Check a CSV file and upload it; a table of the same namespace and name is replaced.
+
+    The upload is given up when `stop` is set, as it is where one of several jobs that run at once fails.
+    """
     check_table(csv_file, meta)
     client = connect(address)
     response = client.data.upload_file(
@@ -58,7 +64,7 @@ def upload_table(
     )
     if response.get("code") != 0:
         raise JobFailed(f"FATE-Flow at {address} refused the upload of {csv_file}: {reason_of(response)}.")
-    return follow_job(client, response["job_id"], "local", "0", progress, timeout, home)
+    return follow_job(client, response["job_id"], "local", "0", progress, timeout, home, stop)
 
 
 def check_table(csv_file: str | os.PathLike, meta: TableMeta) -> None:
@@ -76,6 +82,16 @@ def check_table(csv_file: str | os.PathLike, meta: TableMeta) -> None:
         check_classes(path, frame[meta.label_name], meta)
 
 
+def found_label_type(csv_file: str | os.PathLike, meta: TableMeta) -> str:
+    """The type that fits the labels of a file: of whole numbers that of `meta`, else float64."""
+    import pandas
+
+    path = Path(csv_file)
+    labels = read_as_text(path, meta, read_header(path, meta))[meta.label_name]
+    broken = pandas.to_numeric(labels, errors="coerce") % 1
+    return NUMBER_TYPE if (broken > 0).any() else meta.label_type
+
+
 def read_header(path: Path, meta: TableMeta) -> list[str]:
     """The column names of the file."""
     try:
@@ -87,7 +103,7 @@ def read_header(path: Path, meta: TableMeta) -> list[str]:
     for wanted, role in ((meta.id_name, "id"), (meta.label_name, "label")):
         if wanted is not None and wanted not in columns:
             raise UploadRefused(
-                f"The table {path} has no {role} column {wanted!r}; its columns are {listing(columns)}.")
+                f"The table {path} has no {role} column {wanted!r}; name it with --{role}: its columns are {listing(columns)}.")
     repeated = sorted({column for column in columns if columns.count(column) > 1})
     if repeated:
         raise UploadRefused(f"The table {path} has the column {repeated[0]!r} more than once; rename one of them.")
@@ -132,7 +148,7 @@ def check_label(path: Path, labels, meta: TableMeta) -> None:
     if meta.label_type in WHOLE_NUMBER_TYPES and broken.any():
         raise UploadRefused(
             f"The table {path} has the label {labels[broken].iloc[0]!r} in line {first_line(broken)}; "
-            f"labels of type {meta.label_type} must be whole numbers."
+            f"labels of type {meta.label_type} must be whole numbers, those of type {NUMBER_TYPE} may be any."
         )
 
 

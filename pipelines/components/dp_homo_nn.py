@@ -6,6 +6,7 @@ from fate_client.pipeline.interface import ArtifactType
 from fate_dp.components.dp_homo_nn.settings import CHECKS, given_settings
 
 from .definition import check_given, definition_path
+from .fate_names import refuse_unknown
 
 
 class DPHomoNN(Component):
@@ -33,6 +34,7 @@ class DPHomoNN(Component):
         batch_size: float = PlaceHolder(),
         records: int = PlaceHolder(),
         classes: int = PlaceHolder(),
+        class_weights: dict = PlaceHolder(),
         epsilon: float = PlaceHolder(),
         noise_multiplier: float = PlaceHolder(),
         epsilon0: float = PlaceHolder(),
@@ -55,8 +57,10 @@ class DPHomoNN(Component):
         train_data: ArtifactType = PlaceHolder(),
         test_data: ArtifactType = PlaceHolder(),
         input_model: ArtifactType = PlaceHolder(),
+        **_unknown,
     ):
         inputs = locals()
+        refuse_unknown("DPHomoNN", _unknown, CHECKS)
         self._process_init_inputs(inputs)
         super().__init__()
         check_given(CHECKS, inputs)
