@@ -18,7 +18,7 @@ import time
 import numpy as np
 
 from fate_dp.components.align.dummies import record_name
-from fate_dp.crypto.joined_records import FRACTION_BITS, encode_values
+from fate_dp.crypto.joined_records import encode_values
 
 from .align_component import component_seconds
 from .align_party import Party, align

@@ -1,9 +1,10 @@
 """The component over FATE's tables: two parties as processes with FATE's standalone engines, without FATE-Flow."""
-import os
 import tempfile
 import time
 
 import numpy as np
+
+from fate_dp.components.common.wire.task import with_plain_messages
 
 from .local_parties import frame_of, run_parties
 
@@ -27,6 +28,7 @@ def component_seconds(records: int, features: int) -> float:
     return max(results[party].value[1] for party in PARTIES)
 
 
+@with_plain_messages
 def _party(ctx, records, features):
     import pandas as pd
 

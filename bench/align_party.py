@@ -33,9 +33,9 @@ def align(connection, party: Party, step: Callable[[int], None]) -> tuple:
     Args:
         step: told how many records one more part of the work has covered.
     """
-    public, private = generate_keypair()
+    _, private = generate_keypair(primes=3)
     tagger, columns = TagKey().for_workers(), party.values.shape[1]
-    wire, theirs = _swap(connection, party, (public.to_wire(), columns))
+    wire, theirs = _swap(connection, party, (private.to_wire(), columns))
     peer = PublicKey.from_wire(wire)
     matrix = encode_values(party.values, range(columns))
     own = _encrypted(party.names, matrix, tagger, private.encryption(), step)

@@ -27,6 +27,7 @@ import numpy as np
 from fate_dp.bench.local_parties import cpu_seconds, frame_of, run_parties
 from fate_dp.components.align.alignment import Alignment
 from fate_dp.components.align.halves import split_shares
+from fate_dp.components.common.wire.task import with_plain_messages
 from fate_dp.components.share_lr.epochs import direct, follow
 from fate_dp.components.share_lr.reveal import UNITS_OF_WEIGHTS, open_weights
 from fate_dp.components.share_lr.rows import SharedRows
@@ -83,6 +84,7 @@ def others(percent: int, count: int) -> int:
     return round(count * percent / (100 - percent))
 
 
+@with_plain_messages
 def party(ctx, folder: str) -> dict:
     """Everything at one party: {(variant, percent): (weights, processor seconds, wall seconds)}."""
     os.environ["FATE_DP_HOME"] = folder

@@ -1,10 +1,12 @@
 """A side of the benchmarks: dp_hetero_lr as a job would run it, on labels declared public."""
 from fate_dp.bench import epoch_task
 from fate_dp.bench.epoch_clock import EpochClock
+from fate_dp.components.common.wire.task import with_plain_messages
 
 LABEL_SOURCE = "bench/task/y"
 
 
+@with_plain_messages
 def train(ctx, task, epochs, solver):
     """One party's `PartyCost`."""
     from fate_dp.components.dp_hetero_lr import train as stage

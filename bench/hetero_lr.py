@@ -14,11 +14,13 @@ shipped, where `obfuscate=True` is lost on the way so that no ciphertext is blin
 benchmark's processes. `weights off` is the largest distance from gradient descent in the clear after the epochs that
 were run.
 
-Two more tables: the engine alone for growing n (`hetero_lr_growth`), and the primitives (`hetero_lr_primitives`).
+Three more tables: what a key costs a party once, which is in the times of ours above (`key_costs`); the engine alone for
+growing n (`hetero_lr_growth`), and the primitives (`hetero_lr_primitives`).
 
 The last line printed is one JSON object. Its figures: CPU of each other side over ours; what a later epoch costs
 relative to a training of one epoch, (CPU of 30 epochs - CPU of 1 epoch) / 29 / (CPU of 1 epoch); the exponent with
-which the engine's CPU grows in n (least squares in logarithms); and its CPU minutes at the largest n.
+which the engine's CPU grows in n (least squares in logarithms); CPU seconds of a party for a key, once; MB of all messages of
+a training of 10,000 rows, counted from their sizes (`message_bytes`); and the engine's CPU minutes at the largest n.
 """
 import argparse
 import json
@@ -27,9 +29,11 @@ import statistics
 from dataclasses import dataclass
 from functools import partial
 
-from fate_dp.bench import epoch_fate, epoch_ours, epoch_phe, epoch_task, hetero_lr_growth, hetero_lr_primitives
+from fate_dp.bench import (
+    epoch_fate, epoch_ours, epoch_phe, epoch_task, hetero_lr_growth, hetero_lr_primitives, key_costs, message_bytes,
+)  # fmt: skip
 from fate_dp.bench.epoch_sides import Measurement, Side, measure
-from fate_dp.bench.hetero_lr_rows import made_tables
+from fate_dp.bench.hetero_lr_rows import GUEST_FEATURES, HOST_FEATURES, made_tables
 
 EPOCHS = 30
 TIMEOUT = 3600
@@ -87,6 +91,15 @@ def later_epoch_share(all_epochs: float, one_epoch: float, epochs: int) -> float
     return (all_epochs - one_epoch) / (epochs - 1) / one_epoch
 
 
+def traffic() -> dict:
+    """MB of the messages of a training of 10,000 rows, without flipback and with its default rounds."""
+    sizes = (FULL.rows, (GUEST_FEATURES, HOST_FEATURES), EPOCHS, epoch_task.KEY_LENGTH)
+    return {
+        f"megabytes_10k{suffix}": round(message_bytes.megabytes(*sizes, flipback=flipback), 2)
+        for suffix, flipback in (("", False), ("_flipback", True))
+    }
+
+
 def growth_exponent(rows, seconds) -> float:
     """Least-squares slope of log seconds against log rows: 1 is linear."""
     x, y = [math.log(value) for value in rows], [math.log(value) for value in seconds]
@@ -101,6 +114,8 @@ def main():
     quick, console = parser.parse_args().quick, Console()
     plan = QUICK if quick else FULL
     console.print(hetero_lr_primitives.rate_table(console))
+    costs = key_costs.key_costs(epoch_task.KEY_LENGTH)
+    console.print(key_costs.cost_table(costs, epoch_task.KEY_LENGTH))
     growth = [hetero_lr_growth.measure(rows, EPOCHS, console) for rows in plan.growth]
     console.print(hetero_lr_growth.growth_table(growth, EPOCHS))
     comparison = compare(plan, console)
@@ -109,6 +124,8 @@ def main():
     figures = {
         **comparison.figures(),
         "growth_exponent": round(growth_exponent(plan.growth, [run.cost.cpu for run in growth]), 3),
+        "key_cpu_seconds": round(sum(costs.values()), 3),
+        **traffic(),
         "million_rows_cpu_minutes": round(growth[-1].cost.cpu / 60, 2),
     }
     print(json.dumps({"bench": "hetero-lr-quick" if quick else "hetero-lr", "figures": figures}))

@@ -20,7 +20,9 @@ import numpy as np
 from fate_dp.bench.epoch_task import KEY_LENGTH, OPTIMIZER, START_WEIGHT
 from fate_dp.bench.hetero_lr_rows import GUEST_FEATURES, HOST_FEATURES, made_rows
 from fate_dp.bench.local_parties import cpu_seconds
-from fate_dp.crypto.cross_product import encrypt_rows, merge_sums, multiply_rows, open_sums, product_layout, seal_sums
+from fate_dp.crypto.cross_product import (
+    DROPPED_BITS, encrypt_rows, merge_sums, multiply_rows, open_sums, product_layout, seal_sums,
+)  # fmt: skip
 from fate_dp.crypto.exact_product import exact_product
 from fate_dp.crypto.fixed_point import encode_features
 from fate_dp.crypto.paillier import PrivateKey, generate_keypair
@@ -80,7 +82,7 @@ def train(rows, epochs) -> EngineCost:
     before, start = cpu_seconds(), time.monotonic()
     privates = [generate_keypair(KEY_LENGTH)[1] for _ in range(2)]
     key = privates[0].public_key
-    layout = product_layout(rows, key)
+    layout = product_layout(rows, key, MEAN_SQUARE_BITS, DROPPED_BITS)
     sums = _of_all_parts(rows, partial(part_sums, rows=rows, encryption=privates[0].encryption(), layout=layout))
     sealed, host_share = seal_sums(sums.products, len(sums.guest), layout, key)
     guest_share = open_sums(sealed, len(sums.guest), layout, privates[0])
@@ -97,7 +99,8 @@ def part_sums(part, rows, encryption, layout) -> Sums:
     made = made_rows(min(PART_ROWS, rows - part * PART_ROWS), part)
     guest = np.column_stack([made.guest, np.ones(len(made.labels)), made.labels - 0.5])
     columns = np.column_stack([guest[:, GUEST], made.host, guest[:, -1]])
-    plain, guest, host = columns.T @ columns, encode_features(guest), encode_features(made.host)
+    plain, half = columns.T @ columns, 1 << DROPPED_BITS >> 1
+    guest, host = (encode_features(side) + half >> DROPPED_BITS for side in (guest, made.host))
     other_cpu = time.process_time() - start
     encrypted = encrypt_rows(guest, encryption, layout, rows // WORKERS)
     products = multiply_rows(host, encrypted, guest.shape[1], layout, encryption.public_key)
@@ -107,7 +110,7 @@ def part_sums(part, rows, encryption, layout) -> Sums:
 def step_layout(layout, rows, epochs) -> StepLayout:
     """Public sizes of the descent, given those of the cross products."""
     bounds = QuadraticBounds(DIMENSION, DIVISOR, MEAN_SQUARE_BITS, target_mean_square=0.25, penalty=OPTIMIZER["alpha"])
-    return StepLayout(bounds, 2, KEY_LENGTH, share_bits(layout.value_bits, rows, DIVISOR), epochs)
+    return StepLayout(bounds, 2, KEY_LENGTH, share_bits(layout.value_bits + 2 * DROPPED_BITS, rows, DIVISOR), epochs)
 
 
 def descend(privates, shares, layout, epochs) -> np.ndarray:
@@ -170,7 +173,7 @@ def _share(own, products, cross, rows) -> QuadraticShare:
     linear[HOST] = cross[:, -1]
     if own == GUEST:
         linear[GUEST] = products[:count, -1]
-    return QuadraticShare.scaled(matrix, linear, rows, DIVISOR)
+    return QuadraticShare.scaled(matrix << 2 * DROPPED_BITS, linear << 2 * DROPPED_BITS, rows, DIVISOR)
 
 
 def _step(players, prepared, epoch) -> None:
@@ -181,7 +184,7 @@ def _step(players, prepared, epoch) -> None:
         player.descent.receive(player.share, steps[at], [hidden[1 - at]])
         player.descent.move(epoch)
     of_guest, of_host = guest.hidden_losses(), host.hidden_losses()
-    guest.losses([of_host], [host.loss_shares([of_guest])])
+    guest.loss([of_host], [host.loss_share([of_guest], [1])], [1])
 
 
 def main():

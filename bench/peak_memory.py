@@ -77,9 +77,17 @@ def descendants(pid) -> list:
     """``pid`` and all that it or they started and that still run."""
     family = [pid]
     for member in family:
-        for task in Path(f"/proc/{member}/task").glob("*/children"):
-            family += map(int, read_text(task).split())
+        for task in tasks_of(member):
+            family += map(int, read_text(Path(f"/proc/{member}/task/{task}/children")).split())
     return family
+
+
+def tasks_of(pid) -> list:
+    """The ids of a process's threads, none if it has just ended."""
+    try:
+        return os.listdir(f"/proc/{pid}/task")
+    except (FileNotFoundError, ProcessLookupError):
+        return []
 
 
 def resident_bytes(pid) -> int:

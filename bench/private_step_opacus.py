@@ -1,6 +1,5 @@
 """Opacus' side of the private step: one module trained by DP-SGD in one of Opacus' ways to get per-record gradients."""
 import torch
-from opacus import PrivacyEngine
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -15,6 +14,9 @@ def opacus_step(module, images, labels, mode, *, clip, noise_multiplier, learnin
     :param module: a ``torch.nn.Module`` that takes ``images``; it becomes Opacus' own.
     :param mode: one of ``MODES``.
     """
+    # An installation for tests or for users does without it.
+    from opacus import PrivacyEngine
+
     loader = DataLoader(TensorDataset(images, labels), batch_size=len(images))
     engine = PrivacyEngine(accountant="rdp", secure_mode=False)
     module, optimizer, *rest = engine.make_private(

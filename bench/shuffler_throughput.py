@@ -20,7 +20,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-from nacl.bindings import crypto_box_seal, crypto_box_seal_open
+from nacl.bindings import crypto_box_seal
 
 from fate_dp.components.shuffler import Analyzer, Encoder, Splitting, shuffle
 from fate_dp.crypto.sealed_box import BoxKey
