@@ -2,12 +2,16 @@
 PYTHON ?= $(firstword $(foreach name,python3.11 python3.10,$(shell command -v $(name) 2>/dev/null)) python3)
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
+# What a user needs; what tests, benchmarks and clusters need beyond that.
 INSTALLED := $(VENV)/.installed
+TESTED := $(VENV)/.tested
+BENCHED := $(VENV)/.benched
 CLUSTER := $(VENV)/.cluster
 
-.PHONY: install demo test unit component-yaml docs-privacy clean
+.PHONY: install demo test unit test-arithmetic component-yaml docs-privacy clean
 .PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults
-.PHONY: bench-align bench-align-redundancy bench-epoch bench-hetero-lr bench-hetero-noise bench-homo-nn
+.PHONY: bench-align bench-align-redundancy bench-epoch bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-noise bench-prep bench-private-step
 .PHONY: bench-source-composition
 
@@ -15,22 +19,34 @@ install: $(INSTALLED)
 
 $(INSTALLED): setup.py pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt "setuptools<81" wheel
-	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt --no-build-isolation -e ".[fate,test,bench]"
+	$(PIP) -q "setuptools<81" wheel
+	$(PIP) --no-build-isolation -e ".[fate]"
+	touch $@
+
+$(TESTED): $(INSTALLED)
+	$(PIP) --no-build-isolation -e ".[fate,test]"
+	touch $@
+
+$(BENCHED): $(INSTALLED)
+	$(PIP) --no-build-isolation -e ".[fate,bench]"
 	touch $@
 
 demo: install
 	$(BIN)/fate-dp demo
 
-# Unit tests run on all cores, one file to a process; those with parties as processes and with a server need them all.
+# All tests run on all cores: one file to a worker, and those on FATE-Flow, which share its server, to one of two.
 test: unit
-	$(BIN)/python -m pytest -q tests/protocol tests/end_to_end
+	$(BIN)/python -m pytest -q -n 2 --no-loadscope-reorder tests/protocol tests/end_to_end
 
-unit: install
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile tests/unit tests/statistical
+unit: $(TESTED)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto tests/unit tests/statistical
 
-$(CLUSTER): $(INSTALLED)
-	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt --no-build-isolation -e ".[cluster]"
+# The tests that touch floating point, under the settings of other processors: some ten minutes.
+test-arithmetic: $(TESTED)
+	$(BIN)/python -m tests.arithmetic.matrix
+
+$(CLUSTER): $(TESTED)
+	$(PIP) --no-build-isolation -e ".[fate,test,cluster]"
 	touch $@
 
 # Each starts a cluster of four parties' servers with RabbitMQ and nginx from Debian, and stops it; without them it says
@@ -39,43 +55,46 @@ cluster-test-standalone: ALSO := tests/cluster/test_authentication.py
 cluster-test-standalone cluster-test-spark cluster-test-faults: cluster-test-%: $(CLUSTER)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -v -s -rs --durations=10 tests/cluster/test_$*.py $(ALSO)
 
-bench-epoch: install
+bench-epoch: $(BENCHED)
 	$(BIN)/python -m fate_dp.bench.epoch
 
-bench-hetero-lr: install
+bench-hetero-lr: $(BENCHED)
 	$(BIN)/python -m fate_dp.bench.hetero_lr
 
-bench-hetero-noise: install
+bench-hetero-noise: $(BENCHED)
 	$(BIN)/python -m fate_dp.bench.hetero_noise
 
-bench-align: install
+bench-align: $(BENCHED)
 	$(BIN)/python -m fate_dp.bench.align
 
-bench-align-redundancy: install
+bench-align-redundancy: $(BENCHED)
 	$(BIN)/python -m fate_dp.bench.align_redundancy
 
-bench-homo-nn: install
+bench-homo-nn: $(BENCHED)
 	$(BIN)/python -m fate_dp.bench.homo_nn
 
-bench-homo-nn-adaptive: install
+bench-homo-nn-adaptive: $(BENCHED)
 	$(BIN)/python -m fate_dp.bench.homo_nn_adaptive
 
-bench-homo-nn-sweeps: install
+bench-homo-nn-sweeps: $(BENCHED)
 	$(BIN)/python -m fate_dp.bench.homo_nn_sweeps
 
-bench-private-step: install
+bench-job: $(BENCHED)
+	$(BIN)/python -m fate_dp.bench.job
+
+bench-private-step: $(BENCHED)
 	$(BIN)/python -m fate_dp.bench.private_step
 
-bench-label-dp: install
+bench-label-dp: $(BENCHED)
 	$(BIN)/python -m fate_dp.bench.label_dp
 
-bench-noise: install
+bench-noise: $(BENCHED)
 	$(BIN)/python -m fate_dp.bench.noise
 
-bench-source-composition: install
+bench-source-composition: $(BENCHED)
 	$(BIN)/python -m fate_dp.bench.source_composition
 
-bench-prep: install
+bench-prep: $(BENCHED)
 	$(BIN)/python -m fate_dp.bench.prep
 
 # The client reads these files, and `fate-dp board install` puts them into FATE-Board's dag/ folder; a test holds them to

@@ -37,11 +37,11 @@ def small_tables(rows: int = 120, seed: int = 5):
 
 
 def upload_small(place: Place, folder: Path, owners: tuple = (GUEST, HOST_ID)) -> None:
-    """Both sides, the guest's again under another name, and a table of the host's that a training must refuse."""
+    """Both sides, the guest's again with other labels, and a table of the host's that a training must refuse."""
     folder.mkdir(exist_ok=True)
     guest, host = small_tables()
     tables = {
-        "guest": (GUEST, guest), "guest_fresh": (GUEST, guest),
+        "guest": (GUEST, guest), "guest_fresh": (GUEST, guest.assign(y=1 - guest["y"])),
         "host": (HOST_ID, host), "host_constant": (HOST_ID, host.assign(z0=2.5)),
     }  # fmt: skip
     for name, (_, table) in tables.items():

@@ -8,13 +8,13 @@ import pandas as pd
 
 from fate_dp.pipelines import hetero_lr, shared_lr
 from fate_dp.pipelines.components import DPHeteroLR, Flipback, LabelFlip, Smote
-from fate_dp.pipelines.demo import EPSILON
+from fate_dp.pipelines.demo import EPSILON, PRIVATE
 from fate_dp.pipelines.homo_lr import StudyTables, training_reader
 from fate_dp.pipelines.homo_nn import pipeline_of, training_task
 from fate_dp.pipelines.shuffler import ShuffledParties, statistics_pipeline
 
 from .places import GUEST, HOST_ID, SECOND, Place
-from .studies import DEMO, HOSPITALS, PATIENTS, TRAININGS
+from .studies import HOSPITALS, PATIENTS, TRAININGS
 
 TRAINING = {"epochs": 3, "tol": 0, "init_param": {"method": "kaiming", "fit_intercept": False, "random_state": 2024}}
 JOINED = {"epochs": 3, "train_scores": False}
@@ -32,12 +32,12 @@ class Joined:
 def run_vertical(place: Place) -> Joined:
     """reader -> psi -> label_flip -> dp_hetero_lr -> flipback on its scores."""
     parties = hetero_lr.Parties()
-    reader, psi = hetero_lr.joined_tables(parties, DEMO)
+    reader, psi = hetero_lr.joined_tables(parties, PRIVATE)
     flip = LabelFlip(
-        "label_flip_0", runtime_parties=parties.data_parties(), epsilon=EPSILON, label_source=DEMO.label_source(),
+        "label_flip_0", runtime_parties=parties.data_parties(), epsilon=EPSILON, label_source=PRIVATE.label_source(),
         input_data=psi.outputs["output_data"],
     )  # fmt: skip
-    model = DPHeteroLR("dp_hetero_lr_0", train_data=flip.outputs["output_data"], **TRAINING)
+    model = DPHeteroLR("dp_hetero_lr_0", train_data=flip.outputs["output_data"], train_scores=True, **TRAINING)
     back = Flipback(
         "flipback_0", runtime_parties=parties.data_parties(), mode="posterior", input_data=flip.outputs["output_data"],
         scores=model.outputs["train_output_data"],
@@ -50,7 +50,7 @@ def run_vertical(place: Place) -> Joined:
 def run_shared(place: Place) -> Joined:
     """reader -> label_flip -> align -> share_lr."""
     job = place.run(shared_lr.training_pipeline(
-        shared_lr.JoinedTrainingPlan(hetero_lr.Parties(), DEMO, EPSILON, training=JOINED)))  # fmt: skip
+        shared_lr.JoinedTrainingPlan(hetero_lr.Parties(), PRIVATE, EPSILON, training=JOINED)))  # fmt: skip
     weights = {party_id: weights_at(place, job, "share_lr_0", party_id) for party_id in (GUEST, HOST_ID)}
     return Joined(job, flips_of(place, job), weights)
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from fate_dp.data_prep.breast_cancer import ID, LABEL, load_patients, write_tables
 from fate_dp.pipelines import hetero_lr, homo_nn
-from fate_dp.pipelines.demo import EPSILON, TRAINING
+from fate_dp.pipelines.demo import EPSILON, HELD_OUT, NAMESPACE, PRIVATE, TRAINING
 from fate_dp.pipelines.homo_lr import Federation, StudyTables, study_pipeline
 from fate_dp.pipelines.homo_lr_job import losses_of, measures_of, named_weights, scores_of
 from fate_dp.pipelines.homo_lr_settings import HomoLRSettings
@@ -34,25 +34,21 @@ class Demo:
     auc: float
 
 
-DEMO = hetero_lr.Tables("demo", "guest_train", "host_train")
-HELD_OUT = hetero_lr.Tables("demo", "guest_test", "host_test")
-
-
 def upload_demo(place: Place, folder: Path) -> None:
     """The demo's four tables, each at its own party, and the declaration of the labels."""
     write_tables(folder)
     owners = {"guest_train": GUEST, "host_train": HOST_ID, "guest_test": GUEST, "host_test": HOST_ID}
     place.upload([
-        (party_id, folder / f"{name}.csv", "demo", name, LABELLED if party_id == GUEST else None)
+        (party_id, folder / f"{name}.csv", NAMESPACE, name, LABELLED if party_id == GUEST else None)
         for name, party_id in owners.items()
     ])  # fmt: skip
-    declare(place.parties(GUEST), GUEST, DEMO.label_source())
+    declare(place.parties(GUEST), GUEST, PRIVATE.label_source())
 
 
 def run_demo(place: Place) -> Demo:
     """reader -> psi -> label_flip -> dp_hetero_lr -> evaluation, and the deployed model on the held-out records."""
     parties = hetero_lr.Parties()
-    pipeline = hetero_lr.training_pipeline(hetero_lr.TrainingPlan(parties, DEMO, EPSILON, TRAINING))
+    pipeline = hetero_lr.training_pipeline(hetero_lr.TrainingPlan(parties, PRIVATE, EPSILON, TRAINING))
     job = place.run(pipeline)
     prediction = place.run(hetero_lr.prediction_pipeline(pipeline, parties, HELD_OUT))
     scored = place.data(prediction, "dp_hetero_lr_0")["test_output_data"].set_index("id")["predict_score"]

@@ -13,6 +13,7 @@ from sklearn.metrics import roc_auc_score
 from fate_dp.components.dp_homo_nn.model import weights_of
 from fate_dp.data_prep.over_sampling import SYNTHETIC_PREFIX
 from fate_dp.deploy.cluster.party_setup import spark_environment
+from fate_dp.pipelines.demo import NAMESPACE
 from fate_dp.pipelines.flow import connect
 
 from .places import GUEST, HOST_ID, SECOND, copy_keys
@@ -49,7 +50,7 @@ def single(vertical, shared, here, there, work):
 
 
 def test_tables_have_several_partitions(uploaded, here):
-    found = connect(here.addresses[GUEST]).table.query(namespace="demo", name="guest_train")["data"]
+    found = connect(here.addresses[GUEST]).table.query(namespace=NAMESPACE, name="guest_train")["data"]
     assert found["engine"] == "file" and len(found["meta"]["partition_order_mappings"]) == 4
 
 

@@ -97,7 +97,7 @@ def own_job(flow_address, flow_home, tmp_path_factory):
     declare(open_home(flow_home).parties, PARTIES.guest, f"{NAMESPACE}/board_guest/y", cap=2.0)
     pipeline, flip = flipped_pipeline(guest="board_guest", host="board_host")
     both, flipped = PARTIES.data_parties(), flip.outputs["output_data"]
-    model = DPHeteroLR("dp_hetero_lr_0", train_data=flipped, **QUICK)
+    model = DPHeteroLR("dp_hetero_lr_0", train_data=flipped, train_scores=True, **QUICK)
     back = Flipback("flipback_0", runtime_parties=both, mode="swap", input_data=flipped,
                     scores=model.outputs["train_output_data"])  # fmt: skip
     balanced = Smote("smote_0", runtime_parties={"guest": PARTIES.guest}, dataset=f"{NAMESPACE}/board_guest",

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from fate_dp.components.dp_hetero_lr.score_release import columns_name
+from fate_dp.components.common.dataset_names import columns_name
 from fate_dp.deploy.flow_home import open_home
 from fate_dp.pipelines.components import DPHeteroLR
 from fate_dp.pipelines.job import run_job, task_output_data, task_output_model

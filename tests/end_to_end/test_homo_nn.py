@@ -12,7 +12,8 @@ from fate_dp.pipelines.homo_nn import HomoNNParties, evaluation, prediction_pipe
 from fate_dp.pipelines.job import NoOutput, run_job, task_metrics, task_output_data, task_output_model
 from fate_dp.pipelines.party_ledgers import party_ledger
 from fate_dp.pipelines.upload import TableMeta, upload_table
-from fate_dp.privacy.party_files import party_folder
+from fate_dp.privacy.party_files import POLICY_FILE, party_folder
+from fate_dp.privacy.policy import declare_caps
 
 pytestmark = pytest.mark.end_to_end
 
@@ -38,6 +39,9 @@ def patients(flow_address, flow_home, tmp_path_factory):
     # Test code: the statistics are of all rows.
     table[features] = ((table[features] - table[features].mean()) / table[features].std()).clip(-3, 3) / 3
     parts = np.split(table[:RECORDS], [120, 300])
+    for _, party in PARTIES.data_parties():
+        # All three trainings count together, under replace-one.
+        declare_caps(party_folder(open_home(flow_home).parties, party) / POLICY_FILE, columns_name(features), epsilon=20.0)
     for name, part in zip((TABLES.training(*party) for party in PARTIES.data_parties()), parts):
         part.to_csv(folder / f"{name}.csv", index=False)
         meta = TableMeta(label_name=LABEL)

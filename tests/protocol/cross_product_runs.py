@@ -94,9 +94,14 @@ def features(runs, name, party):
 
 
 def guests_matrix(runs, name):
-    """What the guest multiplies the rows of a host with, in units of 2^-24: features, intercept, target."""
+    """What the guest multiplies the rows of a host with, in units of 2^-20: features, intercept, target."""
     own, labels = features(runs, name, GUEST), label_columns(runs, name)
-    return encode_features(np.column_stack([own, np.ones(len(own)), labels.get("flipped", labels["true"]) - 0.5]))
+    return in_units(np.column_stack([own, np.ones(len(own)), labels.get("flipped", labels["true"]) - 0.5]))
+
+
+def in_units(values):
+    """Features as they are multiplied: rounded twice, to 2^-24 and to 2^-20."""
+    return encode_features(values) + 8 >> 4
 
 
 def label_columns(runs, name) -> dict:
@@ -132,8 +137,8 @@ def all_ciphertexts(runs, name, party) -> list:
 
 
 def hosts_sums(runs, name) -> list:
-    """What the host would open without masks: products of the guest's columns and its own, in units of 2^-48."""
-    left, right = guests_matrix(runs, name).astype(object), encode_features(features(runs, name, HOST)).astype(object)
+    """What the host would open without masks: products of the guest's columns and its own, in units of 2^-40."""
+    left, right = guests_matrix(runs, name).astype(object), in_units(features(runs, name, HOST)).astype(object)
     return (left.T @ right).ravel().tolist()
 
 

@@ -2,7 +2,7 @@
 import numpy as np
 import pandas as pd
 
-from .scenarios import Scenario, frame_at
+from .scenarios import Scenario, frame_at, summary
 
 GUEST, HOST, SECOND_HOST = ("guest", "9999"), ("host", "10000"), ("host", "9998")
 SHUFFLER, ARBITER = ("host", "9997"), ("arbiter", "10001")
@@ -33,6 +33,20 @@ def tables(classes=2, seed=5) -> dict:
     return made
 
 
+def rare_tables(rows=1000, share=0.1, seed=6) -> dict:
+    """{party: pandas table}: of whose records a share is of class 1, which overlaps with class 0."""
+    generator, made = np.random.default_rng(seed), {}
+    for party in DATA:
+        labels = (generator.random(rows) < share).astype(int)
+        features = (generator.normal(size=(rows, FEATURES)) + 1.2 * labels[:, None] * [1, -1, 1, 0]) / 4
+        made[party] = pd.DataFrame({
+            "sample_id": [f"s {party[1]} {row}" for row in range(rows)],
+            "id": [f"customer {party[1]} {row}" for row in range(rows)],
+            **{f"x{column}": features[:, column] for column in range(FEATURES)}, "y": labels,
+        })  # fmt: skip
+    return made
+
+
 TABLES = tables()
 
 
@@ -56,10 +70,6 @@ def predict(ctx, earlier, model_of, tables, partitions=2):
 
     document = json.loads(json.dumps(earlier[model_of].value["model"]))
     return predict_party(ctx, document, frame_at(ctx, tables, partitions)).as_pd_df()
-
-
-def summary(ctx) -> dict:
-    return next(record["data"] for record in ctx.metrics.handler.get_metrics()[::-1] if record["name"] == "summary")
 
 
 def training(tables=TABLES, parties=None, **given) -> Scenario:
@@ -94,6 +104,30 @@ def train_with_failures(ctx, earlier, failing, at, **arguments):
 
     with mock.patch.object(data_party.Member, at, failing_now):
         return train(ctx, earlier, **arguments)
+
+
+def train_on_derived(ctx, earlier, at, revised, **arguments):
+    """A training in which labels of the party ``at`` stand in its ledger as flipback's, computed from flips.
+
+    :param revised: how many of these labels differ from the flips.
+    """
+    from fate_dp.components.common.party_home import home_of
+    from fate_dp.privacy.label_flips import label_tags, record_tags
+    from fate_dp.privacy.secret_key import key_id
+
+    if tuple(ctx.federation.local_party) == at:
+        home, table, source = home_of(ctx), arguments["tables"][at], "experiment/train/y"
+        labels = table["y"].tolist()
+        flips = [1 - label if row < revised else label for row, label in enumerate(labels)]
+        tags = record_tags(table["id"], home.key, source)
+        job = {"job_id": "job", "task_id": "task"}
+        release = home.ledger.record_flips(
+            source=source, epsilon=1.0, classes=2, key_id=key_id(home.key), cap=8.0, fingerprint="",
+            rows=zip(tags, true := label_tags(table["id"], labels, home.key, source), map(str, flips), tags, true), **job,
+        )  # fmt: skip
+        rows = zip(tags, map(str, labels))
+        home.ledger.record_derived(parent_entry_id=release.entry_id, rows=rows, description="flipback", **job)
+    return train(ctx, earlier, **arguments)
 
 
 def write_policy(ctx, text):

@@ -12,7 +12,7 @@ from fate_dp.components.share_lr import gram
 from fate_dp.crypto.joined_records import FRACTION_BITS, SHARE_BITS
 
 from .messages import noted_sending
-from .scenarios import role_of
+from .scenarios import role_of, summary
 from .watched_training import SABOTAGE, _noting_products as noting_products, _noting_sums as noting_sums
 
 PRIVACY = {"source": "experiment/train/y", "epsilon": 1.0, "unit": "label", "relation": "replace_one",
@@ -81,7 +81,7 @@ def train(ctx, earlier, made: dict, changes=None, session="session", **settings)
     if role_of(ctx) == "host":
         return {"model": stage.train_host(*arguments), "scored": None}
     model, scored = stage.train_guest(*arguments)
-    return {"model": model, "scored": None if scored is None else scored.as_pd_df()}
+    return {"model": model, "scored": None if scored is None else scored.as_pd_df(), "summary": summary(ctx)}
 
 
 def predict(ctx, earlier, made: dict, model: str, session="session of new rows", changes=None, **given):
@@ -92,7 +92,7 @@ def predict(ctx, earlier, made: dict, model: str, session="session of new rows",
     arguments = (ctx, document, *frame_and_alignment(ctx, made, session, **(changes or {})), 2048)
     if role_of(ctx) == "host":
         return stage.predict_host(*arguments)
-    return stage.predict_guest(*arguments).as_pd_df()
+    return stage.predict_guest(*arguments, False).as_pd_df()
 
 
 def plain_training(made: dict, epochs: int, optimizer: dict, family="binomial", fit_intercept=True) -> np.ndarray:

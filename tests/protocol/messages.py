@@ -7,12 +7,13 @@ from unittest import mock
 import numpy as np
 
 from fate_dp.components.common.plugin_version import plugin_version
+from fate_dp.components.common.wire.channel import Channel
 
 TERMS = {
     "rows", "batches", "optimizer", "flipback_epochs", "correction_epochs", "score_epochs", "features",
     "mean_square_bits", "run", "noise",
 }  # fmt: skip
-FACTS = {"rows", "features", "digest", "score_releases_left", "mean_square_bits", "noise", "warm_start_run"}
+FACTS = {"rows", "features", "digest", "score_releases_left", "few_valued", "mean_square_bits", "noise", "warm_start_run"}
 """What the guest tells everybody, and a host the guest, before a training without noise that starts anew."""
 
 
@@ -77,19 +78,15 @@ def names(received) -> set:
 @contextmanager
 def noted_sending():
     """A list that gets (receiver, name) of everything that this party sends meanwhile, whether it is read or not."""
-    from fate.arch.context import _parties
+    sent, send = [], Channel.send
 
-    sent, push = [], _parties._push
-
-    def noting_push(*, name, parties, **arguments):
+    def noting_send(channel, parties, namespace, name, value):
+        parties = list(parties)
         sent.extend(("-".join(party), name) for party in parties)
-        return push(name=name, parties=parties, **arguments)
+        return send(channel, parties, namespace, name, value)
 
-    _parties._push = noting_push
-    try:
+    with mock.patch.object(Channel, "send", noting_send):
         yield sent
-    finally:
-        _parties._push = push
 
 
 def unread(outcomes, sent_by: dict) -> dict:
@@ -154,7 +151,7 @@ def _is_preflight(value, sender) -> bool:
 
 _SAYS_PUBLIC = {
     "verdict": _is_verdict, "preflight": _is_preflight,
-    "public_key": lambda value, sender: set(value) == {"n", "blinding_base"},
+    "public_key": lambda value, sender: set(value) == {"n", "blinding_base", "proof"},
     "training_state": lambda value, sender: value in ("goes on", "converged", "exhausted", "diverged"),
 }  # fmt: skip
 
@@ -200,12 +197,10 @@ def numbers(value) -> list:
 @contextmanager
 def changed_sending(changes: dict):
     """This party sends other values than it would: {name of a message: value}."""
-    from fate.arch.context import _parties
+    send = Channel.send
 
-    push = _parties._push
+    def changing_send(channel, parties, namespace, name, value):
+        return send(channel, parties, namespace, name, changes.get(name, value))
 
-    def changing_push(*, name, value, **arguments):
-        return push(name=name, value=changes.get(name, value), **arguments)
-
-    with mock.patch.object(_parties, "_push", changing_push):
+    with mock.patch.object(Channel, "send", changing_send):
         yield

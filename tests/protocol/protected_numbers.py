@@ -5,7 +5,7 @@ import numpy as np
 
 from .attacks import Secret
 
-SUMS, WEIGHTS, LOSSES, SLOPES = (48, 44), (40, 30, 22), (61, 60, 30), (84, 30)
+SUMS, WEIGHTS, LOSSES, SLOPES = (48, 44, 40), (40, 30, 22), (61, 60, 30), (84, 30)
 """Fractional bits that the protocol gives numbers of a kind."""
 
 

@@ -6,14 +6,19 @@ another one, with a home of its own.
 import os
 import queue
 import uuid
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Callable, Optional, Tuple
 
 import numpy as np
 import pandas as pd
 
 from fate_dp.bench import local_parties
+from fate_dp.components.common.wire.task import plain_messages
+from fate_dp.deploy.site import sitecustomize
+from fate_dp.deploy.warm_start import preload
 
 from .messages import plain_form
 
@@ -24,12 +29,16 @@ SOURCE = "experiment/train/y"
 
 @dataclass(frozen=True)
 class Scenario:
-    """``function(ctx, earlier, **arguments)`` as each of ``parties``; ``earlier`` are this party's outcomes so far."""
+    """``function(ctx, earlier, **arguments)`` as each of ``parties``; ``earlier`` are this party's outcomes so far.
+
+    Messages are our components' own, plain values, unless ``of_fate`` says that FATE's components are played.
+    """
 
     function: Callable
     arguments: dict = field(default_factory=dict)
     parties: Tuple = (GUEST, HOST, ARBITER)
     home: Optional[str] = None
+    of_fate: bool = False
 
 
 @dataclass
@@ -42,12 +51,17 @@ class Outcome:
     ledger: dict = field(default_factory=dict)
 
 
-def play(scenarios: dict, folder, parties=EVERYONE, timeout=500) -> dict:
-    """{scenario: {party: Outcome}}; an error other than ValueError fails here with its traceback."""
+def play(scenarios: dict, folder, parties=EVERYONE, timeout=500, environments=MappingProxyType({})) -> dict:
+    """{scenario: {party: Outcome}}; an error other than ValueError fails here with its traceback.
+
+    ``environments`` are further variables of single parties' processes, which libraries see as they are loaded.
+    """
+    # The servers' changes to FATE first, as at a task of theirs: they take hold when FATE is imported.
+    imported = () if environments else (sitecustomize.__name__, *preload.MODULES, *preload.own_components())
     try:
         results = local_parties.run_parties(
-            _play_all, parties, environment={"OMP_NUM_THREADS": "1"}, timeout=timeout, record=False, scenarios=scenarios,
-            folder=str(folder), session=uuid.uuid4().hex,
+            _play_all, parties, environment={"OMP_NUM_THREADS": "1"}, timeout=timeout, record=False,
+            environments=environments, imported=imported, scenarios=scenarios, folder=str(folder), session=uuid.uuid4().hex,
         )  # fmt: skip
     except queue.Empty:
         waiting = {path.name: path.read_text() for path in Path(folder).glob("at-*")}
@@ -82,16 +96,13 @@ def _context(ctx, session, me, parties):
 
 
 def _play_one(ctx, scenario, earlier):
-    from fate.arch.context import _parties
-
-    outcome, unrecorded = Outcome(), _parties._pull
-    local_parties._record_messages(outcome.received)
+    outcome = Outcome()
     try:
-        outcome.value = scenario.function(ctx, earlier, **scenario.arguments)
+        with local_parties.recorded_messages(outcome.received):
+            with nullcontext(ctx) if scenario.of_fate else plain_messages(ctx) as played:
+                outcome.value = scenario.function(played, earlier, **scenario.arguments)
     except ValueError as error:
         outcome.error = str(error)
-    finally:
-        _parties._pull = unrecorded
     outcome.received = [(sender, name, plain_form(value)) for sender, name, value in outcome.received]
     outcome.ledger = ledger(ctx)
     return outcome
@@ -153,11 +164,43 @@ def features_of(table) -> np.ndarray:
     return table[[name for name in table if name not in ("sample_id", "id", "y")]].to_numpy(dtype=float)
 
 
+@dataclass(frozen=True)
+class KnownJob:
+    """In place of `JobFiles`: label_flip, then a training with these parameters."""
+
+    parameters: dict
+    stage: str = "train"
+    arbiters: int = 1
+    through: Optional[str] = None
+    task: str = "flip"
+
+    def plan(self):
+        from fate_dp.components.common.job_plan import JobPlan
+
+        return JobPlan(dag_of(self))
+
+
+def dag_of(job, flip=MappingProxyType({})) -> dict:
+    """A DAG of label_flip, perhaps another step, and dp_hetero_lr."""
+    def after(task, key):
+        return {"data": {key: {"task_output_artifact": {"producer_task": task, "output_artifact_key": "output_data"}}}}
+
+    roles = {"guest": ["9999"], "host": ["10000"], "arbiter": [f"{10002 + at}" for at in range(job.arbiters)]}
+    given = {"epsilon": 1.0, "label_source": SOURCE, **flip}
+    tasks = {
+        job.task: {"component_ref": "label_flip", "parameters": given, "stage": "default"},
+        "model": {"component_ref": "dp_hetero_lr", "parameters": job.parameters, "stage": job.stage,
+                  "inputs": after(job.through or job.task, "cv_data" if job.stage == "cross_validation" else "train_data")},
+    }  # fmt: skip
+    if job.through is not None:
+        tasks[job.through] = {"component_ref": job.through, "inputs": after(job.task, "input_data")}
+    return {"parties": [{"role": role, "party_id": ids} for role, ids in roles.items() if ids], "tasks": tasks}
+
+
 def flip(ctx, earlier, tables, epsilon=1.0, classes=(0.0, 1.0), source=SOURCE, partitions=2, label_type="int32", before=None,
-         declared=True):
+         declared=True, job=None, **numbers):
     """label_flip at every party; returns the written table and what the party's ledger says afterwards."""
-    from fate_dp.components.common.pass_through import pass_through
-    from fate_dp.components.label_flip import guest
+    from fate_dp.components.label_flip import guest, host
 
     if before is not None:
         before(ctx)
@@ -165,9 +208,9 @@ def flip(ctx, earlier, tables, epsilon=1.0, classes=(0.0, 1.0), source=SOURCE, p
         declare(ctx, source)
     source_data, written = Artifact(frame_at(ctx, tables, partitions, label_type)), Artifact()
     if role_of(ctx) == "guest":
-        guest.flip(ctx, source_data, written, epsilon=epsilon, classes=classes, label_source=source)
+        guest.flip(ctx, source_data, written, epsilon=epsilon, classes=classes, label_source=source, job=job, **numbers)
     else:
-        pass_through(ctx, source_data, written)
+        host.pass_on(ctx, source_data, written)
     frame = written.frame
     return {"table": frame.as_pd_df(), "label": frame.schema.label_name, "label_type": label_type_of(frame)}
 
@@ -222,9 +265,15 @@ def train(ctx, earlier, tables, partitions=2, public=False, warm_start=None, lab
         model = stage.train_arbiter(ctx, settings)
     return {
         "start": None if frame is None else start_weights(ctx, frame, settings.init_param),
-        "model": model, "scored": None if scored is None else scored.as_pd_df(),
+        "model": model, "scored": None if scored is None else scored.as_pd_df(), "summary": summary(ctx),
         "order": None if frame is None else [match_id for _, ids in sorted(match_id_blocks(frame).collect()) for match_id in ids],
     }  # fmt: skip
+
+
+def summary(ctx) -> dict:
+    """The last one that this party showed; empty where it has shown none."""
+    shown = [record["data"] for record in ctx.metrics.handler.get_metrics() if record["name"] == "summary"]
+    return shown[-1] if shown else {}
 
 
 def declare(ctx, source):
@@ -255,8 +304,8 @@ def start_weights(ctx, frame, init_param):
 
 
 def raise_score_cap(ctx, tables, cap):
+    from fate_dp.components.common.dataset_names import columns_name
     from fate_dp.components.common.party_home import home_of
-    from fate_dp.components.dp_hetero_lr.score_release import columns_name
     from fate_dp.privacy.private_file import replace_file
 
     name = columns_name(frame_at(ctx, tables).schema.columns)

@@ -52,6 +52,10 @@ def expected(asked, parties, model=MODEL):
     return pd.Series(z, asked["id"])
 
 
+# To which a host rounds the scores that the guest may see.
+STEP = 2.0**-7
+
+
 def probabilities(z):
     return 1 / (1 + np.exp(-z))
 
@@ -73,10 +77,13 @@ def ask(ctx, earlier, asked, model=MODEL, cap=None, family="binomial", partition
     own, frame = document(tuple(ctx.federation.local_party), model, family), frame_at(ctx, {GUEST: asked}, partitions)
     if role_of(ctx) == "host":
         allow(ctx, own["data"]["estimator"]["header"], cap)
-        return stage.predict_host(ctx, own, frame)
+        return predict.predict_host(ctx, own, frame, STEP) if joint else encrypted_predict.predict_host(ctx, own, frame)
     made = []
     encrypted_predict.generate_keypair = partial(make_key, made=made, key=key)
-    scored = predict.predict_guest(ctx, own, frame) if joint else encrypted_predict.predict_guest(ctx, own, frame, 2048)
+    if joint:
+        scored = predict.predict_guest(ctx, own, frame, STEP, False)
+    else:
+        scored = encrypted_predict.predict_guest(ctx, own, frame, 2048, False)
     return {"scored": scored.as_pd_df().set_index("id"), "moduli": [public.n for public, _ in made]}
 
 
@@ -92,8 +99,8 @@ def key_pair(n, blinding_base, p, q):
 
 def allow(ctx, header, cap):
     """The host's operator sets the cap of rows asked with the weights of these columns."""
+    from fate_dp.components.common.dataset_names import columns_name
     from fate_dp.components.common.party_home import home_of
-    from fate_dp.components.dp_hetero_lr.score_release import columns_name
     from fate_dp.privacy.private_file import replace_file
 
     if cap is not None:
@@ -108,8 +115,8 @@ def send_more_rows_than_announced(ctx, earlier, asked, key):
     if role_of(ctx) != "guest":
         return ask(ctx, earlier, asked, cap=100)
     agree(ctx, dict, lambda hosts: {"rows": len(asked) - 1})
-    (public, private), to_hosts = key_pair(*key), ctx.sub_ctx("predict").hosts
-    to_hosts.put("public_key", public.to_wire())
+    (_, private), to_hosts = key_pair(*key), ctx.sub_ctx("predict").hosts
+    to_hosts.put("public_key", private.to_wire())
     features = stage._in_messages(frame_at(ctx, {GUEST: asked})[FIRST])
     to_hosts.put("queries", features.mapValues(partial(encrypt_queries, encryption=private.encryption())))
 
@@ -183,7 +190,7 @@ DETAILS = {
 @pytest.fixture(scope="module")
 def key():
     public, private = generate_keypair()
-    return public.n, public.blinding_base, int(private._p), int(private._q)
+    return public.n, public.blinding_base, *map(int, private._primes)
 
 
 @pytest.fixture(scope="module")
@@ -290,7 +297,7 @@ def test_each_task_has_a_key_of_its_own(runs):
     (first,), (second,) = (runs[name][GUEST].value["moduli"] for name in ("quarter", "consent"))
     assert first != second and first.bit_length() == second.bit_length() == 2048
     (sent,) = received(runs, "quarter", HOST, "public_key")
-    assert sent["n"] == first and set(sent) == {"n", "blinding_base"}
+    assert sent["n"] == first and set(sent) == {"n", "blinding_base", "proof"}
 
 
 def test_the_guest_gets_a_count_a_hash_of_names_and_packed_scores(runs, key):

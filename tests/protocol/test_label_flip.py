@@ -1,6 +1,7 @@
 """label_flip between parties: what it writes, what it spends, and what it refuses before anything is spent."""
 import math
 import os
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,23 @@ import pytest
 
 from fate_dp.components.common.party_home import home_of
 
-from .scenarios import GUEST, HOST, SOURCE, Artifact, Scenario, assert_refused, declare, flip, frame_at, play, role_of, tables
+from fate_dp.privacy.policy import declare_source
+
+from .scenarios import (
+    GUEST,
+    HOST,
+    SOURCE,
+    Artifact,
+    KnownJob,
+    Scenario,
+    assert_refused,
+    declare,
+    flip,
+    frame_at,
+    play,
+    role_of,
+    tables,
+)
 
 TABLES = tables(rows=240, hosts=(2,))
 PAIR = (GUEST, HOST)
@@ -81,6 +98,15 @@ def on(tables, home=None, parties=PAIR, **arguments):
     return Scenario(flip, {"tables": tables, **arguments}, parties, home)
 
 
+OTHER = "experiment/other/y"
+
+
+def tie_source(ctx, **tie):
+    """The operator ties the source to a table."""
+    if role_of(ctx) == "guest":
+        declare_source(home_of(ctx).path / "policy.yaml", SOURCE, **tie)
+
+
 ALLOWED = {
     "first": on(TABLES, "flips"),
     "same again": on(TABLES, "flips", partitions=3),
@@ -91,11 +117,19 @@ ALLOWED = {
     "full disk": Scenario(flip_with_full_disk, dict(tables=TABLES), PAIR, "pending"),
     "after the full disk": on(TABLES, "pending"),
     "before the key is lost": on(TABLES, "lost"),
+    "seven of eight": on(TABLES, "two names", epsilon=7.0),
+    "other labels of these ids": on(changed(y=lambda labels: 1 - labels), "two names", epsilon=7.0, source=OTHER),
+    "some of the declared columns": on(changed(x1=None), before=partial(tie_source, columns=["x0", "x1", "x2"], records=240)),
     "after the key is lost": on(TABLES, "lost", before=lose_key),
 }
 
 REFUSED = {
     "beyond the cap": (on(TABLES, "flips", epsilon=6.0), "cap"),
+    "seven under another name": (on(TABLES, "two names", epsilon=7.0, source="experiment/third/y"), ""),
+    "half of them under another name": (on(reuploaded(), "two names", source="experiment/third/y"), ""),
+    "columns of another table": (on(TABLES, before=partial(tie_source, columns=["x0", "x1"])),
+                                 "has the column 'x2', which experiment/train/y was not declared with"),
+    "more records than declared": (on(TABLES, before=partial(tie_source, records=239)), "was declared with 239 records"),
     "corrected label": (on(first_corrected(), "flips"), ""),
     "corrected label, other epsilon": (on(first_corrected(), "flips", epsilon=0.5), ""),
     "epsilon above the cap at once": (on(TABLES, epsilon=8.5), "cap"),
@@ -120,11 +154,59 @@ REFUSED = {
     "no host": (on(TABLES, parties=(GUEST,)), "no host"),
 }  # fmt: skip
 
+SWAPS = {"mode": "swap", "every": 2, "fraction": 0.05, "max_rounds": 2}
+# Tables and what follows label_flip: each of them would be refused by that task, after the flips were charged.
+IMPOSSIBLE = {
+    "other ids": (TABLES | {HOST: TABLES[HOST].assign(id=[f"other {row}" for row in range(240)])}, KnownJob({}),
+                  "not the same ids in the same order; run psi before"),
+    "columns too large": (changed(HOST, **{TABLES[HOST].columns[2]: lambda column: 1000 * column}), KnownJob({}),
+                          "has a mean square above 256"),
+    "no release of scores is left": (TABLES, KnownJob({"flipback": SWAPS, "epochs": 9}),
+                                     "joint scores of 2 models, but host 10000 allows only 0 more; use fewer flipback or "
+                                     "sigmoid rounds, or ask its operator, who changes that with `fate-dp cap`"),
+    "folds without a release": (TABLES, KnownJob({}, stage="cross_validation"), "joint scores of 5 models"),
+    "few values": (changed(HOST, **{TABLES[HOST].columns[2]: lambda column: 1.0 * (column > 0)}),
+                   KnownJob({"train_scores": True}), "has columns of few values"),
+    "small batches": (TABLES, KnownJob({"batch_size": 20}), "batch_size"),
+    "no such optimiser parameter": (TABLES, KnownJob({"optimizer": {"optimizer_params": {"lerning_rate": 1.0}}}), "lerning_rate"),
+    "weak key": (TABLES, KnownJob({"he_param": {"key_length": 1024}}), "key_length"),
+}  # fmt: skip
+POSSIBLE = {
+    "a training can follow": (TABLES, KnownJob({})),
+    "flipback is left to the training": (TABLES, KnownJob({"flipback": {"mode": "auto"}})),
+    "scores can be left out": (TABLES, KnownJob({"train_scores": True})),
+    "columns are scaled in between": (IMPOSSIBLE["columns too large"][0], KnownJob({}, through="feature_scale")),
+}
+
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     scenarios = {**ALLOWED, **{name: scenario for name, (scenario, _) in REFUSED.items()}}
+    scenarios |= {f"impossible: {name}": on(tables, job=job) for name, (tables, job, _) in IMPOSSIBLE.items()}
+    scenarios |= {name: on(tables, job=job) for name, (tables, job) in POSSIBLE.items()}
     return play(scenarios, tmp_path_factory.mktemp("homes"), PAIR)
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_nothing_is_charged_for_flips_that_no_training_could_use(runs, name):
+    outcomes = runs[f"impossible: {name}"]
+    assert_refused(outcomes, IMPOSSIBLE[name][2])
+    assert outcomes[HOST].error.endswith(" So model could not train on these flips, and nothing was charged.")
+    assert outcomes[GUEST].ledger == {"entries": [], "spent": 0.0}
+
+
+@pytest.mark.parametrize("name", POSSIBLE)
+def test_flips_that_a_training_can_use_are_released(runs, name):
+    assert {outcome.error for outcome in runs[name].values()} == {None}
+    assert runs[name][GUEST].ledger["spent"] == 1.0
+
+
+@pytest.mark.parametrize("name", ["seven under another name", "half of them under another name"])
+def test_a_second_name_for_the_same_labels_opens_no_second_budget(runs, name):
+    outcomes = runs[name]
+    assert f"so they are the same labels; use label_source {SOURCE}" in outcomes[GUEST].error
+    assert "refuses these labels under this label_source" in outcomes[HOST].error and "same labels" not in outcomes[HOST].error
+    assert outcomes[GUEST].ledger["entries"] == runs["other labels of these ids"][GUEST].ledger["entries"]
 
 
 def labels(runs, name) -> pd.Series:
@@ -223,9 +305,9 @@ def test_bad_input_is_refused_alike_at_every_party_and_spends_nothing(runs, name
     assert_refused(present, sentence)
     assert all(outcome.error.endswith(".") for outcome in present.values())
     if GUEST in present:
-        shared = scenario.home == "flips"
-        assert present[GUEST].ledger["spent"] == (3.0 if shared else 0.0)
-        assert len(present[GUEST].ledger["entries"]) == (2 if shared else 0)
+        spent = {"flips": 3.0, "two names": 7.0}.get(scenario.home, 0.0)
+        assert present[GUEST].ledger["spent"] == spent
+        assert len(present[GUEST].ledger["entries"]) == (2 if spent else 0)
 
 
 def test_that_a_label_was_corrected_is_told_to_the_guest_alone(runs):

@@ -34,7 +34,7 @@ def noisy(ctx, earlier, by_party, cap=None, zero=False, **arguments):
     """``train`` with parameters of each party; also what it drew, its scales and the totals of its ledger."""
     from fate_dp.components.common.party_home import home_of
     from fate_dp.components.dp_hetero_lr.noised import own_noise
-    from fate_dp.components.dp_hetero_lr.score_release import columns_name
+    from fate_dp.components.common.dataset_names import columns_name
     from fate_dp.privacy.private_file import replace_file
 
     me, drawn, found = tuple(ctx.federation.local_party), [], []
@@ -64,7 +64,8 @@ def noisy(ctx, earlier, by_party, cap=None, zero=False, **arguments):
         SecondMoments.draw, own_noise.adaptive_scales = draw, scales
     summary = {"dataset": name, "drawn": drawn, "scales": found}
     if frame is not None:
-        summary["totals"] = {line["observer"]: line for line in home_of(ctx).ledger.totals() if line["dataset"] == name}
+        summary["totals_of_all"] = home_of(ctx).ledger.totals()
+        summary["totals"] = {line["observer"]: line for line in summary["totals_of_all"] if line["dataset"] == name}
     return {**value, **summary}
 
 
@@ -82,10 +83,24 @@ def folds(ctx, earlier, tables, **settings):
         stage.validate_arbiter(ctx, settings, cv_param({}))
 
 
+def renamed() -> dict:
+    """The same records, of which the host brings columns that have none of the old names, and one fewer."""
+    host = TABLES[HOST].drop(columns=TABLES[HOST].columns[-1])
+    return {**TABLES, HOST: host.rename(columns=lambda name: name.replace("x", "z"))}
+
+
+def with_other_ids() -> dict:
+    """Unrelated records in tables that have the same columns."""
+    return {party: table.assign(id="other " + table["id"]) for party, table in TABLES.items()}
+
+
+BEYOND = ("beyond the cap", "other columns beyond the cap")
 TRAINED = {
     "uniform": Scenario(noisy, COMMON, home="uniform"),
     "uniform again": Scenario(noisy, {**COMMON, "cap": {HOST: 3.2}}, home="uniform"),
     "beyond the cap": Scenario(noisy, {**COMMON, "cap": {HOST: 3.2}}, home="uniform"),
+    "other columns beyond the cap": Scenario(noisy, {**COMMON, "tables": renamed()}, home="uniform"),
+    "other records": Scenario(noisy, {**COMMON, "tables": with_other_ids()}, home="uniform"),
     "no noise drawn": Scenario(noisy, {
         **COMMON, "by_party": WIDE, "zero": True, "epochs": 8, "optimizer": DESCENT, "cap": {GUEST: 99.0, HOST: 99.0}},
         (GUEST, HOST)),
@@ -212,7 +227,7 @@ def descended(runs, name):
 
 
 def test_all_trainings_ended(runs):
-    errors = {(name, party): outcome.error for name in TRAINED if name != "beyond the cap"
+    errors = {(name, party): outcome.error for name in TRAINED if name not in BEYOND
               for party, outcome in runs[name].items() if outcome.error}
     assert not errors
 
@@ -221,7 +236,7 @@ def test_all_trainings_ended(runs):
 def test_the_model_is_that_of_the_noised_statistics(runs, name):
     expected, losses = descended(runs, name)
     np.testing.assert_allclose(joint_weights(runs, name), expected, atol=1e-6, rtol=0)
-    np.testing.assert_allclose(model_of(runs, name)["data"]["estimator"]["losses"], losses, atol=1e-6)
+    np.testing.assert_allclose(model_of(runs, name)["data"]["estimator"]["losses"], losses, atol=2.0**-16)
     start = np.concatenate([runs[name][party].value["start"] for party in parties_of(name)])
     assert np.abs(expected - start).max() > 0.01
 
@@ -286,13 +301,22 @@ def gaussian(epsilon, delta):
     return Event(Gaussian(noise_multiplier_for(epsilon, delta)), "record", REPLACE_ONE, "model")
 
 
-def test_a_run_beyond_the_cap_is_refused_before_any_message_and_costs_nobody_anything(runs):
-    outcomes = runs["beyond the cap"]
+@pytest.mark.parametrize("name", BEYOND)
+def test_a_run_beyond_the_cap_is_refused_before_any_message_and_costs_nobody_anything(runs, name):
+    """The cap that was set for some columns holds for all columns of these records."""
+    outcomes = runs[name]
     assert "has spent epsilon" in outcomes[HOST].error and "has spent" not in outcomes[GUEST].error
     assert all(outcome.error.startswith("host 10000: The ") for outcome in outcomes.values())
     for party, outcome in outcomes.items():
         assert {message for _, message, _ in outcome.received} <= PREFLIGHT
         assert outcome.ledger == runs["uniform again"][party].ledger
+
+
+def test_unrelated_tables_of_the_same_columns_have_a_budget_each(runs):
+    """FATE's example tables share names of columns; only records make them one."""
+    spent = [line for line in runs["other records"][HOST].value["totals_of_all"] if line["observer"] == "model"]
+    assert [line["dataset"].partition("#")[2] for line in spent] == ["", "2"]
+    assert spent[1]["epsilon"] == pytest.approx(total_epsilon([(gaussian(2.0, 1e-6), 1)], 1e-5), rel=1e-6)
 
 
 def test_a_party_without_noise_is_promised_nothing_and_is_clipped(runs):

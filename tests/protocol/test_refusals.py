@@ -67,6 +67,12 @@ REFUSED = {
         "method": "sgd", "penalty": "l2", "alpha": 1.0, "optimizer_params": {"lerning_rate": 0.1}}), "lerning_rate"),
     "missing parameter of the schedule": (on(learning_rate_scheduler={"method": "step", "scheduler_params": {}}),
                                           "step_size"),
+    "binary columns and scores": (on(changed(HOST, x5=lambda column: 1.0 * (column > 0)), train_scores=True),
+                                  "host 10000 has columns of few values"),
+    "binary columns and a correction": (on(changed(HOST, x5=lambda column: 1.0 * (column > 0)), sigmoid="exact",
+                                           sigmoid_rounds=1, epochs=4), "name the table in few_valued_scores of the policy"),
+    "binary columns in few rows": (on(changed(HOST, x5=lambda column: 1.0 * (column > 0))),
+                                   "40 times all parties' features, where a host has columns of few values"),
     "two guests": (on(parties=(GUEST, ("guest", "9998"), HOST, ARBITER)), "2 guests"),
     "no host": (on(parties=(GUEST, ARBITER)), "no host"),
     "no arbiter": (on(parties=(GUEST, HOST), solver="per_epoch"), "0 arbiters"),
@@ -75,7 +81,7 @@ REFUSED = {
                  "lower the learning rate"),
     "a rule that is not linear": (on(solver="cross_product", early_stop="weight_diff"), "early_stop is weight_diff"),
     "two arbiters": (on(parties=(GUEST, HOST, ARBITER, ("arbiter", "10003"))), "2 arbiters"),
-    "too many score releases": (on(score_cap=0), "host 10000 allows only 0 more"),
+    "too many score releases": (on(score_cap=0, sigmoid="exact", sigmoid_rounds=1, epochs=4), "host 10000 allows only 0 more"),
 }  # fmt: skip
 
 

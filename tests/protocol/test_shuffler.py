@@ -48,7 +48,7 @@ def statistics(ctx, earlier, tables=TABLES, requests=REQUESTS, shuffler=SHUFFLER
     """The component at this party, parameters as FATE parses them; ``at`` holds other parameters of some parties."""
     from fate_dp.components.shuffler.component import shuffler as component
 
-    me, written = tuple(ctx.federation.local_party), Artifact()
+    me = tuple(ctx.federation.local_party)
     if before is not None:
         before(ctx)
     frame = frame_of(ctx, tables[me]) if me in tables else None
@@ -80,7 +80,7 @@ def frame_of(ctx, table):
 
 def totals_of(ctx, frame):
     """What this party's ledger says the server, another client and whoever gets the statistics learned in all."""
-    from fate_dp.components.dp_hetero_lr.score_release import columns_name
+    from fate_dp.components.common.dataset_names import columns_name
 
     if frame is None:
         return None

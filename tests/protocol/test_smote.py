@@ -188,7 +188,7 @@ REFUSED = {
                       "A feature has a whole-number type"),
     "only groups": (on(changed(income=None, rate=None)), GUEST, "All columns are in groups", None),
     "synthetic rows": (on(already_over_sampled()), HOST, "The table was over-sampled before", None),
-    "weights": (on(changed(HOST, w=1.0), weight="w"), HOST, "The table has the weight column 'w'", None),
+    "weights": (on(changed(HOST, w=1.0), weight="w"), HOST, "weight column", None),
     "repeated id": (on(changed(id=one_row("loan 0-4"))), GUEST, "An id occurs more than once", None),
     "no guest": (on(parties=(HOST, SECOND_HOST)), None, "The job names 0 guests; smote needs exactly one", None),
 }  # fmt: skip

@@ -4,12 +4,14 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer
 
+from fate_dp.components.dp_hetero_lr.settings import TrainSettings
 from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, train_plaintext
 from fate_dp.privacy.flipback import Flipback, FlipbackSettings
 
 from .scenarios import GUEST, HOST, SECOND_HOST, ARBITER, Scenario, features_of, flip, play, tables, train, weights
 
 INIT = {"method": "kaiming", "fill_val": 0.0, "fit_intercept": True, "random_state": 3}
+STEP = TrainSettings().score_step
 SMALL = dict(tables=tables(rows=130, hosts=(4,)), public=True, init_param=INIT, tol=0, train_scores=False)
 BATCHES = {**SMALL, "epochs": 3, "batch_size": 40}
 FLIPPED = dict(tables=SMALL["tables"], labels_of="flip", init_param=INIT, tol=0, train_scores=False, epochs=5)
@@ -38,7 +40,7 @@ def regression_tables() -> dict:
 
 
 REGRESSION = regression_tables()
-CANCER = dict(tables=breast_cancer_tables(), public=True, init_param=INIT, tol=0, epochs=30)
+CANCER = dict(tables=breast_cancer_tables(), public=True, init_param=INIT, tol=0, epochs=30, train_scores=True)
 
 SCENARIOS = {
     "breast cancer": Scenario(train, CANCER),
@@ -58,7 +60,7 @@ SCENARIOS = {
         "method": "step", "scheduler_params": {"step_size": 1, "gamma": 0.5}}, "optimizer": {
         "method": "adam", "penalty": "l1", "alpha": 0.01, "optimizer_params": {"lr": 0.1}}}),
     "gaussian": Scenario(train, {
-        **SMALL, "tables": REGRESSION, "label_type": "float64", "family": "gaussian", "epochs": 6, "train_scores": True}),
+        **SMALL, "tables": REGRESSION, "label_type": "float64", "family": "gaussian", "epochs": 30, "train_scores": True}),
     "exact": Scenario(train, {**SMALL, "sigmoid": "exact", "sigmoid_rounds": 2, "epochs": 9, "score_cap": 2}),
     "exact, after two epochs": Scenario(train, {
         **SMALL, "sigmoid": "exact", "sigmoid_rounds": 1, "epochs": 2, "warm_start": "two epochs", "train_scores": True,
@@ -116,7 +118,30 @@ def twin(outcomes, arguments, labels=None, flipback=None):
         **{name: arguments[name] for name in ("family", "sigmoid", "sigmoid_rounds") if name in arguments},
     )  # fmt: skip
     labels = arguments["tables"][GUEST]["y"].to_numpy(float) if labels is None else labels
-    return train_plaintext(parts, labels[order], settings, start(outcomes, arguments), flipback and flipback(labels[order]))
+    return train_plaintext(parts, labels[order], settings, start(outcomes, arguments),
+                           flipback and flipback(labels[order]), shown=ShownScores(outcomes))  # fmt: skip
+
+
+class ShownScores:
+    """Joint logits as the guest was shown them in a training, round by round.
+
+    Hosts round their part by a function of the weights to the last bit and of a secret: nobody can compute it again
+    elsewhere, and the order of two records with nearly equal scores hangs on it.
+    """
+
+    def __init__(self, outcomes):
+        by_host = {}
+        for sender, name, blocks in outcomes[GUEST].received:
+            if name == "scores":
+                by_host.setdefault(sender, []).append(np.concatenate([block for _, block in blocks]) * STEP)
+        self._rounds = zip(*(by_host[sender] for sender in sorted(by_host)))
+
+    def __call__(self, parts, weights):
+        """Checks on the way that every host showed its scores, rounded up or down."""
+        shown = next(self._rounds)
+        for part, own, rounded in zip(parts[1:], weights[1:], shown, strict=True):
+            assert np.abs(rounded - part @ own).max() < STEP + 1e-5
+        return parts[0] @ weights[0] + sum(shown)
 
 
 def position(arguments) -> dict:
@@ -126,7 +151,7 @@ def position(arguments) -> dict:
 def assert_equal_to_twin(outcomes, arguments, result):
     for party, expected in zip(data_parties(arguments), result.weights):
         np.testing.assert_allclose(weights(outcomes, party), expected, atol=1e-6, rtol=0)
-    np.testing.assert_allclose(model(outcomes)["data"]["estimator"]["losses"], result.losses, atol=1e-6)
+    np.testing.assert_allclose(model(outcomes)["data"]["estimator"]["losses"], result.losses, atol=2.0**-16)
 
 
 def flipped_labels(runs):
@@ -144,12 +169,13 @@ def test_weights_after_30_epochs_equal_an_independent_gradient_descent(runs):
     columns, labels = np.column_stack([guest, np.ones(426), host]), CANCER["tables"][GUEST]["y"].to_numpy(float)
     optimizer = model(outcomes)["meta"]["optimizer_param"]
     rate, momentum = optimizer["optimizer_params"]["lr"], optimizer["optimizer_params"]["momentum"]
+    assert optimizer["optimizer_params"]["nesterov"]
     penalised = optimizer["alpha"] * (np.arange(31) != 10)
     w, velocity = np.concatenate(start(outcomes, CANCER)), np.zeros(31)
     for _ in range(30):
         gradient = columns.T @ (columns @ w / 4 - (labels - 0.5)) / 426 + penalised * w
         velocity = momentum * velocity + gradient
-        w = w - rate * velocity
+        w = w - rate * (gradient + momentum * velocity)
     trained = np.concatenate([weights(outcomes, GUEST), weights(outcomes, HOST)])
     np.testing.assert_allclose(trained, w, atol=1e-6, rtol=0)
     assert np.abs(w - np.concatenate(start(outcomes, CANCER))).max() > 0.1
@@ -160,8 +186,9 @@ def test_the_prediction_table_holds_the_scores_of_the_final_model(runs):
     scored = outcomes[GUEST].value["scored"].set_index("id").loc[CANCER["tables"][GUEST]["id"]]
     guest, host = (features_of(CANCER["tables"][party]) for party in (GUEST, HOST))
     z = np.column_stack([guest, np.ones(426)]) @ weights(outcomes, GUEST) + host @ weights(outcomes, HOST)
-    np.testing.assert_allclose(scored["predict_score"].astype(float), 1 / (1 + np.exp(-z)), atol=1e-6)
-    assert (scored["predict_result"].astype(int) == (z > 0)).all()
+    np.testing.assert_allclose(scored["predict_score"].astype(float), 1 / (1 + np.exp(-z)), atol=STEP / 4 + 1e-6)
+    sure = np.abs(z) > STEP
+    assert (scored["predict_result"].astype(int) == (z > 0))[sure].all() and sure.mean() > 0.9
     assert set(scored["type"]) == {"train_set"}
     assert (scored["predict_result"].astype(int) == scored["label"].astype(int)).mean() > 0.95
 
@@ -197,8 +224,7 @@ def test_weights_and_losses_equal_the_twin(runs, name):
     assert_equal_to_twin(runs[name], arguments, twin(runs[name], arguments))
 
 
-@pytest.mark.parametrize("name, other", [("two epochs", "per epoch"), ("batches", "per epoch, batches"),
-                                         ("swap", "per epoch, swap")])
+@pytest.mark.parametrize("name, other", [("two epochs", "per epoch"), ("batches", "per epoch, batches")])
 def test_both_solvers_give_the_same_weights(runs, name, other):
     for party in (GUEST, HOST):
         np.testing.assert_allclose(weights(runs[name], party), weights(runs[other], party), atol=1e-6, rtol=0)
@@ -209,7 +235,7 @@ def test_gaussian_scores_are_the_predicted_numbers(runs):
     guest, host = (REGRESSION[party].set_index("id").loc[scored.index].reset_index() for party in (GUEST, HOST))
     columns = np.column_stack([features_of(guest), np.ones(len(guest)), features_of(host)])
     joint = np.concatenate([weights(runs["gaussian"], GUEST), weights(runs["gaussian"], HOST)])
-    np.testing.assert_allclose(scored["predict_score"].astype(float), columns @ joint, atol=1e-6)
+    np.testing.assert_allclose(scored["predict_score"].astype(float), columns @ joint, atol=STEP + 1e-5)
     assert np.corrcoef(scored["predict_score"].astype(float), guest["y"])[0, 1] > 0.9
 
 
@@ -222,8 +248,8 @@ def test_a_warm_start_shows_the_scores_of_its_start_as_they_were(runs):
     outcomes = runs["exact, after two epochs"]
     first, _ = [value for _, name, value in outcomes[GUEST].received if name == "scores"]
     rows = SMALL["tables"][HOST].set_index("id").loc[outcomes[GUEST].value["order"]].reset_index()
-    shown = np.concatenate([block for _, block in first])
-    np.testing.assert_allclose(shown, features_of(rows) @ weights(runs["two epochs"], HOST), atol=1e-6)
+    shown = np.concatenate([block for _, block in first]) * STEP
+    np.testing.assert_allclose(shown, features_of(rows) @ weights(runs["two epochs"], HOST), atol=STEP + 1e-5)
 
 
 def test_a_diverging_training_ends_at_every_party_with_the_reason(runs):
@@ -232,7 +258,8 @@ def test_a_diverging_training_ends_at_every_party_with_the_reason(runs):
 
 
 @pytest.mark.parametrize("name, mode", [
-    ("swap", SWAP), ("posterior", POSTERIOR), ("no flipback", {"mode": "none"}), ("exact and posterior", POSTERIOR),
+    ("swap", SWAP), ("per epoch, swap", SWAP), ("posterior", POSTERIOR), ("no flipback", {"mode": "none"}),
+    ("exact and posterior", POSTERIOR),
 ])  # fmt: skip
 def test_weights_with_flipback_equal_the_twin_with_the_same_flipback(runs, name, mode):
     labels = flipped_labels(runs)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from fate_dp.components.dp_hetero_lr.settings import TrainSettings
 from fate_dp.crypto.fixed_point import PRODUCT_BITS, encode_scores
 from fate_dp.crypto.masked_packing import MASK_BITS, SLOT_BITS, slots_per_ciphertext
 from fate_dp.crypto.paillier import PublicKey
@@ -39,6 +40,7 @@ ZEROS = {"method": "zeros", "fill_val": 0.0, "fit_intercept": True, "random_stat
 PLAIN = dict(tables=TABLES, public=True, init_param=ZEROS, epochs=2, tol=0, train_scores=False, solver="per_epoch")
 OTHER = {**PLAIN, "tables": OTHER_TABLES}
 FLIPBACK = {"mode": "posterior", "every": 1, "max_rounds": 1}
+STEP = TrainSettings().score_step
 NEVER = 1e-7
 """Chance does not bring a p-value below this."""
 
@@ -89,7 +91,7 @@ SCENARIOS = {
     "scores released": Scenario(train_watched, {
         **PLAIN, "public": False, "labels_of": "flip", "train_scores": True, "flipback": FLIPBACK, "score_cap": 9,
     }, home="flips"),
-    "fate": Scenario(train_fate, dict(tables=TABLES)),
+    "fate": Scenario(train_fate, dict(tables=TABLES), of_fate=True),
 }  # fmt: skip
 
 
@@ -133,8 +135,9 @@ def slots_at_arbiter(outcomes) -> list:
 def test_the_host_receives_these_messages_and_no_other(runs):
     expected = {("guest", "verdict"), ("arbiter", "public_key"), ("guest", "encrypted_scores"),
                 ("arbiter", "decrypted"), ("guest", "training_state")}
-    for name in ("first", "weights watched", "scores released"):
+    for name in ("first", "weights watched"):
         assert names(runs[name][HOST].received) == expected
+    assert names(runs["scores released"][HOST].received) == expected | {("guest", "all_consent")}
 
 
 def test_the_arbiter_receives_these_messages_and_no_other(runs):
@@ -149,7 +152,7 @@ def test_the_guest_receives_scores_only_when_they_are_released(runs):
     assert names(runs["first"][GUEST].received) == expected
     assert names(runs["weights watched"][GUEST].received) == expected | {("host", "weight_change")}
     released = runs["scores released"][GUEST].received
-    assert names(released) == expected | {("host", "scores")}
+    assert names(released) == expected | {("host", "scores"), ("host", "consent")}
     assert [name for _, name, _ in released].count("scores") == 2
 
 
@@ -309,7 +312,7 @@ def test_the_guest_reads_no_feature_of_the_host(runs):
 def test_the_released_scores_are_the_hosts_part_of_the_score_and_nothing_else(runs):
     outcomes = runs["scores released"]
     *_, last = [value for _, name, value in outcomes[GUEST].received if name == "scores"]
-    own = np.concatenate([block for _, block in last])
+    own = np.concatenate([block for _, block in last]) * STEP
     by_id = TABLES[HOST].set_index("id").loc[outcomes[GUEST].value["order"]].reset_index()
     weights = np.ravel(outcomes[HOST].value["model"]["data"]["estimator"]["param"]["coef_"])
-    np.testing.assert_allclose(own, features_of(by_id) @ weights, atol=1e-6)
+    np.testing.assert_allclose(own, features_of(by_id) @ weights, atol=STEP + 1e-5)

@@ -18,7 +18,8 @@ def train_watched(ctx, earlier, without=(), **arguments):
     Args:
         without: names in ``SABOTAGE``: the protection that all parties go without.
 
-    Notes are what was ``sent``; what was ``opened``, {kind: [(integer, width it should be uniform below), ...]}; masks
+    Notes are what was ``sent``; what was ``opened``, less the digits of `bare_mask`, {kind: [(integer, width it should be
+    uniform below), ...]}; masks
     ``used`` in every step; ``multipliers`` of others' masks; ``shares`` of own weights, (own, others'), when opened;
     ``moduli`` of steps, {"weights": ..., "losses": ...}; the ``layout`` of sums in a plaintext; and at the guest the
     ``labels`` after each round of flipback.
@@ -53,7 +54,9 @@ def _noting_sums(opening, notes):
     def open_sums(sealed, columns, layout, private_key):
         masked = opening(sealed, columns, layout, private_key)
         notes["layout"] = layout
-        notes["opened"]["sums"].extend((int(value), 1 << layout.mask_bits) for value in masked.ravel())
+        known, width = layout.digits(bare_mask(private_key.public_key.n), layout.slots), 1 << layout.slot_bits
+        less = [_less(value, known[at % layout.slots], width) for row in masked for at, value in enumerate(row)]
+        notes["opened"]["sums"].extend((value, width) for value in less)
         return masked
 
     return open_sums
@@ -67,8 +70,8 @@ def _noting_products(opening, notes):
             # A last, shorter chunk has the first ones of the same moduli.
             notes["moduli"].setdefault(kind, sizes.system.moduli)
             for ciphertext in column_from_bytes(answer[part], private_key.public_key):
-                masked = int(private_key.decrypt(ciphertext)) - (1 << sizes.sum_bits)
-                notes["opened"][kind].append((masked, 1 << sizes.mask_bits))
+                n = private_key.public_key.n
+                notes["opened"][kind].append((_less(private_key.decrypt(ciphertext), bare_mask(n), n), n))
         return opening(answer, layout, private_key)
 
     return open_answer
@@ -107,10 +110,23 @@ def _noting_labels(relabelling, notes):
     return next_labels
 
 
-def _bits_drawn(module, bits_for):
-    from secrets import randbits
+def bare_mask(modulus: int) -> int:
+    """What is known to all where masks are lifted: far from both ends of every digit, so that sums stay right."""
+    return modulus // 3
 
-    return mock.patch.object(module, "secrets", SimpleNamespace(randbits=lambda bits: randbits(bits_for(bits))))
+
+def _less(number: int, known: int, width: int) -> int:
+    """The difference modulo the width, negative where it is within 2^-20 of 0: as a bare number would be."""
+    difference = (int(number) - known) % width
+    return difference - width if width - difference < width >> 20 else difference
+
+
+def _masks_of_products(drawn):
+    """Patches of the masks, one below n for each plaintext, that statistics and prepared products get."""
+    from fate_dp.crypto import cross_product, residue_products
+
+    for module in (cross_product, residue_products):
+        yield mock.patch.object(module, "draw_mask", drawn)
 
 
 def _below_drawn(module, limit_for):
@@ -121,10 +137,7 @@ def _below_drawn(module, limit_for):
 
 def _without_masks_of_products(notes):
     """Statistics and prepared products come back to the owner of the key as they are."""
-    from fate_dp.crypto import residue_products, slots
-
-    yield _bits_drawn(slots, lambda bits: 0)
-    yield _bits_drawn(residue_products, lambda bits: 0)
+    yield from _masks_of_products(lambda modulus, random_bits=None: bare_mask(modulus))
 
 
 def _without_masks_of_steps(notes):
@@ -135,11 +148,32 @@ def _without_masks_of_steps(notes):
 
 
 def _with_narrow_masks(notes):
-    from fate_dp.crypto import residue_products, slots, step_preparation
+    from secrets import randbelow
 
-    yield _bits_drawn(slots, lambda bits: bits - NARROWER)
-    yield _bits_drawn(residue_products, lambda bits: bits - NARROWER)
+    from fate_dp.crypto import step_preparation
+
+    from fate_dp.components.dp_hetero_lr.cross_product import statistics
+
+    yield from _masks_of_products(lambda modulus, random_bits=None: bare_mask(modulus) + randbelow(modulus >> NARROWER))
+    yield mock.patch.object(statistics, "seal_sums", _with_narrow_digits(statistics.seal_sums))
     yield _below_drawn(step_preparation, lambda limit: limit >> NARROWER)
+
+
+def _with_narrow_digits(sealing):
+    from secrets import randbits
+
+    from fate_dp.crypto import cross_product
+
+    def seal_sums(sums, columns, layout, public_key):
+        known, bits = layout.digits(bare_mask(public_key.n), layout.slots), layout.slot_bits - NARROWER
+
+        def drawn(modulus, random_bits):
+            return sum(digit + randbits(bits) << layout.slot_bits * at for at, digit in enumerate(known))
+
+        with mock.patch.object(cross_product, "draw_mask", drawn):
+            return sealing(sums, columns, layout, public_key)
+
+    return seal_sums
 
 
 def _without_fresh_steps(notes):
@@ -160,14 +194,14 @@ def _without_fresh_steps(notes):
 def _without_blinding_of_answers(notes):
     """What goes back to the owner of a key carries no blinding of its own."""
     from fate_dp.crypto import ciphertext
-    from fate_dp.crypto.blinding import BlindingFactor, FixedBaseBlinding
+    from fate_dp.crypto.blinding import BlindingFactor, DrawnBlinding
 
     yield mock.patch.object(ciphertext, "full_blinding", lambda key: BlindingFactor(mpz(1), key))
 
     def factors(blinding, count):
         return [BlindingFactor(mpz(1), blinding.public_key) for _ in range(count)]
 
-    yield mock.patch.object(FixedBaseBlinding, "factors", factors)
+    yield mock.patch.object(DrawnBlinding, "factors", factors)
 
 
 def _without_new_labels(notes):

@@ -17,7 +17,7 @@ from fate_dp.privacy.noise.stream import ReproducibleStream
 from tests.statistical import audits
 from tests.statistical.mutants import keys_are_constant, noise_halved, noise_off
 
-pytestmark = pytest.mark.statistical
+pytestmark = [pytest.mark.statistical, pytest.mark.arithmetic]
 LIMIT = 5.0
 WRONG = (2 / 3, 3 / 2)
 DRAWS = 4000

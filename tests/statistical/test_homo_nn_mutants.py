@@ -31,6 +31,7 @@ pytestmark = pytest.mark.statistical
 LIMIT = 5.0
 COORDINATES = 4000
 RECORDS, PROBABILITY, BATCHES = 60, 0.2, 1500
+COINS = 20000
 
 
 class OneFeature:
@@ -88,14 +89,45 @@ def batches_of_rounds_are_poisson():
 
 def batches_of_blocks_are_poisson():
     """The same where FATE's engine samples, block by block and by a key: the kernel of ``FrameRows`` alone."""
-    blocks = [(name, (np.zeros((20, 1)), np.arange(20) + 20 * place)) for place, name in enumerate("abc")]
     members = np.array([
         frame_rows._sum_of_sample(
-            blocks, member_counts, RECORDS, NO_MODEL, None, None, None, PROBABILITY, bytes(32), f"sum {number}"
+            BLOCKS, member_counts, RECORDS, NO_MODEL, None, None, None, PROBABILITY, bytes(32), f"sum {number}"
         )
         for number in range(BATCHES)
     ])  # fmt: skip
     assert_poisson(members)
+
+
+def batches_of_a_task_are_poisson():
+    """The same for the sums that one ``FrameRows`` gives in the rounds and steps of its task, which it numbers itself."""
+    rows = object.__new__(frame_rows.FrameRows)
+    rows._blocks, rows._source, rows._key, rows._uses = OnePartition(), NO_MODEL, bytes(32), 0
+    sums = [rows._sampled_sum(member_counts, RECORDS, None, None, PROBABILITY, None) for _ in range(BATCHES)]
+    assert_poisson(np.array(sums))
+
+
+class OnePartition:
+    """Stands for FATE's table of blocks."""
+
+    def applyPartitions(self, kernel):
+        return SimpleNamespace(reduce=lambda _: kernel(BLOCKS))
+
+
+BLOCKS = [(name, (np.zeros((20, 1)), np.arange(20) + 20 * place)) for place, name in enumerate("abc")]
+
+
+def coins_of_a_party_are_poisson():
+    """With the unit client a party's own coin decides, with the probability that the account has for it."""
+    terms = terms_of(
+        SECURE_SUM, 2, 2, unit="client", batch_size=1.0, rounds=COINS, noise_multiplier=1.0, local_learning_rate=1.0
+    )
+    party = client_of(terms, random=ReproducibleStream(8))
+    party.rows = SimpleNamespace(update=lambda weights, *given: np.eye(1, len(weights))[0])
+    shown = [party._clipped_update(np.zeros(2), terms.clips[0]).steps.any() for _ in range(COINS)]
+    centred = np.array(shown) - terms.sampling_probability
+    assert terms.sampling_probability == 0.5
+    assert abs(centred.sum()) < LIMIT * math.sqrt(COINS / 4)
+    assert abs((centred * np.roll(centred, 1)).sum()) < LIMIT * math.sqrt(COINS) / 4
 
 
 def member_counts(gradients, weights, features, labels, clip, scales):
@@ -157,6 +189,8 @@ AUDITS_AND_PROPERTIES = {
             parties_draw_noise_of_their_own,
             batches_of_rounds_are_poisson,
             batches_of_blocks_are_poisson,
+            batches_of_a_task_are_poisson,
+            coins_of_a_party_are_poisson,
             normaliser_is_public,
             noise_without_those_who_left_suffices,
             too_few_are_refused_before_anything_leaves,
@@ -206,6 +240,22 @@ def one_batch_for_ever(patch):
         return drawn[0]
 
     patch.setattr(array_rows, "poisson_sample", repeated)
+
+
+def sums_are_not_numbered(patch):
+    """All rounds and steps of a task ask for the same coins."""
+    sampled = frame_rows.FrameRows._sampled_sum
+
+    def mutated(rows, *given):
+        rows._uses = 0
+        return sampled(rows, *given)
+
+    patch.setattr(frame_rows.FrameRows, "_sampled_sum", mutated)
+
+
+def coin_of_a_party_times(factor, patch):
+    sample = client.poisson_sample
+    patch.setattr(client, "poisson_sample", lambda count, probability, stream: sample(count, factor * probability, stream))
 
 
 def stream_ignores(part, patch):
@@ -286,6 +336,9 @@ MUTANTS = [
     ("shuffled batches", batches_of_a_shuffled_loader, "batches_of_rounds_are_poisson"),
     ("one batch", one_batch_for_ever, "batches_of_rounds_are_poisson"),
     ("one batch", partial(stream_ignores, 1), "batches_of_blocks_are_poisson"),
+    ("one batch", sums_are_not_numbered, "batches_of_a_task_are_poisson"),
+    ("coin at 1.1 q", partial(coin_of_a_party_times, 1.1), "coins_of_a_party_are_poisson"),
+    ("coin at 0.9 q", partial(coin_of_a_party_times, 0.9), "coins_of_a_party_are_poisson"),
     ("one sample for all blocks", partial(stream_ignores, 3), "batches_of_blocks_are_poisson"),
     ("realised batch size", divided_by_the_realised_batch, "normaliser_is_public"),
     ("n - t off by one", shares_for_one_client_too_many, "noise_without_those_who_left_suffices"),

@@ -14,6 +14,7 @@ from fate_dp.deploy.doctor.flow_site import FlowSite
 from fate_dp.deploy.doctor.this_machine import Listener
 from fate_dp.deploy.flow_address import FlowAddress
 from fate_dp.deploy.flow_state import ANSWERS
+from fate_dp.deploy.server_processes import SITE
 from fate_dp.privacy import Ledger
 from fate_dp.privacy.policy import declare_source
 from fate_dp.privacy.secret_key import load_or_create_key
@@ -90,7 +91,7 @@ def server(environment):
         ADDRESS, ANSWERS, version="2.2.0", providers=(provider,),
         settings={"fateflow": {"host": "127.0.0.1", "http_port": 9380, "grpc_port": 9360},
                   "default_engines": {"federation": "standalone"}, "authentication": {"client": False, "site": False}},
-        listeners=(Listener("127.0.0.1", 9380, os.getpid(), "python"),),
+        listeners=(Listener("127.0.0.1", 9380, os.getpid(), "python"),), variables={"PYTHONPATH": str(SITE)},
     )  # fmt: skip
 
 

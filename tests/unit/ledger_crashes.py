@@ -25,6 +25,7 @@ from ledger_version_1 import VERSION_1
 from fate_dp.privacy import Ledger
 from fate_dp.privacy.accounting import total
 from fate_dp.privacy.events import ADD_OR_REMOVE, Event, PureDP
+from fate_dp.privacy.label_releases import LabelRelease
 from fate_dp.privacy.ledger import database
 from fate_dp.privacy.ledger.budget_cap import BudgetCap
 
@@ -73,7 +74,13 @@ def crash_at_statement(number, operation):
     return process.exitcode == 0
 
 
+def remember(ledger, dataset, columns, records):
+    return ledger.remember_dataset(dataset, columns, records=[bytes([record]) for record in records], key_id="k")
+
+
 OPERATIONS = {
+    "joined families": lambda ledger: remember(ledger, "bridge", ["b"], (2, 3, 4)),
+    "scores of a model": lambda ledger: ledger.remember_model_scores("digest", [LabelRelease("a/b/c", 1.0)]),
     "derived": lambda ledger: derive(ledger, 1, [(tag, "0.5") for tag, _ in released_texts(range(5), 2)]),
     "not private": lambda ledger: ledger.record_not_private(source="a/b/c", reason="r", job_id="j", task_id="t"),
     "scores": lambda ledger: score(ledger, "w9"),
@@ -88,6 +95,8 @@ def test_crash_at_any_statement_leaves_nothing_or_everything(tmp_path, case):
         ledger, complete = Ledger(tmp_path / f"{number}"), Ledger(tmp_path / f"{number}-complete")
         for each in (ledger, complete):
             release(each, range(5), 2)
+            remember(each, "first", ["a"], (1, 2))
+            remember(each, "second", ["a"], (3,))
         before = dump(ledger.path)
         OPERATIONS[case](complete)
         finished = crash_at_statement(number, lambda: OPERATIONS[case](ledger))
@@ -119,7 +128,7 @@ def test_killed_writer_leaves_only_full_releases(ledger):
 # --- at any line ---
 
 
-def step(ledger, release_key="draw", cap=BudgetCap(2.0, 1e-6)):
+def step(ledger, release_key="draw", cap=BudgetCap(4.0, 1e-6)):
     return ledger.record(
         dataset="bank/loans", event=STEP, cap=cap, release_key=release_key, job_id="job", task_id="task",
         fingerprint="f", purpose="mean",

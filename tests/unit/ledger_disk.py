@@ -77,7 +77,7 @@ def test_full_disk_refuses_spends_nothing_and_leaves_a_sound_ledger(tmp_path, ca
     prepare, operation = OPERATIONS[case]
     prepare(tmp_path / "template")
     before, seen = dump(tmp_path / "template"), set()
-    for size in range(0, 150_000, 5_000):
+    for size in range(0, 300_000, 5_000):
         ledger = Ledger(tmp_path / f"{size}")
         if (tmp_path / "template").exists():
             shutil.copy(tmp_path / "template", ledger.path)

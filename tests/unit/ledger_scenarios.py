@@ -11,7 +11,7 @@ from pathlib import Path
 from fate_dp.privacy import LedgerError
 from fate_dp.privacy import ledger as ledger_package
 from fate_dp.privacy import private_file
-from fate_dp.privacy.label_flips import flip_labels, label_tags, record_tags
+from fate_dp.privacy.label_flips import ANY_SOURCE, flip_labels, label_tags, record_tags
 from fate_dp.privacy.secret_key import key_id
 
 SOURCE = "experiment/breast_guest/y"
@@ -28,9 +28,10 @@ def labels_of(numbers):
 def rows_of(numbers, epsilon, key=KEY, labels=None, source=SOURCE, classes=2):
     labels = labels_of(numbers) if labels is None else labels
     flipped = flip_labels(numbers, labels, epsilon, classes, key, source)
-    return list(
-        zip(record_tags(numbers, key, source), label_tags(numbers, labels, key, source), map(str, flipped.tolist()))
+    (ids, true), common = (
+        (record_tags(numbers, key, name), label_tags(numbers, labels, key, name)) for name in (source, ANY_SOURCE)
     )
+    return list(zip(ids, true, map(str, flipped.tolist()), *common))
 
 
 def release(ledger, numbers, epsilon, key=KEY, cap=8.0, rows=None, source=SOURCE, classes=2, **more):
@@ -49,7 +50,7 @@ def release(ledger, numbers, epsilon, key=KEY, cap=8.0, rows=None, source=SOURCE
 
 
 def released_texts(numbers, epsilon, key=KEY):
-    return [(id_tag, label) for id_tag, _, label in rows_of(numbers, epsilon, key)]
+    return [(id_tag, label) for id_tag, _, label, *_ in rows_of(numbers, epsilon, key)]
 
 
 def derive(ledger, parent, rows, description="flipback swap", job_id="job"):

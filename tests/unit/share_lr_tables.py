@@ -1,5 +1,6 @@
 """Stand-ins for FATE's tables and parties, for two parties in two threads of one process."""
 import queue
+from functools import reduce
 
 
 class LocalTable:
@@ -16,6 +17,9 @@ class LocalTable:
 
     def mapPartitions(self, function, preserves_partitioning=False):
         return LocalTable(function(iter(self._items)))
+
+    def reduce(self, function):
+        return reduce(function, (value for _, value in self._items))
 
     def join(self, other, function):
         there = dict(other.collect())

@@ -129,8 +129,9 @@ def run_step(joint: List[SharedDescent], shares, prepared: List[PreparedSteps], 
 def joint_losses(joint: List[SharedDescent]) -> List[float]:
     """Losses of the steps since the last call, as the guest gets them."""
     hidden = [descent.hidden_losses() for descent in joint]
-    shares = [descent.loss_shares(others(hidden, at)) for at, descent in enumerate(joint) if at]
-    return joint[0].losses(others(hidden, 0), shares)
+    rows = [1] * len(hidden[0])
+    shares = [descent.loss_share(others(hidden, at), rows) for at, descent in enumerate(joint) if at]
+    return [joint[0].loss(others(hidden, 0), shares, rows)]
 
 
 def joint_weights(joint: List[SharedDescent]) -> np.ndarray:

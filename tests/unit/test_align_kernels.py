@@ -111,12 +111,12 @@ def test_malformed_tags_and_records_are_refused():
             tagged_again([(bad, record)], side.tagger)
     with pytest.raises(InvalidTag, match="no point of the prime-order group"):
         tagged_again([(bytes(32), record)], side.tagger)
-    with pytest.raises(ValueError, match="has 511 bytes; with 2 columns"):
+    with pytest.raises(ValueError, match="has 511 bytes; with its columns"):
         blinded_records([(tag, record[:-1])], blinding(0, 2))
     with pytest.raises(ValueError):
         blinded_records([(tag, bytes(len(record)))], blinding(0, 2))
-    with pytest.raises(ValueError, match="changed or made under another key"):
-        opened_records([(tag, (record[:-1] + bytes([record[-1] ^ 1]), b""))], 2, keys(0)[1].decryption())
+    with pytest.raises(ValueError, match="must be invertible|outside|not invertible"):
+        opened_records([(tag, (bytes(len(record)), b""))], 2, keys(0)[1].decryption())
 
 
 @given(st.lists(st.lists(st.integers(-LARGEST, LARGEST), min_size=3, max_size=3), max_size=5))
@@ -129,7 +129,7 @@ def test_halves_of_shares_are_int64_and_exact(rows):
 
 
 def test_shares_that_are_too_wide_are_refused():
-    with pytest.raises(ValueError, match="A share reaches 2\\^66"):
+    with pytest.raises(ValueError, match="A share reaches 2\\^65"):
         split_shares(np.array([[LARGEST + 1]], dtype=object))
 
 

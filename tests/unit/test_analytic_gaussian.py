@@ -11,6 +11,8 @@ from fate_dp.privacy.accounting.analytic_gaussian import gaussian_delta, gaussia
 from fate_dp.privacy.accounting.privacy_parameters import InvalidDelta, InvalidScale
 from fate_dp.privacy.mechanisms.randomized_response import InvalidEpsilon
 
+pytestmark = pytest.mark.arithmetic
+
 EPSILONS = st.floats(math.log(0.01), math.log(50)).map(math.exp)
 DELTAS = st.floats(math.log(1e-12), math.log(0.1)).map(math.exp)
 SIGMAS = st.floats(math.log(0.05), math.log(1000)).map(math.exp)

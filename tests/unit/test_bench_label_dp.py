@@ -10,10 +10,10 @@ from fate_dp.bench.label_dp import (
     figures,
     flip_labels,
     load_split,
+    optimizer_of,
     summarise,
     train,
 )
-from fate_dp.components.dp_hetero_lr.updates import default_optimizer
 from fate_dp.privacy.flipback import Flipback, FlipbackSettings
 
 
@@ -59,7 +59,7 @@ def test_exact_training_fits_the_labels_closer_than_taylors():
     split = load_split(1000)
     labels, losses = flip_labels(split, math.inf), []
     for sigmoid in SIGMOIDS:
-        optimizer = default_optimizer(len(labels), 30, math.inf, "exact")
+        optimizer = optimizer_of(len(labels), math.inf, "exact")
         result = train(split, labels, optimizer, sigmoid=sigmoid)
         z = sum(part @ own for part, own in zip(split.train_parts, result.weights))
         losses.append(np.mean(np.logaddexp(0, z) - labels * z))

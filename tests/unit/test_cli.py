@@ -44,6 +44,34 @@ def test_a_declared_source_is_in_the_policy_of_its_party(tmp_path, capsys):
     assert policy.is_declared("bank/loans/y") and policy.label_cap("bank/loans/y") == 3
 
 
+def test_a_source_is_declared_with_what_its_table_is_like(tmp_path):
+    from fate_dp.privacy.policy import load_policy
+
+    given = ["declare", "bank/loans/y", "--columns", "age, income", "--records", "300", "--home", str(tmp_path)]
+    assert main(given) == 0
+    policy = load_policy(tmp_path / "parties" / "party-9999" / "policy.yaml")
+    assert policy.columns_of("bank/loans/y") == {"age", "income"} and policy.records_of("bank/loans/y") == 300
+
+
+def test_a_table_has_caps_before_its_first_job_whatever_columns_are_left_in_it(tmp_path, capsys):
+    from fate_dp.components.common.dataset_names import columns_name
+    from fate_dp.privacy import BudgetCap, Ledger
+    from fate_dp.privacy.label_flips import record_tags
+    from fate_dp.privacy.policy import load_policy
+    from fate_dp.privacy.secret_key import key_id, load_or_create_key
+
+    table = tmp_path / "loans.csv"
+    table.write_text("loan,y,a,b\n07,0,1.5,2\n8,1,0.5,1\n")
+    given = ["declare-table", str(table), "--label", "y", "--epsilon", "1", "--scores", "0", "--home", str(tmp_path)]
+    assert main([*given, "--id", "id"]) == 1 and "has no column 'id'" in capsys.readouterr().err
+    assert main([*given, "--id", "loan"]) == 0
+    name, home = columns_name(["b", "a"]), tmp_path / "parties" / "party-9999"
+    policy, ledger, key = load_policy(home / "policy.yaml"), Ledger(home / "ledger.sqlite"), load_or_create_key(home / "flip.key")
+    assert policy.dataset_cap(name) == BudgetCap(1.0, 1e-6) and policy.score_cap(name, 40) == 0
+    part = ledger.remember_dataset("columns:b", ["b"], records=record_tags(["07"], key, "records"), key_id=key_id(key))
+    assert ledger.related(part) == sorted([name, part]) and policy.dataset_cap(part, ledger.related(part)).epsilon == 1.0
+
+
 def test_public_labels_are_declared_from_their_file(tmp_path, capsys):
     from fate_dp.privacy import Ledger
     from fate_dp.privacy.label_flips import record_tags

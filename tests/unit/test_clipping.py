@@ -17,6 +17,8 @@ from fate_dp.privacy.mechanisms.clipping import (
     grid_for,
 )
 
+pytestmark = pytest.mark.arithmetic
+
 any_float = st.floats(allow_nan=True, allow_infinity=True, allow_subnormal=True)
 clips = st.floats(1e-6, 1e6) | st.sampled_from([1e-150, 1e150, 1.0, 2.0, 0.1])
 

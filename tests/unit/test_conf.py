@@ -7,10 +7,14 @@ from fate_dp.pipelines.hetero_lr import Parties, Tables, TrainingPlan, training_
 from fate_dp.privacy.policy import load_policy
 
 CONF = Path(__file__).parents[2] / "conf"
+# train_scores, since the job evaluates them.
+SAME_MODEL_AGAIN = {
+    "epochs": 30, "init_param": {"method": "kaiming", "fit_intercept": False, "random_state": 2024}, "train_scores": True,
+}  # fmt: skip
 
 
 def test_the_dag_file_is_the_ready_made_pipeline():
-    plan = TrainingPlan(Parties(), Tables("fate_dp_demo", "guest_train", "host_train"), 2.0, {"epochs": 30})
+    plan = TrainingPlan(Parties(), Tables("fate_dp_demo", "guest_train", "host_train"), 2.0, SAME_MODEL_AGAIN)
     made = training_pipeline(plan).compile().get_dag()
     assert yaml.safe_load((CONF / "label_private_hetero_lr.yaml").read_text()) == yaml.safe_load(made)
 

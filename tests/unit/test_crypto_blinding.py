@@ -2,13 +2,26 @@
 import multiprocessing
 import pickle
 import threading
+from collections import Counter
+from math import prod
 
 import gmpy2
 import pytest
+from gmpy2 import mpz
+from scipy.stats import chisquare
 
 from fate_dp.crypto import blinding
-from fate_dp.crypto.blinding import BlindingFactor, FixedBaseBlinding, blinding_of, full_blinding
+from fate_dp.crypto.blinding import (
+    BlindingFactor,
+    DrawnBlinding,
+    FixedBaseBlinding,
+    blinding_of,
+    drawn_blinding,
+    full_blinding,
+)
 from fate_dp.crypto.blinding_pool import BlindingPool
+from fate_dp.crypto.fixed_base import FixedBasePowers
+from fate_dp.crypto.modulus_proof import MOST_PRIMES
 from fate_dp.crypto.paillier import PublicKey, keypair_of_any_length
 
 PUBLIC, PRIVATE = keypair_of_any_length(256)
@@ -22,19 +35,73 @@ def test_blinding_factors_are_nth_residues_and_never_repeat():
     assert all(factor % PUBLIC.n != 1 for factor in factors)
 
 
-@pytest.mark.parametrize("extra_bits", [0, 1, 75])
-def test_blinding_exponents_have_half_the_key_length_and_the_extra_bits(monkeypatch, extra_bits):
+def test_blinding_exponents_have_half_the_key_length(monkeypatch):
     monkeypatch.setattr("fate_dp.crypto.fixed_base.secrets.token_bytes", lambda count: b"\xff" * count)
-    factor = FixedBaseBlinding(PUBLIC, extra_bits).factors(1)[0]
-    exponent = 2 ** (128 + extra_bits) - 1
-    assert factor.spend() == gmpy2.powmod(PUBLIC.blinding_base, exponent, PUBLIC.modulus_squared)
+    factor = FixedBaseBlinding(PUBLIC).factors(1)[0]
+    assert factor.spend() == gmpy2.powmod(PUBLIC.blinding_base, 2**128 - 1, PUBLIC.modulus_squared)
 
 
-@pytest.mark.parametrize("height", [4, 5, 11])
-def test_the_height_of_a_table_changes_no_factor(monkeypatch, height):
-    monkeypatch.setattr("fate_dp.crypto.fixed_base.secrets.token_bytes", lambda count: b"\xff" * count)
-    expected = gmpy2.powmod(PUBLIC.blinding_base, 2 ** (128 + 40) - 1, PUBLIC.modulus_squared)
-    assert blinding_of(PUBLIC, 40, height).factors(1)[0].spend() == expected
+@pytest.mark.parametrize("height", [4, 11])
+def test_drawn_factors_are_nth_residues_of_48_own_bases_and_never_repeat(monkeypatch, height):
+    drawn = []
+    monkeypatch.setattr(blinding, "full_blinding", lambda key: drawn.append(key) or full_blinding(key))
+    made = DrawnBlinding(PUBLIC, height)
+    factors = [factor.spend() for factor in made.factors(100)]
+    assert drawn == [PUBLIC] * 48 and made.exponent_bits >= 256 + 80 + 48
+    assert len(set(factors)) == 100 and all(PRIVATE.decrypt(factor) == 0 for factor in factors)
+
+
+P, Q = 1_000_231, 1_000_651
+"""Both are 1 modulo 210."""
+
+
+def classes(factors):
+    """How often each pair of classes modulo the sixth powers of both primes occurs."""
+    values = [int(factor.spend()) for factor in factors]
+    return Counter((pow(value, (P - 1) // 6, P), pow(value, (Q - 1) // 6, Q)) for value in values)
+
+
+def test_drawn_factors_reach_every_class_of_residues_whatever_base_the_owner_published():
+    """The owner chose primes and a base so that powers of the base, or of any one residue, stay within few classes."""
+    n = P * Q
+    base = pow(1 + P * pow(P, -1, Q) * -2, n, n**2)
+    owner = PublicKey(n, base)
+    assert pow(base, 2, n**2) == 1
+    found = classes(DrawnBlinding(owner, 4).factors(10_000))
+    assert len(found) == 36 and chisquare(list(found.values())).pvalue > 1e-6
+    assert len({factor.spend() for factor in FixedBaseBlinding(owner).factors(100)}) == 2
+    one_base = FixedBasePowers([full_blinding(owner).spend()], mpz(n), 200, 4)
+    assert len(classes(BlindingFactor(power, owner) for power in one_base.powers(one_base.random_digits(1000)))) <= 6
+
+
+def signs(factors, primes):
+    """For each factor the primes modulo which it is no square, as bits."""
+    values = [int(factor.spend()) for factor in factors]
+    return [sum((gmpy2.legendre(value % p, p) == -1) << at for at, p in enumerate(primes)) for value in values]
+
+
+def dimension(vectors):
+    """Of the space that bit vectors span."""
+    basis = []
+    for vector in vectors:
+        for one in basis:
+            vector = min(vector, vector ^ one)
+        if vector:
+            basis.append(vector)
+    return len(basis)
+
+
+@pytest.mark.parametrize("count", [2, MOST_PRIMES, 60])
+def test_drawn_factors_reach_all_squares_and_others_under_as_many_primes_as_a_key_may_have(count):
+    """Of 60 primes they do not: then an owner saw which of its ciphertexts came back, so such keys are refused."""
+    primes, at = [], mpz(1 << 64)
+    while len(primes) < count:
+        at = gmpy2.next_prime(at)
+        primes += [int(at)] if at % 4 == 3 else []
+    owner = PublicKey(prod(primes))
+    found = dimension(signs(DrawnBlinding(owner, 4).factors(300), primes))
+    assert found == count if count <= MOST_PRIMES else found <= 48
+    assert dimension(signs([full_blinding(owner) for _ in range(300)], primes)) == count
 
 
 def test_a_foreign_key_without_a_base_is_blinded_with_a_full_residue(monkeypatch):
@@ -53,9 +120,9 @@ def test_a_factor_is_spent_once_and_shows_nothing():
         factor.spend()
 
 
-def test_tables_are_made_once_for_each_key_and_length():
+def test_tables_are_made_once_for_each_key():
     assert blinding_of(PUBLIC) is blinding_of(PublicKey(PUBLIC.n, PUBLIC.blinding_base))
-    assert blinding_of(PUBLIC, 60).exponent_bits == 188 != blinding_of(PUBLIC).exponent_bits
+    assert drawn_blinding(PUBLIC, 10) is drawn_blinding(PublicKey(PUBLIC.n, PUBLIC.blinding_base), 10)
 
 
 def test_a_pool_gives_out_each_prepared_factor_once_and_then_fresh_ones():

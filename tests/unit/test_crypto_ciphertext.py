@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fate_dp.crypto import ciphertext as module
-from fate_dp.crypto.blinding import BlindingFactor, FixedBaseBlinding, full_blinding
-from fate_dp.crypto.ciphertext import Ciphertext, EncryptedSum, column_from_bytes, column_to_bytes
-from fate_dp.crypto.paillier import PublicKey, keypair_of_any_length
+from fate_dp.crypto.blinding import BlindingFactor, drawn_blinding, full_blinding
+from fate_dp.crypto.ciphertext import Ciphertext, EncryptedSum, blinded_for_owner, column_from_bytes, column_to_bytes
+from fate_dp.crypto.paillier import keypair_of_any_length
 
 PUBLIC, PRIVATE = keypair_of_any_length(256)
 OTHER, _ = keypair_of_any_length(256)
@@ -57,30 +57,19 @@ def test_factors_of_another_key_are_refused():
     with pytest.raises(ValueError, match="another public key"):
         Ciphertext(bare(5), full_blinding(OTHER))
     with pytest.raises(ValueError, match="another public key"):
-        bare(5).flooded(FixedBaseBlinding(OTHER, 100), 60)
+        blinded_for_owner([bare(5)], drawn_blinding(OTHER, 10))
     with pytest.raises(ValueError, match="different keys"):
         bare(5) + bare(5, OTHER)
 
 
-@pytest.mark.parametrize("blind", [EncryptedSum.fully_blinded, lambda total: total.flooded(FLOODING, 24)])
+@pytest.mark.parametrize("blind", [EncryptedSum.fully_blinded, lambda total: blinded_for_owner([total], DRAWN)[0]])
 def test_a_blinded_sum_differs_each_time_and_keeps_its_plaintext(blind):
     sent = [blind(bare(7)) for _ in range(20)]
     assert len(set(sent)) == 20 and all(PRIVATE.decrypt_signed(item) == 7 for item in sent)
     assert all(item.value % PUBLIC.n != 1 for item in sent)
 
 
-FLOODING = FixedBaseBlinding(PUBLIC, 64)
-
-
-def test_flooding_takes_exponents_40_bits_longer_than_what_they_hide():
-    bare(7).flooded(FLOODING, 24)
-    with pytest.raises(ValueError, match="has exponents of 192 bits; it needs 193"):
-        bare(7).flooded(FLOODING, 25)
-
-
-def test_what_goes_back_under_a_key_without_a_base_is_blinded_fully():
-    plain = PublicKey(PUBLIC.n)
-    assert len({bare(7, plain).flooded(FixedBaseBlinding(plain), 500) for _ in range(5)}) == 5
+DRAWN = drawn_blinding(PUBLIC, 10)
 
 
 def test_fully_blinded_draws_a_full_residue(monkeypatch):
@@ -99,7 +88,7 @@ def test_columns_travel_as_bytes_of_one_width(values):
 
 @pytest.mark.parametrize("value, why", [
     (0, "outside"), (PUBLIC.n**2, "outside"), (PUBLIC.n**2 + 5, "outside"), (PUBLIC.n, "not invertible"),
-    (PRIVATE._p * 12, "not invertible"), (1, "without blinding"), (PUBLIC.embed(1), "without blinding"),
+    (PRIVATE._primes[0] * 12, "not invertible"), (1, "without blinding"), (PUBLIC.embed(1), "without blinding"),
     (PUBLIC.embed(-(2**60)), "without blinding"),
 ], ids=["0", "n^2", "n^2 + 5", "n", "12 p", "1", "1 + n", "1 - 2^60 n"])  # fmt: skip
 def test_numbers_that_no_honest_encryption_gives_are_refused(value, why):

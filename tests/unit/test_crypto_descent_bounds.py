@@ -165,7 +165,7 @@ def test_checked_steps_of_one_weight_reach_but_never_pass_their_bound(rule):
         pull = gradient - rule.weight_decay * moved
         velocity = rule.momentum * velocity + (1 - rule.dampening) * pull
         moved += rule.fastest * (pull + rule.momentum * velocity if rule.nesterov else velocity)
-    allowed = _after_checked_steps(bounds, rule, 6)
+    allowed = _after_checked_steps(bounds, rule, 6, 1)
     assert moved <= allowed.weights - INITIAL_WEIGHT_LIMIT and velocity <= allowed.velocity
     assert rule.weight_decay or allowed.weights - INITIAL_WEIGHT_LIMIT < 1.05 * moved
 

@@ -8,6 +8,8 @@ from hypothesis.extra.numpy import arrays
 from fate_dp.crypto import exact_product as module
 from fate_dp.crypto.exact_product import column_square_sums, exact_product, spans
 
+pytestmark = pytest.mark.arithmetic
+
 LARGEST = 2**40 - 1
 LIMB_EDGES = [0, 1, -1, 2**20 - 1, 2**20, -(2**20), -(2**20) - 1, LARGEST, -LARGEST]
 ENTRIES = st.one_of(st.sampled_from(LIMB_EDGES), st.integers(-LARGEST, LARGEST))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fate_dp.crypto.blinding import FixedBaseBlinding
+from fate_dp.crypto.blinding import FixedBaseBlinding, drawn_blinding
 from fate_dp.crypto.joined_records import (
     SHARE_BITS,
     VALUE_BITS,
@@ -15,12 +15,12 @@ from fate_dp.crypto.joined_records import (
     draw_masks,
     encode_values,
     encrypt_records,
-    flooding,
+    kept_shares,
     open_records,
     record_bytes,
     record_layout,
 )
-from fate_dp.crypto.paillier import generate_keypair
+from fate_dp.crypto.paillier import PublicKey, generate_keypair
 
 LARGEST = (1 << VALUE_BITS) - 1
 
@@ -32,15 +32,16 @@ def keys():
 
 @lru_cache(maxsize=1)
 def table():
-    return flooding(keys()[0])
+    return drawn_blinding(keys()[0], 100)
 
 
 def shared(matrix):
     public, private = keys()
     encrypted = encrypt_records(matrix, private.encryption(), len(matrix))
-    masks = draw_masks(*matrix.shape)
+    masks = draw_masks(*matrix.shape, public)
     blinded = blind_records(encrypted, masks, table())
-    return open_records(blinded, matrix.shape[1], private), -masks, encrypted, blinded
+    kept = kept_shares(masks, matrix.shape[1], public)
+    return open_records(blinded, matrix.shape[1], private), kept, encrypted, blinded
 
 
 @settings(max_examples=8, deadline=None)
@@ -60,7 +61,7 @@ def test_shares_have_room_and_stay_below_their_bound():
 
 def mean_of_uniform(share):
     """Mean of shares in units of the widest mask: 1/2 with standard deviation 1 / sqrt(12 n)."""
-    return float(np.mean((share / (1 << record_layout(keys()[0]).mask_bits)).astype(float)))
+    return float(np.mean((share / (1 << SHARE_BITS)).astype(float)))
 
 
 def test_a_share_alone_does_not_tell_two_very_different_tables_apart():
@@ -78,7 +79,7 @@ def test_a_share_alone_does_not_tell_two_very_different_tables_apart():
 def test_low_and_high_bits_of_a_share_are_even():
     own, other, _, _ = shared(np.zeros((30, 29), dtype=np.int64))
     for share in (own, -other):
-        for bit in (0, 1, VALUE_BITS, record_layout(keys()[0]).mask_bits - 1):
+        for bit in (0, 1, VALUE_BITS, SHARE_BITS - 1):
             ones = float(np.mean(((share >> bit) & 1).astype(float)))
             assert abs(ones - 0.5) < 5 * 0.5 / np.sqrt(share.size)
 
@@ -87,8 +88,10 @@ def test_what_comes_back_cannot_be_recognised():
     matrix = np.zeros((3, 2), dtype=np.int64)
     own, other, encrypted, blinded = shared(matrix)
     assert len({*encrypted, *blinded}) == 6
-    assert not set(blind_records(encrypted, -other, table())) & set(blinded)
-    assert (draw_masks(3, 2) != -other).all()
+    masks = draw_masks(3, 2, keys()[0])
+    again, at_once_more = (blind_records(encrypted, masks, table()) for _ in range(2))
+    assert len({*again, *at_once_more, *blinded}) == 9
+    assert (kept_shares(masks, 2, keys()[0]) != other).all()
     assert {len(record) for record in (*encrypted, *blinded)} == {record_bytes(2, keys()[0])}
 
 
@@ -101,32 +104,66 @@ def test_values_are_rounded_to_the_grid_and_refused_outside_it():
 
 def test_records_of_another_shape_are_refused():
     public, private = keys()
-    with pytest.raises(InvalidRecords, match="has 512 bytes; with 40 columns under this key it must have 1024"):
+    with pytest.raises(InvalidRecords, match="has 512 bytes; with its columns under this key it must have 1024"):
         records = encrypt_records(np.ones((1, 2), dtype=np.int64), private.encryption(), 1)
-        blind_records(records, draw_masks(1, 40), table())
+        blind_records(records, draw_masks(1, 40, public), table())
     with pytest.raises(InvalidRecords, match=r"must be int64 \(n, c\), c > 0"):
         encrypt_records(np.ones((1, 0), dtype=np.int64), private.encryption(), 1)
     with pytest.raises(InvalidRecords, match="A value reaches"):
         encrypt_records(np.array([[LARGEST + 1]]), private.encryption(), 1)
 
 
-def test_a_tampered_record_is_refused():
+def test_what_is_no_ciphertext_is_refused():
     public, private = keys()
-    record = encrypt_records(np.ones((1, 2), dtype=np.int64), private.encryption(), 1)[0]
-    tampered = record[:-1] + bytes([record[-1] ^ 1])
-    with pytest.raises(ValueError, match="changed or made under another key"):
-        open_records([tampered], 2, private)
+    with pytest.raises(ValueError, match="outside \\(0, n\\^2\\)"):
+        open_records([b"\xff" * public.ciphertext_bytes], 2, private)
+    with pytest.raises(InvalidRecords, match="has 511 bytes; .* it must have 512"):
+        open_records([bytes(public.ciphertext_bytes - 1)], 2, private)
 
 
-def test_the_table_fits_the_number_of_records_and_is_made_once():
+def test_bases_are_drawn_once_and_the_table_fits_the_number_of_records():
     public, _ = keys()
-    few, many = flooding(public, 100), flooding(public, 3000)
-    assert few is flooding(public, 100) and few.exponent_bits == many.exponent_bits == 1024 + 40
+    few, many = table(), drawn_blinding(public, 3000)
+    assert few is drawn_blinding(public, 100) and few.exponent_bits == many.exponent_bits >= 2048 + 80 + 40
     assert len(few._powers._widths) > len(many._powers._widths)
 
 
-def test_a_table_without_room_for_the_owners_exponents_is_refused():
+def named_by_their_owner(blind, public, private):
+    """The owner publishes a base of order 2 and compares the randomness of what comes back with its records' own."""
+    p, q = map(int, private._primes)
+    n = public.n
+    base = pow(1 + p * pow(p, -1, q) * -2, n, n * n)
+    encrypted = encrypt_records(np.ones((20, 2), dtype=np.int64), private.encryption(), 20)
+    back = blind(PublicKey(n, base), [encrypted[at] for at in (3, 17, 11)])
+    own = {int.from_bytes(record, "big") * factor % n: at for at, record in enumerate(encrypted) for factor in (1, base)}
+    return [own.get(int.from_bytes(record, "big") % n) for record in back]
+
+
+def with_own_bases(published, records):
+    return blind_records(records, draw_masks(3, 2, published), drawn_blinding(published, 10))
+
+
+def with_the_owners_base(published, records):
+    return blind_records(records, draw_masks(3, 2, published), FixedBaseBlinding(published))
+
+
+def test_an_owner_with_a_bad_base_cannot_tell_which_of_its_records_came_back():
+    assert named_by_their_owner(with_own_bases, *keys()) == [None] * 3
+    # The control: blinding that rests on the owner's base shows it.
+    assert named_by_their_owner(with_the_owners_base, *keys()) == [3, 17, 11]
+
+
+def test_an_owner_that_numbers_its_records_beyond_their_slots_reads_no_number():
     public, private = keys()
-    record = encrypt_records(np.ones((1, 2), dtype=np.int64), private.encryption(), 1)
-    with pytest.raises(ValueError, match="has exponents of 1063 bits; it needs 1064"):
-        blind_records(record, draw_masks(1, 2), FixedBaseBlinding(public, 39, 4))
+    top = record_layout(public).slot_bits * 2
+    numbered = [item.to_bytes() for item in private.encryption().encrypt([number << top + 60 for number in range(1, 5)], 4)]
+    masks = draw_masks(4, 2, public)
+    assert not numbers_in(blind_records(numbered, masks, table()), top) & {1, 2, 3, 4}
+    # The control: masks of the slots alone, as they were once.
+    narrow = [[mask % (1 << top)] for (mask,) in masks]
+    assert numbers_in(blind_records(numbered, narrow, table()), top) == {1, 2, 3, 4}
+
+
+def numbers_in(records, top):
+    public, private = keys()
+    return {int(private.decrypt(int.from_bytes(record, "big"))) >> top + 60 for record in records}

@@ -33,7 +33,7 @@ def test_plaintexts_that_do_not_fit_are_refused(value):
 
 @pytest.mark.parametrize("key", [PUBLIC, PublicKey(PUBLIC.n)])
 def test_two_encryptions_of_one_value_always_differ(key):
-    encryption = PrivateKey(key, PRIVATE._p, PRIVATE._q).encryption()
+    encryption = PrivateKey(key, *PRIVATE._primes).encryption()
     sent = encryption.encrypt([3] * 100) + encryption.encrypt([3] * 100)
     # Modulo n an encryption shows its blinding alone: r^n mod n, whatever the plaintext.
     assert len({item.value % PUBLIC.n for item in sent}) == 200
@@ -78,7 +78,7 @@ def test_without_a_base_the_blinding_takes_every_residue_class():
 def test_fixed_base_powers_are_the_powers_with_the_drawn_exponents(base, bits, height, count):
     root = mpz(10007)
     base = base if base % root else base + 1
-    table = FixedBasePowers(mpz(base), root, bits, height)
+    table = FixedBasePowers([mpz(base)], root, bits, height)
     digits = table.random_digits(count)
     columns = -(-bits // height)
     exponents = [exponent_of(row.tolist(), columns, bits) for row in digits]
@@ -86,8 +86,25 @@ def test_fixed_base_powers_are_the_powers_with_the_drawn_exponents(base, bits, h
     assert table.powers(digits) == [pow(base, exponent, 10007**2) for exponent in exponents]
 
 
+@settings(max_examples=20)
+@given(st.integers(2, 6), st.integers(9, 40), st.integers(1, 9))
+def test_powers_of_several_bases_have_an_exponent_of_their_own_each(bases, bits, height):
+    """With all bits set, each base has the exponent 2^k - 1, and all k add up to the bits of all exponents."""
+    root, total = mpz(10007), bases * bits
+    table = FixedBasePowers([mpz(2 + at) for at in range(bases)], root, total, height)
+    ones = np.array([[(1 << width) - 1 for width in table._widths]], dtype=np.uint16)
+    columns = len(table._widths)
+    starts = sorted({first + row * columns for first in range(0, columns, 8) for row in range(height)
+                     if first + row * columns < total})  # fmt: skip
+    edges = [next(start for start in starts if start // bits == at) for at in range(bases)]
+    expected = 1
+    for at, (first, last) in enumerate(zip(edges, [*edges[1:], total])):
+        expected = expected * pow(2 + at, 2 ** (last - first) - 1, 10007**2) % 10007**2
+    assert table.powers(ones) == [expected] and edges[0] == 0
+
+
 def test_random_digits_fill_their_range_and_no_more():
-    digits = FixedBasePowers(mpz(3), mpz(10007), 10, 4).random_digits(3000)
+    digits = FixedBasePowers([mpz(3)], mpz(10007), 10, 4).random_digits(3000)
     counts = [np.bincount(column, minlength=16).tolist() for column in digits.T]
     assert all(len(row) == 16 for row in counts)
     # Ten bits in rows of three: the first column has four of them, the others have three.
@@ -115,7 +132,7 @@ def test_it_travels_to_workers_and_shows_no_prime():
 
 
 def test_primes_in_either_order_share_one_table_and_others_are_refused():
-    swapped = OwnerEncryption(PUBLIC, PRIVATE._q, PRIVATE._p)
+    swapped = OwnerEncryption(PUBLIC, *reversed(PRIVATE._primes))
     for encryption in (swapped, ENCRYPTION):
         assert PRIVATE.decrypt(encryption.encrypt([9], expected=1)[0]) == 9
     with pytest.raises(ValueError, match="product must be n"):

@@ -1,6 +1,8 @@
 """Paillier against published numbers, against python-paillier, and the properties that short blinding rests on."""
 import copy
 import pickle
+from functools import lru_cache
+from itertools import combinations
 
 import gmpy2
 import phe
@@ -73,7 +75,7 @@ def test_sums_and_multiples_are_the_numbers_that_python_paillier_computes(phe_ke
 def test_made_keys_have_the_properties_that_short_blinding_needs(key_length):
     for _ in range(5):
         public, private = keypair_of_any_length(key_length)
-        p, q = private._p, private._q
+        p, q = private._primes
         assert p % 4 == 3 and q % 4 == 3 and gmpy2.gcd(p - 1, q - 1) == 2
         assert gmpy2.is_prime(p) and gmpy2.is_prime(q) and p * q == public.n
         assert public.key_length == key_length
@@ -97,24 +99,54 @@ def test_short_or_odd_key_lengths_are_refused_in_one_sentence(key_length):
         check_key_length(key_length)
 
 
+@pytest.mark.parametrize("key_length", [96, 512])
+def test_keys_of_three_primes_encrypt_and_decrypt_as_those_of_two_do(key_length):
+    public, private = keypair_of_any_length(key_length, 3)
+    primes = private._primes
+    assert len(set(primes)) == 3 and all(p % 4 == 3 and gmpy2.is_prime(p) for p in primes)
+    assert all(gmpy2.gcd(p - 1, q - 1) == 2 for p, q in combinations(primes, 2))
+    assert public.key_length == key_length and private.decrypt(public.blinding_base) == 0
+    assert all(gmpy2.jacobi(public.blinding_base % p, p) == 1 for p in primes)
+    values = [0, 1, -1, public.n // 2, -(public.n // 2)]
+    sent = private.encryption().encrypt(values)
+    assert [private.decrypt_signed(item) for item in sent] == values
+    assert [private.decryption().decrypt(item) for item in sent] == [value % public.n for value in values]
+    assert private.decrypt(public.raw_encrypt(5, 7)) == 5
+    assert PrivateKey(PublicKey(public.n), *primes).encryption().encrypt([3])[0] != sent[0]
+
+
+@lru_cache(maxsize=1)
+def long_key():
+    return generate_keypair(2048)
+
+
 def test_a_key_from_the_wire_keeps_its_numbers_and_is_checked():
-    public = PublicKey((1 << 2047) + 9, 4)
-    assert PublicKey.from_wire(public.to_wire()) == public
+    public, private = long_key()
+    wire = private.to_wire()
+    assert PublicKey.from_wire(wire) == public
     with pytest.raises(ValueError, match="at least 2048"):
-        PublicKey.from_wire(PUBLIC.to_wire())
-    with pytest.raises(ValueError, match="be invertible"):
-        PublicKey.from_wire({"n": 3 * ((1 << 2047) + 9), "blinding_base": 3})
+        PublicKey.from_wire(PRIVATE.to_wire())
+    with pytest.raises(ValueError, match="has 8200 bits; allowed are 2048 to 8192"):
+        PublicKey.from_wire({**wire, "n": public.n << 6152})
+    for base in (1, public.n - 1, 0, -1, public.n**2, public.n):
+        with pytest.raises(ValueError, match="blinding_base must be invertible"):
+            PublicKey.from_wire({**wire, "blinding_base": base})
+    for wrong in ({}, {"n": "5", "blinding_base": None}, {**wire, "n": True}, {**wire, "blinding_base": 1.5}, [wire]):
+        with pytest.raises(ValueError, match="must be whole numbers"):
+            PublicKey.from_wire(wrong)
 
 
-def test_a_wire_key_is_builtins_only():
-    assert {name: type(value) for name, value in PUBLIC.to_wire().items()} == {"n": int, "blinding_base": int}
+def test_a_wire_key_is_builtins_only_and_its_proof_is_short_and_made_once():
+    wire = PRIVATE.to_wire()
+    assert {name: type(value) for name, value in wire.items()} == {"n": int, "blinding_base": int, "proof": bytes}
+    assert wire["proof"] is PRIVATE.to_wire()["proof"] and len(wire["proof"]) == (8 + 16) * 32 + 2
 
 
 @pytest.mark.parametrize("leak", [pickle.dumps, copy.deepcopy])
 def test_a_private_key_is_never_pickled_nor_printed(leak):
     with pytest.raises(TypeError, match="never pickled"):
         leak(PRIVATE)
-    assert str(int(PRIVATE._p)) not in repr(PRIVATE) and repr(PRIVATE) == "PrivateKey(256 bits)"
+    assert str(int(PRIVATE._primes[0])) not in repr(PRIVATE) and repr(PRIVATE) == "PrivateKey(256 bits)"
 
 
 def test_primes_of_another_key_are_refused():

@@ -11,7 +11,6 @@ from scipy.stats import chisquare
 from shared_training import (
     Parties,
     descents,
-    integers,
     joint_losses,
     joint_weights,
     others,
@@ -25,9 +24,8 @@ from shared_training import (
 from fate_dp.components.dp_hetero_lr.updates import PartyOptimizer
 from fate_dp.crypto.paillier import keypair_of_any_length
 from fate_dp.crypto.shared_descent import SharedDescent
-from fate_dp.crypto.shared_losses import combine_loss
 from fate_dp.crypto.shared_quadratic import QuadraticShare
-from fate_dp.crypto.step_preparation import PreparedSteps, StepMasks, draw_masks
+from fate_dp.crypto.step_preparation import StepMasks, draw_masks
 from fate_dp.crypto.update_rule import UpdateRule
 
 THREE = Parties((2, 1, 3))
@@ -59,9 +57,7 @@ def test_encrypted_training_gives_the_weights_and_losses_of_plain_descent(partie
         if epoch % layout.steps == 0:
             prepared = prepared_by_parties(shares, layout.at_most(STEPS - epoch), keys)
         run_step(joint, shares, prepared, epoch)
-        if epoch % 3 == 0:
-            losses += joint_losses(joint)
-    losses += joint_losses(joint)
+        losses += joint_losses(joint)
     weights, plain_losses = plain_descent(hessian, linear, initial, penalties, rule.learning_rates, 0.3)
     assert np.abs(joint_weights(joint) - weights).max() < 1e-9
     assert len(losses) == STEPS and np.abs(np.subtract(losses, plain_losses)).max() < 1e-8
@@ -271,10 +267,55 @@ def test_loss_shares_of_three_parties_are_uniform_one_by_one():
         joint, prepared = at_weights(THREE, layout, np.ones(THREE.total)), prepared_by_dealer(shares, layout)
         for _ in range(layout.steps):
             run_step(joint, shares, prepared, 0)
-        hidden, moduli = [descent.hidden_losses() for descent in joint], layout.losses.system.moduli
-        sent = joint[1].loss_shares(others(hidden, 1))
-        seen += [share * 4 // modulus for share, modulus in zip(sent, moduli)]
+            hidden = [descent.hidden_losses() for descent in joint]
+            for at in (0, 2):
+                joint[at].loss_share(others(hidden, at), [1])
+            seen.append(joint[1].loss_share(others(hidden, 1), [1]) * 4 // prepared_modulus(layout, len(seen)))
     assert chisquare(np.bincount(seen, minlength=4)).pvalue > 1e-6
+
+
+def prepared_modulus(layout, at):
+    return layout.losses.system.moduli[at % layout.steps]
+
+
+def after_two_batches(rounding=0.0, rows=(30, 70)):
+    """The losses that are opened of two batches of one epoch, and what the mean should be."""
+    layout, hessians = TWO.layout(2048, 12), [standardised(TWO, seed=seed) for seed in (1, 2)]
+    layout = replace(layout, rows_added=sum(rows))
+    joint, expected, at = at_weights(TWO, layout, np.ones(TWO.total)), 0.0, np.ones(TWO.total)
+    for count, (hessian, linear) in zip(rows, hessians):
+        shares = split_quadratic(TWO, hessian, linear)
+        expected += count / sum(rows) * (at @ hessian @ at / 2 - linear @ at)
+        before = joint_weights(joint)
+        np.testing.assert_allclose(before, at, atol=1e-9)
+        run_step(joint, shares, prepared_by_dealer(shares, layout), 0)
+        at = joint_weights(joint)
+    hidden = [descent.hidden_losses() for descent in joint]
+    share = joint[1].loss_share(others(hidden, 1), rows, rounding)
+    assert isinstance(share, int)
+    return joint[0].loss(others(hidden, 0), [share], rows), expected
+
+
+def test_losses_of_the_batches_of_an_epoch_are_opened_as_one_mean_by_rows():
+    found, expected = after_two_batches()
+    assert found == pytest.approx(expected, abs=1e-8)
+
+
+def test_a_host_adds_a_part_of_a_step_to_the_mean_loss():
+    for part in (0.25, 0.999):
+        found, expected = after_two_batches(part)
+        assert found - expected == pytest.approx(part * 2.0**-16, abs=1e-8)
+
+
+def test_losses_of_different_epochs_are_not_added_up():
+    layout = TWO.layout(2048, 12)
+    joint, shares = at_weights(TWO, layout, np.ones(TWO.total)), split_quadratic(TWO, *standardised(TWO, seed=1))
+    prepared = prepared_by_dealer(shares, layout)
+    for _ in range(2):
+        run_step(joint, shares, prepared, 0)
+    hidden = [descent.hidden_losses() for descent in joint]
+    with pytest.raises(ValueError, match="Losses modulo 2 different numbers cannot be added up"):
+        joint[1].loss_share(others(hidden, 1), [1, 1])
 
 
 def test_what_does_not_fit_is_refused():
@@ -298,7 +339,7 @@ def test_what_does_not_fit_is_refused():
         first.move(0, [[0] * 5])
     first.move(0)
     with pytest.raises(ValueError, match="losses of another number of steps than 1"):
-        first.loss_shares([[]])
+        first.loss_share([[]], [])
 
 
 @pytest.mark.parametrize("params, message", [

@@ -11,7 +11,7 @@ from scipy.stats import chisquare
 from shared_training import Parties, prepared_by_dealer, prepared_by_parties, split_quadratic, standardised
 
 from fate_dp.crypto import residue_products
-from fate_dp.crypto.ciphertext import column_from_bytes
+from fate_dp.crypto.ciphertext import column_from_bytes, column_to_bytes
 from fate_dp.crypto.paillier import keypair_of_any_length
 from fate_dp.crypto.residue_products import (
     ProductLayout,
@@ -22,6 +22,7 @@ from fate_dp.crypto.residue_products import (
 )
 from fate_dp.crypto.residues import ResidueSystem
 from fate_dp.crypto.shared_quadratic import QuadraticBounds, QuadraticShare, rounded_quotient, share_bits
+from fate_dp.crypto.slots import draw_mask
 from fate_dp.crypto.step_layout import StepLayout
 from fate_dp.crypto.step_preparation import PreparedSteps, draw_masks, encrypt_masks, multiply_masks, open_answer
 
@@ -61,62 +62,72 @@ def product_layout(terms=3, multiplier_bits=94, key_length=768, bits=155):
 
 def multiplied(layout, vectors, multipliers):
     encrypted = encrypt_vectors(vectors, layout.system, PRIVATE.encryption(), 10)
-    return multiply_vectors(encrypted, multipliers, layout, PUBLIC, layout.scale_bits + 40)
+    return multiply_vectors(encrypted, multipliers, layout, PUBLIC)
 
 
-@pytest.mark.parametrize("mask", [0, -1])
 @pytest.mark.parametrize("sign", [-1, 1])
-def test_products_are_exact_under_the_smallest_and_the_largest_mask(monkeypatch, mask, sign):
+def test_products_are_exact_but_where_a_mask_is_within_the_sum_of_an_end_of_its_range(monkeypatch, sign):
     layout = product_layout()
-    monkeypatch.setattr(residue_products.secrets, "randbits", lambda bits: mask % (1 << bits))
     # The joined number is the largest one where every remainder is.
     vectors = np.array([[modulus - 1 for modulus in layout.system.moduli]] * 3, dtype=object)
-    message, own = multiplied(layout, vectors, [[sign * (2**94 - 1)] * 3, [0, 0, 0]])
-    opened = open_products(message, 2, layout, PRIVATE)
+    largest = 2**layout.sum_bits - 1
     expected = [[-3 * sign * (2**94 - 1) % modulus for modulus in layout.system.moduli], [0] * layout.system.count]
-    assert ((own + opened) % np.array(layout.system.moduli, dtype=object)).tolist() == expected
+    for mask, exact in ((largest, True), (PUBLIC.n - 1 - largest, True), (0 if sign < 0 else PUBLIC.n - 1, False)):
+        monkeypatch.setattr(residue_products, "draw_mask", lambda modulus: mask)
+        message, own = multiplied(layout, vectors, [[sign * (2**94 - 1)] * 3, [0, 0, 0]])
+        opened = open_products(message, 2, layout, PRIVATE)
+        total = ((own + opened) % np.array(layout.system.moduli, dtype=object)).tolist()
+        assert (total == expected) == exact
+    assert layout.sum_bits + 41 < PUBLIC.key_length
 
 
 SMALL_PUBLIC, SMALL_PRIVATE = keypair_of_any_length(512)
 
 
-def view(monkeypatch, multiplier, narrower=0):
-    """Histogram of the leading bits that the owner sees of 320 equal products, in eighths of the masks' range."""
+def view(monkeypatch, multiplier, mask=None):
+    """Histogram of the leading bits that the owner sees of 320 equal products, in eighths of [0, n)."""
     layout = product_layout(key_length=512)
-    mask_bits = layout.sum_bits + 41 - narrower
-    monkeypatch.setattr(ProductLayout, "mask_bits", mask_bits)
+    if mask is not None:
+        monkeypatch.setattr(residue_products, "draw_mask", mask)
     vectors = np.array([[modulus - 1 for modulus in layout.system.moduli]] * 3, dtype=object)
     encrypted = encrypt_vectors(vectors, layout.system, SMALL_PRIVATE.encryption(), 10)
-    message, _ = multiply_vectors(encrypted, [[multiplier] * 3] * 320, layout, SMALL_PUBLIC, layout.scale_bits + 40)
+    message, _ = multiply_vectors(encrypted, [[multiplier] * 3] * 320, layout, SMALL_PUBLIC)
     seen = [int(SMALL_PRIVATE.decrypt(sealed.value)) for sealed in column_from_bytes(message, SMALL_PUBLIC)]
-    return np.bincount([value >> (mask_bits - 3) for value in seen], minlength=16)
+    return np.bincount([value * 8 // SMALL_PUBLIC.n for value in seen], minlength=8)
 
 
 @pytest.mark.parametrize("multiplier", [0, 2**94 - 1])
 def test_what_the_owner_decrypts_is_uniform_whatever_the_multipliers(monkeypatch, multiplier):
-    assert product_layout().mask_bits == product_layout().sum_bits + 41
-    seen = view(monkeypatch, multiplier)
-    assert seen[8:].sum() == 0 and chisquare(seen[:8]).pvalue > 1e-6
+    assert chisquare(view(monkeypatch, multiplier)).pvalue > 1e-6
 
 
-def test_masks_40_bits_narrower_are_told_apart(monkeypatch):
-    none, largest = view(monkeypatch, 0, narrower=40), view(monkeypatch, 2**94 - 1, narrower=40)
-    assert np.average(range(16), weights=largest) - np.average(range(16), weights=none) > 2
+def test_masks_one_bit_narrower_are_told_apart(monkeypatch):
+    assert chisquare(view(monkeypatch, 0, mask=lambda modulus: draw_mask(modulus // 2))).pvalue < 1e-6
+
+
+def test_an_owner_that_encrypts_numbers_beyond_the_layout_reads_nothing(monkeypatch):
+    """It writes 2^470 into the second of three entries, far above all sums, to read what that is multiplied with."""
+    layout, read = product_layout(key_length=512), []
+    encrypted = column_to_bytes(SMALL_PRIVATE.encryption().encrypt([0, 1 << 470, 0], 3))
+    for mask in (draw_mask, lambda modulus: draw_mask(1 << layout.sum_bits + 41)):
+        monkeypatch.setattr(residue_products, "draw_mask", mask)
+        message, _ = multiply_vectors(encrypted, [[3, 12345, 7]], layout, SMALL_PUBLIC)
+        (sealed,) = column_from_bytes(message, SMALL_PUBLIC)
+        read.append(int(SMALL_PRIVATE.decrypt(sealed)) >> 470)
+    assert read[0] != 12345 == read[1]  # the second mask is as wide as it was once, when this attack worked
 
 
 def test_products_of_another_size_are_refused():
     layout = product_layout()
     vectors = np.ones((3, layout.system.count), dtype=object)
     message, _ = multiplied(layout, vectors, [[1, 2, 3]])
-    with pytest.raises(ValueError, match="does not hold 2 masked sums"):
+    with pytest.raises(ValueError, match="holds 1 masked sums; there must be 2"):
         open_products(message, 2, layout, PRIVATE)
-    with pytest.raises(ValueError, match="another one made it"):
-        open_products(message, 1, product_layout(multiplier_bits=60, bits=100, terms=2), PRIVATE)
     with pytest.raises(ValueError, match="more than 94 bits"):
         multiplied(layout, vectors, [[1, 2, -(2**94)]])
     with pytest.raises(ValueError, match="3 encrypted entries .* layout has 2 entries"):
         multiplied(replace(layout, terms=2), vectors, [[1, 2, 3]])
-    with pytest.raises(ValueError, match="does not fit into a plaintext"):
+    with pytest.raises(ValueError, match="do not fit into a plaintext"):
         ProductLayout(ResidueSystem.below(155, 4), 3, 94 + 10, 768)
 
 
@@ -161,7 +172,7 @@ def test_what_does_not_fit_the_layout_is_refused(prepared):
     with pytest.raises(ValueError, match="4 shares of products were exchanged; there must be 2"):
         PreparedSteps(shares[0], masks, [None] * 4, layout)
     answer, _ = multiply_masks(shares[1], masks, message, layout, PUBLIC)
-    with pytest.raises(ValueError, match="does not hold 3 masked sums"):
+    with pytest.raises(ValueError, match="holds 2 masked sums; there must be 3"):
         open_answer({**answer, "weights": answer["inner"]}, layout, PRIVATE)
 
 
@@ -189,7 +200,6 @@ def test_every_layout_has_room(dimension, mean_square_bits, penalty, parties, ke
     bounds = QuadraticBounds(dimension, 1, mean_square_bits, 1.0, penalty)
     layout = StepLayout(bounds, parties, key_length, matrix_bits, most_steps)
     assert 1 <= layout.losses_together and 1 <= layout.steps <= most_steps
-    assert layout.at_most(1).flooding_bits == layout.flooding_bits  # or each last chunk would lay down a new table
     assert layout.products.system.count == layout.losses.system.count == layout.steps
     assert min(layout.products.system.moduli) > bounds.curvature * 2.0 ** (28 + 84 + 41 + layout.carry_bits)
     assert min(layout.losses.system.moduli) > 2 * (bounds.curvature + penalty) * 2.0 ** (56 + 60)

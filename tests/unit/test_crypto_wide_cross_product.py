@@ -53,7 +53,7 @@ def test_the_most_extreme_shares_do_not_overflow():
         assert (own + other == first.T @ second).all()
 
 
-def test_the_owner_sees_numbers_wider_than_any_product():
+def test_the_owners_shares_are_wider_than_any_product():
     public, private = keys()
     layout = wide_layout(4, public)
     zeros = np.zeros((4, 1), dtype=object)

@@ -89,6 +89,19 @@ def test_the_wheel_the_components_and_the_boards_descriptions_are_installed(whee
     assert {folder.stat().st_mode & 0o777 for folder in folders} == {0o700}
 
 
+def test_our_folder_comes_first_in_what_fate_flows_own_script_starts(wheel, prefix, image):
+    """That script reads init_env.sh again, which sets PYTHONPATH anew: the fence would be gone."""
+    for _ in range(2):
+        assert run(prefix, image, wheel, "--no-requirements").returncode == 0
+    (site,) = prefix.glob("lib/python3*/site-packages/fate_dp/deploy/site")
+    script = image / "fate_flow" / "bin" / "service.sh"
+    script.write_text(f"source {image}/bin/init_env.sh\necho $PYTHONPATH\n")
+    done = subprocess.run(["bash", str(script)], env={"FATE_PROJECT": str(image), "PYTHONPATH": "lost"}, capture_output=True,
+                          text=True)  # fmt: skip
+    assert done.stdout == f"{site}:{image}/fate_flow/python\n"
+    assert (site / "sitecustomize.py").is_file() and (site / "fence.py").is_file()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to another user")
 def test_what_the_servers_write_belongs_to_their_user_also_a_second_time(wheel, prefix, image):
     """The administrator's key is made in the folder above the parties', by that user and at every start."""

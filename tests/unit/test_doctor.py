@@ -9,12 +9,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from fate_dp.deploy.doctor import folder_checks, party_checks
+from fate_dp.deploy.doctor import broker_checks, fence_checks, folder_checks, party_checks
 from fate_dp.deploy.doctor.examination import findings, has_problem, parties_of
 from fate_dp.deploy.doctor.finding import Finding
 from fate_dp.deploy.doctor.flow_provider import Provider
 from fate_dp.deploy.doctor.this_machine import Listener
 from fate_dp.deploy.flow_state import FOREIGN, REFUSES, SILENT
+from fate_dp.deploy.server_processes import SITE
 from fate_dp.pipelines.doctor_command import print_findings
 
 from doctor_examples import (
@@ -358,7 +359,7 @@ def test_what_cannot_be_seen_is_said_to_be_unseen(sound):
     assert "flow init --ip 127.0.0.1 --port 9380 --app-id" in seen["FATE-Flow"].cure
 
 
-OF_SETTINGS = {"reach", "authentication", "broker", "broker's user"}
+OF_SETTINGS = {"reach", "authentication", "broker", "broker's user", "broker's reach"}
 
 
 def unseen(examined):
@@ -461,6 +462,76 @@ def test_a_broker_that_is_down(sound):
     assert f"RabbitMQ does not answer at 127.0.0.1:{port}" in found["broker"].said
     assert "federation.rabbitmq.host" in found["broker"].cure
     assert "rabbitmq-plugins enable rabbitmq_management" in found["broker's user"].cure
+
+
+def reached(examined):
+    return broker_checks.broker_reach(examined.site)
+
+
+def test_a_broker_beyond_loopback_is_a_problem(sound):
+    """FATE's client speaks no TLS, so that whatever leaves the machine leaves it in clear."""
+    far = reached(with_broker(sound, host="broker.bank", port=5672))
+    assert far.state == "problem" and "RabbitMQ at broker.bank:5672 is reached over the network without TLS" in far.said
+    assert "tunnel on 127.0.0.1" in far.cure
+    known = reached(with_broker(sound, host="10.0.0.7", port=5672, password="guest"))
+    assert known.said.endswith("Its user 'fate' has no password of its own.")
+
+
+def test_a_broker_of_this_machine_alone_is_none(sound):
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        near = reached(with_broker(sound, port=listener.getsockname()[1]))
+    assert near.state == "ok" and "only this machine reaches" in near.said
+
+
+def test_a_broker_that_listens_to_the_network_is_one_although_fate_goes_by_loopback(sound):
+    with socket.socket() as listener:
+        listener.bind(("0.0.0.0", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        found = reached(with_broker(sound, port=port))
+    assert found.state == "problem" and f"RabbitMQ at 0.0.0.0:{port} is reached over the network" in found.said
+
+
+# The fence ----------------------------------------------------------------------------------------------------------
+
+
+def fenced(examined, path=SITE, **variables):
+    return fence_checks.fence(with_site(examined, variables={"PYTHONPATH": str(path), **variables}).site)
+
+
+def test_a_server_is_fenced_or_not(sound, tmp_path):
+    assert fenced(sound).state == "ok"
+    bare = fenced(sound, tmp_path)
+    assert bare.state == "problem" and bare.said.startswith("FATE-Flow is not fenced: whoever is another party")
+    assert f"export PYTHONPATH={SITE}" in bare.cure
+    (tmp_path / "sitecustomize.py").touch()
+    assert fenced(sound, f"{tmp_path}{os.pathsep}{SITE}").state == "problem", "another customisation comes first"
+    assert fenced(sound, f"{SITE}{os.pathsep}{tmp_path}").state == "ok"
+
+
+def test_a_provider_with_a_customisation_of_its_own_is_not_fenced(sound, tmp_path):
+    (tmp_path / "sitecustomize.py").touch()
+    found = fenced(with_provider(sound, path=str(tmp_path)))
+    assert found.state == "problem" and f"because {tmp_path} has a sitecustomize.py of its own" in found.said
+
+
+def test_what_an_operator_lets_in_is_told(sound):
+    found = fenced(sound, FATE_DP_FENCE_ALLOW="bank.codes.Code, decimal.Decimal")
+    assert found.state == "warning" and "may also name bank.codes.Code, decimal.Decimal" in found.said
+    wrong = fenced(sound, FATE_DP_FENCE_ALLOW="decimal.*")
+    assert wrong.state == "problem" and "FATE_DP_FENCE_ALLOW has 'decimal.*'" in wrong.said
+
+
+def test_whether_a_server_is_fenced_is_not_seen_from_elsewhere(sound):
+    found = unseen(with_site(sound, variables=None))["fence"]
+    assert found.state == "not seen" and "as the user who runs FATE-Flow" in found.cure
+
+
+def test_a_broker_without_a_management_port(sound):
+    found = broker_checks.broker_user(with_broker(sound, port=5672).site)
+    assert found.state == "problem" and "does not answer at 127.0.0.1:None" in found.said
 
 
 def test_a_long_path_is_printed_whole(capsys):

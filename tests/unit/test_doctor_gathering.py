@@ -5,6 +5,7 @@ import os
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from fate_dp.deploy.doctor import (
@@ -20,6 +21,7 @@ from fate_dp.deploy.flow_address import FlowAddress
 from fate_dp.deploy.flow_credentials import Credentials, credentials_for
 from fate_dp.deploy.flow_requests import FlowSilent, NotFateFlow, ask
 from fate_dp.deploy.flow_state import ANSWERS, FOREIGN, REFUSES, SILENT, FlowState
+from fate_dp.deploy.server_processes import SITE
 from fate_dp.pipelines.cli import main
 
 from doctor_examples import package, party, report, unrecorded_fate
@@ -114,6 +116,20 @@ def test_the_site_of_a_running_server(tmp_path):
     assert "fate:2.2.0@local cannot run: its Python /nowhere/python is gone" in finding.said
     assert flow_checks.answers(site).state == flow_checks.ports(site).state == reach_checks.reach(site).state == "ok"
     assert site.takes_the_known_key, "it took whatever key it was asked with"
+
+
+def test_of_a_servers_environment_nothing_is_kept_but_what_tells_of_the_fence(tmp_path, monkeypatch):
+    there = {"PYTHONPATH": str(SITE), "FATE_DP_FENCE_ALLOW": "a.B", "SECRET": "of this server"}
+    monkeypatch.setattr(psutil.Process, "environ", lambda process: there)
+    with flow_double({**VERSION, "server/query/all": SETTINGS, "provider/query?name=fate": []}) as (address, _):
+        site = gather(tmp_path, address)
+        assert site.variables == {"PYTHONPATH": str(SITE), "FATE_DP_FENCE_ALLOW": "a.B"}
+
+        def not_allowed(process):
+            raise psutil.AccessDenied()
+
+        monkeypatch.setattr(psutil.Process, "environ", not_allowed)
+        assert gather(tmp_path, address).variables is None
 
 
 def test_a_stopped_servers_home_tells_its_address_and_its_settings(tmp_path):
@@ -348,6 +364,8 @@ def test_fates_user_at_the_broker(answer, said, cure):
 
 def test_the_command_tells_by_its_exit_status(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("FATE_DP_HOME", str(tmp_path / "parties"))
+    # The double runs in this process, which was started without our folder.
+    monkeypatch.setattr(psutil.Process, "environ", lambda process: {"PYTHONPATH": str(SITE)})
     party(tmp_path / "parties")
     (tmp_path / "parties").chmod(0o700)
     settings = {key: told for key, told in SETTINGS.items() if key != "AUTHENTICATION"}

@@ -4,6 +4,7 @@ import math
 import numpy as np
 import pytest
 
+from fate_dp.components.dp_hetero_lr.majorisation import correction_epochs
 from fate_dp.privacy.flipback import (
     Flipback,
     FlipbackSettings,
@@ -49,6 +50,21 @@ def test_planned_rounds_leaves_out_the_last_epoch():
     assert FlipbackSettings(mode="none").planned_rounds(100) == 0
 
 
+@pytest.mark.parametrize("epochs, rounds", [
+    (100, [25, 50, 75]), (30, [8, 16, 24]), (5, [2, 4]), (4, [1, 2, 3]), (3, [1, 2]), (2, [1]), (1, [])])
+def test_rounds_without_every_divide_a_training_where_the_sigmoid_is_corrected(epochs, rounds):
+    settings = FlipbackSettings(mode="swap")
+    assert settings.planned_epochs(epochs) == rounds == correction_epochs(epochs, settings.max_rounds)
+    flipback, labels = Flipback(settings, np.array([0, 1]), 1.0), np.array([0.0, 1.0])
+    due = []
+    for epoch in range(1, epochs):
+        if flipback.is_due(epoch, epochs):
+            flipback.relabel(labels, np.full(2, 0.5))
+            due.append(epoch)
+    assert due == rounds
+    assert FlipbackSettings(mode="swap", max_rounds=0).planned_epochs(epochs) == []
+
+
 def test_swap_turns_the_most_distant_records_in_order():
     current = np.array([0.0, 1.0, 1.0, 0.0])
     scores = np.array([0.9, 0.2, 0.95, 0.6])
@@ -65,12 +81,12 @@ def test_swaps_of_a_whole_run_never_exceed_the_expected_flips(epsilon):
     flipback = Flipback(FlipbackSettings(mode="swap", every=1, fraction=0.07, max_rounds=100), flipped, epsilon)
     current, swaps = flipped, 0
     for epoch in range(1, 101):
-        assert flipback.is_due(epoch)
+        assert flipback.is_due(epoch, 101)
         revised = flipback.relabel(current, generator.random(300))
         swaps += int((revised != current).sum())
         current = revised
     assert swaps == expected_flips(300, epsilon) == math.floor(300 / (1 + math.exp(epsilon)))
-    assert not flipback.is_due(101)
+    assert not flipback.is_due(101, 101)
 
 
 def test_rounds_follow_every_and_stop_at_max_rounds():
@@ -78,7 +94,7 @@ def test_rounds_follow_every_and_stop_at_max_rounds():
     flipback = Flipback(FlipbackSettings(mode="swap", every=3, max_rounds=2), flipped, 1.0)
     rounds = []
     for epoch in range(1, 20):
-        if flipback.is_due(epoch):
+        if flipback.is_due(epoch, 20):
             flipback.relabel(flipped, np.full(100, 0.5))
             rounds.append(epoch)
     assert rounds == [3, 6]
@@ -177,7 +193,7 @@ def test_choose_mode_takes_soft_labels_for_a_class_that_is_certainly_rare():
 
 def test_auto_without_flips_never_asks_for_scores():
     flipback = Flipback(FlipbackSettings(), np.array([0, 1, 1]), math.inf)
-    assert flipback.mode == "none" and not any(flipback.is_due(epoch) for epoch in range(1, 50))
+    assert flipback.mode == "none" and not any(flipback.is_due(epoch, 50) for epoch in range(1, 50))
 
 
 @pytest.mark.parametrize("current, scores", [([0, 1], [0.5]), ([0, 2], [0.5, 0.5]), ([0, 1], [0.5, math.nan])])

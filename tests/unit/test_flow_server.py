@@ -15,7 +15,7 @@ from fate_dp.deploy.server_processes import server_environment
 from fate_dp.deploy.server_record import ServerRecord, is_alive, read_record, write_record
 from fate_dp.pipelines.flow import FlowUnavailable, parse_address, resolve_flow
 from fate_dp.pipelines.job import TaskRecord, common_status, explain, raised_sentence, reason_of
-from fate_dp.pipelines.upload import TableMeta, UploadRefused, check_table
+from fate_dp.pipelines.upload import TableMeta, UploadRefused, check_table, found_label_type
 
 
 @pytest.fixture
@@ -104,6 +104,13 @@ def test_tasks_get_their_home_but_no_secrets(tmp_path, monkeypatch):
     assert environment["OMP_NUM_THREADS"] == "1"
 
 
+def test_tasks_get_settings_for_reproducible_sums_unless_the_operator_has_others(tmp_path, monkeypatch):
+    monkeypatch.delenv("MKL_CBWR", raising=False)
+    assert server_environment(open_home(tmp_path))["MKL_CBWR"] == "AVX2"
+    monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
+    assert server_environment(open_home(tmp_path))["MKL_CBWR"] == "COMPATIBLE"
+
+
 def test_address():
     assert str(parse_address("localhost:9380")) == "localhost:9380"
     for text in ("9380", "localhost", "localhost:", ":9380", "a:b", "h:0", "h:70000", "http://h:9380", "h:9380/x"):
@@ -112,7 +119,7 @@ def test_address():
 
 
 def test_no_server_was_ever_started(tmp_path):
-    with pytest.raises(FlowUnavailable, match="start one with `fate-dp up` or pass --flow HOST:PORT"):
+    with pytest.raises(FlowUnavailable, match="start one with `fate-dp up --home .*` or pass --flow HOST:PORT"):
         resolve_flow(None, tmp_path)
 
 
@@ -188,7 +195,7 @@ def test_common_status():
 
 
 @pytest.mark.parametrize("text, complaint", [
-    ("x,y\n1,0\n", "has no id column 'id'; its columns are x, y"),
+    ("x,y\n1,0\n", "has no id column 'id'; name it with --id: its columns are x, y"),
     ("id,x\n1,0\n", "has no label column 'y'"),
     ("id,y,x\na,0,1\na,1,2\n", "has the 'id' 'a' again in line 3; ids must not repeat"),
     ("id,y,x\n,0,1\n", "has no 'id' in line 2"),
@@ -209,6 +216,20 @@ def test_bad_table_is_refused(tmp_path, text, complaint):
     path.write_text(text)
     with pytest.raises(UploadRefused, match=complaint):
         check_table(path, TableMeta(label_name="y"))
+
+
+@pytest.mark.parametrize("labels, expected", [("01", "int32"), (("-3", "7.0"), "int32"), (("0.25", "1"), "float64"),
+                                              (("-1.5", "oops"), "float64"), (("no", "yes"), "int32")])  # fmt: skip
+def test_the_type_of_labels_is_found_out(tmp_path, labels, expected):
+    path = tmp_path / "table.csv"
+    path.write_text("".join(["id,y,x\n", *(f"{row},{label},1\n" for row, label in enumerate(labels))]))
+    assert found_label_type(path, TableMeta(label_name="y")) == expected
+
+
+def test_labels_of_numbers_are_a_good_table_of_their_type(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("id,y,x\na,0.25,1\nb,-3.5,2\n")
+    check_table(path, TableMeta(label_name="y", label_type="float64"))
 
 
 def test_good_table_and_absent_file(tmp_path):

@@ -5,6 +5,8 @@ import pytest
 
 from fate_dp import privacy
 
+pytestmark = pytest.mark.arithmetic
+
 CLOSE = 1e-6
 
 

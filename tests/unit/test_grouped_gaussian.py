@@ -10,6 +10,8 @@ from fate_dp.privacy.accounting.analytic_gaussian import gaussian_epsilon
 from fate_dp.privacy.accounting.grouped_gaussian import grouped_gaussian_epsilon, grouped_noise_multiplier
 from fate_dp.privacy.accounting.privacy_parameters import InvalidDelta, InvalidScale
 
+pytestmark = pytest.mark.arithmetic
+
 SCALES = st.floats(0.01, 100)
 GROUPS = st.lists(st.tuples(SCALES, st.floats(0.5, 1000)), min_size=1, max_size=6)
 

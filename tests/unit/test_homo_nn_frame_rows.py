@@ -7,6 +7,8 @@ from fate_dp.components.dp_homo_nn.job_model import ModelSource
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
 from fate_dp.components.dp_homo_nn.rounds.private_clip import with_indicators
 
+pytestmark = pytest.mark.arithmetic
+
 SOURCE = ModelSource.of(ModelSpec("mlp", 3, 2, {"hidden": [2]}), "cross_entropy", {})
 WEIGHTS = np.linspace(-1, 1, 11)
 KEY = bytes(range(32))

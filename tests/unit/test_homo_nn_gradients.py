@@ -9,15 +9,16 @@ from hypothesis import strategies as st
 from torch import nn
 
 from fate_dp.components.dp_homo_nn import clipped_parts
-from fate_dp.components.dp_homo_nn.clipped_parts import RECORDS_AT_ONCE, PartsSum
+from fate_dp.components.dp_homo_nn.clipped_parts import MOST_AT_ONCE, Outer, PartsSum, Rows
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
-from fate_dp.components.dp_homo_nn.layer_gradients import Outer, Rows
 from fate_dp.components.dp_homo_nn.losses import LOSSES
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
 from fate_dp.components.dp_homo_nn.models.weights import flat_weights, load_flat
 from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE
 from fate_dp.privacy.mechanisms.clipping import InvalidClip, InvalidGradients, clip_records, clip_records_by_group
+
+pytestmark = pytest.mark.arithmetic
 
 torch.set_num_threads(1)
 
@@ -170,12 +171,9 @@ def summed(outer, rows, clip):
     """Steps of the sum over records of one outer product (left, right) and one part of rows."""
     left, right = outer
     total = PartsSum(left.shape[1] * right.shape[1] + rows.shape[1], clip)
-    for start in range(0, len(rows), RECORDS_AT_ONCE):
-        block = [torch.zeros(RECORDS_AT_ONCE, values.shape[1]) for values in (left, right, rows)]
-        count = len(rows[start : start + RECORDS_AT_ONCE])
-        for tensor, values in zip(block, (left, right, rows)):
-            tensor[:count] = torch.from_numpy(values[start : start + count])
-        total.add([Outer(0, *block[:2]), Rows(left.shape[1] * right.shape[1], block[2])], count)
+    for start in range(0, len(rows), MOST_AT_ONCE):
+        block = [torch.from_numpy(values[start : start + MOST_AT_ONCE]).double() for values in (left, right, rows)]
+        total.add([Outer.of(0, *block[:2]), Rows.of(left.shape[1] * right.shape[1], block[2])])
     return total.total()
 
 
@@ -345,3 +343,12 @@ def test_what_is_wrong_with_a_call_is_said_in_one_sentence(change, error, senten
 def test_an_unknown_loss_is_refused():
     with pytest.raises(ValueError, match="loss is 'hinge'; it must be one of cross_entropy, mse_loss"):
         RecordGradients(build_model(ModelSpec("logistic_regression", 3, 2)), "hinge")
+
+
+@pytest.mark.parametrize("left, right", [(2.0**476, 2.0**-975), (2.0**-975, 2.0**476), (2.0**600, 2.0**-600)])
+@pytest.mark.parametrize("clip", [1e-150, 1.0, 1e150])
+def test_factors_of_extreme_sizes_give_a_clipped_product(left, right, clip):
+    total = PartsSum(1, clip)
+    total.add([Outer.of(0, *(torch.tensor([[value]], dtype=torch.float64) for value in (left, right)))])
+    expected = min(left * right, clip)
+    assert total.total().value[0] == pytest.approx(expected, rel=1e-6, abs=clip * 2**-30)

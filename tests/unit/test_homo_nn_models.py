@@ -14,6 +14,8 @@ from fate_dp.components.dp_homo_nn.models.scattering_linear import input_count, 
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
 from fate_dp.components.dp_homo_nn.models.weights import InvalidWeights, dimension, flat_weights, load_flat
 
+pytestmark = pytest.mark.arithmetic
+
 torch.set_num_threads(1)
 SPECS = [
     (ModelSpec("logistic_regression", 30, 2), 31),

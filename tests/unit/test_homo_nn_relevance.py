@@ -15,7 +15,7 @@ from fate_dp.components.dp_homo_nn.relevance.contributions import ContributionSu
 from fate_dp.components.dp_homo_nn.relevance.first_layer import first_layer
 from fate_dp.components.dp_homo_nn.relevance.group_scales import RISING, coordinate_scales
 from fate_dp.components.dp_homo_nn.relevance.propagation import (
-    NotExplained, layers_of, predicted_logits, propagated, relevance,
+    NotExplained, counterpart, layers_of, predicted_logits, propagated, relevance,
 )  # fmt: skip
 from fate_dp.privacy.accounting.calibration import UnreachableTarget
 from fate_dp.privacy.accounting.total import total_epsilon
@@ -24,6 +24,8 @@ from fate_dp.privacy.events import (
     ADD_OR_REMOVE, REPLACE_ONE, Event, Gaussian, NotPrivate, PoissonSampledGaussian, PureDP,
 )  # fmt: skip
 from fate_dp.privacy.noise.stream import ReproducibleStream
+
+pytestmark = pytest.mark.arithmetic
 
 DELTA = 1e-5
 
@@ -53,7 +55,7 @@ def test_every_layer_passes_on_all_relevance_but_the_stabilisers_part(seed, acti
     activations = [found]
     with torch.no_grad():
         for layer in layers:
-            activations.append(activations[-1] if isinstance(layer, nn.Dropout) else layer(activations[-1]))
+            activations.append(counterpart(layer, activations[-1]).forward(activations[-1]))
     back = predicted_logits(activations[-1])
     for layer, inputs in zip(reversed(layers), reversed(activations[:-1])):
         before, after = back, propagated(layer, inputs, back, stabiliser=1e-9)
@@ -81,7 +83,7 @@ def test_a_dense_layer_by_hand():
         layer.bias.copy_(torch.tensor([5.0, 0.0]))
     # z without bias = (5, 1) for the input (1, 2); the first logit, 10, is the larger.
     found = relevance([layer], torch.tensor([[1.0, 2.0]]), stabiliser=0.0)
-    assert torch.allclose(found, torch.tensor([[10 * 1 / 5, 10 * 4 / 5]]))
+    assert torch.allclose(found, torch.tensor([[10 * 1 / 5, 10 * 4 / 5]], dtype=torch.float64))
     # Through a unit whose inputs cancel nothing passes.
     assert propagated(layer, torch.tensor([[1.0, 3.0]]), torch.tensor([[0.0, 7.0]])).tolist() == [[0.0, 0.0]]
 
@@ -91,7 +93,7 @@ def test_pooling_by_hand():
     full = torch.full((1, 1, 1, 1), 8.0)
     assert propagated(nn.MaxPool2d(2), square, full).flatten().tolist() == [0, 8, 0, 0]
     averaged = propagated(nn.AvgPool2d(2), square, full, stabiliser=0.0)
-    assert torch.allclose(averaged.flatten(), torch.tensor([0.8, 3.2, 1.6, 2.4]))
+    assert torch.allclose(averaged.flatten(), torch.tensor([0.8, 3.2, 1.6, 2.4], dtype=torch.float64))
 
 
 @settings(max_examples=20, deadline=None)

@@ -27,6 +27,8 @@ from fate_dp.privacy.noise.stream import ReproducibleStream
 
 from homo_nn_doubles import DIMENSION, RowsAsGradients, make_clients, make_terms, short_rows
 
+pytestmark = pytest.mark.arithmetic
+
 WEIGHTS = np.zeros(DIMENSION)
 
 

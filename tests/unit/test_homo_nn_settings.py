@@ -4,14 +4,18 @@ import math
 import pytest
 
 from fate_dp.components.common.dataset_names import columns_name
+from fate_dp.components.dp_homo_nn.adaptive import contribution_step
 from fate_dp.components.dp_homo_nn.preflight_checks import (
     check_alike, check_module, check_parameters, check_public, federation_of,
 )  # fmt: skip
 from fate_dp.components.dp_homo_nn.relevance.source_rule import SourceRule
 from fate_dp.components.dp_homo_nn.round_terms import calibrated, charged_events, check_promise, guarantee_of, round_terms
+from fate_dp.components.dp_homo_nn.rounds.account import events_of
 from fate_dp.components.dp_homo_nn.settings import CHECKS, TrainSettings, given_settings, module_name
 from fate_dp.components.dp_homo_nn.source_rule_terms import rule_of
 from fate_dp.privacy.accounting.calibration import UnreachableTarget
+from fate_dp.privacy.accounting.total import total_epsilon
+from fate_dp.privacy.events import ADD_OR_REMOVE, RELATIONS, REPLACE_ONE, Event, PureDP
 from fate_dp.privacy.policy import Policy
 
 NEEDED = {"rounds": 10, "batch_size": 50.0, "records": 500}
@@ -32,6 +36,10 @@ BAD = [
     *[("learning_rate_scheduler", value) for value in ("step", {"method": "warm"}, {"factor": 1})],
     *[("init_param", value) for value in ({"random_state": -1}, {"random_state": 0.5}, {"seed": 1}, 3)],
     *[("classes", value) for value in (1, 2.5, "2", True)],
+    *[("class_weights", value) for value in (
+        2, [1, 4], {"weights": [1, 4]}, {}, {"prior": 0.2}, {"prior": [1.0]}, {"prior": [0.2, 0.7]}, {"prior": [0, 1]},
+        {"prior": [0.2, "0.8"]}, {"prior": {"0": 0.2, "1": 0.8}}, {"prior": [0.2, 0.8], "maximum": 0},
+        {"prior": [0.2, 0.8], "maximum": math.inf}, {"prior": [0.2, 0.8], "maximum": True})],
     *[(name, value) for name in ("epsilon", "noise_multiplier", "epsilon0") for value in (0, -1, math.inf, "1", True)],
     *[("delta", value) for value in (0, 0.5, math.nan)],
     ("relation", "replace"), ("relation", ""),
@@ -55,6 +63,7 @@ TOGETHER = [
     ({"shuffler": "9997"}, "with trust secure_sum nothing is shuffled"),
     ({"split": "block"}, "messages are split with trust shuffle only"),
     ({"clip": [1.0, 2.0]}, "clip has 2 values; it must have one for each of the 10 rounds"),
+    ({"class_weights": {"prior": [0.2, 0.3, 0.5]}}, "prior has 3 probabilities; it must have one for each of the 2 classes"),
     ({"noise": "source_rule"}, "noise is source_rule, but epsilon is not set"),
     *[({"noise": "source_rule", "noise_multiplier": None, "epsilon": 8.0, **given}, f"noise is source_rule, but {reason}")
       for given, reason in (
@@ -62,6 +71,7 @@ TOGETHER = [
           ({"unit": "client", "records": 3, "batch_size": 3, "local_learning_rate": 0.1}, "unit is client"),
           ({"trust": "local", "local_steps": 2}, "the rule sends one whole gradient"),
           ({"trust": "local", "upload_fraction": 0.5}, "the rule sends one whole gradient"),
+          ({"class_weights": {"prior": [0.2, 0.8]}}, "class_weights are set"),
           ({"clip": {"quantile": 0.5, "start": 1.0}}, "clip follows a quantile"))],
     *[({"noise": noise, "noise_multiplier": None, "epsilon": 8.0, "adaptive": {"after_rounds": 10}},
        "adaptive.after_rounds is 10; it must be less than rounds, 10.") for noise in ("adaptive", "source_rule")],
@@ -128,6 +138,21 @@ def test_the_guests_calibration_is_checked_by_every_party():
     given = given_settings(NOISE)
     with pytest.raises(ValueError, match="asks for noise_multiplier 1.0, while the job says 2.0"):
         check_promise(given, round_terms(given, CLIENTS, 5).with_noise(1.0), guarantee)
+
+
+@pytest.mark.parametrize("stated", RELATIONS)
+def test_contributions_cost_twice_as_much_under_replace_one_whichever_relation_is_stated(stated):
+    settings = given_settings({**NEEDED, "epsilon": 4.0, "noise": "adaptive", "trust": "local", "relation": stated})
+    terms = round_terms(settings, CLIENTS, 5)
+    step = contribution_step(settings, terms, groups=3)
+    terms = calibrated(settings, terms, step)
+    epsilons, share = guarantee_of(settings, terms, step).epsilons, settings.adaptive["contribution_share"] * 4.0
+    assert epsilons[stated] <= 4.0 and set(epsilons) == set(RELATIONS)
+    for relation in RELATIONS:
+        epsilon = share * {ADD_OR_REMOVE: 1, REPLACE_ONE: 2}[relation] / {ADD_OR_REMOVE: 1, REPLACE_ONE: 2}[stated]
+        released = (Event(PureDP(epsilon), "record", relation, step.event.observers), 1)
+        charged = total_epsilon([released, *events_of(terms, relation)], settings.delta)
+        assert epsilons[relation] == pytest.approx(charged, rel=1e-9)
 
 
 def test_the_sources_rule_has_no_noise_multiplier_no_epsilon_and_one_line_in_the_ledger():
@@ -205,3 +230,25 @@ def test_a_module_must_be_allowed_by_this_partys_operator():
     with pytest.raises(ValueError, match="allows no model 'net' under model_modules; it allows other.") as refusal:
         check_module(Policy(model_modules={"other": "bank.models:net"}), "module:net")
     assert "other" not in refusal.value.public
+
+
+def test_class_weights_follow_the_public_prior_up_to_the_maximum_and_travel_as_json():
+    given = TrainSettings(**NOISE, class_weights={"prior": (0.05, 0.95), "maximum": 4})
+    assert given.class_factors == (1.0, 1 / 7.6) and given.step_factor == 4.0
+    assert TrainSettings(**NOISE).class_factors is None and TrainSettings(**NOISE).step_factor == 1.0
+    assert given.to_json()["class_weights"] == {"prior": [0.05, 0.95], "maximum": 4.0}
+    assert TrainSettings(**NOISE, class_weights={"prior": [0.05, 0.95]}).step_factor == 10.0
+    client = TrainSettings(**{**NOISE, "unit": "client"}, class_weights=given.class_weights)
+    assert client.class_factors == (4.0, 1 / 1.9) and client.step_factor == 1.0
+
+
+@pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
+def test_class_weights_leave_what_a_training_costs_as_it_is(relation):
+    """They come before the clip, so a record moves a sum by no more than without them."""
+    plain, weighted = ({**NOISE, "relation": relation, **more} for more in ({}, {"class_weights": {"prior": [0.1, 0.9]}}))
+    costs = []
+    for given in (plain, weighted):
+        settings = TrainSettings(**given)
+        terms = round_terms(settings, CLIENTS, 5)
+        costs.append(guarantee_of(settings, terms).to_json())
+    assert costs[0] == costs[1]

@@ -9,6 +9,8 @@ from fate_dp.components.dp_homo_nn.rounds.transport import make_transport
 
 from homo_nn_doubles import DIMENSION, make_clients, make_terms, short_rows
 
+pytestmark = pytest.mark.arithmetic
+
 DESCENT = {"method": "sgd", "optimizer_params": {"lr": 1.0}}
 
 

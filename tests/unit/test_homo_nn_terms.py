@@ -128,6 +128,36 @@ def test_every_record_sends_once_per_epoch_and_rounds_are_even(sizes, share):
         assert set(counts.values()) == {1} and len(counts) == records
 
 
+@settings(max_examples=60)
+@given(sizes=st.lists(st.integers(4, 40), min_size=3, max_size=6), share=st.floats(0.3, 1.0), colluding=st.booleans())
+def test_no_round_has_fewer_honest_messages_than_are_charged(sizes, share, colluding):
+    """Whoever colludes or is missing, records divide evenly or not."""
+    records, tolerated = sum(sizes), 1 + colluding
+    terms = RoundTerms(
+        **{**SHUFFLED, "clients": len(sizes), "tolerated": tolerated, "records": records, "client_records": sizes,
+           "batch_size": max(1.0, share * records)}
+    )  # fmt: skip
+    least = min(
+        scheduled_messages(terms, number) - sum(sorted(_sent(terms, sizes, number))[-tolerated:])
+        for number in range(rounds_per_epoch(terms))
+    )
+    try:
+        charged = honest_messages(terms)
+    except InvalidTerms:
+        charged = 0
+    assert charged <= least and charged <= records // rounds_per_epoch(terms) - tolerated
+
+
+def _sent(terms, sizes, number):
+    return [len(senders(terms, client, number)) for client in range(len(sizes))]
+
+
+def test_a_rest_of_the_division_hides_nobody():
+    """101 records over 4 rounds are 25 messages in three of them; a client sends at most 7."""
+    terms = RoundTerms(**{**SHUFFLED, "records": 101, "batch_size": 30.0})
+    assert honest_messages(terms) == 11 and least_messages(terms) == 18
+
+
 def test_epochs_and_honest_messages():
     terms = RoundTerms(**{**SHUFFLED, "batch_size": 30.0, "rounds": 9})
     assert rounds_per_epoch(terms) == 4 and client_sizes(terms) == (25, 25, 25, 25)

@@ -42,3 +42,19 @@ def test_parameters_that_no_solver_can_serve_are_refused_by_the_class(parameters
 def test_other_parties_are_refused_before_anything_is_submitted(parties, sentence):
     with pytest.raises(JobFailed, match=sentence):
         check_parties(pipeline(**parties))
+
+
+def test_scores_of_training_rows_are_connected_only_where_the_guest_gets_them():
+    reader, psi = joined_tables(Parties(), TABLES)
+    without, with_scores, validated = (
+        DPHeteroLR(name, train_data=psi.outputs["output_data"], **given)
+        for name, given in (("no scores", {}), ("scores", {"train_scores": True}),
+                            ("validated", {"validate_data": psi.outputs["output_data"]}))
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="no scores has no train_output_data, .*; set train_scores=True"):
+        without.outputs["train_output_data"]
+    assert without.outputs["output_model"]
+    assert with_scores.outputs["train_output_data"] and validated.outputs["train_output_data"]
+    tasks = training_pipeline(TrainingPlan(Parties(), TABLES, 1.0)).tasks
+    assert "evaluation_0" not in tasks
+    assert "evaluation_0" in training_pipeline(TrainingPlan(Parties(), TABLES, 1.0, {"train_scores": True})).tasks

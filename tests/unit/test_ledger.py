@@ -30,12 +30,16 @@ from fate_dp.privacy import (
     DuplicateRecord,
     Ledger,
     LedgerUnavailable,
+    OtherSource,
     ScoreCapExceeded,
+    TooManyRecords,
     UnknownRelease,
 )
 from fate_dp.privacy.label_flips import record_tags
+from fate_dp.privacy.label_releases import LabelRelease
 from fate_dp.privacy.ledger import database
 from fate_dp.privacy.ledger.label_memo import LabelProvenance
+from fate_dp.privacy.ledger.schema import SCHEMA_VERSION
 from fate_dp.privacy.private_file import publish_if_absent, replace_file
 from fate_dp.privacy.secret_key import key_id
 
@@ -104,9 +108,54 @@ def test_new_key_composes_because_records_cannot_be_linked(ledger):
 
 def test_sources_are_separate(ledger):
     release(ledger, range(50), 2)
-    release(ledger, range(50), 3, source="a/b/c")
+    others = [1 - label for label in labels_of(range(50))]
+    release(ledger, None, 3, source="a/b/c", rows=rows_of(range(50), 3, source="a/b/c", labels=others))
     assert (ledger.spent(SOURCE), ledger.spent("a/b/c"), ledger.spent("x/y/z")) == (2, 3, 0)
     assert ledger.sources(key_id(KEY)) == ["a/b/c", SOURCE] and ledger.sources(key_id(OTHER_KEY)) == []
+
+
+def under(source, numbers, epsilon=1, different=0):
+    """Rows in which the first so many labels are not those of ``labels_of``."""
+    labels = [1 - label if place < different else label for place, label in enumerate(labels_of(numbers))]
+    return {"source": source, "rows": rows_of(numbers, epsilon, labels=labels, source=source)}
+
+
+def test_the_same_labels_have_no_second_budget_under_another_name(ledger):
+    release(ledger, range(300), 7)
+    before = dump(ledger.path)
+    for numbers, different in ((range(300), 0), (range(300), 3), (range(250, 260), 0), ([299], 0), (range(290, 900), 0)):
+        with pytest.raises(OtherSource, match=f"released under the source {SOURCE}.* use label_source {SOURCE}") as refusal:
+            release(ledger, None, 1, **under("a/b/y", numbers, different=different))
+        assert SOURCE not in refusal.value.public
+    assert dump(ledger.path) == before
+    release(ledger, None, 1, key=OTHER_KEY, rows=rows_of(range(300), 1, key=OTHER_KEY, source="a/b/c"), source="a/b/c")
+
+
+def test_other_records_and_other_labels_of_like_numbered_records_are_another_source(ledger):
+    """FATE's example tables number their rows alike; their labels agree by chance only."""
+    release(ledger, range(300), 7)
+    release(ledger, None, 7, **under("a/other/y", range(300), 7, different=4))
+    release(ledger, None, 7, **under("a/more/y", range(300, 400), 7))
+    assert [ledger.spent(source) for source in (SOURCE, "a/other/y", "a/more/y")] == [7, 7, 7]
+
+
+def test_two_jobs_at_once_cannot_release_the_same_labels_under_two_names(ledger):
+    operations = [lambda source=source: release(ledger, None, 1, **under(source, range(40))) and "done"
+                  for source in ("a/b/y", "a/c/y")]
+    assert sorted(run_at_once(*operations)) == ["OtherSource", "done"]
+
+
+def test_a_source_releases_labels_of_no_more_records_than_were_declared(ledger):
+    release(ledger, range(30), 1, most_records=40)
+    release(ledger, range(10, 40), 1, most_records=40)
+    before = dump(ledger.path)
+    with pytest.raises(TooManyRecords, match="declared with 40 records, and with this job labels of 41"):
+        release(ledger, range(41), 2, most_records=40)
+    assert dump(ledger.path) == before
+    release(ledger, range(40), 2, most_records=40)
+    # New spellings of the ids are new records, nine times the labels.
+    with pytest.raises(TooManyRecords):
+        release(ledger, [f"0{number}" for number in range(40)], 1, most_records=40)
 
 
 def test_rounding_does_not_refuse_an_exact_budget(ledger):
@@ -134,7 +183,7 @@ def corrected():
 
 
 def relabelled():
-    return [(id_tag, label_tag, "2" if label == "0" else label) for id_tag, label_tag, label in rows_of(range(50), 2)]
+    return [(*row[:2], "2" if row[2] == "0" else row[2], *row[3:]) for row in rows_of(range(50), 2)]
 
 
 def broken():
@@ -152,7 +201,7 @@ REFUSALS = {
     "other classes": (ClassesChanged, lambda ledger: release(ledger, range(50), 2, class_labels=("a", "b"))),
     "duplicate": (DuplicateRecord, lambda ledger: release(ledger, None, 1, rows=rows_of([1, 2, 1], 1))),
     "broken rows": (RuntimeError, lambda ledger: release(ledger, None, 1, rows=broken())),
-    "missing label": (TypeError, lambda ledger: release(ledger, None, 1, rows=[(b"i", b"l", None)])),
+    "missing label": (TypeError, lambda ledger: release(ledger, None, 1, rows=[(b"i", b"l", None, b"r", b"t")])),
     "epsilon 0": (ValueError, lambda ledger: release(ledger, None, 0, rows=[])),
     "epsilon text": (ValueError, lambda ledger: release(ledger, None, "2", rows=[])),
     "cap nan": (ValueError, lambda ledger: release(ledger, range(50), 1, cap=math.nan)),
@@ -185,7 +234,8 @@ def test_budget_sentence_names_source_spent_asked_and_cap(ledger):
     with pytest.raises(BudgetExceeded) as caught:
         release(ledger, range(50), 4, cap=5)
     assert str(caught.value) == (
-        f"The label source {SOURCE} has spent epsilon 2, this job asks for 4 (total 6), and the cap is 5."
+        f"The label source {SOURCE} has spent epsilon 2, this job asks for 4 (total 6), and the cap is 5; the guest's "
+        f"operator changes that with `fate-dp cap {SOURCE.rpartition('/')[0]} --labels EPSILON`."
     )
 
 
@@ -210,7 +260,7 @@ def test_released_labels_are_recognised(ledger):
     entry_id = release(ledger, range(50), 2).entry_id
     for numbers in (range(50), range(10, 30)):
         found = find(ledger, released_texts(numbers, 2))
-        assert found == LabelProvenance(SOURCE, 2.0, 2, entry_id, derived=False)
+        assert found == LabelProvenance(SOURCE, (LabelRelease(SOURCE, 2.0, 2, key_id(KEY), entry_id),), derived=False)
 
 
 def test_true_labels_and_strangers_are_not_recognised(ledger):
@@ -261,6 +311,24 @@ def test_derived_from_derived_goes_back_to_the_flips(ledger):
     assert ledger.entries()[2]["parameters"]["parent_entry_id"] == entry_id
 
 
+def test_labels_computed_from_all_records_are_known_in_any_part_of_the_table(ledger):
+    parent = release(ledger, range(40), 1).entry_id
+    flips = released_texts(range(40), 1)
+    revised = [(tag, "1" if label == "0" else label) for tag, label in flips]
+    derive(ledger, parent, revised)
+    derive(ledger, parent, flips, description="flipback none")
+    stranger = (record_tags([99], KEY, SOURCE)[0], "0")
+
+    def holds(rows, source=SOURCE, key=KEY):
+        return ledger.hold_derived_labels(rows, source=source, key_id=key_id(key))
+
+    changed = next(position for position, (flip, label) in enumerate(zip(flips, revised)) if flip != label)
+    assert holds(revised) and holds(revised[changed : changed + 5]) and holds([stranger, *revised])
+    assert not holds(flips) and not holds([stranger]) and not holds([])
+    assert not holds([(tag, str(label)) for (tag, _), label in zip(flips, labels_of(range(40)))])
+    assert not holds(revised, source="experiment/other/y") and not holds(revised, key=OTHER_KEY)
+
+
 def test_released_is_preferred_to_derived_at_equal_epsilon(ledger):
     entry_id = release(ledger, range(10), 2).entry_id
     derive(ledger, entry_id, released_texts(range(10), 2))
@@ -304,7 +372,8 @@ def test_score_sentence_names_dataset_released_planned_and_cap(ledger):
     with pytest.raises(ScoreCapExceeded) as caught:
         ledger.check_scores(dataset=DATASET, planned=5, cap=5)
     assert str(caught.value) == (
-        f"The dataset {DATASET} has released joint scores of 1 models, 5 more are planned, and the cap is 5."
+        f"The dataset {DATASET} has released joint scores of 1 models (tables with the same match ids count together), 5 more "
+        f"are planned, and the cap is 5; its operator changes that with `fate-dp cap {DATASET} --scores N`."
     )
 
 
@@ -318,8 +387,10 @@ def test_training_records_are_remembered(ledger):
     tags = record_tags(range(20), KEY, DATASET)
     ledger.remember_training_records(DATASET, iter(tags[:10]))
     ledger.remember_training_records(DATASET, tags[5:12])
-    assert ledger.has_training_record(DATASET, tags[11:]) and not ledger.has_training_record(DATASET, iter(tags[12:]))
-    assert not ledger.has_training_record("a/b", tags)
+    assert ledger.has_training_record(DATASET, tags[11:], key_id="k") and not ledger.has_training_record(
+        DATASET, iter(tags[12:]), key_id="k"
+    )
+    assert not ledger.has_training_record("a/b", tags, key_id="k")
 
 
 # --- display ---
@@ -384,9 +455,9 @@ def test_private_files_are_on_the_disk_before_they_get_their_name(tmp_path, monk
 def test_newer_version_is_refused(ledger):
     release(ledger, range(5), 1)
     with sqlite3.connect(ledger.path) as connection:
-        connection.execute("UPDATE ledger_version SET version = 3")
+        connection.execute("UPDATE ledger_version SET version = ?", (SCHEMA_VERSION + 1,))
     connection.close()
-    with pytest.raises(LedgerUnavailable, match="has version 3 but this program reads versions up to 2"):
+    with pytest.raises(LedgerUnavailable, match=f"has version {SCHEMA_VERSION + 1} but this program reads versions up to {SCHEMA_VERSION}"):
         ledger.spent(SOURCE)
 
 
@@ -490,14 +561,81 @@ def test_public_labels_are_known_record_by_record(tmp_path):
     assert not ledger.are_public(registered, source="other/b/y", key_id="k")
 
 
-def test_datasets_that_share_a_column_share_the_count_and_the_training_records(tmp_path):
-    ledger = Ledger(tmp_path / "ledger.sqlite")
-    for dataset, columns in (("whole", "abc"), ("part", "ab"), ("apart", "xyz")):
-        ledger.remember_dataset(dataset, columns)
-    job = {"rows": 5, "cap": 2, "job_id": "j", "task_id": "t", "purpose": "flipback"}
-    ledger.record_scores(dataset="whole", weights_digest="1", **job)
-    ledger.record_scores(dataset="part", weights_digest="2", **job)
-    assert ledger.scores_released("whole") == ledger.scores_released("part") == 2
-    assert ledger.scores_released("apart") == 0
+def remember(ledger, dataset, columns, records, key=KEY):
+    tags = record_tags(records, key, "records")
+    return ledger.remember_dataset(dataset, list(columns), records=tags, key_id=key_id(key))
+
+
+def count_scores(ledger, dataset, digest, cap=9):
+    job = {"rows": 5, "job_id": "j", "task_id": "t", "purpose": "flipback"}
+    return ledger.record_scores(dataset=dataset, weights_digest=digest, cap=cap, **job)
+
+
+def test_datasets_that_share_records_share_the_count_and_the_training_records(ledger):
+    assert remember(ledger, "whole", "abc", range(9)) == "whole"
+    assert remember(ledger, "part", "d", range(8, 12)) == "part" and remember(ledger, "apart", "abx", range(20, 30)) == "apart"
+    assert count_scores(ledger, "whole", "1") and count_scores(ledger, "part", "2")
+    assert [ledger.scores_released(name) for name in ("whole", "part", "apart")] == [2, 2, 0]
+    assert ledger.related("whole") == ["part", "whole"] and ledger.related("apart") == ["apart"]
     ledger.remember_training_records("whole", [b"1" * 16])
-    assert ledger.has_training_record("part", [b"1" * 16]) and not ledger.has_training_record("apart", [b"1" * 16])
+    trained = [ledger.has_training_record(name, [b"1" * 16], key_id=key_id(KEY)) for name in ("whole", "part", "apart")]
+    assert trained == [True, True, False]
+
+
+def test_disjoint_columns_of_one_table_are_one_family_and_so_are_tables_that_a_third_one_joins(ledger):
+    for columns in ("abcd", "efgh", "ijkl"):
+        remember(ledger, columns, columns, range(100))
+    assert ledger.related("abcd") == ["abcd", "efgh", "ijkl"]
+    remember(ledger, "far", "x", range(200, 300))
+    assert ledger.related("far") == ["far"]
+    count_scores(ledger, "far", "1")
+    remember(ledger, "bridge", "y", range(99, 201))
+    assert ledger.related("abcd") == ledger.related("far") == ["abcd", "bridge", "efgh", "far", "ijkl"]
+    assert ledger.scores_released("ijkl") == 1
+    # Records of either side lead to the family that there is now.
+    for name, record in (("later", 50), ("latest", 250)):
+        remember(ledger, name, "z", [record])
+        assert len(ledger.related(name)) == 6 + (name == "latest")
+
+
+def test_tables_of_the_same_columns_without_a_common_record_are_two_datasets_until_one_has_both(ledger):
+    """FATE's example tables all call their columns x0, x1, ..."""
+    assert remember(ledger, "columns:x", "xy", range(10)) == "columns:x"
+    assert remember(ledger, "columns:x", "xy", range(10, 20)) == "columns:x#2"
+    assert remember(ledger, "columns:x", "xy", range(5, 8)) == "columns:x"
+    assert count_scores(ledger, "columns:x#2", "1") and ledger.scores_released("columns:x") == 0
+    assert remember(ledger, "columns:x", "xy", range(20, 30)) == "columns:x#3"
+    assert remember(ledger, "columns:x", "xy", range(8, 12)) == "columns:x"
+    assert ledger.scores_released("columns:x") == 1 and ledger.scores_released("columns:x#3") == 0
+    # Nobody knows which of them is meant.
+    assert remember(ledger, "columns:x", "xy", []) == "columns:x"
+    assert ledger.related("columns:x") == ["columns:x", "columns:x#2", "columns:x#3"]
+
+
+def test_after_a_lost_key_every_table_counts_with_all_earlier_ones(ledger):
+    remember(ledger, "old", "ab", range(10))
+    count_scores(ledger, "old", "1")
+    ledger.remember_training_records("old", record_tags(range(5), KEY, "t"))
+    assert remember(ledger, "old", "ab", range(10), OTHER_KEY) == "old#2" and remember(ledger, "new", "c", [77], OTHER_KEY) == "new"
+    assert ledger.scores_released("new") == ledger.scores_released("old#2") == 1
+    strange = record_tags(range(5), OTHER_KEY, "t")
+    assert ledger.has_training_record("new", strange, key_id=key_id(OTHER_KEY))
+    assert not ledger.has_training_record("old", strange, key_id=key_id(KEY))
+
+
+def test_models_on_columns_of_one_name_count_together_and_not_with_tables(ledger):
+    remember(ledger, "columns:a", "ab", range(5))
+    for name, columns in (("weights of columns:a", "ab"), ("weights of columns:b", "bc"), ("weights of columns:c", "d")):
+        ledger.remember_weights(name, columns)
+    for dataset, digest in (("weights of columns:a", "1"), ("weights of columns:b", "2"), ("columns:a", "3")):
+        count_scores(ledger, dataset, digest)
+    assert [ledger.scores_released(f"weights of columns:{name}") for name in "abc"] == [2, 2, 0]
+    assert ledger.scores_released("columns:a") == 1
+
+
+def test_two_processes_that_join_families_at_once_make_one_family(ledger):
+    remember(ledger, "first", "a", range(10))
+    remember(ledger, "second", "b", range(10, 20))
+    names = run_at_once(*(lambda at=at: remember(ledger, f"bridge {at}", "c", range(at, at + 12)) for at in (0, 4, 8)))
+    assert sorted(names) == ["bridge 0", "bridge 4", "bridge 8"]
+    assert len(ledger.related("first")) == 5

@@ -15,7 +15,7 @@ from fate_dp.privacy import Ledger, gaussian_epsilon
 from fate_dp.privacy.events import ADD_OR_REMOVE, Event, Gaussian, PureDP
 from fate_dp.privacy.ledger.budget_cap import BudgetCap
 
-TOTAL_KEYS = ["dataset", "unit", "relation", "observer", "epsilon", "delta"]
+TOTAL_KEYS = ["dataset", "unit", "relation", "observer", "epsilon", "delta", "note"]
 
 
 @pytest.fixture
@@ -61,9 +61,9 @@ def test_delta_is_chosen_by_the_reader(home, capsys):
 def test_json_has_entries_and_totals_of_every_party(home, capsys):
     ledgers = json.loads(shown(capsys, home, "--json", "--delta", "1e-6"))
     assert list(ledgers) == ["party 10000", "party 10001", "party 9999"]
-    assert ledgers["party 10001"] == {"entries": [], "totals": [], "budgets": []}
+    assert ledgers["party 10001"] == {"entries": [], "totals": [], "budgets": [], "tables": {}}
     totals = ledgers["party 10000"]["totals"]
-    assert [list(line) for line in totals] == [TOTAL_KEYS] * 3
+    assert [list(line) for line in totals] == [TOTAL_KEYS] * 5
     epsilons = {(line["dataset"], line["observer"]): line["epsilon"] for line in totals}
     assert epsilons[DATASET, "guest"] == "infinity"
     assert 0 < epsilons["bank/loans", "model"] < epsilons["bank/loans", "server"]
@@ -73,7 +73,7 @@ def test_json_has_entries_and_totals_of_every_party(home, capsys):
 
 @pytest.mark.parametrize("delta", ["0", "1e-5"])
 def test_budgets_are_at_the_delta_of_their_cap_whatever_the_reader_asks(home, capsys, delta):
-    policy = "label_sources: {%s: {cap: 4}}\ndataset_caps: {bank/loans: {epsilon: 5, delta: 1.0e-9}}\n" % SOURCE
+    policy = "label_sources: {%s: {cap: 4}}\ndataset_caps: {bank/loans: {epsilon: 9, delta: 1.0e-9}}\n" % SOURCE
     for party_id in ("9999", "10000"):
         (home / "parties" / f"party-{party_id}" / "policy.yaml").write_text(policy)
     ledgers = json.loads(shown(capsys, home, "--json", "--delta", delta))
@@ -82,8 +82,8 @@ def test_budgets_are_at_the_delta_of_their_cap_whatever_the_reader_asks(home, ca
     assert ledgers["party 9999"]["budgets"] == [{**flips, "observer": name, "left": 1.5} for name in observers]
     seen = {line["observer"]: line for line in ledgers["party 10000"]["budgets"]}
     assert list(seen) == ["model", "server"]
-    assert seen["model"]["epsilon"] == pytest.approx(gaussian_epsilon(2.0, 1e-9), rel=1e-9)
-    assert seen["server"]["left"] == 5 - seen["server"]["epsilon"] and seen["server"]["delta"] == 1e-9
+    assert seen["model"]["epsilon"] == pytest.approx(gaussian_epsilon(1.0, 1e-9), rel=1e-9)
+    assert seen["server"]["left"] == 9 - seen["server"]["epsilon"] and seen["server"]["delta"] == 1e-9
     assert re.search(rf"{SOURCE} +label +replace_one +host +2\.5 +4 +1\.5 +0 *\n", shown(capsys, home))
 
 

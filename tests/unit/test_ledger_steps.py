@@ -11,6 +11,7 @@ import pytest
 from ledger_scenarios import DATASET, OTHER_KEY, SOURCE, dump, release, run_at_once, score
 
 from fate_dp.privacy import BudgetExceeded, Ledger, LedgerUnavailable
+from fate_dp.privacy.accounting.other_relation import under
 from fate_dp.privacy.events import (
     ADD_OR_REMOVE,
     REPLACE_ONE,
@@ -26,6 +27,7 @@ from fate_dp.privacy.ledger import private_steps, totals
 from fate_dp.privacy.ledger.budget_cap import BudgetCap
 from fate_dp.privacy.ledger.entry import flip_event
 from fate_dp.privacy.ledger.errors import ReleaseKeyReused
+from fate_dp.privacy.ledger.fitting_charges import FittingCharges
 from fate_dp.privacy.ledger.private_steps import InvalidStep
 
 LOANS = "bank/loans"
@@ -130,22 +132,39 @@ def test_totals_are_composed_per_dataset_unit_relation_and_observer(ledger):
     step(ledger, TRAINING, "training", count=30, dataset="bank/others", cap=None)
     step(ledger, Event(PureDP(1.0), "record", ADD_OR_REMOVE, ("server", "client")), "both see it", cap=None)
     both = (Event(PureDP(1.0), "record", ADD_OR_REMOVE, ("server", "client")), 1)
+    twice = {epsilon: Event(PureDP(2 * epsilon), "record", REPLACE_ONE, "server") for epsilon in (0.25, 0.5, 1.0)}
+    louder = Event(Gaussian(2.0), "record", REPLACE_ONE, "server")
+    replaced = Event(TRAINING.process, "record", REPLACE_ONE, "server")
     expected = {
         (LOANS, "client", ADD_OR_REMOVE, "server"): [(Event(PureDP(0.25), "client", ADD_OR_REMOVE, "server"), 1)],
+        (LOANS, "client", REPLACE_ONE, "server"): [(twice[0.25], 1)],
         (LOANS, "record", ADD_OR_REMOVE, "client"): [(MEAN, 1), both],
         (LOANS, "record", ADD_OR_REMOVE, "model"): [(NOISE, 2)],
-        (LOANS, "record", ADD_OR_REMOVE, "server"): [(NOISE, 2), both],
-        (LOANS, "record", REPLACE_ONE, "server"): [(Event(PureDP(0.5), "record", REPLACE_ONE, "server"), 1)],
+        (LOANS, "record", ADD_OR_REMOVE, "server"): None,
+        (LOANS, "record", REPLACE_ONE, "client"): [(twice[0.5], 1), (twice[1.0], 1)],
+        (LOANS, "record", REPLACE_ONE, "model"): [(louder, 2)],
+        (LOANS, "record", REPLACE_ONE, "server"): [(louder, 2), (twice[1.0], 1), (twice[0.25], 1)],
         ("bank/others", "record", ADD_OR_REMOVE, "model"): [(TRAINING, 30)],
         ("bank/others", "record", ADD_OR_REMOVE, "server"): [(TRAINING, 30)],
+        ("bank/others", "record", REPLACE_ONE, "model"): [(replaced, 30)],
+        ("bank/others", "record", REPLACE_ONE, "server"): [(replaced, 30)],
     }
     names = ("dataset", "unit", "relation", "observer")
     shown = {tuple(line[name] for name in names): line for line in ledger.totals(1e-6)}
     assert list(shown) == list(expected)
     for view, charges in expected.items():
         assert shown[view]["delta"] == 1e-6
-        assert math.isclose(shown[view]["epsilon"], total_of(*charges, delta=1e-6), rel_tol=1e-6)
-    view = (LOANS, "record", ADD_OR_REMOVE, "server")
+        if charges is not None:
+            assert math.isclose(shown[view]["epsilon"], total_of(*charges, delta=1e-6), rel_tol=1e-6)
+    # A pure step under replace-one may have told how many records there are.
+    rest = total_of((NOISE, 2), both, delta=1e-6)
+    told = shown[LOANS, "record", ADD_OR_REMOVE, "server"]
+    assert told["epsilon"] == "infinity" and told["note"] == (
+        "PureDP may show how many records there are, and protects no record's presence; what else was released gives "
+        f"{rest:.6g}"
+    )
+    assert ledger.total(LOANS, "record", ADD_OR_REMOVE, "server", 1e-6) == math.inf
+    view = (LOANS, "record", REPLACE_ONE, "server")
     assert ledger.total(*view, 1e-6) == shown[view]["epsilon"]
     assert ledger.total("nobody/knows", "record", ADD_OR_REMOVE, "server", 1e-6) == 0.0
 
@@ -205,7 +224,8 @@ def test_flips_fit_beside_the_steps_on_their_labels_or_are_refused(ledger):
         release(ledger, range(5), 2, cap=4.9)
     assert dump(ledger.path) == before
     assert str(caught.value) == (
-        f"The label source {SOURCE} has spent epsilon 3, this job asks for 2 (total 5), and the cap is 4.9."
+        f"The label source {SOURCE} has spent epsilon 3, this job asks for 2 (total 5), and the cap is 4.9; the guest's "
+        f"operator changes that with `fate-dp cap {SOURCE.rpartition('/')[0]} --labels EPSILON`."
     )
     release(ledger, range(5), 2, cap=5)
     release(ledger, range(5), 2, cap=1)
@@ -236,30 +256,31 @@ def test_public_data_and_derived_labels_have_no_total(ledger):
 
 
 def test_a_step_beyond_the_cap_is_refused_in_one_sentence_and_writes_nothing(ledger):
-    step(ledger, MEAN, "first", cap=BudgetCap(1.0, 0))
+    step(ledger, MEAN, "first", cap=BudgetCap(2.0, 0))
     before = dump(ledger.path)
     with pytest.raises(BudgetExceeded) as caught:
-        step(ledger, MEAN, "second", count=2, cap=BudgetCap(1.0, 0))
+        step(ledger, MEAN, "second", count=2, cap=BudgetCap(2.0, 0))
     assert dump(ledger.path) == before
     assert str(caught.value) == (
-        "The dataset bank/loans has spent epsilon 0.5 against the client, this step asks for 1 (total 1.5), and the cap "
-        "is 1, all at delta 0 (unit record, relation add_or_remove)."
+        "The dataset bank/loans has spent epsilon 1 against the client, this step asks for 2 (total 3), and the cap "
+        "is 2, all at delta 0 (unit record, relation replace_one; an add-or-remove step counts for removing one and "
+        "adding one); its operator changes that with `fate-dp cap bank/loans --epsilon EPSILON`."
     )
-    step(ledger, MEAN, "second", cap=BudgetCap(1.0, 0))
+    step(ledger, MEAN, "second", cap=BudgetCap(2.0, 0))
 
 
 def test_the_cap_holds_for_each_observer_by_itself(ledger):
-    cap = BudgetCap(1.0, 0)
+    cap = BudgetCap(2.0, 0)
     for pair in combinations(("client", "model", "server"), 2):
         step(ledger, Event(PureDP(0.5), "record", ADD_OR_REMOVE, pair), f"draw for {pair}", cap=cap)
-    assert [line["epsilon"] for line in ledger.totals(0)] == [1.0, 1.0, 1.0]
+    assert [line["epsilon"] for line in ledger.totals(0)] == [1.0, 1.0, 1.0, 2.0, 2.0, 2.0]
     with pytest.raises(BudgetExceeded, match="against the model"):
         step(ledger, Event(PureDP(0.01), "record", ADD_OR_REMOVE, ("model", "arbiter")), "one more", cap=cap)
     step(ledger, Event(PureDP(0.01), "record", ADD_OR_REMOVE, "arbiter"), "for the arbiter", cap=cap)
 
 
 def test_a_cap_is_passed_by_rounding_errors_and_by_nothing_else(ledger):
-    tenth, fifth = (Event(PureDP(epsilon), "record", ADD_OR_REMOVE, "server") for epsilon in (0.1, 0.2))
+    tenth, fifth = (Event(PureDP(epsilon), "record", REPLACE_ONE, "server") for epsilon in (0.1, 0.2))
     step(ledger, tenth, "one", cap=BudgetCap(0.3, 0))
     with pytest.raises(BudgetExceeded):
         step(ledger, fifth, "two", cap=BudgetCap(0.3 * (1 - 1e-9), 0))
@@ -267,10 +288,11 @@ def test_a_cap_is_passed_by_rounding_errors_and_by_nothing_else(ledger):
 
 
 def test_the_cap_bounds_what_is_composed_and_not_a_sum(ledger):
-    cap = BudgetCap(total_of((NOISE, 10), delta=1e-6) * (1 + 1e-9), 1e-6)
+    replaced = under(NOISE, REPLACE_ONE)
+    cap = BudgetCap(total_of((replaced, 10), delta=1e-6) * (1 + 1e-9), 1e-6)
     for number in range(10):
         step(ledger, release_key=f"draw {number}", cap=cap)
-    assert cap.epsilon < 10 * total_of((NOISE, 1), delta=1e-6)
+    assert cap.epsilon < 10 * total_of((replaced, 1), delta=1e-6)
     with pytest.raises(BudgetExceeded):
         step(ledger, release_key="one more", cap=cap)
 
@@ -282,7 +304,8 @@ def test_a_step_without_guarantee_fits_under_no_cap_but_may_be_noted_of_public_d
     step(ledger, FIXED_SEED, cap=None)
     (entry,) = ledger.entries()
     assert entry["epsilon"] == "infinity" and entry["note"] == "no guarantee at all: the noise came from a seed"
-    assert spent(ledger) == math.inf and [line["epsilon"] for line in ledger.totals()] == ["infinity"]
+    assert spent(ledger) == math.inf and [line["epsilon"] for line in ledger.totals()] == ["infinity"] * 2
+    assert {line["note"] for line in ledger.totals()} == {"no guarantee: the noise came from a seed"}
     with pytest.raises(BudgetExceeded, match="has spent epsilon inf against the server"):
         step(ledger, release_key="private after all")
     step(ledger, MEAN, "seen by others only")
@@ -295,7 +318,7 @@ def test_of_two_steps_at_once_under_one_cap_exactly_one_fits(ledger, monkeypatch
 
     step(ledger, cap=None)
     monkeypatch.setattr(private_steps, "largest_total", slow_total)
-    cap = BudgetCap(0.75, 0)
+    cap = BudgetCap(1.5, 0)
     results = run_at_once(
         lambda: step(ledger, MEAN, "one", cap=cap).is_new, lambda: step(ledger, MEAN, "two", cap=cap).is_new
     )
@@ -343,7 +366,7 @@ def test_another_cap_another_event_or_more_rounds_are_composed(ledger, composed,
 
 
 def test_what_another_job_took_meanwhile_counts(ledger):
-    cap = BudgetCap(total_of((TRAINING, 4), delta=1e-6), 1e-6)
+    cap = BudgetCap(total_of((under(TRAINING, REPLACE_ONE), 4), delta=1e-6), 1e-6)
     ledger.check_steps(dataset=LOANS, events=[(TRAINING, 4)], cap=cap)
     step(Ledger(ledger.path), NOISE, "another job", cap=None)
     with pytest.raises(BudgetExceeded):
@@ -444,7 +467,8 @@ def test_events_that_no_accountant_adds_up_have_no_finite_total(ledger, monkeypa
 
     step(ledger)
     monkeypatch.setattr(total, "total_epsilon", refuse)
-    assert [line["epsilon"] for line in ledger.totals()] == ["infinity"] * 2
+    assert [line["epsilon"] for line in ledger.totals()] == ["infinity"] * 4
+    assert {line["note"] for line in ledger.totals()} == {"no bound is known at delta 1e-05"}
     with pytest.raises(UnsupportedEvent):
         step(ledger, release_key="another")
     assert ledger.entries()[0]["uses"] == 1
@@ -466,7 +490,7 @@ import sys
 from fate_dp.privacy import Ledger
 ledger = Ledger({str(tmp_path / "ledger.sqlite")!r})
 ledger.record_scores(dataset="d", weights_digest="w", purpose="p", rows=1, cap=1, job_id="j", task_id="t")
-ledger.record_flips(source="a/b/c", epsilon=1, classes=2, key_id="k", rows=[(b"i", b"l", "0")], cap=8, job_id="j",
+ledger.record_flips(source="a/b/c", epsilon=1, classes=2, key_id="k", rows=[(b"i", b"l", "0", b"r", b"t")], cap=8, job_id="j",
                     task_id="t", fingerprint="f")
 assert len(ledger.entries()) == 2 and ledger.spent("a/b/c") == 1
 assert not [name for name in sys.modules if name.startswith(("dp_accounting", "scipy"))]
@@ -474,10 +498,11 @@ assert not [name for name in sys.modules if name.startswith(("dp_accounting", "s
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_datasets_that_share_a_column_are_charged_together(ledger):
-    for dataset, columns in (("both", ["a", "b"]), ("one", ["a"]), ("other", ["c"])):
-        ledger.remember_dataset(dataset, columns)
-    cap = BudgetCap(1.2, 0)
+def test_datasets_that_share_a_record_are_charged_together_whatever_their_columns_are(ledger):
+    for dataset, columns, records in (("both", ["a", "b"], (1, 2)), ("one", ["c"], (2, 3)), ("other", ["a"], (4, 5))):
+        tags = [bytes([number]) for number in records]
+        assert ledger.remember_dataset(dataset, columns, records=tags, key_id="k") == dataset
+    cap = BudgetCap(2.4, 0)
     step(ledger, MEAN, "first", dataset="both", cap=cap)
     step(ledger, MEAN, "second", dataset="one", cap=cap)
     for dataset in ("both", "one"):
@@ -485,3 +510,24 @@ def test_datasets_that_share_a_column_are_charged_together(ledger):
         with pytest.raises(BudgetExceeded):
             ledger.check_steps(dataset=dataset, events=[(MEAN, 1)], cap=cap)
     ledger.check_steps(dataset="other", events=[(MEAN, 2)], cap=cap)
+
+
+def test_events_of_several_relations_units_and_observers_are_each_held_against_the_cap(ledger):
+    """None is dropped because the first one is of another kind."""
+    cap = BudgetCap(2.4, 0)
+    others = [
+        Event(PureDP(3.0), "record", REPLACE_ONE, "client"), Event(PureDP(2.0), "client", ADD_OR_REMOVE, "client"),
+        Event(PureDP(2.0), "record", ADD_OR_REMOVE, "shuffler"),
+    ]  # fmt: skip
+    for other in others:
+        with pytest.raises(BudgetExceeded, match=f"against the {other.observers[0]}.*unit {other.unit}, relation replace_one"):
+            ledger.check_steps(dataset=DATASET, events=[(MEAN, 1), (other, 1)], cap=cap)
+
+
+def test_what_fits_for_one_record_covers_no_other_record():
+    """Alternatives are what single records may have released; all of them must be known to fit."""
+    cap, fitting = BudgetCap(2.0, 0), FittingCharges()
+    first, second = ((MEAN, 2),), ((MEAN, 1), (NOISE, 1))
+    fitting.add({first}, cap)
+    assert fitting.cover({first, ((MEAN, 1),)}, cap) and not fitting.cover({first, second}, cap)
+    assert not fitting.cover({first}, BudgetCap(1.0, 0))

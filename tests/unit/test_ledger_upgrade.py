@@ -10,8 +10,10 @@ from ledger_version_1 import VERSION_1
 from fate_dp.privacy import CorrectedLabel, Ledger
 from fate_dp.privacy.events import ADD_OR_REMOVE, Event, PureDP, event_from_json
 from fate_dp.privacy.label_flips import record_tags
+from fate_dp.privacy.label_releases import LabelRelease
 from fate_dp.privacy.ledger.budget_cap import BudgetCap
 from fate_dp.privacy.ledger.label_memo import LabelProvenance
+from fate_dp.privacy.ledger.schema import SCHEMA_VERSION
 from fate_dp.privacy.secret_key import key_id
 
 DATASET, RELATED, PUBLIC = "columns:0f1e2d3c4b5a6978", "columns:ffff", "public/breast_guest/y"
@@ -30,6 +32,10 @@ ENTRIES_1 = [
     (DATASET, "joint scores", "infinity", 1, 0, 4, 1, False, ["job-6"], "w1"),
 ]  # fmt: skip
 SHOWN = ("source", "mechanism", "epsilon", "uses", "pending", "records", "rounds", "counted", "jobs", "fingerprint")
+
+
+def of_flips(epsilon, entry_id, derived=False):
+    return LabelProvenance(SOURCE, (LabelRelease(SOURCE, epsilon, 2, key_id(KEY), entry_id),), derived)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +63,7 @@ def test_upgraded_file_has_the_tables_of_a_new_one(ledger, tmp_path):
     ledger.spent(SOURCE)
     Ledger(tmp_path / "new").spent(SOURCE)
     assert tables_of(ledger.path) == tables_of(tmp_path / "new")
-    assert dict(dump(ledger.path))["ledger_version"] == [(2,)]
+    assert dict(dump(ledger.path))["ledger_version"] == [(SCHEMA_VERSION,)]
 
 
 def test_every_number_is_as_before(ledger):
@@ -65,7 +71,8 @@ def test_every_number_is_as_before(ledger):
     assert ledger.spent(SOURCE) == 4.0 and ledger.sources(key_id(KEY)) == [SOURCE]
     assert ledger.scores_released(DATASET) == ledger.scores_released(RELATED) == 3
     assert not ledger.are_scores_new(dataset=DATASET, weights_digest="w1")
-    assert ledger.has_training_record(RELATED, [b"t" * 16])
+    assert ledger.has_training_record(RELATED, [b"t" * 16], key_id=key_id(KEY))
+    assert ledger.related(DATASET) == [DATASET, RELATED]
     public = list(zip(record_tags(range(2), KEY, PUBLIC), "01"))
     assert ledger.are_public(public, source=PUBLIC, key_id=key_id(KEY))
     untouched = {"release", "true_label", "released_label", "derived_set", "derived_label", "public_label",
@@ -83,13 +90,13 @@ def test_labels_are_found_as_before(ledger):
     def found(rows, key=KEY):
         return ledger.find_labels(rows, source=SOURCE, key_id=key_id(key))
 
-    assert found(released_texts(range(4), 2)) == LabelProvenance(SOURCE, 2.0, 2, 1, derived=False)
+    assert found(released_texts(range(4), 2)) == of_flips(2.0, 1)
     assert found(released_texts(range(2), 0.5)) in (
-        LabelProvenance(SOURCE, 0.5, 2, 2, derived=False),
-        LabelProvenance(SOURCE, 2.0, 2, 1, derived=False),
+        of_flips(0.5, 2),
+        of_flips(2.0, 1),
     )
     derived = [(tag, "0.25") for tag in record_tags(range(3), KEY, SOURCE)]
-    assert found(derived) == LabelProvenance(SOURCE, 2.0, 2, 1, derived=True)
+    assert found(derived) == of_flips(2.0, 1, derived=True)
     assert found(derived, OTHER_KEY) is None
 
 
@@ -97,7 +104,7 @@ def test_memo_and_budget_go_on(ledger):
     again = release(ledger, range(4), 2, class_labels=("0", "1"))
     assert (again.entry_id, again.new_records, ledger.spent(SOURCE)) == (1, 0, 4.0)
     with pytest.raises(CorrectedLabel):
-        rows = [(tag, b"other", label) for tag, label in released_texts(range(2), 2)]
+        rows = [(tag, b"other", label, tag, b"other") for tag, label in released_texts(range(2), 2)]
         release(ledger, None, 2, rows=rows, class_labels=("0", "1"))
     ledger.mark_released(2)
     ledger.mark_released(again.release_id)

@@ -3,6 +3,8 @@ import pytest
 
 from fate_dp.components.dp_hetero_lr.cross_product.mean_squares import _bits
 
+pytestmark = pytest.mark.arithmetic
+
 ONE = 2**48
 
 

@@ -23,6 +23,8 @@ from fate_dp.privacy.mechanisms.randomized_response import InvalidClasses, Inval
 from fate_dp.privacy.mechanisms.sensitivity import InvalidSensitivity
 from fate_dp.privacy.noise.stream import ReproducibleStream
 
+pytestmark = pytest.mark.arithmetic
+
 POINTS = [0.0, 1.0, 2.5, 10.0]
 any_float = st.floats(allow_nan=True, allow_infinity=True)
 

@@ -4,6 +4,8 @@ import pytest
 
 from fate_dp.privacy.noise.rounded_noise import gaussian_slack, rounded_gaussian_slack, rounded_laplace_slack
 
+pytestmark = pytest.mark.arithmetic
+
 scales = pytest.mark.parametrize("scale", [0.05, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0, 20.0])
 
 

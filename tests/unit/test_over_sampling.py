@@ -23,6 +23,8 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.neighbors import KNeighborsClassifier
 from threadpoolctl import threadpool_limits
 
+pytestmark = pytest.mark.arithmetic
+
 OWN, PURPOSE = (2, 3), (4, 5, 6, 7)
 GROUPS = (OWN, PURPOSE)
 NAMES = ["amount", "term", "own_NO", "own_YES", "use_car", "use_home", "use_other", "use_wedding"]

@@ -1,12 +1,15 @@
 """Every bad parameter value gives the same clear sentence at the client and at the component; the YAML files are current."""
+import inspect
 import math
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 import yaml
+from fate_client.pipeline.components import fate as fate_clients
 
 from fate_dp.components.align.component import align
 from fate_dp.components.dp_hetero_lr.component import dp_hetero_lr
@@ -15,7 +18,11 @@ from fate_dp.components.flipback.component import flipback
 from fate_dp.components.label_flip.component import label_flip
 from fate_dp.components.share_lr.component import share_lr
 from fate_dp.components.smote.component import smote
+from fate_dp.components.dp_homo_nn.settings import CHECKS as dp_homo_nn_checks
+from fate_dp.components.share_lr.settings import CHECKS as share_lr_checks
 from fate_dp.pipelines import components as clients
+from fate_dp.pipelines.components import dp_hetero_lr as dp_hetero_lr_client
+from fate_dp.pipelines.components.fate_names import OF_FATE
 
 COMPONENTS = {
     "label_flip": (label_flip, clients.LabelFlip),
@@ -44,6 +51,10 @@ BAD = [
       (0, -1, -0.5, math.nan, math.inf, -math.inf, "2", "", None, [1], True)],
     *[("label_flip", "classes", value, "classes") for value in
       ([], [1], [0, 0], [0, 0.0], [0, math.nan], [0, math.inf], [0, "1"], "01", {0: 1}, 2, [False, True])],
+    *[("label_flip", "bounds", value, "bounds") for value in
+      ([], [1], [1, 1], [2, 1], [0, math.nan], [0, math.inf], [0, "1"], "01", 2, [0, 1, 2], [False, True])],
+    *[("label_flip", "bins", value, "bins") for value in (0, 1, 2.5, "8", True, 5000)],
+    *[(name, "true_labels", value, "true_labels") for name in ("dp_hetero_lr", "share_lr") for value in (1, "yes")],
     *[("label_flip", "label_source", value, "label_source") for value in
       ("", "name", "ns/name", "ns//y", "ns/name/y/z", " / / ", 3, ["ns", "name", "y"])],
     *[("flipback", "mode", value, "mode") for value in ("swaps", "", 1, True, ["swap"])],
@@ -202,7 +213,67 @@ def test_batches_that_show_single_residuals_are_refused():
     check_batches(1000, 200, 20)
 
 
-def test_the_default_settings_are_2048_bits_kaiming_and_all_rows():
+def test_the_default_settings_are_2048_bits_zeros_and_all_rows():
     settings = TrainSettings()
     assert settings.he_param == {"kind": "paillier", "key_length": 2048}
-    assert settings.init_param["method"] == "kaiming" and settings.batch_size is None
+    assert settings.init_param["method"] == "zeros" and settings.batch_size is None
+
+
+@pytest.mark.parametrize("component, name, value, parsed", [
+    ("dp_hetero_lr", "optimizer", {"method": "SGD", "penalty": "L2"}, {"method": "sgd", "penalty": "l2"}),
+    ("dp_hetero_lr", "optimizer", {"method": "RMSProp", "penalty": None}, {"method": "rmsprop", "penalty": None}),
+    ("dp_hetero_lr", "learning_rate_scheduler", {"method": "Constant"}, {"method": "constant"}),
+    ("dp_hetero_lr", "init_param", {"method": "Random_Uniform"}, {"method": "random_uniform"}),
+    ("dp_hetero_lr", "he_param", {"kind": "Paillier"}, {"kind": "paillier"}),
+    ("share_lr", "optimizer", {"method": "SGD", "penalty": "None"}, {"method": "sgd", "penalty": "none"}),
+    ("share_lr", "init_param", {"method": "ZEROS"}, {"method": "zeros"}),
+    ("dp_homo_nn", "optimizer", {"method": "SGD", "penalty": "L2"}, {"method": "sgd", "penalty": "l2"}),
+    ("dp_homo_nn", "learning_rate_scheduler", {"method": "Constant"}, {"method": "constant"}),
+])
+def test_names_are_taken_in_any_case_as_fates_examples_write_them(component, name, value, parsed):
+    checks = {"dp_hetero_lr": dp_hetero_lr_client.CHECKS, "share_lr": share_lr_checks, "dp_homo_nn": dp_homo_nn_checks}
+    found = checks[component][name](value)
+    assert {key: found[key] for key in parsed} == parsed
+
+
+def test_early_stop_is_taken_in_any_case():
+    assert dp_hetero_lr_client.CHECKS["early_stop"]("Weight_Diff") == "weight_diff"
+
+
+@pytest.mark.parametrize("client, name, advice", [
+    ("DPHeteroLR", "floating_point_precision", "fixed; leave it out"),
+    ("DPHeteroLR", "output_cv_data", "scores of its folds; leave it out"),
+    ("DPHeteroLR", "epsilon", "LabelFlip"),
+    ("DPHeteroLR", "epoch", "did you mean epochs?"),
+    ("DPHeteroLR", "zzz", "it has epochs, batch_size"),
+    ("ShareLR", "batch_size", "one batch"),
+    ("DPHomoNN", "runner_module", "model={'name': ...}"),
+    ("DPHomoNN", "epochs", "rounds is the number"),
+])
+def test_a_parameter_of_fates_that_ours_have_not_is_refused_with_what_to_use(client, name, advice):
+    with pytest.raises(ValueError, match=f"^{client} has no parameter {name}[:;] .*{re.escape(advice)}"):
+        getattr(clients, client)("one_0", **{name: 3})
+
+
+@pytest.mark.parametrize("client, of_fate", [
+    ("DPHeteroLR", ("CoordinatedLR", "CoordinatedLinR", "SSHELR")), ("ShareLR", ("CoordinatedLR", "SSHELR")),
+    ("DPHomoNN", ("HomoNN", "HomoLR"))])
+def test_every_parameter_of_fates_component_is_known_or_has_its_advice(client, of_fate):
+    own = set(inspect.signature(getattr(clients, client).__init__).parameters)
+    theirs = {name for each in of_fate for name in inspect.signature(getattr(fate_clients, each).__init__).parameters}
+    assert theirs - own <= set(OF_FATE[client]) and not own & set(OF_FATE[client])
+
+
+@pytest.mark.parametrize("given, why", [
+    ({"optimizer": {"method": "rmsprop", "optimizer_params": {"lr": 0.01}}}, "optimizer.method is rmsprop"),
+    ({"optimizer": {"penalty": "L1"}}, "optimizer.penalty is l1"),
+    ({"early_stop": "weight_diff"}, "early_stop is weight_diff"),
+])
+def test_a_parameter_that_changes_the_solver_says_so(given, why):
+    with pytest.warns(UserWarning, match=f"{why}, so that solver per_epoch trains") as seen:
+        assert clients.DPHeteroLR("one_0", **given).needs_arbiter
+    assert seen[0].filename == __file__
+    for silent in ({"solver": "per_epoch", **given}, {}, {"optimizer": {"method": "SGD"}}):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            clients.DPHeteroLR("one_0", **silent)

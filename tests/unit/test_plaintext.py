@@ -24,6 +24,8 @@ from fate_dp.components.dp_hetero_lr.updates import (
 )
 from fate_dp.privacy.flipback import Flipback, FlipbackSettings
 
+pytestmark = pytest.mark.arithmetic
+
 RECORDS, GUEST, HOST = 60, 3, 4
 
 
@@ -296,25 +298,53 @@ def test_batches_are_consecutive_and_the_remainder_joins_the_last():
 
 
 def test_default_optimizer_penalises_more_at_smaller_epsilon_and_stays_stable():
-    without = default_optimizer(426, 30, math.inf)
-    assert without["alpha"] == pytest.approx(1.5 * 30 / 426)
-    alphas = [default_optimizer(426, 30, epsilon)["alpha"] for epsilon in (0.25, 0.5, 1, 2, 4)]
-    assert alphas == sorted(alphas, reverse=True)
-    assert all(default_optimizer(426, 30, epsilon)["optimizer_params"]["lr"] * (7.5 + alpha) <= 1.0000001
-               for epsilon, alpha in zip((0.25, 0.5, 1, 2, 4), alphas))
+    found = [default_optimizer(426, 30, epsilon, epochs=100) for epsilon in (0.25, 0.5, 1, 2, 4, math.inf)]
+    alphas = [one["alpha"] for one in found]
+    assert alphas[-1] == pytest.approx(1.5 * 30 / 426) and alphas == sorted(alphas, reverse=True)
+    for one in found:
+        assert one["optimizer_params"]["lr"] == pytest.approx(1 / (7.5 + one["alpha"]))
 
 
-@pytest.mark.parametrize("kind, bend", [({"sigmoid": "exact"}, 0.25), ({"family": "gaussian"}, 1.0)])
+@pytest.mark.parametrize("kind, bend, factor", [
+    ({}, 0.25, 1.5), ({"sigmoid": "exact"}, 0.25, 1.0), ({"family": "gaussian"}, 1.0, 1.0)])
 @pytest.mark.parametrize("epsilon", [1e-6, 0.25, 1, 4, math.inf])
-def test_accelerated_optimizer_moves_at_the_pace_of_its_bounds_on_curvature(kind, bend, epsilon):
-    settings = default_optimizer(426, 30, epsilon, **kind)
+@pytest.mark.parametrize("epochs", [8, 30, 100, 10**6])
+def test_momentum_has_the_pace_of_the_bounds_on_curvature_or_that_which_the_epochs_need(kind, bend, factor, epsilon, epochs):
+    settings = default_optimizer(426, 30, epsilon, epochs=epochs, **kind)
     alpha, numbers = settings["alpha"], settings["optimizer_params"]
     signal = max(math.tanh(epsilon / 2) ** 2, 1e-6)
-    assert alpha == pytest.approx(30 / 426 / signal)
+    assert alpha == pytest.approx(factor * 30 / 426 / signal)
     assert numbers["lr"] == pytest.approx(1 / (bend * 30 + alpha))
-    condition = (bend * 30 + alpha) / alpha
-    assert numbers["momentum"] == pytest.approx((math.sqrt(condition) - 1) / (math.sqrt(condition) + 1), rel=1e-6)
+    root = max(math.sqrt(alpha / (bend * 30 + alpha)), 5 / epochs)
+    assert numbers["momentum"] == pytest.approx((1 - root) / (1 + root), rel=1e-6)
     assert numbers["nesterov"] is True and 0 < numbers["momentum"] < 1
+
+
+def test_few_epochs_have_no_momentum_and_several_batches_little():
+    assert all("momentum" not in default_optimizer(426, 30, 2.0, epochs=few)["optimizer_params"] for few in (1, 5))
+    params = default_optimizer(426, 30, 2.0, epochs=100, batches=2)["optimizer_params"]
+    assert params["momentum"] == 0.3 and "nesterov" not in params
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 4.0, math.inf])
+def test_the_default_epochs_reach_the_minimum_where_plain_steps_do_not(epsilon):
+    """Columns that depend on one another, so that the loss is flat in most directions."""
+    generator, rows = np.random.default_rng(11), 4000
+    columns = generator.normal(size=(rows, 3)) @ generator.normal(size=(3, 20)) + 0.5 * generator.normal(size=(rows, 20))
+    columns /= np.sqrt((columns**2).mean(axis=0))
+    labels = (columns @ generator.normal(size=20) + 2 * generator.normal(size=rows) > 0).astype(float)
+    start = [np.zeros(8), np.zeros(12)]
+    optimizer = default_optimizer(rows, 20, epsilon, epochs=100)
+    hessian = columns.T @ columns / (4 * rows) + optimizer["alpha"] * np.eye(20)
+    best = np.linalg.solve(hessian, columns.T @ (labels - 0.5) / rows)
+
+    def excess(chosen):
+        settings = TrainingSettings(chosen, epochs=100, fit_intercept=False)
+        off = np.concatenate(train_plaintext([columns[:, :8], columns[:, 8:]], labels, settings, start).weights) - best
+        return off @ hessian @ off / 2
+
+    plain = {**optimizer, "optimizer_params": {"lr": optimizer["optimizer_params"]["lr"], "momentum": 0.3}}
+    assert excess(optimizer) < 1e-5 and excess(optimizer) < excess(plain) / 20
 
 
 def test_default_optimizer_of_linear_regression_does_not_diverge_on_features_that_are_all_alike():
@@ -322,7 +352,7 @@ def test_default_optimizer_of_linear_regression_does_not_diverge_on_features_tha
     parts = [np.column_stack([feature] * 5)] * 2
     start = [np.ones(5), np.ones(5)]
     settings = TrainingSettings(
-        default_optimizer(RECORDS, 10, math.inf, family="gaussian"), family="gaussian", fit_intercept=False, epochs=60
+        default_optimizer(RECORDS, 10, math.inf, family="gaussian", epochs=60), family="gaussian", fit_intercept=False, epochs=60
     )
     result = train_plaintext(parts, 3 * feature, settings, start)
     # Ten equal columns share one slope, so the penalty alpha = 10 / 60 shrinks it like one of alpha / 10.

@@ -7,7 +7,7 @@ import pytest
 
 from fate_dp.privacy import InvalidPolicy
 from fate_dp.privacy.ledger.budget_cap import BudgetCap
-from fate_dp.privacy.policy import Policy, SourcePolicy, check_source, declare_source, load_policy
+from fate_dp.privacy.policy import Policy, SourcePolicy, check_source, declare_caps, declare_source, load_policy, unused_names
 
 SOURCE = "experiment/breast_guest/y"
 FULL = """
@@ -60,7 +60,8 @@ def test_full_file(path):
 def test_example_file_is_valid():
     example = Path(__file__).parents[2] / "conf" / "policy.example.yaml"
     policy = load_policy(example)
-    assert policy.dataset_cap("bank/loans_2024") == BudgetCap(3.0, 1e-6)
+    assert policy.dataset_cap("columns:0123456789abcdef") == BudgetCap(3.0, 1e-6) and unused_names(policy) == []
+    assert policy.separate_ids == {"ward_row"}
     assert policy.default_dataset_cap == Policy().default_dataset_cap and policy.default_label_cap == 8.0
 
 
@@ -81,11 +82,17 @@ def test_delta_may_be_written_without_a_point(path, text, delta):
         ("label_sources: {a/b/c: 3}", "must be a mapping"),
         ("label_sources: {a/b: {cap: 3}}", "must read namespace/name/column"),
         ("label_sources: {a/b/c: {public: 1}}", "must be true or false"),
+        ("label_sources: {a/b/c: {columns: age}}", "columns of a/b/c is 'age' but must be a list"),
+        ("label_sources: {a/b/c: {columns: [1]}}", "must be a list of texts"),
+        ("label_sources: {a/b/c: {records: 0}}", "records of a/b/c is 0 but must be a whole number from 1 on"),
+        ("label_sources: {a/b/c: {records: many}}", "must be a whole number from 1 on"),
         ("label_sources: {a/b/c: {cap: -1}}", "finite number greater than 0"),
         ("default_label_cap: .inf", "finite number greater than 0"),
         ("default_label_cap: true", "finite number greater than 0"),
         ("default_label_cap: '8'", "finite number greater than 0"),
         ("default_label_cap: null", "finite number greater than 0"),
+        ("separate_ids: ward", "separate_ids is 'ward' but must be a list"),
+        ("separate_ids: ['']", "has the id column '' but must have non-empty text"),
         ("dataset_caps: [a/b]", "dataset_caps is ['a/b'] but must be a mapping"),
         ("dataset_caps: {a/b: 3}", "the cap of a/b is 3 but must be a mapping"),
         ("dataset_caps: {a/b: {cap: 3}}", "the cap of a/b has the unknown key 'cap' but may have epsilon, delta"),
@@ -163,3 +170,55 @@ def test_declarations_at_once_are_all_kept(path):
 def test_policy_is_frozen():
     with pytest.raises(AttributeError):
         Policy().default_label_cap = 100
+
+
+def test_a_source_can_be_tied_to_the_columns_and_the_records_of_its_table(path):
+    declare_source(path, SOURCE, cap=2, columns=["b", "a"], records=30)
+    declare_source(path, SOURCE, cap=3)
+    policy = load_policy(path)
+    assert policy.columns_of(SOURCE) == {"a", "b"} and policy.records_of(SOURCE) == 30 and policy.label_cap(SOURCE) == 3
+    declare_source(path, "a/b/c")
+    assert load_policy(path).columns_of("a/b/c") is load_policy(path).records_of("a/b/c") is None
+
+
+COLUMNS, PART = "columns:0123456789abcdef", "columns:fedcba9876543210"
+CAPS = """
+default_dataset_cap: {epsilon: 6, delta: 1.0e-6}
+dataset_caps: {"columns:0123456789abcdef": {epsilon: 1, delta: 1.0e-5}, bank/loans_2024: {epsilon: 3},
+               "columns:1111111111111111": {epsilon: 7, delta: 1.0e-9}}
+score_caps: {"columns:0123456789abcdef": 1, "weights of columns:0123456789abcdef": 2, bank/loans: 5}
+public_datasets: [bank/published]
+"""
+
+
+def test_the_smallest_cap_of_all_related_datasets_holds(path):
+    write(path, CAPS)
+    policy = load_policy(path)
+    assert policy.dataset_cap(PART) == BudgetCap(6, 1e-6)
+    assert policy.dataset_cap(PART, (COLUMNS, PART)) == policy.dataset_cap(f"{PART}#2", (f"{COLUMNS}#3",)) == BudgetCap(1, 1e-6)
+    assert policy.dataset_cap(PART, ("columns:1111111111111111",)) == BudgetCap(6, 1e-9)
+    assert policy.dataset_cap(COLUMNS, (COLUMNS, PART)) == policy.dataset_cap(f"{COLUMNS}#2") == BudgetCap(1, 1e-5)
+    assert [policy.score_cap(COLUMNS, 40), policy.score_cap(PART, 40), policy.score_cap(PART, 40, (COLUMNS,))] == [1, 10, 1]
+    assert policy.score_cap(PART, 3, (COLUMNS,)) == 0
+
+
+def test_names_that_nothing_uses_are_told(path, caplog):
+    write(path, CAPS)
+    assert unused_names(load_policy(path)) == [
+        ("score_caps", "bank/loans"), ("dataset_caps", "bank/loans_2024"), ("public_datasets", "bank/published")
+    ]
+    load_policy(path)
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 3 and f"In {path}, dataset_caps names 'bank/loans_2024', but no component" in told[1]
+
+
+def test_caps_of_a_table_are_declared_by_its_columns(path):
+    declare_caps(path, COLUMNS, epsilon=3.0, scores=2)
+    declare_caps(path, COLUMNS, delta=1e-7)
+    policy = load_policy(path)
+    assert policy.dataset_cap(COLUMNS) == BudgetCap(3.0, 1e-7) and policy.score_cap(COLUMNS, 40) == 2
+    before = path.read_bytes()
+    for wrong in ({"epsilon": -1.0}, {"delta": 2.0}, {"scores": -1}):
+        with pytest.raises(InvalidPolicy):
+            declare_caps(path, COLUMNS, **wrong)
+    assert path.read_bytes() == before

@@ -1,5 +1,6 @@
 """docs/privacy.md is what `make docs-privacy` writes, complete, and its numbers are the specification's."""
 import importlib
+import importlib.util
 import re
 import shutil
 from pathlib import Path
@@ -72,6 +73,40 @@ def test_features_are_said_not_to_be_covered():
         assert any("eatures" in line for line in guarantees.component_guarantee(name).not_covered)
 
 
+def test_components_that_show_labels_are_fates_and_the_page_and_the_guide_name_them(page):
+    section = page.split("## What other components show or change before these")[1].split("\n## ")[0]
+    named = {name for row in re.findall(r"^\| `.*$", section, flags=re.M) for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    fates = {path.stem for path in (Path(importlib.util.find_spec("fate").submodule_search_locations[0])
+                                    / "components" / "components").glob("*.py")}
+    parameters = {"skip_metrics"}
+    assert {"hetero_feature_binning", "coordinated_lr", "sshe_lr", "hetero_secureboost"} <= named - parameters <= fates
+    guide = (ROOT / "deploy" / "README.md").read_text(encoding="utf-8")
+    assert [name for name in sorted(named) if f"`{name}`" not in guide] == []
+    assert "hetero_feature_binning" in " ".join(guarantees.component_guarantee("label_flip").not_covered)
+
+
+def test_every_promise_for_records_says_that_features_computed_over_all_rows_end_it(page):
+    """All components that promise a record anything of their own; align and smote do not read features for a promise."""
+    for name in ("dp_hetero_lr", "dp_homo_nn", "shuffler"):
+        item = guarantees.component_guarantee(name)
+        assert any(promise.unit == "record" for promise in item.promises)
+        said = [line for line in item.not_covered if "binning" in line and "standardising" in line and "smote has" not in line]
+        assert len(said) == 1
+    assert "public units" in (ROOT / "deploy" / "README.md").read_text(encoding="utf-8")
+
+
+def test_every_solver_has_a_protocol_whose_observers_the_page_lists(page):
+    from fate_dp.components.dp_hetero_lr.settings import SOLVERS
+
+    item = guarantees.component_guarantee("dp_hetero_lr")
+    assert {protocol.solver for protocol in item.protocols} == set(SOLVERS)
+    for protocol in item.protocols:
+        assert {view.observer for view in protocol.views} == {"guest", "host", "arbiter", "model"}
+        assert f"**`solver: {protocol.solver}`**" in page and all(view.sees in page for view in protocol.views)
+    with pytest.raises(InvalidGuarantee, match="dp_hetero_lr declares no protocol for solver 'secret'"):
+        item.protocol("secret")
+
+
 @pytest.mark.parametrize("words", ["fixed count of labels", "with probability p", "delta is at least 1 - p",
                                    "Flipback adds epsilon", "post-processing"])
 def test_unsound_rules_of_the_sources_are_labelled(page, words):
@@ -96,6 +131,8 @@ def test_a_component_without_a_declaration_fails_the_build(components):
     (lambda content: content["promises"][0].update(observers=["everybody"]), "'everybody' but must be one of guest"),
     (lambda content: content["promises"][0].update(event="Magic"), "'Magic' but must be one of RandomizedResponse"),
     (lambda content: content["promises"][0].pop("formula"), "formula"),
+    (lambda content: content.update(protocols=[{"solver": "x"}]), "['solver'] but Protocol must have"),
+    (lambda content: content.update(protocols=[]), "protocols in label_flip/guarantee.yaml is [] but"),
 ])
 def test_an_incomplete_declaration_fails_the_build(components, change, said):
     spoil(components / "label_flip" / "guarantee.yaml", change)

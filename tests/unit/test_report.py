@@ -4,15 +4,18 @@ import io
 import json
 import math
 import re
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from json_schema import described_properties, violations
 from rich.console import Console
 
-from fate_dp.pipelines import report, tables
+from fate_dp.components.dp_hetero_lr.settings import SOLVERS
+from fate_dp.pipelines import demo, report, tables
+from fate_dp.pipelines.guarantees import component_guarantee
 from fate_dp.privacy import Ledger
-from fate_dp.privacy.label_flips import flip_labels, label_tags, record_tags
+from fate_dp.privacy.label_flips import ANY_SOURCE, flip_labels, label_tags, record_tags
 from fate_dp.privacy.secret_key import key_id
 
 SCHEMA = json.loads(Path(report.__file__).with_name("result_schema.json").read_text(encoding="utf-8"))
@@ -37,11 +40,12 @@ def page(result):
     return report.report_html(result)
 
 
-def example_result(folder):
+def example_result(folder, solver="cross_product"):
     """A result such as the demo makes, with entries of real ledgers."""
+    protocol = component_guarantee(demo.COMPONENT).protocol(solver)
     jobs = ("train", "predict", "yardstick")
     return {
-        "schema": "fate-dp/demo-result/1",
+        "schema": "fate-dp/demo-result/3",
         "created": "2025-01-01T09:04:11+00:00",
         "fate_dp_version": "0.1.0",
         "fate_version": "2.2.0",
@@ -59,13 +63,14 @@ def example_result(folder):
             "guest_only": example_model("guest alone, labels flipped", 2, 0.9225, None),
             "not_private": example_model("federated, no privacy", "infinity", 0.9767, 0.31),
         },
+        "training_figures": [
+            {"measure": "accuracy", "on_flips": 0.8541, "estimate": 0.9649, "standard_error": 0.0231, "most_bias": 0.0312},
+            {"measure": "AUC", "on_flips": 0.8702, "estimate": 1.0021, "standard_error": 0.0196, "most_bias": None},
+            {"measure": "KS", "on_flips": 0.7213, "estimate": 0.9711, "standard_error": 0.0402, "most_bias": 0.0214},
+        ],
         "privacy": {
-            "epsilon_per_observer": [
-                example_guarantee("host", "label", 2, "exact gradients of flipped labels"),
-                example_guarantee("arbiter", "label", 2, "sees masked sums only"),
-                example_guarantee("model", "label", 2, "weights are computed from flipped labels"),
-                example_guarantee("guest", "record", "infinity", "the host's features have no guarantee"),
-            ],
+            "protocol": json.loads(json.dumps({"component": demo.COMPONENT, **asdict(protocol)})),
+            "epsilon_per_observer": demo.guarantees(protocol, 2),
             "score_releases": [{"party": "host 10000", "released": 2, "cap": 5}],
         },
         "ledgers": example_ledgers(folder),
@@ -94,14 +99,11 @@ def example_model(title, epsilon, accuracy, last_loss):
     }  # fmt: skip
 
 
-def example_guarantee(observer, unit, epsilon, note):
-    return {"observer": observer, "unit": unit, "relation": "replace_one", "epsilon": epsilon, "delta": 0, "note": note}
-
-
 def example_ledgers(folder):
     ids, labels = [str(number) for number in range(386)], [number % 2 for number in range(386)]
     flipped = [str(label) for label in flip_labels(ids, labels, 2, 2, KEY, SOURCE).tolist()]
-    rows = zip(record_tags(ids, KEY, SOURCE), label_tags(ids, labels, KEY, SOURCE), flipped)
+    rows = zip(record_tags(ids, KEY, SOURCE), label_tags(ids, labels, KEY, SOURCE), flipped,
+               record_tags(ids, KEY, ANY_SOURCE), label_tags(ids, labels, KEY, ANY_SOURCE))
     guest, host = Ledger(folder / "guest.sqlite"), Ledger(folder / "host.sqlite")
     release = guest.record_flips(source=SOURCE, epsilon=2, classes=2, key_id=key_id(KEY), rows=rows, cap=8,
                                  fingerprint="f" * 16, **JOB)
@@ -165,6 +167,47 @@ def test_report_holds_every_figure(page, result):
     assert "kept with probability 88.1\N{NO-BREAK SPACE}%" in page and "2 of at most 5 times" in page
 
 
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_report_says_of_the_protocol_that_ran_what_its_declaration_says_and_nothing_of_another(solver, tmp_path):
+    page = report.report_html(example_result(tmp_path, solver))
+    declared = component_guarantee(demo.COMPONENT)
+    said = {protocol.solver: sentences(protocol) for protocol in declared.protocols}
+    assert set(said) == set(SOLVERS) and all(said.values())
+    for other, texts in said.items():
+        # Sentences that both protocols share say nothing of which of them ran.
+        expected = texts if other == solver else texts - said[solver]
+        assert expected and all((report.html.escape(text) in page) == (other == solver) for text in expected)
+    assert f"with solver {solver}." in page
+
+
+def test_no_sentence_of_the_template_speaks_of_one_protocol():
+    template = Path(report.__file__).with_name("report_template.html").read_text(encoding="utf-8")
+    assert not re.search("arbiter|gradient|encrypted under|decrypt|mask", template)
+
+
+def sentences(protocol) -> set:
+    """All that a declaration says of a protocol."""
+    return {protocol.does, protocol.collusion, *(text for view in protocol.views for text in (view.sees, view.protected_by))}
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_every_observer_has_the_guarantee_that_is_declared(solver):
+    protocol = component_guarantee(demo.COMPONENT).protocol(solver)
+    lines = {line["observer"]: line for line in demo.guarantees(protocol, 2.0)}
+    assert {name: (line["unit"], line["epsilon"]) for name, line in lines.items()} == {
+        **dict.fromkeys(("host", "arbiter", "model"), ("label", 2.0)), "guest": ("record", "infinity")}
+    assert set(lines) == {view.observer for view in protocol.views}
+    assert all(lines[view.observer]["note"] == view.sees for view in protocol.views)
+
+
+def test_the_solver_is_the_one_that_the_component_says_has_run(monkeypatch, tmp_path):
+    """Not the one that was asked for, which may be none."""
+    run = demo.Run(demo.Site(None, tmp_path), demo.Site(None, tmp_path), tmp_path, print)
+    records = [{"name": "loss", "data": {}}, {"name": "summary", "data": {"solver": "per_epoch"}}]
+    monkeypatch.setattr(demo, "task_metrics", lambda *where: records)
+    assert run.summary(type("Ended", (), {"job_id": "1"}))["solver"] == "per_epoch"
+
+
 def test_report_holds_every_ledger_line(page, result):
     for party, entries in result["ledgers"].items():
         assert f"Ledger of {party}" in page and entries
@@ -212,10 +255,10 @@ def test_comparison_in_words(difference, words):
 
 def test_terminal_shows_metrics_guarantees_and_times(result):
     text = rendered(tables.print_result, result)
-    assert max(map(len, text.splitlines())) < 100 and "\x1b" not in text
+    assert max(map(len, text.splitlines())) <= 100 and "\x1b" not in text
     assert re.search(r"federated, labels flipped +2 +none +0\.961 +0\.981 +0\.951 +0\.966 +0\.959", text)
     assert re.search(r"federated, no privacy +infinity +none +0\.977", text)
-    assert re.search(r"host +label +replace_one +2 +0 +exact gradients", text)
+    assert re.search(r"host +label +replace_one +2 +0 +The others' rows", text)
     assert re.search(r"train +psi_0 +11\.9", text) and "2 of at most 5" in text and "171 in all" in text
 
 
@@ -231,3 +274,23 @@ def test_terminal_shows_one_line_per_ledger_entry(result):
 def test_narrow_terminal_keeps_every_number(result):
     text = rendered(tables.print_result, result, width=80)
     assert "0.961" in text and "infinity" in text and max(map(len, text.splitlines())) <= 80
+
+
+def test_the_report_has_the_figures_on_flips_beside_the_corrected_ones(result, page):
+    assert tables.training_table(result).rows == (
+        ("accuracy", "0.854", "0.965", "0.023", "0.031"),
+        ("AUC", "0.870", "1.002", "0.020", "unknown"),
+        ("KS", "0.721", "0.971", "0.040", "0.021"),
+    )
+    assert "on true labels, estimated" in page and "0.965" in page
+
+
+def test_the_demo_takes_the_figures_from_the_summary_of_the_training():
+    summary = {"solver": "cross_product"}
+    for name, value in (("accuracy", 0.8), ("AUC", 0.7), ("KS", 0.5)):
+        summary |= {
+            f"training rows: {name} on flips": value, f"training rows: {name} on true labels, estimated": value + 0.1,
+            f"training rows: {name}, standard error": 0.01,
+        }
+    found = demo.training_figures(summary | {"training rows: AUC, bias": 0.02, "training rows: KS, bias": "3e-07"})
+    assert [line["most_bias"] for line in found] == [None, 0.02, 3e-7] and found[1]["estimate"] == pytest.approx(0.8)

@@ -18,6 +18,8 @@ from fate_dp.privacy.mechanisms.second_moments import InvalidMoments, SecondMome
 from fate_dp.privacy.noise.discrete_gaussian import _DiscreteGaussian
 from fate_dp.privacy.noise.stream import ReproducibleStream
 
+pytestmark = pytest.mark.arithmetic
+
 GUEST, HOST = RowBounds(10, math.sqrt(10), intercept=True, target=2.0), RowBounds(20, math.sqrt(20))
 WIDE = 1e3
 

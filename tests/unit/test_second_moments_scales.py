@@ -15,6 +15,8 @@ from fate_dp.privacy.adaptive_scales import (
 from fate_dp.privacy.events import REPLACE_ONE, Event, Gaussian, NotPrivate, PureDP
 from fate_dp.privacy.noise.stream import ReproducibleStream
 
+pytestmark = pytest.mark.arithmetic
+
 WHOLE = 2**30
 numbers = st.one_of(st.floats(-3, 3), st.floats(allow_nan=True, allow_infinity=True))
 

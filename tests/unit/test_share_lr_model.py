@@ -116,7 +116,7 @@ def test_the_default_optimiser_may_train_for_the_default_number_of_epochs(family
 
     settings = ShareSettings.of(family=family).with_optimizer(rows, features, float("inf"))
     terms = training_terms(settings, rows, [features, 0], float("inf"), None, [], 8)
-    assert len(learning_rates(settings, terms)) == 30
+    assert len(learning_rates(settings, terms)) == settings.epochs == 100
 
 
 def test_an_optimiser_that_is_given_is_taken_as_it_is():

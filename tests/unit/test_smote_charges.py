@@ -80,8 +80,8 @@ def test_outside_a_cap_the_totals_say_infinity_and_why(ledger):
 def test_flips_that_were_charged_before_smote_keep_their_epsilon(ledger):
     source = f"{DATASET}/y"
     ledger.record_flips(
-        source=source, epsilon=1.0, classes=2, key_id="k", rows=[(b"id", b"true", "1")], cap=2.0, job_id="j", task_id="t",
-        fingerprint="f",
+        source=source, epsilon=1.0, classes=2, key_id="k", rows=[(b"id", b"true", "1", b"record", b"label")], cap=2.0, job_id="j",
+        task_id="t", fingerprint="f",
     )  # fmt: skip
     over_sampled(ledger)
     assert ledger.spent(source) == ledger.total(source, "label", REPLACE_ONE, "host", delta=0.0) == 1.0

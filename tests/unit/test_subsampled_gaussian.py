@@ -11,6 +11,8 @@ from fate_dp.privacy.accounting.privacy_parameters import InvalidDelta
 from fate_dp.privacy.accounting.subsampled_gaussian import subsampled_gaussian_epsilon
 from fate_dp.privacy.events import InvalidEvent
 
+pytestmark = pytest.mark.arithmetic
+
 
 @pytest.mark.parametrize(
     "arguments, expected, tolerance",

@@ -1,0 +1,113 @@
+"""One job with FATE's own components over small tables that are made here, as a bank's would have around ours."""
+from __future__ import annotations
+
+import csv
+import random
+from pathlib import Path
+
+from fate_dp.pipelines.upload import TableMeta, upload_table
+
+GUEST, HOST, ARBITER = "9999", "10000", "10000"
+NAMESPACE = "fenced"
+ROWS = 100
+# As FATE's own examples have it, but for the numbers of rounds.
+GRADIENT_DESCENT = {
+    "epochs": 2, "optimizer": {"method": "SGD", "optimizer_params": {"lr": 0.1}},
+    "init_param": {"method": "zeros", "fit_intercept": True},
+}  # fmt: skip
+
+
+def upload_tables(folder: Path, address, home) -> None:
+    """Two tables of the same records with different columns, and two of different records with the same columns."""
+    first = write(folder / "guest.csv", range(ROWS), ("a", "b", "c"), labels=True)
+    second = write(folder / "host.csv", range(10, ROWS + 10), ("d", "e", "f"))
+    upload_table(address, first, NAMESPACE, "guest", TableMeta(label_name="y"), home=home)
+    upload_table(address, second, NAMESPACE, "host", home=home)
+    for role, begin in (("guest", 0), ("host", ROWS)):
+        table = write(folder / f"{role}_rows.csv", range(begin, begin + ROWS), ("a", "b", "c"), labels=True)
+        upload_table(address, table, NAMESPACE, f"{role}_rows", TableMeta(label_name="y"), home=home)
+
+
+def write(path: Path, ids, columns, labels: bool = False) -> Path:
+    """A table of normal numbers; the label is the sign of the first column."""
+    draw = random.Random(path.name)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        table.writerow(["id", *(["y"] if labels else []), *columns])
+        for each in ids:
+            row = [draw.gauss(0, 1) for _ in columns]
+            table.writerow([each, *([int(row[0] > 0)] if labels else []), *row])
+    return path
+
+
+def pipeline():
+    """Both halves, whose tasks do not depend on each other, so that one job starts them all."""
+    from fate_client.pipeline import FateFlowPipeline
+
+    vertical, evaluated = vertical_tasks()
+    horizontal, more = horizontal_tasks()
+    job = FateFlowPipeline().set_parties(guest=GUEST, host=HOST, arbiter=ARBITER)
+    return job.add_tasks([*vertical, *horizontal, evaluation([*evaluated, *more])])
+
+
+def vertical_tasks():
+    """psi, statistics, scaling, binning with the labels' part in it, regression and boosted trees."""
+    from fate_client.pipeline.components.fate import (
+        PSI, CoordinatedLR, FeatureScale, HeteroFeatureBinning, HeteroSecureBoost, Statistics,
+    )  # fmt: skip
+
+    read = reader("reader_0", "guest", "host")
+    common = PSI("psi_0", input_data=read.outputs["output_data"])
+    rows = common.outputs["output_data"]
+    scaled = FeatureScale("feature_scale_0", method="standard", train_data=rows)
+    features = scaled.outputs["train_output_data"]
+    binned = HeteroFeatureBinning(
+        "binning_0", method="quantile", n_bins=4, transform_method="bin_idx", train_data=features)
+    regression = CoordinatedLR("coordinated_lr_0", train_data=features, **GRADIENT_DESCENT)
+    trees = HeteroSecureBoost("secureboost_0", num_trees=2, max_depth=2, max_bin=4, train_data=features)
+    summary = Statistics("statistics_0", input_data=rows, metrics=["mean", "std", "median"])
+    tasks = [read, common, summary, scaled, binned, regression, trees]
+    return tasks, [each.outputs["train_output_data"] for each in (regression, trees)]
+
+
+def horizontal_tasks():
+    """Regression and a network over different records."""
+    from fate_client.pipeline.components.fate import HomoLR, HomoNN
+
+    read = reader("reader_1", "guest_rows", "host_rows")
+    rows = read.outputs["output_data"]
+    regression = HomoLR("homo_lr_0", train_data=rows, batch_size=50, **GRADIENT_DESCENT)
+    network = HomoNN("homo_nn_0", train_data=rows, runner_conf=network_settings())
+    return [read, regression, network], [each.outputs["train_output_data"] for each in (regression, network)]
+
+
+def reader(name: str, guest_table: str, host_table: str):
+    """A task that reads a table at each party."""
+    from fate_client.pipeline.components.fate import Reader
+
+    task = Reader(name, runtime_parties={"guest": GUEST, "host": HOST})
+    task.guest.task_parameters(namespace=NAMESPACE, name=guest_table)
+    task.hosts[0].task_parameters(namespace=NAMESPACE, name=host_table)
+    return task
+
+
+def evaluation(scored):
+    """The guest's comparison of scores with labels."""
+    from fate_client.pipeline.components.fate import Evaluation
+
+    return Evaluation(
+        "evaluation_0", runtime_parties={"guest": GUEST}, default_eval_setting="binary", input_datas=scored)
+
+
+def network_settings() -> dict:
+    """One layer, averaged over the parties after each epoch, as FATE's own runner does it."""
+    from fate_client.pipeline.components.fate.homo_nn import get_config_of_default_runner
+    from fate_client.pipeline.components.fate.nn.algo_params import FedAVGArguments, TrainingArguments
+    from fate_client.pipeline.components.fate.nn.torch import nn, optim
+    from fate_client.pipeline.components.fate.nn.torch.base import Sequential
+
+    return get_config_of_default_runner(
+        algo="fedavg", model=Sequential(nn.Linear(3, 1), nn.Sigmoid()), loss=nn.BCELoss(), optimizer=optim.SGD(lr=0.1),
+        training_args=TrainingArguments(num_train_epochs=2, per_device_train_batch_size=50),
+        fed_args=FedAVGArguments(), task_type="binary",
+    )  # fmt: skip

@@ -1,0 +1,95 @@
+"""FATE's own components run under the fence, and what a hostile guest sends is refused in its host's process."""
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fate_dp.deploy.doctor import fence_checks
+from fate_dp.deploy.doctor.flow_site import gather
+from fate_dp.deploy.flow_home import open_home
+from fate_dp.deploy.flow_server import down, up
+from fate_dp.deploy.site.fence import ALLOW
+from fate_dp.deploy.warm_start import control
+from fate_dp.pipelines.flow import connect
+from fate_dp.pipelines.job import follow_job, run_job, task_metrics, task_output_data
+
+from . import fate_components
+from .test_warm_start import wait_until
+
+pytestmark = pytest.mark.end_to_end
+
+SCORED = ("coordinated_lr_0", "secureboost_0", "homo_lr_0", "homo_nn_0")
+ENTRY_POINT = "[fate.ext.component_desc]\nhostile = hostile_component:hostile\n"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """The home of a server that knows a hostile component beside FATE's, and lets in nothing beside the list."""
+    folder = tmp_path_factory.mktemp("fence")
+    installed = folder / "hostile"
+    record = installed / "hostile-1.0.dist-info"
+    record.mkdir(parents=True)
+    (record / "METADATA").write_text("Metadata-Version: 2.1\nName: hostile\nVersion: 1.0\n")
+    (record / "entry_points.txt").write_text(ENTRY_POINT)
+    shutil.copy(Path(__file__).with_name("hostile_component.py"), installed)
+    before = os.environ.get("PYTHONPATH")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(installed), before))))
+        patch.delenv(ALLOW, raising=False)
+        yield folder / "home"
+        down(folder / "home")
+
+
+@pytest.fixture(scope="module")
+def address(home):
+    """A server whose tasks start warm from the first on."""
+    address = up(home)
+    wait_until(lambda: [each for each in look(home).serving if each.state == "serving"])
+    return address
+
+
+def look(home):
+    return control.look(open_home(home).warm)
+
+
+def test_the_doctor_sees_that_it_is_fenced(home, address):
+    assert fence_checks.fence(gather(home, address)).state == "ok"
+
+
+def test_fates_own_components_run_under_it(home, address, tmp_path):
+    fate_components.upload_tables(tmp_path, address, home)
+    job = run_job(fate_components.pipeline(), address, home=home, timeout=600).job_id
+    for task in SCORED:
+        # Read by the server, which is fenced as well.
+        scores = task_output_data(address, job, "guest", fate_components.GUEST, task)["train_output_data"]
+        assert len(scores) >= fate_components.ROWS - 10 and scores["predict_score"].astype(float).between(0, 1).all()
+    (measured,) = task_metrics(address, job, "guest", fate_components.GUEST, "evaluation_0")
+    assert set(measured["data"]) == set(SCORED)
+
+
+@pytest.mark.parametrize("cold", [False, True], ids=["warm", "cold"])
+def test_an_attack_is_refused_in_a_task(cold, home, address, tmp_path):
+    """A message by a dotted name, a table's value, a large message's slice, and a large message as a whole."""
+    before = look(home)
+    up(home, cold=cold)
+    told = attacked(address, home, tmp_path / "marker")
+    assert "names 'os.system' in the module fate.arch.config._config" in told.pop("message")
+    assert set(told) == {"table", "slices", "whole"}
+    assert all("names posix.system, which FATE-DP's fence does not let in" in each for each in told.values()), told
+    assert not (tmp_path / "marker").exists()
+    started = look(home).cold.get("switched-off", 0) if cold else look(home).warm - before.warm
+    assert started >= 4, "the tasks started otherwise than this test means them to"
+
+
+def attacked(address, home, marker):
+    """What the host of a hostile job says of each message."""
+    client = connect(address)
+    parties = [{"role": "guest", "party_id": ["9999"]}, {"role": "host", "party_id": ["10000"]}]
+    task = {"component_ref": "hostile", "parameters": {"marker": str(marker)}, "parties": parties, "stage": "default"}
+    dag = {"parties": parties, "stage": "train", "tasks": {"hostile_0": task}}
+    response = client.job.submit(dag_schema={"dag": dag, "schema_version": "2.2.0"})
+    assert response["code"] == 0, response
+    job = follow_job(client, response["job_id"], "guest", "9999", lambda *_: None, 300.0, home)
+    (summary,) = task_metrics(address, job.job_id, "host", "10000", "hostile_0")
+    return summary["data"]

@@ -1,0 +1,108 @@
+"""Jobs whose tasks start from the fork server: the same results as cold, and no process left whatever happens."""
+import os
+import signal
+import time
+from functools import partial
+
+import pytest
+
+from fate_dp.data_prep.breast_cancer import write_tables
+from fate_dp.deploy.flow_home import open_home
+from fate_dp.deploy.flow_server import down, status, up
+from fate_dp.deploy.server_processes import marked_processes
+from fate_dp.deploy.warm_start import control
+from fate_dp.pipelines.job import JobFailed, run_job, task_output_data
+from fate_dp.pipelines.upload import TableMeta, upload_table
+
+from .. import fork_servers
+from .test_flow_server import intersection_pipeline
+
+pytestmark = pytest.mark.end_to_end
+
+wait_until = partial(fork_servers.wait_until, seconds=120.0)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A home for a server of this module's own, since its fork servers are killed."""
+    home = tmp_path_factory.mktemp("warm") / "home"
+    yield home
+    down(home)
+
+
+@pytest.fixture(scope="module")
+def address(home, tmp_path_factory):
+    """A server that has the tables, and a fork server that is ready."""
+    address = up(home)
+    folder = tmp_path_factory.mktemp("breast")
+    write_tables(folder)
+    upload_table(address, folder / "guest_train.csv", "breast", "guest", TableMeta(label_name="y"), home=home)
+    upload_table(address, folder / "host_train.csv", "breast", "host", home=home)
+    serving_pid(home)
+    return address
+
+
+def serving_pid(home):
+    """The process id of the fork server that serves, when it does."""
+    wait_until(lambda: [each for each in look(home).serving if each.state == "serving"])
+    return look(home).serving[-1].pid
+
+
+def look(home):
+    return control.look(open_home(home).warm)
+
+
+def tasks_left(home):
+    """Processes of the home beside FATE-Flow and the fork servers themselves."""
+    kept = {status(home).pid, *(each.pid for each in look(home).servers)}
+    return [each for each in marked_processes(open_home(home)) if each.pid not in kept]
+
+
+def common_ids(address, home):
+    job = run_job(intersection_pipeline(), address, home=home).job_id
+    return set(task_output_data(address, job, "guest", "9999", "psi_0")["output_data"]["id"])
+
+
+def test_a_job_gives_warm_what_it_gives_cold(home, address):
+    before = look(home)
+    warm = common_ids(address, home)
+    # Five processes for each task of both parties; the last of them when the job has ended.
+    wait_until(lambda: look(home).warm >= before.warm + 20)
+    assert dict(look(home).cold) == dict(before.cold)
+    up(home, cold=True)
+    assert common_ids(address, home) == warm
+    wait_until(lambda: look(home).cold.get("switched-off", 0) >= 20)
+    up(home)
+    assert "Tasks start warm" in look(home).sentence()
+
+
+def test_a_job_that_is_stopped_leaves_nothing(home, address):
+    with pytest.raises(JobFailed, match="its time limit"):
+        run_job(intersection_pipeline(), address, timeout=1.0, home=home)
+    wait_until(lambda: not tasks_left(home))
+
+
+def test_a_fork_server_that_is_killed_in_the_middle_of_a_job(home, address):
+    killed = serving_pid(home)
+
+    def kill_it(task, state, seconds):
+        if (task, state) == ("psi_0", "running"):
+            time.sleep(0.5)
+            os.kill(killed, signal.SIGKILL)
+
+    try:
+        run_job(intersection_pipeline(), address, kill_it, home=home)
+    except JobFailed as failure:
+        # As where a task itself is killed; it may also have ended before.
+        assert "psi_0" in str(failure)
+    assert not fork_servers.lives(killed)
+    wait_until(lambda: not tasks_left(home))
+    assert common_ids(address, home), "the next job starts cold, and starts another fork server"
+    assert serving_pid(home) != killed
+
+
+def test_a_fate_flow_that_is_killed_takes_all_along(home, address):
+    serving_pid(home)
+    assert len(marked_processes(open_home(home))) >= 2
+    os.kill(status(home).pid, signal.SIGKILL)
+    wait_until(lambda: not marked_processes(open_home(home)))

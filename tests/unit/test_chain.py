@@ -1,0 +1,172 @@
+"""What follows label_flip is checked before it charges: from the job's plan, and from what FATE-Flow keeps of a job."""
+import random
+import sys
+
+import pytest
+import yaml
+
+from fate_dp.components.common.job_files import JobFiles, tables_of_this_task
+from fate_dp.components.common.job_plan import JobPlan
+from fate_dp.components.label_flip.chain import ImpossibleJob, check_plan, refusal_of_plan, trainings_on
+from fate_dp.pipelines import job
+from fate_dp.pipelines.components import DPHeteroLR, LabelFlip
+from fate_dp.pipelines.flow import FlowUnavailable
+from fate_dp.pipelines.hetero_lr import Parties, Tables, joined_tables
+from fate_dp.pipelines.job import JobFailed, check_chain, run_job
+
+SOURCE = "bank/loans/y"
+# One change of a sound chain each, and a part of the sentence that names it.
+BREAKS = {
+    "three classes": ("flip", {"classes": [0, 1, 2]}, "family binomial trains on labels 0 and 1, but the flips have the classes"),
+    "numbers": ("flip", {"bounds": [0, 1]}, "family binomial trains on labels 0 and 1, but flip has bounds"),
+    "minus and plus one": ("flip", {"classes": [-1, 1]}, "family binomial trains on labels 0 and 1"),
+    "short key": ("model", {"he_param": {"key_length": 1024}}, "he_param.key_length"),
+    "no such family": ("model", {"family": "poisson"}, "family is 'poisson'"),
+    "gaussian by epochs": ("model", {"family": "gaussian", "solver": "per_epoch"}, "family gaussian needs solver cross_product"),
+    "rule that is not linear": ("model", {"solver": "cross_product", "early_stop": "weight_diff"}, "early_stop is weight_diff"),
+    "another source": ("model", {"label_source": "bank/others/y"}, "label_source is bank/others/y, but flip flips the labels of"),
+    "no epochs": ("model", {"epochs": 0}, "epochs is 0"),
+    "noise and scores": ("model", {"noise": "uniform", "train_scores": True}, "noise is uniform, but train_scores is true"),
+    "two arbiters": ("arbiters", ["1", "2"], "names 2 arbiters; this task needs at most one"),
+    "no host": ("hosts", [], "names no host"),
+}
+HARMLESS = [{}, {"epochs": 50}, {"tol": 0}, {"train_scores": True}, {"flipback": {"mode": "none"}}, {"batch_size": 400}]
+
+
+def plan_of(flip=None, model=None, arbiters=("10001",), hosts=("10000",), between=(), stage=None) -> JobPlan:
+    def reads(task, key):
+        return {"data": {key: {"task_output_artifact": {"producer_task": task}}}}
+
+    tasks = {"flip": {"component_ref": "label_flip", "parameters": {"epsilon": 2.0, "label_source": SOURCE, **(flip or {})}}}
+    last = "flip"
+    for name in between:
+        tasks[name] = {"component_ref": name, "inputs": reads(last, "input_data")}
+        last = name
+    key = "cv_data" if stage == "cross_validation" else "train_data"
+    tasks["model"] = {"component_ref": "dp_hetero_lr", "parameters": model or {}, "inputs": reads(last, key), "stage": stage}
+    parties = {"guest": ["9999"], "host": hosts, "arbiter": arbiters}
+    return JobPlan({"stage": "train", "tasks": tasks,
+                    "parties": [{"role": role, "party_id": list(ids)} for role, ids in parties.items()]})  # fmt: skip
+
+
+def broken(name, **others) -> JobPlan:
+    where, change, _ = BREAKS[name]
+    given = {**others, where: {**(others.get(where) or {}), **change} if isinstance(change, dict) else change}
+    return plan_of(**given)
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_an_impossible_chain_is_refused_by_one_sentence(name):
+    sentence = refusal_of_plan(broken(name))
+    assert BREAKS[name][2] in sentence and "\n" not in sentence
+    assert sentence.endswith(" So model could not train on these flips, and nothing was charged.")
+    with pytest.raises(ImpossibleJob):
+        check_plan(broken(name), "flip")
+
+
+def test_seeded_chains_with_steps_in_between_are_refused_iff_they_are_broken():
+    seeded = random.Random(20)
+    for _ in range(200):
+        between = seeded.sample(["feature_scale", "hetero_feature_selection", "flipback"], seeded.randrange(4))
+        others = {"between": between, "model": seeded.choice(HARMLESS)}
+        assert refusal_of_plan(plan_of(**others)) is None
+        assert refusal_of_plan(broken(seeded.choice(list(BREAKS)), **others)) is not None
+
+
+def test_folds_are_checked_like_a_training():
+    assert refusal_of_plan(plan_of(stage="cross_validation")) is None
+    assert "noise is uniform, but cross-validation reads" in refusal_of_plan(plan_of(model={"noise": "uniform"}, stage="cross_validation"))
+
+
+def test_regression_takes_any_classes_and_other_components_none_of_these_rules():
+    assert refusal_of_plan(plan_of(flip={"classes": [0, 1, 2]}, model={"family": "gaussian"})) is None
+    plan = plan_of(flip={"classes": [0, 1, 2]})
+    plan.dag["tasks"]["model"]["component_ref"] = "coordinated_lr"
+    assert trainings_on(plan, plan.task("flip")) == [] and refusal_of_plan(plan) is None
+
+
+def pipeline(**flip):
+    from fate_client.pipeline import FateFlowPipeline
+
+    reader, psi = joined_tables(Parties(), Tables("bank", "loans", "payments"))
+    flips = LabelFlip("flip", epsilon=2.0, label_source=SOURCE, input_data=psi.outputs["output_data"], **flip)
+    model = DPHeteroLR("model", train_data=flips.outputs["output_data"])
+    return FateFlowPipeline().set_parties(guest="9999", host=["10000"], arbiter="10001").add_tasks([reader, psi, flips, model])
+
+
+class Recorded:
+    """A client that notes what is submitted, and refuses it."""
+
+    def __init__(self):
+        self.submitted, self.job = [], self
+
+    def submit(self, dag_schema):
+        self.submitted.append(dag_schema)
+        return {"code": 1, "message": "full"}
+
+
+def test_run_job_refuses_before_it_submits_and_takes_an_address_as_text(monkeypatch):
+    client = Recorded()
+    monkeypatch.setattr(job, "connect", lambda address: client if (address.host, address.port) == ("127.0.0.1", 9380) else None)
+    with pytest.raises(JobFailed, match="the flips have the classes .*So model could not train on these flips"):
+        run_job(pipeline(classes=[0, 1, 2]), "127.0.0.1:9380")
+    assert client.submitted == []
+    with pytest.raises(JobFailed, match="FATE-Flow at 127.0.0.1:9380 refused the job"):
+        run_job(pipeline(), "127.0.0.1:9380")
+    check_chain(client.submitted[0])
+    with pytest.raises(FlowUnavailable, match="^address '127.0.0.1' is not an address; give HOST:PORT"):
+        run_job(pipeline(), "127.0.0.1")
+
+
+# --- what FATE-Flow keeps of a job ---
+
+
+@pytest.fixture
+def task(tmp_path, monkeypatch):
+    """A training behind label_flip, psi and a reader, as FATE-Flow lays its files; the reader ran twice."""
+    party = tmp_path / "jobs" / "202611230123559378900" / "host" / "10000"
+
+    def write(name, component, version="0", parameters=None, **producers):
+        folder = party / name / version / "input"
+        folder.mkdir(parents=True)
+        inputs = {key: {"producer_task": producer, "output_artifact_key": "output_data"} for key, producer in producers.items()}
+        content = {"component": component, "parameters": parameters or {}, "input_artifacts": {"data": inputs, "model": None}}
+        (folder / "preprocess_parameters.yaml").write_text(yaml.safe_dump(content))
+        (folder / "task_parameters.yaml").write_text("{}")
+        return folder / "task_parameters.yaml"
+
+    write("reader_0", "reader", parameters={"namespace": "bank", "name": "typo"})
+    write("reader_0", "reader", "1", parameters={"namespace": "bank", "name": "payments"})
+    write("reader_1", "reader", parameters={"namespace": "bank", "name": "held_out"})
+    write("psi_0", "psi", input_data="reader_0")
+    write("flip", "label_flip", input_data="psi_0")
+    (party.parents[1] / "dag.yaml").write_text(yaml.safe_dump({"dag": plan_of().dag, "schema_version": "2.2.0"}))
+    path = write("model", "dp_hetero_lr", train_data="flip", validate_data="reader_1")
+    monkeypatch.setattr(sys, "argv", ["fate", "component", "execute", "--config", str(path), "--other", "x"])
+    return path
+
+
+def test_a_task_finds_the_tables_behind_it(task):
+    assert JobFiles.of_this_task().task == "model"
+    assert tables_of_this_task("train_data") == ("bank/payments",)
+    assert tables_of_this_task("validate_data") == ("bank/held_out",)
+    assert tables_of_this_task() == ("bank/held_out", "bank/payments") and tables_of_this_task("test_data") == ()
+
+
+def test_the_plan_is_known_where_the_job_was_submitted(task):
+    assert JobFiles(task).plan() == plan_of()
+    (task.parents[5] / "dag.yaml").unlink()
+    assert JobFiles(task).plan() is None
+
+
+@pytest.mark.parametrize("content", ["", "[", "- 1", "input_artifacts: {data: {a: 1, b: [1, {producer_task: 7}]}}",
+                                     "input_artifacts: {data: {a: {producer_task: ../../../secret}}}"])  # fmt: skip
+def test_files_that_say_nothing_name_nothing(task, content):
+    (task.parent / "preprocess_parameters.yaml").write_text(content)
+    assert tables_of_this_task() == ()
+
+
+def test_a_process_that_fate_flow_did_not_start_knows_nothing(monkeypatch, tmp_path):
+    for arguments in (["pytest"], ["pytest", "--config"], ["pytest", "--config", str(tmp_path / "task_parameters.yaml")]):
+        monkeypatch.setattr(sys, "argv", arguments)
+        assert JobFiles.of_this_task() is None and tables_of_this_task() == ()

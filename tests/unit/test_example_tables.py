@@ -1,0 +1,84 @@
+"""What the jobs in conf/ read is what `fate-dp upload-examples` makes; uploads are doubled here."""
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fate_dp.data_prep.over_sampling import SYNTHETIC_PREFIX
+from fate_dp.deploy.flow_address import FlowAddress
+from fate_dp.pipelines import example_tables, upload_prepared
+from fate_dp.pipelines.cli import main
+from fate_dp.pipelines.example_tables import EXAMPLES, Destination, makers_of, people
+from fate_dp.pipelines.homo_nn import EXAMPLE
+from fate_dp.pipelines.upload import check_table
+from fate_dp.privacy.policy import load_policy
+
+CONF = Path(__file__).parents[2] / "conf"
+
+
+@pytest.fixture
+def uploads(monkeypatch, tmp_path):
+    """{namespace/name: (header, rows)} of what was uploaded, each table checked as an upload checks it; and where to."""
+    done = {}
+
+    def upload_table(address, csv_file, namespace, name, meta, progress, home):
+        check_table(csv_file, meta)
+        lines = Path(csv_file).read_text().splitlines()
+        done[f"{namespace}/{name}"] = lines
+        progress("upload", "success", 1.0)
+
+    for module in (example_tables, upload_prepared):
+        monkeypatch.setattr(module, "upload_table", upload_table)
+    monkeypatch.setattr(example_tables, "LOANS", 3000)
+    (tmp_path / "made").mkdir()
+    return done, Destination(FlowAddress("127.0.0.1", 1), tmp_path / "parties"), tmp_path / "made"
+
+
+def tables_read_by(name) -> set:
+    """namespace/name of every reader of a job's file."""
+    sides = yaml.safe_load((CONF / f"{name}.yaml").read_text())["dag"]["party_tasks"].values()
+    readers = [task["parameters"] for side in sides for name, task in side["tasks"].items() if name.startswith("reader")]
+    return {f"{reader['namespace']}/{reader['name']}" for reader in readers}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_tables_of_a_job_are_made_and_its_header_says_how(name, uploads):
+    done, destination, folder = uploads
+    names = makers_of([name])[0](destination, folder)
+    assert tables_read_by(name) <= set(names) == set(done)
+    header = (CONF / f"{name}.yaml").read_text().split("dag:")[0].replace("\n#", "")
+    assert f"`fate-dp upload-examples {name}`" in header
+
+
+def test_every_job_in_conf_is_an_example():
+    assert {path.stem for path in CONF.glob("*.yaml")} - {"policy.example"} == set(EXAMPLES)
+
+
+def test_labels_that_a_job_flips_are_declared(uploads):
+    _, destination, folder = uploads
+    example_tables.upload_patients(destination, folder)
+    declared = load_policy(destination.parties_folder / "party-9999" / "policy.yaml")
+    for name in ("label_private_hetero_lr", "joined_shares_lr"):
+        tasks = yaml.safe_load((CONF / f"{name}.yaml").read_text())["dag"]["tasks"]
+        assert declared.label_cap(tasks["label_flip_0"]["parameters"]["label_source"]) >= 2
+
+
+def test_loans_have_no_synthetic_rows_and_the_classes_that_the_job_expects(uploads):
+    done, destination, folder = uploads
+    example_tables.upload_loans(destination, folder)
+    header, *rows = done["lending_club/guest_9999_train"]
+    label = header.split(",").index("loan_status")
+    assert not any(row.startswith(SYNTHETIC_PREFIX) for row in rows)
+    share = sum(row.split(",")[label] == "0" for row in rows) / len(rows)
+    assert abs(share - EXAMPLE["dp_homo_nn_0"]["class_weights"]["prior"][0]) < 0.1
+
+
+def test_people_are_the_same_again_and_differ_between_parties():
+    assert people(50, 1).equals(people(50, 1)) and not set(people(50, 1)["id"]) & set(people(50, 2)["id"])
+
+
+def test_an_unknown_job_is_refused_before_anything_is_made(capsys, tmp_path):
+    assert main(["upload-examples", "private_homo", "--home", str(tmp_path / "none")]) == 1
+    assert "The job is 'private_homo'; it must be one of label_private_hetero_lr," in capsys.readouterr().err
+    assert makers_of(["joined_shares_lr", "label_private_hetero_lr"]) == [example_tables.upload_patients]
+    assert len(makers_of([])) == 3
