@@ -174,12 +174,19 @@ def test_a_folder_keeps_its_engine(tmp_path, monkeypatch):
         cluster.settled_record(FlowHome(tmp_path), "spark")
 
 
+def sleeping_process(environment):
+    """A process that has begun, which it says: before that the kernel shows it without its environment."""
+    program = [sys.executable, "-c", "import time; print('here', flush=True); time.sleep(60)"]
+    process = subprocess.Popen(program, env=environment, stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"here\n"
+    return process
+
+
 def test_down_stops_marked_processes_and_no_others_also_without_a_record(tmp_path):
     folder = tmp_path / PARTIES[0].name
     folder.mkdir()
-    sleeping = [sys.executable, "-c", "import time; time.sleep(60)"]
-    own = subprocess.Popen(sleeping, env={**os.environ, MARK: str(folder)})
-    stranger = subprocess.Popen(sleeping, env={**os.environ, MARK: str(tmp_path / "elsewhere")})
+    own = sleeping_process({**os.environ, MARK: str(folder)})
+    stranger = sleeping_process({**os.environ, MARK: str(tmp_path / "elsewhere")})
     try:
         assert cluster.down(tmp_path) is True and own.wait(5) is not None
         assert cluster.down(tmp_path) is False and stranger.poll() is None
@@ -250,7 +257,7 @@ def test_down_ends_what_outlived_a_deleted_folder(tmp_path):
     """Somebody removed the cluster's folder while it ran: its processes are still known by the mark they carry."""
     gone = tmp_path / "gone"
     for folder, down in ((gone / PARTIES[0].name, cluster.down), (gone, flow_server.down)):
-        left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], env={MARK: str(folder)})
+        left = sleeping_process({MARK: str(folder)})
         assert down(gone) and left.poll() is not None and not gone.exists()
         assert not down(gone)
 
