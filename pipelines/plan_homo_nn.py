@@ -99,6 +99,8 @@ def dimension_of(request: HomoNNRequest) -> int:
 
 def _row(request, trust, dimension) -> TrustPlan:
     from fate_dp.components.dp_homo_nn.round_terms import calibrated, guarantee_of
+    from fate_dp.components.dp_homo_nn.rounds.schedule import honest_messages
+    from fate_dp.components.dp_homo_nn.step_sizes import noise_of_mean
 
     try:
         settings = _with_trust(request, trust)
@@ -106,7 +108,7 @@ def _row(request, trust, dimension) -> TrustPlan:
         guarantee = guarantee_of(settings, terms)
     except ValueError as refusal:
         return TrustPlan(trust, refused=str(refusal))
-    noise, messages = _noise_of_mean(terms)
+    noise, messages = noise_of_mean(terms), honest_messages(terms) if trust == "shuffle" else None
     return TrustPlan(
         trust, terms.noise_multiplier, terms.epsilon0, dict(guarantee.epsilons), guarantee.collusion, noise,
         noise * math.sqrt(dimension), messages,
@@ -127,19 +129,6 @@ def _terms(request, settings, dimension):
     from fate_dp.components.dp_homo_nn.round_terms import round_terms
 
     return round_terms(settings, [f"client {number}" for number in range(request.clients)], dimension)
-
-
-def _noise_of_mean(terms) -> tuple:
-    """Standard deviation per coordinate of the mean over the clip, all clients present; and messages per round."""
-    from fate_dp.components.dp_homo_nn.rounds.schedule import honest_messages
-    from fate_dp.privacy.mechanisms.duchi import duchi_norm
-
-    if terms.trust == "shuffle":
-        # An answer has this norm in a random direction.
-        noise = duchi_norm(terms.dimension, 1.0, terms.epsilon0) / math.sqrt(terms.dimension * terms.normaliser)
-        return noise, honest_messages(terms)
-    missing = terms.tolerated if terms.trust == "secure_sum" else terms.clients - 1
-    return terms.noise_multiplier * math.sqrt(terms.clients / (terms.clients - missing)) / terms.normaliser, None
 
 
 def trust_table(plan: HomoNNPlan) -> TextTable:

@@ -23,6 +23,7 @@ from .round_terms import calibrated, charged_events, check_promise, guarantee_of
 from .rounds.server import Server
 from .rounds.terms import RoundTerms
 from .settings import ADAPTIVE, SOURCE_RULE, TrainSettings, given_settings
+from .step_sizes import settled
 
 logger = logging.getLogger(__name__)
 REFUSAL = "The cap that this party's operator set for private steps does not allow this training."
@@ -98,7 +99,8 @@ def _set(agreement, own, hosts) -> dict:
     step = contribution_step(settings, terms, own["groups"])
     terms = calibrated(settings, terms, step)
     # What the server will refuse is refused now.
-    Server(terms, np.zeros(terms.dimension), settings.optimizer, settings.learning_rate_scheduler)
+    chosen, terms = settled(settings, terms)
+    Server(terms, np.zeros(terms.dimension), chosen.optimizer, chosen.learning_rate_scheduler)
     return {
         "parameters": settings.to_json(), "dimension": terms.dimension, "client_records": records, "groups": own["groups"],
         "noise_multiplier": terms.noise_multiplier, "epsilon0": terms.epsilon0,
@@ -111,7 +113,8 @@ def _consent(ctx, frame, agreement, agreed) -> dict:
     check_parameters(settings.to_json(), agreed["parameters"])
     terms = round_terms(settings, ids, agreed["dimension"], agreed["client_records"])
     step = agreement.step = contribution_step(settings, terms, agreed["groups"])
-    agreement.terms = terms = terms.with_noise(agreed["noise_multiplier"], agreed["epsilon0"])
+    agreement.settings, terms = settled(settings, terms.with_noise(agreed["noise_multiplier"], agreed["epsilon0"]))
+    agreement.terms = terms
     agreement.promise = agreed["promise"]
     if agreement.source is not None:
         guarantee = guarantee_of(settings, terms, step)

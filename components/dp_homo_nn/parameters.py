@@ -13,14 +13,14 @@ MODEL = _parameter(
     settings.model, "Model", "name (logistic_regression, mlp, cnn, scattering_linear or module:NAME) and params"
 )
 LOSS = _parameter(settings.loss, "Loss", "cross_entropy", default="cross_entropy")
-OPTIMIZER = _parameter(settings.optimizer, "Optimizer", "method, penalty, alpha, optimizer_params")
+OPTIMIZER = _parameter(settings.optimizer, "Optimizer", "method, penalty, alpha, optimizer_params; None means by features")
 LEARNING_RATE_SCHEDULER = _parameter(
     settings.learning_rate_scheduler, "LearningRateScheduler", "method, scheduler_params"
 )
 INIT_PARAM = _parameter(settings.init_param, "InitParam", "random_state, the public seed of the start weights")
-ROUNDS = _parameter(settings.rounds, "Rounds", "noisy updates", optional=False)
+ROUNDS = _parameter(settings.rounds, "Rounds", "noisy updates; None means 50")
 BATCH_SIZE = _parameter(
-    settings.batch_size, "BatchSize", "expected records (or clients) of a round over all parties", optional=False
+    settings.batch_size, "BatchSize", "expected records (or clients) of a round over all parties; None means all"
 )
 RECORDS = _parameter(
     settings.records, "Records", "public number of the records (or clients) of all parties together", optional=False
@@ -38,8 +38,8 @@ RELATION = _parameter(
     settings.relation, "Relation", "add_or_remove or replace_one; None means add_or_remove, for shuffle replace_one"
 )
 CLIP = _parameter(
-    settings.clip, "Clip", "largest l2 norm of one contribution: a number, one for each round, or quantile and start",
-    default=1.0,
+    settings.clip, "Clip", "largest l2 norm of one contribution: a number, one for each round, or quantile and start; "
+    "None means by features and noise",
 )  # fmt: skip
 TRUST = _parameter(settings.trust, "Trust", "secure_sum, local or shuffle", default="secure_sum")
 UNIT = _parameter(settings.unit, "Unit", "record or client", default="record")

@@ -11,6 +11,7 @@ from .rounds.account import OBSERVERS, calibrate_terms, collusion_events, events
 from .rounds.terms import SHUFFLE, RoundTerms
 from .settings import SOURCE_RULE, TrainSettings
 from .source_rule_terms import source_rule_event
+from .step_sizes import PLAIN_CLIP
 
 # Epsilons are sums of roundings here and there; a party recomputes what the guest has calibrated.
 ROUNDING = 1 + 1e-9
@@ -43,14 +44,15 @@ class Guarantee:
 def round_terms(
     settings: TrainSettings, clients: Sequence[str], dimension: int, client_records: Optional[Sequence[int]] = None
 ) -> RoundTerms:
-    """Terms without noise, or with that of the settings.
+    """Terms without noise, or with that of the settings; a clip that the settings leave open is 1 (`step_sizes.settled`).
 
     :param clients: party ids of the data parties, in their order.
     :param client_records: of each of them, for shuffle.
     :raises ValueError: one sentence on what does not go together, and what to use instead.
     """
     follows = isinstance(settings.clip, dict)
-    clips = (settings.clip["start"],) if follows else settings.clip if isinstance(settings.clip, tuple) else (settings.clip,)
+    clip = PLAIN_CLIP if settings.clip is None else settings.clip
+    clips = (clip["start"],) if follows else clip if isinstance(clip, tuple) else (clip,)
     return RoundTerms(
         trust=settings.trust, unit=settings.unit, clients=len(clients), tolerated=settings.tolerated,
         rounds=settings.rounds, batch_size=settings.batch_size, records=settings.records, clips=clips,

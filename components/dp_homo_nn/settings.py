@@ -1,5 +1,5 @@
 """Public configuration of dp_homo_nn, checked. No FATE in here: the client checks with it before submission."""
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Mapping, Optional, Tuple, Union
 
 from fate_dp.components.common import checks
@@ -20,10 +20,12 @@ LARGEST_COUNT = 10**12
 MOST_CLASSES = 2**12
 # A guarantee that fails for one record in a hundred is none.
 LARGEST_DELTA = 0.01
+# Of a job that names none; see `step_sizes.settled`.
+ROUNDS = 50
 
 OPTIMIZER_KEYS = {"method": "sgd", "penalty": "l2", "alpha": 0.0, "optimizer_params": {"lr": 0.1}}
 SCHEDULER_KEYS = {"method": "constant", "scheduler_params": {}}
-DEFAULTS = {"optimizer": OPTIMIZER_KEYS, "learning_rate_scheduler": SCHEDULER_KEYS}
+DEFAULTS = {"learning_rate_scheduler": SCHEDULER_KEYS}
 ADAPTIVE_KEYS = {"contribution_share": 0.125, "power": -0.5, "after_rounds": None, "f": 0.15, "p": 0.85}
 INIT_KEYS = {"random_state": 0}
 CLASS_WEIGHT_KEYS = {"prior": None, "maximum": 10.0}
@@ -35,22 +37,23 @@ class TrainSettings:
 
     ``rounds`` noisy updates; ``batch_size`` is the expected number of records (clients, for ``unit`` client) in a round
     over all parties and ``records`` the public number of all of them, so that every record joins a round with
-    probability batch_size / records. Labels are 0 .. ``classes`` - 1.
+    probability batch_size / records. Labels are 0 .. ``classes`` - 1. None means 50 rounds, of all records; trust shuffle
+    needs both. ``optimizer`` and ``clip`` None are settled once the noise is known, see `step_sizes.settled`.
 
     Exactly one of ``epsilon`` (a target in nats, at ``delta`` under ``relation``) and ``noise_multiplier`` (sigma over the
     clip; in ``trust`` shuffle ``epsilon0`` of one message takes its place). ``relation`` None means add-or-remove, or
     replace-one for shuffle, which knows no other. ``clip`` is one l2 norm, one for each round, or a quantile of the
     norms that it follows privately from a start. ``class_weights`` weight each record's loss by what a
-    public prior of the classes and a public maximum say (`class_factors`, `step_factor`). ``tolerated`` parties may drop out or collude, at least 1, since every
-    party knows its own noise.
+    public prior of the classes and a public maximum say (`class_factors`, `step_factor`). ``tolerated`` parties may drop
+    out or collude, at least 1, since every party knows its own noise.
     """
 
-    rounds: int
-    batch_size: float
     records: int
+    rounds: Optional[int] = None
+    batch_size: Optional[float] = None
     model: Mapping = field(default_factory=lambda: {"name": "logistic_regression", "params": {}})
     loss: str = "cross_entropy"
-    optimizer: Mapping = field(default_factory=OPTIMIZER_KEYS.copy)
+    optimizer: Optional[Mapping] = None
     learning_rate_scheduler: Mapping = field(default_factory=SCHEDULER_KEYS.copy)
     init_param: Mapping = field(default_factory=INIT_KEYS.copy)
     classes: int = 2
@@ -60,7 +63,7 @@ class TrainSettings:
     epsilon0: Optional[float] = None
     delta: float = 1e-5
     relation: Optional[str] = None
-    clip: Union[float, Tuple[float, ...], Mapping] = 1.0
+    clip: Optional[Union[float, Tuple[float, ...], Mapping]] = None
     trust: str = "secure_sum"
     unit: str = "record"
     tolerated: int = 1
@@ -77,9 +80,13 @@ class TrainSettings:
 
     def __post_init__(self):
         for name, check in CHECKS.items():
-            # A default needs no check, and the optimiser's would load torch.
+            # A default needs no check, and the schedule's would load torch.
             if getattr(self, name) is not None and getattr(self, name) != DEFAULTS.get(name):
                 object.__setattr__(self, name, check(getattr(self, name)))
+        for name, default in (("rounds", ROUNDS), ("batch_size", self.records)):
+            if getattr(self, name) is None:
+                _require_rounds(self, name)
+                object.__setattr__(self, name, default)
         _check_together(self)
 
     @property
@@ -317,9 +324,8 @@ CHECKS = {
 def given_settings(given: Mapping) -> TrainSettings:
     """Settings from parameters; FATE gives None for one that was not set, which means the default of the dataclass."""
     known = {name: value for name, value in given.items() if value is not None}
-    for required in (item.name for item in fields(TrainSettings)[:3]):
-        if required not in known:
-            raise ValueError(f"{required} is not set; dp_homo_nn needs it.")
+    if "records" not in known:
+        raise ValueError("records is not set; dp_homo_nn needs it: the public number of the records of all parties.")
     return TrainSettings(**known)
 
 
@@ -339,6 +345,13 @@ def _torch_optimizer(filled: dict):
 
 def _is_module(name: str) -> bool:
     return name.startswith(MODULE_PREFIX) and MODULE_NAME.fullmatch(name[len(MODULE_PREFIX):]) is not None
+
+
+def _require_rounds(settings, name) -> None:
+    if settings.trust == "shuffle":
+        raise ValueError(
+            f"{name} is not set; trust shuffle needs it: every record sends a message each records / batch_size rounds."
+        )
 
 
 def _check_together(settings: TrainSettings) -> None:

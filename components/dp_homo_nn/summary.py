@@ -42,6 +42,7 @@ def summary_of(agreement, course) -> dict:
         **facts,
         "noise": settings.noise,
         "clip": terms.clips[0] if len(terms.clips) == 1 else f"{terms.clips[0]:g} to {terms.clips[-1]:g}",
+        "optimizer": _optimizer(settings.optimizer),
         "clip follows the quantile": terms.clip_quantile or "no",
         "factors of the classes, before the clip": _listed(settings.class_factors),
         "larger steps for the class weights": settings.step_factor,
@@ -53,6 +54,12 @@ def summary_of(agreement, course) -> dict:
         "drop-outs and colluding parties tolerated": terms.tolerated,
         "warning": terms.delta_warning() or "none",
     }
+
+
+def _optimizer(optimizer) -> str:
+    params = ", ".join(f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+                       for name, value in optimizer["optimizer_params"].items())  # fmt: skip
+    return f"{optimizer['method']}: {params}"
 
 
 def _listed(factors) -> str:

@@ -75,7 +75,8 @@ TOGETHER = [
           ({"clip": {"quantile": 0.5, "start": 1.0}}, "clip follows a quantile"))],
     *[({"noise": noise, "noise_multiplier": None, "epsilon": 8.0, "adaptive": {"after_rounds": 10}},
        "adaptive.after_rounds is 10; it must be less than rounds, 10.") for noise in ("adaptive", "source_rule")],
-    ({"rounds": None}, "rounds is not set; dp_homo_nn needs it."),
+    ({"records": None}, "records is not set; dp_homo_nn needs it"),
+    *[({**SHUFFLE, name: None}, f"{name} is not set; trust shuffle needs it") for name in ("rounds", "batch_size")],
 ]  # fmt: skip
 
 
