@@ -29,6 +29,7 @@ MINIMUM_KEY_LENGTH = 2048
 MAXIMUM_KEY_LENGTH = 8192
 """Of another party's key: what a longer one costs, only its owner would decide."""
 _PRIME_TEST_ROUNDS = 40
+_HALF_WORD = 32
 _SPARE_BITS = 128
 """A plaintext is read modulo one prime only where another number would pass as one with chance 2^-128: whoever found a
 larger number that passes would know a multiple of the prime, nearly, and so the key."""
@@ -220,7 +221,7 @@ def generate_keypair(key_length: int = MINIMUM_KEY_LENGTH, primes: int = 2) -> T
     Args:
         key_length: bits of ``n``, at least `MINIMUM_KEY_LENGTH`.
         primes: factors of ``n``: 2, or 3 where decryption of numbers up to n is most of the work, which takes half as
-            long with them. Prime factors of 683 bits are no easier to find than those of 1024 (RFC 8017 admits them).
+            long with them. Prime factors of 672 bits are no easier to find than those of 1024 (RFC 8017 admits them).
     """
     check_key_length(key_length)
     return keypair_of_any_length(key_length, primes)
@@ -228,7 +229,9 @@ def generate_keypair(key_length: int = MINIMUM_KEY_LENGTH, primes: int = 2) -> T
 
 def keypair_of_any_length(key_length: int, primes: int = 2) -> Tuple[PublicKey, PrivateKey]:
     """As `generate_keypair` without the lower limit: small keys are for tests only."""
-    lengths = [(key_length + at) // primes for at in range(primes)]
+    # A square that fills its words is cheaper to compute with than one that has a word for a few bits.
+    unit = _HALF_WORD if key_length >= MINIMUM_KEY_LENGTH and key_length % _HALF_WORD == 0 else 1
+    lengths = [unit * ((key_length // unit + at) // primes) for at in range(primes)]
     while True:
         found = [_prime_3_mod_4(length) for length in lengths]
         n = prod(found)
