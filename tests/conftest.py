@@ -5,11 +5,12 @@ import tempfile
 from multiprocessing import util
 from pathlib import Path
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-# The machine may be busy with three parties' processes: a slow example is no failure.
-settings.register_profile("unhurried", deadline=None)
+# The machine may be busy with three parties' processes: a slow example is no failure, nor are slow draws. Examples are
+# the same in every run, so that no run fails by an example that the one before it did not try.
+settings.register_profile("unhurried", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
 
 SERVER_TESTS = "tests/end_to_end/"

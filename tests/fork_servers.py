@@ -16,13 +16,14 @@ from fate_dp.deploy.server_processes import SITE
 from fate_dp.deploy.site.warm_handover import FOLDER, SWITCH
 from fate_dp.deploy.warm_start import control
 
-PATIENCE_SECONDS = 60.0
-# Imports what it is told to instead of FATE, which takes many seconds.
+PATIENCE_SECONDS = 300.0
+# Imports what it is told to instead of FATE, which takes many seconds and most of the memory that a server wants to see free.
 SERVER = """
 import sys
 from fate_dp.deploy.warm_start import fork_server, preload
 if {modules!r} is not None:
     preload.MODULES, preload.own_components = {modules!r}, lambda: []
+    fork_server.LEAST_MEMORY = 10_000_000
 {change}
 fork_server.main()
 """

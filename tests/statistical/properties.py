@@ -57,7 +57,7 @@ def _processes_never_repeat(method, prepare):
     for child in children:
         child.start()
     for child in children:
-        child.join(60)
+        child.join(600)
         if child.exitcode != 0:
             raise RuntimeError(f"A child ended with exit code {child.exitcode}.")
     draws = [*queue.get(), *queue.get(), *draw_wide()]

@@ -93,7 +93,7 @@ def run_at_once(*functions):
     processes = [FORK.Process(target=run, args=pair) for pair in enumerate(functions)]
     for process in processes:
         process.start()
-    results = dict(queue.get(timeout=60) for _ in processes)
+    results = dict(queue.get(timeout=600) for _ in processes)
     for process in processes:
         process.join()
     return [results[position] for position in range(len(functions))]

@@ -41,7 +41,7 @@ class Mailbox:
         self._other.of(name).put(value)
 
     def get(self, name):
-        return self._own.of(name).get(timeout=60)
+        return self._own.of(name).get(timeout=600)
 
 
 class _Box:

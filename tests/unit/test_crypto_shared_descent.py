@@ -251,11 +251,11 @@ def narrow(masks, bits):
 @pytest.mark.parametrize("weight", [0.0, -(2.0**20), 2.0**24])
 def test_what_is_sent_during_training_is_uniform_whatever_the_weights(weight):
     for seen in seen_by_host(weight):
-        assert seen.sum() in (600, 1200) and chisquare(seen).pvalue > 1e-6
+        assert seen.sum() in (600, 1200) and chisquare(seen).pvalue > 1e-9
 
 
 def test_masks_40_bits_narrower_are_seen_and_much_narrower_ones_tell_the_sign():
-    assert all(chisquare(seen).pvalue < 1e-6 for seen in seen_by_host(2.0**24, narrower=40))
+    assert all(chisquare(seen).pvalue < 1e-9 for seen in seen_by_host(2.0**24, narrower=40))
     for positive, negative in zip(seen_by_host(2.0**24, narrower=100), seen_by_host(-(2.0**24), narrower=100)):
         assert positive[0] >= 600 and negative[0] == 0
 
@@ -271,7 +271,7 @@ def test_loss_shares_of_three_parties_are_uniform_one_by_one():
             for at in (0, 2):
                 joint[at].loss_share(others(hidden, at), [1])
             seen.append(joint[1].loss_share(others(hidden, 1), [1]) * 4 // prepared_modulus(layout, len(seen)))
-    assert chisquare(np.bincount(seen, minlength=4)).pvalue > 1e-6
+    assert chisquare(np.bincount(seen, minlength=4)).pvalue > 1e-9
 
 
 def prepared_modulus(layout, at):

@@ -30,7 +30,7 @@ def wheel(tmp_path_factory):
     for name in ("setup.py", "README.md"):
         shutil.copy(ROOT / name, folder / "source" / name)
     program = [sys.executable, "setup.py", "-q", "bdist_wheel", "-d", str(folder)]
-    subprocess.run(program, cwd=folder / "source", check=True, timeout=120, capture_output=True)
+    subprocess.run(program, cwd=folder / "source", check=True, timeout=600, capture_output=True)
     return next(folder.glob("fate_dp-*.whl"))
 
 
@@ -73,7 +73,7 @@ def run(prefix, image, *arguments, script="install.sh", **variables):
                    "FATE_DP_HOME": str(image.parent / "keys" / "parties"), "PYTHONDONTWRITEBYTECODE": "1",
                    **variables}  # fmt: skip
     return subprocess.run(["bash", str(SCRIPTS / script), *map(str, arguments)], env=environment, capture_output=True,
-                          text=True, timeout=120, stdin=subprocess.DEVNULL)  # fmt: skip
+                          text=True, timeout=600, stdin=subprocess.DEVNULL)  # fmt: skip
 
 
 def test_the_wheel_the_components_and_the_boards_descriptions_are_installed(wheel, prefix, image):

@@ -12,6 +12,7 @@ from fate_dp.deploy.doctor import (
     broker_checks, flow_checks, peer_checks, plugin_checks, provider_checks, published_key, reach_checks,
     version_checks,
 )  # fmt: skip
+from fate_dp.deploy.doctor import environment as doctor_environment
 from fate_dp.deploy.doctor.environment import NotExamined, environment_from, examine
 from fate_dp.deploy.doctor.environment_checks import environment_findings
 from fate_dp.deploy.doctor.examination import findings, look
@@ -28,6 +29,13 @@ from doctor_examples import package, party, report, unrecorded_fate
 from flow_double import VERSION, flow_double, speaking
 
 NOWHERE = FlowAddress("127.0.0.1", 1)
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    """On a busy machine an interpreter that imports everything takes long, and so may an answer."""
+    monkeypatch.setattr(doctor_environment, "PROBE_SECONDS", 600)
+    monkeypatch.setattr(broker_checks, "PATIENCE_SECONDS", 60.0)
 
 
 def distribution(folder, **texts):
@@ -233,7 +241,7 @@ def test_a_provider_of_another_user_is_not_seen(tmp_path, close):
 def test_what_is_no_fate_flow_is_told_from_silence(greeting, tmp_path):
     with speaking(greeting) as port:
         with pytest.raises((NotFateFlow, FlowSilent) if not greeting else NotFateFlow):
-            ask(FlowAddress("127.0.0.1", port), "server/fateflow", patience=2.0)
+            ask(FlowAddress("127.0.0.1", port), "server/fateflow", patience=60.0)
         state = gather(tmp_path, FlowAddress("127.0.0.1", port)).state
         assert state == FOREIGN or (state == SILENT and not greeting)
     with pytest.raises(FlowSilent, match="Connection refused"):

@@ -319,7 +319,7 @@ print(json.dumps(told))
 def run_program(text, *path, **variables):
     """What a Python process with these folders on its path prints."""
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", text], capture_output=True, text=True, timeout=120, cwd=SITE.parents[1],
+        [sys.executable, "-W", "ignore", "-c", text], capture_output=True, text=True, timeout=600, cwd=SITE.parents[1],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path)), **variables},
     )  # fmt: skip
     return done.stdout.splitlines(), done.stderr

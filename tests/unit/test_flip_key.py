@@ -55,7 +55,7 @@ def test_processes_that_start_together_agree(tmp_path):
     processes = [FORK.Process(target=load, args=(start, queue)) for _ in range(6)]
     for process in processes:
         process.start()
-    keys = {queue.get(timeout=20) for _ in processes}
+    keys = {queue.get(timeout=600) for _ in processes}
     for process in processes:
         process.join()
     assert keys == {(tmp_path / "home" / "key").read_bytes()}

@@ -50,7 +50,7 @@ def test_the_yaml_is_what_fate_generates(tmp_path):
     generated = tmp_path / "generated.yaml"
     subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "fate.components", "component", "desc", "--name", "dp_homo_nn", "--save",
-         str(generated)], check=True, capture_output=True, timeout=120,
+         str(generated)], check=True, capture_output=True, timeout=600,
     )  # fmt: skip
     assert Path(DPHomoNN.yaml_define_path).read_text() == generated.read_text(), "make it anew with `component desc`"
 

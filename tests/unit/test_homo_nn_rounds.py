@@ -147,7 +147,8 @@ def test_the_server_never_holds_a_partial_sum_that_it_could_open():
     largest_sum = 40 * 2**36
     for part in (words[:1], words[1:2], words[2:], words[:2], words[1:], words[::2]):
         opened = np.abs(np.sum(part, axis=0, dtype=np.uint64).view(np.int64).astype(float))
-        assert (opened > largest_sum).all() and opened.max() > 2**60
+        # A uniform word is that small with a chance of 3e-7; four of 64 are with one below 1e-20.
+        assert (opened > largest_sum).sum() > 60 and opened.max() > 2**60
     assert (np.abs(np.sum(words, axis=0, dtype=np.uint64).view(np.int64)) < largest_sum).all()
 
 

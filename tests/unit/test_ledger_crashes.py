@@ -17,5 +17,5 @@ def test_in_a_small_process(tests):
         Path(folder).chmod(0o755)
         options = ["-q", "-p", "no:cacheprovider", "--basetemp", f"{folder}/tests"]
         command = [sys.executable, "-m", "pytest", *options, str(Path(__file__).with_name(tests))]
-        finished = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+        finished = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1800)
     assert finished.returncode == 0, finished.stdout

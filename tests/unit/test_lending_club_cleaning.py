@@ -313,7 +313,7 @@ def test_states_belong_to_their_loans(tmp_path):
     assert cleaned(tmp_path, loans).states.tolist() == ["CA", "", "TX"]
 
 
-@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.integers(0, 2**32))
 def test_loans_are_cleaned_one_by_one(tmp_path, seed):
     """What becomes of a loan depends on no other one, so any order and any part gives the same rows."""

@@ -279,7 +279,7 @@ def outcomes_and_loans():
         }), max_size=6)
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(outcomes_and_loans(), st.sampled_from(list(EDITIONS.values())))
 def test_random_loans_survive_any_edition(tmp_path, drawn, edition):
     fixed = [{**values, "paid": paid} for values, paid in itertools.product(drawn[:1], (True, False))]

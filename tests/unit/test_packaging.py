@@ -57,7 +57,7 @@ def import_all(parts, python_path, folder):
     """Import every module of the parts in a fresh interpreter; {module: file} and the modules of FATE's engine."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", IMPORT_ALL, json.dumps(parts)],
-        env={**os.environ, "PYTHONPATH": python_path}, cwd=folder, capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PYTHONPATH": python_path}, cwd=folder, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.split("REPORT")[-1])
@@ -103,7 +103,7 @@ def wheel(tmp_path_factory):
         shutil.copy(ROOT / name, copy / name)
     subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet", "-w", str(folder), "."],
-        cwd=copy, check=True, timeout=300, capture_output=True,
+        cwd=copy, check=True, timeout=1200, capture_output=True,
     )  # fmt: skip
     (built,) = folder.glob("*.whl")
     zipfile.ZipFile(built).extractall(folder / "unpacked")

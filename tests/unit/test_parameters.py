@@ -181,7 +181,7 @@ def test_the_yaml_of_a_client_class_equals_what_fate_generates(component, tmp_pa
     subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "fate.components", "component", "desc", "--name", component, "--save",
          str(generated)],
-        check=True, timeout=120,
+        check=True, timeout=600,
     )  # fmt: skip
     kept = Path(clients.__file__).parent / f"{component}.yaml"
     assert description(kept) == description(generated), f"generate {kept} anew"
@@ -191,7 +191,7 @@ def test_the_yaml_of_a_client_class_equals_what_fate_generates(component, tmp_pa
 def test_fate_lists_all_components():
     listed = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "fate.components", "component", "list"],
-        check=True, timeout=120, capture_output=True, text=True,
+        check=True, timeout=600, capture_output=True, text=True,
     ).stdout  # fmt: skip
     assert all(component in listed for component in COMPONENTS)
 

@@ -53,6 +53,6 @@ def test_9_two_processes_with_equal_global_seeds_never_repeat_a_key_a_blinding_o
     queue = context.Queue()
     for _ in range(2):
         context.Process(target=seeded_draws, args=(queue,)).start()
-    first, second = queue.get(timeout=60), queue.get(timeout=60)
+    first, second = queue.get(timeout=600), queue.get(timeout=600)
     assert all(a != b for a, b in zip(first, second))
     assert not set(first[2]) & set(second[2])

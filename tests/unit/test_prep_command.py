@@ -138,4 +138,4 @@ def test_the_help_loads_no_heavy_module():
     script = (
         "import sys; from fate_dp.pipelines import prep_command; "
         "sys.exit(bool({'pandas', 'pyarrow', 'numpy', 'sklearn', 'rich'} & set(sys.modules)))")
-    assert subprocess.run([sys.executable, "-c", script], timeout=30).returncode == 0
+    assert subprocess.run([sys.executable, "-c", script], timeout=600).returncode == 0

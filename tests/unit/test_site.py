@@ -30,7 +30,7 @@ print(module.RabbitManager("fate", "password", "127.0.0.1:1").create_queue("vhos
 def run(refusals, *path, patience=30.0):
     program = PROGRAM.format(refusals=refusals, patience=patience)
     return subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=60,
+        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=600,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))},
     )  # fmt: skip
 

@@ -110,10 +110,10 @@ def test_a_dozen_different_trainings_are_quick():
     trainings = [PoissonSampledGaussian(0.01 + number / 1000, 1 + number / 10) for number in range(12)]
     charges = [(event(training, ADD_OR_REMOVE), 1000) for training in trainings]
     total_epsilon(charges[:1], 1e-6)
-    # Time of this process, not of the machine; 0.2 s on an idle core.
+    # Time of this process, not of the machine; 0.2 s on an idle core, and several times as much on a slow and busy one.
     began = time.process_time()
     total = total_epsilon(charges, 1e-6)
-    assert time.process_time() - began < 2
+    assert time.process_time() - began < 10
     assert total == pytest.approx(6.4315, rel=1e-3)
 
 
