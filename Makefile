@@ -11,7 +11,7 @@ CLUSTER := $(VENV)/.cluster
 
 .PHONY: install demo test unit test-arithmetic component-yaml docs-privacy clean
 .PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults
-.PHONY: bench-align bench-align-redundancy bench-epoch bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
+.PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-noise bench-prep bench-private-step
 .PHONY: bench-source-composition
 
@@ -93,6 +93,11 @@ bench-noise: $(BENCHED)
 
 bench-source-composition: $(BENCHED)
 	$(BIN)/python -m fate_dp.bench.source_composition
+
+# FATE's example tables; DATA is their folder.
+bench-fate-examples: DATA ?= ../shared/data
+bench-fate-examples: $(BENCHED)
+	$(BIN)/python -m fate_dp.bench.fate_examples $(DATA)
 
 bench-prep: $(BENCHED)
 	$(BIN)/python -m fate_dp.bench.prep

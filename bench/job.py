@@ -51,8 +51,8 @@ class Cost:
     cpu: float
 
 
-class Bench:
-    """One FATE-Flow in a folder of its own, with the demo's tables on it."""
+class Flow:
+    """One FATE-Flow in a folder of its own, and what work costs there."""
 
     def __init__(self, folder: Path):
         self.home = folder / "home"
@@ -60,31 +60,17 @@ class Bench:
         self.address: FlowAddress = flow_server.up(self.home)
         self.warm = open_home(self.home).warm
         wait_for(lambda: any(each.state == "serving" for each in control.look(self.warm).serving), READY_SECONDS)
-        upload_data(self.new_run("tables"))
-        declare(self.site.parties_folder, Parties().guest, PRIVATE.label_source())
 
     @property
-    def site(self) -> Site:
-        """Where all parties are."""
-        return Site(self.address, open_home(self.home).parties, self.home)
-
-    def new_run(self, name: str) -> Run:
-        """A run of the demo that writes into a folder of its own."""
-        return Run(self.site, self.site, self.folder / name, lambda *news: None)
+    def parties_folder(self) -> Path:
+        """Where the parties' ledgers and policies are."""
+        return open_home(self.home).parties
 
     def processes(self) -> list[psutil.Process]:
         """FATE-Flow, the fork server, and what descends from them, those included that nobody has waited for yet."""
         server = psutil.Process(flow_server.status(self.home).pid)
         tops = [server, *(psutil.Process(each.pid) for each in control.look(self.warm).serving)]
         return [each for top in tops for each in (top, *top.children(recursive=True))]
-
-    def job(self) -> None:
-        """Train once."""
-        run_job(training_pipeline(TrainingPlan(Parties(), PRIVATE, EPSILON, TRAINING)), self.address, home=self.home)
-
-    def demo(self) -> None:
-        """Run the demo once."""
-        run_demo(self.new_run(f"demo-{time.time_ns()}"))
 
     def cost(self, work, cold: bool) -> Cost:
         """What some work costs whose tasks start cold or warm."""
@@ -98,6 +84,28 @@ class Bench:
     def settle(self) -> None:
         """Wait until no task has a process any more."""
         wait_for(lambda: sum(map(runs, self.processes())) <= 2, SETTLE_SECONDS)
+
+
+class Bench(Flow):
+    """A FATE-Flow with the demo's tables on it."""
+
+    def __init__(self, folder: Path):
+        super().__init__(folder)
+        upload_data(self.new_run("tables"))
+        declare(self.parties_folder, Parties().guest, PRIVATE.label_source())
+
+    def new_run(self, name: str) -> Run:
+        """A run of the demo that writes into a folder of its own."""
+        site = Site(self.address, self.parties_folder, self.home)
+        return Run(site, site, self.folder / name, lambda *news: None)
+
+    def job(self) -> None:
+        """Train once."""
+        run_job(training_pipeline(TrainingPlan(Parties(), PRIVATE, EPSILON, TRAINING)), self.address, home=self.home)
+
+    def demo(self) -> None:
+        """Run the demo once."""
+        run_demo(self.new_run(f"demo-{time.time_ns()}"))
 
     def peak_memory(self, cold: bool) -> int:
         """The largest memory of all processes at one time, in bytes, while a job runs."""
