@@ -30,7 +30,7 @@ def ended(flow_address, flow_home):
         response = client.job.submit(dag_schema=dag)
         assert response["code"] == 0, response
         return follow_job(
-            client, response["job_id"], "guest", GUEST, lambda *news: None, timeout=300, home=flow_home)
+            client, response["job_id"], "guest", GUEST, lambda *news: None, timeout=1800, home=flow_home)
 
     with ThreadPoolExecutor(len(EXAMPLES)) as threads:
         return dict(zip(EXAMPLES, threads.map(submit, EXAMPLES)))
@@ -89,6 +89,7 @@ def test_shuffled_statistics_are_those_of_the_people(outputs):
     mean, _, frequency = models(*where)["output_model"]["data"]["statistics"]
     everybody = pd.concat([people(rows, PEOPLE_SEED + place) for place, (_, rows) in enumerate(PEOPLE.values())])
     assert mean["messages"] == len(everybody)
-    assert abs(mean["estimate"] - everybody["income"].clip(0, 200000).mean()) < 5 * mean["standard_error"]
+    # Chance exceeds six standard errors in one run of five hundred million.
+    assert abs(mean["estimate"] - everybody["income"].clip(0, 200000).mean()) < 6 * mean["standard_error"]
     owners = next(share for share in frequency["shares"] if share["value"] == 1)
-    assert abs(owners["estimate"] - everybody["owns_house"].mean()) < 5 * owners["standard_error"]
+    assert abs(owners["estimate"] - everybody["owns_house"].mean()) < 6 * owners["standard_error"]

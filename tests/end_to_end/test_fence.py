@@ -59,7 +59,7 @@ def test_the_doctor_sees_that_it_is_fenced(home, address):
 
 def test_fates_own_components_run_under_it(home, address, tmp_path):
     fate_components.upload_tables(tmp_path, address, home)
-    job = run_job(fate_components.pipeline(), address, home=home, timeout=600).job_id
+    job = run_job(fate_components.pipeline(), address, home=home, timeout=1800).job_id
     for task in SCORED:
         # Read by the server, which is fenced as well.
         scores = task_output_data(address, job, "guest", fate_components.GUEST, task)["train_output_data"]
@@ -90,6 +90,6 @@ def attacked(address, home, marker):
     dag = {"parties": parties, "stage": "train", "tasks": {"hostile_0": task}}
     response = client.job.submit(dag_schema={"dag": dag, "schema_version": "2.2.0"})
     assert response["code"] == 0, response
-    job = follow_job(client, response["job_id"], "guest", "9999", lambda *_: None, 300.0, home)
+    job = follow_job(client, response["job_id"], "guest", "9999", lambda *_: None, 1800.0, home)
     (summary,) = task_metrics(address, job.job_id, "host", "10000", "hostile_0")
     return summary["data"]

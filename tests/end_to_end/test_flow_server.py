@@ -61,7 +61,7 @@ def test_server_from_up_to_down(own_home, foreign_server):
 
     task = leftover_task(own_home)
     os.kill(running.pid, signal.SIGKILL)
-    psutil.wait_procs([psutil.Process(running.pid)], timeout=5)
+    psutil.wait_procs([psutil.Process(running.pid)], timeout=60)
     assert status(own_home).state == "stopped"
     with pytest.raises(FlowUnavailable, match=f"No FATE-Flow answers at {first}; start one with `fate-dp up`"):
         resolve_flow(None, own_home)
@@ -143,7 +143,7 @@ def test_job_to_success(flow_home, flow_address, uploaded, capsys):
     seen = []
     result = run_job(intersection_pipeline(), flow_address, lambda *change: seen.append(change[:2]), home=flow_home)
     assert list(result.seconds_per_task()) == ["reader_0", "psi_0"]
-    assert all(0 < seconds < 120 for seconds in result.seconds_per_task().values())
+    assert all(0 < seconds < 600 for seconds in result.seconds_per_task().values())
     assert seen[-1] == ("psi_0", "success") and ("reader_0", "success") in seen
     assert capsys.readouterr().out == "", "fate_client's chatter stays out of ours"
 

@@ -67,7 +67,7 @@ def submitted(flow_address, flow_home, tables):
     response = client.job.submit(dag_schema=yaml.safe_load(text.replace("epochs: 20", f"epochs: {SETTINGS.epochs}")))
     assert response["code"] == 0, response
     result = follow_job(
-        client, response["job_id"], "guest", FEDERATION.guest, lambda *news: None, timeout=300, home=flow_home)
+        client, response["job_id"], "guest", FEDERATION.guest, lambda *news: None, timeout=1800, home=flow_home)
     return fetch_run(flow_address, FEDERATION, FEATURES, result)
 
 

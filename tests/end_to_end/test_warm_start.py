@@ -19,7 +19,7 @@ from .test_flow_server import intersection_pipeline
 
 pytestmark = pytest.mark.end_to_end
 
-wait_until = partial(fork_servers.wait_until, seconds=120.0)
+wait_until = partial(fork_servers.wait_until, seconds=300.0)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,8 @@ def test_a_fork_server_that_is_killed_in_the_middle_of_a_job(home, address):
     killed = serving_pid(home)
 
     def kill_it(task, state, seconds):
-        if (task, state) == ("psi_0", "running"):
+        # A busy server may answer for the first time when the task has ended already.
+        if task == "psi_0" and state != "waiting" and fork_servers.lives(killed):
             time.sleep(0.5)
             os.kill(killed, signal.SIGKILL)
 
@@ -95,7 +96,7 @@ def test_a_fork_server_that_is_killed_in_the_middle_of_a_job(home, address):
     except JobFailed as failure:
         # As where a task itself is killed; it may also have ended before.
         assert "psi_0" in str(failure)
-    assert not fork_servers.lives(killed)
+    wait_until(lambda: not fork_servers.lives(killed))
     wait_until(lambda: not tasks_left(home))
     assert common_ids(address, home), "the next job starts cold, and starts another fork server"
     assert serving_pid(home) != killed

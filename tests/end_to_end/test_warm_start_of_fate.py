@@ -37,7 +37,7 @@ def place(tmp_path_factory):
 
 def test_every_generator_is_known(tmp_path):
     """A new kind, in a new version of some package, is to be looked at before it is trusted."""
-    done = subprocess.run([sys.executable, "-c", SCAN], capture_output=True, text=True, cwd=tmp_path, timeout=180)
+    done = subprocess.run([sys.executable, "-c", SCAN], capture_output=True, text=True, cwd=tmp_path, timeout=600)
     found = json.loads(done.stdout.splitlines()[-1])
     assert set(found["generators"]) == GENERATORS and found["unknown"] == []
     assert found["threads"] == 1, "pyarrow and OpenBLAS start threads unless they are told not to"

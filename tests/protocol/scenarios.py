@@ -2,7 +2,12 @@
 
 A scenario is one function called as every party that takes part, over a federation of its own and, unless it names
 another one, with a home of its own.
+
+Every home has a key that is the same in every run. Flips, noisy numbers, start weights and the rounding of scores follow
+from it, so that they are drawn once and for all, and no test fails by chance because of them. Masks, ciphertexts and all
+other noise are fresh in every run.
 """
+import hashlib
 import os
 import queue
 import uuid
@@ -51,7 +56,7 @@ class Outcome:
     ledger: dict = field(default_factory=dict)
 
 
-def play(scenarios: dict, folder, parties=EVERYONE, timeout=500, environments=MappingProxyType({})) -> dict:
+def play(scenarios: dict, folder, parties=EVERYONE, timeout=1800, environments=MappingProxyType({})) -> dict:
     """{scenario: {party: Outcome}}; an error other than ValueError fails here with its traceback.
 
     ``environments`` are further variables of single parties' processes, which libraries see as they are loaded.
@@ -80,11 +85,23 @@ def _play_all(ctx, scenarios, folder, session):
         if me in scenario.parties:
             Path(folder, f"at-{me[0]}-{me[1]}").write_text(name)
             os.environ["FATE_DP_HOME"] = os.path.join(folder, scenario.home or name)
+            _place_key(me[1], scenario.home or name)
             own = _context(ctx, f"{session}-{name}".replace(" ", "-"), me, scenario.parties)
             outcomes[name] = _play_one(own, scenario, outcomes)
     # Otherwise the process waits at its end for workers that wait for work, until it is killed 5 seconds later.
     ctx.computing.get_standalone_session()._pool.shutdown()
     return outcomes
+
+
+def _place_key(party_id, home):
+    """Give this party its key of a home that it enters for the first time; one that is lost later stays lost."""
+    from fate_dp.components.common.party_home import PartyHome
+    from fate_dp.privacy.party_files import KEY_FILE
+    from fate_dp.privacy.private_file import publish_if_absent
+
+    path = PartyHome(party_id).path
+    if not path.exists():
+        publish_if_absent(path / KEY_FILE, hashlib.sha256(f"{home} of {party_id}".encode()).digest())
 
 
 def _context(ctx, session, me, parties):

@@ -3,7 +3,9 @@ import json
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from fate_dp.components.common.dataset_names import columns_name
 from fate_dp.components.dp_homo_nn.model import spec_of, weights_of
@@ -38,7 +40,8 @@ def on_derived(at, revised, tables=TABLES, **given):
 RAN = {
     "secure_sum": training(),
     "local": training(trust="local", partitions=1, label_type="float64"),
-    "shuffle": training(trust="shuffle", split="coordinate"),
+    # Slower steps, so that the answers' noise, which is large, stays well below what is learned.
+    "shuffle": training(trust="shuffle", split="coordinate", optimizer={"method": "sgd", "optimizer_params": {"lr": 1.0}}),
     "epsilon": training(rounds=2, noise_multiplier=None, epsilon=3.0, policies=WIDE_CAP),
     "three classes": training(THREE, classes=3, rounds=2, model={"name": "mlp", "params": {"hidden": [3]}}),
     "clients": training(
@@ -52,7 +55,8 @@ RAN = {
     "adaptive": training(rounds=4, noise="adaptive", noise_multiplier=None, epsilon=4.0, policies=WIDE_CAP),
     "adaptive local": training(rounds=2, trust="local", noise="adaptive", noise_multiplier=None, epsilon=4.0, model={
         "name": "mlp", "params": {"hidden": [3]}}, relation="replace_one"),
-    "source rule": training(**SOURCE_RULE, policies=PUBLIC),
+    # Raw values below the threshold: noise there grows without bound as a contribution nears 0, which happens by chance.
+    "source rule": training(**SOURCE_RULE, policies=PUBLIC, adaptive={"p": 0.0}),
     "source rule local": training(**SOURCE_RULE, trust="local", policies=PUBLIC, adaptive={"after_rounds": 0}, model={
         "name": "mlp", "params": {"hidden": [3]}}),
     "one missing": failing({HOST: [1]}, "contribution", rounds=3, tolerated=2),
@@ -129,12 +133,20 @@ def test_all_data_parties_hold_the_same_model_and_others_none(runs, name):
         assert value(runs, name, party)["model"]["data"] == {"estimator": None}
 
 
-@pytest.mark.parametrize("name, least", [("secure_sum", 0.8), ("local", 0.7), ("shuffle", 0.6), ("source rule", 0.6)])
+@pytest.mark.parametrize("name, least", [("secure_sum", 0.8), ("local", 0.7), ("source rule", 0.8)])
 def test_the_model_learns(runs, name, least):
-    """Binomial tails of guessing on 270 records lie below 1e-3 at 0.6; noise is seeded by nothing, hence the room."""
+    """Guessing is right for half of 270 records, give or take 0.03. Noise is fresh in every run, hence the room: in
+    simulations of such trainings with as much noise, 0.96 are right, give or take 0.015."""
     scored = [value(runs, name, party)["scored"] for party in DATA]
     right = sum((table["predict_result"].astype(int) == table["label"].astype(float)).sum() for table in scored)
     assert right / ROWS > least
+
+
+def test_a_model_of_shuffled_answers_learns(runs):
+    """The AUC, which a noisy intercept leaves alone: 0.5 of guesses, give or take 0.035; here 0.97, give or take 0.025,
+    and 0.84 in the worst of 2,000 simulated trainings."""
+    scored = pd.concat([value(runs, "shuffle", party)["scored"] for party in DATA])
+    assert roc_auc_score(scored["label"].astype(float), scored["predict_score"].astype(float)) > 0.65
 
 
 @pytest.mark.parametrize("name", RAN)

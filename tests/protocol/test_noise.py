@@ -261,7 +261,7 @@ def normalised_noise(runs, epsilons):
     numbers = []
     multipliers = [noise_multiplier_for(*epsilons[party]) for party in (GUEST, HOST)]
     moments = SecondMoments(bounds_of("uniform"), multipliers)
-    for name in ("uniform", "uniform again"):
+    for name in ("uniform", "uniform again", "other records"):
         for position, party in enumerate((GUEST, HOST)):
             _, gram, cross = runs[name][party].value["drawn"][0]
             (block,), sigma, size = cross.values(), moments.sigma(position), len(gram)
@@ -271,7 +271,9 @@ def normalised_noise(runs, epsilons):
 
 
 def has_the_promised_variance(numbers):
-    return len(numbers) == 120 and 0.55 < np.mean(numbers**2) < 1.6
+    # A mean of 180 squares of normal numbers leaves these bounds once in 10^8 runs, and four times or a quarter of it
+    # lies within them as rarely.
+    return len(numbers) == 180 and 0.5 < np.mean(numbers**2) < 2.0
 
 
 def test_noise_has_the_scale_that_was_promised(runs):

@@ -103,7 +103,7 @@ def test_numbers_are_noisy_unbiased_and_always_the_same(runs):
     law = piecewise_law(EPSILON, BOUNDS)
     assert np.isin(first, law.values()).all() and (first != true).all()
     errors, variance = first - true, float(law.variance(true).mean())
-    # Five standard errors, of draws that a fixed key gives alike in every run but for the key: 1 in 10^6.
+    # Of draws that the home's key gives alike in every run.
     assert abs(errors.mean()) < 5 * np.sqrt(variance / ROWS)
     assert 0.8 < errors.var() / variance < 1.2
 

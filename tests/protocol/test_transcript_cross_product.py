@@ -280,8 +280,10 @@ def test_masked_numbers_are_uniform(sound_pools, kind):
 
 @pytest.mark.parametrize("kind", KINDS[:4])
 def test_no_two_masked_numbers_share_a_mask(runs, sound_pools, kind):
-    """Among so few uniform ones none are as near as this; what masks hide is 2^40 times smaller than they are."""
-    assert closest(sound_pools[kind]) > 2**-39 > closest(pooled(runs, ["bare products", "steps used again"])[kind])
+    """Among so few uniform ones none are as near as this; what masks hide is 2^41 times smaller than they are, and steps of
+    shares of weights are 2^44 times smaller. Of hidden weights there are so many that two may come within 2^-40."""
+    near = 2**-43 if kind == "hidden weights" else 2**-40
+    assert closest(sound_pools[kind]) > near > closest(pooled(runs, ["bare products", "steps used again"])[kind])
 
 
 @pytest.mark.parametrize("name, kinds", [
