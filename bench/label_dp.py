@@ -17,8 +17,8 @@ figure ``accuracy_eps_X`` is that of ``sigmoid_of(X)``, a rule in epsilon alone:
 How the settings were fixed: penalty, learning rate and momentum are formulas in public numbers
 (``updates.default_optimizer``). Their factors, epochs, having no intercept and the schedule and mode of flipback were
 chosen on splits 1000 to 1099 (momentum and epochs those of `optimizer_of` and of this page; by default a training
-now starts at zero and has more epochs with more momentum), by four- and eight-fold cross-validation inside their training parts against flipped
-labels (accuracy corrected for the known flip rate). No accuracy on splits 0 to 19 was compared between settings. To be
+now starts at zero and has more epochs with more momentum), by four- and eight-fold cross-validation inside their
+training parts against flipped labels (accuracy corrected for the known flip rate). No accuracy on splits 0 to 19 was compared between settings. To be
 complete: a first choice for the Taylor gradient (factor 1, momentum 0.5) had been measured there before, at epsilon 0.5
 0.9297 with one flip per split and 0.9346 with ten; then the cross-validation was repeated with six times as many flips
 and gave today's choice. Splits overlap in records, since all are of one data set; what was chosen is one handful of

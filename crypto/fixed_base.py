@@ -22,8 +22,9 @@ class FixedBasePowers:
     """Products of powers of the bases modulo ``root^2`` with random exponents, ``exponent_bits`` long in all.
 
     The exponent bits lie one after the other, those of the first base first; each base has about as many. They stand in a
-    rectangle, row by row; a column of it is one digit, whose bits lie a row's length apart. A power takes one multiplication per digit, by entries that are split (see `split_residues`) and so half as
-    wide as the modulus, and a few squarings: one part of the table serves eight columns beside each other.
+    rectangle, row by row; a column of it is one digit, whose bits lie a row's length apart. A power takes one
+    multiplication per digit, by entries that are split (see `split_residues`) and so half as wide as the modulus, and a few
+    squarings: one part of the table serves eight columns beside each other.
     """
 
     def __init__(self, bases: Sequence[mpz], root: mpz, exponent_bits: int, height: int):

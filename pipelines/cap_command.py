@@ -7,10 +7,13 @@ from dataclasses import asdict
 
 def add_cap(commands, add) -> None:
     """Add the command; ``add`` is what the other commands are added with."""
-    command = add(commands, cap, "show or set what a party's table may spend: epsilon, joint scores, labels", flow=True, json=True)
-    command.add_argument("table", metavar="NAMESPACE/NAME", nargs="?", help="a table as it was uploaded; all of them unless given")
+    purpose = "show or set what a party's table may spend: epsilon, joint scores, labels"
+    command = add(commands, cap, purpose, flow=True, json=True)
+    command.add_argument("table", metavar="NAMESPACE/NAME", nargs="?", help="a table as it was uploaded; all unless given")
     command.add_argument("--party", help="party id, where several parties have a table of this name")
-    command.add_argument("--epsilon", type=float, help="largest total epsilon (nats) of private steps on its records, replace-one")
+    command.add_argument(
+        "--epsilon", type=float, help="largest total epsilon (nats) of private steps on its records, replace-one"
+    )
     command.add_argument("--delta", type=float, help="delta at which that total is composed")
     command.add_argument("--scores", type=int, help="at a host: of how many models the guest may see joint scores")
     command.add_argument("--rows", type=int, help="at a host: how many rows it scores for the guest with its weights")

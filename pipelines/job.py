@@ -84,9 +84,10 @@ def run_job(
 ) -> JobResult:
     """Compile a fate_client pipeline, training or prediction, run it and wait for its end.
 
-    `address` is HOST:PORT of the FATE-Flow server, as `fate-dp status` shows it. Afterwards `pipeline.deploy` and `pipeline.get_task_info` work as after `fit`. With `home`, the folder of the
-    embedded server, a task that died silently is explained by the end of its log. The job is stopped when `stop` is
-    set, as it is where one of several jobs that run at once fails.
+    `address` is HOST:PORT of the FATE-Flow server, as `fate-dp status` shows it. Afterwards `pipeline.deploy` and
+    `pipeline.get_task_info` work as after `fit`. With `home`, the folder of the embedded server, a task that died
+    silently is explained by the end of its log. The job is stopped when `stop` is set, as it is where one of several
+    jobs that run at once fails.
     """
     import yaml
     from fate_client.pipeline.entity.model_info import FateFlowModelInfo

@@ -1,8 +1,8 @@
 """What FATE-Flow keeps of a job on this machine: which tables the data of a task come from, and the job's DAG.
 
 FATE-Flow starts a task's process with ``--config JOBS/job/role/party/task/version/input/task_parameters.yaml``. What it
-made that from lies beside it, as for the party's earlier tasks, and where the job was submitted here, ``JOBS/job/dag.yaml``. A process
-that was started otherwise, as a test's is, finds nothing, and nothing is refused for that.
+made that from lies beside it, as for the party's earlier tasks, and where the job was submitted here,
+``JOBS/job/dag.yaml``. A process that was started otherwise, as a test's is, finds nothing, and nothing is refused for that.
 
 Names of tables are for people: they tell an operator which table a line or a refusal is about. No budget rests on them.
 """
