@@ -16,22 +16,21 @@ from fate_dp.privacy.secret_key import key_id, load_or_create_key
 
 
 def declare_table(home: Path, csv_file, *, id_name="id", label=None, epsilon=None, delta=None, scores=None) -> str:
-    """Set the caps of a table, None leaving one as it is; returns the dataset's name, which its columns give.
+    """Set the caps of a table, None leaving one as it is; returns the dataset's name in the ledger.
 
     :param label: name of the label column, which is no feature.
-    :raises InvalidPolicy: for a malformed cap or a file without these columns; nothing is declared.
+    :raises InvalidPolicy: for a malformed cap or a file without these columns; no cap is declared.
     """
     import pandas
 
-    table = pandas.read_csv(csv_file, dtype=str)
+    table = pandas.read_csv(csv_file, dtype=str, keep_default_na=False)
     missing = next((name for name in (id_name, label) if name is not None and name not in table), None)
     if missing is not None:
         raise InvalidPolicy(f"The file {csv_file} has no column {missing!r}; name its id column with --id, its label with --label.")
     columns = [name for name in table if name not in (id_name, label)]
-    name = columns_name(columns)
-    declare_caps(home / POLICY_FILE, name, epsilon=epsilon, delta=delta, scores=scores)
     key, space = load_or_create_key(home / KEY_FILE), id_space(load_policy(home / POLICY_FILE), id_name)
-    Ledger(home / LEDGER_FILE).remember_dataset(
-        name, columns, records=record_tags(table[id_name], key, space), key_id=key_id(key)
-    )
+    tags = record_tags(table[id_name], key, space)
+    # Another table with these columns has their name already; the caps are of these records.
+    name = Ledger(home / LEDGER_FILE).remember_dataset(columns_name(columns), columns, records=tags, key_id=key_id(key))
+    declare_caps(home / POLICY_FILE, name, epsilon=epsilon, delta=delta, scores=scores)
     return name

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -166,6 +167,8 @@ def set_caps(table: PartyTable, caps: NewCaps) -> None:
     """
     ledger, policy = table.ledger, table.policy
     _refuse_below_spent(table, ledger, policy, caps)
+    _refuse_above_default_unread(table, ledger, policy, caps)
+    _check(table, caps)
     make_home(table.home.parent, table.party)
     path = table.home / POLICY_FILE
     for dataset in table.datasets:
@@ -215,7 +218,8 @@ def _counted(table, ledger, policy, dataset, related) -> list[CapLine]:
     weights = f"{WEIGHTS}{dataset.partition('#')[0]}"
     counts = [("models whose scores were shown", dataset, policy.score_cap(dataset, features, related), policy.score_caps)]
     if ledger.scores_released(weights):
-        counts.append(("rows scored with the weights", weights, policy.score_cap(weights, features), policy.score_caps))
+        cap = policy.score_cap(weights, features, ledger.related(weights))
+        counts.append(("rows scored with the weights", weights, cap, policy.score_caps))
     return [
         CapLine(table.party, table.table, kind, ledger.scores_released(name), cap, None,
                 DEFAULT if cap == features // 4 and name not in declared else DECLARED)
@@ -249,6 +253,32 @@ def _refuse_below_spent(table: PartyTable, ledger: Ledger, policy: Policy, caps:
         if caps.rows is not None:
             scored = ledger.scores_released(f"{WEIGHTS}{dataset.partition('#')[0]}")
             _refuse_below(table, "--rows", caps.rows, scored, "{:g} rows")
+
+
+def _refuse_above_default_unread(table: PartyTable, ledger: Ledger, policy: Policy, caps: NewCaps) -> None:
+    """A table that no job has read is known by its columns alone, which another table may have, or a part of one."""
+    default = policy.default_dataset_cap
+    for dataset in table.datasets:
+        raises = (caps.epsilon or 0) > default.epsilon or (caps.delta or 0) > default.delta or caps.scores or caps.rows
+        if raises and table.table not in ledger.tables().get(dataset, []) and dataset != table.table:
+            raise InvalidPolicy(
+                f"No job has read the table {table.table} yet, and a cap above the default needs to know its records; use "
+                "`fate-dp declare-table FILE`, or run a job on it first."
+            )
+
+
+def _check(table: PartyTable, caps: NewCaps) -> None:
+    """Refuse a malformed cap before any is written: they are tried on a file that nobody reads."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / POLICY_FILE
+        try:
+            for dataset in table.datasets:
+                declare_caps(path, dataset, epsilon=caps.epsilon, delta=caps.delta, scores=caps.scores)
+                declare_caps(path, f"{WEIGHTS}{dataset}", scores=caps.rows)
+            for source in table.sources:
+                declare_source(path, source, cap=caps.labels)
+        except InvalidPolicy as error:
+            raise InvalidPolicy(str(error).replace(str(path), str(table.home / POLICY_FILE))) from error
 
 
 def _refuse_below(table: PartyTable, option: str, cap: float, spent: float, what: str) -> None:

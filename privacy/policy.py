@@ -24,7 +24,7 @@ import logging
 import re
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
-from functools import lru_cache
+from functools import lru_cache, reduce
 from pathlib import Path
 from typing import FrozenSet, Mapping, Optional
 
@@ -107,23 +107,26 @@ class Policy:
     def score_cap(self, dataset, feature_count, related=()):
         """Largest number of joint-score releases of a host's dataset: declared, else a quarter of its features.
 
-        :param related: datasets that count together with it, of whose declared caps the smallest holds for all.
+        :param related: datasets that count together with it; the smallest of all their caps holds, see ``dataset_cap``.
         """
-        own = _own(self.score_caps, dataset, feature_count // 4)
-        return min([own, *_declared(self.score_caps, related)])
+        return min(_caps(self.score_caps, dataset, related, feature_count // 4, min))
 
     def dataset_cap(self, dataset, related=()):
         """What private steps on the dataset may spend in all, for each observer, unit and relation: a ``BudgetCap``.
 
-        :param related: datasets that count together with it; the smallest epsilon and the smallest delta of the caps
-            that are declared for any of them hold for all.
+        :param related: datasets that count together with it; the smallest epsilon and the smallest delta of all their caps
+            hold, the default for one that has none: a job that leaves columns away must not find a larger cap than the
+            whole table's among those of other tables.
         """
-        caps = [_own(self.dataset_caps, dataset, self.default_dataset_cap), *_declared(self.dataset_caps, related)]
-        return BudgetCap(min(cap.epsilon for cap in caps), min(cap.delta for cap in caps))
+        caps = _caps(self.dataset_caps, dataset, related, self.default_dataset_cap, BudgetCap.smaller)
+        return reduce(BudgetCap.smaller, caps)
 
-    def consents_to_few_values(self, dataset):
-        """Whether joint scores of a host's dataset may be shown though columns take few values: they show these columns."""
-        return base_name(dataset) in self.few_valued_scores
+    def consents_to_few_values(self, dataset, related=()):
+        """Whether joint scores of a host's dataset may be shown though columns take few values: they show these columns.
+
+        :param related: datasets that count together with it, to whose scores the operator must have consented as well.
+        """
+        return {base_name(name) for name in (dataset, *related)} <= self.few_valued_scores
 
     def is_public_dataset(self, dataset):
         """Whether the operator declared all that stands in the dataset public; named as in ``dataset_caps``."""
@@ -147,14 +150,14 @@ def _tell_unused(path, key, name):
     logger.warning(UNUSED_NAME.format(path=path, key=key, name=name))
 
 
-def _own(caps, dataset, default=None):
-    """That of exactly this dataset, else that of all with its columns."""
-    return caps.get(dataset, caps.get(base_name(dataset), default))
+def _caps(caps, dataset, related, default, smaller):
+    """Of the dataset and all related ones: what is declared for exactly this one, else the default.
 
-
-def _declared(caps, related):
-    declared = (_own(caps, name) for name in related)
-    return [cap for cap in declared if cap is not None]
+    A cap under the name of the columns alone may be another table's: it lowers the default and never raises it.
+    """
+    for name in {dataset, *related}:
+        exact, of_columns = caps.get(name), caps.get(base_name(name), default)
+        yield smaller(of_columns, default) if exact is None else exact
 
 
 def is_source(value):

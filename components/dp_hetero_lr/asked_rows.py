@@ -28,7 +28,7 @@ class AskedRows:
         dataset = f"{WEIGHTS}{columns_name(header)}"
         # Columns of weights have names of their own: showing scores of training rows counts against another cap.
         home.ledger.remember_weights(dataset, [f"weight of {column}" for column in header])
-        return cls(home, job, dataset, home.policy.score_cap(dataset, len(header)))
+        return cls(home, job, dataset, home.policy.score_cap(dataset, len(header), home.ledger.related(dataset)))
 
     def left(self) -> int:
         """How many more rows the host would score."""

@@ -37,7 +37,8 @@ def has_few_values(rows, count: int) -> bool:
 
 def shows_few_values(home: PartyHome, dataset: str, rows, count: int) -> bool:
     """`has_few_values` of a table whose scores the operator did not consent to show."""
-    return not home.policy.consents_to_few_values(dataset) and has_few_values(rows, count)
+    consents = home.policy.consents_to_few_values(dataset, home.ledger.related(dataset))
+    return not consents and has_few_values(rows, count)
 
 
 def refusal(name: str) -> str:

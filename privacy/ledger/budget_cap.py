@@ -18,3 +18,7 @@ class BudgetCap:
     def __post_init__(self):
         object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
         object.__setattr__(self, "delta", check_delta_or_zero(self.delta))
+
+    def smaller(self, other: "BudgetCap") -> "BudgetCap":
+        """What keeps both: the smaller epsilon at the smaller delta."""
+        return BudgetCap(min(self.epsilon, other.epsilon), min(self.delta, other.delta))

@@ -26,6 +26,14 @@ def replaced(module, name, old, new, patch):
     patch.setattr(module, name, text.replace(old, new))
 
 
+def caps_of_one_alone(caps, dataset, related, default, smaller):
+    return [caps.get(dataset, smaller(caps.get(policy.base_name(dataset), default), default))]
+
+
+def caps_of_columns(caps, dataset, related, default, smaller):
+    return [caps.get(name, caps.get(policy.base_name(name), default)) for name in {dataset, *related}]
+
+
 def releases_alike_by_number(patch):
     def merged(first, second):
         return tuple({(release.source, release.epsilon): release for release in united(first, second)}.values())
@@ -90,8 +98,10 @@ MUTANTS = [
      "test_events_of_several_relations_units_and_observers_are_each_held_against_the_cap"),
     ("one record that fits is enough", one_alternative_is_enough, test_ledger_steps,
      "test_what_fits_for_one_record_covers_no_other_record"),
-    ("caps of related tables unseen", lambda patch: patch.setattr(policy, "_declared", lambda caps, related: []), test_policy,
+    ("caps of related tables unseen", lambda patch: patch.setattr(policy, "_caps", caps_of_one_alone), test_policy,
      "test_the_smallest_cap_of_all_related_datasets_holds"),
+    ("caps of other tables of these columns", lambda patch: patch.setattr(policy, "_caps", caps_of_columns), test_policy,
+     "test_a_part_of_a_table_finds_no_larger_cap_under_the_name_of_another_table"),
     ("numbered datasets have no cap", lambda patch: patch.setattr(policy, "base_name", lambda dataset: dataset), test_policy,
      "test_the_smallest_cap_of_all_related_datasets_holds"),
     ("the same number is the same draw", releases_alike_by_number, test_terms,

@@ -197,9 +197,27 @@ def test_the_smallest_cap_of_all_related_datasets_holds(path):
     assert policy.dataset_cap(PART) == BudgetCap(6, 1e-6)
     assert policy.dataset_cap(PART, (COLUMNS, PART)) == policy.dataset_cap(f"{PART}#2", (f"{COLUMNS}#3",)) == BudgetCap(1, 1e-6)
     assert policy.dataset_cap(PART, ("columns:1111111111111111",)) == BudgetCap(6, 1e-9)
-    assert policy.dataset_cap(COLUMNS, (COLUMNS, PART)) == policy.dataset_cap(f"{COLUMNS}#2") == BudgetCap(1, 1e-5)
+    assert policy.dataset_cap(COLUMNS, (COLUMNS,)) == BudgetCap(1, 1e-5)
+    assert policy.dataset_cap(COLUMNS, (COLUMNS, PART)) == policy.dataset_cap(f"{COLUMNS}#2") == BudgetCap(1, 1e-6)
     assert [policy.score_cap(COLUMNS, 40), policy.score_cap(PART, 40), policy.score_cap(PART, 40, (COLUMNS,))] == [1, 10, 1]
     assert policy.score_cap(PART, 3, (COLUMNS,)) == 0
+
+
+def test_a_part_of_a_table_finds_no_larger_cap_under_the_name_of_another_table(path):
+    """A job that leaves columns away can give a private table the columns, and so the name, of one with a large cap."""
+    write(path, """
+dataset_caps: {"columns:fedcba9876543210": {epsilon: 100}}
+score_caps: {"columns:fedcba9876543210": 50, "weights of columns:fedcba9876543210": 50}
+few_valued_scores: ["columns:fedcba9876543210"]
+""")
+    policy = load_policy(path)
+    assert policy.dataset_cap(PART, (PART,)).epsilon == 100 and policy.score_cap(PART, 12, (PART,)) == 50
+    # Numbered, since its records are others than those of the table with the cap; or related to the whole table.
+    for name, related in ((f"{PART}#2", ()), (f"{PART}#2", (COLUMNS, f"{PART}#2")), (PART, (COLUMNS, PART))):
+        assert policy.dataset_cap(name, related).epsilon == 8.0 and policy.score_cap(name, 12, related) == 3
+    assert policy.score_cap(f"weights of {PART}", 12, (f"weights of {COLUMNS}",)) == 3
+    assert policy.consents_to_few_values(PART) and policy.consents_to_few_values(f"{PART}#2")
+    assert not policy.consents_to_few_values(PART, (COLUMNS, PART))
 
 
 def test_names_that_nothing_uses_are_told(path, caplog):

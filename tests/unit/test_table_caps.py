@@ -101,9 +101,26 @@ def test_a_table_that_no_job_has_read_is_asked_of_fate_flow(home, capsys, monkey
     monkeypatch.setattr(cap_command, "_uploaded_columns", lambda options, table: {"bank/new": ["a", "b"]}.get(table))
     status, _, err = run(capsys, home, "bank/new", "--scores", "5")
     assert status == 1 and err == "No job has read the table bank/new yet; say with --party whose it is.\n"
-    assert run(capsys, home, "bank/new", "--scores", "5", "--party", "10000")[0] == 0
-    assert safe_load(policy_of(home, "10000").read_text())["score_caps"] == {columns_name(["a", "b"]): 5}
-    assert run(capsys, home, "bank/typo", "--scores", "5", "--party", "10000")[0] == 1
+    assert run(capsys, home, "bank/new", "--epsilon", "5", "--party", "10000")[0] == 0
+    assert safe_load(policy_of(home, "10000").read_text())["dataset_caps"] == {columns_name(["a", "b"]): {"epsilon": 5.0}}
+    assert run(capsys, home, "bank/typo", "--epsilon", "5", "--party", "10000")[0] == 1
+
+
+@pytest.mark.parametrize("option", [["--scores", "5"], ["--rows", "5"], ["--epsilon", "9"], ["--delta", "0.1"]], ids=" ".join)
+def test_a_larger_cap_needs_the_records_of_the_table(home, capsys, monkeypatch, option):
+    """Its columns alone may be those of another table, or of a part of one."""
+    monkeypatch.setattr(cap_command, "_uploaded_columns", lambda options, table: {"bank/new": ["a", "b"]}.get(table))
+    before = {path: path.read_bytes() for path in home.rglob("policy.yaml")}
+    status, _, err = run(capsys, home, "bank/new", "--party", "10000", *option)
+    assert status == 1 and "a cap above the default needs to know its records; use `fate-dp declare-table FILE`" in err
+    assert {path: path.read_bytes() for path in home.rglob("policy.yaml")} == before
+
+
+def test_of_several_caps_none_is_set_where_one_is_malformed(home, capsys):
+    before = {path: path.read_bytes() for path in home.rglob("policy.yaml")}
+    status, _, err = run(capsys, home, "bank/payments", "--epsilon", "20", "--scores", "-1")
+    assert status == 1 and "must be" in err
+    assert {path: path.read_bytes() for path in home.rglob("policy.yaml")} == before
 
 
 def test_the_same_name_at_two_parties_needs_a_party(home, capsys):
