@@ -17,7 +17,7 @@ from fate_dp.pipelines.example_job import load_config, run_example
 from fate_dp.pipelines.job import run_job, task_metrics
 
 
-def main(config="../../config.yaml", namespace=""):
+def main(config, namespace=""):
     config = load_config(config)
     both = {"guest": config.guest, "host": config.host}
     pipeline = FateFlowPipeline().set_parties(guest=config.guest, host=[config.host], arbiter=config.arbiter)
@@ -44,8 +44,9 @@ def main(config="../../config.yaml", namespace=""):
     weights = pipeline.get_task_info("dp_hetero_lr_0").get_output_model()["output_model"]["data"]["estimator"]
     for name, value in summary.items():
         print(f"{name}: {value}")
-    print("weights of the guest:", dict(zip(weights["header"], weights["param"]["coef_"])))
-    return summary, weights
+    for name, (weight,) in zip(weights["header"], weights["param"]["coef_"]):
+        print(f"weight of {name}: {weight:+.4f}")
+    return pipeline
 
 
 if __name__ == "__main__":

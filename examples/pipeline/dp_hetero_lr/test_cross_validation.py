@@ -17,7 +17,7 @@ from fate_dp.pipelines.example_job import load_config, run_example
 from fate_dp.pipelines.job import run_job, task_output_data
 
 
-def main(config="../../config.yaml", namespace=""):
+def main(config, namespace=""):
     config = load_config(config)
     both = {"guest": config.guest, "host": config.host}
     pipeline = FateFlowPipeline().set_parties(guest=config.guest, host=[config.host])
@@ -43,7 +43,7 @@ def main(config="../../config.yaml", namespace=""):
     for number, fold in enumerate(folds):
         agree = (fold["predict_result"].astype(float) == fold["label"].astype(float)).mean()
         print(f"fold {number}: {len(fold)} records, {agree:.3f} of predictions agree with flipped labels")
-    return folds
+    return pipeline
 
 
 if __name__ == "__main__":

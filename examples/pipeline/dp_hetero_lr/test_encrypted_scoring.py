@@ -17,7 +17,7 @@ from fate_dp.pipelines.example_job import load_config, run_example
 from fate_dp.pipelines.job import run_job, task_output_data
 
 
-def main(config="../../config.yaml", namespace=""):
+def main(config, namespace=""):
     config = load_config(config)
     both = {"guest": config.guest, "host": config.host}
     pipeline = FateFlowPipeline().set_parties(guest=config.guest, host=[config.host])
@@ -46,7 +46,7 @@ def main(config="../../config.yaml", namespace=""):
 
     scored = task_output_data(config.flow, job.job_id, "guest", config.guest, "dp_hetero_lr_0")["test_output_data"]
     print(scored[["id", "predict_score", "predict_result"]].to_string(index=False))
-    return scored
+    return pipeline, prediction
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Warm start: a second training that begins with the weights of a first one, on the same flips of default_credit's labels.
+"""Warm start: a second training that begins with the weights of a first one, on the same flips of labels.
 
 Both trainings are tasks of one job; a deployed model of an earlier job is given the same way. The second one costs no
 further epsilon, since it reads the same flips.
@@ -17,17 +17,17 @@ from fate_dp.pipelines.example_job import load_config, run_example
 from fate_dp.pipelines.job import run_job, task_metrics
 
 
-def main(config="../../config.yaml", namespace=""):
+def main(config, namespace=""):
     config = load_config(config)
     both = {"guest": config.guest, "host": config.host}
     pipeline = FateFlowPipeline().set_parties(guest=config.guest, host=[config.host])
 
     reader_0 = Reader("reader_0", runtime_parties=both)
-    reader_0.guest.task_parameters(namespace=f"experiment{namespace}", name="default_credit_hetero_guest")
-    reader_0.hosts[0].task_parameters(namespace=f"experiment{namespace}", name="default_credit_hetero_host")
+    reader_0.guest.task_parameters(namespace=f"fate_dp_demo{namespace}", name="guest_train")
+    reader_0.hosts[0].task_parameters(namespace=f"fate_dp_demo{namespace}", name="host_train")
     psi_0 = PSI("psi_0", runtime_parties=both, input_data=reader_0.outputs["output_data"])
     label_flip_0 = LabelFlip(
-        "label_flip_0", runtime_parties=both, epsilon=2.0, label_source=f"experiment{namespace}/default_credit_hetero_guest/y",
+        "label_flip_0", runtime_parties=both, epsilon=2.0, label_source=f"fate_dp_demo{namespace}/guest_train/y",
         input_data=psi_0.outputs["output_data"],
     )
 
@@ -42,7 +42,7 @@ def main(config="../../config.yaml", namespace=""):
     losses = {task: losses_of(config, job, task) for task in ("dp_hetero_lr_0", "dp_hetero_lr_1")}
     for task, values in losses.items():
         print(f"{task}, loss of each epoch: {', '.join(f'{value:.4f}' for value in values)}")
-    return losses
+    return pipeline
 
 
 def losses_of(config, job, task) -> list:

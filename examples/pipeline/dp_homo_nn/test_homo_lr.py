@@ -17,7 +17,7 @@ from fate_dp.pipelines.example_job import load_config, run_example
 from fate_dp.pipelines.job import run_job, task_metrics
 
 
-def main(config="../../config.yaml", namespace=""):
+def main(config, namespace=""):
     config = load_config(config)
     pipeline = FateFlowPipeline().set_parties(guest=config.guest, host=list(config.hosts[:2]), arbiter=config.arbiter)
 
@@ -45,7 +45,7 @@ def main(config="../../config.yaml", namespace=""):
     summary = next(record["data"] for record in metrics if record["name"] == "summary")
     for name, value in summary.items():
         print(f"{name}: {value}")
-    return summary, pipeline.get_task_info("dp_homo_nn_0").get_output_data()["train_output_data"]
+    return pipeline
 
 
 if __name__ == "__main__":

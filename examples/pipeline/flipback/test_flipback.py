@@ -4,20 +4,20 @@ The component flipback reads flipped labels and the first model's scores, and gi
 true label was 1. (Within one training, `flipback` of dp_hetero_lr does it every few epochs.)
 
 Protected: every label, at epsilon 2 for both models: flipback computes on what was released, and costs nothing. Not protected:
-joint scores: the guest sees those of both models, which the host's ledger counts; what final weights say about features.
+joint scores: the guest sees those of the first model, which the host's ledger counts; what final weights say about features.
 
     fate-dp upload-examples flipback
     python examples/pipeline/flipback/test_flipback.py
 """
 from fate_client.pipeline import FateFlowPipeline
-from fate_client.pipeline.components.fate import PSI, Evaluation, Reader
+from fate_client.pipeline.components.fate import PSI, Reader
 
 from fate_dp.pipelines.components import DPHeteroLR, Flipback, LabelFlip
 from fate_dp.pipelines.example_job import load_config, run_example
 from fate_dp.pipelines.job import run_job, task_output_data
 
 
-def main(config="../../config.yaml", namespace=""):
+def main(config, namespace=""):
     config = load_config(config)
     both = {"guest": config.guest, "host": config.host}
     pipeline = FateFlowPipeline().set_parties(guest=config.guest, host=[config.host])
@@ -35,22 +35,15 @@ def main(config="../../config.yaml", namespace=""):
     first = DPHeteroLR("first", train_data=flipped, flipback={"mode": "none"}, train_scores=True)
     flipback_0 = Flipback(
         "flipback_0", runtime_parties=both, mode="posterior", input_data=flipped, scores=first.outputs["train_output_data"])
-    second = DPHeteroLR(
-        "second", train_data=flipback_0.outputs["output_data"], flipback={"mode": "none"}, train_scores=True)
-    evaluation_0 = Evaluation(
-        "evaluation_0", runtime_parties={"guest": config.guest}, default_eval_setting="binary",
-        input_datas=[first.outputs["train_output_data"]],
-    )
+    second = DPHeteroLR("second", train_data=flipback_0.outputs["output_data"], flipback={"mode": "none"})
 
-    pipeline.add_tasks([reader_0, psi_0, label_flip_0, first, flipback_0, second, evaluation_0])
+    pipeline.add_tasks([reader_0, psi_0, label_flip_0, first, flipback_0, second])
     job = run_job(pipeline, config.flow)
 
-    tables = {task: task_output_data(config.flow, job.job_id, "guest", config.guest, task)
-              for task in ("first", "flipback_0", "second")}
-    revised = tables["flipback_0"]["output_data"][["id", "y"]]
+    revised = task_output_data(config.flow, job.job_id, "guest", config.guest, "flipback_0")["output_data"]
     print("labels that the second model learns from, as probabilities of 1:")
-    print(revised.head(8).to_string(index=False))
-    return tables
+    print(revised[["id", "y"]].head(8).to_string(index=False))
+    return pipeline
 
 
 if __name__ == "__main__":

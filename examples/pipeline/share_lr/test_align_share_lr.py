@@ -17,7 +17,7 @@ from fate_dp.pipelines.example_job import load_config, run_example
 from fate_dp.pipelines.job import run_job
 
 
-def main(config="../../config.yaml", namespace=""):
+def main(config, namespace=""):
     config = load_config(config)
     # Shares are of two parties, and nobody helps them.
     pipeline = FateFlowPipeline().set_parties(guest=config.guest, host=[config.host])
@@ -44,8 +44,9 @@ def main(config="../../config.yaml", namespace=""):
     model = pipeline.get_task_info("share_lr_0").get_output_model()["output_model"]["data"]["estimator"]
     print("one row of the guest's shares, which are noise without the host's:")
     print(shares.iloc[0, :6].to_string())
-    print("weights:", dict(zip(model["header"], model["param"]["coef_"])))
-    return shares, model
+    for name, (weight,) in zip(model["header"], model["param"]["coef_"]):
+        print(f"weight of {name}: {weight:+.4f}")
+    return pipeline
 
 
 if __name__ == "__main__":

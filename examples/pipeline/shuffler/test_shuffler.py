@@ -17,7 +17,7 @@ from fate_dp.pipelines.example_job import load_config, run_example
 from fate_dp.pipelines.job import run_job
 
 
-def main(config="../../config.yaml", namespace=""):
+def main(config, namespace=""):
     config = load_config(config)
     shuffler, bank = config.hosts[:2]
     pipeline = FateFlowPipeline().set_parties(guest=config.guest, host=[bank, shuffler], arbiter=config.arbiter)
@@ -44,8 +44,8 @@ def main(config="../../config.yaml", namespace=""):
     mean, histogram = statistics
     print(f"mean of x0: {mean['estimate']:.3f}, standard error {mean['standard_error']:.3f}, of {mean['messages']} records")
     for share in histogram["shares"]:
-        print(f"share of x4 in {share}")
-    return statistics
+        print(f"share of x4 from {share['from']} to {share['to']}: {share['estimate']:.3f}")
+    return pipeline
 
 
 if __name__ == "__main__":
