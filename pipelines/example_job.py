@@ -21,12 +21,14 @@ class InvalidConfig(ValueError):
 
 @dataclass(frozen=True)
 class ExampleConfig:
-    """Who takes part in the examples, and the FATE-Flow that they are sent to."""
+    """Who takes part in the examples, the FATE-Flow that they are sent to, and how long they train."""
 
     guest: str
     hosts: tuple[str, ...]
     arbiter: str
     flow: FlowAddress
+    epochs: int
+    rounds: int
 
     @property
     def host(self) -> str:
@@ -55,7 +57,8 @@ def load_config(path) -> ExampleConfig:
         flow = as_address(content.get("flow"))
     except FlowUnavailable as error:
         raise InvalidConfig(f"In the settings {path}, flow is wrong: {error}") from error
-    return ExampleConfig(ids["guest"][0], tuple(ids["host"]), ids["arbiter"][0], flow)
+    lengths = [_length(path, name, content.get(name)) for name in ("epochs", "rounds")]
+    return ExampleConfig(ids["guest"][0], tuple(ids["host"]), ids["arbiter"][0], flow, *lengths)
 
 
 def _ids(path, role: str, parties) -> list[str]:
@@ -63,6 +66,12 @@ def _ids(path, role: str, parties) -> list[str]:
     if not isinstance(ids, list) or not ids or not all(isinstance(each, (str, int)) for each in ids):
         raise InvalidConfig(f"The settings {path} have no list of party ids for parties: {role}.")
     return [str(each) for each in ids]
+
+
+def _length(path, name: str, value) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidConfig(f"In the settings {path}, {name} is {value!r}; it must be a whole number of at least 1.")
+    return value
 
 
 def run_example(main: Callable, arguments: list[str] | None = None) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 def add_upload_examples(commands) -> None:
     """Add ``upload-examples`` to the command line."""
-    text = "make and upload the tables that the jobs in conf/ and the scripts in examples/ read; tables of the same names are replaced"
+    text = "make and upload the tables that conf/ and examples/ read; tables of the same names are replaced"
     command = commands.add_parser("upload-examples", help=text, description=f"{text[0].upper()}{text[1:]}.")
     command.set_defaults(run=upload_examples)
     command.add_argument(

@@ -22,8 +22,8 @@ INTRODUCTION = """\
 
 Of every component, as its Python class (`from fate_dp.pipelines.components import LabelFlip`) and a DAG file for
 `flow job submit` take them. Whatever is given is checked when the object is made, and by every party again. Parameters with
-a name of FATE's mean what they mean there. *Needed* parameters have no default; *settled* ones are chosen as the sentence says. A
-mapping may leave out any of its keys; its default shows all of them. What the components guarantee stands in
+a name of FATE's mean what they mean there. *Needed* parameters have no default; *settled* ones are chosen as the sentence says.
+A mapping may leave out any of its keys; its default shows all of them. What the components guarantee stands in
 [privacy.md](privacy.md).
 """
 KINDS = {
@@ -62,7 +62,8 @@ def _section(component: str, called: str, client) -> str:
 def _row(component: str, client, name: str, entry: dict) -> tuple:
     told = " ".join((entry["description"] or "").split())
     if len(told.split()) < 3:
-        raise UndescribedParameter(f"The parameter {name} of {component} is described as {told!r}; a sentence must say what it is.")
+        raise UndescribedParameter(
+            f"The parameter {name} of {component} is described as {told!r}; a sentence must say what it is.")
     # namespace/name/column is written as it is typed.
     sentence = told if "/" in told.split()[0] else told[0].upper() + told[1:]
     return f"`{name}`", _kind(component, client, name), _default(component, name, entry), f"{sentence}."

@@ -38,6 +38,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = {path.stem.removeprefix("test_"): path for path in sorted(EXAMPLES.glob("pipeline/*/test_*.py"))}
 DATA = real_data.FOLDER if real_data.FOLDER.is_dir() else None
 GUEST, HOST, BANK = ("guest", "9999"), ("host", "10000"), ("host", "9998")
+ROUNDS = 10
 AT_ONCE = 3
 """Jobs that run beside each other: much of a task's time is spent in waiting for its peers."""
 
@@ -47,7 +48,7 @@ def returned(flow_address, flow_home, tmp_path_factory):
     """What the `main` of each script returned, by the script's name; a job that fails raises its sentence here."""
     config = yaml.safe_load((EXAMPLES / "config.yaml").read_text(encoding="utf-8"))
     path = tmp_path_factory.mktemp("examples") / "config.yaml"
-    path.write_text(yaml.safe_dump({**config, "flow": str(flow_address)}), encoding="utf-8")
+    path.write_text(yaml.safe_dump({**config, "flow": str(flow_address), "epochs": 10, "rounds": ROUNDS}), encoding="utf-8")
     data = [] if DATA is None else ["--data", str(DATA)]
     assert main(["upload-examples", *FOLDERS, *data, "--home", str(flow_home)]) == 0
     with ThreadPoolExecutor(AT_ONCE) as threads:
@@ -174,7 +175,7 @@ def test_banks_train_one_model_of_their_records(returned, at, ledger):
     rows = credit_records(DATA, JOINED_CREDIT + 3 * CREDIT_OF_A_BANK).iloc[JOINED_CREDIT:]
     features, learned = rows.drop(columns=["id", "y"]), weights_of(models[0])
     assert roc_auc_score(rows["y"], features.to_numpy() @ learned[:-1]) > 0.6
-    charged = [entry for entry in ledger(GUEST, columns_name(features.columns)) if entry["rounds"] == 20]
+    charged = [entry for entry in ledger(GUEST, columns_name(features.columns)) if entry["rounds"] == ROUNDS]
     assert len(charged) == 1 and charged[0]["parameters"]["purpose"] == "dp_homo_nn, trust secure_sum"
 
 

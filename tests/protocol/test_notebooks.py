@@ -1,4 +1,5 @@
 """The notebooks in docs/notebooks/ run from top to bottom as they stand, draw their pictures, and are committed without outputs."""
+import copy
 from pathlib import Path
 
 import nbformat
@@ -31,7 +32,9 @@ def test_every_cell_runs_and_pictures_are_drawn(book, tmp_path, monkeypatch):
     # One thread: on a busy machine the libraries' own threads wait for each other.
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    done = NotebookClient(book.copy(), timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
+    done = NotebookClient(
+        copy.deepcopy(book), timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
     outputs = [output for cell in done.cells if cell.cell_type == "code" for output in cell.outputs]
     assert not any(output.output_type == "error" for output in outputs)
     assert not [output.text for output in outputs if output.output_type == "stream" and output.name == "stderr"]

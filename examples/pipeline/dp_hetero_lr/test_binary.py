@@ -32,7 +32,7 @@ def main(config, namespace=""):
         "label_flip_0", runtime_parties=both, epsilon=2.0, label_source=f"experiment{namespace}/default_credit_hetero_guest/y",
         input_data=psi_0.outputs["output_data"],
     )
-    dp_hetero_lr_0 = DPHeteroLR("dp_hetero_lr_0", train_data=label_flip_0.outputs["output_data"])
+    dp_hetero_lr_0 = DPHeteroLR("dp_hetero_lr_0", train_data=label_flip_0.outputs["output_data"], epochs=config.epochs)
 
     pipeline.add_tasks([reader_0, psi_0, label_flip_0, dp_hetero_lr_0])
     # pipeline.compile(); pipeline.fit() runs it, too; run_job says why a party refused where it does.

@@ -32,7 +32,7 @@ def main(config, namespace=""):
     )
     # The same folds in every run, so that a repetition shows no further models.
     dp_hetero_lr_0 = DPHeteroLR(
-        "dp_hetero_lr_0", cv_data=label_flip_0.outputs["output_data"], flipback={"mode": "none"},
+        "dp_hetero_lr_0", cv_data=label_flip_0.outputs["output_data"], epochs=config.epochs, flipback={"mode": "none"},
         cv_param={"n_splits": 3, "shuffle": True, "random_state": 7},
     )
 

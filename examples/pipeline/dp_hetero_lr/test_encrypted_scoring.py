@@ -4,13 +4,15 @@ Training is as in the other examples, with scoring encrypted. To predict, the gu
 patients; the host multiplies them by its weights without seeing them, and the guest decrypts the sum.
 
 Protected: every training label, at epsilon 2; the new patients against the host, by encryption (it learns how many there
-are); the host's weights, by a cap on rows: as many scores as the host has columns would tell them, so it counts each.
+are). Not protected: the host's weights, of which each score tells something; as many as the host has columns tell all, so its
+ledger counts them against a cap.
 
     fate-dp upload-examples dp_hetero_lr
     python examples/pipeline/dp_hetero_lr/test_encrypted_scoring.py
 """
 from fate_client.pipeline import FateFlowPipeline
 from fate_client.pipeline.components.fate import PSI, Reader
+from fate_client.pipeline.interface import DataWarehouseChannel
 
 from fate_dp.pipelines.components import DPHeteroLR, LabelFlip
 from fate_dp.pipelines.example_job import load_config, run_example
@@ -22,16 +24,18 @@ def main(config, namespace=""):
     both = {"guest": config.guest, "host": config.host}
     pipeline = FateFlowPipeline().set_parties(guest=config.guest, host=[config.host])
 
-    reader_0 = Reader("reader_0", runtime_parties=both)
-    reader_0.guest.task_parameters(namespace=f"fate_dp_demo{namespace}", name="guest_train")
-    reader_0.hosts[0].task_parameters(namespace=f"fate_dp_demo{namespace}", name="host_train")
-    psi_0 = PSI("psi_0", runtime_parties=both, input_data=reader_0.outputs["output_data"])
+    # Tables can be named where they are read: PSI then needs no reader before it.
+    psi_0 = PSI("psi_0", runtime_parties=both, input_data=[
+        DataWarehouseChannel(name="guest_train", namespace=f"fate_dp_demo{namespace}", parties={"guest": [config.guest]}),
+        DataWarehouseChannel(name="host_train", namespace=f"fate_dp_demo{namespace}", parties={"host": [config.host]}),
+    ])
     label_flip_0 = LabelFlip(
         "label_flip_0", runtime_parties=both, epsilon=2.0, label_source=f"fate_dp_demo{namespace}/guest_train/y",
         input_data=psi_0.outputs["output_data"],
     )
-    dp_hetero_lr_0 = DPHeteroLR("dp_hetero_lr_0", train_data=label_flip_0.outputs["output_data"], scoring="encrypted")
-    pipeline.add_tasks([reader_0, psi_0, label_flip_0, dp_hetero_lr_0])
+    dp_hetero_lr_0 = DPHeteroLR(
+        "dp_hetero_lr_0", train_data=label_flip_0.outputs["output_data"], epochs=config.epochs, scoring="encrypted")
+    pipeline.add_tasks([psi_0, label_flip_0, dp_hetero_lr_0])
     run_job(pipeline, config.flow)
 
     # Only the model is deployed; the prediction has a reader of its own, at the guest.

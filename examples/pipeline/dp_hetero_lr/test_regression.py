@@ -32,7 +32,8 @@ def main(config, namespace=""):
         "label_flip_0", runtime_parties=both, epsilon=4.0, bounds=[-2.0, 2.0],
         label_source=f"experiment{namespace}/motor_hetero_guest/motor_speed", input_data=psi_0.outputs["output_data"],
     )
-    dp_hetero_lr_0 = DPHeteroLR("dp_hetero_lr_0", train_data=label_flip_0.outputs["output_data"], family="gaussian")
+    dp_hetero_lr_0 = DPHeteroLR(
+        "dp_hetero_lr_0", train_data=label_flip_0.outputs["output_data"], epochs=config.epochs, family="gaussian")
 
     pipeline.add_tasks([reader_0, psi_0, label_flip_0, dp_hetero_lr_0])
     job = run_job(pipeline, config.flow)

@@ -29,7 +29,7 @@ def main(config, namespace=""):
 
     # The number of records is public: the noise is made for it. Learning rate and clip are settled from public numbers.
     dp_homo_nn_0 = DPHomoNN(
-        "dp_homo_nn_0", records=3000, batch_size=1500, rounds=20, epsilon=2.0, delta=1e-5, trust="secure_sum",
+        "dp_homo_nn_0", records=3000, batch_size=1500, rounds=config.rounds, epsilon=2.0, delta=1e-5, trust="secure_sum",
         train_data=reader_0.outputs["output_data"],
     )
     # It holds the scores of the guest's own rows against their true labels, which are the guest's to know.

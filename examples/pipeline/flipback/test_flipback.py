@@ -32,10 +32,11 @@ def main(config, namespace=""):
     )
 
     flipped = label_flip_0.outputs["output_data"]
-    first = DPHeteroLR("first", train_data=flipped, flipback={"mode": "none"}, train_scores=True)
+    first = DPHeteroLR("first", train_data=flipped, epochs=config.epochs, flipback={"mode": "none"}, train_scores=True)
     flipback_0 = Flipback(
         "flipback_0", runtime_parties=both, mode="posterior", input_data=flipped, scores=first.outputs["train_output_data"])
-    second = DPHeteroLR("second", train_data=flipback_0.outputs["output_data"], flipback={"mode": "none"})
+    second = DPHeteroLR(
+        "second", train_data=flipback_0.outputs["output_data"], epochs=config.epochs, flipback={"mode": "none"})
 
     pipeline.add_tasks([reader_0, psi_0, label_flip_0, first, flipback_0, second])
     job = run_job(pipeline, config.flow)

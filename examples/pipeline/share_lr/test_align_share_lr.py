@@ -33,7 +33,7 @@ def main(config, namespace=""):
     align_0 = Align("align_0", input_data=label_flip_0.outputs["output_data"])
     # The weights are opened to the guest alone; `both`, `host` and `nobody` are the other choices.
     share_lr_0 = ShareLR(
-        "share_lr_0", train_data=align_0.outputs["output_data"], alignment=align_0.outputs["alignment"], epochs=10,
+        "share_lr_0", train_data=align_0.outputs["output_data"], alignment=align_0.outputs["alignment"], epochs=config.epochs,
         reveal="guest",
     )
 
