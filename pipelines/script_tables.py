@@ -104,6 +104,7 @@ def credit_records(data: Path | None, records: int):
     host.columns = ["id", *names[:HOST_CREDIT_COLUMNS]]
     guest.columns = ["id", "y", *names[HOST_CREDIT_COLUMNS:]]
     joined = guest.merge(host, on="id")
+    # Where FATE's tables were uploaded as they are, these records do not count together with them.
     return joined.assign(id="card-" + joined["id"])[["id", "y", *names]]
 
 

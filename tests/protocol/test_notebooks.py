@@ -1,4 +1,4 @@
-"""The notebooks in docs/notebooks/ run from top to bottom as they stand, draw their pictures, and are committed without outputs."""
+"""The notebooks in docs/notebooks/ run from top to bottom, draw their pictures, and are committed without outputs."""
 import copy
 from pathlib import Path
 
