@@ -43,9 +43,9 @@ def parameters_page() -> str:
     """
     from . import components
 
-    clients = {_component_of(client): client for client in (getattr(components, name) for name in components.__all__)}
-    names = {_component_of(getattr(components, name)): name for name in components.__all__}
-    return "\n\n".join([INTRODUCTION.strip(), *(_section(name, names[name], clients[name]) for name in sorted(clients))]) + "\n"
+    classes = {name: getattr(components, name) for name in components.__all__}
+    sections = {_component_of(client): _section(_component_of(client), name, client) for name, client in classes.items()}
+    return "\n\n".join([INTRODUCTION.strip(), *(sections[component] for component in sorted(sections))]) + "\n"
 
 
 def _section(component: str, called: str, client) -> str:
@@ -54,8 +54,8 @@ def _section(component: str, called: str, client) -> str:
     declared = yaml.safe_load(Path(client.yaml_define_path).read_text(encoding="utf-8"))["component"]
     rows = [_row(component, client, name, entry) for name, entry in declared["parameters"].items()]
     table = markdown_table(("parameter", "kind", "default", "what it is"), rows)
-    flow = f"Roles: {', '.join(declared['roles'])}. Reads {_artifacts(declared['input_artifacts'])}; gives " \
-           f"{_artifacts(declared['output_artifacts'])}."  # fmt: skip
+    roles, read, given = ", ".join(declared["roles"]), declared["input_artifacts"], declared["output_artifacts"]
+    flow = f"Roles: {roles}. Reads {_artifacts(read)}; gives {_artifacts(given)}."
     return f"## `{component}`, class `{called}`\n\n{_first_paragraph(client)}\n\n{flow}\n\n{table}"
 
 

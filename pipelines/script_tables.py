@@ -33,8 +33,8 @@ MOTOR_RECORDS = 800
 SEED = 2024
 # How many values each made-up column of the host's takes: limit, sex, education, marriage, age, and five states of payment.
 LEVELS = (80, 2, 4, 3, 55, 9, 9, 9, 9, 9)
-MANY_MODELS, MANY_ROWS, MANY_RUNS = 100, 5000, 1000.0
-CREDIT_CAP, MOTOR_CAP = 8.0, 16.0
+# Caps: models whose scores are shown, rows that are scored, epsilon of private steps and of each table's labels.
+MOST_MODELS, MOST_ROWS, MOST_EPSILON, MOST_OF_LABELS = 100, 5000, 1000.0, 8.0
 
 
 def upload_credit(destination: Destination, folder: Path) -> list[str]:
@@ -49,19 +49,17 @@ def upload_credit(destination: Destination, folder: Path) -> list[str]:
         labelled = ["id", "y"] if "y" in side else ["id"]
         side = side.set_axis([*labelled, *names[: side.shape[1] - len(labelled)]], axis=1)
         _upload(destination, folder, name, side, TableMeta(label_name="y" if "y" in side else None))
-    declare(destination.parties_folder, Parties().guest, CREDIT.label_source(), cap=CREDIT_CAP)
+    declare(destination.parties_folder, Parties().guest, CREDIT.label_source(), cap=MOST_OF_LABELS)
     return [f"{NAMESPACE}/{name}" for name in sides]
 
 
 def upload_banks(destination: Destination, folder: Path) -> list[str]:
     """default_credit between three banks, which have all columns of a thousand other records each."""
-    banks, parties = Federation(), range(3)
     table = credit_records(destination.data, JOINED_CREDIT + 3 * CREDIT_OF_A_BANK).iloc[JOINED_CREDIT:]
     names = [f"default_credit_homo_{side}" for side in ("guest", "host_1", "host_2")]
-    for (_, party), name, number in zip(banks.data_parties(), names, parties):
-        rows = table.iloc[number * CREDIT_OF_A_BANK : (number + 1) * CREDIT_OF_A_BANK]
-        _upload(destination, folder, name, rows, TableMeta(label_name="y"))
-        _allow(destination, party, columns_name(table.columns.drop(["id", "y"])), epsilon=MANY_RUNS)
+    for number, ((_, party), name) in enumerate(zip(Federation().data_parties(), names)):
+        _upload(destination, folder, name, table[number * CREDIT_OF_A_BANK :][:CREDIT_OF_A_BANK], TableMeta(label_name="y"))
+        _allow(destination, party, columns_name(table.columns.drop(["id", "y"])), epsilon=MOST_EPSILON)
     return [f"{NAMESPACE}/{name}" for name in names]
 
 
@@ -72,7 +70,7 @@ def upload_motors(destination: Destination, folder: Path) -> list[str]:
     host = table[["idx", *(f"x{number}" for number in range(4, 11))]].set_axis(["idx", *(f"x{n}" for n in range(7))], axis=1)
     _upload(destination, folder, MOTORS.guest, guest, TableMeta("idx", "motor_speed", "float64"))
     _upload(destination, folder, MOTORS.host, host.iloc[::-1], TableMeta("idx"))
-    declare(destination.parties_folder, Parties().guest, MOTORS.label_source("motor_speed"), cap=MOTOR_CAP)
+    declare(destination.parties_folder, Parties().guest, MOTORS.label_source("motor_speed"), cap=MOST_OF_LABELS)
     return [f"{NAMESPACE}/{name}" for name in (MOTORS.guest, MOTORS.host)]
 
 
@@ -87,8 +85,8 @@ def upload_new_patients(destination: Destination, folder: Path) -> list[str]:
     joined = tables["guest_test"].merge(tables["host_test"], on="id").drop(columns=LABEL).head(5)
     _upload(destination, folder, NEW_PATIENTS, joined, TableMeta(), PATIENTS.namespace)
     columns = columns_name(tables["host_test"].columns.drop("id"))
-    _allow(destination, Parties().host, columns, scores=MANY_MODELS)
-    _allow(destination, Parties().host, f"{WEIGHTS}{columns}", scores=MANY_ROWS)
+    _allow(destination, Parties().host, columns, scores=MOST_MODELS)
+    _allow(destination, Parties().host, f"{WEIGHTS}{columns}", scores=MOST_ROWS)
     return [f"{PATIENTS.namespace}/{NEW_PATIENTS}"]
 
 
