@@ -9,7 +9,7 @@ TESTED := $(VENV)/.tested
 BENCHED := $(VENV)/.benched
 CLUSTER := $(VENV)/.cluster
 
-.PHONY: install demo test unit test-arithmetic component-yaml docs-privacy clean
+.PHONY: install demo test unit test-arithmetic component-yaml docs-privacy docs-parameters clean
 .PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-noise bench-prep bench-private-step
@@ -112,6 +112,10 @@ component-yaml: install
 # What every component and mechanism guarantees; a test holds the committed page to this.
 docs-privacy: install
 	$(BIN)/python -m fate_dp.pipelines.privacy_page docs/privacy.md
+
+# Every parameter of every component; a test holds the committed page to this.
+docs-parameters: install
+	$(BIN)/python -m fate_dp.pipelines.parameters_page docs/parameters.md
 
 clean:
 	-$(BIN)/fate-dp down

@@ -48,7 +48,7 @@ setup(
     ],
     extras_require={
         "fate": ["fate_client[fate,fate_flow]==2.2.0"],
-        "test": ["pytest", "pytest-xdist", "hypothesis", "phe"],
+        "test": ["pytest", "pytest-xdist", "hypothesis", "phe", "nbclient", "nbformat", "ipykernel"],
         "bench": ["opendp", "opacus==1.5.*", "phe"],
         "cluster": ["pika", "pyspark==3.5.*"],
     },

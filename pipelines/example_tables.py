@@ -27,12 +27,16 @@ PEOPLE_SEED = 2024
 
 @dataclass(frozen=True)
 class Destination:
-    """Where tables go: a FATE-Flow, its home if it is the embedded one, and the parties' folder of policies."""
+    """Where tables go: a FATE-Flow, its home if it is the embedded one, and the parties' folder of policies.
+
+    ``data`` is a folder where tables of FATE's examples may lie; where one does not, it is made up.
+    """
 
     address: FlowAddress
     parties_folder: Path
     home: Path | None = None
     progress: Callable[[str, str, str, float], None] = lambda table, task, status, seconds: None
+    data: Path | None = None
 
     def upload(self, csv_file: Path, namespace: str, name: str, meta: TableMeta) -> None:
         """Upload a table and tell of it under its name; one of that name is replaced."""
@@ -106,9 +110,12 @@ EXAMPLES: dict[str, Callable[[Destination, Path], list[str]]] = {
 def makers_of(jobs: list[str]) -> list[Callable[[Destination, Path], list[str]]]:
     """Each maker that one of these jobs needs, once; all of them for no job.
 
-    :raises ValueError: one sentence, for a name that no file in conf/ has.
+    :raises ValueError: one sentence, for a name that neither a file in conf/ nor a folder of examples/pipeline/ has.
     """
-    unknown = next((job for job in jobs if job not in EXAMPLES), None)
+    from .script_tables import FOLDERS
+
+    known = {**{job: (maker,) for job, maker in EXAMPLES.items()}, **FOLDERS}
+    unknown = next((job for job in jobs if job not in known), None)
     if unknown is not None:
-        raise ValueError(f"The job is {unknown!r}; it must be one of {', '.join(EXAMPLES)}.")
-    return list(dict.fromkeys(EXAMPLES[job] for job in jobs or EXAMPLES))
+        raise ValueError(f"The job is {unknown!r}; it must be one of {', '.join(known)}.")
+    return list(dict.fromkeys(maker for job in jobs or known for maker in known[job]))

@@ -14,7 +14,8 @@ def align(
     hide_size: cpn.parameter(
         type=checked(settings.hide_size, "HideSize"),
         default=None,
-        desc="true, or a mapping with epsilon, delta and pool: a secret number of dummies hides the number of matches",
+        desc="true, or a mapping with epsilon, delta and pool: a secret number of dummies hides the number of matches; "
+        "None means that both learn it",
     ),
     key_length: cpn.parameter(
         type=checked(settings.key_length, "KeyLength"), default=2048, desc="bits of the Paillier keys, at least 2048"

@@ -19,17 +19,18 @@ BATCH_SIZE = cpn.parameter(
 OPTIMIZER = cpn.parameter(
     type=checked(settings.optimizer, "Optimizer"),
     default=None,
-    desc="method, penalty, alpha, optimizer_params; None means values made from public numbers",
+    desc="steps of the descent: method, penalty, alpha, optimizer_params; None means values made from public numbers",
 )
 LEARNING_RATE_SCHEDULER = cpn.parameter(
     type=checked(settings.learning_rate_scheduler, "LearningRateScheduler"),
     default=None,
-    desc="method (constant, linear, step), scheduler_params",
+    desc="how the learning rate changes: method (constant, linear, step), scheduler_params",
 )
 INIT_PARAM = cpn.parameter(
     type=checked(settings.init_param, "InitParam"),
     default=None,
-    desc="method (zeros by default, so that a repeated job gives the same model), fit_intercept, fill_val, random_state",
+    desc="start weights: method (zeros by default, so that a repeated job gives the same model), fit_intercept, fill_val, "
+    "random_state",
 )
 TOL = cpn.parameter(
     type=checked(settings.tolerance, "Tolerance"),
@@ -38,16 +39,19 @@ TOL = cpn.parameter(
     f"{settings.STEP_BY_STEP.tol:g} with solver per_epoch or several batches",
 )
 EARLY_STOP = cpn.parameter(
-    type=checked(settings.early_stop, "EarlyStop"), default="diff", desc="diff, abs or weight_diff"
+    type=checked(settings.early_stop, "EarlyStop"), default="diff",
+    desc="what must fall below tol for training to end: diff or abs of the loss, or weight_diff",
 )
 THRESHOLD = cpn.parameter(
     type=checked(settings.threshold, "Threshold"), default=0.5, desc="scores above it predict label 1"
 )
 HE_PARAM = cpn.parameter(
-    type=checked(settings.he_param, "HEParam"), default=None, desc="kind paillier, key_length of at least 2048"
+    type=checked(settings.he_param, "HEParam"), default=None,
+    desc="encryption: kind paillier, key_length of at least 2048",
 )
 FLIPBACK = cpn.parameter(
-    type=checked(settings.flipback, "Flipback"), default=None, desc="mode, every, fraction, max_rounds"
+    type=checked(settings.flipback, "Flipback"), default=None,
+    desc="better labels between epochs: mode, every, fraction, max_rounds",
 )
 TRAIN_SCORES = cpn.parameter(
     type=checked(settings.train_scores, "TrainScores"),
@@ -68,15 +72,18 @@ LABEL_SOURCE = cpn.parameter(
 SOLVER = cpn.parameter(
     type=checked(settings.solver, "Solver"),
     default=None,
-    desc="cross_product (all encryption in the first epoch) or per_epoch; None means cross_product where it can",
+    desc="how training is encrypted: cross_product (all of it in the first epoch) or per_epoch; None means cross_product where "
+    "it can",
 )
 FAMILY = cpn.parameter(
-    type=checked(settings.family, "Family"), default="binomial", desc="binomial (labels 0 and 1) or gaussian (numbers)"
+    type=checked(settings.family, "Family"), default="binomial",
+    desc="what labels are: binomial (0 and 1) or gaussian (numbers)",
 )
 SIGMOID = cpn.parameter(
     type=checked(settings.sigmoid, "Sigmoid"),
     default="taylor",
-    desc="taylor, or exact: shows the guest joint scores in every round; each host's ledger counts them",
+    desc="sigmoid of the gradient: taylor, or exact, which shows the guest joint scores in every round; each host's ledger "
+    "counts them",
 )
 SIGMOID_ROUNDS = cpn.parameter(
     type=checked(settings.sigmoid_rounds, "SigmoidRounds"), default=3, desc="most corrections of the sigmoid"
@@ -84,7 +91,7 @@ SIGMOID_ROUNDS = cpn.parameter(
 NOISE = cpn.parameter(
     type=checked(settings.noise, "Noise"),
     default="none",
-    desc="none, uniform or adaptive: noise on second moments for record-level privacy of each party's features; all"
+    desc="noise on second moments for record-level privacy of each party's features: none, uniform or adaptive; all"
     " parties must set the same",
 )
 NOISE_EPSILON = cpn.parameter(
@@ -106,7 +113,7 @@ NOISE_RADIUS = cpn.parameter(
 SCORING = cpn.parameter(
     type=checked(settings.scoring, "Scoring"),
     default="joint",
-    desc="joint (every party has its columns of the rows to predict) or encrypted (the guest alone has the rows, with "
+    desc="whose rows are predicted: joint (every party has its columns of them) or encrypted (the guest alone has them, with "
     "all columns); each host's ledger counts what it shows",
 )
 TRUE_LABELS = cpn.parameter(
@@ -116,5 +123,6 @@ TRUE_LABELS = cpn.parameter(
     " shows the figures on them",
 )
 CV_PARAM = cpn.parameter(
-    type=checked(settings.cv_param, "CVParam"), default=None, desc="n_splits, shuffle, random_state"
+    type=checked(settings.cv_param, "CVParam"), default=None,
+    desc="folds of cross-validation: n_splits, shuffle, random_state",
 )

@@ -13,7 +13,8 @@ def flipback(
     input_data: cpn.dataframe_input(roles=[GUEST, HOST]),
     scores: cpn.dataframe_input(roles=[GUEST]),
     mode: cpn.parameter(
-        type=checked(allowed.mode, "FlipbackMode"), default="auto", desc="auto, none, posterior, swap or resample"
+        type=checked(allowed.mode, "FlipbackMode"), default="auto",
+        desc="how labels are revised: auto, none, posterior, swap or resample",
     ),
     fraction: cpn.parameter(
         type=checked(allowed.fraction, "FlipbackFraction"),

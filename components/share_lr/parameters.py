@@ -16,13 +16,15 @@ from . import settings
 OPTIMIZER = cpn.parameter(
     type=checked(settings.optimizer, "Optimizer"),
     default=None,
-    desc="method sgd, penalty l2 or none, alpha, optimizer_params; None means values made from public numbers",
+    desc="steps of the descent: method sgd, penalty l2 or none, alpha, optimizer_params; None means values made from public "
+    "numbers",
 )
 INIT_PARAM = cpn.parameter(
-    type=checked(settings.init_param, "InitParam"), default=None, desc="method zeros, fit_intercept"
+    type=checked(settings.init_param, "InitParam"), default=None, desc="start weights: method zeros, fit_intercept"
 )
 EARLY_STOP = cpn.parameter(
-    type=checked(settings.early_stop, "EarlyStop"), default="diff", desc="diff or abs, of the loss that the guest sees"
+    type=checked(settings.early_stop, "EarlyStop"), default="diff",
+    desc="what must fall below tol for training to end: diff or abs of the loss that the guest sees",
 )
 REVEAL = cpn.parameter(
     type=checked(settings.reveal, "Reveal"),

@@ -32,7 +32,8 @@ def shuffler(
         desc="privacy loss of one record over all requests in nats, replace-one; or give epsilon0",
     ),
     epsilon0: cpn.parameter(
-        type=checked(settings.epsilon0, "Epsilon0"), default=None, desc="that of one message before shuffling"
+        type=checked(settings.epsilon0, "Epsilon0"), default=None,
+        desc="privacy loss of one message before shuffling, in place of epsilon",
     ),
     delta: cpn.parameter(type=checked(settings.delta, "Delta"), default=1e-6, desc="delta of epsilon"),
     output_model: cpn.json_model_output(roles=[GUEST, HOST, ARBITER]),

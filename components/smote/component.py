@@ -24,7 +24,7 @@ def train(
     method: cpn.parameter(
         type=checked(settings.method, "Method"),
         default="smotenc",
-        desc="smotenc, smotenc_parents, or smote to compare with",
+        desc="how rows are made: smotenc, smotenc_parents, or smote to compare with",
     ),
     neighbours: cpn.parameter(
         type=checked(settings.neighbours, "Neighbours"), default=5, desc="nearest records to interpolate with"
@@ -35,7 +35,8 @@ def train(
         desc="lists of one-hot column names; none means that all columns are numeric",
     ),
     seed: cpn.parameter(
-        type=checked(settings.seed, "Seed"), default=None, desc="None means the operating system's entropy"
+        type=checked(settings.seed, "Seed"), default=None,
+        desc="start of the draws, known to all parties; None means the operating system's entropy",
     ),
     train_output_data: cpn.dataframe_output(roles=[GUEST, HOST]),
 ):

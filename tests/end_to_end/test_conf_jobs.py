@@ -22,7 +22,7 @@ CONF, GUEST = Path(__file__).parents[2] / "conf", "9999"
 @pytest.fixture(scope="module")
 def ended(flow_address, flow_home):
     """{job's file: its `JobResult`}; a job that fails raises the sentence of its component here."""
-    assert main(["upload-examples", "--home", str(flow_home)]) == 0
+    assert main(["upload-examples", *EXAMPLES, "--home", str(flow_home)]) == 0
 
     def submit(name):
         # As `flow job submit -c` sends it.

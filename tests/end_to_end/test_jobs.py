@@ -1,4 +1,4 @@
-"""The components as tasks of jobs on a real FATE-Flow: training, flipback, prediction, cross-validation, refusals."""
+"""The components as tasks of jobs on a real FATE-Flow: training, flipback, prediction, refusals."""
 import sqlite3
 
 import numpy as np
@@ -179,17 +179,6 @@ def test_a_refusal_reaches_the_client_as_one_sentence_and_leaves_no_trace(
     assert str(failure.value).startswith(f"guest {GUEST}: The label source {NAMESPACE}/guest/y has spent epsilon 1")
     assert "cap is 2" in str(failure.value) and "\n" not in str(failure.value)
     assert party_ledger(parties_folder, GUEST) == before
-
-
-def test_cross_validation_writes_one_prediction_table_per_fold(trained, flow_address, flow_home):
-    pipeline, flip = flipped_pipeline()
-    folds = DPHeteroLR(
-        "folds", cv_data=flip.outputs["output_data"], cv_param={"n_splits": 2}, flipback={"mode": "none"}, **QUICK
-    )
-    result = run_job(pipeline.add_task(folds), flow_address, home=flow_home)
-    scored = task_output_data(flow_address, result.job_id, "guest", GUEST, "folds")
-    ids = [row for table in scored["cv_output_datas"] for row in table["id"]]
-    assert len(scored["cv_output_datas"]) == 2 and len(ids) == len(set(ids)) == 120
 
 
 def test_the_guests_memo_holds_no_label_or_id_in_clear(trained, parties_folder):

@@ -1,6 +1,9 @@
-"""What the jobs in conf/ read is what `fate-dp upload-examples` makes; uploads are doubled here."""
+"""What jobs in conf/ and scripts in examples/ read is what `fate-dp upload-examples` makes; uploads are doubled here."""
+import re
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 import yaml
 
@@ -10,10 +13,12 @@ from fate_dp.pipelines import example_tables, upload_prepared
 from fate_dp.pipelines.cli import main
 from fate_dp.pipelines.example_tables import EXAMPLES, Destination, makers_of, people
 from fate_dp.pipelines.homo_nn import EXAMPLE
+from fate_dp.pipelines.script_tables import CREDIT_FILES, FOLDERS, credit_records, motors
 from fate_dp.pipelines.upload import check_table
 from fate_dp.privacy.policy import load_policy
 
 CONF = Path(__file__).parents[2] / "conf"
+SCRIPTS = CONF.parent / "examples" / "pipeline"
 
 
 @pytest.fixture
@@ -81,4 +86,46 @@ def test_an_unknown_job_is_refused_before_anything_is_made(capsys, tmp_path):
     assert main(["upload-examples", "private_homo", "--home", str(tmp_path / "none")]) == 1
     assert "The job is 'private_homo'; it must be one of label_private_hetero_lr," in capsys.readouterr().err
     assert makers_of(["joined_shares_lr", "label_private_hetero_lr"]) == [example_tables.upload_patients]
-    assert len(makers_of([])) == 3
+    assert len(makers_of([])) == 7
+
+
+def test_a_folder_of_real_tables_that_is_none_is_refused(capsys, tmp_path):
+    assert main(["upload-examples", "shuffler", "--data", str(tmp_path / "none"), "--home", str(tmp_path / "none")]) == 1
+    assert capsys.readouterr().err == f"--data {tmp_path / 'none'} is not a folder.\n"
+
+
+def test_every_folder_of_scripts_has_its_tables():
+    assert {path.parent.name for path in SCRIPTS.glob("*/*.py")} == set(FOLDERS)
+
+
+@pytest.mark.parametrize("folder_of_scripts", FOLDERS)
+def test_the_tables_of_scripts_are_made_and_their_labels_declared(folder_of_scripts, uploads):
+    done, destination, folder = uploads
+    for make in makers_of([folder_of_scripts]):
+        make(destination, folder)
+    declared = load_policy(destination.parties_folder / "party-9999" / "policy.yaml")
+    for script in (SCRIPTS / folder_of_scripts).glob("*.py"):
+        text = script.read_text(encoding="utf-8").replace("{namespace}", "").replace("{number + 1}", "1")
+        read = re.findall(r'namespace=f"(\w+)",\s+name=f?"(\w+)"', text) + [
+            pair[::-1] for pair in re.findall(r'name="(\w+)", namespace=f"(\w+)"', text)]  # fmt: skip
+        assert read and {"/".join(pair) for pair in read} <= set(done), script
+        assert all(declared.is_declared(source) for source in re.findall(r'label_source=f"(\S+)"', text))
+        assert f"fate-dp upload-examples {folder_of_scripts}\n    python {script.relative_to(SCRIPTS.parents[1])}\n" in text
+
+
+def test_real_card_holders_are_taken_where_they_lie_and_others_are_of_their_shape(tmp_path):
+    guest = pd.DataFrame({"id": [7, 8, 9], "y": [0, 1, 0], **{f"x{number}": [0, 1, number] for number in range(13)}})
+    host = pd.DataFrame({"id": [7, 8, 9], **{f"x{number}": [0.25, 2.0, -number] for number in range(10)}})
+    for name, table in zip(CREDIT_FILES, (host, guest)):
+        table.to_csv(tmp_path / f"{name}.csv.gz", index=False)
+    real, invented = credit_records(tmp_path, 2), credit_records(None, 1000)
+    assert real["id"].tolist() == ["card-7", "card-8"]
+    assert real["x22"].tolist() == [0, 1] and real["x0"].tolist() == [0.25, 2.0]
+    assert list(real) == list(invented) and 0.15 < invented["y"].mean() < 0.35
+    assert invented["x1"].nunique() == 2 and invented["x22"].nunique() == 1000
+    assert np.allclose(invented.filter(like="x").mean(), 0, atol=1e-5) and invented.equals(credit_records(None, 1000))
+
+
+def test_motors_keep_within_the_bounds_that_their_script_names():
+    assert motors(800, 1)["motor_speed"].abs().max() <= 2 and "bounds=[-2.0, 2.0]" in (
+        SCRIPTS / "dp_hetero_lr" / "test_regression.py").read_text()
