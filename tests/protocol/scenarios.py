@@ -166,18 +166,19 @@ def features_of(table) -> np.ndarray:
 
 @dataclass(frozen=True)
 class KnownJob:
-    """In place of `JobFiles`: label_flip, then a training with these parameters."""
+    """In place of `JobFiles`: label_flip with parameters of its own, then a training with these parameters."""
 
     parameters: dict
     stage: str = "train"
     arbiters: int = 1
     through: Optional[str] = None
     task: str = "flip"
+    flip: dict = field(default_factory=dict)
 
     def plan(self):
         from fate_dp.components.common.job_plan import JobPlan
 
-        return JobPlan(dag_of(self))
+        return JobPlan(dag_of(self, self.flip))
 
 
 def dag_of(job, flip=MappingProxyType({})) -> dict:

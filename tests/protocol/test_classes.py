@@ -1,5 +1,6 @@
 """More than two classes: one pass over encrypted rows, a model for each class against the rest, and what that shows."""
 import json
+from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -10,9 +11,8 @@ from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, train_on
 from fate_dp.components.dp_hetero_lr.updates import default_optimizer
 from fate_dp.privacy.mechanisms.randomized_response import keep_probability
 
-from .attacks import Public, columns_readable, labels_readable
-from .cross_product_runs import WITH_ARBITER
-from .messages import byte_strings, names, numbers
+from .attacks import Public, columns_readable, labels_readable, unblinded_ciphertexts
+from .messages import byte_strings, public_moduli
 from .scenarios import (
     ARBITER,
     GUEST,
@@ -31,6 +31,7 @@ from .scenarios import (
 )
 from .test_encrypted_predict import allow
 from .test_score_releases import cross_validate, predict
+from .watched_training import train_watched
 
 PAIR, TRIO, EPSILON = (GUEST, HOST), (GUEST, HOST, SECOND_HOST), 2.0
 FOUR, THREE = (0.0, 1.0, 2.0, 3.0), (1.0, 2.0, 4.0)
@@ -84,7 +85,7 @@ def joined(made: dict) -> pd.DataFrame:
 TRAININGS = {
     "flip": Scenario(flip, dict(tables=TABLES, epsilon=EPSILON, classes=FOUR), PAIR, "flips"),
     "four": on(train_scores=True, score_cap=20),
-    "two halves, first": on(epochs=4),
+    "two halves, first": Scenario(train_watched, {**FLIPPED, "epochs": 4}, (GUEST, HOST, ARBITER), "flips"),
     "two halves, second": on(epochs=4, warm_start="two halves, first"),
     "binary": Scenario(train, {"tables": BINARY, "public": True, "epochs": 8}, (GUEST, HOST, ARBITER)),
     "three, two hosts": Scenario(train, PUBLIC, (*TRIO, ARBITER)),
@@ -121,7 +122,8 @@ REFUSED = {
                              "joint scores of 8 models, but host 10000 allows only 2 more"),
     "a model of two classes": (on(warm_start="binary"), "but warm_start_model was trained on [0, 1]; both must be the same."),
     "folds, before flips are charged": (
-        Scenario(flip, dict(tables=TABLES, classes=FOUR, job=KnownJob({}, "cross_validation")), PAIR, "charge"),
+        Scenario(flip, dict(tables=TABLES, classes=FOUR, job=KnownJob({}, "cross_validation", flip={"classes": FOUR})),
+                 PAIR, "charge"),
         "joint scores of 20 models, but host 10000 allows only 2 more"),
 }  # fmt: skip
 
@@ -192,28 +194,29 @@ def test_the_default_penalty_knows_how_many_classes_flips_were_among(runs):
 
 
 def test_one_pass_serves_all_classes(runs):
-    """As many row ciphertexts, messages of each name, and rows' bytes, as a training of two classes."""
-    for receiver, sender in ((GUEST, "host"), (HOST, "guest")):
-        rows = [
-            sum(len(data) for from_whom, name, value in runs[run][receiver].received
-                if name == "encrypted_rows" and from_whom.startswith(sender) for data in byte_strings(value))
-            for run in ("two halves, first", "binary")
-        ]  # fmt: skip
-        assert rows[0] == rows[1]
-    assert names(runs["two halves, first"][HOST].received) == names(runs["binary"][HOST].received)
-    one_chunk = {"encrypted_rows", "masked_products", "masks", "products", "weight_shares"}
-    received = [name for _, name, _ in runs["two halves, first"][HOST].received]
-    assert all(received.count(name) <= 1 for name in one_chunk)
+    """As many row ciphertexts as a training of two classes, one for each row, and as many messages in each epoch."""
+    for run in ("two halves, first", "binary"):
+        rows = [data for party in PAIR for _, name, value in runs[run][party].received if name == "encrypted_rows"
+                for data in byte_strings(value)]  # fmt: skip
+        assert sum(map(len, rows)) == 160 * 512
+        received = Counter(name for _, name, _ in runs[run][HOST].received)
+        epochs = 4 if run == "two halves, first" else 8
+        assert received["hidden_weights"] == received["hidden_losses"] == epochs
+        assert all(received[name] <= 1 for name in ("encrypted_rows", "masked_products", "masks", "products", "weight_shares"))
 
 
 def test_a_host_sees_no_label_of_any_class(runs):
     outcomes, labels = runs["two halves, first"], flips(runs)
     order = outcomes[GUEST].value["order"]
     columns = (labels.loc[order].to_numpy()[:, None] == np.array(FOUR)).astype(float)
-    known = Public({value for value in numbers([m for m in outcomes[HOST].received if m[1] == "verdict"])}, ())
+    everything = [message for outcome in outcomes.values() for message in outcome.received]
+    notes = [outcomes[party].value["notes"] for party in PAIR]
+    moduli = [modulus for kind in notes[0]["moduli"].values() for modulus in kind]
+    known = Public(public_moduli(everything), moduli, [each["layout"] for each in notes if "layout" in each])
     assert columns_readable(outcomes[HOST].received, columns, known) == []
     for column in columns.T:
         assert labels_readable(outcomes[HOST].received, column, known) == []
+    assert unblinded_ciphertexts(everything, known) == []
 
 
 def test_predictions_have_fates_format_of_several_classes(runs):
