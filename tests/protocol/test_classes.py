@@ -11,8 +11,8 @@ from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, train_on
 from fate_dp.components.dp_hetero_lr.updates import default_optimizer
 from fate_dp.privacy.mechanisms.randomized_response import keep_probability
 
-from .attacks import Public, columns_readable, labels_readable, unblinded_ciphertexts
-from .messages import byte_strings, public_moduli
+from .attacks import Public, columns_readable, labels_readable, unblinded_ciphertexts, uniformity
+from .messages import byte_strings, clear_beyond_public, public_moduli
 from .scenarios import (
     ARBITER,
     GUEST,
@@ -216,7 +216,17 @@ def test_a_host_sees_no_label_of_any_class(runs):
     assert columns_readable(outcomes[HOST].received, columns, known) == []
     for column in columns.T:
         assert labels_readable(outcomes[HOST].received, column, known) == []
-    assert unblinded_ciphertexts(everything, known) == []
+    assert unblinded_ciphertexts(everything, known) == [] and clear_beyond_public(outcomes[HOST].received) == []
+
+
+def test_what_is_opened_in_a_training_of_four_classes_is_uniform(runs):
+    for party in PAIR:
+        opened = runs["two halves, first"][party].value["notes"]["opened"]
+        for kind in ("weights", "losses", "sums"):
+            assert not opened[kind] or uniformity(opened[kind]) > 1e-7, (party, kind)
+    sums = [pool for party in PAIR for pool in runs["two halves, first"][party].value["notes"]["opened"]["sums"]]
+    # Of every product of the other party's columns with the encrypted ones, the four targets among them.
+    assert len(sums) == (3 + 1 + 4) * 8
 
 
 def test_predictions_have_fates_format_of_several_classes(runs):
