@@ -66,6 +66,19 @@ def declared_classes(home, settings: TrainSettings, privacy) -> Tuple[float, ...
     return flipped or settings.classes or BINARY
 
 
+def check_hosts_classes(classes: Sequence[float], hosts: dict) -> None:
+    """At the guest: a host whose own parameter lists other classes would train on no others."""
+    for name, facts in hosts.items():
+        if facts["classes"] not in (None, list(classes)):
+            own, agreed = class_names(facts["classes"]), class_names(classes)
+            raise ValueError(f"classes is {own} at {name}, but the training's are {agreed}; both must be the same.")
+
+
+def parameter_of(settings: TrainSettings) -> Optional[list]:
+    """At a host: the parameter as `check_hosts_classes` reads it."""
+    return None if settings.classes is None else list(settings.classes)
+
+
 def accept_classes(settings: TrainSettings, terms: dict) -> None:
     """At a host: the agreed classes must be ones that the job's parameters train.
 

@@ -9,7 +9,7 @@ from fate_dp.components.common.preflight import agree
 from fate_dp.components.common.provenance import find_label_privacy, record_use
 from fate_dp.components.common.summary import show_summary
 
-from .classes import class_names, declared_classes, models_of
+from .classes import check_hosts_classes, class_names, declared_classes, models_of, parameter_of
 from .cross_product.mean_squares import mean_square_bits
 from .few_values import refusal
 from .figures import FOLD_ROWS, figures
@@ -57,6 +57,7 @@ def validate_guest(ctx, settings, folds, cv_data):
 
     def commit(hosts):
         planned = settings.flipback.planned_epochs(settings.epochs) if known["privacy"].private else []
+        check_hosts_classes(known["classes"], hosts)
         planned = [] if models_of(known["classes"]) > 1 else planned
         of_fold = len(score_epochs(settings, planned, None)) + models_of(known["classes"])
         check_hosts(cv_data, hosts, folds["n_splits"] * of_fold)
@@ -101,7 +102,7 @@ def validate_host(ctx, settings, folds, cv_data) -> None:
         rows = prepare_rows(cv_data, fit_intercept=False, with_label=False)
         facts = host_facts(cv_data, known["release"], rows)
         known["few_valued"] = facts["few_valued"]
-        return facts
+        return {**facts, "classes": parameter_of(settings)}
 
     agree(ctx, check)
     if known["few_valued"]:

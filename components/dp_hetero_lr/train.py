@@ -16,7 +16,7 @@ from fate_dp.components.common.provenance import (
 from fate_dp.components.common.record_stream import alignment_digest
 from fate_dp.components.common.summary import show_summary
 
-from .classes import class_names, declared_classes, models_of
+from .classes import check_hosts_classes, class_names, declared_classes, models_of, parameter_of
 from .cross_product.mean_squares import mean_square_bits
 from .few_values import refusal
 from .figures import TRAINING_ROWS, VALIDATION_ROWS, figures, fitted_to
@@ -85,6 +85,7 @@ def train_guest(ctx, settings: TrainSettings, train_data, validate_data, warm_st
         rounds, known["flipback"] = planned_rounds(settings, known["relabelling"], hosts, warm_start)
         shows = settings.train_scores or validate_data is not None
         check_hosts(train_data, hosts, len(score_epochs(settings, rounds, warm_start)), shows_afterwards=shows)
+        check_hosts_classes(known["classes"], hosts)
         check_same_run(warm_start, hosts)
         if validate_data is not None:
             check_aligned(validate_data, {name: facts["validation_digest"] for name, facts in hosts.items()})
@@ -135,6 +136,7 @@ def train_host(ctx, settings: TrainSettings, train_data, validate_data, warm_sta
         bits = known["mean_square_bits"] = _mean_square_bits(settings, known["rows"], train_data)
         facts = {**host_facts(train_data, known["release"], known["rows"]), "mean_square_bits": bits, "noise": _facts(known["noise"])}
         facts["warm_start_run"], known["few_valued"] = run_of(warm_start), facts["few_valued"]
+        facts["classes"] = parameter_of(settings)
         if validate_data is not None:
             check_scored_rows(validate_data, train_data.schema.columns.to_list())
             known["validation"] = ScoreRelease.of(home, job, validate_data, "validate_data")

@@ -13,7 +13,8 @@ TERMS = {
     "rows", "batches", "optimizer", "flipback_epochs", "correction_epochs", "score_epochs", "features",
     "mean_square_bits", "run", "noise", "classes",
 }  # fmt: skip
-FACTS = {"rows", "features", "digest", "score_releases_left", "few_valued", "mean_square_bits", "noise", "warm_start_run"}
+FACTS = {"rows", "features", "digest", "score_releases_left", "few_valued", "mean_square_bits", "noise", "warm_start_run",
+         "classes"}  # fmt: skip
 """What the guest tells everybody, and a host the guest, before a training without noise that starts anew."""
 
 

@@ -9,10 +9,12 @@ from fate_dp.components.dp_hetero_lr.classes import (
     BINARY,
     accept_classes,
     check_classes,
+    check_hosts_classes,
     class_names,
     declared_classes,
     models_of,
     one_vs_rest,
+    parameter_of,
 )
 from fate_dp.components.dp_hetero_lr.plaintext import InvalidTraining, TrainingSettings, train_one_vs_rest, train_plaintext
 from fate_dp.components.dp_hetero_lr.settings import TrainSettings
@@ -127,6 +129,13 @@ def test_a_host_accepts_the_classes_of_the_flips_and_the_penalty_that_follows():
 def test_a_host_accepts_ascending_numbers_only(classes):
     with pytest.raises(ValueError, match="two or more numbers in ascending order"):
         accept_terms({**terms(), "classes": classes}, SETTINGS, 846, None, OWN)
+
+
+def test_the_guest_refuses_a_host_that_lists_other_classes():
+    facts = [{"classes": parameter_of(replace(SETTINGS, classes=each))} for each in (None, FOUR, (0.0, 1.0, 2.0))]
+    check_hosts_classes(FOUR, {"host 1": facts[0], "host 2": facts[1]})
+    with pytest.raises(ValueError, match=r"classes is \[0, 1, 2\] at host 3, but the training's are \[0, 1, 2, 3\]; both must"):
+        check_hosts_classes(FOUR, {"host 1": facts[0], "host 3": facts[2]})
 
 
 def test_a_host_holds_the_guest_to_the_parameter_and_to_no_flipback():
