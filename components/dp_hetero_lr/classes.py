@@ -120,4 +120,7 @@ def _flipped_among(home, privacy) -> Optional[Tuple[float, ...]]:
     release = privacy.flips
     if release is None or release.bounds is not None:
         return None
-    return BINARY if release.classes == 2 else tuple(sorted(map(float, home.ledger.class_labels(release.entry_id))))
+    if release.classes == 2:
+        return BINARY
+    # A ledger that was written by other means than label_flip may name none: then the parameter does.
+    return tuple(sorted(map(float, home.ledger.class_labels(release.entry_id)))) or None

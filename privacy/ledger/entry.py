@@ -178,8 +178,8 @@ def read_entry(connection, entry_id):
 
 
 def classes_of(connection, entry_id):
-    """The declared classes of an entry of flips, as texts in order."""
-    return json.loads(read_entry(connection, entry_id).class_labels)
+    """The declared classes of an entry of flips, as texts in order; none where it was written without them."""
+    return json.loads(read_entry(connection, entry_id).class_labels or "[]")
 
 
 def add_release(connection, entry_id, *, job_id, task_id, records, fingerprint="", state="released", note=""):

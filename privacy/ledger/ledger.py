@@ -141,7 +141,7 @@ class Ledger:
             return label_memo.has_released(connection, source, key_id, id_tags)
 
     def class_labels(self, entry_id):
-        """The declared classes of a line of flips, as texts in order."""
+        """The declared classes of a line of flips, as texts in order; none where it was written without them."""
         with open_ledger(self.path) as connection:
             return lines.classes_of(connection, entry_id)
 
