@@ -30,6 +30,7 @@ def train(
     train_scores: parameters.TRAIN_SCORES,
     score_step: parameters.SCORE_STEP,
     label_source: parameters.LABEL_SOURCE,
+    classes: parameters.CLASSES,
     solver: parameters.SOLVER,
     family: parameters.FAMILY,
     sigmoid: parameters.SIGMOID,
@@ -48,7 +49,7 @@ def train(
         epochs=epochs, batch_size=batch_size, optimizer=optimizer, learning_rate_scheduler=learning_rate_scheduler,
         init_param=init_param, tol=tol, early_stop=early_stop, threshold=threshold, he_param=he_param,
         flipback=flipback, train_scores=train_scores, score_step=score_step,
-        label_source=label_source, solver=solver, family=family,
+        label_source=label_source, classes=classes, solver=solver, family=family,
         sigmoid=sigmoid, sigmoid_rounds=sigmoid_rounds, noise=noise, noise_epsilon=noise_epsilon,
         noise_delta=noise_delta, noise_radius=noise_radius,
     )  # fmt: skip
@@ -115,6 +116,7 @@ def cross_validation(
     flipback: parameters.FLIPBACK,
     score_step: parameters.SCORE_STEP,
     label_source: parameters.LABEL_SOURCE,
+    classes: parameters.CLASSES,
     solver: parameters.SOLVER,
     family: parameters.FAMILY,
     sigmoid: parameters.SIGMOID,
@@ -128,8 +130,8 @@ def cross_validation(
     settings = _settings(
         epochs=epochs, batch_size=batch_size, optimizer=optimizer, learning_rate_scheduler=learning_rate_scheduler,
         init_param=init_param, tol=tol, early_stop=early_stop, threshold=threshold, he_param=he_param,
-        flipback=flipback, score_step=score_step, label_source=label_source, solver=solver, family=family,
-        sigmoid=sigmoid, sigmoid_rounds=sigmoid_rounds, noise=noise,
+        flipback=flipback, score_step=score_step, label_source=label_source, classes=classes, solver=solver,
+        family=family, sigmoid=sigmoid, sigmoid_rounds=sigmoid_rounds, noise=noise,
     )  # fmt: skip
     folds = default_folds({}) if cv_param is None else cv_param
     if role.is_arbiter:

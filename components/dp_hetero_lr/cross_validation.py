@@ -1,7 +1,7 @@
 """The cross_validation stage: k folds, each trained like a training of its own and scored on its held-out rows.
 
-Every fold shows the guest the scores of another model, so each host's ledger counts one release a fold, beside those
-of flipback; all of them are agreed on before the first fold.
+Every fold shows the guest the scores of another model, so each host's ledger counts one release a fold, one for each of more
+than two classes, beside those of flipback; all of them are agreed on before the first fold.
 """
 from fate_dp.components.common.parties import check_roles, others
 from fate_dp.components.common.party_home import home_of, job_of
@@ -9,6 +9,7 @@ from fate_dp.components.common.preflight import agree
 from fate_dp.components.common.provenance import find_label_privacy, record_use
 from fate_dp.components.common.summary import show_summary
 
+from .classes import check_hosts_classes, class_names, declared_classes, models_of, parameter_of
 from .cross_product.mean_squares import mean_square_bits
 from .few_values import refusal
 from .figures import FOLD_ROWS, figures
@@ -31,7 +32,7 @@ from .terms import (
     score_epochs,
     training_terms,
 )
-from .train import LABELS, own_part, start_model
+from .train import own_part, start_model
 
 # Which rows a fold trains on and which it holds out: a table of sample ids with their places in the guest's part.
 FOLD_PARTS = ("training_rows", "held_out_rows")
@@ -50,14 +51,19 @@ def validate_guest(ctx, settings, folds, cv_data):
         check_guest(cv_data, settings, None)
         known["privacy"] = find_label_privacy(home, cv_data, settings.label_source)
         known["privacy"].refuse_numbers(settings.family)
-        check_labels(cv_data, settings.family)
+        known["classes"] = declared_classes(home, settings, known["privacy"])
+        check_labels(cv_data, settings.family, known["classes"])
         return {}
 
     def commit(hosts):
         planned = settings.flipback.planned_epochs(settings.epochs) if known["privacy"].private else []
-        check_hosts(cv_data, hosts, folds["n_splits"] * (len(score_epochs(settings, planned, None)) + 1))
+        check_hosts_classes(known["classes"], hosts)
+        planned = [] if models_of(known["classes"]) > 1 else planned
+        of_fold = len(score_epochs(settings, planned, None)) + models_of(known["classes"])
+        check_hosts(cv_data, hosts, folds["n_splits"] * of_fold)
         known["features"] = feature_counts(cv_data, fit_intercept, hosts)
-        training_terms(settings, _fold_rows(cv_data, folds), known["features"], known["privacy"].epsilon, None, [])
+        rows, epsilon = _fold_rows(cv_data, folds), known["privacy"].epsilon
+        training_terms(settings, rows, known["features"], epsilon, None, [], classes=known["classes"])
         record_use(home, known["privacy"], job_of(ctx), cv_data.shape[0])
         return {}
 
@@ -68,17 +74,19 @@ def validate_guest(ctx, settings, folds, cv_data):
         rounds = relabelling.epochs(settings.epochs)
         bits = max([mean_square_bits(settings, rows, training), *fold_ctx.hosts.get("mean_square_bits")])
         epsilon = equivalent_epsilon(known["privacy"], relabelling.labels)
-        terms = training_terms(settings, training.shape[0], known["features"], epsilon, None, rounds, bits)
+        terms = training_terms(
+            settings, training.shape[0], known["features"], epsilon, None, rounds, bits, classes=known["classes"]
+        )
         for party in others(fold_ctx):
             party.put("terms", terms)
         model = start_model(fold_ctx, settings, training, terms, None, fit_intercept)
         model.of_fold = True
         roles_of(settings).guest.train(fold_ctx.sub_ctx("train"), rows, model, terms, relabelling)
-        document = model.to_json(LABELS, known["privacy"].to_json(relabelling.mode_that_ran))
+        document = model.to_json(class_names(terms["classes"]), known["privacy"].to_json(relabelling.mode_that_ran))
         scores = ask_scores(fold_ctx.sub_ctx("predict"), held_out, document, settings.score_step)
         scored = prediction_frame(held_out, scores, document, VALIDATE_SET)
         shown = figures(FOLD_ROWS, scored, document, known["privacy"])
-        summary = guest_summary(model, terms["rows"], known["privacy"], relabelling.mode_that_ran)
+        summary = guest_summary(model, terms, known["privacy"], relabelling.mode_that_ran)
         show_summary(fold_ctx, {**summary, **shown})
         yield scored
 
@@ -94,7 +102,7 @@ def validate_host(ctx, settings, folds, cv_data) -> None:
         rows = prepare_rows(cv_data, fit_intercept=False, with_label=False)
         facts = host_facts(cv_data, known["release"], rows)
         known["few_valued"] = facts["few_valued"]
-        return facts
+        return {**facts, "classes": parameter_of(settings)}
 
     agree(ctx, check)
     if known["few_valued"]:
@@ -108,8 +116,9 @@ def validate_host(ctx, settings, folds, cv_data) -> None:
         accept_terms(terms, settings, training.shape[0], None, own_part(ctx, cv_data, bits))
         model = start_model(fold_ctx, settings, training, terms, None, fit_intercept=False)
         roles_of(settings).host.train(fold_ctx.sub_ctx("train"), rows, model, terms, known["release"])
-        known["release"].record(model.weights, "cross-validation")
-        give_scores(fold_ctx.sub_ctx("predict"), held_out, model.to_json(LABELS, {}), settings.score_step)
+        known["release"].record_all(model.columns, "cross-validation")
+        document = model.to_json(class_names(terms["classes"]), {})
+        give_scores(fold_ctx.sub_ctx("predict"), held_out, document, settings.score_step)
 
 
 def validate_arbiter(ctx, settings, folds) -> None:

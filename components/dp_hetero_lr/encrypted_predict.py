@@ -6,7 +6,7 @@ columns under a key pair made for this task alone, the host answers with the enc
 
 - **The guest learns** each host's part of every row's score: one linear equation for that host's weights per row. As
   many independent rows as the host has features solve for all of them, and about half as many by lattice reduction. So
-  the host's ledger counts the rows, and the host answers up to a cap (`AskedRows`).
+  the host's ledger counts the rows, one for each of more than two classes, and the host answers up to a cap (`AskedRows`).
 - **A host learns** how many rows were asked; no id, value or score. Messages are cut by row number, so that their
   sizes do not show how FATE spread the ids.
 - **The guest must know** the names of the hosts' columns: it finds them by an ordinary hash of each host's header,
@@ -30,9 +30,10 @@ from fate_dp.crypto.fixed_point import FEATURE_FRACTION_BITS, MAGNITUDE_BITS
 from fate_dp.crypto.paillier import PrivateKey, PublicKey, generate_keypair
 
 from .asked_rows import AskedRows
-from .model import weights_of
-from .predict import check_scored_labels, prediction_frame, show_scored
+from .model import columns_of, has_intercept, header_of
+from .predict import check_same_models, check_scored_labels, prediction_frame, show_scored
 from .rows import prepare_rows, scores
+from .scoring import contexts_of_models
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ def predict_guest(ctx, document: dict, frame, key_length: int, true_labels: bool
     from fate.ml.utils.predict_tools import TEST_SET
 
     check_roles(ctx, arbiter=False)
-    own, columns, known = document["data"]["estimator"]["header"], {}, {}
+    own, weights, columns, known = header_of(document), columns_of(document), {}, {}
 
     def check():
         check_asked_rows(frame, own)
@@ -54,13 +55,17 @@ def predict_guest(ctx, document: dict, frame, key_length: int, true_labels: bool
 
     def commit(hosts):
         columns.update(columns_by_host(frame.schema.columns.to_list(), own, hosts))
-        check_caps(frame.shape[0], hosts)
+        check_same_models(document, hosts)
+        check_caps(frame.shape[0], len(weights), hosts)
         return {"rows": frame.shape[0]}
 
     agree(ctx, check, commit)
-    hosts_part = _ask_hosts(ctx.sub_ctx("predict"), frame, columns, key_length)
-    rows = prepare_rows(frame[own], fit_intercept=document["data"]["estimator"]["fit_intercept"], with_label=False)
-    joint = scores(rows, weights_of(document)).join(rows.mapValues(partial(_within, column=hosts_part)), operator.add)
+    hosts_parts = _ask_hosts(ctx.sub_ctx("predict"), frame, columns, len(weights), key_length)
+    rows = prepare_rows(frame[own], fit_intercept=has_intercept(document), with_label=False)
+    joint = [
+        scores(rows, of_model).join(rows.mapValues(partial(_within, column=hosts_part)), operator.add)
+        for of_model, hosts_part in zip(weights, hosts_parts)
+    ]
     scored = prediction_frame(frame, joint, document, TEST_SET)
     show_scored(ctx, scored, document, known["labels"], true_labels)
     return scored
@@ -69,7 +74,7 @@ def predict_guest(ctx, document: dict, frame, key_length: int, true_labels: bool
 def predict_host(ctx, document: dict, frame) -> None:
     """Counts the rows in this host's ledger, then answers; ``frame`` is not read."""
     check_roles(ctx, arbiter=False)
-    header, weights, known = document["data"]["estimator"]["header"], weights_of(document), {}
+    header, weights, known = header_of(document), columns_of(document), {}
     if frame is not None:
         logger.info("scoring is encrypted: this host's test_data is not read")
 
@@ -82,10 +87,12 @@ def predict_host(ctx, document: dict, frame) -> None:
         asked = known["asked"] = AskedRows.of(home_of(ctx), job_of(ctx), header)
         logger.info("%r in score_caps: %d rows may be scored in all, %d of them are left", asked.dataset, asked.cap,
                     asked.left())  # fmt: skip
-        return {"features": len(header), "header_digest": header_digest(header), "rows_left": asked.left()}
+        return {
+            "features": len(header), "header_digest": header_digest(header), "rows_left": asked.left(), "models": len(weights),
+        }  # fmt: skip
 
     terms = agree(ctx, check)
-    known["asked"].record(terms["rows"])
+    known["asked"].record(terms["rows"] * len(weights))
     _answer_guest(ctx.sub_ctx("predict"), weights, terms["rows"])
 
 
@@ -143,12 +150,13 @@ def columns_by_host(names: list, own: list, hosts: dict) -> dict:
     return found
 
 
-def check_caps(rows: int, hosts: dict) -> None:
-    """Every host must still consent to scoring so many rows."""
+def check_caps(rows: int, models: int, hosts: dict) -> None:
+    """Every host must still consent to scoring so many rows, each by so many models."""
+    what = f"{rows} rows" if models == 1 else f"{rows} rows by {models} models, {rows * models} scores,"
     for name, facts in hosts.items():
-        if rows > facts["rows_left"]:
+        if rows * models > facts["rows_left"]:
             raise ValueError(
-                f"This job asks {name} to score {rows} rows with its weights, but it allows only "
+                f"This job asks {name} to score {what} with its weights, but it allows only "
                 f"{facts['rows_left']} more; ask for fewer rows, or ask its operator, who changes that with `fate-dp cap`."
             )
 
@@ -157,25 +165,30 @@ def _wrong_columns(sentence: str) -> PrivateReason:
     return PrivateReason(sentence, public="The guest's table does not have the columns of the model.")
 
 
-def _ask_hosts(ctx, frame, columns: dict, key_length: int) -> np.ndarray:
-    """At the guest: the sum of all hosts' parts of the scores, float64 (rows,) in global row order."""
+def _ask_hosts(ctx, frame, columns: dict, models: int, key_length: int) -> list:
+    """At the guest: for every model the sum of all hosts' parts of the scores, float64 (rows,) in global row order."""
     _, private_key = generate_keypair(key_length)
     ctx.hosts.put("public_key", private_key.to_wire())
     for host in ctx.hosts:
         features = _in_messages(frame[columns[_name(host)]])
         host.put("queries", features.mapValues(partial(encrypt_queries, encryption=private_key.encryption())))
-    return sum(_opened(host.get("answers"), frame.shape[0], private_key) for host in ctx.hosts)
+    return [
+        sum(_opened(host.get("answers"), frame.shape[0], private_key) for host in of_model.hosts)
+        for of_model in contexts_of_models(ctx, models)
+    ]
 
 
-def _answer_guest(ctx, weights: np.ndarray, rows: int) -> None:
-    """At a host: score what was counted, and nothing more."""
+def _answer_guest(ctx, columns: list, rows: int) -> None:
+    """At a host: score what was counted by every model, and nothing more."""
     public_key = PublicKey.from_wire(ctx.guest.get("public_key"))
     queries = ctx.guest.get("queries")
-    row_bytes = len(weights) * public_key.ciphertext_bytes
+    row_bytes = len(columns[0]) * public_key.ciphertext_bytes
     asked = queries.mapValues(partial(_rows_of, row_bytes=row_bytes)).reduce(operator.add)
     if asked != rows:
         raise ValueError(f"The guest sent {asked} rows but had announced {rows}; this host scores what it has counted.")
-    ctx.guest.put("answers", queries.mapValues(partial(score_queries, weights=weights, public_key=public_key)))
+    for of_model, weights in zip(contexts_of_models(ctx, len(columns)), columns):
+        answers = queries.mapValues(partial(score_queries, weights=weights, public_key=public_key))
+        of_model.guest.put("answers", answers)
 
 
 def _opened(answers, rows: int, private_key: PrivateKey) -> np.ndarray:

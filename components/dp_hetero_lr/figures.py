@@ -29,6 +29,7 @@ _UNKNOWN = (
 )
 _REVISED = "none: flipback revised the labels, or they rest on several releases, and no known rate undoes that"
 _ONE_CLASS = "none: one class is too rare among these rows"
+_MORE_CLASSES = "none: they are for two classes; FATE's Evaluation shows those on the labels as they are"
 _NOT_FITTED = "unbiased for rows that the model was not fitted to"
 
 
@@ -99,6 +100,8 @@ def figures(
     meta, told = document["meta"], f"{rows}: figures on true labels"
     if meta.get("family", "binomial") != "binomial":
         return {}
+    if len(meta["labels"]) > 2:
+        return {told: _MORE_CLASSES}
     if scored.schema.label_name is None:
         return {told: _NO_LABELS}
     if privacy is None and not true_labels:

@@ -1,6 +1,6 @@
 """The FATE parameters that the stages of dp_hetero_lr share, with their types, defaults and descriptions."""
 from fate.components.core import cpn
-from fate_dp.components.common.checks import label_source
+from fate_dp.components.common.checks import classes, label_source
 from fate_dp.components.common.parameters import checked
 
 from . import settings
@@ -68,6 +68,12 @@ LABEL_SOURCE = cpn.parameter(
     type=checked(label_source, "LabelSource"),
     default=None,
     desc="namespace/name/column, needed for labels that are not flipped: they must be declared public at the guest",
+)
+CLASSES = cpn.parameter(
+    type=checked(classes, "Classes"),
+    default=None,
+    desc="all label values that may occur; None means those that label_flip was given, and [0, 1] for labels declared public; "
+    "with more than two, a model for each against the rest",
 )
 SOLVER = cpn.parameter(
     type=checked(settings.solver, "Solver"),

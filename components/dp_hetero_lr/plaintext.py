@@ -10,6 +10,8 @@ encryption can compute.
 - Family binomial, labels y from 0 to 1: k = 1/4. With sigmoid taylor t = y - 1/2, which makes it the Taylor polynomial
   of degree two of the logistic loss; with sigmoid exact t is corrected a few times, see ``majorisation``.
 - Family gaussian, labels y any numbers: k = 1, t = y, constant y^2 / 2: half of the squared error.
+
+With more than two classes there is one such training for each class against the rest: `train_one_vs_rest`.
 """
 from dataclasses import dataclass, field
 from typing import Optional
@@ -17,6 +19,7 @@ from typing import Optional
 import numpy as np
 from scipy.special import expit
 
+from fate_dp.components.dp_hetero_lr.classes import one_vs_rest
 from fate_dp.components.dp_hetero_lr.majorisation import corrected_target, correction_epochs, majoriser_constants
 from fate_dp.components.dp_hetero_lr.settings import ALL_AT_ONCE, FAMILIES, SIGMOIDS, batch_bounds
 from fate_dp.components.dp_hetero_lr.updates import PartyOptimizer, constant_learning_rate
@@ -163,6 +166,24 @@ def train_plaintext(
         for party in parties:
             party.next_epoch()
     return TrainingResult(_weights(parties), losses, objective.labels)
+
+
+def train_one_vs_rest(parts, labels, classes, settings, initial_weights):
+    """Train a model for each of more than two classes against the rest, as `train_plaintext` trains one.
+
+    :param labels: n labels, each one of ``classes``.
+    :param classes: all label values that may occur.
+    :param initial_weights: for every class one vector per party.
+    :returns: ``TrainingResult`` of every class; the encrypted protocol shows the mean of their losses.
+    :raises InvalidTraining: when a label is none of the classes, or as `train_plaintext` does.
+    """
+    labels = np.asarray(labels, dtype=np.float64)
+    if not np.isin(labels, classes).all():
+        raise InvalidTraining(f"labels hold a value that is none of the classes {list(classes)}.")
+    targets = one_vs_rest(labels, classes).T
+    return [
+        train_plaintext(parts, target, settings, start) for target, start in zip(targets, initial_weights, strict=True)
+    ]
 
 
 def joint_scores(parts, weights):

@@ -1,4 +1,5 @@
 """Prediction: the guest gets X_h w_h from each host and holds the joint scores; the stage, and the parts training uses."""
+from functools import partial
 from typing import Optional
 
 import numpy as np
@@ -7,6 +8,7 @@ from fate_dp.components.common.frame_checks import check_features, refuse_label,
 from fate_dp.components.common.frames import label_blocks, replace_labels
 from fate_dp.components.common.parties import check_roles
 from fate_dp.components.common.party_home import home_of, job_of
+from fate_dp.components.common.prediction_frames import prediction_frame_of
 from fate_dp.components.common.preflight import agree
 from fate_dp.components.common.provenance import (
     LabelPrivacy,
@@ -18,11 +20,11 @@ from fate_dp.components.common.summary import show_summary
 
 from . import few_values
 from .figures import PREDICTED_ROWS, figures
-from .scoring import joint_score_blocks, probabilities
-from .model import check_header, weights_of
+from .model import check_header, columns_of, has_intercept, header_of
 from .rounded_scores import rounded_scores
 from .rows import prepare_rows
 from .score_release import ScoreRelease
+from .scoring import contexts_of_models, joint_score_blocks, probabilities, side_by_side
 from .terms import check_aligned
 
 
@@ -35,12 +37,13 @@ def predict_guest(ctx, document: dict, frame, step: float, true_labels: bool):
 
     def check():
         require_table(frame)
-        check_scored_rows(frame, document["data"]["estimator"]["header"])
+        check_scored_rows(frame, header_of(document))
         known["labels"] = check_scored_labels(home_of(ctx), frame, true_labels)
         return {}
 
     def commit(hosts):
         check_aligned(frame, {name: facts["digest"] for name, facts in hosts.items()})
+        check_same_models(document, hosts)
         return {}
 
     agree(ctx, check, commit)
@@ -56,20 +59,20 @@ def predict_host(ctx, document: dict, frame, step: float) -> None:
     Few rows take few values: whether columns do was seen when the model was trained.
     """
     check_roles(ctx, arbiter=False)
-    weights, known = weights_of(document), {}
+    columns, known = columns_of(document), {}
 
     def check():
         require_table(frame)
         refuse_label(frame)
-        check_scored_rows(frame, document["data"]["estimator"]["header"])
+        check_scored_rows(frame, header_of(document))
         known["release"] = release = ScoreRelease.of(home_of(ctx), job_of(ctx), frame)
         if document["meta"].get("few_valued") and not release.home.policy.consents_to_few_values(release.dataset):
             raise ValueError(few_values.refusal("The host"))
-        known["release"].check(frame, weights)
-        return {"digest": alignment_digest(frame)}
+        known["release"].check(frame, columns)
+        return {"digest": alignment_digest(frame), "models": len(columns)}
 
     agree(ctx, check)
-    known["release"].record_prediction(frame, weights)
+    known["release"].record_prediction(frame, columns)
     give_scores(ctx.sub_ctx("predict"), frame, document, step)
 
 
@@ -78,30 +81,51 @@ def predict_arbiter(ctx) -> None:
     agree(ctx, dict)
 
 
-def ask_scores(ctx, frame, document: dict, step: float):
-    """At the guest: table of joint scores z of every row."""
-    rows = prepare_rows(frame, fit_intercept=document["data"]["estimator"]["fit_intercept"], with_label=False)
-    return joint_score_blocks(ctx, rows, weights_of(document), step)
+def ask_scores(ctx, frame, document: dict, step: float) -> list:
+    """At the guest: for every model a table of joint scores z of every row."""
+    rows, columns = prepare_rows(frame, fit_intercept=has_intercept(document), with_label=False), columns_of(document)
+    contexts = contexts_of_models(ctx, len(columns))
+    return [joint_score_blocks(of_model, rows, weights, step) for of_model, weights in zip(contexts, columns)]
 
 
 def give_scores(ctx, frame, document: dict, step: float) -> None:
-    """At a host: send X_h w_h of every row to the guest, rounded. The caller has counted it."""
-    rows = prepare_rows(frame, fit_intercept=False, with_label=False)
-    ctx.guest.put("scores", rounded_scores(rows, weights_of(document), home_of(ctx).key, step))
+    """At a host: send X_h w_h of every row and model to the guest, rounded. The caller has counted it."""
+    rows, columns = prepare_rows(frame, fit_intercept=False, with_label=False), columns_of(document)
+    for of_model, weights in zip(contexts_of_models(ctx, len(columns)), columns):
+        of_model.guest.put("scores", rounded_scores(rows, weights, home_of(ctx).key, step))
 
 
-def prediction_frame(frame, joint_scores, document: dict, dataset_type: str):
+def check_same_models(document: dict, hosts: dict) -> None:
+    """At the guest: hosts' models must be of as many classes, or messages would be waited for that nobody sends."""
+    own = len(columns_of(document))
+    for name, facts in hosts.items():
+        if facts["models"] != own:
+            raise ValueError(
+                f"input_model of the guest holds {own} models, that of {name} {facts['models']}; take those of one training."
+            )
+
+
+def prediction_frame(frame, joint_scores: list, document: dict, dataset_type: str):
     """FATE's prediction format: label (if any), predict_score, predict_result, predict_detail, type.
 
     Family binomial scores by P(y = 1); a soft label appears as its more probable class, since FATE's Evaluation takes
-    classes only. Family gaussian scores by z itself.
+    classes only. Family gaussian scores by z itself. Of more than two classes, ``predict_detail`` holds each one's
+    probability against the rest, which need not add up to 1, ``predict_result`` the most probable one, and
+    ``predict_score`` its probability.
+
+    Args:
+        joint_scores: a table of joint scores z for every model.
     """
+    if len(joint_scores) > 1:
+        score = partial(_scored_classes, classes=document["meta"]["labels"])
+        return prediction_frame_of(frame, side_by_side(joint_scores).mapValues(score), dataset_type)
+    (only,) = joint_scores
     from fate.arch.tensor import DTensor
     from fate.components.components.utils.tools import add_dataset_type
     from fate.ml.utils import predict_tools
 
     binomial = document["meta"].get("family", "binomial") == "binomial"
-    scored = joint_scores.mapValues(_probability_tensor if binomial else _score_tensor)
+    scored = only.mapValues(_probability_tensor if binomial else _score_tensor)
     shapes = [shape for _, shape in sorted(scored.mapValues(_shape).collect())]
     has_label = frame.schema.label_name is not None
     classified = has_label and binomial
@@ -113,6 +137,15 @@ def prediction_frame(frame, joint_scores, document: dict, dataset_type: str):
         result, task, classes=document["meta"]["labels"], threshold=document["meta"]["threshold"]
     )
     return add_dataset_type(details, dataset_type)
+
+
+def _scored_classes(joint_scores: np.ndarray, classes: list) -> tuple:
+    """Scores, results and details of a block: three lists. FATE's results are classes' numbers; these are the classes."""
+    from fate.ml.utils.predict_tools import predict_detail_dict_to_str
+
+    of_classes = probabilities(joint_scores)
+    details = [predict_detail_dict_to_str(dict(zip(classes, row))) for row in of_classes.tolist()]
+    return of_classes.max(axis=1).tolist(), [classes[at] for at in of_classes.argmax(axis=1)], details
 
 
 def require_table(frame) -> None:

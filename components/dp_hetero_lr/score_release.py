@@ -2,7 +2,7 @@
 import hashlib
 import logging
 from dataclasses import dataclass
-from typing import Optional
+from typing import Optional, Sequence
 
 import numpy as np
 
@@ -49,13 +49,13 @@ class ScoreRelease:
         """How many more it would show."""
         return max(0, self.cap - self.released())
 
-    def allows(self, weights: np.ndarray) -> bool:
-        """Whether these scores of training rows may be shown: they were shown before, or one release is left."""
-        return self.left() > 0 or not self._is_new(weights)
+    def allows(self, columns: Sequence[np.ndarray]) -> bool:
+        """Whether these models' scores of training rows may be shown: for each that was not, one release is left."""
+        return self._new(columns) <= self.left()
 
-    def allows_prediction(self, frame, weights: np.ndarray) -> bool:
+    def allows_prediction(self, frame, columns: Sequence[np.ndarray]) -> bool:
         """Whether scores may be shown of rows that need not be training rows; of others nothing is counted."""
-        return not self._touches_training(frame) or self.allows(weights)
+        return not self._touches_training(frame) or self.allows(columns)
 
     def left_out(self, consents: bool) -> str:
         """Why scores were not shown, for this host's summary and log."""
@@ -69,10 +69,10 @@ class ScoreRelease:
         """With which this host's operator changes the cap."""
         return self.home.ledger.cap_command(self.dataset, cap_option(self.dataset))
 
-    def check(self, frame, weights: np.ndarray) -> None:
+    def check(self, frame, columns: Sequence[np.ndarray]) -> None:
         """Refuse a prediction on training rows that the cap does not allow, before any work."""
         if self._touches_training(frame):
-            self.home.ledger.check_scores(dataset=self.dataset, planned=int(self._is_new(weights)), cap=self.cap)
+            self.home.ledger.check_scores(dataset=self.dataset, planned=self._new(columns), cap=self.cap)
 
     def record(self, weights: np.ndarray, purpose: str) -> None:
         """Count a release on training rows before it happens; the same scores again reveal nothing new."""
@@ -81,15 +81,21 @@ class ScoreRelease:
             job_id=self.job.job_id, task_id=self.job.task_id,
         )  # fmt: skip
 
+    def record_all(self, columns: Sequence[np.ndarray], purpose: str) -> None:
+        """As `record`, of every model: each is a release of its own."""
+        for weights in columns:
+            self.record(weights, purpose)
+
     def rounded(self, rows, weights: np.ndarray, step: float):
         """What leaves of the scores of ``rows``; see `rounded_scores`."""
         return rounded_scores(rows, weights, self.home.key, step)
 
-    def record_prediction(self, frame, weights: np.ndarray) -> None:
+    def record_prediction(self, frame, columns: Sequence[np.ndarray]) -> None:
         """Count a prediction if it touches a training row, else note it."""
         if self._touches_training(frame):
-            self.record(weights, "prediction on training rows")
-        else:
+            self.record_all(columns, "prediction on training rows")
+            return
+        for weights in columns:
             self.home.ledger.record_prediction(
                 dataset=self.dataset, weights_digest=self._digest(weights), rows=self.rows, job_id=self.job.job_id,
                 task_id=self.job.task_id,
@@ -103,8 +109,10 @@ class ScoreRelease:
         key = key_id(self.home.key)
         return self.home.ledger.has_training_record(self.dataset, self._tags(frame), key_id=key)
 
-    def _is_new(self, weights: np.ndarray) -> bool:
-        return self.home.ledger.are_scores_new(dataset=self.dataset, weights_digest=self._digest(weights))
+    def _new(self, columns: Sequence[np.ndarray]) -> int:
+        """How many of these models' scores would count as new releases."""
+        digests = set(map(self._digest, columns))
+        return sum(self.home.ledger.are_scores_new(dataset=self.dataset, weights_digest=digest) for digest in digests)
 
     def _tags(self, frame):
         return record_tag_stream(frame, self.home.key, TRAINING_RECORDS)

@@ -1,7 +1,7 @@
 """Public configuration of dp_hetero_lr, checked. No FATE in here: the client checks with it before submission."""
 from dataclasses import asdict, dataclass, field
 from math import frexp
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Optional, Tuple
 
 from fate_dp.components.common import checks
 from fate_dp.components.dp_hetero_lr.updates import LARGEST_PENALTY, constant_learning_rate
@@ -57,6 +57,10 @@ class TrainSettings:
     ``score_step``. ``label_source`` is needed only for labels that were not
     flipped: it must be declared public at the guest.
 
+    ``classes`` are the label values that the operator declared, never what occurs in labels; None means those among which
+    label_flip flipped, and 0 and 1 for public labels. With more than two, one model is trained for each class against the
+    rest, see `classes`.
+
     ``solver`` None means what `solvers.solver_of` makes of the other settings. ``family`` gaussian is linear regression.
     ``sigmoid`` exact corrects the labels ``sigmoid_rounds`` times, which takes the joint scores at the guest each time.
 
@@ -78,6 +82,7 @@ class TrainSettings:
     train_scores: bool = False
     score_step: float = 2.0**-7
     label_source: Optional[str] = None
+    classes: Optional[Tuple[float, ...]] = None
     solver: Optional[str] = None
     family: str = "binomial"
     sigmoid: str = "taylor"

@@ -2,22 +2,24 @@
 from fate_dp.components.common.provenance import LabelPrivacy
 from fate_dp.privacy.mechanisms.randomized_response import flip_probability
 
+from .classes import class_names
 from .convergence import in_words
 from .model import PartyModel
 from .score_release import ScoreRelease
 from .solvers import solver_of
 
 
-def guest_summary(model: PartyModel, rows: int, privacy: LabelPrivacy, flipback_mode: str) -> dict:
+def guest_summary(model: PartyModel, terms: dict, privacy: LabelPrivacy, flipback_mode: str) -> dict:
     return {
         "mechanism": "training on encrypted shares of labels that were flipped or declared public",
         "label source": privacy.source,
         "epsilon of the labels (nats, unit label, replace-one)": privacy.epsilon if privacy.private else "infinity",
         "flip probability": _flip_probability(privacy),
         "observers": "host, arbiter, whoever gets the model",
-        "rows": rows,
+        "rows": terms["rows"],
         "solver": solver_of(model.settings),
         "family": model.settings.family,
+        "classes": class_names(terms["classes"]) if model.settings.family == "binomial" else "none",
         "sigmoid": model.settings.sigmoid if model.settings.family == "binomial" else "none",
         "flipback mode": flipback_mode,
         "noise": model.noise["kind"],
@@ -26,7 +28,7 @@ def guest_summary(model: PartyModel, rows: int, privacy: LabelPrivacy, flipback_
         "epochs run": model.epochs_run,
         "converged": in_words(model.converged, model.losses),
         "last loss": model.losses[-1],
-        "guest features with intercept": len(model.weights),
+        "guest features with intercept": model.features,
     }
 
 
@@ -42,7 +44,7 @@ def _flip_probability(privacy: LabelPrivacy):
 
 def host_summary(model: PartyModel, release: ScoreRelease) -> dict:
     return {
-        "features": len(model.weights),
+        "features": model.features,
         "fingerprint of all data parties' keys": model.keys_fingerprint,
         "epochs run": model.epochs_run,
         "joint scores shown to the guest (different models, all jobs)": release.released(),

@@ -2,7 +2,7 @@
 import secrets
 from functools import partial
 from math import inf, isclose
-from typing import Callable, NamedTuple, Optional
+from typing import Callable, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -12,10 +12,11 @@ from fate_dp.components.common.record_stream import alignment_digest
 from fate_dp.crypto.cross_product import MEAN_SQUARE_BITS
 from fate_dp.crypto.fixed_point import MAXIMUM_HOSTS
 
+from .classes import BINARY, accept_classes, class_names, models_of
 from .cross_product.public_sizes import steps_between_checks, update_rule
 from .few_values import refusal, shows_few_values
 from .majorisation import correction_epochs
-from .model import check_header
+from .model import check_header, has_intercept, header_of
 from .noised.descent import check_ridge, first_fit_terms, noisy_optimizer
 from .noised.joint_noise import FIRST_FIT, check_own_part, fits_of
 from .noised.own_noise import OwnNoise
@@ -23,34 +24,56 @@ from .score_release import ScoreRelease
 from .settings import TrainSettings, batch_bounds, check_batches
 from .solvers import CROSS_PRODUCT, solver_of
 from .updates import PartyOptimizer, default_optimizer
+from .warm_start import check_same_classes
 
 
 def check_guest(frame, settings: TrainSettings, warm_start: Optional[dict]) -> None:
     """The guest's table, and whether a model to go on from fits it. Labels are checked once their privacy is known."""
     check_guest_table(frame)
     if warm_start is not None:
-        check_header(warm_start["data"]["estimator"]["header"], frame.schema.columns)
-        had, wanted = warm_start["data"]["estimator"]["fit_intercept"], settings.init_param["fit_intercept"]
+        check_header(header_of(warm_start), frame.schema.columns)
+        had, wanted = has_intercept(warm_start), settings.init_param["fit_intercept"]
         if had != wanted:
             raise ValueError(f"init_param.fit_intercept is {wanted}, but warm_start_model was trained with {had}.")
 
 
-def check_labels(frame, family: str) -> None:
-    """Labels must differ; for family binomial they are 0 and 1, flipped or public, or soft ones in [0, 1] from flipback."""
+def check_labels(frame, family: str, classes: Sequence[float] = BINARY) -> None:
+    """Labels must differ; for family binomial they are 0 and 1, flipped or public, or soft ones in [0, 1] from flipback.
+
+    Of more than two declared classes every one must occur, and nothing else.
+    """
+    if len(classes) > 2:
+        _check_occurring(distinct_labels(frame, limit=len(classes)), classes)
+        return
     low, high = label_blocks(frame).mapValues(_label_range).reduce(_merge_range)
     if not np.isfinite(high - low):
         raise ValueError("A label is not finite; dp_hetero_lr trains on finite numbers.")
     if family == "binomial" and (low < 0 or high > 1):
-        raise ValueError("A label lies outside 0 to 1; dp_hetero_lr with family binomial trains on labels 0 and 1.")
+        raise ValueError(
+            "A label lies outside 0 to 1; dp_hetero_lr with family binomial trains on labels 0 and 1, and on others where "
+            "classes lists all of them, such as classes=[0, 1, 2, 3]."
+        )
     if len(distinct_labels(frame, limit=2)) == 1:
         raise ValueError("All labels are of one class; both 0 and 1 must occur.")
+
+
+def _check_occurring(found: set, classes: Sequence[float]) -> None:
+    strange, missing = sorted(found - set(classes)), [value for value in classes if value not in found]
+    if strange:
+        (label,) = class_names(strange[:1])
+        raise ValueError(f"classes is {class_names(classes)}, but a training label is {label}; list all label values.")
+    if missing:
+        (label,) = class_names(missing[:1])
+        raise ValueError(
+            f"classes is {class_names(classes)}, but no training label is {label}; each of more than two classes must occur."
+        )
 
 
 def check_host(frame, settings: TrainSettings, warm_start: Optional[dict]) -> None:
     """A host's table, whether a model to go on from fits it, and batches that do not give its gradient away."""
     check_host_table(frame)
     if warm_start is not None:
-        check_header(warm_start["data"]["estimator"]["header"], frame.schema.columns)
+        check_header(header_of(warm_start), frame.schema.columns)
     check_batches(frame.shape[0], settings.batch_size, len(frame.schema.columns))
 
 
@@ -112,15 +135,15 @@ def corrections(settings: TrainSettings, warm_start: Optional[dict]) -> list:
 
 def training_terms(
     settings: TrainSettings, rows: int, features: list, epsilon: float, warm_start, flipback_epochs, mean_square_bits=0,
-    noise: Optional[dict] = None,
+    noise: Optional[dict] = None, classes: Sequence[float] = BINARY,
 ) -> dict:  # fmt: skip
     """Public numbers that direct a training; ``features`` are the counts of all data parties, the guest's first.
 
     ``mean_square_bits`` is the largest of all data parties, see `cross_product.mean_squares`; ``noise`` are the terms
-    of noise, None without.
+    of noise, None without; ``classes`` are the declared ones.
     """
     check_batches(rows, settings.batch_size, max(features))
-    optimizer = _optimizer(settings, rows, features, epsilon, warm_start, noise)
+    optimizer = _optimizer(settings, rows, features, epsilon, warm_start, noise, len(classes))
     learning_rates = _checked_learning_rates(optimizer, settings)
     terms = {
         "rows": rows,
@@ -133,6 +156,7 @@ def training_terms(
         "mean_square_bits": mean_square_bits,
         "run": secrets.token_hex(8),
         "noise": noise,
+        "classes": list(classes),
     }
     if solver_of(settings) == CROSS_PRODUCT:
         steps_between_checks(settings, terms, update_rule(terms, learning_rates))
@@ -146,20 +170,20 @@ def _check_first_fit(settings: TrainSettings, terms: dict) -> None:
     steps_between_checks(settings, terms, update_rule(terms, rates))
 
 
-def _optimizer(settings: TrainSettings, rows: int, features: list, epsilon: float, warm_start, noise) -> dict:
+def _optimizer(settings: TrainSettings, rows: int, features: list, epsilon: float, warm_start, noise, classes: int) -> dict:
     if warm_start is not None:
         return warm_start["meta"]["optimizer_param"]
-    default = _default_optimizer(settings, rows, features)(epsilon)
+    default = _default_optimizer(settings, rows, features, classes)(epsilon)
     if noise:
         return noisy_optimizer(settings.optimizer, default["alpha"], noise, rows)
     return settings.optimizer or default
 
 
-def _default_optimizer(settings: TrainSettings, rows: int, features: list) -> Callable[[float], dict]:
+def _default_optimizer(settings: TrainSettings, rows: int, features: list, classes: int) -> Callable[[float], dict]:
     """The default optimiser by the epsilon of the labels."""
     return partial(
         default_optimizer, rows, sum(features), sigmoid=settings.sigmoid, family=settings.family, epochs=settings.epochs,
-        batches=len(batch_bounds(rows, settings.batch_size)),
+        batches=len(batch_bounds(rows, settings.batch_size)), classes=classes,
     )  # fmt: skip
 
 
@@ -190,10 +214,14 @@ def accept_terms(
     ``noise`` is this host's own part in it, None without.
     """
     _check_sizes(terms, rows, own)
+    accept_classes(settings, terms)
     if not _is_agreed_optimizer(terms, settings, warm_start):
         raise ValueError("The guest's optimizer is not that of the job's parameters; this host does not train with others.")
+    check_same_classes(warm_start, terms["classes"])
     if terms["flipback_epochs"] not in ([], settings.flipback.planned_epochs(settings.epochs)[: len(terms["flipback_epochs"])]):
         raise ValueError("The guest plans more flipback rounds, or other ones, than max_rounds and epochs allow.")
+    if terms["flipback_epochs"] and models_of(terms["classes"]) > 1:
+        raise ValueError("The guest plans rounds of flipback with more than two classes; this host does not train with them.")
     if terms["correction_epochs"] != corrections(settings, warm_start):
         raise ValueError("The guest plans other corrections of the sigmoid than sigmoid_rounds gives.")
     if [tuple(bounds) for bounds in terms["batches"]] != batch_bounds(rows, settings.batch_size):
@@ -229,7 +257,7 @@ def _is_agreed_optimizer(terms: dict, settings: TrainSettings, warm_start: Optio
 
 def _is_default_optimizer(terms: dict, settings: TrainSettings) -> bool:
     """Whether some epsilon gives it: the penalty falls with epsilon, so that the one with its alpha is found by halving."""
-    default = _default_optimizer(settings, terms["rows"], terms["features"])
+    default = _default_optimizer(settings, terms["rows"], terms["features"], len(terms["classes"]))
     sent, low, high = terms["optimizer"], 0.0, _NO_FLIPS
     for _ in range(200):
         middle = (low + high) / 2

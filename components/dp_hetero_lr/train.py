@@ -16,6 +16,7 @@ from fate_dp.components.common.provenance import (
 from fate_dp.components.common.record_stream import alignment_digest
 from fate_dp.components.common.summary import show_summary
 
+from .classes import check_hosts_classes, class_names, declared_classes, models_of, parameter_of
 from .cross_product.mean_squares import mean_square_bits
 from .few_values import refusal
 from .figures import TRAINING_ROWS, VALIDATION_ROWS, figures, fitted_to
@@ -46,11 +47,10 @@ from .terms import (
     score_epochs,
     training_terms,
 )
-from .warm_start import check_same_run, check_warm_start, run_of
+from .warm_start import check_same_classes, check_same_run, check_warm_start, run_of
 
 logger = logging.getLogger(__name__)
 
-LABELS = [0, 1]
 SCORES_OF_TRAINING, SCORES_OF_VALIDATION = "joint scores of training rows", "joint scores of validation rows"
 
 
@@ -69,7 +69,9 @@ def train_guest(ctx, settings: TrainSettings, train_data, validate_data, warm_st
         if is_noised(settings) and known["privacy"].derived:
             raise derived_labels()
         known["privacy"].refuse_numbers(settings.family)
-        check_labels(train_data, settings.family)
+        known["classes"] = declared_classes(home, settings, known["privacy"])
+        check_same_classes(warm_start, known["classes"])
+        check_labels(train_data, settings.family, known["classes"])
         if validate_data is not None:
             check_scored_rows(validate_data, train_data.schema.columns.to_list())
             known["validation"] = refuse_true_labels_of_released_records(home, validate_data)
@@ -83,6 +85,7 @@ def train_guest(ctx, settings: TrainSettings, train_data, validate_data, warm_st
         rounds, known["flipback"] = planned_rounds(settings, known["relabelling"], hosts, warm_start)
         shows = settings.train_scores or validate_data is not None
         check_hosts(train_data, hosts, len(score_epochs(settings, rounds, warm_start)), shows_afterwards=shows)
+        check_hosts_classes(known["classes"], hosts)
         check_same_run(warm_start, hosts)
         if validate_data is not None:
             check_aligned(validate_data, {name: facts["validation_digest"] for name, facts in hosts.items()})
@@ -93,7 +96,9 @@ def train_guest(ctx, settings: TrainSettings, train_data, validate_data, warm_st
         of_hosts = {name: facts["noise"] for name, facts in hosts.items()}
         noise = noise_terms(_facts(known["noise"]), of_hosts, train_data.shape[0])
         epsilon = equivalent_epsilon(known["privacy"], known["relabelling"].labels)
-        terms = training_terms(settings, train_data.shape[0], features, epsilon, warm_start, rounds, bits, noise)
+        terms = training_terms(
+            settings, train_data.shape[0], features, epsilon, warm_start, rounds, bits, noise, known["classes"]
+        )
         if noise:
             known["noise"].charge(noise)
         record_use(home, known["privacy"], job_of(ctx), train_data.shape[0])
@@ -104,14 +109,14 @@ def train_guest(ctx, settings: TrainSettings, train_data, validate_data, warm_st
     fit = roles_of(settings).guest.train
     train(fit, ctx.sub_ctx("train"), known["rows"], model, terms, known["relabelling"], known["noise"])
     privacy, mode = known["privacy"].after(warm_start), known["relabelling"].mode_that_ran
-    document = model.to_json(LABELS, privacy.to_json(mode))
+    document = model.to_json(class_names(terms["classes"]), privacy.to_json(mode))
     training, validation, told = _scored(ctx, settings, document, train_data, validate_data)
     if training is not None:
         fitted = fitted_to(settings, terms, mode)
         told.update(figures(TRAINING_ROWS, training, document, known["privacy"], fitted=fitted))
     if validation is not None:
         told.update(figures(VALIDATION_ROWS, validation, document, known["validation"]))
-    show_summary(ctx, {**guest_summary(model, terms["rows"], privacy, mode), **known["flipback"], **told})
+    show_summary(ctx, {**guest_summary(model, terms, privacy, mode), **known["flipback"], **told})
     return document, _together(training, validation)
 
 
@@ -131,6 +136,7 @@ def train_host(ctx, settings: TrainSettings, train_data, validate_data, warm_sta
         bits = known["mean_square_bits"] = _mean_square_bits(settings, known["rows"], train_data)
         facts = {**host_facts(train_data, known["release"], known["rows"]), "mean_square_bits": bits, "noise": _facts(known["noise"])}
         facts["warm_start_run"], known["few_valued"] = run_of(warm_start), facts["few_valued"]
+        facts["classes"] = parameter_of(settings)
         if validate_data is not None:
             check_scored_rows(validate_data, train_data.schema.columns.to_list())
             known["validation"] = ScoreRelease.of(home, job, validate_data, "validate_data")
@@ -151,21 +157,21 @@ def train_host(ctx, settings: TrainSettings, train_data, validate_data, warm_sta
     model = start_model(ctx, settings, train_data, terms, warm_start, fit_intercept=False)
     model.few_valued = known["few_valued"]
     train(roles_of(settings).host.train, ctx.sub_ctx("train"), known["rows"], model, terms, release, noise)
-    document, told = model.to_json(LABELS, {}), {}
+    document, told = model.to_json(class_names(terms["classes"]), {}), {}
 
     def give(step, frame, count):
         count()
         give_scores(ctx.sub_ctx(step), frame, document, settings.score_step)
 
     if settings.train_scores:
-        counted = partial(release.record, model.weights, "prediction on training rows")
-        consents = release.allows(model.weights)
+        counted = partial(release.record_all, model.columns, "prediction on training rows")
+        consents = release.allows(model.columns)
         shown = give_where_all_consent(ctx.sub_ctx("predict"), consents, partial(give, "predict", train_data, counted))
         told[SCORES_OF_TRAINING] = SHOWN if shown else release.left_out(consents)
     if validate_data is not None:
         validation = known["validation"]
-        noted = partial(validation.record_prediction, validate_data, model.weights)
-        consents = validation.allows_prediction(validate_data, model.weights)
+        noted = partial(validation.record_prediction, validate_data, model.columns)
+        consents = validation.allows_prediction(validate_data, model.columns)
         shown = give_where_all_consent(
             ctx.sub_ctx("validate_predict"), consents, partial(give, "validate_predict", validate_data, noted)
         )
@@ -187,8 +193,9 @@ def start_model(ctx, settings, frame, terms, warm_start, fit_intercept) -> Party
     if warm_start is not None:
         return PartyModel.from_json(warm_start, settings)
     header = frame.schema.columns.to_list()
-    weights = initial_weights(settings.init_param, len(header), home_of(ctx).key, fit_intercept)
-    return PartyModel(settings, header, weights, terms["optimizer"], fit_intercept)
+    start = partial(initial_weights, settings.init_param, len(header), home_of(ctx).key, fit_intercept)
+    columns = [start(model) for model in range(models_of(terms["classes"]))]
+    return PartyModel(settings, header, columns, terms["optimizer"], fit_intercept)
 
 
 def planned_rounds(settings: TrainSettings, relabelling: Relabelling, hosts: dict, warm_start) -> tuple:

@@ -116,13 +116,17 @@ class PartyOptimizer:
                 buffers[name] = torch.tensor(value, dtype=torch.float64)
 
 
-def default_optimizer(records, features, epsilon, sigmoid="taylor", family="binomial", *, epochs, batches=1):
+def default_optimizer(
+    records, features, epsilon, sigmoid="taylor", family="binomial", *, epochs, batches=1, classes=2
+):
     """Optimiser settings in FATE's format, from public numbers alone, for standardised features.
 
-    - alpha = 1.5 m / (n tanh^2(epsilon / 2)): flips scale the signal in the labels by 1 - 2q = tanh(epsilon / 2) and
-      leave the noise, so the best ridge penalty, noise over signal variance, grows by its inverse square. The factor
-      was chosen by cross-validation against flipped labels, see bench/label_dp.py; 1 to 3 do about as well. With the
-      exact sigmoid it is 1 (chosen in the same way; 0.75 does as well), and for linear regression, where it is right
+    - alpha = 1.5 m / (n s^2), s = (e^epsilon - 1) / (e^epsilon + k - 1): flips among k classes scale the signal in the
+      labels by s, the chance to keep a label less that to become a given other one, and leave the noise, so the best
+      ridge penalty, noise over signal variance, grows by its inverse square. With two classes s is 1 - 2q = tanh(epsilon / 2).
+      With more it is that of each class against the rest. The factor was chosen by cross-validation against flipped
+      labels, see bench/label_dp.py; 1 to 3 do about as well. With the exact sigmoid it is 1 (chosen in the same way;
+      0.75 does as well), and for linear regression, where it is right
       if features explain half of the variance.
     - learning rate = 1 / L, L = m / 4 + alpha: the quadratic loss of m standardised features curves by L at most, so
       plain gradient descent at this rate never overshoots. Linear regression has m in place of m / 4.
@@ -143,9 +147,10 @@ def default_optimizer(records, features, epsilon, sigmoid="taylor", family="bino
     :param family: "binomial" or "gaussian".
     :param epochs: epochs of the training.
     :param batches: batches of an epoch.
+    :param classes: number k of classes that labels are flipped among.
     """
     gaussian = family == "gaussian"
-    signal = max(math.tanh(epsilon / 2) ** 2, 1 / LARGEST_PENALTY)
+    signal = max(flipped_signal(epsilon, classes) ** 2, 1 / LARGEST_PENALTY)
     factor = 1.0 if gaussian or sigmoid == "exact" else 1.5
     alpha = min(LARGEST_PENALTY, factor * features / records / signal)
     curvature = (features if gaussian else features / 4) + alpha
@@ -155,6 +160,11 @@ def default_optimizer(records, features, epsilon, sigmoid="taylor", family="bino
         "alpha": alpha,
         "optimizer_params": {"lr": 1.0 / curvature, **_momentum(alpha / curvature, epochs, batches)},
     }
+
+
+def flipped_signal(epsilon, classes):
+    """(e^epsilon - 1) / (e^epsilon + k - 1): what flips among k classes leave of how labels follow features."""
+    return -math.expm1(-epsilon) / (1 + (classes - 1) * math.exp(-epsilon))
 
 
 def _momentum(flatness, epochs, batches):

@@ -1,11 +1,12 @@
 """Whether a model to go on from fits this party, this job, and the other parties' models."""
-from typing import Optional
+from typing import Optional, Sequence
 
 import numpy as np
 
 from fate_dp.components.common.parties import data_parties
 
-from .model import weights_of
+from .classes import class_names
+from .model import columns_of, estimators_of
 from .settings import LARGEST_START, TrainSettings
 from .solvers import CROSS_PRODUCT, solver_of
 
@@ -20,7 +21,7 @@ def check_warm_start(ctx, settings: TrainSettings, warm_start: Optional[dict]) -
         raise ValueError(f"family is {settings.family}, but warm_start_model was trained with {family}.")
     if solver_of(settings) != CROSS_PRODUCT:
         return
-    if not np.all(np.abs(weights_of(warm_start)) <= LARGEST_START):
+    if not np.all(np.abs(columns_of(warm_start)) <= LARGEST_START):
         raise ValueError(f"warm_start_model has a weight above {LARGEST_START} in magnitude; start nearer to 0.")
     state, parties = _state_of(warm_start), [list(party) for party in data_parties(ctx)]
     if state is not None and state["parties"] != parties:
@@ -28,6 +29,13 @@ def check_warm_start(ctx, settings: TrainSettings, warm_start: Optional[dict]) -
             f"warm_start_model was trained by {_names(state['parties'])}, but the job names {_names(parties)}; parties and "
             "their order must agree."
         )
+
+
+def check_same_classes(warm_start: Optional[dict], classes: Sequence[float]) -> None:
+    """A model of other classes has other columns of weights, or the same ones for other classes."""
+    if warm_start is not None and warm_start["meta"]["labels"] != class_names(classes):
+        had, wanted = warm_start["meta"]["labels"], class_names(classes)
+        raise ValueError(f"The classes are {wanted}, but warm_start_model was trained on {had}; both must be the same.")
 
 
 def run_of(warm_start: Optional[dict]) -> Optional[str]:
@@ -44,7 +52,7 @@ def check_same_run(own: Optional[dict], hosts: dict) -> None:
 
 
 def _state_of(document: dict) -> Optional[dict]:
-    return document["data"]["estimator"].get("shared_state")
+    return estimators_of(document)[0].get("shared_state")
 
 
 def _names(parties: list) -> str:

@@ -5,6 +5,7 @@ from functools import partial
 from fate_dp.components.common.frame_checks import check_features, require_rows
 from fate_dp.components.common.frames import feature_blocks
 from fate_dp.components.common.party_home import home_of
+from fate_dp.components.common.prediction_frames import prediction_frame_of
 
 from .job_model import ModelSource
 from .model import spec_of, weights_of
@@ -31,36 +32,14 @@ def prediction_frame(ctx, frame, document: dict, dataset_type: str):
 
     The score is P(label 1) of two classes, and the largest probability of more.
     """
-    from fate.arch.dataframe.manager.block_manager import BlockType
-    from fate.components.components.utils.tools import add_dataset_type
-    from fate.ml.utils.predict_tools import PREDICT_DETAIL, PREDICT_RESULT, PREDICT_SCORE
-
     source = ModelSource.of(spec_of(document), document["data"]["estimator"]["loss"], home_of(ctx).policy.model_modules)
     score = partial(
         _scored, source=source, weights=weights_of(document), classes=document["meta"]["labels"],
         threshold=document["meta"]["threshold"],
     )  # fmt: skip
-    result = _named_frame(frame)
-    manager = result.data_manager.duplicate()
-    # FATE's own way, apply_row, calls pandas once per row, and takes no column with several probabilities.
-    blocks = manager.append_columns(
-        [PREDICT_SCORE, PREDICT_RESULT, PREDICT_DETAIL], [BlockType.float64, BlockType.int32, BlockType.np_object]
-    )
-    append = partial(_append, convert=[manager.blocks[block].convert_block for block in blocks])
-    table = result.block_table.join(feature_blocks(frame).mapValues(score), append)
-    scored = type(frame)(frame._ctx, table, frame.partition_order_mappings, manager)
+    scored = prediction_frame_of(frame, feature_blocks(frame).mapValues(score), dataset_type)
     logger.info("%d rows scored", frame.shape[0])
-    return add_dataset_type(scored, dataset_type)
-
-
-def _named_frame(frame):
-    """Ids and, if the table has one, the label under the name that FATE's Evaluation looks for."""
-    from fate.ml.utils.predict_tools import LABEL
-
-    result = frame.create_frame(with_label=frame.schema.label_name is not None, with_weight=False)
-    if result.schema.label_name not in (None, LABEL):
-        result.rename(label_name=LABEL)
-    return result
+    return scored
 
 
 def _scored(features, source, weights, classes, threshold):
@@ -76,7 +55,3 @@ def _scored(features, source, weights, classes, threshold):
         scores, results = probabilities.max(axis=1), probabilities.argmax(axis=1)
     details = [predict_detail_dict_to_str(dict(zip(classes, row))) for row in probabilities.tolist()]
     return scores.tolist(), results.astype(int).tolist(), details
-
-
-def _append(blocks, scored, convert):
-    return [*blocks, *(make([[value] for value in column]) for make, column in zip(convert, scored))]

@@ -15,15 +15,16 @@ from dataclasses import fields
 from fate_dp.components.common import checks
 from fate_dp.components.common.job_plan import JobPlan, PlannedTask
 from fate_dp.components.dp_hetero_lr import settings as hetero_lr
+from fate_dp.components.dp_hetero_lr.classes import BINARY, check_classes, models_of
 from fate_dp.components.dp_hetero_lr.noised.rules import check_settings, refuse_folds
 from fate_dp.components.dp_hetero_lr.solvers import PER_EPOCH, solver_of
 
-HETERO_LR = "dp_hetero_lr"
+HETERO_LR, SHARE_LR, FLIPBACK = "dp_hetero_lr", "share_lr", "flipback"
 TRAINING_INPUTS = ("train_data", "cv_data")
 CROSS_VALIDATION = "cross_validation"
 WARM_START = "warm_start_model"
 # Parameters whose check has another name.
-CHECKS = {"tol": hetero_lr.tolerance, "label_source": checks.label_source}
+CHECKS = {"tol": hetero_lr.tolerance, "label_source": checks.label_source, "classes": checks.classes}
 
 
 class ImpossibleJob(ValueError):
@@ -32,13 +33,8 @@ class ImpossibleJob(ValueError):
 
 def refusal_of_plan(plan: JobPlan) -> str | None:
     """One sentence on the first training on flips that cannot succeed whatever the tables hold, or None."""
-    for flip in plan.tasks_of("label_flip"):
-        for task in trainings_on(plan, flip):
-            try:
-                _check_planned(plan, flip, task)
-            except ValueError as error:
-                return _told(task, error)
-    return None
+    refusals = (_refusal_of_flip(plan, flip) for flip in plan.tasks_of("label_flip"))
+    return next(filter(None, refusals), None)
 
 
 def trainings_on(plan: JobPlan, flip: PlannedTask) -> list[PlannedTask]:
@@ -52,11 +48,9 @@ def check_plan(plan: JobPlan, flip: str) -> None:
 
     :raises ImpossibleJob:
     """
-    for task in trainings_on(plan, plan.task(flip)):
-        try:
-            _check_planned(plan, plan.task(flip), task)
-        except ValueError as error:
-            raise ImpossibleJob(_told(task, error)) from error
+    sentence = _refusal_of_flip(plan, plan.task(flip))
+    if sentence is not None:
+        raise ImpossibleJob(sentence)
 
 
 def host_facts(home, job, frame) -> dict:
@@ -66,6 +60,14 @@ def host_facts(home, job, frame) -> dict:
     prepared = rows.prepare_rows(frame, fit_intercept=False, with_label=False)
     release = score_release.ScoreRelease.of(home, job, frame)
     return {**terms.host_facts(frame, release, prepared), **_size(prepared, frame)}
+
+
+def classes_of(flip: PlannedTask) -> tuple:
+    """The declared classes of a label_flip task.
+
+    :raises ValueError: no classes.
+    """
+    return checks.classes(flip.parameters.get("classes") or BINARY)
 
 
 def check_tables(plan: JobPlan, flip: str, frame, epsilon: float, hosts: dict) -> None:
@@ -78,7 +80,8 @@ def check_tables(plan: JobPlan, flip: str, frame, epsilon: float, hosts: dict) -
     for task in trainings_on(plan, plan.task(flip)):
         if plan.reads_directly(task.name, flip):
             try:
-                _check_training(task, settings_of(task), frame, epsilon, hosts)
+                classes = BINARY if settings_of(task).family != "binomial" else classes_of(plan.task(flip))
+                _check_training(task, settings_of(task), frame, epsilon, hosts, classes)
             except ValueError as error:
                 raise ImpossibleJob(_told(task, error)) from error
 
@@ -91,6 +94,27 @@ def settings_of(task: PlannedTask) -> hetero_lr.TrainSettings:
     names = [field.name for field in fields(hetero_lr.TrainSettings)]
     given = {name: value for name, value in task.parameters.items() if name in names and value is not None}
     return hetero_lr.TrainSettings(**{name: (CHECKS.get(name) or getattr(hetero_lr, name))(value) for name, value in given.items()})
+
+
+def _refusal_of_flip(plan: JobPlan, flip: PlannedTask) -> str | None:
+    for task in trainings_on(plan, flip):
+        try:
+            _check_planned(plan, flip, task)
+        except ValueError as error:
+            return _told(task, error)
+    return _refusal_of_more_classes(plan, flip)
+
+
+def _refusal_of_more_classes(plan: JobPlan, flip: PlannedTask) -> str | None:
+    """What follows and knows two classes only: flipback, and share_lr with family binomial."""
+    if flip.parameters.get("bounds") is not None or len(classes_of(flip)) == 2:
+        return None
+    for name in dict.fromkeys(name for name, _ in plan.receivers(flip.name)):
+        task = plan.task(name)
+        if task.component == FLIPBACK or task.component == SHARE_LR and task.parameters.get("family") != "gaussian":
+            classes = list(classes_of(flip))
+            return _told(task, f"{task.component} works on two classes, but the flips have the classes {classes}.")
+    return None
 
 
 def _check_planned(plan: JobPlan, flip: PlannedTask, task: PlannedTask) -> None:
@@ -116,22 +140,23 @@ def _check_labels(settings, flip: PlannedTask) -> None:
         if settings.family == "binomial":
             raise ValueError(f"family binomial trains on labels 0 and 1, but {flip.name} has bounds: its labels are numbers.")
         return
-    classes = checks.classes(flip.parameters.get("classes") or (0.0, 1.0))
-    strange = next((value for value in classes if not 0 <= value <= 1), None)
-    if settings.family == "binomial" and (strange is not None or len(classes) > 2):
+    classes = classes_of(flip)
+    if settings.family == "binomial" and len(classes) == 2 and not all(0 <= value <= 1 for value in classes):
         raise ValueError(f"family binomial trains on labels 0 and 1, but the flips have the classes {list(classes)}.")
+    check_classes(settings, BINARY if len(classes) == 2 else classes)
 
 
-def _check_training(task: PlannedTask, settings, frame, epsilon: float, hosts: dict) -> None:
+def _check_training(task: PlannedTask, settings, frame, epsilon: float, hosts: dict, classes: tuple) -> None:
     from fate_dp.components.dp_hetero_lr.rows import prepare_rows
     from fate_dp.components.dp_hetero_lr.terms import check_hosts, feature_counts, score_epochs, training_terms
 
     # With auto, flipback is left out where a host shows no scores.
     flipback = [] if settings.flipback.mode in ("auto", "none") else settings.flipback.planned_epochs(settings.epochs)
+    models = models_of(classes)
     shown = len(score_epochs(settings, flipback, None))
     if task.stage == CROSS_VALIDATION:
         folds = hetero_lr.cv_param(task.parameters.get("cv_param") or {})["n_splits"]
-        check_hosts(frame, hosts, folds * (shown + 1))
+        check_hosts(frame, hosts, folds * (shown + models))
         return
     check_hosts(frame, hosts, shown, shows_afterwards=settings.train_scores)
     if settings.noise != "none" or WARM_START in task.model_inputs:
@@ -141,7 +166,8 @@ def _check_training(task: PlannedTask, settings, frame, epsilon: float, hosts: d
     if solver_of(settings) != PER_EPOCH:
         _refuse_too_large(sizes)
     bits = max(size["mean_square_bits"] for size in sizes)
-    training_terms(settings, frame.shape[0], feature_counts(frame, fit_intercept, hosts), epsilon, None, flipback, bits)
+    features = feature_counts(frame, fit_intercept, hosts)
+    training_terms(settings, frame.shape[0], features, epsilon, None, flipback, bits, classes=classes)
 
 
 def _refuse_too_large(sizes: list) -> None:
@@ -160,5 +186,6 @@ def _size(prepared, frame) -> dict:
         return {"mean_square_bits": 0, "too_large": getattr(error, "public", str(error))}
 
 
-def _told(task: PlannedTask, error: ValueError) -> str:
-    return f"{error} So {task.name} could not train on these flips, and nothing was charged."
+def _told(task: PlannedTask, problem: object) -> str:
+    used = "revise" if task.component == FLIPBACK else "train on"
+    return f"{problem} So {task.name} could not {used} these flips, and nothing was charged."

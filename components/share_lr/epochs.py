@@ -36,7 +36,7 @@ def direct(ctx, training: JoinedTraining, settings: TrainSettings) -> Progress:
     progress, convergence = Progress(), Convergence(settings.early_stop, settings.tol)
     for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(settings.epochs):
         hidden = training.step(epoch_ctx, epoch)
-        varying = training.loss(hidden, epoch_ctx.hosts.get("loss_shares"), [ONLY_BATCH])
+        (varying,) = training.losses(hidden, epoch_ctx.hosts.get("loss_shares"), [ONLY_BATCH])
         sound = training.passes(varying + _LARGEST[settings.family])
         loss = varying + _SHOWN[settings.family]
         state = convergence.state(epoch, settings.epochs, loss, None) if sound else DIVERGED
@@ -56,7 +56,7 @@ def follow(ctx, training: JoinedTraining, settings: TrainSettings) -> Progress:
     progress = Progress()
     for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(settings.epochs):
         hidden = training.step(epoch_ctx, epoch)
-        epoch_ctx.guest.put("loss_shares", training.loss_share(hidden, [ONLY_BATCH], epoch))
+        epoch_ctx.guest.put("loss_shares", training.loss_shares(hidden, [ONLY_BATCH], epoch))
         state = epoch_ctx.guest.get("training_state")
         refuse_divergence(state)
         progress.epochs_run, progress.converged = epoch + 1, state == CONVERGED

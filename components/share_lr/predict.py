@@ -107,7 +107,7 @@ def take_scores(ctx, rows: SharedRows, model: JoinedModel, document: dict, datas
     if opens_labels(rows, model):
         labels = _label_shares(rows).join(ctx.hosts[0].get("label_shares"), _opened_labels)
         scored.label = _one_column(scored, labels)
-    return prediction_frame(scored, scores, document, dataset_type)
+    return prediction_frame(scored, [scores], document, dataset_type)
 
 
 def give_scores(ctx, rows: SharedRows, model: JoinedModel, key_length: int) -> None:

@@ -38,7 +38,7 @@ class JoinedTraining(SharedSteps):
         keys = Together(ctx)("keys sent", exchange)
         side = Side.of(ctx.sub_ctx("statistics"), keys, columns)
         share, rule = quadratic_share(side, blocks, settings, terms), update_rule(terms, learning_rates(settings, terms))
-        super().__init__(columns, keys, [share], settings, terms, rule, np.zeros(columns.counts[columns.own]),
+        super().__init__(columns, keys, [share], settings, terms, rule, [np.zeros(columns.counts[columns.own])],
                          home_of(ctx).key)  # fmt: skip
 
     def step(self, ctx, epoch: int) -> List[List[List[int]]]:
@@ -48,7 +48,8 @@ class JoinedTraining(SharedSteps):
 
     def weight_share(self) -> List[int]:
         """This party's share of all joint weights, unit 2^-40."""
-        return self._descent.share_of(slice(0, self._columns.total))
+        (descent,) = self._descents
+        return descent.share_of(slice(0, self._columns.total))
 
     def _settled(self, ctx, stage: str, work: Callable):
         return Together(ctx)(stage, work)

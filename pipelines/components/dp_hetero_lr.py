@@ -6,8 +6,9 @@ from fate_client.pipeline.components.component_base import Component
 from fate_client.pipeline.conf.types import PlaceHolder
 from fate_client.pipeline.interface import ArtifactType
 
-from fate_dp.components.common.checks import label_source as check_label_source
+from fate_dp.components.common import checks
 from fate_dp.components.dp_hetero_lr import settings
+from fate_dp.components.dp_hetero_lr.classes import check_classes
 from fate_dp.components.dp_hetero_lr.noised.rules import check_settings
 from fate_dp.components.dp_hetero_lr.solvers import PER_EPOCH, solver_of
 
@@ -27,7 +28,8 @@ CHECKS = {
     "flipback": settings.flipback,
     "train_scores": settings.train_scores,
     "score_step": settings.score_step,
-    "label_source": check_label_source,
+    "label_source": checks.label_source,
+    "classes": checks.classes,
     "solver": settings.solver,
     "family": settings.family,
     "sigmoid": settings.sigmoid,
@@ -49,9 +51,10 @@ class DPHeteroLR(Component):
     ``sigmoid`` (taylor or exact) with ``sigmoid_rounds``, ``flipback`` (mode, every, fraction, max_rounds),
     ``train_scores`` (whether the guest gets the joint scores of the training rows, as the component flipback needs them),
     ``score_step`` (to whose multiples hosts round their part of scores) and ``label_source`` (for labels that
-    the guest's operator declared public). ``scoring`` encrypted is for predictions of rows that the guest alone has, with
-    all columns of the model; ``true_labels`` says that the guest's labels of rows held out of training are true, so that the
-    summary of a prediction shows the figures on them. ``needs_arbiter`` says what the chosen solver needs.
+    the guest's operator declared public). ``classes`` are all label values that may occur, those that LabelFlip was given
+    unless set; with more than two, a model is trained for each against the rest. ``scoring`` encrypted is for predictions of
+    rows that the guest alone has, with all columns of the model; ``true_labels`` says that the guest's labels of rows held out
+    of training are true, so that the summary of a prediction shows the figures on them. ``needs_arbiter`` says what the chosen solver needs.
 
     ``noise`` (none, uniform or adaptive) is for record-level privacy of features; ``noise_epsilon``, ``noise_delta``
     and ``noise_radius`` are each party's own, so give them by party:
@@ -77,6 +80,7 @@ class DPHeteroLR(Component):
         train_scores: bool = PlaceHolder(),
         score_step: float = PlaceHolder(),
         label_source: str = PlaceHolder(),
+        classes: list = PlaceHolder(),
         solver: str = PlaceHolder(),
         family: str = PlaceHolder(),
         sigmoid: str = PlaceHolder(),
@@ -146,6 +150,7 @@ def _chosen_settings(inputs: dict) -> settings.TrainSettings:
     given = {name: CHECKS[name](inputs[name]) for name in names if _is_given(inputs[name])}
     chosen = settings.TrainSettings(**given)
     check_settings(chosen)
+    check_classes(chosen)
     return chosen
 
 

@@ -177,6 +177,11 @@ def read_entry(connection, entry_id):
     return row and Entry(**dict(zip(names, row)))
 
 
+def classes_of(connection, entry_id):
+    """The declared classes of an entry of flips, as texts in order; none where it was written without them."""
+    return json.loads(read_entry(connection, entry_id).class_labels or "[]")
+
+
 def add_release(connection, entry_id, *, job_id, task_id, records, fingerprint="", state="released", note=""):
     """Note one use of an entry; returns its id."""
     return connection.execute(

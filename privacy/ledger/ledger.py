@@ -140,6 +140,11 @@ class Ledger:
         with open_ledger(self.path) as connection:
             return label_memo.has_released(connection, source, key_id, id_tags)
 
+    def class_labels(self, entry_id):
+        """The declared classes of a line of flips, as texts in order; none where it was written without them."""
+        with open_ledger(self.path) as connection:
+            return lines.classes_of(connection, entry_id)
+
     def sources(self, key_id):
         """Label sources with a release under this key."""
         with open_ledger(self.path) as connection:

@@ -11,9 +11,10 @@ from fate_dp.components.common.wire.channel import Channel
 
 TERMS = {
     "rows", "batches", "optimizer", "flipback_epochs", "correction_epochs", "score_epochs", "features",
-    "mean_square_bits", "run", "noise",
+    "mean_square_bits", "run", "noise", "classes",
 }  # fmt: skip
-FACTS = {"rows", "features", "digest", "score_releases_left", "few_valued", "mean_square_bits", "noise", "warm_start_run"}
+FACTS = {"rows", "features", "digest", "score_releases_left", "few_valued", "mean_square_bits", "noise", "warm_start_run",
+         "classes"}  # fmt: skip
 """What the guest tells everybody, and a host the guest, before a training without noise that starts anew."""
 
 
@@ -136,6 +137,7 @@ def _is_verdict(value, sender) -> bool:
     return (
         value["problem"] is terms["noise"] is None and terms["mean_square_bits"] in range(9)
         and len(bytes.fromhex(terms["run"])) == 8 and all(type(epoch) is int for epoch in epochs)
+        and terms["classes"] == list(map(float, range(len(terms["classes"]))))
     )  # fmt: skip
 
 

@@ -183,18 +183,19 @@ def features_of(table) -> np.ndarray:
 
 @dataclass(frozen=True)
 class KnownJob:
-    """In place of `JobFiles`: label_flip, then a training with these parameters."""
+    """In place of `JobFiles`: label_flip with parameters of its own, then a training with these parameters."""
 
     parameters: dict
     stage: str = "train"
     arbiters: int = 1
     through: Optional[str] = None
     task: str = "flip"
+    flip: dict = field(default_factory=dict)
 
     def plan(self):
         from fate_dp.components.common.job_plan import JobPlan
 
-        return JobPlan(dag_of(self))
+        return JobPlan(dag_of(self, self.flip))
 
 
 def dag_of(job, flip=MappingProxyType({})) -> dict:
@@ -257,6 +258,7 @@ def train(ctx, earlier, tables, partitions=2, public=False, warm_start=None, lab
 
     from fate_dp.components.common.frames import match_id_blocks
     from fate_dp.components.dp_hetero_lr import train as stage
+    from fate_dp.components.dp_hetero_lr.model import estimators_of
     from fate_dp.components.dp_hetero_lr.settings import TrainSettings, flipback
 
     if before is not None:
@@ -282,6 +284,8 @@ def train(ctx, earlier, tables, partitions=2, public=False, warm_start=None, lab
         model = stage.train_arbiter(ctx, settings)
     return {
         "start": None if frame is None else start_weights(ctx, frame, settings.init_param),
+        "starts": None if frame is None else [
+            start_weights(ctx, frame, settings.init_param, at) for at in range(len(estimators_of(model)))],
         "model": model, "scored": None if scored is None else scored.as_pd_df(), "summary": summary(ctx),
         "order": None if frame is None else [match_id for _, ids in sorted(match_id_blocks(frame).collect()) for match_id in ids],
     }  # fmt: skip
@@ -311,13 +315,13 @@ def declare_public(ctx, tables):
         declare_public_labels(home_of(ctx).path, SOURCE, known["id"], known["y"])
 
 
-def start_weights(ctx, frame, init_param):
+def start_weights(ctx, frame, init_param, model=0):
     """What this party begins with: its own to know, since the stream is keyed with its secret."""
     from fate_dp.components.common.party_home import home_of
     from fate_dp.components.dp_hetero_lr.model import initial_weights
 
     with_intercept = role_of(ctx) == "guest" and init_param["fit_intercept"]
-    return initial_weights(init_param, len(frame.schema.columns), home_of(ctx).key, with_intercept)
+    return initial_weights(init_param, len(frame.schema.columns), home_of(ctx).key, with_intercept, model)
 
 
 def raise_score_cap(ctx, tables, cap):

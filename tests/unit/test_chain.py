@@ -17,7 +17,7 @@ from fate_dp.pipelines.job import JobFailed, check_chain, run_job
 SOURCE = "bank/loans/y"
 # One change of a sound chain each, and a part of the sentence that names it.
 BREAKS = {
-    "three classes": ("flip", {"classes": [0, 1, 2]}, "family binomial trains on labels 0 and 1, but the flips have the classes"),
+    "three classes, one a fraction": ("flip", {"classes": [0, 0.5, 2]}, "more than two must be whole numbers below 2^31"),
     "numbers": ("flip", {"bounds": [0, 1]}, "family binomial trains on labels 0 and 1, but flip has bounds"),
     "minus and plus one": ("flip", {"classes": [-1, 1]}, "family binomial trains on labels 0 and 1"),
     "short key": ("model", {"he_param": {"key_length": 1024}}, "he_param.key_length"),
@@ -85,6 +85,45 @@ def test_regression_takes_any_classes_and_other_components_none_of_these_rules()
     assert trainings_on(plan, plan.task("flip")) == [] and refusal_of_plan(plan) is None
 
 
+MORE = {"classes": [3, 0, 1, 2]}
+TRAINED_ON_TWO = {
+    "sigmoid": ({"sigmoid": "exact"}, "There are 4 classes, [0, 1, 2, 3], but sigmoid is exact; more than two are trained with"),
+    "solver": ({"solver": "per_epoch"}, "but solver is per_epoch"),
+    "optimizer": ({"optimizer": {"method": "adam"}}, "but optimizer.method is adam"),
+    "flipback": ({"flipback": {"mode": "posterior"}}, "but flipback.mode is posterior"),
+    "noise": ({"noise": "uniform"}, "but noise is uniform"),
+    "other classes": ({"classes": [0, 1, 2]}, "classes is [0, 1, 2], but the training's are [0, 1, 2, 3]; both must be the same."),
+    "two classes": ({"classes": [0, 1]}, "classes is [0, 1], but the training's are [0, 1, 2, 3]; both must be the same."),
+    "numbers": ({"family": "gaussian", "classes": [0, 1, 2]}, "but family is gaussian, which fits numbers; leave classes out."),
+}
+
+
+@pytest.mark.parametrize("model", [{}, {"classes": [0, 1, 2, 3]}, {"flipback": {"mode": "auto"}}, {"train_scores": True}])
+def test_more_than_two_classes_pass_where_the_training_takes_them(model):
+    for stage in ("train", "cross_validation"):
+        assert refusal_of_plan(plan_of(flip=MORE, model=model, stage=stage)) is None
+
+
+@pytest.mark.parametrize("name", TRAINED_ON_TWO)
+def test_more_than_two_classes_are_refused_with_what_knows_two(name):
+    model, sentence = TRAINED_ON_TWO[name]
+    found = refusal_of_plan(plan_of(flip=MORE, model=model))
+    assert sentence in found and found.endswith(" So model could not train on these flips, and nothing was charged.")
+
+
+@pytest.mark.parametrize("component, parameters, used", [
+    ("flipback", {}, "revise"), ("share_lr", {}, "train on"), ("share_lr", {"family": "gaussian"}, None),
+])  # fmt: skip
+def test_components_of_two_classes_are_refused_before_flips_are_charged(component, parameters, used):
+    plan = plan_of(flip=MORE, between=["align"])
+    plan.dag["tasks"]["model"] |= {"component_ref": component, "parameters": parameters}
+    expected = f"{component} works on two classes, but the flips have the classes [0.0, 1.0, 2.0, 3.0]. So model could not {used} " \
+               "these flips, and nothing was charged."
+    assert refusal_of_plan(plan) == (expected if used else None)
+    plan.dag["tasks"]["flip"]["parameters"].pop("classes")
+    assert refusal_of_plan(plan) is None
+
+
 def pipeline(**flip):
     from fate_client.pipeline import FateFlowPipeline
 
@@ -109,7 +148,7 @@ def test_run_job_refuses_before_it_submits_and_takes_an_address_as_text(monkeypa
     client = Recorded()
     monkeypatch.setattr(job, "connect", lambda address: client if (address.host, address.port) == ("127.0.0.1", 9380) else None)
     with pytest.raises(JobFailed, match="the flips have the classes .*So model could not train on these flips"):
-        run_job(pipeline(classes=[0, 1, 2]), "127.0.0.1:9380")
+        run_job(pipeline(classes=[-1, 1]), "127.0.0.1:9380")
     assert client.submitted == []
     with pytest.raises(JobFailed, match="FATE-Flow at 127.0.0.1:9380 refused the job"):
         run_job(pipeline(), "127.0.0.1:9380")

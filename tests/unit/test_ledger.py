@@ -409,6 +409,12 @@ def test_entry_says_what_is_guaranteed_against_whom(ledger):
     assert math.isclose(entry["parameters"]["keep_probability"], 0.88079707797788, rel_tol=1e-12)
 
 
+def test_a_line_of_flips_names_its_classes_where_it_was_written_with_them(ledger):
+    release(ledger, range(5), 1, class_labels=("0", "2", "5"), classes=3)
+    release(ledger, range(5), 2)
+    assert [ledger.class_labels(entry_id) for entry_id in (1, 2)] == [["0", "2", "5"], []]
+
+
 def test_entries_are_plain_json(ledger):
     assert ledger.entries() == []
     entry_id = release(ledger, range(50), np.float64(2)).entry_id

@@ -82,13 +82,13 @@ def test_bounds_hold_for_noised_statistics():
         for own, other, position in ((*places, 0), (*places[::-1], 1)):
             noise = moments.draw(position, "model")
             columns = JointColumns((("guest", "1"), ("host", "2")), tuple(FEATURES), position)
-            zeros = SumShares(np.zeros((6, 6), dtype=object), np.zeros(6, dtype=object), 7)
+            zeros = SumShares(np.zeros((6, 6), dtype=object), np.zeros((6, 1), dtype=object))
             share = with_noise(zeros, noise, columns)
-            assert share.target_square == 0 and not zeros.matrix.any()
+            assert not zeros.matrix.any() and not zeros.linear.any()
             assert (share.matrix == share.matrix.T).all() and not share.matrix[other, other].any()
             count, peers = FEATURES[position], FEATURES[1 - position]
             assert (share.matrix[own, other] == noise.cross[1 - position][:count, :peers]).all()
-            sums, linear = sums + share.matrix.astype(float) * 2.0**-48, linear + share.linear.astype(float) * 2.0**-48
+            sums, linear = sums + share.matrix.astype(float) * 2.0**-48, linear + share.linear[:, 0].astype(float) * 2.0**-48
         hessian, linear = sums / (4 * ROWS), linear / (4 * ROWS)
         values = np.linalg.eigvalsh(hessian)
         assert values[-1] <= bounds.curvature and np.linalg.norm(linear) <= bounds.linear_norm

@@ -20,7 +20,7 @@ from fate_dp.privacy.mechanisms.randomized_response import flip_probability
 
 SETTINGS = TrainSettings(epochs=10, batch_size=40, flipback=FlipbackSettings(mode="swap", every=2, max_rounds=2))
 FAIR = {"batches": batch_bounds(100, 40), "flipback_epochs": [2, 4], "score_epochs": [2, 4], "features": [4, 2], "noise": None,
-        "rows": 100, "correction_epochs": [], "mean_square_bits": 1, "optimizer": default_optimizer(100, 6, 1.0, epochs=10, batches=2)}  # fmt: skip
+        "classes": [0.0, 1.0], "rows": 100, "correction_epochs": [], "mean_square_bits": 1, "optimizer": default_optimizer(100, 6, 1.0, epochs=10, batches=2)}  # fmt: skip
 OWN = OwnPart(1, 2, 1)
 EXACT = replace(SETTINGS, sigmoid="exact", sigmoid_rounds=1)
 

@@ -37,7 +37,7 @@ KINDS = {
     "hidden_weights": ([int],),
     "hidden_losses": ([[int]],),
     "leading_bits": ([int],),
-    "loss_shares": (int,),
+    "loss_shares": ([int],),
     "weight_shares": ([int],),
     "scores": (Rows(np.ndarray),),
     "consent": (bool,),

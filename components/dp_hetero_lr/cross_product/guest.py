@@ -1,10 +1,11 @@
-"""The guest's part where the cross product trains: the target, the losses, and the end of training.
+"""The guest's part where the cross product trains: the targets, the losses, and the end of training.
 
-What it receives: a host's rows under the host's key, or none; masked numbers; the mean loss of every epoch, rounded; and
-at the end its own weights. Losses and own weights are functions of the cross block with the hosts: for a host with one feature they
-determine it. Joint scores it sees in rounds of flipback and corrections of the sigmoid, and when rows are predicted: each is
+What it receives: a host's rows under the host's key, or none; masked numbers; the mean loss of every epoch and model,
+rounded; and at the end its own weights. Losses and own weights are functions of the cross block with the hosts: for a
+host with one feature they determine it. Joint scores it sees in rounds of flipback and corrections of the sigmoid, and when rows are predicted: each is
 one linear equation per host feature for every row, and counted in the host's ledger. See docs/cryptography.md.
 """
+from statistics import fmean
 from typing import Optional
 
 from fate_dp.components.common.frames import collect_column
@@ -18,7 +19,7 @@ from ..relabelling import Relabelling
 from ..rows import relabel
 from ..scoring import joint_score_blocks
 from .joint_columns import JointColumns
-from .targets import Targets, check_target, fits
+from .targets import Targets, check_targets, fits
 from .training import SharedTraining
 
 
@@ -26,15 +27,15 @@ def train(
     ctx, rows, model: PartyModel, terms: dict, relabelling: Relabelling, noise: Optional[MomentNoise] = None
 ) -> None:
     """Direct the epochs; ``model`` gets the guest's own weights and nobody else's."""
-    targets = Targets(model.settings, relabelling, terms["noise"])
-    check_target(targets.column, terms["batches"])
-    rows = relabel(rows, targets.column)
+    targets = Targets(model.settings, relabelling, terms)
+    check_targets(targets.columns, terms["batches"])
+    rows = relabel(rows, targets.columns)
     training = SharedTraining(ctx, rows, model, terms, JointColumns.of(ctx, terms), noise)
     convergence = Convergence(model.settings.early_stop, model.settings.tol)
     for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(model.settings.epochs):
         model.start_epoch(epoch)
         if epoch in terms["score_epochs"]:
-            rows = _with_next_target(epoch_ctx, rows, model, targets, training, epoch, terms)
+            rows = _with_next_targets(epoch_ctx, rows, model, targets, training, epoch, terms)
         loss = _run_epoch(epoch_ctx, training, targets, epoch, terms)
         note_loss(epoch_ctx, model, epoch, loss)
         state = convergence.state(epoch, model.settings.epochs, loss, None)
@@ -49,30 +50,34 @@ def train(
     training.finish(ctx.sub_ctx("finish"), model)
 
 
-def _with_next_target(ctx, rows, model, targets, training, epoch, terms):
-    """Open the own weights, get the joint scores, and let all parties hold shares of the new target's products."""
+def _with_next_targets(ctx, rows, model, targets, training, epoch, terms):
+    """Open the own weights, get the joint scores, and let all parties hold shares of the new targets' products."""
     if epoch:
-        model.weights = training.own_weights(ctx.sub_ctx("weights"))
+        model.columns = training.own_weights(ctx.sub_ctx("weights"))
     scores = collect_column(joint_score_blocks(ctx, rows, model.weights, model.settings.score_step))
     rows, target_ctx = relabel(rows, targets.after(epoch, terms, scores)), ctx.sub_ctx("target")
-    if not fits(targets.column, terms["batches"]):
+    if not fits(targets.columns, terms["batches"]):
         _end_diverged(target_ctx.hosts, ctx)
     _tell(target_ctx.hosts, GOES_ON)
-    training.take_target(target_ctx, rows)
+    training.take_targets(target_ctx, rows)
     return rows
 
 
 def _run_epoch(ctx, training, targets, epoch, terms) -> float:
-    """One pass over the batches; the mean loss per record, each batch's taken before its step and none opened alone."""
+    """One pass over the batches; the mean loss per record, each batch's taken before its step and none opened alone.
+
+    Of several models it is the mean of theirs.
+    """
     loss = 0.0
     training.prepare(ctx.sub_ctx("prepare"), epoch)
     for group_ctx, batches in ctx.on_batches.ctxs_zip(training.groups()):
         hidden = training.run_steps(group_ctx, batches, epoch)
         # The batches of a group are consecutive rows.
         bounds = terms["batches"][batches[0]][0], terms["batches"][batches[-1]][1]
-        mean = training.loss(hidden, group_ctx.hosts.get("loss_shares"), batches) + targets.constant(bounds)
-        loss += mean * (bounds[1] - bounds[0]) / terms["rows"]
-        if not training.passes(mean):
+        varying = training.losses(hidden, group_ctx.hosts.get("loss_shares"), batches)
+        means = [mean + targets.constant(bounds) for mean in varying]
+        loss += fmean(means) * (bounds[1] - bounds[0]) / terms["rows"]
+        if not all(map(training.passes, means)):
             _end_diverged(group_ctx.hosts, ctx)
         _tell(group_ctx.hosts, GOES_ON)
     return loss

@@ -25,13 +25,13 @@ def train(
         if epoch in terms["score_epochs"]:
             # A warm start's weights were shown as they are; opened and rounded they would be other ones, and count anew.
             if epoch:
-                model.weights = training.own_weights(epoch_ctx.sub_ctx("weights"))
+                model.columns = training.own_weights(epoch_ctx.sub_ctx("weights"))
             flipback = epoch in terms["flipback_epochs"]
             release.record(model.weights, "flipback" if flipback else "correction of the sigmoid")
             epoch_ctx.guest.put("scores", release.rounded(rows, model.weights, model.settings.score_step))
             target_ctx = epoch_ctx.sub_ctx("target")
             refuse_divergence(target_ctx.guest.get("training_state"))
-            training.take_target(target_ctx)
+            training.take_targets(target_ctx)
         state = _run_epoch(epoch_ctx, training, epoch)
         model.converged = state == CONVERGED
         if state != GOES_ON:
@@ -45,6 +45,6 @@ def _run_epoch(ctx, training, epoch) -> str:
     training.prepare(ctx.sub_ctx("prepare"), epoch)
     for group_ctx, batches in ctx.on_batches.ctxs_zip(training.groups()):
         hidden = training.run_steps(group_ctx, batches, epoch)
-        group_ctx.guest.put("loss_shares", training.loss_share(hidden, batches, epoch))
+        group_ctx.guest.put("loss_shares", training.loss_shares(hidden, batches, epoch))
         refuse_divergence(group_ctx.guest.get("training_state"))
     return ctx.guest.get("training_state")

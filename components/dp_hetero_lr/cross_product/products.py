@@ -1,7 +1,7 @@
 """Products over the rows of block tables, as kernels on one partition: exact ones at a party, encrypted ones of two.
 
 A kernel gathers the rows of a partition batch by batch, since the bucket method pays off the more rows it gets at once.
-The guest's matrix has its target as the last column; a host's has its features alone.
+The guest's matrix has its targets as the last columns, one for each model; a host's has its features alone.
 """
 from functools import partial, reduce
 from typing import Callable, Dict, List, Tuple
@@ -19,16 +19,16 @@ Batches = List[Tuple[int, int]]
 
 
 def own_matrix(block, dropped: int) -> np.ndarray:
-    """int64 (rows, columns) in units of 2^(dropped - 24), rounded to the nearest: features, and at the guest the target."""
+    """int64 (rows, columns) in units of 2^(dropped - 24), rounded to the nearest: features, and at the guest the targets."""
     features = _rounded(block.features, dropped)
     if block.labels is None:
         return features
-    return np.column_stack([features, own_target(block, dropped)])
+    return np.column_stack([features, own_targets(block, dropped)])
 
 
-def own_target(block, dropped: int) -> np.ndarray:
-    """int64 (rows, 1): the guest's target alone."""
-    return _rounded(encode_features(block.labels), dropped)[:, None]
+def own_targets(block, dropped: int) -> np.ndarray:
+    """int64 (rows, models): the guest's targets alone."""
+    return _rounded(encode_features(block.labels), dropped)
 
 
 def _rounded(numbers: np.ndarray, dropped: int) -> np.ndarray:

@@ -19,25 +19,30 @@ from .public_sizes import penalties, quadratic_bounds, step_layout
 
 
 class SharedSteps:
-    """One data party's shares of one descent; every data party calls the same methods in the same order."""
+    """One data party's shares of one descent, or of one for each of several models that step together.
+
+    Every data party calls the same methods in the same order. Where a message speaks of several models, what it says of
+    them stands one behind the other. Every model of every batch has masks and prepared steps of its own.
+    """
 
     def __init__(
         self, columns: JointColumns, keys: Keys, shares: List[QuadraticShare], settings: TrainSettings, terms: dict,
-        rule: UpdateRule, weights: np.ndarray, key: bytes, state: Optional[dict] = None,
+        rule: UpdateRule, weights: Sequence[np.ndarray], key: bytes, states: Optional[Sequence[Optional[dict]]] = None,
     ):  # fmt: skip
         """
         Args:
-            shares: this party's, of every batch.
+            shares: this party's, of every batch, there of every model.
             rule: of the updates.
-            weights: of this party's columns, where they start.
+            weights: of this party's columns, where every model starts.
             key: this party's secret, with which it rounds losses.
-            state: see `SharedDescent`.
+            states: of every model, see `SharedDescent`.
         """
         self._columns, self._keys, self._shares, self._epochs = columns, keys, shares, settings.epochs
         self._layout, self._bounds = step_layout(settings, terms, keys.public), quadratic_bounds(settings, terms)
-        self._descent = SharedDescent(
-            weights, columns.own_slice, self._layout, rule, penalties(settings, terms), columns.own == 0, state
-        )
+        self._descents = [
+            SharedDescent(start, columns.own_slice, self._layout, rule, penalties(settings, terms), columns.own == 0, state)
+            for start, state in zip(weights, states or [None] * len(weights), strict=True)
+        ]
         self._batch_rows = [last - first for first, last in terms["batches"]]
         public = json.dumps({name: value for name, value in terms.items() if name != "run"}, sort_keys=True)
         self._rounding_key = hmac.digest(key, f"rounding of losses {public}".encode(), "sha256")
@@ -66,22 +71,37 @@ class SharedSteps:
         """One step for each of the batches; returns what the others said about their losses."""
         for step_ctx, batch in ctx.sub_ctx("steps").ctxs_zip(batches):
             self._step(step_ctx, batch, epoch)
-        return self._swapped(ctx, "hidden_losses", self._descent.hidden_losses())
+        hidden = [factors for descent in self._descents for factors in descent.hidden_losses()]
+        return self._swapped(ctx, "hidden_losses", hidden)
 
-    def loss_share(self, hidden_of_others, batches: Sequence[int], epoch: int) -> int:
-        """At a host: its share of the losses of the last `run_steps`, added up and rounded, for the guest.
+    def loss_shares(self, hidden_of_others, batches: Sequence[int], epoch: int) -> List[int]:
+        """At a host: its share of the losses of the last `run_steps`, for every model added up and rounded, for the guest.
 
         Rounding is a keyed function of the training's public terms: whoever repeats it gets the same number, and a
         training that is repeated ends at the same epoch.
         """
-        drawn = hmac.digest(self._rounding_key, f"loss of epoch {epoch} from batch {batches[0]}".encode(), "sha256")
-        rounding = int.from_bytes(drawn[:6], "big") / 2.0**48
-        return self._descent.loss_share(hidden_of_others, self._rows_of(batches), rounding)
+        rows = self._rows_of(batches)
+        return [
+            descent.loss_share(hidden, rows, self._rounding(epoch, batches[0], model))
+            for model, (descent, hidden) in enumerate(zip(self._descents, self._of_each_model(hidden_of_others)))
+        ]
 
-    def loss(self, hidden_of_others, shares_of_others: Sequence[int], batches: Sequence[int]) -> float:
-        """At the guest: the mean loss over the rows of the last `run_steps` without its constant, penalty included."""
-        mean = self._descent.loss(hidden_of_others, shares_of_others, self._rows_of(batches))
-        return mean - len(shares_of_others) * LOSS_STEP / 2
+    def losses(self, hidden_of_others, shares_of_others: Sequence[Sequence[int]], batches: Sequence[int]) -> List[float]:
+        """At the guest: every model's mean loss over the rows of the last `run_steps` without its constant, penalty included.
+
+        Args:
+            shares_of_others: what every host made with `loss_shares`.
+        """
+        rows, hidden = self._rows_of(batches), self._of_each_model(hidden_of_others)
+        means = [
+            descent.loss(of_model, [share for (share,) in of_hosts], rows)
+            for descent, of_model, of_hosts in zip(self._descents, hidden, self._of_each_model(shares_of_others))
+        ]
+        return [mean - len(shares_of_others) * LOSS_STEP / 2 for mean in means]
+
+    def _rounding(self, epoch: int, batch: int, model: int) -> float:
+        what = f"loss of epoch {epoch} from batch {batch} of model {model}"
+        return int.from_bytes(hmac.digest(self._rounding_key, what.encode(), "sha256")[:6], "big") / 2.0**48
 
     def _rows_of(self, batches: Sequence[int]) -> List[int]:
         return [self._batch_rows[batch] for batch in batches]
@@ -112,15 +132,28 @@ class SharedSteps:
         ]
 
     def _step(self, ctx, batch: int, epoch: int) -> None:
-        step = self._prepared[batch].take()
-        hidden = self._swapped(ctx, "hidden_weights", self._descent.hidden_weights(step))
-        heads = self._descent.receive(self._shares[batch], step, hidden)
-        heads_of_others = ()
+        models = len(self._descents)
+        of_batch = slice(batch * models, (batch + 1) * models)
+        steps = [prepared.take() for prepared in self._prepared[of_batch]]
+        own = [number for descent, step in zip(self._descents, steps) for number in descent.hidden_weights(step)]
+        hidden, heads = self._of_each_model(self._swapped(ctx, "hidden_weights", own)), []
+        for descent, share, step, of_model in zip(self._descents, self._shares[of_batch], steps, hidden):
+            heads.extend(descent.receive(share, step, of_model))
+        heads_of_others = []
         if heads and self._columns.own == 0:
             heads_of_others = [party.get("leading_bits") for party in self._columns.peers(ctx).values()]
         elif heads:
             self._columns.peers(ctx)[0].put("leading_bits", heads)
-        self._descent.move(epoch, heads_of_others)
+        for descent, of_model in zip(self._descents, self._of_each_model(heads_of_others)):
+            descent.move(epoch, of_model)
+
+    def _of_each_model(self, messages: Sequence[Sequence]) -> List[List[Sequence]]:
+        """For every model, the part of every message that speaks of it."""
+        models = len(self._descents)
+        if any(len(message) % models for message in messages):
+            raise ValueError(f"A message does not say the same of each of {models} models, as all parties' must.")
+        sizes = [len(message) // models for message in messages]
+        return [[message[at * size : (at + 1) * size] for message, size in zip(messages, sizes)] for at in range(models)]
 
     def _swapped(self, ctx, name: str, message: list) -> list:
         peers = self._columns.peers(ctx).values()

@@ -10,10 +10,11 @@ import numpy as np
 
 from fate_dp.crypto.cross_product import open_sums, seal_sums
 
+from ..classes import models_of
 from ..settings import TrainSettings
 from .joint_columns import JointColumns
 from .keys import Keys
-from .products import encrypted_sums, encrypted_table, exact_sums, own_matrix, own_target
+from .products import encrypted_sums, encrypted_table, exact_sums, own_matrix, own_targets
 from .public_sizes import dropped_bits, sums_layout
 
 ENCRYPTION_COST, MULTIPLICATION_COST = 37, 1
@@ -22,14 +23,10 @@ ENCRYPTION_COST, MULTIPLICATION_COST = 37, 1
 
 @dataclass(frozen=True)
 class SumShares:
-    """One party's additive share of X^T X (m, m) and X^T t (m,) over the rows of a batch: integers, unit 2^-48.
-
-    ``target_square`` is t^T t at the guest, in clear; 0 at hosts.
-    """
+    """One party's additive share of X^T X (m, m) and X^T t (m, models) over the rows of a batch: integers, unit 2^-48."""
 
     matrix: np.ndarray
     linear: np.ndarray
-    target_square: int = 0
 
 
 def encrypts(first: int, second: int, counts, slots: int, changing_target: bool) -> int:
@@ -45,7 +42,9 @@ def _cost(encrypted: int, multiplied: int, slots: int) -> int:
 
 
 class Statistics:
-    """Makes `SumShares` of every batch with the other data parties, and again for the guest's next target.
+    """Makes `SumShares` of every batch with the other data parties, and again for the guest's next targets.
+
+    The targets of all models are columns of the guest's matrix, so that one pass over the rows serves them all.
 
     Every party calls the same methods in the same order.
     """
@@ -58,8 +57,8 @@ class Statistics:
         self._changing_target = bool(terms["score_epochs"])
         self._total_rows = terms["rows"]
         self._received: Dict[int, object] = {}
-        # The guest's target is a column of its matrix.
-        self._widths = [count + (position == 0) for position, count in enumerate(columns.counts)]
+        self._models = models_of(terms["classes"])
+        self._widths = [count + self._models * (position == 0) for position, count in enumerate(columns.counts)]
 
     def gather(self, ctx) -> List[SumShares]:
         """Shares for every batch."""
@@ -84,39 +83,38 @@ class Statistics:
         return shares
 
     def next_target(self, ctx, shares: List[SumShares], rows=None) -> List[SumShares]:
-        """Shares with the products of a new target, whole column by whole column, whatever changed in it.
+        """Shares with the products of new targets, whole column by whole column, whatever changed in them.
 
-        ``rows`` are the guest's with the new target. The guest multiplies the rows that hosts encrypted at the start,
+        ``rows`` are the guest's with the new targets. The guest multiplies the rows that hosts encrypted at the start,
         so that a host sees masked products of one size and nothing of which targets are new.
         """
         shares = [replace(share, linear=np.zeros_like(share.linear)) for share in shares]
         peers = self._columns.peers(ctx)
         if self._columns.own != 0:
             for share, block in zip(shares, self._open(peers[0].get("masked_products"))):
-                share.linear[self._columns.own_slice] = block[0]
+                share.linear[self._columns.own_slice] = block.T
             return shares
         self._rows = rows
-        products = self._exact_sums(own_target)
+        products = self._exact_sums(own_targets)
         for at, share in enumerate(shares):
-            share.linear[self._columns.own_slice] = products[at][0, :-1]
-            shares[at] = replace(share, target_square=int(products[at][0, -1]))
+            share.linear[self._columns.own_slice] = products[at][:, : -self._models].T
         for position, party in peers.items():
-            sealed, blocks = self._multiply(position, own_target)
+            sealed, blocks = self._multiply(position, own_targets)
             party.put("masked_products", sealed)
             for share, block in zip(shares, blocks):
-                share.linear[self._columns.slice_of(position)] = block[0]
+                share.linear[self._columns.slice_of(position)] = block.T
         return shares
 
     def _own_sums(self) -> List[SumShares]:
         total, own, guest = self._columns.total, self._columns.own_slice, self._columns.own == 0
         products, shares = self._exact_sums(own_matrix), []
         for at in range(len(self._batches)):
-            matrix, linear = np.zeros((total, total), dtype=object), np.zeros(total, dtype=object)
+            matrix, linear = np.zeros((total, total), dtype=object), np.zeros((total, self._models), dtype=object)
             width = self._columns.counts[self._columns.own]
             matrix[own, own] = products[at][:width, :width]
             if guest:
-                linear[own] = products[at][:width, width]
-            shares.append(SumShares(matrix, linear, int(products[at][width, width]) if guest else 0))
+                linear[own] = products[at][:width, width:]
+            shares.append(SumShares(matrix, linear))
         return shares
 
     def _encryptor(self, position: int) -> int:
@@ -155,6 +153,6 @@ class Statistics:
         share.matrix[own, peer] = block[:own_count, :peer_count]
         share.matrix[peer, own] = block[:own_count, :peer_count].T
         if self._columns.own == 0:
-            share.linear[peer] = block[own_count]
+            share.linear[peer] = block[own_count:].T
         elif position == 0:
-            share.linear[own] = block[:, peer_count]
+            share.linear[own] = block[:, peer_count:]

@@ -16,7 +16,7 @@ def clipped(rows, scales: np.ndarray, bounds: RowBounds, fraction_bits: int):
 
 
 def clipped_targets(labels: np.ndarray, bounds: RowBounds, fraction_bits: int) -> np.ndarray:
-    """float64 (rows,): the targets c (y - 1/2) on the grid, of which `own_target` makes the exact integers."""
+    """float64 (rows,): the targets c (y - 1/2) on the grid, of which `own_targets` makes the exact integers."""
     return clip_target(CURVATURE * (labels - 0.5), bounds, fraction_bits) * 2.0**-FEATURE_FRACTION_BITS
 
 

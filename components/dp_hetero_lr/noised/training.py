@@ -28,13 +28,13 @@ def train(fit: Callable, ctx, rows, model: PartyModel, terms: dict, other, noise
     scales = unit_scales(noise.bounds)
     if noise.kind == ADAPTIVE:
         first_terms = first_fit_terms(terms)
-        first = PartyModel(model.settings, model.header, model.weights, first_terms["optimizer"], model.fit_intercept)
+        first = PartyModel(model.settings, model.header, model.columns, first_terms["optimizer"], model.fit_intercept)
         _fit(fit, ctx.sub_ctx(FIRST_FIT), rows, first, first_terms, other, noise, scales)
         scales = noise.scales(rows, first.weights)
     _fit(fit, ctx, rows, model, terms, other, noise, scales)
     model.weights = model.weights / np.append(scales, np.ones(int(noise.bounds.intercept)))
     # Shares of the velocity are in the scaled space, of no use to a training that goes on without noise.
-    model.shared_state, model.noise = None, noise.promise()
+    model.shared_states, model.noise = [None], noise.promise()
     noise.charges.mark_released()
 
 
