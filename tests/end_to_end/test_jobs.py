@@ -202,8 +202,9 @@ def test_four_classes_are_flipped_trained_scored_and_evaluated(trained, flow_add
     assert document["meta"]["labels"] == [0, 1, 2, 3] and sorted(document["data"]["estimator"]) == ["0", "1", "2", "3"]
     scored = task_output_data(flow_address, result.job_id, "guest", GUEST, "four")["train_output_data"].set_index("id")
     truth = guest.set_index("id").loc[scored.index, "y"]
-    # Flips alone agree with two labels in three.
-    assert (scored["predict_result"].astype(int) == truth).mean() > 0.75 > (scored["label"].astype(int) == truth).mean()
+    found, flips = ((scored[column].astype(int) == truth).mean() for column in ("predict_result", "label"))
+    # 0.82 and 0.71 on average of the coins, each within 0.02 for two in three of them.
+    assert found > flips and 0.6 < flips < 0.82
     assert task_metrics(flow_address, result.job_id, "guest", GUEST, "evaluation_0")
 
 
