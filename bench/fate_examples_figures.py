@@ -71,7 +71,7 @@ def train(parts: List[np.ndarray], flips: np.ndarray, epsilon: float) -> Tuple[n
     optimizer = default_optimizer(len(flips), weights, epsilon)
     starts = [np.zeros(part.shape[1] + (place == 0)) for place, part in enumerate(parts)]
     result = train_plaintext(parts, flips, TrainingSettings(optimizer=optimizer, epochs=EPOCHS), starts)
-    return joint_logits(with_intercept(parts), result.weights), Fit(weights, optimizer["alpha"], 0.25)
+    return joint_logits(with_intercept(parts), result.weights), Fit(weights, 0.25)
 
 
 def true_figures(labels: np.ndarray, scores: np.ndarray) -> dict:

@@ -35,11 +35,11 @@ a row's score and z_i(b) the score it would have if its flip were b and the othe
 since y'_i is one of two values with variance q (1 - q) either way. With g the share of lower scores, summed over the rows,
 this is the bias of the AUC; with g whether the score passes a threshold, that of accuracy and of KS at this threshold.
 A fit of m weights that minimises a sum of n losses of curvature k_i (1/4 for the Taylor loss, p (1 - p) for the
-logistic loss, 1 for the squared error) and a ridge penalty alpha has z_i(1) - z_i(0) = h_i, with sum_i k_i h_i its
-effective degrees of freedom: at most m, and with columns of mean square 1 and a common curvature k at most
-m k / (k + alpha). `Fit.leverage` is the mean of h_i that follows. The bias at that leverage, the same for all rows, is
-first order in h_i: a bound to that order where h_i does not grow with the density of scores, and it does not: rows of large
-leverage lie in the tails.
+logistic loss, 1 for the squared error) has z_i(1) - z_i(0) = h_i, with sum_i k_i h_i its effective degrees of freedom: at
+most m, whatever the columns are and whatever ridge penalty it has. `Fit.leverage` is the mean of h_i that follows. The bias
+at that leverage, the same for all rows, is first order in h_i: a bound to that order where h_i does not grow with the
+density of scores, and it does not: rows of large leverage lie in the tails. A penalty makes it smaller, by how much depends
+on the columns, which are private.
 
 References: N. Natarajan, I. S. Dhillon, P. Ravikumar, A. Tewari, "Learning with noisy labels", NIPS 2013; A. K. Menon,
 B. van Rooyen, C. S. Ong, R. C. Williamson, "Learning from corrupted binary labels via class-probability estimation", ICML
@@ -69,17 +69,15 @@ class Fit:
     """What is publicly known of a model that was fitted to the flips.
 
     :param weights: number m of the joint weights, the intercept among them.
-    :param ridge: penalty alpha of its mean loss, 0 without.
     :param curvature: mean of the second derivatives k_i of the loss in the score.
     """
 
     weights: int
-    ridge: float
     curvature: float
 
     def leverage(self, rows: int) -> float:
         """Largest mean, over the rows, of how far a row's score follows its own flip."""
-        return self.weights / (rows * (self.curvature + self.ridge))
+        return self.weights / (rows * self.curvature)
 
 
 @dataclass(frozen=True)

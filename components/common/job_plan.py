@@ -1,6 +1,7 @@
 """The tasks of a job and how data flow between them, read from its DAG as fate_client writes it and FATE-Flow keeps it."""
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -49,9 +50,14 @@ class JobPlan:
         """(task, data input) of everything that data of ``source`` flow into, however far."""
         return receivers(self.dag["tasks"], source)
 
-    def reads_directly(self, name: str, source: str) -> bool:
-        """Whether a data input of the task is an output of ``source``, with no task between them."""
-        return any(source in producers(channels) for channels in data_inputs(self.dag["tasks"][name]).values())
+    def reads_directly(self, name: str, source: str, keys: Sequence[str]) -> bool:
+        """Whether one of these data inputs of the task is an output of ``source``, with no task between them."""
+        inputs = data_inputs(self.dag["tasks"][name])
+        return any(source in producers(channels) for key, channels in inputs.items() if key in keys)
+
+    def has_input(self, name: str, key: str) -> bool:
+        """Whether the task is given a table under this key."""
+        return bool(data_inputs(self.dag["tasks"][name]).get(key))
 
     def parties(self, role: str, task: str | None = None) -> list[str]:
         """Ids of the parties that play a role in the job, or in one task of it."""

@@ -58,14 +58,12 @@ class FittedTo:
 
     Attributes:
         weights: of all parties, intercept included.
-        ridge: the penalty's alpha, 0 without one.
         exact_sigmoid: whether the loss was the logistic one, not Taylor's.
         bounded: whether the scores follow the flips no further than those of one full-batch fit do; with flipback, with
-            noise and with mini-batches nobody knows how far.
+            noise, with mini-batches and after a start from another model nobody knows how far.
     """
 
     weights: int
-    ridge: float
     exact_sigmoid: bool
     bounded: bool
 
@@ -73,15 +71,14 @@ class FittedTo:
         if not self.bounded:
             return None
         curvature = float(np.mean(probabilities * (1 - probabilities))) if self.exact_sigmoid else 0.25
-        return Fit(self.weights, self.ridge, curvature)
+        return Fit(self.weights, curvature)
 
 
-def fitted_to(settings, terms: dict, flipback_mode: str) -> FittedTo:
-    """Of a training with these terms; ``flipback_mode`` is the one that ran."""
-    optimizer = terms["optimizer"]
-    bounded = flipback_mode == "none" and not terms["noise"] and len(terms["batches"]) == 1
-    ridge = optimizer["alpha"] if optimizer["penalty"] == "l2" else 0.0
-    return FittedTo(sum(terms["features"]), ridge, settings.sigmoid == "exact", bounded)
+def fitted_to(settings, terms: dict, flipback_mode: str, warm_start: Optional[dict]) -> FittedTo:
+    """Of a training with these terms; ``flipback_mode`` is the one that ran, ``warm_start`` the model it began with."""
+    plain = flipback_mode == "none" and not terms["noise"] and warm_start is None
+    bounded = plain and len(terms["batches"]) == 1
+    return FittedTo(sum(terms["features"]), settings.sigmoid == "exact", bounded)
 
 
 def figures(
@@ -118,7 +115,7 @@ def figures(
         if not found:
             return {told: _ONE_CLASS}
         return {told: f"of the labels, {source}", **_lines(rows, found, "true labels", errors=True)}
-    if privacy.flips is None:
+    if privacy.flips is None or privacy.flips.classes != 2:
         return {told: _REVISED, **_lines(rows, _measured(labels, logits, NO_FLIPS, threshold), "revised labels")}
     fit = None if fitted is None else fitted.fit(probabilities)
     found = _measured(labels, logits, privacy.epsilon, threshold, fit)

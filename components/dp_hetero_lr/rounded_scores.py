@@ -3,7 +3,8 @@
 Exact scores of columns with few values show these columns: equal patterns give equal scores, and differences recur to
 the last bit. A rounded score is the multiple below or above, with the probabilities that make its expectation the score
 itself. The draw is a keyed function of the weights and the row: whoever asks again, in whatever table, gets the same number,
-and cannot average the rounding away.
+and cannot average the rounding away. Asked at several steps, one draw gives several roundings, which together are closer than
+that at the finest step alone, by less than a fifth.
 """
 import hashlib
 import hmac

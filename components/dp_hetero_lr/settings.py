@@ -250,7 +250,8 @@ def check_few_valued_batches(rows: int, size: Optional[int], features: int) -> N
     batch has 40 rows for every feature, these hold fewer bits than the column has values.
 
     Args:
-        features: of all data parties together.
+        features: of all data parties together; the targets of more than two classes count, all but one, since they are
+            further columns that the guest knows.
     """
     effective, needed = rows if size is None else min(size, rows), ROWS_PER_FEATURE_OF_FEW_VALUES * features
     if effective < needed:

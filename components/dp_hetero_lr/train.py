@@ -91,7 +91,8 @@ def train_guest(ctx, settings: TrainSettings, train_data, validate_data, warm_st
             check_aligned(validate_data, {name: facts["validation_digest"] for name, facts in hosts.items()})
         features = feature_counts(train_data, fit_intercept, hosts)
         if any(facts["few_valued"] for facts in hosts.values()):
-            check_few_valued_batches(train_data.shape[0], settings.batch_size, sum(features))
+            columns = sum(features) + models_of(known["classes"]) - 1
+            check_few_valued_batches(train_data.shape[0], settings.batch_size, columns)
         bits = max([known["mean_square_bits"], *(facts["mean_square_bits"] for facts in hosts.values())])
         of_hosts = {name: facts["noise"] for name, facts in hosts.items()}
         noise = noise_terms(_facts(known["noise"]), of_hosts, train_data.shape[0])
@@ -112,7 +113,7 @@ def train_guest(ctx, settings: TrainSettings, train_data, validate_data, warm_st
     document = model.to_json(class_names(terms["classes"]), privacy.to_json(mode))
     training, validation, told = _scored(ctx, settings, document, train_data, validate_data)
     if training is not None:
-        fitted = fitted_to(settings, terms, mode)
+        fitted = fitted_to(settings, terms, mode, warm_start)
         told.update(figures(TRAINING_ROWS, training, document, known["privacy"], fitted=fitted))
     if validation is not None:
         told.update(figures(VALIDATION_ROWS, validation, document, known["validation"]))
@@ -148,7 +149,8 @@ def train_host(ctx, settings: TrainSettings, train_data, validate_data, warm_sta
     own = own_part(ctx, train_data, known["mean_square_bits"])
     accept_terms(terms, settings, train_data.shape[0], warm_start, own, noise)
     if known["few_valued"]:
-        check_few_valued_batches(train_data.shape[0], settings.batch_size, sum(terms["features"]))
+        columns = sum(terms["features"]) + models_of(terms["classes"]) - 1
+        check_few_valued_batches(train_data.shape[0], settings.batch_size, columns)
     if known["few_valued"] and (terms["score_epochs"] or settings.train_scores or validate_data is not None):
         raise ValueError(refusal("This host"))
     if noise is not None:

@@ -22,6 +22,7 @@ from fate_dp.components.dp_hetero_lr.solvers import PER_EPOCH, solver_of
 HETERO_LR, SHARE_LR, FLIPBACK = "dp_hetero_lr", "share_lr", "flipback"
 TRAINING_INPUTS = ("train_data", "cv_data")
 CROSS_VALIDATION = "cross_validation"
+VALIDATION_INPUT = "validate_data"
 WARM_START = "warm_start_model"
 # Parameters whose check has another name.
 CHECKS = {"tol": hetero_lr.tolerance, "label_source": checks.label_source, "classes": checks.classes}
@@ -53,6 +54,20 @@ def check_plan(plan: JobPlan, flip: str) -> None:
         raise ImpossibleJob(sentence)
 
 
+def asks_hosts(plan: JobPlan | None, flip: str) -> bool:
+    """Whether the guest has a use for `host_facts`: some training reads the flips as they are, and none has noise.
+
+    How large columns are and whether they take few values depends on every record: where noise is to protect records,
+    nobody asks. A parameter that the training would refuse asks for nothing either.
+    """
+    tasks = [] if plan is None else trainings_on(plan, plan.task(flip))
+    try:
+        noised = any(settings_of(task).noise != "none" for task in tasks)
+    except ValueError:
+        return False
+    return not noised and any(plan.reads_directly(task.name, flip, TRAINING_INPUTS) for task in tasks)
+
+
 def host_facts(home, job, frame) -> dict:
     """What a training will ask of this host's table, beside what `pass_through` checks; builtins for the guest."""
     from fate_dp.components.dp_hetero_lr import rows, score_release, terms
@@ -78,10 +93,10 @@ def check_tables(plan: JobPlan, flip: str, frame, epsilon: float, hosts: dict) -
     :raises ImpossibleJob:
     """
     for task in trainings_on(plan, plan.task(flip)):
-        if plan.reads_directly(task.name, flip):
+        if plan.reads_directly(task.name, flip, TRAINING_INPUTS):
             try:
                 classes = BINARY if settings_of(task).family != "binomial" else classes_of(plan.task(flip))
-                _check_training(task, settings_of(task), frame, epsilon, hosts, classes)
+                _check_training(plan, task, frame, epsilon, hosts, classes)
             except ValueError as error:
                 raise ImpossibleJob(_told(task, error)) from error
 
@@ -146,20 +161,22 @@ def _check_labels(settings, flip: PlannedTask) -> None:
     check_classes(settings, BINARY if len(classes) == 2 else classes)
 
 
-def _check_training(task: PlannedTask, settings, frame, epsilon: float, hosts: dict, classes: tuple) -> None:
+def _check_training(plan: JobPlan, task: PlannedTask, frame, epsilon: float, hosts: dict, classes: tuple) -> None:
     from fate_dp.components.dp_hetero_lr.rows import prepare_rows
     from fate_dp.components.dp_hetero_lr.terms import check_hosts, feature_counts, score_epochs, training_terms
 
-    # With auto, flipback is left out where a host shows no scores.
-    flipback = [] if settings.flipback.mode in ("auto", "none") else settings.flipback.planned_epochs(settings.epochs)
-    models = models_of(classes)
+    settings, models = settings_of(task), models_of(classes)
+    # With auto, flipback is left out where a host shows no scores; numbers and more than two classes have none.
+    revised = settings.flipback.mode not in ("auto", "none") and settings.family == "binomial" and models == 1
+    flipback = settings.flipback.planned_epochs(settings.epochs) if revised else []
     shown = len(score_epochs(settings, flipback, None))
     if task.stage == CROSS_VALIDATION:
         folds = hetero_lr.cv_param(task.parameters.get("cv_param") or {})["n_splits"]
         check_hosts(frame, hosts, folds * (shown + models))
         return
-    check_hosts(frame, hosts, shown, shows_afterwards=settings.train_scores)
-    if settings.noise != "none" or WARM_START in task.model_inputs:
+    shows_afterwards = settings.train_scores or plan.has_input(task.name, VALIDATION_INPUT)
+    check_hosts(frame, hosts, shown, shows_afterwards=shows_afterwards)
+    if WARM_START in task.model_inputs:
         return
     fit_intercept = settings.init_param["fit_intercept"]
     sizes = [_size(prepare_rows(frame, fit_intercept=fit_intercept, with_label=False), frame), *hosts.values()]
@@ -167,6 +184,8 @@ def _check_training(task: PlannedTask, settings, frame, epsilon: float, hosts: d
         _refuse_too_large(sizes)
     bits = max(size["mean_square_bits"] for size in sizes)
     features = feature_counts(frame, fit_intercept, hosts)
+    if any(facts["few_valued"] for facts in hosts.values()):
+        hetero_lr.check_few_valued_batches(frame.shape[0], settings.batch_size, sum(features) + models - 1)
     training_terms(settings, frame.shape[0], features, epsilon, None, flipback, bits, classes=classes)
 
 

@@ -17,9 +17,9 @@ import numpy as np
 from fate_dp.components.common.frame_checks import check_guest_table, distinct_labels
 from fate_dp.components.common.frames import label_blocks, match_id_blocks, replace_labels
 from fate_dp.components.common.over_sampled import has_synthetic_rows
-from fate_dp.components.common.parties import check_roles
+from fate_dp.components.common.parties import check_roles, others
 from fate_dp.components.common.party_home import home_of, job_of
-from fate_dp.components.common.preflight import agree
+from fate_dp.components.common.preflight import PrivateReason, agree
 from fate_dp.components.common.record_stream import flip_stream, ids_fingerprint
 from fate_dp.components.common.summary import show_summary
 from fate_dp.privacy.label_flips import canonical_label, flip_labels, noisy_numbers
@@ -27,7 +27,10 @@ from fate_dp.privacy.mechanisms.piecewise import PiecewiseLaw, piecewise_law
 from fate_dp.privacy.mechanisms.randomized_response import keep_probability
 from fate_dp.privacy.secret_key import key_id
 
-from .chain import check_plan, check_tables
+from .chain import asks_hosts, check_plan, check_tables
+
+LABELS_UNFIT = "The labels there do not allow these flips; that party's operator can see why."
+
 
 def flip(
     ctx, input_data, output_data, *, epsilon, label_source, classes=(0.0, 1.0), bounds=None, bins=None, job=None
@@ -43,7 +46,9 @@ def flip(
     check_roles(ctx, arbiter=False)
     frame, home = input_data.read(), home_of(ctx)
     plan = None if job is None else job.plan()
-    known = {}
+    known, asks = {}, asks_hosts(plan, None if job is None else job.task)
+    for party in others(ctx):
+        party.put("asks", asks)
     draw = Flips(epsilon, tuple(classes)) if bounds is None else NoisyNumbers(piecewise_law(epsilon, bounds, bins))
 
     def check():
@@ -56,7 +61,7 @@ def flip(
         return {}
 
     def commit(hosts):
-        if plan is not None:
+        if asks:
             check_tables(plan, job.task, frame, epsilon, hosts)
         known["flipped"] = draw.labels(frame, home.key, label_source)
         known["release"] = _record(ctx, home, frame, known["flipped"], draw, label_source)
@@ -110,12 +115,12 @@ class Flips:
         classes = list(self.classes)
         found = distinct_labels(frame, limit=len(classes))
         if len(found) > len(classes):
-            raise ValueError(
+            raise PrivateReason(
                 f"The labels take more values than the declared classes {classes}; they look continuous. Numbers need bounds, "
-                "such as [-3, 3]; if they are classes, list all of them, such as classes=[0, 1, 2, 3]."
-            )
+                "such as [-3, 3]; if they are classes, list all of them, such as classes=[0, 1, 2, 3].", LABELS_UNFIT,
+            )  # fmt: skip
         if not found <= set(classes):
-            raise ValueError(f"A label lies outside the declared classes {classes}.")
+            raise PrivateReason(f"A label lies outside the declared classes {classes}.", LABELS_UNFIT)
 
     def labels(self, frame, key, label_source):
         """Table of flipped label values, block by block; pure, so a recomputed block gets the same flips."""
@@ -148,7 +153,7 @@ class NoisyNumbers:
         """Labels must lie within the declared bounds, which every neighbour shares; nothing else may be asked of them."""
         low, high = self.law.low, self.law.high
         if not label_blocks(frame).mapValues(partial(_within, low=low, high=high)).reduce(operator.and_):
-            raise ValueError(f"A label lies outside the declared bounds [{low:g}, {high:g}].")
+            raise PrivateReason(f"A label lies outside the declared bounds [{low:g}, {high:g}].", LABELS_UNFIT)
 
     def labels(self, frame, key, label_source):
         """As those of `Flips`."""

@@ -339,9 +339,19 @@ def weights(outcomes: dict, party) -> np.ndarray:
     return weights_of(outcomes[party].value["model"])
 
 
-def assert_refused(outcomes: dict, sentence: str) -> None:
-    """Every party got one sentence that holds ``sentence``; all but the party at fault got the same one."""
+UNFIT = "The labels there do not allow these flips; that party's operator can see why."
+"""What others are told where the labels themselves are the reason."""
+
+
+def assert_refused(outcomes: dict, sentence: str, told: Optional[str] = None) -> None:
+    """Every party got one sentence that holds ``sentence``; all but the party at fault got the same one.
+
+    Where ``told`` is given, that is what the others got, and the guest alone the sentence.
+    """
     errors = [outcome.error for outcome in outcomes.values()]
+    if told is not None:
+        assert sentence in outcomes[GUEST].error, errors
+        sentence, errors = told, [outcome.error for party, outcome in outcomes.items() if party != GUEST]
     assert all(message is not None and sentence in message and "\n" not in message for message in errors), errors
     # A party's own sentence may say more, for example which of its columns is meant.
     assert len({message.partition(": ")[0] for message in errors}) == 1 and len(set(errors)) <= 2, errors

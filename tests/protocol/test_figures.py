@@ -67,7 +67,7 @@ def expected_figures(scored, labels, epsilon, fit=None):
 def test_a_training_shows_the_figures_on_its_flips_and_the_corrected_ones(runs):
     value = runs["model a"][GUEST].value
     scored, meta = value["scored"], value["model"]["meta"]
-    fit = Fit(4 + 8, meta["optimizer_param"]["alpha"], 0.25)
+    fit = Fit(4 + 8, 0.25)
     found, shown_figures = expected_figures(scored, scored["label"], 0.5, fit), figures_of(runs, "model a", "training rows")
     for name, figure in found.items():
         told = (f"{name} on flips", f"{name} on true labels, estimated", f"{name}, standard error", f"{name}, bias")

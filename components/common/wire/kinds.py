@@ -21,6 +21,7 @@ class Rows:
 
 KINDS = {
     # Before a task, and between its steps.
+    "asks": (bool,),
     "preflight": ({"facts": (dict, None), "problem": (str, None), "plugin": str},),
     "verdict": ({"problem": (str, None), "terms": (dict, None)},),
     # dp_hetero_lr, align, share_lr.
