@@ -1,7 +1,7 @@
 """The tables that the scripts in examples/ read, under the names that FATE's own examples give them.
 
 default_credit (UCI's card holders, as FATE's repository has it) is taken from a folder where it lies; elsewhere, and for the
-motors everywhere, records of the same shape are made up. Everything is public or invented, so caps are wide: scripts can be
+motors and the vehicles everywhere, records of the same shape are made up. Everything is public or invented, so caps are wide: scripts can be
 run again and again. Nothing needs a download.
 """
 from __future__ import annotations
@@ -24,12 +24,13 @@ NAMESPACE = "experiment"
 CREDIT = Tables(NAMESPACE, "default_credit_hetero_guest", "default_credit_hetero_host")
 CREDIT_FILES = ("default_credit_hetero_host", "default_credit_hetero_guest")
 MOTORS = Tables(NAMESPACE, "motor_hetero_guest", "motor_hetero_host")
+VEHICLES = Tables(NAMESPACE, "vehicle_scale_hetero_guest", "vehicle_scale_hetero_host")
 NEW_PATIENTS = "new_patients"
 CREDIT_COLUMNS, HOST_CREDIT_COLUMNS = 23, 10
 # Of the hetero tables; each side lacks some, and dp_hetero_lr wants 40 for each of the columns, since some take few values.
 JOINED_CREDIT, LACKING = 1200, 100
 CREDIT_OF_A_BANK = 1000
-MOTOR_RECORDS = 800
+MOTOR_RECORDS, VEHICLE_RECORDS = 800, 846
 SEED = 2024
 # How many values each made-up column of the host's takes: limit, sex, education, marriage, age, and five states of payment.
 LEVELS = (80, 2, 4, 3, 55, 9, 9, 9, 9, 9)
@@ -72,6 +73,18 @@ def upload_motors(destination: Destination, folder: Path) -> list[str]:
     _upload(destination, folder, MOTORS.host, host.iloc[::-1], TableMeta("idx"))
     declare(destination.parties_folder, Parties().guest, MOTORS.label_source("motor_speed"), cap=MOST_OF_LABELS)
     return [f"{NAMESPACE}/{name}" for name in (MOTORS.guest, MOTORS.host)]
+
+
+def upload_vehicles(destination: Destination, folder: Path) -> list[str]:
+    """Made-up vehicles of four kinds, nine columns on either side; the labels are declared, and the host shows scores."""
+    table = vehicles(VEHICLE_RECORDS, SEED)
+    guest = table[["id", "y", *(f"x{number}" for number in range(9))]]
+    host = table[["id", *(f"x{number}" for number in range(9, 18))]].set_axis(["id", *(f"v{n}" for n in range(9))], axis=1)
+    _upload(destination, folder, VEHICLES.guest, guest, TableMeta(label_name="y"))
+    _upload(destination, folder, VEHICLES.host, host, TableMeta())
+    declare(destination.parties_folder, Parties().guest, VEHICLES.label_source(), cap=MOST_OF_LABELS)
+    _allow(destination, Parties().host, columns_name(host.columns.drop("id")), scores=MOST_MODELS)
+    return [f"{NAMESPACE}/{name}" for name in (VEHICLES.guest, VEHICLES.host)]
 
 
 def upload_new_patients(destination: Destination, folder: Path) -> list[str]:
@@ -139,6 +152,20 @@ def motors(records: int, seed: int):
     return table
 
 
+def vehicles(records: int, seed: int):
+    """Vehicles that never were: eighteen standardised columns, and which of four kinds they say it is."""
+    import numpy
+    import pandas
+
+    draws = numpy.random.default_rng(seed)
+    values = draws.normal(size=(records, 18))
+    kinds = (values @ draws.normal(size=(18, 4))).argmax(axis=1)
+    table = pandas.DataFrame(values.round(6), columns=[f"x{number}" for number in range(18)])
+    table.insert(0, "y", kinds)
+    table.insert(0, "id", [f"vehicle-{number:04d}" for number in range(records)])
+    return table
+
+
 def _found(data: Path | None, name: str) -> Path | None:
     files = [] if data is None else [data / f"{name}.csv", data / f"{name}.csv.gz"]
     return next((path for path in files if path.is_file()), None)
@@ -154,7 +181,7 @@ def _allow(destination: Destination, party: str, dataset: str, **caps) -> None:
 
 
 FOLDERS: dict[str, tuple[Callable[[Destination, Path], list[str]], ...]] = {
-    "dp_hetero_lr": (upload_patients, upload_new_patients, upload_credit, upload_motors),
+    "dp_hetero_lr": (upload_patients, upload_new_patients, upload_credit, upload_motors, upload_vehicles),
     "flipback": (upload_patients, upload_new_patients),
     "share_lr": (upload_patients,),
     "dp_homo_nn": (upload_banks,),

@@ -182,43 +182,6 @@ def test_a_refusal_reaches_the_client_as_one_sentence_and_leaves_no_trace(
     assert party_ledger(parties_folder, GUEST) == before
 
 
-def test_four_classes_are_flipped_trained_scored_and_evaluated(trained, flow_address, flow_home, uploaded, parties_folder):
-    """A table of the shape of FATE's vehicle_scale: 846 rows, nine columns on either side, labels 0 to 3."""
-    from fate_client.pipeline.components.fate import Evaluation
-
-    folder, (guest, host) = uploaded[0], vehicles()
-    for name, table in (("vehicles_guest", guest), ("vehicles_host", host)):
-        upload(flow_address, flow_home, folder, name, table)
-    declare(parties_folder, GUEST, f"{NAMESPACE}/vehicles_guest/y", cap=2.0)
-    allow_scores(parties_folder, uploaded[2], host)
-    pipeline, flip = flipped_pipeline("vehicles_guest", "vehicles_host", epsilon=2.0, flip={"classes": [0, 1, 2, 3]})
-    model = DPHeteroLR("four", train_data=flip.outputs["output_data"], epochs=15, train_scores=True)
-    figures = Evaluation(
-        "evaluation_0", runtime_parties={"guest": GUEST}, default_eval_setting="multi",
-        input_datas=[model.outputs["train_output_data"]],
-    )  # fmt: skip
-    result = run_job(pipeline.add_tasks([model, figures]), flow_address, home=flow_home)
-    document = task_output_model(flow_address, result.job_id, "guest", GUEST, "four")["output_model"]
-    assert document["meta"]["labels"] == [0, 1, 2, 3] and sorted(document["data"]["estimator"]) == ["0", "1", "2", "3"]
-    scored = task_output_data(flow_address, result.job_id, "guest", GUEST, "four")["train_output_data"].set_index("id")
-    truth = guest.set_index("id").loc[scored.index, "y"]
-    found, flips = ((scored[column].astype(int) == truth).mean() for column in ("predict_result", "label"))
-    # 0.82 and 0.71 on average of the coins, each within 0.02 for two in three of them.
-    assert found > flips and 0.6 < flips < 0.82
-    assert task_metrics(flow_address, result.job_id, "guest", GUEST, "evaluation_0")
-
-
-def vehicles(rows=846, seed=8):
-    """A pandas table of each side."""
-    generator = np.random.default_rng(seed)
-    features = generator.standard_normal((rows, 18))
-    labels = (features @ generator.standard_normal((18, 4))).argmax(axis=1)
-    ids = [f"vehicle-{number}" for number in range(rows)]
-    guest = pd.DataFrame(features[:, :9], columns=[f"v{column}" for column in range(9)])
-    host = pd.DataFrame(features[:, 9:], columns=[f"w{column}" for column in range(9)])
-    return guest.assign(id=ids, y=labels), host.assign(id=ids)
-
-
 def test_the_guests_memo_holds_no_label_or_id_in_clear(trained, parties_folder):
     with sqlite3.connect(parties_folder / f"party-{GUEST}" / "ledger.sqlite") as database:
         text = "\n".join(database.iterdump())

@@ -86,7 +86,7 @@ def test_an_unknown_job_is_refused_before_anything_is_made(capsys, tmp_path):
     assert main(["upload-examples", "private_homo", "--home", str(tmp_path / "none")]) == 1
     assert "The job is 'private_homo'; it must be one of label_private_hetero_lr," in capsys.readouterr().err
     assert makers_of(["joined_shares_lr", "label_private_hetero_lr"]) == [example_tables.upload_patients]
-    assert len(makers_of([])) == 7
+    assert len(makers_of([])) == 8
 
 
 def test_a_folder_of_real_tables_that_is_none_is_refused(capsys, tmp_path):
