@@ -10,6 +10,7 @@ from typing import Optional
 import numpy as np
 
 from fate_dp.components.common.charges import Charges
+from fate_dp.components.common.dataset_names import remembered_dataset
 from fate_dp.components.common.party_home import home_of
 from fate_dp.components.common.preflight import agree
 from fate_dp.components.common.provenance import refuse_derived_labels
@@ -76,10 +77,11 @@ def _bring(ctx, given, frame, agreement, facts) -> dict:
         return {}
     check_table(frame, settings)
     policy = home_of(ctx).policy
-    if settings.noise != SOURCE_RULE:
+    if settings.noise == SOURCE_RULE:
+        check_public(policy, remembered_dataset(home_of(ctx), frame))
+    else:
         refuse_derived_labels(home_of(ctx), frame)
     check_module(policy, settings.model["name"])
-    check_public(policy, settings, frame.schema.columns.to_list())
     spec = spec_of_job(settings, len(frame.schema.columns))
     agreement.source = ModelSource.of(spec, settings.loss, policy.model_modules, settings.class_factors)
     facts["columns"], facts["dimension"] = frame.schema.columns.to_list(), len(start_weights(agreement.source))

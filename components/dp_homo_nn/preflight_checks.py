@@ -8,7 +8,7 @@ from typing import Optional
 
 import numpy as np
 
-from fate_dp.components.common.dataset_names import columns_name
+from fate_dp.components.common.dataset_names import Dataset
 from fate_dp.components.common.frame_checks import check_features, distinct_labels, require_distinct_ids, require_rows
 from fate_dp.components.common.frames import label_blocks
 from fate_dp.components.common.preflight import PrivateReason
@@ -99,14 +99,19 @@ def check_module(policy: Policy, name: str) -> None:
         )
 
 
-def check_public(policy: Policy, settings: TrainSettings, columns: list) -> None:
-    """What guarantees nothing runs on tables only that the operator of this very party declared public."""
-    dataset = columns_name(columns)
-    if settings.noise == SOURCE_RULE and not policy.is_public_dataset(dataset):
-        raise ValueError(
-            f"noise is source_rule, which guarantees nothing, but policy.yaml of this party does not name {dataset} under "
+def check_public(policy: Policy, dataset: Dataset) -> None:
+    """What guarantees nothing runs on tables only that the operator of this very party declared public.
+
+    So must be all that has records in common with them: a job can leave columns of a private table away until it has those
+    of a public one.
+    """
+    private = next((name for name in (dataset.name, *dataset.related) if not policy.is_public_dataset(name)), None)
+    if private is not None:
+        sentence = (
+            f"noise is {SOURCE_RULE}, which guarantees nothing, but policy.yaml of this party does not name {{}} under "
             "public_datasets."
         )
+        raise PrivateReason(sentence.format(private), public=sentence.format(dataset.name))
 
 
 def refuse_data() -> None:

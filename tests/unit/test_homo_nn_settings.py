@@ -3,7 +3,8 @@ import math
 
 import pytest
 
-from fate_dp.components.common.dataset_names import columns_name
+from fate_dp.components.common.dataset_names import Dataset, columns_name
+from fate_dp.components.common.preflight import PrivateReason
 from fate_dp.components.dp_homo_nn.adaptive import contribution_step
 from fate_dp.components.dp_homo_nn.preflight_checks import (
     check_alike, check_module, check_parameters, check_public, federation_of,
@@ -169,14 +170,16 @@ def test_the_sources_rule_has_no_noise_multiplier_no_epsilon_and_one_line_in_the
     assert rule_of(settings, terms) == SourceRule(8.0, 0.15, 0.85, 16)
 
 
-def test_an_operator_declares_by_name_what_is_public():
-    settings = given_settings({**NEEDED, "epsilon": 8.0, "noise": "source_rule"})
-    dataset = columns_name(["a", "b"])
-    check_public(Policy(public_datasets=frozenset({dataset})), settings, ["b", "a"])
-    check_public(Policy(), given_settings(NOISE), ["a", "b"])
-    for declared in ((), {columns_name(["a"])}):
-        with pytest.raises(ValueError, match=f"does not name {dataset} under public_datasets"):
-            check_public(Policy(public_datasets=frozenset(declared)), settings, ["a", "b"])
+def test_an_operator_declares_by_name_what_is_public_and_all_that_shares_records_with_it():
+    name, whole = columns_name(["a", "b"]), columns_name(["a", "b", "c"])
+    check_public(Policy(public_datasets=frozenset({name})), Dataset(name, (name,)))
+    check_public(Policy(public_datasets=frozenset({name, whole})), Dataset(name, (name, whole)))
+    for declared, dataset, private in (((), Dataset(name, (name,)), name), ({whole}, Dataset(name, (name,)), name),
+                                       ({name}, Dataset(name, (name, whole)), whole),
+                                       ({name}, Dataset(f"{name}#2", (f"{name}#2",)), f"{name}#2")):  # fmt: skip
+        with pytest.raises(PrivateReason, match=f"does not name {private} under public_datasets") as refusal:
+            check_public(Policy(public_datasets=frozenset(declared)), dataset)
+        assert f"does not name {dataset.name} under" in refusal.value.public
 
 
 def test_an_epsilon_out_of_reach_says_what_would_be_in_reach():
