@@ -60,7 +60,7 @@ def train_guest(ctx, settings: ShareSettings, frame, alignment: dict):
         await_release(ctx)
         key_length = settings.training.he_param["key_length"]
         scored = take_scores(ctx.sub_ctx("predict"), rows, model, document, TRAIN_SET, key_length)
-        shown = figures(TRAINING_ROWS, scored, document, privacy, fitted=fitted_to(settings.training, terms, "none"))
+        shown = figures(TRAINING_ROWS, scored, document, privacy, fitted=fitted_to(settings.training, terms, "none", None))
     show_summary(ctx, {**guest_summary(settings, rows.alignment, model, progress, privacy), **shown})
     return document, scored
 
