@@ -153,10 +153,13 @@ def _tell_unused(path, key, name):
 def _caps(caps, dataset, related, default, smaller):
     """Of the dataset and all related ones: what is declared for exactly this one, else the default.
 
-    A cap under the name of the columns alone may be another table's: it lowers the default and never raises it.
+    A cap under the name of the columns alone may be another table's: it lowers the default and never raises it. Weights are
+    known by nothing but columns, so that the operator's word on some of them says nothing of others without one.
     """
     for name in {dataset, *related}:
         exact, of_columns = caps.get(name), caps.get(base_name(name), default)
+        if exact is None and name != dataset and name.startswith(WEIGHTS):
+            continue
         yield smaller(of_columns, default) if exact is None else exact
 
 

@@ -215,7 +215,9 @@ few_valued_scores: ["columns:fedcba9876543210"]
     # Numbered, since its records are others than those of the table with the cap; or related to the whole table.
     for name, related in ((f"{PART}#2", ()), (f"{PART}#2", (COLUMNS, f"{PART}#2")), (PART, (COLUMNS, PART))):
         assert policy.dataset_cap(name, related).epsilon == 8.0 and policy.score_cap(name, 12, related) == 3
-    assert policy.score_cap(f"weights of {PART}", 12, (f"weights of {COLUMNS}",)) == 3
+    # Weights are known by columns alone.
+    assert policy.score_cap(f"weights of {PART}", 12, (f"weights of {COLUMNS}",)) == 50
+    assert policy.score_cap(f"weights of {COLUMNS}", 12, (f"weights of {PART}",)) == 3
     assert policy.consents_to_few_values(PART) and policy.consents_to_few_values(f"{PART}#2")
     assert not policy.consents_to_few_values(PART, (COLUMNS, PART))
 
