@@ -6,8 +6,9 @@ of n gives. If some prime divides both n and phi(n), at most one unit in that ma
 divides n, which the checker sees itself. So eight roots leave a wrong n a chance of 2^-128.
 
 The number of primes bounds how many bases reach all n-th residues (see `blinding.DrawnBlinding`): the owner also shows a
-square root of one of eight multiples of each of sixteen further numbers. If n has k primes, at most one unit in 2^k is a
-square, so more than ten primes have a chance of 2^-128.
+square root of one of eight multiples of each of eighteen further numbers. If n has k primes, at most one unit in 2^k is a
+square, so more than ten primes have a chance of 2^-144 under one choice of multiples, of which there are 2^16: of 2^-128
+for each n that somebody tries.
 
 S. Goldberg, L. Reyzin, O. Sagga, F. Baldimtsi, "Efficient noninteractive certification of RSA moduli and beyond",
 ASIACRYPT 2019, section 3.2; J. van de Graaf, R. Peralta, "A simple and secure way to show the validity of your public
@@ -25,7 +26,7 @@ from gmpy2 import mpz
 
 TRIAL_DIVISORS_BELOW = 1 << 16
 ROOTS = 8
-SQUARE_ROOTS = 16
+SQUARE_ROOTS = 18
 MOST_PRIMES = 10
 _DOMAIN = b"fate-dp Paillier modulus, gcd(n, phi(n)) = 1"
 _SQUARES_DOMAIN = b"fate-dp Paillier modulus, few primes"
