@@ -119,8 +119,12 @@ def test_a_short_table_needs_as_many_values_as_rows():
 
 def test_the_operator_may_consent():
     rows = LocalTable([(0, Block(0, encode_features(np.tile([[0.0], [1.0]], (20, 1)))))])
-    for named, shown in (({"columns:a"}, False), (set(), True), ({"columns:b"}, True)):
-        home = SimpleNamespace(policy=Policy(few_valued_scores=frozenset(named)))
+    for named, related, shown in (
+        ({"columns:a"}, (), False), (set(), (), True), ({"columns:b"}, (), True),
+        ({"columns:a"}, ("columns:a", "columns:whole"), True), ({"columns:a", "columns:whole"}, ("columns:whole",), False),
+    ):  # fmt: skip
+        ledger = SimpleNamespace(related=lambda dataset, related=related: related)
+        home = SimpleNamespace(policy=Policy(few_valued_scores=frozenset(named)), ledger=ledger)
         assert shows_few_values(home, "columns:a", rows, 40) == shown
 
 
