@@ -68,7 +68,7 @@ def fold_figures(tables: CreditTables, epsilon: float = EPSILON, key: bytes = KE
 def train(parts: List[np.ndarray], flips: np.ndarray, epsilon: float) -> Tuple[np.ndarray, Fit]:
     """Joint scores z of the training rows under the converged model, and what is known of the fit."""
     weights = sum(part.shape[1] for part in parts) + 1
-    optimizer = default_optimizer(len(flips), weights, epsilon)
+    optimizer = default_optimizer(len(flips), weights, epsilon, epochs=EPOCHS)
     starts = [np.zeros(part.shape[1] + (place == 0)) for place, part in enumerate(parts)]
     result = train_plaintext(parts, flips, TrainingSettings(optimizer=optimizer, epochs=EPOCHS), starts)
     return joint_logits(with_intercept(parts), result.weights), Fit(weights, 0.25)
