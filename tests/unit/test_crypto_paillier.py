@@ -139,7 +139,7 @@ def test_a_key_from_the_wire_keeps_its_numbers_and_is_checked():
 def test_a_wire_key_is_builtins_only_and_its_proof_is_short_and_made_once():
     wire = PRIVATE.to_wire()
     assert {name: type(value) for name, value in wire.items()} == {"n": int, "blinding_base": int, "proof": bytes}
-    assert wire["proof"] is PRIVATE.to_wire()["proof"] and len(wire["proof"]) == (8 + 16) * 32 + 2
+    assert wire["proof"] is PRIVATE.to_wire()["proof"] and len(wire["proof"]) == (8 + 18) * 32 + 2
 
 
 @pytest.mark.parametrize("leak", [pickle.dumps, copy.deepcopy])
