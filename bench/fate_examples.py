@@ -27,11 +27,9 @@ import numpy as np
 import pandas as pd
 
 from fate_dp.bench import fate_examples_figures, fate_examples_hetero, fate_examples_homo
-from fate_dp.bench.fate_examples_hetero import EPSILON, Fold, auc, default_auc, load_folds
+from fate_dp.bench.fate_examples_hetero import EPSILON, Fold, default_auc, default_weights, held_out_auc, load_folds
 from fate_dp.bench.job import Flow
-from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, joint_logits, train_plaintext, with_intercept
-from fate_dp.components.dp_hetero_lr.settings import TrainSettings
-from fate_dp.components.dp_hetero_lr.updates import default_optimizer
+from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, train_plaintext
 from fate_dp.deploy import flow_server
 from fate_dp.pipelines.components import DPHeteroLR, LabelFlip
 from fate_dp.pipelines.hetero_lr import Parties, Tables, joined_tables, new_pipeline
@@ -71,24 +69,8 @@ class Vertical:
 def fate_weights(fold: Fold, epochs: int) -> list:
     """The twin of CoordinatedLR: gradient descent on the Taylor loss and the true labels, from zero."""
     optimizer = {"method": "sgd", "penalty": "none", "alpha": 0.0, "optimizer_params": {"lr": FATE_RATE}}
-    return _twin(fold, fold.train_labels, TrainingSettings(optimizer, epochs=epochs))
-
-
-def our_weights(fold: Fold, flips: np.ndarray) -> list:
-    """The twin of dp_hetero_lr with README's parameters, on these flips."""
-    asked = TrainSettings()
-    features = sum(part.shape[1] for part in fold.train_parts) + 1
-    optimizer = default_optimizer(len(flips), features, EPSILON, epochs=asked.epochs)
-    return _twin(fold, flips, TrainingSettings(optimizer, epochs=asked.epochs))
-
-
-def _twin(fold, labels, settings) -> list:
     start = [np.zeros(part.shape[1] + (place == 0)) for place, part in enumerate(fold.train_parts)]
-    return train_plaintext(fold.train_parts, labels, settings, start).weights
-
-
-def held_out_auc(fold: Fold, weights: list) -> float:
-    return auc(fold.test_labels, joint_logits(with_intercept(fold.test_parts), weights))
+    return train_plaintext(fold.train_parts, fold.train_labels, TrainingSettings(optimizer, epochs=epochs), start).weights
 
 
 class Jobs:
@@ -108,7 +90,7 @@ class Jobs:
         ours, result = self._cost(lambda: _pipeline([_flip, _ours]))
         flips = self._labels(result, ids)
         weights = self._weights(result, "dp_hetero_lr_0")
-        distance = max(np.abs(own - twin).max() for own, twin in zip(weights, our_weights(fold, flips)))
+        distance = max(np.abs(own - twin).max() for own, twin in zip(weights, default_weights(fold, flips, EPSILON)))
         once, _ = self._cost(lambda: _pipeline([_fate(1)]))
         twice, fates = self._cost(lambda: _pipeline([_fate(2)]))
         fate_off = held_out_auc(fold, self._weights(fates, "coordinated_lr_0")) - held_out_auc(fold, fate_weights(fold, 2))
@@ -119,8 +101,8 @@ class Jobs:
         """Held-out AUC of FATE's HomoLR, as FATE's Evaluation says."""
         tables = StudyTables(f"fate_examples_{fold.number}")
         features = np.hstack(fold.train_parts)
-        order = np.random.default_rng([fold.number, 3]).permutation(len(features))
-        for party, places in zip(FEDERATION.data_parties(), np.array_split(order, len(FEDERATION.data_parties()))):
+        parties = FEDERATION.data_parties()
+        for party, places in zip(parties, fate_examples_homo.divided(fold, len(parties))):
             self._upload(tables.training(*party), [f"record-{at}" for at in places], features[places],
                          fold.train_labels[places], tables.namespace)  # fmt: skip
         test = np.hstack(fold.test_parts)

@@ -69,6 +69,11 @@ def flipped_labels(fold: Fold, epsilon: float) -> np.ndarray:
 
 def default_auc(fold: Fold, epsilon: float, **changed) -> float:
     """Held-out AUC of a training with the defaults of dp_hetero_lr, but for the settings that are ``changed``."""
+    return held_out_auc(fold, default_weights(fold, flipped_labels(fold, epsilon), epsilon, **changed))
+
+
+def default_weights(fold: Fold, labels: np.ndarray, epsilon: float, **changed) -> List[np.ndarray]:
+    """Both parties' weights after such a training on labels that were flipped at epsilon (nats), by the plaintext twin."""
     asked = TrainSettings(**changed)
     rows, features = len(fold.train_labels), sum(part.shape[1] for part in fold.train_parts) + 1
     optimizer = default_optimizer(rows, features, epsilon, asked.sigmoid, asked.family, epochs=asked.epochs)
@@ -77,8 +82,11 @@ def default_auc(fold: Fold, epsilon: float, **changed) -> float:
         initial_weights(asked.init_param, part.shape[1], b"", fit_intercept=position == 0)
         for position, part in enumerate(fold.train_parts)
     ]
-    trained = train_plaintext(fold.train_parts, flipped_labels(fold, epsilon), settings, start)
-    return auc(fold.test_labels, joint_logits(with_intercept(fold.test_parts), trained.weights))
+    return train_plaintext(fold.train_parts, labels, settings, start).weights
+
+
+def held_out_auc(fold: Fold, weights: List[np.ndarray]) -> float:
+    return auc(fold.test_labels, joint_logits(with_intercept(fold.test_parts), weights))
 
 
 def central_auc(fold: Fold) -> float:

@@ -39,15 +39,21 @@ def default_auc(fold: Fold, epsilon: float) -> float:
     gradients, start = RecordGradients(module), flat_weights(module)
     settings = TrainSettings(records=len(labels), epsilon=epsilon)
     settings, terms = settled(settings, calibrated(settings, round_terms(settings, PARTIES, len(start))))
-    # A division of public data that takes the place of parties: nothing that protects anything.
-    order = np.random.default_rng([fold.number, 3]).permutation(len(labels))
     clients = [
         Client(ArrayRows(features[places], labels[places], gradients), terms, position=position)
-        for position, places in enumerate(np.array_split(order, len(PARTIES)))
+        for position, places in enumerate(divided(fold, len(PARTIES)))
     ]
     server = Server(terms, start, settings.optimizer, settings.learning_rate_scheduler, settings.step_factor)
     weights = simulate(terms, clients, server, make_transport(terms))
     return auc(fold.test_labels, gradients.scores(weights, np.hstack(fold.test_parts).astype(np.float32))[:, -1])
+
+
+def divided(fold: Fold, parties: int) -> List[np.ndarray]:
+    """Places of each party's records among those to train on, the same at every call.
+
+    A division of public data that takes the place of parties: nothing that protects anything.
+    """
+    return np.array_split(np.random.default_rng([fold.number, 3]).permutation(len(fold.train_labels)), parties)
 
 
 def figures(folds: List[Fold]) -> Dict[str, float]:

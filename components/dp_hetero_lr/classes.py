@@ -9,7 +9,7 @@ of them, so that the class with the largest score is the same in expectation.
 
 No FATE in here: the client checks with it before submission.
 """
-from typing import List, Optional, Sequence, Tuple
+from typing import Optional, Sequence, Tuple
 
 import numpy as np
 

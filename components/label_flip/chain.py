@@ -54,13 +54,13 @@ def check_plan(plan: JobPlan, flip: str) -> None:
         raise ImpossibleJob(sentence)
 
 
-def asks_hosts(plan: JobPlan | None, flip: str) -> bool:
+def asks_hosts(plan: JobPlan, flip: str) -> bool:
     """Whether the guest has a use for `host_facts`: some training reads the flips as they are, and none has noise.
 
     How large columns are and whether they take few values depends on every record: where noise is to protect records,
     nobody asks. A parameter that the training would refuse asks for nothing either.
     """
-    tasks = [] if plan is None else trainings_on(plan, plan.task(flip))
+    tasks = trainings_on(plan, plan.task(flip))
     try:
         noised = any(settings_of(task).noise != "none" for task in tasks)
     except ValueError:

@@ -46,7 +46,7 @@ def flip(
     check_roles(ctx, arbiter=False)
     frame, home = input_data.read(), home_of(ctx)
     plan = None if job is None else job.plan()
-    known, asks = {}, asks_hosts(plan, None if job is None else job.task)
+    known, asks = {}, plan is not None and asks_hosts(plan, job.task)
     for party in others(ctx):
         party.put("asks", asks)
     draw = Flips(epsilon, tuple(classes)) if bounds is None else NoisyNumbers(piecewise_law(epsilon, bounds, bins))

@@ -2,7 +2,6 @@
 import sqlite3
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from fate_dp.components.common.dataset_names import columns_name

@@ -27,7 +27,7 @@ def test_the_twin_of_coordinated_lr_is_gradient_descent_on_the_taylor_loss(fold)
 def test_the_defaults_of_both_components_learn(fold):
     flips = flipped_labels(fold, fate_examples.EPSILON)
     assert 0 < np.sum(flips != fold.train_labels) < 200
-    weights = fate_examples.our_weights(fold, flips)
+    weights = fate_examples.default_weights(fold, flips, fate_examples.EPSILON)
     assert fate_examples.held_out_auc(fold, weights) == pytest.approx(default_auc(fold, fate_examples.EPSILON))
     assert fate_examples.held_out_auc(fold, weights) > 0.8
     # Noise is from the operating system's entropy: 0.85 without, and this is far below what it does to 600 records.
