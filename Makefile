@@ -8,8 +8,10 @@ INSTALLED := $(VENV)/.installed
 TESTED := $(VENV)/.tested
 BENCHED := $(VENV)/.benched
 CLUSTER := $(VENV)/.cluster
+# The site's tools and FATE want different versions of the same packages.
+DOCS := .venv-docs
 
-.PHONY: install demo test unit test-arithmetic component-yaml docs-privacy docs-parameters clean
+.PHONY: install demo test unit lint types house test-arithmetic component-yaml docs docs-notebooks docs-privacy docs-parameters clean
 .PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-noise bench-prep bench-private-step
@@ -34,9 +36,24 @@ $(BENCHED): $(INSTALLED)
 demo: install
 	$(BIN)/fate-dp demo
 
-# All tests run on all cores: one file to a worker, and those on FATE-Flow, which share its server, to one of two.
-test: unit
+# Lint and types first. All tests run on all cores: one file to a worker, and those on FATE-Flow, which share its server, to one of two.
+test: lint types unit
 	$(BIN)/python -m pytest -q -n 2 --no-loadscope-reorder tests/protocol tests/end_to_end
+
+PARTS := privacy crypto components pipelines data_prep deploy conf
+
+lint: $(TESTED)
+	$(BIN)/ruff check -q $(PARTS) bench tests examples setup.py
+	$(BIN)/ruff format -q --check $(PARTS) bench tests examples setup.py
+
+# mypy wants the folders of setup.py's mapping under one name.
+types: $(TESTED)
+	mkdir -p $(VENV)/types/fate_dp
+	for part in $(PARTS); do ln -sfn ../../../$$part $(VENV)/types/fate_dp/$$part; done
+	$(BIN)/mypy $(addprefix -p fate_dp.,$(PARTS))
+
+house: $(TESTED)
+	$(BIN)/python -m tests.house
 
 unit: $(TESTED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto tests/unit tests/statistical
@@ -56,67 +73,85 @@ cluster-test-standalone cluster-test-spark cluster-test-faults: cluster-test-%: 
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -v -s -rs --durations=10 tests/cluster/test_$*.py $(ALSO)
 
 bench-epoch: $(BENCHED)
-	$(BIN)/python -m fate_dp.bench.epoch
+	$(BIN)/python -m bench.epoch
 
 bench-hetero-lr: $(BENCHED)
-	$(BIN)/python -m fate_dp.bench.hetero_lr
+	$(BIN)/python -m bench.hetero_lr
 
 bench-hetero-noise: $(BENCHED)
-	$(BIN)/python -m fate_dp.bench.hetero_noise
+	$(BIN)/python -m bench.hetero_noise
 
 bench-align: $(BENCHED)
-	$(BIN)/python -m fate_dp.bench.align
+	$(BIN)/python -m bench.align
 
 bench-align-redundancy: $(BENCHED)
-	$(BIN)/python -m fate_dp.bench.align_redundancy
+	$(BIN)/python -m bench.align_redundancy
 
 bench-homo-nn: $(BENCHED)
-	$(BIN)/python -m fate_dp.bench.homo_nn
+	$(BIN)/python -m bench.homo_nn
 
 bench-homo-nn-adaptive: $(BENCHED)
-	$(BIN)/python -m fate_dp.bench.homo_nn_adaptive
+	$(BIN)/python -m bench.homo_nn_adaptive
 
 bench-homo-nn-sweeps: $(BENCHED)
-	$(BIN)/python -m fate_dp.bench.homo_nn_sweeps
+	$(BIN)/python -m bench.homo_nn_sweeps
 
 bench-job: $(BENCHED)
-	$(BIN)/python -m fate_dp.bench.job
+	$(BIN)/python -m bench.job
 
 bench-private-step: $(BENCHED)
-	$(BIN)/python -m fate_dp.bench.private_step
+	$(BIN)/python -m bench.private_step
 
 bench-label-dp: $(BENCHED)
-	$(BIN)/python -m fate_dp.bench.label_dp
+	$(BIN)/python -m bench.label_dp
 
 bench-noise: $(BENCHED)
-	$(BIN)/python -m fate_dp.bench.noise
+	$(BIN)/python -m bench.noise
 
 bench-source-composition: $(BENCHED)
-	$(BIN)/python -m fate_dp.bench.source_composition
+	$(BIN)/python -m bench.source_composition
 
 # FATE's example tables; DATA is their folder.
 bench-fate-examples: DATA ?= ../shared/data
 bench-fate-examples: $(BENCHED)
-	$(BIN)/python -m fate_dp.bench.fate_examples $(DATA)
+	$(BIN)/python -m bench.fate_examples $(DATA)
 
 bench-prep: $(BENCHED)
-	$(BIN)/python -m fate_dp.bench.prep
+	$(BIN)/python -m bench.prep
 
 # The client reads these files, and `fate-dp board install` puts them into FATE-Board's dag/ folder; a test holds them to
 # the components.
 component-yaml: install
-	for name in label_flip flipback dp_hetero_lr dp_homo_nn shuffler align share_lr smote; do \
-	  $(BIN)/python -m fate.components component desc --name $$name --save pipelines/components/$$name.yaml; \
+	for name in $(notdir $(patsubst %/component.py,%,$(wildcard components/*/component.py))); do \
+	  $(BIN)/python -m fate.components component desc --name $$name --save pipelines/clients/$$name.yaml; \
 	done
+
+$(DOCS)/.installed: docs/requirements.txt
+	test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --disable-pip-version-check -q -r docs/requirements.txt
+	touch $@
+
+# The site in out/site, which opens from there and loads nothing from a network. Every warning is an error.
+docs: $(DOCS)/.installed
+	NO_MKDOCS_2_WARNING=true $(DOCS)/bin/python -m mkdocs build --strict
+	@echo "The site is out/site/index.html."
+
+# The same, with what the notebooks print and draw: runs them first.
+docs-notebooks: $(TESTED)
+	mkdir -p out/notebooks
+	for name in docs/notebooks/*.ipynb; do \
+	  $(BIN)/jupyter execute $$name --output=$(CURDIR)/out/notebooks/$$(basename $$name) || exit 1; \
+	done
+	$(MAKE) docs
 
 # What every component and mechanism guarantees; a test holds the committed page to this.
 docs-privacy: install
-	$(BIN)/python -m fate_dp.pipelines.privacy_page docs/privacy.md
+	$(BIN)/python -m fate_dp.pipelines.report.privacy_page docs/privacy.md
 
 # Every parameter of every component; a test holds the committed page to this.
 docs-parameters: install
-	$(BIN)/python -m fate_dp.pipelines.parameters_page docs/parameters.md
+	$(BIN)/python -m fate_dp.pipelines.report.parameters_page docs/parameters.md
 
 clean:
 	-$(BIN)/fate-dp down
-	rm -rf $(VENV) build dist out *.egg-info
+	rm -rf $(VENV) $(DOCS) build dist out *.egg-info

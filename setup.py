@@ -1,9 +1,10 @@
 """Packaging of FATE-DP: the top-level folders are the parts of one import package, ``fate_dp``."""
+
 from pathlib import Path
 
 from setuptools import find_packages, setup
 
-PARTS = ("privacy", "crypto", "components", "pipelines", "conf", "data_prep", "deploy", "bench")
+PARTS = ("privacy", "crypto", "components", "pipelines", "conf", "data_prep", "deploy")
 ROOT = Path(__file__).parent
 
 
@@ -13,7 +14,7 @@ def part_packages(part):
 
 setup(
     name="fate-dp",
-    version="0.1.0",
+    version="0.2.0",
     description="Differential privacy for FATE 2.2: label-private vertical training, with an account of what is spent",
     long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
@@ -21,7 +22,7 @@ setup(
     python_requires=">=3.10,<3.12",
     packages=[package for part in PARTS for package in part_packages(part)],
     package_dir={f"fate_dp.{part}": part for part in PARTS},
-    package_data={"": ["*.yaml", "*.html", "*.json"]},
+    package_data={"": ["*.yaml", "*.html", "*.json", "py.typed"]},
     # FATE's lookup loads no component of a distribution whose requirements are not all recorded as installed, and
     # FATE's standalone image has FATE without such a record: FATE itself is an extra.
     install_requires=[
@@ -40,20 +41,33 @@ setup(
         "packaging",
         "psutil",
         "pyyaml",
+        "jinja2",
         "matplotlib",
         "scikit-learn",
-        "imbalanced-learn==0.12.*",  # data_prep/smote_draws.py overrides one of its methods
+        "imbalanced-learn==0.12.*",  # data_prep/over_sampling.py overrides one of its methods
         "threadpoolctl",
         "pyarrow<16",  # later ones want numpy 2
     ],
     extras_require={
         "fate": ["fate_client[fate,fate_flow]==2.2.0"],
-        "test": ["pytest", "pytest-xdist", "hypothesis", "phe", "nbclient", "nbformat", "ipykernel"],
+        "phe": ["phe"],  # keys and numbers of python-paillier: crypto/phe_numbers.py
+        "test": [
+            "pytest",
+            "pytest-xdist",
+            "hypothesis",
+            "jsonschema",
+            "phe",
+            "nbclient",
+            "nbformat",
+            "ipykernel",
+            "mypy",
+            "ruff",
+        ],
         "bench": ["opendp", "opacus==1.5.*", "phe"],
         "cluster": ["pika", "pyspark==3.5.*"],
     },
     entry_points={
-        "console_scripts": ["fate-dp = fate_dp.pipelines.cli:main"],
+        "console_scripts": ["fate-dp = fate_dp.pipelines.cli.main:main"],
         "fate.ext.component_desc": [
             "label_flip = fate_dp.components.label_flip.component:label_flip",
             "flipback = fate_dp.components.flipback.component:flipback",

@@ -1,6 +1,6 @@
 """Two parties align their records: seconds against the size of the intersection, and growth with the number of records.
 
-    python -m fate_dp.bench.align [largest number of records]
+    python -m bench.align [largest number of records]
 
 Two processes, one for each party, run the kernels of components/align over a pipe. The clock runs from the making of
 keys until both hold their shares; starting Python is not counted. In every run the shares must add up to the joined
@@ -8,6 +8,7 @@ records. The source (Gao and others 2024, table 2) times 50 to 250 common ids; h
 features. For growth all ids are common, which is the most work. Beside it stands what the component takes for the
 smallest of these sizes over FATE's tables, see `align_component`. The last line printed is one JSON object.
 """
+
 import json
 import math
 import multiprocessing
@@ -17,7 +18,7 @@ import time
 
 import numpy as np
 
-from fate_dp.components.align.dummies import record_name
+from fate_dp.components.align.preflight import record_name
 from fate_dp.crypto.joined_records import encode_values
 
 from .align_component import component_seconds
@@ -97,7 +98,7 @@ def _check(shares, parties, common):
     first, second = parties
     (own, of_second), (second_own, of_first) = shares[True], shares[False]
     found = sorted(map(tuple, np.hstack([own + of_first, second_own + of_second]).tolist()))
-    rows = {name: row for name, row in zip(second.names, _encoded(second))}
+    rows = dict(zip(second.names, _encoded(second)))
     joined = [row + rows[name] for name, row in zip(first.names, _encoded(first)) if name in rows]
     if len(joined) != common or found != sorted(map(tuple, joined)):
         raise RuntimeError("The shares do not add up to the joined records; the figures would be of something else.")

@@ -1,12 +1,12 @@
 """The component over FATE's tables: two parties as processes with FATE's standalone engines, without FATE-Flow."""
+
 import tempfile
 import time
 
 import numpy as np
 
-from fate_dp.components.common.wire.task import with_plain_messages
-
-from .local_parties import frame_of, run_parties
+from fate_dp.components.common.wire.channel import with_plain_messages
+from tests.support.local_parties import frame_of, run_parties
 
 PARTIES = (("guest", "9999"), ("host", "10000"))
 
@@ -19,9 +19,14 @@ def component_seconds(records: int, features: int) -> float:
     """
     with tempfile.TemporaryDirectory() as folder:
         results = run_parties(
-            _party, PARTIES, {"OMP_NUM_THREADS": "1", "FATE_DP_HOME": folder}, timeout=3600, record=False,
-            records=records, features=features,
-        )  # fmt: skip
+            _party,
+            PARTIES,
+            {"OMP_NUM_THREADS": "1", "FATE_DP_HOME": folder},
+            timeout=3600,
+            record=False,
+            records=records,
+            features=features,
+        )
     for party in PARTIES:
         if results[party].error or results[party].value[0] != records:
             raise RuntimeError(f"{party[0]}: {results[party].error or 'not all records were joined'}")

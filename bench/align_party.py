@@ -2,18 +2,24 @@
 
 Each party is a process of its own on one core, and waits for the other only where the protocol does.
 """
+
 import secrets
+from collections.abc import Callable
 from itertools import islice
-from typing import Callable, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from fate_dp.components.align.halves import join_shares
-from fate_dp.components.align.kernels import (
-    Blinding, blinded_records, encrypted_records, opened_records, share_rows, tagged_again,
-)  # fmt: skip
-from fate_dp.crypto.id_tags import TagKey
-from fate_dp.crypto.joined_records import encode_values
+from fate_dp.components.align.tagged_tables import (
+    Blinding,
+    blinded_records,
+    encrypted_records,
+    opened_records,
+    share_rows,
+    tagged_again,
+)
+from fate_dp.components.protocols.joined_tables import join_shares
+from fate_dp.crypto.joined_records import TagKey, encode_values
 from fate_dp.crypto.paillier import PublicKey, generate_keypair
 
 AT_ONCE = 1000

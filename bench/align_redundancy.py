@@ -1,6 +1,6 @@
 """Training on joined rows beside rows without a partner: removed by align, or kept as zero rows as circuit PSI does.
 
-    python -m fate_dp.bench.align_redundancy
+    python -m bench.align_redundancy
 
 Both hospitals hold the same 426 patients (scikit-learn's breast-cancer data, 10 and 20 features), and so many others
 that a share of 0 to 50 % of each table has no partner.
@@ -16,6 +16,7 @@ parties together, in which other work on the machine counts less than in wall ti
 The last line printed is one JSON object: `accuracy_spread`, the largest distance in points of 'removed' from its
 accuracy without redundancy, and `time_ratio_50`, the training time of 'removed' at 50 % over that at 0 %.
 """
+
 import json
 import os
 import tempfile
@@ -24,17 +25,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fate_dp.bench.local_parties import cpu_seconds, frame_of, run_parties
-from fate_dp.components.align.alignment import Alignment
-from fate_dp.components.align.halves import split_shares
-from fate_dp.components.common.wire.task import with_plain_messages
-from fate_dp.components.share_lr.epochs import direct, follow
-from fate_dp.components.share_lr.reveal import UNITS_OF_WEIGHTS, open_weights
-from fate_dp.components.share_lr.rows import SharedRows
+from fate_dp.components.common.wire.channel import with_plain_messages
+from fate_dp.components.protocols.joined_tables import Alignment, split_shares
+from fate_dp.components.share_lr.scoring import UNITS_OF_WEIGHTS, open_weights
 from fate_dp.components.share_lr.settings import ShareSettings
-from fate_dp.components.share_lr.terms import joint_terms
-from fate_dp.components.share_lr.training import JoinedTraining
+from fate_dp.components.share_lr.terms import SharedRows, joint_terms
+from fate_dp.components.share_lr.training import JoinedTraining, direct, follow
 from fate_dp.crypto.joined_records import FRACTION_BITS, SHARE_BITS
+from tests.support.local_parties import cpu_seconds, frame_of, run_parties
 
 PARTIES = (("guest", "9999"), ("host", "10000"))
 GUEST_FEATURES = 10
@@ -128,8 +126,7 @@ def _aligned(ctx, held: Patients, redundant: int, variant: str) -> SharedRows:
 
 def _kept(ctx, held: Patients, redundant: int, variant: str) -> SharedRows:
     """Shares of the matches and of zero rows, as circuit PSI would leave them; masks are the same at both parties."""
-    from fate_dp.components.align.alignment import feature_names
-    from fate_dp.components.align.shares_table import write_shares
+    from fate_dp.components.protocols.joined_tables import feature_names, write_shares
 
     count, width = len(held.labels), held.features.shape[1]
     values = np.zeros((count + redundant, width + 2))
@@ -150,8 +147,8 @@ def _trained(ctx, rows: SharedRows) -> np.ndarray:
     """Weights of share_lr with its defaults on labels without flips, opened to both."""
     settings = ShareSettings.of(epochs=EPOCHS, tol=0.0)
     terms = joint_terms(rows, settings, float("inf"))
-    training = JoinedTraining(ctx, rows.training_blocks(), settings.training, terms)
-    (direct if ctx.local.role == "guest" else follow)(ctx, training, settings.training)
+    training = JoinedTraining(ctx, rows.training_blocks(), terms)
+    (direct if ctx.local.role == "guest" else follow)(ctx, training)
     weights = open_weights(ctx.sub_ctx("finish"), training.weight_share(), "both")
     return weights.astype(np.float64) / 2.0**UNITS_OF_WEIGHTS
 
@@ -183,8 +180,9 @@ def main():
     for heading in ("redundant", *(f"{what}, {name}" for name in variants for what in ("accuracy %", "CPU s"))):
         table.add_column(heading, justify="right")
     for percent in REDUNDANCY:
-        cells = [text for name in variants for text in (
-            f"{found[name, percent][0]:.1f}", f"{found[name, percent][1]:.1f}")]  # fmt: skip
+        cells = [
+            text for name in variants for text in (f"{found[name, percent][0]:.1f}", f"{found[name, percent][1]:.1f}")
+        ]
         table.add_row(f"{percent} %", *cells)
     console.print(table)
     leaks = Table("way to join", "who matched", "how many", "features", title="What a party learns beside table sizes")

@@ -1,6 +1,6 @@
 """What an epoch of vertical logistic regression costs if each one encrypts: ours beside FATE's and python-paillier.
 
-    python -m fate_dp.bench.epoch
+    python -m bench.epoch
 
 Data: the 426 training rows of scikit-learn's breast cancer, 10 features and the label at the guest, 20 at the host.
 Full batch, 2048-bit keys, three processes (guest, host, arbiter) over FATE's standalone engines, one worker process
@@ -11,10 +11,11 @@ benchmark's processes. `weights off by` is the largest distance from gradient de
 Process start, imports, loading and key generation are not part of an epoch: see `epoch_clock`. The last line printed is
 one JSON object with the ratios, theirs over ours.
 """
+
 import json
 
-from fate_dp.bench import epoch_fate, epoch_ours, epoch_phe, epoch_task
-from fate_dp.bench.epoch_sides import Side, measure
+from bench import epoch_fate, epoch_ours, epoch_phe, epoch_task
+from bench.epoch_sides import Side, measure
 
 TASK = epoch_task.Task(epoch_task.breast_cancer_tables)
 EPOCHS = 4

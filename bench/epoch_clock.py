@@ -1,11 +1,11 @@
 """What training costs a party: processor and wall time, read whenever a pass of the epoch loop begins or ends."""
+
 import time
 from dataclasses import dataclass
-from typing import Optional
 
 import numpy as np
 
-from fate_dp.bench.local_parties import cpu_seconds
+from tests.support.local_parties import cpu_seconds
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class PartyCost:
 
     cpu: Seconds
     wall: Seconds
-    weights: Optional[np.ndarray] = None
-    blinded: Optional[bool] = None
+    weights: np.ndarray | None = None
+    blinded: bool | None = None
 
 
 class EpochClock:

@@ -4,10 +4,11 @@ CoordinatedLR calls ``encrypt_tensor(tensor, obfuscate=True)``. For a distribute
 ``PHETensorEncryptor.encrypt_encoded`` hands over to ``tensor.encrypt_encoded(self)`` without the flag, and every shard
 is encrypted with its default, False.
 """
+
 import warnings
 
-from fate_dp.bench import epoch_task
-from fate_dp.bench.epoch_clock import EpochClock
+from bench import epoch_task
+from bench.epoch_clock import EpochClock
 
 # The smallest that FATE allows: the question is whether it blinds, not how long that takes.
 PROBE_KEY_LENGTH = 1024
@@ -70,18 +71,25 @@ def _data_party(role, epochs):
     module = CoordinatedLRModuleGuest if role == "guest" else CoordinatedLRModuleHost
     init_param = {**epoch_task.INIT_PARAM, "fit_intercept": role == "guest"}
     return module(
-        epochs=epochs, batch_size=None, optimizer_param=epoch_task.OPTIMIZER,
-        learning_rate_param=epoch_task.SCHEDULER, init_param=init_param,
-    )  # fmt: skip
+        epochs=epochs,
+        batch_size=None,
+        optimizer_param=epoch_task.OPTIMIZER,
+        learning_rate_param=epoch_task.SCHEDULER,
+        init_param=init_param,
+    )
 
 
 def _arbiter(epochs):
     from fate.ml.glm import CoordinatedLRModuleArbiter
 
     return CoordinatedLRModuleArbiter(
-        epochs=epochs, early_stop="diff", tol=0, batch_size=None, optimizer_param=epoch_task.OPTIMIZER,
+        epochs=epochs,
+        early_stop="diff",
+        tol=0,
+        batch_size=None,
+        optimizer_param=epoch_task.OPTIMIZER,
         learning_rate_param=epoch_task.SCHEDULER,
-    )  # fmt: skip
+    )
 
 
 def _weights(param):

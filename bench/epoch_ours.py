@@ -1,7 +1,8 @@
 """A side of the benchmarks: dp_hetero_lr as a job would run it, on labels declared public."""
-from fate_dp.bench import epoch_task
-from fate_dp.bench.epoch_clock import EpochClock
-from fate_dp.components.common.wire.task import with_plain_messages
+
+from bench import epoch_task
+from bench.epoch_clock import EpochClock
+from fate_dp.components.common.wire.channel import with_plain_messages
 
 LABEL_SOURCE = "bench/task/y"
 
@@ -15,10 +16,16 @@ def train(ctx, task, epochs, solver):
 
     role = ctx.federation.local_party[0]
     settings = TrainSettings(
-        epochs=epochs, optimizer=epoch_task.OPTIMIZER, learning_rate_scheduler=epoch_task.SCHEDULER,
-        init_param=epoch_task.INIT_PARAM, he_param=epoch_task.HE_PARAM, tol=0, train_scores=False,
-        label_source=LABEL_SOURCE, solver=solver,
-    )  # fmt: skip
+        epochs=epochs,
+        optimizer=epoch_task.OPTIMIZER,
+        learning_rate_scheduler=epoch_task.SCHEDULER,
+        init_param=epoch_task.INIT_PARAM,
+        he_param=epoch_task.HE_PARAM,
+        tol=0,
+        train_scores=False,
+        label_source=LABEL_SOURCE,
+        solver=solver,
+    )
     if role == "arbiter":
         clock = EpochClock()
         stage.train_arbiter(ctx, settings)
@@ -38,9 +45,7 @@ def encryptions_differ(solver):
     """Whether two encryptions of one value differ, made as the solver makes what it sends."""
     import numpy as np
 
-    from fate_dp.crypto.ciphertext import column_to_bytes
-    from fate_dp.crypto.encrypted_column import encrypt_column
-    from fate_dp.crypto.paillier import keypair_of_any_length
+    from fate_dp.crypto.paillier import column_to_bytes, encrypt_column, keypair_of_any_length
 
     public_key, private_key = keypair_of_any_length(512)
     if solver == "cross_product":
@@ -51,7 +56,7 @@ def encryptions_differ(solver):
 
 
 def _declare_public(ctx, table):
-    from fate_dp.components.common.party_home import home_of
-    from fate_dp.privacy.public_labels import declare_public_labels
+    from fate_dp.components.common.charges import home_of
+    from fate_dp.privacy.ledger.ledger import declare_public_labels
 
     declare_public_labels(home_of(ctx).path, LABEL_SOURCE, table[epoch_task.ID], table[epoch_task.LABEL])

@@ -3,13 +3,14 @@
 Guest and host exchange encrypted quarter scores u, multiply them with their features, add random masks, and the arbiter
 decrypts masked sums only; the guest gets the loss in the same way. Numbers travel as (ciphertext, exponent).
 """
+
 import math
 import secrets
 
 import numpy as np
 
-from fate_dp.bench import epoch_task
-from fate_dp.bench.epoch_clock import EpochClock
+from bench import epoch_task
+from bench.epoch_clock import EpochClock
 
 # Wider by 40 bits than any sum here in phe's encoding, whose exponents go down to about 16^-40.
 MASK_BITS = 256
@@ -41,7 +42,7 @@ class DataParty:
     """Guest or host: features, weights, and at the guest labels and the intercept."""
 
     def __init__(self, task, role):
-        from fate_dp.components.dp_hetero_lr.updates import PartyOptimizer
+        from fate_dp.components.protocols.optimizers import PartyOptimizer
 
         self._features, self._labels = task.features_and_labels(role)
         if role == "guest":
@@ -92,12 +93,15 @@ class DataParty:
         from phe import EncodedNumber
 
         masks = [secrets.randbits(MASK_BITS) for _ in numbers]
-        masked = [number + EncodedNumber(self._public_key, mask, number.exponent)
-                  for number, mask in zip(numbers, masks)]  # fmt: skip
+        masked = [
+            number + EncodedNumber(self._public_key, mask, number.exponent) for number, mask in zip(numbers, masks)
+        ]
         ctx.arbiter.put("masked", [_to_wire(number) for number in masked])
         encodings = [(value - mask) % self._public_key.n for value, mask in zip(ctx.arbiter.get("decrypted"), masks)]
-        return [EncodedNumber(self._public_key, value, number.exponent).decode()
-                for value, number in zip(encodings, numbers)]  # fmt: skip
+        return [
+            EncodedNumber(self._public_key, value, number.exponent).decode()
+            for value, number in zip(encodings, numbers)
+        ]
 
     def _from_wire(self, item):
         from phe import EncryptedNumber

@@ -1,13 +1,14 @@
 """Trains one task in one of several ways, all parties as processes, and gathers what it cost them."""
+
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Callable, Optional
 
 import numpy as np
 
-from fate_dp.bench import epoch_task
-from fate_dp.bench.local_parties import run_parties
-from fate_dp.privacy.party_files import HOME_VARIABLE
+from bench import epoch_task
+from fate_dp.privacy.private_files import HOME_VARIABLE
+from tests.support.local_parties import run_parties
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Side:
     """
 
     name: str
-    figure: Optional[str]
+    figure: str | None
     train: Callable
     arguments: dict
 
@@ -64,9 +65,15 @@ def measure(side, task, epochs, timeout) -> Measurement:
     with tempfile.TemporaryDirectory() as home:
         environment = {HOME_VARIABLE: home, "OMP_NUM_THREADS": "1"}
         results = run_parties(
-            side.train, epoch_task.PARTIES, environment, timeout, record=False, task=task, epochs=epochs,
+            side.train,
+            epoch_task.PARTIES,
+            environment,
+            timeout,
+            record=False,
+            task=task,
+            epochs=epochs,
             **side.arguments,
-        )  # fmt: skip
+        )
     for (role, _), result in results.items():
         if result.error:
             raise RuntimeError(f"{side.name} failed at the {role}: {result.error}")

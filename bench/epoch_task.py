@@ -1,11 +1,12 @@
 """The one training that every side of a benchmark runs: same rows, same start, same steps."""
+
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Callable
 
 import numpy as np
 
 from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, train_plaintext
-from fate_dp.components.dp_hetero_lr.updates import constant_learning_rate
+from fate_dp.components.protocols.optimizers import constant_learning_rate
 from fate_dp.data_prep.breast_cancer import ID, LABEL, Split, party_tables
 
 PARTIES = (("guest", "9999"), ("host", "10000"), ("arbiter", "10001"))
@@ -37,7 +38,7 @@ class Task:
 
     def frame(self, ctx, role):
         """The rows of ``role`` as a FATE DataFrame."""
-        from fate_dp.bench.local_parties import frame_of
+        from tests.support.local_parties import frame_of
 
         table = self.tables()[role]
         table.insert(0, "sample_id", table[ID])

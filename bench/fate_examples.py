@@ -15,6 +15,7 @@ job without it, FATE's scaled from two epochs to 30 by the difference of its two
 
 The last line printed is one JSON object.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -26,19 +27,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fate_dp.bench import fate_examples_figures, fate_examples_hetero, fate_examples_homo
-from fate_dp.bench.fate_examples_hetero import EPSILON, Fold, default_auc, default_weights, held_out_auc, load_folds
-from fate_dp.bench.job import Flow
+from bench import fate_examples_figures, fate_examples_hetero, fate_examples_homo
+from bench.fate_examples_hetero import EPSILON, Fold, default_auc, default_weights, held_out_auc, load_folds
+from bench.job import Flow
 from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, train_plaintext
-from fate_dp.deploy import flow_server
-from fate_dp.pipelines.components import DPHeteroLR, LabelFlip
-from fate_dp.pipelines.hetero_lr import Parties, Tables, joined_tables, new_pipeline
-from fate_dp.pipelines.homo_lr import Federation, StudyTables, study_pipeline
-from fate_dp.pipelines.homo_lr_job import measures_of
-from fate_dp.pipelines.homo_lr_settings import HomoLRSettings
-from fate_dp.pipelines.job import run_job, task_metrics, task_output_data, task_output_model
-from fate_dp.pipelines.party_ledgers import declare
-from fate_dp.pipelines.upload import TableMeta, upload_table
+from fate_dp.deploy.flow import server
+from fate_dp.pipelines.clients import DPHeteroLR, LabelFlip
+from fate_dp.pipelines.jobs.hetero_lr import Parties, Tables, joined_tables, new_pipeline
+from fate_dp.pipelines.jobs.homo_lr import Federation, HomoLRSettings, StudyTables, study_pipeline
+from fate_dp.pipelines.jobs.job import run_job, task_metrics, task_output_data, task_output_model
+from fate_dp.pipelines.jobs.party_ledgers import declare
+from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
+from fate_dp.pipelines.lending_club.flow import measures_of
 
 FATE_EPOCHS, FATE_RATE = 30, 0.15
 FATE_HOMO = HomoLRSettings(epochs=5, learning_rate=0.01, alpha=1e-4, batch_size=400)
@@ -60,17 +60,22 @@ class Vertical:
 
     def figures(self) -> dict:
         return {
-            "weights_off_twin": self.distance, "auc_hetero_through_flow": round(self.auc, 6),
-            "auc_fate_off_twin": self.fate_auc_off, "cpu_hetero": round(self.our_cpu, 1),
-            "cpu_hetero_fate": round(self.fate_cpu, 1), "cpu_ratio_hetero": round(self.fate_cpu / self.our_cpu, 1),
-        }  # fmt: skip
+            "weights_off_twin": self.distance,
+            "auc_hetero_through_flow": round(self.auc, 6),
+            "auc_fate_off_twin": self.fate_auc_off,
+            "cpu_hetero": round(self.our_cpu, 1),
+            "cpu_hetero_fate": round(self.fate_cpu, 1),
+            "cpu_ratio_hetero": round(self.fate_cpu / self.our_cpu, 1),
+        }
 
 
 def fate_weights(fold: Fold, epochs: int) -> list:
     """The twin of CoordinatedLR: gradient descent on the Taylor loss and the true labels, from zero."""
     optimizer = {"method": "sgd", "penalty": "none", "alpha": 0.0, "optimizer_params": {"lr": FATE_RATE}}
     start = [np.zeros(part.shape[1] + (place == 0)) for place, part in enumerate(fold.train_parts)]
-    return train_plaintext(fold.train_parts, fold.train_labels, TrainingSettings(optimizer, epochs=epochs), start).weights
+    return train_plaintext(
+        fold.train_parts, fold.train_labels, TrainingSettings(optimizer, epochs=epochs), start
+    ).weights
 
 
 class Jobs:
@@ -93,7 +98,9 @@ class Jobs:
         distance = max(np.abs(own - twin).max() for own, twin in zip(weights, default_weights(fold, flips, EPSILON)))
         once, _ = self._cost(lambda: _pipeline([_fate(1)]))
         twice, fates = self._cost(lambda: _pipeline([_fate(2)]))
-        fate_off = held_out_auc(fold, self._weights(fates, "coordinated_lr_0")) - held_out_auc(fold, fate_weights(fold, 2))
+        fate_off = held_out_auc(fold, self._weights(fates, "coordinated_lr_0")) - held_out_auc(
+            fold, fate_weights(fold, 2)
+        )
         fate_cpu = once - joined + (FATE_EPOCHS - 1) * (twice - once)
         return Vertical(float(distance), held_out_auc(fold, weights), abs(fate_off), ours - flipped, fate_cpu)
 
@@ -103,8 +110,13 @@ class Jobs:
         features = np.hstack(fold.train_parts)
         parties = FEDERATION.data_parties()
         for party, places in zip(parties, fate_examples_homo.divided(fold, len(parties))):
-            self._upload(tables.training(*party), [f"record-{at}" for at in places], features[places],
-                         fold.train_labels[places], tables.namespace)  # fmt: skip
+            self._upload(
+                tables.training(*party),
+                [f"record-{at}" for at in places],
+                features[places],
+                fold.train_labels[places],
+                tables.namespace,
+            )
         test = np.hstack(fold.test_parts)
         self._upload(tables.test, [f"new-{at}" for at in range(len(test))], test, fold.test_labels, tables.namespace)
         result = run_job(study_pipeline(FEDERATION, tables, FATE_HOMO), self._flow.address, home=self._flow.home)
@@ -123,13 +135,17 @@ class Jobs:
 
     def _cost(self, made) -> tuple:
         results = []
-        cost = self._flow.cost(lambda: results.append(run_job(made(), self._flow.address, home=self._flow.home)), cold=False)
+        cost = self._flow.cost(
+            lambda: results.append(run_job(made(), self._flow.address, home=self._flow.home)), cold=False
+        )
         print(f"job of {len(results[0].seconds_per_task())} tasks: {cost.wall:.1f} s, {cost.cpu:.1f} CPU s", flush=True)
         return cost.cpu, results[0]
 
     def _labels(self, result, ids) -> np.ndarray:
         """The flips, in the order of these ids."""
-        table = task_output_data(self._flow.address, result.job_id, "guest", PARTIES.guest, "label_flip_0")["output_data"]
+        table = task_output_data(self._flow.address, result.job_id, "guest", PARTIES.guest, "label_flip_0")[
+            "output_data"
+        ]
         return pd.to_numeric(table.set_index("id")["y"]).loc[ids].to_numpy(dtype=float)
 
     def _weights(self, result, task) -> list:
@@ -153,8 +169,13 @@ def _pipeline(makers):
 
 
 def _flip(table):
-    return LabelFlip("label_flip_0", runtime_parties=PARTIES.data_parties(), epsilon=EPSILON,
-                     label_source=TABLES.label_source(), input_data=table)  # fmt: skip
+    return LabelFlip(
+        "label_flip_0",
+        runtime_parties=PARTIES.data_parties(),
+        epsilon=EPSILON,
+        label_source=TABLES.label_source(),
+        input_data=table,
+    )
 
 
 def _ours(table):
@@ -165,10 +186,15 @@ def _fate(epochs):
     from fate_client.pipeline.components.fate import CoordinatedLR
 
     return lambda table: CoordinatedLR(
-        "coordinated_lr_0", train_data=table, epochs=epochs, batch_size=None, tol=0.0, he_param=FATE_KEY,
+        "coordinated_lr_0",
+        train_data=table,
+        epochs=epochs,
+        batch_size=None,
+        tol=0.0,
+        he_param=FATE_KEY,
         optimizer={"method": "SGD", "penalty": "L2", "alpha": 0.0, "optimizer_params": {"lr": FATE_RATE}},
         init_param={"method": "zeros", "fit_intercept": True},
-    )  # fmt: skip
+    )
 
 
 def twin_figures(folder: Path, folds: list[Fold]) -> dict:
@@ -198,7 +224,7 @@ def main() -> None:
             figures |= jobs.vertical(folds[0]).figures()
             figures["auc_homo_fate"] = round(float(np.mean([jobs.homo_auc(fold) for fold in folds])), 6)
         finally:
-            flow_server.down(Path(folder) / "home")
+            server.down(Path(folder) / "home")
     print(json.dumps({"bench": "fate-examples", "figures": figures}))
 
 

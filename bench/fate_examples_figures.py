@@ -1,12 +1,13 @@
 """How far corrected figures are from the true ones, on FATE's default_credit tables: plaintext twin, training rows.
 
-    python -m fate_dp.bench.fate_examples_figures FOLDER     # where the two default_credit_hetero_*.csv.gz lie
+python -m bench.fate_examples_figures FOLDER     # where the two default_credit_hetero_*.csv.gz lie
 """
+
 import argparse
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Iterator, List, Tuple
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from sklearn.metrics import accuracy_score, roc_auc_score, roc_curve
 from sklearn.model_selection import StratifiedKFold
 
 from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, joint_logits, train_plaintext, with_intercept
-from fate_dp.components.dp_hetero_lr.updates import default_optimizer
+from fate_dp.components.protocols.optimizers import default_optimizer
 from fate_dp.privacy.label_flips import flip_labels
 from fate_dp.privacy.noisy_label_metrics import ACCURACY, AUC, KS, Corrected, Fit, corrected_figures
 
@@ -27,9 +28,9 @@ KEY, SOURCE = b"benchmark of corrected figures".ljust(32), "fate/default_credit/
 class CreditTables:
     """default_credit as two parties hold it: standardised columns of guest and host, and the guest's labels."""
 
-    ids: List[str]
+    ids: list[str]
     labels: np.ndarray
-    parts: Tuple[np.ndarray, np.ndarray]
+    parts: tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -48,10 +49,14 @@ class FoldFigures:
 
 
 def read_tables(folder: Path) -> CreditTables:
-    guest, host = (pd.read_csv(folder / f"default_credit_hetero_{role}.csv.gz", dtype={"id": str}).set_index("id")
-                   for role in ("guest", "host"))  # fmt: skip
+    guest, host = (
+        pd.read_csv(folder / f"default_credit_hetero_{role}.csv.gz", dtype={"id": str}).set_index("id")
+        for role in ("guest", "host")
+    )
     host = host.loc[guest.index]
-    return CreditTables(guest.index.tolist(), guest["y"].to_numpy(), (guest.drop(columns="y").to_numpy(), host.to_numpy()))
+    return CreditTables(
+        guest.index.tolist(), guest["y"].to_numpy(), (guest.drop(columns="y").to_numpy(), host.to_numpy())
+    )
 
 
 def fold_figures(tables: CreditTables, epsilon: float = EPSILON, key: bytes = KEY) -> Iterator[FoldFigures]:
@@ -65,7 +70,7 @@ def fold_figures(tables: CreditTables, epsilon: float = EPSILON, key: bytes = KE
         yield from (FoldFigures(fold, name, true[name], found[name]) for name in found)
 
 
-def train(parts: List[np.ndarray], flips: np.ndarray, epsilon: float) -> Tuple[np.ndarray, Fit]:
+def train(parts: list[np.ndarray], flips: np.ndarray, epsilon: float) -> tuple[np.ndarray, Fit]:
     """Joint scores z of the training rows under the converged model, and what is known of the fit."""
     weights = sum(part.shape[1] for part in parts) + 1
     optimizer = default_optimizer(len(flips), weights, epsilon, epochs=EPOCHS)
@@ -77,22 +82,25 @@ def train(parts: List[np.ndarray], flips: np.ndarray, epsilon: float) -> Tuple[n
 def true_figures(labels: np.ndarray, scores: np.ndarray) -> dict:
     false_positive, true_positive, _ = roc_curve(labels, scores)
     return {
-        ACCURACY: accuracy_score(labels, scores > 0), AUC: roc_auc_score(labels, scores),
+        ACCURACY: accuracy_score(labels, scores > 0),
+        AUC: roc_auc_score(labels, scores),
         KS: float(np.max(true_positive - false_positive)),
-    }  # fmt: skip
+    }
 
 
-def report(figures: List[FoldFigures]) -> dict:
+def report(figures: list[FoldFigures]) -> dict:
     """Means over the folds; ``corrected_auc_error`` is the mean absolute error of the corrected AUC."""
     lines = {}
     for name in (ACCURACY, AUC, KS):
         own = [figure for figure in figures if figure.measure == name]
         mean = {
-            "true": [figure.true for figure in own], "on_flips": [figure.found.on_flips for figure in own],
-            "corrected": [figure.found.estimate for figure in own], "error": [figure.error for figure in own],
+            "true": [figure.true for figure in own],
+            "on_flips": [figure.found.on_flips for figure in own],
+            "corrected": [figure.found.estimate for figure in own],
+            "error": [figure.error for figure in own],
             "standard_error": [figure.found.standard_error for figure in own],
             "most_bias": [figure.found.most_bias for figure in own],
-        }  # fmt: skip
+        }
         lines |= {f"{name.lower()}_{what}": round(float(np.mean(values)), 5) for what, values in mean.items()}
     return {"corrected_auc_error": lines["auc_error"], "epsilon": EPSILON, "epochs": EPOCHS, "folds": FOLDS, **lines}
 

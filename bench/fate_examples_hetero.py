@@ -1,6 +1,6 @@
 """FATE's example default_credit, split by columns: what the defaults of dp_hetero_lr reach on flipped labels.
 
-    python -m fate_dp.bench.fate_examples_hetero FOLDER
+    python -m bench.fate_examples_hetero FOLDER
 
 FOLDER has `default_credit_hetero_guest.csv.gz` (id, y, x0 to x12) and `default_credit_hetero_host.csv.gz` (id, x0 to x9)
 of FATE's repository, 30,000 records, standardised. Five stratified folds, 24,000 records to train on and 6,000 held out;
@@ -11,19 +11,19 @@ are drawn from a numpy generator seeded with the fold: a simulation, which prote
 figures: the defaults are `settings.TrainSettings` and `updates.default_optimizer`, whose epochs are as many as a training
 needs to settle. The last line printed is one JSON object.
 """
+
 import argparse
 import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Dict, List
 
 import numpy as np
 
 from fate_dp.components.dp_hetero_lr.model import initial_weights
 from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, joint_logits, train_plaintext, with_intercept
 from fate_dp.components.dp_hetero_lr.settings import TrainSettings
-from fate_dp.components.dp_hetero_lr.updates import default_optimizer
+from fate_dp.components.protocols.optimizers import default_optimizer
 from fate_dp.privacy.mechanisms.randomized_response import flip_probability
 
 FOLDS = 5
@@ -38,13 +38,13 @@ class Fold:
     """Features (n, m) of guest and host and true labels (n,), to train on and held out; `number` seeds the flips."""
 
     number: int
-    train_parts: List[np.ndarray]
+    train_parts: list[np.ndarray]
     train_labels: np.ndarray
-    test_parts: List[np.ndarray]
+    test_parts: list[np.ndarray]
     test_labels: np.ndarray
 
 
-def load_folds(folder: Path) -> List[Fold]:
+def load_folds(folder: Path) -> list[Fold]:
     """The five folds, the same at every call."""
     import pandas as pd
     from sklearn.model_selection import StratifiedKFold
@@ -72,12 +72,14 @@ def default_auc(fold: Fold, epsilon: float, **changed) -> float:
     return held_out_auc(fold, default_weights(fold, flipped_labels(fold, epsilon), epsilon, **changed))
 
 
-def default_weights(fold: Fold, labels: np.ndarray, epsilon: float, **changed) -> List[np.ndarray]:
+def default_weights(fold: Fold, labels: np.ndarray, epsilon: float, **changed) -> list[np.ndarray]:
     """Both parties' weights after such a training on labels that were flipped at epsilon (nats), by the plaintext twin."""
     asked = TrainSettings(**changed)
     rows, features = len(fold.train_labels), sum(part.shape[1] for part in fold.train_parts) + 1
     optimizer = default_optimizer(rows, features, epsilon, asked.sigmoid, asked.family, epochs=asked.epochs)
-    settings = TrainingSettings(optimizer, epochs=asked.epochs, sigmoid=asked.sigmoid, sigmoid_rounds=asked.sigmoid_rounds)
+    settings = TrainingSettings(
+        optimizer, epochs=asked.epochs, sigmoid=asked.sigmoid, sigmoid_rounds=asked.sigmoid_rounds
+    )
     start = [
         initial_weights(asked.init_param, part.shape[1], b"", fit_intercept=position == 0)
         for position, part in enumerate(fold.train_parts)
@@ -85,7 +87,7 @@ def default_weights(fold: Fold, labels: np.ndarray, epsilon: float, **changed) -
     return train_plaintext(fold.train_parts, labels, settings, start).weights
 
 
-def held_out_auc(fold: Fold, weights: List[np.ndarray]) -> float:
+def held_out_auc(fold: Fold, weights: list[np.ndarray]) -> float:
     return auc(fold.test_labels, joint_logits(with_intercept(fold.test_parts), weights))
 
 
@@ -94,7 +96,9 @@ def central_auc(fold: Fold) -> float:
     from sklearn.linear_model import LogisticRegression
 
     train, test = np.hstack(fold.train_parts), np.hstack(fold.test_parts)
-    return auc(fold.test_labels, LogisticRegression(max_iter=1000).fit(train, fold.train_labels).decision_function(test))
+    return auc(
+        fold.test_labels, LogisticRegression(max_iter=1000).fit(train, fold.train_labels).decision_function(test)
+    )
 
 
 def auc(labels: np.ndarray, scores: np.ndarray) -> float:
@@ -103,7 +107,7 @@ def auc(labels: np.ndarray, scores: np.ndarray) -> float:
     return float(roc_auc_score(labels, scores))
 
 
-def figures(folds: List[Fold]) -> Dict[str, float]:
+def figures(folds: list[Fold]) -> dict[str, float]:
     """Means over the folds: the defaults at epsilon 2, ten times their epochs, and scikit-learn on true labels."""
     found = {
         "auc_hetero_eps_2": [default_auc(fold, EPSILON) for fold in folds],

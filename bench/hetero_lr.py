@@ -1,6 +1,6 @@
 """What a whole training of vertical logistic regression costs: dp_hetero_lr beside FATE's CoordinatedLR and plain phe.
 
-    python -m fate_dp.bench.hetero_lr [--quick]
+    python -m bench.hetero_lr [--quick]
 
 Made rows, n = 10,000, 10 features and the label at the guest, 20 at the host; full batch, 30 epochs, 2048-bit keys;
 guest, host and arbiter are processes over FATE's standalone engines, one worker process each. CPU seconds are those of
@@ -22,6 +22,7 @@ relative to a training of one epoch, (CPU of 30 epochs - CPU of 1 epoch) / 29 / 
 which the engine's CPU grows in n (least squares in logarithms); CPU seconds of a party for a key, once; MB of all messages of
 a training of 10,000 rows, counted from their sizes (`message_bytes`); and the engine's CPU minutes at the largest n.
 """
+
 import argparse
 import json
 import math
@@ -29,11 +30,18 @@ import statistics
 from dataclasses import dataclass
 from functools import partial
 
-from fate_dp.bench import (
-    epoch_fate, epoch_ours, epoch_phe, epoch_task, hetero_lr_growth, hetero_lr_primitives, key_costs, message_bytes,
-)  # fmt: skip
-from fate_dp.bench.epoch_sides import Measurement, Side, measure
-from fate_dp.bench.hetero_lr_rows import GUEST_FEATURES, HOST_FEATURES, made_tables
+from bench import (
+    epoch_fate,
+    epoch_ours,
+    epoch_phe,
+    epoch_task,
+    hetero_lr_growth,
+    hetero_lr_primitives,
+    key_costs,
+    message_bytes,
+)
+from bench.epoch_sides import Measurement, Side, measure
+from bench.hetero_lr_rows import GUEST_FEATURES, HOST_FEATURES, made_tables
 
 EPOCHS = 30
 TIMEOUT = 3600
@@ -80,8 +88,9 @@ class Comparison:
         """CPU of each other side over ours, and the share of a later epoch."""
         ratios = {
             other.side.figure: round(other.training_cpu(EPOCHS) / self.ours_cpu, 1)
-            for other in self.others if other.side.figure
-        }  # fmt: skip
+            for other in self.others
+            if other.side.figure
+        }
         share = later_epoch_share(self.ours_cpu, self.ours_once.training_cpu(1), EPOCHS)
         return {**ratios, "later_epoch_share": round(share, 5)}
 

@@ -1,11 +1,12 @@
 """The engine of dp_hetero_lr without FATE and without a network: guest and host of one training, played in turns.
 
-    python -m fate_dp.bench.hetero_lr_engine ROWS EPOCHS
+    python -m bench.hetero_lr_engine ROWS EPOCHS
 
 Made rows in parts, a kernel for each part as on a FATE table, spread over both cores. CPU seconds are those of all
 processes together: keys, tables of powers, encryption, products, own Gram matrices, shares, epochs. Making the rows and
 checking the result are not in it. Prints one JSON object a line: how many parts are done, then an `EngineCost`.
 """
+
 import json
 import multiprocessing
 import sys
@@ -13,24 +14,38 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial, reduce
-from typing import List, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from fate_dp.bench.epoch_task import KEY_LENGTH, OPTIMIZER, START_WEIGHT
-from fate_dp.bench.hetero_lr_rows import GUEST_FEATURES, HOST_FEATURES, made_rows
-from fate_dp.bench.local_parties import cpu_seconds
+from bench.epoch_task import KEY_LENGTH, OPTIMIZER, START_WEIGHT
+from bench.hetero_lr_rows import GUEST_FEATURES, HOST_FEATURES, made_rows
 from fate_dp.crypto.cross_product import (
-    DROPPED_BITS, encrypt_rows, merge_sums, multiply_rows, open_sums, product_layout, seal_sums,
-)  # fmt: skip
-from fate_dp.crypto.exact_product import exact_product
-from fate_dp.crypto.fixed_point import encode_features
+    DROPPED_BITS,
+    encrypt_rows,
+    exact_product,
+    merge_sums,
+    multiply_rows,
+    open_sums,
+    product_layout,
+    seal_sums,
+)
+from fate_dp.crypto.descent_steps import (
+    PreparedSteps,
+    QuadraticBounds,
+    QuadraticShare,
+    StepLayout,
+    UpdateRule,
+    draw_masks,
+    encrypt_masks,
+    multiply_masks,
+    open_answer,
+    share_bits,
+)
 from fate_dp.crypto.paillier import PrivateKey, generate_keypair
 from fate_dp.crypto.shared_descent import SharedDescent
-from fate_dp.crypto.shared_quadratic import QuadraticBounds, QuadraticShare, share_bits
-from fate_dp.crypto.step_layout import StepLayout
-from fate_dp.crypto.step_preparation import PreparedSteps, draw_masks, encrypt_masks, multiply_masks, open_answer
-from fate_dp.crypto.update_rule import UpdateRule
+from fate_dp.crypto.slots import encode_features
+from tests.support.local_parties import cpu_seconds
 
 PART_ROWS = 62_500
 WORKERS = 2
@@ -129,7 +144,7 @@ def descend(privates, shares, layout, epochs) -> np.ndarray:
     return np.concatenate([guest.own_weights([host.share_of(GUEST)]), host.own_weights([guest.share_of(HOST)])])
 
 
-def prepare(players, layout) -> List[PreparedSteps]:
+def prepare(players, layout) -> list[PreparedSteps]:
     """Each player's part of the next steps."""
     masks = [draw_masks(layout) for _ in players]
     messages = [encrypt_masks(own, layout, player.private.encryption()) for player, own in zip(players, masks)]

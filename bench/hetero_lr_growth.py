@@ -1,14 +1,15 @@
 """What training costs for growing n on the engine alone, each n in a process of its own: see `hetero_lr_engine`."""
+
 import json
 import os
 import subprocess
 import sys
 from dataclasses import dataclass
 
-from fate_dp.bench import hetero_lr_engine
-from fate_dp.bench.epoch_task import KEY_LENGTH
-from fate_dp.bench.hetero_lr_engine import WORKERS, EngineCost
-from fate_dp.bench.peak_memory import FamilyWatch
+from bench import hetero_lr_engine
+from bench.epoch_task import KEY_LENGTH
+from bench.hetero_lr_engine import WORKERS, EngineCost
+from bench.peak_memory import FamilyWatch
 
 GIB = 2**30
 
@@ -53,8 +54,13 @@ def growth_table(runs, epochs):
     for run in runs:
         cost = run.cost
         table.add_row(
-            f"{run.rows:,}", f"{cost.cpu:.2f}", f"{cost.product_cpu:.2f}", f"{1e6 * cost.cpu / run.rows:.0f}",
-            f"{cost.wall:.1f}", f"{run.peak_bytes / GIB:.2f}", f"{cost.distance:.0e}",
-        )  # fmt: skip
+            f"{run.rows:,}",
+            f"{cost.cpu:.2f}",
+            f"{cost.product_cpu:.2f}",
+            f"{1e6 * cost.cpu / run.rows:.0f}",
+            f"{cost.wall:.1f}",
+            f"{run.peak_bytes / GIB:.2f}",
+            f"{cost.distance:.0e}",
+        )
     table.caption = "products: their part of CPU s; off by: largest error of a weight"
     return table

@@ -4,13 +4,14 @@ Operations per CPU second, each the median of several runs. Encryption is blinde
 element of the product X^T c of plaintext features with encrypted numbers, in the form that each side's trainer has:
 floats for python-paillier, integers in units of 2^-23 for FATE, of 2^-24 for ours, which shares buckets among the rows.
 """
+
 import statistics
 import time
 from typing import NamedTuple
 
 import numpy as np
 
-from fate_dp.bench.epoch_task import KEY_LENGTH
+from bench.epoch_task import KEY_LENGTH
 
 RUNS = 3
 OPERATIONS = ("encrypt", "decrypt", "multiply-add")
@@ -89,9 +90,9 @@ def _fate_utils():
 
 
 def _ours():
-    from fate_dp.crypto.fixed_point import encode_features
-    from fate_dp.crypto.multi_exponentiation import powers_product
     from fate_dp.crypto.paillier import generate_keypair
+    from fate_dp.crypto.powers import powers_product
+    from fate_dp.crypto.slots import encode_features
 
     public_key, private_key = generate_keypair(KEY_LENGTH)
     encryption, few = private_key.encryption(), 400

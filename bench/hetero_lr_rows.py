@@ -2,11 +2,12 @@
 
 Rows come in parts that depend on their number alone: every process makes the same ones, and only those it needs.
 """
+
 from dataclasses import dataclass
 
 import numpy as np
 
-from fate_dp.bench.epoch_task import ID, LABEL
+from bench.epoch_task import ID, LABEL
 
 GUEST_FEATURES, HOST_FEATURES = 10, 20
 SEED = 20_605

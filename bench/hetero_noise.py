@@ -1,6 +1,6 @@
 """What record-level privacy of every party's rows costs vertical logistic regression: held-out AUC by epsilon.
 
-    python -m fate_dp.bench.hetero_noise [--csv lending_club.csv.gz] [--radius-factor F]
+    python -m bench.hetero_noise [--csv lending_club.csv.gz] [--radius-factor F]
 
 Each party has (epsilon, 1e-5) for its own part of a record, replace-one, against all others: the guest for its features
 and label, the host for its features. No label is flipped. Training is the Taylor logistic regression of
@@ -22,21 +22,22 @@ little better on both tasks, which ``--radius-factor`` shows. Without noise the 
 
 The last line printed is one JSON object with the figures; those of Lending Club are missing where its file is.
 """
+
 import argparse
 import json
 from pathlib import Path
 
 import numpy as np
 
-from fate_dp.bench.hetero_noise_tasks import LENDING_CLUB, SPLITS, breast_cancer, lending_club
-from fate_dp.bench.hetero_noise_twin import bounds_of, fit_adaptive, fit_uniform, fit_without_noise
-from fate_dp.pipelines.intervals import interval, paired_difference
+from bench.hetero_noise_tasks import LENDING_CLUB, SPLITS, breast_cancer, lending_club
+from bench.hetero_noise_twin import bounds_of, fit_adaptive, fit_uniform, fit_without_noise
+from fate_dp.pipelines.lending_club.models import interval, paired_difference
 from fate_dp.privacy.noise.stream import ReproducibleStream
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 DELTA = 1e-5
 DRAWS, DRAWS_PER_SPLIT = 20, 5
-MOST_LOSS = 0.01
+MAX_LOSS = 0.01
 METHODS = {
     "uniform": fit_uniform,
     "adaptive": fit_adaptive,

@@ -1,8 +1,8 @@
 """The vertical tasks of the feature-noise benchmark: rows of guest and host in public units, labels, public radii."""
+
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Tuple
 
 import numpy as np
 
@@ -20,11 +20,11 @@ class Task:
         plus its number of one-hot groups. A fact of the columns, not of the rows.
     """
 
-    train_parts: Tuple[np.ndarray, ...]
+    train_parts: tuple[np.ndarray, ...]
     train_labels: np.ndarray
-    test_parts: Tuple[np.ndarray, ...]
+    test_parts: tuple[np.ndarray, ...]
     test_labels: np.ndarray
-    typical_squares: Tuple[int, ...]
+    typical_squares: tuple[int, ...]
 
     @property
     def features(self):

@@ -3,14 +3,21 @@
 Clipping, scales, noise and their sizes are those of ``fate_dp.privacy``; only the sums are in float64 here, and the
 model is the exact minimiser to which enough epochs of descent lead. Streams are seeded, so nothing here is private.
 """
+
 from dataclasses import dataclass
-from typing import Tuple
 
 import numpy as np
 
 from fate_dp.privacy.adaptive_scales import AdaptiveBudget, adaptive_scales, contribution_sums, release_contributions
-from fate_dp.privacy.mechanisms.bounded_rows import UNIT_BITS, RowBounds, clip_rows, clip_target, unit_scales
-from fate_dp.privacy.mechanisms.second_moments import SecondMoments, noise_multiplier_for
+from fate_dp.privacy.mechanisms.second_moments import (
+    UNIT_BITS,
+    RowBounds,
+    SecondMoments,
+    clip_rows,
+    clip_target,
+    noise_multiplier_for,
+    unit_scales,
+)
 
 CURVATURE = 4
 TARGET = CURVATURE / 2
@@ -21,10 +28,10 @@ MODEL = ("host", "model")
 class Model:
     """Weights in the unit of the unscaled features, per party; scales and bounds with which rows were clipped."""
 
-    weights: Tuple[np.ndarray, ...]
+    weights: tuple[np.ndarray, ...]
     intercept: float
-    scales: Tuple[np.ndarray, ...]
-    bounds: Tuple[RowBounds, ...]
+    scales: tuple[np.ndarray, ...]
+    bounds: tuple[RowBounds, ...]
 
     def scores(self, parts):
         """Joint scores of rows as they are."""
@@ -63,7 +70,7 @@ def fit_adaptive(task, bounds, epsilon, delta, stream, power=-0.5):
     for part, weights in zip(task.train_parts, first.weights):
         sums = contribution_sums(part, weights)
         released = release_contributions(
-            sums, len(part), budget.contribution_epsilon, observers=MODEL, random=stream
+            sums, len(part), budget.contribution_epsilon, observers=MODEL, rng=stream
         ).value
         scales.append(adaptive_scales(released, power))
     return fit_noisy(task, bounds, scales, budget.training_multiplier, stream)

@@ -1,11 +1,11 @@
 """Test accuracy of private horizontal training on MNIST, Fashion-MNIST and CIFAR-10 with 100, 200 and 500 clients.
 
-    python -m fate_dp.bench.homo_nn [--data ../shared/data] [--features FOLDER] [--processes 2]
+    python -m bench.homo_nn [--data ../shared/data] [--features FOLDER] [--processes 2]
 
-Trust ``secure_sum``: the training records are divided over the clients at random (seeds 0, 1 and 2, public); in every
+Aggregation ``secure_sum``: the training records are divided over the clients at random (seeds 0, 1 and 2, public); in every
 round each client draws a Poisson sample of its records, sums clipped per-record gradients and adds its share of
 discrete Gaussian noise from the operating system's entropy; the server moves the weights by the noisy sum over the
-*expected* batch. One share of noise is not counted on (``tolerated`` 1: every client knows its own). Clients, server
+*expected* batch. One share of noise is not counted on (``max_dropouts`` 1: every client knows its own). Clients, server
 and transport are `components.dp_homo_nn.rounds`, the same classes as between parties. Masks are switched off, except
 in one round of MNIST's 100 clients, whose time is printed.
 
@@ -28,26 +28,27 @@ chosen for its time. Accuracies there, at the settings nearest to those below: M
 
 The last line printed is one JSON object with the mean accuracies.
 """
+
 import argparse
 import json
 import statistics
 import tempfile
 import time
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
-from fate_dp.bench.homo_nn_features import MADE_UP, fit_map, write_parts
-from fate_dp.bench.homo_nn_pictures import CLASSES, FOLDER, TEST, TRAIN, load_pictures
-from fate_dp.bench.homo_nn_training import round_seconds, shape_of, train
-from fate_dp.bench.homo_nn_workers import Job, Workers
+from bench.homo_nn_features import MADE_UP, fit_map, write_parts
+from bench.homo_nn_pictures import CLASSES, FOLDER, TEST, TRAIN, load_pictures
+from bench.homo_nn_training import round_seconds, shape_of, train
+from bench.homo_nn_workers import Job, Workers
 from fate_dp.components.dp_homo_nn.rounds.account import calibrate_terms, epsilon_of
 from fate_dp.components.dp_homo_nn.rounds.terms import RoundTerms
 
 SEEDS = (0, 1, 2)
 DELTA = 1e-5
 RELATION, OTHER_RELATION = "add_or_remove", "replace_one"
-TOLERATED = 1
+MAX_DROPOUTS = 1
 # Mirrored coefficients are added for photographs, and the ridge of the whitening.
 MAPS = {"mnist": (False, 1e-3), "fashion": (False, 1e-3), "cifar10": (True, 1e-3)}
 MASKED = "mnist_eps_4"
@@ -131,9 +132,7 @@ def run_trainings(workers, folder):
         arguments = (folder / setting.data, terms[setting.figure], setting.learning_rate)
         jobs += [Job(setting.figure, setting.rounds, train, (*arguments, seed)) for seed in SEEDS]
     accuracies = iter(workers.run(jobs))
-    return {
-        setting.figure: (setting, terms[setting.figure], [next(accuracies) for _ in SEEDS]) for setting in SETTINGS
-    }
+    return {setting.figure: (setting, terms[setting.figure], [next(accuracies) for _ in SEEDS]) for setting in SETTINGS}
 
 
 def measure_masks(workers, folder, results):
@@ -146,14 +145,21 @@ def measure_masks(workers, folder, results):
 def terms_of(setting, records, features):
     """Calibrated ``RoundTerms`` of a setting."""
     terms = RoundTerms(
-        trust="secure_sum", unit="record", clients=setting.clients, tolerated=TOLERATED, rounds=setting.rounds,
-        batch_size=setting.sampling * records, records=records, clips=(setting.clip,),
-        dimension=CLASSES * (features + 1), delta=DELTA,
-    )  # fmt: skip
+        aggregation="secure_sum",
+        unit="record",
+        clients=setting.clients,
+        max_dropouts=MAX_DROPOUTS,
+        rounds=setting.rounds,
+        batch_size=setting.sampling * records,
+        records=records,
+        clips=(setting.clip,),
+        dimension=CLASSES * (features + 1),
+        delta=DELTA,
+    )
     return calibrate_terms(terms, setting.epsilon, DELTA, RELATION)
 
 
-@lru_cache(maxsize=None)
+@cache
 def other_epsilon(terms):
     """Epsilon of the same training under the other relation."""
     return epsilon_of(terms, DELTA, OTHER_RELATION)
@@ -163,7 +169,7 @@ def accuracy_table(results):
     from rich.table import Table
 
     table = Table(
-        title=f"Test accuracy, trust secure_sum, unit record, delta {DELTA:g}, accountant PLD",
+        title=f"Test accuracy, aggregation secure_sum, unit record, delta {DELTA:g}, accountant PLD",
         caption="epsilon: add-or-remove with a public normaliser / replace-one; rounds: of that share of the records; "
         "noise: sigma of the sum over the clip. The account of the thesis does not hold.",
         caption_justify="left",

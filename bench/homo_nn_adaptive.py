@@ -1,6 +1,6 @@
 """Adaptive against uniform noise at equal total epsilon, with the source's own rule beside them.
 
-    python -m fate_dp.bench.homo_nn_adaptive [--data ../shared/data] [--only mnist|lending_club|breast_cancer ...]
+    python -m bench.homo_nn_adaptive [--data ../shared/data] [--only mnist|lending_club|breast_cancer ...]
                                              [--clip-factor F] [--rate-factor F]
 
 Record level, delta 1e-5, add-or-remove (replace-one is printed beside it), PLD accountant, ``secure_sum`` with real
@@ -24,6 +24,7 @@ clipped and thereby the length of steps: where a smaller or larger step helps, a
 
 The last line printed is one JSON object: per data set and epsilon the difference and half the width of its interval.
 """
+
 import argparse
 import json
 from dataclasses import replace
@@ -31,26 +32,27 @@ from pathlib import Path
 
 import numpy as np
 
-from fate_dp.bench.homo_nn_adaptive_source import source_rule
-from fate_dp.bench.homo_nn_adaptive_tasks import DATA, Settings, cancer, loans, mnist
-from fate_dp.bench.homo_nn_adaptive_training import Run, plans_of
-from fate_dp.pipelines.intervals import interval, paired_difference
+from bench.homo_nn_adaptive_source import source_rule
+from bench.homo_nn_adaptive_tasks import DATA, Settings, cancer, loans, mnist
+from bench.homo_nn_adaptive_training import Run, plans_of
+from fate_dp.pipelines.lending_club.models import interval, paired_difference
 
 WIDTH = 120
 KINDS = ("uniform", "adaptive", "opposite", "source_rule")
 TASKS = {
     "mnist": lambda data, change: mnist(
-        data / "mnist.npz", 3, (1.0, 4.0),
+        data / "mnist.npz",
+        3,
+        (1.0, 4.0),
         change(Settings(10, 40, 4, 300, clip=1.0, learning_rate=0.8, contribution_sampling=0.1)),
     ),
     "lending_club": lambda data, change: loans(
-        data / "lending_club.csv.gz", 8, (0.1, 1.0, 4.0),
-        change(Settings(10, 50, 5, 682, clip=1.0, learning_rate=0.4)),
+        data / "lending_club.csv.gz", 8, (0.1, 1.0, 4.0), change(Settings(10, 50, 5, 682, clip=1.0, learning_rate=0.4))
     ),
     "breast_cancer": lambda data, change: cancer(
         10, 2, (0.5, 1.0, 4.0), change(Settings(10, 40, 4, 106, clip=1.0, learning_rate=0.2))
     ),
-}  # fmt: skip
+}
 
 
 def main():

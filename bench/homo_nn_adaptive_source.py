@@ -6,19 +6,24 @@ source explains a model that its server trained on public data; in its place sta
 on the true rows without noise. A client's contributions are those of its first 512 records at most, and only records
 that a round draws are perturbed; neither changes what the rule does with them.
 """
+
 import numpy as np
 import torch
 
-from fate_dp.components.dp_homo_nn.models.weights import load_flat
-from fate_dp.components.dp_homo_nn.relevance.propagation import layers_of, relevance
-from fate_dp.components.dp_homo_nn.relevance.source_rule import (
-    SourceRule, clipped_mean, noisy_contributions, perturbed_inputs, perturbed_targets,
-)  # fmt: skip
-from fate_dp.privacy.mechanisms.poisson_sampling import poisson_sample
+from fate_dp.components.dp_homo_nn.models.spec import load_flat
+from fate_dp.components.dp_homo_nn.relevance import layers_of, relevance
+from fate_dp.components.dp_homo_nn.source_rule import (
+    SourceRule,
+    clipped_mean,
+    noisy_contributions,
+    perturbed_inputs,
+    perturbed_targets,
+)
+from fate_dp.privacy.mechanisms.sampling import poisson_sample
 
 # The pair for which the source reports its best accuracy.
 THRESHOLD, PROBABILITY = 0.15, 0.85
-MOST_EXPLAINED = 512
+MAX_EXPLAINED = 512
 
 
 def source_rule(run, epsilon):
@@ -47,7 +52,7 @@ def _batches(run, position):
 
 
 def _contributions(rule, module, features, stream):
-    relevances = relevance(layers_of(module), torch.from_numpy(features[:MOST_EXPLAINED]))
+    relevances = relevance(layers_of(module), torch.from_numpy(features[:MAX_EXPLAINED]))
     return noisy_contributions(rule, relevances.numpy(), stream)
 
 

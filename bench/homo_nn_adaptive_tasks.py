@@ -1,12 +1,12 @@
 """The tasks on which adaptive noise is compared: rows in memory, a model, and settings of the training."""
+
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Tuple
 
 import numpy as np
 
-from fate_dp.bench.hetero_noise_tasks import breast_cancer, lending_club
+from bench.hetero_noise_tasks import breast_cancer, lending_club
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
 
 DATA = Path(os.environ.get("FATE_DP_DATA", "../shared/data"))
@@ -44,10 +44,10 @@ class Task:
 
     name: str
     spec: ModelSpec
-    splits: Tuple[Tuple[np.ndarray, ...], ...]
+    splits: tuple[tuple[np.ndarray, ...], ...]
     runs: int
     measure: str
-    epsilons: Tuple[float, ...]
+    epsilons: tuple[float, ...]
     settings: Settings
 
     def measured(self, scores, labels):

@@ -3,35 +3,40 @@
 All run the rounds of ``dp_homo_nn`` in ``secure_sum`` without masks, which change no number. Streams are seeded, so
 that a run can be repeated; nothing here is private.
 """
+
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Optional, Tuple
 
 import numpy as np
 
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.registry import build_model
-from fate_dp.components.dp_homo_nn.models.weights import flat_weights, load_flat
-from fate_dp.components.dp_homo_nn.relevance.budget import CONTRIBUTION_SHARE, contribution_multiplier, noise_beside
-from fate_dp.components.dp_homo_nn.relevance.contributions import ContributionSum, group_sums
-from fate_dp.components.dp_homo_nn.relevance.first_layer import first_layer
-from fate_dp.components.dp_homo_nn.relevance.group_scales import FALLING, RISING, coordinate_scales
+from fate_dp.components.dp_homo_nn.models.spec import flat_weights, load_flat
+from fate_dp.components.dp_homo_nn.relevance import (
+    CONTRIBUTION_SHARE,
+    FALLING,
+    RISING,
+    ContributionSum,
+    contribution_multiplier,
+    coordinate_scales,
+    first_layer,
+    group_sums,
+    noise_beside,
+)
 from fate_dp.components.dp_homo_nn.rounds.account import round_event
-from fate_dp.components.dp_homo_nn.rounds.array_rows import ArrayRows
 from fate_dp.components.dp_homo_nn.rounds.client import Client
 from fate_dp.components.dp_homo_nn.rounds.server import Server
-from fate_dp.components.dp_homo_nn.rounds.simulation import simulate
+from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport, simulate
 from fate_dp.components.dp_homo_nn.rounds.terms import RoundTerms
-from fate_dp.components.dp_homo_nn.rounds.transport import make_transport
-from fate_dp.privacy.accounting.analytic_gaussian import gaussian_sigma
 from fate_dp.privacy.accounting.calibration import calibrate
+from fate_dp.privacy.accounting.gaussian import gaussian_sigma
 from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE
-from fate_dp.privacy.mechanisms.poisson_sampling import poisson_sample
+from fate_dp.privacy.mechanisms.sampling import poisson_sample
 from fate_dp.privacy.noise.stream import ReproducibleStream
 
 DELTA = 1e-5
-TOLERATED = 1
+MAX_DROPOUTS = 1
 POWERS = {"adaptive": FALLING, "opposite": RISING}
 
 
@@ -45,8 +50,8 @@ class Plan:
     """
 
     terms: RoundTerms
-    contributions: Optional[ContributionSum]
-    epsilons: Tuple[float, float]
+    contributions: ContributionSum | None
+    epsilons: tuple[float, float]
 
     def phase(self, rounds, scales=None):
         """Terms of some of the rounds, with these scales."""
@@ -57,10 +62,17 @@ def plans_of(task, epsilon):
     """``Plan`` with uniform and with adaptive noise that meets (epsilon, 1e-5) under add-or-remove, by PLD."""
     module, settings, records = build_model(task.spec), task.settings, len(task.splits[0][0])
     terms = RoundTerms(
-        trust="secure_sum", unit="record", clients=settings.clients, tolerated=TOLERATED, rounds=settings.rounds,
-        batch_size=settings.batch_size, records=records, clips=(settings.clip,), dimension=len(flat_weights(module)),
+        aggregation="secure_sum",
+        unit="record",
+        clients=settings.clients,
+        max_dropouts=MAX_DROPOUTS,
+        rounds=settings.rounds,
+        batch_size=settings.batch_size,
+        records=records,
+        clips=(settings.clip,),
+        dimension=len(flat_weights(module)),
         delta=DELTA,
-    )  # fmt: skip
+    )
     contributions = _contribution_sum(first_layer(module).groups, settings, records, epsilon * CONTRIBUTION_SHARE)
     return {"uniform": _plan(terms, None, epsilon), "adaptive": _plan(terms, contributions, epsilon)}
 
@@ -85,12 +97,14 @@ def _contribution_sum(groups, settings, records, epsilon):
     sampling = settings.contribution_sampling
 
     def configured(noise):
-        return ContributionSum(groups, records, settings.clients, TOLERATED, noise, sampling)
+        return ContributionSum(groups, records, settings.clients, MAX_DROPOUTS, noise, sampling)
 
     if sampling is None:
         return configured(contribution_multiplier(epsilon, DELTA, ADD_OR_REMOVE))
     start = gaussian_sigma(epsilon, DELTA)
-    return configured(calibrate(lambda noise: configured(noise).event(ADD_OR_REMOVE), epsilon, DELTA, start=start))
+    return configured(
+        calibrate(lambda noise: configured(noise).event(ADD_OR_REMOVE), epsilon, DELTA, search=(start, 1e12))
+    )
 
 
 class Run:
@@ -147,7 +161,7 @@ class Run:
         for position, (features, labels) in enumerate(self.owned):
             rows = ArrayRows(features, labels, self._gradients, self.stream(f"{phase} samples", position))
             clients.append(Client(rows, terms, self.stream(f"{phase} noise", position), position))
-        return simulate(terms, clients, server, make_transport(terms), self._progress)
+        return simulate(terms, clients, server, Transport(terms), self._progress)
 
     def _contributions(self, configuration, weights):
         """The released mean contributions to what the model of these weights predicts."""
@@ -157,5 +171,5 @@ class Run:
             stream = self.stream("contributions", position)
             if configuration.sampling_probability is not None:
                 features = features[poisson_sample(len(features), configuration.sampling_probability, stream)]
-            total += configuration.share(group_sums(self.module, features), ADD_OR_REMOVE, random=stream).value
+            total += configuration.share(group_sums(self.module, features), ADD_OR_REMOVE, rng=stream).value
         return configuration.mean(total)

@@ -12,13 +12,14 @@
 
 The map is a public constant: no training data, no label, nothing to charge. A record's features depend on it alone.
 """
+
 from dataclasses import dataclass
 
 import numpy as np
 
-from fate_dp.bench.homo_nn_synthetic import synthetic_pictures
-from fate_dp.bench.homo_nn_training import path_of
-from fate_dp.bench.homo_nn_workers import Job
+from bench.homo_nn_synthetic import synthetic_pictures
+from bench.homo_nn_training import path_of
+from bench.homo_nn_workers import Job
 from fate_dp.components.dp_homo_nn.models.features import scattering_channels, scattering_features
 
 SCALES, ANGLES = 2, 8

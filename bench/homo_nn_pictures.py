@@ -1,4 +1,5 @@
 """Labelled pictures of the benchmarks of horizontal training: MNIST, Fashion-MNIST and CIFAR-10 (as JPEG)."""
+
 import io
 import os
 import zipfile

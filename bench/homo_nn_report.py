@@ -1,8 +1,9 @@
 """The report of the sweeps over the trust models: one self-contained HTML file with pictures and tables."""
+
 import html
 import math
 
-from fate_dp.bench.report_parts import image, subplots, table
+from bench.report_parts import image, subplots, table
 
 SWEEPS = (
     ("epsilon", "epsilon", "Accuracy by epsilon", "100 clients of 600 records."),
@@ -44,7 +45,7 @@ def write_report(path, sweeps, outcomes, crossings):
 def _sweep_section(points, outcomes, name, axis_name, title, note):
     lines = {}
     for point in points:
-        label = point.trust if name in {"epsilon", "clients"} else f"epsilon {point.epsilon:g}"
+        label = point.aggregation if name in {"epsilon", "clients"} else f"epsilon {point.epsilon:g}"
         lines.setdefault(label, []).append((getattr(point, name), outcomes[point][1]))
     figure, (axis,) = subplots(1, 1, (8, 4.2))
     for label, pairs in lines.items():
@@ -57,14 +58,14 @@ def _sweep_section(points, outcomes, name, axis_name, title, note):
     axis.set_ylabel("test accuracy")
     axis.legend()
     rows = [_row(point, *outcomes[point]) for point in points]
-    headings = ("trust", "epsilon", "clients", "rounds", "sampling", "noise multiplier", "epsilon0", "accuracy")
+    headings = ("aggregation", "epsilon", "clients", "rounds", "sampling", "noise multiplier", "epsilon0", "accuracy")
     return f"<h2>{title}</h2><p>{html.escape(note)}</p>{image(figure, title)}{table(headings, rows)}"
 
 
 def _row(point, terms, accuracy):
     numbers = (point.epsilon, point.clients, point.rounds, point.sampling)
     noise = [f"{value:.3f}" if value is not None else "" for value in (terms.noise_multiplier, terms.epsilon0)]
-    return [point.trust, *(f"{number:g}" for number in numbers), *noise, f"{accuracy:.4f}"]
+    return [point.aggregation, *(f"{number:g}" for number in numbers), *noise, f"{accuracy:.4f}"]
 
 
 def _crossing_section(crossings):

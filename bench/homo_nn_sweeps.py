@@ -1,6 +1,6 @@
 """The three trust models side by side: accuracy by epsilon, by number of clients, by sampling rate and by rounds.
 
-    python -m fate_dp.bench.homo_nn_sweeps [--data ../shared/data] [--features FOLDER] [--processes 2]
+    python -m bench.homo_nn_sweeps [--data ../shared/data] [--features FOLDER] [--processes 2]
 
 MNIST, 60,000 training records divided over the clients at random. The model is small, since the error of ``shuffle``
 grows with the root of the number of parameters: softmax regression on the 40 first whitened coordinates of scattering
@@ -18,26 +18,27 @@ its error in a round's mean is below that of ``local`` at equal epsilon, for one
 
 Writes out/homo_nn/report.html.
 """
+
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fate_dp.bench.homo_nn import parse_options
-from fate_dp.bench.homo_nn_features import MADE_UP, PrincipalMap, fit_map, write_parts
-from fate_dp.bench.homo_nn_pictures import CLASSES, TEST, TRAIN, load_pictures
-from fate_dp.bench.homo_nn_report import write_report
-from fate_dp.bench.homo_nn_training import shape_of, train
-from fate_dp.bench.homo_nn_workers import Job, Workers
+from bench.homo_nn import parse_options
+from bench.homo_nn_features import MADE_UP, PrincipalMap, fit_map, write_parts
+from bench.homo_nn_pictures import CLASSES, TEST, TRAIN, load_pictures
+from bench.homo_nn_report import write_report
+from bench.homo_nn_training import shape_of, train
+from bench.homo_nn_workers import Job, Workers
 from fate_dp.components.dp_homo_nn.rounds.account import calibrate_terms
 from fate_dp.components.dp_homo_nn.rounds.comparison import errors_at, mean_error, shuffling_pays_from
-from fate_dp.components.dp_homo_nn.rounds.terms import LOCAL, SECURE_SUM, SHUFFLE, TRUSTS, RoundTerms
+from fate_dp.components.dp_homo_nn.rounds.terms import AGGREGATIONS, LOCAL, SECURE_SUM, SHUFFLE, RoundTerms
 
 REPORT = Path("out/homo_nn/report.html")
 FEATURES, RIDGE = 40, 1e-3
 SEED = 0
 DELTA, RELATION = 1e-5, "replace_one"
-CLIP, TOLERATED = 1.0, 1
-LARGEST_RATE, RATE_TIMES_ERROR = 4.0, 0.12
+CLIP, MAX_DROPOUTS = 1.0, 1
+MAX_RATE, RATE_TIMES_ERROR = 4.0, 0.12
 RECORDS_PER_CLIENT = (1, 10, 100, 600)
 CLIENT_NUMBERS = (10, 100, 1_000, 10_000, 100_000)
 COMPARED_EPSILON = 1.0
@@ -47,7 +48,7 @@ COMPARED_EPSILON = 1.0
 class Point:
     """One training of a sweep; public settings. ``sampling`` is the share of all records in a round."""
 
-    trust: str
+    aggregation: str
     epsilon: float = 4.0
     clients: int = 100
     rounds: int = 40
@@ -61,8 +62,8 @@ def points_of(trust, **changed):
 
 
 SWEEPS = {
-    "epsilon": [points_of(trust, epsilon=epsilon) for trust in TRUSTS for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0)],
-    "clients": [points_of(trust, clients=clients) for trust in TRUSTS for clients in (10, 30, 100, 300, 600)],
+    "epsilon": [points_of(trust, epsilon=epsilon) for trust in AGGREGATIONS for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0)],
+    "clients": [points_of(trust, clients=clients) for trust in AGGREGATIONS for clients in (10, 30, 100, 300, 600)],
     "sampling": [
         Point(SECURE_SUM, epsilon=epsilon, sampling=sampling)
         for epsilon in (0.5, 4.0)
@@ -106,7 +107,12 @@ def run_sweeps(workers, folder):
     points = list(dict.fromkeys(point for sweep in SWEEPS.values() for point in sweep))
     terms = {point: terms_of(point, *shape_of(folder)) for point in points}
     jobs = [
-        Job(f"{point.trust} trainings", point.rounds, train, (folder, terms[point], learning_rate(terms[point]), SEED))
+        Job(
+            f"{point.aggregation} trainings",
+            point.rounds,
+            train,
+            (folder, terms[point], learning_rate(terms[point]), SEED),
+        )
         for point in points
     ]
     return {point: (terms[point], accuracy) for point, accuracy in zip(points, workers.run(jobs))}
@@ -115,16 +121,23 @@ def run_sweeps(workers, folder):
 def terms_of(point, records, features):
     """Calibrated ``RoundTerms`` of a point."""
     terms = RoundTerms(
-        trust=point.trust, unit="record", clients=point.clients, tolerated=TOLERATED, rounds=point.rounds,
-        batch_size=point.sampling * records, records=records, clips=(CLIP,), dimension=CLASSES * (features + 1),
+        aggregation=point.aggregation,
+        unit="record",
+        clients=point.clients,
+        max_dropouts=MAX_DROPOUTS,
+        rounds=point.rounds,
+        batch_size=point.sampling * records,
+        records=records,
+        clips=(CLIP,),
+        dimension=CLASSES * (features + 1),
         delta=DELTA,
-    )  # fmt: skip
+    )
     return calibrate_terms(terms, point.epsilon, DELTA, RELATION)
 
 
 def learning_rate(terms):
     """Falls with the error that noise adds to a round's mean, in units of the clip: public numbers only."""
-    return min(LARGEST_RATE, RATE_TIMES_ERROR / mean_error(terms))
+    return min(MAX_RATE, RATE_TIMES_ERROR / mean_error(terms))
 
 
 def compare(records_per_client, features, tick):

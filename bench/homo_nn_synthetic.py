@@ -7,6 +7,7 @@ No real picture stands behind them, so what is computed from them costs no priva
 - ``leaves``: coloured shapes of all sizes over one another, which have the statistics of edges and of contrast of
   photographs (the dead leaves model; A. Lee, D. Mumford and J. Huang, "Occlusion models for natural images", 2001).
 """
+
 import math
 
 import numpy as np

@@ -1,20 +1,18 @@
 """Training over many clients in one process, on features in files that several processes share."""
+
 import time
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
-from fate_dp.bench.homo_nn_pictures import CLASSES, TEST, TRAIN
+from bench.homo_nn_pictures import CLASSES, TEST, TRAIN
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.registry import build_model
-from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
-from fate_dp.components.dp_homo_nn.models.weights import flat_weights
-from fate_dp.components.dp_homo_nn.rounds.array_rows import ArrayRows
+from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights
 from fate_dp.components.dp_homo_nn.rounds.client import Client
 from fate_dp.components.dp_homo_nn.rounds.server import Server
-from fate_dp.components.dp_homo_nn.rounds.simulation import simulate
-from fate_dp.components.dp_homo_nn.rounds.transport import make_transport
+from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport, simulate
 
 MOMENTUM = 0.9
 
@@ -41,7 +39,7 @@ def train(folder, terms, learning_rate, seed, tick=None):
     """
     gradients, clients, server = parties(folder, terms, learning_rate, seed)
     progress = None if tick is None else lambda round_number, server: tick()
-    weights = simulate(terms, clients, server, make_transport(terms), progress)
+    weights = simulate(terms, clients, server, Transport(terms), progress)
     features, labels = stored(folder, TEST)
     return float((gradients.scores(weights, features).argmax(axis=1) == labels).mean())
 
@@ -71,8 +69,8 @@ def round_seconds(folder, terms, learning_rate, tick=lambda: None):
     with _measured(seconds, "clients"):
         contributions = [client.contribution(server.weights, 0) for client in clients]
     with _measured(seconds, "keys"):
-        transports["masked"] = make_transport(terms, encrypted=True)
-    transports["plain"] = make_transport(terms)
+        transports["masked"] = Transport(terms, encrypted=True)
+    transports["plain"] = Transport(terms)
     for name, transport in transports.items():
         with _measured(seconds, name):
             server.step(transport.deliver(contributions))

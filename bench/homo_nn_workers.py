@@ -1,9 +1,11 @@
 """Jobs in several processes of one thread each, with a bar of progress per name."""
+
 import multiprocessing
 import queue
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any, Callable, Tuple
+from typing import Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,7 +18,7 @@ class Job:
     name: str
     total: int
     function: Callable
-    arguments: Tuple[Any, ...]
+    arguments: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -58,9 +60,7 @@ class Workers:
         for job in jobs:
             totals[job.name] = totals.get(job.name, 0) + job.total
         bars = {name: self._progress.add_task(name, total=total) for name, total in totals.items()}
-        futures = [
-            self._pool.submit(job.function, *job.arguments, tick=Tick(self._ticks, job.name)) for job in jobs
-        ]
+        futures = [self._pool.submit(job.function, *job.arguments, tick=Tick(self._ticks, job.name)) for job in jobs]
         while not self._show(bars, futures):
             pass
         return [future.result() for future in futures]

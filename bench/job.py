@@ -11,6 +11,7 @@ the whole demo runs on the same server, cold and warm.
 
 The last line printed is one JSON object with the figures, each of them cold over warm but `memory_ratio`.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -26,15 +27,15 @@ from pathlib import Path
 
 import psutil
 
-from fate_dp.deploy import flow_server
-from fate_dp.deploy.flow_address import FlowAddress
-from fate_dp.deploy.flow_home import open_home
-from fate_dp.deploy.server_processes import runs
+from fate_dp.deploy.flow import server as flow_server
+from fate_dp.deploy.flow.client import FlowAddress
+from fate_dp.deploy.flow.home import open_home
+from fate_dp.deploy.flow.server import runs
 from fate_dp.deploy.warm_start import control
-from fate_dp.pipelines.demo import EPSILON, PRIVATE, TRAINING, Run, Site, run_demo, upload_data
-from fate_dp.pipelines.hetero_lr import Parties, TrainingPlan, training_pipeline
-from fate_dp.pipelines.job import run_job
-from fate_dp.pipelines.party_ledgers import declare
+from fate_dp.pipelines.jobs.demo import EPSILON, PRIVATE, TRAINING, Run, Site, run_demo, upload_data
+from fate_dp.pipelines.jobs.hetero_lr import Parties, TrainingPlan, training_pipeline
+from fate_dp.pipelines.jobs.job import run_job
+from fate_dp.pipelines.jobs.party_ledgers import declare
 
 PAIRS, DEMO_PAIRS = 3, 1
 LOOK_SECONDS = 0.3

@@ -1,20 +1,20 @@
 """What a party pays once for its key and for the other party's, before any row: CPU seconds of each part."""
+
 import statistics
 import time
-from typing import Callable, Dict
+from collections.abc import Callable
 
 REPEATS = 3
 
 
-def key_costs(key_length: int) -> Dict[str, float]:
+def key_costs(key_length: int) -> dict[str, float]:
     """{part: median CPU seconds} for one party with one other.
 
     A key pair is drawn until its primes are found, which varies; all else follows from its length.
     """
-    from fate_dp.crypto.blinding import DrawnBlinding
-    from fate_dp.crypto.fixed_base import comb_height
-    from fate_dp.crypto.paillier import PublicKey, generate_keypair
-    from fate_dp.crypto.residue_products import EXPECTED_ANSWERS
+    from fate_dp.crypto.paillier import DrawnBlinding, PublicKey, generate_keypair
+    from fate_dp.crypto.powers import comb_height
+    from fate_dp.crypto.residues import EXPECTED_ANSWERS
 
     private = generate_keypair(key_length)[1]
     wire, height = private.to_wire(), comb_height(EXPECTED_ANSWERS)
@@ -27,7 +27,7 @@ def key_costs(key_length: int) -> Dict[str, float]:
     return {part: statistics.median(_seconds(work) for _ in range(REPEATS)) for part, work in parts.items()}
 
 
-def cost_table(costs: Dict[str, float], key_length: int):
+def cost_table(costs: dict[str, float], key_length: int):
     """The costs as a table, and their sum."""
     from rich.table import Table
 

@@ -1,6 +1,6 @@
 """What label privacy costs: held-out accuracy of vertical logistic regression on flipped labels, by epsilon.
 
-    python -m fate_dp.bench.label_dp
+    python -m bench.label_dp
 
 Data: scikit-learn's breast cancer (569 records). The guest holds features 0-9 and the label, the host features 10-29,
 both standardised with statistics of the training part; 25 % held out, stratified, splits 0 to 19.
@@ -47,6 +47,7 @@ without flips, but that is more corrections than a host should grant.
 
 The last line printed is one JSON object with the mean accuracies; the pictures go to out/label_dp/report.html.
 """
+
 import json
 import math
 from collections import Counter
@@ -56,9 +57,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fate_dp.bench.label_dp_report import write_report
+from bench.label_dp_report import write_report
 from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, joint_logits, train_plaintext
-from fate_dp.components.dp_hetero_lr.updates import default_optimizer, kaiming_uniform
+from fate_dp.components.protocols.optimizers import default_optimizer, kaiming_uniform
 from fate_dp.privacy.flipback import Flipback, FlipbackSettings
 from fate_dp.privacy.mechanisms.randomized_response import flip_probability
 

@@ -1,8 +1,9 @@
 """The report of the label-privacy benchmark: one self-contained HTML file with tables and pictures."""
+
 import html
 import math
 
-from fate_dp.bench.report_parts import image, subplots, table
+from bench.report_parts import image, subplots, table
 
 # Tables 3.1 to 3.8 of the source: final accuracies of its one run per setting, as (its A: our host, its B: our guest).
 SOURCE_FINALS = {

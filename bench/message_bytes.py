@@ -3,10 +3,11 @@
 Sizes follow from public numbers alone, as the protocol has it: ciphertexts are of one width, numbers below a modulus take
 its bytes. What frames them on the wire (pickles, names, the broker) is not counted, some 100 bytes a message.
 """
-from fate_dp.components.dp_hetero_lr.cross_product.public_sizes import step_layout, sums_layout
+
 from fate_dp.components.dp_hetero_lr.cross_product.statistics import encrypts
 from fate_dp.components.dp_hetero_lr.settings import TrainSettings
-from fate_dp.components.dp_hetero_lr.terms import training_terms
+from fate_dp.components.dp_hetero_lr.terms import JointTable, training_terms
+from fate_dp.components.protocols.training_terms import Descent
 from fate_dp.crypto.modulus_proof import ROOTS, SQUARE_ROOTS
 from fate_dp.crypto.paillier import PublicKey
 from fate_dp.privacy.flipback import FlipbackSettings
@@ -26,9 +27,9 @@ def megabytes(rows: int, features: tuple, epochs: int, key_length: int, flipback
     settings = TrainSettings(epochs=epochs, tol=0.0)
     planned = FlipbackSettings().planned_epochs(epochs) if flipback else []
     counts = [features[0] + 1, features[1]]
-    terms = training_terms(settings, rows, counts, EPSILON, None, planned, mean_square_bits=1)
+    terms = training_terms(Descent.of(settings), JointTable(rows, counts, mean_square_bits=1), EPSILON, None, planned)
     key = PublicKey(1 << key_length - 1)
-    layout, steps = sums_layout(settings, terms, rows, key), step_layout(settings, terms, key)
+    layout, steps = terms.sums_layout(rows, key), terms.step_layout(key)
     widths, ciphertext, total = [counts[0] + 1, counts[1]], key.ciphertext_bytes, sum(counts)
     encryptor = encrypts(0, 1, widths, layout.slots, bool(planned))
     per_row = layout.plaintexts(widths[encryptor])

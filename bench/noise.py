@@ -1,6 +1,6 @@
 """How fast noise is drawn: our samplers on the integers, numpy's normal and OpenDP's Gaussian, in one run.
 
-    python -m fate_dp.bench.noise
+    python -m bench.noise
 
 Samples a second of wall time, one thread, the median of several draws after one that is not counted. Every sampler is
 run at the scales 1, 10, 1000, 2^30 and 2^40 in steps of the grid; a figure is that of its *slowest* scale. numpy's
@@ -9,16 +9,16 @@ called through its Python binding with a vector of 64-bit integers, so that its 
 
 The last line printed is one JSON object with the figures.
 """
+
 import json
 import statistics
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Callable
 
 import numpy as np
 
-from fate_dp.privacy.noise.discrete_gaussian import discrete_gaussian
-from fate_dp.privacy.noise.discrete_laplace import discrete_laplace
+from fate_dp.privacy.noise.discrete import discrete_gaussian, discrete_laplace
 
 SCALES = (1.0, 10.0, 1000.0, 2.0**30, 2.0**40)
 DRAWS = 7

@@ -1,4 +1,5 @@
 """Runs a command as a process of its own and measures its wall time and its peak memory."""
+
 import os
 import subprocess
 import tempfile

@@ -1,6 +1,6 @@
 """What the preparation of a Lending Club file costs, beside a bare `pandas.read_csv` of the same file in the same run.
 
-    python -m fate_dp.bench.prep [--rows N]
+    python -m bench.prep [--rows N]
 
 An invented raw file of the public file's size (887,379 rows) is written first and is not measured. Then both sides run
 in turn, each in a fresh process and three times over: pandas reading the file and nothing else, and `fate-dp prep
@@ -9,6 +9,7 @@ hashed. Wall time is that of the whole process, memory its largest resident set;
 
 The last line printed is one JSON object with the figures.
 """
+
 import argparse
 import json
 import statistics
@@ -17,12 +18,12 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from fate_dp.bench.peak_memory import measure
+from bench.peak_memory import measure
 
 ROWS = 887_379
 REPEATS = 3
 GIB = 2**30
-LARGEST_WALL_RATIO, LARGEST_MEMORY_RATIO = 2.0, 1.3
+MAX_WALL_RATIO, MAX_MEMORY_RATIO = 2.0, 1.3
 READ = (sys.executable, "-c", "import sys, pandas; pandas.read_csv(sys.argv[1])")
 PREP = (Path(sys.executable).with_name("fate-dp"), "prep")
 
@@ -90,8 +91,10 @@ def cost_table(costs):
     for heading in ("", *costs, "ratio", "at most"):
         table.add_column(heading, justify="right")
     found = figures(*costs.values())
-    lines = (("wall s", "seconds", "wall_ratio", LARGEST_WALL_RATIO),
-             ("peak GiB", "gib", "peak_memory_ratio", LARGEST_MEMORY_RATIO))
+    lines = (
+        ("wall s", "seconds", "wall_ratio", MAX_WALL_RATIO),
+        ("peak GiB", "gib", "peak_memory_ratio", MAX_MEMORY_RATIO),
+    )
     for title, unit, ratio, largest in lines:
         sides = (f"{found[f'{side}_{unit}']:.2f}" for side in ("read_csv", "prep"))
         table.add_row(title, *sides, f"{found[ratio]:.2f}", f"{largest:.1f}")

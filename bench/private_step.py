@@ -1,6 +1,6 @@
 """Private training steps a second: ours against Opacus in each of its modes, in one run; and the shuffler's messages.
 
-    python -m fate_dp.bench.private_step [--threads 1] [--repeats 7]
+    python -m bench.private_step [--threads 1] [--repeats 7]
 
 A step takes a batch of 512 made-up images that lies in memory and changes the weights of the source's CNN (105,506
 parameters, 1 x 32 x 32): gradients per record, clipping to l2 norm 1, Gaussian noise of multiplier 1, SGD. Ours has the
@@ -11,6 +11,7 @@ does by itself. All sides use the same number of torch threads and take turns; a
 Figures: ``opacus_ratio``, records a second of ours over those of Opacus' fastest mode, and
 ``shuffler_messages_per_second``, see `shuffler_throughput`. The last line printed is one JSON object with them.
 """
+
 import argparse
 import json
 import statistics
@@ -20,12 +21,11 @@ import warnings
 import numpy as np
 import torch
 
-from fate_dp.bench.private_step_opacus import LAYOUTS, MODES, opacus_step
-from fate_dp.bench.shuffler_throughput import messages_per_second
+from bench.private_step_opacus import LAYOUTS, MODES, opacus_step
+from bench.shuffler_throughput import messages_per_second
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.registry import build_model
-from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
-from fate_dp.components.dp_homo_nn.models.weights import flat_weights
+from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights
 from fate_dp.privacy.events import ADD_OR_REMOVE
 from fate_dp.privacy.mechanisms.gaussian import gaussian_mechanism
 
@@ -46,9 +46,12 @@ def our_step(features, labels):
     def step():
         clipped = gradients.clipped_sum(weights.detach().numpy(), features, labels, CLIP)
         release = gaussian_mechanism(
-            clipped, NOISE_MULTIPLIER, relation=ADD_OR_REMOVE, observers=("server",),
+            clipped,
+            NOISE_MULTIPLIER,
+            relation=ADD_OR_REMOVE,
+            observers=("server",),
             sampling_probability=SAMPLING_PROBABILITY,
-        )  # fmt: skip
+        )
         weights.grad = torch.from_numpy(release.scaled(1 / BATCH).value)
         optimizer.step()
 
@@ -63,9 +66,14 @@ def sides(features, labels):
         for layout, memory_format in LAYOUTS.items():
             module = build_model(SPEC)[1:]
             step = opacus_step(
-                module.to(memory_format=memory_format), images, torch.from_numpy(labels), mode,
-                clip=CLIP, noise_multiplier=NOISE_MULTIPLIER, learning_rate=LEARNING_RATE,
-            )  # fmt: skip
+                module.to(memory_format=memory_format),
+                images,
+                torch.from_numpy(labels),
+                mode,
+                clip=CLIP,
+                noise_multiplier=NOISE_MULTIPLIER,
+                learning_rate=LEARNING_RATE,
+            )
             steps[f"opacus {mode}, {layout}"] = step
     return steps
 

@@ -1,4 +1,5 @@
 """Opacus' side of the private step: one module trained by DP-SGD in one of Opacus' ways to get per-record gradients."""
+
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -20,10 +21,15 @@ def opacus_step(module, images, labels, mode, *, clip, noise_multiplier, learnin
     loader = DataLoader(TensorDataset(images, labels), batch_size=len(images))
     engine = PrivacyEngine(accountant="rdp", secure_mode=False)
     module, optimizer, *rest = engine.make_private(
-        module=module.train(), optimizer=torch.optim.SGD(module.parameters(), lr=learning_rate), data_loader=loader,
-        criterion=nn.CrossEntropyLoss(), noise_multiplier=noise_multiplier, max_grad_norm=clip,
-        poisson_sampling=False, grad_sample_mode=mode,
-    )  # fmt: skip
+        module=module.train(),
+        optimizer=torch.optim.SGD(module.parameters(), lr=learning_rate),
+        data_loader=loader,
+        criterion=nn.CrossEntropyLoss(),
+        noise_multiplier=noise_multiplier,
+        max_grad_norm=clip,
+        poisson_sampling=False,
+        grad_sample_mode=mode,
+    )
     # In ghost mode the loss is Opacus' own too, since it does both backward passes.
     criterion = rest[0] if mode == "ghost" else nn.CrossEntropyLoss()
 

@@ -1,4 +1,5 @@
 """Parts of a benchmark's report, which is one self-contained HTML file: a grid of axes, pictures, tables."""
+
 import base64
 import html
 import io

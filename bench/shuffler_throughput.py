@@ -1,6 +1,6 @@
 """Messages a second through encode, shuffle and analyse, and what splitting a vector costs, in one run.
 
-    python -m fate_dp.bench.shuffler_throughput
+    python -m bench.shuffler_throughput
 
 The clients' encoding, the shuffling and the server's analysing run one after the other in one process, on as many
 threads as are asked for; in a federation the parties would work at the same time. A message holds 1,024 bytes of
@@ -12,6 +12,7 @@ one message per coordinate for d = 1,000, and the other two beside it. Bytes are
 
 The last line printed is one JSON object with the figures.
 """
+
 import json
 import os
 import statistics
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from nacl.bindings import crypto_box_seal
 
-from fate_dp.components.shuffler import Analyzer, Encoder, Splitting, shuffle
+from fate_dp.components.protocols.sealed_shuffle import Analyzer, Encoder, Splitting, shuffle
 from fate_dp.crypto.sealed_box import BoxKey
 
 PAYLOAD_BYTES = 1024
@@ -30,9 +31,7 @@ MESSAGES = 24_000
 RUNS = 5
 THREADS = 2
 VECTORS = 100
-SPLITS = (
-    (105_506, "none"), (105_506, "block"), (1_000, "none"), (1_000, "block"), (1_000, "coordinate"),
-)  # fmt: skip
+SPLITS = ((105_506, "none"), (105_506, "block"), (1_000, "none"), (1_000, "block"), (1_000, "coordinate"))
 
 
 @dataclass(frozen=True)
@@ -123,9 +122,13 @@ def main():
         with console.status(f"{split}, d = {dimension:,}"):
             cost = split_cost(dimension, split)
         table.add_row(
-            f"{dimension:,}", split, f"{cost.messages:,}", f"{cost.sent_bytes / 1e6:.1f}", f"{cost.seconds:.2f}",
+            f"{dimension:,}",
+            split,
+            f"{cost.messages:,}",
+            f"{cost.sent_bytes / 1e6:.1f}",
+            f"{cost.seconds:.2f}",
             f"{cost.processor_seconds:.2f}",
-        )  # fmt: skip
+        )
     console.print(table)
     print(json.dumps({"bench": "shuffler_throughput", "figures": {"shuffler_messages_per_second": round(rate)}}))
 

@@ -1,45 +1,125 @@
-"""Secure cross product: exact additive shares of A^T B, with A at one party and B at another, and no helper.
+"""Secure cross products: exact additive shares of A^T B, with A at one party and B at another, and no helper.
 
 The owner of B encrypts each of its rows once, the columns side by side in one plaintext, under its own Paillier key.
-The other party raises these ciphertexts to its A (`multiply_rows`, one kernel for each block of rows), adds a fresh
-mask to every plaintext of sums, blinds with a full ``r^n`` and sends them back. The digits of what the owner decrypts
-are its share; the other party's is minus the digits of the masks. Both shares add up to A^T B over the integers, but for
-a chance below 2^-39 for each sum (see `slots`).
+The other party raises these ciphertexts to its A, one kernel for each block of rows, adds a fresh mask to every plaintext
+of sums, blinds with a full ``r^n`` and sends them back. The digits of what the owner decrypts are its share; the other's
+are minus the digits of the masks. They add up to A^T B, but for a chance below 2^-39 for each sum (see `SlotLayout`).
 
-What each side learns: the other party sees ciphertexts only. The owner sees uniform ciphertexts of uniform numbers below
-n, whatever it encrypted, if its n passed the checks of `paillier.PublicKey.from_wire`; so an owner that does not keep to
-the protocol learns no more.
-
-Sums cannot overflow. Entries are fixed-point numbers of unit 2^-24 (or coarser: `DROPPED_BITS`), and every column's mean
-square over the batch is at most 2^MEAN_SQUARE_BITS, or what the parties agree on: a party checks its own columns, exactly,
-with `exact_product.column_square_sums`. By Cauchy and Schwarz a sum over n rows is at most n 2^(48 + MEAN_SQUARE_BITS) in
-units of 2^-48, which is less than 2^value_bits of `product_layout`. Apart from that, both sides check every entry that they
-encrypt or multiply by: even if a party forgot its columns' mean squares, a slot has room for the sums of 2^31 rows.
+The other party sees ciphertexts only. The owner sees uniform ciphertexts of uniform numbers below n, whatever it
+encrypted, if its n passed the checks of `PublicKey.from_wire`; so an owner that does not keep to the protocol learns no
+more. Why sums cannot overflow: docs/proofs-crypto.md.
 """
+
+from __future__ import annotations
+
 import secrets
-from typing import Callable, List, Sequence, Tuple, Union
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 from gmpy2 import mpz
 
-from .ciphertext import Ciphertext, EncryptedSum, column_from_bytes, column_to_bytes
-from .exact_product import ENTRY_BITS, check_entries, spans
-from .fixed_point import FEATURE_FRACTION_BITS, ROW_BITS
-from .multi_exponentiation import powers_product
-from .owner_encryption import OwnerEncryption
-from .owner_decryption import OwnerDecryption
-from .paillier import PrivateKey, PublicKey
-from .slots import SlotLayout, draw_mask
+from .joined_records import SHARE_BITS
+from .paillier import (
+    Ciphertext,
+    EncryptedSum,
+    OwnerDecryption,
+    OwnerEncryption,
+    PrivateKey,
+    PublicKey,
+    column_from_bytes,
+    column_to_bytes,
+)
+from .powers import IntArray, ObjectArray, powers_product
+from .slots import FEATURE_FRACTION_BITS, ROW_BITS, STATISTICAL_BITS, SlotLayout, draw_mask
+
+ENTRY_BITS = 40
+_LIMB_BITS = 20
+_BLOCK_ROWS = 1 << 13
+_BLOCKS_PER_SUM = 1 << 9
+
+
+# Exact products of integer matrices, at the speed of floating-point matrix multiplication
+
+
+def exact_product(left: IntArray, right: IntArray) -> ObjectArray:
+    """``left^T right`` of int64 arrays (rows, a) and (rows, c) -> object array (a, c) of Python integers.
+
+    An entry is ``high 2^20 + low`` with ``|high| <= 2^20`` and ``0 <= low < 2^20``. A sum of 2^13 products of such limbs
+    is at most 2^53 in magnitude, and so is every partial sum: float64 holds them all exactly, in whatever order they are
+    added. The blocks of 2^13 rows are added up as integers.
+
+    Raises:
+        ValueError: not int64 matrices of equally many rows, or an entry of 2^40 or more in magnitude.
+    """
+    check_entries(left, "left", ENTRY_BITS)
+    check_entries(right, "right", ENTRY_BITS)
+    if len(left) != len(right):
+        raise ValueError(f"left has {len(left)} rows and right has {len(right)}; they must agree.")
+    total: ObjectArray = np.zeros((2 * left.shape[1], 2 * right.shape[1]), dtype=object)
+    for first, last in spans(len(left), _BLOCK_ROWS * _BLOCKS_PER_SUM):
+        total += _limb_products(left[first:last], right[first:last])
+    (high_high, high_low), (low_high, low_low) = (np.hsplit(half, 2) for half in np.vsplit(total, 2))
+    product: ObjectArray = (high_high << 2 * _LIMB_BITS) + ((high_low + low_high) << _LIMB_BITS) + low_low
+    return product
+
+
+def column_square_sums(matrix: IntArray) -> tuple[int, ...]:
+    """Sum of squares of every column of an int64 array (rows, m), exact.
+
+    Raises:
+        ValueError: as in `exact_product`.
+    """
+    check_entries(matrix, "matrix", ENTRY_BITS)
+    sums = np.zeros((3, matrix.shape[1]), dtype=object)
+    for first, last in spans(len(matrix), _BLOCK_ROWS):
+        high, low = _limbs(matrix[first:last])
+        # 2^13 products of at most 40 bits: int64 has room to spare.
+        sums += np.stack([(high * high).sum(axis=0), (high * low).sum(axis=0), (low * low).sum(axis=0)])
+    return tuple((sums[0] << 2 * _LIMB_BITS) + (sums[1] << _LIMB_BITS + 1) + sums[2])
+
+
+def check_entries(matrix: IntArray, name: str, bits: int) -> None:
+    """Refuse what is no int64 matrix with entries below 2^bits in magnitude."""
+    if matrix.dtype != np.int64 or matrix.ndim != 2:
+        raise ValueError(f"{name} is {matrix.dtype} of shape {matrix.shape}; it must be int64 with two dimensions.")
+    if matrix.size and not -(1 << bits) < int(matrix.min()) <= int(matrix.max()) < 1 << bits:
+        raise ValueError(f"{name} has an entry of 2^{bits} or more in magnitude; standardise the columns.")
+
+
+def spans(rows: int, at_most: int) -> Iterator[tuple[int, int]]:
+    """Consecutive ranges [first, last) of nearly equal length, each of ``at_most`` rows or fewer."""
+    count = -(-rows // at_most)
+    for index in range(count):
+        yield rows * index // count, rows * (index + 1) // count
+
+
+def _limb_products(left: IntArray, right: IntArray) -> IntArray:
+    """int64 (2a, 2c): products of the columns' high limbs, then low limbs, with those of the other side."""
+    total = np.zeros((2 * left.shape[1], 2 * right.shape[1]), dtype=np.int64)
+    for first, last in spans(len(left), _BLOCK_ROWS):
+        ours, theirs = (np.hstack(_limbs(side[first:last])).astype(np.float64) for side in (left, right))
+        total += (ours.T @ theirs).astype(np.int64)
+    return total
+
+
+def _limbs(matrix: IntArray) -> tuple[IntArray, IntArray]:
+    high = matrix >> _LIMB_BITS
+    return high, matrix - (high << _LIMB_BITS)
+
+
+# Cross products of features
 
 MEAN_SQUARE_BITS = 8
-"""Every column's mean square is at most 2^8: standardised columns have mean square 1."""
+"""Every column's mean square is at most 2^8, or what the parties agree on: standardised columns have mean square 1. A
+party checks its own columns, exactly, with `column_square_sums`."""
 
 DROPPED_BITS = 4
 """Of features, before they are multiplied: units of 2^-20 instead of 2^-24 make slots 8 bits narrower."""
 _TARGET_BITS = MEAN_SQUARE_BITS // 2
 _ROWS_MULTIPLIED_AT_ONCE = 1 << 16
 """Rows that are multiplied together share buckets: 60,000 at once cost 15 % less than in spans of 15,000, and take up
-160 MB instead of 35 at 2048 bits, measured. More rows than this would gain little and fill the memory."""
+160 MB instead of 35 at 2048 bits, measured."""
 _ROWS_ENCRYPTED_AT_ONCE = 1 << 12
 """Encryption gains nothing from many rows."""
 
@@ -50,6 +130,8 @@ def product_layout(
     """The slots that hold the sums of a batch of ``rows`` rows under the owner's key.
 
     Args:
+        rows: of the batch.
+        public_key: of the owner.
         square_bits: the mean product of any two columns is at most 2^square_bits.
         dropped: entries come in units of 2^(dropped - 24).
 
@@ -62,7 +144,7 @@ def product_layout(
     return SlotLayout(value_bits, public_key.key_length)
 
 
-def encrypt_rows(matrix: np.ndarray, encryption: OwnerEncryption, layout: SlotLayout, expected: int) -> bytes:
+def encrypt_rows(matrix: IntArray, encryption: OwnerEncryption, layout: SlotLayout, expected: int) -> bytes:
     """The owner's rows, packed and encrypted: what one kernel sends to the other party.
 
     Args:
@@ -78,38 +160,38 @@ def encrypt_rows(matrix: np.ndarray, encryption: OwnerEncryption, layout: SlotLa
     expected *= layout.plaintexts(matrix.shape[1])
     parts = []
     for first, last in spans(len(matrix), _ROWS_ENCRYPTED_AT_ONCE):
-        plaintexts = _packed_rows(matrix[first:last].tolist(), layout)
+        plaintexts = layout.pack_rows(matrix[first:last].tolist())
         parts.append(column_to_bytes(encryption.encrypt(plaintexts, expected)))
     return b"".join(parts)
 
 
 def multiply_rows(
-    left: np.ndarray, encrypted: bytes, columns: int, layout: SlotLayout, public_key: PublicKey
-) -> Tuple[int, ...]:
+    left: IntArray, encrypted: bytes, columns: int, layout: SlotLayout, public_key: PublicKey
+) -> tuple[int, ...]:
     """Encrypted sums over the rows of one kernel, at the party that owns ``left``.
 
     Args:
         left: int64 (rows, a), units of 2^-24.
-        encrypted: what `encrypt_rows` made of the owner's c ``columns`` for the same rows.
+        encrypted: what `encrypt_rows` made of the owner's rows.
+        columns: of the owner, c.
+        layout: from `product_layout` for the whole batch.
+        public_key: of the owner.
 
     Returns:
         a x ``layout.plaintexts(columns)`` ciphertexts, row by row, **not blinded**: they stay inside the party, are
         merged with `merge_sums`, and leave it through `seal_sums` only.
     """
     _check_factor(left, "left", layout, public_key)
-    per_row, width = len(_slots_used(columns, layout)), public_key.ciphertext_bytes
-    if len(encrypted) != len(left) * per_row * width:
-        raise ValueError(f"Received {len(encrypted)} bytes for {len(left)} rows of {per_row * width} bytes each.")
-    received = np.frombuffer(encrypted, dtype=np.uint8).reshape(len(left), per_row, width)
-    sums = (1,) * (left.shape[1] * per_row)
+    received = _received(encrypted, len(left), len(_slots_used(columns, layout)), public_key)
+    sums: tuple[int, ...] = (1,) * (left.shape[1] * received.shape[1])
     for first, last in spans(len(left), _ROWS_MULTIPLIED_AT_ONCE):
         # One ciphertext of each row at a time: only these are in memory as numbers.
-        parts = [_products(left[first:last], received[first:last, at], public_key) for at in range(per_row)]
+        parts = [_products([left[first:last]], column, public_key)[0] for column in received[first:last].swapaxes(0, 1)]
         sums = merge_sums(sums, [product for of_left_column in zip(*parts) for product in of_left_column], public_key)
     return sums
 
 
-def merge_sums(first: Sequence[int], second: Sequence[int], public_key: PublicKey) -> Tuple[int, ...]:
+def merge_sums(first: Sequence[int], second: Sequence[int], public_key: PublicKey) -> tuple[int, ...]:
     """Encrypted sums over the rows of both kernels."""
     if len(first) != len(second):
         raise ValueError(f"Kernels with {len(first)} and {len(second)} sums cannot be merged; numbers must agree.")
@@ -117,12 +199,19 @@ def merge_sums(first: Sequence[int], second: Sequence[int], public_key: PublicKe
 
 
 def seal_sums(
-    sums: Sequence[int], columns: int, layout: SlotLayout, public_key: PublicKey,
+    sums: Sequence[int],
+    columns: int,
+    layout: SlotLayout,
+    public_key: PublicKey,
     random_bits: Callable[[int], int] = secrets.randbits,
-) -> Tuple[List[bytes], np.ndarray]:  # fmt: skip
+) -> tuple[list[bytes], ObjectArray]:
     """Merged sums -> masked and fully blinded ciphertexts for the owner of the key, and this party's share.
 
     Args:
+        sums: from `merge_sums`.
+        columns: of the owner.
+        layout: as for the rows.
+        public_key: of the owner.
         random_bits: where masks come from, see `slots.draw_mask`.
 
     Returns:
@@ -130,7 +219,8 @@ def seal_sums(
     """
     _check_key(layout, public_key)
     lengths = _slots_used(columns, layout)
-    sealed, share = [], []
+    sealed: list[bytes] = []
+    share: list[int] = []
     for value, count in zip(sums, lengths * _left_columns(sums, lengths)):
         mask = draw_mask(public_key.n, random_bits)
         sealed.append(EncryptedSum(mpz(value), public_key).plus(mask).fully_blinded().to_bytes())
@@ -139,8 +229,8 @@ def seal_sums(
 
 
 def open_sums(
-    sealed: Sequence[bytes], columns: int, layout: SlotLayout, private_key: Union[PrivateKey, OwnerDecryption]
-) -> np.ndarray:
+    sealed: Sequence[bytes], columns: int, layout: SlotLayout, private_key: PrivateKey | OwnerDecryption
+) -> ObjectArray:
     """The owner's share from what `seal_sums` sent: object array (a, columns) of integers in units of 2^-48.
 
     Raises:
@@ -149,49 +239,51 @@ def open_sums(
     """
     _check_key(layout, private_key.public_key)
     lengths = _slots_used(columns, layout)
-    share = []
+    share: list[int] = []
     for data, count in zip(sealed, lengths * _left_columns(sealed, lengths)):
         plaintext = private_key.decrypt(Ciphertext.from_bytes(data, private_key.public_key))
         share.extend(layout.digits(plaintext, count))
     return _as_matrix(share, columns)
 
 
-def _packed_rows(rows: Sequence[List[int]], layout: SlotLayout) -> List[int]:
-    slots = layout.slots
-    return [layout.pack(row[first : first + slots]) for row in rows for first in range(0, len(row), slots)]
+def _received(encrypted: bytes, rows: int, per_row: int, public_key: PublicKey) -> npt.NDArray[np.uint8]:
+    """The bytes of the other party's ciphertexts: (rows, per_row, bytes of one)."""
+    width = public_key.ciphertext_bytes
+    if len(encrypted) != rows * per_row * width:
+        raise ValueError(f"Received {len(encrypted)} bytes for {rows} rows of {per_row * width} bytes each.")
+    return np.frombuffer(encrypted, dtype=np.uint8).reshape(rows, per_row, width)
 
 
-def _products(left: np.ndarray, column: np.ndarray, public_key: PublicKey) -> List[mpz]:
-    """One encrypted sum for each column of ``left``, given one ciphertext, as a row of bytes, for each of its rows."""
+def _products(lefts: Iterable[IntArray], column: npt.NDArray[np.uint8], public_key: PublicKey) -> list[list[mpz]]:
+    """For each of ``lefts`` one encrypted sum a column, given one ciphertext, as a row of bytes, for each of the rows."""
     ciphertexts = [ciphertext.value for ciphertext in column_from_bytes(column.tobytes(), public_key)]
-    return powers_product(ciphertexts, left, public_key.modulus_squared)
+    return [powers_product(ciphertexts, left, public_key.modulus_squared) for left in lefts]
 
 
-def _slots_used(columns: int, layout: SlotLayout) -> List[int]:
+def _slots_used(columns: int, layout: SlotLayout) -> list[int]:
     """Slots in use in each of the ciphertexts of one row."""
     if columns < 1:
         raise ValueError(f"columns is {columns}; the owner of the key must have at least one.")
     return [min(layout.slots, columns - first) for first in range(0, columns, layout.slots)]
 
 
-def _left_columns(ciphertexts: Sequence, lengths: Sequence[int]) -> int:
+def _left_columns(ciphertexts: Sequence[object], lengths: Sequence[int]) -> int:
     if len(ciphertexts) % len(lengths):
         raise ValueError(f"{len(ciphertexts)} encrypted sums are no whole number of columns of {len(lengths)} each.")
     return len(ciphertexts) // len(lengths)
 
 
-def _as_matrix(values: Sequence[int], columns: int) -> np.ndarray:
-    matrix = np.empty(len(values), dtype=object)
+def _as_matrix(values: Sequence[int], columns: int) -> ObjectArray:
+    matrix: ObjectArray = np.empty(len(values), dtype=object)
     matrix[:] = values
     return matrix.reshape(-1, columns)
 
 
-def _check_factor(matrix: np.ndarray, name: str, layout: SlotLayout, public_key: PublicKey) -> None:
+def _check_factor(matrix: IntArray, name: str, layout: SlotLayout, public_key: PublicKey) -> None:
     """Refuse entries whose squares alone would break the layout's bound.
 
-    A product of two entries below 2^(ceil(value_bits / 2) + 4) is below 2^(value_bits + 9); there is room for 2^31 of
-    them in a slot, more than rows. The 4 bits are for targets, which may be larger than the features are. Sums of
-    squares are not checked here: the owner encrypts rows of several batches at once, and the bound holds for each batch.
+    Sums of squares are not checked here: the owner encrypts rows of several batches at once, and the bound holds for
+    each batch. That products still fit: docs/proofs-crypto.md.
     """
     _check_key(layout, public_key)
     check_entries(matrix, name, min(ENTRY_BITS, (layout.value_bits + 1) // 2 + _TARGET_BITS))
@@ -202,3 +294,86 @@ def _check_key(layout: SlotLayout, public_key: PublicKey) -> None:
         raise ValueError(
             f"The layout is for keys of {layout.key_length} bits, the key has {public_key.key_length}; they must agree."
         )
+
+
+# Cross products of shares, whose entries are as wide as those of `joined_records`
+
+_HALF_BITS = 33
+"""A share is multiplied in two halves of so many bits, so that the kernels of `powers` serve unchanged."""
+MAX_ROWS = 1 << 30
+
+
+def wide_layout(rows: int, public_key: PublicKey) -> SlotLayout:
+    """The slots that hold sums over ``rows`` rows of products of two shares.
+
+    Raises:
+        ValueError: rows outside [1, 2^30].
+    """
+    if not 1 <= rows <= MAX_ROWS:
+        raise ValueError(f"rows is {rows}; a cross product is summed over 1 to {MAX_ROWS} rows.")
+    return SlotLayout(2 * SHARE_BITS + int(rows).bit_length(), public_key.key_length)
+
+
+def encrypt_shares(matrix: ObjectArray, encryption: OwnerEncryption, layout: SlotLayout, expected: int) -> bytes:
+    """The owner's rows, packed and encrypted, for the other party.
+
+    Args:
+        matrix: integers (rows, c) below 2^65 in magnitude.
+        encryption: of the owner's own key.
+        layout: from `wide_layout` for all rows of the sum.
+        expected: rows that this process will encrypt under the key in all; only the speed depends on it.
+    """
+    check_shares(matrix)
+    return column_to_bytes(
+        encryption.encrypt(layout.pack_rows(matrix.tolist()), expected * layout.plaintexts(matrix.shape[1]))
+    )
+
+
+def multiply_shares(
+    left: ObjectArray, encrypted: bytes, columns: int, layout: SlotLayout, public_key: PublicKey
+) -> tuple[int, ...]:
+    """As `multiply_rows`, at the party that owns ``left``: integers (rows, a) below 2^65 in magnitude."""
+    check_shares(left)
+    received, halves = _received(encrypted, len(left), layout.plaintexts(columns), public_key), _halves(left)
+    parts = [_wide_products(halves, column, public_key) for column in received.swapaxes(0, 1)]
+    return tuple(int(product) for of_left_column in zip(*parts) for product in of_left_column)
+
+
+def narrow_shares(share: ObjectArray, bits: int, first: bool) -> ObjectArray:
+    """Shares of sums that are below 2^bits in magnitude, made narrow: both parties call it, one of them as ``first``.
+
+    Shares are wide, but the sums that they make in the end, (A + B)^T (A + B), are small. Reducing them modulo
+    2^(bits + 42) tells nobody anything; an entry is off by that modulus, far outside its bound, with a chance below
+    2^-39 (docs/proofs-crypto.md).
+
+    Args:
+        share: integers of any size.
+        bits: the bound on the sums.
+        first: at one of the two parties.
+
+    Returns:
+        Integers below 2^(bits + 42) in magnitude.
+    """
+    modulus = 1 << (bits + STATISTICAL_BITS + 2)
+    residues = np.asarray(share, dtype=object) % modulus
+    return residues - modulus if first else residues
+
+
+def check_shares(matrix: ObjectArray) -> None:
+    """Refuse what is no matrix of integers below 2^65 in magnitude, and such without columns."""
+    if matrix.dtype != object or matrix.ndim != 2 or not matrix.shape[1]:
+        raise ValueError(f"Shares are {matrix.dtype} of shape {matrix.shape}; they must be an object array (rows, c).")
+    if any(abs(entry) >> SHARE_BITS for entry in matrix.flat):
+        raise ValueError(f"A share reaches 2^{SHARE_BITS} in magnitude; it was not made by align.")
+
+
+def _halves(matrix: ObjectArray) -> IntArray:
+    """(2, rows, a): entry = high 2^33 + low with 0 <= low < 2^33."""
+    high = matrix >> _HALF_BITS
+    return np.stack([high.astype(np.int64), (matrix - (high << _HALF_BITS)).astype(np.int64)])
+
+
+def _wide_products(halves: IntArray, column: npt.NDArray[np.uint8], public_key: PublicKey) -> list[mpz]:
+    """One encrypted sum for each left column: both halves' products, put together again."""
+    high, low = ([EncryptedSum(value, public_key) for value in half] for half in _products(halves, column, public_key))
+    return [(upper.times(1 << _HALF_BITS) + lower).value for upper, lower in zip(high, low)]

@@ -4,30 +4,50 @@ The asker encrypts its feature rows under its own key (`encrypt_queries`), the o
 blinds with a full ``r^n`` (`score_queries`), the asker decrypts (`open_scores`). Both are semi-honest.
 
 What the asker learns is its scores. Each is one linear equation for the weights, so **m + 1 independent queries solve
-for all of them**, and about half as many do by lattice reduction where weights have few digits, as multiples of 2^-22
-do, since an open score is exact. How many it may ask is the answering party's decision, not this file's. An asker that
-does not keep to the protocol learns more at once: it can encrypt numbers far above 2^20, so far apart that one score
-shows several weights side by side, and encryption hides this from the one who answers. It can also time the answers:
-nothing here runs in constant time.
+for all of them**, and about half as many do by lattice reduction where weights are multiples of 2^-22, since an open score
+is exact. How many it may ask is the answering party's decision, not this file's. An asker that does not keep to the
+protocol learns more at once: it can encrypt numbers far above 2^20, so far apart that one score shows several weights side
+by side. It can also time the answers: nothing here runs in constant time.
 
 Sums cannot overflow: features and weights lie strictly inside +-2^20, features in units of 2^-24, weights of 2^-40, so
 a score over m features and an intercept is below (m + 1) 2^104 in units of 2^-64. Scores travel packed, in slots of one
 width whatever the weights, and a slot holds nothing that a ciphertext for each score would not. An answer differs from
 the exact score by at most ``2^-25 sum |w_j| + 2^-41 (1 + sum |x_j|)`` before it is rounded to a float.
 """
+
+from __future__ import annotations
+
 import hashlib
+import os
 import struct
-from typing import List, Optional, Tuple
+import weakref
+from collections import deque
+from typing import NoReturn
 
 import numpy as np
-from gmpy2 import mpz
+import numpy.typing as npt
 
-from .blinding_pool import BlindingPool
-from .ciphertext import Ciphertext, EncryptedSum, column_from_bytes, column_to_bytes
-from .fixed_point import FEATURE_FRACTION_BITS, MAGNITUDE_BITS, SCORE_FRACTION_BITS, decode_product, encode_features
-from .multi_exponentiation import few_bases_products
-from .owner_encryption import OwnerEncryption
-from .paillier import PrivateKey, PublicKey
+from .paillier import (
+    BlindingFactor,
+    Ciphertext,
+    EncryptedSum,
+    OwnerEncryption,
+    PrivateKey,
+    PublicKey,
+    column_from_bytes,
+    column_to_bytes,
+    full_blinding,
+)
+from .powers import few_bases_products
+from .slots import (
+    FEATURE_FRACTION_BITS,
+    MAGNITUDE_BITS,
+    SCORE_FRACTION_BITS,
+    FloatArray,
+    decode_product,
+    encode_features,
+    packed_sums,
+)
 
 _TERM_BITS = FEATURE_FRACTION_BITS + SCORE_FRACTION_BITS + 2 * MAGNITUDE_BITS
 _SPARE_BITS = 40
@@ -35,29 +55,72 @@ _SPARE_BITS = 40
 _HEADER = struct.Struct(">32sII")
 
 
-def encrypt_queries(features: np.ndarray, encryption: OwnerEncryption) -> bytes:
+_POOLS: weakref.WeakSet[BlindingPool] = weakref.WeakSet()
+
+
+class BlindingPool:
+    """Full blinding factors ``r^n`` for what is sent to the owner of one key, prepared while nobody waits for them.
+
+    Every factor is given out once. A pool is not pickled, and a forked process starts with an empty one: a copy would
+    give out the same factors again. Threads may share a pool.
+    """
+
+    def __init__(self, public_key: PublicKey) -> None:
+        self.public_key = public_key
+        self._prepared: deque[BlindingFactor] = deque()
+        _POOLS.add(self)
+
+    def prepare(self, count: int) -> None:
+        """Add ``count`` factors (at 2048 bits about 9 ms and 0.6 kB each)."""
+        for _ in range(count):
+            self._prepared.append(full_blinding(self.public_key))
+
+    def take(self) -> BlindingFactor:
+        """A factor that nobody else gets; made on the spot when none is left."""
+        try:
+            return self._prepared.popleft()
+        except IndexError:
+            return full_blinding(self.public_key)
+
+    def __len__(self) -> int:
+        return len(self._prepared)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A pool of blinding factors is never pickled or copied: a copy would give them out twice.")
+
+
+def _empty_all() -> None:
+    for pool in _POOLS:
+        pool._prepared.clear()
+
+
+os.register_at_fork(after_in_child=_empty_all)
+
+
+def encrypt_queries(features: npt.ArrayLike, encryption: OwnerEncryption) -> bytes:
     """The asker's rows, each number a ciphertext under its own key.
 
     Args:
         features: float (rows, m), standardised as the model's; below 2^20 in magnitude.
+        encryption: under the asker's own key.
 
     Raises:
         ValueError: the shape, or a value that is not finite or too large.
     """
-    features = np.asarray(features, dtype=np.float64)
-    if features.ndim != 2 or features.shape[1] < 1:
-        raise ValueError(f"features has the shape {features.shape}; it must be (rows, m) with m of at least 1.")
-    plaintexts = encode_features(features).ravel().tolist()
+    rows: FloatArray = np.asarray(features, dtype=np.float64)
+    if rows.ndim != 2 or rows.shape[1] < 1:
+        raise ValueError(f"features has the shape {rows.shape}; it must be (rows, m) with m of at least 1.")
+    plaintexts = encode_features(rows).ravel().tolist()
     ciphertexts = encryption.encrypt(plaintexts, expected=len(plaintexts))
-    return _with_header(encryption.public_key, *features.shape, ciphertexts)
+    return _with_header(encryption.public_key, rows.shape[0], rows.shape[1], ciphertexts)
 
 
 def score_queries(
     encrypted: bytes,
-    weights: np.ndarray,
+    weights: npt.ArrayLike,
     public_key: PublicKey,
     intercept: float = 0.0,
-    pool: Optional[BlindingPool] = None,
+    pool: BlindingPool | None = None,
 ) -> bytes:
     """Encrypted scores ``w.x + b`` of the rows, fully blinded, for the asker.
 
@@ -71,25 +134,30 @@ def score_queries(
         ValueError: weights that do not fit, or a message that was not made under this key.
     """
     rows, columns, ciphertexts = _without_header(encrypted, public_key)
-    weights = np.asarray(weights, dtype=np.float64)
-    if weights.shape != (columns,) or len(ciphertexts) != rows * columns:
+    floats: FloatArray = np.asarray(weights, dtype=np.float64)
+    if floats.shape != (columns,) or len(ciphertexts) != rows * columns:
         raise ValueError(
-            f"{len(ciphertexts)} ciphertexts, {rows} rows and weights of shape {weights.shape} do not fit each other; "
+            f"{len(ciphertexts)} ciphertexts, {rows} rows and weights of shape {floats.shape} do not fit each other; "
             f"each row of the query has {columns} features."
         )
-    *exponents, constant = _encoded_weights([*weights, intercept])
+    *exponents, constant = _encoded_weights([*floats, intercept])
     constant <<= FEATURE_FRACTION_BITS
     pool = BlindingPool(public_key) if pool is None else pool
-    scores = [
-        _score(ciphertexts[first : first + columns], exponents, constant, public_key)
-        for first in range(0, rows * columns, columns)
-    ]
-    slots = _slots(columns, public_key)
-    packed = [_packed(scores[first : first + slots], columns) for first in range(0, rows, slots)]
-    return _with_header(public_key, rows, columns, [Ciphertext(item, pool.take()) for item in packed])
+    scores: list[EncryptedSum] = []
+    for first in range(0, rows * columns, columns):
+        bases = [ciphertext.value for ciphertext in ciphertexts[first : first + columns]]
+        (product,) = few_bases_products(bases, [exponents], public_key.modulus_squared)
+        scores.append(EncryptedSum(product, public_key).plus(constant))
+    slots, width = _slots(columns, public_key), _slot_bits(columns)
+    answers = []
+    for first in range(0, rows, slots):
+        chunk = scores[first : first + slots]
+        offset = sum(1 << width * at + width - 1 for at in range(len(chunk)))
+        answers.append(Ciphertext(packed_sums(chunk, width).plus(offset), pool.take()))
+    return _with_header(public_key, rows, columns, answers)
 
 
-def open_scores(encrypted: bytes, private_key: PrivateKey) -> np.ndarray:
+def open_scores(encrypted: bytes, private_key: PrivateKey) -> FloatArray:
     """The asker's scores: float (rows,).
 
     Raises:
@@ -100,25 +168,20 @@ def open_scores(encrypted: bytes, private_key: PrivateKey) -> np.ndarray:
     slots, width = _slots(columns, public_key), _slot_bits(columns)
     if len(ciphertexts) != -(-rows // slots):
         raise ValueError(f"{len(ciphertexts)} ciphertexts cannot hold {rows} scores; {slots} fit into each.")
-    scores = []
+    scores: list[int] = []
     for ciphertext in ciphertexts:
         count = min(slots, rows - len(scores))
         plaintext = private_key.decrypt(ciphertext)
         if plaintext >> (width * count):
             raise ValueError("The plaintext of a score is too large; it was changed or made under another key.")
-        scores.extend(_unpacked(plaintext, count, width))
+        scores.extend(int(plaintext >> width * at) % (1 << width) - (1 << width - 1) for at in range(count))
     return np.array([decode_product(score) for score in scores], dtype=np.float64)
 
 
-def _encoded_weights(weights: List[float]) -> List[int]:
+def _encoded_weights(weights: list[float]) -> list[int]:
     if not np.all(np.abs(weights) < 2.0**MAGNITUDE_BITS):
         raise ValueError(f"Weights and intercept must be finite and below 2^{MAGNITUDE_BITS} in magnitude.")
-    return np.rint(np.multiply(weights, 2.0**SCORE_FRACTION_BITS)).astype(np.int64).tolist()
-
-
-def _score(row: List[Ciphertext], weights: List[int], constant: int, public_key: PublicKey) -> EncryptedSum:
-    (product,) = few_bases_products([ciphertext.value for ciphertext in row], [weights], public_key.modulus_squared)
-    return EncryptedSum(product, public_key).plus(constant)
+    return [int(weight) for weight in np.rint(np.multiply(weights, 2.0**SCORE_FRACTION_BITS))]
 
 
 def _slot_bits(columns: int) -> int:
@@ -133,27 +196,11 @@ def _slots(columns: int, public_key: PublicKey) -> int:
     return slots
 
 
-def _packed(scores: List[EncryptedSum], columns: int) -> EncryptedSum:
-    width = _slot_bits(columns)
-    packed, *others = reversed(scores)
-    for score in others:
-        packed = packed.times(1 << width) + score
-    return packed.plus(_offset(len(scores), width))
-
-
-def _unpacked(plaintext: mpz, count: int, width: int) -> List[int]:
-    return [int(plaintext >> (width * at)) % (1 << width) - (1 << (width - 1)) for at in range(count)]
-
-
-def _offset(count: int, width: int) -> int:
-    return sum(1 << (width * at + width - 1) for at in range(count))
-
-
-def _with_header(public_key: PublicKey, rows: int, columns: int, ciphertexts: List[Ciphertext]) -> bytes:
+def _with_header(public_key: PublicKey, rows: int, columns: int, ciphertexts: list[Ciphertext]) -> bytes:
     return _HEADER.pack(_digest(public_key), rows, columns) + column_to_bytes(ciphertexts)
 
 
-def _without_header(message: bytes, public_key: PublicKey) -> Tuple[int, int, List[Ciphertext]]:
+def _without_header(message: bytes, public_key: PublicKey) -> tuple[int, int, list[Ciphertext]]:
     if len(message) < _HEADER.size:
         raise ValueError(f"A scoring message has {len(message)} bytes; it must have at least {_HEADER.size}.")
     digest, rows, columns = _HEADER.unpack_from(message)

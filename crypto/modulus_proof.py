@@ -1,33 +1,32 @@
 """Proofs that n and phi(n) have no common factor and that n has few primes, made once for a key, checked by whoever uses it.
 
-Only without a common factor are the plaintexts modulo n a group of their own beside the n-th powers, so that a uniform mask
-and a full ``r^n`` together make a ciphertext uniform whatever it was. The owner of n shows n-th roots of numbers that a hash
-of n gives. If some prime divides both n and phi(n), at most one unit in that many has an n-th root; and no prime below 2^16
-divides n, which the checker sees itself. So eight roots leave a wrong n a chance of 2^-128.
-
-The number of primes bounds how many bases reach all n-th residues (see `blinding.DrawnBlinding`): the owner also shows a
-square root of one of eight multiples of each of eighteen further numbers. If n has k primes, at most one unit in 2^k is a
-square, so more than ten primes have a chance of 2^-144 under one choice of multiples, of which there are 2^16: of 2^-128
-for each n that somebody tries.
+Only without a common factor do a uniform mask and a full ``r^n`` together make a ciphertext uniform whatever it was; and
+the number of primes bounds how many bases reach all n-th residues (`DrawnBlinding`). The owner of n shows n-th roots of
+eight numbers that a hash of n gives, and square roots of small multiples of eighteen others. A wrong n passes with a
+chance of 2^-128: docs/proofs-crypto.md.
 
 S. Goldberg, L. Reyzin, O. Sagga, F. Baldimtsi, "Efficient noninteractive certification of RSA moduli and beyond",
 ASIACRYPT 2019, section 3.2; J. van de Graaf, R. Peralta, "A simple and secure way to show the validity of your public
-key", CRYPTO 1987. The hash stands for a random oracle. The roots say nothing of the factors to whoever could have raised
-random numbers to n, or to the fourth power, himself: of the square roots it is the one that is a square, always the same.
+key", CRYPTO 1987. The hash stands for a random oracle.
 """
+
+from __future__ import annotations
+
 import hashlib
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import product
 from math import prod
-from typing import Iterable, List, Sequence, Set
 
 import gmpy2
 from gmpy2 import mpz
 
+from .powers import units
+
 TRIAL_DIVISORS_BELOW = 1 << 16
 ROOTS = 8
 SQUARE_ROOTS = 18
-MOST_PRIMES = 10
+MAX_PRIMES = 10
 _DOMAIN = b"fate-dp Paillier modulus, gcd(n, phi(n)) = 1"
 _SQUARES_DOMAIN = b"fate-dp Paillier modulus, few primes"
 _FACTORS = 2
@@ -36,18 +35,15 @@ _SPARE_BITS = 128
 """Hash outputs are so much longer than n: reduced modulo n, they are within 2^-128 of uniform."""
 
 
-class UnsoundModulus(ValueError):
-    """What another party sent as n, or as its proof, is not what an honest one sends; the message is one sentence."""
-
-
 def prove(n: int, primes: Iterable[int]) -> bytes:
     """`ROOTS` and `SQUARE_ROOTS` numbers below n, one after the other, and the small factors of the latter's squares.
 
     Args:
+        n: the modulus.
         primes: the two or three different prime factors of n, all 3 modulo 4, none of which divides another one less 1:
             secret.
     """
-    primes = [mpz(prime) for prime in primes]
+    primes = list(map(mpz, primes))
     inverses = [gmpy2.invert(n, prime - 1) for prime in primes]
     factors = _factors_of(primes)
     squares = [
@@ -59,75 +55,80 @@ def prove(n: int, primes: Iterable[int]) -> bytes:
     return b"".join(int(root).to_bytes(_width(n), "big") for root in roots) + factors
 
 
-def check_modulus(n: int, proof: bytes) -> None:
+def check_modulus(n: int, proof: object) -> None:
     """Refuse a modulus under which masks would not hide.
 
+    Args:
+        n: of another party's key.
+        proof: what `prove` made there.
+
     Raises:
-        UnsoundModulus: n is even, prime, a power or has a factor below 2^16, or a proof does not hold.
+        ValueError: n is even, prime, a power or has a factor below 2^16, or a proof does not hold.
     """
     if n % 2 == 0 or gmpy2.is_prime(n):
-        raise UnsoundModulus("The public key's n is even or prime; it must be a product of odd primes.")
+        raise ValueError("The public key's n is even or prime; it must be a product of odd primes.")
     if gmpy2.gcd(n, _small_primes()) != 1:
-        raise UnsoundModulus("The public key's n has a factor below 2^16; it must be a product of large primes.")
+        raise ValueError("The public key's n has a factor below 2^16; it must be a product of large primes.")
     if gmpy2.is_power(n):
-        raise UnsoundModulus("The public key's n is a power of a number; it must be a product of different primes.")
+        raise ValueError("The public key's n is a power of a number; it must be a product of different primes.")
     width, roots = _width(n), ROOTS + SQUARE_ROOTS
     if not isinstance(proof, bytes) or len(proof) != roots * width + _FACTORS:
-        raise UnsoundModulus("The public key comes without a proof of the length that its n needs.")
+        raise ValueError("The public key comes without a proof of the length that its n needs.")
     numbers = [int.from_bytes(proof[at * width : (at + 1) * width], "big") for at in range(roots)]
     if not _are_roots(numbers[:ROOTS], n):
-        raise UnsoundModulus("The public key comes without a sound proof that n and phi(n) have no common factor.")
+        raise ValueError("The public key comes without a sound proof that n and phi(n) have no common factor.")
     if not _are_square_roots(numbers[ROOTS:], proof[-_FACTORS:], n):
-        raise UnsoundModulus(f"The public key comes without a sound proof that n has at most {MOST_PRIMES} prime factors.")
+        raise ValueError(f"The public key comes without a sound proof that n has at most {MAX_PRIMES} prime factors.")
 
 
 def _are_roots(roots: Sequence[int], n: int) -> bool:
-    challenges = _challenges(n, _DOMAIN, ROOTS)
-    return all(root < n and gmpy2.powmod(root, n, n) == challenge for root, challenge in zip(roots, challenges, strict=True))
+    pairs = zip(roots, _challenges(n, _DOMAIN, ROOTS), strict=True)
+    return all(root < n and gmpy2.powmod(root, n, n) == challenge for root, challenge in pairs)
 
 
 def _are_square_roots(roots: Sequence[int], factors: bytes, n: int) -> bool:
-    challenges = _challenges(n, _SQUARES_DOMAIN + factors, SQUARE_ROOTS)
+    pairs = zip(roots, _challenges(n, _SQUARES_DOMAIN + factors, SQUARE_ROOTS), strict=True)
     return 0 not in factors and all(
-        root < n and mpz(root) ** 2 % n in _multiples(challenge, factors, n)
-        for root, challenge in zip(roots, challenges, strict=True)
+        root < n and mpz(root) ** 2 % n in _multiples(challenge, factors, n) for root, challenge in pairs
     )
 
 
 def _factors_of(primes: Sequence[mpz]) -> bytes:
     """The least factors of which, with -1, products lie in every class of squares and others modulo the primes."""
     if any(prime % 4 != 3 for prime in primes):
-        raise ValueError("The primes of a modulus that is to be proved must be 3 modulo 4, as those of keys made here are.")
+        raise ValueError(
+            "The primes of a modulus that is to be proved must be 3 modulo 4, as those of keys made here are."
+        )
     for last in range(1, 256):
         for first in range(1, last + 1):
-            reached = {tuple(gmpy2.legendre(number, prime) for prime in primes) for number in _signed_products((first, last))}
+            reached = {
+                tuple(gmpy2.legendre(number, prime) for prime in primes) for number in _signed_products((first, last))
+            }
             if len(reached) == 1 << len(primes):
                 return bytes([first, last])
     raise ValueError("A key whose modulus is to be proved must have two or three primes.")
 
 
-def _signed_products(factors: Sequence[int]) -> List[int]:
+def _signed_products(factors: Sequence[int]) -> list[int]:
     return [prod(chosen) for chosen in product((1, -1), *((1, factor) for factor in factors))]
 
 
-def _multiples(challenge: mpz, factors: bytes, n: int) -> Set[mpz]:
+def _multiples(challenge: mpz, factors: bytes, n: int) -> set[mpz]:
     """At most eight."""
     return {challenge * number % n for number in _signed_products(factors)}
 
 
-def _signs(number: mpz, primes: Sequence[mpz]) -> Set[int]:
+def _signs(number: mpz, primes: Sequence[mpz]) -> set[int]:
     return {gmpy2.legendre(number, prime) for prime in primes}
 
 
 def _power(base: mpz, exponents: Sequence[mpz], primes: Sequence[mpz]) -> mpz:
     """The number below the product of the primes that is another power of the base modulo each of them."""
-    n = prod(primes)
-    units = [n // prime * gmpy2.invert(n // prime, prime) for prime in primes]
     powers = [gmpy2.powmod(base, exponent, prime) for exponent, prime in zip(exponents, primes)]
-    return sum(power * unit for power, unit in zip(powers, units)) % n
+    return sum(power * unit for power, unit in zip(powers, units(primes))) % prod(primes)
 
 
-def _challenges(n: int, domain: bytes, count: int) -> List[mpz]:
+def _challenges(n: int, domain: bytes, count: int) -> list[mpz]:
     content, length = int(n).to_bytes(_width(n), "big"), _width(n) + _SPARE_BITS // 8
     stream = hashlib.shake_256(domain + content).digest(count * length)
     return [mpz(int.from_bytes(stream[at : at + length], "big")) % n for at in range(0, len(stream), length)]

@@ -1,32 +1,34 @@
 """Paillier's cryptosystem over gmpy2, with keys that are fit for short blinding exponents.
 
+Keys come first, then ciphertexts, the blinding factors that they spend, and what the owner of a key does faster.
+
 ``g = n + 1``, so ``Enc(m; r) = (1 + m n) r^n mod n^2`` (Paillier 1999, with the generator of Damgard and Jurik 2001).
 Keys made here also publish ``blinding_base = h^n mod n^2`` with ``h = -x^2 mod n`` for a random ``x``, or ``h = x^2`` where
 n has three primes (Damgard, Jurik and Nielsen 2010, section 4.2): ``blinding_base^s`` with a short random ``s`` hides a
 plaintext under the decisional composite residuosity assumption **and** the assumption that short exponents are
 indistinguishable from full ones. Keys made elsewhere have no such base and are blinded with a full ``r^n``.
 
-gmpy2 is not constant time: see the README's limits.
+gmpy2 is not constant time: see docs/cryptography.md.
 """
+
+from __future__ import annotations
+
 import secrets
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import combinations
 from math import prod
-from typing import TYPE_CHECKING, Optional, Sequence, Tuple, Union
+from typing import Any, NoReturn, TypeGuard
 
 import gmpy2
 from gmpy2 import mpz
 
-from .modulus_proof import check_modulus, prove
+from .modulus_proof import MAX_PRIMES, check_modulus, prove
+from .powers import FixedBasePowers, IntArray, comb_height, units
 
-if TYPE_CHECKING:
-    from .ciphertext import Encrypted
-    from .owner_decryption import OwnerDecryption
-    from .owner_encryption import OwnerEncryption
-
-MINIMUM_KEY_LENGTH = 2048
-MAXIMUM_KEY_LENGTH = 8192
+MIN_KEY_LENGTH = 2048
+MAX_KEY_LENGTH = 8192
 """Of another party's key: what a longer one costs, only its owner would decide."""
 _PRIME_TEST_ROUNDS = 40
 _HALF_WORD = 32
@@ -45,7 +47,7 @@ class PublicKey:
     """
 
     n: int
-    blinding_base: Optional[int] = None
+    blinding_base: int | None = None
 
     @cached_property
     def modulus(self) -> mpz:
@@ -76,7 +78,7 @@ class PublicKey:
         return (1 + plaintext * self.modulus) % self.modulus_squared
 
     @classmethod
-    def from_wire(cls, message: dict) -> "PublicKey":
+    def from_wire(cls, message: dict[str, Any]) -> PublicKey:
         """The key of another party, as `PrivateKey.to_wire` made it.
 
         Raises:
@@ -90,56 +92,46 @@ class PublicKey:
             raise ValueError("The public key's n and blinding_base must be whole numbers.")
         key = cls(n, base)
         check_key_length(key.key_length)
-        if key.key_length > MAXIMUM_KEY_LENGTH:
+        if key.key_length > MAX_KEY_LENGTH:
             raise ValueError(
-                f"The public key's n has {key.key_length} bits; allowed are {MINIMUM_KEY_LENGTH} to {MAXIMUM_KEY_LENGTH}."
+                f"The public key's n has {key.key_length} bits; allowed are {MIN_KEY_LENGTH} to {MAX_KEY_LENGTH}."
             )
         check_modulus(n, message.get("proof"))
-        if base is not None and not key._is_sound_base(base):
+        # Powers of 1 and -1 hide nothing; that another base has many powers cannot be seen from here.
+        if base is not None and not (0 < base < n**2 and gmpy2.gcd(base, n) == 1 and base % n not in (1, n - 1)):
             raise ValueError("The public key's blinding_base must be invertible below n^2 and not 1 or -1 modulo n.")
         return key
 
-    def _is_sound_base(self, base: int) -> bool:
-        # Powers of 1 and -1 hide nothing; that another base has many powers cannot be seen from here.
-        return 0 < base < self.n**2 and gmpy2.gcd(base, self.n) == 1 and base % self.n not in (1, self.n - 1)
-
 
 class PrivateKey:
-    """Secret half of a Paillier key pair; decrypts by the Chinese remainder theorem."""
+    """Secret half of a Paillier key pair; decrypts by the Chinese remainder theorem.
 
-    def __init__(self, public_key: PublicKey, *primes: int):
+    Args:
+        public_key: the other half.
+        primes: its different prime factors: secret.
+    """
+
+    def __init__(self, public_key: PublicKey, *primes: int) -> None:
         check_primes(public_key, primes)
         self.public_key = public_key
         self._primes = tuple(sorted(map(mpz, primes)))
-        self._factors = [self._decryption_factor(prime) for prime in self._primes]
-        self._units = [self._unit(prime) for prime in self._primes]
-
-    def _decryption_factor(self, prime: mpz) -> mpz:
-        generator = (1 + self.public_key.modulus) % prime**2
-        return gmpy2.invert((gmpy2.powmod(generator, prime - 1, prime**2) - 1) // prime, prime)
-
-    def _unit(self, prime: mpz) -> mpz:
-        cofactor = self.public_key.modulus // prime
-        return cofactor * gmpy2.invert(cofactor, prime)
-
-    def _modulo(self, value: mpz, at: int) -> mpz:
-        """The plaintext modulo one of the primes."""
-        prime = self._primes[at]
-        return (gmpy2.powmod(value, prime - 1, prime**2) - 1) // prime * self._factors[at] % prime
-
-    @cached_property
-    def _proof(self) -> bytes:
-        return self.prove_modulus()
+        powers = [gmpy2.powmod(1 + public_key.modulus, prime - 1, prime**2) for prime in self._primes]
+        self._factors = [gmpy2.invert((power - 1) // prime, prime) for power, prime in zip(powers, self._primes)]
+        self._units = units(self._primes)
 
     def prove_modulus(self) -> bytes:
         """The proof that `to_wire` sends, which makes it once: see `modulus_proof`."""
         return prove(self.public_key.n, self._primes)
 
-    def to_wire(self) -> dict:
+    @cached_property
+    def _proof(self) -> bytes:
+        return self.prove_modulus()
+
+    def to_wire(self) -> dict[str, Any]:
         """The public half for another party, with the proof that `PublicKey.from_wire` checks; builtins only."""
         return {"n": self.public_key.n, "blinding_base": self.public_key.blinding_base, "proof": self._proof}
 
-    def decrypt(self, ciphertext: Union[int, "Encrypted"]) -> mpz:
+    def decrypt(self, ciphertext: Encrypted | int) -> mpz:
         """Plaintext in [0, n) of a `Ciphertext`, an `EncryptedSum` or the bare number.
 
         Raises:
@@ -150,7 +142,7 @@ class PrivateKey:
         value = self._checked(ciphertext)
         return sum(self._modulo(value, at) * unit for at, unit in enumerate(self._units)) % self.public_key.modulus
 
-    def decrypt_signed(self, ciphertext: Union[int, "Encrypted"], bits: Optional[int] = None) -> int:
+    def decrypt_signed(self, ciphertext: Encrypted | int, bits: int | None = None) -> int:
         """Plaintext in (-n/2, n/2), where a bound is known one with ``|m| < 2^bits``.
 
         A bound far enough below the least prime p lets the plaintext be read modulo p alone, in less time.
@@ -169,31 +161,35 @@ class PrivateKey:
             raise ValueError(f"A plaintext is not below 2^{bits}; it was changed or made under another key.")
         return signed
 
-    def _checked(self, ciphertext: Union[int, "Encrypted"]) -> mpz:
-        value = getattr(ciphertext, "value", ciphertext)
-        if getattr(ciphertext, "public_key", self.public_key).n != self.public_key.n:
-            raise ValueError("The ciphertext was made under another public key; only its own private key decrypts it.")
+    def _checked(self, ciphertext: Encrypted | int) -> mpz:
+        value: mpz = ciphertext
+        if isinstance(ciphertext, Encrypted):
+            value = ciphertext.value
+            if ciphertext.public_key.n != self.public_key.n:
+                raise ValueError(
+                    "The ciphertext was made under another public key; only its own private key decrypts it."
+                )
         if not 0 < value < self.public_key.modulus_squared or not all(value % prime for prime in self._primes):
             raise ValueError("The ciphertext was not made under this key; it must be invertible modulo n^2.")
         return value
 
-    def encryption(self) -> "OwnerEncryption":
-        """Encryption with the help of the primes, for this party's own workers."""
-        # Imported late: ciphertexts are built on public keys.
-        from .owner_encryption import OwnerEncryption
+    def _modulo(self, value: mpz, at: int) -> mpz:
+        """The plaintext modulo one of the primes."""
+        prime = self._primes[at]
+        return (gmpy2.powmod(value, prime - 1, prime**2) - 1) // prime * self._factors[at] % prime
 
+    def encryption(self) -> OwnerEncryption:
+        """Encryption with the help of the primes, for this party's own workers."""
         return OwnerEncryption(self.public_key, *map(int, self._primes))
 
-    def decryption(self) -> "OwnerDecryption":
+    def decryption(self) -> OwnerDecryption:
         """Decryption for this party's own workers."""
-        from .owner_decryption import OwnerDecryption
-
         return OwnerDecryption(self.public_key, *map(int, self._primes))
 
     def __repr__(self) -> str:
         return f"PrivateKey({self.public_key.key_length} bits)"
 
-    def __reduce__(self):
+    def __reduce__(self) -> NoReturn:
         raise TypeError("A Paillier private key is never pickled: it stays in the process that made it.")
 
 
@@ -203,23 +199,23 @@ def check_primes(public_key: PublicKey, primes: Sequence[int]) -> None:
         raise ValueError("The primes do not belong to this public key; they must differ and their product must be n.")
 
 
-def _is_integer(value) -> bool:
+def _is_integer(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def check_key_length(key_length: int) -> None:
     """Refuse a modulus that is too short (one sentence, ValueError)."""
-    if isinstance(key_length, bool) or not isinstance(key_length, int) or key_length < MINIMUM_KEY_LENGTH:
+    if not _is_integer(key_length) or key_length < MIN_KEY_LENGTH:
         raise ValueError(
-            f"he_param.key_length is {key_length!r}; Paillier needs a whole number of at least {MINIMUM_KEY_LENGTH} bits."
+            f"he_param.key_length is {key_length!r}; Paillier needs a whole number of at least {MIN_KEY_LENGTH} bits."
         )
 
 
-def generate_keypair(key_length: int = MINIMUM_KEY_LENGTH, primes: int = 2) -> Tuple[PublicKey, PrivateKey]:
+def generate_keypair(key_length: int = MIN_KEY_LENGTH, primes: int = 2) -> tuple[PublicKey, PrivateKey]:
     """A key pair whose primes are 3 modulo 4 and have 2 as greatest common divisor less 1, as short blinding needs.
 
     Args:
-        key_length: bits of ``n``, at least `MINIMUM_KEY_LENGTH`.
+        key_length: bits of ``n``, at least `MIN_KEY_LENGTH`.
         primes: factors of ``n``: 2, or 3 where decryption of numbers up to n is most of the work, which takes half as
             long with them. Prime factors of 672 bits are no easier to find than those of 1024 (RFC 8017 admits them).
     """
@@ -227,10 +223,16 @@ def generate_keypair(key_length: int = MINIMUM_KEY_LENGTH, primes: int = 2) -> T
     return keypair_of_any_length(key_length, primes)
 
 
-def keypair_of_any_length(key_length: int, primes: int = 2) -> Tuple[PublicKey, PrivateKey]:
-    """As `generate_keypair` without the lower limit: small keys are for tests only."""
+def keypair_of_any_length(key_length: int, primes: int = 2) -> tuple[PublicKey, PrivateKey]:
+    """As `generate_keypair` without the lower limit: small keys are for tests only.
+
+    >>> public_key, private_key = keypair_of_any_length(256)
+    >>> three, minus_four = private_key.encryption().encrypt([3, -4])
+    >>> private_key.decrypt_signed(three.times(2) + minus_four)
+    2
+    """
     # A square that fills its words is cheaper to compute with than one that has a word for a few bits.
-    unit = _HALF_WORD if key_length >= MINIMUM_KEY_LENGTH and key_length % _HALF_WORD == 0 else 1
+    unit = _HALF_WORD if key_length >= MIN_KEY_LENGTH and key_length % _HALF_WORD == 0 else 1
     lengths = [unit * ((key_length // unit + at) // primes) for at in range(primes)]
     while True:
         found = [_prime_3_mod_4(length) for length in lengths]
@@ -251,3 +253,363 @@ def _prime_3_mod_4(bits: int) -> mpz:
         candidate = mpz(secrets.randbits(bits)) | (mpz(3) << (bits - 2)) | 3
         if gmpy2.is_prime(candidate, _PRIME_TEST_ROUNDS):
             return candidate
+
+
+# Ciphertexts
+
+
+class Encrypted:
+    """A value modulo n^2 under a key, and what Paillier lets anybody do with it.
+
+    There are two types, so that nothing leaves the party unblinded by mistake.
+    """
+
+    __slots__ = ("_value", "_public_key")
+    _value: mpz
+    _public_key: PublicKey
+
+    @property
+    def value(self) -> mpz:
+        """The number modulo n^2, for kernels; it is no plaintext, but see the type for where it may go."""
+        return self._value
+
+    @property
+    def public_key(self) -> PublicKey:
+        return self._public_key
+
+    def __add__(self, other: Encrypted) -> EncryptedSum:
+        if not isinstance(other, Encrypted):
+            return NotImplemented
+        if other.public_key.n != self.public_key.n:
+            raise ValueError("Ciphertexts under different keys cannot be added; both must be under one public key.")
+        return EncryptedSum(self.value * other.value % self.public_key.modulus_squared, self.public_key)
+
+    def plus(self, plaintext: int) -> EncryptedSum:
+        """The sum with a plaintext that need not be encrypted."""
+        product = self.value * self.public_key.embed(plaintext) % self.public_key.modulus_squared
+        return EncryptedSum(product, self.public_key)
+
+    def times(self, factor: int) -> EncryptedSum:
+        """The product with a signed plaintext."""
+        power = gmpy2.powmod(self.value, factor, self.public_key.modulus_squared)
+        return EncryptedSum(power, self.public_key)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Encrypted) or type(other) is not type(self):
+            return False
+        return bool(other.value == self.value and other.public_key.n == self.public_key.n)
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.public_key.key_length} bits)"
+
+
+class EncryptedSum(Encrypted):
+    """A value under encryption that is *not* fit to leave the party: its blinding is missing, or known to others.
+
+    Arithmetic on ciphertexts gives one, whose randomness is a known combination of that of its terms. It has no byte
+    form, cannot be pickled, and leaves only as the `Ciphertext` that `fully_blinded` or `blinded_for_owner` makes of it.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, value: mpz, public_key: PublicKey) -> None:
+        self._value, self._public_key = mpz(value), public_key
+
+    def fully_blinded(self) -> Ciphertext:
+        """Blinded with ``r^n`` for a uniform r: for whatever goes back to the owner of the key."""
+        return Ciphertext(self, full_blinding(self.public_key))
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("An encrypted sum is never pickled: it leaves as a Ciphertext, blinded.")
+
+
+class Ciphertext(Encrypted):
+    """A blinded ciphertext: fit to leave the party, and alone in having a byte form.
+
+    It comes into being in two ways only: with a `BlindingFactor`, which it spends, or from bytes of another party.
+
+    Args:
+        content: what is encrypted.
+        factor: the blinding, spent here.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, content: EncryptedSum, factor: BlindingFactor) -> None:
+        if factor.public_key.n != content.public_key.n:
+            raise ValueError("The blinding factor belongs to another public key; it must be made for the sum's own.")
+        self._public_key = content.public_key
+        self._value = content.value * factor.spend() % content.public_key.modulus_squared
+
+    def to_bytes(self) -> bytes:
+        """`PublicKey.ciphertext_bytes` bytes, big endian: one width whatever the plaintext."""
+        return int(self._value).to_bytes(self.public_key.ciphertext_bytes, "big")
+
+    @classmethod
+    def from_bytes(cls, data: bytes, public_key: PublicKey) -> Ciphertext:
+        """What another party sent; see `column_from_bytes` for what is refused."""
+        if len(data) != public_key.ciphertext_bytes:
+            raise ValueError(
+                f"A ciphertext has {len(data)} bytes; under this key it must have {public_key.ciphertext_bytes}."
+            )
+        return column_from_bytes(data, public_key)[0]
+
+
+def blinded_for_owner(sums: Sequence[EncryptedSum], blinding: DrawnBlinding) -> list[Ciphertext]:
+    """Sums under one key, fit to go back to its owner; many at once are quicker than `EncryptedSum.fully_blinded`."""
+    return [Ciphertext(each, factor) for each, factor in zip(sums, blinding.factors(len(sums)))]
+
+
+def encrypt_with(
+    factors: Iterable[BlindingFactor], plaintexts: Iterable[int], public_key: PublicKey
+) -> list[Ciphertext]:
+    """Each plaintext encrypted with the next factor."""
+    return [
+        Ciphertext(EncryptedSum(public_key.embed(plaintext), public_key), factor)
+        for plaintext, factor in zip(plaintexts, factors)
+    ]
+
+
+def column_to_bytes(ciphertexts: Sequence[Ciphertext]) -> bytes:
+    """Ciphertexts under one key, each of `PublicKey.ciphertext_bytes`, one after the other."""
+    if not all(isinstance(ciphertext, Ciphertext) for ciphertext in ciphertexts):
+        raise TypeError(
+            "Only blinded ciphertexts may leave the party; call fully_blinded() or blinded_for_owner() first."
+        )
+    return b"".join(ciphertext.to_bytes() for ciphertext in ciphertexts)
+
+
+def column_from_bytes(data: bytes, public_key: PublicKey) -> list[Ciphertext]:
+    """Ciphertexts that another party sent.
+
+    Raises:
+        ValueError: the length is no multiple of a ciphertext's, or a value is one that no honest encryption under a key
+            of this modulus gives: outside (0, n^2), not invertible, or without blinding. Nothing else can be told: any
+            other number is an encryption of something under this key.
+    """
+    width = public_key.ciphertext_bytes
+    if len(data) % width:
+        raise ValueError(f"An encrypted column has {len(data)} bytes; it must be a multiple of {width}.")
+    received, product, n = [], mpz(1), public_key.modulus
+    for at in range(0, len(data), width):
+        value = mpz(int.from_bytes(data[at : at + width], "big"))
+        if not 0 < value < public_key.modulus_squared:
+            raise ValueError("An encrypted column holds a value outside (0, n^2); it was not made under this key.")
+        residue = value % n
+        if residue == 1:
+            raise ValueError("An encrypted column holds a value without blinding; its sender shows its plaintexts.")
+        product = product * residue % n
+        ciphertext = Ciphertext.__new__(Ciphertext)
+        ciphertext._value, ciphertext._public_key = value, public_key
+        received.append(ciphertext)
+    if gmpy2.gcd(product, n) != 1:
+        raise ValueError("An encrypted column holds a value that is not invertible; it was not made under this key.")
+    return received
+
+
+def encrypt_column(values: IntArray, public_key: PublicKey) -> bytes:
+    """int64 array (n,) -> n ciphertexts of fixed width; negative v is encrypted as n - |v|."""
+    factors = blinding_of(public_key).factors(len(values))
+    return column_to_bytes(encrypt_with(factors, values.tolist(), public_key))
+
+
+def sum_of_columns(columns: list[bytes], public_key: PublicKey) -> list[mpz]:
+    """Row-wise sums of columns that other parties sent, for a kernel of this party: they are not blinded anew."""
+    if len({len(column) for column in columns}) != 1:
+        lengths = " and ".join(str(len(column)) for column in columns)
+        raise ValueError(f"Encrypted columns of {lengths} bytes cannot be added; lengths must agree.")
+    first, *others = ([c.value for c in column_from_bytes(column, public_key)] for column in columns)
+    for other in others:
+        first = [a * b % public_key.modulus_squared for a, b in zip(first, other)]
+    return first
+
+
+# Blinding
+
+_HEIGHT = 10
+_STATISTICAL_BITS = 40
+_BASES = MAX_PRIMES + _STATISTICAL_BITS - 2
+
+
+class BlindingFactor:
+    """A random n-th residue modulo n^2; spent by the one ciphertext that it blinds, and never copied or pickled."""
+
+    __slots__ = ("_value", "public_key")
+
+    def __init__(self, value: mpz, public_key: PublicKey) -> None:
+        self._value: mpz | None = value
+        self.public_key = public_key
+
+    def spend(self) -> mpz:
+        """The factor, once. Two ciphertexts with one factor would tell the difference of their plaintexts."""
+        value, self._value = self._value, None
+        if value is None:
+            raise ValueError("This blinding factor is spent; every ciphertext needs a fresh one.")
+        return value
+
+    def __repr__(self) -> str:
+        return f"BlindingFactor({'spent' if self._value is None else 'fresh'})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A blinding factor is never pickled or copied: a copy could be spent twice.")
+
+
+def full_blinding(public_key: PublicKey) -> BlindingFactor:
+    """``r^n mod n^2`` with ``r`` uniform in Z_n*.
+
+    What goes back to the owner of the secret key must carry this one, or one of `DrawnBlinding`: the owner can strip a
+    ciphertext of its plaintext and look at the randomness, and a power of a base that the owner chose may hide nothing.
+    """
+    r = 1 + secrets.randbelow(public_key.n - 1)
+    return BlindingFactor(gmpy2.powmod(r, public_key.modulus, public_key.modulus_squared), public_key)
+
+
+class FixedBaseBlinding:
+    """Draws blinding factors ``blinding_base^s`` for one public key, ``s`` short and uniform; not for its owner's eyes.
+
+    A key without a blinding base gets a full ``r^n`` each time: correct, but slow.
+    """
+
+    def __init__(self, public_key: PublicKey) -> None:
+        self.public_key = public_key
+        self.exponent_bits = public_key.key_length // 2
+        self._powers = None
+        if public_key.blinding_base is not None:
+            base = mpz(public_key.blinding_base)
+            self._powers = FixedBasePowers([base], public_key.modulus, self.exponent_bits, _HEIGHT)
+
+    def factors(self, count: int) -> list[BlindingFactor]:
+        """``count`` fresh blinding factors, from operating-system entropy."""
+        if self._powers is None:
+            return [full_blinding(self.public_key) for _ in range(count)]
+        return _factors(self._powers, count, self.public_key)
+
+
+class DrawnBlinding:
+    """Draws blinding factors for what goes back to the owner of a key, at a tenth of the price of full ones.
+
+    A factor is the product of powers of 48 bases that are uniform n-th residues, drawn here, with exponents that are
+    uniform and 80 bits longer in all than n, and one bit more for each base. But for a chance of 2^-38 over the bases a
+    factor is within 2^-40 of a uniform n-th residue, even for an owner that knows the bases and chose its primes for
+    this: docs/proofs-crypto.md.
+
+    Args:
+        public_key: the owner's, checked by `PublicKey.from_wire`.
+        height: of the comb, see `comb_height`; only the speed depends on it.
+    """
+
+    def __init__(self, public_key: PublicKey, height: int = _HEIGHT) -> None:
+        self.public_key = public_key
+        bases = [full_blinding(public_key).spend() for _ in range(_BASES)]
+        self.exponent_bits = _BASES * (-(-(public_key.key_length + 2 * _STATISTICAL_BITS) // _BASES) + 1)
+        self._powers = FixedBasePowers(bases, public_key.modulus, self.exponent_bits, height)
+
+    def factors(self, count: int) -> list[BlindingFactor]:
+        """``count`` fresh blinding factors, from operating-system entropy."""
+        return _factors(self._powers, count, self.public_key)
+
+
+def _factors(powers: FixedBasePowers, count: int, public_key: PublicKey) -> list[BlindingFactor]:
+    return [BlindingFactor(power, public_key) for power in powers.powers(powers.random_digits(count))]
+
+
+@lru_cache(maxsize=4)
+def blinding_of(public_key: PublicKey) -> FixedBaseBlinding:
+    """The table for a key, made once per process: worker processes see the same key in every epoch."""
+    return FixedBaseBlinding(public_key)
+
+
+@lru_cache(maxsize=4)
+def drawn_blinding(public_key: PublicKey, expected: int = 10_000) -> DrawnBlinding:
+    """Bases and table for a key, made once per process (at 2048 bits in about half a second).
+
+    Args:
+        expected: ciphertexts that this process will blind with it; only the speed depends on it.
+    """
+    return DrawnBlinding(public_key, comb_height(expected))
+
+
+# What the owner of a key does: modulo the squares of its primes, where numbers are half as wide
+
+
+class _Owner:
+    """Holds the primes of a key: a secret that travels to this party's own workers only."""
+
+    def __init__(self, public_key: PublicKey, *primes: int) -> None:
+        check_primes(public_key, primes)
+        self.public_key = public_key
+        self._primes = tuple(sorted(map(mpz, primes)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Owner) and type(other) is type(self) and other.public_key == self.public_key
+
+    def __hash__(self) -> int:
+        return hash(self.public_key)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.public_key.key_length} bits)"
+
+
+class OwnerEncryption(_Owner):
+    """Encrypts under a key whose primes are known, for this party's own workers.
+
+    Ciphertexts are the same as anybody's: ``(1 + m n) h^(n s)`` with ``s`` uniform below 2^(key_length / 2), or with
+    a uniform n-th residue for a key without a blinding base.
+    """
+
+    def encrypt(self, plaintexts: Sequence[int], expected: int = 10_000) -> list[Ciphertext]:
+        """Signed plaintexts ``|m| < n / 2``, each with a fresh blinding factor.
+
+        Args:
+            plaintexts: what to encrypt.
+            expected: encryptions under this key that this process will make in all; sets the size of the table that
+                the first call lays down.
+        """
+        if any(2 * abs(plaintext) >= self.public_key.n for plaintext in plaintexts):
+            raise ValueError("A plaintext does not fit the key; its magnitude must be below n / 2.")
+        return encrypt_with(self._factors(len(plaintexts), expected), plaintexts, self.public_key)
+
+    def _factors(self, count: int, expected: int) -> list[BlindingFactor]:
+        if self.public_key.blinding_base is None:
+            # Modulo prime^2 the n-th residues are the prime-th powers, one for each residue class modulo prime.
+            below = [[1 + secrets.randbelow(int(prime) - 1) for _ in range(count)] for prime in self._primes]
+            parts = [[gmpy2.powmod(r, p, p**2) for r in of_prime] for of_prime, p in zip(below, self._primes)]
+        else:
+            tables = _tables(self, comb_height(expected))
+            digits = tables[0].random_digits(count)
+            parts = [table.powers(digits) for table in tables]
+        modulus, of_primes = self.public_key.modulus_squared, _units(self)
+        values = (sum(part * unit for part, unit in zip(of_one, of_primes)) % modulus for of_one in zip(*parts))
+        return [BlindingFactor(value, self.public_key) for value in values]
+
+
+@lru_cache(maxsize=2)
+def _tables(encryption: OwnerEncryption, height: int) -> tuple[FixedBasePowers, ...]:
+    public_key = encryption.public_key
+    base, bits = mpz(public_key.blinding_base), public_key.key_length // 2
+    return tuple(FixedBasePowers([base % prime**2], prime, bits, height) for prime in encryption._primes)
+
+
+@lru_cache(maxsize=2)
+def _units(encryption: OwnerEncryption) -> list[mpz]:
+    return units([prime**2 for prime in encryption._primes])
+
+
+class OwnerDecryption(_Owner):
+    """Decrypts as `PrivateKey` does, which may not be pickled, for this party's own workers."""
+
+    def decrypt(self, ciphertext: Encrypted | int) -> int:
+        """See `PrivateKey.decrypt`."""
+        return int(_private_key(self).decrypt(ciphertext))
+
+    def decrypt_signed(self, ciphertext: Encrypted | int, bits: int | None = None) -> int:
+        """See `PrivateKey.decrypt_signed`."""
+        return _private_key(self).decrypt_signed(ciphertext, bits)
+
+
+@lru_cache(maxsize=2)
+def _private_key(decryption: OwnerDecryption) -> PrivateKey:
+    return PrivateKey(decryption.public_key, *decryption._primes)

@@ -1,4 +1,7 @@
-"""Masks modulo 2^64 that cancel in the sum of all present parties: a secure sum of integer vectors.
+"""Masks that cancel in the sum of all present parties, from keys that every two parties share: a secure sum.
+
+X25519 is RFC 7748, the derivation HKDF-SHA256 of RFC 5869; both come from the package cryptography. Public keys are not
+authenticated here: whoever carries them must not replace them (semi-honest), or they must be compared on another way.
 
 Every two parties agree on a key (`AgreementKey`), from which each round takes a ChaCha20 keystream of d words. In
 each pair the party whose name sorts first adds the words to its vector and the other one subtracts them, modulo 2^64.
@@ -11,37 +14,92 @@ What each side learns (semi-honest parties): the server, which relays the public
 parties' vectors and nothing else. Parties that collude with it learn the sum of the others' vectors. **With two parties
 a sum and one's own vector tell the other's**: a secure sum of n = 2 hides nothing between them beyond the noise in it.
 Masks protect no released sum: noise does, which is the caller's affair.
-
-A keystream is used once. It depends on the session, the pair, the round and the set of present parties, and a party
-masks one vector for one set in a round, nothing else: the sums over two *sets* would differ by what one party gave.
 """
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
 from hashlib import sha256
 from numbers import Integral
-from typing import Collection, Dict, List, Mapping
+from typing import NoReturn
 
 import numpy as np
+import numpy.typing as npt
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 
-from .key_agreement import KEY_BYTES, AgreementKey, InvalidPublicKey
+from .powers import IntArray
 
-# 2^30 bytes of keystream of one key, far from where the 32-bit counter of RFC 8439's blocks would wrap around.
-MOST_WORDS = 2**27
-LARGEST_NUMBER = 2**63 - 1
-_PURPOSE = b"fate-dp mask of a round"
-
-
-class InvalidMaskedVector(ValueError):
-    """What is to be masked or summed, its round, or the set of present parties is not what it must be."""
+KEY_BYTES = 32
+_PURPOSE = b"fate-dp key of a pair"
+WordArray = npt.NDArray[np.uint64]
 
 
-class MaskReused(ValueError):
-    """A second, different vector was to go out under the masks of an earlier one."""
+class AgreementKey:
+    """One party's key pair for one session; made from the operating system's entropy, never pickled or copied."""
+
+    __slots__ = ("_private", "public_bytes")
+
+    def __init__(self) -> None:
+        self._private = X25519PrivateKey.generate()
+        self.public_bytes: bytes = self._private.public_key().public_bytes_raw()
+
+    def shared_with(self, public_key: bytes, session: str, whose: str = "the other party") -> bytes:
+        """32 bytes that the owner of ``public_key`` derives, too; other ones for every session.
+
+        Raises:
+            ValueError: it is malformed, of low order, or one's own.
+        """
+        if public_key == self.public_bytes:
+            raise ValueError(f"The public key of {whose} is one's own; every party must make its own key.")
+        secret = _exchange(self._private, public_key, whose)
+        name = session.encode("utf-8")
+        both = b"".join(sorted((self.public_bytes, bytes(public_key))))
+        info = b"".join((_PURPOSE, len(name).to_bytes(8, "little"), name, both))
+        return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=info).derive(secret)
+
+    def __repr__(self) -> str:
+        return f"AgreementKey(public {self.public_bytes.hex()})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A secret key is never pickled or copied: it stays in the process that made it.")
+
+
+def check_public_key(public_key: bytes, whose: str) -> bytes:
+    """The 32 bytes of an X25519 public key, which nobody can have chosen so that shared secrets are known to all.
+
+    Raises:
+        ValueError: it has another length or another type, or a low order.
+    """
+    _exchange(X25519PrivateKey.generate(), public_key, whose)
+    return bytes(public_key)
+
+
+def _exchange(private: X25519PrivateKey, public_key: bytes, whose: str) -> bytes:
+    if not isinstance(public_key, (bytes, bytearray)) or len(public_key) != KEY_BYTES:
+        raise ValueError(f"The public key of {whose} must be {KEY_BYTES} bytes, which it is not.")
+    try:
+        return private.exchange(X25519PublicKey.from_public_bytes(bytes(public_key)))
+    except ValueError as error:
+        # The product is zero: RFC 7748, section 6.1.
+        raise ValueError(f"The public key of {whose} has a low order, which no honest one has.") from error
+
+
+# Masked vectors
+
+MAX_WORDS = 2**27
+"""2^30 bytes of keystream of one key, far from where the 32-bit counter of RFC 8439's blocks would wrap around."""
+MAX_NUMBER = 2**63 - 1
+_MASK_PURPOSE = b"fate-dp mask of a round"
 
 
 class PairwiseMasks:
     """One party's masks of one session; secret, and never pickled or copied, since a copy could use masks twice.
+
+    A keystream depends on the session, the pair, the round and the set of present parties, and is used once: a party masks
+    one vector for one set in a round. The sums over two *sets* would differ by what one party gave.
 
     Args:
         name: this party.
@@ -50,23 +108,23 @@ class PairwiseMasks:
         session: name of the job; all parties pass the same.
 
     Raises:
-        InvalidPublicKey: a key is malformed, of low order, used by two parties, or this party's is not its own.
+        ValueError: a key is malformed, of low order, used by two parties, or this party's is not its own.
     """
 
-    def __init__(self, name: str, key: AgreementKey, public_keys: Mapping[str, bytes], session: str):
+    def __init__(self, name: str, key: AgreementKey, public_keys: Mapping[str, bytes], session: str) -> None:
         if public_keys.get(name) != key.public_bytes:
-            raise InvalidPublicKey(f"The public keys list another key for {name} than its own; they were changed.")
+            raise ValueError(f"The public keys list another key for {name} than its own; they were changed.")
         if len(set(public_keys.values())) != len(public_keys):
-            raise InvalidPublicKey("Two parties sent one public key; every party must make its own.")
+            raise ValueError("Two parties sent one public key; every party must make its own.")
         self.name = name
         self._pair_keys = {
             other: key.shared_with(public_key, session, other)
             for other, public_key in public_keys.items()
             if other != name
         }
-        self._given: Dict[int, bytes] = {}
+        self._given: dict[int, bytes] = {}
 
-    def masked(self, steps: np.ndarray, round_number: int, present: Collection[str]) -> np.ndarray:
+    def masked(self, steps: IntArray, round_number: int, present: Collection[str]) -> WordArray:
         """``steps`` plus this party's masks modulo 2^64, fit to be sent to the server.
 
         Args:
@@ -78,8 +136,7 @@ class PairwiseMasks:
             uint64 (d,).
 
         Raises:
-            InvalidMaskedVector: one sentence on what is wrong.
-            MaskReused: other steps, or steps for another set, were masked in this round.
+            ValueError: an argument is wrong, or other steps, or steps for another set, were masked in this round.
         """
         steps = _checked_steps(steps)
         others = sorted(self._checked_present(present) - {self.name})
@@ -91,30 +148,30 @@ class PairwiseMasks:
             (np.add if self.name < other else np.subtract)(result, words, out=result)
         return result
 
-    def _checked_present(self, present: Collection[str]) -> set:
+    def _checked_present(self, present: Collection[str]) -> set[str]:
         names = set(present)
         unknown = sorted(names - {self.name, *self._pair_keys})
         if unknown:
-            raise InvalidMaskedVector(f"{unknown[0]} is named as present, but it sent no public key in this session.")
+            raise ValueError(f"{unknown[0]} is named as present, but it sent no public key in this session.")
         if len(names) != len(present):
-            raise InvalidMaskedVector("A party is named as present twice; each may be named once.")
+            raise ValueError("A party is named as present twice; each may be named once.")
         if self.name not in names or len(names) < 2:
-            raise InvalidMaskedVector(f"{self.name} and at least one other party must be present to hide it.")
+            raise ValueError(f"{self.name} and at least one other party must be present to hide it.")
         return names
 
-    def _spend(self, round_number: int, occasion: bytes, steps: np.ndarray) -> None:
+    def _spend(self, round_number: int, occasion: bytes, steps: IntArray) -> None:
         digest = sha256(occasion + steps.astype("<i8", copy=False).tobytes()).digest()
         if self._given.setdefault(round_number, digest) != digest:
-            raise MaskReused("Another vector, or one for another set, was masked in this round; masks hide one only.")
+            raise ValueError("Another vector, or one for another set, was masked in this round; masks hide one only.")
 
     def __repr__(self) -> str:
         return f"PairwiseMasks({self.name} and {len(self._pair_keys)} others)"
 
-    def __reduce__(self):
+    def __reduce__(self) -> NoReturn:
         raise TypeError("Masks are never pickled or copied: a copy could use them for a second vector.")
 
 
-def sum_of_masked(masked: Mapping[str, np.ndarray], present: Collection[str]) -> np.ndarray:
+def sum_of_masked(masked: Mapping[str, WordArray], present: Collection[str]) -> IntArray:
     """The server's part: the sum of the present parties' steps, int64 (d,).
 
     It is exact if the true sums lie in [-2^63, 2^63), which the caller's clips and noise must see to.
@@ -124,39 +181,40 @@ def sum_of_masked(masked: Mapping[str, np.ndarray], present: Collection[str]) ->
         present: the names that all parties were told.
 
     Raises:
-        InvalidMaskedVector: a vector is missing or surplus, or they differ in type or length.
+        ValueError: a vector is missing or surplus, or they differ in type or length.
     """
     if set(masked) != set(present):
         odd = sorted(set(masked) ^ set(present))[0]
-        raise InvalidMaskedVector(f"The masked vector of {odd} is missing or surplus; only the full sum can be read.")
-    vectors: List[np.ndarray] = [np.asarray(vector) for vector in masked.values()]
+        raise ValueError(f"The masked vector of {odd} is missing or surplus; only the full sum can be read.")
+    vectors = [np.asarray(vector) for vector in masked.values()]
     shapes = {vector.shape for vector in vectors}
     if len(shapes) != 1 or any(vector.dtype != np.uint64 or vector.ndim != 1 for vector in vectors):
-        raise InvalidMaskedVector("Masked vectors must all be uint64 of one length; these are not.")
-    return np.sum(vectors, axis=0, dtype=np.uint64).view(np.int64)
+        raise ValueError("Masked vectors must all be uint64 of one length; these are not.")
+    total: WordArray = np.sum(vectors, axis=0, dtype=np.uint64)
+    return total.view(np.int64)
 
 
-def _checked_steps(steps: np.ndarray) -> np.ndarray:
+def _checked_steps(steps: IntArray) -> IntArray:
     steps = np.asarray(steps)
-    if steps.dtype != np.int64 or steps.ndim != 1 or not 0 < len(steps) <= MOST_WORDS:
-        raise InvalidMaskedVector(
-            f"steps are {steps.dtype} of shape {steps.shape}; they must be an int64 vector, 1 to {MOST_WORDS} long."
+    if steps.dtype != np.int64 or steps.ndim != 1 or not 0 < len(steps) <= MAX_WORDS:
+        raise ValueError(
+            f"steps are {steps.dtype} of shape {steps.shape}; they must be an int64 vector, 1 to {MAX_WORDS} long."
         )
     return np.ascontiguousarray(steps)
 
 
-def _occasion(round_number: int, names: set) -> bytes:
+def _occasion(round_number: int, names: set[str]) -> bytes:
     """What a keystream is for."""
     is_number = isinstance(round_number, Integral) and not isinstance(round_number, bool)
-    if not is_number or not 0 <= round_number <= LARGEST_NUMBER:
-        raise InvalidMaskedVector(f"round_number is {round_number!r}; it must be a whole number from 0 to 2^63 - 1.")
+    if not is_number or not 0 <= round_number <= MAX_NUMBER:
+        raise ValueError(f"round_number is {round_number!r}; it must be a whole number from 0 to 2^63 - 1.")
     encoded = (name.encode("utf-8") for name in sorted(names))
     names_digest = sha256(b"".join(len(name).to_bytes(8, "little") + name for name in encoded)).digest()
     return names_digest + int(round_number).to_bytes(8, "little")
 
 
-def _keystream(pair_key: bytes, occasion: bytes, zeros: bytes, words: np.ndarray) -> None:
+def _keystream(pair_key: bytes, occasion: bytes, zeros: bytes, words: WordArray) -> None:
     """Fill ``words`` with the keystream (RFC 8439, nonce 0: every key is used for one stream)."""
-    key = HKDFExpand(algorithm=SHA256(), length=KEY_BYTES, info=_PURPOSE + occasion).derive(pair_key)
+    key = HKDFExpand(algorithm=SHA256(), length=KEY_BYTES, info=_MASK_PURPOSE + occasion).derive(pair_key)
     cipher = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
-    cipher.update_into(zeros, words.view(np.uint8))
+    cipher.update_into(zeros, words.view(np.uint8).data)

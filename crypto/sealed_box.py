@@ -8,31 +8,32 @@ A sealed box is not signed: anybody who knows the public key can seal one, and t
 says how many boxes were wrong and never which, since their place might tell their sender.
 
 Boxes are sealed and opened on several threads, since libsodium works outside of Python's lock: on two cores that was
-faster than two processes, which copy every box twice more (python -m fate_dp.bench.shuffler_throughput).
+faster than two processes, which copy every box twice more (python -m bench.shuffler_throughput).
 """
+
+from __future__ import annotations
+
 import os
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import blake2b
 from numbers import Integral
-from typing import Callable, List, Optional, Sequence
+from typing import NoReturn, TypeVar
 
 from nacl.bindings import crypto_box_keypair, crypto_box_seal, crypto_box_seal_open
 from nacl.bindings import crypto_box_SEALBYTES as BOX_BYTES
 from nacl.exceptions import CryptoError
 
-from .key_agreement import check_public_key
+from .pairwise_masks import check_public_key
 
 TAG_BYTES, ROUND_BYTES = 16, 8
 OVERHEAD_BYTES = BOX_BYTES + TAG_BYTES + ROUND_BYTES
 """How much longer a box is than its content."""
-LARGEST_ROUND = 2**63 - 1
+MAX_ROUND = 2**63 - 1
 _PURPOSE = b"fate-dp sealed"
-_LEAST_PER_THREAD = 64
-
-
-class InvalidBox(ValueError):
-    """Boxes cannot be opened, or they were sealed for something else."""
+_MIN_PER_THREAD = 64
+_Made = TypeVar("_Made")
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,9 @@ class Label:
     direction: str
     round_number: int
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         number = self.round_number
-        if isinstance(number, bool) or not isinstance(number, Integral) or not 0 <= number <= LARGEST_ROUND:
+        if isinstance(number, bool) or not isinstance(number, Integral) or not 0 <= number <= MAX_ROUND:
             raise ValueError(f"round_number is {number!r}; it must be a whole number from 0 to 2^63 - 1.")
 
     @property
@@ -72,12 +73,12 @@ class BoxKey:
 
     __slots__ = ("_secret", "public_bytes")
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.public_bytes, self._secret = crypto_box_keypair()
 
     def open_all(
-        self, boxes: Sequence[bytes], label: Label, content_bytes: int, threads: Optional[int] = None
-    ) -> List[bytes]:
+        self, boxes: Sequence[bytes], label: Label, content_bytes: int, threads: int | None = None
+    ) -> list[bytes]:
         """The contents of all boxes, in their order.
 
         Args:
@@ -87,31 +88,25 @@ class BoxKey:
             threads: None for as many as this process has cores.
 
         Raises:
-            InvalidBox: a box has another size, was sealed to another key or changed, or is for something else. Then
+            ValueError: a box has another size, was sealed to another key or changed, or is for something else. Then
                 nothing is opened to the caller; the sentence holds counts only.
         """
         check_sizes(boxes, content_bytes + OVERHEAD_BYTES)
-        opened = _in_parts(self._open_part, boxes, threads)
-        tag, prefix, start = label.tag, label.prefix, TAG_BYTES + ROUND_BYTES
-        unread = opened.count(None)
-        if unread:
-            raise InvalidBox(
+        opened = [content for content in _in_parts(self._opened, boxes, threads) if content is not None]
+        tag, prefix = label.tag, label.prefix
+        if unread := len(boxes) - len(opened):
+            raise ValueError(
                 f"{unread} of {len(boxes)} messages cannot be opened: sealed to another key, or changed on the way."
             )
-        if not all(content.startswith(prefix) for content in opened):
-            foreign = sum(not content.startswith(tag) for content in opened)
-            if foreign:
-                raise InvalidBox(f"{foreign} of {len(boxes)} messages belong to another session or direction.")
-            late = sum(not content.startswith(prefix) for content in opened)
-            raise InvalidBox(
+        if foreign := sum(not content.startswith(tag) for content in opened):
+            raise ValueError(f"{foreign} of {len(boxes)} messages belong to another session or direction.")
+        if late := sum(not content.startswith(prefix) for content in opened):
+            raise ValueError(
                 f"{late} of {len(boxes)} messages belong to another round than {label.round_number}; each counts once."
             )
-        return [content[start:] for content in opened]
+        return [content[len(prefix) :] for content in opened]
 
-    def _open_part(self, boxes: Sequence[bytes]) -> List[Optional[bytes]]:
-        return [self._opened(box) for box in boxes]
-
-    def _opened(self, box: bytes) -> Optional[bytes]:
+    def _opened(self, box: bytes) -> bytes | None:
         try:
             return crypto_box_seal_open(box, self.public_bytes, self._secret)
         except CryptoError:
@@ -120,13 +115,11 @@ class BoxKey:
     def __repr__(self) -> str:
         return f"BoxKey(public {self.public_bytes.hex()})"
 
-    def __reduce__(self):
+    def __reduce__(self) -> NoReturn:
         raise TypeError("A secret key is never pickled or copied: it stays in the process that made it.")
 
 
-def seal_all(
-    contents: Sequence[bytes], public_key: bytes, label: Label, threads: Optional[int] = None
-) -> List[bytes]:
+def seal_all(contents: Sequence[bytes], public_key: bytes, label: Label, threads: int | None = None) -> list[bytes]:
     """A box for each content, in their order, each ``OVERHEAD_BYTES`` longer than the content.
 
     Args:
@@ -136,29 +129,28 @@ def seal_all(
         threads: None for as many as this process has cores.
 
     Raises:
-        InvalidPublicKey: the key is malformed or of low order.
-        ValueError: contents differ in size.
+        ValueError: the key is malformed or of low order, or contents differ in size.
     """
     key, prefix = check_public_key(public_key, "the receiver"), label.prefix
     if len({len(content) for content in contents}) > 1:
         raise ValueError("Contents of sealed boxes differ in size, which would show; pad them to one size.")
-    return _in_parts(lambda part: [crypto_box_seal(prefix + content, key) for content in part], contents, threads)
+    return _in_parts(lambda content: crypto_box_seal(prefix + content, key), contents, threads)
 
 
 def check_sizes(boxes: Sequence[bytes], size: int) -> None:
-    """Raises `InvalidBox` unless each box is ``size`` bytes."""
+    """Raises `ValueError` unless each box is ``size`` bytes."""
     odd = sum(not isinstance(box, bytes) or len(box) != size for box in boxes)
     if odd:
-        raise InvalidBox(f"{odd} of {len(boxes)} messages have another size than {size} bytes; all must have it.")
+        raise ValueError(f"{odd} of {len(boxes)} messages have another size than {size} bytes; all must have it.")
 
 
-def _in_parts(work: Callable[[Sequence[bytes]], list], items: Sequence[bytes], threads: Optional[int]) -> list:
-    """``work(items)``, done in consecutive parts on several threads."""
+def _in_parts(work: Callable[[bytes], _Made], items: Sequence[bytes], threads: int | None) -> list[_Made]:
+    """What ``work`` makes of each item, done in consecutive parts on several threads."""
     wanted = len(os.sched_getaffinity(0)) if threads is None else threads
-    count = max(1, min(wanted, len(items) // _LEAST_PER_THREAD))
+    count = max(1, min(wanted, len(items) // _MIN_PER_THREAD))
     if count == 1:
-        return work(items)
+        return list(map(work, items))
     edges = [len(items) * at // count for at in range(count + 1)]
+    parts = [items[first:last] for first, last in zip(edges, edges[1:])]
     with ThreadPoolExecutor(count) as pool:
-        parts = pool.map(work, [items[first:last] for first, last in zip(edges, edges[1:])])
-        return [item for part in parts for item in part]
+        return [made for of_part in pool.map(lambda part: list(map(work, part)), parts) for made in of_part]

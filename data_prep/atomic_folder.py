@@ -5,6 +5,7 @@ interrupted removes it; a run that is killed leaves it, locked by nobody, and th
 replaced is set aside first, for the moment between two renames; where a run died in that moment, the next one puts the
 old folder back.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -15,11 +16,9 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from fate_dp.privacy.validation import InvalidArgument
+
 STAGED, REPLACED = ".{}.staged-by-fate-dp", ".{}.replaced-by-fate-dp"
-
-
-class FolderNotWritten(ValueError):
-    """The folder could not be written or must not be replaced; what was there before is unharmed."""
 
 
 @contextlib.contextmanager
@@ -30,7 +29,7 @@ def replaced_folder(target: str | os.PathLike, check_replaceable: Callable[[Path
     """
     # Where the target is a link, the folder that it leads to is replaced, and the link stays.
     target = Path(os.path.realpath(target))
-    made = _missing_parents(target)
+    made = [parent for parent in target.parents if not parent.exists()]  # the deepest first
     with _in_one_sentence(target):
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +54,7 @@ def check_target(target: str | os.PathLike, check_replaceable: Callable[[Path], 
         if not target.exists():
             return
         if not target.is_dir():
-            raise FolderNotWritten(f"{target} is a file; name a folder that does not exist yet.")
+            raise InvalidArgument(f"{target} is a file; name a folder that does not exist yet.")
         if any(target.iterdir()):
             check_replaceable(target)
 
@@ -64,9 +63,9 @@ def _check_parent(target: Path) -> None:
     """Refuse a path that leads through a file, or into a folder that nothing can be written to."""
     parent = next((parent for parent in target.parents if parent.exists()), target)
     if not parent.is_dir():
-        raise FolderNotWritten(f"{target} cannot be a folder, because {parent} is a file.")
+        raise InvalidArgument(f"{target} cannot be a folder, because {parent} is a file.")
     if not os.access(parent, os.W_OK | os.X_OK):
-        raise FolderNotWritten(f"{target} could not be written: {parent} cannot be written to; choose another folder.")
+        raise InvalidArgument(f"{target} could not be written: {parent} cannot be written to; choose another folder.")
 
 
 @contextlib.contextmanager
@@ -92,9 +91,9 @@ def _lock(descriptor: int, staging: Path, target: Path) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         held, found = os.fstat(descriptor), os.stat(staging)
     except (BlockingIOError, FileNotFoundError) as error:
-        raise FolderNotWritten(f"Another run is writing {target} at this moment; wait until it ends.") from error
+        raise InvalidArgument(f"Another run is writing {target} at this moment; wait until it ends.") from error
     if (held.st_dev, held.st_ino) != (found.st_dev, found.st_ino):
-        raise FolderNotWritten(f"Another run is writing {target} at this moment; wait until it ends.")
+        raise InvalidArgument(f"Another run is writing {target} at this moment; wait until it ends.")
 
 
 def _restore(target: Path) -> None:
@@ -120,11 +119,6 @@ def _exchange(staging: Path, target: Path) -> None:
     # The new folder is in place: an old one that cannot be removed now is no failure, and the next run removes it.
     with contextlib.suppress(OSError):
         _restore(target)
-
-
-def _missing_parents(target: Path) -> list[Path]:
-    """Parent folders that do not exist, the deepest first."""
-    return [parent for parent in target.parents if not parent.exists()]
 
 
 def _empty(folder: Path) -> None:
@@ -156,7 +150,7 @@ def _in_one_sentence(target: Path) -> Iterator[None]:
     except OSError as error:
         number = error.errno or errno.EIO
         advice = _ADVICE.get(number, "nothing was changed")
-        raise FolderNotWritten(f"{target} could not be written: {os.strerror(number)}; {advice}.") from error
+        raise InvalidArgument(f"{target} could not be written: {os.strerror(number)}; {advice}.") from error
 
 
 _ADVICE = {

@@ -4,6 +4,7 @@ The guest has the label and features 0-9, the host features 10-29. Each side lac
 selection and order, so that finding the common ones is real work; each side standardises with the statistics of its
 own training rows, because no other statistics are its to know.
 """
+
 from __future__ import annotations
 
 import hashlib
@@ -12,6 +13,9 @@ import os
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import numpy
+import pandas
 
 GUEST_FEATURES = slice(0, 10)
 HOST_FEATURES = slice(10, 30)
@@ -31,27 +35,29 @@ class Split:
     missing: float = 0.05
 
 
-def party_tables(split: Split = Split()) -> dict:
-    """The four tables as pandas frames: guest_train, host_train, guest_test and host_test."""
-    import numpy
+def party_tables(split: Split = Split()) -> dict[str, pandas.DataFrame]:
+    """The four tables: guest_train, host_train, guest_test and host_test."""
     from sklearn.model_selection import train_test_split
 
     patients = load_patients()
     train, test = train_test_split(
-        patients, test_size=split.held_out, stratify=patients[LABEL], random_state=split.seed)
+        patients, test_size=split.held_out, stratify=patients[LABEL], random_state=split.seed
+    )
     names = [column for column in patients.columns if column not in (ID, LABEL)]
     columns = {"guest": [ID, LABEL, *names[GUEST_FEATURES]], "host": [ID, *names[HOST_FEATURES]]}
     generators = iter(numpy.random.default_rng(split.seed).spawn(4))
     tables = {}
     for side in ("guest", "host"):
-        held = {part: shuffled_subset(rows[columns[side]], split.missing, next(generators))
-                for part, rows in (("train", train), ("test", test))}
+        held = {
+            part: shuffled_subset(rows[columns[side]], split.missing, next(generators))
+            for part, rows in (("train", train), ("test", test))
+        }
         for part, rows in held.items():
             tables[f"{side}_{part}"] = standardised(rows, held["train"])
     return tables
 
 
-def load_patients():
+def load_patients() -> pandas.DataFrame:
     """The whole data set with an id per patient and the label first."""
     from sklearn.datasets import load_breast_cancer
 
@@ -62,13 +68,13 @@ def load_patients():
     return patients
 
 
-def shuffled_subset(rows, missing: float, generator):
+def shuffled_subset(rows: pandas.DataFrame, missing: float, generator: numpy.random.Generator) -> pandas.DataFrame:
     """`rows` in random order without a share of `missing` of them."""
     kept = len(rows) - round(missing * len(rows))
     return rows.iloc[generator.permutation(len(rows))[:kept]].reset_index(drop=True)
 
 
-def standardised(rows, training_rows):
+def standardised(rows: pandas.DataFrame, training_rows: pandas.DataFrame) -> pandas.DataFrame:
     """The features of `rows` with mean and deviation of `training_rows` taken out."""
     features = [column for column in rows.columns if column not in (ID, LABEL)]
     mean, deviation = training_rows[features].mean(), training_rows[features].std(ddof=0)
@@ -80,21 +86,18 @@ def write_tables(folder: str | os.PathLike, split: Split = Split()) -> dict:
     folder = Path(folder)
     public = folder / PUBLIC_FOLDER
     public.mkdir(parents=True, exist_ok=True)
-    manifest = {"source": "sklearn.datasets.load_breast_cancer", "split": asdict(split), "files": {}}
+    files = {}
     for name, table in party_tables(split).items():
         path = folder / f"{name}.csv"
         table.to_csv(path, index=False, float_format=NUMBER_FORMAT, lineterminator="\n")
         shutil.copyfile(path, public / path.name)
         for written in (path, public / path.name):
-            manifest["files"][str(written.relative_to(folder))] = description(written, table)
+            files[str(written.relative_to(folder))] = description(written, table)
+    manifest = {"source": "sklearn.datasets.load_breast_cancer", "split": asdict(split), "files": files}
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     return manifest
 
 
-def description(path: Path, table) -> dict:
+def description(path: Path, table: pandas.DataFrame) -> dict:
     """The manifest's entry for one file."""
-    return {
-        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
-        "rows": len(table),
-        "columns": list(table.columns),
-    }
+    return {"sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "rows": len(table), "columns": list(table.columns)}

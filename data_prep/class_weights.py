@@ -3,27 +3,29 @@
 Counts of a party's own labels would be a release from its data. A public prior, such as a published default rate, is
 none; and as no weight exceeds a public maximum, nobody's influence on a loss grows beyond what the maximum says.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from fate_dp.privacy.number_kinds import is_finite
-
-
-class BadClassWeights(ValueError):
-    """A prior, a maximum or labels from which no weights follow."""
+from fate_dp.privacy.validation import InvalidArgument, is_finite
 
 
 def class_weights(labels: np.ndarray, prior: Mapping, maximum: float) -> np.ndarray:
     """Each record's weight (`weights_of_classes`), shape (n,).
 
-    `prior` maps every class to its public probability. Under that prior and without a cap each class has the same total
-    weight, and the mean weight is 1. A record's weight depends on its own label alone. Multiply gradients by weights
-    *before* clipping: a record's contribution then still ends within the clip, so that sensitivity and noise stay as
-    they are. Weights after clipping would raise the sensitivity `maximum`-fold. Divide the sum by a public number,
-    never by the total of the weights, which depends on all labels.
+    Under the prior and without a cap each class has the same total weight, and the mean weight is 1. A record's weight
+    depends on its own label alone. Multiply gradients by weights *before* clipping: a record's contribution then still
+    ends within the clip, so that sensitivity and noise stay as they are. Weights after clipping would raise the
+    sensitivity `maximum`-fold. Divide the sum by a public number, never by the total of the weights, which depends on
+    all labels.
+
+    Args:
+        labels: (n,), private.
+        prior: maps every class to its public probability.
+        maximum: public cap of a weight.
     """
     check_prior(prior, maximum)
     labels = np.asarray(labels)
@@ -33,7 +35,7 @@ def class_weights(labels: np.ndarray, prior: Mapping, maximum: float) -> np.ndar
     unknown = np.isnan(weights)
     if unknown.any():
         classes = ", ".join(map(str, prior))
-        raise BadClassWeights(f"{int(unknown.sum())} labels are none of the prior's classes {classes}.")
+        raise InvalidArgument(f"{int(unknown.sum())} labels are none of the prior's classes {classes}.")
     return weights
 
 
@@ -46,11 +48,11 @@ def weights_of_classes(probabilities: Iterable[float], maximum: float) -> tuple[
 def check_prior(prior: Mapping, maximum: float) -> None:
     """Two classes or more, probabilities above 0 that add to 1 within 1e-9, and a maximum above 0."""
     if len(prior) < 2:
-        raise BadClassWeights(f"the prior has {len(prior)} classes; it needs at least 2.")
+        raise InvalidArgument(f"the prior has {len(prior)} classes; it needs at least 2.")
     for value, probability in prior.items():
         if not is_finite(probability) or not probability > 0:
-            raise BadClassWeights(f"the prior of class {value} is {probability!r}; it must be a number greater than 0.")
+            raise InvalidArgument(f"the prior of class {value} is {probability!r}; it must be a number greater than 0.")
     if abs(sum(prior.values()) - 1) > 1e-9:
-        raise BadClassWeights(f"the prior adds to {sum(prior.values()):.10g}; it must add to 1.")
+        raise InvalidArgument(f"the prior adds to {sum(prior.values()):.10g}; it must add to 1.")
     if not is_finite(maximum) or not maximum > 0:
-        raise BadClassWeights(f"maximum is {maximum!r}; it must be a number greater than 0.")
+        raise InvalidArgument(f"maximum is {maximum!r}; it must be a number greater than 0.")

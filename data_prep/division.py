@@ -1,25 +1,213 @@
-"""Divide training rows between parties: by rows with shares, evenly mixed or skewed, or by columns."""
+"""Rows between training and test, and between parties, with an independent random stream for each step."""
+
 from __future__ import annotations
 
+import hashlib
+import json
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
+from typing import NoReturn, TypeVar
 
 import numpy as np
 import pandas
 
-from fate_dp.privacy.number_kinds import is_finite
+from fate_dp.privacy.validation import InvalidArgument, is_finite, is_whole
 
-from .seeds import generator
-from .shares import Shares
-from .splitting import NotFromSplit, TrainingRows, rows_by_value
+
+def seed_sequence(seed: int, *step: object) -> np.random.SeedSequence:
+    """The entropy of the step that the texts and numbers of `step` name; the same arguments give the same stream.
+
+    Each step of a preparation has its own, so that changing an option of one leaves the draws of all others as they
+    were. Nothing here is secret or private: whoever knows the seed can repeat every draw, and noise for differential
+    privacy never comes from here.
+    """
+    if not is_whole(seed) or seed < 0:
+        raise InvalidArgument(f"seed is {seed!r}; it must be a whole number of at least 0.")
+    digest = hashlib.sha256(json.dumps([str(part) for part in step]).encode()).digest()
+    return np.random.SeedSequence([int(seed), *np.frombuffer(digest, dtype="<u4").tolist()])
+
+
+def generator(seed: int, *step: object) -> np.random.Generator:
+    """A fresh generator at the start of the step's stream."""
+    return np.random.default_rng(seed_sequence(seed, *step))
+
+
+class CannotDivide(ValueError):
+    """Rows or columns cannot be dealt to the parties as asked; the message is one sentence."""
+
+
+# What the sums of decimal fractions such as 0.1 + 0.2 + 0.7 and 33.3 + 33.3 + 33.4 may be off by.
+TOLERANCES = {1: 1e-9, 100: 1e-7}
+
+
+@dataclass(frozen=True)
+class Shares:
+    """One share per party, each greater than 0; fractions add to 1 within 1e-9, percentages to 100 within 1e-7."""
+
+    values: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", tuple(self.values))
+        if not self.values:
+            raise CannotDivide("shares are empty; there must be one for each party.")
+        for value in self.values:
+            if not is_finite(value) or not value > 0:
+                raise CannotDivide(f"a share is {value!r}; each must be a number greater than 0.")
+        self._whole()
+
+    @classmethod
+    def parse(cls, text: str) -> Shares:
+        """Shares from a text such as `25,25,50`."""
+        try:
+            return cls(tuple(float(part) for part in text.split(",")))
+        except CannotDivide:
+            raise
+        except ValueError:
+            raise CannotDivide(
+                f"shares are {text!r}; they must be numbers with commas between, like 25,25,50."
+            ) from None
+
+    @property
+    def fractions(self) -> np.ndarray:
+        """The shares as fractions of 1, shape (parties,)."""
+        return np.array(self.values, dtype=float) / self._whole()
+
+    def sizes(self, rows: int) -> np.ndarray:
+        """Whole rows per party, shape (parties,): they add to `rows`, each is less than one row off its share.
+
+        The largest remainders are rounded up, the earlier party first where remainders are equal.
+        """
+        exact = self.fractions * rows
+        sizes = np.floor(exact).astype(int)
+        order = np.argsort(sizes - exact, kind="stable")
+        sizes[order[: rows - sizes.sum()]] += 1
+        return sizes
+
+    def _whole(self) -> int:
+        total = math.fsum(self.values)
+        for whole, tolerance in TOLERANCES.items():
+            if abs(total - whole) <= tolerance:
+                return whole
+        raise CannotDivide(f"shares are {self}, which add to {total:.10g}; they must add to 1 or to 100.")
+
+    def __str__(self) -> str:
+        return "/".join(f"{value:.10g}" for value in self.values)
+
+
+# Training rows and held-out rows: two types, so that nothing meant for the one is ever done to the other
+#
+# Over-sampling, dividing and whatever else learns from rows takes `TrainingRows`, and `split_train_test` alone makes
+# them. SMOTE before the split, which lets a model train on mixtures of its own test rows, cannot be written down.
+
+
+# Whoever holds this object may build rows of a side; it stays in this file.
+_PERMIT = object()
+Side = TypeVar("Side", bound="_SplitRows")
+
+
+@dataclass(frozen=True, eq=False)
+class _SplitRows:
+    """Rows of one side of a split: `frame` has the columns `id` and `label` and the features, one row per record."""
+
+    frame: pandas.DataFrame
+    label: str
+    id: str
+    permit: InitVar[object] = None
+
+    def __post_init__(self, permit: object) -> None:
+        if permit is not _PERMIT:
+            raise TypeError(
+                f"{type(self).__name__} come from split_train_test only, so that no row is on both sides of a split."
+            )
+
+    def take(self: Side, row_numbers: np.ndarray) -> Side:
+        """The same side's rows at the positions `row_numbers`, in that order."""
+        return type(self)(self.frame.iloc[row_numbers], self.label, self.id, _PERMIT)
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"{type(self).__name__} cannot be pickled or copied; keep `frame` and split it again.")
+
+
+class TrainingRows(_SplitRows):
+    """Rows that a model may learn from."""
+
+
+class HeldOutRows(_SplitRows):
+    """Rows that a model is judged on; no function here over-samples or divides them."""
+
+
+def split_train_test(
+    frame: pandas.DataFrame, *, label: str, id: str, test_share: float, seed: int
+) -> tuple[TrainingRows, HeldOutRows]:
+    """Hold a share of each class out, to the nearest row (a half upwards).
+
+    Which records are held out depends on the ids, the labels, `test_share` and `seed`, not on the order of the rows;
+    both sides keep the order and the index of `frame`.
+
+    Args:
+        frame: columns `id` and `label` and the features, one row per record.
+        label: name of the column.
+        id: name of the column.
+        test_share: between 0 and 1.
+        seed: of the whole preparation.
+
+    Raises:
+        InvalidArgument: missing or repeated ids or index values, missing labels, or a class that would be absent from one
+            side.
+    """
+    check_table(frame, label, id)
+    if not is_finite(test_share) or not 0 < test_share < 1:
+        raise InvalidArgument(f"test_share is {test_share!r}; it must lie between 0 and 1.")
+    held_out = np.zeros(len(frame), dtype=bool)
+    for value, rows in rows_by_value(frame[label], frame[id]).items():
+        count = held_out_rows(len(rows), test_share)
+        if not 0 < count < len(rows):
+            raise InvalidArgument(
+                f"label {value} has {len(rows)} rows, too few for both sides of a split with test_share {test_share:g}."
+            )
+        held_out[generator(seed, "split", value).permutation(rows)[:count]] = True
+    return (TrainingRows(frame[~held_out], label, id, _PERMIT), HeldOutRows(frame[held_out], label, id, _PERMIT))
+
+
+def held_out_rows(rows: int, test_share: float) -> int:
+    """How many of a class's rows are held out: the nearest whole number, a half upwards."""
+    return int(np.floor(test_share * rows + 0.5))
+
+
+def rows_by_value(values: pandas.Series, ids: pandas.Series) -> dict[str, np.ndarray]:
+    """For each value as text, in the order of the texts, the positions of its rows, in the order of their ids."""
+    texts, codes = np.unique(values.astype(str).to_numpy(dtype=str), return_inverse=True)
+    by_id = np.argsort(ids.astype(str).to_numpy(dtype=str), kind="stable")
+    in_groups = by_id[np.argsort(codes[by_id], kind="stable")]
+    ends = np.cumsum(np.bincount(codes, minlength=len(texts)))
+    return dict(zip(texts.tolist(), np.split(in_groups, ends[:-1])))
+
+
+def check_table(frame: pandas.DataFrame, label: str, id: str) -> None:
+    """One row or more, each with an id of its own and a label."""
+    if frame.empty:
+        raise InvalidArgument("the table has no rows.")
+    for column in (id, label):
+        if column not in frame.columns:
+            raise InvalidArgument(f"the table has no column {column!r}.")
+        if frame[column].isna().any():
+            raise InvalidArgument(f"{int(frame[column].isna().sum())} rows have no {column}; every row needs one.")
+    repeated = frame[id].astype(str).duplicated()
+    if repeated.any():
+        raise InvalidArgument(f"id {frame[id][repeated.to_numpy()].iloc[0]} occurs more than once; ids must be unique.")
+    if not frame.index.is_unique:
+        raise InvalidArgument("the table's index repeats a value; reset it first.")
+
+
+# Training rows between parties: by rows with shares, evenly mixed or skewed, or by columns
 
 NONE, BY_LABEL = "none", "label"
 # From here on proportions are the shares to the last digit, and a little further their parameters overflow.
-LARGEST_CONCENTRATION = 1e300
-
-
-class BadDivision(ValueError):
-    """A division that cannot be made, or that leaves a party without what it needs."""
+MAX_CONCENTRATION = 1e300
 
 
 @dataclass(frozen=True)
@@ -34,11 +222,11 @@ class Skew:
     kind: str = NONE
     concentration: float = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not isinstance(self.kind, str) or not self.kind:
-            raise BadDivision(f"skew is {self.kind!r}; it must be none, label or the name of a grouping.")
+            raise CannotDivide(f"skew is {self.kind!r}; it must be none, label or the name of a grouping.")
         if not is_finite(self.concentration) or not self.concentration > 0:
-            raise BadDivision(f"concentration is {self.concentration!r}; it must be a number greater than 0.")
+            raise CannotDivide(f"concentration is {self.concentration!r}; it must be a number greater than 0.")
 
     @classmethod
     def none(cls) -> Skew:
@@ -55,22 +243,31 @@ def divide_horizontally(
     """Give every row to exactly one party; each part keeps the order of the rows.
 
     Without skew the parts are random samples, sizes less than one row off the shares, classes not forced. With skew the
-    shares are the expected sizes. `groups` holds each row's group under the index of `training.frame` (more rows may be
-    there); it is used only where `skew` names a grouping. The order of the rows has no say. Raises BadDivision for an
-    empty party or groups that are absent.
+    shares are the expected sizes. The order of the rows has no say.
+
+    Args:
+        training: the rows.
+        shares: one per party.
+        seed: of the whole preparation.
+        skew: what differs between parties.
+        groups: each row's group under the index of `training.frame` (more rows may be there); used only where `skew`
+            names a grouping.
+
+    Raises:
+        CannotDivide: a party would be empty, or groups are absent.
     """
     if type(training) is not TrainingRows:
-        raise NotFromSplit(f"only TrainingRows from split_train_test are divided, not {type(training).__name__}.")
-    parts = [[] for _ in shares.values]
+        raise TypeError(f"only TrainingRows from split_train_test are divided, not {type(training).__name__}.")
+    parts: list[list[np.ndarray]] = [[] for _ in shares.values]
     for value, rows in rows_by_value(_group_of_each(training, skew, groups), training.frame[training.id]).items():
         draw = generator(seed, "division", skew.kind, value)
         ends = np.cumsum(_sizes(len(rows), shares, skew, draw))
         for part, chosen in zip(parts, np.split(draw.permutation(rows), ends[:-1])):
             part.append(chosen)
     divided = [training.take(np.sort(np.concatenate(part))) for part in parts]
-    for number, part in enumerate(divided, start=1):
-        if not len(part):
-            raise BadDivision(
+    for number, dealt in enumerate(divided, start=1):
+        if not len(dealt):
+            raise CannotDivide(
                 f"party {number} of {len(divided)} gets none of the {len(training)} rows (shares {shares}, {skew})."
             )
     return divided
@@ -83,10 +280,12 @@ def _group_of_each(training: TrainingRows, skew: Skew, groups: pandas.Series | N
     if skew.kind == BY_LABEL:
         return frame[training.label]
     if groups is None:
-        raise BadDivision(f"a skew by {skew.kind} needs the {skew.kind} of every row, and none was given.")
+        raise CannotDivide(f"a skew by {skew.kind} needs the {skew.kind} of every row, and none was given.")
     absent = ~frame.index.isin(groups.index)
     if absent.any():
-        raise BadDivision(f"{int(absent.sum())} rows have no {skew.kind}; a skew by {skew.kind} needs it for all rows.")
+        raise CannotDivide(
+            f"{int(absent.sum())} rows have no {skew.kind}; a skew by {skew.kind} needs it for all rows."
+        )
     return groups.loc[frame.index]
 
 
@@ -95,7 +294,7 @@ def _sizes(rows: int, shares: Shares, skew: Skew, draw: np.random.Generator) -> 
         return shares.sizes(rows)
     fractions = shares.fractions
     # Independent draws per row, not rounded proportions: rounding would give every small group to the largest party.
-    concentration = min(skew.concentration, LARGEST_CONCENTRATION)
+    concentration = min(skew.concentration, MAX_CONCENTRATION)
     return draw.multinomial(rows, draw.dirichlet(concentration * len(fractions) * fractions))
 
 
@@ -105,7 +304,7 @@ def check_classes(parties: Sequence[TrainingRows], names: Sequence[str], class_n
         present = set(party.frame[party.label].unique().tolist())
         for value, class_name in class_names.items():
             if value not in present:
-                raise BadDivision(f"party {name} has no {class_name} rows.")
+                raise CannotDivide(f"party {name} has no {class_name} rows.")
 
 
 def divide_vertically(
@@ -113,19 +312,19 @@ def divide_vertically(
 ) -> list[pandas.DataFrame]:
     """Each party's columns of all rows, the id first; the first party has the label as its last column.
 
-    `columns_per_party` names features, none of them twice; features that nobody gets are left out. Raises BadDivision.
+    `columns_per_party` names features, none of them twice; features that nobody gets are left out. Raises CannotDivide.
     """
     if not columns_per_party:
-        raise BadDivision("no party gets any columns.")
+        raise CannotDivide("no party gets any columns.")
     seen = {id, label}
     for number, columns in enumerate(columns_per_party, start=1):
         if not columns:
-            raise BadDivision(f"party {number} of {len(columns_per_party)} gets no columns.")
+            raise CannotDivide(f"party {number} of {len(columns_per_party)} gets no columns.")
         for column in columns:
             if column not in frame.columns:
-                raise BadDivision(f"party {number} is to get column {column!r}, which the table does not have.")
+                raise CannotDivide(f"party {number} is to get column {column!r}, which the table does not have.")
             if column in seen:
-                raise BadDivision(f"column {column!r} is the id, the label or already given; each goes to one party.")
+                raise CannotDivide(f"column {column!r} is the id, the label or already given; each goes to one party.")
             seen.add(column)
     guest, *hosts = columns_per_party
     return [frame[[id, *guest, label]], *(frame[[id, *columns]] for columns in hosts)]

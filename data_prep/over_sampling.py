@@ -10,28 +10,224 @@ with work that did so. Both make counts and other whole numbers fractional.
 No privacy comes from any of it: synthetic rows are mixtures of real records, and after it the privacy loss of a record
 is infinite. The private answer to imbalance is `class_weights` of dp_homo_nn.
 """
+
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas
+from imblearn.over_sampling import SMOTE
+from threadpoolctl import threadpool_limits
 
-from fate_dp.privacy.number_kinds import is_whole
+from fate_dp.privacy.validation import InvalidArgument, is_whole
 
-from .one_hot import check_groups
-from .seeds import seed_sequence
-from .smote_methods import METHODS
-from .splitting import NotFromSplit, TrainingRows
+from . import SYNTHETIC_PREFIX
+from .division import TrainingRows, seed_sequence
 
-SYNTHETIC_PREFIX = "synthetic-"
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Synthetic row i lies `steps[i]` of the way from real row `firsts[i]` to real row `seconds[i]`.
+
+    imbalanced-learn returns synthetic rows without their parents. They are needed twice: to count each row's influence,
+    and to interpolate in the table's own units while neighbours are searched in others.
+    `neighbours` (minority rows, k) lists each minority row's nearest others; row numbers count minority rows only.
+    """
+
+    firsts: np.ndarray
+    seconds: np.ndarray
+    steps: np.ndarray
+    neighbours: np.ndarray
+
+    def interpolate(self, minority: np.ndarray) -> np.ndarray:
+        """The synthetic rows, shape (draws, columns), between the rows of `minority`."""
+        start = minority[self.firsts]
+        return start + self.steps * (minority[self.seconds] - start)
+
+
+class RecordedSMOTE(SMOTE):
+    """imbalanced-learn's SMOTE that keeps what it drew, at the place where its own variants put their rule."""
+
+    def _generate_samples(self, *drawn: Any, **types: Any) -> np.ndarray:
+        _, _, nn_num, rows, cols, steps, *_ = drawn
+        self.draws_ = Draws(rows, nn_num[rows, cols], steps, nn_num)
+        return super()._generate_samples(*drawn, **types)
+
+
+def draw(positions: np.ndarray, labels: np.ndarray, neighbours: int, rng: np.random.RandomState) -> Draws:
+    """Draw until both classes are equal in number; neighbours are near in `positions` (n, d), Euclidean."""
+    smote = RecordedSMOTE(k_neighbors=neighbours, random_state=rng)
+    # Among equally distant rows the search keeps those that a thread met first: more threads would mean other rows.
+    with threadpool_limits(limits=1):
+        smote.fit_resample(positions, labels)
+    return smote.draws_
+
+
+# How many synthetic rows one real row went into: a measured diagnostic. It is no sensitivity and bounds no privacy loss:
+# replacing one record also changes other rows' neighbour lists, the units in which neighbours are searched and every
+# later draw.
+
+
+def influence_of_parents(firsts: np.ndarray, seconds: np.ndarray, rows: int) -> np.ndarray:
+    """For each of `rows` real rows the number of synthetic rows it was a parent of; being both parents counts once."""
+    others = seconds[seconds != firsts]
+    return np.bincount(firsts, minlength=rows) + np.bincount(others, minlength=rows)
+
+
+def influence_of_voters(firsts: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
+    """For each real row the synthetic rows whose first parent it was or had it among its voting neighbours.
+
+    `neighbours` (rows, k) lists the neighbours of every real row, all different; the second parent is one of them.
+    """
+    rows, k = neighbours.shape
+    drawn = np.bincount(firsts, minlength=rows)
+    others = neighbours != np.arange(rows)[:, None]
+    votes = np.bincount(neighbours[others], weights=np.repeat(drawn, k).reshape(rows, k)[others], minlength=rows)
+    return drawn + votes.astype(int)
+
+
+# The rules. All search neighbours in units of each column's standard deviation over all rows of the table, and give back
+# the synthetic rows in the table's own units with the influence of every real row of the smaller class, which `minority`
+# (n,) marks.
+
+Groups = Sequence[Sequence[int]]
+"""Positions of the columns of each one-hot group."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """What a rule works on.
+
+    Attributes:
+        features: (n, m), in the table's own units.
+        minority: (n,), whether a row belongs to the smaller class.
+        groups: the one-hot ones.
+        neighbours: k.
+        rng: for all draws.
+    """
+
+    features: np.ndarray
+    minority: np.ndarray
+    groups: Groups
+    neighbours: int
+    rng: np.random.RandomState
+
+    @property
+    def real(self) -> np.ndarray:
+        """The rows of the smaller class."""
+        return self.features[self.minority]
+
+
+def smote(table: Table) -> tuple[np.ndarray, np.ndarray]:
+    """Interpolate every column alike, one-hot too, whatever the groups."""
+    drawn = draw(in_own_units(table.features), table.minority, table.neighbours, table.rng)
+    return drawn.interpolate(table.real), influence_of_parents(drawn.firsts, drawn.seconds, len(table.real))
+
+
+def smotenc(table: Table) -> tuple[np.ndarray, np.ndarray]:
+    """Interpolate numbers; each one-hot group takes its most frequent category among the first parent's neighbours.
+
+    Equal votes are decided by chance. Frequent categories become more frequent in the smaller class than they are.
+    """
+    drawn = draw_among_categories(table)
+    made = categorised(table, drawn, lambda real: voted(real, drawn, table.rng))
+    return made, influence_of_voters(drawn.firsts, drawn.neighbours)
+
+
+def smotenc_parents(table: Table) -> tuple[np.ndarray, np.ndarray]:
+    """As smotenc, but each one-hot group takes the category of one parent, the likelier the nearer the row lies to it.
+
+    A category then becomes no more frequent than it is among the parents (Torgo 2010, chapter 4, draws a parent for
+    each nominal attribute, too).
+    """
+    drawn = draw_among_categories(table)
+    made = categorised(table, drawn, lambda real: inherited(real, drawn, table.rng))
+    return made, influence_of_parents(drawn.firsts, drawn.seconds, len(table.real))
+
+
+def draw_among_categories(table: Table) -> Draws:
+    """Draw pairs of rows that are near in numbers and categories.
+
+    Two different categories lie as far apart as the median of the smaller class's standard deviations, as Chawla et al.
+    have it: each one-hot column is worth that median over the square root of 2.
+    """
+    one_hot = [column for group in table.groups for column in group]
+    numeric = number_columns(table)
+    if not one_hot or not len(numeric):
+        raise InvalidArgument(
+            f"{' and '.join(KEEP_CATEGORIES)} need number columns and one-hot groups, but here are {len(numeric)} and "
+            f"{len(table.groups)}; smote does without."
+        )
+    positions = np.hstack([in_own_units(table.features[:, numeric]), table.features[:, one_hot]])
+    positions[:, len(numeric) :] *= np.median(positions[table.minority, : len(numeric)].std(axis=0)) / np.sqrt(2)
+    return draw(positions, table.minority, table.neighbours, table.rng)
+
+
+def categorised(table: Table, drawn: Draws, category: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Synthetic rows between real ones; `category` makes a group's one-hots from the real ones."""
+    real, numeric = table.real, number_columns(table)
+    made = np.zeros((len(drawn.firsts), real.shape[1]))
+    made[:, numeric] = drawn.interpolate(real[:, numeric])
+    for group in table.groups:
+        made[:, group] = category(real[:, group])
+    return made
+
+
+def number_columns(table: Table) -> np.ndarray:
+    """The positions of the columns that are in no group."""
+    return np.setdiff1d(np.arange(table.features.shape[1]), [column for group in table.groups for column in group])
+
+
+def voted(categories: np.ndarray, drawn: Draws, rng: np.random.RandomState) -> np.ndarray:
+    """One-hot rows (draws, categories) of the most frequent category among the first parent's neighbours."""
+    votes = categories[drawn.neighbours].sum(axis=1)[drawn.firsts]
+    # Votes are whole numbers: less than one half decides between equal ones and overturns nothing.
+    winners = np.argmax(votes + rng.uniform(0, 0.5, size=votes.shape), axis=1)
+    return np.eye(categories.shape[1])[winners]
+
+
+def inherited(categories: np.ndarray, drawn: Draws, rng: np.random.RandomState) -> np.ndarray:
+    """One-hot rows (draws, categories) of the second parent with probability `steps`, else of the first."""
+    second = rng.uniform(size=len(drawn.firsts)) < drawn.steps.ravel()
+    return categories[np.where(second, drawn.seconds, drawn.firsts)]
+
+
+def in_own_units(features: np.ndarray) -> np.ndarray:
+    """Each column less its mean, over its standard deviation; a constant column stays constant."""
+    deviation = features.std(axis=0)
+    # Not in constant columns alone: the squares of tiny differences vanish too.
+    deviation[deviation == 0] = 1.0
+    return (features - features.mean(axis=0)) / deviation
+
+
+KEEP_CATEGORIES = ("smotenc", "smotenc_parents")
+METHODS = {"smotenc": smotenc, "smotenc_parents": smotenc_parents, "smote": smote}
+
+
+def check_groups(features: np.ndarray, groups: Groups) -> None:
+    """Groups are disjoint, not empty, inside the table, and one-hot in every row of `features` (n, m)."""
+    columns = [column for group in groups for column in group]
+    if len(columns) != len(set(columns)) or not all(groups):
+        raise InvalidArgument("one-hot groups must have columns, and no column may be in two of them.")
+    if columns and not 0 <= min(columns) <= max(columns) < features.shape[1]:
+        raise InvalidArgument(f"one-hot groups name columns outside the {features.shape[1]} features.")
+    for number, group in enumerate(groups, start=1):
+        block = features[:, list(group)]
+        wrong = ~((block == 0) | (block == 1)).all(axis=1) | (block.sum(axis=1) != 1)
+        if wrong.any():
+            raise InvalidArgument(
+                f"one-hot group {number} has {int(wrong.sum())} rows that are not one 1 and else 0 in its {len(group)} "
+                "columns."
+            )
+
+
+# The whole way
+
 # Squares of differences between larger values overflow, and with them the distances.
-LARGEST_VALUE = 1e150
-
-
-class CannotOverSample(ValueError):
-    """Rows or options that over-sampling cannot work with."""
+MAX_VALUE = 1e150
 
 
 @dataclass(frozen=True)
@@ -41,11 +237,11 @@ class OverSampling:
     method: str = "smotenc"
     neighbours: int = 5
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.method not in tuple(METHODS):
-            raise CannotOverSample(f"over-sampling method is {self.method!r}; it must be one of {', '.join(METHODS)}.")
+            raise InvalidArgument(f"over-sampling method is {self.method!r}; it must be one of {', '.join(METHODS)}.")
         if not is_whole(self.neighbours) or self.neighbours < 1:
-            raise CannotOverSample(f"neighbours is {self.neighbours!r}; it must be a whole number of at least 1.")
+            raise InvalidArgument(f"neighbours is {self.neighbours!r}; it must be a whole number of at least 1.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,29 +267,37 @@ class OverSampled:
 
 
 def over_sample(
-    training: TrainingRows,
-    over_sampling: OverSampling,
-    *,
-    groups: Sequence[Sequence[str]],
-    seed: int,
-    tag: str,
+    training: TrainingRows, over_sampling: OverSampling, *, groups: Sequence[Sequence[str]], seed: int, tag: str
 ) -> OverSampled:
     """Add synthetic rows until both classes are equal in number.
 
-    `groups` names the one-hot groups among the features, which are all columns but the id and the label. `tag`, such as
-    a party's id, gives a party its own draws and its own ids `synthetic-<tag>-<number>`, because rows of several
-    parties may meet in one model. Raises NotFromSplit for anything but TrainingRows, otherwise CannotOverSample,
-    NotOneHot or NotForThisMethod.
+    Args:
+        training: the rows; features are all columns but the id and the label.
+        over_sampling: how.
+        groups: the one-hot groups among the features.
+        seed: of the whole preparation.
+        tag: such as a party's id; it gives a party its own draws and its own ids `synthetic-<tag>-<number>`, because
+            rows of several parties may meet in one model.
+
+    Raises:
+        TypeError: anything but TrainingRows.
+        InvalidArgument: the rows cannot be over-sampled so.
     """
     if type(training) is not TrainingRows:
-        raise NotFromSplit(
+        raise TypeError(
             f"only TrainingRows from split_train_test are over-sampled, not {type(training).__name__}: "
             "synthetic rows made from test rows would carry them into the training."
         )
     frame, label, id = training.frame, training.label, training.id
-    check_real(frame[id])
+    # The marks of two over-samplings could not be told apart.
+    marked = int(frame[id].astype(str).str.startswith(SYNTHETIC_PREFIX).sum())
+    if marked:
+        raise InvalidArgument(f"{marked} ids begin with {SYNTHETIC_PREFIX!r}: these rows are already over-sampled.")
     names = [column for column in frame.columns if column not in (id, label)]
-    positions = tuple(tuple(position_of(name, names) for name in group) for group in groups)
+    for name in (name for group in groups for name in group):
+        if name not in names:
+            raise InvalidArgument(f"a one-hot group names {name!r}, which is no feature column.")
+    positions = tuple(tuple(map(names.index, group)) for group in groups)
     features, labels = numbers(frame[names]), frame[label].to_numpy()
     synthetic = over_sample_arrays(features, labels, over_sampling, groups=positions, seed=seed, tag=tag)
     added = pandas.DataFrame(synthetic.features, columns=names)
@@ -106,19 +310,20 @@ def over_sample(
 
 
 def over_sample_arrays(
-    features: np.ndarray,
-    labels: np.ndarray,
-    over_sampling: OverSampling,
-    *,
-    groups: Sequence[Sequence[int]],
-    seed: int,
-    tag: str = "",
+    features: np.ndarray, labels: np.ndarray, over_sampling: OverSampling, *, groups: Groups, seed: int, tag: str = ""
 ) -> SyntheticRows:
-    """The synthetic rows that make both classes of `labels` (n,) equal in number; `groups` are positions of columns.
+    """The synthetic rows that make both classes equal in number; the draws follow from `seed`, `tag` and the rows' order.
 
-    `features` (n, m) are finite numbers. Neighbours are the nearest in units of each column's standard deviation over
-    all n rows. The draws follow from `seed`, `tag` and the rows in their order. Raises CannotOverSample, NotOneHot or
-    NotForThisMethod.
+    Args:
+        features: finite numbers (n, m).
+        labels: (n,), of two values.
+        over_sampling: how; neighbours are the nearest in units of each column's standard deviation over all n rows.
+        groups: positions of the columns of each one-hot group.
+        seed: of the whole preparation.
+        tag: see `over_sample`.
+
+    Raises:
+        InvalidArgument: the rows cannot be over-sampled so.
     """
     features, labels = np.asarray(features, dtype=np.float64), np.asarray(labels)
     check_features(features, labels)
@@ -127,9 +332,9 @@ def over_sample_arrays(
     smaller, missing = rows_to_add(labels, over_sampling.neighbours)
     if not missing:
         return SyntheticRows(features[:0], labels[:0], 0)
-    random = np.random.RandomState(np.random.MT19937(seed_sequence(seed, "over-sampling", tag)))
-    method = METHODS[over_sampling.method]
-    made, influence = method(features, labels == smaller, groups, over_sampling.neighbours, random)
+    rng = np.random.RandomState(np.random.MT19937(seed_sequence(seed, "over-sampling", tag)))
+    table = Table(features, labels == smaller, groups, over_sampling.neighbours, rng)
+    made, influence = METHODS[over_sampling.method](table)
     return SyntheticRows(made, np.full(missing, smaller, dtype=labels.dtype), int(influence.max()))
 
 
@@ -138,11 +343,11 @@ def rows_to_add(labels: np.ndarray, neighbours: int) -> tuple:
     values, counts = np.unique(labels, return_counts=True)
     if len(values) != 2:
         found = ", ".join(f"{count} with label {value}" for value, count in zip(values, counts))
-        raise CannotOverSample(f"over-sampling needs rows of two classes; here are {found or 'no rows'}.")
+        raise InvalidArgument(f"over-sampling needs rows of two classes; here are {found or 'no rows'}.")
     smaller = int(np.argmin(counts))
     missing = int(counts.max() - counts.min())
     if missing and counts[smaller] < neighbours + 1:
-        raise CannotOverSample(
+        raise InvalidArgument(
             f"only {counts[smaller]} rows have label {values[smaller]}, and {neighbours} neighbours need at least "
             f"{neighbours + 1}; lower neighbours to {counts[smaller] - 1}."
             if counts[smaller] > 1
@@ -155,37 +360,23 @@ def check_features(features: np.ndarray, labels: np.ndarray) -> None:
     """A table of finite numbers with one label per row."""
     if features.ndim != 2 or labels.shape != features.shape[:1]:
         shapes = f"{features.shape} and {labels.shape}"
-        raise CannotOverSample(f"features and labels have the shapes {shapes}; they must be (n, m) and (n,).")
-    unfit = ~(np.abs(features) <= LARGEST_VALUE).all(axis=1)
+        raise InvalidArgument(f"features and labels have the shapes {shapes}; they must be (n, m) and (n,).")
+    unfit = ~(np.abs(features) <= MAX_VALUE).all(axis=1)
     if unfit.any():
         count = int(unfit.sum())
-        raise CannotOverSample(
-            f"{count} rows have a value that is missing or beyond {LARGEST_VALUE:g}; over-sampling needs all values."
+        raise InvalidArgument(
+            f"{count} rows have a value that is missing or beyond {MAX_VALUE:g}; over-sampling needs all values."
         )
     if pandas.isna(labels).any():
-        raise CannotOverSample(f"{int(pandas.isna(labels).sum())} rows have no label; over-sampling needs all labels.")
-
-
-def check_real(ids: pandas.Series) -> None:
-    """No id may look synthetic already: the marks of two over-samplings could not be told apart."""
-    marked = int(ids.astype(str).str.startswith(SYNTHETIC_PREFIX).sum())
-    if marked:
-        raise CannotOverSample(f"{marked} ids begin with {SYNTHETIC_PREFIX!r}: these rows are already over-sampled.")
+        raise InvalidArgument(f"{int(pandas.isna(labels).sum())} rows have no label; over-sampling needs all labels.")
 
 
 def numbers(features: pandas.DataFrame) -> np.ndarray:
     """The values as float64, shape (n, m)."""
     for name, column in features.items():
         if not pandas.api.types.is_numeric_dtype(column):
-            raise CannotOverSample(f"column {name!r} does not hold numbers; over-sampling needs numbers.")
+            raise InvalidArgument(f"column {name!r} does not hold numbers; over-sampling needs numbers.")
     return features.to_numpy(dtype=np.float64)
-
-
-def position_of(name: str, names: list[str]) -> int:
-    """Where a column of a one-hot group stands among the features."""
-    if name not in names:
-        raise CannotOverSample(f"a one-hot group names {name!r}, which is no feature column.")
-    return names.index(name)
 
 
 def synthetic_ids(count: int, tag: str) -> list[str]:

@@ -1,4 +1,5 @@
 """Copies of what a party cannot do without: its key, its ledger and its policy."""
+
 from __future__ import annotations
 
 import fcntl
@@ -12,10 +13,9 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from fate_dp.privacy.ledger.errors import LedgerUnavailable
-from fate_dp.privacy.ledger.schema import version_of
-from fate_dp.privacy.party_files import KEY_FILE, LEDGER_FILE, PARTY_PREFIX, POLICY_FILE, party_folder
-from fate_dp.privacy.private_file import replace_file
+from fate_dp.privacy.ledger.database import version_of
+from fate_dp.privacy.ledger.entries import LedgerUnavailable
+from fate_dp.privacy.private_files import KEY_FILE, LEDGER_FILE, PARTY_PREFIX, POLICY_FILE, party_folder, replace_file
 
 BUSY_SECONDS = 30.0
 
@@ -42,7 +42,8 @@ def back_up(
     disk and the copy of the ledger has been checked; older backups are left alone, drafts of killed ones are removed.
     `done` is called with each backup as soon as it is there.
 
-    :raises BackupRefused: there is nothing to copy, or it cannot be read, or is no ledger, or cannot be written.
+    Raises:
+        BackupRefused: There is nothing to copy, or it cannot be read, or is no ledger, or cannot be written.
     """
     if target.resolve().is_relative_to(parties.resolve()):
         raise BackupRefused(f"The folder {target} lies among the parties' own in {parties}; choose one outside it.")
@@ -107,18 +108,16 @@ def _back_up_party(own: Path, backup: Backup) -> None:
         if backup.folder.exists():
             raise BackupRefused(f"The backup {backup.folder} exists already; wait a second and try again.")
         for name in backup.files:
-            copy = _copy_ledger if name == LEDGER_FILE else _copy_file
-            copy(own / name, draft / name)
+            if name == LEDGER_FILE:
+                _copy_ledger(own / name, draft / name)
+            else:
+                replace_file(draft / name, (own / name).read_bytes())
         draft.rename(backup.folder)
     except (OSError, sqlite3.Error, LedgerUnavailable) as error:
         reason = getattr(error, "strerror", None) or error
         raise BackupRefused(f"Party {backup.party_id} could not be copied to {backup.folder}: {reason}.") from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-
-
-def _copy_file(source: Path, target: Path) -> None:
-    replace_file(target, source.read_bytes())
 
 
 def _copy_ledger(source: Path, target: Path) -> None:

@@ -2,59 +2,45 @@
 
 Names are loaded on first use: a component that only flips labels must not wait for the accounting libraries.
 """
+
+from __future__ import annotations
+
 from importlib import import_module
+from typing import Any
 
 HOMES = {
-    "accounting.analytic_gaussian": ("gaussian_delta", "gaussian_epsilon", "gaussian_sigma"),
-    "accounting.calibration": ("calibrate_noise_multiplier",),
-    "accounting.grouped_gaussian": ("grouped_gaussian_epsilon",),
-    "accounting.privacy_parameters": ("InvalidDelta", "InvalidScale"),
-    "accounting.pure_composition": ("compose_pure",),
+    "accounting.calibration": ("calibrate_noise_multiplier", "subsampled_gaussian_epsilon"),
+    "accounting.composition": ("compose_pure",),
+    "accounting.gaussian": ("gaussian_delta", "gaussian_epsilon", "gaussian_sigma", "grouped_gaussian_epsilon"),
     "accounting.shuffling": ("shuffle_epsilon",),
-    "accounting.subsampled_gaussian": ("subsampled_gaussian_epsilon",),
     "events": ("InvalidEvent",),
-    "label_flips": ("InvalidLabel", "InvalidMatchId"),
-    "ledger.budget_cap": ("BudgetCap",),
-    "ledger.errors": (
+    "ledger.entries": (
+        "BudgetCap",
         "BudgetExceeded",
-        "ClassesChanged",
         "CorrectedLabel",
-        "DuplicateRecord",
         "LedgerError",
         "LedgerUnavailable",
         "OtherSource",
-        "ReleaseKeyReused",
-        "ScoreCapExceeded",
-        "TooManyRecords",
-        "UnknownRelease",
     ),
     "ledger.ledger": ("Ledger",),
-    "ledger.private_steps": ("InvalidStep",),
-    "mechanisms.randomized_response": (
-        "InvalidClasses",
-        "InvalidEpsilon",
-        "flip_probability",
-        "keep_probability",
-        "label_posterior",
-    ),
+    "mechanisms.aggregates": ("sample_and_aggregate",),
     "mechanisms.exponential": ("exponential_mechanism",),
-    "mechanisms.sample_and_aggregate": ("sample_and_aggregate",),
-    "noise.discrete_gaussian": ("discrete_gaussian",),
-    "noise.discrete_laplace": ("discrete_laplace",),
-    "noise.stream": ("InvalidRandomness",),
+    "mechanisms.randomized_response": ("flip_probability", "keep_probability", "label_posterior"),
+    "noise.discrete": ("discrete_gaussian", "discrete_laplace"),
     "policy": ("InvalidPolicy",),
-    "secret_key": ("UnsafeKeyFile",),
+    "private_files": ("UnsafeKeyFile",),
+    "validation": ("InvalidArgument",),
 }
 HOME_OF = {name: home for home, names in HOMES.items() for name in names}
 __all__ = sorted(HOME_OF)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name not in HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f"{__name__}.{HOME_OF[name]}"), name)
     return value
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})

@@ -9,75 +9,122 @@ event's relation*. For a sampled sum of clipped contributions it is sigma over t
 contribution), whatever the relation: the sum moves by one clip under add-or-remove and by up to two under replace-one,
 and accountants know that. A mechanism that reports its own sensitivity fills these in, never its user.
 """
+
+from __future__ import annotations
+
 import json
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
-from typing import Tuple
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, cast, get_args
 
-from fate_dp.privacy.number_kinds import is_finite, is_whole
+from .validation import is_finite, one_of, positive, refusal, whole, within
 
-ADD_OR_REMOVE = "add_or_remove"
-REPLACE_ONE = "replace_one"
-RELATIONS = (ADD_OR_REMOVE, REPLACE_ONE)
-UNITS = ("label", "record", "client")
-OBSERVERS = ("guest", "host", "arbiter", "server", "shuffler", "client", "model")
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from .noise.stream import Stream
+
+
+class Word(str, Enum):
+    """A word of the vocabulary of events: equal to its text, shown and stored as its text."""
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+    def __format__(self, specification: str) -> str:
+        return format(self.value, specification)
+
+
+class NeighboringRelation(Word):
+    """Which two tables an observer must not tell apart."""
+
+    ADD_OR_REMOVE = "add_or_remove"
+    """One unit's data is there or not."""
+    REPLACE_ONE = "replace_one"
+    """One unit's data is other data; the number of units is public."""
+
+
+class Unit(Word):
+    """Whose data may change: the label of one record, one record, or all data of one client."""
+
+    LABEL = "label"
+    RECORD = "record"
+    CLIENT = "client"
+
+
+class Observer(Word):
+    """Against whom a statement holds; ``model`` is whoever gets what was trained or published."""
+
+    GUEST = "guest"
+    HOST = "host"
+    ARBITER = "arbiter"
+    SERVER = "server"
+    SHUFFLER = "shuffler"
+    CLIENT = "client"
+    MODEL = "model"
+
+
+ADD_OR_REMOVE, REPLACE_ONE = NeighboringRelation.ADD_OR_REMOVE, NeighboringRelation.REPLACE_ONE
+RELATIONS, UNITS, OBSERVERS = tuple(NeighboringRelation), tuple(Unit), tuple(Observer)
 RANDOMIZERS = ("any", "randomized_response")
+AS_A_PROBABILITY = "greater than 0 and at most 1"
 
 
 class InvalidEvent(ValueError):
     """A parameter of an event is outside its range, or an event does not fit its relation."""
 
 
+class _Checked:
+    """A process: its floats are finite and greater than 0, its whole numbers at least 1 (or the field's ``least``)."""
+
+    def __post_init__(self) -> None:
+        for item in fields(cast(Any, self)):
+            value = getattr(self, item.name)
+            if item.type == "float":
+                object.__setattr__(self, item.name, positive(item.name, value, error=InvalidEvent))
+            elif item.type == "int":
+                least = item.metadata.get("least", 1)
+                object.__setattr__(self, item.name, whole(item.name, value, least, error=InvalidEvent))
+
+
 @dataclass(frozen=True)
-class RandomizedResponse:
+class RandomizedResponse(_Checked):
     """k-ary randomised response, drawn once per unit: keep with e^epsilon / (e^epsilon + classes - 1)."""
 
     epsilon: float
-    classes: int = 2
-
-    def __post_init__(self):
-        _positive(self, "epsilon")
-        _whole(self, "classes", 2)
+    classes: int = field(default=2, metadata={"least": 2})
 
 
 @dataclass(frozen=True)
-class PureDP:
+class PureDP(_Checked):
     """Any mechanism that is epsilon-differentially private with delta 0, known by its epsilon alone."""
 
     epsilon: float
 
-    def __post_init__(self):
-        _positive(self, "epsilon")
-
 
 @dataclass(frozen=True)
-class ExponentialMechanism:
+class ExponentialMechanism(_Checked):
     """The exponential mechanism with weights exp(epsilon score / (2 sensitivity)); epsilon-bounded-range."""
 
     epsilon: float
 
-    def __post_init__(self):
-        _positive(self, "epsilon")
-
 
 @dataclass(frozen=True)
-class Laplace:
+class Laplace(_Checked):
     """Laplace noise; ``noise_multiplier`` is its scale over the l1 sensitivity under the event's relation."""
 
     noise_multiplier: float
 
-    def __post_init__(self):
-        _positive(self, "noise_multiplier")
-
 
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(_Checked):
     """Gaussian noise on an unsampled query; ``noise_multiplier`` is sigma over its l2 sensitivity in the relation."""
 
     noise_multiplier: float
-
-    def __post_init__(self):
-        _positive(self, "noise_multiplier")
 
 
 @dataclass(frozen=True)
@@ -89,14 +136,14 @@ class GroupedGaussian:
     mu = sqrt(sum_g (sensitivities[g] / sigmas[g])^2).
     """
 
-    sensitivities: Tuple[float, ...]
-    sigmas: Tuple[float, ...]
+    sensitivities: tuple[float, ...]
+    sigmas: tuple[float, ...]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("sensitivities", "sigmas"):
             given = getattr(self, name)
             values = tuple(given) if isinstance(given, Iterable) else ()
-            if not values or not all(map(_is_positive, values)):
+            if not values or not all(is_finite(value) and float(value) > 0 for value in values):
                 raise InvalidEvent(f"{name} is {given!r} but must hold finite numbers greater than 0.")
             object.__setattr__(self, name, tuple(map(float, values)))
         if len(self.sensitivities) != len(self.sigmas):
@@ -106,7 +153,7 @@ class GroupedGaussian:
 
 
 @dataclass(frozen=True)
-class PoissonSampledGaussian:
+class PoissonSampledGaussian(_Checked):
     """Gaussian noise on the clipped sum of a Poisson sample: every unit takes part by an independent coin of its own.
 
     ``noise_multiplier`` is sigma over the clip. Batch sizes vary and stay secret; a shuffled loader is another event.
@@ -115,17 +162,14 @@ class PoissonSampledGaussian:
     sampling_probability: float
     noise_multiplier: float
 
-    def __post_init__(self):
-        if not (_is_positive(self.sampling_probability) and self.sampling_probability <= 1):
-            raise InvalidEvent(
-                f"sampling_probability is {self.sampling_probability!r} but must be greater than 0 and at most 1."
-            )
-        _positive(self, "sampling_probability")
-        _positive(self, "noise_multiplier")
+    def __post_init__(self) -> None:
+        positive("sampling_probability", self.sampling_probability, AS_A_PROBABILITY, InvalidEvent)
+        within("sampling_probability", self.sampling_probability, 0, 1, AS_A_PROBABILITY, InvalidEvent)
+        super().__post_init__()
 
 
 @dataclass(frozen=True)
-class FixedSizeSampledGaussian:
+class FixedSizeSampledGaussian(_Checked):
     """Gaussian noise on the clipped sum of ``batch_size`` of ``records`` units, drawn anew without replacement.
 
     ``noise_multiplier`` is sigma over the clip. Stated under replace-one only, where the number of records is public.
@@ -135,18 +179,16 @@ class FixedSizeSampledGaussian:
     batch_size: int
     noise_multiplier: float
 
-    def __post_init__(self):
-        _whole(self, "records", 1)
-        _whole(self, "batch_size", 1)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.batch_size > self.records:
             raise InvalidEvent(
                 f"batch_size is {self.batch_size} but must be at most the number of records, {self.records}."
             )
-        _positive(self, "noise_multiplier")
 
 
 @dataclass(frozen=True)
-class Shuffled:
+class Shuffled(_Checked):
     """One round in which ``messages`` honest messages of one pure ``epsilon0``-LDP randomiser were shuffled.
 
     ``randomizer`` is ``randomized_response`` for *binary* randomised response only: with more classes the messages hide
@@ -157,11 +199,9 @@ class Shuffled:
     messages: int
     randomizer: str = "any"
 
-    def __post_init__(self):
-        _positive(self, "epsilon0")
-        _whole(self, "messages", 1)
-        if self.randomizer not in RANDOMIZERS:
-            raise InvalidEvent(f"randomizer is {self.randomizer!r} but must be one of {', '.join(RANDOMIZERS)}.")
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        one_of("randomizer", self.randomizer, RANDOMIZERS, InvalidEvent)
 
 
 @dataclass(frozen=True)
@@ -170,23 +210,24 @@ class NotPrivate:
 
     reason: str
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not isinstance(self.reason, str) or not self.reason.strip():
             raise InvalidEvent(f"reason is {self.reason!r} but must say in words why nothing is guaranteed.")
 
 
-PROCESSES = (
-    RandomizedResponse,
-    PureDP,
-    ExponentialMechanism,
-    Laplace,
-    Gaussian,
-    GroupedGaussian,
-    PoissonSampledGaussian,
-    FixedSizeSampledGaussian,
-    Shuffled,
-    NotPrivate,
+Process: TypeAlias = (
+    RandomizedResponse
+    | PureDP
+    | ExponentialMechanism
+    | Laplace
+    | Gaussian
+    | GroupedGaussian
+    | PoissonSampledGaussian
+    | FixedSizeSampledGaussian
+    | Shuffled
+    | NotPrivate
 )
+PROCESSES = get_args(Process)
 PROCESS_NAMES = {kind.__name__: kind for kind in PROCESSES}
 DAMAGED = "The text of an event is damaged or was written by another version."
 REPLACE_ONE_ONLY = (RandomizedResponse, FixedSizeSampledGaussian, Shuffled)
@@ -196,53 +237,60 @@ REPLACE_ONE_ONLY = (RandomizedResponse, FixedSizeSampledGaussian, Shuffled)
 class Event:
     """One private release: what was done, whose data it protects, under which relation, against whom.
 
-    :param process: one of the processes of this module.
-    :param unit: ``label``, ``record`` or ``client``.
-    :param relation: ``add_or_remove`` or ``replace_one``; has no default, since the same noise means different things.
-    :param observers: one or several of ``OBSERVERS`` who see the release; kept as a sorted tuple.
-    :param slack: total-variation distance between what was released and ``process`` (finite tables, noise on a grid);
-        an accountant adds (1 + e^epsilon) times it to delta.
+    Args:
+        process: one of the processes of this module.
+        unit: a `Unit`, or its text.
+        relation: a `NeighboringRelation`, or its text; has no default, since the same noise means different things.
+        observers: one or several of `Observer`, or their texts, who see the release; kept as a sorted tuple.
+        slack: total-variation distance between what was released and ``process`` (finite tables, noise on a grid); an
+            accountant adds (1 + e^epsilon) times it to delta.
+
+    Raises:
+        InvalidEvent: A field is outside its range, or the process cannot be stated under the relation.
     """
 
-    process: object
+    process: Process
     unit: str
     relation: str
-    observers: Tuple[str, ...]
+    observers: Sequence[str]
     slack: float = 0.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not isinstance(self.process, PROCESSES):
-            raise InvalidEvent(f"process is {self.process!r} but must be one of {', '.join(PROCESS_NAMES)}.")
-        for name, allowed in (("unit", UNITS), ("relation", RELATIONS)):
-            if getattr(self, name) not in allowed:
-                raise InvalidEvent(f"{name} is {getattr(self, name)!r} but must be one of {', '.join(allowed)}.")
-        object.__setattr__(self, "observers", _checked_observers(self.observers))
+            raise InvalidEvent(refusal("process", self.process, f"one of {', '.join(PROCESS_NAMES)}"))
+        object.__setattr__(self, "unit", Unit(one_of("unit", self.unit, UNITS, InvalidEvent)))
+        object.__setattr__(self, "relation", check_relation(self.relation))
+        given: object = self.observers
+        names = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
+        if not names or not all(name in OBSERVERS for name in names):
+            raise InvalidEvent(f"observers is {given!r} but must hold one or more of {', '.join(OBSERVERS)}.")
+        object.__setattr__(self, "observers", tuple(sorted(map(Observer, set(names)))))
         if isinstance(self.process, REPLACE_ONE_ONLY) and self.relation != REPLACE_ONE:
-            raise InvalidEvent(f"relation is {self.relation!r} but must be {REPLACE_ONE} for {self.mechanism}.")
-        if not is_finite(self.slack) or not 0 <= self.slack <= 1:
-            raise InvalidEvent(f"slack is {self.slack!r} but must be a number from 0 to 1.")
+            raise InvalidEvent(refusal("relation", self.relation, f"{REPLACE_ONE} for {self.mechanism}"))
+        within("slack", self.slack, 0, 1, error=InvalidEvent)
         object.__setattr__(self, "slack", abs(float(self.slack)))
 
     @property
-    def mechanism(self):
+    def mechanism(self) -> str:
         """Name of the process."""
         return type(self.process).__name__
 
     @property
-    def parameters(self):
+    def parameters(self) -> dict[str, Any]:
         """Parameters of the process as a dictionary."""
         return asdict(self.process)
 
-    def to_json(self):
+    def to_json(self) -> str:
         """Text from which ``event_from_json`` makes an equal event; equal events give equal texts."""
         content = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "process"}
         return json.dumps({"mechanism": self.mechanism, "parameters": self.parameters, **content}, sort_keys=True)
 
 
-def event_from_json(text):
+def event_from_json(text: str) -> Event:
     """The event that ``Event.to_json`` wrote.
 
-    :raises InvalidEvent: when the text is not such an event.
+    Raises:
+        InvalidEvent: When the text is not such an event.
     """
     try:
         content = json.loads(text)
@@ -256,38 +304,98 @@ def event_from_json(text):
     return event
 
 
-def check_relation(relation):
-    """Return ``relation`` if it is one of ``RELATIONS``, else raise ``InvalidEvent``."""
-    if relation not in RELATIONS:
-        raise InvalidEvent(f"relation is {relation!r} but must be one of {', '.join(RELATIONS)}.")
-    return relation
+def check_relation(relation: object) -> NeighboringRelation:
+    """Return ``relation`` as a member, or raise ``InvalidEvent``."""
+    return NeighboringRelation(one_of("relation", relation, RELATIONS, InvalidEvent))
 
 
-def clips_moved(relation):
+def clips_moved(relation: str) -> int:
     """By how many clips a sum of clipped contributions can move: 1 under add-or-remove, 2 under replace-one."""
     return {ADD_OR_REMOVE: 1, REPLACE_ONE: 2}[check_relation(relation)]
 
 
-def _checked_observers(observers):
-    names = (observers,) if isinstance(observers, str) or not isinstance(observers, Iterable) else tuple(observers)
-    if not names or not all(name in OBSERVERS for name in names):
-        raise InvalidEvent(f"observers is {observers!r} but must hold one or more of {', '.join(OBSERVERS)}.")
-    return tuple(sorted(set(names)))
+# What a mechanism hands back, and what is charged for it.
 
 
-def _is_positive(value):
-    # As a float, which is what is kept: a smaller number of another type may be 0 there.
-    return is_finite(value) and float(value) > 0
+REPEATABLE = "The randomness came from a reproducible stream: whoever knows the seed can subtract the noise."
 
 
-def _positive(process, name):
-    if not _is_positive(getattr(process, name)):
-        raise InvalidEvent(f"{name} is {getattr(process, name)!r} but must be a finite number greater than 0.")
-    object.__setattr__(process, name, float(getattr(process, name)))
+class _Seen(TypedDict):
+    observers: Sequence[str]
 
 
-def _whole(process, name, least):
-    value = getattr(process, name)
-    if not is_whole(value) or value < least:
-        raise InvalidEvent(f"{name} is {value!r} but must be a whole number of at least {least}.")
-    object.__setattr__(process, name, int(value))
+class View(_Seen, total=False):
+    """Whom a release protects from whom, where the mechanism has one relation: ``observers``, and ``unit``."""
+
+    unit: str
+
+
+class Statement(View):
+    """Whom a release protects from whom: ``relation`` (under which the sensitivity holds), ``observers``, ``unit``."""
+
+    relation: str
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """A value that may be shown to ``event.observers`` once ``event`` has been charged.
+
+    Args:
+        value: a number or an array, in the unit of the query.
+        event: the ``Event`` that bounds what the value says.
+    """
+
+    value: Any
+    event: Event
+
+    def scaled(self, by: ArrayLike) -> Release:
+        """The same release times ``by``, a public number or array: post-processing, at no further cost.
+
+        So a noisy sum becomes a mean over a public expected batch size. Dividing by a realised size would read the
+        data again, and nothing here does.
+        """
+        from numpy import multiply  # the command line reads the words above, and starts without arrays
+
+        return replace(self, value=multiply(self.value, by))
+
+
+def event_of(
+    process: Process,
+    stream: Stream,
+    *,
+    relation: str,
+    observers: Sequence[str],
+    unit: str = Unit.RECORD,
+    slack: float = 0.0,
+) -> Event:
+    """The event of ``process`` when all its randomness came from ``stream``.
+
+    A stream that somebody could repeat gives a ``NotPrivate`` event (epsilon infinity), whatever the noise.
+
+    Args:
+        slack: total-variation distance between what is released and ``process``; above 1 it says no more than 1.
+    """
+    if not stream.private:
+        process, slack = NotPrivate(REPEATABLE), 0.0
+    return Event(process, unit, relation, observers, min(1.0, slack))
+
+
+REASON = "SMOTE interpolated between records before this step, so one record or label moves rows without bound"
+UNITS_WITHOUT_GUARANTEE = (Unit.RECORD, Unit.LABEL)
+
+
+def event_after_over_sampling(event: Event) -> Event:
+    """What a step that claims ``event`` must be charged as when SMOTE has over-sampled its table.
+
+    A synthetic row lies between a record and one of its nearest neighbours, and which these are, and how many rows each
+    class gets, depends on all records and labels of the table. One replaced record or label can move any number of
+    rows, so for these units epsilon is infinite. Flips of labels that were released before keep what they were charged,
+    since SMOTE reads flipped labels then. The unit client keeps its guarantee where each client over-samples its own
+    rows alone, as everything here does.
+
+    Returns:
+        An event without guarantee for the same unit, relation and observers; ``event`` itself for the unit client.
+    """
+    if event.unit not in UNITS_WITHOUT_GUARANTEE:
+        return event
+    return replace(event, process=NotPrivate(REASON), slack=0.0)

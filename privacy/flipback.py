@@ -23,14 +23,18 @@ host's ledger.
 Reference for post-processing: C. Dwork and A. Roth, "The Algorithmic Foundations of Differential Privacy" (2014),
 proposition 2.1.
 """
+
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
-from typing import Optional
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from fate_dp.privacy.mechanisms.randomized_response import check_epsilon, estimate_prior, flip_probability, label_posterior
-from fate_dp.privacy.number_kinds import is_real, is_whole
+from .mechanisms.randomized_response import estimate_prior, flip_probability, label_posterior
+from .validation import InvalidArgument, check_epsilon, is_real, is_whole
 
 WORKING_MODES = ("none", "posterior", "swap", "resample")
 MODES = ("auto",) + WORKING_MODES
@@ -42,50 +46,57 @@ HELPFUL_BELOW_EPSILON = {"taylor": 2.0, "exact": 4.0}
 RARE_CLASS_SHARE = 0.1
 # A prior of exactly 0 or 1 has no finite logit.
 SCORE_MARGIN = 1e-6
+Labels = NDArray[np.float64]
 
 
-class InvalidFlipback(ValueError):
-    """A flipback setting or input is outside its allowed range."""
+class Stream(Protocol):
+    """Uniform numbers from 0 to 1, as a ``numpy.random.Generator`` or ``random.SystemRandom`` gives them."""
+
+    def random(self) -> float: ...
 
 
 @dataclass(frozen=True)
 class FlipbackSettings:
     """When and how labels are revised; all public.
 
-    :param mode: one of ``MODES``.
-    :param every: whole number of epochs between two rounds, at least 1; None divides the training into phases of equal
-        length, the last one the shortest, with a round between each two of them.
-    :param fraction: share of the records that one round of ``swap`` or ``resample`` touches, above 0 up to 1.
-    :param max_rounds: largest number of rounds, at least 0; each shows the guest one set of joint scores.
-    :raises InvalidFlipback: one sentence naming the field, its value and what is allowed.
+    Attributes:
+        mode: One of ``MODES``.
+        every: Whole number of epochs between two rounds, at least 1; None divides the training into phases of equal
+            length, the last one the shortest, with a round between each two of them.
+        fraction: Share of the records that one round of ``swap`` or ``resample`` touches, above 0 up to 1.
+        max_rounds: Largest number of rounds, at least 0; each shows the guest one set of joint scores.
+
+    Raises:
+        InvalidArgument: One sentence naming the field, its value and what is allowed.
     """
 
     mode: str = "auto"
-    every: Optional[int] = None
+    every: int | None = None
     fraction: float = 0.02
     max_rounds: int = 3
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _check_choice("flipback mode", self.mode, MODES)
-        if self.every is not None:
-            _check_whole("flipback every", self.every, 1)
-        _check_whole("flipback max_rounds", self.max_rounds, 0)
+        every = 1 if self.every is None else self.every
+        for name, value, smallest in (("every", every, 1), ("max_rounds", self.max_rounds, 0)):
+            if not is_whole(value) or value < smallest:
+                raise InvalidArgument(
+                    f"flipback {name} is {value!r} but must be a whole number of at least {smallest}."
+                )
         if not is_real(self.fraction) or not 0 < self.fraction <= 1:
-            raise InvalidFlipback(
-                f"flipback fraction is {self.fraction!r} but must be a number above 0 and at most 1."
-            )
+            raise InvalidArgument(f"flipback fraction is {self.fraction!r} but must be a number above 0 and at most 1.")
 
-    def planned_rounds(self, epochs):
+    def planned_rounds(self, epochs: int) -> int:
         """Rounds that a training of ``epochs`` epochs will hold: none after the last epoch, when it would be unused."""
         if self.mode == "none":
             return 0
         return min(self.max_rounds, (epochs - 1) // self.distance(epochs))
 
-    def planned_epochs(self, epochs):
+    def planned_epochs(self, epochs: int) -> list[int]:
         """Epochs, counted from 0, that begin with a round."""
         return [self.distance(epochs) * (number + 1) for number in range(self.planned_rounds(epochs))]
 
-    def distance(self, epochs):
+    def distance(self, epochs: int) -> int:
         """Epochs between two rounds of a training of ``epochs`` epochs: `every`, or a phase."""
         return self.every or math.ceil(epochs / (self.max_rounds + 1))
 
@@ -93,14 +104,24 @@ class FlipbackSettings:
 class Flipback:
     """The flipback of one training run: it resolves ``auto`` once and keeps the budget of swaps across rounds."""
 
-    def __init__(self, settings, flipped, epsilon, stream=None, class_prior=None, sigmoid="taylor"):
-        """
-        :param settings: ``FlipbackSettings``.
-        :param flipped: flipped labels, 0 or 1, in the order of all later labels and scores.
-        :param epsilon: the epsilon (nats) of the flips; infinity means that nothing was flipped.
-        :param stream: for ``resample`` only: a ``numpy.random.Generator`` or ``random.SystemRandom`` of its own.
-        :param class_prior: share of true labels that are 1 where publicly known; otherwise it is estimated.
-        :param sigmoid: taylor or exact: what the scores come from, for ``auto``.
+    def __init__(
+        self,
+        settings: FlipbackSettings,
+        flipped: ArrayLike,
+        epsilon: float,
+        stream: Stream | None = None,
+        class_prior: float | None = None,
+        sigmoid: str = "taylor",
+    ) -> None:
+        """Resolve the mode.
+
+        Args:
+            settings: When and how labels are revised.
+            flipped: Flipped labels, 0 or 1, of shape (n,), in the order of all later labels and scores.
+            epsilon: That of the flips, in nats; infinity means that nothing was flipped.
+            stream: For ``resample`` only: a random stream of its own.
+            class_prior: Share of true labels that are 1 where publicly known; otherwise it is estimated.
+            sigmoid: taylor or exact: what the scores come from, for ``auto``.
         """
         self.settings = settings
         self.flipped = _checked_labels("flipped", flipped)
@@ -111,25 +132,49 @@ class Flipback:
         self._stream = stream
         self._class_prior = class_prior
 
-    def is_due(self, finished_epochs, epochs):
+    def is_due(self, finished_epochs: int, epochs: int) -> bool:
         """Whether a round follows now that ``finished_epochs`` of ``epochs`` epochs are done."""
         if self.mode == "none" or self.rounds_done >= self.settings.max_rounds:
             return False
         return finished_epochs % self.settings.distance(epochs) == 0
 
-    def relabel(self, current, scores):
-        """Return the labels for the next epochs, given the current ones and the joint scores, and count the round."""
-        revised = relabel(
-            self.mode, current, self.flipped, scores, self.epsilon, fraction=self.settings.fraction,
-            swaps_left=self.swaps_left, class_prior=self._class_prior, stream=self._stream,
-        )
+    def relabel(self, current: ArrayLike, scores: ArrayLike) -> Labels:
+        """One round: return the labels for the next epochs and leave the arguments alone. A record is one position.
+
+        Args:
+            current: Labels of the last epochs, 0 to 1, of shape (n,); ``swap`` and ``resample`` expect 0 and 1 only.
+            scores: Joint scores of the model, of shape (n,), each the modelled P(label = 1).
+
+        Raises:
+            InvalidArgument: Unequal lengths, values out of range, or no stream for ``resample``.
+        """
+        _check_choice("flipback mode", self.mode, WORKING_MODES)
+        current, scores = (np.asarray(values, dtype=np.float64) for values in (current, scores))
+        _check_records(current, self.flipped, scores)
+        revised = self._revised(current, scores)
         self.rounds_done += 1
         if self.mode == "swap":
             self.swaps_left -= int(np.count_nonzero(revised != current))
         return revised
 
+    def _revised(self, current: Labels, scores: Labels) -> Labels:
+        if self.mode == "none":
+            return current.copy()
+        if self.mode == "posterior":
+            prior = self._class_prior
+            if prior is None:
+                prior = estimate_prior(self.flipped.mean(), self.epsilon)
+            return np.asarray(label_posterior(self.flipped, self.epsilon, keep_rare_class(scores, prior)))
+        chosen = most_distant(current, scores, self.settings.fraction)
+        if self.mode == "swap":
+            return _swapped(current, chosen[: max(self.swaps_left, 0)])
+        if self._stream is None:
+            raise InvalidArgument("flipback stream is None but mode resample needs a random stream of its own.")
+        flip = flip_probability(self.epsilon)
+        return _swapped(current, [position for position in chosen if self._stream.random() < flip])
 
-def choose_mode(epsilon, flipped_labels, sigmoid="taylor"):
+
+def choose_mode(epsilon: float, flipped_labels: ArrayLike, sigmoid: str = "taylor") -> str:
     """Choose the mode from epsilon (nats) and the flipped labels alone, so that the choice costs no privacy.
 
     ``none`` from epsilon 2 on (scores of the Taylor sigmoid) or 4 (the exact one) and where nothing was flipped (infinity),
@@ -145,45 +190,17 @@ def choose_mode(epsilon, flipped_labels, sigmoid="taylor"):
     return "posterior" if min(prior, 1 - prior) + 2 * standard_error < RARE_CLASS_SHARE else "swap"
 
 
-def expected_flips(records, epsilon):
+def expected_flips(records: int, epsilon: float) -> int:
     """Expected number of flipped labels among ``records``, rounded down: the swap budget of a whole run."""
     return 0 if epsilon == math.inf else math.floor(records * flip_probability(epsilon))
 
 
-def relabel(mode, current, flipped, scores, epsilon, *, fraction, swaps_left, class_prior=None, stream=None):
-    """One round of flipback; returns new labels (float64) and leaves its inputs alone. A record is one position.
-
-    :param mode: one of ``WORKING_MODES``; ``auto`` is resolved by ``choose_mode`` before.
-    :param current: labels of the last epochs, 0 to 1; ``swap`` and ``resample`` expect 0 and 1 only.
-    :param flipped: labels as randomised response released them, 0 or 1.
-    :param scores: joint scores of the model, each the modelled P(label = 1).
-    :param epsilon: the epsilon (nats) of the flips.
-    :param fraction: share of records that ``swap`` and ``resample`` touch.
-    :param swaps_left: number of swaps that ``swap`` may still make.
-    :param class_prior: share of true labels that are 1; None: estimated from ``flipped``.
-    :param stream: the random stream of ``resample``.
-    :raises InvalidFlipback: for an unknown mode, unequal lengths, values out of range or a missing stream.
-    """
-    _check_choice("flipback mode", mode, WORKING_MODES)
-    current, flipped, scores = (np.asarray(values, dtype=np.float64) for values in (current, flipped, scores))
-    _check_records(current, flipped, scores)
-    if mode == "none":
-        return current.copy()
-    if mode == "posterior":
-        prior = estimate_prior(flipped.mean(), epsilon) if class_prior is None else class_prior
-        return label_posterior(flipped, epsilon, keep_rare_class(scores, prior))
-    chosen = most_distant(current, scores, fraction)
-    if mode == "swap":
-        return _swapped(current, chosen[: max(swaps_left, 0)])
-    return _resampled(current, chosen, epsilon, stream)
-
-
-def most_distant(labels, scores, fraction):
+def most_distant(labels: Labels, scores: Labels, fraction: float) -> NDArray[np.intp]:
     """Positions of the top ``fraction`` of the records by ``|label - score|``, farthest first, ties in record order."""
     return np.argsort(-np.abs(labels - scores), kind="stable")[: math.floor(fraction * len(labels))]
 
 
-def keep_rare_class(scores, class_prior):
+def keep_rare_class(scores: Labels, class_prior: float) -> Labels:
     """Shift all logits alike so that the mean score grants the rarer class at least its prior share.
 
     Scores that grant as much already are returned unchanged, but for a margin of 1e-6 away from 0 and 1.
@@ -201,46 +218,34 @@ def keep_rare_class(scores, class_prior):
     return _sigmoid(logits + high)
 
 
-def _swapped(labels, positions):
+def _swapped(labels: Labels, positions: NDArray[np.intp] | list[int]) -> Labels:
     labels = labels.copy()
     labels[positions] = 1 - labels[positions]
     return labels
 
 
-def _resampled(labels, positions, epsilon, stream):
-    if stream is None:
-        raise InvalidFlipback("flipback stream is None but mode resample needs a random stream of its own.")
-    flip = flip_probability(epsilon)
-    return _swapped(labels, [position for position in positions if stream.random() < flip])
-
-
-def _sigmoid(logits):
+def _sigmoid(logits: Labels) -> Labels:
     return 1.0 / (1.0 + np.exp(-logits))
 
 
-def _checked_labels(name, labels):
-    labels = np.asarray(labels, dtype=np.float64)
+def _checked_labels(name: str, given: ArrayLike) -> Labels:
+    labels = np.asarray(given, dtype=np.float64)
     if labels.ndim != 1 or not labels.size or not np.isin(labels, (0, 1)).all():
-        raise InvalidFlipback(f"{name} of shape {labels.shape} must be a non-empty vector of the labels 0 and 1.")
+        raise InvalidArgument(f"{name} of shape {labels.shape} must be a non-empty vector of the labels 0 and 1.")
     return labels
 
 
-def _check_records(current, flipped, scores):
+def _check_records(current: Labels, flipped: Labels, scores: Labels) -> None:
     if not current.shape == flipped.shape == scores.shape:
-        raise InvalidFlipback(
+        raise InvalidArgument(
             f"current, flipped and scores have shapes {current.shape}, {flipped.shape}, {scores.shape} "
             "but must be of one shape."
         )
     for name, values in (("current", current), ("scores", scores)):
         if not ((values >= 0) & (values <= 1)).all():
-            raise InvalidFlipback(f"{name} holds a value outside the range from 0 to 1.")
+            raise InvalidArgument(f"{name} holds a value outside the range from 0 to 1.")
 
 
-def _check_choice(name, value, allowed):
+def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise InvalidFlipback(f"{name} is {value!r} but must be one of {', '.join(allowed)}.")
-
-
-def _check_whole(name, value, smallest):
-    if not is_whole(value) or value < smallest:
-        raise InvalidFlipback(f"{name} is {value!r} but must be a whole number of at least {smallest}.")
+        raise InvalidArgument(f"{name} is {value!r} but must be one of {', '.join(allowed)}.")

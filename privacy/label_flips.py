@@ -1,17 +1,28 @@
 """Flips, noisy numbers and tags of the records of one partition: pure functions of (secret key, label source, match id).
 
-Being pure, they give a record the same flip in every epoch, job, upload, subset and recomputed partition. The label
-source is the declared ``namespace/name/column``; the match id is the id the parties join on, taken as text, never a
+Being pure, they give a record the same flip in every epoch, job, upload, subset and recomputed partition. The key is
+the party's secret, the label source the declared ``namespace/name/column``; the match id is the id the parties join on, taken as text, never a
 sample id or a content hash, which change with every upload.
 """
+
+from __future__ import annotations
+
 import hmac
+import math
 import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 from decimal import Decimal, localcontext
 from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from fate_dp.privacy.mechanisms.randomized_response import check_classes, check_epsilon
+from .validation import InvalidArgument, check_classes, check_epsilon, is_finite, is_whole
+
+if TYPE_CHECKING:
+    from .mechanisms.local_numbers import PiecewiseLaw
 
 TAG_BYTES = 16
 # In place of a source in tags that are the same whatever the source; no declared source reads like it.
@@ -19,15 +30,9 @@ ANY_SOURCE = "any source"
 DECIMAL_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
-class InvalidLabel(ValueError):
-    """A label is missing or outside the declared classes."""
-
-
-class InvalidMatchId(ValueError):
-    """A match id is neither text nor a whole number."""
-
-
-def flip_labels(match_ids, label_indices, epsilon, classes, key, source):
+def flip_labels(
+    match_ids: Iterable[object], label_indices: ArrayLike, epsilon: float, classes: int, key: bytes, source: str
+) -> NDArray[np.int64]:
     """Randomised response on the labels of one partition; returns an int64 array of flipped label indices.
 
     Each record's draw is HMAC-SHA256(key, (domain, source, epsilon, classes, match id)), parts length-prefixed. The
@@ -41,9 +46,13 @@ def flip_labels(match_ids, label_indices, epsilon, classes, key, source):
     assumption that HMAC-SHA256 is a pseudo-random function; the same call again releases nothing new. Indices refer to
     the declared classes, which callers must always list in one order.
 
-    :param match_ids: text or whole numbers, one per record.
-    :param label_indices: true labels as indices 0 .. classes - 1.
-    :raises InvalidEpsilon, InvalidClasses, InvalidLabel, InvalidMatchId: one sentence on what is wrong.
+    Args:
+        match_ids: Text or whole numbers, one per record.
+        label_indices: True labels as indices 0 .. classes - 1, of shape (n,).
+        epsilon: Nats.
+
+    Raises:
+        InvalidArgument: One sentence on what is wrong.
     """
     classes = check_classes(classes)
     labels = _checked_indices(label_indices, classes)
@@ -60,7 +69,9 @@ def flip_labels(match_ids, label_indices, epsilon, classes, key, source):
     return flipped
 
 
-def noisy_numbers(match_ids, labels, law, key, source):
+def noisy_numbers(
+    match_ids: Iterable[object], labels: ArrayLike, law: PiecewiseLaw, key: bytes, source: str
+) -> NDArray[np.float64]:
     """The piecewise mechanism on the bounded numeric labels of one partition; returns a float64 array of noisy labels.
 
     Each record's draw is HMAC-SHA256(key, (domain, source, epsilon, bounds, points, window, match id)): 64 bits round the
@@ -70,10 +81,13 @@ def noisy_numbers(match_ids, labels, law, key, source):
     epsilon-differentially private, unit *label*, replace-one, under the assumption of ``flip_labels``; the same label of the
     same record gives the same noisy one.
 
-    :param labels: numbers within the bounds of ``law``, a ``PiecewiseLaw``.
-    :raises OutOfBounds, InvalidMatchId: one sentence on what is wrong.
+    Args:
+        labels: Numbers within the bounds of ``law``, of shape (n,).
+
+    Raises:
+        InvalidArgument: One sentence on what is wrong.
     """
-    below, above = law.rounding(labels)
+    below, above = law.rounding(np.asarray(labels))
     prefix = _encode(
         "label noise", source, repr(law.epsilon), repr(law.low), repr(law.high), str(law.points), str(law.window)
     )
@@ -88,13 +102,13 @@ def noisy_numbers(match_ids, labels, law, key, source):
     return noisy
 
 
-def record_tags(match_ids, key, source):
+def record_tags(match_ids: Iterable[object], key: bytes, source: str) -> list[bytes]:
     """Secret names of records in a ledger: one 16-byte tag per match id, the same for every epsilon."""
     prefix = _encode("record tag", source)
     return [hmac.digest(key, prefix + _encode(_match_text(match_id)), "sha256")[:TAG_BYTES] for match_id in match_ids]
 
 
-def label_tags(match_ids, label_texts, key, source):
+def label_tags(match_ids: Iterable[object], label_texts: Iterable[object], key: bytes, source: str) -> list[bytes]:
     """16-byte commitments to the true label of each record, bound to its match id, so that a change is noticed."""
     prefix = _encode("label tag", source)
     return [
@@ -103,55 +117,148 @@ def label_tags(match_ids, label_texts, key, source):
     ]
 
 
-def canonical_label(value):
+def canonical_label(value: object) -> str:
     """One text per label, however it is typed: 1, 1.0, '1', '1.0', True and numpy's kinds of 1 all give '1'.
 
-    :raises InvalidLabel: when the label is missing or is neither text nor a number.
+    >>> canonical_label(1.0), canonical_label(" 1 "), canonical_label("default")
+    ('1', '1', 'default')
+
+    Raises:
+        InvalidArgument: The label is missing or is neither text nor a number.
     """
     if isinstance(value, str):
         return _canonical_text(value.strip())
     if isinstance(value, (bool, np.bool_, Integral)):
         return str(int(value))
-    if isinstance(value, Real) and np.isfinite(value):
+    if isinstance(value, Real) and np.isfinite(float(value)):
         # numpy's own text is the shortest for the width of the number, so 0.1 is '0.1' as float32 too.
         return _canonical_number(float(str(value)) if isinstance(value, np.floating) else float(value))
-    raise InvalidLabel(f"A label is missing or of type {type(value).__name__} but must be text or a finite number.")
+    raise InvalidArgument(f"A label is missing or of type {type(value).__name__} but must be text or a finite number.")
 
 
-def _canonical_text(text):
+def _canonical_text(text: str) -> str:
     if not text or text.lower() in ("nan", "none", "null"):
-        raise InvalidLabel("A label is missing but every record must have one.")
+        raise InvalidArgument("A label is missing but every record must have one.")
     if not DECIMAL_NUMBER.fullmatch(text):
         return text
     return str(int(text)) if text.lstrip("+-").isdigit() else _canonical_number(float(text))
 
 
-def _canonical_number(number):
+def _canonical_number(number: float) -> str:
     return str(int(number)) if number.is_integer() else repr(number)
 
 
-def _checked_indices(label_indices, classes):
+def _checked_indices(label_indices: ArrayLike, classes: int) -> NDArray[np.int64]:
     labels = np.asarray(label_indices)
     if labels.size and not np.issubdtype(labels.dtype, np.integer):
-        raise InvalidLabel(f"The label indices are of type {labels.dtype} but must be whole numbers.")
-    if labels.size and not (0 <= labels.min() and labels.max() < classes):
-        raise InvalidLabel(f"A label index is outside the range from 0 to {classes - 1}.")
+        raise InvalidArgument(f"The label indices are of type {labels.dtype} but must be whole numbers.")
+    if labels.size and not (labels.min() >= 0 and labels.max() < classes):
+        raise InvalidArgument(f"A label index is outside the range from 0 to {classes - 1}.")
     return labels.astype(np.int64)
 
 
-def _keep_threshold(epsilon, classes):
+def _keep_threshold(epsilon: float, classes: int) -> int:
     with localcontext() as context:
         context.prec = 50
         keep = 1 / (1 + (classes - 1) * (-Decimal(check_epsilon(epsilon))).exp())
         return min(int(keep * 2**64), 2**64 - 1)
 
 
-def _match_text(match_id):
+def _match_text(match_id: object) -> str:
     if isinstance(match_id, (str, Integral)) and not isinstance(match_id, bool):
         return str(match_id)
-    raise InvalidMatchId(f"A match id is of type {type(match_id).__name__} but must be text or a whole number.")
+    raise InvalidArgument(f"A match id is of type {type(match_id).__name__} but must be text or a whole number.")
 
 
-def _encode(*parts):
+def _encode(*parts: str) -> bytes:
     encoded = [part.encode("utf-8") for part in parts]
     return b"".join(len(part).to_bytes(8, "big") + part for part in encoded)
+
+
+@dataclass(frozen=True)
+class LabelRelease:
+    """One memoised draw: the flips, or the noisy numbers, of a source at one epsilon under one key.
+
+    An epsilon alone does not say whether two models rest on the same flips: the same number can stand for another draw (a
+    new key, other classes) or for a total of several. So labels and models name their releases, and epsilons are added
+    over the union. Unit *label*, relation *replace-one*, delta 0.
+
+    Attributes:
+        source: declared ``namespace/name/column``.
+        epsilon: nats; infinity for true labels.
+        classes: number of classes, or of grid points for numbers; 0 where it is not known.
+        key_id: identifier of the flip key; empty where nothing is known of the draw but its epsilon.
+        entry_id: the line in the ledger of the party that flipped, 0 where there is none.
+        bounds: of the numbers that were made noisy, None for classes.
+    """
+
+    source: str
+    epsilon: float
+    classes: int = 0
+    key_id: str = ""
+    entry_id: int = 0
+    bounds: tuple[float, float] | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether another release of the same attributes is the same draw."""
+        return bool(self.key_id)
+
+
+Releases = tuple[LabelRelease, ...]
+
+
+def united(first: Iterable[LabelRelease], second: Iterable[LabelRelease]) -> Releases:
+    """What went into either; the same draw counts once, and one of which nothing is known counts whenever it occurs."""
+    both = [*first, *second]
+    known = dict.fromkeys(release for release in both if release.is_known)
+    return (*known, *(release for release in both if not release.is_known))
+
+
+def total_of(releases: Iterable[LabelRelease]) -> float:
+    """Sequential composition over all releases, the worst record being in all of them; infinity for none."""
+    epsilons = [release.epsilon for release in releases]
+    return math.fsum(epsilons) if epsilons else math.inf
+
+
+def releases_to_json(releases: Iterable[LabelRelease]) -> list[dict[str, Any]]:
+    """As JSON can hold them; an infinite epsilon is the text 'infinity', and only releases of numbers have bounds."""
+    return [_content(release) for release in releases]
+
+
+def releases_of_privacy(document: dict[str, Any]) -> Releases:
+    """Of ``privacy`` in a model's metadata; one that names no releases counts as a draw of its own.
+
+    That of an earlier version has ``source`` and ``epsilon`` only.
+    """
+    named = document.get("releases")
+    if named is None:
+        named = [{"source": document.get("source", ""), "epsilon": document.get("epsilon", "infinity")}]
+    return releases_of_json(named)
+
+
+def releases_of_json(content: list[dict[str, Any]]) -> Releases:
+    """What ``releases_to_json`` made; raises ``ValueError`` with one sentence where it is damaged."""
+    try:
+        return tuple(_release(**item) for item in content)
+    except TypeError as error:
+        raise ValueError("The releases of labels that a model names are damaged; train it anew.") from error
+
+
+def _content(release: LabelRelease) -> dict[str, Any]:
+    content = {**asdict(release), "epsilon": release.epsilon if math.isfinite(release.epsilon) else "infinity"}
+    bounds = content.pop("bounds")
+    return content if bounds is None else {**content, "bounds": list(bounds)}
+
+
+def _release(
+    source: Any, epsilon: Any, classes: Any = 0, key_id: Any = "", entry_id: Any = 0, bounds: Any = None
+) -> LabelRelease:
+    epsilon = math.inf if epsilon == "infinity" else epsilon
+    sound = epsilon == math.inf or is_finite(epsilon) and epsilon > 0
+    if not sound or not is_whole(classes) or not all(isinstance(text, str) for text in (source, key_id)):
+        raise TypeError("no release")
+    if bounds is not None and not (len(bounds) == 2 and all(map(is_finite, bounds))):
+        raise TypeError("no bounds")
+    bounds = None if bounds is None else (float(bounds[0]), float(bounds[1]))
+    return LabelRelease(source, float(epsilon), int(classes), key_id, entry_id, bounds)

@@ -19,21 +19,26 @@ records in a table of the same columns, for which a cap without the number holds
 names of tables. A cap holds for a table and for every table that has records in common with it. ``unused_names`` are names
 under which nothing is ever charged.
 """
+
+from __future__ import annotations
+
 import fcntl
 import logging
 import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
-from functools import lru_cache, reduce
+from functools import cache, reduce
 from pathlib import Path
-from typing import FrozenSet, Mapping, Optional
+from typing import Any, TypeVar
 
 import yaml
 
-from fate_dp.privacy.ledger.budget_cap import BudgetCap
-from fate_dp.privacy.ledger.families import NUMBERED, WEIGHTS, base_name
-from fate_dp.privacy.number_kinds import is_finite, is_whole
-from fate_dp.privacy.private_file import publish_if_absent, replace_file
+from .ledger.database import WEIGHTS
+from .ledger.datasets import NUMBERED, base_name
+from .ledger.entries import BudgetCap
+from .private_files import AnyPath, publish_if_absent, replace_file
+from .validation import is_finite, is_whole
 
 logger = logging.getLogger(__name__)
 BY_COLUMNS = "columns:[0-9a-f]{16}"
@@ -48,7 +53,11 @@ UNUSED_NAME = (
     "In {path}, {key} names {name!r}, but no component calls a dataset so, and the line holds nothing; name it by its "
     "columns, as `fate-dp declare-table` and `fate-dp ledger` do."
 )
+DEFAULT_LABEL_CAP = 8.0
 DEFAULT_DATASET_CAP = BudgetCap(epsilon=8.0, delta=1e-6)
+MODULE_NAME = re.compile(r"[A-Za-z0-9_-]+")
+MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
+Cap = TypeVar("Cap", int, BudgetCap)
 
 
 class InvalidPolicy(ValueError):
@@ -63,94 +72,100 @@ class SourcePolicy:
     records whose labels may ever be released under it. None leaves either open.
     """
 
-    cap: Optional[float] = None
+    cap: float | None = None
     public: bool = False
-    columns: Optional[FrozenSet[str]] = None
-    records: Optional[int] = None
+    columns: frozenset[str] | None = None
+    records: int | None = None
 
 
 @dataclass(frozen=True)
 class Policy:
     """The policy of one party; epsilons in nats. Caps of labels are for the unit *label*, relation *replace-one*."""
 
-    default_label_cap: float = 8.0
+    default_label_cap: float = DEFAULT_LABEL_CAP
     label_sources: Mapping[str, SourcePolicy] = field(default_factory=dict)
     score_caps: Mapping[str, int] = field(default_factory=dict)
     default_dataset_cap: BudgetCap = DEFAULT_DATASET_CAP
     dataset_caps: Mapping[str, BudgetCap] = field(default_factory=dict)
     model_modules: Mapping[str, str] = field(default_factory=dict)
-    public_datasets: FrozenSet[str] = frozenset()
-    separate_ids: FrozenSet[str] = frozenset()
-    few_valued_scores: FrozenSet[str] = frozenset()
+    public_datasets: frozenset[str] = frozenset()
+    separate_ids: frozenset[str] = frozenset()
+    few_valued_scores: frozenset[str] = frozenset()
 
-    def label_cap(self, source):
+    def label_cap(self, source: str) -> float:
         """Largest total epsilon that the label source may spend."""
         cap = self._source(source).cap
         return self.default_label_cap if cap is None else cap
 
-    def is_declared(self, source):
+    def is_declared(self, source: str) -> bool:
         """Whether the operator knows the label source at all; another name for it would start another budget."""
         return check_source(source) in self.label_sources
 
-    def columns_of(self, source):
+    def columns_of(self, source: str) -> frozenset[str] | None:
         """Features of the table that the source was declared for; None where it was declared for any."""
         return self._source(source).columns
 
-    def records_of(self, source):
+    def records_of(self, source: str) -> int | None:
         """How many records the source was declared with; None where that was left open."""
         return self._source(source).records
 
-    def is_public(self, source):
+    def is_public(self, source: str) -> bool:
         """Whether the labels of the source are declared public, so that runs without privacy may use them."""
         return self._source(source).public
 
-    def score_cap(self, dataset, feature_count, related=()):
+    def score_cap(self, dataset: str, feature_count: int, related: Iterable[str] = ()) -> int:
         """Largest number of joint-score releases of a host's dataset: declared, else a quarter of its features.
 
-        :param related: datasets that count together with it; the smallest of all their caps holds, see ``dataset_cap``.
+        Args:
+            dataset: Its name in the ledger.
+            feature_count: Number of its columns.
+            related: Datasets that count together with it; the smallest of all their caps holds, see ``dataset_cap``.
         """
         return min(_caps(self.score_caps, dataset, related, feature_count // 4, min))
 
-    def dataset_cap(self, dataset, related=()):
-        """What private steps on the dataset may spend in all, for each observer, unit and relation: a ``BudgetCap``.
+    def dataset_cap(self, dataset: str, related: Iterable[str] = ()) -> BudgetCap:
+        """What private steps on the dataset may spend in all, for each observer, unit and relation.
 
-        :param related: datasets that count together with it; the smallest epsilon and the smallest delta of all their caps
-            hold, the default for one that has none: a job that leaves columns away must not find a larger cap than the
-            whole table's among those of other tables.
+        Args:
+            dataset: Its name in the ledger.
+            related: Datasets that count together with it; the smallest epsilon and the smallest delta of all their caps
+                hold, the default for one that has none: a job that leaves columns away must not find a larger cap than
+                the whole table's among those of other tables.
         """
         caps = _caps(self.dataset_caps, dataset, related, self.default_dataset_cap, BudgetCap.smaller)
         return reduce(BudgetCap.smaller, caps)
 
-    def consents_to_few_values(self, dataset, related=()):
+    def consents_to_few_values(self, dataset: str, related: Iterable[str] = ()) -> bool:
         """Whether joint scores of a host's dataset may be shown though columns take few values: they show these columns.
 
-        :param related: datasets that count together with it, to whose scores the operator must have consented as well.
+        The operator must have consented to those of all ``related`` datasets, which count together with it, as well.
         """
         return {base_name(name) for name in (dataset, *related)} <= self.few_valued_scores
 
-    def is_public_dataset(self, dataset):
+    def is_public_dataset(self, dataset: str) -> bool:
         """Whether the operator declared all that stands in the dataset public; named as in ``dataset_caps``."""
         return dataset in self.public_datasets
 
-    def _source(self, source):
+    def _source(self, source: str) -> SourcePolicy:
         return self.label_sources.get(check_source(source), SourcePolicy())
 
 
-def unused_names(policy):
+def unused_names(policy: Policy) -> list[tuple[str, str]]:
     """[(key of the file, name)] of caps and declarations that no component ever asks for, so that they hold nothing."""
-    named = (("score_caps", policy.score_caps), ("dataset_caps", policy.dataset_caps),
-             ("few_valued_scores", sorted(policy.few_valued_scores)),
-             ("public_datasets", sorted(policy.public_datasets)))  # fmt: skip
-    return [(key, name) for key, names in named for name in names if not USED_NAMES[key].fullmatch(name)]
+    named: dict[str, Collection[str]] = {key: getattr(policy, key) for key in USED_NAMES}
+    ordered = {key: sorted(names) if isinstance(names, frozenset) else names for key, names in named.items()}
+    return [(key, name) for key, names in ordered.items() for name in names if not USED_NAMES[key].fullmatch(name)]
 
 
-@lru_cache(maxsize=None)
-def _tell_unused(path, key, name):
+@cache
+def _tell_unused(path: str, key: str, name: str) -> None:
     """Once in a process, which may read the file for every job step."""
     logger.warning(UNUSED_NAME.format(path=path, key=key, name=name))
 
 
-def _caps(caps, dataset, related, default, smaller):
+def _caps(
+    caps: Mapping[str, Cap], dataset: str, related: Iterable[str], default: Cap, smaller: Callable[[Cap, Cap], Cap]
+) -> Iterator[Cap]:
     """Of the dataset and all related ones: what is declared for exactly this one, else the default.
 
     A cap under the name of the columns alone may be another table's: it lowers the default and never raises it. Weights are
@@ -163,213 +178,210 @@ def _caps(caps, dataset, related, default, smaller):
         yield smaller(of_columns, default) if exact is None else exact
 
 
-def is_source(value):
+def is_source(value: object) -> bool:
     """Whether ``value`` is text that reads ``namespace/name/column`` with three non-empty parts."""
     parts = value.split("/") if isinstance(value, str) else []
     return len(parts) == 3 and all(part.strip() for part in parts)
 
 
-def check_source(source):
+def check_source(source: Any) -> str:
     """Return ``source`` if ``is_source``, else raise."""
     if not is_source(source):
         raise InvalidPolicy(f"The label source is {source!r} but must read namespace/name/column.")
-    return source
-
-
-MODULE_NAME = re.compile(r"[A-Za-z0-9_-]+")
-MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
+    return str(source)
 
 
 class _Loader(yaml.SafeLoader):
     """YAML 1.1 takes 1e-6, for want of a point, for text."""
 
 
-NUMBER_WITHOUT_POINT = re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+$")
-_Loader.add_implicit_resolver("tag:yaml.org,2002:float", NUMBER_WITHOUT_POINT, list("-+0123456789"))
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
+)
 
 
-def load_policy(path):
+def load_policy(path: AnyPath) -> Policy:
     """Read the policy file; a missing file means the defaults. Names that nothing uses are logged as warnings.
 
-    :raises InvalidPolicy: one sentence on the first key or value that is not allowed.
+    Raises:
+        InvalidPolicy: One sentence on the first key or value that is not allowed.
     """
-    content = _read(path)
-    _check_keys(path, "the file", content, Policy)
-    sources = _mapping(path, "label_sources", content.get("label_sources"))
-    caps = _mapping(path, "score_caps", content.get("score_caps"))
-    budgets = _mapping(path, "dataset_caps", content.get("dataset_caps"))
-    modules = _mapping(path, "model_modules", content.get("model_modules"))
-    public = _list(path, "public_datasets", content.get("public_datasets"))
-    separate = _list(path, "separate_ids", content.get("separate_ids"))
-    few_valued = _list(path, "few_valued_scores", content.get("few_valued_scores"))
-    default = _budget(path, "default_dataset_cap", content.get("default_dataset_cap"), DEFAULT_DATASET_CAP)
+    file = _File(path)
+    content = file.read()
+    file.check_keys("the file", content, Policy)
+    sources = file.mapping("label_sources", content.get("label_sources"))
+    caps = file.mapping("score_caps", content.get("score_caps"))
+    budgets = file.mapping("dataset_caps", content.get("dataset_caps"))
+    modules = file.mapping("model_modules", content.get("model_modules"))
+    public = file.items("public_datasets", content.get("public_datasets"))
+    separate = file.items("separate_ids", content.get("separate_ids"))
+    few_valued = file.items("few_valued_scores", content.get("few_valued_scores"))
+    default = file.budget("default_dataset_cap", content.get("default_dataset_cap"), DEFAULT_DATASET_CAP)
     policy = Policy(
-        default_label_cap=_epsilon(path, "default_label_cap", content.get("default_label_cap", 8.0)),
-        label_sources={check_source(source): _source_policy(path, source, value) for source, value in sources.items()},
-        score_caps={_dataset(path, "score_caps", name): _count(path, name, cap) for name, cap in caps.items()},
+        default_label_cap=file.epsilon("default_label_cap", content.get("default_label_cap", DEFAULT_LABEL_CAP)),
+        label_sources={check_source(source): file.source_policy(source, value) for source, value in sources.items()},
+        score_caps={file.dataset("score_caps", name): file.count(name, cap) for name, cap in caps.items()},
         default_dataset_cap=default,
         dataset_caps={
-            _dataset(path, "dataset_caps", name): _budget(path, f"the cap of {name}", value, default)
+            file.dataset("dataset_caps", name): file.budget(f"the cap of {name}", value, default)
             for name, value in budgets.items()
         },
-        model_modules={_module_name(path, name): _module(path, name, value) for name, value in modules.items()},
-        public_datasets=frozenset(_dataset(path, "public_datasets", name) for name in public),
-        separate_ids=frozenset(_id_column(path, name) for name in separate),
-        few_valued_scores=frozenset(_dataset(path, "few_valued_scores", name) for name in few_valued),
+        model_modules={file.module_name(name): file.module(name, value) for name, value in modules.items()},
+        public_datasets=frozenset(file.dataset("public_datasets", name) for name in public),
+        separate_ids=frozenset(file.dataset("separate_ids", name, "id column") for name in separate),
+        few_valued_scores=frozenset(file.dataset("few_valued_scores", name) for name in few_valued),
     )
     for key, name in unused_names(policy):
         _tell_unused(str(path), key, name)
     return policy
 
 
-def declare_source(path, source, *, cap=None, public=None, columns=None, records=None):
+def declare_source(
+    path: AnyPath,
+    source: str,
+    *,
+    cap: float | None = None,
+    public: bool | None = None,
+    columns: Iterable[str] | None = None,
+    records: int | None = None,
+) -> None:
     """Set what ``SourcePolicy`` holds of a label source in the file; None leaves a value as it is.
 
     The file is replaced in one step and comments in it are lost.
 
-    :raises InvalidPolicy: for a malformed source, cap or file; the file is left as it was.
+    Raises:
+        InvalidPolicy: The source, a value or the file is malformed; the file is left as it was.
     """
     check_source(source)
-    columns = None if columns is None else sorted(columns)
-    declared = {"cap": cap, "public": public, "columns": columns, "records": records}
-    with _exclusive(path):
-        load_policy(path)
-        content = _read(path)
+    given = {"cap": cap, "public": public, "columns": None if columns is None else sorted(columns), "records": records}
+    with _edited(path) as (policy, file, content):
         sources = content["label_sources"] = dict(content.get("label_sources") or {})
-        kept = sources.get(source) or {}
-        sources[source] = {**kept, **{name: value for name, value in declared.items() if value is not None}}
-        _source_policy(path, source, sources[source])
-        replace_file(path, yaml.safe_dump(content, sort_keys=True).encode())
+        sources[source] = {**(sources.get(source) or {}), **_declared(given)}
+        file.source_policy(source, sources[source])
 
 
-def declare_caps(path, dataset, *, epsilon=None, delta=None, scores=None):
+def declare_caps(
+    path: AnyPath, dataset: str, *, epsilon: float | None = None, delta: float | None = None, scores: int | None = None
+) -> None:
     """Set what private steps may spend of a dataset, and how many models' scores it may show; None leaves a value as it is.
 
-    :raises InvalidPolicy: for a malformed cap or file; the file is left as it was.
+    Raises:
+        InvalidPolicy: A cap or the file is malformed; the file is left as it was.
     """
-    budget = {name: value for name, value in (("epsilon", epsilon), ("delta", delta)) if value is not None}
-    with _exclusive(path):
-        policy, content = load_policy(path), _read(path)
-        if budget:
+    with _edited(path) as (policy, file, content):
+        if budget := _declared({"epsilon": epsilon, "delta": delta}):
             budgets = content["dataset_caps"] = dict(content.get("dataset_caps") or {})
             budgets[dataset] = {**(budgets.get(dataset) or {}), **budget}
-            _budget(path, f"the cap of {dataset}", budgets[dataset], policy.default_dataset_cap)
+            file.budget(f"the cap of {dataset}", budgets[dataset], policy.default_dataset_cap)
         if scores is not None:
             counts = content["score_caps"] = dict(content.get("score_caps") or {})
-            counts[dataset] = _count(path, dataset, scores)
-        replace_file(path, yaml.safe_dump(content, sort_keys=True).encode())
+            counts[dataset] = file.count(dataset, scores)
 
 
-def _read(path):
-    try:
-        content = yaml.load(Path(path).read_text(encoding="utf-8"), Loader=_Loader)
-    except FileNotFoundError:
-        return {}
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InvalidPolicy(f"The policy file {path} is not valid YAML.") from error
-    return dict(_mapping(path, "the file", content))
+def _declared(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 @contextmanager
-def _exclusive(path):
+def _edited(path: AnyPath) -> Iterator[tuple[Policy, _File, dict[str, Any]]]:
+    """The content of a sound file under a lock, for a block that changes it; written back unless the block refuses."""
     lock = Path(f"{path}.lock")
     publish_if_absent(lock, b"")
-    with open(lock, "rb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    with open(lock, "rb") as locked:
+        fcntl.flock(locked, fcntl.LOCK_EX)
+        policy, file = load_policy(path), _File(path)
+        content = file.read()
+        yield policy, file, content
+        replace_file(path, yaml.safe_dump(content, sort_keys=True).encode())
 
 
-def _source_policy(path, source, value):
-    content = _mapping(path, source, value)
-    _check_keys(path, source, content, SourcePolicy)
-    cap = content.get("cap")
-    public = content.get("public", False)
-    if not isinstance(public, bool):
-        raise InvalidPolicy(f"In {path}, public of {source} is {public!r} but must be true or false.")
-    return SourcePolicy(
-        cap=None if cap is None else _epsilon(path, f"cap of {source}", cap), public=public,
-        columns=_columns(path, source, content.get("columns")), records=_records(path, source, content.get("records")),
-    )  # fmt: skip
+@dataclass(frozen=True)
+class _File:
+    """The policy file, as what it must hold is checked: every method returns what it was given, or refuses it.
 
+    Values are whatever YAML may hold; ``where`` says in words which of them it is.
+    """
 
-def _columns(path, source, value):
-    columns = None if value is None else _list(path, f"columns of {source}", value)
-    if columns is not None and not all(isinstance(column, str) for column in columns):
-        raise InvalidPolicy(f"In {path}, columns of {source} is {value!r} but must be a list of texts.")
-    return None if columns is None else frozenset(columns)
+    path: AnyPath
 
+    def read(self) -> dict[str, Any]:
+        try:
+            content = yaml.load(Path(self.path).read_text(encoding="utf-8"), Loader=_Loader)
+        except FileNotFoundError:
+            return {}
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise InvalidPolicy(f"The policy file {self.path} is not valid YAML.") from error
+        return dict(self.mapping("the file", content))
 
-def _records(path, source, value):
-    if value is not None and (not is_whole(value) or value < 1):
-        raise InvalidPolicy(f"In {path}, records of {source} is {value!r} but must be a whole number from 1 on.")
-    return None if value is None else int(value)
-
-
-def _check_keys(path, where, content, kind):
-    allowed = [item.name for item in fields(kind)]
-    unknown = [key for key in content if key not in allowed]
-    if unknown:
-        raise InvalidPolicy(f"In {path}, {where} has the unknown key {unknown[0]!r} but may have {', '.join(allowed)}.")
-
-
-def _mapping(path, where, value):
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise InvalidPolicy(f"In {path}, {where} is {value!r} but must be a mapping.")
-    return value
-
-
-def _list(path, where, value):
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise InvalidPolicy(f"In {path}, {where} is {value!r} but must be a list.")
-    return value
-
-
-def _epsilon(path, where, value):
-    if not is_finite(value) or value <= 0:
-        raise InvalidPolicy(f"In {path}, {where} is {value!r} but must be a finite number greater than 0 (in nats).")
-    return float(value)
-
-
-def _budget(path, where, value, default):
-    content = _mapping(path, where, value)
-    _check_keys(path, where, content, BudgetCap)
-    try:
-        return BudgetCap(**{**asdict(default), **content})
-    except ValueError as error:
-        raise InvalidPolicy(f"In {path}, {where} is not valid: {error}") from error
-
-
-def _dataset(path, where, dataset):
-    if not isinstance(dataset, str) or not dataset.strip():
-        raise InvalidPolicy(f"In {path}, {where} has the dataset {dataset!r} but must have non-empty text.")
-    return dataset
-
-
-def _id_column(path, name):
-    if not isinstance(name, str) or not name.strip():
-        raise InvalidPolicy(f"In {path}, separate_ids has the id column {name!r} but must have non-empty text.")
-    return name
-
-
-def _count(path, dataset, cap):
-    if not is_whole(cap) or cap < 0:
-        raise InvalidPolicy(f"In {path}, the score cap of {dataset} is {cap!r} but must be a whole number from 0 on.")
-    return int(cap)
-
-
-def _module_name(path, name):
-    if not isinstance(name, str) or not MODULE_NAME.fullmatch(name):
-        raise InvalidPolicy(
-            f"In {path}, model_modules has the name {name!r} but must have letters, digits, hyphens and underscores only."
+    def source_policy(self, source: str, value: Any) -> SourcePolicy:
+        content = self.mapping(source, value)
+        self.check_keys(source, content, SourcePolicy)
+        cap, columns, records = (content.get(name) for name in ("cap", "columns", "records"))
+        public = content.get("public", False)
+        self._refuse_unless(isinstance(public, bool), f"public of {source}", public, "be true or false")
+        cap = None if cap is None else self.epsilon(f"cap of {source}", cap)
+        if columns is not None:
+            texts = all(isinstance(column, str) for column in self.items(f"columns of {source}", columns))
+            self._refuse_unless(texts, f"columns of {source}", columns, "be a list of texts")
+        if records is not None:
+            fine = is_whole(records) and records >= 1
+            self._refuse_unless(fine, f"records of {source}", records, "be a whole number from 1 on")
+        return SourcePolicy(
+            cap, public, None if columns is None else frozenset(columns), None if records is None else int(records)
         )
-    return name
 
+    def check_keys(self, where: str, content: dict[str, Any], kind: type) -> None:
+        allowed = [item.name for item in fields(kind)]
+        unknown = [key for key in content if key not in allowed]
+        if unknown:
+            raise InvalidPolicy(
+                f"In {self.path}, {where} has the unknown key {unknown[0]!r} but may have {', '.join(allowed)}."
+            )
 
-def _module(path, name, value):
-    if not isinstance(value, str) or not MODULE.fullmatch(value):
-        raise InvalidPolicy(f"In {path}, the model {name} is {value!r} but must read package.module:function.")
-    return value
+    def mapping(self, where: str, value: Any) -> dict[str, Any]:
+        self._refuse_unless(value is None or isinstance(value, dict), where, value, "be a mapping")
+        return value or {}
+
+    def items(self, where: str, value: Any) -> list[Any]:
+        self._refuse_unless(value is None or isinstance(value, list), where, value, "be a list")
+        return value or []
+
+    def epsilon(self, where: str, value: Any) -> float:
+        fine = is_finite(value) and value > 0
+        self._refuse_unless(fine, where, value, "be a finite number greater than 0 (in nats)")
+        return float(value)
+
+    def budget(self, where: str, value: Any, default: BudgetCap) -> BudgetCap:
+        content = self.mapping(where, value)
+        self.check_keys(where, content, BudgetCap)
+        try:
+            return BudgetCap(**{**asdict(default), **content})
+        except ValueError as error:
+            raise InvalidPolicy(f"In {self.path}, {where} is not valid: {error}") from error
+
+    def count(self, dataset: str, cap: Any) -> int:
+        fine = is_whole(cap) and cap >= 0
+        self._refuse_unless(fine, f"the score cap of {dataset}", cap, "be a whole number from 0 on")
+        return int(cap)
+
+    def dataset(self, where: str, name: Any, what: str = "dataset") -> str:
+        if not isinstance(name, str) or not name.strip():
+            raise InvalidPolicy(f"In {self.path}, {where} has the {what} {name!r} but must have non-empty text.")
+        return name
+
+    def module_name(self, name: Any) -> str:
+        if not isinstance(name, str) or not MODULE_NAME.fullmatch(name):
+            raise InvalidPolicy(
+                f"In {self.path}, model_modules has the name {name!r} but must have letters, digits, hyphens and "
+                "underscores only."
+            )
+        return name
+
+    def module(self, name: str, value: Any) -> str:
+        fine = isinstance(value, str) and MODULE.fullmatch(value)
+        self._refuse_unless(fine, f"the model {name}", value, "read package.module:function")
+        return str(value)
+
+    def _refuse_unless(self, fine: object, where: str, value: Any, allowed: str) -> None:
+        if not fine:
+            raise InvalidPolicy(f"In {self.path}, {where} is {value!r} but must {allowed}.")

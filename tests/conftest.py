@@ -1,4 +1,5 @@
 """Settings of all tests."""
+
 import os
 import shutil
 import tempfile

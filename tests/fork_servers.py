@@ -1,4 +1,5 @@
 """Fork servers that import little, and small programs as tasks for them."""
+
 from __future__ import annotations
 
 import json
@@ -8,11 +9,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fate_dp.deploy.server_processes import SITE
+from fate_dp.deploy.flow.server import SITE
 from fate_dp.deploy.site.warm_handover import FOLDER, SWITCH
 from fate_dp.deploy.warm_start import control
 
@@ -23,7 +24,7 @@ import sys
 from fate_dp.deploy.warm_start import fork_server, preload
 if {modules!r} is not None:
     preload.MODULES, preload.own_components = {modules!r}, lambda: []
-    fork_server.LEAST_MEMORY = 10_000_000
+    fork_server.MIN_MEMORY = 10_000_000
 {change}
 fork_server.main()
 """
@@ -71,9 +72,14 @@ class Place:
         draft.replace(self.program)
         more = options.pop("more", {})
         return subprocess.Popen(
-            [sys.executable, str(self.program), "component", "execute", *arguments], env=self.variables(**more),
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,
-        )  # fmt: skip
+            [sys.executable, str(self.program), "component", "execute", *arguments],
+            env=self.variables(**more),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **options,
+        )
 
     def run_task(self, text: str, *arguments: str, **options) -> subprocess.CompletedProcess:
         """Run a task to its end."""
@@ -110,7 +116,9 @@ def serving(
     program = SERVER.format(modules=modules, change=change)
     command = [sys.executable, "-c", program, str(place.folder), place.key(), *options]
     log = (place.folder / "log").open("ab")
-    server = subprocess.Popen(command, env=place.variables(**more), cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    server = subprocess.Popen(
+        command, env=place.variables(**more), cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log
+    )
     try:
         wait_until(lambda: server.poll() is not None or _state(place, server.pid) not in ("", "starting"))
         yield server
@@ -152,7 +160,5 @@ def number_in(path: Path) -> int:
 
 def end(pid: int) -> None:
     """End a process that a failed test may have left."""
-    try:
+    with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass

@@ -1,4 +1,5 @@
 """Pickles that a hostile peer could send: each would do something at whoever reads it."""
+
 from __future__ import annotations
 
 import io

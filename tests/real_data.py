@@ -1,4 +1,5 @@
 """Where real data lies on this machine; tests that want it skip where it does not."""
+
 import os
 from pathlib import Path
 

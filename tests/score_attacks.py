@@ -1,4 +1,5 @@
 """What a guest tries on joint scores: the steps of a host's binary columns, from differences that recur."""
+
 import numpy as np
 
 _UNIT = 2.0**-46

@@ -1,36 +1,28 @@
 """FATE entry point of ``align``: the records of guest and host, joined as additive shares."""
+
+from typing import Any
+
 from fate.components.core import GUEST, HOST, Role, cpn
-from fate_dp.components.align import settings
-from fate_dp.components.common.parameters import checked
-from fate_dp.components.common.wire.task import with_plain_messages
+
+from ..common.entry_point import with_parameters
+from ..common.wire.channel import with_plain_messages
+from .settings import Parameters, Settings
 
 
 @cpn.component(roles=[GUEST, HOST], provider="fate")
 @with_plain_messages
+@with_parameters
 def align(
-    ctx,
+    ctx: Any,
     role: Role,
     input_data: cpn.dataframe_input(roles=[GUEST, HOST]),
-    hide_size: cpn.parameter(
-        type=checked(settings.hide_size, "HideSize"),
-        default=None,
-        desc="true, or a mapping with epsilon, delta and pool: a secret number of dummies hides the number of matches; "
-        "None means that both learn it",
-    ),
-    key_length: cpn.parameter(
-        type=checked(settings.key_length, "KeyLength"), default=2048, desc="bits of the Paillier keys, at least 2048"
-    ),
-    label_source: cpn.parameter(
-        type=checked(settings.label_source, "LabelSource"),
-        default=None,
-        desc="namespace/name/column of labels that the guest's operator declared public",
-    ),
+    asked: Parameters,
     output_data: cpn.dataframe_output(roles=[GUEST, HOST]),
     alignment: cpn.json_model_output(roles=[GUEST, HOST]),
-):
+) -> None:
     """Each party gets additive shares of the matched records' features and label; nobody learns which ids matched."""
     from .run import run
 
-    shares, facts = run(ctx, settings.Settings(key_length, hide_size), input_data.read(), label_source)
+    shares, facts = run(ctx, Settings(asked.key_length, asked.hide_size), input_data.read(), asked.label_source)
     output_data.write(shares)
     alignment.write(facts.to_json(), metadata={})

@@ -1,21 +1,203 @@
-"""Before any record is sent: the same request at both parties, tables that fit, sound keys, the public facts."""
+"""Names of records and of dummies, as they are hashed: a dummy's name is no record's. No FATE in here.
+
+There are two public pools of K dummies. Each party brings the whole pool of the other, and of its own a secret number
+d, from 0 to K: so d of them match. In place of the rest of its own pool it brings fillers, which the other never has,
+since the size of its table would otherwise tell d: it is the number of its records plus 2 K.
+"""
+
+from __future__ import annotations
+
 import re
 import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from fate_dp.components.common.parties import roles
-from fate_dp.components.common.preflight import agree
-from fate_dp.components.common.together import Together
+import numpy as np
+
+from fate_dp.crypto.joined_records import FRACTION_BITS, MAGNITUDE_BITS, encode_values, record_bytes
 from fate_dp.crypto.paillier import PrivateKey, PublicKey
+from fate_dp.privacy.events import REPLACE_ONE
+from fate_dp.privacy.mechanisms.dummy_count import dummy_count_event
 
-from .dummies import OTHER
-from .memory import check_memory
-from .records import check_table, columns_of
-from .settings import Settings
+from ..common.charges import Charges, home_of, remembered_dataset
+from ..common.frames import (
+    DataFrame,
+    Table,
+    bad_feature,
+    check_features,
+    feature_blocks,
+    label_blocks,
+    match_id_blocks,
+    refuse_label_column,
+    refuse_weights,
+    require_distinct_ids,
+)
+from ..common.provenance import find_label_privacy, refuse_true_labels_of_released_records
+from ..protocols.federation import Context, roles
+from ..protocols.preflight import Preflight, PrivateReason, Together
+from .settings import HideSize, Settings
+
+PURPOSE = "align: number of matches"
+REFUSAL = "The cap that this party's operator set for private steps does not allow this noise."
+OTHER = {"guest": "host", "host": "guest"}
+
+
+def record_name(match_id: str) -> str:
+    return f"record {match_id}"
+
+
+def dummy_names(role: str, number: int, pool: int) -> list:
+    """The 2 K dummies that a party brings.
+
+    Args:
+        role: the party's, 'guest' or 'host'.
+        number: d; secret.
+        pool: K; public.
+    """
+    own = [_dummy(role, at) if at < number else f"filler {role} {at}" for at in range(pool)]
+    return own + [_dummy(OTHER[role], at) for at in range(pool)]
+
+
+def _dummy(role: str, at: int) -> str:
+    return f"dummy {role} {at}"
+
+
+# Whether a table fits: what leaves a party is sorted, and so all ciphertexts of a partition are held at once.
+
+
+COPIES = 2
+"""Of a partition while it is sorted: as it came, and in order."""
+
+
+def check_memory(ctx: Context, records: int, columns: int, public_key: PublicKey) -> None:
+    """Refuse a table whose ciphertexts exceed the free memory, on an engine of one machine.
+
+    Raises:
+        PrivateReason: how much is free is told to this party alone.
+    """
+    if "standalone" not in type(ctx.computing).__module__:
+        return
+    needed, free = COPIES * records * record_bytes(columns, public_key), free_memory()
+    if needed > free:
+        public = f"The ciphertexts of {records} records do not fit into this party's memory; align a part at a time."
+        raise PrivateReason(
+            f"The ciphertexts of {records} records need {needed / 2**30:.1f} GiB of memory and {free / 2**30:.1f} are free; "
+            "align a part of the table at a time, or use an engine of several machines.",
+            public,
+        )
+
+
+def free_memory() -> int:
+    """Bytes that this machine has left."""
+    import psutil
+
+    return psutil.virtual_memory().available
+
+
+# A party's own records in fixed point, block by block, with its dummies as one block more.
+
+
+LIMIT = 2.0**MAGNITUDE_BITS
+# What encode_values takes: nothing that rounding would bring to the limit.
+LARGEST = LIMIT - 2.0**-FRACTION_BITS
+DUMMIES_AT_ONCE = 4096
+
+
+def check_table(frame: DataFrame, role: str) -> None:
+    """What can be aligned: rows with ids of their own, and finite numbers below 16; at the host no label.
+
+    Raises:
+        ValueError: one sentence; the column is named to its own party alone.
+    """
+    if frame.shape[0] == 0:
+        raise ValueError("The table has no rows; there is nothing to align.")
+    refuse_weights(frame)
+    if role == "host":
+        refuse_label_column(frame)
+    require_distinct_ids(frame)
+    low, high = check_features(frame)
+    for name, smallest, largest in zip(frame.schema.columns, low, high):
+        if max(-smallest, largest) >= LARGEST:
+            raise bad_feature(name, f"has a value that is not below {LIMIT:g} in magnitude; standardise it")
+    if frame.schema.label_name is not None:
+        _check_labels(frame)
+
+
+def columns_of(frame: DataFrame, role: str) -> int:
+    """Columns of a party's records: its features, and at the guest the label, if any, and the membership."""
+    label = frame.schema.label_name is not None
+    return len(frame.schema.columns) + (role == "guest") * (1 + label)
+
+
+def record_blocks(frame: DataFrame, role: str, dummies: Sequence[str]) -> Table:
+    """Table {block: (names, int64 (rows, columns_of))}; dummies are zero throughout.
+
+    Args:
+        dummies: names of the party's dummies, none unless the size is hidden.
+    """
+    blocks = match_id_blocks(frame).join(feature_blocks(frame), _pair)
+    if role == "guest":
+        if frame.schema.label_name is not None:
+            blocks = blocks.join(label_blocks(frame), _with_column)
+        blocks = blocks.mapValues(_with_membership)
+    blocks = blocks.mapValues(_encoded)
+    if not dummies:
+        return blocks
+    parts = [dummies[at : at + DUMMIES_AT_ONCE] for at in range(0, len(dummies), DUMMIES_AT_ONCE)]
+    zeros = [np.zeros((len(part), columns_of(frame, role)), dtype=np.int64) for part in parts]
+    # The blocks of a frame are numbered from 0.
+    added = frame._ctx.computing.parallelize(
+        [(-1 - number, block) for number, block in enumerate(zip(parts, zeros))],
+        partition=blocks.num_partitions,
+        key_serdes_type=blocks.key_serdes_type,
+        value_serdes_type=blocks.value_serdes_type,
+        partitioner_type=blocks.partitioner_type,
+    )
+    return blocks.union(added)
+
+
+def _check_labels(frame: DataFrame) -> None:
+    try:
+        labels = label_blocks(frame)
+    except ValueError as error:
+        raise PrivateReason(str(error), "The label column is not numeric; labels must be numbers.") from error
+    worst = labels.mapValues(_largest).reduce(max)
+    if not worst < LARGEST:
+        raise ValueError(
+            f"A label is missing or not below {LIMIT:g} in magnitude; every record of the guest must have one."
+        )
+
+
+def _largest(labels: np.ndarray) -> float:
+    return float(np.where(np.isfinite(labels), np.abs(labels), np.inf).max(initial=0.0))
+
+
+def _pair(ids: list[str], features: np.ndarray) -> tuple:
+    return ids, features
+
+
+def _with_column(block: tuple, column: np.ndarray) -> tuple:
+    ids, values = block
+    return ids, np.column_stack([values, column])
+
+
+def _with_membership(block: tuple) -> tuple:
+    ids, values = block
+    return ids, np.column_stack([values, np.ones(len(ids))])
+
+
+def _encoded(block: tuple) -> tuple:
+    ids, values = block
+    return [record_name(match_id) for match_id in ids], encode_values(values, list(map(str, range(values.shape[1]))))
+
+
+# Before any record is sent: the same request at both parties, tables that fit, sound keys, the public facts.
+
 
 SESSION_BYTES = 8
 
 
-def check_parties(ctx) -> None:
+def check_parties(ctx: Context) -> None:
     """Every party sees the same list, so every party raises the same sentence without a message."""
     present = roles(ctx)
     if sorted(present) != ["guest", "host"]:
@@ -25,40 +207,109 @@ def check_parties(ctx) -> None:
         )
 
 
-def agree_on_terms(ctx, settings: Settings, frame, role: str, private_key: PrivateKey, checks) -> dict:
-    """{session, guest, host}, in builtins: of each party {records, features, columns, labelled, public_key, session}.
+class SizeCharge:
+    """What hiding the number of matches costs a party, in its own ledger.
 
-    Args:
-        checks: further checks of this party, called without arguments; raises ValueError.
+    Unit: record; relation: replace-one, with the numbers of records of both parties public: one replaced record changes
+    the number of matches by at most 1. The other party sees it with the dummies of both, and knows its own number of
+    them: what is left is the number of matches with this party's dummies, see `privacy.mechanisms.dummy_count`.
     """
-    half = secrets.token_hex(SESSION_BYTES)
 
-    def check():
-        check_table(frame, role)
-        facts = _facts(frame, role, settings, private_key, half)
-        check_memory(ctx, facts["records"], facts["columns"], private_key.public_key)
-        checks()
+    def __init__(self, ctx: Context, frame: DataFrame, role: str, hide_size: HideSize) -> None:
+        self._charges = Charges(ctx, frame, REFUSAL)
+        self._event = dummy_count_event(hide_size.epsilon, hide_size.pool, relation=REPLACE_ONE, observers=OTHER[role])
+        self.mark_released = self._charges.mark_released
+
+    def check(self) -> None:
+        """Refuse what the cap of this party's operator does not allow."""
+        self._charges.check([(self._event, 1)])
+
+    def record(self) -> None:
+        """Before anything is sent."""
+        self._charges.record([(self._event, 1)], PURPOSE)
+
+
+@dataclass
+class Terms(Preflight):
+    """The same request at both parties, tables that fit, sound keys, the public facts.
+
+    Attributes:
+        charge: of the hidden size; None where the size is not hidden.
+        label_privacy: what the guest's ledger says of the labels; None where it says nothing of them.
+        dataset: this party's name of its table in its ledger.
+    """
+
+    settings: Settings
+    frame: DataFrame
+    private_key: PrivateKey
+    label_source: str | None
+    charge: SizeCharge | None = None
+    label_privacy: dict | None = None
+    dataset: str = ""
+    half: str = field(default_factory=lambda: secrets.token_hex(SESSION_BYTES))
+
+    @property
+    def role(self) -> str:
+        return self.ctx.federation.local_party[0]
+
+    def check(self) -> dict:
+        check_table(self.frame, self.role)
+        facts, settings = self._facts(), self.settings
+        check_memory(self.ctx, facts["records"], facts["columns"], self.private_key.public_key)
+        if settings.hide_size is not None:
+            self.charge = SizeCharge(self.ctx, self.frame, self.role, settings.hide_size)
+            self.charge.check()
+        self.label_privacy = self._label_privacy()
+        # No id is left afterwards by which scores of joined rows could be counted for these records.
+        self.dataset = remembered_dataset(home_of(self.ctx), self.frame).name
         return {"asked": settings.to_json(), "public": facts}
 
-    def commit(hosts):
+    def commit(self, hosts: dict[str, dict]) -> dict:
         (facts,) = hosts.values()
-        if facts["asked"] != settings.to_json():
+        if facts["asked"] != self.settings.to_json():
             raise ValueError(
-                f"The host was asked for {facts['asked']}, the guest for {settings.to_json()}; set the same at both."
+                f"The host was asked for {facts['asked']}, the guest for {self.settings.to_json()}; set the same at both."
             )
-        _checked_key(facts["public"], settings, "host")
-        return {"guest": _facts(frame, role, settings, private_key, half), "host": facts["public"]}
+        _checked_key(facts["public"], self.settings, "host")
+        return {"guest": self._facts(), "host": facts["public"]}
 
-    terms = agree(ctx, check, commit)
-    # Each party puts its own half of the name itself, so that no other can give one name to two alignments.
-    halves = {party: terms[party]["session"] for party in OTHER} | {role: half}
-    return {"session": f"{halves['guest']}{halves['host']}", **terms}
+    def agree(self) -> dict:
+        """{session, guest, host}, in builtins: of each party {records, features, columns, labelled, public_key, session}."""
+        terms = super().agree()
+        # Each party puts its own half of the name itself, so that no other can give one name to two alignments.
+        halves = {party: terms[party]["session"] for party in OTHER} | {self.role: self.half}
+        return {"session": f"{halves['guest']}{halves['host']}", **terms}
+
+    def _facts(self) -> dict:
+        dummies = 0 if self.settings.hide_size is None else 2 * self.settings.hide_size.pool
+        return {
+            "records": self.frame.shape[0] + dummies,
+            "features": len(self.frame.schema.columns),
+            "columns": columns_of(self.frame, self.role),
+            "labelled": self.frame.schema.label_name is not None,
+            "public_key": self.private_key.to_wire(),
+            "session": self.half,
+        }
+
+    def _label_privacy(self) -> dict | None:
+        """For training on the shares, where no id is left to ask by."""
+        if self.frame.schema.label_name is None:
+            return None
+        home = home_of(self.ctx)
+        try:
+            return find_label_privacy(home, self.frame, self.label_source).to_json(flipback="none")
+        except PrivateReason:
+            if self.label_source is not None:
+                raise
+            # Nobody can ask by record afterwards, so true labels of records whose flips were released end here.
+            refuse_true_labels_of_released_records(home, self.frame)
+            return None
 
 
-def peer_key(ctx, terms: dict, settings: Settings, role: str) -> PublicKey:
+def peer_key(ctx: Context, terms: dict, settings: Settings, role: str) -> PublicKey:
     """The other party's key; refused at both parties if it is none."""
 
-    def checked():
+    def checked() -> PublicKey:
         facts = terms[OTHER[role]]
         key = _checked_key(facts, settings, OTHER[role])
         if not re.fullmatch(rf"[0-9a-f]{{{2 * SESSION_BYTES}}}", str(facts["session"])):
@@ -68,19 +319,7 @@ def peer_key(ctx, terms: dict, settings: Settings, role: str) -> PublicKey:
     return Together(ctx)("keys", checked)
 
 
-def _facts(frame, role, settings, private_key, half):
-    dummies = 0 if settings.hide_size is None else 2 * settings.hide_size.pool
-    return {
-        "records": frame.shape[0] + dummies,
-        "features": len(frame.schema.columns),
-        "columns": columns_of(frame, role),
-        "labelled": frame.schema.label_name is not None,
-        "public_key": private_key.to_wire(),
-        "session": half,
-    }
-
-
-def _checked_key(facts, settings, owner) -> PublicKey:
+def _checked_key(facts: dict, settings: Settings, owner: str) -> PublicKey:
     key = PublicKey.from_wire(facts["public_key"])
     if key.key_length != settings.key_length:
         raise ValueError(f"The {owner} sent a key of {key.key_length} bits; key_length is {settings.key_length}.")

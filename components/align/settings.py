@@ -1,10 +1,13 @@
-"""Parameters of align, checked. No FATE in here."""
+"""Parameters of align. No FATE in here."""
+
 from dataclasses import asdict, dataclass
-from typing import Optional
+from typing import Any
 
-from fate_dp.components.common import checks
+from fate_dp.crypto.paillier import MIN_KEY_LENGTH
 
-LARGEST_EPSILON = 20.0
+from ..common.parameters import label_source, mapping, number, parameter
+
+MAX_EPSILON = 20.0
 DEFAULT_HIDE_SIZE = {"epsilon": 1.0, "delta": 1e-8, "pool": None}
 """Deltas add up over the jobs on a table, and a usual cap has 1e-6 or 1e-5 in all; a small one costs few dummies."""
 
@@ -24,27 +27,15 @@ class HideSize:
     pool: int
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What the job asks for, as the checks of this module return it."""
-
-    key_length: int = 2048
-    hide_size: Optional[HideSize] = None
-
-    def to_json(self) -> dict:
-        """Builtins, the same at all parties that were asked for the same."""
-        return asdict(self)
-
-
-def hide_size(value) -> Optional[HideSize]:
+def hide_size(value: Any) -> HideSize | None:
     """true, false, or a mapping with epsilon, delta and pool: secret dummies hide the number of matches."""
     from fate_dp.privacy.mechanisms.dummy_count import charged_delta, check_pool, pool_size
 
     if value is None or value is False:
         return None
-    filled = checks.mapping("hide_size", {} if value is True else value, DEFAULT_HIDE_SIZE)
-    epsilon = checks.number("hide_size.epsilon", filled["epsilon"], above=0, at_most=LARGEST_EPSILON)
-    delta = checks.number("hide_size.delta", filled["delta"], above=0)
+    filled = mapping("hide_size", {} if value is True else value, DEFAULT_HIDE_SIZE)
+    epsilon = number("hide_size.epsilon", filled["epsilon"], above=0, at_most=MAX_EPSILON)
+    delta = number("hide_size.delta", filled["delta"], above=0)
     if delta >= 1:
         raise ValueError(f"hide_size.delta is {delta!r}; it must be a finite number above 0 and below 1.")
     least = pool_size(epsilon, delta)
@@ -58,13 +49,38 @@ def hide_size(value) -> Optional[HideSize]:
     return HideSize(epsilon, charged_delta(epsilon, pool), pool)
 
 
-def key_length(value) -> int:
-    """Bits of the Paillier keys; a whole number of at least 2048."""
-    from fate_dp.crypto.paillier import MINIMUM_KEY_LENGTH
+@dataclass(frozen=True)
+class Parameters:
+    """What a job may give."""
 
-    return checks.number("key_length", value, at_least=MINIMUM_KEY_LENGTH, at_most=8192, whole=True)
+    hide_size: HideSize | None = parameter(
+        "true, or a mapping with epsilon, delta and pool: a secret number of dummies hides the number of matches; "
+        "None means that both learn it",
+        None,
+        check=hide_size,
+    )
+    key_length: int = parameter(
+        "bits of the Paillier keys, at least 2048",
+        2048,
+        at_least=MIN_KEY_LENGTH,
+        at_most=8192,
+        note="Bits of the Paillier keys; a whole number of at least 2048.",
+    )
+    label_source: str | None = parameter(
+        "namespace/name/column of labels that the guest's operator declared public",
+        None,
+        check=label_source,
+        note="namespace/name/column that the labels come from, where the guest's operator declared it public.",
+    )
 
 
-def label_source(value) -> str:
-    """namespace/name/column that the labels come from, where the guest's operator declared it public."""
-    return checks.label_source(value)
+@dataclass(frozen=True)
+class Settings:
+    """What both parties must be asked for alike."""
+
+    key_length: int = Parameters.key_length
+    hide_size: HideSize | None = Parameters.hide_size
+
+    def to_json(self) -> dict[str, Any]:
+        """Builtins, the same at all parties that were asked for the same."""
+        return asdict(self)

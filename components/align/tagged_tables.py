@@ -1,15 +1,134 @@
-"""The kernels over FATE's tables: {tag: record}, a few hundred records at a time.
+"""What a party does to records, some at a time: tag and encrypt, tag again, blind, open. No FATE in here.
 
-A table that is keyed by tags is spread by their hash. Within a partition an engine may keep the order in which rows
-came, hence what leaves the party is sorted by tag first. Where the other party's data are malformed a kernel cannot
-raise (engines hide the reason, or try again): it leaves the sentence under `PROBLEM`, and the driver looks for it.
+A kernel gets the secrets that it needs in forms that may travel to the party's own workers. The order in which results
+leave the party is the caller's concern.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
+from operator import add, itemgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .kernels import blinded_records, encrypted_records, opened_records, share_rows, tagged_again
+from fate_dp.crypto.joined_records import (
+    POINT_BYTES,
+    TagCipher,
+    blind_records,
+    draw_masks,
+    encrypt_records,
+    kept_shares,
+    open_records,
+    record_bytes,
+)
+from fate_dp.crypto.paillier import OwnerDecryption, OwnerEncryption, PublicKey, drawn_blinding
+from fate_dp.privacy.noise.stream import KeyedStream
+
+from ..common.frames import Table
+from ..protocols.joined_tables import split_shares
+
+Tagged = tuple[bytes, bytes]
+"""(tag, encrypted record)."""
+
+
+class Blinding(NamedTuple):
+    """How this party blinds the other's records.
+
+    Attributes:
+        columns: of the other party's records.
+        public_key: the other party's.
+        mask_key: 32 secret bytes of this job, from which all masks follow: a worker may do its work twice.
+        expected: records to be blinded in all; only the speed depends on it.
+    """
+
+    columns: int
+    public_key: PublicKey
+    mask_key: bytes
+    expected: int
+
+
+def encrypted_records(
+    names: Sequence[str], matrix: np.ndarray, cipher: TagCipher, encryption: OwnerEncryption, expected: int
+) -> list[Tagged]:
+    """This party's records, int64 (n, c) in units of 2^-20, under its own two keys.
+
+    Args:
+        names: what is hashed, one for each record; see `preflight.record_name`.
+        expected: records that will be encrypted in all; only the speed depends on it.
+    """
+    return list(zip(cipher.tags(names), encrypt_records(matrix, encryption, expected)))
+
+
+def tagged_again(received: Sequence[Tagged], cipher: TagCipher) -> list[Tagged]:
+    """The other party's records under their double tags.
+
+    Raises:
+        ValueError: something there is no tag.
+    """
+    tags = [tag for tag, _ in received]
+    if not all(isinstance(tag, bytes) and len(tag) == POINT_BYTES for tag in tags):
+        raise ValueError(f"The other party sent something that is no tag of {POINT_BYTES} bytes.")
+    return list(zip(cipher.again(b"".join(tags)), (record for _, record in received)))
+
+
+def blinded_records(matched: Sequence[Tagged], blinding: Blinding) -> list[tuple[bytes, tuple[bytes, bytes]]]:
+    """[(double tag, (what the owner may decrypt, this party's shares))] of the other party's records.
+
+    Raises:
+        ValueError: a record that holds no ciphertexts of the other party's key.
+    """
+    if not matched:
+        return []
+    key, columns = blinding.public_key, blinding.columns
+    masks = [mask for tag, _ in matched for mask in draw_masks(1, columns, key, _bits_of(tag, blinding))]
+    factors = drawn_blinding(key, blinding.expected * ciphertexts_of(columns, key))
+    blinded = blind_records([record for _, record in matched], masks, factors)
+    kept = split_shares(kept_shares(masks, columns, key))
+    return [(tag, (record, row.tobytes())) for (tag, _), record, row in zip(matched, blinded, kept)]
+
+
+def opened_records(
+    joined: Sequence[tuple[bytes, tuple[bytes, bytes]]], columns: int, decryption: OwnerDecryption
+) -> list[tuple[bytes, tuple[bytes, bytes]]]:
+    """[(double tag, (this party's shares of its own record, of the other's))], each as bytes of int64.
+
+    Args:
+        joined: [(double tag, (own record, blinded; shares of the other's record))].
+
+    Raises:
+        ValueError: a record that was not made from one of this party's own.
+    """
+    if not joined:
+        return []
+    own = split_shares(open_records([blinded for _, (blinded, _) in joined], columns, decryption))
+    return [(tag, (row.tobytes(), kept)) for (tag, (_, kept)), row in zip(joined, own)]
+
+
+def share_rows(opened: Sequence[tuple[bytes, bytes]]) -> tuple[np.ndarray, np.ndarray]:
+    """int64 (rows, 2 c) of own records and of the other's, from pairs that `opened_records` made."""
+    own, others = ([np.frombuffer(pair[side], dtype=np.int64) for pair in opened] for side in (0, 1))
+    return np.stack(own), np.stack(others)
+
+
+def ciphertexts_of(columns: int, public_key: PublicKey) -> int:
+    """Ciphertexts of one record."""
+    return record_bytes(columns, public_key) // public_key.ciphertext_bytes
+
+
+def _bits_of(tag: bytes, blinding: Blinding) -> Callable[[int], int]:
+    """Random bits that the same key and double tag give again."""
+    return KeyedStream(blinding.mask_key, f"align masks of {tag.hex()}").integer
+
+
+# The kernels over FATE's tables: {tag: record}, a few hundred records at a time.
+#
+# A table that is keyed by tags is spread by their hash. Within a partition an engine may keep the order in which rows
+# came, hence what leaves the party is sorted by tag first. Where the other party's data are malformed a kernel cannot
+# raise (engines hide the reason, or try again): it leaves the sentence under `PROBLEM`, and the driver looks for it.
+
 
 PROBLEM = b""
 """No tag is empty."""
@@ -19,47 +138,49 @@ BLOCK_ROWS = 128
 """Rows in a block of a frame, as FATE has it."""
 
 
-def encrypted_table(blocks, cipher, encryption, expected):
+def encrypted_table(blocks: Table, cipher: TagCipher, encryption: OwnerEncryption, expected: int) -> Table:
     """{tag: record} from {block: (names, int64 (rows, c))}."""
     kernel = partial(encrypted_records, cipher=cipher, encryption=encryption, expected=expected)
     return _sorted(blocks.mapPartitions(partial(_encrypt_blocks, kernel=kernel)))
 
 
-def double_tagged_table(received, cipher):
+def double_tagged_table(received: Table, cipher: TagCipher) -> Table:
     """{double tag: record} of the other party's table."""
     return received.mapPartitions(partial(_in_batches, kernel=partial(tagged_again, cipher=cipher)))
 
 
-def tags_of(table):
+def tags_of(table: Table) -> Table:
     """{tag: 0}: the tags alone, fit to leave."""
     return _sorted(table.mapValues(_nothing))
 
 
-def matches(double_tagged, own_tags):
+def matches(double_tagged: Table, own_tags: Table) -> Table:
     """{double tag: record} of the records whose double tag is also one of this party's."""
     return double_tagged.join(own_tags, _first)
 
 
-def blinded_table(matched, blinding):
+def blinded_table(matched: Table, blinding: Blinding) -> Table:
     """{double tag: (what its owner may decrypt, this party's shares)}."""
     return matched.mapPartitions(
         partial(_in_batches, kernel=partial(blinded_records, blinding=blinding)), preserves_partitioning=True
     )
 
 
-def outgoing(blinded):
+def outgoing(blinded: Table) -> Table:
     """{double tag: what its owner may decrypt}, fit to leave."""
-    return _sorted(blinded.mapValues(_first_of))
+    return _sorted(blinded.mapValues(itemgetter(0)))
 
 
-def opened_table(returned, blinded, columns, decryption):
+def opened_table(returned: Table, blinded: Table, columns: int, decryption: OwnerDecryption) -> Table:
     """{double tag: (this party's shares of its own record, of the other's)}, each as bytes of int64."""
     joined = returned.join(blinded, _with_kept)
     kernel = partial(opened_records, columns=columns, decryption=decryption)
     return joined.mapPartitions(partial(_in_batches, kernel=kernel), preserves_partitioning=True)
 
 
-def ordered_blocks(opened, buckets: int, arrange):
+def ordered_blocks(
+    opened: Table, buckets: int, arrange: Callable[[np.ndarray, np.ndarray], np.ndarray]
+) -> tuple[Table, dict[int, int]]:
     """({block: int64 (rows, 2 c)}, {block: first position}), rows in the order of their double tags.
 
     Tags are spread evenly, so their first bytes sort rows into buckets of similar size; only sizes reach the driver.
@@ -68,7 +189,7 @@ def ordered_blocks(opened, buckets: int, arrange):
         buckets: how many, at least 1.
         arrange: (int64 (rows, 2 c) of own records, of the other's) -> int64 with the columns in their public order.
     """
-    grouped = opened.mapReducePartitions(partial(_by_bucket, buckets=buckets), _concatenated)
+    grouped = opened.mapReducePartitions(partial(_by_bucket, buckets=buckets), add)
     sizes = dict(grouped.mapValues(len).collect())
     starts, places, position, block = {}, {}, 0, 0
     for bucket in sorted(sizes):
@@ -79,7 +200,7 @@ def ordered_blocks(opened, buckets: int, arrange):
     return grouped.mapPartitions(partial(_cut, places=places, arrange=arrange)), starts
 
 
-def problem_in(table):
+def problem_in(table: Table) -> str | None:
     """The first sentence that a kernel left in a table, or None."""
     found = (sentence for _, sentence in table.applyPartitions(_problem).collect())
     return next((sentence for sentence in found if sentence is not None), None)
@@ -90,12 +211,12 @@ def bucket_count(rows: int) -> int:
     return -(-rows // BUCKET_ROWS)
 
 
-def _encrypt_blocks(blocks, kernel):
+def _encrypt_blocks(blocks: Iterable, kernel: Callable) -> Iterator[Tagged]:
     for _, (names, matrix) in blocks:
         yield from kernel(names, matrix)
 
 
-def _in_batches(items, kernel):
+def _in_batches(items: Iterable, kernel: Callable) -> Iterator:
     items = iter(items)
     try:
         while batch := list(islice(items, AT_ONCE)):
@@ -104,46 +225,36 @@ def _in_batches(items, kernel):
         yield PROBLEM, str(error)
 
 
-def _sorted(table):
-    return table.mapPartitions(_in_order, preserves_partitioning=True)
+def _sorted(table: Table) -> Table:
+    return table.mapPartitions(sorted, preserves_partitioning=True)
 
 
-def _in_order(items):
-    return sorted(items)
-
-
-def _nothing(_):
+def _nothing(_: Any) -> int:
     return 0
 
 
-def _first(first, _):
+def _first(first: Any, _: Any) -> Any:
     return first
 
 
-def _first_of(pair):
-    return pair[0]
-
-
-def _with_kept(returned, blinded):
+def _with_kept(returned: bytes, blinded: tuple) -> tuple:
     return returned, blinded[1]
 
 
-def _problem(items):
+def _problem(items: Iterable) -> str | None:
     return next((value for key, value in items if key == PROBLEM), None)
 
 
-def _by_bucket(items, buckets):
-    found = {}
+def _by_bucket(items: Iterable, buckets: int) -> Iterable:
+    found: dict[int, list] = {}
     for tag, pair in items:
         found.setdefault(int.from_bytes(tag[:4], "big") * buckets >> 32, []).append((tag, pair))
     return found.items()
 
 
-def _concatenated(first, second):
-    return first + second
-
-
-def _cut(grouped, places, arrange):
+def _cut(
+    grouped: Iterable, places: Mapping[int, int], arrange: Callable[[np.ndarray, np.ndarray], np.ndarray]
+) -> Iterator[tuple[int, np.ndarray]]:
     for bucket, rows in grouped:
         shares = arrange(*share_rows([pair for _, pair in sorted(rows)]))
         for number, at in enumerate(range(0, len(shares), BLOCK_ROWS)):

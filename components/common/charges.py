@@ -1,39 +1,166 @@
-"""What private steps on a table cost in the party's own ledger, against the caps that its operator set.
+"""A party's key, ledger and policy, what they call a table, and what private steps on it cost.
 
-A step is charged before what it describes leaves the party. A task with many steps asks for all of them first, so that
-it is refused before any work, and the ledger holds those that ran, no fewer at any moment, and no more at the end.
+Nothing in a party's folder ever leaves the party.
 """
+
+from __future__ import annotations
+
+import hashlib
+import os
 import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
-from typing import List, Tuple
+from pathlib import Path
+from typing import Any
 
-from fate_dp.privacy import BudgetExceeded
-from fate_dp.privacy.events import Event
-from fate_dp.privacy.over_sampled import event_after_over_sampling
+from fate_dp.data_prep import SYNTHETIC_PREFIX
+from fate_dp.privacy import BudgetCap, BudgetExceeded, Ledger
+from fate_dp.privacy.events import Event, event_after_over_sampling
+from fate_dp.privacy.policy import Policy, load_policy
+from fate_dp.privacy.private_files import (
+    KEY_FILE,
+    LEDGER_FILE,
+    POLICY_FILE,
+    key_id,
+    load_or_create_key,
+    parties_folder,
+    party_folder,
+)
 
-from .dataset_names import Dataset, columns_name, remembered_dataset
-from .over_sampled import has_synthetic_rows
-from .party_home import home_of, job_of
-from .preflight import PrivateReason
-from .record_stream import ids_fingerprint
+from ..protocols.preflight import PrivateReason
+from .frames import ids_fingerprint, match_id_blocks, record_tag_stream
+from .job_files import tables_of_this_task
 
-Charged = List[Tuple[Event, int]]
+Charged = list[tuple[Event, int]]
 CHANGED_BY_OPERATOR = "Its operator sees what is spent, and changes the cap, with `fate-dp cap`."
+# In place of a source in tags of records whose labels nobody asks for; no declared source reads like it.
+RECORDS = "records"
+
+
+@dataclass(frozen=True)
+class JobReference:
+    """Which job and task a ledger line belongs to."""
+
+    job_id: str
+    task_id: str
+
+
+class PartyHome:
+    """The folder of one party, and what is opened in it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @cached_property
+    def key(self) -> bytes:
+        """The flip key, made on first use (mode 0600)."""
+        return load_or_create_key(self.path / KEY_FILE)
+
+    @property
+    def key_id(self) -> str:
+        """Public identifier of the key."""
+        return key_id(self.key)
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        return Ledger(self.path / LEDGER_FILE)
+
+    @property
+    def policy(self) -> Policy:
+        return load_policy(self.path / POLICY_FILE)
+
+
+def home_of(ctx: Any) -> PartyHome:
+    """The home of the party that runs this process."""
+    return PartyHome(party_folder(parties_folder(), ctx.federation.local_party[1]))
+
+
+def job_of(ctx: Any) -> JobReference:
+    """FATE-Flow names the job in the environment and the task in the federation session."""
+    return JobReference(os.environ.get("FATE_JOB_ID", "local"), ctx.federation.session_id)
+
+
+def columns_name(columns: Iterable[str]) -> str:
+    """A hash of the column names, the same for every upload and subset of a dataset.
+
+    It must not come from a job parameter, since the party that submits the job is the one the count holds against.
+    """
+    return "columns:" + hashlib.sha256("\x00".join(sorted(columns)).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """What the ledger calls a table, and all that counts together with it.
+
+    Attributes:
+        name: of this table.
+        related: names of all datasets that share records with it, its own among them.
+    """
+
+    name: str
+    related: tuple[str, ...]
+
+
+def remembered_dataset(home: PartyHome, frame: Any, key: str | None = None) -> Dataset:
+    """Tell the ledger which records these columns are of, before anything is asked or charged.
+
+    Leaving columns away, or taking some rows, must not open a new budget.
+
+    Args:
+        key: the task's data input that the table is; None where it has one only.
+    """
+    columns = frame.schema.columns.to_list()
+    tags = record_tag_stream(frame, home.key, id_space(home.policy, frame.schema.match_id_name))
+    name = home.ledger.remember_dataset(
+        columns_name(columns), columns, records=tags, key_id=home.key_id, tables=tables_of_this_task(key)
+    )
+    return Dataset(name, tuple(home.ledger.related(name)))
+
+
+def id_space(policy: Policy, id_column: str) -> str:
+    """Within which equal match ids are one record: all tables, but for id columns that the operator named as others'."""
+    return f"{RECORDS} of {id_column}" if id_column in policy.separate_ids else RECORDS
+
+
+def has_synthetic_rows(frame: Any) -> bool:
+    """Whether any row of the table was made by over-sampling, here or before the upload.
+
+    Over-sampled rows keep their mark, the prefix of their match ids, through every FATE component that keeps match ids,
+    so that a step knows them without asking what ran before it. The ids stay in their blocks.
+    """
+    # Not reduced: FATE reduces no table without blocks.
+    return any(found for _, found in match_id_blocks(frame).mapValues(_any_synthetic).collect())
+
+
+def record_event(frame: Any, event: Event) -> Event:
+    """What a step on ``frame`` that claims ``event`` must give to ``Ledger.record``: no guarantee after SMOTE."""
+    return event_after_over_sampling(event) if has_synthetic_rows(frame) else event
+
+
+def _any_synthetic(match_ids: Iterable[str]) -> bool:
+    return any(match_id.startswith(SYNTHETIC_PREFIX) for match_id in match_ids)
 
 
 class Charges:
-    """Charges of one task, as (event, count) pairs.
+    """What the private steps of one task cost in the party's own ledger, as (event, count) pairs.
 
-    :param frame: the table that the steps read.
-    :param refusal: the sentence for the other parties where the cap does not allow the task.
-    :param public_copy: the operator declared the table's data public: lines stand under a name of their own, outside
-        the cap.
+    A step is charged before what it describes leaves the party. A task with many steps asks for all of them first, so
+    that it is refused before any work, and the ledger holds those that ran, no fewer at any moment, and no more at the
+    end.
+
+    Args:
+        ctx: FATE's context.
+        frame: The table that the steps read.
+        refusal: The sentence for the other parties where the cap does not allow the task.
+        public_copy: The operator declared the table's data public: lines stand under a name of their own, outside the
+            cap.
     """
 
-    def __init__(self, ctx, frame, refusal: str, *, public_copy: bool = False):
+    def __init__(self, ctx: Any, frame: Any, refusal: str, *, public_copy: bool = False) -> None:
         self._home, self._job, self._frame = home_of(ctx), job_of(ctx), frame
         self._refusal, self._public_copy = refusal, public_copy
-        self._pending: List[int] = []
+        self._pending: list[int] = []
         if public_copy:
             # No budget of a private table may pay for what was told of a public one.
             name = f"public {columns_name(frame.schema.columns.to_list())}"
@@ -43,10 +170,7 @@ class Charges:
         self.dataset = self._dataset.name
 
     def check(self, events: Charged) -> None:
-        """Refuse what does not fit under the cap in all, and write nothing.
-
-        :raises PrivateReason: the others learn no more than the refusal.
-        """
+        """Refuse, by a ``PrivateReason`` that tells others the refusal alone, what exceeds the cap; write nothing."""
         if self._public_copy:
             return
         try:
@@ -57,14 +181,21 @@ class Charges:
     def record(self, events: Charged, purpose: str) -> None:
         """Charge before what is described leaves; noise is never drawn twice alike, so every call is a release anew.
 
-        :raises BudgetExceeded: another job took what was left of the cap since ``check``.
+        Raises:
+            BudgetExceeded: Another job took what was left of the cap since ``check``.
         """
         for event, count in self._claimed(events):
             release = self._home.ledger.record(
-                dataset=self.dataset, event=event, count=count, cap=self._cap, purpose=purpose,
-                release_key=f"{self._job.task_id} {secrets.token_hex(16)}", fingerprint=self._fingerprint,
-                job_id=self._job.job_id, task_id=self._job.task_id,
-            )  # fmt: skip
+                dataset=self.dataset,
+                event=event,
+                count=count,
+                cap=self._cap,
+                purpose=purpose,
+                release_key=f"{self._job.task_id} {secrets.token_hex(16)}",
+                fingerprint=self._fingerprint,
+                job_id=self._job.job_id,
+                task_id=self._job.task_id,
+            )
             self._pending.append(release.release_id)
 
     def mark_released(self) -> None:
@@ -72,7 +203,7 @@ class Charges:
         while self._pending:
             self._home.ledger.mark_released(self._pending.pop())
 
-    def _claimed(self, events):
+    def _claimed(self, events: Charged) -> Charged:
         if not self._over_sampled:
             return list(events)
         return [(event_after_over_sampling(event), count) for event, count in events]
@@ -86,5 +217,5 @@ class Charges:
         return ids_fingerprint(self._frame)
 
     @property
-    def _cap(self):
+    def _cap(self) -> BudgetCap | None:
         return None if self._public_copy else self._home.policy.dataset_cap(self.dataset, self._dataset.related)

@@ -3,21 +3,43 @@
 A block table maps a block's key to the block's rows; parties that ran PSI hold the same keys with the same rows in the
 same order. Everything here stays distributed: no function returns rows to the driver but `collect_column`.
 """
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
-from .preflight import PrivateReason
+from fate_dp.crypto.slots import MAGNITUDE_BITS, ROW_BITS
+from fate_dp.privacy.label_flips import ANY_SOURCE, canonical_label, label_tags, record_tags
+
+from ..protocols.federation import Context, check_roles
+from ..protocols.preflight import PrivateReason, agree
+
+DataFrame = Any
+"""FATE's; its own annotations cover too little of it to be checked against."""
+Table = Any
+"""FATE's distributed table, of keys and values."""
+Block = Any
+"""A block of a frame: a list of torch tensors and numpy arrays, one for each group of columns."""
+logger = logging.getLogger(__name__)
 
 
-def feature_blocks(frame):
+def feature_blocks(frame: DataFrame) -> Table:
     """Table of float64 arrays (rows, features), columns in the order of ``frame.schema.columns``."""
     manager = frame.data_manager
     places = manager.loc_block(frame.schema.columns.to_list())
     return frame.block_table.mapValues(partial(_numeric_columns, places=places))
 
 
-def label_blocks(frame):
+def label_blocks(frame: DataFrame) -> Table:
     """Table of float64 arrays (rows,): the label column. Raises ValueError if the labels are not numbers."""
     place = frame.data_manager.loc_block(frame.schema.label_name)
     if not frame.data_manager.get_block(place[0]).is_numeric():
@@ -28,13 +50,13 @@ def label_blocks(frame):
     return frame.block_table.mapValues(partial(_label_column, place=place))
 
 
-def match_id_blocks(frame):
+def match_id_blocks(frame: DataFrame) -> Table:
     """Table of lists of match ids as text."""
     place = frame.data_manager.loc_block(frame.schema.match_id_name, with_offset=False)
     return frame.block_table.mapValues(partial(_ids, place=place))
 
 
-def block_starts(frame) -> dict:
+def block_starts(frame: DataFrame) -> dict:
     """Block key -> global index of the block's first row.
 
     Counted, because ``frame.partition_order_mappings`` knows only one block a partition after FATE's
@@ -47,7 +69,7 @@ def block_starts(frame) -> dict:
     return starts
 
 
-def replace_labels(frame, labels, soft=False):
+def replace_labels(frame: DataFrame, labels: Table, soft: bool = False) -> DataFrame:
     """The frame with its label column replaced by the table ``labels`` (block key -> array (rows,)).
 
     The column keeps its type, or becomes float64 for ``soft`` labels in [0, 1].
@@ -63,36 +85,36 @@ def replace_labels(frame, labels, soft=False):
     return type(frame)(frame._ctx, replaced, frame.partition_order_mappings, manager)
 
 
-def collect_column(blocks) -> np.ndarray:
+def collect_column(blocks: Table) -> np.ndarray:
     """One number per record, in global row order, on the driver: for label-sized columns only."""
     parts = dict(blocks.collect())
     return np.concatenate([parts[key] for key in sorted(parts)]) if parts else np.empty(0)
 
 
-def _rows(blocks):
+def _rows(blocks: Block) -> int:
     return len(blocks[0])
 
 
-def _numeric_columns(blocks, places):
+def _numeric_columns(blocks: Block, places: Sequence[tuple[int, int]]) -> np.ndarray:
     columns = [np.asarray(blocks[block][:, offset], dtype=np.float64) for block, offset in places]
     return np.stack(columns, axis=1) if columns else np.empty((len(blocks[0]), 0))
 
 
-def _label_column(blocks, place):
+def _label_column(blocks: Block, place: Any) -> np.ndarray:
     return np.asarray(blocks[place[0]][:, place[1]], dtype=np.float64)
 
 
-def unusable_ids(frame):
+def unusable_ids(frame: DataFrame) -> Table:
     """Table of booleans: whether a match id of the block is missing, empty, or no text that can be encoded."""
     place = frame.data_manager.loc_block(frame.schema.match_id_name, with_offset=False)
     return frame.block_table.mapValues(partial(_any_unusable, place=place))
 
 
-def _any_unusable(blocks, place):
+def _any_unusable(blocks: Block, place: Any) -> bool:
     return any(map(_is_unusable, blocks[place]))
 
 
-def _is_unusable(match_id):
+def _is_unusable(match_id: Any) -> bool:
     if match_id is None or match_id != match_id or match_id == "":
         return True
     try:
@@ -102,11 +124,11 @@ def _is_unusable(match_id):
     return False
 
 
-def _ids(blocks, place):
+def _ids(blocks: Block, place: Any) -> list[str]:
     return [str(match_id) for match_id in blocks[place]]
 
 
-def _with_label(blocks, labels, block, offset, soft):
+def _with_label(blocks: Block, labels: np.ndarray, block: int, offset: int, soft: bool) -> Block:
     import torch
 
     replaced = list(blocks)
@@ -114,3 +136,287 @@ def _with_label(blocks, labels, block, offset, soft):
     column[:, offset] = torch.as_tensor(labels).to(column.dtype)
     replaced[block] = column
     return replaced
+
+
+# Streams what the ledger needs to know of each record from a block table to the driver, block by block.
+#
+# The ledger is one SQLite file at the party's driver, so its rows have to get there: keyed hashes and labels only, never
+# more than one block at a time in memory.
+
+
+_ALIGNMENT = b"fate-dp: are the rows of two parties the same"
+
+
+def record_tag_stream(frame: DataFrame, key: bytes, source: str) -> Iterator[bytes]:
+    """Iterator over the keyed hash of every match id."""
+    tags = match_id_blocks(frame).mapValues(partial(record_tags, key=key, source=source))
+    return chain.from_iterable(block for _, block in tags.collect())
+
+
+def labelled_stream(frame: DataFrame, key: bytes, source: str) -> Iterator[tuple[bytes, str]]:
+    """Iterator over (keyed hash of the match id, label as text)."""
+    pairs = match_id_blocks(frame).join(label_blocks(frame), partial(_labelled, key=key, source=source))
+    return chain.from_iterable(block for _, block in pairs.collect())
+
+
+def flip_stream(frame: DataFrame, flipped: Table, key: bytes, source: str) -> Iterator[tuple]:
+    """Iterator over the rows of ``Ledger.record_flips``: keyed hashes of match id and true label, the flipped label as text,
+    and the same two hashes without the source."""
+    true_labels = match_id_blocks(frame).join(label_blocks(frame), partial(_true_tags, key=key, source=source))
+    triples = true_labels.join(flipped, _with_flipped)
+    return chain.from_iterable(block for _, block in triples.collect())
+
+
+def ids_digest(frame: DataFrame) -> list:
+    """[[block, SHA-256 of its match ids in order], ...]: equal at two parties iff their rows are aligned."""
+    return sorted([key, digest] for key, digest in match_id_blocks(frame).mapValues(_digest).collect())
+
+
+def alignment_digest(frame: DataFrame) -> str:
+    """One digest of all rows for another party to compare: equal iff rows are aligned.
+
+    It is over all ids at once, so that no dictionary opens a part of them, and slow to make (scrypt, 16 MB and some
+    50 ms), so that guessing the ids of a table of one or two rows is dear as well.
+    """
+    digest = hashlib.scrypt(ids_fingerprint(frame).encode(), salt=_ALIGNMENT, n=1 << 14, r=8, p=1, dklen=32)
+    return digest.hex()
+
+
+def ids_fingerprint(frame: DataFrame) -> str:
+    """SHA-256 over `ids_digest`: evidence of which rows a ledger line speaks of, not an identity."""
+    return hashlib.sha256(repr(ids_digest(frame)).encode()).hexdigest()
+
+
+def content_digest(frame: DataFrame, key: bytes) -> bytes:
+    """Keyed hash of all rows, ids and features, whatever their order or spread over blocks."""
+    # A key of its own: rows are anybody's bytes, and must read like no other input of the party's key.
+    own_key = hmac.digest(key, b"fate-dp table content", "sha256")
+    sums = match_id_blocks(frame).join(feature_blocks(frame), partial(_content_sum, key=own_key))
+    return sums.reduce(_add_modulo).to_bytes(32, "big")
+
+
+def count_distinct_ids(frame: DataFrame) -> int:
+    """Number of different match ids."""
+    return match_id_blocks(frame).flatMap(_each_once).count()
+
+
+def _labelled(match_ids: Sequence[str], labels: np.ndarray, key: bytes, source: str) -> list[tuple[bytes, str]]:
+    return list(zip(record_tags(match_ids, key, source), map(canonical_label, labels.tolist())))
+
+
+def _true_tags(match_ids: Sequence[str], labels: np.ndarray, key: bytes, source: str) -> list:
+    texts = [canonical_label(label) for label in labels.tolist()]
+    return [
+        list(zip(record_tags(match_ids, key, name), label_tags(match_ids, texts, key, name)))
+        for name in (source, ANY_SOURCE)
+    ]
+
+
+def _with_flipped(tags: Any, flipped: np.ndarray) -> list[tuple]:
+    values = map(canonical_label, flipped.tolist())
+    return [(*own, value, *common) for own, common, value in zip(*tags, values)]
+
+
+def _digest(match_ids: Sequence[str]) -> str:
+    return hashlib.sha256("\x00".join(match_ids).encode()).hexdigest()
+
+
+def _content_sum(match_ids: Sequence[str], features: np.ndarray, key: bytes) -> int:
+    rows = np.ascontiguousarray(features, dtype="<f8")
+    hashes = (
+        hmac.digest(key, len(text).to_bytes(8, "big") + text + row.tobytes(), "sha256")
+        for text, row in zip((match_id.encode() for match_id in match_ids), rows)
+    )
+    return sum(int.from_bytes(item, "big") for item in hashes) % 2**256
+
+
+def _add_modulo(first: int, second: int) -> int:
+    return (first + second) % 2**256
+
+
+def _each_once(_: Any, match_ids: Sequence[str]) -> list[tuple[str, int]]:
+    return [(match_id, 1) for match_id in match_ids]
+
+
+# Checks of a party's own table before work starts; each raises ValueError with one sentence.
+
+
+FEATURE_LIMIT = 2.0**MAGNITUDE_BITS
+
+
+def check_guest_table(frame: DataFrame) -> None:
+    """What the guest must bring to any task on labels: rows, a label column, sound features."""
+    require_rows(frame)
+    if frame.schema.label_name is None:
+        raise ValueError("The guest's table has no label column; upload it with label_name set.")
+    if label_blocks(frame).mapValues(_any_missing).reduce(operator.or_):
+        raise ValueError("A label is missing; every record of the guest must have one.")
+    check_training_table(frame)
+
+
+def check_host_table(frame: DataFrame) -> None:
+    """What a host must bring: rows, no label column, sound features."""
+    refuse_label(frame)
+    check_training_table(frame)
+
+
+def check_training_table(frame: DataFrame) -> None:
+    """What training needs of the table of any party."""
+    refuse_weights(frame)
+    require_distinct_ids(frame)
+    low, high = check_features(frame)
+    for name, smallest, largest in zip(frame.schema.columns, low, high):
+        if smallest == largest:
+            raise bad_feature(name, "is constant; drop it before training")
+
+
+def refuse_weights(frame: DataFrame) -> None:
+    """Sample weights would change what one record contributes."""
+    if frame.schema.weight_name is not None:
+        raise PrivateReason(
+            f"The table has the weight column {frame.schema.weight_name!r}; sample weights are not supported.",
+            public="The table has a weight column; sample weights are not supported.",
+        )
+
+
+def require_rows(frame: DataFrame) -> None:
+    if frame.shape[0] == 0:
+        raise ValueError("The table has no rows: the parties have no ids in common.")
+    if frame.shape[0] > 2**ROW_BITS:
+        raise ValueError(f"The table has {frame.shape[0]} rows; at most 2^{ROW_BITS} fit into an encrypted sum.")
+
+
+def refuse_label(frame: DataFrame) -> None:
+    """A host must have rows and no label column."""
+    require_rows(frame)
+    refuse_label_column(frame)
+
+
+def refuse_label_column(frame: DataFrame) -> None:
+    if frame.schema.label_name is not None:
+        raise PrivateReason(
+            f"The host's table has the label column {frame.schema.label_name!r}; only the guest has labels.",
+            public="The host's table has a label column; only the guest has labels.",
+        )
+
+
+def require_distinct_ids(frame: DataFrame) -> None:
+    """Records without an id would otherwise match each other."""
+    if unusable_ids(frame).reduce(operator.or_):
+        raise ValueError("A match id is missing, empty or no valid text; every record needs its own match id.")
+    if count_distinct_ids(frame) != frame.shape[0]:
+        raise ValueError("An id occurs more than once in the table; every record needs its own match id.")
+
+
+def distinct_labels(frame: DataFrame, limit: int) -> set:
+    """Label values that occur, at most ``limit + 1`` per block."""
+    return label_blocks(frame).mapValues(partial(_distinct, limit=limit)).reduce(operator.or_)
+
+
+def check_features(frame: DataFrame) -> tuple:
+    """Features must exist, be numbers, finite and below 2^20; the first bad column is named to its own party only.
+
+    Returns the smallest and the largest value of each feature.
+    """
+    names = frame.schema.columns.to_list()
+    if not names:
+        raise ValueError("The table has no feature columns; each data party needs at least one.")
+    for name in names:
+        if not block_of(frame, name).is_numeric():
+            raise bad_feature(name, "is not numeric; all features must be numbers")
+    low, high, finite = feature_blocks(frame).mapValues(_ranges).reduce(_merge_ranges)
+    for name, smallest, largest, sound in zip(names, low, high, finite):
+        if not sound:
+            raise bad_feature(name, "has a missing or infinite value; all values must be finite numbers")
+        if max(-smallest, largest) >= FEATURE_LIMIT:
+            raise bad_feature(name, f"reaches a magnitude of {FEATURE_LIMIT:g}; standardise the features")
+    return low, high
+
+
+def block_of(frame: DataFrame, column: str) -> Any:
+    """What FATE's data manager knows of the block that a column lies in: its type."""
+    return frame.data_manager.get_block(frame.data_manager.loc_block(column, with_offset=False))
+
+
+def bad_feature(name: str, what: str) -> PrivateReason:
+    return PrivateReason(f"Feature {name!r} {what}.", public=f"A feature {what}.")
+
+
+def _distinct(labels: np.ndarray, limit: int) -> set[float]:
+    return set(np.unique(labels)[: limit + 1].tolist())
+
+
+def _any_missing(labels: np.ndarray) -> bool:
+    return bool(np.isnan(labels).any())
+
+
+def _ranges(features: np.ndarray) -> tuple:
+    finite = np.isfinite(features).all(axis=0)
+    safe = np.where(np.isfinite(features), features, 0.0)
+    return safe.min(axis=0, initial=np.inf), safe.max(axis=0, initial=-np.inf), finite
+
+
+def _merge_ranges(first: Any, second: Any) -> tuple:
+    return np.minimum(first[0], second[0]), np.maximum(first[1], second[1]), first[2] & second[2]
+
+
+# Frames in FATE's prediction format from what a kernel scored block by block.
+
+
+def prediction_frame_of(frame: DataFrame, scored: Table, dataset_type: str) -> DataFrame:
+    """label (if any), predict_score, predict_result, predict_detail, type: as FATE's Evaluation takes them.
+
+    FATE's own way, apply_row, calls pandas once per row, and takes no column with several probabilities.
+
+    Args:
+        frame: whose ids and labels they are.
+        scored: table of (scores, results, details) of every block: three lists.
+    """
+    from fate.arch.dataframe.manager.block_manager import BlockType
+    from fate.components.components.utils.tools import add_dataset_type
+    from fate.ml.utils.predict_tools import PREDICT_DETAIL, PREDICT_RESULT, PREDICT_SCORE
+
+    result = _named_frame(frame)
+    manager = result.data_manager.duplicate()
+    blocks = manager.append_columns(
+        [PREDICT_SCORE, PREDICT_RESULT, PREDICT_DETAIL], [BlockType.float64, BlockType.int32, BlockType.np_object]
+    )
+    append = partial(_append, convert=[manager.blocks[block].convert_block for block in blocks])
+    table = result.block_table.join(scored, append)
+    return add_dataset_type(type(frame)(frame._ctx, table, frame.partition_order_mappings, manager), dataset_type)
+
+
+def _named_frame(frame: DataFrame) -> DataFrame:
+    """Ids and, if the table has one, the label under the name that FATE's Evaluation looks for."""
+    from fate.ml.utils.predict_tools import LABEL
+
+    result = frame.create_frame(with_label=frame.schema.label_name is not None, with_weight=False)
+    if result.schema.label_name not in (None, LABEL):
+        result.rename(label_name=LABEL)
+    return result
+
+
+def _append(blocks: Block, scored: Any, convert: Sequence[Callable]) -> Block:
+    return [*blocks, *(make([[value] for value in column]) for make, column in zip(convert, scored))]
+
+
+def pass_through(
+    ctx: Context, input_data: Any, output_data: Any, facts: Callable[[Any], dict] = lambda frame: {}
+) -> None:
+    """A host's part of a task on the guest's labels: it joins the preflight, so that it learns of a refusal.
+
+    It checks what a later training would refuse, before the guest spends anything, and writes the table unchanged.
+
+    Args:
+        facts: what the guest is to know of the table, builtins.
+    """
+    check_roles(ctx, arbiter=False)
+    frame = input_data.read()
+
+    def check() -> dict:
+        check_host_table(frame)
+        return facts(frame)
+
+    agree(ctx, check)
+    output_data.write(frame)
+    logger.info("%d rows passed on unchanged", frame.shape[0])

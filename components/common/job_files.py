@@ -1,21 +1,110 @@
-"""What FATE-Flow keeps of a job on this machine: which tables the data of a task come from, and the job's DAG.
+"""The tasks of a job and how data flow between them, read from its DAG as fate_client writes it and FATE-Flow keeps it."""
 
-FATE-Flow starts a task's process with ``--config JOBS/job/role/party/task/version/input/task_parameters.yaml``. What it
-made that from lies beside it, as for the party's earlier tasks, and where the job was submitted here,
-``JOBS/job/dag.yaml``. A process that was started otherwise, as a test's is, finds nothing, and nothing is refused for that.
-
-Names of tables are for people: they tell an operator which table a line or a refusal is about. No budget rests on them.
-"""
 from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
-from .job_plan import JobPlan
+
+@dataclass(frozen=True)
+class PlannedTask:
+    """One task of a job.
+
+    Attributes:
+        name: in the job.
+        component: which component it runs.
+        stage: ``train``, ``predict``, ``cross_validation`` or ``default``.
+        parameters: for all parties; those of single parties are not among them.
+        model_inputs: names of the models that it is given.
+    """
+
+    name: str
+    component: str
+    stage: str
+    parameters: dict
+    model_inputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class JobPlan:
+    """A job's DAG.
+
+    Attributes:
+        dag: what stands under ``dag`` in a job's DAG file.
+    """
+
+    dag: dict
+
+    def task(self, name: str) -> PlannedTask:
+        """The task of this name; raises KeyError where the job has none."""
+        task = self.dag["tasks"][name]
+        stage = task.get("stage") or self.dag.get("stage") or "train"
+        models = tuple((task.get("inputs") or {}).get("model") or ())
+        return PlannedTask(name, task["component_ref"], stage, dict(task.get("parameters") or {}), models)
+
+    def tasks_of(self, component: str) -> list[PlannedTask]:
+        """All tasks that run a component, in the order of their names."""
+        return [
+            self.task(name)
+            for name in sorted(self.dag["tasks"])
+            if self.dag["tasks"][name]["component_ref"] == component
+        ]
+
+    def receivers(self, source: str) -> list[tuple[str, str]]:
+        """(task, data input) of everything that data of ``source`` flow into, however far."""
+        return receivers(self.dag["tasks"], source)
+
+    def reads_directly(self, name: str, source: str, keys: Sequence[str]) -> bool:
+        """Whether one of these data inputs of the task is an output of ``source``, with no task between them."""
+        inputs = data_inputs(self.dag["tasks"][name])
+        return any(source in producers(channels) for key, channels in inputs.items() if key in keys)
+
+    def has_input(self, name: str, key: str) -> bool:
+        """Whether the task is given a table under this key."""
+        return bool(data_inputs(self.dag["tasks"][name]).get(key))
+
+    def parties(self, role: str, task: str | None = None) -> list[str]:
+        """Ids of the parties that play a role in the job, or in one task of it."""
+        named = (self.dag["tasks"][task].get("parties") if task is not None else None) or self.dag.get("parties") or []
+        return [str(party_id) for line in named if line["role"] == role for party_id in line["party_id"]]
+
+
+def receivers(tasks: dict, source: str) -> list[tuple[str, str]]:
+    """(task, data input) of everything that data of `source` flows into, however far."""
+    found, reached = [], [source]
+    for producer in reached:
+        for name, task in tasks.items():
+            keys = [key for key, channels in data_inputs(task).items() if producer in producers(channels)]
+            found += [(name, key) for key in keys]
+            if keys and name not in reached:
+                reached.append(name)
+    return found
+
+
+def data_inputs(task: dict) -> dict:
+    """The data inputs of a task by key."""
+    return (task.get("inputs") or {}).get("data") or {}
+
+
+def producers(channels: dict) -> list[str]:
+    """The tasks whose output an input reads; rows of a table that was uploaded have none."""
+    outputs = channels.get("task_output_artifact") or []
+    return [output["producer_task"] for output in (outputs if isinstance(outputs, list) else [outputs])]
+
+
+# What FATE-Flow keeps of a job on this machine: which tables the data of a task come from, and the job's DAG.
+#
+# FATE-Flow starts a task's process with ``--config JOBS/job/role/party/task/version/input/task_parameters.yaml``. What it
+# made that from lies beside it, as for the party's earlier tasks, and where the job was submitted here,
+# ``JOBS/job/dag.yaml``. A process that was started otherwise, as a test's is, finds nothing, and nothing is refused for that.
+#
+# Names of tables are for people: they tell an operator which table a line or a refusal is about. No budget rests on them.
+
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +112,7 @@ PARAMETERS, BEFORE_INPUTS, DAG = "task_parameters.yaml", "preprocess_parameters.
 LEVELS = 6
 """Folders from a task's parameters up to that of its job."""
 READER = "reader"
-MOST_STEPS = 1000
+MAX_STEPS = 1000
 
 
 @dataclass(frozen=True)
@@ -36,8 +125,10 @@ class JobFiles:
     def of_this_task(cls) -> JobFiles | None:
         """Those of the task that runs in this process, None where FATE-Flow did not start it."""
         given = dict(zip(sys.argv, sys.argv[1:])).get("--config")
-        path = Path(given) if given else None
-        known = path is not None and path.name == PARAMETERS and len(path.parents) > LEVELS and path.is_file()
+        if not given:
+            return None
+        path = Path(given)
+        known = path.name == PARAMETERS and len(path.parents) > LEVELS and path.is_file()
         return cls(path) if known else None
 
     @property
@@ -57,9 +148,10 @@ class JobFiles:
         Args:
             key: of the task's data input; None for all of them.
         """
-        found, seen = set(), set()
+        found: set[str] = set()
+        seen: set[str] = set()
         waiting = _producers(self._of(self.task), key)
-        while waiting and len(seen) < MOST_STEPS:
+        while waiting and len(seen) < MAX_STEPS:
             task = waiting.pop()
             if task in seen:
                 continue
@@ -92,7 +184,9 @@ def _producers(content: dict, key: str | None) -> list[str]:
     """Names of the tasks whose output a task reads."""
     inputs = (content.get("input_artifacts") or {}).get("data") or {}
     chosen = inputs.values() if key is None else [inputs.get(key)]
-    channels = [one for value in chosen for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
+    channels = [
+        one for value in chosen for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)
+    ]
     names = [channel.get("producer_task") for channel in channels]
     return [name for name in names if isinstance(name, str) and Path(name).name == name]
 

@@ -1,18 +1,213 @@
-"""FATE parameter types made from the checks: FATE shows the sentence that a check raises."""
-from fate.components.core.params import Parameter
+"""Parameters of components: each is declared once, as a field of a dataclass in the component's ``settings.py``.
+
+    @dataclass(frozen=True)
+    class Settings:
+        epochs: int = parameter("most epochs", 100, at_least=1)
+        solver: str | None = parameter("how training is encrypted; None means as fits", None, check=OneOf(SOLVERS))
+        optimizer: dict | None = parameter("steps of the descent", None, check=optimizer)
+
+The check at every party and before submission, FATE's parameter (`entry_point`), the client class with its signature
+(`fate_dp.pipelines.clients`), its YAML and the table in docs/parameters.md all come from there. A bad value gets one
+sentence that names the field, the value and what is allowed, the same wherever it is caught. No FATE in here.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import MISSING, dataclass, field, fields
+from functools import cache, partial
+from numbers import Integral, Real
+from typing import Any
+
+from fate_dp.privacy.policy import is_source
+
+# Checks of single values.
+
+LARGEST = sys.float_info.max
 
 
-def checked(check, title: str):
-    """A FATE parameter type whose value is whatever ``check(value)`` returns."""
+def number(
+    field: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    whole: bool = False,
+) -> Any:
+    """A finite number within the limits, an int if ``whole`` and a float otherwise."""
+    kind: type[Any] = Integral if whole else Real
+    # Comparisons, since math.isfinite cannot take whole numbers that no float holds; NaN fails them.
+    sound = isinstance(value, kind) and not isinstance(value, bool) and -LARGEST <= value <= LARGEST
+    if sound and (above is None or value > above) and (at_least is None or value >= at_least):
+        if at_most is None or value <= at_most:
+            return int(value) if whole else float(value)
+    limits = {"above": above, "at least": at_least, "at most": at_most}
+    wanted = " and ".join(f"{words} {limit}" for words, limit in limits.items() if limit is not None)
+    raise ValueError(
+        f"{field} is {value!r}; it must be a {'whole' if whole else 'finite'} number {wanted}.".replace(" .", ".")
+    )
 
-    class Checked(Parameter):
-        @classmethod
-        def parse(cls, value):
-            return check(value)
 
-        @classmethod
-        def schema(cls):
-            return {"title": title, "description": (check.__doc__ or title).strip().splitlines()[0]}
+def choice(field: str, value: Any, allowed: Sequence) -> Any:
+    """The value, which must be one of ``allowed``."""
+    if value not in allowed:
+        raise ValueError(f"{field} is {value!r}; it must be one of {', '.join(map(str, allowed))}.")
+    # A member of an enum of texts is equal to its text, but no message takes it.
+    return str(value) if isinstance(value, str) else value
 
-    Checked.__name__ = Checked.__qualname__ = title
-    return Checked
+
+def name(field: str, value: Any, allowed: Sequence) -> Any:
+    """The one of ``allowed`` that ``value`` is but for its case, as FATE takes SGD for sgd."""
+    return choice(field, value.lower() if isinstance(value, str) else value, allowed)
+
+
+def flag(field: str, value: Any) -> bool:
+    """The value, which must be true or false."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{field} is {value!r}; it must be true or false.")
+    return value
+
+
+def mapping(field: str, value: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """``value`` over ``defaults``; unknown keys are refused."""
+    if not isinstance(value, dict):
+        raise ValueError(f"{field} is {value!r}; it must be a mapping with keys among {', '.join(defaults)}.")
+    unknown = sorted(set(value) - set(defaults), key=str)
+    if unknown:
+        raise ValueError(f"{field} has the unknown key {unknown[0]!r}; allowed are {', '.join(defaults)}.")
+    return {**deepcopy(dict(defaults)), **value}
+
+
+def classes(value: Any) -> tuple[float, ...]:
+    """Declared label classes: at least two different finite numbers, kept in ascending order."""
+    if not isinstance(value, (list, tuple)) or len(value) < 2:
+        raise ValueError(f"classes is {value!r}; it must list at least two label values, for example [0, 1].")
+    checked = sorted(number("classes", item) for item in value)
+    if len(set(checked)) != len(checked):
+        raise ValueError(f"classes is {value!r}; each label value may be listed once.")
+    return tuple(checked)
+
+
+def label_source(value: Any) -> str:
+    """``namespace/name/column`` of the table that the labels come from, as the guest's operator declared it."""
+    if not is_source(value):
+        raise ValueError(f"label_source is {value!r}; it must read namespace/name/column.")
+    return value
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """The check of a parameter that is one of a few words; in any case, as FATE's examples write them, if asked."""
+
+    allowed: Sequence[str]
+    any_case: bool = False
+
+    def __call__(self, field: str, value: Any) -> Any:
+        return (name if self.any_case else choice)(field, value, self.allowed)
+
+
+# The declaration of a parameter, and what is read from it.
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter as declared.
+
+    Attributes:
+        sentence: what it is, without a capital or a full stop; what its default None means if that is settled later.
+        kinds: what a job may give: some of bool, int, float, str, list and dict.
+        default: None, a number, a word or a tuple; `Parameter.needed` if there is none.
+        check: takes a value; returns it as the component takes it, or raises ValueError with one sentence.
+        title, note: how FATE's YAML names and describes its type.
+    """
+
+    name: str
+    sentence: str
+    kinds: tuple[type, ...]
+    default: Any
+    check: Callable[[Any], Any]
+    title: str
+    note: str
+
+    @property
+    def needed(self) -> bool:
+        return self.default is MISSING
+
+    @property
+    def shown_default(self) -> Any:
+        """What FATE sees: a mapping or an object is filled in by the dataclass, so that None stands for it."""
+        plain = isinstance(self.default, (bool, int, float, str, tuple))
+        return self.default if plain else None
+
+
+def parameter(
+    sentence: str,
+    default: Any = MISSING,
+    *,
+    check: OneOf | Callable[[Any], Any] | None = None,
+    note: str = "",
+    title: str = "",
+    **limits: float,
+) -> Any:
+    """A dataclass field that is a parameter of a component.
+
+    Args:
+        sentence: see `Parameter`.
+        default: left out, the parameter is needed; a mapping is copied for every object.
+        check: None for a flag, or a number within ``limits`` (``above``, ``at_least``, ``at_most``).
+        note: description of the type in FATE's YAML; that of the check unless given.
+        title: name of the type there; made from the field's name unless given.
+    """
+    told = {"parameter": (sentence, check, note, title, limits)}
+    if isinstance(default, dict):
+        return field(default_factory=partial(deepcopy, default), metadata=told)
+    return field(default=default, metadata=told)
+
+
+def same_as(declaration: type, name: str) -> Any:
+    """A dataclass field that is the parameter ``name`` of another declaration."""
+    (found,) = (item for item in fields(declaration) if item.name == name)
+    return field(default=found.default, default_factory=found.default_factory, metadata=found.metadata)
+
+
+@cache
+def parameters_of(declaration: type) -> Mapping[str, Parameter]:
+    """The parameters that a dataclass declares, by name, in the order of its fields."""
+    hints = typing.get_type_hints(declaration)
+    declared = [item for item in fields(declaration) if "parameter" in item.metadata]
+    return types.MappingProxyType({item.name: _read(item, hints[item.name]) for item in declared})
+
+
+def settings_of(declaration: type, given: Mapping[str, Any]) -> Any:
+    """The dataclass made from parameters; FATE gives None for one that was not set, which means its default."""
+    return declaration(**{name: value for name, value in given.items() if value is not None})
+
+
+def _read(item: Any, hint: Any) -> Parameter:
+    sentence, check, note, title, limits = item.metadata["parameter"]
+    kinds = tuple(dict.fromkeys(_kind(part) for part in _parts(hint) if part is not type(None)))
+    about = note or (None if isinstance(check, OneOf) else getattr(check, "__doc__", None))
+    if check is None:
+        check = partial(flag, item.name) if kinds == (bool,) else partial(number, item.name, **limits)
+        if kinds == (int,):
+            check = partial(check, whole=True)
+    elif isinstance(check, OneOf):
+        check = partial(check, item.name)
+    title = title or "".join(word.capitalize() for word in item.name.split("_"))
+    default = item.default if item.default_factory is MISSING else item.default_factory()
+    return Parameter(item.name, sentence, kinds, default, check, title, (about or title).strip().splitlines()[0])
+
+
+def _parts(hint: Any) -> tuple[Any, ...]:
+    return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+
+
+def _kind(hint: Any) -> type:
+    """What a job may write for a field: whatever is no word, number or list is made from a mapping."""
+    found = typing.get_origin(hint) or hint
+    return {tuple: list, list: list}.get(found, found if found in (bool, int, float, str) else dict)

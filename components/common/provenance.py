@@ -1,22 +1,17 @@
 """What the guest's ledger knows of the labels of a table: flipped in which releases, public, or neither."""
+
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, replace
-from typing import Optional
+from typing import Any
 
 from fate_dp.privacy.events import REPLACE_ONE
-from fate_dp.privacy.label_releases import (
-    LabelRelease,
-    Releases,
-    releases_of_privacy,
-    releases_to_json,
-    total_of,
-    united,
-)
-from fate_dp.privacy.secret_key import key_id
+from fate_dp.privacy.label_flips import LabelRelease, Releases, releases_of_privacy, releases_to_json, total_of, united
 
-from .party_home import JobReference, PartyHome
-from .preflight import PrivateReason
-from .record_stream import content_digest, labelled_stream, record_tag_stream
+from ..protocols.preflight import PrivateReason
+from .charges import JobReference, PartyHome
+from .frames import content_digest, labelled_stream, record_tag_stream
 
 
 @dataclass(frozen=True)
@@ -34,11 +29,11 @@ class LabelPrivacy:
     derived: bool = False
 
     @classmethod
-    def of_public(cls, source: str) -> "LabelPrivacy":
+    def of_public(cls, source: str) -> LabelPrivacy:
         return cls(source, (LabelRelease(source, math.inf),))
 
     @classmethod
-    def from_json(cls, document: dict) -> "LabelPrivacy":
+    def from_json(cls, document: dict) -> LabelPrivacy:
         """Of a model's metadata or an alignment's; where it names no releases, its epsilon is that of an unknown one."""
         return cls(document.get("source", ""), releases_of_privacy(document), document.get("flipback before", False))
 
@@ -52,7 +47,7 @@ class LabelPrivacy:
         return math.isfinite(self.epsilon)
 
     @property
-    def flips(self) -> Optional[LabelRelease]:
+    def flips(self) -> LabelRelease | None:
         """The one release whose flips the labels are, None for public, derived or mixed ones."""
         return self.releases[0] if len(self.releases) == 1 and self.private and not self.derived else None
 
@@ -63,19 +58,19 @@ class LabelPrivacy:
                 "The labels are numbers that label_flip made noisy within bounds, and family is binomial; set family to gaussian."
             )
 
-    def to_json(self, flipback: str) -> dict:
+    def to_json(self, flipback: str) -> dict[str, Any]:
         """For the model's metadata; ``flipback`` is the mode that ran during training."""
         return {
             "epsilon": self.epsilon if self.private else "infinity",
             "source": self.source,
             "unit": "label",
-            "relation": REPLACE_ONE,
+            "relation": str(REPLACE_ONE),
             "flipback": flipback,
             "flipback before": self.derived,
             "releases": releases_to_json(self.releases),
         }
 
-    def after(self, warm_start: Optional[dict]) -> "LabelPrivacy":
+    def after(self, warm_start: dict | None) -> LabelPrivacy:
         """Privacy of a model that goes on from ``warm_start`` with these labels.
 
         The same draw adds nothing, whatever else went in; a start that names no draws is a draw of its own, and one whose
@@ -87,36 +82,43 @@ class LabelPrivacy:
         return replace(self, releases=united(self.releases, earlier.releases))
 
 
-def find_label_privacy(home: PartyHome, frame, label_source: Optional[str]) -> LabelPrivacy:
-    """Ask the ledger record by record; refuses labels that are neither released flips nor registered public ones.
+def find_label_privacy(home: PartyHome, frame: Any, label_source: str | None) -> LabelPrivacy:
+    """Ask the ledger record by record; refuse labels that are neither released flips nor registered public ones.
 
     ``label_source`` narrows the search to one declared source; without it all sources of the key are tried. Labels that
     agree with several releases could come from any of them: only the largest epsilon is an upper bound.
     """
-    key = home.key
-    if label_source is not None and home.policy.is_public(label_source):
-        rows = labelled_stream(frame, key, label_source)
-        if home.ledger.are_public(rows, source=label_source, key_id=key_id(key)):
-            return LabelPrivacy.of_public(label_source)
-    sources = [label_source] if label_source else home.ledger.sources(key_id(key))
-    known = [
-        home.ledger.find_labels(labelled_stream(frame, key, source), source=source, key_id=key_id(key))
-        for source in sources
-    ]
-    known = [found for found in known if found is not None]
+    if label_source is not None and home.policy.is_public(label_source) and _are_public(home, frame, label_source):
+        return LabelPrivacy.of_public(label_source)
+    sources = [label_source] if label_source else home.ledger.sources(home.key_id)
+    known = [found for source in sources if (found := _found(home, frame, source))]
     if not known:
         raise unknown_labels()
-    found = max(known, key=lambda one: one.epsilon)
-    return LabelPrivacy(found.source, found.releases, found.derived)
+    return max(known, key=lambda one: one.epsilon)
 
 
-def remember_scores(home: PartyHome, scored, model: dict) -> None:
+def _found(home: PartyHome, frame: Any, source: str) -> LabelPrivacy | None:
+    rows = labelled_stream(frame, home.key, source)
+    found = home.ledger.find_labels(rows, source=source, key_id=home.key_id)
+    return None if found is None else LabelPrivacy(found.source, found.releases, found.derived)
+
+
+def _are_public(home: PartyHome, frame: Any, source: str) -> bool:
+    return home.ledger.are_public(labelled_stream(frame, home.key, source), source=source, key_id=home.key_id)
+
+
+def _declared_public(home: PartyHome, frame: Any) -> LabelPrivacy | None:
+    declared = filter(home.policy.is_public, home.policy.label_sources)
+    return next((LabelPrivacy.of_public(source) for source in declared if _are_public(home, frame, source)), None)
+
+
+def remember_scores(home: PartyHome, scored: Any, model: dict[str, Any]) -> None:
     """Note what a table of scores rests on, for flipback: ``scored`` in FATE's prediction format, ``model`` as stored."""
     releases = LabelPrivacy.from_json(model["meta"].get("privacy", {})).releases
     home.ledger.remember_model_scores(scores_digest(home, scored), releases)
 
 
-def scores_digest(home: PartyHome, scored) -> str:
+def scores_digest(home: PartyHome, scored: Any) -> str:
     """The same for the same scores of the same rows, whatever else stands in the table."""
     return content_digest(scored[["predict_score"]], home.key).hex()
 
@@ -129,48 +131,34 @@ def unknown_labels() -> PrivateReason:
     )
 
 
-def refuse_true_labels_of_released_records(home: PartyHome, frame) -> Optional[LabelPrivacy]:
+def refuse_true_labels_of_released_records(home: PartyHome, frame: Any) -> LabelPrivacy | None:
     """Scored tables show their labels to metrics and overviews: those of records whose flips were released must be flips.
 
     Returns what the ledger knows of the labels, None for a table without any and for labels that it does not know.
     """
     if frame.schema.label_name is None:
         return None
-    key, known = home.key, []
-    for source in home.ledger.sources(key_id(key)):
-        if home.ledger.has_released(record_tag_stream(frame, key, source), source=source, key_id=key_id(key)):
-            rows = labelled_stream(frame, key, source)
-            found = home.ledger.find_labels(rows, source=source, key_id=key_id(key))
+    known = []
+    for source in home.ledger.sources(home.key_id):
+        if home.ledger.has_released(record_tag_stream(frame, home.key, source), source=source, key_id=home.key_id):
+            found = _found(home, frame, source)
             if found is None:
                 raise PrivateReason(
                     f"The table holds labels of records of {source} whose flips were released, and they are not those "
                     "flips; predict without the label column, or on records outside training.",
                     public="The guest's ledger refuses to show the labels of this table; its operator can see why.",
                 )
-            known.append(LabelPrivacy(found.source, found.releases, found.derived))
+            known.append(found)
     _refuse_what_a_lost_key_hides(home, frame)
-    return max(known, key=lambda one: one.epsilon) if known else _public_labels(home, frame)
+    return max(known, key=lambda one: one.epsilon) if known else _declared_public(home, frame)
 
 
-def _public_labels(home: PartyHome, frame) -> Optional[LabelPrivacy]:
-    key = home.key
-    for source in filter(home.policy.is_public, home.policy.label_sources):
-        if home.ledger.are_public(labelled_stream(frame, key, source), source=source, key_id=key_id(key)):
-            return LabelPrivacy.of_public(source)
-    return None
-
-
-def _refuse_what_a_lost_key_hides(home: PartyHome, frame) -> None:
+def _refuse_what_a_lost_key_hides(home: PartyHome, frame: Any) -> None:
     """Tags of another key link no record to what was released under it, so only labels that are known otherwise pass."""
-    key, own = home.key, key_id(home.key)
-    lost = home.ledger.sources_of_other_keys(own)
-    if not lost:
+    lost = home.ledger.sources_of_other_keys(home.key_id)
+    if not lost or any(_found(home, frame, source) for source in home.ledger.sources(home.key_id)):
         return
-    known = any(
-        home.ledger.find_labels(labelled_stream(frame, key, source), source=source, key_id=own)
-        for source in home.ledger.sources(own)
-    )
-    if not known and _public_labels(home, frame) is None:
+    if _declared_public(home, frame) is None:
         raise PrivateReason(
             f"Flips of {lost[0]} were released under a key that is gone, so nobody can say whether the table's labels are true "
             "ones of those records; predict without the label column, or on labels that were flipped anew.",
@@ -178,15 +166,15 @@ def _refuse_what_a_lost_key_hides(home: PartyHome, frame) -> None:
         )
 
 
-def refuse_derived_labels(home: PartyHome, frame) -> None:
+def refuse_derived_labels(home: PartyHome, frame: Any) -> None:
     """Flipback computes every label from the features of all records, at all parties: one replaced record moves others.
 
     Clipping and noise bound what one record contributes, which then is not what it changes. So no step may promise
     anything to a record, or to a party, whose table has such labels; those of their flips are left.
     """
-    key = home.key
-    for source in home.ledger.sources(key_id(key)):
-        if home.ledger.hold_derived_labels(labelled_stream(frame, key, source), source=source, key_id=key_id(key)):
+    for source in home.ledger.sources(home.key_id):
+        rows = labelled_stream(frame, home.key, source)
+        if home.ledger.hold_derived_labels(rows, source=source, key_id=home.key_id):
             raise derived_labels()
 
 
@@ -201,6 +189,9 @@ def record_use(home: PartyHome, privacy: LabelPrivacy, job: JobReference, rows: 
     """Flipped labels were charged by label_flip already; a use of public ones gets its line 'not private'."""
     if not privacy.private:
         home.ledger.record_not_private(
-            source=privacy.source, reason="trained on labels declared public", job_id=job.job_id, task_id=job.task_id,
+            source=privacy.source,
+            reason="trained on labels declared public",
+            job_id=job.job_id,
+            task_id=job.task_id,
             rows=rows,
-        )  # fmt: skip
+        )

@@ -1,38 +1,61 @@
 """One party's part of the model: weights, optimiser and progress, and their form in FATE's JSON model."""
+
+from __future__ import annotations
+
 import copy
 import hmac
+import logging
 import secrets
-from typing import List, Optional, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fate_dp.privacy.mechanisms.randomized_response import flip_probability
+
+from ..common.provenance import LabelPrivacy
+from ..protocols.optimizers import CONVERGED, GOES_ON, PartyOptimizer, in_words, kaiming_uniform
+from ..protocols.training_terms import TrainingTerms, class_names
+from .combinations import CROSS_PRODUCT, PER_EPOCH
+from .scores import ScoreRelease
 from .settings import TrainSettings
-from .updates import PartyOptimizer, kaiming_uniform
+
+if TYPE_CHECKING:
+    from fate.arch import Context
+
+logger = logging.getLogger(__name__)
 
 
 class PartyModel:
     """Weights of one party (the guest's intercept last) while they are trained: of one model, or of one for each class."""
 
     def __init__(
-        self, settings: TrainSettings, header: List[str], columns: Sequence[np.ndarray], optimizer: dict, fit_intercept: bool
-    ):
+        self,
+        settings: TrainSettings,
+        terms: TrainingTerms,
+        header: Sequence[str],
+        columns: Sequence[np.ndarray],
+        fit_intercept: bool,
+    ) -> None:
         """
         Args:
+            settings: of this party's job.
+            terms: of the training, or of one of its fits.
+            header: names of this party's features.
             columns: weights (m,) of every model to start from.
+            fit_intercept: whether the last weight is an intercept.
         """
-        self.settings, self.header, self.fit_intercept = settings, list(header), fit_intercept
-        self._optimizer_param = optimizer
-        self._updates = [
-            PartyOptimizer(weights, optimizer, settings.learning_rate_scheduler, fit_intercept) for weights in columns
-        ]
+        self.settings, self.terms, self.header, self.fit_intercept = settings, terms, list(header), fit_intercept
+        scheduler = terms.descent.scheduler
+        self._updates = [PartyOptimizer(weights, terms.optimizer, scheduler, fit_intercept) for weights in columns]
         self._at_epoch_start = self.columns
-        self.losses: List[float] = []
+        self.losses: list[float] = []
         self.converged, self.epochs_run = False, 0
         # Whether this is the model of one fold of a cross-validation.
         self.of_fold = False
         # What a training on shares leaves at this party for a warm start of every model; says nothing without the other
         # parties' parts.
-        self.shared_states: List[Optional[dict]] = [None] * len(self._updates)
+        self.shared_states: list[dict | None] = [None] * len(self._updates)
         # What noise on second moments promises this party's records.
         self.noise: dict = {"kind": "none"}
         # Of all data parties' keys, for people to compare; "none" in solver per_epoch.
@@ -41,7 +64,7 @@ class PartyModel:
         self.few_valued = False
 
     @property
-    def columns(self) -> List[np.ndarray]:
+    def columns(self) -> list[np.ndarray]:
         """float64 arrays (m,): the weights of every model."""
         return [updates.weights.numpy().ravel().copy() for updates in self._updates]
 
@@ -66,9 +89,9 @@ class PartyModel:
         """Of this party, the intercept among them."""
         return len(self.header) + int(self.fit_intercept)
 
-    def learning_rates(self) -> List[float]:
+    def learning_rates(self) -> list[float]:
         """The step size of every epoch to come, as the schedule has it from here on, for every model alike."""
-        return self._updates[0].learning_rates(self.settings.epochs)
+        return self._updates[0].learning_rates(self.terms.descent.epochs)
 
     def start_epoch(self, epoch: int) -> None:
         self._at_epoch_start, self.epochs_run = self.columns, epoch + 1
@@ -78,9 +101,13 @@ class PartyModel:
         (updates,) = self._updates
         updates.step(updates.regularise(gradient))
 
-    def end_epoch(self) -> None:
-        for updates in self._updates:
-            updates.next_epoch()
+    def ends(self, state: str) -> bool:
+        """Take the guest's word after an epoch; returns whether training ends with it."""
+        self.converged = state == CONVERGED
+        if state == GOES_ON:
+            for updates in self._updates:
+                updates.next_epoch()
+        return state != GOES_ON
 
     def epoch_change(self) -> float:
         """Squared l2 norm of the change of this party's weights since the epoch began."""
@@ -90,18 +117,26 @@ class PartyModel:
         (updates,) = self._updates
         return updates.penalty_loss()
 
-    def to_json(self, labels: list, privacy: dict) -> dict:
+    def to_json(self, privacy: dict | None = None) -> dict:
         """FATE's model format (that of CoordinatedLR), and what is known of the labels' privacy under ``privacy``.
 
-        Models of one class each against the rest stand under the number of the class among ``labels``, as FATE has them.
+        Models of one class each against the rest stand under the number of the class among the labels, as FATE has them.
         """
         settings, estimators = self.settings, [self._estimator(at) for at in range(len(self._updates))]
         meta = {
-            "epochs": settings.epochs, "batch_size": settings.batch_size, "init_param": settings.init_param,
-            "learning_rate_param": settings.learning_rate_scheduler, "optimizer_param": self._optimizer_param,
-            "family": settings.family, "labels": labels, "ovr": len(estimators) > 1, "threshold": settings.threshold,
-            "privacy": privacy, "noise": self.noise, "few_valued": self.few_valued,
-        }  # fmt: skip
+            "epochs": settings.epochs,
+            "batch_size": settings.batch_size,
+            "init_param": settings.init_param,
+            "learning_rate_param": settings.learning_rate_scheduler,
+            "optimizer_param": self.terms.optimizer,
+            "family": settings.family,
+            "labels": class_names(self.terms.classes),
+            "ovr": len(estimators) > 1,
+            "threshold": settings.threshold,
+            "privacy": privacy or {},
+            "noise": self.noise,
+            "few_valued": self.few_valued,
+        }
         by_class = {str(at): estimator for at, estimator in enumerate(estimators)}
         return {"data": {"estimator": by_class if meta["ovr"] else estimators[0]}, "meta": meta}
 
@@ -123,31 +158,30 @@ class PartyModel:
         }
 
     @classmethod
-    def from_json(cls, document: dict, settings: TrainSettings) -> "PartyModel":
+    def from_json(cls, document: dict, settings: TrainSettings, terms: TrainingTerms) -> PartyModel:
         """A model to go on training: weights, optimiser and schedule continue, ``settings`` bring the new epochs."""
         estimators, columns = estimators_of(document), columns_of(document)
-        optimizer = document["meta"]["optimizer_param"]
-        model = cls(settings, header_of(document), columns, optimizer, has_intercept(document))
+        model = cls(settings, terms, header_of(document), columns, has_intercept(document))
         for updates, weights, estimator in zip(model._updates, columns, estimators):
             optimizer = copy.deepcopy(estimator["optimizer"])
             # JSON turns the parameter indices, which are numbers for the optimiser, into text.
             buffers = optimizer["optimizer"]["state"]
             optimizer["optimizer"]["state"] = {int(index): values for index, values in buffers.items()}
-            updates.restore(
-                {"weights": weights.tolist(), "iters": estimator["iters"], "optimizer": optimizer,
-                 "lr_scheduler": estimator["lr_scheduler"]}
-            )  # fmt: skip
+            kept = {name: estimator[name] for name in ("iters", "lr_scheduler")}
+            updates.restore({"weights": weights.tolist(), "optimizer": optimizer, **kept})
         model.shared_states = [estimator.get("shared_state") for estimator in estimators]
         return model
 
 
-def estimators_of(document: dict) -> List[dict]:
+def estimators_of(document: dict) -> list[dict]:
     """What a JSON model stores of every model in it: one, or one for each of more than two classes."""
     stored = document["data"]["estimator"]
-    return [stored[str(at)] for at in range(len(document["meta"]["labels"]))] if document["meta"].get("ovr") else [stored]
+    if not document["meta"].get("ovr"):
+        return [stored]
+    return [stored[str(at)] for at in range(len(document["meta"]["labels"]))]
 
 
-def header_of(document: dict) -> List[str]:
+def header_of(document: dict) -> list[str]:
     """The columns that the party's weights multiply."""
     return estimators_of(document)[0]["header"]
 
@@ -156,7 +190,7 @@ def has_intercept(document: dict) -> bool:
     return estimators_of(document)[0]["fit_intercept"]
 
 
-def columns_of(document: dict) -> List[np.ndarray]:
+def columns_of(document: dict) -> list[np.ndarray]:
     """Weights (m,) of every model in a JSON model, the intercept last where there is one."""
     return [_weights(estimator) for estimator in estimators_of(document)]
 
@@ -173,7 +207,7 @@ def _weights(estimator: dict) -> np.ndarray:
     return np.asarray(column, dtype=np.float64).ravel()
 
 
-def check_header(header: List[str], columns: List[str]) -> None:
+def check_header(header: Sequence[str], columns: Sequence[str]) -> None:
     """Refuse a model that was trained on other columns."""
     if list(header) != list(columns):
         raise ValueError("The model was trained on other columns than this table has; names and order must agree.")
@@ -203,3 +237,69 @@ def initial_weights(init_param: dict, features: int, key: bytes, fit_intercept: 
         "random_uniform": lambda: generator.random(size),
     }
     return draws[method]()
+
+
+def note_loss(ctx: Context, model: PartyModel, epoch: int, loss: float) -> None:
+    """At the guest: the loss of the epoch of ``ctx``, into the model and the log and, but for folds, on FATE-Board, which
+    draws one series for a task.
+    """
+    model.losses.append(loss)
+    logger.info("epoch %d of at most %d: loss %.6f", epoch + 1, model.terms.descent.epochs, loss)
+    if not model.of_fold:
+        ctx.metrics.log_loss("loss", loss)
+
+
+def guest_summary(model: PartyModel, privacy: LabelPrivacy, flipback_mode: str) -> dict:
+    """The one-record table that FATE-Board draws for the guest."""
+    binomial = model.settings.family == "binomial"
+    return {
+        "mechanism": "training on encrypted shares of labels that were flipped or declared public",
+        "label source": privacy.source,
+        "epsilon of the labels (nats, unit label, replace-one)": privacy.epsilon if privacy.private else "infinity",
+        "flip probability": _flip_probability(privacy),
+        "observers": "host, arbiter, whoever gets the model",
+        "rows": model.terms.rows,
+        "solver": CROSS_PRODUCT if model.terms.descent.shared else PER_EPOCH,
+        "family": model.settings.family,
+        "classes": class_names(model.terms.classes) if binomial else "none",
+        "sigmoid": model.settings.sigmoid if binomial else "none",
+        "flipback mode": flipback_mode,
+        "noise": model.noise["kind"],
+        "features and labels have differential privacy (unit record, replace-one)": _promise(model.noise),
+        "fingerprint of all data parties' keys": model.keys_fingerprint,
+        "epochs run": model.epochs_run,
+        "converged": in_words(model.converged, model.losses),
+        "last loss": model.losses[-1],
+        "guest features with intercept": model.features,
+    }
+
+
+def _flip_probability(privacy: LabelPrivacy) -> float | str:
+    """Of one draw; a model of several, or of labels that flipback revised, has none of its own."""
+    if not privacy.private:
+        return 0.0
+    flips = privacy.flips
+    if flips is not None and flips.bounds is not None:
+        return "none: unbiased noise on numbers"
+    return "several releases or revised labels" if flips is None else flip_probability(flips.epsilon, flips.classes)
+
+
+def host_summary(model: PartyModel, release: ScoreRelease) -> dict:
+    """The one-record table that FATE-Board draws for a host."""
+    return {
+        "features": model.features,
+        "fingerprint of all data parties' keys": model.keys_fingerprint,
+        "epochs run": model.epochs_run,
+        "joint scores shown to the guest (different models, all jobs)": release.released(),
+        "cap on them": release.cap,
+        "noise": model.noise["kind"],
+        "features have differential privacy (unit record, replace-one)": _promise(model.noise),
+    }
+
+
+def _promise(noise: dict) -> str:
+    """Of the model alone: predictions read rows again, without noise."""
+    if noise.get("epsilon", "infinity") == "infinity":
+        return "no"
+    observers = ", ".join(noise["observers"])
+    return f"epsilon {noise['epsilon']:g} (nats), delta {noise['delta']:g}, of this training, against {observers}"

@@ -13,60 +13,71 @@ encryption can compute.
 
 With more than two classes there is one such training for each class against the rest: `train_one_vs_rest`.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Optional
 
 import numpy as np
 from scipy.special import expit
 
-from fate_dp.components.dp_hetero_lr.classes import one_vs_rest
-from fate_dp.components.dp_hetero_lr.majorisation import corrected_target, correction_epochs, majoriser_constants
-from fate_dp.components.dp_hetero_lr.settings import ALL_AT_ONCE, FAMILIES, SIGMOIDS, batch_bounds
-from fate_dp.components.dp_hetero_lr.updates import PartyOptimizer, constant_learning_rate
+from fate_dp.components.dp_hetero_lr.settings import ALL_AT_ONCE, FAMILIES, SIGMOIDS
+from fate_dp.privacy.flipback import Flipback
+from fate_dp.privacy.validation import InvalidArgument
 
+from ..protocols.optimizers import (
+    PartyOptimizer,
+    batch_bounds,
+    constant_learning_rate,
+    corrected_target,
+    correction_epochs,
+    majoriser_constants,
+)
+from .labels import one_vs_rest
 
-class InvalidTraining(ValueError):
-    """Parts, labels or settings do not fit together."""
+Arrays = Sequence[np.ndarray]
 
 
 @dataclass(frozen=True)
 class TrainingSettings:
     """Public settings of a training run, named as in FATE.
 
-    :param optimizer: ``{"method", "penalty", "alpha", "optimizer_params"}``, see ``updates.default_optimizer``.
-    :param learning_rate_scheduler: ``{"method", "scheduler_params"}``.
-    :param epochs: passes over the data, at least 1.
-    :param batch_size: rows per batch, None for all; a remainder joins the last batch.
-    :param fit_intercept: whether the guest, the first party, has an intercept.
-    :param family: "binomial" (logistic regression) or "gaussian" (linear regression).
-    :param sigmoid: "taylor" or "exact"; exact is for family binomial.
-    :param sigmoid_rounds: corrections of an exact sigmoid, at least 1, see ``majorisation.correction_epochs``.
-    :param warm_start: whether the initial weights are those of a trained model.
+    Attributes:
+        optimizer: ``{"method", "penalty", "alpha", "optimizer_params"}``, see `default_optimizer`.
+        learning_rate_scheduler: ``{"method", "scheduler_params"}``.
+        epochs: passes over the data, at least 1.
+        batch_size: rows per batch, None for all; a remainder joins the last batch.
+        fit_intercept: whether the guest, the first party, has an intercept.
+        family: "binomial" (logistic regression) or "gaussian" (linear regression).
+        sigmoid: "taylor" or "exact"; exact is for family binomial.
+        sigmoid_rounds: corrections of an exact sigmoid, at least 1, see `correction_epochs`.
+        warm_start: whether the initial weights are those of a trained model.
     """
 
     optimizer: dict
     learning_rate_scheduler: dict = field(default_factory=constant_learning_rate)
     epochs: int = ALL_AT_ONCE.epochs
-    batch_size: Optional[int] = None
+    batch_size: int | None = None
     fit_intercept: bool = True
     family: str = "binomial"
     sigmoid: str = "taylor"
     sigmoid_rounds: int = 3
     warm_start: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("epochs", "sigmoid_rounds"):
             if getattr(self, name) < 1:
-                raise InvalidTraining(f"{name} is {getattr(self, name)!r} but must be at least 1.")
+                raise InvalidArgument(f"{name} is {getattr(self, name)!r} but must be at least 1.")
         if self.batch_size is not None and self.batch_size < 1:
-            raise InvalidTraining(f"batch_size is {self.batch_size!r} but must be None or at least 1.")
+            raise InvalidArgument(f"batch_size is {self.batch_size!r} but must be None or at least 1.")
         for name, allowed in (("family", FAMILIES), ("sigmoid", SIGMOIDS)):
             if getattr(self, name) not in allowed:
-                raise InvalidTraining(f"{name} is {getattr(self, name)!r} but must be one of {', '.join(allowed)}.")
+                raise InvalidArgument(f"{name} is {getattr(self, name)!r} but must be one of {', '.join(allowed)}.")
         if self.family == "gaussian" and self.sigmoid != "taylor":
-            raise InvalidTraining(f"sigmoid is {self.sigmoid!r} but must be taylor for family gaussian.")
+            raise InvalidArgument(f"sigmoid is {self.sigmoid!r} but must be taylor for family gaussian.")
 
-    def correction_epochs(self):
+    def correction_epochs(self) -> list[int]:
         """Epochs (from 0) that begin with a correction of the sigmoid."""
         if self.sigmoid == "taylor":
             return []
@@ -77,75 +88,80 @@ class TrainingSettings:
 class TrainingResult:
     """What training produced.
 
-    :param weights: one vector per party; the guest's intercept is the last of its weights.
-    :param losses: mean quadratic loss per record with penalty, one per epoch, each batch's taken before its step. With
-        an exact sigmoid it is an upper bound on the logistic loss, and equal to it right after a correction.
-    :param labels: the labels of the last epoch, after flipback.
+    Attributes:
+        weights: one vector per party; the guest's intercept is the last of its weights.
+        losses: mean quadratic loss per record with penalty, one per epoch, each batch's taken before its step. With an
+            exact sigmoid it is an upper bound on the logistic loss, and equal to it right after a correction.
+        labels: the labels of the last epoch, after flipback.
     """
 
-    weights: list
-    losses: list
+    weights: list[np.ndarray]
+    losses: list[float]
     labels: np.ndarray
 
 
 @dataclass(frozen=True)
 class Quadratic:
-    """The quadratic loss k z^2 / 2 - t z + c of every record.
-
-    :param curvature: k.
-    :param targets: t, one per record.
-    :param constants: c, one per record.
-    """
+    """The quadratic loss k z^2 / 2 - t z + c of every record, t the targets and c the constants."""
 
     curvature: float
     targets: np.ndarray
     constants: np.ndarray
 
-    def rows(self, first, last):
+    def rows(self, first: int, last: int) -> Quadratic:
         """The same for some of the records."""
         return Quadratic(self.curvature, self.targets[first:last], self.constants[first:last])
 
-    def loss(self, logits):
+    def loss(self, logits: np.ndarray) -> float:
         """Mean over the records, without penalty."""
         return np.mean(self.curvature / 2 * logits**2 - self.targets * logits + self.constants)
 
-    def gradients(self, parts, weights):
+    def gradients(self, parts: Arrays, weights: Arrays) -> list[np.ndarray]:
         """Gradient without penalty for every party; ``parts`` hold the intercept's column."""
         residual = self.curvature * joint_logits(parts, weights) - self.targets
         return [part.T @ residual / len(residual) for part in parts]
 
 
-def squared_error(labels):
+def squared_error(labels: np.ndarray) -> Quadratic:
     """Half of the squared error: linear regression."""
     return Quadratic(1.0, labels, labels**2 / 2)
 
 
-def logistic_bound(labels, logits):
+def logistic_bound(labels: np.ndarray, logits: np.ndarray) -> Quadratic:
     """The quadratic that touches the logistic loss at these logits and lies above it; at 0 it is the Taylor loss."""
     return Quadratic(0.25, corrected_target(labels, logits), majoriser_constants(logits))
 
 
-def joint_logits(parts, weights):
+def joint_logits(parts: Arrays, weights: Arrays) -> np.ndarray:
     """z = sum over the parties of X_p w_p."""
-    return sum(part @ own for part, own in zip(parts, weights, strict=True))
+    products = [part @ own for part, own in zip(parts, weights, strict=True)]
+    return sum(products[1:], products[0])
 
 
 def train_plaintext(
-    parts, labels, settings, initial_weights, flipback=None, after_epoch=None, shown=joint_logits
-):
+    parts: Arrays,
+    labels: Sequence[float] | np.ndarray,
+    settings: TrainingSettings,
+    initial_weights: Arrays,
+    flipback: Flipback | None = None,
+    after_epoch: Callable[[int, list[np.ndarray]], None] | None = None,
+    shown: Callable[[Arrays, Arrays], np.ndarray] = joint_logits,
+) -> TrainingResult:
     """Train on all parties' columns in the clear, step by step as the encrypted protocol does.
 
-    :param parts: one array (n, m_p) per party, the guest's first, without the intercept's column.
-    :param labels: n labels: from 0 to 1, soft ones allowed, for family binomial; finite numbers for gaussian.
-    :param settings: ``TrainingSettings``.
-    :param initial_weights: one vector per party, the guest's with the intercept, see ``updates.kaiming_uniform``.
-    :param flipback: a fresh ``fate_dp.privacy.flipback.Flipback`` on these labels, or None; for family binomial.
-    :param after_epoch: called with (epochs done, list of weights) after every epoch, or None.
-    :param shown: joint logits as the guest is shown them where flipback or the sigmoid needs them, of (parts, weights):
-        hosts round their part.
-    :returns: ``TrainingResult``.
-    :raises InvalidTraining: when row counts or weight counts differ, a label is outside its range, or flipback is asked
-        for labels that are not classes.
+    Args:
+        parts: one array (n, m_p) per party, the guest's first, without the intercept's column.
+        labels: n labels: from 0 to 1, soft ones allowed, for family binomial; finite numbers for gaussian.
+        settings: public.
+        initial_weights: one vector per party, the guest's with the intercept, see `kaiming_uniform`.
+        flipback: a fresh one on these labels, or None; for family binomial.
+        after_epoch: called with (epochs done, list of weights) after every epoch, or None.
+        shown: joint logits as the guest is shown them where flipback or the sigmoid needs them, of (parts, weights):
+            hosts round their part.
+
+    Raises:
+        InvalidArgument: row counts or weight counts differ, a label is outside its range, or flipback is asked for
+            labels that are not classes.
     """
     parts = with_intercept(parts) if settings.fit_intercept else _as_arrays(parts)
     labels = np.asarray(labels, dtype=np.float64)
@@ -168,30 +184,42 @@ def train_plaintext(
     return TrainingResult(_weights(parties), losses, objective.labels)
 
 
-def train_one_vs_rest(parts, labels, classes, settings, initial_weights):
+def train_one_vs_rest(
+    parts: Arrays,
+    labels: Sequence[float] | np.ndarray,
+    classes: Sequence[float],
+    settings: TrainingSettings,
+    initial_weights: Sequence[Arrays],
+) -> list[TrainingResult]:
     """Train a model for each of more than two classes against the rest, as `train_plaintext` trains one.
 
-    :param labels: n labels, each one of ``classes``.
-    :param classes: all label values that may occur.
-    :param initial_weights: for every class one vector per party.
-    :returns: ``TrainingResult`` of every class; the encrypted protocol shows the mean of their losses.
-    :raises InvalidTraining: when a label is none of the classes, or as `train_plaintext` does.
+    Args:
+        parts, settings: as `train_plaintext` takes them.
+        labels: n labels, each one of ``classes``.
+        classes: all label values that may occur.
+        initial_weights: for every class one vector per party.
+
+    Returns:
+        The result of every class; the encrypted protocol shows the mean of their losses.
+
+    Raises:
+        InvalidArgument: a label is none of the classes, or as `train_plaintext` does.
     """
     labels = np.asarray(labels, dtype=np.float64)
     if not np.isin(labels, classes).all():
-        raise InvalidTraining(f"labels hold a value that is none of the classes {list(classes)}.")
+        raise InvalidArgument(f"labels hold a value that is none of the classes {list(classes)}.")
     targets = one_vs_rest(labels, classes).T
     return [
         train_plaintext(parts, target, settings, start) for target, start in zip(targets, initial_weights, strict=True)
     ]
 
 
-def joint_scores(parts, weights):
+def joint_scores(parts: Arrays, weights: Arrays) -> np.ndarray:
     """sigmoid(z): the modelled probability of label 1."""
     return expit(joint_logits(parts, weights))
 
 
-def with_intercept(parts):
+def with_intercept(parts: Arrays) -> list[np.ndarray]:
     """The parts with a column of ones behind the guest's features."""
     guest, *hosts = _as_arrays(parts)
     return [np.column_stack([guest, np.ones(len(guest))]), *hosts]
@@ -200,33 +228,35 @@ def with_intercept(parts):
 class _Objective:
     """The labels and the quadratic loss of the present epoch; joint scores are taken at the epochs that need them."""
 
-    def __init__(self, labels, settings, flipback, shown):
+    def __init__(
+        self, labels: np.ndarray, settings: TrainingSettings, flipback: Flipback | None, shown: Callable
+    ) -> None:
         self.labels, self._family, self._flipback, self._shown = labels, settings.family, flipback, shown
         self._epochs = settings.epochs
         self._corrections = settings.correction_epochs()
         self._touching = np.zeros(len(labels))
         self.quadratic = self._present()
 
-    def begin_epoch(self, epoch, parts, parties):
+    def begin_epoch(self, epoch: int, parts: Arrays, parties: Sequence[PartyOptimizer]) -> None:
         """Relabel, then correct the sigmoid, if ``epoch`` (from 0) begins with that; both at the same joint scores."""
-        flips = self._flipback is not None and epoch > 0 and self._flipback.is_due(epoch, self._epochs)
-        if not flips and epoch not in self._corrections:
+        flips = self._flipback if epoch > 0 and self._flipback and self._flipback.is_due(epoch, self._epochs) else None
+        if flips is None and epoch not in self._corrections:
             return
         logits = self._shown(parts, _weights(parties))
-        if flips:
-            self.labels = self._flipback.relabel(self.labels, expit(logits))
+        if flips is not None:
+            self.labels = flips.relabel(self.labels, expit(logits))
         # Once the sigmoid has been corrected, scores that flipback needs anyway correct it, too.
         if self._corrections and epoch >= self._corrections[0]:
             self._touching = logits
         self.quadratic = self._present()
 
-    def _present(self):
+    def _present(self) -> Quadratic:
         if self._family == "gaussian":
             return squared_error(self.labels)
         return logistic_bound(self.labels, self._touching)
 
 
-def _run_epoch(parts, quadratic, parties, batch_size):
+def _run_epoch(parts: Arrays, quadratic: Quadratic, parties: Sequence[PartyOptimizer], batch_size: int | None) -> float:
     records, total = len(quadratic.targets), 0.0
     for first, last in batch_bounds(records, batch_size):
         batch, of_batch = [part[first:last] for part in parts], quadratic.rows(first, last)
@@ -238,31 +268,31 @@ def _run_epoch(parts, quadratic, parties, batch_size):
     return total / records
 
 
-def _weights(parties):
+def _weights(parties: Sequence[PartyOptimizer]) -> list[np.ndarray]:
     return [party.weights.numpy().ravel().copy() for party in parties]
 
 
-def _as_arrays(parts):
+def _as_arrays(parts: Sequence) -> list[np.ndarray]:
     return [np.asarray(part, dtype=np.float64) for part in parts]
 
 
-def _check_shapes(parts, labels, initial_weights):
+def _check_shapes(parts: Arrays, labels: np.ndarray, initial_weights: Arrays) -> None:
     if any(len(part) != len(labels) for part in parts):
-        raise InvalidTraining(
+        raise InvalidArgument(
             f"parts have {[len(part) for part in parts]} rows but must have as many as the {len(labels)} labels."
         )
     columns, starts = [part.shape[1] for part in parts], [len(start) for start in initial_weights]
     if columns != starts:
-        raise InvalidTraining(
+        raise InvalidArgument(
             f"initial_weights have lengths {starts} but must have {columns}, one weight per column and intercept."
         )
 
 
-def _check_labels(labels, family, flipback):
+def _check_labels(labels: np.ndarray, family: str, flipback: Flipback | None) -> None:
     if family == "gaussian":
         if flipback is not None:
-            raise InvalidTraining("flipback is for labels 0 and 1, but family gaussian has numbers: leave it out.")
+            raise InvalidArgument("flipback is for labels 0 and 1, but family gaussian has numbers: leave it out.")
         if not np.isfinite(labels).all():
-            raise InvalidTraining("labels hold a value that is not finite.")
+            raise InvalidArgument("labels hold a value that is not finite.")
     elif not ((labels >= 0) & (labels <= 1)).all():
-        raise InvalidTraining("labels hold a value outside the range from 0 to 1.")
+        raise InvalidArgument("labels hold a value outside the range from 0 to 1.")

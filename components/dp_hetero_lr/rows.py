@@ -4,13 +4,30 @@ Everything is exact or done in one fixed order, so that training twice on the sa
 full batches however the rows are spread over blocks (batches are consecutive rows, whose order FATE derives from the
 spread). The host's ledger counts *different* scores, so this matters.
 """
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from fate_dp.components.common.frames import block_starts, collect_column, feature_blocks, label_blocks
-from fate_dp.crypto.fixed_point import FEATURE_FRACTION_BITS, encode_features
+from fate_dp.crypto.slots import FEATURE_FRACTION_BITS, encode_features
+
+from ..common.charges import PartyHome
+from ..common.frames import block_starts, collect_column, feature_blocks, label_blocks
+
+if TYPE_CHECKING:
+    from fate.arch.dataframe import DataFrame
+
+Table = Any  # FATE's distributed table {key: value}; its type says nothing of the values
+UNIT = 2.0**-FEATURE_FRACTION_BITS
+"""Of the integers that stand for features."""
+MIN_VALUES = 20
+ROWS_PER_PATTERN = 4
+"""A table needs a quarter as many different rows as it has rows."""
 
 
 class Block(NamedTuple):
@@ -18,9 +35,9 @@ class Block(NamedTuple):
 
     start: int
     features: np.ndarray
-    labels: Optional[np.ndarray] = None
+    labels: np.ndarray | None = None
 
-    def within(self, first: int, last: int) -> "Block":
+    def within(self, first: int, last: int) -> Block:
         """The rows whose global index lies in [first, last)."""
         low = min(max(first - self.start, 0), len(self.features))
         high = min(max(last - self.start, 0), len(self.features))
@@ -29,9 +46,9 @@ class Block(NamedTuple):
 
     def quarter_scores(self, weights: np.ndarray) -> np.ndarray:
         """X w / 4 in float64, summed column by column so that a row's value does not depend on its neighbours."""
-        total, unit = np.zeros(len(self.features)), 0.25 * 2.0**-FEATURE_FRACTION_BITS
+        total = np.zeros(len(self.features))
         for column, weight in enumerate(weights):
-            total += self.features[:, column] * (unit * weight)
+            total += self.features[:, column] * (0.25 * UNIT * weight)
         return total
 
     def scores(self, weights: np.ndarray) -> np.ndarray:
@@ -39,50 +56,102 @@ class Block(NamedTuple):
         return 4.0 * self.quarter_scores(weights)
 
 
-def prepare_rows(frame, *, fit_intercept: bool, with_label: bool):
+def prepare_rows(frame: DataFrame, *, fit_intercept: bool, with_label: bool) -> Table:
     """Table block key -> `Block`; an intercept column of ones is appended last."""
     blocks = feature_blocks(frame).mapValues(partial(_encode, fit_intercept=fit_intercept))
     blocks = blocks.mapPartitions(partial(_with_start, starts=block_starts(frame)), preserves_partitioning=True)
     return blocks.join(label_blocks(frame), _with_labels) if with_label else blocks
 
 
-def scores(rows, weights: np.ndarray):
+def scores(rows: Table, weights: np.ndarray) -> Table:
     """Table of float64 arrays X w: this party's part of every record's score."""
     return rows.mapValues(partial(_scores, weights=weights))
 
 
-def relabel(rows, labels: np.ndarray):
+def relabel(rows: Table, labels: np.ndarray) -> Table:
     """The rows with new labels, given as one column in global row order."""
     return rows.mapValues(partial(_relabelled, labels=labels))
 
 
-def labels_of(rows) -> np.ndarray:
+def labels_of(rows: Table) -> np.ndarray:
     """The label column on the guest's driver, in global row order."""
     return collect_column(rows.mapValues(_labels))
 
 
-def _encode(features, fit_intercept):
+def _encode(features: np.ndarray, fit_intercept: bool) -> np.ndarray:
     if fit_intercept:
         features = np.hstack([features, np.ones((len(features), 1))])
     return encode_features(features)
 
 
-def _with_start(blocks, starts):
+def _with_start(blocks: Iterable[tuple[Any, np.ndarray]], starts: Mapping[Any, int]) -> Iterator[tuple[Any, Block]]:
     for key, features in blocks:
         yield key, Block(starts[key], features)
 
 
-def _with_labels(block, labels):
+def _with_labels(block: Block, labels: np.ndarray) -> Block:
     return block._replace(labels=labels)
 
 
-def _scores(block, weights):
+def _scores(block: Block, weights: np.ndarray) -> np.ndarray:
     return block.scores(weights)
 
 
-def _relabelled(block, labels):
+def _relabelled(block: Block, labels: np.ndarray) -> Block:
     return block._replace(labels=labels[block.start : block.start + len(block.features)])
 
 
-def _labels(block):
+def _labels(block: Block) -> np.ndarray | None:
     return block.labels
+
+
+# Whether a host's table has columns with few values, which its joint scores, or losses of small batches, could show.
+#
+# Column steps are found from scores as often as patterns of rows recur; rounding makes that harder and not impossible.
+# So a host shows nothing of such a table unless its operator consents (``few_valued_scores`` in the policy).
+
+
+class Seen(NamedTuple):
+    """Values of each column, at most `MIN_VALUES` of them, and hashes of different rows, at most ``limit``."""
+
+    values: list[np.ndarray]
+    rows: np.ndarray
+
+
+def has_few_values(rows: Table, count: int) -> bool:
+    """Whether a column takes fewer than 20 values, or less than a quarter of the rows differ.
+
+    Args:
+        rows: what `rows.prepare_rows` made of a host's table.
+        count: of its rows. Of a table with fewer than 20 rows, each column must take as many values as there are rows.
+    """
+    limit = -(-count // ROWS_PER_PATTERN)
+    seen = rows.mapValues(partial(_look, limit=limit)).reduce(partial(_merged, limit=limit))
+    return len(seen.rows) < limit or any(len(values) < min(MIN_VALUES, count) for values in seen.values)
+
+
+def shows_few_values(home: PartyHome, dataset: str, rows: Table, count: int) -> bool:
+    """`has_few_values` of a table whose scores the operator did not consent to show."""
+    consents = home.policy.consents_to_few_values(dataset, home.ledger.related(dataset))
+    return not consents and has_few_values(rows, count)
+
+
+def refusal(name: str) -> str:
+    """The sentence for all parties; which column is meant, the host's operator alone can see."""
+    return (
+        f"{name} has columns of few values (fewer than {MIN_VALUES} in a column, or fewer different rows than a quarter "
+        "of all), which joint scores would show; use no flipback, sigmoid exact, train_scores or prediction, or ask its "
+        "operator to name the table in few_valued_scores of the policy."
+    )
+
+
+def _look(block, limit: int) -> Seen:
+    features = np.ascontiguousarray(block.features, dtype="<i8")
+    hashes = b"".join(hashlib.blake2b(row, digest_size=8).digest() for row in features)
+    values = [np.unique(column)[:MIN_VALUES] for column in features.T]
+    return Seen(values, np.unique(np.frombuffer(hashes, dtype="<u8"))[:limit])
+
+
+def _merged(first: Seen, second: Seen, limit: int) -> Seen:
+    values = [np.union1d(*pair)[:MIN_VALUES] for pair in zip(first.values, second.values)]
+    return Seen(values, np.union1d(first.rows, second.rows)[:limit])

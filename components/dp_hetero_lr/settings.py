@@ -1,28 +1,26 @@
-"""Public configuration of dp_hetero_lr, checked. No FATE in here: the client checks with it before submission."""
-from dataclasses import asdict, dataclass, field
+"""Parameters of dp_hetero_lr, and the bounds on batches that follow from them. No FATE in here."""
+
+from dataclasses import asdict, dataclass
 from math import frexp
-from typing import NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple
 
-from fate_dp.components.common import checks
-from fate_dp.components.dp_hetero_lr.updates import LARGEST_PENALTY, constant_learning_rate
 from fate_dp.privacy.flipback import FlipbackSettings
-from fate_dp.privacy.mechanisms.bounded_rows import LARGEST_BOUND, LEAST_RADIUS
+from fate_dp.privacy.mechanisms.second_moments import MAX_BOUND, MIN_RADIUS
 
-OPTIMIZERS = (
-    "sgd", "adadelta", "adagrad", "adam", "adamax", "adamw", "asgd", "nadam", "radam", "rmsprop", "rprop",
-)  # fmt: skip
+from ..common.parameters import OneOf, classes, flag, label_source, mapping, name, number, parameter, same_as
+from ..protocols.optimizers import MAX_PENALTY, ROWS_PER_FEATURE, constant_learning_rate
+
+OPTIMIZERS = ("sgd", "adadelta", "adagrad", "adam", "adamax", "adamw", "asgd", "nadam", "radam", "rmsprop", "rprop")
 SOLVERS = ("cross_product", "per_epoch")
 FAMILIES = ("binomial", "gaussian")
 SIGMOIDS = ("taylor", "exact")
 SCORINGS = ("joint", "encrypted")
 NOISES = ("none", "uniform", "adaptive")
 INIT_METHODS = ("kaiming", "zeros", "ones", "consts", "random", "random_uniform")
-ROWS_PER_FEATURE = 10
-ROWS_PER_FEATURE_OF_FEW_VALUES = 40
 # Weights that are shared while they are trained have masks for starts up to here.
-LARGEST_START = 2**10
+MAX_START = 2**10
 # A guarantee that fails for one record in a hundred is none.
-LARGEST_DELTA = 0.01
+MAX_DELTA = 0.01
 
 OPTIMIZER_KEYS = {"method": "sgd", "penalty": "l2", "alpha": 1.0, "optimizer_params": {"lr": 0.01}}
 DEFAULT_INIT = {"method": "zeros", "fill_val": 0.0, "fit_intercept": True, "random_state": None}
@@ -44,59 +42,231 @@ ALL_AT_ONCE = Pace(100, 0.0)
 STEP_BY_STEP = Pace(30, 1e-4)
 
 
+def score_step(value: Any) -> float:
+    """A power of two from 2^-8 to 2^-4: finer ones hide little, coarser ones cost accuracy."""
+    step = number("score_step", value, at_least=2.0**-8, at_most=2.0**-4)
+    if frexp(step)[0] != 0.5:
+        raise ValueError(f"score_step is {value!r}; it must be a power of two, such as {2.0**-7}.")
+    return float(step)
+
+
+def optimizer(value: Any) -> dict[str, Any]:
+    """FATE's optimizer dictionary: method and penalty (in any case), alpha, optimizer_params."""
+    filled = mapping("optimizer", value, OPTIMIZER_KEYS)
+    filled["method"] = name("optimizer.method", filled["method"], OPTIMIZERS)
+    filled["penalty"] = name("optimizer.penalty", filled["penalty"], ("l1", "l2", "none", None))
+    number("optimizer.alpha", filled["alpha"], at_least=0, at_most=MAX_PENALTY)
+    _check_numbers("optimizer.optimizer_params", filled["optimizer_params"])
+    if "lr" in filled["optimizer_params"]:
+        # Without a step the weights stay where they began, and for some methods the guest knows where that is.
+        number("optimizer.optimizer_params.lr", filled["optimizer_params"]["lr"], above=0)
+    return filled
+
+
+def learning_rate_scheduler(value: Any) -> dict[str, Any]:
+    """FATE's scheduler dictionary: method (constant, linear or step, in any case), scheduler_params."""
+    filled = mapping("learning_rate_scheduler", value, constant_learning_rate())
+    filled["method"] = name("learning_rate_scheduler.method", filled["method"], ("constant", "linear", "step"))
+    scheduler_params = {} if filled["scheduler_params"] is None else filled["scheduler_params"]
+    _check_numbers("learning_rate_scheduler.scheduler_params", scheduler_params)
+    return {**filled, "scheduler_params": scheduler_params}
+
+
+def init_param(value: Any) -> dict[str, Any]:
+    """FATE's initialisation dictionary, with the method kaiming beside FATE's own, of which zeros is the default."""
+    filled = mapping("init_param", value, DEFAULT_INIT)
+    filled["method"] = name("init_param.method", filled["method"], INIT_METHODS)
+    number("init_param.fill_val", filled["fill_val"], at_least=-MAX_START, at_most=MAX_START)
+    flag("init_param.fit_intercept", filled["fit_intercept"])
+    if filled["random_state"] is not None:
+        number("init_param.random_state", filled["random_state"], at_least=0, whole=True)
+    return filled
+
+
+def he_param(value: Any) -> dict[str, Any]:
+    """FATE's homomorphic encryption dictionary: Paillier with at least 2048 bits."""
+    from fate_dp.crypto.paillier import check_key_length
+
+    filled = mapping("he_param", value, DEFAULT_HE)
+    filled["kind"] = name("he_param.kind", filled["kind"], ("paillier",))
+    check_key_length(filled["key_length"])
+    return filled
+
+
+def flipback(value: Any) -> FlipbackSettings:
+    """Flipback dictionary: mode, every, fraction, max_rounds."""
+    if isinstance(value, FlipbackSettings):
+        return value
+    return FlipbackSettings(**mapping("flipback", value, asdict(FlipbackSettings())))
+
+
+def cv_param(value: Any) -> dict[str, Any]:
+    """FATE's cross-validation dictionary: n_splits, shuffle, random_state."""
+    filled = mapping("cv_param", value, DEFAULT_CV)
+    number("cv_param.n_splits", filled["n_splits"], at_least=2, whole=True)
+    flag("cv_param.shuffle", filled["shuffle"])
+    if filled["random_state"] is not None:
+        number("cv_param.random_state", filled["random_state"], at_least=0, whole=True)
+    return filled
+
+
+def _check_numbers(field: str, params: Any) -> None:
+    """Parameters for torch: a mapping to numbers, flags, None, or lists of numbers (Adam's betas)."""
+    if not isinstance(params, dict):
+        raise ValueError(f"{field} is {params!r}; it must be a mapping.")
+    for key, value in params.items():
+        if value is not None and not isinstance(value, bool):
+            for item in value if isinstance(value, (list, tuple)) else [value]:
+                number(f"{field}.{key}", item)
+
+
 @dataclass(frozen=True)
 class TrainSettings:
     """Parameters of one training, under FATE's names; every party of a job holds the same.
 
     ``epochs`` and ``tol`` None become those of `ALL_AT_ONCE`, or of `STEP_BY_STEP` with several batches or where the
-    settings leave solver per_epoch only; ``tol`` 0 never stops early. ``init_param`` None starts at zero, so that a
-    repeated job gives the same model.
-
-    ``optimizer`` None means `updates.default_optimizer`, made from public numbers. ``train_scores`` is whether the guest
-    gets the joint scores of the training rows at the end. Hosts round their part of all scores at random to multiples of
-    ``score_step``. ``label_source`` is needed only for labels that were not
-    flipped: it must be declared public at the guest.
-
-    ``classes`` are the label values that the operator declared, never what occurs in labels; None means those among which
-    label_flip flipped, and 0 and 1 for public labels. With more than two, one model is trained for each class against the
-    rest, see `classes`.
-
-    ``solver`` None means what `solvers.solver_of` makes of the other settings. ``family`` gaussian is linear regression.
-    ``sigmoid`` exact corrects the labels ``sigmoid_rounds`` times, which takes the joint scores at the guest each time.
+    settings leave solver per_epoch only; ``tol`` 0 never stops early. ``optimizer`` None means
+    `optimizers.default_optimizer`; ``solver`` None means what `combinations.solver_of` makes of the other settings. ``classes``
+    are the label values that the operator declared, never what occurs in labels. ``sigmoid`` exact corrects the labels
+    ``sigmoid_rounds`` times, which takes the joint scores at the guest each time.
 
     ``noise`` uniform or adaptive protects every record's part at the parties that set a ``noise_epsilon``, at
-    ``noise_delta``; ``noise_radius`` bounds the l2 norm of a record's features, None means the square root of their
-    number. These three are each party's own.
+    ``noise_delta``; ``noise_radius`` bounds the l2 norm of a record's features. These three are each party's own.
     """
 
-    epochs: Optional[int] = None
-    batch_size: Optional[int] = None
-    optimizer: Optional[dict] = None
-    learning_rate_scheduler: dict = field(default_factory=constant_learning_rate)
-    init_param: dict = field(default_factory=DEFAULT_INIT.copy)
-    tol: Optional[float] = None
-    early_stop: str = "diff"
-    threshold: float = 0.5
-    he_param: dict = field(default_factory=DEFAULT_HE.copy)
-    flipback: FlipbackSettings = FlipbackSettings()
-    train_scores: bool = False
-    score_step: float = 2.0**-7
-    label_source: Optional[str] = None
-    classes: Optional[Tuple[float, ...]] = None
-    solver: Optional[str] = None
-    family: str = "binomial"
-    sigmoid: str = "taylor"
-    sigmoid_rounds: int = 3
-    noise: str = "none"
-    noise_epsilon: Optional[float] = None
-    noise_delta: float = 1e-5
-    noise_radius: Optional[float] = None
+    epochs: int = parameter(
+        f"most epochs; None means {ALL_AT_ONCE.epochs}, or {STEP_BY_STEP.epochs} with solver per_epoch or several batches",
+        None,
+        at_least=1,
+    )
+    batch_size: int | None = parameter(
+        "rows per batch, the same batches in every epoch; None means all rows", None, at_least=ROWS_PER_FEATURE
+    )
+    optimizer: dict[str, Any] | None = parameter(
+        "steps of the descent: method, penalty, alpha, optimizer_params; None means values made from public numbers",
+        None,
+        check=optimizer,
+    )
+    learning_rate_scheduler: dict[str, Any] = parameter(
+        "how the learning rate changes: method (constant, linear, step), scheduler_params",
+        constant_learning_rate(),
+        check=learning_rate_scheduler,
+    )
+    init_param: dict[str, Any] = parameter(
+        "start weights: method (zeros by default, so that a repeated job gives the same model), fit_intercept, fill_val, "
+        "random_state",
+        DEFAULT_INIT,
+        check=init_param,
+    )
+    tol: float = parameter(
+        f"tolerance of early_stop, {ALL_AT_ONCE.tol:g} for all epochs; None means {ALL_AT_ONCE.tol:g}, or "
+        f"{STEP_BY_STEP.tol:g} with solver per_epoch or several batches",
+        None,
+        at_least=0,
+        title="Tolerance",
+    )
+    early_stop: str = parameter(
+        "what must fall below tol for training to end: diff or abs of the loss, or weight_diff",
+        "diff",
+        check=OneOf(("diff", "abs", "weight_diff"), any_case=True),
+    )
+    threshold: float = parameter("scores above it predict label 1", 0.5, at_least=0, at_most=1)
+    he_param: dict[str, Any] = parameter(
+        "encryption: kind paillier, key_length of at least 2048", DEFAULT_HE, check=he_param, title="HEParam"
+    )
+    flipback: FlipbackSettings = parameter(
+        "better labels between epochs: mode, every, fraction, max_rounds", FlipbackSettings(), check=flipback
+    )
+    train_scores: bool = parameter(
+        "whether the guest gets the joint scores of the training rows, which the component flipback needs; each host's "
+        "ledger counts it",
+        False,
+    )
+    score_step: float = parameter(
+        "hosts round their part of joint scores at random to multiples of it: a power of two from 2^-8 to 2^-4",
+        2.0**-7,
+        check=score_step,
+    )
+    label_source: str | None = parameter(
+        "namespace/name/column, needed for labels that are not flipped: they must be declared public at the guest",
+        None,
+        check=label_source,
+    )
+    classes: tuple[float, ...] | None = parameter(
+        "all label values that may occur; None means those that label_flip was given, and [0, 1] for labels declared public; "
+        "with more than two, a model for each against the rest",
+        None,
+        check=classes,
+    )
+    solver: str | None = parameter(
+        "how training is encrypted: cross_product (all of it in the first epoch) or per_epoch; None means cross_product "
+        "where it can",
+        None,
+        check=OneOf(SOLVERS),
+    )
+    family: str = parameter(
+        "what labels are: binomial (0 and 1) or gaussian (numbers)", "binomial", check=OneOf(FAMILIES)
+    )
+    sigmoid: str = parameter(
+        "sigmoid of the gradient: taylor, or exact, which shows the guest joint scores in every round; each host's ledger "
+        "counts them",
+        "taylor",
+        check=OneOf(SIGMOIDS),
+    )
+    sigmoid_rounds: int = parameter("most corrections of the sigmoid", 3, at_least=1)
+    noise: str = parameter(
+        "noise on second moments for record-level privacy of each party's features: none, uniform or adaptive; all "
+        "parties must set the same",
+        "none",
+        check=OneOf(NOISES),
+    )
+    noise_epsilon: float | None = parameter(
+        "epsilon (nats) of this party's part of a record, against all others; None means no noise here and no promise",
+        None,
+        above=0,
+    )
+    noise_delta: float = parameter("delta that goes with this party's noise_epsilon", 1e-5, above=0, at_most=MAX_DELTA)
+    noise_radius: float | None = parameter(
+        "rows of this party's features are clipped to this l2 norm, a public number; None means the square root of the "
+        "number of features, at most 16",
+        None,
+        at_least=MIN_RADIUS,
+        at_most=MAX_BOUND,
+    )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         steps = self.batch_size is not None or self.solver == "per_epoch" or hindrance_to_cross_product(self)
-        for name, default in (STEP_BY_STEP if steps else ALL_AT_ONCE)._asdict().items():
-            if getattr(self, name) is None:
-                object.__setattr__(self, name, default)
+        for pace, default in (STEP_BY_STEP if steps else ALL_AT_ONCE)._asdict().items():
+            if getattr(self, pace) is None:
+                object.__setattr__(self, pace, default)
+
+
+@dataclass(frozen=True)
+class PredictSettings:
+    """Parameters of one prediction."""
+
+    scoring: str = parameter(
+        "whose rows are predicted: joint (every party has its columns of them) or encrypted (the guest alone has them, "
+        "with all columns); each host's ledger counts what it shows",
+        "joint",
+        check=OneOf(SCORINGS),
+    )
+    score_step: float = same_as(TrainSettings, "score_step")
+    he_param: dict[str, Any] = same_as(TrainSettings, "he_param")
+    true_labels: bool = parameter(
+        "whether the guest's labels of the rows to predict are true ones of records held out of training; its summary "
+        "then shows the figures on them",
+        False,
+    )
+
+
+@dataclass(frozen=True)
+class FoldSettings:
+    """Parameters of cross-validation beside those of its trainings."""
+
+    cv_param: dict[str, Any] = parameter(
+        "folds of cross-validation: n_splits, shuffle, random_state", DEFAULT_CV, check=cv_param, title="CVParam"
+    )
 
 
 def hindrance_to_cross_product(settings: TrainSettings) -> str:
@@ -109,186 +279,3 @@ def hindrance_to_cross_product(settings: TrainSettings) -> str:
     if settings.early_stop == "weight_diff":
         return "early_stop is weight_diff"
     return ""
-
-
-def solver(value) -> str:
-    return checks.choice("solver", value, SOLVERS)
-
-
-def family(value) -> str:
-    return checks.choice("family", value, FAMILIES)
-
-
-def sigmoid(value) -> str:
-    return checks.choice("sigmoid", value, SIGMOIDS)
-
-
-def scoring(value) -> str:
-    return checks.choice("scoring", value, SCORINGS)
-
-
-def sigmoid_rounds(value) -> int:
-    return checks.number("sigmoid_rounds", value, at_least=1, whole=True)
-
-
-def noise(value) -> str:
-    return checks.choice("noise", value, NOISES)
-
-
-def noise_epsilon(value) -> float:
-    return checks.number("noise_epsilon", value, above=0)
-
-
-def noise_delta(value) -> float:
-    return checks.number("noise_delta", value, above=0, at_most=LARGEST_DELTA)
-
-
-def noise_radius(value) -> float:
-    return checks.number("noise_radius", value, at_least=LEAST_RADIUS, at_most=LARGEST_BOUND)
-
-
-def epochs(value) -> int:
-    return checks.number("epochs", value, at_least=1, whole=True)
-
-
-def batch_size(value) -> int:
-    return checks.number("batch_size", value, at_least=ROWS_PER_FEATURE, whole=True)
-
-
-def tolerance(value) -> float:
-    return checks.number("tol", value, at_least=0)
-
-
-def early_stop(value) -> str:
-    return checks.name("early_stop", value, ("diff", "abs", "weight_diff"))
-
-
-def threshold(value) -> float:
-    return checks.number("threshold", value, at_least=0, at_most=1)
-
-
-def train_scores(value) -> bool:
-    return checks.flag("train_scores", value)
-
-
-def true_labels(value) -> bool:
-    return checks.flag("true_labels", value)
-
-
-def score_step(value) -> float:
-    """A power of two from 2^-8 to 2^-4: finer ones hide little, coarser ones cost accuracy."""
-    step = checks.number("score_step", value, at_least=2.0**-8, at_most=2.0**-4)
-    if frexp(step)[0] != 0.5:
-        raise ValueError(f"score_step is {value!r}; it must be a power of two, such as {2.0**-7}.")
-    return float(step)
-
-
-def optimizer(value) -> dict:
-    """FATE's optimizer dictionary: method and penalty (in any case), alpha, optimizer_params."""
-    filled = checks.mapping("optimizer", value, OPTIMIZER_KEYS)
-    filled["method"] = checks.name("optimizer.method", filled["method"], OPTIMIZERS)
-    filled["penalty"] = checks.name("optimizer.penalty", filled["penalty"], ("l1", "l2", "none", None))
-    checks.number("optimizer.alpha", filled["alpha"], at_least=0, at_most=LARGEST_PENALTY)
-    _check_numbers("optimizer.optimizer_params", filled["optimizer_params"])
-    if "lr" in filled["optimizer_params"]:
-        # Without a step the weights stay where they began, and for some methods the guest knows where that is.
-        checks.number("optimizer.optimizer_params.lr", filled["optimizer_params"]["lr"], above=0)
-    return filled
-
-
-def learning_rate_scheduler(value) -> dict:
-    """FATE's scheduler dictionary: method (constant, linear or step, in any case), scheduler_params."""
-    filled = checks.mapping("learning_rate_scheduler", value, constant_learning_rate())
-    filled["method"] = checks.name("learning_rate_scheduler.method", filled["method"], ("constant", "linear", "step"))
-    scheduler_params = {} if filled["scheduler_params"] is None else filled["scheduler_params"]
-    _check_numbers("learning_rate_scheduler.scheduler_params", scheduler_params)
-    return {**filled, "scheduler_params": scheduler_params}
-
-
-def init_param(value) -> dict:
-    """FATE's initialisation dictionary, with the method kaiming beside FATE's own, of which zeros is the default."""
-    filled = checks.mapping("init_param", value, DEFAULT_INIT)
-    filled["method"] = checks.name("init_param.method", filled["method"], INIT_METHODS)
-    checks.number("init_param.fill_val", filled["fill_val"], at_least=-LARGEST_START, at_most=LARGEST_START)
-    checks.flag("init_param.fit_intercept", filled["fit_intercept"])
-    if filled["random_state"] is not None:
-        checks.number("init_param.random_state", filled["random_state"], at_least=0, whole=True)
-    return filled
-
-
-def he_param(value) -> dict:
-    """FATE's homomorphic encryption dictionary: Paillier with at least 2048 bits."""
-    from fate_dp.crypto.paillier import check_key_length
-
-    filled = checks.mapping("he_param", value, DEFAULT_HE)
-    filled["kind"] = checks.name("he_param.kind", filled["kind"], ("paillier",))
-    check_key_length(filled["key_length"])
-    return filled
-
-
-def flipback(value) -> FlipbackSettings:
-    """Flipback dictionary: mode, every, fraction, max_rounds."""
-    if isinstance(value, FlipbackSettings):
-        return value
-    return FlipbackSettings(**checks.mapping("flipback", value, asdict(FlipbackSettings())))
-
-
-def cv_param(value) -> dict:
-    """FATE's cross-validation dictionary: n_splits, shuffle, random_state."""
-    filled = checks.mapping("cv_param", value, DEFAULT_CV)
-    checks.number("cv_param.n_splits", filled["n_splits"], at_least=2, whole=True)
-    checks.flag("cv_param.shuffle", filled["shuffle"])
-    if filled["random_state"] is not None:
-        checks.number("cv_param.random_state", filled["random_state"], at_least=0, whole=True)
-    return filled
-
-
-def check_few_valued_batches(rows: int, size: Optional[int], features: int) -> None:
-    """Refuse batches from whose losses a guest could find a host's column of few values.
-
-    Losses and own weights can determine the products of such a column with each of the guest's, to some 30 bits. Where a
-    batch has 40 rows for every feature, these hold fewer bits than the column has values.
-
-    Args:
-        features: of all data parties together; the targets of more than two classes count, all but one, since they are
-            further columns that the guest knows.
-    """
-    effective, needed = rows if size is None else min(size, rows), ROWS_PER_FEATURE_OF_FEW_VALUES * features
-    if effective < needed:
-        raise ValueError(
-            f"batch_size is {size if size is not None else f'None (all {rows} rows)'}; it must be at least {needed}, "
-            f"{ROWS_PER_FEATURE_OF_FEW_VALUES} times all parties' features, where a host has columns of few values, or "
-            "losses could show them; its operator may name the table in few_valued_scores of the policy."
-        )
-
-
-def check_batches(rows: int, size: Optional[int], largest_feature_count: int) -> None:
-    """Refuse batches from whose exact gradient a party could solve for every residual as for a real number.
-
-    Labels are bits: on few rows a lattice finds them from less. Only their flip protects them from a host.
-    """
-    effective = rows if size is None else min(size, rows)
-    needed = ROWS_PER_FEATURE * largest_feature_count
-    if effective < needed:
-        raise ValueError(
-            f"batch_size is {size if size is not None else f'None (all {rows} rows)'}; it must be at least {needed}, "
-            f"{ROWS_PER_FEATURE} times the largest feature count of a party, or a host could solve for every residual."
-        )
-
-
-def batch_bounds(rows: int, size: Optional[int]) -> list:
-    """[(first row, row after the last), ...]: consecutive, the same in every epoch, the remainder in the last one."""
-    if size is None or size >= rows:
-        return [(0, rows)]
-    starts = list(range(0, rows - size + 1, size))
-    return list(zip(starts, [*starts[1:], rows]))
-
-
-def _check_numbers(field: str, params) -> None:
-    """Parameters for torch: a mapping to numbers, flags, None, or lists of numbers (Adam's betas)."""
-    if not isinstance(params, dict):
-        raise ValueError(f"{field} is {params!r}; it must be a mapping.")
-    for name, value in params.items():
-        if value is not None and not isinstance(value, bool):
-            for item in value if isinstance(value, (list, tuple)) else [value]:
-                checks.number(f"{field}.{name}", item)

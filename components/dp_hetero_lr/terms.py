@@ -1,43 +1,62 @@
 """What all parties agree on before training starts: checks at each party, and the terms that the guest sets."""
+
+from __future__ import annotations
+
 import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf, isclose
-from typing import Callable, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fate_dp.components.common.frame_checks import check_guest_table, check_host_table, distinct_labels
-from fate_dp.components.common.frames import label_blocks
-from fate_dp.components.common.record_stream import alignment_digest
 from fate_dp.crypto.cross_product import MEAN_SQUARE_BITS
-from fate_dp.crypto.fixed_point import MAXIMUM_HOSTS
+from fate_dp.crypto.slots import MAX_HOSTS
 
-from .classes import BINARY, accept_classes, class_names, models_of
-from .cross_product.public_sizes import steps_between_checks, update_rule
-from .few_values import refusal, shows_few_values
-from .majorisation import correction_epochs
-from .model import check_header, has_intercept, header_of
-from .noised.descent import check_ridge, first_fit_terms, noisy_optimizer
-from .noised.joint_noise import FIRST_FIT, check_own_part, fits_of
-from .noised.own_noise import OwnNoise
-from .score_release import ScoreRelease
-from .settings import TrainSettings, batch_bounds, check_batches
-from .solvers import CROSS_PRODUCT, solver_of
-from .updates import PartyOptimizer, default_optimizer
-from .warm_start import check_same_classes
+from ..common.frames import alignment_digest, check_guest_table, check_host_table, distinct_labels, label_blocks
+from ..protocols.federation import data_parties
+from ..protocols.optimizers import batch_bounds, check_batches, default_optimizer
+from ..protocols.training_terms import (
+    BINARY,
+    FIRST_FIT,
+    OTHER_BOUND,
+    OTHER_SIZES,
+    Descent,
+    NoiseTerms,
+    TrainingTerms,
+    class_names,
+)
+from .combinations import NONE, accept_classes
+from .cross_product.statistics import mean_square_bits
+from .model import check_header, columns_of, estimators_of, has_intercept, header_of
+from .noise import OwnNoise, check_own_part
+from .rows import Table, refusal, shows_few_values
+from .scores import ScoreRelease
+from .settings import MAX_START, TrainSettings
+
+if TYPE_CHECKING:
+    from fate.arch import Context
+    from fate.arch.dataframe import DataFrame
+
+Facts = Mapping[str, dict]  # {name of a host: what it told of itself}
+_NO_FLIPS = 100.0
+"""From this epsilon on no label is flipped, as far as a float can tell."""
 
 
-def check_guest(frame, settings: TrainSettings, warm_start: Optional[dict]) -> None:
+def check_guest(frame: DataFrame, fit_intercept: bool, warm_start: dict | None) -> None:
     """The guest's table, and whether a model to go on from fits it. Labels are checked once their privacy is known."""
     check_guest_table(frame)
     if warm_start is not None:
         check_header(header_of(warm_start), frame.schema.columns)
-        had, wanted = has_intercept(warm_start), settings.init_param["fit_intercept"]
-        if had != wanted:
-            raise ValueError(f"init_param.fit_intercept is {wanted}, but warm_start_model was trained with {had}.")
+        had = has_intercept(warm_start)
+        if had != fit_intercept:
+            raise ValueError(
+                f"init_param.fit_intercept is {fit_intercept}, but warm_start_model was trained with {had}."
+            )
 
 
-def check_labels(frame, family: str, classes: Sequence[float] = BINARY) -> None:
+def check_labels(frame: DataFrame, family: str, classes: Sequence[float] = BINARY) -> None:
     """Labels must differ; for family binomial they are 0 and 1, flipped or public, or soft ones in [0, 1] from flipback.
 
     Of more than two declared classes every one must occur, and nothing else.
@@ -69,15 +88,80 @@ def _check_occurring(found: set, classes: Sequence[float]) -> None:
         )
 
 
-def check_host(frame, settings: TrainSettings, warm_start: Optional[dict]) -> None:
+def _label_range(labels: np.ndarray) -> tuple[float, float]:
+    return float(np.min(labels, initial=np.inf)), float(np.max(labels, initial=-np.inf))
+
+
+def _merge_range(first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:
+    return min(first[0], second[0]), max(first[1], second[1])
+
+
+def check_warm_start(ctx: Context, descent: Descent, warm_start: dict | None) -> None:
+    """Refuse, at this party alone, a model of another family, or one whose shares belong to other parties or an order
+    of them: a host would get another host's share of the velocity.
+    """
+    if warm_start is None:
+        return
+    family = warm_start["meta"].get("family", "binomial")
+    if family != descent.family:
+        raise ValueError(f"family is {descent.family}, but warm_start_model was trained with {family}.")
+    if not descent.shared:
+        return
+    if not np.all(np.abs(columns_of(warm_start)) <= MAX_START):
+        raise ValueError(f"warm_start_model has a weight above {MAX_START} in magnitude; start nearer to 0.")
+    state, parties = _state_of(warm_start), [list(party) for party in data_parties(ctx)]
+    if state is not None and state["parties"] != parties:
+        raise ValueError(
+            f"warm_start_model was trained by {_names(state['parties'])}, but the job names {_names(parties)}; parties and "
+            "their order must agree."
+        )
+
+
+def check_same_classes(warm_start: dict | None, classes: Sequence[float]) -> None:
+    """A model of other classes has other columns of weights, or the same ones for other classes."""
+    if warm_start is not None and warm_start["meta"]["labels"] != class_names(classes):
+        had, wanted = warm_start["meta"]["labels"], class_names(classes)
+        raise ValueError(f"The classes are {wanted}, but warm_start_model was trained on {had}; both must be the same.")
+
+
+def run_of(warm_start: dict | None) -> str | None:
+    """Which training on shares a model comes from, None for another one or none."""
+    state = None if warm_start is None else _state_of(warm_start)
+    return None if state is None else state["run"]
+
+
+def check_same_run(own: dict | None, hosts: Facts) -> None:
+    """At the guest: all parties' shares must be of one training, or they add up to noise."""
+    for name, facts in hosts.items():
+        if facts["warm_start_run"] != run_of(own):
+            raise ValueError(f"warm_start_model of the guest and of {name} do not come from the same training.")
+
+
+def _state_of(document: dict) -> dict | None:
+    return estimators_of(document)[0].get("shared_state")
+
+
+def _names(parties: list) -> str:
+    return ", ".join(f"{role} {number}" for role, number in parties)
+
+
+def check_host(frame: DataFrame, batch_size: int | None, warm_start: dict | None) -> None:
     """A host's table, whether a model to go on from fits it, and batches that do not give its gradient away."""
     check_host_table(frame)
     if warm_start is not None:
         check_header(header_of(warm_start), frame.schema.columns)
-    check_batches(frame.shape[0], settings.batch_size, len(frame.schema.columns))
+    check_batches(frame.shape[0], batch_size, len(frame.schema.columns))
 
 
-def host_facts(frame, release: ScoreRelease, rows) -> dict:
+def size_bits(descent: Descent, rows: Table, frame: DataFrame) -> int:
+    """`mean_square_bits` of a party's table, where training needs it: solver per_epoch does not."""
+    if not descent.shared:
+        return 0
+    batches = batch_bounds(frame.shape[0], descent.batch_size)
+    return mean_square_bits(rows, frame.schema.columns.to_list(), batches)
+
+
+def host_facts(frame: DataFrame, release: ScoreRelease, rows: Table) -> dict:
     """What the guest needs to know of a host; ``rows`` are the blocks of ``frame``."""
     return {
         "rows": frame.shape[0],
@@ -88,14 +172,14 @@ def host_facts(frame, release: ScoreRelease, rows) -> dict:
     }
 
 
-def check_hosts(frame, hosts: dict, planned_scores: int, shows_afterwards: bool = False) -> None:
+def check_hosts(frame: DataFrame, hosts: Facts, planned_scores: int, shows_afterwards: bool = False) -> None:
     """At the guest: rows must be aligned, and every host must still consent to the planned score releases.
 
     Those that a training rests on, that is: ``shows_afterwards`` are scores of the trained model, which are left out
     where none is left.
     """
-    if len(hosts) > MAXIMUM_HOSTS:
-        raise ValueError(f"The job names {len(hosts)} hosts; at most {MAXIMUM_HOSTS} can take part.")
+    if len(hosts) > MAX_HOSTS:
+        raise ValueError(f"The job names {len(hosts)} hosts; at most {MAX_HOSTS} can take part.")
     check_aligned(frame, {name: facts["digest"] for name, facts in hosts.items()})
     for name, facts in hosts.items():
         if (planned_scores or shows_afterwards) and facts["few_valued"]:
@@ -108,7 +192,7 @@ def check_hosts(frame, hosts: dict, planned_scores: int, shows_afterwards: bool 
             )
 
 
-def check_aligned(frame, digests: dict) -> None:
+def check_aligned(frame: DataFrame, digests: Mapping[str, str]) -> None:
     """At the guest: every host must hold the same ids in the same blocks and order."""
     own = alignment_digest(frame)
     for name, digest in digests.items():
@@ -116,79 +200,95 @@ def check_aligned(frame, digests: dict) -> None:
             raise ValueError(f"The rows of guest and {name} are not the same ids in the same order; run psi before.")
 
 
-def feature_counts(frame, fit_intercept: bool, hosts: dict) -> list:
+def feature_counts(frame: DataFrame, fit_intercept: bool, hosts: Facts) -> tuple[int, ...]:
     """Features of all data parties, the guest's first, its intercept among them."""
-    return [len(frame.schema.columns) + int(fit_intercept), *(facts["features"] for facts in hosts.values())]
+    return len(frame.schema.columns) + int(fit_intercept), *(facts["features"] for facts in hosts.values())
 
 
-def score_epochs(settings: TrainSettings, flipback_epochs: list, warm_start: Optional[dict]) -> list:
+def score_epochs(descent: Descent, flipback_epochs: Sequence[int], warm_start: dict | None) -> list[int]:
     """Epochs (from 0) that begin with joint scores at the guest: rounds of flipback and corrections of the sigmoid."""
-    return sorted({*flipback_epochs, *corrections(settings, warm_start)})
+    return sorted({*flipback_epochs, *descent.corrections(warm_start)})
 
 
-def corrections(settings: TrainSettings, warm_start: Optional[dict]) -> list:
-    """Epochs (from 0) that begin with a correction of the Taylor sigmoid."""
-    if settings.sigmoid != "exact":
-        return []
-    return correction_epochs(settings.epochs, settings.sigmoid_rounds, warm_start is not None)
+@dataclass(frozen=True)
+class JointTable:
+    """Public sizes of what is trained on: rows, features of all data parties (the guest's first), and classes.
+
+    ``mean_square_bits`` is the largest of all data parties, see `size_bits`.
+    """
+
+    rows: int
+    features: Sequence[int]
+    mean_square_bits: int = 0
+    classes: Sequence[float] = BINARY
 
 
 def training_terms(
-    settings: TrainSettings, rows: int, features: list, epsilon: float, warm_start, flipback_epochs, mean_square_bits=0,
-    noise: Optional[dict] = None, classes: Sequence[float] = BINARY,
-) -> dict:  # fmt: skip
-    """Public numbers that direct a training; ``features`` are the counts of all data parties, the guest's first.
+    descent: Descent,
+    table: JointTable,
+    epsilon: float,
+    warm_start: dict | None = None,
+    flipback_epochs: Sequence[int] = (),
+    noise: NoiseTerms | None = None,
+) -> TrainingTerms:
+    """At the guest: the terms of a training.
 
-    ``mean_square_bits`` is the largest of all data parties, see `cross_product.mean_squares`; ``noise`` are the terms
-    of noise, None without; ``classes`` are the declared ones.
+    Args:
+        descent: of the job.
+        table: of all parties.
+        epsilon: of the labels, in nats; infinity for public ones.
+        warm_start: the model to go on from.
+        flipback_epochs: epochs (from 0) that begin with a round of flipback.
+        noise: None without.
+
+    Raises:
+        ValueError: too few rows, or an optimiser under which the loss could leave its bounds.
     """
-    check_batches(rows, settings.batch_size, max(features))
-    optimizer = _optimizer(settings, rows, features, epsilon, warm_start, noise, len(classes))
-    learning_rates = _checked_learning_rates(optimizer, settings)
-    terms = {
-        "rows": rows,
-        "batches": batch_bounds(rows, settings.batch_size),
-        "optimizer": optimizer,
-        "flipback_epochs": flipback_epochs,
-        "correction_epochs": corrections(settings, warm_start),
-        "score_epochs": score_epochs(settings, flipback_epochs, warm_start),
-        "features": list(features),
-        "mean_square_bits": mean_square_bits,
-        "run": secrets.token_hex(8),
-        "noise": noise,
-        "classes": list(classes),
-    }
-    if solver_of(settings) == CROSS_PRODUCT:
-        steps_between_checks(settings, terms, update_rule(terms, learning_rates))
-    if noise and FIRST_FIT in fits_of(noise):
-        _check_first_fit(settings, first_fit_terms(terms))
+    check_batches(table.rows, descent.batch_size, max(table.features))
+    terms = TrainingTerms(
+        rows=table.rows,
+        batches=tuple(batch_bounds(table.rows, descent.batch_size)),
+        optimizer={},
+        flipback_epochs=tuple(flipback_epochs),
+        correction_epochs=tuple(descent.corrections(warm_start)),
+        score_epochs=tuple(score_epochs(descent, flipback_epochs, warm_start)),
+        features=tuple(table.features),
+        mean_square_bits=table.mean_square_bits,
+        run=secrets.token_hex(8),
+        noise=noise,
+        classes=tuple(table.classes),
+        descent=descent,
+    )
+    terms = replace(terms, optimizer=_optimizer(terms, epsilon, warm_start))
+    rates = terms.learning_rates()
+    if descent.shared:
+        terms.steps_between_checks(rates)
+    if noise and FIRST_FIT in noise.fits:
+        first = terms.first_fit()
+        first.steps_between_checks(first.learning_rates())
     return terms
 
 
-def _check_first_fit(settings: TrainSettings, terms: dict) -> None:
-    rates = _checked_learning_rates(terms["optimizer"], settings)
-    steps_between_checks(settings, terms, update_rule(terms, rates))
-
-
-def _optimizer(settings: TrainSettings, rows: int, features: list, epsilon: float, warm_start, noise, classes: int) -> dict:
+def _optimizer(terms: TrainingTerms, epsilon: float, warm_start: dict | None) -> dict:
     if warm_start is not None:
         return warm_start["meta"]["optimizer_param"]
-    default = _default_optimizer(settings, rows, features, classes)(epsilon)
-    if noise:
-        return noisy_optimizer(settings.optimizer, default["alpha"], noise, rows)
-    return settings.optimizer or default
+    default, given = _default_optimizer(terms, epsilon), terms.descent.optimizer
+    if terms.noise:
+        return terms.noise.optimizer(given, default["alpha"], terms.rows)
+    return given or default
 
 
-def _default_optimizer(settings: TrainSettings, rows: int, features: list, classes: int) -> Callable[[float], dict]:
-    """The default optimiser by the epsilon of the labels."""
-    return partial(
-        default_optimizer, rows, sum(features), sigmoid=settings.sigmoid, family=settings.family, epochs=settings.epochs,
-        batches=len(batch_bounds(rows, settings.batch_size)), classes=classes,
-    )  # fmt: skip
-
-
-_NO_FLIPS = 100.0
-"""From this epsilon on no label is flipped, as far as a float can tell."""
+def _default_optimizer(terms: TrainingTerms, epsilon: float) -> dict:
+    return default_optimizer(
+        terms.rows,
+        sum(terms.features),
+        epsilon,
+        sigmoid=terms.descent.sigmoid,
+        family=terms.descent.family,
+        epochs=terms.descent.epochs,
+        batches=len(terms.batches),
+        classes=len(terms.classes),
+    )
 
 
 class OwnPart(NamedTuple):
@@ -204,61 +304,79 @@ class OwnPart(NamedTuple):
     features: int
     mean_square_bits: int
 
+    @classmethod
+    def of(cls, ctx: Context, frame: DataFrame, bits: int) -> OwnPart:
+        return cls(data_parties(ctx).index(tuple(ctx.federation.local_party)), len(frame.schema.columns), bits)
+
 
 def accept_terms(
-    terms: dict, settings: TrainSettings, rows: int, warm_start: Optional[dict], own: OwnPart,
-    noise: Optional[OwnNoise] = None,
-) -> None:  # fmt: skip
+    wire: dict, settings: TrainSettings, rows: int, warm_start: dict | None, own: OwnPart, noise: OwnNoise | None = None
+) -> TrainingTerms:
     """At a host: what the guest sets must be what the job's parameters say; a host does not rely on the guest.
 
-    ``noise`` is this host's own part in it, None without.
+    Args:
+        wire: as the guest sent them.
+        settings: of the job, as this host has them.
+        rows: of this host's table.
+        warm_start: the model to go on from.
+        own: what this host told of itself.
+        noise: this host's own part in it, None without.
+
+    Raises:
+        ValueError: one sentence.
     """
+    descent = Descent.of(settings)
+    terms = TrainingTerms.from_wire(wire, descent)
     _check_sizes(terms, rows, own)
-    accept_classes(settings, terms)
-    if not _is_agreed_optimizer(terms, settings, warm_start):
-        raise ValueError("The guest's optimizer is not that of the job's parameters; this host does not train with others.")
-    check_same_classes(warm_start, terms["classes"])
-    if terms["flipback_epochs"] not in ([], settings.flipback.planned_epochs(settings.epochs)[: len(terms["flipback_epochs"])]):
-        raise ValueError("The guest plans more flipback rounds, or other ones, than max_rounds and epochs allow.")
-    if terms["flipback_epochs"] and models_of(terms["classes"]) > 1:
-        raise ValueError("The guest plans rounds of flipback with more than two classes; this host does not train with them.")
-    if terms["correction_epochs"] != corrections(settings, warm_start):
-        raise ValueError("The guest plans other corrections of the sigmoid than sigmoid_rounds gives.")
-    if [tuple(bounds) for bounds in terms["batches"]] != batch_bounds(rows, settings.batch_size):
+    accept_classes(settings, terms.classes)
+    if list(terms.batches) != batch_bounds(rows, descent.batch_size):
         raise ValueError("The guest's batches are not those of batch_size; this host does not train on others.")
-    if terms["score_epochs"] != score_epochs(settings, terms["flipback_epochs"], warm_start):
+    if not _is_agreed_optimizer(terms, warm_start):
+        raise ValueError(
+            "The guest's optimizer is not that of the job's parameters; this host does not train with others."
+        )
+    check_same_classes(warm_start, terms.classes)
+    rounds = list(terms.flipback_epochs)
+    planned = settings.flipback.planned_epochs(descent.epochs) if settings.noise == NONE else []
+    if rounds != planned[: len(rounds)]:
+        raise ValueError("The guest plans more flipback rounds, or other ones, than max_rounds and epochs allow.")
+    if rounds and terms.models > 1:
+        raise ValueError(
+            "The guest plans rounds of flipback with more than two classes; this host does not train with them."
+        )
+    if list(terms.correction_epochs) != descent.corrections(warm_start):
+        raise ValueError("The guest plans other corrections of the sigmoid than sigmoid_rounds gives.")
+    if list(terms.score_epochs) != sorted({*rounds, *terms.correction_epochs}):
         raise ValueError("The guest plans other epochs with joint scores than flipback and sigmoid_rounds give.")
-    check_own_part(terms["noise"], noise and noise.facts, noise and noise.position, terms["features"])
-    if noise is not None:
-        check_ridge(terms)
+    check_own_part(terms.noise, noise.part if noise else None, own.position, terms.features)
+    terms.check_ridge()
+    return terms
 
 
-def _check_sizes(terms: dict, rows: int, own: OwnPart) -> None:
+def _check_sizes(terms: TrainingTerms, rows: int, own: OwnPart) -> None:
     """Rows, features and bounds, on which widths of slots and masks rest."""
-    features, bits = terms["features"], terms["mean_square_bits"]
-    sound = isinstance(features, list) and all(type(count) is int and count > 0 for count in features)
-    if terms["rows"] != rows or not sound or len(features) <= own.position or features[own.position] != own.features:
-        raise ValueError("The guest's numbers of rows and features are not those of this host; it does not train on others.")
-    if type(bits) is not int or not own.mean_square_bits <= bits <= MEAN_SQUARE_BITS:
-        raise ValueError("The guest's bound on mean squares is not one of this host's columns; it does not train under it.")
+    features = terms.features
+    sound = all(count > 0 for count in features) and len(features) > own.position
+    if terms.rows != rows or not sound or features[own.position] != own.features:
+        raise ValueError(OTHER_SIZES)
+    if not own.mean_square_bits <= terms.mean_square_bits <= MEAN_SQUARE_BITS:
+        raise ValueError(OTHER_BOUND)
 
 
-def _is_agreed_optimizer(terms: dict, settings: TrainSettings, warm_start: Optional[dict]) -> bool:
+def _is_agreed_optimizer(terms: TrainingTerms, warm_start: dict | None) -> bool:
     """The warm start's, the job's, or the default one; what epsilon that follows from, the guest alone knows."""
     if warm_start is not None:
-        return terms["optimizer"] == warm_start["meta"]["optimizer_param"]
-    if terms["noise"]:
-        # Its ridge penalty is checked against the noise; the rest is as in `noisy_optimizer`.
+        return terms.optimizer == warm_start["meta"]["optimizer_param"]
+    if terms.noise:
+        # Its ridge penalty is checked against the noise; the rest is as in `NoiseTerms.optimizer`.
         return True
-    if settings.optimizer is not None:
-        return terms["optimizer"] == settings.optimizer
-    return _is_default_optimizer(terms, settings)
+    given = terms.descent.optimizer
+    return terms.optimizer == given if given is not None else _is_default_optimizer(terms)
 
 
-def _is_default_optimizer(terms: dict, settings: TrainSettings) -> bool:
+def _is_default_optimizer(terms: TrainingTerms) -> bool:
     """Whether some epsilon gives it: the penalty falls with epsilon, so that the one with its alpha is found by halving."""
-    default = _default_optimizer(settings, terms["rows"], terms["features"], len(terms["classes"]))
-    sent, low, high = terms["optimizer"], 0.0, _NO_FLIPS
+    default, sent, low, high = partial(_default_optimizer, terms), terms.optimizer, 0.0, _NO_FLIPS
     for _ in range(200):
         middle = (low + high) / 2
         above = default(middle)["alpha"] > sent.get("alpha", 0.0)
@@ -267,26 +385,11 @@ def _is_default_optimizer(terms: dict, settings: TrainSettings) -> bool:
     return any(_alike(sent, one) for one in found)
 
 
-def _alike(sent, expected) -> bool:
+def _alike(sent: object, expected: object) -> bool:
     """Equal, numbers but for the rounding of two machines."""
     if isinstance(expected, dict):
-        return isinstance(sent, dict) and sent.keys() == expected.keys() and all(_alike(sent[k], expected[k]) for k in expected)
+        same_keys = isinstance(sent, dict) and sent.keys() == expected.keys()
+        return same_keys and all(_alike(sent[key], expected[key]) for key in expected)  # type: ignore[index]
     if isinstance(expected, float):
         return isinstance(sent, float) and isclose(sent, expected, rel_tol=1e-6)
     return type(sent) is type(expected) and sent == expected
-
-
-def _checked_learning_rates(optimizer: dict, settings: TrainSettings) -> list:
-    """The step size of every epoch; lets torch judge names and ranges of its parameters before work starts."""
-    try:
-        return PartyOptimizer([0.0], optimizer, settings.learning_rate_scheduler).learning_rates(settings.epochs)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"optimizer_params or scheduler_params do not fit their method: {error}.") from error
-
-
-def _label_range(labels):
-    return float(np.min(labels, initial=np.inf)), float(np.max(labels, initial=-np.inf))
-
-
-def _merge_range(first, second):
-    return min(first[0], second[0]), max(first[1], second[1])

@@ -1,40 +1,42 @@
-"""The train stage of dp_hetero_lr, one function per role."""
-import logging
-from functools import partial
-from typing import Optional
+"""The train stage of dp_hetero_lr: what each role checks, which solver trains, and one function per role."""
 
-from fate_dp.components.common.parties import check_roles, data_parties
-from fate_dp.components.common.party_home import home_of, job_of
-from fate_dp.components.common.preflight import agree
-from fate_dp.components.common.provenance import (
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..common.charges import home_of, job_of
+from ..common.frames import alignment_digest
+from ..common.provenance import (
+    LabelPrivacy,
     derived_labels,
     find_label_privacy,
     record_use,
     refuse_true_labels_of_released_records,
     remember_scores,
 )
-from fate_dp.components.common.record_stream import alignment_digest
-from fate_dp.components.common.summary import show_summary
-
-from .classes import check_hosts_classes, class_names, declared_classes, models_of, parameter_of
-from .cross_product.mean_squares import mean_square_bits
-from .few_values import refusal
-from .figures import TRAINING_ROWS, VALIDATION_ROWS, figures, fitted_to
-from .model import PartyModel, initial_weights
-from .noised.joint_noise import noise_terms
-from .noised.own_noise import OwnNoise
-from .noised.rules import check_settings, is_noised, without_flipback
-from .noised.training import serve_training, train
-from .noisy_targets import equivalent_epsilon
-from .predict import ask_scores, check_scored_rows, give_scores, prediction_frame
-from .relabelling import Relabelling
-from .rows import labels_of, prepare_rows
-from .score_release import ScoreRelease
-from .settings import TrainSettings, check_few_valued_batches
-from .shown_scores import NOT_ASKED, SHOWN, ask_consent, give_where_all_consent, left_out
-from .solvers import PER_EPOCH, roles_of, solver_of
-from .summary import guest_summary, host_summary
+from ..protocols.federation import check_roles
+from ..protocols.label_figures import TRAINING_ROWS, VALIDATION_ROWS, figures, fitted_to
+from ..protocols.optimizers import check_few_valued_batches
+from ..protocols.prediction_frames import prediction_frame
+from ..protocols.preflight import Preflight, show_summary
+from ..protocols.training_terms import Descent, PartyNoise, TrainingTerms, models_of
+from .combinations import NONE, PER_EPOCH, check_settings, solver_of
+from .cross_product.protocol import CrossProduct
+from .labels import Relabelling, check_hosts_classes, declared_classes, equivalent_epsilon, parameter_of
+from .model import PartyModel, guest_summary, host_summary, initial_weights
+from .noise import Noised, OwnNoise, noise_terms
+from .per_epoch.protocol import PerEpoch
+from .predict import ask_scores, check_scored_rows, give_scores
+from .rows import Table, labels_of, prepare_rows, refusal
+from .scores import NOT_ASKED, SHOWN, ScoreRelease, ask_consent, give_where_all_consent, left_out
+from .settings import TrainSettings
 from .terms import (
+    Facts,
+    JointTable,
     OwnPart,
     accept_terms,
     check_aligned,
@@ -42,221 +44,331 @@ from .terms import (
     check_host,
     check_hosts,
     check_labels,
+    check_same_classes,
+    check_same_run,
+    check_warm_start,
     feature_counts,
     host_facts,
+    run_of,
     score_epochs,
+    size_bits,
     training_terms,
 )
-from .warm_start import check_same_classes, check_same_run, check_warm_start, run_of
+
+if TYPE_CHECKING:
+    from fate.arch import Context
+    from fate.arch.dataframe import DataFrame
 
 logger = logging.getLogger(__name__)
 
 SCORES_OF_TRAINING, SCORES_OF_VALIDATION = "joint scores of training rows", "joint scores of validation rows"
 
 
-def train_guest(ctx, settings: TrainSettings, train_data, validate_data, warm_start: Optional[dict]):
-    """Returns the guest's JSON model and its prediction frame (None without train_scores, or where a host shows none)."""
-    settings = without_flipback(settings)
-    check_roles(ctx, arbiter=solver_of(settings) == PER_EPOCH)
-    home, fit_intercept = home_of(ctx), settings.init_param["fit_intercept"]
-    known = {}
+class Solver(Protocol):
+    """How a training is encrypted: what each role does, in step with the others."""
 
-    def check():
-        check_settings(settings, warm_start)
-        check_guest(train_data, settings, warm_start)
-        check_warm_start(ctx, settings, warm_start)
-        known["privacy"] = find_label_privacy(home, train_data, settings.label_source)
-        if is_noised(settings) and known["privacy"].derived:
+    def train_guest(self, ctx: Context, rows: Table, model: PartyModel, relabelling: Relabelling) -> None: ...
+
+    def train_host(self, ctx: Context, rows: Table, model: PartyModel, release: ScoreRelease) -> None: ...
+
+    def serve_arbiter(self, ctx: Context, terms: TrainingTerms) -> int:
+        """Returns the epochs that ran."""
+        ...
+
+
+def chosen_solver(name: str, terms: TrainingTerms, noise: OwnNoise | None = None) -> Solver:
+    """The solver of that name, see `solver_of`, with noise where the terms have any; ``noise`` is this party's part."""
+    if name == PER_EPOCH:
+        return PerEpoch()
+    return Noised(CrossProduct(), noise) if terms.noise else CrossProduct()
+
+
+@dataclass
+class GuestPreflight(Preflight):
+    """The guest's checks, and what it keeps of them.
+
+    Attributes:
+        privacy: of the labels.
+        validation: of the labels of the validation rows, None for unknown ones.
+        classes: that the training tells apart.
+        rows: blocks of the training table.
+        noise: the guest's own, None without.
+        bits: of its columns, see `size_bits`.
+        relabelling: flipback between epochs.
+        told: what the summary says of flipback that was left out.
+        terms: of the training.
+    """
+
+    settings: TrainSettings
+    descent: Descent
+    train_data: DataFrame
+    validate_data: DataFrame | None
+    warm_start: dict | None
+    privacy: LabelPrivacy = field(init=False)
+    validation: LabelPrivacy | None = field(init=False)
+    classes: tuple[float, ...] = field(init=False)
+    rows: Table = field(init=False)
+    noise: OwnNoise | None = field(init=False)
+    bits: int = field(init=False)
+    relabelling: Relabelling = field(init=False)
+    told: dict = field(init=False, default_factory=dict)
+    terms: TrainingTerms = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.home = home_of(self.ctx)
+
+    def check(self) -> dict:
+        settings, frame = self.settings, self.train_data
+        fit_intercept = self.descent.fit_intercept
+        check_settings(settings, self.warm_start)
+        check_guest(frame, fit_intercept, self.warm_start)
+        check_warm_start(self.ctx, self.descent, self.warm_start)
+        self.privacy = find_label_privacy(self.home, frame, settings.label_source)
+        if settings.noise != NONE and self.privacy.derived:
             raise derived_labels()
-        known["privacy"].refuse_numbers(settings.family)
-        known["classes"] = declared_classes(home, settings, known["privacy"])
-        check_same_classes(warm_start, known["classes"])
-        check_labels(train_data, settings.family, known["classes"])
-        if validate_data is not None:
-            check_scored_rows(validate_data, train_data.schema.columns.to_list())
-            known["validation"] = refuse_true_labels_of_released_records(home, validate_data)
-        known["rows"] = prepare_rows(train_data, fit_intercept=fit_intercept, with_label=True)
-        known["noise"] = OwnNoise.of(ctx, settings, train_data, intercept=fit_intercept, has_target=True)
-        known["mean_square_bits"] = _mean_square_bits(settings, known["rows"], train_data)
-        known["relabelling"] = Relabelling(settings, labels_of(known["rows"]), known["privacy"])
+        self.privacy.refuse_numbers(settings.family)
+        self.classes = declared_classes(self.home, settings, self.privacy)
+        check_same_classes(self.warm_start, self.classes)
+        check_labels(frame, settings.family, self.classes)
+        if self.validate_data is not None:
+            check_scored_rows(self.validate_data, frame.schema.columns.to_list())
+            self.validation = refuse_true_labels_of_released_records(self.home, self.validate_data)
+        self.rows = prepare_rows(frame, fit_intercept=fit_intercept, with_label=True)
+        self.noise = OwnNoise.of(self.ctx, settings, frame, intercept=fit_intercept, has_target=True)
+        self.bits = 0 if self.noise else size_bits(self.descent, self.rows, frame)
+        self.relabelling = Relabelling(settings, labels_of(self.rows), self.privacy)
         return {}
 
-    def commit(hosts):
-        rounds, known["flipback"] = planned_rounds(settings, known["relabelling"], hosts, warm_start)
-        shows = settings.train_scores or validate_data is not None
-        check_hosts(train_data, hosts, len(score_epochs(settings, rounds, warm_start)), shows_afterwards=shows)
-        check_hosts_classes(known["classes"], hosts)
-        check_same_run(warm_start, hosts)
-        if validate_data is not None:
-            check_aligned(validate_data, {name: facts["validation_digest"] for name, facts in hosts.items()})
-        features = feature_counts(train_data, fit_intercept, hosts)
+    def commit(self, hosts: Facts) -> dict:
+        descent, frame, shows = self.descent, self.train_data, self.settings.train_scores
+        rounds = self._planned_rounds(hosts)
+        planned = len(score_epochs(descent, rounds, self.warm_start))
+        check_hosts(frame, hosts, planned, shows or self.validate_data is not None)
+        check_hosts_classes(self.classes, hosts)
+        check_same_run(self.warm_start, hosts)
+        if self.validate_data is not None:
+            check_aligned(self.validate_data, {name: facts["validation_digest"] for name, facts in hosts.items()})
+        features = feature_counts(frame, descent.fit_intercept, hosts)
         if any(facts["few_valued"] for facts in hosts.values()):
-            columns = sum(features) + models_of(known["classes"]) - 1
-            check_few_valued_batches(train_data.shape[0], settings.batch_size, columns)
-        bits = max([known["mean_square_bits"], *(facts["mean_square_bits"] for facts in hosts.values())])
-        of_hosts = {name: facts["noise"] for name, facts in hosts.items()}
-        noise = noise_terms(_facts(known["noise"]), of_hosts, train_data.shape[0])
-        epsilon = equivalent_epsilon(known["privacy"], known["relabelling"].labels)
-        terms = training_terms(
-            settings, train_data.shape[0], features, epsilon, warm_start, rounds, bits, noise, known["classes"]
-        )
-        if noise:
-            known["noise"].charge(noise)
-        record_use(home, known["privacy"], job_of(ctx), train_data.shape[0])
+            check_few_valued(frame, descent.batch_size, features, self.classes)
+        bits = max([self.bits, *(facts["mean_square_bits"] for facts in hosts.values())])
+        parts = {name: facts["noise"] and PartyNoise.from_wire(facts["noise"]) for name, facts in hosts.items()}
+        noise = noise_terms(self.noise.part if self.noise else None, parts, frame.shape[0])
+        epsilon = equivalent_epsilon(self.privacy, self.relabelling.labels)
+        table = JointTable(frame.shape[0], features, bits, self.classes)
+        self.terms = training_terms(descent, table, epsilon, self.warm_start, rounds, noise)
+        if self.noise and noise:
+            self.noise.charge(noise)
+        record_use(self.home, self.privacy, job_of(self.ctx), frame.shape[0])
+        return self.terms.to_wire()
+
+    def _planned_rounds(self, hosts: Facts) -> list[int]:
+        """Epochs with a round of flipback.
+
+        Mode auto chooses what helps, so it chooses none where a host shows no joint scores: the job need not fail for it.
+        """
+        rounds = self.relabelling.rounds
+        if self.settings.flipback.mode != "auto" or not rounds:
+            return rounds
+        needed = len(score_epochs(self.descent, rounds, self.warm_start))
+        refusing = [
+            name for name, facts in hosts.items() if facts["few_valued"] or facts["score_releases_left"] < needed
+        ]
+        if not refusing:
+            return rounds
+        self.relabelling.leave_out()
+        told = f"none: too few releases of joint scores are left, or columns take few values, at {', '.join(refusing)}"
+        logger.warning("flipback mode is %s", told)
+        self.told = {"flipback mode": told}
+        return []
+
+
+@dataclass
+class HostPreflight(Preflight):
+    """A host's checks, and what it keeps of them.
+
+    Attributes:
+        release: consent to joint scores of the training rows.
+        validation: the same of the validation rows.
+        rows: blocks of the training table.
+        noise: this host's own, None without.
+        bits: of its columns, see `size_bits`.
+        few_valued: whether columns take few values, which scores would show.
+    """
+
+    settings: TrainSettings
+    descent: Descent
+    train_data: DataFrame
+    validate_data: DataFrame | None
+    warm_start: dict | None
+    release: ScoreRelease = field(init=False)
+    validation: ScoreRelease = field(init=False)
+    rows: Table = field(init=False)
+    noise: OwnNoise | None = field(init=False)
+    bits: int = field(init=False)
+    few_valued: bool = field(init=False)
+
+    def check(self) -> dict:
+        settings, frame = self.settings, self.train_data
+        home, job = home_of(self.ctx), job_of(self.ctx)
+        check_settings(settings, self.warm_start)
+        check_host(frame, settings.batch_size, self.warm_start)
+        check_warm_start(self.ctx, self.descent, self.warm_start)
+        self.release = ScoreRelease.of(home, job, frame, "train_data")
+        self.rows = prepare_rows(frame, fit_intercept=False, with_label=False)
+        self.noise = OwnNoise.of(self.ctx, settings, frame)
+        self.bits = 0 if self.noise else size_bits(self.descent, self.rows, frame)
+        facts = {
+            **host_facts(frame, self.release, self.rows),
+            "mean_square_bits": self.bits,
+            "noise": self.noise and self.noise.part.to_wire(),
+            "warm_start_run": run_of(self.warm_start),
+            "classes": parameter_of(settings),
+        }
+        self.few_valued = facts["few_valued"]
+        if self.validate_data is not None:
+            check_scored_rows(self.validate_data, frame.schema.columns.to_list())
+            self.validation = ScoreRelease.of(home, job, self.validate_data, "validate_data")
+            facts["validation_digest"] = alignment_digest(self.validate_data)
+        return facts
+
+    def accept(self, wire: dict) -> TrainingTerms:
+        """Take the guest's terms, charge noise, and remember the rows: the last step before work starts."""
+        settings, frame = self.settings, self.train_data
+        own = OwnPart.of(self.ctx, frame, self.bits)
+        terms = accept_terms(wire, settings, frame.shape[0], self.warm_start, own, self.noise)
+        if self.few_valued:
+            check_few_valued(frame, settings.batch_size, terms.features, terms.classes)
+            if terms.score_epochs or settings.train_scores or self.validate_data is not None:
+                raise ValueError(refusal("This host"))
+        if self.noise is not None and terms.noise is not None:
+            self.noise.charge(terms.noise)
+        self.release.remember_training(frame)
         return terms
 
-    terms = agree(ctx, check, commit)
-    model = start_model(ctx, settings, train_data, terms, warm_start, fit_intercept)
-    fit = roles_of(settings).guest.train
-    train(fit, ctx.sub_ctx("train"), known["rows"], model, terms, known["relabelling"], known["noise"])
-    privacy, mode = known["privacy"].after(warm_start), known["relabelling"].mode_that_ran
-    document = model.to_json(class_names(terms["classes"]), privacy.to_json(mode))
-    training, validation, told = _scored(ctx, settings, document, train_data, validate_data)
+
+def check_few_valued(
+    frame: DataFrame, batch_size: int | None, features: tuple[int, ...], classes: tuple[float, ...]
+) -> None:
+    """`check_few_valued_batches` of a training of all data parties' features."""
+    check_few_valued_batches(frame.shape[0], batch_size, sum(features) + models_of(classes) - 1)
+
+
+def train_guest(
+    ctx: Context,
+    settings: TrainSettings,
+    train_data: DataFrame,
+    validate_data: DataFrame | None,
+    warm_start: dict | None,
+) -> tuple[dict, DataFrame | None]:
+    """Returns the guest's JSON model and its prediction frame (None without train_scores, or where a host shows none)."""
+    from fate.ml.utils.predict_tools import TRAIN_SET, VALIDATE_SET
+
+    solver = solver_of(settings)
+    check_roles(ctx, arbiter=solver == PER_EPOCH)
+    descent = Descent.of(settings, shared=solver != PER_EPOCH)
+    checks = GuestPreflight(ctx, settings, descent, train_data, validate_data, warm_start)
+    checks.agree()
+    terms, relabelling = checks.terms, checks.relabelling
+    model = start_model(ctx, settings, terms, train_data, warm_start, descent.fit_intercept)
+    chosen_solver(solver, terms, checks.noise).train_guest(ctx.sub_ctx("train"), checks.rows, model, relabelling)
+    privacy, mode = checks.privacy.after(warm_start), relabelling.mode_that_ran
+    document, step = model.to_json(privacy.to_json(mode)), settings.score_step
+    told: dict[str, Any] = {SCORES_OF_TRAINING: NOT_ASKED}
+    training = validation = None
+    if settings.train_scores:
+        told[SCORES_OF_TRAINING], scores = _asked(ctx.sub_ctx("predict"), "training rows", train_data, document, step)
+        if scores is not None:
+            training = prediction_frame(train_data, scores, document, TRAIN_SET)
+            remember_scores(checks.home, training, document)
+    if validate_data is not None:
+        of_validation = ctx.sub_ctx("validate_predict")
+        told[SCORES_OF_VALIDATION], scores = _asked(of_validation, "validation rows", validate_data, document, step)
+        if scores is not None:
+            validation = prediction_frame(validate_data, scores, document, VALIDATE_SET)
     if training is not None:
-        fitted = fitted_to(settings, terms, mode, warm_start)
-        told.update(figures(TRAINING_ROWS, training, document, known["privacy"], fitted=fitted))
+        fitted = fitted_to(terms, mode, warm_start)
+        told.update(figures(TRAINING_ROWS, training, document, checks.privacy, fitted=fitted))
     if validation is not None:
-        told.update(figures(VALIDATION_ROWS, validation, document, known["validation"]))
-    show_summary(ctx, {**guest_summary(model, terms, privacy, mode), **known["flipback"], **told})
+        told.update(figures(VALIDATION_ROWS, validation, document, checks.validation))
+    show_summary(ctx, {**guest_summary(model, privacy, mode), **checks.told, **told})
     return document, _together(training, validation)
 
 
-def train_host(ctx, settings: TrainSettings, train_data, validate_data, warm_start: Optional[dict]) -> dict:
+def train_host(
+    ctx: Context,
+    settings: TrainSettings,
+    train_data: DataFrame,
+    validate_data: DataFrame | None,
+    warm_start: dict | None,
+) -> dict:
     """Returns the host's JSON model."""
-    settings = without_flipback(settings)
-    check_roles(ctx, arbiter=solver_of(settings) == PER_EPOCH)
-    home, job, known = home_of(ctx), job_of(ctx), {}
-
-    def check():
-        check_settings(settings, warm_start)
-        check_host(train_data, settings, warm_start)
-        check_warm_start(ctx, settings, warm_start)
-        known["release"] = ScoreRelease.of(home, job, train_data, "train_data")
-        known["rows"] = prepare_rows(train_data, fit_intercept=False, with_label=False)
-        known["noise"] = OwnNoise.of(ctx, settings, train_data)
-        bits = known["mean_square_bits"] = _mean_square_bits(settings, known["rows"], train_data)
-        facts = {**host_facts(train_data, known["release"], known["rows"]), "mean_square_bits": bits, "noise": _facts(known["noise"])}
-        facts["warm_start_run"], known["few_valued"] = run_of(warm_start), facts["few_valued"]
-        facts["classes"] = parameter_of(settings)
-        if validate_data is not None:
-            check_scored_rows(validate_data, train_data.schema.columns.to_list())
-            known["validation"] = ScoreRelease.of(home, job, validate_data, "validate_data")
-            facts["validation_digest"] = alignment_digest(validate_data)
-        return facts
-
-    terms = agree(ctx, check)
-    release, noise = known["release"], known["noise"]
-    own = own_part(ctx, train_data, known["mean_square_bits"])
-    accept_terms(terms, settings, train_data.shape[0], warm_start, own, noise)
-    if known["few_valued"]:
-        columns = sum(terms["features"]) + models_of(terms["classes"]) - 1
-        check_few_valued_batches(train_data.shape[0], settings.batch_size, columns)
-    if known["few_valued"] and (terms["score_epochs"] or settings.train_scores or validate_data is not None):
-        raise ValueError(refusal("This host"))
-    if noise is not None:
-        noise.charge(terms["noise"])
-    release.remember_training(train_data)
-    model = start_model(ctx, settings, train_data, terms, warm_start, fit_intercept=False)
-    model.few_valued = known["few_valued"]
-    train(roles_of(settings).host.train, ctx.sub_ctx("train"), known["rows"], model, terms, release, noise)
-    document, told = model.to_json(class_names(terms["classes"]), {}), {}
-
-    def give(step, frame, count):
-        count()
-        give_scores(ctx.sub_ctx(step), frame, document, settings.score_step)
-
+    solver = solver_of(settings)
+    check_roles(ctx, arbiter=solver == PER_EPOCH)
+    descent = Descent.of(settings, shared=solver != PER_EPOCH)
+    checks = HostPreflight(ctx, settings, descent, train_data, validate_data, warm_start)
+    terms, release = checks.accept(checks.agree()), checks.release
+    model = start_model(ctx, settings, terms, train_data, warm_start, fit_intercept=False)
+    model.few_valued = checks.few_valued
+    chosen_solver(solver, terms, checks.noise).train_host(ctx.sub_ctx("train"), checks.rows, model, release)
+    document, told, columns = model.to_json(), {}, model.columns
     if settings.train_scores:
-        counted = partial(release.record_all, model.columns, "prediction on training rows")
-        consents = release.allows(model.columns)
-        shown = give_where_all_consent(ctx.sub_ctx("predict"), consents, partial(give, "predict", train_data, counted))
+        of_training, consents = ctx.sub_ctx("predict"), release.allows(columns)
+        record = partial(release.record_all, columns, "prediction on training rows")
+        give = partial(give_scores, of_training, train_data, document, settings.score_step)
+        shown = give_where_all_consent(of_training, consents, partial(_in_order, record, give))
         told[SCORES_OF_TRAINING] = SHOWN if shown else release.left_out(consents)
     if validate_data is not None:
-        validation = known["validation"]
-        noted = partial(validation.record_prediction, validate_data, model.columns)
-        consents = validation.allows_prediction(validate_data, model.columns)
-        shown = give_where_all_consent(
-            ctx.sub_ctx("validate_predict"), consents, partial(give, "validate_predict", validate_data, noted)
-        )
+        validation, of_validation = checks.validation, ctx.sub_ctx("validate_predict")
+        consents = validation.allows_prediction(validate_data, columns)
+        record = partial(validation.record_prediction, validate_data, columns)
+        give = partial(give_scores, of_validation, validate_data, document, settings.score_step)
+        shown = give_where_all_consent(of_validation, consents, partial(_in_order, record, give))
         told[SCORES_OF_VALIDATION] = SHOWN if shown else validation.left_out(consents)
     show_summary(ctx, {**host_summary(model, release), **told})
     return document
 
 
-def train_arbiter(ctx, settings: TrainSettings) -> dict:
+def train_arbiter(ctx: Context, settings: TrainSettings) -> dict:
     """Returns the arbiter's JSON model: progress only, since it learns nothing else."""
-    check_roles(ctx, arbiter=solver_of(settings) == PER_EPOCH)
-    terms = agree(ctx, dict)
-    epochs_run = serve_training(roles_of(settings).arbiter, ctx.sub_ctx("train"), settings, terms)
+    solver = solver_of(settings)
+    check_roles(ctx, arbiter=solver == PER_EPOCH)
+    terms = TrainingTerms.from_wire(Preflight(ctx).agree(), Descent.of(settings))
+    epochs_run = chosen_solver(solver, terms).serve_arbiter(ctx.sub_ctx("train"), terms)
     return {"data": {"epochs_run": epochs_run}, "meta": {"epochs": settings.epochs, "he_param": settings.he_param}}
 
 
-def start_model(ctx, settings, frame, terms, warm_start, fit_intercept) -> PartyModel:
+def start_model(
+    ctx: Context,
+    settings: TrainSettings,
+    terms: TrainingTerms,
+    frame: DataFrame,
+    warm_start: dict | None,
+    fit_intercept: bool,
+) -> PartyModel:
     """A fresh model, or one that goes on from ``warm_start``."""
     if warm_start is not None:
-        return PartyModel.from_json(warm_start, settings)
+        return PartyModel.from_json(warm_start, settings, terms)
     header = frame.schema.columns.to_list()
     start = partial(initial_weights, settings.init_param, len(header), home_of(ctx).key, fit_intercept)
-    columns = [start(model) for model in range(models_of(terms["classes"]))]
-    return PartyModel(settings, header, columns, terms["optimizer"], fit_intercept)
+    return PartyModel(settings, terms, header, [start(model) for model in range(terms.models)], fit_intercept)
 
 
-def planned_rounds(settings: TrainSettings, relabelling: Relabelling, hosts: dict, warm_start) -> tuple:
-    """Epochs with a round of flipback, and what the summary says of it.
-
-    Mode auto chooses what helps, so it chooses none where a host shows no joint scores: the job need not fail for it.
-    """
-    rounds = relabelling.epochs(settings.epochs)
-    if settings.flipback.mode != "auto" or not rounds:
-        return rounds, {}
-    needed = len(score_epochs(settings, rounds, warm_start))
-    refusing = [name for name, facts in hosts.items() if facts["few_valued"] or facts["score_releases_left"] < needed]
-    if not refusing:
-        return rounds, {}
-    relabelling.leave_out()
-    told = f"none: too few releases of joint scores are left, or columns take few values, at {', '.join(refusing)}"
-    logger.warning("flipback mode is %s", told)
-    return [], {"flipback mode": told}
+def _asked(ctx: Context, rows: str, frame: DataFrame, document: dict, step: float) -> tuple[str, list[Table] | None]:
+    """What the summary says of the joint scores of some rows, and the scores, None where a host shows none."""
+    refusing = ask_consent(ctx, rows)
+    if refusing:
+        return left_out(refusing), None
+    return SHOWN, ask_scores(ctx, frame, document, step)
 
 
-def own_part(ctx, frame, bits: int) -> OwnPart:
-    """What this host told of itself, for `accept_terms`."""
-    position = data_parties(ctx).index(tuple(ctx.federation.local_party))
-    return OwnPart(position, len(frame.schema.columns), bits)
+def _in_order(*steps: Callable[[], None]) -> None:
+    """A release is counted before it is given."""
+    for step in steps:
+        step()
 
 
-def _mean_square_bits(settings, rows, frame) -> int:
-    """0 with noise: what is told of the rows then is their radius, a public number that they are clipped to."""
-    return 0 if is_noised(settings) else mean_square_bits(settings, rows, frame)
-
-
-def _facts(noise: Optional[OwnNoise]) -> Optional[dict]:
-    return None if noise is None else noise.facts
-
-
-def _scored(ctx, settings, document, train_data, validate_data) -> tuple:
-    """Prediction frames of the training and of the validation rows, None for what no host shows, and what the summary
-    says of them.
-    """
-    from fate.ml.utils.predict_tools import TRAIN_SET, VALIDATE_SET
-
-    training, validation, told = None, None, {SCORES_OF_TRAINING: NOT_ASKED}
-    if settings.train_scores:
-        refusing = ask_consent(ctx.sub_ctx("predict"), "training rows")
-        told[SCORES_OF_TRAINING] = left_out(refusing) if refusing else SHOWN
-        if not refusing:
-            scores = ask_scores(ctx.sub_ctx("predict"), train_data, document, settings.score_step)
-            training = prediction_frame(train_data, scores, document, TRAIN_SET)
-            remember_scores(home_of(ctx), training, document)
-    if validate_data is not None:
-        refusing = ask_consent(ctx.sub_ctx("validate_predict"), "validation rows")
-        told[SCORES_OF_VALIDATION] = left_out(refusing) if refusing else SHOWN
-        if not refusing:
-            scores = ask_scores(ctx.sub_ctx("validate_predict"), validate_data, document, settings.score_step)
-            validation = prediction_frame(validate_data, scores, document, VALIDATE_SET)
-    return training, validation, told
-
-
-def _together(*frames):
+def _together(*frames: DataFrame | None) -> DataFrame | None:
     """One frame of those that there are, None without any."""
     from fate.arch.dataframe import DataFrame
 

@@ -4,17 +4,19 @@ The model that is explained is the server's after those rounds, hence private al
 nothing to explain before. The release has a part of epsilon of its own, the rounds what it leaves of the total. Where too
 few parties are ready for that step, training goes on with uniform noise, and nothing of the step is charged.
 """
+
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import List, Optional, Tuple
 
 import numpy as np
 
 from fate_dp.privacy.adaptive_scales import release_contributions
-from fate_dp.privacy.events import Event, PureDP, clips_moved
+from fate_dp.privacy.events import Event, PureDP, Release, clips_moved
 
-from .relevance.budget import contribution_multiplier, noise_beside
-from .relevance.contributions import ContributionSum
+from .models.registry import ModelSource
+from .relevance import ContributionSum, contribution_multiplier, coordinate_scales, first_layer, noise_beside
 from .rounds.account import OBSERVERS, round_event
 from .rounds.contribution import InvalidMessage
 from .rounds.terms import RECORD, SECURE_SUM, SHUFFLE, RoundTerms
@@ -25,8 +27,9 @@ from .settings import ADAPTIVE, TrainSettings
 class ContributionStep:
     """Public configuration of the one release of contributions, (epsilon, delta) on its own.
 
-    :param groups: of the first layer's weights, G.
-    :param before_round: the round (from 0) that it precedes.
+    Attributes:
+        groups: of the first layer's weights, G.
+        before_round: the round (from 0) that it precedes.
     """
 
     terms: RoundTerms
@@ -43,7 +46,7 @@ class ContributionStep:
 
     def event_under(self, relation: str) -> Event:
         """The same noise, charged under either relation."""
-        if self.terms.trust == SECURE_SUM:
+        if self.terms.aggregation == SECURE_SUM:
             return self._sum.event(relation, OBSERVERS)
         stated = self._released(np.zeros(self.groups, dtype=np.int64)).event
         epsilon = self.epsilon * clips_moved(relation) / clips_moved(self.relation)
@@ -51,81 +54,91 @@ class ContributionStep:
 
     def share(self, sums: np.ndarray) -> np.ndarray:
         """What a party sends: (G,), in ``secure_sum`` int64 steps for masks only, in ``local`` its noisy float64 part."""
-        release = self._sum.share(sums, self.relation, OBSERVERS) if self.terms.trust == SECURE_SUM else self._released(sums)
-        return release.value
+        release = (
+            self._sum.share(sums, self.relation, OBSERVERS)
+            if self.terms.aggregation == SECURE_SUM
+            else self._released(sums)
+        )
+        return np.asarray(release.value)
 
-    def mean(self, messages: List[bytes]) -> np.ndarray:
+    def mean(self, messages: list[bytes]) -> np.ndarray:
         """The released mean contributions, float64 (G,), from all parties' messages.
 
-        :raises InvalidMessage: a message has another size.
+        Raises:
+            InvalidMessage: a message has another size.
         """
-        kind = np.dtype("<u8" if self.terms.trust == SECURE_SUM else "<f8")
+        kind = np.dtype("<u8" if self.terms.aggregation == SECURE_SUM else "<f8")
         if any(len(message) != self.groups * kind.itemsize for message in messages):
             raise InvalidMessage(f"A message about contributions must have {self.groups * kind.itemsize} bytes.")
-        total = np.sum([np.frombuffer(message, dtype=kind) for message in messages], axis=0, dtype=kind.newbyteorder("="))
-        return self._sum.mean(total.view(np.int64)) if self.terms.trust == SECURE_SUM else total
+        total = np.sum(
+            [np.frombuffer(message, dtype=kind) for message in messages], axis=0, dtype=kind.newbyteorder("=")
+        )
+        return self._sum.mean(total.view(np.int64)) if self.terms.aggregation == SECURE_SUM else total
 
     @property
     def _sum(self) -> ContributionSum:
         multiplier = contribution_multiplier(self.epsilon, self.delta, self.relation)
-        return ContributionSum(self.groups, self.terms.records, self.terms.clients, self.terms.tolerated, multiplier)
+        return ContributionSum(self.groups, self.terms.records, self.terms.clients, self.terms.max_dropouts, multiplier)
 
-    def _released(self, sums):
+    def _released(self, sums: np.ndarray) -> Release:
         """Every party pays on its own records; dividing by those of all parties is post-processing."""
         return release_contributions(
             sums, self.terms.records, self.epsilon, observers=OBSERVERS, relation=self.relation
         )
 
 
-def contribution_step(settings: TrainSettings, terms: RoundTerms, groups: Optional[int]) -> Optional[ContributionStep]:
+def contribution_step(settings: TrainSettings, terms: RoundTerms, groups: int | None) -> ContributionStep | None:
     """The step of an adaptive training; None with uniform noise.
 
-    :raises ValueError: one sentence where these settings have no account with adaptive noise.
+    Raises:
+        ValueError: one sentence where these settings have no account with adaptive noise.
     """
     if settings.noise != ADAPTIVE:
         return None
     hindrance = _hindrance(settings)
     if hindrance:
         raise ValueError(f"noise is adaptive, but {hindrance}.")
+    assert settings.epsilon is not None and groups is not None
     epsilon = settings.adaptive["contribution_share"] * settings.epsilon
-    return ContributionStep(terms, settings.stated_relation, epsilon, settings.delta, groups, settings.rounds_before_contributions)
+    return ContributionStep(
+        terms, settings.stated_relation, epsilon, settings.delta, groups, settings.rounds_before_contributions
+    )
 
 
 def calibrated_beside(settings: TrainSettings, terms: RoundTerms, step: ContributionStep) -> RoundTerms:
     """The terms with the least noise for which rounds and contributions together keep epsilon.
 
-    :raises UnreachableTarget: saying what the contributions alone cost.
+    Raises:
+        UnreachableTarget: saying what the contributions alone cost.
     """
 
-    def event_of(noise):
+    def event_of(noise: float) -> Event:
         return round_event(terms.with_noise(noise_multiplier=noise), settings.stated_relation)
 
+    assert settings.epsilon is not None
     count = terms.rounds * terms.noised_steps
     return terms.with_noise(noise_beside([(step.event, 1)], event_of, count, settings.epsilon, settings.delta))
 
 
-def groups_of(source) -> int:
+def groups_of(source: ModelSource) -> int:
     """Number of groups of the first layer's weights.
 
-    :raises NotExplained: the model holds a layer that no rule of relevance covers.
+    Raises:
+        InvalidArgument: the model holds a layer that no rule of relevance covers.
     """
-    from .relevance.first_layer import first_layer
-
     return first_layer(source.module()).groups
 
 
-def scales_of(source, contributions: np.ndarray, power: float) -> Tuple[float, ...]:
+def scales_of(source: ModelSource, contributions: np.ndarray, power: float) -> tuple[float, ...]:
     """Scales (d,) from released contributions: post-processing."""
-    from .relevance.group_scales import coordinate_scales
-
     return tuple(coordinate_scales(source.module(), contributions, power).tolist())
 
 
-def _hindrance(settings) -> str:
+def _hindrance(settings: TrainSettings) -> str:
     if settings.epsilon is None:
         return "epsilon is not set, which is divided between contributions and rounds; set it in place of the noise"
-    if settings.trust == SHUFFLE:
-        return "trust is shuffle, where contributions have no account here; use secure_sum or local"
+    if settings.aggregation == SHUFFLE:
+        return "aggregation is shuffle, where contributions have no account here; use secure_sum or local"
     if settings.unit != RECORD:
         return f"unit is {settings.unit}, and contributions are released for records; use unit record"
     if settings.upload_fraction < 1:

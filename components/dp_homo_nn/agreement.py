@@ -1,127 +1,306 @@
-"""What all parties agree on before the first round: the same parameters, tables that fit, terms with a stated guarantee.
+"""What a training must have before any message about data: settings, roles, tables and models that fit together.
 
-In two steps, each of which ends with one verdict for everybody: first what each party brings, after which the guest
-calibrates the noise; then what that costs, which each data party computes anew and holds against its own cap.
+Each party checks its own; what other parties learn is that one of them refuses, not what its rows are like.
 """
+
+from __future__ import annotations
+
 import logging
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Optional
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from fate_dp.components.common.charges import Charges
-from fate_dp.components.common.dataset_names import remembered_dataset
-from fate_dp.components.common.party_home import home_of
-from fate_dp.components.common.preflight import agree
-from fate_dp.components.common.provenance import refuse_derived_labels
+from fate_dp.privacy.policy import Policy
 
+from ..common.charges import Charges, Dataset, home_of, remembered_dataset
+from ..common.frames import DataFrame, check_features, distinct_labels, label_blocks, require_distinct_ids, require_rows
+from ..common.provenance import refuse_derived_labels
+from ..protocols.federation import Context, Federation, PartyId, own_party, require
+from ..protocols.preflight import Preflight, PrivateReason
 from .adaptive import ContributionStep, contribution_step, groups_of
-from .job_model import ModelSource, spec_of_job
-from .preflight_checks import (
-    Federation, check_alike, check_module, check_parameters, check_public, check_table, federation_of, refuse_data,
-)  # fmt: skip
-from .round_terms import calibrated, charged_events, check_promise, guarantee_of, round_terms
+from .models.registry import ModelSource, spec_of_job
+from .models.spec import flat_weights
+from .round_terms import calibrated, charged_events, check_promise, guarantee_of, round_terms, settled
 from .rounds.server import Server
 from .rounds.terms import RoundTerms
-from .settings import ADAPTIVE, SOURCE_RULE, TrainSettings, given_settings
-from .step_sizes import settled
+from .settings import ADAPTIVE, MODULE_PREFIX, SOURCE_RULE, TrainSettings, given_settings, module_name
 
 logger = logging.getLogger(__name__)
 REFUSAL = "The cap that this party's operator set for private steps does not allow this training."
+LABELS_UNFIT = "The labels there do not allow this training; that party's operator can see why."
 
 
-@dataclass
+def federation_of(parties: Iterable[PartyId], settings: TrainSettings) -> Federation:
+    """Roles of a task's parties.
+
+    Raises:
+        ValueError: not one guest, a host with data, one arbiter and, for shuffle, the named shuffler.
+    """
+    parties = list(parties)
+    require(parties, "guest", "dp_homo_nn needs exactly one.", at_most=1)
+    require(parties, "arbiter", "dp_homo_nn needs exactly one, which is the server.", at_most=1)
+    federation = Federation.of(parties, settings.shuffler)
+    if settings.shuffler is not None and federation.shuffler is None:
+        raise ValueError(f"shuffler is {settings.shuffler!r}; no host of this task has that party id.")
+    if not federation.hosts:
+        raise ValueError("The job names no host with data; dp_homo_nn trains over at least two parties.")
+    return federation
+
+
+def check_table(frame: DataFrame | None, settings: TrainSettings) -> None:
+    """A training table: rows, labels 0 .. classes - 1 of at least two kinds, sound features."""
+    if frame is None:
+        raise ValueError("The task has no train_data at this party; only the shuffler trains without rows.")
+    require_rows(frame)
+    schema = frame.schema
+    if schema.label_name is None:
+        raise ValueError("The training table has no label column; every data party needs its own labels.")
+    if schema.weight_name is not None:
+        raise ValueError(f"The table has the weight column {schema.weight_name!r}; sample weights are not supported.")
+    require_distinct_ids(frame)
+    if settings.unit == "record" and frame.shape[0] > settings.records:
+        raise PrivateReason(
+            f"records is {settings.records}, but this party alone has {frame.shape[0]} rows; it must be the number of the "
+            "records of all parties together.",
+            public=f"records is {settings.records}, fewer than that party alone has; it must be that of all together.",
+        )
+    check_features(frame)
+    _check_labels(frame, settings.classes)
+
+
+def check_module(policy: Policy, name: str) -> None:
+    """A model beyond the fixed list must be allowed, by name, by the operator of this very party."""
+    module = module_name(name)
+    if module is not None and module not in policy.model_modules:
+        raise PrivateReason(
+            f"model.name is {name!r}, but policy.yaml of this party allows no model {module!r} under model_modules; it "
+            f"allows {', '.join(sorted(policy.model_modules)) or 'none'}.",
+            public=f"model.name is {name!r}, which that party's operator does not allow; {MODULE_PREFIX}NAME must stand in "
+            "its policy.",
+        )
+
+
+def check_public(policy: Policy, dataset: Dataset) -> None:
+    """What guarantees nothing runs on tables only that the operator of this very party declared public.
+
+    So must be all that has records in common with them: a job can leave columns of a private table away until it has those
+    of a public one.
+    """
+    private = next((name for name in (dataset.name, *dataset.related) if not policy.is_public_dataset(name)), None)
+    if private is not None:
+        sentence = (
+            f"noise is {SOURCE_RULE}, which guarantees nothing, but policy.yaml of this party does not name {{}} under "
+            "public_datasets."
+        )
+        raise PrivateReason(sentence.format(private), public=sentence.format(dataset.name))
+
+
+def check_parameters(own: dict, guests: dict) -> None:
+    """At every party: its parameters against the guest's."""
+    differing = next((name for name in own if own[name] != guests.get(name)), None)
+    if differing is not None:
+        raise ValueError(
+            f"{differing} is {own[differing]!r} here and {guests.get(differing)!r} at the guest; every party needs the same."
+        )
+
+
+def check_alike(facts: dict) -> None:
+    """At the guest: {data party: facts}, its own first; columns and model must be the same.
+
+    Raises:
+        ValueError: names the first party that differs.
+    """
+    own, *_ = facts.values()
+    for name, theirs in facts.items():
+        if theirs["columns"] != own["columns"]:
+            raise ValueError(_other_columns(name, theirs["columns"], own["columns"]))
+        if theirs["dimension"] != own["dimension"]:
+            raise ValueError(
+                f"The model has {theirs['dimension']} parameters at {name} and {own['dimension']} at the guest; every "
+                "operator must allow the same one."
+            )
+
+
+def _other_columns(name: str, theirs: Sequence[str], own: Sequence[str]) -> str:
+    if len(theirs) != len(own):
+        return (
+            f"The table of {name} has {len(theirs)} features and the guest's has {len(own)}; all need the same columns."
+        )
+    place = next(number for number, pair in enumerate(zip(theirs, own)) if pair[0] != pair[1])
+    return (
+        f"The table of {name} has {theirs[place]!r} as feature {place + 1} and the guest's has {own[place]!r}; all need the "
+        "same columns in the same order."
+    )
+
+
+def _check_labels(frame: DataFrame, classes: int) -> None:
+    unfit = label_blocks(frame).mapValues(partial(_first_unfit, classes=classes)).reduce(_first)
+    if unfit is not None:
+        raise PrivateReason(
+            f"A label is {unfit}; with classes {classes} labels must be whole numbers from 0 to {classes - 1}.",
+            LABELS_UNFIT,
+        )
+    found = distinct_labels(frame, limit=classes)
+    if len(found) < 2:
+        raise PrivateReason(
+            f"All labels are {found.pop():g}; a party with one class teaches the model that class only. Take its rows to "
+            "another party, or leave the party out.",
+            LABELS_UNFIT,
+        )
+
+
+def _first_unfit(labels: np.ndarray, classes: int) -> str | None:
+    """A label as text that is no class, or None."""
+    with np.errstate(invalid="ignore"):
+        wrong = labels[~(np.isin(labels, np.arange(classes)))]
+    return f"{wrong[0]:g}" if len(wrong) else None
+
+
+def _first(one: str | None, other: str | None) -> str | None:
+    return one if one is not None else other
+
+
+# What all parties agree on before the first round: the same parameters, tables that fit, terms with a stated guarantee.
+#
+# In two steps, each of which ends with one verdict for everybody: first what each party brings, after which the guest
+# calibrates the noise; then what that costs, which each data party computes anew and holds against its own cap.
+
+
+@dataclass(frozen=True)
 class Agreement:
-    """The public terms of a task; ``source`` and ``charges`` are a data party's own.
+    """The public terms of a task.
 
-    ``promise`` is what the guest computed and every data party computed anew; ``step`` only with adaptive noise.
+    Attributes:
+        promise: what the guest computed and every data party computed anew.
+        step: only with adaptive noise.
     """
 
-    settings: Optional[TrainSettings] = None
-    federation: Optional[Federation] = None
-    terms: Optional[RoundTerms] = None
-    promise: dict = field(default_factory=dict)
-    step: Optional[ContributionStep] = None
-    source: Optional[ModelSource] = None
-    charges: Optional[Charges] = field(default=None, repr=False)
+    settings: TrainSettings
+    federation: Federation
+    terms: RoundTerms
+    promise: dict
+    step: ContributionStep | None
 
 
-def agree_on_terms(ctx, given: dict, frame) -> Agreement:
-    """This party's view of what was agreed on; raises `preflight.Refused` at every party."""
-    agreement, facts = Agreement(), {}
-    agreed = agree(
-        ctx.sub_ctx("tables"), lambda: _bring(ctx, given, frame, agreement, facts),
-        lambda hosts: _set(agreement, facts, hosts),
-    )  # fmt: skip
-    agree(ctx.sub_ctx("terms"), lambda: _consent(ctx, frame, agreement, agreed))
-    warning = agreement.terms.delta_warning()
+@dataclass(frozen=True)
+class DataAgreement(Agreement):
+    """The same at a data party, with its own model and ledger."""
+
+    source: ModelSource
+    charges: Charges
+
+
+def agree_on_terms(ctx: Context, given: Mapping[str, Any], frame: DataFrame | None) -> Agreement:
+    """This party's view of what was agreed on, a `DataAgreement` where it has data.
+
+    Raises:
+        Refused: at every party.
+    """
+    tables = Tables(ctx.sub_ctx("tables"), given, frame)
+    agreed = tables.agree()
+    consent = Consent(ctx.sub_ctx("terms"), tables, agreed)
+    consent.agree()
+    warning = consent.agreement.terms.delta_warning()
     if warning:
         logger.warning(warning)
-    return agreement
+    return consent.agreement
 
 
 def start_weights(source: ModelSource) -> np.ndarray:
     """float64 (d,): public, from the seed that the job names."""
-    from .models.weights import flat_weights
-
     return flat_weights(source.module())
 
 
-def _bring(ctx, given, frame, agreement, facts) -> dict:
-    settings = agreement.settings = given_settings(given)
-    federation = agreement.federation = federation_of(ctx.federation.parties, settings)
-    me = tuple(ctx.federation.local_party)
-    if me not in federation.data:
-        if frame is not None:
-            refuse_data()
-        return {}
-    check_table(frame, settings)
-    policy = home_of(ctx).policy
-    if settings.noise == SOURCE_RULE:
-        check_public(policy, remembered_dataset(home_of(ctx), frame))
-    else:
-        refuse_derived_labels(home_of(ctx), frame)
-    check_module(policy, settings.model["name"])
-    spec = spec_of_job(settings, len(frame.schema.columns))
-    agreement.source = ModelSource.of(spec, settings.loss, policy.model_modules, settings.class_factors)
-    facts["columns"], facts["dimension"] = frame.schema.columns.to_list(), len(start_weights(agreement.source))
-    facts["groups"] = groups_of(agreement.source) if settings.noise == ADAPTIVE else None
-    # Public for shuffle, which is stated under replace-one only.
-    facts["records"] = frame.shape[0] if settings.trust == "shuffle" else None
-    return facts
+@dataclass
+class Tables(Preflight):
+    """What each party brings; the guest sets the terms for all."""
+
+    given: Mapping[str, Any]
+    frame: DataFrame | None
+    settings: TrainSettings = field(init=False)
+    federation: Federation = field(init=False)
+    source: ModelSource | None = None
+    facts: dict = field(default_factory=dict)
+
+    def check(self) -> dict:
+        settings = self.settings = given_settings(self.given)
+        self.federation = federation_of(self.ctx.federation.parties, settings)
+        frame = self.frame
+        if own_party(self.ctx) not in self.federation.data:
+            if frame is not None:
+                # The shuffler's own messages would be among those that it shuffles, and hide nobody from it.
+                raise ValueError(
+                    "This party was given a table, but it holds no data in this training; keep its reader out."
+                )
+            return {}
+        check_table(frame, settings)
+        assert frame is not None
+        home = home_of(self.ctx)
+        policy = home.policy
+        if settings.noise == SOURCE_RULE:
+            check_public(policy, remembered_dataset(home, frame))
+        else:
+            refuse_derived_labels(home, frame)
+        check_module(policy, settings.model["name"])
+        columns = frame.schema.columns.to_list()
+        spec = spec_of_job(settings, len(columns))
+        source = self.source = ModelSource.of(spec, settings.loss, policy.model_modules, settings.class_factors)
+        self.facts = {
+            "columns": columns,
+            "dimension": len(start_weights(source)),
+            "groups": groups_of(source) if settings.noise == ADAPTIVE else None,
+            # Public for shuffle, which is stated under replace-one only.
+            "records": frame.shape[0] if settings.aggregation == "shuffle" else None,
+        }
+        return self.facts
+
+    def commit(self, hosts: dict[str, dict]) -> dict:
+        settings, federation, own = self.settings, self.federation, self.facts
+        facts = {name: own if name == federation.names[0] else hosts[name] for name in federation.names}
+        check_alike(facts)
+        records = [fact["records"] for fact in facts.values()] if settings.aggregation == "shuffle" else None
+        terms = round_terms(settings, federation.ids, own["dimension"], records)
+        step = contribution_step(settings, terms, own["groups"])
+        terms = calibrated(settings, terms, step)
+        # What the server will refuse is refused now.
+        chosen, terms = settled(settings, terms)
+        assert chosen.optimizer is not None
+        Server(terms, np.zeros(terms.dimension), chosen.optimizer, chosen.learning_rate_scheduler)
+        return {
+            "parameters": settings.to_json(),
+            "dimension": terms.dimension,
+            "client_records": records,
+            "groups": own["groups"],
+            "noise_multiplier": terms.noise_multiplier,
+            "epsilon0": terms.epsilon0,
+            "promise": guarantee_of(settings, terms, step).to_json(),
+        }
 
 
-def _set(agreement, own, hosts) -> dict:
-    """At the guest: the terms for all."""
-    settings, federation = agreement.settings, agreement.federation
-    facts = {name: own if name == federation.names[0] else hosts[name] for name in federation.names}
-    check_alike(facts)
-    records = [fact["records"] for fact in facts.values()] if settings.trust == "shuffle" else None
-    terms = round_terms(settings, federation.ids, own["dimension"], records)
-    step = contribution_step(settings, terms, own["groups"])
-    terms = calibrated(settings, terms, step)
-    # What the server will refuse is refused now.
-    chosen, terms = settled(settings, terms)
-    Server(terms, np.zeros(terms.dimension), chosen.optimizer, chosen.learning_rate_scheduler)
-    return {
-        "parameters": settings.to_json(), "dimension": terms.dimension, "client_records": records, "groups": own["groups"],
-        "noise_multiplier": terms.noise_multiplier, "epsilon0": terms.epsilon0,
-        "promise": guarantee_of(settings, terms, step).to_json(),
-    }  # fmt: skip
+@dataclass
+class Consent(Preflight):
+    """Whether this party goes along with the terms that the guest set; afterwards it has its ``agreement``."""
 
+    tables: Tables
+    agreed: dict
+    agreement: Agreement = field(init=False)
 
-def _consent(ctx, frame, agreement, agreed) -> dict:
-    settings, ids = agreement.settings, agreement.federation.ids
-    check_parameters(settings.to_json(), agreed["parameters"])
-    terms = round_terms(settings, ids, agreed["dimension"], agreed["client_records"])
-    step = agreement.step = contribution_step(settings, terms, agreed["groups"])
-    agreement.settings, terms = settled(settings, terms.with_noise(agreed["noise_multiplier"], agreed["epsilon0"]))
-    agreement.terms = terms
-    agreement.promise = agreed["promise"]
-    if agreement.source is not None:
+    def check(self) -> dict:
+        settings, federation, agreed = self.tables.settings, self.tables.federation, self.agreed
+        check_parameters(settings.to_json(), agreed["parameters"])
+        terms = round_terms(settings, federation.ids, agreed["dimension"], agreed["client_records"])
+        step = contribution_step(settings, terms, agreed["groups"])
+        chosen, terms = settled(settings, terms.with_noise(agreed["noise_multiplier"], agreed["epsilon0"]))
+        source, promise = self.tables.source, agreed["promise"]
+        if source is None:
+            self.agreement = Agreement(chosen, federation, terms, promise, step)
+            return {}
         guarantee = guarantee_of(settings, terms, step)
         check_promise(settings, terms, guarantee)
-        agreement.promise = guarantee.to_json()
-        agreement.charges = Charges(ctx, frame, REFUSAL, public_copy=settings.noise == SOURCE_RULE)
-        agreement.charges.check(charged_events(settings, terms, step=step))
-    return {}
+        charges = Charges(self.ctx, self.tables.frame, REFUSAL, public_copy=settings.noise == SOURCE_RULE)
+        charges.check(charged_events(settings, terms, step=step))
+        self.agreement = DataAgreement(chosen, federation, terms, guarantee.to_json(), step, source, charges)
+        return {}

@@ -1,35 +1,133 @@
-"""Per-record gradients of a torch module, and their clipped sums.
+"""Losses of single records, under the names of ``torch.nn.functional``, and what a model's outputs mean under them.
 
-What one record contributes is a function of that record alone, to the last bit. There are two ways to that:
-
-- *Sequences of known layers* (dense, convolution, pooling, tanh, ReLU and what only moves numbers; `record_layers`) are
-  computed in blocks of records, in an arithmetic that gives the same bits in whatever company (`record_arithmetic`).
-- *All other modules* go through ``torch.autograd`` with one record at a time and one thread: no call of a library sees
-  two records, and all calls have the same shapes, in memory that torch aligns to 64 bytes. That a library gives the
-  same bits for the same bytes is what is assumed then.
-
-A training checks both on its own shapes before it reads a record, and refuses where they do not hold.
+A penalty on the weights is no part of a loss here: it needs no data, so it is the optimiser's ``weight_decay``, and
+neither clipped nor paid for.
 """
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 
 import numpy as np
 import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.dropout import _DropoutNd
 
-from fate_dp.components.common import checks
-from fate_dp.components.dp_homo_nn.clipped_parts import MOST_AT_ONCE, PartsSum, Rows
-from fate_dp.components.dp_homo_nn.independence import check_independent
-from fate_dp.components.dp_homo_nn.losses import LOSSES, factors_of, predictions, slopes
-from fate_dp.components.dp_homo_nn.models.spec import InvalidModel
-from fate_dp.components.dp_homo_nn.models.weights import dimension, load_flat
-from fate_dp.components.dp_homo_nn.record_arithmetic import UnsoundArithmetic, one_thread
-from fate_dp.components.dp_homo_nn.record_layers import LayeredModule
-from fate_dp.privacy.mechanisms.clipping import (
-    MOST_RECORDS,
-    ClippedGroups,
-    ClippedSum,
-    InvalidGradients,
-    clip_records_by_group,
-)
+from fate_dp.privacy.mechanisms.clipping import MAX_RECORDS, ClippedGroups, ClippedSum, clip_records_by_group
+from fate_dp.privacy.validation import InvalidArgument
+
+from ..common import parameters as checks
+from .models.spec import dimension, load_flat
+from .record_arithmetic import MAX_AT_ONCE, Part, PartsSum, Rows, UnsoundArithmetic, one_thread, sigmoid, softmax
+from .record_layers import LayeredModule
+
+
+def cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
+    """Loss per record, in nats; a model with one output gives the log-odds of class 1, and labels may be soft then.
+
+    A label that is no class number has the loss NaN and the gradient zero: one record's label stops no training.
+    """
+    targets, is_class = _targets(outputs, labels)
+    if outputs.shape[-1] == 1:
+        losses = functional.binary_cross_entropy_with_logits(outputs.squeeze(-1), targets, reduction="none")
+    else:
+        losses = functional.cross_entropy(outputs, targets, reduction="none")
+    return torch.where(is_class, losses, torch.nan)
+
+
+def mse_loss(outputs: Tensor, labels: Tensor) -> Tensor:
+    """Squared error per record of a model with one output."""
+    return functional.mse_loss(outputs.squeeze(-1), labels.to(outputs.dtype), reduction="none")
+
+
+LOSSES = {"cross_entropy": cross_entropy, "mse_loss": mse_loss}
+
+
+def slopes(loss: str, outputs: Tensor, labels: Tensor) -> Tensor:
+    """Gradient of each record's loss by its outputs, float64 (n, outputs), in the arithmetic of `record_arithmetic`.
+
+    Zero for a label that is no class, and where an output is not finite.
+
+    Args:
+        outputs: float64 (n, outputs).
+        labels: (n,).
+    """
+    if loss == "mse_loss":
+        found = 2 * (outputs - labels.to(outputs.dtype).unsqueeze(1))
+    else:
+        targets, is_class = _targets(outputs, labels)
+        if outputs.shape[1] == 1:
+            found = sigmoid(outputs) - targets.unsqueeze(1)
+        else:
+            found = softmax(outputs)
+            found -= functional.one_hot(targets, outputs.shape[1])
+        found = torch.where(is_class.unsqueeze(1), found, 0.0)
+    is_usable = torch.isfinite(outputs).all(1, keepdim=True) & torch.isfinite(found).all(1, keepdim=True)
+    return torch.where(is_usable, found, 0.0)
+
+
+def factors_of(factors: Tensor, labels: Tensor) -> Tensor:
+    """Each record's factor (n,), zero for a label that is no class number.
+
+    Args:
+        factors: float64 (k,), one for each class.
+        labels: (n,).
+    """
+    is_class = (labels >= 0) & (labels < len(factors)) & (labels == torch.floor(labels))
+    return torch.where(is_class, factors[torch.where(is_class, labels, 0).long()], 0.0)
+
+
+def _targets(outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Class numbers, or soft labels for one output, with 0 for those that are none; and which are none."""
+    if outputs.shape[-1] == 1:
+        targets = labels.to(outputs.dtype)
+        is_class = (targets >= 0) & (targets <= 1)
+        return torch.where(is_class, targets, 0.0), is_class
+    is_class = (labels >= 0) & (labels < outputs.shape[-1]) & (labels == torch.floor(labels))
+    return torch.where(is_class, labels, 0).long(), is_class
+
+
+def predictions(loss: str, outputs: Tensor) -> Tensor:
+    """Probabilities (n, classes) under 'cross_entropy', the values (n, 1) themselves under 'mse_loss'."""
+    if loss == "mse_loss":
+        return outputs
+    if outputs.shape[1] == 1:
+        return torch.cat([torch.sigmoid(-outputs), torch.sigmoid(outputs)], dim=1)
+    return torch.softmax(outputs, dim=1)
+
+
+# Refusal of modules whose gradient of one record depends on other records, or on a generator that others share.
+
+
+MIXING = (nn.modules.batchnorm._BatchNorm, nn.CrossMapLRN2d)
+RANDOM = (_DropoutNd, nn.RReLU, nn.FractionalMaxPool2d, nn.FractionalMaxPool3d)
+
+
+def check_independent(module: nn.Module) -> nn.Module:
+    """Return ``module``; raise ``InvalidArgument`` with one sentence if one of its layers is of a refused kind.
+
+    Statistics of a batch mix its records: then no clip bounds what one record changes. Layers that draw random numbers
+    read torch's global generator, which FATE seeds alike at every party. A module that mixes records in a way of its
+    own is caught by ``RecordGradients``, which compares a record alone with the same record in company.
+    """
+    if not any(True for _ in module.parameters()):
+        raise InvalidArgument("The module has no parameters, so there is nothing to train.")
+    for name, layer in module.named_modules():
+        named = f"Layer {name} ({type(layer).__name__})" if name else f"The module ({type(layer).__name__})"
+        if isinstance(layer, MIXING) or (isinstance(layer, _NormBase) and layer.track_running_stats):
+            raise InvalidArgument(
+                f"{named} computes over the batch, so one record's gradient depends on the others; use GroupNorm or "
+                "LayerNorm."
+            )
+        if isinstance(layer, RANDOM) or getattr(layer, "dropout", False):
+            raise InvalidArgument(
+                f"{named} draws from torch's global generator, which is seeded alike at every party; leave it out."
+            )
+    return module
+
 
 OUTPUTS_AT_ONCE = 256
 # What two ways of computing one float32 gradient may differ by, relative to its largest entry.
@@ -40,87 +138,123 @@ PROBES = 5
 class RecordGradients:
     """Gradients of the loss of single records at given weights. Not for several threads at once.
 
-    :param module: ``torch.nn.Module`` from float32 (n, m) to (n, outputs); a copy of it is used, in evaluation mode.
-    :param loss: 'cross_entropy' or 'mse_loss', see `losses`.
-    :param class_factors: public factor of a record's gradient for each class, or None. They come before the clip, so no
-        bound on what a record changes depends on them; a label that is no class number contributes zero then.
-    :raises ValueError: one sentence, for an unknown loss or a module whose records are not independent.
+    What one record contributes is a function of that record alone, to the last bit. *Sequences of known layers*
+    (`record_layers`) are computed in blocks of records, in an arithmetic that gives the same bits in whatever company.
+    *All other modules* go through ``torch.autograd`` with one record at a time and one thread: no call of a library sees
+    two records, and all calls have the same shapes, in memory that torch aligns to 64 bytes. That a library gives the
+    same bits for the same bytes is assumed then. Both are checked on a training's own shapes before it reads a record.
+
+    Args:
+        module: ``torch.nn.Module`` from float32 (n, m) to (n, outputs); a copy of it is used, in evaluation mode.
+        loss: 'cross_entropy' or 'mse_loss', see `LOSSES`.
+        class_factors: public factor of a record's gradient for each class, or None. They come before the clip, so no
+            bound on what a record changes depends on them; a label that is no class number contributes zero then.
+
+    Raises:
+        ValueError: one sentence, for an unknown loss or a module whose records are not independent.
     """
 
-    def __init__(self, module, loss="cross_entropy", class_factors=None):
+    def __init__(
+        self, module: nn.Module, loss: str = "cross_entropy", class_factors: Sequence[float] | None = None
+    ) -> None:
         self.loss = checks.choice("loss", loss, tuple(LOSSES))
         check_independent(module)
         self._module = deepcopy(module).eval().requires_grad_()
-        self._layered = None
-        self._probed = None
+        self._layered: LayeredModule | None = None
+        self._probed: Sequence[int] | None = None
         self._class_factors = None if class_factors is None else torch.tensor(class_factors, dtype=torch.float64)
         self.dimension = dimension(module)
 
-    def clipped_sum(self, weights, features, labels, clip, scales=None):
+    def clipped_sum(
+        self,
+        weights: np.ndarray,
+        features: np.ndarray,
+        labels: np.ndarray,
+        clip: float,
+        scales: np.ndarray | None = None,
+    ) -> ClippedSum:
         """Sum of the records' gradients, each divided by ``scales`` if given, then clipped to l2 norm ``clip``.
 
-        :param weights: (d,), real numbers. :param features: (n, m). :param labels: (n,), class numbers or targets.
-        :param clip: public, from 1e-150 to 1e150. :param scales: (d,), positive, public or already released.
-        :returns: ``ClippedSum``, exact and in the unit of the clip; its ``sensitivity`` is proved in `clipped_parts`.
-            A record with a NaN or an infinity contributes zero; no record gives zeros.
-        :raises InvalidGradients, InvalidClip, InvalidWeights: one sentence; never because of a record's values.
-        :raises UnsoundArithmetic: one sentence.
+        Args:
+            weights: (d,), real numbers.
+            features: (n, m).
+            labels: (n,), class numbers or targets.
+            clip: public, from 1e-150 to 1e150.
+            scales: (d,), positive, public or already released.
+
+        Returns:
+            ``ClippedSum``, exact and in the unit of the clip; its ``sensitivity`` is proved in docs/proofs-dp_homo_nn.md. A
+            record with a NaN or an infinity contributes zero; no record gives zeros.
+
+        Raises:
+            InvalidArgument: one sentence; never because of a record's values.
+            UnsoundArithmetic: one sentence.
         """
         total = PartsSum(self.dimension, clip)
-        scales = None if scales is None else self._checked_scales(scales)
+        divisors = None if scales is None else self._checked_scales(scales)
         for parts in self._blocks(weights, features, labels):
-            if scales is not None:
-                parts = [part.divided(scales[part.start : part.start + part.count]) for part in parts]
+            if divisors is not None:
+                parts = [part.divided(divisors[part.start : part.start + part.count]) for part in parts]
             total.add(parts)
         return total.total()
 
-    def clipped_groups(self, weights, features, labels, groups, clips):
+    def clipped_groups(
+        self,
+        weights: np.ndarray,
+        features: np.ndarray,
+        labels: np.ndarray,
+        groups: Sequence[np.ndarray | slice],
+        clips: Sequence[float],
+    ) -> ClippedGroups:
         """Sum of the records' gradients, each group of coordinates of each record clipped on its own.
 
-        :param groups: per group an index array or a slice of coordinates; together they hold every one exactly once.
-        :param clips: one public clip per group.
-        :returns: ``ClippedGroups``; a record with a NaN or an infinity contributes zero to every group.
+        Args:
+            groups: per group an index array or a slice of coordinates; together they hold every one exactly once.
+            clips: one public clip per group.
+
+        Returns:
+            ``ClippedGroups``; a record with a NaN or an infinity contributes zero to every group.
         """
         total = clip_records_by_group(np.zeros((0, self.dimension)), groups, clips)
         for parts in self._blocks(weights, features, labels):
             total = _added(total, clip_records_by_group(self._joined(parts), groups, clips))
         return total
 
-    def rows(self, weights, features, labels):
+    def rows(self, weights: np.ndarray, features: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Per-record gradients, float32 (n, d), in the order of the flat weights; neither clipped nor checked."""
         rows = [self._joined(parts) for parts in self._blocks(weights, features, labels)]
         return np.concatenate(rows) if rows else np.zeros((0, self.dimension), dtype=np.float32)
 
-    def losses(self, weights, features, labels):
+    def losses(self, weights: np.ndarray, features: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Loss per record without class factors, float64 (n,); private."""
-        features, labels = _checked_records(features, labels)
-        return LOSSES[self.loss](self._outputs(weights, features), labels).double().numpy()
+        records, targets = _checked_records(features, labels)
+        return LOSSES[self.loss](self._outputs(weights, records), targets).double().numpy()
 
-    def scores(self, weights, features):
+    def scores(self, weights: np.ndarray, features: np.ndarray) -> np.ndarray:
         """Probabilities of the classes, float64 (n, k); for 'mse_loss' the predictions (n, 1)."""
-        features, _ = _checked_records(features, np.zeros(len(features)))
-        return predictions(self.loss, self._outputs(weights, features).double()).numpy()
+        records, _ = _checked_records(features, np.zeros(len(features)))
+        return predictions(self.loss, self._outputs(weights, records).double()).numpy()
 
-    def _outputs(self, weights, features):
+    def _outputs(self, weights: np.ndarray, features: Tensor) -> Tensor:
         load_flat(self._module, weights)
         with torch.no_grad():
             return torch.cat([self._module(block) for block in features.split(OUTPUTS_AT_ONCE)])
 
-    def _blocks(self, weights, features, labels):
+    def _blocks(self, weights: np.ndarray, features: np.ndarray, labels: np.ndarray) -> Iterator[list[Part]]:
         """The parts of the gradients, block by block."""
-        features, labels = _checked_records(features, labels)
-        self._probe(features.shape[1:])
+        records, targets = _checked_records(features, labels)
+        self._probe(records.shape[1:])
         self._load(weights)
-        block = MOST_AT_ONCE if self._layered is None else self._layered.block
-        for start in range(0, len(features), block):
-            yield self._parts(features[start : start + block], labels[start : start + block])
+        block = MAX_AT_ONCE if self._layered is None else self._layered.block
+        for start in range(0, len(records), block):
+            yield self._parts(records[start : start + block], targets[start : start + block])
 
-    def _load(self, weights):
+    def _load(self, weights: np.ndarray) -> None:
         load_flat(self._module, weights)
         if self._layered is not None:
             self._layered.load()
 
-    def _parts(self, features, labels):
+    def _parts(self, features: Tensor, labels: Tensor) -> list[Part]:
         usable, factors = torch.isfinite(features).flatten(1).all(1), self._factors(labels)
         if self._layered is None:
             return [Rows.of(0, self._one_by_one(features, labels, usable) * factors)]
@@ -128,15 +262,18 @@ class RecordGradients:
         found = slopes(self.loss, self._layered.outputs(records), labels)
         return self._layered.parts(torch.where(usable.unsqueeze(1), found * factors, 0.0))
 
-    def _factors(self, labels):
+    def _factors(self, labels: Tensor) -> Tensor:
         """float64 (n, 1): what each record's gradient is multiplied by, a function of its own label."""
         if self._class_factors is None:
             return torch.ones(len(labels), 1, dtype=torch.float64)
         return factors_of(self._class_factors, labels).unsqueeze(1)
 
-    def _one_by_one(self, features, labels, usable):
+    def _one_by_one(self, features: Tensor, labels: Tensor, usable: Tensor) -> Tensor:
         """float64 (n, d): gradients of records that never meet in a call."""
-        rows, parameters = torch.zeros(len(features), self.dimension, dtype=torch.float64), list(self._module.parameters())
+        rows, parameters = (
+            torch.zeros(len(features), self.dimension, dtype=torch.float64),
+            list(self._module.parameters()),
+        )
         with one_thread():
             for place in torch.nonzero(usable).flatten().tolist():
                 # A copy, so that every record stands in memory of the same alignment.
@@ -146,13 +283,13 @@ class RecordGradients:
                 rows[place] = torch.cat([part.flatten() for part in parts])
         return rows
 
-    def _joined(self, parts):
+    def _joined(self, parts: Sequence[Part]) -> np.ndarray:
         rows = torch.empty(len(parts[0].factors[0]), self.dimension)
         for part in parts:
             rows[:, part.start : part.start + part.count] = part.rows()
         return rows.numpy()
 
-    def _probe(self, shape):
+    def _probe(self, shape: Sequence[int]) -> None:
         """Choose how to differentiate, on made-up records and weights, and see that it is sound; once for a shape.
 
         Modules that mix records in ways that no list of layers shows are refused. The exact way must agree with
@@ -168,12 +305,12 @@ class RecordGradients:
         with torch.no_grad():
             together, alone = self._module(features), torch.cat([self._module(record) for record in features.split(1)])
         if not _agree(together, alone):
-            raise InvalidModel(
+            raise InvalidArgument(
                 "The module gives a record other outputs in a batch than alone, so one record's gradient depends on "
                 "the others."
             )
         expected = self._one_by_one(features[:2], labels[:2], torch.ones(2, dtype=torch.bool))
-        layered = LayeredModule.of(self._module, shape, MOST_AT_ONCE)
+        layered = LayeredModule.of(self._module, shape, MAX_AT_ONCE)
         if layered is not None:
             self._layered = layered
             if not _agree(torch.from_numpy(self._joined(self._parts(features[:2], labels[:2]))), expected):
@@ -181,7 +318,7 @@ class RecordGradients:
         self._check_bits(features, labels)
         self._probed = shape
 
-    def _check_bits(self, features, labels):
+    def _check_bits(self, features: Tensor, labels: Tensor) -> None:
         """Refuse a machine on which records feel their companions, whatever the reason."""
         if self._layered is not None and not self._layered.is_exact():
             raise UnsoundArithmetic("sums")
@@ -190,42 +327,40 @@ class RecordGradients:
             if not torch.equal(_rows_of(self._parts(features[order], labels[order])), together[order]):
                 raise UnsoundArithmetic("gradients")
 
-    def _checked_scales(self, scales):
+    def _checked_scales(self, scales: np.ndarray) -> Tensor:
         with np.errstate(over="ignore"):
             scales = np.asarray(scales, dtype=np.float32).astype(np.float64)
         if scales.shape != (self.dimension,) or not (np.isfinite(scales) & (scales > 0)).all():
-            raise InvalidGradients(f"scales must be {self.dimension} finite numbers greater than 0, one per weight.")
+            raise InvalidArgument(f"scales must be {self.dimension} finite numbers greater than 0, one per weight.")
         return torch.from_numpy(scales)
 
 
-def _rows_of(parts):
+def _rows_of(parts: Sequence[Part]) -> Tensor:
     """Float64 (n, ...): what the parts hold, in some order, multiplied out."""
     return torch.cat([part.rows() for part in parts], dim=1)
 
 
-def _agree(values, expected):
+def _agree(values: Tensor, expected: Tensor) -> bool:
     largest = expected.abs().max()
     return values.shape == expected.shape and bool((values - expected).abs().max() <= TOLERANCE * largest)
 
 
-def _checked_records(features, labels):
+def _checked_records(features: np.ndarray, labels: np.ndarray) -> tuple[Tensor, Tensor]:
     features, labels = np.asarray(features), np.asarray(labels)
     if features.ndim < 2 or features.dtype.kind not in "fiub" or labels.dtype.kind not in "fiub":
-        raise InvalidGradients(
+        raise InvalidArgument(
             f"features have {features.ndim} axes of type {features.dtype} and labels are of type {labels.dtype} but "
             "must be real numbers with one row per record."
         )
     if labels.shape != features.shape[:1]:
-        raise InvalidGradients(f"labels have shape {labels.shape} but must be one for each of {len(features)} records.")
-    if len(features) > MOST_RECORDS:
-        raise InvalidGradients(f"features have {len(features)} records but must have at most {MOST_RECORDS}.")
+        raise InvalidArgument(f"labels have shape {labels.shape} but must be one for each of {len(features)} records.")
+    if len(features) > MAX_RECORDS:
+        raise InvalidArgument(f"features have {len(features)} records but must have at most {MAX_RECORDS}.")
     with np.errstate(over="ignore"):
         features = np.ascontiguousarray(features, dtype=np.float32)
     return torch.from_numpy(features), torch.from_numpy(np.array(labels))
 
 
-def _added(first, second):
-    sums = (
-        ClippedSum(left.steps + right.steps, left.grid, left.clip) for left, right in zip(first.sums, second.sums)
-    )
+def _added(first: ClippedGroups, second: ClippedGroups) -> ClippedGroups:
+    sums = (ClippedSum(left.steps + right.steps, left.grid, left.clip) for left, right in zip(first.sums, second.sums))
     return ClippedGroups(tuple(sums), first.groups, first.shape)

@@ -1,29 +1,129 @@
-"""The trained model as JSON: what it is, its weights, and what the training promised. No pickle anywhere."""
+"""The one-record summary that FATE-Board draws as a table. No loss: it would be another release."""
+
+from __future__ import annotations
+
 import base64
-from typing import List
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from .agreement import Agreement
 from .models.spec import ModelSpec
-from .settings import TrainSettings
+from .round_terms import POOLED
+from .settings import SOURCE_RULE, TrainSettings
+
+TRUSTED = {
+    "secure_sum": "the server sees sums of all parties only",
+    "local": "the server sees every party's noisy message",
+    "shuffle": "the server sees shuffled messages of records, the shuffler who sent them but not what",
+}
+SOURCE_RULE_MECHANISM = (
+    "the source's own rule: inputs and loss coefficients with noise once, clipped means; no guarantee"
+)
+MECHANISMS = {
+    "secure_sum": "clipped sums of Poisson samples, discrete Gaussian shares, pairwise masks",
+    "local": "clipped sums of Poisson samples, discrete Gaussian noise at each party",
+    "shuffle": "Duchi's l2 sampler on one clipped gradient per record and epoch, shuffled",
+}
+
+
+@dataclass
+class Course:
+    """How a training went, as everybody is told."""
+
+    run: list[int] = field(default_factory=list)
+    aborted: list[int] = field(default_factory=list)
+    lost: list[int] = field(default_factory=list)
+    contributions: str = "not released"
+    problem: str | None = None
+
+    def to_json(self) -> dict:
+        return {
+            "rounds run": len(self.run),
+            "rounds aborted": len(self.aborted),
+            "rounds lost": len(self.lost),
+            "contributions for adaptive noise": self.contributions,
+        }
+
+
+def summary_of(agreement: Agreement, course: Course) -> dict:
+    """Flat public facts, the same at every party that trains."""
+    settings, terms, promise = agreement.settings, agreement.terms, agreement.promise
+    facts = {
+        "mechanism": SOURCE_RULE_MECHANISM if settings.noise == SOURCE_RULE else MECHANISMS[terms.aggregation],
+        "aggregation": f"{terms.aggregation}: {TRUSTED[terms.aggregation]}",
+        "model": f"{settings.model['name']}, {terms.dimension} parameters",
+        "unit": promise["unit"],
+        "delta": promise["delta"],
+        "relation that is charged": promise["relation"],
+        "accountant": promise["accountant"],
+        "observers": ", ".join(promise["observers"]),
+    }
+    for relation, epsilon in promise["epsilon"].items():
+        facts[f"epsilon (nats, {relation}, all {terms.rounds} rounds)"] = epsilon
+    if settings.noise == SOURCE_RULE:
+        facts["epsilon that the source claims"] = settings.epsilon
+    elif terms.epsilon0 is None:
+        facts["noise over the clip"] = terms.noise_multiplier
+    else:
+        facts["epsilon0 of one message"] = terms.epsilon0
+        facts[POOLED] = promise[POOLED]
+    return {
+        **facts,
+        "noise": settings.noise,
+        "clip": terms.clips[0] if len(terms.clips) == 1 else f"{terms.clips[0]:g} to {terms.clips[-1]:g}",
+        "optimizer": _optimizer(settings.optimizer or {}),
+        "clip follows the quantile": terms.clip_quantile or "no",
+        "factors of the classes, before the clip": _listed(settings.class_factors),
+        "larger steps for the class weights": settings.step_factor,
+        "records of all parties": settings.records,
+        "sampling probability": terms.sampling_probability,
+        "rounds planned": terms.rounds,
+        **course.to_json(),
+        "parties with data": terms.clients,
+        "drop-outs and colluding parties tolerated": terms.max_dropouts,
+        "warning": terms.delta_warning() or "none",
+    }
+
+
+def _optimizer(optimizer: Mapping[str, Any]) -> str:
+    params = ", ".join(
+        f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in optimizer["optimizer_params"].items()
+    )
+    return f"{optimizer['method']}: {params}"
+
+
+def _listed(factors: Sequence[float] | None) -> str:
+    return ", ".join(f"{factor:g}" for factor in factors) if factors else "none"
+
+
+# The trained model as JSON: what it is, its weights, and what the training promised. No pickle anywhere.
+
 
 WEIGHT_TYPE = "<f4"
 
 
-def to_json(spec: ModelSpec, weights: np.ndarray, header: List[str], settings: TrainSettings, privacy: dict) -> dict:
+def to_json(spec: ModelSpec, weights: np.ndarray, header: list[str], settings: TrainSettings, privacy: dict) -> dict:
     """The same at every data party.
 
-    :param weights: float64 (d,), in the order of the module's parameters; kept as float32, which the module computes in.
-    :param header: names of the features, in order.
-    :param privacy: what the training promised, of builtins.
+    Args:
+        weights: float64 (d,), in the order of the module's parameters; kept as float32, which the module computes in.
+        header: names of the features, in order.
+        privacy: what the training promised, of builtins.
     """
     estimator = {
         "model": {"name": spec.name, "features": spec.features, "classes": spec.classes, "params": spec.params},
-        "param": {"weights": base64.b64encode(weights.astype(WEIGHT_TYPE).tobytes()).decode("ascii"),
-                  "dtype": "float32, little-endian, base64", "size": len(weights)},
+        "param": {
+            "weights": base64.b64encode(weights.astype(WEIGHT_TYPE).tobytes()).decode("ascii"),
+            "dtype": "float32, little-endian, base64",
+            "size": len(weights),
+        },
         "header": list(header),
         "loss": settings.loss,
-    }  # fmt: skip
+    }
     meta = {**settings.to_json(), "labels": list(range(spec.classes)), "privacy": privacy}
     return {"data": {"estimator": estimator}, "meta": meta}
 
@@ -36,7 +136,8 @@ def without_weights(role: str, privacy: dict) -> dict:
 def spec_of(document: dict) -> ModelSpec:
     """The specification of a model.
 
-    :raises ValueError: for the document of a party that keeps none.
+    Raises:
+        ValueError: for the document of a party that keeps none.
     """
     estimator = document["data"]["estimator"]
     if estimator is None:

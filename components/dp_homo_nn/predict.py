@@ -1,20 +1,25 @@
 """Prediction: each data party scores its own rows with the model that all of them hold; no message, no cost."""
+
+from __future__ import annotations
+
 import logging
+from collections.abc import Sequence
 from functools import partial
 
-from fate_dp.components.common.frame_checks import check_features, require_rows
-from fate_dp.components.common.frames import feature_blocks
-from fate_dp.components.common.party_home import home_of
-from fate_dp.components.common.prediction_frames import prediction_frame_of
+import numpy as np
 
-from .job_model import ModelSource
+from ..common.charges import home_of
+from ..common.frames import DataFrame, check_features, feature_blocks, prediction_frame_of, require_rows
+from ..protocols.federation import Context
+from .agreement import check_module
 from .model import spec_of, weights_of
-from .preflight_checks import check_module
+from .models.builtin import model_inputs
+from .models.registry import ModelSource
 
 logger = logging.getLogger(__name__)
 
 
-def predict_party(ctx, document: dict, frame):
+def predict_party(ctx: Context, document: dict, frame: DataFrame) -> DataFrame:
     """The prediction frame of a test table, in FATE's format."""
     from fate.ml.utils.predict_tools import TEST_SET
 
@@ -27,26 +32,29 @@ def predict_party(ctx, document: dict, frame):
     return prediction_frame(ctx, frame, document, TEST_SET)
 
 
-def prediction_frame(ctx, frame, document: dict, dataset_type: str):
+def prediction_frame(ctx: Context, frame: DataFrame, document: dict, dataset_type: str) -> DataFrame:
     """label (if any), predict_score, predict_result, predict_detail, type: as FATE's Evaluation takes them.
 
     The score is P(label 1) of two classes, and the largest probability of more.
     """
     source = ModelSource.of(spec_of(document), document["data"]["estimator"]["loss"], home_of(ctx).policy.model_modules)
     score = partial(
-        _scored, source=source, weights=weights_of(document), classes=document["meta"]["labels"],
+        _scored,
+        source=source,
+        weights=weights_of(document),
+        classes=document["meta"]["labels"],
         threshold=document["meta"]["threshold"],
-    )  # fmt: skip
+    )
     scored = prediction_frame_of(frame, feature_blocks(frame).mapValues(score), dataset_type)
     logger.info("%d rows scored", frame.shape[0])
     return scored
 
 
-def _scored(features, source, weights, classes, threshold):
+def _scored(
+    features: np.ndarray, source: ModelSource, weights: np.ndarray, classes: Sequence[int], threshold: float
+) -> tuple[list, list, list]:
     """Scores, results and details of a block: three lists."""
     from fate.ml.utils.predict_tools import predict_detail_dict_to_str
-
-    from .models.scattering_linear import model_inputs
 
     probabilities = source.gradients().scores(weights, model_inputs(source.spec(), features))
     if len(classes) == 2:

@@ -1,59 +1,55 @@
 """Arithmetic in which a record's numbers depend on nothing but that record, to the last bit.
 
-A library's matrix product, sum or exponential may round a row by its place in the block, by the block's length, by the
-processor and by the number of threads. Then one record moves the contributions of all others by their last bits, which
-no sensitivity covers. So nothing here rests on how a library orders its work. Three kinds of operations are used, on
-float64 tensors whose first axis numbers the records:
-
-- *One rounding, element by element*: sum, product, quotient, root, rounding to a whole number, comparison, choice. IEEE
-  754 says the result of each to the bit, and torch runs each as a kernel of its own, so no two are fused.
-- *Sums of whole numbers of at most 2^53.* They are exact, so their order does not matter, nor does it matter whether
-  products are fused with sums. ``shorten`` rounds each record to whole numbers of ``bits_for(terms)`` bits times a power
-  of two; a product of two such numbers has at most 53 - log2(terms) bits, and every partial sum of ``terms`` products at
-  most 53. That is why `record_layers` may hand matrix products to whatever library there is.
-- *Choices*: the largest of some numbers, an entry of a table.
-
-Exponentials are made of these: an entry of a table times a short polynomial. The results are the same on every processor,
-so that parties on different ones agree, too.
+On float64 tensors whose first axis numbers the records, with three kinds of operations: one rounding, element by element;
+sums of whole numbers of at most 2^53, which are exact in any order; choices. That is why `record_layers` may hand matrix
+products to whatever library there is, and why parties on different processors agree. Proofs: docs/proofs-dp_homo_nn.md.
 """
+
+from __future__ import annotations
+
 import math
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
+
+from fate_dp.privacy.mechanisms.clipping import ClippedSum, check_clip, grid_for
 
 EXACT_BITS = 53
 # Of units of short numbers, so that they and their inverses are ordinary numbers; below, all count as zero.
-LEAST_EXPONENT = {torch.float64: -1000, torch.float32: -100}
-LARGEST_EXPONENT = 1020
+MIN_EXPONENT = {torch.float64: -1000, torch.float32: -100}
+MAX_EXPONENT = 1020
 
 # The table of exp(-t) has a step of 2^-10; beyond 40 it is below 2^-57 and taken as if t were 40.
 STEPS_OF_ONE = 2**10
-LARGEST_ARGUMENT = 40.0
+MAX_ARGUMENT = 40.0
 
 
 @dataclass(frozen=True, eq=False)
 class Short:
     """Numbers rounded, record by record, to ``integers * unit``.
 
-    :param integers: float64 (n, ...), whole numbers of at most 2^bits; NaNs or infinities in a record that had some.
-    :param unit: float64 (n, 1, ...), a power of two per record.
+    Attributes:
+        integers: float64 (n, ...), whole numbers of at most 2^bits; NaNs or infinities in a record that had some.
+        unit: float64 (n, 1, ...), a power of two per record.
     """
 
-    integers: torch.Tensor
-    unit: torch.Tensor
+    integers: Tensor
+    unit: Tensor
     bits: int
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.integers)
 
     @property
-    def values(self):
+    def values(self) -> Tensor:
         """The numbers themselves, float64 (n, ...)."""
         return self.integers * self.unit
 
-    def within(self, bits):
+    def within(self, bits: int) -> Short:
         """The same numbers with at most so many bits."""
         return self if self.bits <= bits else shorten(self.values, bits)
 
@@ -61,7 +57,7 @@ class Short:
 class UnsoundArithmetic(RuntimeError):
     """On this machine a record's numbers have other bits in company than alone: no sensitivity would hold."""
 
-    def __init__(self, what):
+    def __init__(self, what: str) -> None:
         super().__init__(
             f"On this machine {what} of a record have other last bits beside other records, so one record would move the "
             "sum by more than its sensitivity: set MKL_CBWR=COMPATIBLE before the process starts, and report the "
@@ -70,7 +66,7 @@ class UnsoundArithmetic(RuntimeError):
 
 
 @contextmanager
-def one_thread():
+def one_thread() -> Iterator[None]:
     """A library may divide its work otherwise when it has several threads and is busy."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -80,24 +76,25 @@ def one_thread():
         torch.set_num_threads(before)
 
 
-def bits_for(terms):
+def bits_for(terms: int) -> int:
     """Bits of short numbers of which ``terms`` products add up to at most 2^53: 26 for one or two, 20 for 4096."""
     return (EXACT_BITS - max(1, math.ceil(math.log2(max(1, terms))))) // 2
 
 
-def shorten(values, bits, out=None):
+def shorten(values: Tensor, bits: int, out: Tensor | None = None) -> Short:
     """``values`` (n, ...) as ``Short``: each record's largest number gets ``bits`` bits, the others no finer step.
 
     A record with a NaN or an infinity keeps one, and no other record is touched by it.
 
-    :param out: float64 tensor for the whole numbers, ``values`` itself for instance. Then ``values`` is overwritten.
+    Args:
+        out: float64 tensor for the whole numbers, ``values`` itself for instance. Then ``values`` is overwritten.
     """
     axes = tuple(range(1, values.dim()))
     if values.numel():
         largest = np.maximum(values.amax(axes, keepdim=True).numpy(), -values.amin(axes, keepdim=True).numpy())
     else:
         largest = np.zeros((len(values), *(1 for _ in axes)))
-    exponents = np.clip(np.frexp(largest)[1], LEAST_EXPONENT[values.dtype] + bits, LARGEST_EXPONENT + bits) - bits
+    exponents = np.clip(np.frexp(largest)[1], MIN_EXPONENT[values.dtype] + bits, MAX_EXPONENT + bits) - bits
     # A power of two: the product is exact in float32, too, which is faster.
     inverse = torch.from_numpy(np.ldexp(1.0, -exponents)).to(values.dtype)
     integers = (values * inverse if out is None else values.mul_(inverse)).round_()
@@ -106,7 +103,7 @@ def shorten(values, bits, out=None):
     return Short(integers.double(), torch.from_numpy(np.ldexp(1.0, exponents)), bits)
 
 
-def exact_sums(values):
+def exact_sums(values: Tensor) -> Tensor:
     """Sums over all but the first two axes of (n, m, ...), float64 (n, m), of numbers that ``shorten`` has rounded."""
     terms = max(1, math.prod(values.shape[2:]))
     terms_last = (values.flatten(2) if values.dim() > 2 else values.unsqueeze(2)).double()
@@ -114,12 +111,13 @@ def exact_sums(values):
     return short.integers.sum(2) * short.unit.squeeze(2)
 
 
-def decaying_exponential(arguments):
+def decaying_exponential(arguments: Tensor) -> Tensor:
     """exp(-t) for t >= 0, to 2^-44 relative up to t = 40 and as there beyond; a NaN counts as 40.
 
-    :param arguments: float64 tensor t.
+    Args:
+        arguments: float64 tensor t.
     """
-    arguments = torch.where(arguments <= LARGEST_ARGUMENT, arguments, LARGEST_ARGUMENT).mul_(STEPS_OF_ONE)
+    arguments = torch.where(arguments <= MAX_ARGUMENT, arguments, MAX_ARGUMENT).mul_(STEPS_OF_ONE)
     steps = arguments.floor()
     rest = arguments.sub_(steps).mul_(1 / STEPS_OF_ONE)
     # exp(-r) = 1 - r + r^2 / 2 - r^3 / 6: below r = 2^-10 the next term of the series is less than 2^-44.
@@ -127,26 +125,26 @@ def decaying_exponential(arguments):
     return _TABLE[steps.long()].mul_(series)
 
 
-def tanh(values):
+def tanh(values: Tensor) -> Tensor:
     """Hyperbolic tangent, to 2^-44; a NaN gives 1 or -1, so callers drop such records themselves."""
     small = decaying_exponential(values.abs() * 2)
     return torch.copysign((1 - small).div_(small.add_(1.0)), values)
 
 
-def sigmoid(values):
+def sigmoid(values: Tensor) -> Tensor:
     """1 / (1 + exp(-v)), to 2^-44."""
     small = decaying_exponential(values.abs())
     return torch.where(values >= 0, 1.0, small) / (1 + small)
 
 
-def softmax(values):
+def softmax(values: Tensor) -> Tensor:
     """exp(v_j) / sum_k exp(v_k) of every row of (n, k); each numerator is rounded to a share of 2^-53 k."""
     bits = EXACT_BITS - math.ceil(math.log2(max(2, values.shape[1])))
     numerators = (decaying_exponential(values.amax(1, keepdim=True) - values) * 2.0**bits).round_()
     return numerators / numerators.sum(1, keepdim=True)
 
 
-def _table():
+def _table() -> Tensor:
     """exp(-i / 2^10), each rounded correctly, in whole numbers: the C library's last bits depend on the processor."""
     one, step = 2**128, 2**128
     ratio = term = one
@@ -154,10 +152,202 @@ def _table():
         term = -term // (order * STEPS_OF_ONE)
         ratio += term
     entries = [1.0]
-    for _ in range(int(LARGEST_ARGUMENT) * STEPS_OF_ONE):
+    for _ in range(int(MAX_ARGUMENT) * STEPS_OF_ONE):
         step = step * ratio // one
         entries.append(step / one)
     return torch.tensor(entries, dtype=torch.float64)
 
 
 _TABLE = _table()
+
+
+# Sums of clipped per-record gradients, as integers: what one record can change is bounded exactly.
+
+
+MAX_AT_ONCE = 32
+FINE_BITS = 12
+MAX_BITS = 23
+# Entries of at most 2^47 from 2^15 records, and the rest of before, fit an int64.
+BLOCKS_AT_ONCE = 2**15 // MAX_AT_ONCE
+
+
+@dataclass(frozen=True, eq=False)
+class Outer:
+    """Per-record gradients ``left[i] right[i]^T`` of the parameters from ``start`` on, in row-major order.
+
+    Attributes:
+        left: (n, outputs).
+        right: (n, inputs).
+    """
+
+    start: int
+    left: Short
+    right: Short
+
+    @classmethod
+    def of(cls, start: int, left: Tensor, right: Tensor) -> Outer:
+        """From float64 tensors."""
+        return cls(start, _shortened(left), _shortened(right))
+
+    @property
+    def count(self) -> int:
+        """Number of parameters."""
+        return self.left.integers.shape[1] * self.right.integers.shape[1]
+
+    @property
+    def factors(self) -> tuple[Short, Short]:
+        """left and right, short enough for sums of squares."""
+        return self.left.within(_bits(self.left.integers)), self.right.within(_bits(self.right.integers))
+
+    def ordered(self, values: Tensor) -> Tensor:
+        """``values`` (..., count) as they are: they are in the order of the parameters."""
+        return values
+
+    def rows(self) -> Tensor:
+        """float64 (n, count)."""
+        return (self.left.values.unsqueeze(2) * self.right.values.unsqueeze(1)).flatten(1)
+
+    def divided(self, scales: Tensor) -> Part:
+        """Divided by ``scales`` (count,): still an outer product if all outputs share their inputs' scales."""
+        scales = scales.view(self.left.integers.shape[1], -1)
+        if bool((scales == scales[0]).all()):
+            return Outer(self.start, self.left, _shortened(self.right.values / scales[0]))
+        return Rows.of(self.start, self.rows() / scales.flatten())
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Per-record gradients of the parameters from ``start`` on, multiplied out.
+
+    Attributes:
+        numbers: (n, count), in the order of the parameters unless ``shape`` is given.
+        shape: of a convolution's row: (outputs, height, width, inputs), whereas the parameters have the inputs before
+            height and width; or None.
+    """
+
+    start: int
+    numbers: Short
+    shape: tuple[int, int, int, int] | None = None
+
+    @classmethod
+    def of(
+        cls, start: int, values: Tensor, shape: tuple[int, int, int, int] | None = None, room: Tensor | None = None
+    ) -> Rows:
+        """From a tensor; ``room`` is a float64 tensor of that shape that may be overwritten, None for ``values``."""
+        return cls(start, _shortened(values, values if room is None else room), shape)
+
+    @property
+    def count(self) -> int:
+        """Number of parameters."""
+        return self.numbers.integers.shape[1]
+
+    @property
+    def factors(self) -> tuple[Short, Short]:
+        """As in ``Outer``, with a ``left`` of 1."""
+        ones = torch.ones(len(self.numbers), 1, dtype=torch.float64)
+        return Short(ones, ones, 1), self.numbers.within(_bits(self.numbers.integers))
+
+    def ordered(self, values: Tensor) -> Tensor:
+        """``values`` (..., count), computed from ``numbers``, in the order of the parameters."""
+        if self.shape is None:
+            return values
+        return values.unflatten(-1, self.shape).movedim(-1, -3).flatten(-4)
+
+    def rows(self) -> Tensor:
+        """float64 (n, count), in the order of the parameters."""
+        return self.ordered(self.numbers.values)
+
+    def divided(self, scales: Tensor) -> Rows:
+        """Divided by ``scales`` (count,), which are in the order of the parameters."""
+        if self.shape is not None:
+            outputs, height, width, inputs = self.shape
+            scales = scales.view(outputs, inputs, height, width).movedim(1, -1).flatten()
+        return Rows.of(self.start, self.numbers.values / scales, self.shape)
+
+
+Part = Outer | Rows
+
+
+class PartsSum:
+    """Running sum of clipped records of a module with ``dimension`` parameters.
+
+    A record's contribution depends on that record alone and has l2 norm at most the clip; sums are exact. So one record
+    moves the total by at most what ``ClippedSum.sensitivity`` says (docs/proofs-dp_homo_nn.md). A record with a NaN or
+    an infinity anywhere contributes zero everywhere.
+
+    Args:
+        clip: largest l2 norm of one record's contribution; public.
+    """
+
+    def __init__(self, dimension: int, clip: float) -> None:
+        self._clip = check_clip(clip)
+        self._grid = grid_for(self._clip)
+        self._margin = 1 + 4 * (dimension + 8) * 2.0**-53
+        self._steps = torch.zeros(dimension, dtype=torch.int64)
+        self._fine = torch.zeros(dimension, dtype=torch.int64)
+        self._blocks = 0
+
+    def add(self, parts: Sequence[Part]) -> None:
+        """Add a block of records whose ``parts`` hold every parameter once.
+
+        Raises:
+            ValueError: more than ``MAX_AT_ONCE`` records, whose sum might not be exact.
+        """
+        if self._blocks == BLOCKS_AT_ONCE:
+            self._carry()
+        self._blocks += 1
+        factors = [part.factors for part in parts]
+        if len(factors[0][0]) > MAX_AT_ONCE:
+            raise ValueError(f"A block has {len(factors[0][0])} records but must have at most {MAX_AT_ONCE}.")
+        norms = _joint_norms([_norm(left) * _norm(right) for left, right in factors]) * self._margin
+        usable = torch.isfinite(norms)
+        shares = torch.where(norms > self._clip, self._clip / norms, 1.0) / self._grid * 2.0**FINE_BITS
+        shares = torch.where(usable, shares, 0.0).unsqueeze(1)
+        all_usable = bool(usable.all())
+        for part, (left, right) in zip(parts, factors, strict=True):
+            ours, theirs = left.integers, right.integers
+            if not all_usable:
+                # A NaN times zero is a NaN.
+                ours, theirs = (torch.where(usable.unsqueeze(1), values, 0.0) for values in (ours, theirs))
+            # The units first: their product is at most the norm, which is finite; a share times one of them may not be.
+            ours = (ours * (shares * (left.unit * right.unit))).trunc_()
+            self._fine[part.start : part.start + part.count] += part.ordered((ours.mT @ theirs).flatten()).long()
+
+    def total(self) -> ClippedSum:
+        """``ClippedSum`` of all records that were added."""
+        self._carry()
+        steps = self._steps.numpy().copy()
+        steps.flags.writeable = False
+        return ClippedSum(steps, self._grid, self._clip)
+
+    def _carry(self) -> None:
+        self._steps += self._fine >> FINE_BITS
+        self._fine &= 2**FINE_BITS - 1
+        self._blocks = 0
+
+
+def _shortened(values: Tensor, out: Tensor | None = None) -> Short:
+    return shorten(values, _bits(values), out)
+
+
+def _bits(values: Tensor) -> int:
+    """Bits with which the squares of a record's numbers (n, count) add up exactly."""
+    return min(MAX_BITS, bits_for(values.shape[1]))
+
+
+def _norm(factor: Short) -> Tensor:
+    """l2 norm per record, (n,): the squares are whole numbers, so is their sum, and only the root is rounded."""
+    return torch.linalg.vector_norm(factor.integers, dim=1) * factor.unit.view(-1)
+
+
+def _joint_norms(norms: Sequence[Tensor]) -> Tensor:
+    """Root of the sum of squares of several norms per record, where no square overflows or vanishes."""
+    largest = norms[0]
+    for other in norms[1:]:
+        largest = torch.maximum(largest, other)
+    divisor = torch.where(largest > 0, largest, 1.0)
+    total = torch.zeros_like(largest)
+    for each in norms:
+        share = each / divisor
+        total = total + share * share
+    return largest * total.sqrt_()

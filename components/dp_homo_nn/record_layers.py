@@ -11,35 +11,42 @@ Neither their number nor their values nor its place among them changes a bit of 
 - *Everything else* is done element by element, or only moves numbers.
 
 A layer computes ``forward`` first and then, for the same block, ``backward``: the slopes of its inputs from those of its
-outputs. Layers with parameters also give the ``parts`` of each record's gradient (`clipped_parts`): the gradient of a
+outputs. Layers with parameters also give the ``parts`` of each record's gradient (`record_arithmetic`): the gradient of a
 layer's weights at one record is a sum over the layer's places p of outer products, the slopes at the outputs of p times
 the inputs that p reads. A dense layer has one place, so its gradients are kept as two vectors and never multiplied out; a
 convolution has one place per pixel of its output, whose inputs are cut out as patches (K. Chellapilla et al., "High
 performance convolutional neural networks", 2006; for per-record norms I. Goodfellow, arXiv 1510.01799).
 """
+
+from __future__ import annotations
+
 import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from fate_dp.components.dp_homo_nn.clipped_parts import MOST_BITS, Outer, Rows
-from fate_dp.components.dp_homo_nn.record_arithmetic import EXACT_BITS, bits_for, one_thread, shorten, tanh
+from .record_arithmetic import EXACT_BITS, MAX_BITS, Outer, Part, Rows, Short, bits_for, one_thread, shorten, tanh
 
 RESHAPED = (nn.Flatten, nn.Unflatten, nn.Identity, nn.Dropout, nn.Dropout2d)
 ACTIVATIONS = (nn.Tanh, nn.ReLU)
 # No more than 2^13 windows of a pooling hold the same number: their kernel would have as many.
-MOST_WINDOWS_BITS = 13
+MAX_WINDOWS_BITS = 13
 # Numbers of the widest layer that are in memory at once.
 BLOCK_VALUES = 820_000
-LEAST_BLOCK = 4
+MIN_BLOCK = 4
 
 
-def record_layer(layer, shape):
+def record_layer(layer: Any, shape: Sequence[int]) -> Layer | None:
     """The counterpart of a torch layer in which no record feels its companions.
 
-    :param shape: of one record of its inputs.
-    :returns: None where there is none for it, or not for that shape.
+    Args:
+        shape: of one record of its inputs.
+
+    Returns:
+        None where there is none for it, or not for that shape.
     """
     kind = type(layer)
     if layer._forward_hooks or layer._forward_pre_hooks or getattr(layer, "return_indices", False):
@@ -56,7 +63,7 @@ def record_layer(layer, shape):
     return others[kind](layer) if kind in others else None
 
 
-def layers_in_order(module):
+def layers_in_order(module: nn.Module) -> list[nn.Module]:
     """The layers of a module one after the other, Sequentials within it unfolded; a module of another kind is one layer."""
     if type(module) is nn.Sequential and not (module._forward_hooks or module._forward_pre_hooks):
         return [layer for part in module for layer in layers_in_order(part)]
@@ -66,12 +73,13 @@ def layers_in_order(module):
 class LayeredModule:
     """A sequence of layers with parts of gradients for every parameter.
 
-    :param module: a Sequential; its weights are read anew by ``load``.
-    :param layers: what ``of`` found, in the order in which they run.
-    :param block: records that are computed at once; the results do not depend on it.
+    Args:
+        module: a Sequential; its weights are read anew by ``load``.
+        layers: what ``of`` found, in the order in which they run.
+        block: records that are computed at once; the results do not depend on it.
     """
 
-    def __init__(self, module, layers, block):
+    def __init__(self, module: nn.Module, layers: Sequence[Layer], block: int) -> None:
         self._layers, self.block = layers, block
         lengths = [parameter.numel() for parameter in module.parameters()]
         self._starts = dict(zip(map(id, module.parameters()), accumulate(lengths, initial=0)))
@@ -79,10 +87,12 @@ class LayeredModule:
         self.load()
 
     @classmethod
-    def of(cls, module, shape, most_records):
+    def of(cls, module: nn.Module, shape: Sequence[int], most_records: int) -> LayeredModule | None:
         """The counterpart of a module; None where it has none, or holds parameters in another way.
 
-        :param shape: of one record; :param most_records: largest block.
+        Args:
+            shape: of one record;
+            most_records: largest block.
         """
         found, layers, widest = torch.zeros(2, *shape), [], 1
         for layer in _pooled_first(layers_in_order(module)):
@@ -95,32 +105,32 @@ class LayeredModule:
                 return None
             layers.append(ours)
             widest = max(widest, ours.width, found[0].numel())
-        parameters = [id(parameter) for layer in layers for parameter in layer.parameters]
+        parameters = [id(parameter) for ours in layers for parameter in ours.parameters]
         if sorted(parameters) != sorted(map(id, module.parameters())):
             return None
-        return cls(module, layers, min(most_records, max(LEAST_BLOCK, BLOCK_VALUES // widest)))
+        return cls(module, layers, min(most_records, max(MIN_BLOCK, BLOCK_VALUES // widest)))
 
-    def load(self):
+    def load(self) -> None:
         """Take on the weights that the module has now."""
         for layer in self._layers:
             layer.load()
 
-    def is_exact(self):
+    def is_exact(self) -> bool:
         """Whether products of the layers' own shapes are the same in another order, as exact ones are."""
         return all(layer.is_exact(self.block) for layer in self._layers)
 
-    def outputs(self, features):
+    def outputs(self, features: Tensor) -> Tensor:
         """float64 (n, outputs) of records float64 (n, ...)."""
         for layer in self._layers:
             features = layer.forward(features)
         return features
 
-    def parts(self, slopes):
+    def parts(self, slopes: Any) -> list[Part]:
         """List of ``Outer`` and ``Rows`` that together hold every parameter, from the slopes (n, outputs) of the loss.
 
         They are good until the next block: large ones lie in memory that is used again.
         """
-        found = []
+        found: list[Part] = []
         for place in range(len(self._layers) - 1, self._first - 1, -1):
             layer = self._layers[place]
             slopes = layer.take(slopes)
@@ -136,12 +146,12 @@ class Room:
     Every record's piece begins at a multiple of 64 bytes, as torch's own memory does.
     """
 
-    def __init__(self, dtype, *shape):
+    def __init__(self, dtype: torch.dtype, *shape: Any) -> None:
         self._shape, self._size = shape, math.prod(shape)
         numbers = 64 // dtype.itemsize
         self._memory = torch.empty(0, -(-self._size // numbers) * numbers, dtype=dtype)
 
-    def of(self, records):
+    def of(self, records: int) -> Tensor:
         """(records, ...) of the stated shape, holding anything."""
         if len(self._memory) < records:
             self._memory = self._memory.new_empty(records, self._memory.shape[1])
@@ -151,22 +161,30 @@ class Room:
 class Layer:
     """What all layers share: no parameters, and slopes that are taken as they come."""
 
-    parameters = ()
+    parameters: tuple[nn.Parameter, ...] = ()
     #: Numbers per record that the layer makes beside its outputs.
     width = 0
 
-    def load(self):
+    def load(self) -> None:
         """Take on the weights that the torch layer has now."""
 
-    def is_exact(self, records):
+    def is_exact(self, records: int) -> bool:
         """Whether sums in blocks of so many records are exact on this machine, where the layer rests on that."""
         return True
 
-    def take(self, slopes):
+    def forward(self, inputs: Tensor) -> Tensor:
+        """The layer's outputs, float64 (n, ...)."""
+        raise NotImplementedError
+
+    def backward(self, slopes: Any) -> Tensor:
+        """Slopes of the inputs of the last `forward`."""
+        raise NotImplementedError
+
+    def take(self, slopes: Any) -> Any:
         """Slopes of the outputs in the form that ``parts`` and ``backward`` want; they may be overwritten."""
         return slopes
 
-    def parts(self, slopes, starts):
+    def parts(self, slopes: Any, starts: Mapping[int, int]) -> Iterable[Part]:
         """Parts of the gradients of the layer's parameters; ``starts`` says where each stands among all."""
         return []
 
@@ -174,17 +192,17 @@ class Layer:
 class Dense(Layer):
     """``nn.Linear`` on records (inputs,) or (places, ..., inputs): short inputs, weights and slopes."""
 
-    def __init__(self, layer, shape):
+    def __init__(self, layer: Any, shape: Any) -> None:
         self._layer, self._places = layer, math.prod(shape[:-1])
-        self._bits = min(MOST_BITS, bits_for(max(layer.in_features, layer.out_features, self._places)))
+        self._bits = min(MAX_BITS, bits_for(max(layer.in_features, layer.out_features, self._places)))
         self.parameters = tuple(layer.parameters())
 
-    def load(self):
+    def load(self) -> None:
         weight = self._layer.weight.detach().double()
         short = shorten(weight.reshape(1, -1), self._bits)
         self._weight, self._unit = short.integers.view_as(weight), short.unit.item()
 
-    def is_exact(self, records):
+    def is_exact(self, records: int) -> bool:
         generator = torch.Generator().manual_seed(0)
         weight, given, slopes = (
             torch.randint(-(2**self._bits), 2**self._bits + 1, shape, generator=generator).double()
@@ -193,18 +211,18 @@ class Dense(Layer):
         forward = torch.equal(given @ weight.mT, given.flip(1) @ weight.flip(1).mT)
         return forward and torch.equal(slopes @ weight, slopes.flip(1) @ weight.flip(0))
 
-    def forward(self, inputs):
+    def forward(self, inputs: Tensor) -> Tensor:
         self._inputs = shorten(inputs.double(), self._bits)
         found = (self._inputs.integers @ self._weight.mT).mul_(self._inputs.unit * self._unit)
         return found if self._layer.bias is None else found.add_(self._layer.bias.detach().double())
 
-    def take(self, slopes):
+    def take(self, slopes: Any) -> Any:
         return shorten(slopes, self._bits)
 
-    def backward(self, slopes):
+    def backward(self, slopes: Any) -> Tensor:
         return (slopes.integers @ self._weight).mul_(slopes.unit * self._unit)
 
-    def parts(self, slopes, starts):
+    def parts(self, slopes: Any, starts: Mapping[int, int]) -> Iterable[Part]:
         at, bias = starts[id(self._layer.weight)], self._layer.bias
         if slopes.integers.dim() == 2:
             yield Outer(at, slopes, self._inputs)
@@ -221,7 +239,7 @@ class Dense(Layer):
 class Convolution(Layer):
     """``nn.Conv2d`` of one group, without dilation, padded by zeros; the channel is the last axis in memory."""
 
-    def __init__(self, layer, shape):
+    def __init__(self, layer: Any, shape: Any) -> None:
         channels, height, width = shape
         (self._high, self._wide), (self._down, self._right) = layer.kernel_size, layer.stride
         (self._above, self._beside), self._channels = layer.padding, channels
@@ -236,11 +254,11 @@ class Convolution(Layer):
         self._rows_room, self._short_room = (Room(kind, outputs * inside) for kind in (torch.float32, torch.float64))
         self._ones = torch.ones(1, places)
 
-    def load(self):
+    def load(self) -> None:
         weight = self._layer.weight.detach()
         self._weight = weight.permute(0, 2, 3, 1).reshape(len(weight), -1).contiguous()
 
-    def forward(self, inputs):
+    def forward(self, inputs: Tensor) -> Tensor:
         image = inputs.float().permute(0, 2, 3, 1)
         if self._above or self._beside:
             image = nn.functional.pad(image, (0, 0, self._beside, self._beside, self._above, self._above))
@@ -255,10 +273,10 @@ class Convolution(Layer):
             found.add_(self._layer.bias.detach())
         return found.unflatten(1, (self._rows, self._columns)).permute(0, 3, 1, 2)
 
-    def take(self, slopes):
+    def take(self, slopes: Any) -> Any:
         return self._slopes_room.of(len(slopes)).copy_(slopes.permute(0, 2, 3, 1).flatten(1, 2))
 
-    def backward(self, slopes):
+    def backward(self, slopes: Any) -> Tensor:
         """What several patches read is added up in one order: along rows, then along columns."""
         places = self._places_room.of(len(slopes))
         with one_thread():
@@ -274,7 +292,7 @@ class Convolution(Layer):
         inside = image[:, self._above : self._height - self._above, self._beside : self._breadth - self._beside]
         return inside.permute(0, 3, 1, 2)
 
-    def parts(self, slopes, starts):
+    def parts(self, slopes: Any, starts: Mapping[int, int]) -> Iterable[Part]:
         outputs, inside = self._weight.shape
         rows = self._rows_room.of(len(slopes))
         with one_thread():
@@ -293,46 +311,49 @@ class InAnyOrder(Layer):
     Inputs, weights and slopes are taken as the sum of two short numbers each, so their products are four exact ones; what
     is rounded away is below 2^-32 for up to 2^21 weights.
 
-    :param layer: ``nn.Linear`` or ``nn.Conv2d``.
+    Args:
+        layer: ``nn.Linear`` or ``nn.Conv2d``.
     """
 
-    def __init__(self, layer):
+    def __init__(self, layer: Any) -> None:
         self._layer, self._bits = layer, bits_for(layer.weight.numel())
 
-    def load(self):
+    def load(self) -> None:
         weight = self._layer.weight.detach().double()
         self._weights = [(part.integers[0], part.unit.view(-1)) for part in _halves(weight.unsqueeze(0), self._bits)]
 
-    def sums(self, inputs):
+    def sums(self, inputs: Tensor) -> Tensor:
         """The layer without its bias."""
         self._shape = inputs.shape
         return self._added(inputs, self._apply)
 
-    def forward(self, inputs):
+    def forward(self, inputs: Tensor) -> Tensor:
         found, bias = self.sums(inputs), self._layer.bias
         if bias is None:
             return found
-        return found + bias.detach().double().view(-1, *[1] * (found.dim() - 2 if isinstance(self._layer, nn.Conv2d) else 0))
+        return found + bias.detach().double().view(
+            -1, *[1] * (found.dim() - 2 if isinstance(self._layer, nn.Conv2d) else 0)
+        )
 
-    def backward(self, slopes):
+    def backward(self, slopes: Any) -> Tensor:
         """By ``torch.autograd``, for which it does not matter what the inputs were: the layer is linear."""
 
-        def transposed(integers, weight):
+        def transposed(integers: Tensor, weight: Any) -> Tensor:
             inputs = torch.zeros(self._shape, dtype=torch.float64, requires_grad=True)
             with torch.enable_grad():
                 return torch.autograd.grad(self._apply(inputs, weight), inputs, integers)[0]
 
         return self._added(slopes, transposed)
 
-    def _added(self, values, product):
-        found = 0.0
+    def _added(self, values: Tensor, product: Callable[[Tensor, Any], Tensor]) -> Tensor:
+        found = torch.zeros((), dtype=torch.float64)
         for part in _halves(values.double(), self._bits):
             for weight, unit in self._weights:
                 product_of_parts = product(part.integers, weight)
                 found = found + product_of_parts * (part.unit.view(-1, *[1] * (product_of_parts.dim() - 1)) * unit)
         return found
 
-    def _apply(self, integers, weight):
+    def _apply(self, integers: Tensor, weight: Any) -> Tensor:
         if isinstance(self._layer, nn.Linear):
             return nn.functional.linear(integers, weight)
         return self._layer._conv_forward(integers, weight, None)
@@ -341,39 +362,40 @@ class InAnyOrder(Layer):
 class Averaged(InAnyOrder):
     """Average pooling: the sum over a window, which is exact, over its size."""
 
-    def __init__(self, layer, terms):
+    def __init__(self, layer: Any, terms: int) -> None:
         self._layer, self._bits = layer, bits_for(terms)
-        self._weights = [(None, torch.ones(1, dtype=torch.float64))]
+        self._weights: list[tuple[Any, Tensor]] = [(None, torch.ones(1, dtype=torch.float64))]
 
-    def load(self):
+    def load(self) -> None:
         """There are no weights."""
 
     @classmethod
-    def of(cls, layer, shape):
+    def of(cls, layer: Any, shape: Sequence[int]) -> Averaged | None:
         """None where windows of an adaptive pooling have several sizes."""
         if isinstance(layer, nn.AdaptiveAvgPool2d):
             wanted = [side if given is None else given for side, given in zip(shape[1:], _pair(layer.output_size))]
             if any(side % given for side, given in zip(shape[1:], wanted)):
                 return None
-            layer = nn.AvgPool2d([side // given for side, given in zip(shape[1:], wanted)])
+            high, wide = (side // given for side, given in zip(shape[1:], wanted))
+            layer = nn.AvgPool2d((high, wide))
         return cls(layer, math.prod(_pair(layer.kernel_size)))
 
-    def sums(self, inputs):
+    def sums(self, inputs: Tensor) -> Tensor:
         ones = torch.ones_like(inputs[:1], dtype=torch.float64)
         # The number of ones in a window over their mean is what the layer divides by.
         self._sizes = self._pooled(ones, 1) / self._pooled(ones, self._layer.divisor_override)
         return super().sums(inputs) / self._sizes
 
-    def forward(self, inputs):
+    def forward(self, inputs: Tensor) -> Tensor:
         return self.sums(inputs)
 
-    def backward(self, slopes):
+    def backward(self, slopes: Any) -> Tensor:
         return super().backward(slopes / self._sizes)
 
-    def _apply(self, integers, weight):
+    def _apply(self, integers: Tensor, weight: Any) -> Tensor:
         return self._pooled(integers, 1)
 
-    def _pooled(self, values, divisor):
+    def _pooled(self, values: Tensor, divisor: int | None) -> Tensor:
         layer = self._layer
         return nn.functional.avg_pool2d(
             values, layer.kernel_size, layer.stride, layer.padding, layer.ceil_mode, layer.count_include_pad, divisor
@@ -383,46 +405,47 @@ class Averaged(InAnyOrder):
 class Reshaped(Layer):
     """A layer that leaves numbers in their order; dropout, as in prediction, drops none."""
 
-    def __init__(self, layer):
+    def __init__(self, layer: Any) -> None:
         self._layer = nn.Identity() if isinstance(layer, (nn.Dropout, nn.Dropout2d)) else layer
 
-    def forward(self, inputs):
+    def forward(self, inputs: Tensor) -> Tensor:
         self._shape = inputs.shape
         return self._layer(inputs)
 
-    def backward(self, slopes):
+    def backward(self, slopes: Any) -> Tensor:
         return slopes.reshape(self._shape)
 
 
 class Padded(Layer):
     """A border of zeros."""
 
-    def __init__(self, layer):
+    def __init__(self, layer: Any) -> None:
         self._layer = layer
 
-    def forward(self, inputs):
+    def forward(self, inputs: Tensor) -> Tensor:
         return self._layer(inputs)
 
-    def backward(self, slopes):
+    def backward(self, slopes: Any) -> Tensor:
         return nn.functional.pad(slopes, [-side for side in self._layer.padding])
 
 
 class LargestOnly(Layer):
     """Maximum pooling: slopes go to the number that was chosen; those of several windows add up as whole numbers."""
 
-    def __init__(self, layer):
-        self._layer, self._room = layer, None
+    def __init__(self, layer: Any) -> None:
+        self._layer = layer
+        self._room: Room | None = None
         sides = zip(_pair(layer.kernel_size), _pair(layer.stride), _pair(layer.dilation))
         self._apart = all(kernel <= stride and dilation == 1 for kernel, stride, dilation in sides)
 
-    def forward(self, inputs):
+    def forward(self, inputs: Tensor) -> Tensor:
         layer, self._shape = self._layer, inputs.shape
         found, self._chosen = nn.functional.max_pool2d(
             inputs, layer.kernel_size, layer.stride, layer.padding, layer.dilation, layer.ceil_mode, return_indices=True
         )
         return found
 
-    def backward(self, slopes):
+    def backward(self, slopes: Any) -> Tensor:
         count, channels, height, width = self._shape
         # The channel is the last axis in memory, as in ``Convolution``.
         self._room = self._room or Room(torch.float64, height * width, channels)
@@ -431,7 +454,7 @@ class LargestOnly(Layer):
             # No number is in two windows: nothing is added up.
             spread.scatter_(1, chosen, slopes.double().flatten(2).mT)
         else:
-            short = shorten(slopes.double(), EXACT_BITS - MOST_WINDOWS_BITS)
+            short = shorten(slopes.double(), EXACT_BITS - MAX_WINDOWS_BITS)
             spread.scatter_add_(1, chosen, short.integers.flatten(2).mT).mul_(short.unit.view(-1, 1, 1))
         return spread.unflatten(1, (height, width)).permute(0, 3, 1, 2)
 
@@ -439,20 +462,20 @@ class LargestOnly(Layer):
 class Activation(Layer):
     """tanh or ReLU, element by element."""
 
-    def __init__(self, layer):
+    def __init__(self, layer: Any) -> None:
         self._is_tanh = type(layer) is nn.Tanh
 
-    def forward(self, inputs):
+    def forward(self, inputs: Tensor) -> Tensor:
         self._outputs = tanh(inputs.double()) if self._is_tanh else torch.relu(inputs.double())
         return self._outputs
 
-    def backward(self, slopes):
+    def backward(self, slopes: Any) -> Tensor:
         if self._is_tanh:
             return slopes * (1 - self._outputs * self._outputs)
         return torch.where(self._outputs > 0, slopes, 0.0)
 
 
-def _pooled_first(layers):
+def _pooled_first(layers: Sequence[nn.Module]) -> list[nn.Module]:
     """The same function with less work: tanh and ReLU never fall, so the largest may be chosen before they are applied."""
     layers = list(layers)
     for place in range(len(layers) - 1):
@@ -461,17 +484,17 @@ def _pooled_first(layers):
     return layers
 
 
-def _is_plain(layer):
+def _is_plain(layer: nn.Conv2d) -> bool:
     return (layer.groups, layer.dilation, layer.padding_mode) == (1, (1, 1), "zeros") and not isinstance(
         layer.padding, str
     )
 
 
-def _halves(values, bits):
+def _halves(values: Tensor, bits: int) -> tuple[Short, Short]:
     """Two ``Short`` that add up to the values, but for what is below 2^-2 bits of a record's largest."""
     high = shorten(values, bits)
     return high, shorten(values - high.values, bits)
 
 
-def _pair(size):
+def _pair(size: Any) -> Any:
     return size if isinstance(size, (tuple, list)) else (size, size)

@@ -1,17 +1,96 @@
-"""From the parameters of a job to the terms of its rounds, and to what they promise. No FATE in here."""
+"""Learning rate and clip where a job names neither: from public numbers, after the noise is calibrated. No FATE in here."""
+
+from __future__ import annotations
+
 import math
-from dataclasses import dataclass
-from typing import List, Mapping, Optional, Sequence, Tuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.events import Event
+from fate_dp.privacy.mechanisms.local_numbers import duchi_norm
 
 from .adaptive import ContributionStep, calibrated_beside
-from .rounds.account import OBSERVERS, calibrate_terms, collusion_events, events_of, relations_of
-from .rounds.terms import SHUFFLE, RoundTerms
-from .settings import SOURCE_RULE, TrainSettings
-from .source_rule_terms import source_rule_event
-from .step_sizes import PLAIN_CLIP
+from .rounds.account import OBSERVERS, calibrate_terms, collusion_events, events_of, noise_of, relations_of
+from .rounds.terms import LOCAL, RECORD, SECURE_SUM, SHUFFLE, RoundTerms
+from .settings import OPTIMIZER_KEYS, SOURCE_RULE, TrainSettings
+from .source_rule import rule_of, source_rule_event
+
+MOMENTUM = 0.9
+# Beyond a clip of the largest norm there is nothing to clip; far below it all gradients have the same length.
+MAX_SHARE, MIN_SHARE = 1.0, 0.1
+# Noise of the mean of all rounds, over the clip, times the number of directions; with more, the clip is lower.
+BEARABLE_NOISE = 1 / 40
+PLAIN_CLIP = 1.0
+
+
+def noise_of_mean(terms: RoundTerms) -> float:
+    """Standard deviation of one coordinate of a round's noisy mean, over the clip, with all clients present."""
+    if terms.aggregation == SHUFFLE:
+        # An answer has this norm in a random direction.
+        return duchi_norm(terms.dimension, 1.0, noise_of(terms)) / math.sqrt(terms.dimension * terms.normaliser)
+    missing = terms.max_dropouts if terms.aggregation == SECURE_SUM else terms.clients - 1
+    return noise_of(terms) * math.sqrt(terms.clients / (terms.clients - missing)) / terms.normaliser
+
+
+def settled(settings: TrainSettings, terms: RoundTerms) -> tuple[TrainSettings, RoundTerms]:
+    """Settings and terms with optimiser and clip, the job's own where it names them; the same at every party.
+
+    For logistic regression on standardised features, without a schedule or scales of its own, trained by records:
+
+    - clip = c sqrt(m + 1) for m features: gradients of the loss of a record are at most as long as the record, whose
+      squared norm is m + 1 on average, so that with c = 1 little is clipped and the weights go where they go without.
+      Noise is in units of the clip. That of the mean over all T rounds, s / sqrt(T) for rounds of noise s, must stay small in
+      all m + 1 directions together: c = sqrt(T) / (40 (m + 1) s), between 0.1 and 1. The less c, the more say have records
+      that the model gets nearly right, and the more the weights are drawn away from where they go without a clip.
+    - learning rate = 1 / L with L = (m + 1) / 4, for more than two classes (m + 1) / 2: the loss of m standardised features
+      curves by L at most, so that gradient descent at this rate does not overshoot, with Nesterov's momentum of 0.9.
+    - 50 rounds with all records (`settings.ROUNDS`).
+
+    Chosen on Adult, Lending Club's loans and breast cancer, of 450 to 24,000 records, at epsilon 0.5 to 8; not on the
+    figures that README reports. What a clip does to the weights has no guarantee, and costs none: the noise is in units
+    of the clip. A job that names a clip gets this learning rate; one that names an optimiser, and all other models, a
+    clip of 1, and plain gradient descent at 0.1 where they name none.
+    """
+    if settings.clip is not None and settings.optimizer is not None:
+        return settings, terms
+    linear = (
+        settings.model["name"] == "logistic_regression"
+        and terms.unit == RECORD
+        and terms.aggregation in (SECURE_SUM, LOCAL)
+    )
+    if not linear or settings.noise != "uniform" or terms.local_steps > 1:
+        return _plain(settings), terms
+    if settings.optimizer is not None:
+        return replace(settings, clip=PLAIN_CLIP), terms
+    outputs = settings.classes if settings.classes > 2 else 1
+    inputs = terms.dimension // outputs
+    curvature = inputs / (4 if outputs == 1 else 2)
+    chosen = {"lr": 1 / curvature, "momentum": MOMENTUM, "nesterov": True}
+    settings = replace(settings, optimizer={**OPTIMIZER_KEYS, "optimizer_params": chosen})
+    if settings.clip is not None:
+        return settings, terms
+    clip = _clip(terms, inputs, settings.step_factor)
+    return replace(settings, clip=clip), replace(terms, clips=(clip,))
+
+
+def _clip(terms: RoundTerms, inputs: int, step_factor: float) -> float:
+    noise = noise_of_mean(terms) * step_factor / math.sqrt(terms.rounds)
+    share = min(MAX_SHARE, max(MIN_SHARE, BEARABLE_NOISE / (noise * inputs)))
+    # Of few digits: parties compute it on different machines, and people read it.
+    return float(f"{share * math.sqrt(inputs):.3g}")
+
+
+def _plain(settings: TrainSettings) -> TrainSettings:
+    return replace(
+        settings,
+        optimizer=settings.optimizer or dict(OPTIMIZER_KEYS),
+        clip=PLAIN_CLIP if settings.clip is None else settings.clip,
+    )
+
+
+# From the parameters of a job to the terms of its rounds, and to what they promise. No FATE in here.
+
 
 # Epsilons are sums of roundings here and there; a party recomputes what the guest has calibrated.
 ROUNDING = 1 + 1e-9
@@ -23,52 +102,78 @@ PLD = "PLD (dp-accounting), privacy.accounting.total"
 class Guarantee:
     """What rounds promise one unit; epsilons in nats at ``delta``.
 
-    :param epsilons: by relation, where there is an account under it.
-    :param collusion: epsilon against shuffler and server who pool what they see, delta 0; None without a shuffler.
+    Attributes:
+        epsilons: by relation, where there is an account under it.
+        collusion: epsilon against shuffler and server who pool what they see, delta 0; None without a shuffler.
     """
 
     unit: str
     relation: str
     delta: float
     epsilons: Mapping[str, float]
-    collusion: Optional[float]
-    observers: Tuple[str, ...]
+    collusion: float | None
+    observers: tuple[str, ...]
     accountant: str = PLD
 
     def to_json(self) -> dict:
-        epsilons = {relation: "infinity" if math.isinf(value) else value for relation, value in self.epsilons.items()}
-        return {"unit": self.unit, "relation": self.relation, "delta": self.delta, "epsilon": epsilons,
-                POOLED: self.collusion, "observers": list(self.observers), "accountant": self.accountant}  # fmt: skip
+        epsilons = {str(name): "infinity" if math.isinf(value) else value for name, value in self.epsilons.items()}
+        return {
+            "unit": self.unit,
+            "relation": str(self.relation),
+            "delta": self.delta,
+            "epsilon": epsilons,
+            POOLED: self.collusion,
+            "observers": list(self.observers),
+            "accountant": self.accountant,
+        }
 
 
 def round_terms(
-    settings: TrainSettings, clients: Sequence[str], dimension: int, client_records: Optional[Sequence[int]] = None
+    settings: TrainSettings, clients: Sequence[str], dimension: int, client_records: Sequence[int] | None = None
 ) -> RoundTerms:
-    """Terms without noise, or with that of the settings; a clip that the settings leave open is 1 (`step_sizes.settled`).
+    """Terms without noise, or with that of the settings; a clip that the settings leave open is 1 (`settled`).
 
-    :param clients: party ids of the data parties, in their order.
-    :param client_records: of each of them, for shuffle.
-    :raises ValueError: one sentence on what does not go together, and what to use instead.
+    Args:
+        clients: party ids of the data parties, in their order.
+        client_records: of each of them, for shuffle.
+
+    Raises:
+        ValueError: one sentence on what does not go together, and what to use instead.
     """
-    follows = isinstance(settings.clip, dict)
-    clip = PLAIN_CLIP if settings.clip is None else settings.clip
-    clips = (clip["start"],) if follows else clip if isinstance(clip, tuple) else (clip,)
+    # The settings fill in what a job leaves open.
+    assert settings.rounds is not None and settings.batch_size is not None
+    clip, quantile = PLAIN_CLIP if settings.clip is None else settings.clip, None
+    if isinstance(clip, Mapping):
+        clip, quantile = clip["start"], clip["quantile"]
+    clips = clip if isinstance(clip, tuple) else (clip,)
     return RoundTerms(
-        trust=settings.trust, unit=settings.unit, clients=len(clients), tolerated=settings.tolerated,
-        rounds=settings.rounds, batch_size=settings.batch_size, records=settings.records, clips=clips,
-        clip_quantile=settings.clip["quantile"] if follows else None, dimension=dimension, delta=settings.delta,
-        noise_multiplier=settings.noise_multiplier, epsilon0=settings.epsilon0,
+        aggregation=settings.aggregation,
+        unit=settings.unit,
+        clients=len(clients),
+        max_dropouts=settings.max_dropouts,
+        rounds=settings.rounds,
+        batch_size=settings.batch_size,
+        records=settings.records,
+        clips=clips,
+        clip_quantile=quantile,
+        dimension=dimension,
+        delta=settings.delta,
+        noise_multiplier=settings.noise_multiplier,
+        epsilon0=settings.epsilon0,
         client_records=None if client_records is None else tuple(client_records),
-        client_weights=_weights(settings, clients), local_steps=settings.local_steps,
-        local_learning_rate=settings.local_learning_rate, local_batch_size=settings.local_batch_size,
+        client_weights=_weights(settings, clients),
+        local_steps=settings.local_steps,
+        local_learning_rate=settings.local_learning_rate,
+        local_batch_size=settings.local_batch_size,
         upload_fraction=settings.upload_fraction,
-    )  # fmt: skip
+    )
 
 
-def calibrated(settings: TrainSettings, terms: RoundTerms, step: Optional[ContributionStep] = None) -> RoundTerms:
+def calibrated(settings: TrainSettings, terms: RoundTerms, step: ContributionStep | None = None) -> RoundTerms:
     """The terms with the noise that ``epsilon`` needs, or that was asked for.
 
-    :raises UnreachableTarget: saying what would be in reach.
+    Raises:
+        UnreachableTarget: saying what would be in reach.
     """
     if settings.epsilon is None or settings.noise == SOURCE_RULE:
         return terms
@@ -77,15 +182,15 @@ def calibrated(settings: TrainSettings, terms: RoundTerms, step: Optional[Contri
     return calibrate_terms(terms, settings.epsilon, settings.delta, settings.stated_relation)
 
 
-def guarantee_of(settings: TrainSettings, terms: RoundTerms, step: Optional[ContributionStep] = None) -> Guarantee:
+def guarantee_of(settings: TrainSettings, terms: RoundTerms, step: ContributionStep | None = None) -> Guarantee:
     """What all planned rounds promise; any party can compute it anew."""
     if settings.noise == SOURCE_RULE:
         nothing = dict.fromkeys(relations_of(terms), math.inf)
-        reason = source_rule_event(settings, terms).process.reason
+        reason = rule_of(settings, terms).reason
         return Guarantee(terms.unit, settings.stated_relation, settings.delta, nothing, None, OBSERVERS, reason)
     collusion = None
-    if terms.trust == SHUFFLE:
-        collusion = sum(event.process.epsilon * count for event, count in collusion_events(terms))
+    if terms.aggregation == SHUFFLE:
+        collusion = sum(noise_of(terms) * count for _, count in collusion_events(terms))
     epsilons = {}
     for relation in relations_of(terms):
         released = [] if step is None else [(step.event_under(relation), 1)]
@@ -96,7 +201,8 @@ def guarantee_of(settings: TrainSettings, terms: RoundTerms, step: Optional[Cont
 def check_promise(settings: TrainSettings, terms: RoundTerms, guarantee: Guarantee) -> None:
     """At each data party: the noise that the guest calibrated keeps what was asked for.
 
-    :raises ValueError: it does not.
+    Raises:
+        ValueError: it does not.
     """
     asked, reached = settings.epsilon, guarantee.epsilons[settings.stated_relation]
     if asked is not None and settings.noise != SOURCE_RULE and reached > asked * ROUNDING:
@@ -108,16 +214,18 @@ def check_promise(settings: TrainSettings, terms: RoundTerms, guarantee: Guarant
 
 
 def charged_events(
-    settings: TrainSettings, terms: RoundTerms, rounds: Optional[Sequence[int]] = None,
-    step: Optional[ContributionStep] = None,
-) -> List[Tuple[Event, int]]:  # fmt: skip
+    settings: TrainSettings,
+    terms: RoundTerms,
+    rounds: Sequence[int] | None = None,
+    step: ContributionStep | None = None,
+) -> list[tuple[Event, int]]:
     """(event, count) that the ledger holds after these rounds (None: all that are planned), and ``step`` if given."""
     if settings.noise == SOURCE_RULE:
         return [(source_rule_event(settings, terms), 1)] if rounds is None or len(rounds) else []
     return [*([] if step is None else [(step.event, 1)]), *events_of(terms, settings.stated_relation, rounds)]
 
 
-def _weights(settings, clients):
+def _weights(settings: TrainSettings, clients: Sequence[str]) -> tuple[float, ...] | None:
     if settings.client_weights is None:
         return None
     if set(settings.client_weights) != set(clients):
@@ -126,3 +234,26 @@ def _weights(settings, clients):
             f"data: {', '.join(sorted(clients))}."
         )
     return tuple(settings.client_weights[client] for client in clients)
+
+
+# Which rounds a party has been charged for, and what one more adds.
+
+
+class ChargedRounds:
+    """In secure_sum and local every round adds to the account; in shuffle the first one in an epoch that this party
+    really sends in, wherever in the epoch that is.
+    """
+
+    def __init__(self, settings: TrainSettings, terms: RoundTerms) -> None:
+        self._settings, self._terms = settings, terms
+        self._rounds: list[int] = []
+
+    def added_by(self, number: int) -> list[tuple[Event, int]]:
+        """(event, count) to be charged before this party sends in a round, beside what was charged before."""
+        before = dict(charged_events(self._settings, self._terms, self._rounds))
+        after = charged_events(self._settings, self._terms, [*self._rounds, number])
+        return [(event, count - before.get(event, 0)) for event, count in after if count > before.get(event, 0)]
+
+    def add(self, number: int) -> None:
+        """Note that what a round adds was recorded."""
+        self._rounds.append(number)

@@ -1,41 +1,359 @@
-"""The stage train: who plays what, and what each party writes."""
-from fate_dp.components.common.summary import show_summary
+"""The stage train: who plays what, and what each party does in every round and writes at the end.
 
-from .agreement import agree_on_terms
-from .model import to_json, without_weights
-from .summary import summary_of
+The server sends its weights to all data parties, which say whether they are ready; it names the parties of the round to
+everybody, or none where too few are ready; their messages go the way of `rounds.aggregation`; the server makes a step.
+Whoever failed in a round may take part in the next one.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fate_dp.privacy import BudgetExceeded
+from fate_dp.privacy.accounting.secure_sum import TooFewArrived
+from fate_dp.privacy.events import Event
+
+from ..common.frames import DataFrame
+from ..protocols.federation import Context, PartyId, name_of, own_party, party_of
+from ..protocols.preflight import show_summary
+from ..protocols.sealed_shuffle import TooFewMessages
+from .adaptive import ContributionStep, scales_of
+from .agreement import Agreement, DataAgreement, agree_on_terms, start_weights
+from .frame_rows import FrameRows
+from .model import Course, summary_of, to_json, without_weights
+from .predict import prediction_frame
+from .round_terms import ChargedRounds
+from .rounds.aggregation import Aggregation, Local, Shuffle, make_aggregation, one_vector_each
+from .rounds.client import Client, NotFinite
+from .rounds.contribution import Contribution, RoundLost
+from .rounds.server import Server
+from .rounds.terms import RoundTerms
+from .settings import SOURCE_RULE, TrainSettings
+from .source_rule import SourceRuleClient, SourceRuleRows
+
+logger = logging.getLogger(__name__)
+
+# Names of the messages, and of the contexts that they are sent in.
+START, KEYS, OUTCOME = "start", "keys", "outcome"
+START_WEIGHTS, ROUND, READY, PRESENT = "start_weights", "round", "ready", "present"
+CONTRIBUTIONS, SCALES = "contributions", "scales"
 
 
-def train_party(ctx, given: dict, frame):
+@dataclass(frozen=True)
+class FateChannel:
+    """`rounds.aggregation.Channel` over FATE's federation, within one of its contexts."""
+
+    ctx: Any
+
+    @property
+    def me(self) -> PartyId:
+        return own_party(self.ctx)
+
+    @property
+    def session(self) -> str:
+        return self.ctx.federation.session_id
+
+    def put(self, party: PartyId, name: str, value: Any) -> None:
+        party_of(self.ctx, party).put(name, value)
+
+    def get(self, party: PartyId, name: str) -> Any:
+        return party_of(self.ctx, party).get(name)
+
+
+def aggregation_of(ctx: Context, agreement: Agreement) -> Aggregation:
+    """This party's part of the trust model, with the keys that it needs of others."""
+    made = make_aggregation(agreement.terms, agreement.federation, agreement.settings.message_splitting)
+    channel = FateChannel(ctx.sub_ctx(KEYS))
+    made.offer_keys(channel)
+    made.take_keys(channel)
+    return made
+
+
+def relay_rounds(ctx: Context, agreement: Agreement) -> int:
+    """At the shuffler, a host without data: all rounds of a training; returns how many messages were passed on.
+
+    Raises:
+        ValueError: training failed; the sentence is the same at all parties.
+    """
+    server, aggregation, passed_on = agreement.federation.server, aggregation_of(ctx, agreement), 0
+    assert isinstance(aggregation, Shuffle)
+    for number, round_ctx in ctx.on_iterations.ctxs_range(agreement.terms.rounds):
+        if party_of(round_ctx, server).get(ROUND)["problem"]:
+            break
+        present = party_of(round_ctx, server).get(PRESENT)
+        if present:
+            passed_on += aggregation.relay(FateChannel(round_ctx), present, number)
+    outcome = party_of(ctx.sub_ctx(OUTCOME), server).get(OUTCOME)
+    if outcome["problem"]:
+        raise ValueError(outcome["problem"])
+    return passed_on
+
+
+# The server, FATE's arbiter.
+
+
+NOT_ONE_ROUND = "No round ran to its end: too few parties were ready, or messages got lost; see their logs."
+
+
+def serve(ctx: Context, agreement: Agreement) -> Course:
+    """All rounds of a training; the weights go to the data parties at the end.
+
+    Raises:
+        NotFinite: training has diverged, which all parties are told.
+        ValueError: not one round ran to its end.
+    """
+    return Serving(ctx, agreement).all_rounds(ctx)
+
+
+class Serving:
+    """Public weights, which move along the noisy means that are opened here; nothing in here sees a record."""
+
+    def __init__(self, ctx: Context, agreement: Agreement) -> None:
+        settings, self._federation, self._course = agreement.settings, agreement.federation, Course()
+        self._terms, self._step = agreement.terms, agreement.step
+        start = party_of(ctx.sub_ctx(START), self._federation.guest).get(START_WEIGHTS)
+        assert settings.optimizer is not None
+        scheduler, factor = settings.learning_rate_scheduler, settings.step_factor
+        self._server = Server(self._terms, start, settings.optimizer, scheduler, factor)
+        self._aggregation = aggregation_of(ctx, agreement)
+
+    def all_rounds(self, ctx: Context) -> Course:
+        """As `serve`."""
+        course, server, step = self._course, self._server, self._step
+        for number, round_ctx in ctx.on_iterations.ctxs_range(self._terms.rounds):
+            if step is not None and number == step.before_round:
+                server.terms = self._scaled_terms(round_ctx.sub_ctx(CONTRIBUTIONS), step)
+                self._aggregation.terms = server.terms
+            state = {"weights": server.weights, "clip": server.clip(number)}
+            self._tell(round_ctx, ROUND, {"problem": course.problem}, state)
+            if course.problem:
+                break
+            self._one_round(round_ctx, number)
+        if not course.problem and len(course.run) == len(course.lost):
+            course.problem = NOT_ONE_ROUND
+        self._tell(ctx.sub_ctx(OUTCOME), OUTCOME, asdict(course), {"weights": server.weights})
+        if course.problem:
+            raise ValueError(course.problem)
+        return course
+
+    def _one_round(self, ctx: Context, number: int) -> None:
+        present, clip = self._present(ctx, number), self._server.clip(number)
+        self._tell(ctx, PRESENT, present)
+        if not present:
+            self._course.aborted.append(number)
+            return
+        self._course.run.append(number)
+        try:
+            self._server.step(self._aggregation.receive(FateChannel(ctx), present, number, clip))
+            _check_range(self._server.weights)
+        except (RoundLost, TooFewMessages) as error:
+            logger.warning(f"round {number} is spent and gives no step: {error}")
+            self._course.lost.append(number)
+        except NotFinite as error:
+            self._course.problem = str(error)
+
+    def _scaled_terms(self, ctx: Context, step: ContributionStep) -> RoundTerms:
+        """Those of the rounds to come, with scales from contributions that are released here; without, where it fails."""
+        self._tell(ctx, ROUND, {"weights": self._server.weights})
+        present = self._present(ctx, step.before_round)
+        self._tell(ctx, PRESENT, present)
+        mean = None
+        if present:
+            self._course.contributions = "released"
+            try:
+                mean = step.mean(one_vector_each(self._aggregation).messages(FateChannel(ctx), present))
+            except RoundLost as error:
+                logger.warning(f"contributions were released and are lost: {error}")
+        self._tell(ctx, CONTRIBUTIONS, mean)
+        if mean is None:
+            return self._terms
+        return replace(self._terms, scales=tuple(party_of(ctx, self._federation.guest).get(SCALES)))
+
+    def _present(self, ctx: Context, number: int) -> list[str]:
+        """Names of the ready data parties, none where they are too few."""
+        data = self._federation.data
+        positions = [at for at, party in enumerate(data) if party_of(ctx, party).get(READY)]
+        try:
+            self._aggregation.check_ready(positions, number)
+        except (TooFewArrived, TooFewMessages) as error:
+            logger.warning(f"round {number} is aborted before anything is sent: {error}")
+            return []
+        return [name_of(data[at]) for at in positions]
+
+    def _tell(self, ctx: Context, name: str, everybody: Any, data_parties: dict | None = None) -> None:
+        """One message to all others; what is for data parties only goes into theirs."""
+        for party in self._federation.data:
+            party_of(ctx, party).put(name, everybody if data_parties is None else {**everybody, **data_parties})
+        if self._federation.shuffler is not None:
+            party_of(ctx, self._federation.shuffler).put(name, everybody)
+
+
+def _check_range(weights: np.ndarray) -> None:
+    """Modules compute in float32, in which larger numbers are infinite."""
+    with np.errstate(over="ignore"):
+        if not np.isfinite(weights.astype(np.float32)).all():
+            raise NotFinite("The weights left the range of float32: training has diverged; lower the learning rate.")
+
+
+# A party with records, guest or host: from the server's weights to its message of every round.
+#
+# Guarantee: see ``round_terms.guarantee_of`` for what the rounds promise one unit, and guarantee.yaml for against whom. A
+# round is charged in this party's ledger before its message leaves, and only if this party sends one.
+
+
+def take_part(ctx: Context, agreement: DataAgreement, frame: DataFrame) -> tuple[np.ndarray, Course]:
+    """All rounds of a training; returns the final weights, float64 (d,), the same at every data party.
+
+    Raises:
+        ValueError: training failed; the sentence is the same at all parties.
+    """
+    federation, terms, step = agreement.federation, agreement.terms, agreement.step
+    me, server = own_party(ctx), federation.server
+    if me == federation.guest:
+        party_of(ctx.sub_ctx(START), server).put(START_WEIGHTS, start_weights(agreement.source))
+    aggregation = aggregation_of(ctx, agreement)
+    member = Member(agreement, frame, federation.data.index(me))
+    for number, round_ctx in ctx.on_iterations.ctxs_range(terms.rounds):
+        if step is not None and number == step.before_round:
+            _release_contributions(round_ctx.sub_ctx(CONTRIBUTIONS), step, member, one_vector_each(aggregation))
+        message = party_of(round_ctx, server).get(ROUND)
+        if message["problem"]:
+            break
+        logger.info("round %d of %d begins", number + 1, terms.rounds)
+        contribution = member.contribution(message["weights"], number, message["clip"])
+        party_of(round_ctx, server).put(READY, contribution is not None)
+        present = party_of(round_ctx, server).get(PRESENT)
+        if name_of(me) in present:
+            charged = member.charge_round(number)
+            aggregation.send(FateChannel(round_ctx), contribution if charged else None, present)
+            member.mark_released(charged)
+    outcome = party_of(ctx.sub_ctx(OUTCOME), server).get(OUTCOME)
+    if outcome["problem"]:
+        raise ValueError(outcome["problem"])
+    return outcome.pop("weights"), Course(**outcome)
+
+
+def _release_contributions(ctx: Context, step: ContributionStep, member: Member, aggregation: Local) -> None:
+    """This party's part of the step before adaptive noise; afterwards the member's rounds have scales, or it failed."""
+    me, server = own_party(ctx), party_of(ctx, aggregation.federation.server)
+    share = member.contribution_share(step, server.get(ROUND)["weights"])
+    server.put(READY, share is not None)
+    present = server.get(PRESENT)
+    if name_of(me) in present:
+        charged = member.charge([(step.event, 1)], "dp_homo_nn, contributions for adaptive noise")
+        aggregation.send_share(FateChannel(ctx), share if charged else None, present)
+        member.mark_released(charged)
+    mean = server.get(CONTRIBUTIONS)
+    if mean is not None:
+        scales = member.scale(mean)
+        if me == aggregation.federation.guest:
+            server.put(SCALES, list(scales))
+
+
+class Member:
+    """What this party computes and charges; nothing in here sends anything."""
+
+    def __init__(self, agreement: DataAgreement, frame: DataFrame, position: int) -> None:
+        self._agreement, self._position, self._terms = agreement, position, agreement.terms
+        self._client: Client | SourceRuleClient
+        if agreement.settings.noise == SOURCE_RULE:
+            rows = SourceRuleRows(frame, agreement.source)
+            self._rows: FrameRows = rows
+            self._client = SourceRuleClient(rows, agreement.settings, self._terms, position)
+        else:
+            self._rows = FrameRows(frame, agreement.source)
+            self._client = Client(self._rows, self._terms, position=position)
+        self._charged = ChargedRounds(agreement.settings, agreement.terms)
+
+    def contribution(self, weights: np.ndarray, number: int, clip: float) -> Contribution | None:
+        """The ``Contribution`` of a round, or None where it failed: the others go on, this party's log says why."""
+        try:
+            return self._client.contribution(weights, number, clip)
+        except Exception:
+            logger.exception(f"round {number} failed at this party, which is left out of it")
+            return None
+
+    def contribution_share(self, step: ContributionStep, weights: np.ndarray) -> np.ndarray | None:
+        """This party's part of the release of contributions, or None where it failed."""
+        try:
+            return step.share(self._rows.contribution_sums(weights))
+        except Exception:
+            logger.exception("contributions failed at this party, which is left out of their release")
+            return None
+
+    def scale(self, contributions: np.ndarray) -> tuple[float, ...]:
+        """All rounds from here on have noise in proportions of the released contributions, and cost what they did.
+
+        Returns:
+            The scales (d,).
+        """
+        scales = scales_of(self._agreement.source, contributions, self._agreement.settings.adaptive["power"])
+        self._client = Client(self._rows, replace(self._terms, scales=scales), position=self._position)
+        return scales
+
+    def charge_round(self, number: int) -> bool:
+        """As ``charge``, for a round that this party sends in."""
+        charged = self.charge(self._charged.added_by(number), purpose_of(self._agreement.settings))
+        if charged:
+            self._charged.add(number)
+        return charged
+
+    def charge(self, events: list[tuple[Event, int]], purpose: str) -> bool:
+        """Whether the ledger holds these events now; not where the cap does not allow them any more."""
+        try:
+            self._agreement.charges.record(events, purpose)
+            return True
+        except BudgetExceeded:
+            logger.exception("this party sends nothing: another job took what was left of the cap")
+            return False
+
+    def mark_released(self, charged: bool) -> None:
+        """Note that what was charged has left, if it was."""
+        if charged:
+            self._agreement.charges.mark_released()
+
+
+def purpose_of(settings: TrainSettings) -> str:
+    """What the ledger calls the rounds of a training."""
+    rule = f"noise {SOURCE_RULE}, " if settings.noise == SOURCE_RULE else ""
+    return f"dp_homo_nn, {rule}aggregation {settings.aggregation}"
+
+
+# The stage train: who plays what, and what each party writes.
+
+
+def train_party(ctx: Context, given: dict, frame: DataFrame | None) -> tuple[dict, DataFrame | None]:
     """This party's part of a training.
 
-    :param given: the parameters of the job; None for one that was not set.
-    :param frame: the party's table; None at the arbiter and the shuffler.
-    :returns: (model document, prediction frame of its own rows or None).
-    :raises ValueError: one sentence, at every party.
+    Args:
+        given: the parameters of the job; None for one that was not set.
+        frame: the party's table; None at the arbiter and the shuffler.
+
+    Returns:
+        (model document, prediction frame of its own rows or None).
+
+    Raises:
+        ValueError: one sentence, at every party.
     """
     agreement = agree_on_terms(ctx, given, frame)
-    me = tuple(ctx.federation.local_party)
-    if me in agreement.federation.data:
+    if isinstance(agreement, DataAgreement):
         return _train_data_party(ctx, agreement, frame)
-    if me == agreement.federation.server:
-        from .arbiter import serve
-
+    if own_party(ctx) == agreement.federation.server:
         course = serve(ctx, agreement)
         show_summary(ctx, summary_of(agreement, course))
         return without_weights("arbiter", {**agreement.promise, **course.to_json()}), None
-    from .shuffler_host import relay_rounds
 
-    passed_on = relay_rounds(ctx, agreement).passed_on
+    passed_on = relay_rounds(ctx, agreement)
     show_summary(ctx, {"role": "shuffler, without data", "messages passed on": passed_on})
     return without_weights("shuffler", agreement.promise), None
 
 
-def _train_data_party(ctx, agreement, frame):
+def _train_data_party(ctx: Context, agreement: DataAgreement, frame: DataFrame) -> tuple[dict, DataFrame]:
     from fate.ml.utils.predict_tools import TRAIN_SET
-
-    from .data_party import take_part
-    from .predict import prediction_frame
 
     weights, course = take_part(ctx, agreement, frame)
     privacy = {**agreement.promise, **course.to_json()}

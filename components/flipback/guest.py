@@ -1,78 +1,113 @@
-"""The guest's part of the flipback component: post-processing of flipped labels, so epsilon does not change.
+"""flipback: post-processing of flipped labels, so epsilon does not change.
 
-What the joint scores reveal was counted by the hosts' ledgers when the first training released them. The revised
-labels enter the guest's ledger as derived ones, so that the next training knows their epsilon.
+What the joint scores reveal was counted by the hosts' ledgers when the first training released them. The revised labels
+enter the guest's ledger as derived ones, so that the next training knows their epsilon.
 """
+
+from __future__ import annotations
+
 import math
 import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fate_dp.components.common.frame_checks import check_guest_table
-from fate_dp.components.common.frames import (
+from fate_dp.privacy.flipback import Flipback, FlipbackSettings
+from fate_dp.privacy.label_flips import LabelRelease, Releases, total_of, united
+
+from ..common.charges import JobReference, PartyHome, home_of, job_of
+from ..common.frames import (
     block_starts,
+    check_guest_table,
     collect_column,
     feature_blocks,
+    ids_digest,
     label_blocks,
+    labelled_stream,
     replace_labels,
 )
-from fate_dp.components.common.parties import check_roles
-from fate_dp.components.common.party_home import home_of, job_of
-from fate_dp.components.common.preflight import agree
-from fate_dp.components.common.provenance import LabelPrivacy, find_label_privacy, scores_digest
-from fate_dp.components.common.record_stream import ids_digest, labelled_stream
-from fate_dp.components.common.summary import show_summary
-from fate_dp.privacy.flipback import Flipback, FlipbackSettings
-from fate_dp.privacy.label_releases import LabelRelease, Releases, total_of, united
+from ..common.provenance import LabelPrivacy, find_label_privacy, scores_digest
+from ..protocols.federation import check_roles
+from ..protocols.preflight import Preflight, show_summary
+
+if TYPE_CHECKING:
+    from fate.arch import Context
+    from fate.arch.dataframe import DataFrame
 
 
-def revise_labels(ctx, input_data, scores, output_data, *, mode, fraction) -> None:
-    """Check, re-label, record the derived labels, write the table."""
-    check_roles(ctx, arbiter=False)
-    frame, scored, home = input_data.read(), scores.read(), home_of(ctx)
-    known = {}
+@dataclass
+class GuestPreflight(Preflight):
+    """The guest's checks.
 
-    def check():
+    Attributes:
+        flips: the release that the labels are.
+        model: the label releases that the scores rest on.
+        mode: of flipback that ran.
+        labels: the revised ones, in row order.
+    """
+
+    frame: DataFrame
+    scored: DataFrame
+    parameters: dict[str, Any]
+    flips: LabelRelease = field(init=False)
+    model: Releases = field(init=False)
+    mode: str = field(init=False)
+    labels: np.ndarray = field(init=False)
+
+    def check(self) -> dict:
+        home, frame = home_of(self.ctx), self.frame
         check_guest_table(frame)
-        known["privacy"] = find_label_privacy(home, frame, None)
-        check_privacy(known["privacy"])
-        check_scores(frame, scored)
-        known["model"] = releases_of_model(home, scored)
-        settings = FlipbackSettings(mode=mode, fraction=fraction, max_rounds=1)
+        self.flips = revertible_flips(find_label_privacy(home, frame, None))
+        check_scores(frame, self.scored)
+        self.model = releases_of_model(home, self.scored)
         flipped = collect_column(label_blocks(frame))
-        known["flipback"] = Flipback(settings, flipped, known["privacy"].flips.epsilon, stream=secrets.SystemRandom())
-        known["labels"] = known["flipback"].relabel(flipped, _probabilities(scored))
+        settings = FlipbackSettings(**self.parameters, max_rounds=1)
+        flipback = Flipback(settings, flipped, self.flips.epsilon, stream=secrets.SystemRandom())
+        self.labels, self.mode = flipback.relabel(flipped, _probabilities(self.scored)), flipback.mode
         return {}
 
-    agree(ctx, check)
-    flips, used = known["privacy"].flips, known["flipback"].mode
-    result = with_labels(frame, known["labels"])
-    _record(home, job_of(ctx), result, flips, known["model"], used)
+
+def revise_labels(ctx: Context, input_data: Any, scores: Any, output_data: Any, *, mode: str, fraction: float) -> None:
+    """Check, re-label, record the derived labels, write the table."""
+    check_roles(ctx, arbiter=False)
+    frame, home = input_data.read(), home_of(ctx)
+    checks = GuestPreflight(ctx, frame, scores.read(), {"mode": mode, "fraction": fraction})
+    checks.agree()
+    result = with_labels(frame, checks.labels)
+    _record(home, job_of(ctx), result, checks)
     output_data.write(result)
-    show_summary(ctx, _summary(united([flips], known["model"]), used, frame.shape[0]))
+    show_summary(ctx, _summary(united([checks.flips], checks.model), checks.mode, frame.shape[0]))
 
 
-def check_privacy(privacy: LabelPrivacy) -> None:
-    """Bayes' rule and swaps know two classes, as label_flip released them."""
+def revertible_flips(privacy: LabelPrivacy) -> LabelRelease:
+    """The release that the labels are; Bayes' rule and swaps know two classes, as label_flip released them."""
     if privacy.derived:
         raise ValueError("The labels went through flipback before; it needs the labels as label_flip released them.")
-    if privacy.flips.bounds is not None:
+    flips = privacy.flips
+    if flips is None:
+        raise ValueError(
+            "The labels are not flips of one release; flipback works on the labels as label_flip released them."
+        )
+    if flips.bounds is not None:
         raise ValueError("The labels are noisy numbers, which flipback cannot revise; it works on flips of 2 classes.")
-    if privacy.flips.classes != 2:
-        raise ValueError(f"The labels were flipped among {privacy.flips.classes} classes; flipback works on 2.")
+    if flips.classes != 2:
+        raise ValueError(f"The labels were flipped among {flips.classes} classes; flipback works on 2.")
+    return flips
 
 
-def check_scores(frame, scored) -> None:
+def check_scores(frame: DataFrame, scored: DataFrame) -> None:
     """Scores must stand beside these very labels; which labels their model was trained on the ledger says."""
     if "predict_score" not in scored.schema.columns or ids_digest(scored) != ids_digest(frame):
         raise ValueError("scores are not of the rows of input_data; use the train_output_data of a training on it.")
-    trained_on = collect_column(label_blocks(scored)) if scored.schema.label_name is not None else None
-    if not np.array_equal(trained_on, collect_column(label_blocks(frame))):
+    labelled = scored.schema.label_name is not None
+    if not labelled or not np.array_equal(collect_column(label_blocks(scored)), collect_column(label_blocks(frame))):
         raise ValueError("scores come from a training on other labels; use the train_output_data of one on input_data.")
 
 
-def releases_of_model(home, scored) -> Releases:
+def releases_of_model(home: PartyHome, scored: DataFrame) -> Releases:
     """The label releases that the scores carry; a model of true labels would carry those into 'flipped' ones."""
     releases = home.ledger.releases_of_scores(scores_digest(home, scored))
     if releases is None:
@@ -81,31 +116,36 @@ def releases_of_model(home, scored) -> Releases:
             "the train_output_data of a dp_hetero_lr of this version, as it wrote it."
         )
     if not math.isfinite(total_of(releases)):
-        raise ValueError("scores come from a model of labels without privacy; use those of one that was trained on flips.")
+        raise ValueError(
+            "scores come from a model of labels without privacy; use those of one that was trained on flips."
+        )
     return releases
 
 
-def with_labels(frame, labels: np.ndarray):
+def with_labels(frame: DataFrame, labels: np.ndarray) -> DataFrame:
     """The frame with new labels in row order; the column becomes float64 if any of them is soft."""
     starts = block_starts(frame)
     table = label_blocks(frame).mapPartitions(partial(_cut, starts=starts, labels=labels), preserves_partitioning=True)
     return replace_labels(frame, table, soft=not np.array_equal(labels, np.rint(labels)))
 
 
-def _cut(blocks, starts, labels):
+def _cut(
+    blocks: Iterable[tuple[Any, np.ndarray]], starts: Mapping[Any, int], labels: np.ndarray
+) -> Iterator[tuple[Any, np.ndarray]]:
     for key, block in blocks:
         yield key, labels[starts[key] : starts[key] + len(block)]
 
 
-def _probabilities(scored) -> np.ndarray:
+def _probabilities(scored: DataFrame) -> np.ndarray:
     return collect_column(feature_blocks(scored[["predict_score"]]).mapValues(np.ravel))
 
 
-def _record(home, job, frame, flips: LabelRelease, model: Releases, mode: str) -> None:
+def _record(home: PartyHome, job: JobReference, frame: DataFrame, checks: GuestPreflight) -> None:
+    flips, model = checks.flips, checks.model
     home.ledger.record_derived(
         parent_entry_id=flips.entry_id,
         rows=labelled_stream(frame, home.key, flips.source),
-        description=f"flipback ({mode}): post-processing, no further epsilon{_others(flips, model)}",
+        description=f"flipback ({checks.mode}): post-processing, no further epsilon{_others(flips, model)}",
         releases=model,
         job_id=job.job_id,
         task_id=job.task_id,

@@ -1,10 +1,34 @@
-"""Parameters of the flipback component, checked. No FATE in here."""
+"""Parameters of flipback. No FATE in here."""
+
+from dataclasses import dataclass
+from typing import Any
+
 from fate_dp.privacy.flipback import FlipbackSettings
 
+from ..common.parameters import parameter
 
-def mode(value) -> str:
+
+def mode(value: Any) -> str:
     return FlipbackSettings(mode=value).mode
 
 
-def fraction(value) -> float:
+def fraction(value: Any) -> float:
     return FlipbackSettings(fraction=value).fraction
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How labels are revised, see `privacy.flipback`."""
+
+    mode: str = parameter(
+        "how labels are revised: auto, none, posterior, swap or resample",
+        FlipbackSettings.mode,
+        check=mode,
+        title="FlipbackMode",
+    )
+    fraction: float = parameter(
+        "share of records that swap and resample touch",
+        FlipbackSettings.fraction,
+        check=fraction,
+        title="FlipbackFraction",
+    )

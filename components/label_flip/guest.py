@@ -1,79 +1,55 @@
-"""The guest's part of label_flip: flips of classes, or unbiased noise on numbers within public bounds.
+"""label_flip: flips of classes, or unbiased noise on numbers within public bounds.
 
-Guarantee: the flipped (or noisy) label column is epsilon-differentially private in nats (delta 0), unit *label*, replace-one,
-against host, arbiter and whoever gets the model; all jobs with the same label source, key and epsilon together
-release each record's flip once (Warner 1965, k-ary as in Kairouz, Oh and Viswanath 2014; for numbers the piecewise mechanism,
-see `privacy.mechanisms.piecewise`). Not covered: the features,
-and which records exist. The number of labels that really flipped is never released: with all other labels known it
-gives the last one away.
+Guarantee: the flipped (or noisy) label column is epsilon-differentially private in nats (delta 0), unit *label*,
+replace-one, against host, arbiter and whoever gets the model; all jobs with the same label source, key and epsilon
+together release each record's flip once (Warner 1965, k-ary as in Kairouz, Oh and Viswanath 2014; for numbers the
+piecewise mechanism, see `privacy.mechanisms.local_numbers`). Not covered: the features, and which records exist. The
+number of labels that really flipped is never released: with all other labels known it gives the last one away.
 """
+
+from __future__ import annotations
+
 import operator
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Tuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fate_dp.components.common.frame_checks import check_guest_table, distinct_labels
-from fate_dp.components.common.frames import label_blocks, match_id_blocks, replace_labels
-from fate_dp.components.common.over_sampled import has_synthetic_rows
-from fate_dp.components.common.parties import check_roles, others
-from fate_dp.components.common.party_home import home_of, job_of
-from fate_dp.components.common.preflight import PrivateReason, agree
-from fate_dp.components.common.record_stream import flip_stream, ids_fingerprint
-from fate_dp.components.common.summary import show_summary
 from fate_dp.privacy.label_flips import canonical_label, flip_labels, noisy_numbers
-from fate_dp.privacy.mechanisms.piecewise import PiecewiseLaw, piecewise_law
+from fate_dp.privacy.mechanisms.local_numbers import PiecewiseLaw, piecewise_law
 from fate_dp.privacy.mechanisms.randomized_response import keep_probability
-from fate_dp.privacy.secret_key import key_id
+from fate_dp.privacy.private_files import key_id
 
+from ..common.charges import PartyHome, has_synthetic_rows, home_of, job_of
+from ..common.frames import (
+    check_guest_table,
+    distinct_labels,
+    flip_stream,
+    ids_fingerprint,
+    label_blocks,
+    match_id_blocks,
+    pass_through,
+    replace_labels,
+)
+from ..dp_hetero_lr.planned import host_facts
+from ..protocols.federation import check_roles, others
+from ..protocols.preflight import Preflight, PrivateReason, show_summary
 from .chain import asks_hosts, check_plan, check_tables
+from .settings import CLASSES
+
+if TYPE_CHECKING:
+    from fate.arch import Context
+    from fate.arch.dataframe import DataFrame
+
+    from ..common.job_files import JobFiles, JobPlan
 
 LABELS_UNFIT = "The labels there do not allow these flips; that party's operator can see why."
+Table = Any  # FATE's distributed table {key: value}; its type says nothing of the values
 
 
-def flip(
-    ctx, input_data, output_data, *, epsilon, label_source, classes=(0.0, 1.0), bounds=None, bins=None, job=None
-) -> None:
-    """Check, record the release in the guest's ledger, write the flipped table, mark the release as done.
-
-    With ``bounds`` (low, high) labels are numbers within them, made noisy on ``bins`` grid points (None: as many as suit
-    epsilon best), and ``classes`` play no part. Refused before anything is spent: what a later training would refuse in the
-    table, labels outside the declared classes or bounds, a source that the operator has not declared, a spent budget, a
-    corrected label; and where the job is known (``job``, its `JobFiles`), a training on the flips that cannot succeed,
-    see `chain`.
-    """
-    check_roles(ctx, arbiter=False)
-    frame, home = input_data.read(), home_of(ctx)
-    plan = None if job is None else job.plan()
-    known, asks = {}, plan is not None and asks_hosts(plan, job.task)
-    for party in others(ctx):
-        party.put("asks", asks)
-    draw = Flips(epsilon, tuple(classes)) if bounds is None else NoisyNumbers(piecewise_law(epsilon, bounds, bins))
-
-    def check():
-        check_guest_table(frame)
-        check_real(frame)
-        draw.check_labels(frame)
-        check_source(home, frame, label_source)
-        if plan is not None:
-            check_plan(plan, job.task)
-        return {}
-
-    def commit(hosts):
-        if asks:
-            check_tables(plan, job.task, frame, epsilon, hosts)
-        known["flipped"] = draw.labels(frame, home.key, label_source)
-        known["release"] = _record(ctx, home, frame, known["flipped"], draw, label_source)
-        return {}
-
-    agree(ctx, check, commit)
-    output_data.write(replace_labels(frame, known["flipped"], soft=bounds is not None))
-    home.ledger.mark_released(known["release"].release_id)
-    show_summary(ctx, _summary(frame, draw, label_source))
-
-
-def check_real(frame) -> None:
+def check_real(frame: DataFrame) -> None:
     """Synthetic rows show by features and number which true class they were made in, whatever is flipped."""
     if has_synthetic_rows(frame):
         raise ValueError(
@@ -81,7 +57,7 @@ def check_real(frame) -> None:
         )
 
 
-def check_source(home, frame, label_source) -> None:
+def check_source(home: PartyHome, frame: DataFrame, label_source: str) -> None:
     """The budget belongs to a declared source: a name that the job makes up must not open a new one."""
     if not home.policy.is_declared(label_source):
         raise ValueError(
@@ -104,9 +80,9 @@ class Flips:
     """k-ary randomised response among declared classes."""
 
     epsilon: float
-    classes: Tuple[float, ...]
+    classes: tuple[float, ...]
 
-    def check_labels(self, frame) -> None:
+    def check_labels(self, frame: DataFrame) -> None:
         """Labels must be present and within the declared classes: facts of the domain, which every neighbour shares.
 
         Nothing else may be asked of true labels here, not even whether two classes occur: the other parties see whether the
@@ -117,12 +93,13 @@ class Flips:
         if len(found) > len(classes):
             raise PrivateReason(
                 f"The labels take more values than the declared classes {classes}; they look continuous. Numbers need bounds, "
-                "such as [-3, 3]; if they are classes, list all of them, such as classes=[0, 1, 2, 3].", LABELS_UNFIT,
-            )  # fmt: skip
+                "such as [-3, 3]; if they are classes, list all of them, such as classes=[0, 1, 2, 3].",
+                LABELS_UNFIT,
+            )
         if not found <= set(classes):
             raise PrivateReason(f"A label lies outside the declared classes {classes}.", LABELS_UNFIT)
 
-    def labels(self, frame, key, label_source):
+    def labels(self, frame: DataFrame, key: bytes, label_source: str) -> Table:
         """Table of flipped label values, block by block; pure, so a recomputed block gets the same flips."""
         kernel = partial(_flip_block, draw=self, key=key, label_source=label_source)
         return match_id_blocks(frame).join(label_blocks(frame), kernel)
@@ -149,13 +126,13 @@ class NoisyNumbers:
     def epsilon(self) -> float:
         return self.law.epsilon
 
-    def check_labels(self, frame) -> None:
+    def check_labels(self, frame: DataFrame) -> None:
         """Labels must lie within the declared bounds, which every neighbour shares; nothing else may be asked of them."""
         low, high = self.law.low, self.law.high
         if not label_blocks(frame).mapValues(partial(_within, low=low, high=high)).reduce(operator.and_):
             raise PrivateReason(f"A label lies outside the declared bounds [{low:g}, {high:g}].", LABELS_UNFIT)
 
-    def labels(self, frame, key, label_source):
+    def labels(self, frame: DataFrame, key: bytes, label_source: str) -> Table:
         """As those of `Flips`."""
         kernel = partial(noisy_numbers, law=self.law, key=key, source=label_source)
         return match_id_blocks(frame).join(label_blocks(frame), kernel)
@@ -165,43 +142,133 @@ class NoisyNumbers:
 
     def facts(self) -> dict:
         law = self.law
+        low: Any = law.low
+        middle: Any = (law.low + law.high) / 2
         return {
             "mechanism": "unbiased noise on a bounded number (piecewise mechanism), memoised per record",
             "lower bound": law.low,
             "upper bound": law.high,
             "bins": law.points,
-            "standard deviation of the noise, in the middle": float(np.sqrt(law.variance((law.low + law.high) / 2))),
-            "standard deviation of the noise, at the bounds": float(np.sqrt(law.variance(law.low))),
+            "standard deviation of the noise, in the middle": float(np.sqrt(law.variance(middle))),
+            "standard deviation of the noise, at the bounds": float(np.sqrt(law.variance(low))),
         }
 
 
-def _flip_block(match_ids, labels, draw, key, label_source):
+def _flip_block(match_ids: Any, labels: np.ndarray, draw: Flips, key: bytes, label_source: str) -> np.ndarray:
     values = np.asarray(draw.classes)
     indices = np.searchsorted(values, labels)
     return values[flip_labels(match_ids, indices, draw.epsilon, len(values), key, label_source)]
 
 
-def _within(labels, low, high):
+def _within(labels: np.ndarray, low: float, high: float) -> bool:
     return bool(((labels >= low) & (labels <= high)).all())
 
 
-def _record(ctx, home, frame, flipped, draw, label_source):
-    job = job_of(ctx)
-    return home.ledger.record_flips(
-        source=label_source,
-        epsilon=draw.epsilon,
-        key_id=key_id(home.key),
-        rows=flip_stream(frame, flipped, home.key, label_source),
-        cap=home.policy.label_cap(label_source),
-        job_id=job.job_id,
-        task_id=job.task_id,
-        fingerprint=ids_fingerprint(frame),
-        most_records=home.policy.records_of(label_source),
-        **draw.recorded(),
-    )
+def draw_of(
+    epsilon: float,
+    classes: tuple[float, ...] = CLASSES,
+    bounds: tuple[float, float] | None = None,
+    bins: int | None = None,
+) -> Flips | NoisyNumbers:
+    """What is drawn for every label.
+
+    Args:
+        epsilon: in nats.
+        classes: all label values that may occur; with ``bounds`` they play no part.
+        bounds: of labels that are numbers, made noisy within them.
+        bins: grid points within the bounds; None for as many as suit epsilon best.
+    """
+    return Flips(epsilon, tuple(classes)) if bounds is None else NoisyNumbers(piecewise_law(epsilon, bounds, bins))
 
 
-def _summary(frame, draw, label_source) -> dict:
+@dataclass
+class GuestPreflight(Preflight):
+    """The guest's checks.
+
+    Attributes:
+        planned: the job and the name of this task in it, None where they are unknown.
+        asks: whether hosts tell what a training would ask of their tables.
+        flipped: the drawn labels.
+        release: their line in the ledger.
+    """
+
+    frame: DataFrame
+    draw: Flips | NoisyNumbers
+    label_source: str
+    planned: tuple[JobPlan, str] | None
+    asks: bool
+    flipped: Table = field(init=False)
+    release: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.home = home_of(self.ctx)
+
+    def check(self) -> dict:
+        check_guest_table(self.frame)
+        check_real(self.frame)
+        self.draw.check_labels(self.frame)
+        check_source(self.home, self.frame, self.label_source)
+        if self.planned is not None:
+            check_plan(*self.planned)
+        return {}
+
+    def commit(self, hosts: Mapping[str, dict]) -> dict:
+        home, job, frame, source = self.home, job_of(self.ctx), self.frame, self.label_source
+        if self.asks and self.planned is not None:
+            check_tables(*self.planned, frame, self.draw.epsilon, hosts)
+        self.flipped = self.draw.labels(frame, home.key, source)
+        self.release = home.ledger.record_flips(
+            source=source,
+            epsilon=self.draw.epsilon,
+            key_id=key_id(home.key),
+            rows=flip_stream(frame, self.flipped, home.key, source),
+            cap=home.policy.label_cap(source),
+            job_id=job.job_id,
+            task_id=job.task_id,
+            fingerprint=ids_fingerprint(frame),
+            most_records=home.policy.records_of(source),
+            **self.draw.recorded(),
+        )
+        return {}
+
+
+def flip(
+    ctx: Context,
+    input_data: Any,
+    output_data: Any,
+    *,
+    label_source: str,
+    job: JobFiles | None = None,
+    **parameters: Any,
+) -> None:
+    """Check, record the release in the guest's ledger, write the flipped table, mark the release as done.
+
+    Refused before anything is spent: what a later training would refuse in the table, labels outside the declared classes
+    or bounds, a source that the operator has not declared, a spent budget, a corrected label; and where the job is known,
+    a training on the flips that cannot succeed, see `chain`.
+
+    Args:
+        ctx: FATE's, of the task.
+        input_data: FATE's reader of the table.
+        output_data: FATE's writer.
+        label_source: namespace/name/column of the labels, the unit of the budget.
+        job: FATE-Flow's files of the task's job, None where they are unknown.
+        parameters: of `draw_of`.
+    """
+    check_roles(ctx, arbiter=False)
+    frame, draw = input_data.read(), draw_of(**parameters)
+    plan = None if job is None else job.plan()
+    asks = job is not None and plan is not None and asks_hosts(plan, job.task)
+    for party in others(ctx):
+        party.put("asks", asks)
+    checks = GuestPreflight(ctx, frame, draw, label_source, (plan, job.task) if job and plan else None, asks)
+    checks.agree()
+    output_data.write(replace_labels(frame, checks.flipped, soft=isinstance(draw, NoisyNumbers)))
+    checks.home.ledger.mark_released(checks.release.release_id)
+    show_summary(ctx, _summary(frame, draw, label_source))
+
+
+def _summary(frame: DataFrame, draw: Flips | NoisyNumbers, label_source: str) -> dict:
     return {
         **draw.facts(),
         "label source": label_source,
@@ -210,3 +277,13 @@ def _summary(frame, draw, label_source) -> dict:
         "observers": "host, arbiter, whoever gets the model",
         "rows": frame.shape[0],
     }
+
+
+def pass_on(ctx: Context, input_data: Any, output_data: Any) -> None:
+    """A host tells the guest whether a training on the flips could go on, and passes its table on.
+
+    The facts are those that dp_hetero_lr would tell the guest in its first message, if it asks.
+    """
+    check_roles(ctx, arbiter=False)
+    home, job, asked = home_of(ctx), job_of(ctx), ctx.guest.get("asks")
+    pass_through(ctx, input_data, output_data, lambda frame: host_facts(home, job, frame) if asked else {})

@@ -1,22 +1,51 @@
-"""Public configuration of label_flip, checked. No FATE in here: the client checks with it before submission."""
-from typing import Optional, Tuple
+"""Parameters of label_flip. No FATE in here."""
 
-from fate_dp.privacy.mechanisms.piecewise import check_bounds, piecewise_law
+from dataclasses import dataclass
+
+from fate_dp.privacy.mechanisms.local_numbers import check_bins, check_bounds, piecewise_law
+from fate_dp.privacy.validation import check_epsilon
+
+from ..common.parameters import classes, label_source, parameter
 
 CLASSES = (0.0, 1.0)
 
 
-def bounds(value) -> Tuple[float, float]:
-    """Public lower and upper bound of labels that are numbers."""
-    return check_bounds(value)
+@dataclass(frozen=True)
+class Settings:
+    """What is released of each record's label, once per epsilon."""
+
+    epsilon: float = parameter(
+        "privacy loss of one label in nats, replace-one", check=check_epsilon, note="A finite number greater than 0."
+    )
+    label_source: str = parameter("namespace/name/column of the labels, the unit of the budget", check=label_source)
+    classes: tuple[float, ...] = parameter("all label values that may occur", CLASSES, check=classes)
+    bounds: tuple[float, float] | None = parameter(
+        "for labels that are numbers: public lower and upper bound, in place of classes; labels become noisy, unbiased",
+        None,
+        check=check_bounds,
+        note="Public lower and upper bound of labels that are numbers.",
+    )
+    bins: int | None = parameter(
+        "with bounds: number of points of the public grid; None means as many as suit epsilon best",
+        None,
+        check=check_bins,
+        note="Bins",
+    )
+
+    def __post_init__(self) -> None:
+        check_together(self.epsilon, self.classes, self.bounds, self.bins)
 
 
-def check_together(epsilon: float, classes: Tuple[float, ...], bounds: Optional[tuple], bins: Optional[int]) -> None:
+def check_together(
+    epsilon: float, classes: tuple[float, ...], bounds: tuple[float, float] | None, bins: int | None
+) -> None:
     """Refuse what does not go together: labels are classes or numbers."""
     if bounds is None:
         if bins is not None:
             raise ValueError(f"bins is {bins}, but bounds is not set; bins are grid points of numbers within bounds.")
         return
     if tuple(classes) != CLASSES:
-        raise ValueError(f"classes is {list(classes)} and bounds is {list(bounds)}; labels are classes or numbers: set one.")
+        raise ValueError(
+            f"classes is {list(classes)} and bounds is {list(bounds)}; labels are classes or numbers: set one."
+        )
     piecewise_law(epsilon, bounds, bins)

@@ -1,14 +1,15 @@
 """One party's model: the weights where they are opened, a share of them where nobody may know them, else neither."""
+
 from dataclasses import dataclass
-from typing import Optional, Tuple
 
 import numpy as np
 
-from fate_dp.components.align.alignment import MEMBERSHIP
-
-from .epochs import Progress
-from .reveal import KEPT_BITS, UNITS_OF_WEIGHTS
+from ..common.provenance import LabelPrivacy
+from ..protocols.joined_tables import MEMBERSHIP, Alignment
+from ..protocols.optimizers import in_words
+from .scoring import KEPT_BITS, UNITS_OF_WEIGHTS
 from .settings import SEES, ShareSettings
+from .training import Progress
 
 LABELS = [0, 1]
 
@@ -29,35 +30,47 @@ class JoinedModel:
             None at a party that the weights are not opened to.
     """
 
-    header: Tuple[str, ...]
-    own_columns: Tuple[str, ...]
+    header: tuple[str, ...]
+    own_columns: tuple[str, ...]
     family: str
     fit_intercept: bool
     reveal: str
     run: str
     origin: str
-    weights: Optional[np.ndarray]
+    weights: np.ndarray | None
 
     @property
     def factors(self) -> list:
         """The columns that the weights multiply, in their order."""
         return [*self.header, *([MEMBERSHIP] if self.fit_intercept else [])]
 
-    def to_json(self, settings: ShareSettings, optimizer: dict, progress: Progress, privacy: Optional[dict]) -> dict:
+    def to_json(self, settings: ShareSettings, optimizer: dict, progress: Progress, privacy: dict | None) -> dict:
         """FATE's model format (that of CoordinatedLR), and what is known of the labels' privacy under ``privacy``."""
-        training = settings.training
+        training, shares = settings.training, self.weights if self._is_shared else None
         estimator = {
-            "param": self._param(), "fit_intercept": self.fit_intercept, "header": list(self.header),
-            "own_columns": list(self.own_columns), "end_epoch": progress.epochs_run, "is_converged": progress.converged,
+            "param": self._param(),
+            "fit_intercept": self.fit_intercept,
+            "header": list(self.header),
+            "own_columns": list(self.own_columns),
+            "end_epoch": progress.epochs_run,
+            "is_converged": progress.converged,
             "losses": progress.losses,
-            "weight_shares": [str(share) for share in self.weights] if self._is_shared else None, "run": self.run,
+            "weight_shares": None if shares is None else [str(share) for share in shares],
+            "run": self.run,
             "origin": self.origin,
-        }  # fmt: skip
+        }
         meta = {
-            "epochs": training.epochs, "init_param": training.init_param, "optimizer_param": optimizer,
-            "learning_rate_param": training.learning_rate_scheduler, "family": training.family, "labels": LABELS,
-            "ovr": False, "threshold": training.threshold, "reveal": self.reveal, "privacy": privacy,
-        }  # fmt: skip
+            "epochs": training.epochs,
+            "init_param": training.init_param,
+            "optimizer_param": optimizer,
+            "learning_rate_param": training.learning_rate_scheduler,
+            "family": training.family,
+            "labels": LABELS,
+            "ovr": False,
+            "threshold": training.threshold,
+            "reveal": self.reveal,
+            "privacy": privacy,
+        }
         return {"data": {"estimator": estimator}, "meta": meta}
 
     @classmethod
@@ -69,6 +82,7 @@ class JoinedModel:
             header, own_columns, fit_intercept, run, origin = (
                 estimator[name] for name in ("header", "own_columns", "fit_intercept", "run", "origin")
             )
+            weights: np.ndarray | None
             if reveal == "nobody":
                 weights = np.array([int(share) for share in estimator["weight_shares"]], dtype=object)
             else:
@@ -83,7 +97,7 @@ class JoinedModel:
     def _is_shared(self) -> bool:
         return self.reveal == "nobody"
 
-    def _param(self) -> Optional[dict]:
+    def _param(self) -> dict | None:
         if self._is_shared or self.weights is None:
             return None
         # Below 2^50 in magnitude: float64 holds them exactly.
@@ -92,10 +106,39 @@ class JoinedModel:
         return {"coef_": column, "intercept_": intercept, "dtype": "float64"}
 
 
-def _in_units(param: Optional[dict], fit_intercept: bool) -> Optional[np.ndarray]:
+def _in_units(param: dict | None, fit_intercept: bool) -> np.ndarray | None:
     if param is None:
         return None
     column = np.ravel([*param["coef_"], *([param["intercept_"]] if fit_intercept else [])]).astype(np.float64)
     if not np.all(np.abs(column) < 2.0 ** (KEPT_BITS - UNITS_OF_WEIGHTS)):
         raise ValueError("input_model has a weight that is not finite or too large; share_lr did not write it.")
     return np.array([int(weight) for weight in np.rint(column * 2.0**UNITS_OF_WEIGHTS)], dtype=object)
+
+
+# The one-record summaries that FATE-Board draws as a table.
+
+
+def guest_summary(
+    settings: ShareSettings, alignment: Alignment, model: JoinedModel, progress: Progress, privacy: LabelPrivacy
+) -> dict:
+    return {
+        "mechanism": "training on additive shares of rows, with labels that were flipped or declared public",
+        **host_summary(alignment, model, progress),
+        "label source": privacy.source,
+        "epsilon of the labels (nats, unit label, replace-one)": privacy.epsilon if privacy.private else "infinity",
+        "family": settings.training.family,
+        "converged": in_words(progress.converged, progress.losses),
+        "last loss": progress.losses[-1],
+    }
+
+
+def host_summary(alignment: Alignment, model: JoinedModel, progress: Progress) -> dict:
+    hidden = "hidden by align; whoever sees the losses or the weights can tell it"
+    return {
+        "joined rows": alignment.rows,
+        "number of matches": "known to both parties" if alignment.hide_size is None else hidden,
+        "joint weights": len(model.factors),
+        "opened to": model.reveal,
+        "epochs run": progress.epochs_run,
+        "features have differential privacy": "no",
+    }

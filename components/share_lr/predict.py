@@ -2,103 +2,189 @@
 
 Nobody else gets any of them. The guest learns no id and no feature; but it knows the labels and its own features of all
 records of its table, and beside a score and a label it may recognise some.
+
+A host's consent is counted in its ledger over all jobs. The host knows neither which of its records are among the rows
+nor, perhaps, the weights. So every model on every alignment counts as one release, held-out records or not: with as many
+different models on one alignment as there are features, the guest can solve for the features of every row.
 """
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Optional
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fate_dp.components.align.alignment import LABEL
-from fate_dp.components.align.shares_table import share_blocks
-from fate_dp.components.common.party_home import home_of, job_of
-from fate_dp.components.common.preflight import agree
-from fate_dp.components.common.provenance import LabelPrivacy
-from fate_dp.components.common.together import Together
-from fate_dp.components.dp_hetero_lr.cross_product.joint_columns import JointColumns
-from fate_dp.components.dp_hetero_lr.cross_product.keys import exchange_keys
-from fate_dp.components.dp_hetero_lr.predict import check_true_labels, prediction_frame, show_scored
 from fate_dp.crypto.joined_records import FRACTION_BITS
+from fate_dp.privacy.private_files import key_id
 
+from ..common.charges import JobReference, PartyHome, columns_name, home_of, job_of
+from ..common.provenance import LabelPrivacy
+from ..protocols.joined_tables import LABEL, Alignment, share_blocks
+from ..protocols.prediction_frames import check_true_labels, column_of, prediction_frame, show_scored
+from ..protocols.preflight import Preflight, Together
+from ..protocols.shared_descent import JointColumns, exchange_keys
 from .model import JoinedModel
-from .rows import SharedRows, check_two_parties
-from .score_release import JoinedScoreRelease
 from .scoring import leading_bits, opened_scores, score_modulus, score_shares
-from .side import Side
-from .terms import refuse_hidden_size
+from .terms import SharedRows, check_two_parties
+from .training import Side
+
+if TYPE_CHECKING:
+    from fate.arch import Context
+    from fate.arch.dataframe import DataFrame
+
+Table = Any  # FATE's distributed table {key: value}; its type says nothing of the values
+PURPOSE = "scores of joined rows"
 
 
-def predict_guest(ctx, document: dict, frame, alignment: dict, key_length: int, true_labels: bool):
+@dataclass(frozen=True)
+class JoinedScoreRelease:
+    """One model's scores of the rows of one alignment.
+
+    Where both parties know the weights, scores that are opened again are the same to the last bit. Otherwise they are
+    rounded anew, each time at other places, so that every opening tells more, and counts.
+    """
+
+    home: PartyHome
+    job: JobReference
+    dataset: str
+    cap: int
+    rows: int
+    digest: str
+
+    @classmethod
+    def of(
+        cls, home: PartyHome, job: JobReference, alignment: Alignment, reveal: str, origin: str
+    ) -> JoinedScoreRelease:
+        """For the model of this ``origin``, a name that the host itself chose: no other party can give one twice."""
+        columns, named = list(alignment.own), [origin, alignment.session]
+        if reveal != "both":
+            named.append(job.task_id)
+        dataset = alignment.dataset
+        if not dataset:
+            # An earlier version kept no name, and no id is left: the rows may be of any table of these columns.
+            dataset = home.ledger.remember_dataset(columns_name(columns), columns, records=(), key_id=key_id(home.key))
+        cap = home.policy.score_cap(dataset, len(columns), home.ledger.related(dataset))
+        digest = hashlib.sha256(" ".join(named).encode()).hexdigest()
+        return cls(home, job, dataset, cap, alignment.rows, digest)
+
+    def check(self) -> None:
+        """Refuse, before any work, what the cap does not allow."""
+        new = self.home.ledger.are_scores_new(dataset=self.dataset, weights_digest=self.digest)
+        self.home.ledger.check_scores(dataset=self.dataset, planned=int(new), cap=self.cap)
+
+    def record(self) -> None:
+        """Count the release before it happens."""
+        self.home.ledger.record_scores(
+            dataset=self.dataset,
+            weights_digest=self.digest,
+            purpose=PURPOSE,
+            rows=self.rows,
+            cap=self.cap,
+            job_id=self.job.job_id,
+            task_id=self.job.task_id,
+        )
+
+
+@dataclass
+class PartyPreflight(Preflight):
+    """What both parties check alike, and keep: the model, and this party's shares of the rows."""
+
+    document: dict
+    frame: DataFrame
+    alignment: dict
+    key_length: int
+    model: JoinedModel = field(init=False)
+    rows: SharedRows = field(init=False)
+
+    def check(self) -> dict:
+        self.model, self.rows = JoinedModel.from_json(self.document), SharedRows.of(self.frame, self.alignment)
+        alignment = self.rows.alignment
+        if list(self.model.header) != self.rows.features or self.model.own_columns != alignment.own:
+            raise ValueError("The model was trained on other columns than align joined; names and order must agree.")
+        self.rows.refuse_hidden_size("Rows are to be scored")
+        return {}
+
+
+@dataclass
+class GuestPreflight(PartyPreflight):
+    """The guest's checks; ``labels`` is what its ledger knew of the labels when align joined them."""
+
+    true_labels: bool
+    labels: LabelPrivacy | None = field(init=False)
+
+    def check(self) -> dict:
+        super().check()
+        self.labels = self.rows.label_privacy()
+        check_true_labels(self.true_labels, self.rows.alignment.labelled, self.labels)
+        return {}
+
+    def commit(self, hosts: dict[str, dict]) -> dict:
+        (facts,) = hosts.values()
+        if facts["run"] != self.model.run:
+            raise ValueError("The input_model of guest and host do not come from the same training.")
+        self.rows.check_same(hosts)
+        if facts["key_length"] != self.key_length:
+            found = facts["key_length"]
+            raise ValueError(
+                f"he_param.key_length is {found} at the host and {self.key_length} at the guest; set one at both."
+            )
+        return {}
+
+
+@dataclass
+class HostPreflight(PartyPreflight):
+    """The host's checks; ``release`` is its consent."""
+
+    release: JoinedScoreRelease = field(init=False)
+
+    def check(self) -> dict:
+        super().check()
+        model, home, job = self.model, home_of(self.ctx), job_of(self.ctx)
+        self.release = JoinedScoreRelease.of(home, job, self.rows.alignment, model.reveal, model.origin)
+        self.release.check()
+        return {"run": model.run, "rows": self.rows.facts(), "key_length": self.key_length}
+
+
+def predict_guest(
+    ctx: Context, document: dict, frame: DataFrame, alignment: dict, key_length: int, true_labels: bool
+) -> DataFrame:
     """Returns the prediction frame in FATE's format; ``true_labels`` says that its labels are true ones, for the summary."""
     from fate.ml.utils.predict_tools import TEST_SET
 
     check_two_parties(ctx)
-    known = {}
-
-    def check():
-        known["model"], known["rows"] = model, rows = JoinedModel.from_json(document), SharedRows.of(frame, alignment)
-        check_scored_rows(model, rows)
-        known["labels"] = _label_privacy(rows)
-        check_true_labels(true_labels, rows.alignment.labelled, known["labels"])
-        return {}
-
-    def commit(hosts):
-        (facts,) = hosts.values()
-        if facts["run"] != known["model"].run:
-            raise ValueError("The input_model of guest and host do not come from the same training.")
-        known["rows"].check_same({name: facts["rows"] for name, facts in hosts.items()})
-        if facts["key_length"] != key_length:
-            found = facts["key_length"]
-            raise ValueError(f"he_param.key_length is {found} at the host and {key_length} at the guest; set one at both.")
-        return {}
-
-    agree(ctx, check, commit)
+    checks = GuestPreflight(ctx, document, frame, alignment, key_length, true_labels)
+    checks.agree()
     await_release(ctx)
-    scored = take_scores(ctx.sub_ctx("predict"), known["rows"], known["model"], document, TEST_SET, key_length)
-    show_scored(ctx, scored, document, known["labels"], true_labels)
+    scored = take_scores(ctx.sub_ctx("predict"), checks.rows, checks.model, document, TEST_SET, key_length)
+    show_scored(ctx, scored, document, checks.labels, true_labels)
     return scored
 
 
-def predict_host(ctx, document: dict, frame, alignment: dict, key_length: int) -> None:
+def predict_host(ctx: Context, document: dict, frame: DataFrame, alignment: dict, key_length: int) -> None:
     """Records the release in this host's ledger, then opens this host's share of scores and labels to the guest."""
     check_two_parties(ctx)
-    known = {}
-
-    def check():
-        known["model"], known["rows"] = model, rows = JoinedModel.from_json(document), SharedRows.of(frame, alignment)
-        check_scored_rows(model, rows)
-        known["release"] = JoinedScoreRelease.of(home_of(ctx), job_of(ctx), rows.alignment, model.reveal, model.origin)
-        known["release"].check()
-        return {"run": model.run, "rows": rows.facts(), "key_length": key_length}
-
-    agree(ctx, check)
-    count_release(ctx, known["release"])
-    give_scores(ctx.sub_ctx("predict"), known["rows"], known["model"], key_length)
+    checks = HostPreflight(ctx, document, frame, alignment, key_length)
+    checks.agree()
+    count_release(ctx, checks.release)
+    give_scores(ctx.sub_ctx("predict"), checks.rows, checks.model, key_length)
 
 
-def _label_privacy(rows: SharedRows) -> Optional[LabelPrivacy]:
-    """What the guest's ledger knew of the labels when align joined them."""
-    known = rows.alignment.label_privacy
-    return None if known is None else LabelPrivacy.from_json(known)
-
-
-def count_release(ctx, release: JoinedScoreRelease) -> None:
+def count_release(ctx: Context, release: JoinedScoreRelease) -> None:
     """At the host: count what will be opened; if another job took what was left, the guest learns of it, too."""
     Together(ctx)("release", release.record)
 
 
-def await_release(ctx) -> None:
+def await_release(ctx: Context) -> None:
     """At the guest: wait until the host has counted."""
     Together(ctx)("release", lambda: None)
 
 
-def check_scored_rows(model: JoinedModel, rows: SharedRows) -> None:
-    """At each party: the model's columns, and no hidden size, which opened scores would show."""
-    if list(model.header) != rows.features or model.own_columns != rows.alignment.own:
-        raise ValueError("The model was trained on other columns than align joined; names and order must agree.")
-    refuse_hidden_size(rows, "Rows are to be scored")
-
-
-def take_scores(ctx, rows: SharedRows, model: JoinedModel, document: dict, dataset_type: str, key_length: int):
+def take_scores(
+    ctx: Context, rows: SharedRows, model: JoinedModel, document: dict, dataset_type: str, key_length: int
+) -> DataFrame:
     """At the guest: the prediction frame in FATE's format."""
     modulus = score_modulus(len(model.factors))
     own, received = _score_shares(ctx, rows, model, key_length), ctx.hosts[0].get("score_shares")
@@ -106,11 +192,13 @@ def take_scores(ctx, rows: SharedRows, model: JoinedModel, document: dict, datas
     scored = rows.frame.create_frame()
     if opens_labels(rows, model):
         labels = _label_shares(rows).join(ctx.hosts[0].get("label_shares"), _opened_labels)
-        scored.label = _one_column(scored, labels)
+        only = scored.create_frame()
+        only[LABEL] = column_of(labels)
+        scored.label = only
     return prediction_frame(scored, [scores], document, dataset_type)
 
 
-def give_scores(ctx, rows: SharedRows, model: JoinedModel, key_length: int) -> None:
+def give_scores(ctx: Context, rows: SharedRows, model: JoinedModel, key_length: int) -> None:
     """At the host: send the leading bits of its share of every score, and its share of every label; see `count_release`."""
     modulus = score_modulus(len(model.factors))
     shares = _score_shares(ctx, rows, model, key_length)
@@ -124,39 +212,17 @@ def opens_labels(rows: SharedRows, model: JoinedModel) -> bool:
     return rows.alignment.labelled and model.family == "binomial"
 
 
-def _score_shares(ctx, rows: SharedRows, model: JoinedModel, key_length: int):
+def _score_shares(ctx: Context, rows: SharedRows, model: JoinedModel, key_length: int) -> Table:
     weights = len(model.factors)
-    columns = JointColumns.of(ctx, {"features": [weights, 0]})
+    columns = JointColumns.of(ctx, (weights, 0))
     keys = Together(ctx)("keys sent", partial(exchange_keys, ctx.sub_ctx("keys"), columns, key_length))
     side = Side.of(ctx, keys, columns)
-    return score_shares(side, rows.blocks(model.factors), weights, model.weights, model.reveal)
+    return score_shares(side, share_blocks(rows.frame, model.factors), weights, model.weights, model.reveal)
 
 
-def _label_shares(rows: SharedRows):
+def _label_shares(rows: SharedRows) -> Table:
     return share_blocks(rows.frame, [LABEL])
 
 
-def _one_column(frame, blocks):
-    """A frame like ``frame`` whose only column holds the numbers of ``blocks``."""
-    from fate.arch.tensor import DTensor
-
-    tensors = blocks.mapValues(_tensor)
-    column = frame.create_frame()
-    column[LABEL] = DTensor.from_sharding_table(
-        tensors, shapes=[shape for _, shape in sorted(tensors.mapValues(_shape).collect())]
-    )
-    return column
-
-
-def _opened_labels(own, received):
+def _opened_labels(own: np.ndarray, received: np.ndarray) -> np.ndarray:
     return (own + received)[:, 0].astype(np.float64) * 2.0**-FRACTION_BITS
-
-
-def _tensor(labels):
-    import torch
-
-    return torch.as_tensor(labels).reshape(-1, 1)
-
-
-def _shape(tensor):
-    return tensor.shape

@@ -1,34 +1,83 @@
-"""Scores of shared rows: shares of X w at both parties, whoever knows the weights, and their opening at the guest.
+"""What a training on shares opens: weights to the parties that `reveal` names, and scores of shared rows to the guest.
 
-Weights that both know are multiplied by each party's share of X alone. Where one of them knows the weights, or both
-hold shares, that party's weights meet the other's rows encrypted: the owner of the rows encrypts them, several rows
-side by side, column by column; the other multiplies and sends masked sums back. Everything adds up over the integers,
-in units of 2^-42. The host then sends the leading bits of its share of every score modulo 2^b, where b has room for the
-largest score: a number that, beside the guest's own share, says the score to 12 fraction bits and nothing else. All 42
-would tell values of columns that have few of them apart from a single model's scores.
+Scores are shares of X w at both parties, whoever knows the weights. Weights that both know are multiplied by each party's
+share of X alone. Where one of them knows the weights, or both hold shares, that party's weights meet the other's rows
+encrypted: the owner of the rows encrypts them, several rows side by side, column by column; the other multiplies and
+sends masked sums back. Everything adds up over the integers, in units of 2^-42. The host then sends the leading bits of
+its share of every score modulo 2^b, where b has room for the largest score: a number that, beside the guest's own share,
+says the score to 12 fraction bits and nothing else. All 42 would tell values of columns that have few of them apart from
+a single model's scores.
 """
+
+from __future__ import annotations
+
 import secrets
+from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from fate_dp.crypto.cross_product import open_sums, seal_sums
+from fate_dp.crypto.cross_product import (
+    encrypt_shares,
+    multiply_shares,
+    narrow_shares,
+    open_sums,
+    seal_sums,
+    wide_layout,
+)
+from fate_dp.crypto.descent_steps import WEIGHT_BITS, WEIGHT_FRACTION_BITS, rounded_quotient
 from fate_dp.crypto.joined_records import FRACTION_BITS, VALUE_BITS
-from fate_dp.crypto.paillier import PublicKey
+from fate_dp.crypto.paillier import OwnerEncryption, PublicKey
+from fate_dp.crypto.shared_descent import REVEALED_FRACTION_BITS
 from fate_dp.crypto.slots import SlotLayout
-from fate_dp.crypto.wide_cross_product import encrypt_shares, multiply_shares, wide_layout
 from fate_dp.privacy.noise.stream import KEY_BYTES, KeyedStream
 
-from .reveal import KEPT_BITS, UNITS_OF_WEIGHTS
 from .settings import SEES
-from .side import Side
+from .training import Side
 
+if TYPE_CHECKING:
+    from fate.arch import Context
+
+Table = Any  # FATE's distributed table {key: value}; its type says nothing of the values
+UNITS_OF_WEIGHTS = REVEALED_FRACTION_BITS
+"""Weights of a model are integers in units of 2^-22."""
+KEPT_BITS = WEIGHT_BITS + UNITS_OF_WEIGHTS
+"""And below 2^50 in magnitude; shares of them below 2^92."""
+_DROPPED = WEIGHT_FRACTION_BITS - UNITS_OF_WEIGHTS
 SCORE_FRACTION_BITS = 12
 """Of an opened score, which is off by at most one unit."""
-_DROPPED = FRACTION_BITS + UNITS_OF_WEIGHTS - SCORE_FRACTION_BITS
+_DROPPED_BITS_OF_SCORES = FRACTION_BITS + UNITS_OF_WEIGHTS - SCORE_FRACTION_BITS
 _LIMB_BITS = KEPT_BITS
 """Shares of weights are below 2^92 in magnitude: two limbs, each far below the 2^65 of a factor."""
+
+
+def open_weights(ctx: Context, share: list[int], reveal: str) -> np.ndarray | None:
+    """object (d,): the weights in units of 2^-22, None at a party that ``reveal`` does not name.
+
+    Args:
+        ctx: FATE's, of the opening.
+        share: this party's share, unit 2^-40.
+    """
+    (peer,) = [party for party in ctx.parties if party.rank != ctx.rank]
+    if peer.role in SEES[reveal]:
+        peer.put("weight_shares", share)
+    if ctx.local.role not in SEES[reveal]:
+        return None
+    received = peer.get("weight_shares")
+    if len(received) != len(share):
+        raise ValueError(f"{peer.role} sent shares of {len(received)} weights; the model has {len(share)}.")
+    total = [own + int(other) for own, other in zip(share, received)]
+    return rounded_quotient(np.array(total, dtype=object), 1 << _DROPPED)
+
+
+def kept_share(share: list[int], first: bool) -> np.ndarray:
+    """object (d,): this party's share of the weights in units of 2^-22, to predict with; off by at most one unit.
+
+    Args:
+        first: whether this is the guest.
+    """
+    return narrow_shares(rounded_quotient(np.array(share, dtype=object), 1 << _DROPPED), KEPT_BITS, first)
 
 
 class Multiplication(NamedTuple):
@@ -40,12 +89,13 @@ class Multiplication(NamedTuple):
     mask_key: bytes
 
 
-def score_shares(side: Side, blocks, columns: int, weights: Optional[np.ndarray], reveal: str):
+def score_shares(side: Side, blocks: Table, columns: int, weights: np.ndarray | None, reveal: str) -> Table:
     """Table of this party's shares of X w: object arrays (rows,) in units of 2^-42.
 
     Args:
         side: of the two parties; its keys are used only where not both know the weights.
         blocks: table of this party's shares of X, object arrays (rows, columns) in units of 2^-20.
+        columns: of X.
         weights: object (columns,) of this party's `JoinedModel`.
         reveal: of the same.
     """
@@ -59,10 +109,10 @@ def score_shares(side: Side, blocks, columns: int, weights: Optional[np.ndarray]
         encrypt = partial(_encrypted_columns, encryption=side.private.encryption(), layout=own_layout)
         side.party.put("encrypted_columns", blocks.mapValues(encrypt))
 
-    def multiplied():
-        return _multiplied(side, blocks, columns, weights) if own in multipliers else None
+    def multiplied() -> Table | None:
+        return None if weights is None or own not in multipliers else _multiplied(side, blocks, columns, weights)
 
-    def opened():
+    def opened() -> Table | None:
         if other not in multipliers:
             return None
         open_block = partial(_opened, layout=own_layout, private=side.private.decryption())
@@ -78,12 +128,12 @@ def score_shares(side: Side, blocks, columns: int, weights: Optional[np.ndarray]
 
 def score_modulus(weights: int) -> int:
     """2^b above twice the magnitude of every opened score of so many weights, in units of 2^-12."""
-    return 1 << VALUE_BITS + KEPT_BITS + weights.bit_length() + 2 - _DROPPED
+    return 1 << VALUE_BITS + KEPT_BITS + weights.bit_length() + 2 - _DROPPED_BITS_OF_SCORES
 
 
 def leading_bits(shares: np.ndarray, modulus: int) -> np.ndarray:
     """What the host sends of its shares, and the guest adds of its own."""
-    return (shares >> _DROPPED) % modulus
+    return (shares >> _DROPPED_BITS_OF_SCORES) % modulus
 
 
 def limbs_of(weights: np.ndarray) -> np.ndarray:
@@ -99,7 +149,7 @@ def opened_scores(own: np.ndarray, received: np.ndarray, modulus: int) -> np.nda
     return np.where(2 * total > modulus, total - modulus, total).astype(np.float64) * 2.0**-SCORE_FRACTION_BITS
 
 
-def _multiplied(side: Side, blocks, columns: int, weights: np.ndarray):
+def _multiplied(side: Side, blocks: Table, columns: int, weights: np.ndarray) -> Table:
     """Table of (masked scores for the other party, this party's share: minus the masks)."""
     layout = wide_layout(columns, side.public)
     multiplication = Multiplication(limbs_of(weights), layout, side.public, secrets.token_bytes(KEY_BYTES))
@@ -108,26 +158,28 @@ def _multiplied(side: Side, blocks, columns: int, weights: np.ndarray):
     return pairs.mapPartitions(partial(_sealed, multiplication=multiplication), preserves_partitioning=True)
 
 
-def _local_scores(block, weights):
+def _local_scores(block: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     return np.zeros(len(block), dtype=object) if weights is None else block @ weights
 
 
-def _encrypted_columns(block, encryption, layout):
+def _encrypted_columns(block: np.ndarray, encryption: OwnerEncryption, layout: SlotLayout) -> bytes:
     columns = block.T
     return encrypt_shares(columns, encryption, layout, expected=len(columns))
 
 
-def _row_count(block, encrypted):
+def _row_count(block: np.ndarray, encrypted: bytes) -> tuple[int, bytes]:
     return len(block), encrypted
 
 
-def _sealed(pairs, multiplication):
+def _sealed(
+    pairs: Iterable[tuple[Any, tuple[int, bytes]]], multiplication: Multiplication
+) -> Iterator[tuple[Any, tuple]]:
     for key, (rows, encrypted) in pairs:
         stream = KeyedStream(multiplication.mask_key, f"masks of scores of block {key}")
         yield key, _sealed_block(rows, encrypted, multiplication, stream)
 
 
-def _sealed_block(rows, encrypted, multiplication, stream):
+def _sealed_block(rows: int, encrypted: bytes, multiplication: Multiplication, stream: KeyedStream) -> tuple:
     """(ciphertexts for the owner of the rows, this party's share (rows,))."""
     limbs, layout, public, _ = multiplication
     sums = multiply_shares(limbs, encrypted, rows, layout, public)
@@ -135,7 +187,7 @@ def _sealed_block(rows, encrypted, multiplication, stream):
     return sealed, _without_limbs(share)
 
 
-def _opened(block, sealed, layout, private):
+def _opened(block: np.ndarray, sealed: list, layout: SlotLayout, private: Any) -> np.ndarray:
     return _without_limbs(open_sums(sealed, len(block), layout, private))
 
 
@@ -143,9 +195,9 @@ def _without_limbs(sums: np.ndarray) -> np.ndarray:
     return (sums[0] << _LIMB_BITS) + sums[1]
 
 
-def _message(pair):
+def _message(pair: tuple) -> Any:
     return pair[0]
 
 
-def _kept(pair):
+def _kept(pair: tuple) -> np.ndarray:
     return pair[1]

@@ -1,17 +1,78 @@
-"""Public configuration of share_lr, checked. No FATE in here: the client checks with it before submission."""
-from dataclasses import asdict, dataclass, field, replace
+"""Parameters of share_lr; those that mean the same in dp_hetero_lr are declared there. No FATE in here."""
 
-from fate_dp.components.common import checks
-from fate_dp.components.dp_hetero_lr import settings as hetero_lr
-from fate_dp.components.dp_hetero_lr.settings import TrainSettings
-from fate_dp.components.dp_hetero_lr.updates import default_optimizer
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from ..common.parameters import OneOf, choice, flag, mapping, name, parameter, same_as, settings_of
+from ..dp_hetero_lr import settings as hetero_lr
+from ..dp_hetero_lr.settings import PredictSettings, TrainSettings
+from ..protocols.optimizers import default_optimizer
 
 SEES = {"both": ("guest", "host"), "guest": ("guest",), "host": ("host",), "nobody": ()}
 """reveal: the roles that the trained weights are opened to."""
+OWN = ("reveal", "train_scores")
+"""Parameters that are no settings of the descent on shares."""
 START = {"method": "zeros", "fit_intercept": True}
-_MOST_MOMENTUM = 0.9
+_MAX_MOMENTUM = 0.9
 """Of the default optimiser. Bounds on weights that nobody sees rest on columns with a mean square of 256, and more
 momentum soon exceeds them."""
+
+
+def optimizer(value: Any) -> dict[str, Any]:
+    """FATE's optimizer dictionary: method sgd, penalty l2 or none, alpha, optimizer_params."""
+    filled = hetero_lr.optimizer(value)
+    choice("optimizer.method", filled["method"], ("sgd",))
+    choice("optimizer.penalty", filled["penalty"], ("l2", "none", None))
+    return filled
+
+
+def init_param(value: Any) -> dict[str, Any]:
+    """FATE's initialisation dictionary: method zeros, since nobody may know more of the weights; fit_intercept."""
+    filled = mapping("init_param", value, START)
+    filled["method"] = name("init_param.method", filled["method"], ("zeros",))
+    flag("init_param.fit_intercept", filled["fit_intercept"])
+    return filled
+
+
+@dataclass(frozen=True)
+class Training:
+    """The parameters of one training as a job gives them."""
+
+    epochs: int | None = same_as(TrainSettings, "epochs")
+    optimizer: dict[str, Any] | None = parameter(
+        "steps of the descent: method sgd, penalty l2 or none, alpha, optimizer_params; None means values made from public "
+        "numbers",
+        None,
+        check=optimizer,
+    )
+    learning_rate_scheduler: dict[str, Any] = same_as(TrainSettings, "learning_rate_scheduler")
+    init_param: dict[str, Any] = parameter("start weights: method zeros, fit_intercept", START, check=init_param)
+    tol: float | None = same_as(TrainSettings, "tol")
+    early_stop: str = parameter(
+        "what must fall below tol for training to end: diff or abs of the loss that the guest sees",
+        "diff",
+        check=OneOf(("diff", "abs"), any_case=True),
+    )
+    threshold: float = same_as(TrainSettings, "threshold")
+    he_param: dict[str, Any] = same_as(TrainSettings, "he_param")
+    family: str = same_as(TrainSettings, "family")
+    reveal: str = parameter(
+        "whom the trained weights are opened to: both, guest, host or nobody, who predict on shares",
+        "both",
+        check=OneOf(tuple(SEES)),
+    )
+    train_scores: bool = parameter(
+        "whether the guest gets score and label of every training row in random order; the host's ledger counts it",
+        False,
+    )
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The parameters of one prediction as a job gives them."""
+
+    he_param: dict[str, Any] = same_as(PredictSettings, "he_param")
+    true_labels: bool = same_as(PredictSettings, "true_labels")
 
 
 @dataclass(frozen=True)
@@ -27,23 +88,25 @@ class ShareSettings:
     """
 
     training: TrainSettings = field(default_factory=lambda: TrainSettings(init_param=dict(START)))
-    reveal: str = "both"
-    train_scores: bool = False
+    reveal: str = Training.reveal
+    train_scores: bool = Training.train_scores
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.training.family == "gaussian" and self.training.early_stop == "abs":
             raise ValueError(
                 "early_stop is abs with family gaussian, whose losses are shown without a constant; it must be diff."
             )
 
     @classmethod
-    def of(cls, **given) -> "ShareSettings":
+    def of(cls, **given: Any) -> "ShareSettings":
         """From parameters; None means the default."""
-        given = {name: value for name, value in given.items() if value is not None}
-        own = {name: given.pop(name) for name in ("reveal", "train_scores") if name in given}
-        return cls(TrainSettings(**{"init_param": dict(START), **given}), **own)
+        asked = vars(settings_of(Training, given))
+        return cls(
+            TrainSettings(**{name: asked[name] for name in asked if name not in OWN}),
+            **{name: asked[name] for name in OWN},
+        )
 
-    def to_json(self) -> dict:
+    def to_json(self) -> dict[str, Any]:
         """Builtins, the same at both parties if they were asked for the same."""
         return asdict(self)
 
@@ -59,45 +122,6 @@ class ShareSettings:
             return self.training
         chosen = default_optimizer(rows, features, epsilon, family=self.training.family, epochs=self.training.epochs)
         descent = chosen["optimizer_params"]
-        if descent.get("momentum", 0.0) > _MOST_MOMENTUM:
-            chosen["optimizer_params"] = {**descent, "momentum": _MOST_MOMENTUM}
+        if descent.get("momentum", 0.0) > _MAX_MOMENTUM:
+            chosen["optimizer_params"] = {**descent, "momentum": _MAX_MOMENTUM}
         return replace(self.training, optimizer=chosen)
-
-
-def optimizer(value) -> dict:
-    """FATE's optimizer dictionary: method sgd, penalty l2 or none, alpha, optimizer_params."""
-    filled = hetero_lr.optimizer(value)
-    checks.choice("optimizer.method", filled["method"], ("sgd",))
-    checks.choice("optimizer.penalty", filled["penalty"], ("l2", "none", None))
-    return filled
-
-
-def init_param(value) -> dict:
-    """FATE's initialisation dictionary: method zeros, since nobody may know more of the weights; fit_intercept."""
-    filled = checks.mapping("init_param", value, START)
-    filled["method"] = checks.name("init_param.method", filled["method"], ("zeros",))
-    checks.flag("init_param.fit_intercept", filled["fit_intercept"])
-    return filled
-
-
-def early_stop(value) -> str:
-    return checks.name("early_stop", value, ("diff", "abs"))
-
-
-def reveal(value) -> str:
-    return checks.choice("reveal", value, tuple(SEES))
-
-
-CHECKS = {
-    "epochs": hetero_lr.epochs,
-    "optimizer": optimizer,
-    "learning_rate_scheduler": hetero_lr.learning_rate_scheduler,
-    "init_param": init_param,
-    "tol": hetero_lr.tolerance,
-    "early_stop": early_stop,
-    "threshold": hetero_lr.threshold,
-    "he_param": hetero_lr.he_param,
-    "family": hetero_lr.family,
-    "reveal": reveal,
-    "train_scores": hetero_lr.train_scores,
-}

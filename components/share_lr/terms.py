@@ -1,11 +1,127 @@
-"""What both parties agree on before training starts: checks at each, and the terms that the guest sets."""
-from fate_dp.components.common.provenance import LabelPrivacy, unknown_labels
-from fate_dp.components.dp_hetero_lr.settings import ROWS_PER_FEATURE, batch_bounds
-from fate_dp.components.dp_hetero_lr.terms import training_terms
-from fate_dp.crypto.cross_product import MEAN_SQUARE_BITS
+"""The shared rows of a task: what align wrote, checked at this party, and with the other party's."""
 
-from .rows import SharedRows
-from .settings import ShareSettings
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from fate_dp.crypto.cross_product import MEAN_SQUARE_BITS
+from fate_dp.privacy.events import REPLACE_ONE, Event, NotPrivate
+
+from ..common.charges import columns_name, home_of, job_of
+from ..common.frames import ids_digest, ids_fingerprint
+from ..common.provenance import LabelPrivacy, unknown_labels
+from ..protocols.federation import roles
+from ..protocols.joined_tables import LABEL, MEMBERSHIP, Alignment, belongs_to, share_blocks
+from ..protocols.optimizers import ROWS_PER_FEATURE, batch_bounds, check_batches
+from ..protocols.training_terms import BINARY, Descent, TrainingTerms
+from .settings import SEES, ShareSettings
+
+if TYPE_CHECKING:
+    from fate.arch import Context
+    from fate.arch.dataframe import DataFrame
+
+PURPOSE = "share_lr: number of matches"
+REASON = "exact losses or weights tell the number of matches that align hid"
+OTHER_TERMS = "The guest's terms are not those of the job's parameters; this host does not train on others."
+
+
+@dataclass(frozen=True)
+class SharedRows:
+    """This party's shares of the rows and what align says of them."""
+
+    frame: DataFrame
+    alignment: Alignment
+
+    @classmethod
+    def of(cls, frame: DataFrame, document: dict) -> SharedRows:
+        """Raises ValueError where table and alignment do not belong together."""
+        alignment = Alignment.from_json(document)
+        if frame.shape[0] != alignment.rows or not belongs_to(frame, alignment.session):
+            raise ValueError(
+                f"The table's {frame.shape[0]} rows are not the {alignment.rows} of its alignment; connect output_data "
+                "and alignment of one align."
+            )
+        return cls(frame, alignment)
+
+    @property
+    def features(self) -> list[str]:
+        """Joint feature columns in their public order."""
+        return [*self.alignment.guest, *self.alignment.host]
+
+    def training_blocks(self) -> Any:
+        """Table of this party's shares of [features, membership, label]."""
+        return share_blocks(self.frame, [*self.features, MEMBERSHIP, LABEL])
+
+    def refuse_hidden_size(self, why: str) -> None:
+        """Opened scores show which rows stand for no record: theirs are 0."""
+        if self.alignment.hide_size is not None:
+            raise ValueError(
+                f"{why}, but align hid how many ids matched, and opened scores would show it; align without."
+            )
+
+    def label_privacy(self) -> LabelPrivacy | None:
+        """At the guest: what its ledger knew of the labels when align joined them."""
+        known = self.alignment.label_privacy
+        return None if known is None else LabelPrivacy.from_json(known)
+
+    def facts(self) -> dict:
+        """What the guest needs to know to see that both parties hold shares of the same rows."""
+        return {"session": self.alignment.session, "digest": ids_digest(self.frame)}
+
+    def check_same(self, hosts: dict[str, dict]) -> None:
+        """At the guest: the host's shares must be of the same rows, in the same blocks and order."""
+        for name, facts in hosts.items():
+            if facts["rows"] != self.facts():
+                raise ValueError(
+                    f"The tables of guest and {name} are not of one alignment; use what one align wrote at both."
+                )
+
+
+def check_two_parties(ctx: Context) -> None:
+    """Refuse a task of others than one guest and one host; all see the same list and raise the same sentence."""
+    present = roles(ctx)
+    if sorted(present) != ["guest", "host"]:
+        raise ValueError(f"The task names the roles {', '.join(present)}; shares are of one guest and one host.")
+
+
+@dataclass
+class OpenedSize:
+    """Where align hid the number of matches, what share_lr opens tells it: a line of the party's ledger says so.
+
+    There is none where no size was hidden, or the other party is shown nothing. The guest sees every loss, and whoever
+    `reveal` names the weights. All of them are exact, so that a few tell how many of the rows stand for records. Unit:
+    record; relation: replace-one; epsilon infinity. The line stands under a name of its own, outside the cap: share_lr
+    promises no record anything, and align's own messages keep their epsilon.
+    """
+
+    ctx: Context
+    rows: SharedRows
+    reveal: str
+    release: int | None = None
+
+    def record(self) -> None:
+        """Before anything is opened."""
+        other = "host" if self.ctx.is_on_guest else "guest"
+        if self.rows.alignment.hide_size is None or (other == "host" and other not in SEES[self.reveal]):
+            return
+        home, job = home_of(self.ctx), job_of(self.ctx)
+        self.release = home.ledger.record(
+            dataset=f"opened {columns_name(list(self.rows.alignment.own))}",
+            cap=None,
+            purpose=PURPOSE,
+            event=Event(NotPrivate(REASON), "record", REPLACE_ONE, (other,)),
+            count=1,
+            release_key=f"{job.task_id} {secrets.token_hex(16)}",
+            fingerprint=ids_fingerprint(self.rows.frame),
+            job_id=job.job_id,
+            task_id=job.task_id,
+        ).release_id
+
+    def mark_released(self) -> None:
+        if self.release is not None:
+            home_of(self.ctx).ledger.mark_released(self.release)
 
 
 def check_rows(rows: SharedRows, settings: ShareSettings) -> None:
@@ -20,27 +136,21 @@ def check_rows(rows: SharedRows, settings: ShareSettings) -> None:
             f"{ROWS_PER_FEATURE} for each weight, or a model could show single rows."
         )
     if settings.train_scores:
-        refuse_hidden_size(rows, "train_scores is true")
+        rows.refuse_hidden_size("train_scores is true")
 
 
-def least_records(alignment) -> int:
+def least_records(alignment: Alignment) -> int:
     """How many joined rows stand for records whatever the numbers of dummies are: at most a pool of each party's."""
     hidden = alignment.hide_size
     return alignment.rows if hidden is None else max(0, alignment.rows - 2 * hidden["pool"])
 
 
-def refuse_hidden_size(rows: SharedRows, why: str) -> None:
-    """Opened scores show which rows stand for no record: theirs are 0."""
-    if rows.alignment.hide_size is not None:
-        raise ValueError(f"{why}, but align hid how many ids matched, and opened scores would show it; align without.")
-
-
-def label_privacy(rows: SharedRows) -> LabelPrivacy:
-    """At the guest: what its ledger knew of the labels when align joined them; refuses labels that it did not know."""
-    known = rows.alignment.label_privacy
+def known_labels(rows: SharedRows) -> LabelPrivacy:
+    """At the guest: `SharedRows.label_privacy`; refuses labels that the ledger did not know."""
+    known = rows.label_privacy()
     if known is None:
         raise unknown_labels()
-    return LabelPrivacy.from_json(known)
+    return known
 
 
 def joint_weights(rows: SharedRows, settings: ShareSettings) -> int:
@@ -48,14 +158,32 @@ def joint_weights(rows: SharedRows, settings: ShareSettings) -> int:
     return len(rows.features) + int(settings.training.init_param["fit_intercept"])
 
 
-def joint_terms(rows: SharedRows, settings: ShareSettings, epsilon: float) -> dict:
-    """Public numbers that direct the training, as in dp_hetero_lr; ``epsilon`` of the labels in nats.
-
-    To dp_hetero_lr's arithmetic all joint columns are the guest's; each has a mean square of at most 2^8.
-    """
+def joint_terms(rows: SharedRows, settings: ShareSettings, epsilon: float) -> TrainingTerms:
+    """Public numbers that direct the training; ``epsilon`` of the labels in nats."""
     count, weights = rows.alignment.rows, joint_weights(rows, settings)
+    check_batches(count, None, weights)
     training = settings.with_optimizer(count, weights, epsilon)
-    return training_terms(training, count, [weights, 0], epsilon, None, [], MEAN_SQUARE_BITS)
+    terms = one_batch_terms(count, weights, training.optimizer or {}, Descent.of(training))
+    terms.steps_between_checks(terms.learning_rates())
+    return terms
+
+
+def one_batch_terms(rows: int, weights: int, optimizer: dict, descent: Descent) -> TrainingTerms:
+    """To a shared descent all joint columns are the guest's; each has a mean square of at most 2^8."""
+    return TrainingTerms(
+        rows=rows,
+        batches=tuple(batch_bounds(rows, None)),
+        optimizer=optimizer,
+        flipback_epochs=(),
+        correction_epochs=(),
+        score_epochs=(),
+        features=(weights, 0),
+        mean_square_bits=MEAN_SQUARE_BITS,
+        run=secrets.token_hex(8),
+        noise=None,
+        classes=BINARY,
+        descent=descent,
+    )
 
 
 def check_same_request(asked: dict, settings: ShareSettings) -> None:
@@ -68,13 +196,11 @@ def check_same_request(asked: dict, settings: ShareSettings) -> None:
             raise ValueError(f"{name} is {found!r} at the host and {value!r} at the guest; set the same at both.")
 
 
-def accept_terms(terms: dict, rows: SharedRows, settings: ShareSettings) -> None:
+def accept_terms(wire: dict, rows: SharedRows, settings: ShareSettings) -> TrainingTerms:
     """At the host: what the guest sets must be what the job's parameters say."""
-    count, asked = rows.alignment.rows, settings.training.optimizer
-    expected = {
-        "rows": count, "batches": batch_bounds(count, None), "features": [joint_weights(rows, settings), 0],
-        "mean_square_bits": MEAN_SQUARE_BITS, "noise": None, "score_epochs": [],
-    }  # fmt: skip
-    sent = {**terms, "batches": [tuple(bounds) for bounds in terms["batches"]]}
-    if any(sent[name] != value for name, value in expected.items()) or asked not in (None, terms["optimizer"]):
-        raise ValueError("The guest's terms are not those of the job's parameters; this host does not train on others.")
+    descent, asked = Descent.of(settings.training), settings.training.optimizer
+    sent = TrainingTerms.from_wire(wire, descent)
+    expected = one_batch_terms(rows.alignment.rows, joint_weights(rows, settings), asked or sent.optimizer, descent)
+    if replace(sent, run=expected.run) != expected:
+        raise ValueError(OTHER_TERMS)
+    return sent

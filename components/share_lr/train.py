@@ -1,115 +1,171 @@
-"""The train stage of share_lr, one function per role."""
+"""The train stage of share_lr: what each role checks, and one function per role."""
+
+from __future__ import annotations
+
 import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Callable, Tuple
+from typing import TYPE_CHECKING
 
-from fate_dp.components.common.party_home import home_of, job_of
-from fate_dp.components.common.preflight import agree
-from fate_dp.components.common.provenance import record_use
-from fate_dp.components.common.summary import show_summary
-from fate_dp.components.dp_hetero_lr.figures import TRAINING_ROWS, figures, fitted_to
-from fate_dp.components.common.together import Together
-
-from .charges import OpenedSize
-from .epochs import Progress, direct, follow
-from .model import JoinedModel
-from .predict import await_release, count_release, give_scores, take_scores
-from .reveal import kept_share, open_weights
-from .rows import SharedRows, check_two_parties
-from .score_release import JoinedScoreRelease
+from ..common.charges import home_of, job_of
+from ..common.provenance import LabelPrivacy, record_use
+from ..protocols.label_figures import TRAINING_ROWS, figures, fitted_to
+from ..protocols.preflight import Preflight, Together, show_summary
+from ..protocols.training_terms import TrainingTerms
+from .model import JoinedModel, guest_summary, host_summary
+from .predict import JoinedScoreRelease, await_release, count_release, give_scores, take_scores
+from .scoring import kept_share, open_weights
 from .settings import ShareSettings
-from .summary import guest_summary, host_summary
-from .terms import accept_terms, check_rows, check_same_request, joint_terms, label_privacy
-from .training import JoinedTraining
+from .terms import (
+    OpenedSize,
+    SharedRows,
+    accept_terms,
+    check_rows,
+    check_same_request,
+    check_two_parties,
+    joint_terms,
+    known_labels,
+)
+from .training import JoinedTraining, Progress, direct, follow
 
+if TYPE_CHECKING:
+    import numpy as np
+    from fate.arch import Context
+    from fate.arch.dataframe import DataFrame
 
 ORIGIN_BYTES = 16
 
 
-def train_guest(ctx, settings: ShareSettings, frame, alignment: dict):
-    """Returns the guest's JSON model and its prediction frame (None without train_scores)."""
-    check_two_parties(ctx)
-    home, known = home_of(ctx), {}
+@dataclass
+class PartyPreflight(Preflight):
+    """What both parties check alike, and keep.
 
-    def check():
-        known["rows"] = rows = SharedRows.of(frame, alignment)
-        check_rows(rows, settings)
-        known["privacy"] = label_privacy(rows)
-        known["privacy"].refuse_numbers(settings.training.family)
-        known["size"] = OpenedSize(ctx, rows, settings.reveal)
+    Attributes:
+        rows: this party's shares.
+        size: the line of the ledger that says what is opened of a hidden size.
+    """
+
+    settings: ShareSettings
+    frame: DataFrame
+    alignment: dict
+    rows: SharedRows = field(init=False)
+    size: OpenedSize = field(init=False)
+
+    def check(self) -> dict:
+        self.rows = SharedRows.of(self.frame, self.alignment)
+        check_rows(self.rows, self.settings)
+        self.size = OpenedSize(self.ctx, self.rows, self.settings.reveal)
         return {}
 
-    def commit(hosts):
+
+@dataclass
+class GuestPreflight(PartyPreflight):
+    """The guest's checks; ``privacy`` is of the labels."""
+
+    privacy: LabelPrivacy = field(init=False)
+    terms: TrainingTerms = field(init=False)
+
+    def check(self) -> dict:
+        super().check()
+        self.privacy = known_labels(self.rows)
+        self.privacy.refuse_numbers(self.settings.training.family)
+        return {}
+
+    def commit(self, hosts: dict[str, dict]) -> dict:
         (facts,) = hosts.values()
-        check_same_request(facts["asked"], settings)
-        known["rows"].check_same({name: facts["rows"] for name, facts in hosts.items()})
-        terms = joint_terms(known["rows"], settings, known["privacy"].epsilon)
-        record_use(home, known["privacy"], job_of(ctx), terms["rows"])
+        check_same_request(facts["asked"], self.settings)
+        self.rows.check_same(hosts)
+        self.terms = joint_terms(self.rows, self.settings, self.privacy.epsilon)
+        record_use(home_of(self.ctx), self.privacy, job_of(self.ctx), self.terms.rows)
+        return self.terms.to_wire()
+
+
+@dataclass
+class HostPreflight(PartyPreflight):
+    """The host's checks.
+
+    Attributes:
+        origin: random name of the training, which the host alone chose.
+        release: consent to open scores of the training rows; None without train_scores.
+    """
+
+    origin: str = field(init=False)
+    release: JoinedScoreRelease | None = field(init=False, default=None)
+
+    def check(self) -> dict:
+        super().check()
+        self.origin = secrets.token_hex(ORIGIN_BYTES)
+        if self.settings.train_scores:
+            home, job, alignment = home_of(self.ctx), job_of(self.ctx), self.rows.alignment
+            self.release = JoinedScoreRelease.of(home, job, alignment, self.settings.reveal, self.origin)
+            self.release.check()
+        return {"asked": self.settings.to_json(), "rows": self.rows.facts()}
+
+    def accept(self, wire: dict) -> TrainingTerms:
+        terms = accept_terms(wire, self.rows, self.settings)
+        self.size.record()
         return terms
 
-    terms = agree(ctx, check, commit)
-    rows, privacy, size = known["rows"], known["privacy"], known["size"]
-    Together(ctx)("terms", size.record)
-    model, progress = _train(ctx.sub_ctx("train"), rows, settings, terms, direct, secrets.token_hex(ORIGIN_BYTES))
-    size.mark_released()
-    document = model.to_json(settings, terms["optimizer"], progress, privacy.to_json("none"))
+
+def train_guest(
+    ctx: Context, settings: ShareSettings, frame: DataFrame, alignment: dict
+) -> tuple[dict, DataFrame | None]:
+    """Returns the guest's JSON model and its prediction frame (None without train_scores)."""
+    check_two_parties(ctx)
+    checks = GuestPreflight(ctx, settings, frame, alignment)
+    checks.agree()
+    rows, privacy, terms = checks.rows, checks.privacy, checks.terms
+    Together(ctx)("terms", checks.size.record)
+    model, progress = _train(ctx.sub_ctx("train"), checks, terms, direct, secrets.token_hex(ORIGIN_BYTES))
+    checks.size.mark_released()
+    document = model.to_json(settings, terms.optimizer, progress, privacy.to_json("none"))
     scored, shown = None, {}
     if settings.train_scores:
         from fate.ml.utils.predict_tools import TRAIN_SET
 
         await_release(ctx)
-        key_length = settings.training.he_param["key_length"]
-        scored = take_scores(ctx.sub_ctx("predict"), rows, model, document, TRAIN_SET, key_length)
-        shown = figures(TRAINING_ROWS, scored, document, privacy, fitted=fitted_to(settings.training, terms, "none", None))
+        scored = take_scores(ctx.sub_ctx("predict"), rows, model, document, TRAIN_SET, terms.descent.key_length)
+        shown = figures(TRAINING_ROWS, scored, document, privacy, fitted=fitted_to(terms, "none", None))
     show_summary(ctx, {**guest_summary(settings, rows.alignment, model, progress, privacy), **shown})
     return document, scored
 
 
-def train_host(ctx, settings: ShareSettings, frame, alignment: dict) -> dict:
+def train_host(ctx: Context, settings: ShareSettings, frame: DataFrame, alignment: dict) -> dict:
     """Returns the host's JSON model."""
     check_two_parties(ctx)
-    known, origin = {}, secrets.token_hex(ORIGIN_BYTES)
-
-    def check():
-        known["rows"] = rows = SharedRows.of(frame, alignment)
-        check_rows(rows, settings)
-        known["size"] = OpenedSize(ctx, rows, settings.reveal)
-        if settings.train_scores:
-            known["release"] = JoinedScoreRelease.of(home_of(ctx), job_of(ctx), rows.alignment, settings.reveal, origin)
-            known["release"].check()
-        return {"asked": settings.to_json(), "rows": rows.facts()}
-
-    def accept():
-        accept_terms(terms, known["rows"], settings)
-        known["size"].record()
-
-    terms = agree(ctx, check)
-    Together(ctx)("terms", accept)
-    rows = known["rows"]
-    model, progress = _train(ctx.sub_ctx("train"), rows, settings, terms, follow, origin)
-    known["size"].mark_released()
-    if settings.train_scores:
-        count_release(ctx, known["release"])
-        give_scores(ctx.sub_ctx("predict"), rows, model, settings.training.he_param["key_length"])
-    show_summary(ctx, host_summary(rows.alignment, model, progress))
-    return model.to_json(settings, terms["optimizer"], progress, None)
+    checks = HostPreflight(ctx, settings, frame, alignment)
+    wire = checks.agree()
+    terms = Together(ctx)("terms", partial(checks.accept, wire))
+    model, progress = _train(ctx.sub_ctx("train"), checks, terms, follow, checks.origin)
+    checks.size.mark_released()
+    if checks.release is not None:
+        count_release(ctx, checks.release)
+        give_scores(ctx.sub_ctx("predict"), checks.rows, model, terms.descent.key_length)
+    show_summary(ctx, host_summary(checks.rows.alignment, model, progress))
+    return model.to_json(settings, terms.optimizer, progress, None)
 
 
 def _train(
-    ctx, rows: SharedRows, settings: ShareSettings, terms: dict, run_epochs: Callable, origin: str
-) -> Tuple[JoinedModel, Progress]:
+    ctx: Context, checks: PartyPreflight, terms: TrainingTerms, run_epochs: Callable, origin: str
+) -> tuple[JoinedModel, Progress]:
     """What both parties do alike."""
-    training = JoinedTraining(ctx, rows.training_blocks(), settings.training, terms)
-    progress = run_epochs(ctx, training, settings.training)
+    rows, settings = checks.rows, checks.settings
+    training = JoinedTraining(ctx, rows.training_blocks(), terms)
+    progress = run_epochs(ctx, training)
     share = training.weight_share()
     if settings.reveal == "nobody":
-        weights = kept_share(share, ctx.local.role == "guest")
+        weights: np.ndarray | None = kept_share(share, ctx.local.role == "guest")
     else:
-        opening = partial(open_weights, ctx.sub_ctx("finish"), share, settings.reveal)
-        weights = Together(ctx)("weights", opening)
+        weights = Together(ctx)("weights", partial(open_weights, ctx.sub_ctx("finish"), share, settings.reveal))
     model = JoinedModel(
-        header=tuple(rows.features), own_columns=rows.alignment.own, family=settings.training.family,
-        fit_intercept=settings.training.init_param["fit_intercept"], reveal=settings.reveal, run=terms["run"],
-        origin=origin, weights=weights,
-    )  # fmt: skip
+        header=tuple(rows.features),
+        own_columns=rows.alignment.own,
+        family=terms.descent.family,
+        fit_intercept=terms.descent.fit_intercept,
+        reveal=settings.reveal,
+        run=terms.run,
+        origin=origin,
+        weights=weights,
+    )
     return model, progress

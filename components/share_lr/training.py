@@ -1,23 +1,193 @@
-"""Training on shares of the rows: what both parties do alike, around dp_hetero_lr's steps on shares."""
-from functools import partial
-from typing import Callable, List, Tuple
+"""Training on shares of the rows: M^T M of shared rows, the steps on it, and the epochs.
+
+Shares of M^T M where both parties hold shares of M: own products in clear, products of the two shares encrypted.
+
+(A + B)^T (A + B) = A^T A + B^T B + A^T B + (A^T B)^T. A party computes its first two factors alone. For the product of
+its share and the other's, the host encrypts the first half of every block's rows and the guest multiplies them, and
+the other way round with the second half: both work at once, and each sees ciphertexts, or numbers within 2^-40 of
+uniform. What comes out is narrow: shares of a sum are 42 bits wider than the sum can be.
+
+How large a column is nobody knows. Values are below 2^4 in magnitude, as align encoded them, so that a mean square is
+at most 2^8; all widths rest on this public bound.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fate_dp.components.common.party_home import home_of
-from fate_dp.components.common.together import Together
-from fate_dp.components.dp_hetero_lr.cross_product.joint_columns import JointColumns
-from fate_dp.components.dp_hetero_lr.cross_product.keys import exchange_keys
-from fate_dp.components.dp_hetero_lr.cross_product.public_sizes import CURVATURE, update_rule
-from fate_dp.components.dp_hetero_lr.cross_product.shared_steps import SharedSteps
-from fate_dp.components.dp_hetero_lr.settings import TrainSettings
-from fate_dp.components.dp_hetero_lr.updates import PartyOptimizer
-from fate_dp.crypto.shared_quadratic import QuadraticShare
+from fate_dp.crypto.cross_product import (
+    MEAN_SQUARE_BITS,
+    encrypt_shares,
+    exact_product,
+    merge_sums,
+    multiply_shares,
+    narrow_shares,
+    open_sums,
+    seal_sums,
+    wide_layout,
+)
+from fate_dp.crypto.descent_steps import SUM_FRACTION_BITS, QuadraticShare
+from fate_dp.crypto.joined_records import FRACTION_BITS, VALUE_BITS
+from fate_dp.crypto.paillier import OwnerEncryption, PrivateKey, PublicKey
+from fate_dp.crypto.slots import SlotLayout
 
-from .gram import gram_share
-from .side import Side
+from ..common.charges import home_of
+from ..protocols.optimizers import CONVERGED, DIVERGED, GOES_ON, Convergence, refuse_divergence
+from ..protocols.preflight import Together
+from ..protocols.shared_descent import JointColumns, Keys, SharedSteps, Start, exchange_keys
+from ..protocols.training_terms import Descent, TrainingTerms
 
+if TYPE_CHECKING:
+    from fate.arch import Context
+
+logger = logging.getLogger(__name__)
+
+Table = Any  # FATE's distributed table {key: value}; its type says nothing of the values
 ONLY_BATCH = 0
+_HALF_BITS = 33
+_ROWS_AT_ONCE = 1 << 15
+"""Rows that are multiplied together share buckets; more would gain little and fill the memory."""
+_SHOWN = {"binomial": math.log(2.0), "gaussian": 0.0}
+"""The loss of family binomial is the Taylor loss. That of family gaussian lacks its constant, half the mean square of
+the labels, which would tell the guest about the labels of the records that matched: it starts at 0 and falls."""
+_LARGEST = {"binomial": math.log(2.0), "gaussian": 2.0 ** (MEAN_SQUARE_BITS - 1)}
+"""A loss may be within bounds or not only with the largest constant that it can have."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One party's end of a computation with the other.
+
+    Attributes:
+        party: FATE's object of the other party, in the context of the computation.
+        private: this party's key.
+        public: the other party's key.
+        guest: whether this is the guest.
+        together: ``together(stage, work)`` returns what ``work()`` does here, once the other party has done its own.
+    """
+
+    party: Any
+    private: PrivateKey
+    public: PublicKey
+    guest: bool
+    together: Callable[[str, Callable], Any]
+
+    @classmethod
+    def of(cls, ctx: Context, keys: Keys, columns: JointColumns) -> Side:
+        ((peer, party),) = columns.peers(ctx).items()
+        return cls(party, keys.private, keys.peers[peer], columns.is_guest, Together(ctx))
+
+
+def gram_share(side: Side, blocks: Table, rows: int, columns: int) -> np.ndarray:
+    """This party's share of M^T M: object (columns, columns), integers in units of 2^-48.
+
+    Args:
+        side: this party's end.
+        blocks: table of this party's shares of M, object arrays (rows, columns) in units of 2^-20.
+        rows: rows of all blocks together.
+        columns: of M.
+    """
+    total = own_products(blocks, columns)
+    for product in _cross_products(side, blocks, rows, columns):
+        total = total + product + product.T
+    narrow = narrow_shares(total, 2 * VALUE_BITS + int(rows).bit_length(), side.guest)
+    return narrow << SUM_FRACTION_BITS - 2 * FRACTION_BITS
+
+
+def own_products(blocks: Table, columns: int) -> np.ndarray:
+    """A^T A of one party's share, exact."""
+    parts = blocks.mapPartitions(_exact_squares, preserves_partitioning=True)
+    return reduce(np.add, (part for _, part in parts.collect()), np.zeros((columns, columns), dtype=object))
+
+
+def exact_square(matrix: np.ndarray) -> np.ndarray:
+    """``matrix^T matrix`` of an object array (rows, c) of integers below 2^72 in magnitude."""
+    high = matrix >> _HALF_BITS
+    halves = np.hstack([high, matrix - (high << _HALF_BITS)]).astype(np.int64)
+    products = exact_product(halves, halves)
+    (high_high, high_low), (low_high, low_low) = (np.hsplit(half, 2) for half in np.vsplit(products, 2))
+    return (high_high << 2 * _HALF_BITS) + ((high_low + low_high) << _HALF_BITS) + low_low
+
+
+def half_of(block: np.ndarray, front: bool) -> np.ndarray:
+    """The first half of a block's rows, which the host encrypts, or the other rows, which the guest does."""
+    middle = len(block) // 2
+    return block[:middle] if front else block[middle:]
+
+
+def _cross_products(side: Side, blocks: Table, rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
+    """Shares of the products over both halves of the rows; each may be of the transposed product."""
+    own_layout, layout = wide_layout(rows, side.private.public_key), wide_layout(rows, side.public)
+    encrypt = partial(
+        _encrypted, front=not side.guest, encryption=side.private.encryption(), layout=own_layout, expected=rows // 2
+    )
+    side.party.put("encrypted_rows", blocks.mapValues(encrypt))
+    multiply = partial(_multiplied, front=side.guest, columns=columns, layout=layout, key=side.public)
+
+    def encrypted_sums() -> tuple[int, ...]:
+        pairs = blocks.join(side.party.get("encrypted_rows"), _pair)
+        parts = pairs.mapPartitions(multiply, preserves_partitioning=True).collect()
+        nothing: tuple[int, ...] = (1,) * (columns * layout.plaintexts(columns))
+        return reduce(partial(merge_sums, public_key=side.public), (part for _, part in parts), nothing)
+
+    sealed, multiplied = seal_sums(side.together("encrypted rows", encrypted_sums), columns, layout, side.public)
+    side.party.put("masked_products", sealed)
+    received = side.party.get("masked_products")
+    opened = side.together("products", partial(open_sums, received, columns, own_layout, side.private))
+    return multiplied, opened
+
+
+def _exact_squares(blocks: Iterable[tuple[Any, np.ndarray]]) -> Iterator[tuple[Any, np.ndarray]]:
+    """One sum for a partition: only what has the size of the columns reaches the driver."""
+    total: Any = 0
+    last = None
+    for last, block in blocks:
+        total = total + exact_square(block)
+    if last is not None:
+        yield last, total
+
+
+def _encrypted(block: np.ndarray, front: bool, encryption: OwnerEncryption, layout: SlotLayout, expected: int) -> bytes:
+    return encrypt_shares(half_of(block, front), encryption, layout, expected)
+
+
+def _pair(block: np.ndarray, encrypted: bytes) -> tuple[np.ndarray, bytes]:
+    return block, encrypted
+
+
+def _multiplied(
+    pairs: Iterable, front: bool, columns: int, layout: SlotLayout, key: PublicKey
+) -> Iterator[tuple[Any, tuple[int, ...]]]:
+    """One tuple of sums for a partition; the more of its rows are multiplied at once, the better."""
+    total, last = None, None
+    for last, matrix, encrypted in _row_groups(pairs, front):
+        sums = multiply_shares(matrix, encrypted, columns, layout, key)
+        total = sums if total is None else merge_sums(total, sums, key)
+    if total is not None:
+        yield last, total
+
+
+def _row_groups(pairs: Iterable, front: bool) -> Iterator[tuple[Any, np.ndarray, bytes]]:
+    """(a key, half rows of some blocks, the other party's encryptions of the same rows), some `_ROWS_AT_ONCE` each."""
+    halves: list[np.ndarray] = []
+    encrypted: list[bytes] = []
+    rows = 0
+    for key, (block, data) in pairs:
+        halves.append(half_of(block, front))
+        encrypted.append(data)
+        rows += len(halves[-1])
+        if rows >= _ROWS_AT_ONCE:
+            yield key, np.concatenate(halves), b"".join(encrypted)
+            halves, encrypted, rows = [], [], 0
+    if rows:
+        yield key, np.concatenate(halves), b"".join(encrypted)
 
 
 class JoinedTraining(SharedSteps):
@@ -27,46 +197,51 @@ class JoinedTraining(SharedSteps):
     nobody more than the other, since weights start from zero and are opened by `reveal` alone.
     """
 
-    def __init__(self, ctx, blocks, settings: TrainSettings, terms: dict):
+    def __init__(self, ctx: Context, blocks: Table, terms: TrainingTerms) -> None:
         """
         Args:
-            blocks: table of this party's shares of [features, membership, label], see `gram`.
-            terms: of dp_hetero_lr, with ``features`` [joint weights, 0].
+            ctx: FATE's, of the training.
+            blocks: table of this party's shares of [features, membership, label].
+            terms: with ``features`` (joint weights, 0).
         """
-        columns = JointColumns.of(ctx, terms)
-        exchange = partial(exchange_keys, ctx.sub_ctx("keys"), columns, settings.he_param["key_length"])
+        columns = JointColumns.of(ctx, terms.features)
+        exchange = partial(exchange_keys, ctx.sub_ctx("keys"), columns, terms.descent.key_length)
         keys = Together(ctx)("keys sent", exchange)
         side = Side.of(ctx.sub_ctx("statistics"), keys, columns)
-        share, rule = quadratic_share(side, blocks, settings, terms), update_rule(terms, learning_rates(settings, terms))
-        super().__init__(columns, keys, [share], settings, terms, rule, [np.zeros(columns.counts[columns.own])],
-                         home_of(ctx).key)  # fmt: skip
+        share = quadratic_share(side, blocks, terms)
+        start = Start([np.zeros(columns.counts[columns.own])], terms.learning_rates())
+        super().__init__(columns, keys, [share], terms, start, home_of(ctx).key)
 
-    def step(self, ctx, epoch: int) -> List[List[List[int]]]:
+    def step(self, ctx: Context, epoch: int) -> list[list[list[int]]]:
         """One epoch; returns what the other party said about its loss."""
         self.prepare(ctx.sub_ctx("prepare"), epoch)
         return self.run_steps(ctx, [ONLY_BATCH], epoch)
 
-    def weight_share(self) -> List[int]:
+    @property
+    def descent(self) -> Descent:
+        return self._terms.descent
+
+    def weight_share(self) -> list[int]:
         """This party's share of all joint weights, unit 2^-40."""
         (descent,) = self._descents
         return descent.share_of(slice(0, self._columns.total))
 
-    def _settled(self, ctx, stage: str, work: Callable):
+    def _settled(self, ctx: Context, stage: str, work: Callable) -> Any:
         return Together(ctx)(stage, work)
 
 
-def quadratic_share(side: Side, blocks, settings: TrainSettings, terms: dict) -> QuadraticShare:
+def quadratic_share(side: Side, blocks: Table, terms: TrainingTerms) -> QuadraticShare:
     """This party's share of the loss; refuses, at both parties, labels that the family does not have."""
-    (weights, _), rows = terms["features"], terms["rows"]
-    features = weights - int(settings.init_param["fit_intercept"])
-    sums = gram_share(side, blocks, rows, features + 2)
-    if settings.family == "binomial":
+    weights, family = terms.features[0], terms.descent.family
+    features = weights - int(terms.descent.fit_intercept)
+    sums = gram_share(side, blocks, terms.rows, features + 2)
+    if family == "binomial":
         _check_labels(side, sums)
-    matrix, linear = quadratic_sums(sums, weights, settings.family)
-    return QuadraticShare.scaled(matrix, linear, rows, CURVATURE[settings.family])
+    matrix, linear = quadratic_sums(sums, weights, family)
+    return QuadraticShare.scaled(matrix, linear, terms.rows, terms.curvature)
 
 
-def quadratic_sums(sums: np.ndarray, weights: int, family: str) -> Tuple[np.ndarray, np.ndarray]:
+def quadratic_sums(sums: np.ndarray, weights: int, family: str) -> tuple[np.ndarray, np.ndarray]:
     """X^T X and X^T t from M^T M, M = [features, membership, label], or this party's share of them; all are linear.
 
     The membership stands in the place of an intercept's ones, so that rows that stand for no record vanish. With family
@@ -75,6 +250,7 @@ def quadratic_sums(sums: np.ndarray, weights: int, family: str) -> Tuple[np.ndar
     Args:
         sums: object (c + 2, c + 2), even integers.
         weights: c, or c + 1 with an intercept.
+        family: binomial or gaussian.
     """
     label, membership = sums[:weights, -1], sums[:weights, -2]
     linear = label - membership // 2 if family == "binomial" else label
@@ -91,13 +267,52 @@ def _check_labels(side: Side, sums: np.ndarray) -> None:
     if side.guest:
         side.party.put("label_excess", excess)
 
-    def check():
+    def check() -> None:
         if not side.guest and excess + int(side.party.get("label_excess")) != 0:
             raise ValueError("A label is neither 0 nor 1; share_lr with family binomial trains on labels 0 and 1.")
 
     side.together("labels", check)
 
 
-def learning_rates(settings: TrainSettings, terms: dict) -> List[float]:
-    """The step size of every epoch."""
-    return PartyOptimizer([0.0], terms["optimizer"], settings.learning_rate_scheduler).learning_rates(settings.epochs)
+@dataclass
+class Progress:
+    """How far training came; ``losses`` at the guest only."""
+
+    epochs_run: int = 0
+    converged: bool = False
+    losses: list[float] = field(default_factory=list)
+
+
+def direct(ctx: Context, training: JoinedTraining) -> Progress:
+    """The epochs at the guest, which alone sees each loss and says how training goes on."""
+    descent = training.descent
+    progress, convergence = Progress(), Convergence(descent.early_stop, descent.tol)
+    for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(descent.epochs):
+        hidden = training.step(epoch_ctx, epoch)
+        (varying,) = training.losses(hidden, epoch_ctx.hosts.get("loss_shares"), [ONLY_BATCH])
+        sound = training.passes(varying + _LARGEST[descent.family])
+        loss = varying + _SHOWN[descent.family]
+        state = convergence.state(epoch, descent.epochs, loss, None) if sound else DIVERGED
+        epoch_ctx.hosts.put("training_state", state)
+        refuse_divergence(state)
+        epoch_ctx.metrics.log_loss("loss", loss)
+        logger.info("epoch %d of at most %d: loss %.6f", epoch + 1, descent.epochs, loss)
+        progress.losses.append(loss)
+        progress.epochs_run, progress.converged = epoch + 1, state == CONVERGED
+        if state != GOES_ON:
+            break
+    return progress
+
+
+def follow(ctx: Context, training: JoinedTraining) -> Progress:
+    """The epochs at the host."""
+    progress = Progress()
+    for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(training.descent.epochs):
+        hidden = training.step(epoch_ctx, epoch)
+        epoch_ctx.guest.put("loss_shares", training.loss_shares(hidden, [ONLY_BATCH], epoch))
+        state = epoch_ctx.guest.get("training_state")
+        refuse_divergence(state)
+        progress.epochs_run, progress.converged = epoch + 1, state == CONVERGED
+        if state != GOES_ON:
+            break
+    return progress

@@ -1,68 +1,107 @@
-"""Parameters of shuffler, checked. No FATE in here."""
+"""A statistic that is asked of all parties: a column, and the public grid on which each record answers. No FATE here.
+
+Every record sends one answer per request: an index of the grid, by randomised response. Values outside the declared
+range count as its nearer end, a missing value as its middle, and a value that is not listed as ``other``; nothing in
+a party's table decides the grid.
+"""
+
 from dataclasses import asdict, dataclass, fields
-from typing import Optional, Tuple
+from typing import Any
 
-from fate_dp.components.common import checks
+import numpy as np
 
-from .requests import FREQUENCY, HISTOGRAM, KINDS, MEAN, Request
+from ..common.parameters import choice, number, parameter
 
-LARGEST_GRID = 1000
-LARGEST_REQUESTS = 100
-LARGEST_VALUE = 1e150
-LARGEST_MESSAGES = 10**9
-LARGEST_EPSILON = 100
+MEAN, HISTOGRAM, FREQUENCY = "mean", "histogram", "frequency"
+KINDS = (MEAN, HISTOGRAM, FREQUENCY)
+OTHER = "other"
+
+
+@dataclass(frozen=True)
+class Request:
+    """One statistic of one column.
+
+    Attributes:
+        kind: ``mean``; ``histogram``, shares of equally wide bins; or ``frequency``, shares of listed values.
+        low, high: public range of a mean or a histogram, in the unit of the column.
+        bins: of a histogram.
+        points: of a mean, the evenly spaced numbers from low to high to one of which a record's value is rounded at
+            random; two serve a small epsilon best, and their messages hide most.
+        values: of a frequency; all others are counted together.
+    """
+
+    column: str
+    kind: str
+    low: float | None = None
+    high: float | None = None
+    bins: int | None = None
+    points: int | None = None
+    values: tuple[float, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind} of {self.column}"
+
+    @property
+    def _span(self) -> tuple[float, float, int]:
+        """Ends, and number of points or bins, of a mean or a histogram, which have them all."""
+        count = self.points if self.kind == MEAN else self.bins
+        assert self.low is not None and self.high is not None and count is not None
+        return self.low, self.high, count
+
+    @property
+    def grid(self) -> np.ndarray:
+        """The k numbers (k,) that answers stand for: for shares, the numbers 0 .. k - 1 of the categories."""
+        if self.kind == MEAN:
+            return np.linspace(*self._span)
+        return np.arange(self._span[2] if self.kind == HISTOGRAM else len(self.values) + 1, dtype=np.float64)
+
+    @property
+    def randomizer(self) -> str:
+        """What ``privacy.events.Shuffled`` knows the answers by: with more than two points, any local randomiser."""
+        return "randomized_response" if len(self.grid) == 2 else "any"
+
+    @property
+    def edges(self) -> np.ndarray:
+        """The bins + 1 edges of a histogram; a value on an edge counts above it, on the last one below."""
+        low, high, bins = self._span
+        return np.linspace(low, high, bins + 1)
+
+    def on_grid(self, values: Any) -> np.ndarray:
+        """Where each of the column's values (n,) lies: numbers in the range of the grid, for shares on it."""
+        values = np.asarray(values, dtype=np.float64)
+        if self.kind == FREQUENCY:
+            return self._categories(values)
+        low, high, count = self._span
+        values = np.where(np.isnan(values), low / 2 + high / 2, values).clip(low, high)
+        if self.kind == MEAN:
+            return values
+        return np.clip(np.searchsorted(self.edges, values, side="right") - 1, 0, count - 1).astype(np.float64)
+
+    def _categories(self, values: np.ndarray) -> np.ndarray:
+        listed = np.asarray(self.values)
+        order = np.argsort(listed)
+        places = order[np.searchsorted(listed, values, sorter=order).clip(max=len(listed) - 1)]
+        # A missing value equals nothing.
+        return np.where(listed[places] == values, places, len(listed)).astype(np.float64)
+
+
+# Parameters of shuffler.
+
+MAX_GRID = 1000
+MAX_REQUESTS = 100
+MAX_VALUE = 1e150
+MAX_MESSAGES = 10**9
+MAX_EPSILON = 100
 NEEDED = {MEAN: ("low", "high"), HISTOGRAM: ("low", "high", "bins"), FREQUENCY: ("values",)}
 ALLOWED = {**NEEDED, MEAN: ("low", "high", "points")}
 POINTS = 2
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What all parties must agree on; all of it is public.
-
-    Attributes:
-        requests: the statistics; every record sends one message for each.
-        shuffler: party id of the host without data.
-        least_messages: honest messages of a request that a record hides among: so many must the parties together send
-            beside any single one of them, who knows its own.
-        epsilon: nats, of one record over all requests at ``delta``, replace-one; or
-        epsilon0: nats, of one message, replace-one. Exactly one of the two is given.
-    """
-
-    requests: Tuple[Request, ...]
-    shuffler: str
-    least_messages: int
-    epsilon: Optional[float] = None
-    epsilon0: Optional[float] = None
-    delta: float = 1e-6
-
-    def __post_init__(self):
-        if (self.epsilon is None) == (self.epsilon0 is None):
-            raise ValueError(
-                f"epsilon is {self.epsilon!r} and epsilon0 is {self.epsilon0!r}; exactly one of them must be given: "
-                "epsilon for all requests together, or epsilon0 for one message."
-            )
-
-    def to_json(self) -> dict:
-        """Builtins, equal at two parties iff they ask for the same."""
-        return {**asdict(self), "requests": [request_json(request) for request in self.requests]}
-
-    @classmethod
-    def from_json(cls, content: dict) -> "Settings":
-        return cls(**{**content, "requests": requests(content["requests"])})
-
-
-def request_json(request: Request) -> dict:
-    """What was given of a request, in builtins."""
-    given = {item.name: getattr(request, item.name) for item in fields(request)}
-    given["values"] = list(request.values) or None
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def requests(value) -> tuple:
+def requests(value: Any) -> tuple[Request, ...]:
     """Statistics: mappings with column, kind (mean, histogram, frequency), and low and high, bins or values."""
-    if not isinstance(value, (list, tuple)) or not 1 <= len(value) <= LARGEST_REQUESTS:
-        raise ValueError(f"requests is {value!r}; it must be a list of 1 to {LARGEST_REQUESTS} statistics.")
+    if not isinstance(value, (list, tuple)) or not 1 <= len(value) <= MAX_REQUESTS:
+        raise ValueError(f"requests is {value!r}; it must be a list of 1 to {MAX_REQUESTS} statistics.")
     checked = tuple(map(_request, value))
     names = [request.name for request in checked]
     repeated = next((name for name in names if names.count(name) > 1), None)
@@ -71,41 +110,26 @@ def requests(value) -> tuple:
     return checked
 
 
-def shuffler(value) -> str:
+def shuffler(value: Any) -> str:
     """Party id of the host without data that shuffles."""
     if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
         raise ValueError(f"shuffler is {value!r}; it must be the party id of a host that brings no data.")
     return str(value)
 
 
-def least_messages(value) -> int:
-    """Fewest messages of a request, not counting those of any one party, below which nothing is forwarded."""
-    return checks.number("least_messages", value, at_least=2, at_most=LARGEST_MESSAGES, whole=True)
-
-
-def epsilon(value) -> float:
-    """Epsilon (nats) of one record over all requests, at delta, replace-one."""
-    return checks.number("epsilon", value, above=0, at_most=LARGEST_EPSILON)
-
-
-def epsilon0(value) -> float:
-    """Epsilon (nats) of one message before shuffling, replace-one."""
-    return checks.number("epsilon0", value, above=0, at_most=LARGEST_EPSILON)
-
-
-def delta(value) -> float:
+def delta(value: Any) -> float:
     """Delta of epsilon; greater than 0 and below 1."""
-    checked = checks.number("delta", value, above=0)
+    checked = number("delta", value, above=0)
     if checked >= 1:
         raise ValueError(f"delta is {value!r}; it must be a finite number above 0 and below 1.")
     return checked
 
 
-def _request(value) -> Request:
+def _request(value: Any) -> Request:
     if not isinstance(value, dict) or not isinstance(value.get("column"), str) or not value["column"]:
         raise ValueError(f"requests has {value!r}; each must be a mapping with the name of a column.")
     where = f"the request for {value['column']!r}"
-    kind = checks.choice(f"kind of {where}", value.get("kind"), KINDS)
+    kind = choice(f"kind of {where}", value.get("kind"), KINDS)
     given = {name: item for name, item in value.items() if name not in ("column", "kind") and item is not None}
     _check_keys(where, kind, given)
     if kind == FREQUENCY:
@@ -114,11 +138,11 @@ def _request(value) -> Request:
     if not low < high:
         raise ValueError(f"low of {where} is {low!r}; it must be below high, {high!r}.")
     name = "bins" if kind == HISTOGRAM else "points"
-    count = checks.number(f"{name} of {where}", given.get(name, POINTS), at_least=2, at_most=LARGEST_GRID, whole=True)
+    count = number(f"{name} of {where}", given.get(name, POINTS), at_least=2, at_most=MAX_GRID, whole=True)
     return _increasing(where, Request(value["column"], kind, low, high, **{name: count}))
 
 
-def _check_keys(where, kind, given):
+def _check_keys(where: str, kind: str, given: dict[str, Any]) -> None:
     missing = next((name for name in NEEDED[kind] if name not in given), None)
     if missing is not None:
         raise ValueError(f"{where[0].upper()}{where[1:]} has no {missing}; a {kind} needs {', '.join(NEEDED[kind])}.")
@@ -129,21 +153,74 @@ def _check_keys(where, kind, given):
         )
 
 
-def _bound(field, value):
-    return checks.number(field, value, at_least=-LARGEST_VALUE, at_most=LARGEST_VALUE)
+def _bound(field: str, value: Any) -> float:
+    return number(field, value, at_least=-MAX_VALUE, at_most=MAX_VALUE)
 
 
-def _values(where, value):
-    if not isinstance(value, (list, tuple)) or not 1 <= len(value) < LARGEST_GRID:
-        raise ValueError(f"values of {where} is {value!r}; it must list 1 to {LARGEST_GRID - 1} numbers.")
+def _values(where: str, value: Any) -> tuple[float, ...]:
+    if not isinstance(value, (list, tuple)) or not 1 <= len(value) < MAX_GRID:
+        raise ValueError(f"values of {where} is {value!r}; it must list 1 to {MAX_GRID - 1} numbers.")
     listed = tuple(_bound(f"values of {where}", item) for item in value)
     if len(set(listed)) != len(listed):
         raise ValueError(f"values of {where} is {value!r}; each value may be listed once.")
     return listed
 
 
-def _increasing(where, request):
+def _increasing(where: str, request: Request) -> Request:
     numbers = request.edges if request.kind == HISTOGRAM else request.grid
     if not (numbers[1:] > numbers[:-1]).all():
         raise ValueError(f"low of {where} is {request.low!r}; it is too near to high, {request.high!r}, to be divided.")
     return request
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all parties must agree on; all of it is public."""
+
+    requests: tuple[Request, ...] = parameter(
+        "statistics: column, kind (mean, histogram, frequency), low and high, bins, points or values", check=requests
+    )
+    shuffler: str = parameter("party id of the host that shuffles and brings no data", check=shuffler)
+    min_messages: int = parameter(
+        "fewest records of all parties but any one of them; fewer end the job before anything is forwarded",
+        at_least=2,
+        at_most=MAX_MESSAGES,
+        note="Fewest messages of a request, not counting those of any one party, below which nothing is forwarded.",
+    )
+    epsilon: float | None = parameter(
+        "privacy loss of one record over all requests in nats, replace-one; or give epsilon0",
+        None,
+        above=0,
+        at_most=MAX_EPSILON,
+        note="Epsilon (nats) of one record over all requests, at delta, replace-one.",
+    )
+    epsilon0: float | None = parameter(
+        "privacy loss of one message before shuffling, in place of epsilon",
+        None,
+        above=0,
+        at_most=MAX_EPSILON,
+        note="Epsilon (nats) of one message before shuffling, replace-one.",
+    )
+    delta: float = parameter("delta of epsilon", 1e-6, check=delta)
+
+    def __post_init__(self) -> None:
+        if (self.epsilon is None) == (self.epsilon0 is None):
+            raise ValueError(
+                f"epsilon is {self.epsilon!r} and epsilon0 is {self.epsilon0!r}; exactly one of them must be given: "
+                "epsilon for all requests together, or epsilon0 for one message."
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """Builtins, equal at two parties iff they ask for the same."""
+        return {**asdict(self), "requests": [request_json(request) for request in self.requests]}
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> "Settings":
+        return cls(**{**content, "requests": requests(content["requests"])})
+
+
+def request_json(request: Request) -> dict[str, Any]:
+    """What was given of a request, in builtins."""
+    given = {item.name: getattr(request, item.name) for item in fields(request)}
+    given["values"] = list(request.values) or None
+    return {name: value for name, value in given.items() if value is not None}

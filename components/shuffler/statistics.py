@@ -1,29 +1,93 @@
-"""From shuffled answers to statistics with a standard error and an interval. No FATE here, no privacy cost.
+"""What one record pays for its messages, and the epsilon0 of a message that a total allows. No FATE in here.
 
-The estimates are unbiased for values within the declared range (``grid_randomized_response``): a mean is the average
-over records of a point that the answer stands for, stretched; a share is that of an indicator. A standard error is the
-sample's: exact where the records are themselves a sample, and above the error of the answers alone otherwise. No
-answer is rarer than its flips make it, so that few records in a category do not pass for certainty.
+Unit: record; relation: replace-one; epsilon in nats. Every record sends one message per request, and each request is a
+round of its own: messages of two requests are shuffled apart, so that nothing links a record's answers.
+
+Observers: the server, who sees every request's shuffled answers; whoever gets the statistics, which are computed from
+them; and another data party, who besides knows its own answers. For the latter only messages of the others hide a
+record, hence ``min_messages`` counts those. The shuffler sees ciphertexts alone. Shuffler and server together see who
+sent what: against both, a record pays epsilon0 for each request.
 """
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
 from statistics import NormalDist
 
 import numpy as np
 
-from fate_dp.privacy.mechanisms.grid_randomized_response import estimate_histogram, estimate_mean
-from fate_dp.privacy.mechanisms.randomized_response import flip_probability, keep_probability
+from fate_dp.privacy.accounting.total import total_epsilon
+from fate_dp.privacy.events import REPLACE_ONE, Event, Shuffled
+from fate_dp.privacy.mechanisms.randomized_response import (
+    estimate_histogram,
+    estimate_mean,
+    flip_probability,
+    keep_probability,
+)
 
-from .requests import HISTOGRAM, MEAN, OTHER
+from .settings import HISTOGRAM, MEAN, OTHER, Request, Settings
+
+OBSERVERS = ("server", "client", "model")
+MAX_EPSILON0 = 20.0
+# Relative: how far below the largest epsilon0 that is allowed the result may lie.
+TOLERANCE = 1e-3
+
+
+def events_of(requests: Sequence[Request], epsilon0: float, min_messages: int) -> list:
+    """[(purpose, event)], one per request."""
+    return [(f"shuffler: {request.name}", _event(request, epsilon0, min_messages)) for request in requests]
+
+
+def epsilon_of(requests: Sequence[Request], epsilon0: float, min_messages: int, delta: float) -> float:
+    """Epsilon (nats) at ``delta`` of one record over all requests, an upper bound; privacy.accounting.total."""
+    return total_epsilon([(event, 1) for _, event in events_of(requests, epsilon0, min_messages)], delta)
+
+
+def calibrated_epsilon0(requests: Sequence[Request], epsilon: float, delta: float, min_messages: int) -> float:
+    """Largest epsilon0 (nats), within 0.1 %, for which `epsilon_of` is at most ``epsilon``."""
+
+    def fits(epsilon0: float) -> bool:
+        return epsilon_of(requests, epsilon0, min_messages, delta) <= epsilon
+
+    # Without any amplification the epsilons add up, so this much fits always.
+    enough, too_much = epsilon / len(requests) * (1 - 2**-40), max(MAX_EPSILON0, epsilon)
+    if fits(too_much):
+        return too_much
+    while too_much > enough * (1 + TOLERANCE):
+        middle = math.sqrt(enough * too_much)
+        enough, too_much = (middle, too_much) if fits(middle) else (enough, middle)
+    return enough
+
+
+def pooled_epsilon(requests: Sequence[Request], epsilon0: float) -> float:
+    """Epsilon (nats, delta 0) of one record against shuffler and server who pool what they see."""
+    return len(requests) * epsilon0
+
+
+def _event(request: Request, epsilon0: float, min_messages: int) -> Event:
+    return Event(Shuffled(epsilon0, min_messages, request.randomizer), "record", REPLACE_ONE, OBSERVERS)
+
+
+# From shuffled answers to statistics with a standard error and an interval. No FATE here, no privacy cost.
+#
+# The estimates are unbiased for values within the declared range (``grid_randomized_response``): a mean is the average
+# over records of a point that the answer stands for, stretched; a share is that of an indicator. A standard error is the
+# sample's: exact where the records are themselves a sample, and above the error of the answers alone otherwise. No
+# answer is rarer than its flips make it, so that few records in a category do not pass for certainty.
+
 
 CONFIDENCE = 0.95
 QUANTILE = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
 
-def statistic(request, answers, epsilon0) -> dict:
+def statistic(request: Request, answers: np.ndarray, epsilon0: float) -> dict:
     """The result of one request as builtins: a mean in the unit of the column, or a share per bin or value.
 
     Shares add up to 1, and may lie below 0 or above 1 within their error.
 
-    :param answers: indices (n,) of the request's grid, n at least 1.
+    Args:
+        answers: indices (n,) of the request's grid, n at least 1.
     """
     found = {"column": request.column, "kind": request.kind, "messages": len(answers)}
     likely, stretch = _likely(answers, request, epsilon0), _stretch(request, epsilon0)
@@ -32,13 +96,16 @@ def statistic(request, answers, epsilon0) -> dict:
         return {**found, **_estimate(estimate_mean(answers, request.grid, epsilon0), spread, stretch, len(answers))}
     shares = estimate_histogram(answers, request.grid, epsilon0)
     spreads = likely * (1 - likely)
-    return {**found, "shares": [
-        {**category, **_estimate(share, spread, stretch, len(answers))}
-        for category, share, spread in zip(_categories(request), shares.tolist(), spreads.tolist())
-    ]}  # fmt: skip
+    return {
+        **found,
+        "shares": [
+            {**category, **_estimate(share, spread, stretch, len(answers))}
+            for category, share, spread in zip(_categories(request), shares.tolist(), spreads.tolist())
+        ],
+    }
 
 
-def _likely(answers, request, epsilon0):
+def _likely(answers: np.ndarray, request: Request, epsilon0: float) -> np.ndarray:
     """Probability of each answer for a record drawn at random, estimated, and at least that of a flip to it."""
     classes = len(request.grid)
     seen = np.bincount(answers, minlength=classes) / len(answers)
@@ -46,20 +113,90 @@ def _likely(answers, request, epsilon0):
     return likely / likely.sum()
 
 
-def _stretch(request, epsilon0):
+def _stretch(request: Request, epsilon0: float) -> float:
     """By how much an estimate moves when the share of an answer does."""
     classes = len(request.grid)
     return 1 / (keep_probability(epsilon0, classes) - flip_probability(epsilon0, classes) / (classes - 1))
 
 
-def _estimate(value, spread, stretch, records):
+def _estimate(value: float, spread: float, stretch: float, records: int) -> dict:
     error = float(stretch * np.sqrt(max(spread, 0.0) / records))
-    return {"estimate": value, "standard_error": error,
-            "interval": [value - QUANTILE * error, value + QUANTILE * error]}  # fmt: skip
+    return {
+        "estimate": value,
+        "standard_error": error,
+        "interval": [value - QUANTILE * error, value + QUANTILE * error],
+    }
 
 
-def _categories(request):
+def _categories(request: Request) -> list[dict]:
     if request.kind == HISTOGRAM:
         edges = request.edges.tolist()
         return [{"from": low, "to": high} for low, high in zip(edges, edges[1:])]
     return [*({"value": value} for value in request.values), {"value": OTHER}]
+
+
+# What a task leaves behind: a JSON document, in which the statistics stand, and flat facts for FATE-Board.
+
+
+# Relative: from here on a reader may ask why epsilon is not what was asked for.
+NOTICEABLE = 0.02
+WHY_LESS = (
+    "bounds for shuffling are proved up to epsilon0 = ln(messages / (16 ln(4 / delta))) only, where epsilon is this; with a "
+    "larger epsilon0 a record would pay all of it"
+)
+
+
+def document(terms: dict, statistics: list[dict] | None) -> dict:
+    """The model document; ``statistics`` is None at the shuffler, which gets none."""
+    settings, epsilon0 = Settings.from_json(terms["settings"]), terms["epsilon0"]
+    privacy = {
+        "unit": "record",
+        "relation": "replace_one",
+        "observers": list(OBSERVERS),
+        "epsilon": terms["epsilon"],
+        "delta": settings.delta,
+        "epsilon0": epsilon0,
+        "epsilon if shuffler and server pool what they see": pooled_epsilon(settings.requests, epsilon0),
+    }
+    return {
+        "meta": {**terms["settings"], "privacy": privacy, "confidence": CONFIDENCE},
+        "data": {"statistics": statistics},
+    }
+
+
+def summary(result: dict, records: int) -> dict:
+    """Flat scalars for FATE-Board, of a document with statistics."""
+    meta, privacy = result["meta"], result["meta"]["privacy"]
+    facts = {
+        "mechanism": "randomised response on the values of columns, one shuffled message per record and request",
+        "epsilon (nats, unit record, replace-one)": privacy["epsilon"],
+        "delta": privacy["delta"],
+        "observers": ", ".join(privacy["observers"]),
+        "epsilon0 of one message (nats)": privacy["epsilon0"],
+        "epsilon if shuffler and server pool what they see": privacy[
+            "epsilon if shuffler and server pool what they see"
+        ],
+        "least messages": meta["min_messages"],
+        "records of this party": records,
+        "records of all parties": result["data"]["statistics"][0]["messages"],
+    }
+    asked = meta["epsilon"]
+    if asked is not None and privacy["epsilon"] < asked * (1 - NOTICEABLE):
+        facts[f"why less than epsilon {asked:g}"] = WHY_LESS
+    for item in result["data"]["statistics"]:
+        facts.update(_lines(item))
+    return facts
+
+
+def _lines(item: dict) -> dict:
+    if item["kind"] == MEAN:
+        return _line(f"mean of {item['column']}", item)
+    lines = {}
+    for share in item["shares"]:
+        where = f"= {share['value']}" if "value" in share else f"from {share['from']:g} to {share['to']:g}"
+        lines.update(_line(f"share of {item['column']} {where}", share))
+    return lines
+
+
+def _line(name: str, found: dict) -> dict:
+    return {name: found["estimate"], f"{name}, standard error": found["standard_error"]}

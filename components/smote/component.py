@@ -1,47 +1,34 @@
 """FATE entry point of ``smote``: over-sampling of each party's own training table."""
+
+from typing import Any
+
 from fate.components.core import GUEST, HOST, Role, cpn
-from fate_dp.components.common.parameters import checked
-from fate_dp.components.common.wire.task import with_plain_messages
-from fate_dp.components.smote import settings
+
+from ..common.entry_point import with_parameters
+from ..common.wire.channel import with_plain_messages
+from .settings import Settings
 
 
 @cpn.component(roles=[GUEST, HOST], provider="fate")
-def smote(ctx, role):
+def smote(ctx: Any, role: Role) -> None:
     """Over-samples each party's training rows; has the stage train only, since models are tested on real rows."""
 
 
 @smote.train()
 @with_plain_messages
+@with_parameters
 def train(
-    ctx,
+    ctx: Any,
     role: Role,
     train_data: cpn.dataframe_input(roles=[GUEST, HOST]),
-    dataset: cpn.parameter(
-        type=checked(settings.dataset, "Dataset"),
-        desc="namespace/name of the table in the party's ledger",
-        optional=False,
-    ),
-    method: cpn.parameter(
-        type=checked(settings.method, "Method"),
-        default="smotenc",
-        desc="how rows are made: smotenc, smotenc_parents, or smote to compare with",
-    ),
-    neighbours: cpn.parameter(
-        type=checked(settings.neighbours, "Neighbours"), default=5, desc="nearest records to interpolate with"
-    ),
-    groups: cpn.parameter(
-        type=checked(settings.groups, "Groups"),
-        default=(),
-        desc="lists of one-hot column names; none means that all columns are numeric",
-    ),
-    seed: cpn.parameter(
-        type=checked(settings.seed, "Seed"), default=None,
-        desc="start of the draws, known to all parties; None means the operating system's entropy",
-    ),
+    settings: Settings,
     train_output_data: cpn.dataframe_output(roles=[GUEST, HOST]),
-):
+) -> None:
     """Brings every class to the size of the largest one, at each party alone; no record has a guarantee afterwards."""
     from .party import over_sample_table, rule_of
 
-    over_sampling = rule_of(method, neighbours, groups)
-    over_sample_table(ctx, train_data, train_output_data, over_sampling, groups=groups, seed=seed, dataset=dataset)
+    groups = settings.groups
+    rule = rule_of(settings.method, settings.neighbours, groups)
+    over_sample_table(
+        ctx, train_data, train_output_data, rule, groups=groups, seed=settings.seed, dataset=settings.dataset
+    )

@@ -1,91 +1,261 @@
-"""A party's part of smote, the same at guest and hosts: nothing leaves the party but the verdict of its checks.
+"""What a party's training table must be like to be over-sampled; each check raises ValueError with one sentence.
 
-Guarantee: none. One record decides between which records others are interpolated, so nothing that is computed from the
-rows afterwards protects a record, which the party's ledger says. Labels that label_flip released keep their epsilon:
-over-sampling reads the flipped ones, which is post-processing.
+The other parties learn that this one refuses, not what its labels and columns are like.
 """
+
+from __future__ import annotations
+
 import secrets
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fate_dp.components.common.parties import roles
-from fate_dp.components.common.party_home import home_of, job_of
-from fate_dp.components.common.preflight import agree
-from fate_dp.components.common.summary import show_summary
-from fate_dp.data_prep.over_sampling import OverSampling, over_sample_arrays
-from fate_dp.data_prep.smote_methods import KEEP_CATEGORIES
+from fate_dp.data_prep.over_sampling import KEEP_CATEGORIES, MAX_VALUE, OverSampling, over_sample_arrays, synthetic_ids
 
-from .checks import check_labels, check_table, check_values
-from .settings import LARGEST_SEED
-from .table import Rows, pull, with_synthetic_rows
+from ..common.charges import has_synthetic_rows, home_of, job_of
+from ..common.frames import (
+    DataFrame,
+    bad_feature,
+    block_of,
+    block_starts,
+    collect_column,
+    feature_blocks,
+    label_blocks,
+    require_distinct_ids,
+    require_rows,
+)
+from ..protocols.federation import Context, require
+from ..protocols.preflight import Preflight, PrivateReason, show_summary
+from .settings import MAX_SEED
+
+Groups = Sequence[Sequence[str]]
+"""Names of the one-hot columns of each group."""
+LABELS_UNFIT = "The labels there do not allow this over-sampling; that party's operator can see why."
 
 
-def over_sample_table(ctx, train_data, train_output_data, over_sampling, *, groups, seed, dataset) -> None:
+def check_table(frame: DataFrame, groups: Groups, interpolated: Collection[str]) -> None:
+    """Rows, ids and columns; ``interpolated`` is the set of columns that get values between those of two records."""
+    require_rows(frame)
+    schema = frame.schema
+    if schema.label_name is None:
+        raise ValueError("The training table has no label column; every party that over-samples needs its own labels.")
+    if schema.weight_name is not None:
+        raise ValueError(f"The table has the weight column {schema.weight_name!r}; sample weights are not supported.")
+    _check_columns(schema.columns.to_list(), groups)
+    if not interpolated:
+        raise ValueError("All columns are in groups; smotenc needs a numeric column to find neighbours by.")
+    _check_types(frame, interpolated)
+    require_distinct_ids(frame)
+    if has_synthetic_rows(frame):
+        raise ValueError("The table was over-sampled before; use the one without synthetic rows.")
+
+
+def check_values(columns: Sequence[str], features: np.ndarray, groups: Groups) -> None:
+    """No value of the features (n, m) missing or without bound, and exactly one 1 in each row of a group."""
+    # A missing value fails the comparison.
+    for name, sound in zip(columns, (np.abs(features) <= MAX_VALUE).all(axis=0)):
+        if not sound:
+            raise bad_feature(name, f"has a value that is missing or beyond {MAX_VALUE:g}; all must be finite")
+    for group in groups:
+        values = features[:, [columns.index(name) for name in group]]
+        if not np.isin(values, (0.0, 1.0)).all() or not (values.sum(axis=1) == 1.0).all():
+            raise PrivateReason(
+                f"The group of {group[0]!r} is not one-hot: in every row one of its {len(group)} columns must be 1 and "
+                "the others 0.",
+                public="A group of columns is not one-hot there; that party's operator can see which.",
+            )
+
+
+def check_labels(labels: np.ndarray, neighbours: int) -> None:
+    """Labels (n,): none missing, two classes, of which one is smaller and still has enough neighbours."""
+    if np.isnan(labels).any():
+        raise PrivateReason("A label is missing; every record must have one.", public=LABELS_UNFIT)
+    classes, counts = np.unique(labels, return_counts=True)
+    if len(classes) != 2:
+        raise PrivateReason(f"The labels take {len(classes)} values; over-sampling needs two.", public=LABELS_UNFIT)
+    if counts.min() == counts.max():
+        # Without a synthetic row nothing would tell later steps that a record was looked at together with others.
+        raise PrivateReason("Both classes have the same number of rows; leave smote out.", public=LABELS_UNFIT)
+    if counts.min() <= neighbours:
+        raise PrivateReason(
+            f"The label {classes[counts.argmin()]:g} has {counts.min()} rows; with neighbours {neighbours} it needs at "
+            f"least {neighbours + 1}.",
+            public=LABELS_UNFIT,
+        )
+
+
+def _check_columns(columns: Sequence[str], groups: Groups) -> None:
+    if not columns:
+        raise ValueError("The table has no feature columns; over-sampling needs at least one.")
+    for name in (name for group in groups for name in group):
+        if name not in columns:
+            raise PrivateReason(
+                f"groups has the column {name!r}, which the table does not have.",
+                public="A column of groups is not in the table there; that party's operator can see which.",
+            )
+
+
+def _check_types(frame: DataFrame, interpolated: Collection[str]) -> None:
+    for name in frame.schema.columns:
+        block = block_of(frame, name)
+        if not block.is_numeric():
+            raise bad_feature(name, "is not numeric; all features must be numbers")
+        if name in interpolated and not block.dtype.is_floating_point:
+            raise bad_feature(
+                name, "has a whole-number type, which holds no value between two records; upload it as float64"
+            )
+
+
+# A party's training table as arrays, and the table with synthetic rows after the real ones.
+#
+# SMOTE looks for neighbours among all rows of a class, so the rows have to be in one place: this is the one component
+# that brings a whole table to the driver, 8 bytes a value. Only the new rows go back; the blocks of the real ones stay
+# where they are, bit by bit.
+
+
+class Rows(NamedTuple):
+    """Features (n, m) and labels (n,), float64, sorted by content: how a table lies in blocks must not change draws."""
+
+    features: np.ndarray
+    labels: np.ndarray
+
+
+def pull(frame: DataFrame) -> Rows:
+    """All rows of the table, in this process."""
+    features, labels = collect_column(feature_blocks(frame)), collect_column(label_blocks(frame))
+    order = np.lexsort((labels, *features.T))
+    return Rows(features[order], labels[order])
+
+
+def with_synthetic_rows(frame: DataFrame, features: np.ndarray, labels: np.ndarray, tag: str) -> DataFrame:
+    """The frame with new rows, features (n, m) and labels (n,), in blocks after those of the real rows.
+
+    Columns keep their types. Sample and match ids are ``synthetic-<tag>-<number>``.
+    """
+    from fate.arch.dataframe.ops._indexer import get_partition_order_mappings_by_block_table
+
+    manager, table = frame.data_manager.duplicate(), frame.block_table
+    schema, size = manager.schema, manager.block_row_size
+    ids = list(synthetic_ids(len(labels), tag))
+    values = {schema.sample_id_name: ids, schema.match_id_name: ids, schema.label_name: labels}
+    values.update(zip(schema.columns, features.T))
+    first = max(block_starts(frame)) + 1
+    starts = range(0, len(labels), size)
+    blocks = [(first + number, _blocks(manager, values, at, at + size)) for number, at in enumerate(starts)]
+    added = frame._ctx.computing.parallelize(
+        blocks,
+        partition=table.num_partitions,
+        key_serdes_type=table.key_serdes_type,
+        value_serdes_type=table.value_serdes_type,
+        partitioner_type=table.partitioner_type,
+    )
+    joined = table.union(added)
+    return type(frame)(frame._ctx, joined, get_partition_order_mappings_by_block_table(joined, size), manager)
+
+
+def _blocks(manager: Any, values: Mapping[str, Any], first: int, last: int) -> list:
+    """One row block of the frame: ids, labels and columns as the manager lays them out."""
+    return [
+        _block(block, [values[manager.get_field_name(at)][first:last] for at in block.field_indexes])
+        for block in manager.blocks
+    ]
+
+
+def _block(block: Any, columns: list) -> Any:
+    if not block.is_numeric():
+        return block.convert_block(columns[0])
+    array = np.column_stack(columns)
+    return block.convert_block(array if block.dtype.is_floating_point else np.rint(array))
+
+
+# A party's part of smote, the same at guest and hosts: nothing leaves the party but the verdict of its checks.
+#
+# Guarantee: none. One record decides between which records others are interpolated, so nothing that is computed from the
+# rows afterwards protects a record, which the party's ledger says. Labels that label_flip released keep their epsilon:
+# over-sampling reads the flipped ones, which is post-processing.
+
+
+def over_sample_table(
+    ctx: Context,
+    train_data: Any,
+    train_output_data: Any,
+    over_sampling: OverSampling,
+    *,
+    groups: Groups,
+    seed: int | None,
+    dataset: str,
+) -> None:
     """Check, over-sample, note it in the party's ledger, write the table.
 
     Refused at every party before any work: a table without labels or with weights, labels that do not allow it, missing
     values, groups that are not one-hot, synthetic rows.
     """
-    check_one_guest(ctx)
+    # The guest passes the verdicts on, so there must be one; hosts and an own model without any are welcome.
+    require(ctx.federation.parties, "guest", "smote needs exactly one to tell all of a refusal.", at_most=1)
     frame, home, job, tag = train_data.read(), home_of(ctx), job_of(ctx), ctx.federation.local_party[1]
-    known = {}
-
-    def check():
-        known["rows"] = checked_rows(frame, over_sampling, groups)
-        return {}
-
-    agree(ctx, check)
-    rows = known["rows"]
+    preflight = FitTable(ctx, frame, over_sampling, groups)
+    preflight.agree()
+    rows = preflight.rows
     synthetic = synthetic_rows(rows, frame.schema.columns.to_list(), over_sampling, groups, seed, tag)
     new_rows = len(synthetic.labels)
     home.ledger.record_over_sampling(
-        dataset=dataset, method=_described(over_sampling, seed),
-        rows=len(rows.labels) + new_rows, synthetic_rows=new_rows, job_id=job.job_id, task_id=job.task_id,
-    )  # fmt: skip
+        dataset=dataset,
+        method=_described(over_sampling, seed),
+        rows=len(rows.labels) + new_rows,
+        synthetic_rows=new_rows,
+        job_id=job.job_id,
+        task_id=job.task_id,
+    )
     train_output_data.write(with_synthetic_rows(frame, synthetic.features, synthetic.labels, tag))
     show_summary(ctx, _summary(rows, synthetic, over_sampling, seed, dataset))
 
 
-def rule_of(method: str, neighbours: int, groups) -> OverSampling:
+@dataclass
+class FitTable(Preflight):
+    """Whether this party's table can be over-sampled; afterwards ``rows`` are its rows."""
+
+    frame: DataFrame
+    over_sampling: OverSampling
+    groups: Groups
+    rows: Rows = field(init=False)
+
+    def check(self) -> dict:
+        columns, groups = self.frame.schema.columns.to_list(), self.groups
+        kept = {name for group in groups for name in group} if self.over_sampling.method in KEEP_CATEGORIES else set()
+        check_table(self.frame, groups, interpolated=set(columns) - kept)
+        rows = pull(self.frame)
+        check_values(columns, rows.features, groups)
+        check_labels(rows.labels, self.over_sampling.neighbours)
+        self.rows = rows
+        return {}
+
+
+def rule_of(method: str, neighbours: int, groups: Groups) -> OverSampling:
     """What the parameters ask for; among numeric columns alone every method is smote."""
     return OverSampling(method=method if groups else "smote", neighbours=neighbours)
 
 
-def check_one_guest(ctx) -> None:
-    """The guest passes the verdicts on, so there must be one; hosts and an own model without any are welcome."""
-    guests = roles(ctx).count("guest")
-    if guests != 1:
-        raise ValueError(f"The job names {guests} guests; smote needs exactly one to tell all of a refusal.")
-
-
-def checked_rows(frame, over_sampling, groups) -> Rows:
-    """The rows of a table that can be over-sampled."""
-    columns = frame.schema.columns.to_list()
-    categories = {name for group in groups for name in group} if over_sampling.method in KEEP_CATEGORIES else set()
-    check_table(frame, groups, interpolated=set(columns) - categories)
-    rows = pull(frame)
-    check_values(columns, rows.features, groups)
-    check_labels(rows.labels, over_sampling.neighbours)
-    return rows
-
-
-def synthetic_rows(rows: Rows, columns, over_sampling, groups, seed, tag):
+def synthetic_rows(
+    rows: Rows, columns: Sequence[str], over_sampling: OverSampling, groups: Groups, seed: int | None, tag: str
+) -> Any:
     """New rows of the smaller class; the same rows, seed and tag give the same ones."""
     places = tuple(tuple(columns.index(name) for name in group) for group in groups)
-    start = secrets.randbelow(LARGEST_SEED + 1) if seed is None else seed
+    start = secrets.randbelow(MAX_SEED + 1) if seed is None else seed
     return over_sample_arrays(rows.features, rows.labels, over_sampling, groups=places, seed=start, tag=tag)
 
 
-def _described(over_sampling, seed) -> str:
+def _described(over_sampling: OverSampling, seed: int | None) -> str:
     return f"{over_sampling.method}, {over_sampling.neighbours} neighbours, {_draws(seed)}"
 
 
-def _draws(seed) -> str:
+def _draws(seed: int | None) -> str:
     """Whoever knows the draws and sees synthetic rows knows at which share between two records each of them lies."""
     return "secret draws" if seed is None else "draws NOT SECRET, from a seed that all parties know"
 
 
-def _summary(rows: Rows, synthetic, over_sampling, seed, dataset) -> dict:
+def _summary(rows: Rows, synthetic: Any, over_sampling: OverSampling, seed: int | None, dataset: str) -> dict:
     return {
         "mechanism": "over-sampling of this party's own rows",
         "method": over_sampling.method,
@@ -99,6 +269,6 @@ def _summary(rows: Rows, synthetic, over_sampling, seed, dataset) -> dict:
     }
 
 
-def _counts(name, labels) -> dict:
+def _counts(name: str, labels: np.ndarray) -> dict:
     classes, counts = np.unique(labels, return_counts=True)
     return {f"{name}, label {label:g}": int(count) for label, count in zip(classes, counts)}

@@ -1,22 +1,21 @@
-"""Parameters of smote, checked. No FATE in here."""
-from fate_dp.components.common import checks
+"""Parameters of smote. No FATE in here."""
 
-LARGEST_SEED = 2**63 - 1
+from dataclasses import dataclass
+from typing import Any
+
+from ..common.parameters import choice, parameter
+
+MAX_SEED = 2**63 - 1
 
 
-def method(value) -> str:
+def method(value: Any) -> str:
     """smotenc or smotenc_parents, which draw one-hot groups as categories, or smote, which interpolates all columns."""
     from fate_dp.data_prep.over_sampling import METHODS
 
-    return checks.choice("method", value, tuple(METHODS))
+    return choice("method", value, tuple(METHODS))
 
 
-def neighbours(value) -> int:
-    """How many nearest records of its class a record is interpolated with."""
-    return checks.number("neighbours", value, at_least=1, whole=True)
-
-
-def groups(value) -> tuple:
+def groups(value: Any) -> tuple[tuple[str, ...], ...]:
     """Lists of one-hot column names: each column in one group only, at least two in a group."""
     if not isinstance(value, (list, tuple)):
         raise ValueError(f"groups is {value!r}; it must be a list of lists of one-hot column names.")
@@ -30,12 +29,7 @@ def groups(value) -> tuple:
     return tuple(tuple(group) for group in value)
 
 
-def seed(value) -> int:
-    """Start of all draws; every party of the job sees it."""
-    return checks.number("seed", value, at_least=0, at_most=LARGEST_SEED, whole=True)
-
-
-def dataset(value) -> str:
+def dataset(value: Any) -> str:
     """namespace/name under which this party's ledger knows the table; may be given for each party by itself."""
     parts = value.split("/") if isinstance(value, str) else []
     # With white space around it, the line would stand under a name that no private step can be charged to.
@@ -44,5 +38,31 @@ def dataset(value) -> str:
     return value
 
 
-def _is_name(value) -> bool:
+def _is_name(value: Any) -> bool:
     return isinstance(value, str) and bool(value)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a party does to its own training rows."""
+
+    dataset: str = parameter("namespace/name of the table in the party's ledger", check=dataset)
+    method: str = parameter(
+        "how rows are made: smotenc, smotenc_parents, or smote to compare with", "smotenc", check=method
+    )
+    neighbours: int = parameter(
+        "nearest records to interpolate with",
+        5,
+        at_least=1,
+        note="How many nearest records of its class a record is interpolated with.",
+    )
+    groups: tuple[tuple[str, ...], ...] = parameter(
+        "lists of one-hot column names; none means that all columns are numeric", (), check=groups
+    )
+    seed: int | None = parameter(
+        "start of the draws, known to all parties; None means the operating system's entropy",
+        None,
+        at_least=0,
+        at_most=MAX_SEED,
+        note="Start of all draws; every party of the job sees it.",
+    )

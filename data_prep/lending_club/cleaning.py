@@ -5,18 +5,300 @@ the application is decided (the source lacks this) or are not among the study's 
 still miss one of the 18; then those that are neither Fully Paid nor Charged Off; then repetitions of a loan (the source
 lacks this, too); and what stays is encoded.
 """
+
 from __future__ import annotations
 
 import os
+from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 
-from fate_dp.data_prep.progress import silent
+import numpy
+import pandas
+import pyarrow
+import pyarrow.compute as compute
 
-from .column_rules import CleaningRules, ColumnCounts, check_study_columns, dropped_columns
-from .columns import FEATURES, STUDY_COLUMNS
-from .kept_loans import KeptLoans
-from .raw_file import RawFile
-from .text_columns import as_text
+from fate_dp.privacy.validation import InvalidArgument, is_finite
+
+from .. import SYNTHETIC_PREFIX
+from ..progress import Progress, silent
+from .columns import (
+    APPLICATION_TIME,
+    CATEGORIES,
+    FEATURES,
+    GROUPS,
+    ID,
+    LABEL,
+    LABEL_VALUES,
+    NUMERIC,
+    OTHER_STATUSES,
+    RAW_COLUMNS,
+    STATE,
+    STUDY_COLUMNS,
+)
+from .raw_file import READ_AS_TEXT, READERS, RawFile, Records, as_text, shown
+
+UNKNOWN = "not a column of the public file"
+MISSING_TOO_OFTEN = "missing in too many loans"
+SINGLE_VALUED = "a single value"
+NOT_AT_APPLICATION = "not known when the application is decided"
+NOT_IN_STUDY = "not among the study's 18"
+
+
+@dataclass(frozen=True)
+class CleaningRules:
+    """What is dropped.
+
+    Attributes:
+        most_missing: the largest share of the loans, from 0 to 1, in which a column may be missing and yet be kept. The
+            source's text drops a column that misses more than two thirds, but its code keeps only columns with at least
+            two thirds present; a third is what it did, and so the default.
+    """
+
+    most_missing: float = 1 / 3
+
+    def __post_init__(self) -> None:
+        if not is_finite(self.most_missing) or not 0 <= self.most_missing <= 1:
+            raise ValueError(f"most_missing is {self.most_missing!r}; a share from 0 to 1 is allowed.")
+
+
+class ColumnCounts:
+    """For each column of `names`, how often it is missing and whether it holds more than one value."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.rows = 0
+        self.missing = dict.fromkeys(names, 0)
+        self._only_value: dict[str, pyarrow.Scalar] = {}
+        self._undecided = set(names)
+
+    def add(self, columns: pyarrow.RecordBatch) -> None:
+        """Count the rows of a record batch."""
+        self.rows += columns.num_rows
+        for name in self.missing:
+            column = columns.column(name)
+            self.missing[name] += column.null_count
+            if name in self._undecided and len(present := column.drop_null()):
+                only = self._only_value.setdefault(name, present[0])
+                if compute.any(compute.not_equal(present, only)).as_py():
+                    self._undecided.discard(name)
+
+    @property
+    def single_valued(self) -> frozenset[str]:
+        """The columns with at most one value."""
+        return frozenset(self._undecided)
+
+    def shares(self) -> dict[str, float]:
+        """The share of rows in which each column is missing."""
+        return {name: missing / self.rows for name, missing in self.missing.items()}
+
+
+def dropped_columns(counts: ColumnCounts, rules: CleaningRules) -> dict[str, str]:
+    """Each column that is dropped with the first reason that applies, in the order of the reasons.
+
+    The study's columns stay, even with a single value, since all parties must agree on the same 37 features.
+    """
+    shares = counts.shares()
+    reasons = {
+        UNKNOWN: lambda name: name not in RAW_COLUMNS,
+        MISSING_TOO_OFTEN: lambda name: shares[name] > rules.most_missing,
+        SINGLE_VALUED: lambda name: name in counts.single_valued,
+        NOT_AT_APPLICATION: lambda name: name not in APPLICATION_TIME,
+        NOT_IN_STUDY: lambda name: True,
+    }
+    dropped: dict[str, str] = {}
+    for reason, applies in reasons.items():
+        others = (name for name in counts.missing if name not in STUDY_COLUMNS and name not in dropped)
+        dropped.update({name: reason for name in list(others) if applies(name)})
+    return dropped
+
+
+def check_study_columns(path: str | os.PathLike, counts: ColumnCounts, rules: CleaningRules) -> None:
+    """Refuse a file in which a column of the study is missing too often."""
+    for name in STUDY_COLUMNS:
+        share = counts.missing[name] / counts.rows
+        if share > rules.most_missing:
+            raise InvalidArgument(
+                f"The loan file {path} misses {name} in {counts.missing[name]} of {counts.rows} loans ({share:.1%}); "
+                f"at most {rules.most_missing:.1%} are allowed in a column that the study needs."
+            )
+
+
+def is_repetition(frame: pandas.DataFrame, ids: pyarrow.ChunkedArray, states: pyarrow.ChunkedArray) -> numpy.ndarray:
+    """For each loan (n,) whether an earlier one is the same, as in a file that was put together from overlapping ones.
+
+    Such a loan might be trained on and tested on, and the test would flatter every model. Two loans are the same if they
+    have the same id, or both none, and agree in every column that is read: amounts, rates and a credit file that agree to
+    the cent are hardly those of two people.
+
+    Args:
+        frame: the features and the outcome.
+        ids: texts, null if missing.
+        states: as ids.
+    """
+    names = ids.to_pandas()
+    suspects = names.duplicated(keep=False).to_numpy()
+    repetition = numpy.zeros(len(frame), dtype=bool)
+    if suspects.any():
+        columns = {ID: names[suspects].to_numpy(), STATE: states.to_pandas()[suspects].to_numpy()}
+        repetition[suspects] = frame[suspects].assign(**columns).duplicated().to_numpy()
+    return repetition
+
+
+PLAIN_ID = r"^[A-Za-z0-9_.-]+$"
+
+
+def names_of(ids: pyarrow.ChunkedArray, numbers: numpy.ndarray) -> tuple[numpy.ndarray, str | None]:
+    """A text of its own for each loan (n,), and a notice where that is the number of its record and not its id."""
+    why = why_unusable(ids)
+    if why is None:
+        return ids.to_numpy(), None
+    names = numpy.array([f"row-{number}" for number in numbers], dtype=object)
+    return names, f"{why}; the loans are named by their record numbers."
+
+
+def why_unusable(ids: pyarrow.ChunkedArray) -> str | None:
+    """Why the ids cannot name the loans, None if they can."""
+    if ids.null_count:
+        return f"{ids.null_count} of {len(ids)} loans have no id"
+    plain = compute.match_substring_regex(ids, PLAIN_ID)
+    if not compute.all(plain).as_py():
+        odd = ids.filter(compute.invert(plain))[0].as_py()
+        return f"The id {shown(odd)} has other characters than letters, digits, '_', '.' and '-'"
+    marked = compute.starts_with(ids, SYNTHETIC_PREFIX)
+    if compute.any(marked).as_py():
+        return f"The id {shown(ids.filter(marked)[0].as_py())} begins like those of over-sampled rows"
+    counts = compute.value_counts(ids)
+    repeated = counts.filter(compute.greater(counts.field("counts"), 1))
+    if len(repeated):
+        text, times = repeated[0].as_py().values()
+        return f"The id {shown(text)} occurs {times} times with different values"
+    return None
+
+
+# The loans that stay
+
+KNOWN_STATUSES = frozenset(status.lower() for status in OTHER_STATUSES)
+
+
+class KeptLoans:
+    """Loans that miss none of the study's columns and are Fully Paid or Charged Off; only these are read as numbers.
+
+    A value that is not allowed is refused in a loan that stays. Nobody looks at one in a loan that is dropped anyway.
+
+    Args:
+        path: of the raw file, for messages.
+
+    Attributes:
+        complete: loans so far that miss none of the study's columns, whatever their status.
+        settled: those of them that are Fully Paid or Charged Off, repeated ones included.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.complete = self.settled = 0
+        self._unknown_statuses: Counter[str] = Counter()
+        self._numbers: list[numpy.ndarray] = []
+        self._values: dict[str, list] = {column: [] for column in READ_AS_TEXT}
+
+    def add(self, records: Records) -> None:
+        """Take those of `records` that stay, after `as_text`."""
+        columns = records.columns.select([name for name in READ_AS_TEXT if name in records.columns.schema.names])
+        complete = pyarrow.array(numpy.ones(columns.num_rows, dtype=bool))
+        for column in STUDY_COLUMNS:
+            complete = compute.and_(complete, compute.is_valid(columns.column(column)))
+        self.complete += compute.sum(complete).as_py() or 0
+        columns = columns.filter(complete)
+        numbers = records.numbers[complete.to_numpy(zero_copy_only=False)]
+        outcomes = READERS[LABEL].read(columns.column(LABEL))
+        settled = numpy.isfinite(outcomes)
+        others = columns.column(LABEL).filter(pyarrow.array(~settled)).value_counts().to_pylist()
+        self._unknown_statuses.update(
+            {
+                other["values"]: other["counts"]
+                for other in others
+                if " ".join(other["values"].lower().split()) not in KNOWN_STATUSES
+            }
+        )
+        self._keep(numbers[settled], columns.filter(pyarrow.array(settled)), outcomes[settled])
+
+    def _keep(self, numbers: numpy.ndarray, columns: pyarrow.RecordBatch, outcomes: numpy.ndarray) -> None:
+        self.settled += len(numbers)
+        self._numbers.append(numbers)
+        self._values[LABEL].append(outcomes.astype(numpy.int8))
+        for column in NUMERIC:
+            self._values[column].append(self._read(column, columns.column(column), numbers))
+        for column in CATEGORIES:
+            positions = self._read(column, columns.column(column), numbers)
+            self._values[column].append(positions.astype(numpy.int8))
+        for column in {ID, STATE} & set(columns.schema.names):
+            self._values[column].append(columns.column(column))
+
+    def _read(self, column: str, texts: pyarrow.Array, numbers: numpy.ndarray) -> numpy.ndarray:
+        values = READERS[column].read(texts)
+        refused = numpy.flatnonzero(numpy.isnan(values))
+        if len(refused):
+            text, number = texts[int(refused[0])].as_py(), numbers[refused[0]]
+            raise InvalidArgument(
+                f"The loan file {self._path} has {shown(text)} as {column} in record {number}; "
+                f"{READERS[column].allowed}."
+            )
+        return values
+
+    def status_notices(self) -> tuple[str, ...]:
+        """A sentence where loans were left out because of a loan_status that the public file does not have."""
+        if not self._unknown_statuses:
+            return ()
+        return (
+            "Loans left out because of a loan_status that the public file does not have, such as "
+            f"{shown(min(self._unknown_statuses))}: {self._unknown_statuses.total():,}.",
+        )
+
+    def check_outcomes(self) -> None:
+        """Refuse a file that has loans of one outcome only, or none."""
+        found = {int(value) for values in self._values[LABEL] for value in numpy.unique(values)}
+        for name, value in LABEL_VALUES.items():
+            if value not in found:
+                raise InvalidArgument(
+                    f"The loan file {self._path} has no {name} loan that misses none of the study's columns; "
+                    f"{' and '.join(LABEL_VALUES)} loans are needed."
+                )
+
+    def table(self) -> tuple[pandas.DataFrame, pandas.Series, str | None]:
+        """The loans, each once, their states, and a notice about the ids or None: see `CleanLoans`.
+
+        The pieces are used up, so that the loans are held once.
+        """
+        frame, numbers = self._frame(), numpy.concatenate(self._numbers)
+        ids, states = self._texts(ID), self._texts(STATE)
+        once = ~is_repetition(frame, ids, states)
+        if not once.all():
+            frame, numbers = frame[once].reset_index(drop=True), numbers[once]
+            ids, states = (texts.filter(pyarrow.array(once)) for texts in (ids, states))
+        names, notice = names_of(ids, numbers)
+        frame.insert(0, ID, names)
+        present = compute.fill_null(states, "").to_numpy()
+        return frame, pandas.Series(present, name=STATE, dtype=object), notice
+
+    def _frame(self) -> pandas.DataFrame:
+        features = numpy.zeros((len(FEATURES), self.settled))
+        for row, column in enumerate(NUMERIC):
+            numpy.concatenate(self._values.pop(column), out=features[row])
+        for column, group in zip(CATEGORIES, GROUPS):
+            positions = numpy.concatenate(self._values.pop(column))
+            first = FEATURES.index(group[0])
+            for position in range(len(group)):
+                features[first + position] = positions == position
+        frame = pandas.DataFrame(features.T, columns=list(FEATURES), copy=False)
+        frame.insert(len(frame.columns), LABEL, numpy.concatenate(self._values.pop(LABEL)))
+        return frame
+
+    def _texts(self, column: str) -> pyarrow.ChunkedArray:
+        """A column of texts, null where a value or the whole column is missing."""
+        given = self._values.pop(column)
+        return pyarrow.chunked_array(given) if given else pyarrow.chunked_array([pyarrow.nulls(self.settled, "string")])
+
+
+# The whole way
 
 
 @dataclass(frozen=True)
@@ -31,30 +313,40 @@ class Step:
 
 @dataclass(frozen=True)
 class CleanLoans:
-    """The cleaned loans and how they came about."""
+    """The cleaned loans and how they came about.
 
-    frame: object
-    """pandas DataFrame: id (text, distinct), the 37 features (float64) and loan_status (int8, 1 is Fully Paid)."""
-    states: object
-    """pandas Series of the loans' addr_state, '' where the file has none; it is no feature."""
+    Attributes:
+        frame: id (text, distinct), the 37 features (float64) and loan_status (int8, 1 is Fully Paid).
+        states: the loans' addr_state, '' where the file has none; it is no feature.
+        steps: what was left after each.
+        missing: the share of the raw file's loans in which each of its columns is missing.
+        dropped_columns: every column that was dropped, and the reason.
+        notices: what is unusual and harmless.
+        sha256: of the raw file as it lies on the disk.
+        source: the raw file's name.
+    """
+
+    frame: pandas.DataFrame
+    states: pandas.Series
     steps: tuple[Step, ...]
     missing: dict[str, float]
-    """The share of the raw file's loans in which each of its columns is missing."""
     dropped_columns: dict[str, str]
-    """Every column that was dropped, and the reason."""
     notices: tuple[str, ...]
     sha256: str
-    """Of the raw file as it lies on the disk."""
     source: str
-    """The raw file's name."""
 
 
-def clean(path: str | os.PathLike, rules: CleaningRules = CleaningRules(), progress=silent) -> CleanLoans:
-    """Read the raw file at `path` once and clean it.
+def clean(path: str | os.PathLike, rules: CleaningRules = CleaningRules(), progress: Progress = silent) -> CleanLoans:
+    """Read the raw file once and clean it.
 
-    `progress(text, share)` is told the share of the file that is read. Raises NotLendingClub, with one sentence, if the
-    file is not Lending Club's, is damaged, holds a value that is not allowed in a loan that stays, misses a column of
-    the study too often, or has no loan of one of the two outcomes.
+    Args:
+        path: of the raw file.
+        rules: what is dropped.
+        progress: is told the share of the file that is read.
+
+    Raises:
+        InvalidArgument: the file is not Lending Club's, is damaged, holds a value that is not allowed in a loan that
+            stays, misses a column of the study too often, or has no loan of one of the two outcomes.
     """
     raw = RawFile(path)
     counts, kept = ColumnCounts(raw.header.named), KeptLoans(raw.path)
@@ -100,13 +392,10 @@ def steps_of(raw: RawFile, kept: KeptLoans, dropped: dict[str, str], encoded: in
 
 def notices_of(raw: RawFile, counts: ColumnCounts, kept: KeptLoans, id_notice: str | None) -> tuple[str, ...]:
     """What is unusual about the file and harmless."""
-    about_ids = () if id_notice is None else (id_notice,)
-    return (*raw.header.notices(), *single_value_notices(counts), *kept.status_notices(), *about_ids)
-
-
-def single_value_notices(counts: ColumnCounts) -> tuple[str, ...]:
-    """A sentence for each column of the study that tells the loans not apart."""
-    return tuple(
+    single_valued = (
         f"The column {name} has the same value in every loan; it is kept, since the features are fixed."
-        for name in STUDY_COLUMNS if name in counts.single_valued
+        for name in STUDY_COLUMNS
+        if name in counts.single_valued
     )
+    about_ids = () if id_notice is None else (id_notice,)
+    return (*raw.header.notices(), *single_valued, *kept.status_notices(), *about_ids)

@@ -1,35 +1,63 @@
 """Cleaned loans divided between parties: test rows apart first, then parties, then each party over-samples alone."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy
 import pandas
 
-from fate_dp.data_prep.division import BadDivision, Skew, check_classes, divide_horizontally, divide_vertically
-from fate_dp.data_prep.over_sampling import OverSampling, over_sample
-from fate_dp.data_prep.shares import Shares
-from fate_dp.data_prep.splitting import TrainingRows, held_out_rows, split_train_test
-
+from ..division import (
+    CannotDivide,
+    Shares,
+    Skew,
+    TrainingRows,
+    check_classes,
+    divide_horizontally,
+    divide_vertically,
+    held_out_rows,
+    split_train_test,
+)
+from ..over_sampling import OverSampling, over_sample
 from .cleaning import CleanLoans
-from .columns import GROUPS, ID, LABEL, LABEL_VALUES
+from .columns import GROUPS, ID, LABEL, LABEL_VALUES, NUMERIC, PUBLIC_LIMITS, PUBLIC_UNITS
 from .options import GUEST, PrepOptions, party_features
-from .public_units import to_public_units
+
+
+def to_public_units(frame: pandas.DataFrame) -> pandas.DataFrame:
+    """A copy with each numeric feature clamped to its public limits, then centred and scaled.
+
+    Every party can apply these units on its own: they come from frozen public figures, and from no data. The value
+    becomes (clamped value - centre) / spread; every other column stays as it is.
+
+    Raises:
+        ValueError: a value is missing or not finite, which no limit bounds.
+    """
+    changed = {}
+    for column in NUMERIC:
+        values = frame[column].to_numpy(dtype=numpy.float64)
+        if not numpy.isfinite(values).all():
+            wrong = values[~numpy.isfinite(values)][0]
+            raise ValueError(f"The column {column} has {wrong}; finite numbers are allowed.")
+        centre, spread = PUBLIC_UNITS[column]
+        changed[column] = (values.clip(*PUBLIC_LIMITS[column]) - centre) / spread
+    return frame.assign(**changed)
+
 
 CLASS_NAMES = {number: name for name, number in LABEL_VALUES.items()}
-
-
-class CannotDivide(ValueError):
-    """These loans cannot be divided as the options say: one sentence naming the party and what it lacks."""
 
 
 @dataclass(frozen=True, eq=False)
 class PartyRows:
     """What one party trains on.
 
-    ``training`` has the party's columns in the units of the options, original rows first and synthetic ones after them;
-    ``original`` are its rows of the split, raw units. Counts are rows per class name. ``largest_influence`` is the
-    largest number of synthetic rows that any one original row went into: a diagnostic, not a bound of anything.
+    Attributes:
+        original: its rows of the split, raw units.
+        training: the party's columns in the units of the options, original rows first and synthetic ones after them.
+        rows_before, rows_after: rows per class name, before and after over-sampling.
+        largest_influence: the largest number of synthetic rows that any one original row went into: a diagnostic, not a
+            bound of anything.
     """
 
     role: str
@@ -54,7 +82,8 @@ def divide(clean: CleanLoans, options: PrepOptions) -> Division:
     """Split, divide and over-sample in memory; refused where a party would lack a class or rows to interpolate."""
     check_split(clean.frame, options)
     training, held_out = split_train_test(
-        clean.frame, label=LABEL, id=ID, test_share=options.test_share, seed=options.seed)
+        clean.frame, label=LABEL, id=ID, test_share=options.test_share, seed=options.seed
+    )
     parties = _DIVIDERS[options.split](training, clean.states, options)
     return Division(parties, _CONVERTERS[options.units](held_out.frame).reset_index(drop=True), training)
 
@@ -72,8 +101,8 @@ def check_split(frame: pandas.DataFrame, options: PrepOptions) -> None:
 def _divide_rows(training: TrainingRows, states: pandas.Series, options: PrepOptions) -> tuple[PartyRows, ...]:
     skew = Skew(options.skew, options.concentration)
     try:
-        parts = divide_horizontally(training, Shares(options.shares), options.seed, skew, states)
-    except BadDivision as error:
+        parts = divide_horizontally(training, Shares(options.shares or ()), options.seed, skew, states)
+    except CannotDivide as error:
         raise CannotDivide(f"{str(error).rstrip('.')}; the parties are {', '.join(options.parties)}.") from error
     check_classes(parts, options.parties, CLASS_NAMES)
     if options.over_sampling != "none":
@@ -84,8 +113,7 @@ def _divide_rows(training: TrainingRows, states: pandas.Series, options: PrepOpt
 def _check_neighbours(parts: list[TrainingRows], options: PrepOptions) -> None:
     for part, party_id in zip(parts, options.parties):
         counts = class_counts(part.frame[LABEL])
-        name = min(counts, key=counts.get)
-        rows = counts[name]
+        name, rows = min(counts.items(), key=lambda item: item[1])
         if rows <= options.neighbours:
             raise CannotDivide(
                 f"neighbours is {options.neighbours}, but party {party_id} has {rows} {name} rows and needs at least "
@@ -111,7 +139,7 @@ def _over_sampled(part: TrainingRows, party_id: str, options: PrepOptions) -> Pa
 def _divide_columns(training: TrainingRows, states: pandas.Series, options: PrepOptions) -> tuple[PartyRows, ...]:
     check_classes([training], [options.parties[0]], CLASS_NAMES)
     frame = _CONVERTERS[options.units](training.frame).reset_index(drop=True)
-    features = [party_features(columns) for columns in options.columns]
+    features = [party_features(columns) for columns in options.columns or ()]
     counts = class_counts(frame[LABEL])
     return tuple(
         PartyRows(options.role(party_id), party_id, training, held, counts, counts, 0)
@@ -133,9 +161,8 @@ def class_counts(labels: pandas.Series) -> dict[str, int]:
     return {name: int(counts.get(number, 0)) for name, number in LABEL_VALUES.items()}
 
 
-def _raw_units(frame: pandas.DataFrame) -> pandas.DataFrame:
-    return frame
-
-
-_CONVERTERS: dict[str, Callable[[pandas.DataFrame], pandas.DataFrame]] = {"raw": _raw_units, "public": to_public_units}
+_CONVERTERS: dict[str, Callable[[pandas.DataFrame], pandas.DataFrame]] = {
+    "raw": lambda frame: frame,
+    "public": to_public_units,
+}
 _DIVIDERS = {"horizontal": _divide_rows, "vertical": _divide_columns}

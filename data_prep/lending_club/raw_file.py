@@ -1,26 +1,119 @@
-"""A raw loan file, plain or packed with gzip, read once from start to end in pieces of text columns.
+"""A raw loan file of Lending Club, plain or packed with gzip, read once from start to end in pieces of text columns.
 
-Records are numbered from 1 after the header. Blank lines are no records; lines that hold no loan are numbered but not
-handed on: notes such as "Total amount funded in policy code 1: 460296150", records of empty fields, and the header of
-another file that was appended.
+First the line that names the columns is found, then the loans are read, as bytes, as text, and as numbers.
 """
+
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import os
 import re
 import stat
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy
 import pyarrow
 import pyarrow.compute as compute
-from pyarrow import csv
+from pyarrow import csv as arrow_csv
 
-from .columns import LABEL, STUDY_COLUMNS
-from .raw_header import NotLendingClub, find_header
+from fate_dp.privacy.validation import InvalidArgument
+
+from .columns import CATEGORIES, ID, LABEL, LABEL_VALUES, NUMERIC, RAW_COLUMNS, STATE, STUDY_COLUMNS
+
+LINES_LOOKED_AT = 10
+# Half of the columns that the study needs: enough to tell the line that names them from a title or a loan, and few
+# enough that a file that lacks some of them is told which.
+MIN_KNOWN_NAMES = len(STUDY_COLUMNS) // 2
+BYTE_ORDER_MARK = "\ufeff"
+# How pandas names a row index that it finds without a name, when the file is written again.
+ROW_INDEX = re.compile(r"Unnamed: \d+(\.\d+)*")
+
+
+@dataclass(frozen=True)
+class Header:
+    """The columns in the order of the file.
+
+    Attributes:
+        names: empty for a column without a name, which is a row index that some program added.
+        lines: how many come before the first loan.
+    """
+
+    names: tuple[str, ...]
+    lines: int
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The columns that have a name."""
+        return tuple(name for name in self.names if name)
+
+    def notices(self) -> tuple[str, ...]:
+        """What is unusual about the columns and harmless."""
+        absent = [name for name in RAW_COLUMNS if name not in self.named]
+        unknown = [name for name in self.named if name not in RAW_COLUMNS]
+        found = (
+            (absent, "The file lacks {} of the public file's columns, none of which becomes a feature: {}."),
+            (unknown, "The file has {} columns that the public file has not, and they are not used: {}."),
+        )
+        return tuple(sentence.format(len(names), ", ".join(names)) for names, sentence in found if names)
+
+
+def find_header(path: Path, head: bytes) -> Header:
+    """The header among the first lines; a title may stand before it.
+
+    Args:
+        path: of the file, for messages.
+        head: its start, unpacked.
+
+    Raises:
+        InvalidArgument: there is no header, or it lacks a column that the study needs or repeats one.
+    """
+    if not head.strip():
+        raise InvalidArgument(f"The loan file {path} is empty.")
+    if b"\0" in head:
+        raise InvalidArgument(
+            f"The loan file {path} is not text; Lending Club's CSV file is expected, as it is or packed with gzip."
+        )
+    text = head.decode("utf-8", errors="replace").removeprefix(BYTE_ORDER_MARK)
+    for names, lines in first_records(text):
+        if len(set(names) & set(STUDY_COLUMNS)) >= MIN_KNOWN_NAMES:
+            break
+    else:
+        raise InvalidArgument(
+            f"The loan file {path} is not Lending Club's: none of its first {LINES_LOOKED_AT} lines names the columns "
+            f"{', '.join(STUDY_COLUMNS[:4])} and so on."
+        )
+    header = Header(names, lines)
+    absent = [name for name in STUDY_COLUMNS if name not in names]
+    if absent:
+        columns = "the column" if len(absent) == 1 else "the columns"
+        raise InvalidArgument(f"The loan file {path} lacks {columns} {', '.join(absent)}, which the study needs.")
+    repeated = [name for name in header.named if names.count(name) > 1]
+    if repeated:
+        raise InvalidArgument(
+            f"The loan file {path} has the column {repeated[0]!r} more than once; rename or remove one of them."
+        )
+    return header
+
+
+def first_records(text: str) -> Iterator[tuple[tuple[str, ...], int]]:
+    """The first records as names without surrounding blanks, each with the number of lines up to its end."""
+    reader = csv.reader(io.StringIO(text, newline=""))
+    # What is no CSV from somewhere on has no header there.
+    with suppress(csv.Error):
+        for record in reader:
+            if reader.line_num > LINES_LOOKED_AT:
+                return
+            names = (name.strip() for name in record)
+            yield tuple("" if ROW_INDEX.fullmatch(name) else name for name in names), reader.line_num
+
+
+# The loans, as bytes
+
 
 # Texts that stand for a missing value in the public editions and in files that common tools wrote from them.
 MISSING = ("", "n/a", "N/A", "#N/A", "NA", "null", "NULL")
@@ -35,33 +128,51 @@ NOTE = re.compile(r"\s*|.*[^\W\d_].*", re.DOTALL)
 
 @dataclass(frozen=True)
 class Records:
-    """Some loans in the order of the file: their record numbers (n,) and the named columns as bytes."""
+    """Some loans in the order of the file.
+
+    Attributes:
+        numbers: of the records, (n,), counted from 1 after the header.
+        columns: the named ones as bytes, or as text after `as_text`; null where a value is missing.
+    """
 
     numbers: numpy.ndarray
     columns: pyarrow.RecordBatch
-    """Null where a value is missing."""
 
 
 class RawFile:
-    """Lending Club's loan file at `path`; raises NotLendingClub if its first lines say that it is another file."""
+    """Lending Club's loan file.
 
-    def __init__(self, path: str | os.PathLike):
+    Records are numbered from 1 after the header. Blank lines are no records; lines that hold no loan are numbered but
+    not handed on: notes such as "Total amount funded in policy code 1: 460296150", records of empty fields, and the
+    header of another file that was appended.
+
+    Args:
+        path: of the file; anything that is no regular file is refused.
+
+    Raises:
+        InvalidArgument: the first lines say that it is another file.
+
+    Attributes:
+        records: read so far, whether or not they hold a loan.
+        loans: read so far.
+        share_read: of the file's bytes, from 0 to 1.
+        sha256: of the file as it lies on the disk; known once all is read.
+    """
+
+    def __init__(self, path: str | os.PathLike) -> None:
         self.path = Path(path)
         self.size = size_of(self.path)
         with self._as_sentences(), pyarrow.OSFile(str(self.path)) as source:
             self.header = find_header(self.path, read_up_to(unpacked(source), HEAD_BYTES))
-        self.records = 0
-        """Records read so far, whether or not they hold a loan."""
-        self.loans = 0
-        self.share_read = 0.0
-        self.sha256 = ""
-        """Of the file as it lies on the disk; known once all is read."""
+        self.records = self.loans = 0
+        self.share_read, self.sha256 = 0.0, ""
         # Arrow reads ahead in a thread of its own, which only ever appends.
-        self._notes, self._notes_passed = [], 0
-        self._broken = None
+        self._notes: list[int] = []
+        self._notes_passed = 0
+        self._broken: tuple[int, int] | None = None
 
-    def read(self):
-        """Yield the loans as Records."""
+    def read(self) -> Iterator[Records]:
+        """Read the whole file; raise InvalidArgument where it is damaged or has no loans."""
         digest = hashlib.sha256()
         with self._as_sentences(), open(self.path, "rb") as content, pyarrow.OSFile(str(self.path)) as source:
             for batch in self._batches(unpacked(source)):
@@ -72,24 +183,28 @@ class RawFile:
             digest.update(content.read())
         self.records += len(self._notes) - self._notes_passed
         if not self.loans:
-            raise NotLendingClub(self._sentence(NO_LOANS))
+            raise InvalidArgument(self._sentence(NO_LOANS))
         self.sha256 = digest.hexdigest()
 
-    def _batches(self, stream):
+    def _batches(self, stream: pyarrow.NativeFile) -> Iterable[pyarrow.RecordBatch]:
         names = [name or f"\0{position}" for position, name in enumerate(self.header.names)]
-        return csv.open_csv(
+        return arrow_csv.open_csv(
             stream,
             # One thread is as fast here as two and numbers the records.
-            read_options=csv.ReadOptions(
-                use_threads=False, block_size=BLOCK_BYTES, column_names=names, skip_rows=self.header.lines),
-            parse_options=csv.ParseOptions(newlines_in_values=True, invalid_row_handler=self._skip_note),
+            read_options=arrow_csv.ReadOptions(
+                use_threads=False, block_size=BLOCK_BYTES, column_names=names, skip_rows=self.header.lines
+            ),
+            parse_options=arrow_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=self._skip_note),
             # As bytes, because text in another encoding does no harm in the columns that nobody reads.
-            convert_options=csv.ConvertOptions(
-                column_types={name: pyarrow.binary() for name in names}, include_columns=list(self.header.named),
-                strings_can_be_null=True, null_values=list(MISSING)),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types={name: pyarrow.binary() for name in names},
+                include_columns=list(self.header.named),
+                strings_can_be_null=True,
+                null_values=list(MISSING),
+            ),
         )
 
-    def _skip_note(self, row) -> str:
+    def _skip_note(self, row: arrow_csv.InvalidRow) -> str:
         number = row.number - self.header.lines
         if row.actual_columns == 1 and NOTE.fullmatch(row.text):
             self._notes.append(number)
@@ -97,10 +212,10 @@ class RawFile:
         self._broken = (number, row.actual_columns)
         return "error"
 
-    def _loans_of(self, batch) -> Records:
-        notes = self._notes[self._notes_passed:]
+    def _loans_of(self, batch: pyarrow.RecordBatch) -> Records:
+        notes = self._notes[self._notes_passed :]
         following = numpy.arange(self.records + 1, self.records + batch.num_rows + len(notes) + 1)
-        numbers = numpy.setdiff1d(following, notes, assume_unique=True)[:batch.num_rows]
+        numbers = numpy.setdiff1d(following, notes, assume_unique=True)[: batch.num_rows]
         self.records = int(numbers[-1]) if len(numbers) else self.records
         self._notes_passed += sum(note <= self.records for note in notes)
         loans = holds_loan(batch)
@@ -110,25 +225,29 @@ class RawFile:
         return Records(numbers, batch)
 
     @contextmanager
-    def _as_sentences(self):
+    def _as_sentences(self) -> Iterator[None]:
         try:
             yield
         except pyarrow.ArrowInvalid as error:
-            raise NotLendingClub(self._why_no_csv(error)) from error
+            raise InvalidArgument(self._why_no_csv(error)) from error
         except OSError as error:
-            raise NotLendingClub(self._sentence(why_unreadable(error))) from error
+            raise InvalidArgument(self._sentence(why_unreadable(error))) from error
 
-    def _sentence(self, what) -> str:
+    def _sentence(self, what: str) -> str:
         return f"The loan file {self.path} {what}."
 
-    def _why_no_csv(self, error) -> str:
+    def _why_no_csv(self, error: pyarrow.ArrowInvalid) -> str:
         if self._broken is not None:
             number, fields = self._broken
-            return self._sentence(f"has {fields} {'field' if fields == 1 else 'fields'} in record {number}, "
-                                  f"and its header names {len(self.header.names)}")
+            return self._sentence(
+                f"has {fields} {'field' if fields == 1 else 'fields'} in record {number}, "
+                f"and its header names {len(self.header.names)}"
+            )
         if "straddling" in str(error):
-            return self._sentence(f"has a record of more than {BLOCK_BYTES} bytes after record {self.records}; "
-                                  "probably a quotation mark is not closed")
+            return self._sentence(
+                f"has a record of more than {BLOCK_BYTES} bytes after record {self.records}; "
+                "probably a quotation mark is not closed"
+            )
         if "skip initial" in str(error):
             return self._sentence(NO_LOANS)
         return self._sentence(f"is no CSV after record {self.records}: {error}")
@@ -139,26 +258,23 @@ def size_of(path: Path) -> int:
     try:
         status = os.stat(path)
     except OSError as error:
-        raise NotLendingClub(f"The loan file {path} {why_unreadable(error)}.") from error
+        raise InvalidArgument(f"The loan file {path} {why_unreadable(error)}.") from error
     if not stat.S_ISREG(status.st_mode):
-        raise NotLendingClub(f"The loan file {path} cannot be read: it is a folder or a pipe, no file.")
+        raise InvalidArgument(f"The loan file {path} cannot be read: it is a folder or a pipe, no file.")
     return status.st_size
 
 
-def unpacked(source):
+def unpacked(source: pyarrow.NativeFile) -> pyarrow.NativeFile:
     """The stream, or one that unpacks it if it begins like gzip."""
     packed = source.read(len(GZIP_MAGIC)) == GZIP_MAGIC
     source.seek(0)
     return pyarrow.CompressedInputStream(source, "gzip") if packed else source
 
 
-def read_up_to(stream, size: int) -> bytes:
+def read_up_to(stream: pyarrow.NativeFile, size: int) -> bytes:
     """The next `size` bytes, or fewer at the end; an unpacking stream hands out less than it is asked for."""
     content = b""
-    while len(content) < size:
-        piece = stream.read(size - len(content))
-        if not piece:
-            break
+    while len(content) < size and (piece := stream.read(size - len(content))):
         content += piece
     return content
 
@@ -172,7 +288,7 @@ def why_unreadable(error: OSError) -> str:
     return "is damaged: its gzip stream cannot be unpacked"
 
 
-def holds_loan(batch):
+def holds_loan(batch: pyarrow.RecordBatch) -> numpy.ndarray | None:
     """Which records (n,) hold a loan, or None if all do: no repeated header, and some column of the study is filled."""
     status = batch.column(LABEL)
     repeated = compute.fill_null(compute.equal(status, LABEL.encode()), False)
@@ -182,3 +298,155 @@ def holds_loan(batch):
     for name in STUDY_COLUMNS:
         filled = compute.or_(filled, compute.is_valid(batch.column(name)))
     return compute.and_not(filled, repeated).to_numpy(zero_copy_only=False)
+
+
+# The columns that are read, as text
+
+READ_AS_TEXT = (*STUDY_COLUMNS, ID, STATE)
+LONGEST_SHOWN = 40
+# Files with loans from 2016 on write -1 for a ratio of debt to income that there is none of.
+MISSING_IN = {"dti": (*MISSING, "-1", "-1.0", "-1.00")}
+
+
+def as_text(path: Path, records: Records) -> Records:
+    """The same records with the columns that are read as text without surrounding blanks; blank ones become null."""
+    columns = {name: records.columns.column(name) for name in records.columns.schema.names}
+    for name in READ_AS_TEXT:
+        if name in columns:
+            texts = decoded(path, name, columns[name], records.numbers)
+            columns[name] = stripped(texts, MISSING_IN.get(name, MISSING))
+    return Records(records.numbers, pyarrow.RecordBatch.from_pydict(columns))
+
+
+def decoded(path: Path, name: str, column: pyarrow.Array, numbers: numpy.ndarray) -> pyarrow.Array:
+    """A column of bytes as text, which must be UTF-8."""
+    try:
+        return compute.cast(column, pyarrow.string())
+    except pyarrow.ArrowInvalid:
+        for number, value in zip(numbers, column.to_pylist()):
+            try:
+                (value or b"").decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise InvalidArgument(
+                    f"The loan file {path} has bytes that are not UTF-8 text as {name} in record {number}."
+                ) from error
+        raise
+
+
+def stripped(texts: pyarrow.Array, missing: tuple[str, ...]) -> pyarrow.Array:
+    """Texts without surrounding blanks, null where that leaves one of `missing`."""
+    trimmed = compute.utf8_trim_whitespace(texts)
+    blank = compute.is_in(trimmed, value_set=pyarrow.array(missing))
+    return compute.if_else(blank, None, trimmed) if compute.any(blank).as_py() else trimmed
+
+
+def shown(text: str) -> str:
+    """A value as a message shows it."""
+    return repr(text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "...")
+
+
+# The study's columns, as numbers, with the spellings of all public editions
+#
+# A reader takes texts without surrounding blanks, none missing, and gives numbers (n,) as float64 with NaN where the text
+# is not allowed; `allowed` says in words what is.
+
+TERM = re.compile(r"(36|60)(?:\.0+)?(?:\s*months?)?", re.IGNORECASE)
+YEARS = re.compile(r"(?:(?P<less><\s*1)|(?P<years>[0-9]|10)(?:\.0+)?|(?P<more>10\s*\+))(?:\s*years?)?", re.IGNORECASE)
+# Spellings of editions before 2012; the later ones are the categories' names.
+OLDER_SPELLINGS = {
+    "verification_status": {"verified - income": "Verified", "verified - income source": "Source Verified"}
+}
+
+
+class Numbers:
+    """Finite numbers from 0 on, written with a decimal point."""
+
+    allowed = "finite numbers from 0 on are allowed"
+
+    def read(self, texts: pyarrow.Array) -> numpy.ndarray:
+        """Numbers (n,) of texts (n,)."""
+        numbers = as_floats(texts)
+        numbers[~(numpy.isfinite(numbers) & (numbers >= 0))] = numpy.nan
+        return numbers
+
+
+class Percentages(Numbers):
+    """Numbers in percent, with or without the sign."""
+
+    allowed = "finite numbers from 0 on, with or without a percent sign, are allowed"
+
+    def read(self, texts: pyarrow.Array) -> numpy.ndarray:
+        """Numbers (n,) of texts (n,); 13.5 for "13.5%"."""
+        signed = compute.ends_with(texts, "%")
+        if compute.any(signed).as_py():
+            without = compute.utf8_rtrim_whitespace(compute.utf8_slice_codeunits(texts, 0, -1))
+            texts = compute.if_else(signed, without, texts)
+        return super().read(texts)
+
+
+@dataclass(frozen=True)
+class Spellings:
+    """Few different texts, each looked at once: `number_of(text)` is None where the text is not allowed."""
+
+    number_of: Callable[[str], int | None]
+    allowed: str
+
+    def read(self, texts: pyarrow.Array) -> numpy.ndarray:
+        """Numbers (n,) of texts (n,)."""
+        encoded = texts.dictionary_encode()
+        # numpy makes NaN of None.
+        numbers = numpy.array([self.number_of(text) for text in encoded.dictionary.to_pylist()], dtype=numpy.float64)
+        return numbers[encoded.indices.to_numpy()]
+
+
+def as_floats(texts: pyarrow.Array) -> numpy.ndarray:
+    """Numbers (n,), NaN where a text is none."""
+    try:
+        return compute.cast(texts, pyarrow.float64()).to_numpy(zero_copy_only=False).copy()
+    except pyarrow.ArrowInvalid:
+        return numpy.array([as_float(text) for text in texts])
+
+
+def as_float(text: pyarrow.Scalar) -> float:
+    """One number, NaN if the text is none."""
+    try:
+        return text.cast(pyarrow.float64()).as_py()
+    except pyarrow.ArrowInvalid:
+        return float("nan")
+
+
+def months(text: str) -> int | None:
+    """36 for "36 months" or "36"."""
+    found = TERM.fullmatch(text)
+    return None if found is None else int(found[1])
+
+
+def years(text: str) -> int | None:
+    """Whole years of employment: 0 for "< 1 year", 10 for "10+ years"."""
+    found = YEARS.fullmatch(text)
+    if found is None:
+        return None
+    return int(found["years"]) if found["years"] else 10 if found["more"] else 0
+
+
+def one_of(numbers: dict[str, int]) -> Callable[[str], int | None]:
+    """The number of a text; upper and lower case are the same."""
+    lower = {name.lower(): number for name, number in numbers.items()}
+    return lambda text: lower.get(text.lower())
+
+
+def category(column: str) -> Spellings:
+    """The position of a category among those of its column."""
+    names = CATEGORIES[column]
+    older = {spelling: names.index(name) for spelling, name in OLDER_SPELLINGS.get(column, {}).items()}
+    return Spellings(one_of({name: at for at, name in enumerate(names)} | older), f"allowed are {', '.join(names)}")
+
+
+READERS: dict[str, Numbers | Spellings] = {
+    **{column: Numbers() for column in NUMERIC},
+    **{column: Percentages() for column in ("int_rate", "revol_util")},
+    "term": Spellings(months, "36 and 60 months are allowed"),
+    "emp_length": Spellings(years, '"< 1 year", "1 year" to "10+ years" and the numbers 0 to 10 are allowed'),
+    **{column: category(column) for column in CATEGORIES},
+    LABEL: Spellings(one_of(LABEL_VALUES), f"allowed are {', '.join(LABEL_VALUES)}"),
+}

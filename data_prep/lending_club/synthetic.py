@@ -1,23 +1,344 @@
-"""Any number of invented loans in the raw format of Lending Club's public file.
+"""Any number of invented loans in the raw format of Lending Club's public file, so that tests, the demo and measurements
+of scale need no download.
 
-Tests, the demo and measurements of scale need no download with them. Nothing in them comes from a real row: columns
-follow round parametric laws after the published marginals (see the modules that draw them). They are meant to break a
-program that real rows would break, and to be about as hard to learn; nothing about real borrowers can be learned there.
+Nothing in them comes from a real row: columns follow round parametric laws after the published marginals, and free texts
+are put together from short lists. They are meant to break a program that real rows would break, and to be about as hard
+to learn; nothing about real borrowers can be learned there.
 """
+
+from __future__ import annotations
+
 import gzip
 import os
 import secrets
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass
+from io import BufferedWriter
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from fate_dp.data_prep.lending_club.synthetic_applications import draw_applications
-from fate_dp.data_prep.lending_club.synthetic_lines import Edition, InvalidSyntheticLoans, header, lines
-from fate_dp.data_prep.lending_club.synthetic_outcomes import draw_outcomes
-from fate_dp.data_prep.lending_club.synthetic_words import draw_texts
-from fate_dp.data_prep.progress import silent
-from fate_dp.privacy.number_kinds import is_whole
+from fate_dp.privacy.validation import InvalidArgument, is_whole
+
+from ..progress import Progress, silent
+from .columns import RAW_COLUMNS
+from .synthetic_loans import (
+    CATEGORIES,
+    EMPLOYMENT,
+    PURPOSES,
+    Table,
+    choose,
+    draw_applications,
+    draw_outcomes,
+    happens,
+    month_labels,
+    month_number,
+)
+
+# Free texts: employers' titles, loan titles, and what borrowers write about themselves. They are as long and nearly as
+# varied as people's own, and a share has the commas, quotation marks and line breaks that a reader of the file must survive.
+
+
+RANKS = ("", "", "", "", "", "", "Senior ", "Lead ", "Assistant ", "Chief ", "Junior ", "Regional ", "Deputy ", "Head ")
+TRADES = (
+    "Teacher",
+    "Manager",
+    "Registered Nurse",
+    "Driver",
+    "Supervisor",
+    "Sales",
+    "Engineer",
+    "Owner",
+    "Accountant",
+    "Office Manager",
+    "Technician",
+    "Electrician",
+    "Project Manager",
+    "Mechanic",
+    "Clerk",
+    "Police Officer",
+    "Director",
+    "Operator",
+    "Foreman",
+    "Paralegal",
+    "Cashier",
+    "Consultant",
+    "Machinist",
+    "Chef",
+    "Carpenter",
+    "Pharmacist",
+    "Welder",
+    "Bookkeeper",
+    "Dispatcher",
+    "Inspector",
+    "Librarian",
+    "Programmer",
+    "Plumber",
+    "Dental Hygienist",
+)
+# An employer's name has one part of each.
+EMPLOYERS = (
+    (
+        "Al",
+        "Bar",
+        "Cor",
+        "Dun",
+        "El",
+        "Fair",
+        "Gar",
+        "Hol",
+        "Ing",
+        "Jas",
+        "Kel",
+        "Lan",
+        "Mar",
+        "Nor",
+        "Or",
+        "Pen",
+        "Quin",
+        "Ros",
+        "Sal",
+        "Tor",
+        "Ul",
+        "Ver",
+        "Wil",
+        "Yar",
+    ),
+    ("a", "ber", "con", "den", "er", "fi", "gle", "hi", "in", "lo", "mer", "na", "o", "per", "ri", "sen", "ta", "ver"),
+    (
+        "burg",
+        "by",
+        "dale",
+        "field",
+        "ford",
+        "ham",
+        "ley",
+        "mont",
+        "ridge",
+        "son",
+        "stead",
+        "ton",
+        "ville",
+        "well",
+        "wick",
+        "worth",
+    ),
+    (
+        " Schools",
+        " Hospital",
+        " County",
+        " Foods, Inc.",
+        " Logistics",
+        " Bank",
+        " Insurance",
+        " Motors",
+        " University",
+        " Clinic",
+        " Energy",
+        " Hardware",
+        " Airlines",
+        " & Sons",
+        " Medical Group",
+        ' "Express" Lines',
+    ),
+)
+TRADE_SHARE, UNSTATED_EMPLOYER_SHARE = 0.65, 0.01
+
+PLAIN_TITLES = {
+    "debt_consolidation": "Debt consolidation",
+    "credit_card": "Credit card refinancing",
+    "home_improvement": "Home improvement",
+    "other": "Other",
+    "major_purchase": "Major purchase",
+    "small_business": "Business",
+    "car": "Car financing",
+    "medical": "Medical expenses",
+    "moving": "Moving and relocation",
+    "vacation": "Vacation",
+    "house": "Home buying",
+    "wedding": "Wedding expenses",
+    "renewable_energy": "Green loan",
+    "educational": "Learning and training",
+}
+OWN_TITLES = (
+    "Fresh start",
+    "Pay it all down",
+    "bills, bills, bills",
+    "One payment",
+    'My "last" loan',
+    "Getting ahead",
+    "New roof",
+    "card payoff",
+    "CONSOLIDATE",
+    "Lower rate",
+    "Freedom",
+    "Plan for next year",
+    "engine + tires",
+)
+OWN_TITLE_SHARE, UNTITLED_SHARE = 0.12, 1.7e-4
+
+DESCRIBED_UNTIL, DESCRIBED_SHARE = month_number(2014, 4), 0.46
+SENTENCES = (
+    "I would like to bring three balances together into one monthly payment.",
+    "My income is steady, and I have not missed a payment in six years.",
+    "The rate on my cards went up again, so most of what I pay is interest.",
+    'This is for a used truck; the dealer calls it "almost new".',
+    "We are replacing the roof before winter, then the two windows in front.",
+    "I have worked for the same employer for a long time and enjoy what I do.",
+    "After rent, food, gas and insurance I have about $700 left each month.",
+    "Thank you for reading this, and for considering my request!",
+    "A shorter plan with a fixed end date helps me more than a low minimum payment.",
+    "The money goes to hospital bills (all of them), not to anything new.",
+    "My wife and I share the household costs; she is paid every other week.",
+    "I keep a budget, and I know exactly where the savings will come from.",
+    "First I close the two store cards, next the one with the 24.9 % rate.",
+    "The shop has grown every year, and a second oven would double what we can bake.",
+)
+LONGEST = 3
+ADDRESS = "https://www.lendingclub.com/browse/loanDetail.action?loan_id="
+
+
+def draw_texts(table: Table, numbers: np.ndarray, generator: np.random.Generator) -> dict[str, pa.Array]:
+    """emp_title, title, desc and url as pyarrow arrays of strings; ``numbers`` are the loans' ids."""
+    return {
+        "emp_title": employer_titles(generator, table["emp_length"]),
+        "title": loan_titles(generator, table["purpose"]),
+        "desc": descriptions(generator, table["issue_d"]),
+        "url": joined(ADDRESS, pa.array(numbers).cast(pa.string())),
+    }
+
+
+def employer_titles(generator: np.random.Generator, employment: np.ndarray) -> pa.Array:
+    """A trade with or without a rank, or the employer's name, as borrowers fill the field in; none without a job."""
+    rows = len(employment)
+    trade = joined(picked(generator, rows, RANKS), picked(generator, rows, TRADES))
+    name = joined(*(picked(generator, rows, parts) for parts in EMPLOYERS))
+    title = pc.if_else(pa.array(happens(generator, rows, TRADE_SHARE)), trade, name)
+    stated = (employment != list(EMPLOYMENT).index("n/a")) & ~happens(generator, rows, UNSTATED_EMPLOYER_SHARE)
+    return where(stated, title)
+
+
+def loan_titles(generator: np.random.Generator, purpose: np.ndarray) -> pa.Array:
+    rows = len(purpose)
+    plain = pa.array([PLAIN_TITLES[name] for name in PURPOSES]).take(pa.array(purpose))
+    own = pa.array(happens(generator, rows, OWN_TITLE_SHARE))
+    title = pc.if_else(own, picked(generator, rows, OWN_TITLES), plain)
+    return where(~happens(generator, rows, UNTITLED_SHARE), title)
+
+
+def descriptions(generator: np.random.Generator, issued: np.ndarray) -> pa.Array:
+    """One to three sentences under the date on which they were added, on one line or on several."""
+    rows = len(issued)
+    described = (issued < DESCRIBED_UNTIL) & happens(generator, rows, DESCRIBED_SHARE)
+    count = generator.integers(1, LONGEST + 1, rows)
+    sentences = [where(count > place, picked(generator, rows, SENTENCES)) for place in range(LONGEST)]
+    between = pa.array((" ", "<br>", "\n")).take(pa.array(choose(generator, rows, (70, 25, 5))))
+    text = pc.binary_join_element_wise(*sentences, between, null_handling="skip")
+    day = pa.array([f"{number:02}" for number in range(1, 29)]).take(pa.array(generator.integers(0, 28, rows)))
+    month = pa.array([f"{1 + number % 12:02}/" for number in range(12)]).take(pa.array(issued % 12))
+    year = pa.array([f"/{number % 100:02}" for number in range(1950, 2030)]).take(pa.array(issued // 12))
+    return where(described, joined("  Borrower added on ", month, day, year, " > ", text, "<br>"))
+
+
+def picked(generator: np.random.Generator, rows: int, texts: Sequence[str]) -> pa.Array:
+    return pa.array(texts).take(pa.array(generator.integers(0, len(texts), rows)))
+
+
+def joined(*parts: str | pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise(*parts, "")
+
+
+def where(present: np.ndarray, texts: pa.Array) -> pa.Array:
+    return pc.if_else(pa.array(present), texts, pa.scalar(None, pa.string()))
+
+
+# From arrays to lines of the raw CSV file
+#
+# The lines are joined by Arrow, not by its CSV writer: the public file puts quotes only around values that need them, and
+# writes 3000.0, not 3000, neither of which the writer can.
+
+MONTHS = ("issue_d", "earliest_cr_line", "last_pymnt_d", "next_pymnt_d", "last_credit_pull_d")
+NUMBERED = ("id", "member_id")
+TITLE_LINE = "Notes offered by Prospectus (https://www.lendingclub.com/info/prospectus.action)"
+
+
+@dataclass(frozen=True)
+class Edition:
+    """What distinguishes the public editions of the file; each part is off in the most common one.
+
+    percent_signs: ' 13.48%' and '95.6%' instead of 13.48 and 95.6 in int_rate and revol_util.
+    plain_terms: '36' instead of ' 36 months'.
+    index_column: a first column without a name that counts the rows from 0.
+    title_line: a line about the prospectus above the header.
+    """
+
+    percent_signs: bool = False
+    plain_terms: bool = False
+    index_column: bool = False
+    title_line: bool = False
+
+    def __post_init__(self) -> None:
+        for part, value in asdict(self).items():
+            if not isinstance(value, bool):
+                raise InvalidArgument(f"{part} is {value!r}; it must be True or False.")
+
+
+def header(edition: Edition) -> bytes:
+    columns = ("",) * edition.index_column + RAW_COLUMNS
+    lines = (TITLE_LINE,) * edition.title_line + (",".join(columns),)
+    return "".join(line + "\n" for line in lines).encode()
+
+
+def lines(loans: Mapping[str, np.ndarray | pa.Array], edition: Edition, first_row: int) -> memoryview:
+    """The rows of ``loans`` (every raw column: numbers, codes or texts, see the modules that draw them) as CSV."""
+    cells = {column: written(column, values) for column, values in loans.items()}
+    if edition.percent_signs:
+        cells["int_rate"] = pc.binary_join_element_wise(" ", cells["int_rate"], "%", "")
+        cells["revol_util"] = pc.binary_join_element_wise(cells["revol_util"], "%", "")
+    if edition.plain_terms:
+        cells["term"] = pc.utf8_slice_codeunits(cells["term"], 1, 3)
+    ordered = [cells[column] for column in RAW_COLUMNS]
+    if edition.index_column:
+        ordered.insert(0, pa.array(range(first_row, first_row + len(ordered[0]))).cast(pa.string()))
+    rows = pc.binary_join_element_wise(*ordered, ",", null_handling="replace", null_replacement="")
+    return text_of(pc.binary_join_element_wise(rows, "", "\n"))
+
+
+def written(column: str, values: np.ndarray | pa.Array) -> pa.Array:
+    """One column as an array of strings, null where a value is missing."""
+    if isinstance(values, pa.Array):
+        return quoted_if_needed(values)
+    if values.dtype.kind == "f":
+        return decimals(values)
+    if column in NUMBERED:
+        return pa.array(values).cast(pa.string())
+    labels = month_labels() if column in MONTHS else CATEGORIES[column]
+    return pa.array(labels).take(pa.array(values, mask=values < 0))
+
+
+def decimals(values: np.ndarray) -> pa.Array:
+    """13.48, and 3000.0 for whole numbers."""
+    text = pa.array(values, from_pandas=True).cast(pa.string())
+    return pc.if_else(pc.match_substring(text, "."), text, pc.binary_join_element_wise(text, ".0", ""))
+
+
+def quoted_if_needed(texts: pa.Array) -> pa.Array:
+    doubled = pc.replace_substring(texts, '"', '""')
+    quoted = pc.binary_join_element_wise('"', doubled, '"', "")
+    return pc.if_else(pc.match_substring_regex(texts, '[",\r\n]'), quoted, texts)
+
+
+def text_of(array: pa.Array) -> memoryview:
+    """All strings of an array in a row: what its buffer holds already."""
+    _, offsets, characters = array.buffers()
+    ends = memoryview(offsets).cast("i")
+    return memoryview(characters)[ends[array.offset] : ends[array.offset + len(array)]]
+
+
+# The file
 
 BLOCK = 50_000
 COMPRESSION = 6
@@ -25,18 +346,26 @@ FIRST_ID, ID_STEP = 54_000, 77
 FIRST_MEMBER, MEMBER_STEP = 70_000, 82
 
 
-def write_synthetic(path, rows, seed=2024, edition=Edition(), progress=silent):
-    """Write ``rows`` invented loans to ``path`` as CSV, gzip-compressed if its name ends in .gz.
+def write_synthetic(
+    path: str | os.PathLike, rows: int, seed: int = 2024, edition: Edition = Edition(), progress: Progress = silent
+) -> None:
+    """Write invented loans as CSV; the file appears complete or not at all, and memory does not grow with ``rows``.
 
-    Rows, seed and edition decide every byte; editions of one seed tell of the same loans. ``progress(text, share)`` is
-    called after each block. The file appears complete or not at all; memory does not grow with ``rows``. Raises
-    InvalidSyntheticLoans where a number makes no sense or the file cannot be written.
+    Args:
+        path: gzip-compressed if its name ends in .gz.
+        rows: how many loans; rows, seed and edition decide every byte.
+        seed: editions of one seed tell of the same loans.
+        edition: which public edition the file looks like.
+        progress: is told the share of the rows that is written, after each block.
+
+    Raises:
+        InvalidArgument: a number makes no sense, or the file cannot be written.
     """
     path = Path(path)
     check_whole("rows", rows, 1)
     check_whole("seed", seed, 0)
     if path.is_dir():
-        raise InvalidSyntheticLoans(f"{path} cannot be written: it is a folder.")
+        raise InvalidArgument(f"{path} cannot be written: it is a folder.")
     try:
         with file_beside(path) as file:
             file.write(header(edition))
@@ -45,10 +374,10 @@ def write_synthetic(path, rows, seed=2024, edition=Edition(), progress=silent):
                 file.write(lines(draw_block(seed, start, stop), edition, start))
                 progress(f"{stop:,} of {rows:,} rows", stop / rows)
     except OSError as error:
-        raise InvalidSyntheticLoans(f"{path} cannot be written: {error.strerror}.") from error
+        raise InvalidArgument(f"{path} cannot be written: {error.strerror}.") from error
 
 
-def draw_block(seed, start, stop) -> dict:
+def draw_block(seed: int, start: int, stop: int) -> dict[str, np.ndarray | pa.Array]:
     """The raw columns of rows ``start`` to ``stop``; ids rise from row to row."""
     streams = np.random.SeedSequence(seed, spawn_key=(start // BLOCK,)).spawn(4)
     identity, application, outcome, text = map(np.random.default_rng, streams)
@@ -61,7 +390,7 @@ def draw_block(seed, start, stop) -> dict:
 
 
 @contextmanager
-def file_beside(path):
+def file_beside(path: Path) -> Iterator[gzip.GzipFile | BufferedWriter]:
     """A file to write to that gets its name when all went well, and is removed otherwise."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
@@ -75,6 +404,6 @@ def file_beside(path):
         temporary.unlink(missing_ok=True)
 
 
-def check_whole(field, value, smallest):
+def check_whole(field: str, value: int, smallest: int) -> None:
     if not is_whole(value) or value < smallest:
-        raise InvalidSyntheticLoans(f"{field} is {value!r}; it must be a whole number of at least {smallest}.")
+        raise InvalidArgument(f"{field} is {value!r}; it must be a whole number of at least {smallest}.")

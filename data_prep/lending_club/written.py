@@ -1,15 +1,17 @@
-"""Write prepared loans: all cleaned rows, the test rows, and a folder for each party with its table and its meta.
+"""Prepared loans on the disk: the tables, and the manifest of what was done and the hash of every file.
 
-Numbers read back as the very same doubles, whole ones without a point. FATE splits lines without regard to quotes, so
-none are written, and an id that would need them is refused.
+The manifest holds no absolute path and no time, so that the same loans and options give the same bytes.
 """
+
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy
@@ -17,23 +19,129 @@ import pandas
 import pyarrow
 from pyarrow.csv import CSVWriter, WriteOptions
 
-from fate_dp.data_prep.atomic_folder import replaced_folder
-from fate_dp.data_prep.progress import silent
-from fate_dp.data_prep.shares import Shares
+from fate_dp.privacy.validation import InvalidArgument
 
+from ..atomic_folder import replaced_folder
+from ..division import Shares
+from ..progress import Progress, silent
 from .cleaning import CleanLoans
-from .columns import GROUPS, ID, LABEL
-from .manifest import MANIFEST, check_replaceable, manifest_of, manifest_text, sha256_of
+from .columns import FEATURES, GROUPS, ID, LABEL, LABEL_VALUES, PUBLIC_LIMITS, PUBLIC_UNITS
 from .options import PrepOptions
 from .preparation import Division, PartyRows, class_counts, held_out_columns
+
+MANIFEST = "manifest.json"
+SCHEMA = "fate-dp/prepared/1"
+BLOCK = 1 << 20
+NO_RECORD_PRIVACY = (
+    "Over-sampled: whatever trains on these files has no record-level guarantee (epsilon infinity), because synthetic "
+    "rows mix real ones; class weights with a public maximum are the private route."
+)
+NOT_OVER_SAMPLED = "Not over-sampled: a record-private component may follow."
+
+
+def manifest_of(clean: CleanLoans, options: PrepOptions, files: dict[str, dict]) -> dict:
+    """The manifest of cleaned loans, written as ``files``: their paths in the folder and what is said of them.
+
+    It is what `read_manifest` will read, lists in place of tuples.
+    """
+    manifest = {
+        "schema": SCHEMA,
+        "fate_dp_version": version("fate-dp"),
+        "source": {"file": clean.source, "sha256": clean.sha256},
+        "options": asdict(options),
+        "steps": [asdict(step) for step in clean.steps],
+        "missing": clean.missing,
+        "dropped_columns": clean.dropped_columns,
+        "notices": list(clean.notices),
+        "id": ID,
+        "label": LABEL,
+        "label_values": LABEL_VALUES,
+        "features": list(FEATURES),
+        "units": _UNITS[options.units],
+        "record_privacy": NOT_OVER_SAMPLED if options.over_sampling == "none" else NO_RECORD_PRIVACY,
+        "files": files,
+    }
+    return json.loads(json.dumps(manifest))
+
+
+def manifest_text(manifest: dict) -> str:
+    """The manifest as it is written."""
+    return json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def read_manifest(folder: str | os.PathLike) -> dict:
+    """The manifest of a prepared folder."""
+    path = Path(folder) / MANIFEST
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        schema = manifest["schema"]
+        is_complete = all(
+            entry["sha256"] and not os.path.isabs(name) and ".." not in Path(name).parts
+            for name, entry in manifest["files"].items()
+        )
+    except OSError as error:
+        raise InvalidArgument(
+            f"{folder} has no readable {MANIFEST}; make one with `fate-dp prep lending-club`."
+        ) from error
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InvalidArgument(f"{path} is no manifest of prepared loans.") from error
+    if schema != SCHEMA:
+        raise InvalidArgument(f"{path} has the schema {schema!r}; {SCHEMA!r} is wanted, prepare the loans again.")
+    if not is_complete:
+        raise InvalidArgument(f"{path} names files without a hash or outside {folder}.")
+    return manifest
+
+
+def verify(folder: str | os.PathLike) -> dict:
+    """The manifest of a prepared folder all of whose files are as they were written."""
+    manifest = read_manifest(folder)
+    for name, entry in manifest["files"].items():
+        path = Path(folder) / name
+        try:
+            found = sha256_of(path)
+        except OSError as error:
+            raise InvalidArgument(f"{path} cannot be read: {error.strerror}; prepare the loans again.") from error
+        if found != entry["sha256"]:
+            raise InvalidArgument(f"{path} was changed after it was written; prepare the loans again.")
+    return manifest
+
+
+def check_replaceable(folder: Path) -> None:
+    """Refuse to replace a folder that holds anything but an earlier preparation."""
+    try:
+        known = {MANIFEST, *read_manifest(folder)["files"]}
+    except InvalidArgument as error:
+        raise InvalidArgument(
+            f"{folder} holds other things than prepared loans; name a folder that is empty or new."
+        ) from error
+    for path in sorted(folder.rglob("*")):
+        if not path.is_dir() and str(path.relative_to(folder)) not in known:
+            raise InvalidArgument(f"{path} is not part of the prepared loans and would be lost; move it away first.")
+
+
+def sha256_of(path: Path) -> str:
+    """The hash of a file's bytes, in hexadecimal."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+_UNITS = {
+    "raw": {"name": "raw"},
+    "public": {"name": "public", "limits": PUBLIC_LIMITS, "centre_and_spread": PUBLIC_UNITS},
+}
+
+
+# The tables: all cleaned rows, the test rows, and a folder for each party with its table and its meta
+#
+# Numbers read back as the very same doubles, whole ones without a point. FATE splits lines without regard to quotes, so
+# none are written, and an id that would need them is refused.
 
 ROWS_AT_ONCE = 1 << 15
 WRITERS = 2
 ZERO_OR_ONE = frozenset(name for group in GROUPS for name in group)
-
-
-class CannotWrite(ValueError):
-    """A table with a text that a line of values cannot hold; one sentence."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +155,21 @@ class Table:
 
 
 def write(
-    clean: CleanLoans, division: Division, options: PrepOptions, folder: str | os.PathLike, progress=silent
+    clean: CleanLoans, division: Division, options: PrepOptions, folder: str | os.PathLike, progress: Progress = silent
 ) -> dict:
     """Write everything into ``folder``, which appears complete or not at all; returns the manifest.
 
-    A folder of an earlier preparation is replaced as a whole. ``progress(text, share)`` is told the share of the rows
-    that is written. Raises FolderNotWritten, NotPrepared (the folder holds other things) or CannotWrite.
+    A folder of an earlier preparation is replaced as a whole.
+
+    Args:
+        clean: all cleaned rows.
+        division: what each party gets of them.
+        options: what both were made with.
+        folder: where to.
+        progress: is told the share of the rows that is written.
+
+    Raises:
+        InvalidArgument: the folder holds other things, or cannot be written.
     """
     tables = list(tables_of(clean, division, options))
     with replaced_folder(folder, check_replaceable) as staging:
@@ -70,22 +187,21 @@ def write(
 
 def tables_of(clean: CleanLoans, division: Division, options: PrepOptions) -> Iterator[Table]:
     """Every CSV file of a preparation, the largest first."""
-    yield Table("loans.csv", clean.frame, notes=class_notes(clean.frame))
+    yield Table("loans.csv", clean.frame, notes=_classes(clean.frame))
     shares = Shares(options.shares).fractions.tolist() if options.shares else [None] * len(options.parties)
     for party, share in zip(division.parties, shares):
         folder = f"{party.role}_{party.party_id}"
         yield Table(f"{folder}/train.csv", party.training, f"{folder}_train", party_notes(party, share))
     held_out = held_out_columns(options)
     # Parties with different columns have no table in common to be tested on: each has its own part of it.
-    yield Table("test.csv", division.test, None if held_out else "test", class_notes(division.test))
+    yield Table("test.csv", division.test, None if held_out else "test", _classes(division.test))
     for party in division.parties if held_out else ():
         folder = f"{party.role}_{party.party_id}"
         held = division.test[held_out[party.party_id]]
         yield Table(f"{folder}/test.csv", held, f"{folder}_test", {"role": party.role, "party_id": party.party_id})
 
 
-def class_notes(frame: pandas.DataFrame) -> dict:
-    """Rows per class."""
+def _classes(frame: pandas.DataFrame) -> dict:
     return {"classes": class_counts(frame[LABEL])}
 
 
@@ -107,7 +223,7 @@ def upload_meta(frame: pandas.DataFrame) -> dict:
     return {"match_id_name": ID, "dtype": "float64", "delimiter": ",", **label}
 
 
-def _write_tables(folder: Path, tables: list[Table], progress) -> dict[str, dict]:
+def _write_tables(folder: Path, tables: list[Table], progress: Progress) -> dict[str, dict]:
     whole, written = sum(len(table.frame) for table in tables), 0
     files = {}
     with ThreadPoolExecutor(WRITERS) as pool:
@@ -143,7 +259,7 @@ def write_csv(path: Path, frame: pandas.DataFrame) -> None:
             with CSVWriter(file, table.schema, write_options=options) as writer:
                 writer.write_table(table)
     except pyarrow.ArrowInvalid as error:
-        raise CannotWrite(
+        raise InvalidArgument(
             f"An id in {path.name} has a comma, a quote or a line break in it; FATE cannot read such an id."
         ) from error
 

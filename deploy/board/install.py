@@ -1,19 +1,92 @@
-"""Install the component descriptions into a FATE-Board's ``dag/`` folder.
+"""The one exception of this folder."""
 
-A file of ours begins with a stamp, a comment that the board's YAML reader skips; only such files are ever replaced.
-What a later version no longer ships stays: old jobs in the board still need it to be drawn. All files are looked at
-before the first is written, and each is replaced in one step, so that a board that reads meanwhile never sees half.
-"""
 from __future__ import annotations
 
+import json
 import os
 import secrets
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from .board_error import BoardError
-from .descriptions import SUFFIX, described_component, read_descriptions
+import yaml
+
+from ..flow.programs import FlowServerError
+
+# Component descriptions: the YAML files from which FATE-Board knows the ports of a component.
+#
+# The board serves ``dag/<component>.yaml`` of its working directory, as JSON, and draws a job's graph only if it finds
+# the file of every component in it. From a file it reads ``component.input_artifacts`` and ``output_artifacts``: of each
+# artifact under ``data`` and ``model`` the lists ``roles`` and ``stages``, and ``is_multi``. One that lacks a list stops
+# the drawing of every job with that component (FATE-Board 2.1.0: JobDetailService.getComponentStaticInfo,
+# utils/portCongifurationExplain.ts, utils/dagExplaination.ts).
+
+
+SUFFIX = ".yaml"
+PORT_KINDS = ("data", "model")
+
+
+def read_descriptions(folder: Path) -> dict[str, str]:
+    """The text of each description in `folder`, by component.
+
+    Raises:
+        FlowServerError: one of them is not what the board can read.
+    """
+    found = {path.stem: path.read_text(encoding="utf-8") for path in sorted(Path(folder).glob(f"*{SUFFIX}"))}
+    for component, text in found.items():
+        wrong = flaw_of(component, text)
+        if wrong:
+            raise FlowServerError(f"The description {component}{SUFFIX} in {folder} {wrong}; install fate-dp again.")
+    return found
+
+
+def described_component(text: str) -> str | None:
+    """The component that a YAML text describes, None if it describes none."""
+    return _name_in(_loaded(text))
+
+
+def flaw_of(component: str, text: str) -> str | None:
+    """What keeps the board from drawing jobs with this description, as the end of a sentence; None if nothing does."""
+    document = _loaded(text)
+    if _name_in(document) != component:
+        return f"describes no component {component}"
+    try:
+        json.dumps(document, allow_nan=False)
+    except (TypeError, ValueError):
+        return "holds values that JSON cannot"
+    for side in ("input_artifacts", "output_artifacts"):
+        artifacts = document["component"].get(side)
+        if not isinstance(artifacts, dict):
+            return f"has no {side}"
+        for kind in PORT_KINDS:
+            for name, port in (artifacts.get(kind) or {}).items():
+                if not _has_lists(port):
+                    return f"gives the artifact {name} no list of roles and stages"
+    return None
+
+
+def _has_lists(port: object) -> bool:
+    return isinstance(port, dict) and all(isinstance(port.get(key), list) for key in ("roles", "stages"))
+
+
+def _name_in(document: object) -> str | None:
+    component = document.get("component") if isinstance(document, dict) else None
+    return component.get("name") if isinstance(component, dict) else None
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except yaml.YAMLError:
+        return None
+
+
+# Install the component descriptions into a FATE-Board's ``dag/`` folder.
+#
+# A file of ours begins with a stamp, a comment that the board's YAML reader skips; only such files are ever replaced.
+# What a later version no longer ships stays: old jobs in the board still need it to be drawn. All files are looked at
+# before the first is written, and each is replaced in one step, so that a board that reads meanwhile never sees half.
 
 STAMP = "# Installed by fate-dp "
 # FATE's own, in every board since 2.0; a folder without a description of any of them is not a board's.
@@ -37,7 +110,8 @@ class InstalledDescription:
 def compare(dag_folder: str | os.PathLike, descriptions: Path, version: str) -> list[InstalledDescription]:
     """What the folder holds of each description, with the text that belongs there.
 
-    :raises BoardError: the folder is no board's, or a file that is not ours has the name of one of our components.
+    Raises:
+        FlowServerError: the folder is no board's, or a file that is not ours has the name of one of our components.
     """
     dag = checked_folder(Path(dag_folder))
     found = []
@@ -50,7 +124,8 @@ def compare(dag_folder: str | os.PathLike, descriptions: Path, version: str) -> 
 def install(dag_folder: str | os.PathLike, descriptions: Path, version: str) -> list[InstalledDescription]:
     """Write what is missing or of another version; returns what was found before.
 
-    :raises BoardError: as `compare`, or a file cannot be written.
+    Raises:
+        FlowServerError: as `compare`, or a file cannot be written.
     """
     found = compare(dag_folder, descriptions, version)
     for item in found:
@@ -62,13 +137,13 @@ def install(dag_folder: str | os.PathLike, descriptions: Path, version: str) -> 
 def checked_folder(dag: Path) -> Path:
     """The folder itself if it is a board's ``dag/``."""
     if not dag.is_dir():
-        raise BoardError(f"{dag} is not a folder; give the dag/ folder in the working directory of FATE-Board.")
+        raise FlowServerError(f"{dag} is not a folder; give the dag/ folder in the working directory of FATE-Board.")
     if any(described_component(_read(dag / f"{name}{SUFFIX}")) == name for name in FATE_COMPONENTS):
         return dag
     nearby = dag / "dag"
     hint = f"did you mean {nearby}?" if nearby.is_dir() else "it holds a description of each of FATE's components."
     names = ", ".join(f"{name}{SUFFIX}" for name in FATE_COMPONENTS)
-    raise BoardError(f"{dag} is not the dag/ folder of a FATE-Board (none of {names} in it); {hint}")
+    raise FlowServerError(f"{dag} is not the dag/ folder of a FATE-Board (none of {names} in it); {hint}")
 
 
 def _state(path: Path, text: str, stamped: str) -> str:
@@ -80,7 +155,7 @@ def _state(path: Path, text: str, stamped: str) -> str:
     # Copied by hand, as earlier versions asked for: the same description, only without the stamp.
     if content.startswith(STAMP) or content == text:
         return OTHER_VERSION
-    raise BoardError(
+    raise FlowServerError(
         f"{path} was not installed by fate-dp and is left alone; if it is an old copy of ours, remove it and run "
         "`fate-dp board install` again, else jobs with the two components of this name cannot share a board."
     )
@@ -103,7 +178,7 @@ def _replace(path: Path, text: str) -> None:
             file.write(text)
         os.replace(unfinished, path)
     except OSError as error:
-        raise BoardError(
+        raise FlowServerError(
             f"{path} could not be written: {error.strerror}; run `fate-dp board install` as a user who may write "
             "there, a second run goes on where this one ended."
         ) from error

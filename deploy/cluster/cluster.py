@@ -3,6 +3,7 @@
 FATE-Flow's HTTP interface and its command channel have no authentication here: whoever may open connections on this
 machine may use them. Everything listens on the loopback interface only.
 """
+
 from __future__ import annotations
 
 import os
@@ -12,22 +13,23 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from fate_dp.deploy.flow_home import FlowHome, make_home, open_home
-from fate_dp.deploy.flow_server import BUSY_SECONDS, locked
-from fate_dp.deploy.flow_server_error import FlowServerError
-from fate_dp.deploy.program_start import wait_until
-from fate_dp.deploy.server_processes import end_all, processes_of, stop_processes
 from fate_dp.deploy.warm_start import control as warm_start
 
-from .broker import Broker
-from .cluster_ports import ClusterRecord, new_record, read_record, taken_port, write_record
-from .engine import check_engine
-from .parties import PARTIES
-from .party_server import PartyServer
-from .party_setup import party_setup
-from .piece import Piece, PieceStatus
-from .private_files import make_private_folder, private_umask
-from .router import Router, router_processes
+from ..flow.home import FlowHome, make_home, open_home
+from ..flow.programs import FlowServerError, wait_until
+from ..flow.server import BUSY_SECONDS, end_all, locked, processes_of, stop_processes
+from .parties import (
+    PARTIES,
+    ClusterRecord,
+    make_private_folder,
+    new_record,
+    private_umask,
+    read_record,
+    taken_port,
+    write_record,
+)
+from .party_server import PartyServer, party_setup
+from .programs import Broker, Piece, PieceStatus, Router, check_engine, router_processes
 
 BROKER, ROUTER = "broker", "router"
 Progress = Callable[[str], None]
@@ -46,8 +48,11 @@ class Cluster:
 
     @property
     def router(self) -> Router:
-        return Router(self.root / ROUTER, self.record.router, {
-            party_id: http_port for party_id, (http_port, _) in self.record.servers.items()})
+        return Router(
+            self.root / ROUTER,
+            self.record.router,
+            {party_id: http_port for party_id, (http_port, _) in self.record.servers.items()},
+        )
 
     @property
     def servers(self) -> list[PartyServer]:
@@ -58,7 +63,8 @@ class Cluster:
         party = next(party for party in PARTIES if party.party_id == party_id)
         folder = self.root / party.name
         setup = partial(party_setup, self.record, party, self.broker, folder)
-        return PartyServer(party, folder, *self.record.servers[party_id], setup)
+        http_port, grpc_port = self.record.servers[party_id]
+        return PartyServer(party, folder, http_port, grpc_port, setup)
 
     def pieces(self) -> list[Piece]:
         """All of them, those that others need first."""
@@ -66,10 +72,7 @@ class Cluster:
 
 
 def up(
-    home: str | os.PathLike,
-    engine: str | None = None,
-    progress: Progress = lambda sentence: None,
-    cold: bool = False,
+    home: str | os.PathLike, engine: str | None = None, progress: Progress = lambda sentence: None, cold: bool = False
 ) -> Cluster:
     """Make sure that every piece of the cluster runs and answers; what already does is left alone.
 
@@ -92,7 +95,8 @@ def up(
 def runs(piece: Piece) -> bool:
     """Whether a piece runs and answers; a busy one, whose tasks would die with it, is given time to."""
     return wait_until(
-        lambda: piece.status().state == "running", lambda: piece.status().state != "stopped", BUSY_SECONDS)
+        lambda: piece.status().state == "running", lambda: piece.status().state != "stopped", BUSY_SECONDS
+    )
 
 
 def status(home: str | os.PathLike) -> list[PieceStatus]:

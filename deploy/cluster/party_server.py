@@ -1,21 +1,108 @@
-"""One party's FATE-Flow server: a home, keys, ledgers, database and data of its own."""
+"""What the configuration of a cluster's FATE-Flow servers says: engines, broker, router, the party's id."""
+
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from fate_dp.deploy import flow_server
-from fate_dp.deploy.flow_home import FlowHome, make_home, open_home
-from fate_dp.deploy.flow_server_error import FlowServerError
-from fate_dp.deploy.ports import HOST
-from fate_dp.deploy.server_processes import stop_processes
-from fate_dp.deploy.server_record import ServerRecord, write_record
-from fate_dp.deploy.server_setup import ServerSetup
-from fate_dp.deploy.warm_start.control import is_switched_off
+from fate_dp.privacy.private_files import replace_file
 
-from .parties import ClusterParty
-from .piece import PieceStatus
+from ..flow import server
+from ..flow.home import FlowHome, make_home, open_home
+from ..flow.programs import HOST, JOB_CORES, FlowServerError, ServerRecord, ServerSetup, write_record
+from ..flow.server import SITE, stop_processes
+from ..warm_start.control import is_switched_off
+from ..warm_start.fork_server import SHARERS as WARM_SHARERS
+from .parties import PARTIES, ClusterParty, ClusterRecord, make_private_folder
+from .programs import USER, Broker, PieceStatus
+
+SPARK_THREADS = 2
+DAEMON = "fate_dp.deploy.cluster.spark_daemon"
+# A driver that only moves small tables needs neither a second compiler nor a parallel collector to start fast.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.net.preferIPv4Stack=true"
+SPARK_DEFAULTS = """\
+spark.master local[{threads}]
+spark.driver.host {host}
+spark.driver.bindAddress {host}
+spark.driver.memory 1g
+spark.driver.extraJavaOptions {java}
+spark.executor.extraJavaOptions {java}
+spark.executorEnv.PYTHONPATH {site}
+spark.pyspark.python {python}
+spark.python.daemon.module {daemon}
+spark.ui.enabled false
+spark.ui.showConsoleProgress false
+"""
+SPARK_LOGGING = """\
+rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d %p %c{1}: %m%n%ex
+"""
+
+
+def party_setup(record: ClusterRecord, party: ClusterParty, broker: Broker, folder: Path) -> ServerSetup:
+    """The setup of a party's server whose home is `folder`."""
+    messages = {
+        "host": HOST,
+        "port": record.broker.messages,
+        "mng_port": record.broker.management,
+        "user": USER,
+        "password": broker.password(),
+        "mode": "client",
+    }
+    commands = {"host": HOST, "protocol": "http", "http_port": record.router}
+    storage = {"standalone": "standalone", "spark": "file"}[record.engine]
+    computing: dict[str, int | str] = {"cores": jobs_at_once() * JOB_CORES}
+    if record.engine == "spark":
+        # Empty: `spark-submit` is that of the installed pyspark.
+        computing["home"] = ""
+    return ServerSetup(
+        party_id=party.party_id,
+        proxy="nginx",
+        engines={"computing": record.engine, "federation": "rabbitmq", "storage": storage},
+        service={"federation": {"rabbitmq": messages, "nginx": commands}, "computing": {record.engine: computing}},
+        # With mode client all parties share the broker, so that this table is only looked up, never used.
+        routes={other.party_id: {"host": HOST, "port": record.broker.messages} for other in PARTIES},
+        environment={
+            WARM_SHARERS: str(len(PARTIES)),
+            **(spark_environment(folder) if record.engine == "spark" else {}),
+        },
+    )
+
+
+def jobs_at_once() -> int:
+    """Jobs that a server runs side by side; further ones wait for their turn."""
+    return max(2, (os.cpu_count() or 2) // 2)
+
+
+def spark_environment(folder: Path) -> dict[str, str]:
+    """Spark's configuration, written below a server's home, and the variables that make `spark-submit` take it."""
+    spark = folder / "spark"
+    make_private_folder(spark)
+    make_private_folder(spark / "local")
+    defaults = SPARK_DEFAULTS.format(
+        threads=SPARK_THREADS, host=HOST, java=JAVA_OPTIONS, python=sys.executable, daemon=DAEMON, site=SITE
+    )
+    replace_file(spark / "spark-defaults.conf", defaults.encode())
+    replace_file(spark / "log4j2.properties", SPARK_LOGGING.encode())
+    variables = {
+        "SPARK_CONF_DIR": str(spark),
+        "SPARK_LOCAL_DIRS": str(spark / "local"),
+        "SPARK_LOCAL_IP": HOST,
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    java = os.environ.get("JAVA_HOME")
+    return {**variables, "JAVA_HOME": java} if java else variables
+
+
+# One party's FATE-Flow server: a home, keys, ledgers, database and data of its own.
 
 # Four servers start at once, each with seconds of imports, on a machine that may have two cores.
 START_SECONDS = 240.0
@@ -41,7 +128,7 @@ class PartyServer:
         return open_home(self.folder)
 
     def status(self) -> PieceStatus:
-        found = flow_server.status(self.folder)
+        found = server.status(self.folder)
         return PieceStatus(self.name, found.state, f"{HOST}:{self.http_port}", found.pid)
 
     def start(self, progress: Callable[[str], None]) -> None:
@@ -49,10 +136,14 @@ class PartyServer:
         stop_processes(self.home)
         write_record(self.home.record, ServerRecord(self.http_port, self.grpc_port))
         try:
-            flow_server.up(
-                self.folder, self.http_port, lambda sentence: progress(f"{self.name}: {sentence}"), START_SECONDS,
-                self.setup(), cold=is_switched_off(self.home.warm),
-            )  # fmt: skip
+            server.up(
+                self.folder,
+                self.http_port,
+                lambda sentence: progress(f"{self.name}: {sentence}"),
+                START_SECONDS,
+                self.setup(),
+                cold=is_switched_off(self.home.warm),
+            )
         except FlowServerError as error:
             raise FlowServerError(f"The server of {self.name} did not start: {error}") from error
 

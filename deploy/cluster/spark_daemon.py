@@ -3,6 +3,7 @@
 Spark gives up a worker whenever it took only the first rows of a table, as FATE does to see a table's shape, and the
 next one would spend seconds on importing torch. Forked from a process that has it, a worker is there at once.
 """
+
 from __future__ import annotations
 
 import gc
@@ -10,9 +11,16 @@ import importlib
 import sys
 
 PRELOADED = (
-    "numpy", "pandas", "torch", "pika", "fate.arch.computing.backends.spark", "fate.arch.dataframe", "fate.arch.tensor",
-    "fate.arch.federation.backends.rabbitmq", "fate.arch.protocol.psi",
-)  # fmt: skip
+    "numpy",
+    "pandas",
+    "torch",
+    "pika",
+    "fate.arch.computing.backends.spark",
+    "fate.arch.dataframe",
+    "fate.arch.tensor",
+    "fate.arch.federation.backends.rabbitmq",
+    "fate.arch.protocol.psi",
+)
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ FATE-Flow reads ``local.service_conf.yaml`` beside its ``service_conf.yaml`` and
 level; the image's own file stays as it is. Secrets come from files, never from variables: FATE-Flow writes the
 environment of every task into its log.
 """
+
 from __future__ import annotations
 
 import os
@@ -13,11 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fate_dp.deploy.administrator_key import KEY_FILE, install_administrator_key
-from fate_dp.deploy.flow_settings_file import UnfitSettings
-from fate_dp.privacy.private_file import replace_file
+import yaml
 
-from .configuration_error import ConfigurationError
+from fate_dp.privacy.private_files import replace_file
+
+from ..flow.home import KEY_FILE, install_administrator_key
+from ..flow.programs import FlowServerError
 
 PROJECT, PARTIES = "/data/projects/fate", "/var/lib/fate-dp/parties"
 FLOW_HTTP, FLOW_GRPC, BOARD = 9380, 9360, 8080
@@ -52,7 +54,8 @@ class PartySettings:
 def read_settings(environment: Mapping[str, str]) -> PartySettings:
     """The settings of this container.
 
-    :raises ConfigurationError: a variable or a secret is missing or not what it must be.
+    Raises:
+        FlowServerError: a variable or a secret is missing or not what it must be.
     """
     broker = environment.get("FATE_DP_BROKER", "")
     party_id = environment.get("FATE_DP_PARTY", "")
@@ -60,9 +63,9 @@ def read_settings(environment: Mapping[str, str]) -> PartySettings:
     site = switch(environment, "FATE_DP_SITE_AUTHENTICATION")
     # With authentication on and no party of its own, FATE-Flow ends while it starts.
     if (broker or client or site) and not party_id.isdigit():
-        raise ConfigurationError(f"FATE_DP_PARTY is {party_id!r}; set it to this party's id, a number such as 9999.")
+        raise FlowServerError(f"FATE_DP_PARTY is {party_id!r}; set it to this party's id, a number such as 9999.")
     if broker and not environment.get("FATE_DP_ROUTER"):
-        raise ConfigurationError("FATE_DP_ROUTER is not set; with a broker it names the router of the command channel.")
+        raise FlowServerError("FATE_DP_ROUTER is not set; with a broker it names the router of the command channel.")
     return PartySettings(
         project=Path(environment.get("FATE_PROJECT") or PROJECT),
         keys=Path(environment.get("FATE_DP_HOME") or PARTIES).parent,
@@ -81,20 +84,20 @@ def secret(environment: Mapping[str, str], name: str) -> str:
     """The one line of the file that a variable names."""
     path = environment.get(name)
     if not path:
-        raise ConfigurationError(f"{name} is not set; it names the file with the secret.")
+        raise FlowServerError(f"{name} is not set; it names the file with the secret.")
     try:
         value = Path(path).read_text(encoding="utf-8").strip()
     except OSError as error:
-        raise ConfigurationError(f"The secret {path} of {name} cannot be read: {error.strerror}.") from error
+        raise FlowServerError(f"The secret {path} of {name} cannot be read: {error.strerror}.") from error
     if not value or "\n" in value:
-        raise ConfigurationError(f"The secret {path} of {name} must be one line that is not empty.")
+        raise FlowServerError(f"The secret {path} of {name} must be one line that is not empty.")
     return value
 
 
 def switch(environment: Mapping[str, str], name: str) -> bool:
     value = environment.get(name, "off")
     if value not in ("on", "off"):
-        raise ConfigurationError(f"{name} is {value!r}; it is on or off.")
+        raise FlowServerError(f"{name} is {value!r}; it is on or off.")
     return value == "on"
 
 
@@ -107,8 +110,14 @@ def flow_settings(settings: PartySettings) -> dict:
     if not settings.broker:
         return {**common, "party_id": settings.party_id, "fateflow": flow}
     host, _, port = settings.router.partition(":")
-    messages = {"host": settings.broker, "port": 5672, "mng_port": 15672, "user": "fate",
-                "password": settings.broker_password, "mode": "client"}  # fmt: skip
+    messages = {
+        "host": settings.broker,
+        "port": 5672,
+        "mng_port": 15672,
+        "user": "fate",
+        "password": settings.broker_password,
+        "mode": "client",
+    }
     return {
         **common,
         "party_id": settings.party_id,
@@ -140,8 +149,6 @@ def with_properties(text: str, changes: Mapping[str, str]) -> str:
 
 def configure(settings: PartySettings, conf: Path) -> None:
     """Write FATE-Flow's and the board's configuration; `conf` is the folder of FATE-Flow's service_conf.yaml."""
-    import yaml
-
     (settings.project / DATABASE).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     replace_file(conf / "local.service_conf.yaml", yaml.safe_dump(flow_settings(settings)).encode())
     properties = settings.project / "fateboard" / "conf" / "application.properties"
@@ -169,7 +176,7 @@ def main() -> int:
         configure(settings, flow_conf())
         if settings.asks_who_is_there:
             install_administrator_key(flow_package() / "settings.py", settings.keys / KEY_FILE)
-    except (ConfigurationError, UnfitSettings) as error:
+    except FlowServerError as error:
         print(error, file=sys.stderr)
         return 1
     except OSError as error:

@@ -1,13 +1,13 @@
 """Whether the FATE-Flow of this container answers: exit status 0 or 1."""
+
 from __future__ import annotations
 
 import os
 import socket
 import sys
 
-from fate_dp.deploy.flow_address import FlowAddress
-from fate_dp.deploy.flow_state import state_of
-
+from ..flow.client import FlowAddress
+from ..flow.server import state_of
 from .configure import FLOW_HTTP
 
 

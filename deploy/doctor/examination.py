@@ -1,53 +1,21 @@
-"""All checks, in the order in which they are shown, and running them."""
+"""Running all checks, in the order in which their findings are shown."""
+
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fate_dp.deploy.flow_address import FlowAddress
 from fate_dp.deploy.site.warm_handover import folder_of
 from fate_dp.deploy.warm_start import control
-from fate_dp.privacy import party_files
+from fate_dp.privacy import private_files
+from fate_dp.privacy.validation import InvalidArgument
 
-from . import (
-    broker_checks, fence_checks, flow_checks, folder_checks, party_checks, peer_checks, provider_checks, reach_checks,
-)  # fmt: skip
-from .environment import Environment, NotExamined, examine
-from .environment_checks import environment_findings
-from .finding import PROBLEM, Finding, problem
-from .flow_site import FlowSite, gather
-from .run_checks import run_checks
-
-# Of the folder of all parties, and of each party's in it.
-FOLDER_CHECKS = (("parties' folder", folder_checks.parties_folder), ("disk", folder_checks.disk))
-PARTY_CHECKS = (
-    ("folder", folder_checks.folder),
-    ("files", party_checks.files),
-    ("key", party_checks.key),
-    ("ledger", party_checks.ledger),
-    ("policy", party_checks.policy),
-)
-# Of this site's FATE-Flow; those of its providers need to know what is installed here.
-SITE_CHECKS = (
-    ("FATE-Flow", flow_checks.answers),
-    ("service_conf.yaml", flow_checks.configuration),
-    ("ports", flow_checks.ports),
-    ("reach", reach_checks.reach),
-    ("authentication", reach_checks.authentication),
-    ("broker", broker_checks.broker),
-    ("broker's user", broker_checks.broker_user),
-    ("broker's reach", broker_checks.broker_reach),
-    ("fence", fence_checks.fence),
-)
-# Of the fork servers from which its tasks start, where there are any.
-WARM_CHECKS = (("warm start", flow_checks.warm_start),)
-PROVIDER_CHECKS = (
-    ("default provider", provider_checks.default_provider),
-    ("providers of FATE-DP", provider_checks.plugin_providers),
-)
-# Of each peer.
-PEER_CHECKS = (("peer", peer_checks.peer_answers), ("peer's FATE-DP", peer_checks.peer_plugin))
+from ..flow.client import FlowAddress
+from . import flow_checks, peer_checks  # noqa: F401  # their checks are on the list once they are imported
+from .findings import PARTIES, PARTY, PEER, PROBLEM, PROVIDERS, SITE, WARM, Finding, problem, run_checks
+from .gathering import Environment, FlowSite, examine, gather
+from .own_checks import environment_findings
 
 
 @dataclass(frozen=True)
@@ -66,7 +34,7 @@ def look(home: Path, flow: FlowAddress | None, peers: tuple[FlowAddress, ...]) -
     """Gather what the checks need to know."""
     try:
         environment, trouble = examine(), ""
-    except NotExamined as error:
+    except InvalidArgument as error:
         environment, trouble = None, str(error)
     return Examined(environment, trouble, parties_of(home), gather(home, flow), peers, warm_start_of(home))
 
@@ -85,20 +53,20 @@ def parties_of(home: Path) -> Path:
     except PermissionError:
         # Another user's home: the checks of the folder in it say so.
         is_home = True
-    return home / "parties" if is_home else party_files.parties_folder()
+    return home / "parties" if is_home else private_files.parties_folder()
 
 
 def findings(examined: Examined) -> list[Finding]:
     """Every check's finding, in order."""
     own, folder = examined.environment, examined.parties
-    results = _of_environment(examined) + run_checks(FOLDER_CHECKS, folder)
+    results = _of_environment(examined) + run_checks(PARTIES, folder)
     for party_id in _party_ids(folder):
-        results += run_checks(PARTY_CHECKS, party_files.party_folder(folder, party_id), suffix=f" of party {party_id}")
-    results += run_checks(SITE_CHECKS, examined.site) + run_checks(PROVIDER_CHECKS, examined.site, own)
+        results += run_checks(PARTY, private_files.party_folder(folder, party_id), suffix=f" of party {party_id}")
+    results += run_checks(SITE, examined.site) + run_checks(PROVIDERS, examined.site, own)
     if examined.warm is not None:
-        results += run_checks(WARM_CHECKS, examined.warm)
+        results += run_checks(WARM, examined.warm)
     for peer in examined.peers:
-        results += run_checks(PEER_CHECKS, peer, own)
+        results += run_checks(PEER, peer, own)
     return results
 
 
@@ -115,6 +83,6 @@ def _of_environment(examined: Examined) -> list[Finding]:
 
 def _party_ids(folder: Path) -> list:
     try:
-        return party_files.party_ids(folder)
+        return private_files.party_ids(folder)
     except OSError:
         return []

@@ -1,25 +1,49 @@
-"""Does the site's FATE-Flow answer, on ports of its own, and do its tasks start warm?"""
+"""Does the site's FATE-Flow answer, to whom, with which broker and fence, and do its tasks find the components?"""
+
 from __future__ import annotations
 
-from fate_dp.deploy.flow_state import ANSWERS, FOREIGN, REFUSES
+import base64
+import http.client
+import json
+import os
+import socket
+import urllib.error
+import urllib.request
+from pathlib import Path
 
-from fate_dp.deploy.warm_start.control import WarmStart
-
-from .finding import Finding, ok, problem, unseen, warning
-from .flow_site import FlowSite
-from .version_checks import FATE_VERSION
+from ..flow.server import ANSWERS, FOREIGN, REFUSES
+from ..site import fence as rules
+from ..warm_start.control import WarmStart
+from .findings import PROBLEM, PROVIDERS, SITE, UNSEEN, WARM, WARNING, Finding, check, ok, problem, unseen, warning
+from .gathering import LOOPBACK, Environment, FlowSite, Provider, listeners, unseen_settings
+from .own_checks import FATE_VERSION, environment_findings
 
 START = "Start it (`fate-dp up` the embedded one, `fate_flow start` an installed one), or name it with --flow HOST:PORT"
+SWITCHES = (("clients", "client"), ("sites", "site"))
+PATIENCE_SECONDS = 3.0
+# AMQP 0-9-1: the client's greeting, and how the answer of a broker that speaks it begins (a method frame on channel 0).
+GREETING, FIRST_FRAME = b"AMQP\x00\x00\x09\x01", b"\x01\x00\x00"
+# RabbitMQ's own, and what FATE's examples have.
+KNOWN_PASSWORDS = ("guest", "fate")
+OURS, RULES = Path(rules.__file__).parent, Path(rules.__file__).name
+CUSTOMISATION = "sitecustomize.py"
+HARM = "whoever is another party, or can write to the broker, can run programs in its tasks"
+# Providers of ours are told by their version, because FATE-Flow runs no provider whose name is not `fate`.
+PLUGIN_PREFIX = "dp"
+MOST_URGENT_FIRST = (PROBLEM, WARNING, UNSEEN)
 
 
+@check(SITE, "FATE-Flow")
 def answers(site: FlowSite) -> Finding:
     if site.address is None:
         return unseen("No FATE-Flow is known here.", f"{START}.")
     if site.state == ANSWERS and site.version == FATE_VERSION:
         return ok(f"FATE-Flow {site.version} answers at {site.address}.")
     if site.state == ANSWERS:
-        return problem(f"FATE-Flow {site.version} answers at {site.address}, but FATE-DP is made for {FATE_VERSION}.",
-                       f"Install FATE-Flow {FATE_VERSION} there, and FATE {FATE_VERSION} with it.")  # fmt: skip
+        return problem(
+            f"FATE-Flow {site.version} answers at {site.address}, but FATE-DP is made for {FATE_VERSION}.",
+            f"Install FATE-Flow {FATE_VERSION} there, and FATE {FATE_VERSION} with it.",
+        )
     if site.state == REFUSES:
         return unseen(
             f"FATE-Flow at {site.address} refuses to answer: {site.reason}.",
@@ -28,11 +52,14 @@ def answers(site: FlowSite) -> Finding:
             "credentials of its client authentication, then the doctor again.",
         )
     if site.state == FOREIGN:
-        return problem(f"What answers at {site.address} is no FATE-Flow: {site.reason}.",
-                       f"{START}; a port that another program has is changed in service_conf.yaml.")  # fmt: skip
+        return problem(
+            f"What answers at {site.address} is no FATE-Flow: {site.reason}.",
+            f"{START}; a port that another program has is changed in service_conf.yaml.",
+        )
     return problem(f"No FATE-Flow answers at {site.address}: {site.reason}.", f"{START}.")
 
 
+@check(SITE, "service_conf.yaml")
 def configuration(site: FlowSite) -> Finding:
     """service_conf.yaml of the home; a server that runs has the settings of when it started."""
     if site.unreadable:
@@ -46,6 +73,7 @@ def configuration(site: FlowSite) -> Finding:
     )
 
 
+@check(SITE, "ports")
 def ports(site: FlowSite) -> Finding:
     """The server's ports are its own."""
     if not site.is_here:
@@ -63,6 +91,249 @@ def ports(site: FlowSite) -> Finding:
     )
 
 
+@check(SITE, "reach")
+def reach(site: FlowSite) -> Finding:
+    """Who can open a connection, which is enough for some orders whatever the switches of authentication are."""
+    beyond = _beyond_loopback(site)
+    if beyond is None:
+        return unseen_settings(site, "Who can reach FATE-Flow")
+    if beyond:
+        return _open_to_others(site, beyond)
+    if not site.settings:
+        return unseen_settings(site, "Only this machine reaches FATE-Flow, but whether it authenticates")
+    return ok(f"Only this machine reaches FATE-Flow; authentication is on for {_listed(_switched_on(site))}.")
+
+
+def _open_to_others(site: FlowSite, beyond: str) -> Finding:
+    """FATE-Flow checks signatures on its pages for clients and sites only; its gRPC port hands on to all pages."""
+    on = _switched_on(site)
+    harm = (
+        "fetch models, learn where tables are and change the state of tasks, because the pages /v2/worker/... "
+        "never ask for a signature"
+    )
+    cure = (
+        "Set fateflow.host to 127.0.0.1 in service_conf.yaml, start FATE-Flow again, and let other machines in "
+        "only through a router that forwards /v2/partner and /v2/scheduler and nothing else"
+    )
+    if not site.settings:
+        told = "for whom authentication is on is not seen" if not on else "authentication is on for clients at least"
+        return warning(f"FATE-Flow listens on {beyond}, and {told}: whoever reaches the port can {harm}.", f"{cure}.")
+    if len(on) < len(SWITCHES):
+        harm = f"run jobs, {'' if 'clients' in on else 'read its settings, passwords among them, '}{harm}"
+        cure = f"{cure}; set authentication.client and authentication.site to true as well"
+    return warning(
+        f"FATE-Flow listens on {beyond}, and authentication is on for {_listed(on)}: whoever reaches the "
+        f"port can {harm}.",
+        f"{cure}.",
+    )
+
+
+def _switched_on(site: FlowSite) -> list:
+    """For whom authentication is on; a server that refuses to answer shows itself that it is for clients."""
+    settings = site.section("authentication")
+    return [name for name, key in SWITCHES if settings.get(key) or (key == "client" and site.state == REFUSES)]
+
+
+def _listed(on: list) -> str:
+    return " and ".join(on) or "nobody"
+
+
+def _beyond_loopback(site: FlowSite) -> str | None:
+    """The addresses, other than the loopback interface's, on which it listens; empty for none, None if not seen."""
+    if not site.is_here:
+        return str(site.address) if site.runs else None
+    if site.listeners and site.runs:
+        return ", ".join(sorted({f"{each.ip}:{each.port}" for each in site.listeners if not each.is_local}))
+    if not site.settings:
+        return None
+    host = str(site.section("fateflow").get("host", "127.0.0.1"))
+    return "" if host.startswith("127.") or host in ("localhost", "::1") else host
+
+
+@check(SITE, "authentication")
+def authentication(site: FlowSite) -> Finding:
+    """FATE-Flow's authentication is on in a way that it can start with, and that keeps somebody out."""
+    on = _switched_on(site)
+    if not on:
+        return ok("Authentication is off.") if site.settings else unseen_settings(site, "Whether authentication is on")
+    if not site.runs and site.settings.get("party_id") == "":
+        return problem(
+            "Authentication is on but party_id is empty, with which FATE-Flow ends while it starts.",
+            "Set party_id in service_conf.yaml to this site's own, and take a new database: the first "
+            "start has left half of its rights in the old one.",
+        )
+    if site.takes_the_known_key:
+        return problem(
+            "FATE-Flow takes the administrator's key that stands in its published source, so its authentication keeps "
+            "nobody out.",
+            "Set ADMIN_KEY in fate_flow/settings.py of the server to a secret of your own (`openssl rand -hex 16`), "
+            "keep the file to its owner (`chmod 600`), and start FATE-Flow again.",
+        )
+    if not site.runs:
+        return unseen(
+            f"Authentication is on for {_listed(on)} in service_conf.yaml; whether FATE-Flow takes the "
+            "published administrator's key shows only while it runs.",
+            "Run the doctor again when FATE-Flow runs.",
+        )
+    return ok(f"Authentication is on for {_listed(on)}{'' if site.settings else '; for sites it is not seen'}.")
+
+
+@check(SITE, "broker")
+def broker(site: FlowSite) -> Finding:
+    """The broker's port."""
+    settings = _rabbitmq(site)
+    if settings is None:
+        return _no_broker(site)
+    where = f"{settings.get('host')}:{settings.get('port')}"
+    try:
+        with socket.create_connection((settings["host"], int(settings["port"])), PATIENCE_SECONDS) as connection:
+            connection.settimeout(PATIENCE_SECONDS)
+            connection.sendall(GREETING)
+            first = connection.recv(len(FIRST_FRAME))
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        return problem(
+            f"RabbitMQ does not answer at {where}: {reason}.",
+            "Start it, or correct federation.rabbitmq.host and .port in service_conf.yaml.",
+        )
+    if first != FIRST_FRAME:
+        return problem(
+            f"What answers at {where} does not speak AMQP 0-9-1, as RabbitMQ does.",
+            "Correct federation.rabbitmq.port in service_conf.yaml (5672 unless configured; 15672 is mng_port).",
+        )
+    return ok(f"RabbitMQ answers at {where}.")
+
+
+@check(SITE, "broker's user")
+def broker_user(site: FlowSite) -> Finding:
+    """The management interface, through which FATE makes queues, and FATE's user there."""
+    settings = _rabbitmq(site)
+    if settings is None:
+        return _no_broker(site)
+    where, user = f"{settings.get('host')}:{settings.get('mng_port')}", settings.get("user")
+    try:
+        tags = _tags_of(where, user, settings.get("password"))
+    except urllib.error.HTTPError as error:
+        if error.code == 401:
+            return problem(
+                f"RabbitMQ at {where} refuses user {user!r} with the password of service_conf.yaml.",
+                f"Run `rabbitmqctl add_user {user} PASSWORD` or `change_password`, and write it to "
+                "federation.rabbitmq.password.",
+            )
+        return _no_management(where, f"HTTP status {error.code}")
+    except urllib.error.URLError as error:
+        return _no_management(where, getattr(error.reason, "strerror", None) or error.reason)
+    except (OSError, ValueError, TypeError, KeyError, http.client.HTTPException) as error:
+        return _no_management(where, error)
+    if "administrator" not in tags:
+        return problem(
+            f"RabbitMQ's user {user!r} is no administrator, but FATE makes virtual hosts.",
+            f"Run `rabbitmqctl set_user_tags {user} administrator`.",
+        )
+    return ok(f"RabbitMQ's management at {where} lets {user!r} in.")
+
+
+@check(SITE, "broker's reach")
+def broker_reach(site: FlowSite) -> Finding:
+    """Whether messages leave this machine in clear: FATE's client speaks no TLS, so all that is not loopback does."""
+    settings = _rabbitmq(site)
+    if settings is None:
+        return _no_broker(site)
+    host, where = str(settings.get("host")), f"{settings.get('host')}:{settings.get('port')}"
+    if host.startswith(LOOPBACK) or host == "localhost":
+        ports = tuple(int(settings[name]) for name in ("port", "mng_port") if str(settings.get(name)).isdigit())
+        found = listeners(ports) if site.is_here else ()
+        where_else = sorted({f"{each.ip}:{each.port}" for each in found if not each.is_local})
+        if not where_else:
+            return ok(f"Messages go to {where}, which only this machine reaches.")
+        where = " and ".join(where_else)
+    own_password = settings.get("password") not in (None, "", *KNOWN_PASSWORDS)
+    unguarded = "" if own_password else f" Its user {settings.get('user')!r} has no password of its own."
+    return problem(
+        f"RabbitMQ at {where} is reached over the network without TLS: who is on the way reads every message, and can "
+        f"put in others.{unguarded}",
+        "Let it listen for TLS with certificates only, and set federation.rabbitmq.host to a tunnel on 127.0.0.1 "
+        '(deploy/README.md, "TLS for the broker"; with docker, compose.tls.yaml).',
+    )
+
+
+def _no_broker(site: FlowSite) -> Finding:
+    return ok("No broker is in use.") if site.settings else unseen_settings(site, "Whether a broker is in use")
+
+
+def _no_management(where: str, reason: object) -> Finding:
+    return problem(
+        f"RabbitMQ's management does not answer at {where}: {reason}.",
+        "Run `rabbitmq-plugins enable rabbitmq_management`, or correct federation.rabbitmq.mng_port in "
+        "service_conf.yaml.",
+    )
+
+
+def _tags_of(where: str, user: object, password: object) -> list:
+    """The roles of a user, as RabbitMQ's management names them."""
+    login = base64.b64encode(f"{user}:{password}".encode()).decode()
+    request = urllib.request.Request(f"http://{where}/api/whoami", headers={"Authorization": f"Basic {login}"})
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with direct.open(request, timeout=PATIENCE_SECONDS) as response:
+        tags = json.load(response)["tags"]
+    return tags.split(",") if isinstance(tags, str) else tags
+
+
+def _rabbitmq(site: FlowSite) -> dict | None:
+    """The broker's settings; None where parties talk otherwise."""
+    if site.section("default_engines").get("federation") != "rabbitmq":
+        return None
+    return site.section("federation").get("rabbitmq") or {}
+
+
+@check(SITE, "fence")
+def fence(site: FlowSite) -> Finding:
+    """What Python runs first in the server, and in each provider's tasks, whose folder comes before the server's."""
+    if site.variables is None:
+        return unseen(
+            "Whether tasks take from other parties only what is on the fence's list cannot be seen here.",
+            "Run the doctor on the server's machine, as the user who runs FATE-Flow, while it runs.",
+        )
+    path = site.variables.get("PYTHONPATH", "")
+    if not is_fenced(path):
+        return problem(
+            f"FATE-Flow is not fenced: {HARM}.",
+            f"Start it with `fate-dp up`, or with this in its environment: `export PYTHONPATH={OURS}:$PYTHONPATH`.",
+        )
+    for provider in site.providers or ():
+        if not is_fenced(os.pathsep.join(filter(None, (provider.path, path)))):
+            return problem(
+                f"The provider {provider.name} is not fenced, because {provider.path} has a {CUSTOMISATION} of its "
+                f"own: {HARM}.",
+                f"Move that file away, or run `fate-dp provider remove {provider.version}`.",
+            )
+    return _widening(site.variables.get(rules.ALLOW, "").replace(",", " ").split())
+
+
+def is_fenced(python_path: str) -> bool:
+    """Whether the first customisation on a module path is ours."""
+    folders = [Path(each) for each in python_path.split(os.pathsep) if each]
+    first = next((each for each in folders if (each / CUSTOMISATION).is_file()), None)
+    return first is not None and (first / RULES).is_file()
+
+
+def _widening(names: list[str]) -> Finding:
+    """What the operator lets in beside the list."""
+    wrong = [sentence for sentence in map(rules.wrong_name, names) if sentence]
+    if wrong:
+        return problem(
+            f"Tasks fail at the first name that is not on the fence's list: {wrong[0]}",
+            f"Correct {rules.ALLOW} in FATE-Flow's environment and start it again.",
+        )
+    if names:
+        return warning(
+            f"Other parties may also name {', '.join(names)}, which this server's {rules.ALLOW} lets in.",
+            "Keep only those that do no harm whatever a peer calls them with.",
+        )
+    return ok("Tasks take from other parties only what is on the fence's list.")
+
+
+@check(WARM, "warm start")
 def warm_start(found: WarmStart) -> Finding:
     """Whether tasks start from a fork server, and how many did; that they start cold costs time, and nothing else."""
     if found.trouble:
@@ -70,3 +341,92 @@ def warm_start(found: WarmStart) -> Finding:
     if not found.off and found.refusal:
         return warning(found.sentence(), f"Mend that, or choose it: `fate-dp up --cold`; {found.folder}/log says more.")
     return ok(found.sentence())
+
+
+@check(PROVIDERS, "default provider")
+def default_provider(site: FlowSite, own: Environment | None) -> Finding:
+    """The environment of tasks that choose no provider."""
+    if site.providers is None:
+        return unseen(
+            "Which environment tasks run in cannot be seen while FATE-Flow does not tell.",
+            "Mend the line about FATE-Flow first.",
+        )
+    provider = next((each for each in site.providers if each.name == site.default_provider), None)
+    if provider is None:
+        return problem(
+            f"FATE-Flow has no provider {site.default_provider}, in which tasks run that choose none.",
+            "Set default_provider in service_conf.yaml to one that `fate-dp provider list` shows.",
+        )
+    finding = holds_plugin(provider, own)
+    ours = [each.name for each in site.providers if is_plugin_provider(each) and not holds_plugin(each, own).cure]
+    if finding.cure and ours:
+        return warning(
+            f"{finding.said} Only jobs that choose {ours[0]} find the components.",
+            f'Choose it: `pipeline.conf.set("task", {{"provider": "{ours[0]}"}})`.',
+        )
+    return finding
+
+
+@check(PROVIDERS, "providers of FATE-DP")
+def plugin_providers(site: FlowSite, own: Environment | None) -> Finding:
+    """The environments that `fate-dp provider register` made known."""
+    if site.providers is None:
+        return unseen(
+            "Which providers are registered cannot be seen while FATE-Flow does not tell.",
+            "Mend the line about FATE-Flow first.",
+        )
+    ours = [each for each in site.providers if is_plugin_provider(each)]
+    remarks = [finding for finding in (_registered(each, site, own) for each in ours) if finding.cure]
+    if remarks:
+        return min(remarks, key=lambda finding: MOST_URGENT_FIRST.index(finding.state))
+    return ok(", ".join(each.name for each in ours) + "." if ours else "None is registered, and none is needed.")
+
+
+def is_plugin_provider(provider: Provider) -> bool:
+    return provider.version.startswith(PLUGIN_PREFIX)
+
+
+def _registered(provider: Provider, site: FlowSite, own: Environment | None) -> Finding:
+    """One of another version harms nobody who does not choose it: an upgrade leaves the old one beside the new one."""
+    other = _other_version(provider, own)
+    if provider.name == site.default_provider or not other:
+        return holds_plugin(provider, own)
+    return warning(
+        other, f"Run `fate-dp provider remove {provider.version}` when no job of any party chooses it any longer."
+    )
+
+
+def _other_version(provider: Provider, own: Environment | None) -> str:
+    """A sentence where the provider has another version of FATE-DP than is installed here; else empty."""
+    there, here = provider.environment and provider.environment.plugin, own and own.plugin
+    if not there or not here or there.version == here.version:
+        return ""
+    return f"The provider {provider.name} has FATE-DP {there.version}, but {here.version} is installed here."
+
+
+def holds_plugin(provider: Provider, own: Environment | None) -> Finding:
+    """The provider's files are there, and FATE-DP among them, in the version that is installed here."""
+    again = (
+        "run `fate-dp provider register --python PYTHON` with one that is there, or "
+        f"`fate-dp provider remove {provider.version}`."
+    )
+    if provider.trouble:
+        return problem(f"The provider {provider.name} cannot run: {provider.trouble}.", f"Bring it back, or {again}")
+    environment = provider.environment
+    if environment is None:
+        return unseen(
+            f"The provider {provider.name} was not looked into: {provider.unseen}.",
+            "Run the doctor where it is, as the user who runs FATE-Flow.",
+        )
+    if environment.plugin is None:
+        return problem(
+            f"The provider {provider.name} has no FATE-DP in {provider.python}.",
+            f"Run {environment.install_plugin()}, or register one that has: `fate-dp provider register`.",
+        )
+    other = _other_version(provider, own)
+    if other and own is not None and own.plugin is not None:
+        return problem(other, f"Run {environment.install_plugin()}, of version {own.plugin.version}.")
+    troubles = [each for each in environment_findings(environment) if each.state == PROBLEM]
+    if troubles:
+        return problem(f"The provider {provider.name} cannot run the components. {troubles[0].said}", troubles[0].cure)
+    return ok(f"{provider.name} has FATE-DP {environment.plugin.version} in {provider.python}.")

@@ -3,6 +3,7 @@
 It is run as a file by the interpreter of a server or a provider, in which this package may be missing: it needs the
 standard library only, and Python 3.8. Components are looked up as FATE does it, through `pkg_resources`.
 """
+
 from __future__ import annotations
 
 import importlib.metadata
@@ -11,6 +12,7 @@ import json
 import os
 import re
 import sys
+from typing import Any
 from urllib.parse import unquote, urlparse
 
 PLUGIN = "fate-dp"
@@ -26,17 +28,22 @@ def main() -> None:
     distributions = installed()
     unrecorded = {name: importable(package) for name, package in FATE_PACKAGES.items() if name not in distributions}
     unrecorded = {name: found for name, found in unrecorded.items() if found}
-    recorded = {name: [[each.version, str(each.locate_file(""))] for each in found]
-                for name, found in distributions.items()}  # fmt: skip
-    print(json.dumps({
-        "executable": sys.executable,
-        "python": list(sys.version_info[:3]),
-        "distributions": {**recorded, **unrecorded},
-        "unrecorded": sorted(unrecorded),
-        "plugins": [plugin(each) for each in distributions.get(PLUGIN, [])],
-        "folders": {part: folder_of("fate_dp." + part) for part in PARTS},
-        "lookup": lookup(),
-    }))  # fmt: skip
+    recorded = {
+        name: [[each.version, str(each.locate_file(""))] for each in found] for name, found in distributions.items()
+    }
+    print(
+        json.dumps(
+            {
+                "executable": sys.executable,
+                "python": list(sys.version_info[:3]),
+                "distributions": {**recorded, **unrecorded},
+                "unrecorded": sorted(unrecorded),
+                "plugins": [plugin(each) for each in distributions.get(PLUGIN, [])],
+                "folders": {part: folder_of("fate_dp." + part) for part in PARTS},
+                "lookup": lookup(),
+            }
+        )
+    )
 
 
 def installed() -> dict:
@@ -67,7 +74,7 @@ def importable(package: str) -> list:
     return [["unknown", os.path.dirname(folder)]]
 
 
-def plugin(distribution) -> dict:
+def plugin(distribution: importlib.metadata.Distribution) -> dict:
     """What one installation of the plugin says about itself."""
     return {
         "version": distribution.version,
@@ -78,7 +85,7 @@ def plugin(distribution) -> dict:
     }
 
 
-def editable_source(distribution):
+def editable_source(distribution: importlib.metadata.Distribution) -> str | None:
     """The folder that an editable installation points to; None where the files themselves were installed."""
     text = distribution.read_text("direct_url.json")
     described = json.loads(text) if text else {}
@@ -87,7 +94,7 @@ def editable_source(distribution):
     return unquote(urlparse(described["url"]).path)
 
 
-def folder_of(package: str):
+def folder_of(package: str) -> str | None:
     """Where a package is imported from; None where it cannot be found."""
     try:
         specification = importlib.util.find_spec(package)
@@ -105,11 +112,11 @@ def lookup() -> dict:
     return {"found": {entry.name: loaded(entry) for entry in pkg_resources.iter_entry_points(group=GROUP)}}
 
 
-def loaded(entry) -> list:
+def loaded(entry: Any) -> list:
     try:
         return [entry.load().name, None]
     except Exception as error:  # FATE, too, goes on with the next one, whatever it was
-        return [None, "{}: {}".format(type(error).__name__, error)]
+        return [None, f"{type(error).__name__}: {error}"]
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ FATE-Flow runs no provider whose name is not `fate`, so ours differs from FATE's
 components are named in the registration itself: left to find them, FATE-Flow 2.2 answers with a TypeError, because it
 takes the list of third-party components for a list of names, which it is not.
 """
+
 from __future__ import annotations
 
 import os
@@ -11,19 +12,17 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from fate_dp.deploy.doctor.environment import Environment, NotExamined, examine
-from fate_dp.deploy.doctor.environment_checks import environment_findings
-from fate_dp.deploy.doctor.finding import PROBLEM
-from fate_dp.deploy.doctor.flow_provider import Provider, provider_from
-from fate_dp.deploy.doctor.plugin_checks import component_names
-from fate_dp.deploy.doctor.provider_checks import PLUGIN_PREFIX
-from fate_dp.deploy.doctor.this_machine import is_here
-from fate_dp.deploy.doctor.version_checks import FATE_VERSION
-from fate_dp.deploy.flow_address import FlowAddress
-from fate_dp.deploy.flow_credentials import credentials_for
-from fate_dp.deploy.flow_requests import Answer, FlowSilent, NotFateFlow, ask
-from fate_dp.deploy.flow_server_error import FlowServerError
-from fate_dp.deploy.flow_state import refusal_in, refuses_client, unknown_client, version_in
+import yaml
+
+from fate_dp.privacy.validation import InvalidArgument
+
+from ..doctor.findings import PROBLEM
+from ..doctor.flow_checks import PLUGIN_PREFIX
+from ..doctor.gathering import Environment, Provider, examine, is_here, provider_from
+from ..doctor.own_checks import FATE_VERSION, component_names, environment_findings
+from ..flow.client import Answer, FlowAddress, FlowSilent, ask, credentials_for
+from ..flow.programs import FlowServerError
+from ..flow.server import refusal_in, refuses_client, unknown_client, version_in
 
 NAME, DEVICE = "fate", "local"
 # FATE-Flow cuts the name at colon and at-sign, and its column for versions is 20 characters wide.
@@ -46,10 +45,12 @@ class Registration:
     def request(self) -> dict:
         """What FATE-Flow is sent, also from a file by `flow provider register -c`."""
         return {
-            "name": NAME, "device": DEVICE, "version": self.version,
+            "name": NAME,
+            "device": DEVICE,
+            "version": self.version,
             "metadata": {"path": self.path, "venv": self.python},
             "components_description": self.components,
-        }  # fmt: skip
+        }
 
 
 def prepare(
@@ -60,7 +61,8 @@ def prepare(
     Without a `path`, the provider's tasks start warm, from a fork server that the first of them starts, unless they are
     to start cold.
 
-    :raises FlowServerError: one sentence on the first thing that would keep tasks from running, and its cure.
+    Raises:
+        FlowServerError: one sentence on the first thing that would keep tasks from running, and its cure.
     """
     check_here(address)
     # Not resolved: the interpreter of a virtual environment is a link, and only by the link's name is it that one's.
@@ -69,11 +71,11 @@ def prepare(
     check_paths(python, folder)
     try:
         environment = examine(python, folder)
-    except NotExamined as error:
+    except InvalidArgument as error:
         raise FlowServerError(f"{error} Pass --python with the interpreter of one that has FATE-DP.") from error
     check_environment(environment)
     check_same_fate_flow(address, environment)
-    version = version or PLUGIN_PREFIX + environment.plugin.version
+    version = version or f"{PLUGIN_PREFIX}{environment.plugin and environment.plugin.version}"
     check_version(version)
     if not path and not cold:
         folder = str(Path(environment.folders["deploy"]) / "site")
@@ -88,7 +90,8 @@ def own_folder(python: str) -> str:
 def register(address: FlowAddress, registration: Registration) -> None:
     """Tell FATE-Flow, and see that it took it.
 
-    :raises FlowServerError: when it did not.
+    Raises:
+        FlowServerError: when it did not.
     """
     answer = request(address, "provider/register", registration.request())
     if answer.code != 0:
@@ -112,7 +115,8 @@ def providers(address: FlowAddress) -> tuple[Provider, ...]:
 def remove(address: FlowAddress, version: str) -> str:
     """Forget a provider of ours; returns its name. FATE's own are left alone.
 
-    :raises FlowServerError: when there is none; FATE-Flow itself would, asked to delete without a name, delete all.
+    Raises:
+        FlowServerError: when there is none; FATE-Flow itself would, asked to delete without a name, delete all.
     """
     check_version(version)
     name = f"{NAME}:{version}@{DEVICE}"
@@ -130,7 +134,7 @@ def check_version(version: str) -> None:
         raise FlowServerError(
             f"The provider's version is {version!r} but must begin with {PLUGIN_PREFIX} and have at most 20 letters, "
             "digits "
-            "and the signs . _ + -, for example dp0.1.0."
+            "and the signs . _ + -, for example dp0.2.0."
         )
 
 
@@ -159,8 +163,10 @@ def check_environment(environment: Environment) -> None:
     problems = [each for each in environment_findings(environment) if each.state == PROBLEM]
     if problems:
         more = f" ({len(problems) - 1} more: {', '.join(each.check for each in problems[1:])}.)" if problems[1:] else ""
-        raise FlowServerError(f"Nothing was registered, because {environment.executable} cannot run the components. "
-                              f"{problems[0].said} {problems[0].cure}{more}")  # fmt: skip
+        raise FlowServerError(
+            f"Nothing was registered, because {environment.executable} cannot run the components. "
+            f"{problems[0].said} {problems[0].cure}{more}"
+        )
 
 
 def check_same_fate_flow(address: FlowAddress, environment: Environment) -> None:
@@ -175,11 +181,11 @@ def check_same_fate_flow(address: FlowAddress, environment: Environment) -> None
 
 def described(environment: Environment) -> dict:
     """The description of each component, by name; parameters are left to the files that clients read."""
-    import yaml
-
-    folder = Path(environment.folders["pipelines"]) / "components"
-    whole = {name: yaml.safe_load((folder / f"{name}.yaml").read_text(encoding="utf-8"))["component"]
-             for name in component_names(environment)}  # fmt: skip
+    folder = Path(environment.folders["pipelines"]) / "clients"
+    whole = {
+        name: yaml.safe_load((folder / f"{name}.yaml").read_text(encoding="utf-8"))["component"]
+        for name in component_names(environment)
+    }
     kept = ("name", "description", "provider", "version", "labels", "roles")
     return {name: {key: component[key] for key in kept if key in component} for name, component in whole.items()}
 
@@ -188,7 +194,7 @@ def request(address: FlowAddress, path: str, body: dict | None = None) -> Answer
     """Ask FATE-Flow, with the credentials of `flow init` where there are some."""
     try:
         answer = ask(address, path, body, credentials_for(address))
-    except (FlowSilent, NotFateFlow) as error:
+    except FlowSilent as error:
         raise FlowServerError(f"No FATE-Flow answers at {address} ({error}); start it or correct --flow.") from error
     if refuses_client(answer):
         raise FlowServerError(unknown_client(address, refusal_in(answer)))

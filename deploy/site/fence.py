@@ -19,6 +19,7 @@ states of their own objects.
 
 Imports nothing but Python's own, since every process of FATE-Flow starts with it.
 """
+
 from __future__ import annotations
 
 import enum
@@ -29,6 +30,10 @@ import pickle
 import re
 import types
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 # Further names, separated by commas or blanks, each a module and one name in it.
 ALLOW = "FATE_DP_FENCE_ALLOW"
 
@@ -36,13 +41,23 @@ ALLOW = "FATE_DP_FENCE_ALLOW"
 MADE = {
     "fate.arch.dataframe._dataframe": ("DataFrame",),
     "fate.arch.dataframe.manager.block_manager": (
-        "BlockManager", "BoolBlock", "Float32Block", "Float64Block", "IndexBlock", "Int32Block", "Int64Block",
-        "NPObjectBlock", "PHETensorBlock",
+        "BlockManager",
+        "BoolBlock",
+        "Float32Block",
+        "Float64Block",
+        "IndexBlock",
+        "Int32Block",
+        "Int64Block",
+        "NPObjectBlock",
+        "PHETensorBlock",
     ),
     "fate.arch.dataframe.manager.data_manager": ("DataManager",),
     "fate.arch.dataframe.manager.schema_manager": ("Schema", "SchemaManager"),
     "fate.arch.federation.api._serdes": (
-        "_ContextPersistentId", "_NumpySafeTensorPersistentId", "_TablePersistentId", "_TorchSafeTensorPersistentId",
+        "_ContextPersistentId",
+        "_NumpySafeTensorPersistentId",
+        "_TablePersistentId",
+        "_TorchSafeTensorPersistentId",
     ),
     "fate.arch.federation.api._table_meta": ("TableMeta",),
     "fate.arch.histogram._histogram_distributed": ("DistributedHistogram",),
@@ -58,15 +73,14 @@ MADE = {
     "fate.arch.tensor.phe._tensor": ("PHETensor", "PHETensorEncoded"),
     "fate.ml.ensemble.learner.decision_tree.tree_core.decision_tree": ("Node",),
     # Of our own components, whose messages name no class: what stands in a party's own tables.
-    "fate_dp.components.dp_hetero_lr.few_values": ("Seen",),
-    "fate_dp.components.dp_hetero_lr.per_epoch.batch": ("Slice", "Sums"),
-    "fate_dp.components.dp_hetero_lr.rows": ("Block",),
+    "fate_dp.components.dp_hetero_lr.per_epoch.protocol": ("Slice", "Sums"),
+    "fate_dp.components.dp_hetero_lr.rows": ("Block", "Seen"),
     "fate_utils.ou": ("CiphertextVector", "Coder", "PK", "PlaintextVector"),
     "fate_utils.paillier": ("CiphertextVector", "Coder", "PK", "PlaintextVector"),
     "fate_utils.quantile": ("QuantileSummaryStream",),
     "pandas.core.indexes.base": ("Index",),
     "pandas.core.series": ("Series",),
-}  # fmt: skip
+}
 # Functions, and classes of which no object can be had otherwise: a pickle calls them, with whatever it likes.
 CALLED = {
     "builtins": ("slice",),
@@ -80,13 +94,13 @@ CALLED = {
     "torch": ("Size", "device"),
     "torch._utils": ("_rebuild_tensor_v2",),
     "torch.storage": ("_load_from_bytes",),
-}  # fmt: skip
+}
 # What is sent as it is: constants, and classes that are used without an object.
 TAKEN = {
     "fate.arch.protocol.phe.ou": ("evaluator",),
     "fate.arch.protocol.phe.paillier": ("evaluator",),
     "torch": ("bool", "float16", "float32", "float64", "int16", "int32", "int64", "int8", "uint8"),
-}  # fmt: skip
+}
 
 # With these bytes begins what torch writes for the numbers of a tensor that is pickled, and neither an archive nor a
 # program, which `torch.load` would take as well.
@@ -109,12 +123,15 @@ class StandIn(type):
     party encrypts.
     """
 
-    def __call__(cls, *arguments):
+    real: type
+    may_be_called: bool
+
+    def __call__(cls, *arguments: Any) -> Any:
         if not cls.may_be_called:
             raise FencedOff(f"A pickle runs the constructor of {described(cls.real)}, which no component of FATE does.")
         return cls.real(*arguments)
 
-    def __setstate__(cls, state):
+    def __setstate__(cls, state: Any) -> None:
         raise FencedOff(f"A pickle changes the class {described(cls.real)}, which is not its own.")
 
 
@@ -123,24 +140,24 @@ class Function:
 
     __slots__ = ("_function",)
 
-    def __init__(self, function):
+    def __init__(self, function: Any) -> None:
         self._function = function
 
-    def __call__(self, *arguments):
+    def __call__(self, *arguments: Any) -> Any:
         return self._function(*arguments)
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         raise FencedOff(f"A pickle changes the function {described(self._function)}, which is not its own.")
 
 
-def described(thing) -> str:
+def described(thing: Any) -> str:
     return f"{thing.__module__}.{thing.__qualname__}"
 
 
 def stand_in(real: type, may_be_called: bool) -> StandIn:
     """A class that makes objects of another one."""
 
-    def __new__(cls, *arguments, **named):
+    def __new__(cls, *arguments: Any, **named: Any) -> Any:
         return real.__new__(real, *arguments, **named)
 
     return StandIn(real.__name__, (), {"__new__": __new__, "real": real, "may_be_called": may_be_called})
@@ -149,17 +166,18 @@ def stand_in(real: type, may_be_called: bool) -> StandIn:
 def closed(real: type) -> type:
     """A class that is sent as itself, or whose objects are shared, closed to pickles that would change it or them."""
 
-    def __setstate__(state):
+    def __setstate__(state: Any) -> None:
         raise FencedOff(f"A pickle changes the class {described(real)}, which is not its own.")
 
-    real.__setstate__ = staticmethod(__setstate__)
+    real.__setstate__ = staticmethod(__setstate__)  # type: ignore[attr-defined]
     return real
 
 
-def storage_in(data: bytes):
+def storage_in(data: bytes) -> Any:
     """The numbers of a tensor, as torch pickles them: in a pickle of their own, which torch would read without limits.
 
-    :raises FencedOff: it is something else that `torch.load` could read.
+    Raises:
+        FencedOff: it is something else that `torch.load` could read.
     """
     if not isinstance(data, bytes) or not data.startswith(STORAGE_BEGINS):
         raise FencedOff("A pickle gives torch a file to read which holds no tensor.")
@@ -168,7 +186,7 @@ def storage_in(data: bytes):
     return torch.load(io.BytesIO(data), weights_only=True)
 
 
-def index_of(kind, data):
+def index_of(kind: Any, data: Any) -> Any:
     """An index of pandas; its own function makes an object of whatever class it is given."""
     if not isinstance(kind, StandIn) or kind.real.__module__ != "pandas.core.indexes.base":
         raise FencedOff("A pickle has an index that is none.")
@@ -182,10 +200,11 @@ INSTEAD = {("torch.storage", "_load_from_bytes"): storage_in, ("pandas.core.inde
 _known: dict[tuple[str, str], object] = {}
 
 
-def admitted(module: str, name: str):
+def admitted(module: str, name: str) -> Any:
     """What a name in a pickle stands for.
 
-    :raises FencedOff: the name is not let in; one sentence that says which it is and how to let it in.
+    Raises:
+        FencedOff: the name is not let in; one sentence that says which it is and how to let it in.
     """
     found = _known.get((module, name))
     if found is not None:
@@ -199,7 +218,7 @@ def admitted(module: str, name: str):
     return found
 
 
-def resolved(module: str, name: str):
+def resolved(module: str, name: str) -> Any:
     """What a pickle is given for a name that is let in."""
     if (module, name) in INSTEAD:
         return Function(INSTEAD[module, name])
@@ -216,7 +235,8 @@ def resolved(module: str, name: str):
 def widened() -> set[str]:
     """The names that the operator lets in beside the list, as the environment of this process has them now.
 
-    :raises FencedOff: one is not a module and one name in it.
+    Raises:
+        FencedOff: one is not a module and one name in it.
     """
     names = set(os.environ.get(ALLOW, "").replace(",", " ").split())
     for each in sorted(names):
@@ -237,25 +257,29 @@ def wrong_name(name: str) -> str:
 def refusal(module: str, name: str) -> str:
     full = f"{module}.{name}"
     if "." in name:
-        return (f"A peer's message or a table's value names {name!r} in the module {module}; FATE-DP's fence lets in "
-                "no name with a dot.")  # fmt: skip
-    return (f"A peer's message or a table's value names {full}, which FATE-DP's fence does not let in; if it does no "
-            f"harm whatever a peer calls it with, start this server with {ALLOW}={full} in its environment.")
+        return (
+            f"A peer's message or a table's value names {name!r} in the module {module}; FATE-DP's fence lets in "
+            "no name with a dot."
+        )
+    return (
+        f"A peer's message or a table's value names {full}, which FATE-DP's fence does not let in; if it does no "
+        f"harm whatever a peer calls it with, start this server with {ALLOW}={full} in its environment."
+    )
 
 
 class Anything:
     """What a rehearsed pickle gets for all that it names, and may do what it likes with."""
 
-    def __init__(self, *arguments, **named):
+    def __init__(self, *arguments: Any, **named: Any) -> None:
         pass
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         pass
 
-    def __setitem__(self, key, value):
+    def __setitem__(self, key: Any, value: Any) -> None:
         pass
 
-    def append(self, value):
+    def append(self, value: Any) -> None:
         pass
 
     extend = add = append
@@ -268,7 +292,9 @@ class KindOfNumbers(Anything):
     or does although it holds none; numpy then follows what a peer wrote as if it were addresses of objects.
     """
 
-    def __new__(cls, text=None, align=None, copy=None, **named):
+    state: Any
+
+    def __new__(cls, text: Any = None, align: Any = None, copy: Any = None, **named: Any) -> KindOfNumbers:
         if not (isinstance(text, str) and PLAIN_KIND.fullmatch(text)) or (align, copy) != (False, True) or named:
             raise FencedOff(f"A pickle has an array of {text!r}; numbers, texts and objects are let in.")
         import numpy
@@ -277,7 +303,7 @@ class KindOfNumbers(Anything):
         made.state = numpy.dtype(text).__reduce__()[2]
         return made
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         if type(state) is not tuple or state[2:] != self.state[2:] or state[0] != self.state[0]:
             raise FencedOff("A pickle has a numpy.dtype with a state that is none of numpy's own.")
 
@@ -285,11 +311,11 @@ class KindOfNumbers(Anything):
 class Rehearsal(pickle.Unpickler):
     """Follows a pickle without making anything, to see what it would do to the types of its arrays."""
 
-    def find_class(self, module, name):
+    def find_class(self, module: str, name: str) -> Any:
         admitted(module, name)
         return KindOfNumbers if (module, name) == NUMPY_DTYPE else Anything
 
-    def persistent_load(self, identity):
+    def persistent_load(self, identity: Any) -> Any:
         return Anything()
 
 
@@ -298,7 +324,7 @@ class FencedUnpickler(pickle.Unpickler):
 
     rehearsed = False
 
-    def find_class(self, module, name):
+    def find_class(self, module: str, name: str) -> Any:
         if (module, name) == NUMPY_DTYPE and not self.rehearsed:
             raise FencedOff("A pickle hides that it names numpy.dtype.")
         return admitted(module, name)
@@ -311,11 +337,11 @@ class FencedSerdes:
     """
 
     @staticmethod
-    def serialize(value) -> bytes:
+    def serialize(value: Any) -> bytes:
         return pickle.dumps(value)
 
     @staticmethod
-    def deserialize(data: bytes):
+    def deserialize(data: bytes) -> Any:
         unpickler = FencedUnpickler(io.BytesIO(data))
         # The name stands in every pickle that has arrays; one that hides it is refused.
         if NUMPY_DTYPE[1].encode() in data:
@@ -324,41 +350,43 @@ class FencedSerdes:
         return unpickler.load()
 
 
-def fence_tables(module):
+def fence_tables(module: Any) -> None:
     """Let `get_serdes_by_type` of FATE, or of FATE-Flow, give the fenced way for all that is pickled."""
     others = module.get_serdes_by_type
 
-    def get_serdes_by_type(serdes_type):
+    def get_serdes_by_type(serdes_type: int) -> Any:
         return FencedSerdes if serdes_type == 0 else others(serdes_type)
 
     module.get_serdes_by_type = get_serdes_by_type
 
 
-def fence_messages(module):
+def fence_messages(module: Any) -> None:
     """Let FATE's reader of messages take names from the list only, and leave this task's own context alone."""
     own_kinds = (
-        module._TablePersistentId, module._ContextPersistentId,
-        module._TorchSafeTensorPersistentId, module._NumpySafeTensorPersistentId,
-    )  # fmt: skip
+        module._TablePersistentId,
+        module._ContextPersistentId,
+        module._TorchSafeTensorPersistentId,
+        module._NumpySafeTensorPersistentId,
+    )
 
     class FencedMessageUnpickler(module.TableRemotePersistentUnpickler):
-        def __init__(self, ctx, federation, name, tag, party, file):
+        def __init__(self, ctx: Any, federation: Any, name: str, tag: Any, party: Any, file: io.BufferedIOBase) -> None:
             self._file = file
             super().__init__(ctx, federation, name, tag, party, file)
 
-        def find_class(self, module_name, name):
+        def find_class(self, module_name: str, name: str) -> Any:
             return admitted(module_name, name)
 
-        def persistent_load(self, identity):
+        def persistent_load(self, identity: Any) -> Any:
             if type(identity) not in own_kinds:
                 raise FencedOff("A message refers to something beside it that is neither table, tensor nor context.")
             # Not the object's own `load`, which the message could have replaced.
             return type(identity).load(identity, self)
 
-        def load(self):
+        def load(self) -> Any:
             Rehearsal(self._file).load()
             self._file.seek(0)
-            own = vars(self._ctx) if self._ctx is not None else {}
+            own: Any = vars(self._ctx) if self._ctx is not None else {}
             before = dict(own)
             value = super().load()
             if own.keys() != before.keys() or any(own[name] is not each for name, each in before.items()):

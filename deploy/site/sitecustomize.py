@@ -22,11 +22,12 @@ A table of FATE 2.2.0's standalone engine that Python's garbage collector finds 
 tables. Where that happens while the same thread writes there, it waits for a lock that it holds, and all parties of the
 machine with it. Here nothing is collected meanwhile.
 """
+
 if __package__:
     # Imported as a module of FATE-DP, as tools do that look at all of them.
     from . import warm_handover
 else:
-    import warm_handover
+    import warm_handover  # type: ignore[no-redef]
 
 # Before all else: a task that runs elsewhere needs none of the rest.
 warm_handover.hand_over()
@@ -43,7 +44,12 @@ import time  # noqa: E402
 if __package__:
     from . import fence  # noqa: E402
 else:
-    import fence  # noqa: E402
+    import fence  # type: ignore[no-redef]  # noqa: E402
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any
 
 PATIENCE_SECONDS = 30.0
 PAUSE_SECONDS = 0.1
@@ -54,10 +60,10 @@ OWN_FRAMES, OUTERMOST_FRAMES = 2, 2
 class ChangeOnImport(importlib.abc.MetaPathFinder):
     """Changes some of FATE's modules when they are imported, and no import otherwise."""
 
-    def __init__(self, changes):
+    def __init__(self, changes: dict) -> None:
         self.changes = dict(changes)
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
         change = self.changes.pop(name, None)
         if change is None:
             return None
@@ -65,19 +71,19 @@ class ChangeOnImport(importlib.abc.MetaPathFinder):
         if specification is not None and specification.loader is not None:
             execute = specification.loader.exec_module
 
-            def exec_module(module):
+            def exec_module(module: "Any") -> None:
                 execute(module)
                 change(module)
 
-            specification.loader.exec_module = exec_module
+            specification.loader.exec_module = exec_module  # type: ignore[method-assign]
         return specification
 
 
-def make_patient(module):
+def make_patient(module: "Any") -> None:
     """Let `create_queue` of FATE's RabbitManager return when the queue is there."""
     ask_once = module.RabbitManager.create_queue
 
-    def create_queue(self, vhost, queue_name):
+    def create_queue(self, vhost: "Any", queue_name: "Any") -> bool:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not ask_once(self, vhost, queue_name):
             if time.monotonic() > deadline:
@@ -91,12 +97,13 @@ def make_patient(module):
     module.RabbitManager.create_queue = create_queue
 
 
-def make_brief(module):
+def make_brief(module: "Any") -> None:
     """Let FATE's profile note callers by name only, and lay out no more than is logged."""
     lay_out = module._ComputingTimer.computing_statistics_table
 
-    def call_stack_strings():
+    def call_stack_strings() -> list:
         # Names only: a list of frames, this one among them, would keep all that they hold until it is collected.
+        frame: FrameType | None
         calls, frame = [], sys._getframe()
         while frame is not None:
             calls.append((frame.f_code, frame.f_lineno))
@@ -106,7 +113,7 @@ def make_brief(module):
             for code, line in calls[OWN_FRAMES:-OUTERMOST_FRAMES]
         ]
 
-    def computing_statistics_table(timer_aggregator=None):
+    def computing_statistics_table(timer_aggregator: "Any" = None) -> "Any":
         # The callers stand in the detailed table only, which FATE logs for those who debug it.
         if not module.profile_logger.isEnabledFor(module.logging.DEBUG):
             for item in module._ComputingTimer._STATS.values():
@@ -120,30 +127,30 @@ def make_brief(module):
 class NothingCollected:
     """Python's garbage collector rests while any thread is within this context."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         # What is collected as a thread enters may enter itself.
         self._lock, self._inside, self._collects = threading.RLock(), 0, False
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         with self._lock:
             if not self._inside:
                 self._collects = gc.isenabled()
                 gc.disable()
             self._inside += 1
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: "Any") -> None:
         with self._lock:
             self._inside -= 1
             if not self._inside and self._collects:
                 gc.enable()
 
 
-def keep_collector_out(module):
+def keep_collector_out(module: "Any") -> None:
     """Let FATE's standalone engine write its register of tables without garbage collection in between."""
     register, nothing_collected = module._TableMetaManager, NothingCollected()
 
-    def uncollected(change):
-        def changed(cls, *arguments, **named):
+    def uncollected(change: "Any") -> "Any":
+        def changed(cls, *arguments: "Any", **named: "Any") -> "Any":
             with nothing_collected:
                 return change(cls, *arguments, **named)
 
@@ -153,7 +160,7 @@ def keep_collector_out(module):
         setattr(register, name, uncollected(getattr(register, name).__func__))
 
 
-def run_the_environments_own():
+def run_the_environments_own() -> None:
     """This module hides another of its name, which the environment may have for its own purposes."""
     own = os.path.dirname(os.path.abspath(__file__))
     others = [folder for folder in sys.path if os.path.abspath(folder) != own]
@@ -162,12 +169,17 @@ def run_the_environments_own():
         specification.loader.exec_module(importlib.util.module_from_spec(specification))
 
 
-sys.meta_path.insert(0, ChangeOnImport({
-    "fate.arch.federation.api._serdes": fence.fence_messages,
-    "fate.arch.computing.serdes": fence.fence_tables,
-    "fate_flow.engine.storage.serdes": fence.fence_tables,
-    "fate.arch.federation.backends.rabbitmq._rabbit_manager": make_patient,
-    "fate.arch.computing.backends.standalone._standalone": keep_collector_out,
-    "fate.arch.trace._profile": make_brief,
-}))  # fmt: skip
+sys.meta_path.insert(
+    0,
+    ChangeOnImport(
+        {
+            "fate.arch.federation.api._serdes": fence.fence_messages,
+            "fate.arch.computing.serdes": fence.fence_tables,
+            "fate_flow.engine.storage.serdes": fence.fence_tables,
+            "fate.arch.federation.backends.rabbitmq._rabbit_manager": make_patient,
+            "fate.arch.computing.backends.standalone._standalone": keep_collector_out,
+            "fate.arch.trace._profile": make_brief,
+        }
+    ),
+)
 run_the_environments_own()

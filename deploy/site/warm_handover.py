@@ -9,12 +9,21 @@ Whenever something is in doubt it does nothing, and the task starts cold. A chil
 that a task never runs twice. Python loads this module in every process that has its folder on PYTHONPATH, by the
 `sitecustomize` beside it: nothing but modules that are built into Python is imported before it is needed.
 """
+
 from __future__ import annotations
 
+import contextlib
 import marshal
 import os
 import sys
 import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import _socket
+    from collections.abc import Mapping
+    from typing import Any
+
 
 # "off" starts every task cold; an operator sets it for a server.
 SWITCH = "FATE_DP_WARM_START"
@@ -32,11 +41,42 @@ OF_ONE_TASK = ("FATE_TASK_CONFIG", "FATE_JOB_ID")
 # Variables that modules read when they are imported: tasks that differ in one need fork servers of their own. All
 # others are taken over with the task.
 READ_AT_IMPORT = (
-    "PYTHON", "LD_", "GLIBC", "MALLOC_", "LANG", "LC_", "TZ", "HOME", "XDG_", "VIRTUAL_ENV", "OMP_", "KMP_", "GOMP_",
-    "MKL_", "OPENBLAS_", "NUMEXPR_", "RAYON_", "BLIS_", "CUDA", "NVIDIA_", "TORCH", "PYTORCH_", "NCCL_", "HF_", "TRANSFORMERS_",
-    "ARROW_", "JE_", "GRPC_", "MPL", "LOG_LEVEL", "FATE_PROJECT_BASE", "FATE_PYTHONPATH", "FATE_ENABLE_TRACING",
-    "DEBUG_MODE_LOG_LEVEL", "FATE_TASK_TYPE",
-)  # fmt: skip
+    "PYTHON",
+    "LD_",
+    "GLIBC",
+    "MALLOC_",
+    "LANG",
+    "LC_",
+    "TZ",
+    "HOME",
+    "XDG_",
+    "VIRTUAL_ENV",
+    "OMP_",
+    "KMP_",
+    "GOMP_",
+    "MKL_",
+    "OPENBLAS_",
+    "NUMEXPR_",
+    "RAYON_",
+    "BLIS_",
+    "CUDA",
+    "NVIDIA_",
+    "TORCH",
+    "PYTORCH_",
+    "NCCL_",
+    "HF_",
+    "TRANSFORMERS_",
+    "ARROW_",
+    "JE_",
+    "GRPC_",
+    "MPL",
+    "LOG_LEVEL",
+    "FATE_PROJECT_BASE",
+    "FATE_PYTHONPATH",
+    "FATE_ENABLE_TRACING",
+    "DEBUG_MODE_LOG_LEVEL",
+    "FATE_TASK_TYPE",
+)
 EXECUTORS = ("fate_flow/manager/worker/fate_flow_executor.py", "fate_flow/manager/worker/fate_executor.py")
 # Changed whenever a fork server and a hand-over of before would not understand each other.
 PROTOCOL = 1
@@ -83,7 +123,7 @@ def is_executor(arguments: list) -> bool:
     return len(arguments) > 3 and arguments[1].endswith(EXECUTORS) and arguments[2] == "component"
 
 
-def folder_of(environment) -> str:
+def folder_of(environment: Mapping[str, str]) -> str:
     """The folder with the sockets of the fork servers of this environment."""
     return environment.get(FOLDER) or os.path.join(os.path.expanduser("~"), ".fate-dp", "warm")
 
@@ -91,7 +131,8 @@ def folder_of(environment) -> str:
 def open_private_folder(path: str) -> int:
     """A descriptor of a folder into which nobody but this user can put or replace anything.
 
-    :raises OSError: it is not there, or is not so.
+    Raises:
+        OSError: it is not there, or is not so.
     """
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     status = os.fstat(folder)
@@ -106,12 +147,12 @@ def inside(folder: int, name: str) -> str:
     return f"/proc/self/fd/{folder}/{name}"
 
 
-def is_off(folder: int, environment) -> bool:
+def is_off(folder: int, environment: Mapping[str, str]) -> bool:
     """Whether the operator wants tasks to start cold."""
     return environment.get(SWITCH, "") == "off" or os.path.exists(inside(folder, OFF_FILE))
 
 
-def key_of(environment) -> str:
+def key_of(environment: Mapping[str, str]) -> str:
     """The name of the fork server for tasks with this environment: all that importing the same modules depends on."""
     import _imp
 
@@ -126,10 +167,11 @@ def key_of(environment) -> str:
     return _imp.source_hash(PROTOCOL, text.encode("utf-8", "surrogateescape")).hex()
 
 
-def connected(folder: int, arguments: list):
+def connected(folder: int, arguments: list) -> _socket.socket:
     """A connection to the fork server, whose process is known to be this user's.
 
-    :raises Cold: there is none, which is told apart from the operator's wish that there be none.
+    Raises:
+        Cold: there is none, which is told apart from the operator's wish that there be none.
     """
     if is_off(folder, os.environ):
         raise Cold("switched-off")
@@ -173,10 +215,11 @@ def is_open(descriptor: int) -> bool:
         return False
 
 
-def accepted(connection, asked: tuple) -> int:
+def accepted(connection: _socket.socket, asked: tuple) -> int:
     """The process id of the child that has taken the task over, and now begins.
 
-    :raises Cold: the server refused, with its reason, or did not answer; no child begins then.
+    Raises:
+        Cold: the server refused, with its reason, or did not answer; no child begins then.
     """
     import _socket
 
@@ -223,10 +266,8 @@ def pass_signals_on(child: int) -> dict:
 
 def pass_on(child: int, number: int) -> None:
     """Send the child a signal, unless it has just ended: its status is then on the way."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(child, number)
-    except ProcessLookupError:
-        pass
 
 
 def restore_signals(handlers: dict) -> None:
@@ -237,7 +278,7 @@ def restore_signals(handlers: dict) -> None:
         _signal.signal(number, handler)
 
 
-def follow(connection, child: int) -> None:
+def follow(connection: _socket.socket, child: int) -> None:
     """Wait for the child's end, and end likewise. Never returns: the task runs elsewhere."""
     import _signal
 
@@ -277,7 +318,7 @@ def end_session(leader: int) -> None:
     """
     import _signal
 
-    left = True
+    left: Any = True
     while left:
         left = [pid for pid in os.listdir("/proc") if pid.isdigit() and works_in(pid, leader)]
         for pid in left:
@@ -326,7 +367,7 @@ def start_in_new_folder(arguments: list) -> None:
         pass
 
 
-def start_server(folder: int, key: str, environment) -> None:
+def start_server(folder: int, key: str, environment: Mapping[str, str]) -> None:
     """Start a fork server for the tasks that come next, in the background, unless one was just started.
 
     It is told nothing of the task that happens to be the first.

@@ -1,4 +1,5 @@
 """Start, switch off and look at the fork servers whose sockets are in a folder."""
+
 from __future__ import annotations
 
 import json
@@ -8,8 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fate_dp.deploy.site.warm_handover import (
-    COUNT_PREFIX, OFF_FILE, SWITCH, folder_of, inside, is_off, key_of, open_private_folder, start_server,
-)  # fmt: skip
+    COUNT_PREFIX,
+    OFF_FILE,
+    SWITCH,
+    folder_of,
+    inside,
+    is_off,
+    key_of,
+    open_private_folder,
+    start_server,
+)
 
 from .fork_server import STATE_PREFIX
 from .processes import identity_of
@@ -80,7 +89,8 @@ class WarmStart:
             doing = "Tasks start warm: " + " and ".join(map(_described, self.serving))
         else:
             doing = "Tasks start cold at first: no fork server runs until one comes" + (
-                f" ({self.refusal.rstrip('.')})" if self.refusal else "")  # fmt: skip
+                f" ({self.refusal.rstrip('.')})" if self.refusal else ""
+            )
         return f"{doing}. {self._counted()}"
 
     def _counted(self) -> str:
@@ -97,7 +107,8 @@ def _described(server: ForkServerState) -> str:
 def start_for(provider_path: str) -> None:
     """Start a fork server for the tasks of a FATE-Flow that runs in this process, before the first task comes.
 
-    :param provider_path: what FATE-Flow puts in front of its tasks' PYTHONPATH.
+    Args:
+        provider_path: what FATE-Flow puts in front of its tasks' PYTHONPATH.
     """
     environment = dict(os.environ)
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (provider_path, environment.get("PYTHONPATH"))))
@@ -141,7 +152,7 @@ def look(folder: Path, environment: Mapping[str, str] | None = None) -> WarmStar
         return WarmStart(folder, trouble=f"there is no folder {folder}")
     except OSError:
         return WarmStart(folder, trouble=f"the folder {folder} is open to others, or not this user's")
-    sizes = {path.name[len(COUNT_PREFIX):]: path.stat().st_size for path in folder.glob(COUNT_PREFIX + "*")}
+    sizes = {path.name[len(COUNT_PREFIX) :]: path.stat().st_size for path in folder.glob(COUNT_PREFIX + "*")}
     states = sorted(folder.glob(STATE_PREFIX + "*"), key=lambda path: path.stat().st_mtime)
     off_by_environment = (folder / OFF_FOR_SERVER_FILE).exists() or (environment or {}).get(SWITCH) == "off"
     return WarmStart(

@@ -5,6 +5,7 @@ that is this user's alone. It never reads what a task sends, so that nothing of 
 It serves only while a fork is harmless, with a single thread and no file open but its own, and while what it has
 imported is what a new Python process would import; otherwise it refuses, and the task starts cold.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -26,9 +27,7 @@ from fate_dp.deploy.site.warm_handover import REFUSED, STARTED_PREFIX, inside, o
 from . import worker
 from .inheritance import Inheritance, find_inheritance
 from .preload import Imported, import_all
-from .processes import (
-    Identity, available_memory, end_with_descendants, foreign_descriptors, identity_of, thread_count,
-)  # fmt: skip
+from .processes import Identity, available_memory, end_with_descendants, foreign_descriptors, identity_of, thread_count
 
 IDLE_SECONDS = 900.0
 OWNER_CHECK_SECONDS = 2.0
@@ -36,11 +35,11 @@ FRESHNESS_SECONDS = 0.5
 REFUSED_SECONDS = 600.0
 BACKLOG = 256
 # With what it needs itself, a fork server that starts leaves a machine enough for the tasks of one party.
-LEAST_MEMORY = 1_000_000_000
+MIN_MEMORY = 1_000_000_000
 # How many parties' servers share the machine, each with a fork server of its own.
 SHARERS = "FATE_DP_WARM_SHARERS"
 STATE_PREFIX, LOCK_PREFIX = "state.", "lock."
-LARGEST_LOG = 1_000_000
+MAX_LOG = 1_000_000
 HANG_UP = select.POLLHUP | select.POLLERR | select.POLLRDHUP
 
 
@@ -209,10 +208,8 @@ class ForkServer:
                 poll.unregister(connection)
             except KeyError:
                 pass  # its process has gone before
-            try:
+            with suppress(OSError):
                 connection.sendall(status.to_bytes(4, sys.byteorder))
-            except OSError:
-                pass
             connection.close()
 
 
@@ -228,7 +225,8 @@ def refuse(connection: socket.socket, word: str) -> None:
 def prepared(place: Place, listener: socket.socket, options: argparse.Namespace) -> ForkServer:
     """A server that has imported everything.
 
-    :raises NotServing: a fork would not be harmless, or the machine too small for it.
+    Raises:
+        NotServing: a fork would not be harmless, or the machine too small for it.
     """
     check_memory()
     wake, bell = socket.socketpair()
@@ -260,11 +258,11 @@ def prepared(place: Place, listener: socket.socket, options: argparse.Namespace)
 def check_memory() -> None:
     """Refuse where the parties' servers on this machine might not all find room."""
     sharers = int(os.environ.get(SHARERS, "1"))
-    needed, left = LEAST_MEMORY * sharers, available_memory()
+    needed, left = MIN_MEMORY * sharers, available_memory()
     if left < needed:
         raise NotServing(
             f"{left // 1_000_000:,} MB of memory are available, but {needed // 1_000_000:,} MB are wanted before a fork "
-            f"server starts, {LEAST_MEMORY // 1_000_000:,} MB for each of {sharers} servers on this machine."
+            f"server starts, {MIN_MEMORY // 1_000_000:,} MB for each of {sharers} servers on this machine."
         )
 
 
@@ -279,7 +277,7 @@ def main() -> None:
     place = open_place(options.folder, options.key)
     if place is None:
         return
-    if os.fstat(1).st_size > LARGEST_LOG:
+    if os.fstat(1).st_size > MAX_LOG:
         os.ftruncate(1, 0)
     place.note("starting")
     listener = place.listen()

@@ -5,6 +5,7 @@ them. The fork server looks for all that there are when it has imported everythi
 where there is one that cannot be made anew nothing is served. Randomness that comes from the operating system at each
 call (`secrets`, `os.urandom`, numpy's `default_rng()`, `cryptography`) needs nothing.
 """
+
 from __future__ import annotations
 
 import gc
@@ -15,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from threadpoolctl import LibController, ThreadpoolController
 
@@ -24,20 +26,24 @@ THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS
 # Names of types that hold random numbers or secrets, or sound like it.
 SOUNDS_RANDOM = re.compile(
     r"rng|random_?state|bit_?generator|twister|prng|drbg|chacha|^generator$|^random$|key(ed)?stream|reproduciblestream"
-    r"|private_?key|secret_?key|signing_?key|keypair", re.IGNORECASE)  # fmt: skip
+    r"|private_?key|secret_?key|signing_?key|keypair",
+    re.IGNORECASE,
+)
 # They sound like it, and hold none: Python's generator functions, an enumeration, and three steps of torch's compiler.
 HARMLESS = {
-    "builtins.generator", "random.SystemRandom", "accelerate.utils.dataclasses.RNGType",
+    "builtins.generator",
+    "random.SystemRandom",
+    "accelerate.utils.dataclasses.RNGType",
     "torch._prims.rng_prims.register_run_and_save_rng_state_op.<locals>.RunAndSaveRngState",
     "torch._prims.rng_prims.register_run_with_rng_state_op.<locals>.RunWithRngState",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
 class Inheritance:
     """What the fork server's memory holds that each child makes its own."""
 
-    generators: tuple[object, ...] = ()
+    generators: tuple[Any, ...] = ()
     """Those of Python, numpy and torch, all of which can be made anew."""
     unknown: tuple[str, ...] = ()
     """The types of those that cannot."""
@@ -57,7 +63,7 @@ class Inheritance:
             # By this key Python's multiprocessing knows its own processes; it was drawn on import.
             process.current_process().authkey = os.urandom(32)
         for folder in self.folders:
-            folder._finalizer.detach()
+            folder._finalizer.detach()  # type: ignore[attr-defined]
         if self.algebra_threads > 1:
             for library in self.algebra:
                 library.set_num_threads(self.algebra_threads)
@@ -68,7 +74,7 @@ class Inheritance:
             folder.cleanup()
 
 
-def renew(generator: object) -> None:
+def renew(generator: Any) -> None:
     """Give a generator a state from the operating system."""
     if name_of(generator).startswith("numpy.random._") and hasattr(generator, "state"):
         generator.state = type(generator)().state
@@ -87,7 +93,9 @@ def find_inheritance() -> Inheritance:
     # A numpy Generator holds no state beside that of its bit generator, which is found by itself.
     harmless = (random.SystemRandom, *((numpy.random.Generator,) if numpy is not None else ()))
     kinds: dict[type, str] = {}
-    generators, folders, unknown = {}, {}, set()
+    generators: dict[int, Any] = {}
+    folders: dict[int, Any] = {}
+    unknown: set[str] = set()
     for each in all_objects():
         kind = type(each)
         if kind not in kinds:
@@ -99,10 +107,12 @@ def find_inheritance() -> Inheritance:
         elif kinds[kind] == "unknown":
             unknown.add(name_of(each))
     return Inheritance(
-        tuple(generators.values()), tuple(sorted(unknown)), tuple(folders.values()),
+        tuple(generators.values()),
+        tuple(sorted(unknown)),
+        tuple(folders.values()),
         tuple(each for each in ThreadpoolController().lib_controllers if each.internal_api == "openblas"),
         threads_of_algebra(os.environ),
-    )  # fmt: skip
+    )
 
 
 def threads_of_algebra(environment: Mapping[str, str]) -> int:

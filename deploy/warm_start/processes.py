@@ -1,8 +1,11 @@
 """What Linux tells of processes: who lives, who descends from whom, what this one has open, what memory is left."""
+
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,10 +64,8 @@ def end_with_descendants(pid: int) -> None:
 
 def send(pid: int, number: int) -> None:
     """Send a signal to a process that may have ended."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
-    except ProcessLookupError:
-        pass
 
 
 def descendants(pid: int) -> set[int]:
@@ -88,7 +89,7 @@ def thread_count() -> int:
     return len(os.listdir("/proc/self/task"))
 
 
-def foreign_descriptors(own: set[int]) -> list[str]:
+def foreign_descriptors(own: Set[int]) -> list[str]:
     """What this process has open besides its own files."""
     found = []
     for number in set(map(int, os.listdir("/proc/self/fd"))) - own:

@@ -4,6 +4,7 @@ What that process was started with comes over the connection: command line, envi
 takes it on, says that it is ready, begins when it is told to, and ends as Python ends, but for taking down the modules
 that it shares: that alone would copy all their memory, and cost a third of a second.
 """
+
 from __future__ import annotations
 
 import atexit
@@ -24,7 +25,7 @@ import time
 import types
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from fate_dp.deploy.site.warm_handover import GO, HIGHEST_DESCRIPTOR, PATIENCE_SECONDS, READY
 
@@ -117,7 +118,8 @@ def take_files(numbers: list[int], files: list[int], private: int) -> None:
     for number, each in zip(numbers, moved):
         os.dup2(each, number, inheritable=True)
         os.close(each)
-    for stream, number in ((sys.stdout, 1), (sys.stderr, 2)):
+    streams: tuple[tuple[Any, int], ...] = ((sys.stdout, 1), (sys.stderr, 2))
+    for stream, number in streams:
         stream.reconfigure(line_buffering=number == 2 or os.isatty(number))
 
 
@@ -200,7 +202,7 @@ def show(error: BaseException, path: str) -> None:
 
 def ended(status: int) -> int:
     """What Python does at the end: wait for threads, run what was registered, let go of what the program held."""
-    threading._shutdown()
+    threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     sys.modules["__main__"].__dict__.clear()
     gc.collect()

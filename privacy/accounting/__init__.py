@@ -1,1 +1,1 @@
-"""From events to epsilon and delta, and back to the noise that a target needs."""
+"""From events to epsilon (nats) and delta, and back to the noise that a target needs; all answers are upper bounds."""

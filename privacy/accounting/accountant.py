@@ -10,95 +10,89 @@ from accountant to accountant under replace-one. Here it means what ``fate_dp.pr
 **Slack.** If every release is within total variation S_i of the mechanism that is accounted, all of them together are
 within S = sum count_i S_i, and delta(epsilon) = composed delta(epsilon) + (1 + e^epsilon) S.
 """
+
+from __future__ import annotations
+
+import logging
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial, reduce
+from typing import TYPE_CHECKING, TypeAlias
 
-from fate_dp.privacy import events
-from fate_dp.privacy.accounting.privacy_parameters import check_delta, check_epsilon_or_zero
-from fate_dp.privacy.number_kinds import is_whole
+import numpy as np
 
+from .. import events
+from ..events import Event, Process
+from ..noise.stream import Floats
+from ..validation import InvalidArgument, check_delta, check_epsilon_or_zero, one_of, whole
+from .gaussian import gaussian_delta, gaussian_epsilon
+from .privacy_profiles import HAS_PROFILE, MAX_MU, Pair, PrivacyProfile, gaussian_profile, profiles
+
+if TYPE_CHECKING:
+    from dp_accounting.dp_event import DpEvent
+    from dp_accounting.pld.pld_pmf import PLDPmf
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+
+Bounds: TypeAlias = tuple[Callable[[float], float], Callable[[float], float]]
+"""Upper bounds of delta at an epsilon, and of epsilon at a delta, infinite where none is known."""
 CLIMBING_STEPS = 40
 # Relative: more than the rounding of the few operations that turn one epsilon into a delta.
 LAST_BITS = 1e-12
-LARGEST_EXPONENT = 709.0
+MAX_EXPONENT = 709.0
 
 
 class UnsupportedEvent(ValueError):
     """An accountant has no proved bound for a mechanism under a relation."""
 
 
-class MixedProtection(ValueError):
-    """Events that protect different units, or hold under different relations, were to be added up."""
-
-
-class InvalidCount(ValueError):
-    """A number of releases is not a whole number of at least 1."""
-
-
-class InvalidAccountant(ValueError):
-    """An accountant is asked for by a name that does not exist."""
-
-
-def make_accountant(kind, relation):
-    """An empty accountant.
-
-    :param kind: ``pld`` or ``rdp``.
-    :param relation: ``add_or_remove`` or ``replace_one``; has no default.
-    :raises InvalidAccountant, InvalidEvent: one sentence on what is wrong.
-    """
-    from fate_dp.privacy.accounting.pld_accountant import PLDAccountant
-    from fate_dp.privacy.accounting.rdp_accountant import RDPAccountant
-
-    kinds = {"pld": PLDAccountant, "rdp": RDPAccountant}
-    if kind not in kinds:
-        raise InvalidAccountant(f"accountant is {kind!r} but must be one of {', '.join(kinds)}.")
-    return kinds[kind](relation)
-
-
-def check_count(name, count):
-    """Return ``count`` as an int; raise ``InvalidCount``, naming the field, unless it is a whole number >= 1."""
-    if not is_whole(count) or count < 1:
-        raise InvalidCount(f"{name} is {count!r} but must be a whole number of at least 1.")
-    return int(count)
-
-
 class Accountant(ABC):
-    """What both kinds share: counts, refusals, slack. Subclasses bound the composed processes."""
+    """What both kinds share: counts, refusals, slack. Subclasses bound the composed processes.
 
-    kind = ""
+    ``bounded`` are the processes with a proved bound, besides unsampled Gaussian noise, and ``bound`` says what that
+    is.
+    """
 
-    def __init__(self, relation):
+    kind: str
+    bound: str
+    bounded: Container[type]
+
+    def __init__(self, relation: str) -> None:
         self.relation = events.check_relation(relation)
-        self._unit = None
-        self._counts = Counter()
-        self._slacks = Counter()
-        self._cached = None
+        self._unit: str | None = None
+        self._counts: Counter[Process] = Counter()
+        self._slacks: Counter[float] = Counter()
+        self._cached: Bounds | None = None
 
-    def supports(self, event):
+    def supports(self, event: Event) -> bool:
         """Whether ``compose`` would accept the event's mechanism and relation."""
         return self.reason_against(event) is None
 
-    def reason_against(self, event):
+    def reason_against(self, event: Event) -> str | None:
         """Why the event cannot be composed here, as one sentence; None if it can."""
         if event.relation != self.relation:
             return f"The event holds under {event.relation} but the accountant adds up events under {self.relation}."
-        if isinstance(event.process, events.NotPrivate):
+        if isinstance(event.process, events.NotPrivate) or type(event.process) in self.bounded:
             return None
-        return self._reason_against(event)
+        if squared_mu(event.process, self.relation) is not None:
+            return None
+        return f"The {self.kind} accountant knows no {self.bound} for {event.mechanism} under {self.relation}."
 
-    def compose(self, event, count=1):
+    def compose(self, event: Event, count: int = 1) -> None:
         """Charge ``count`` releases of ``event``; nothing has changed when this raises.
 
-        :raises UnsupportedEvent: naming accountant, mechanism and relation, when no bound is known here.
-        :raises MixedProtection: when the event protects another unit or holds under another relation.
-        :raises InvalidCount: unless ``count`` is a whole number of at least 1.
+        Raises:
+            UnsupportedEvent: Naming accountant, mechanism and relation, when no bound is known here.
+            InvalidArgument: When the event protects another unit or holds under another relation.
         """
-        count = check_count("count", count)
+        count = whole("count", count, 1)
         if event.relation != self.relation:
-            raise MixedProtection(self.reason_against(event))
+            raise InvalidArgument(self.reason_against(event))
         if self._unit not in (None, event.unit):
-            raise MixedProtection(
+            raise InvalidArgument(
                 f"The event protects one {event.unit} but the events before it protect one {self._unit}."
             )
         reason = self.reason_against(event)
@@ -109,15 +103,15 @@ class Accountant(ABC):
         self._counts[event.process] += count
         self._slacks[event.slack] += count
 
-    def delta(self, epsilon):
+    def delta(self, epsilon: float) -> float:
         """Upper bound of the smallest delta at ``epsilon`` (nats, at least 0) for all that was composed."""
         epsilon = check_epsilon_or_zero(epsilon)
         if self._is_not_private():
             return 1.0
-        composed = self._composed_delta(epsilon) if self._counts else 0.0
+        composed = self._composition()[0](epsilon) if self._counts else 0.0
         return min(1.0, composed + self._cost_of_slack(epsilon))
 
-    def epsilon(self, delta):
+    def epsilon(self, delta: float) -> float:
         """Upper bound of the smallest epsilon (nats) at ``delta`` (between 0 and 1); infinite where none is known.
 
         ``accountant.delta(accountant.epsilon(delta)) <= delta`` holds whenever the result is finite.
@@ -132,38 +126,325 @@ class Accountant(ABC):
             if self.delta(epsilon) <= delta:
                 return epsilon
             remaining = delta - self._cost_of_slack(epsilon)
-            needed = self._composed_epsilon(remaining) if remaining > 0 else math.inf
+            needed = self._composition()[1](remaining) if remaining > 0 else math.inf
             if math.isinf(needed):
                 return math.inf
             epsilon = max(epsilon, needed) * (1 + margin) + margin
             margin *= 2
         return math.inf
 
-    def _is_not_private(self):
+    def _is_not_private(self) -> bool:
         return any(isinstance(process, events.NotPrivate) for process in self._counts)
 
-    def _cost_of_slack(self, epsilon):
+    def _cost_of_slack(self, epsilon: float) -> float:
         slack = math.fsum(count * each for each, count in self._slacks.items()) * (1 + LAST_BITS)
-        return slack * (1 + math.exp(min(epsilon, LARGEST_EXPONENT)))
+        return slack * (1 + math.exp(min(epsilon, MAX_EXPONENT)))
 
-    def _composition(self):
+    def _composition(self) -> Bounds:
         """What ``_compose`` makes of the counts, made once per state."""
         if self._cached is None:
             self._cached = self._compose()
         return self._cached
 
     @abstractmethod
-    def _reason_against(self, event):
-        """Why no bound is known for the event's mechanism, as one sentence; None if one is."""
+    def _compose(self) -> Bounds:
+        """Bounds of everything composed, slack apart."""
 
-    @abstractmethod
-    def _compose(self):
-        """What both answers below are read off, made of the counts."""
 
-    @abstractmethod
-    def _composed_delta(self, epsilon):
-        """Upper bound of delta, slack apart."""
+# The part of a composition that is one Gaussian mechanism: releases of mu_i add up exactly to mu = sqrt(sum mu_i^2)
+# (Dong, Roth and Su, "Gaussian differential privacy", JRSS B 2022, corollary 3.3).
 
-    @abstractmethod
-    def _composed_epsilon(self, delta):
-        """Upper bound of epsilon, slack apart; infinite where none is known."""
+# Relative: more than the rounding of a sum of a few hundred squares, and of its root.
+LAST_BITS_OF_MU = 1e-13
+# Squares of smaller numbers would be lost to underflow.
+MIN_MU = 1e-140
+
+
+def squared_mu(process: Process, relation: str) -> float | None:
+    """mu^2 of one release if it is an unsampled Gaussian mechanism under ``relation``, else None.
+
+    A sampled sum in which every unit always takes part is unsampled: it moves by one clip, or two under replace-one.
+    """
+    match process:
+        case events.Gaussian():
+            mus = [1 / process.noise_multiplier]
+        case events.GroupedGaussian():
+            mus = [change / sigma for change, sigma in zip(process.sensitivities, process.sigmas)]
+        case events.PoissonSampledGaussian(sampling_probability=1):
+            mus = [events.clips_moved(relation) / process.noise_multiplier]
+        case events.FixedSizeSampledGaussian(records=records, batch_size=size) if records == size:
+            mus = [events.clips_moved(relation) / process.noise_multiplier]
+        case _:
+            return None
+    return sum(mu * mu for mu in mus)
+
+
+def split_gaussian(counts: Mapping[Process, int], relation: str) -> tuple[float, dict[Process, int]]:
+    """(mu, rest): mu of all Gaussian releases in ``counts`` together, rounded up (0.0 if none), and the other counts.
+
+    Args:
+        counts: dictionary from processes to how often each ran.
+    """
+    squares = [(process, count, squared_mu(process, relation)) for process, count in counts.items()]
+    rest = {process: count for process, count, square in squares if square is None}
+    if len(rest) == len(counts):
+        return 0.0, rest
+    total = sum(count * square for _, count, square in squares if square is not None)
+    return max(math.sqrt(total) * (1 + LAST_BITS_OF_MU), MIN_MU), rest
+
+
+GRID_POINTS = 2**17
+SINGLE_POINTS = 2**15
+COARSE_POINTS = 2**11
+# The composed loss is taken to spread over this many standard deviations; beyond, dp-accounting's bounds take over.
+DEVIATIONS = 24
+ROUNDING = 2.0**-53
+# Beyond, dp-accounting's convolutions outgrow the memory, and the grid is too coarse for one release. Unsampled
+# Gaussian releases do not count.
+MAX_RELEASES = 2_000_000
+# In nats, per release: on a finer grid the rounding of deltas near 1 would make the masses of all releases together
+# exceed 1 by far, up to what no float can hold.
+MIN_INTERVAL = 1e-14
+# In nats; losses that would need a wider grid get no finite epsilon.
+WIDEST_INTERVAL = 1.0
+
+
+class PLDAccountant(Accountant):
+    """Privacy loss distributions: tight, for every mechanism with a proved dominating pair.
+
+    Each release becomes a distribution of losses on a grid by connecting the dots of its privacy profile (Doroshenko,
+    Ghazi, Kamath, Kumar and Manurangsi, PETS 2022, algorithm 1), which never lowers a delta; dp-accounting convolves
+    them. Unsampled Gaussian releases are added up first and, on their own, answered exactly. The Fourier transform's
+    rounding is met by an allowance of ``ROUNDING`` per release: larger than every error that was seen, not a proved
+    bound. Deltas below about 1e-15, or below the allowance, and more than ``MAX_RELEASES`` have no finite epsilon here
+    (docs/proofs-privacy.md).
+    """
+
+    kind, bound, bounded = "pld", "dominating pair", HAS_PROFILE
+
+    def _compose(self) -> Bounds:
+        mu, rest = split_gaussian(self._counts, self.relation)
+        if not rest and mu <= MAX_MU:
+            return partial(gaussian_delta, 1 / mu), partial(gaussian_epsilon, 1 / mu)
+        within_reach = mu <= MAX_MU and sum(rest.values()) <= MAX_RELEASES
+        distribution = _composed_distribution(mu, rest, self.relation) if within_reach else None
+        if distribution is None or not math.isfinite(distribution.get_delta_for_epsilon(0.0)):
+            return lambda epsilon: 1.0, lambda delta: math.inf
+        rounding = ROUNDING * sum(rest.values())
+
+        def epsilon_at(delta: float) -> float:
+            return distribution.get_epsilon_for_delta(delta - rounding) if delta > rounding else math.inf
+
+        def delta_at(epsilon: float) -> float:
+            # Rounding in the Fourier transform leaves negative probabilities, of which far tails may consist.
+            return max(0.0, float(distribution.get_delta_for_epsilon(epsilon))) + rounding
+
+        return delta_at, epsilon_at
+
+
+def _composed_distribution(mu: float, rest: Mapping[Process, int], relation: str) -> PrivacyLossDistribution | None:
+    """dp-accounting's distribution of a Gaussian mechanism and the releases counted in ``rest``, whatever their order.
+
+    None where the losses are too wide for a grid: more than ``WIDEST_INTERVAL`` nats from one point to the next.
+    """
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+    parts = [(profiles(process, relation), rest[process]) for process in sorted(rest, key=repr)]
+    if mu:
+        parts.append(((gaussian_profile(mu),), 1))
+    interval = _grid_interval(parts)
+    if not interval <= WIDEST_INTERVAL:
+        return None
+    distributions = (
+        PrivacyLossDistribution(*(_connect_dots(profile, interval) for profile in pair)).self_compose(count)
+        for pair, count in parts
+    )
+    return reduce(lambda composed, part: composed.compose(part), distributions)
+
+
+def _grid_interval(parts: list[tuple[Pair, int]]) -> float:
+    """Width of the loss grid: fine, but coarser where the composed loss is wide or many different releases meet."""
+    widest = max(profile.highest - profile.lowest for pair, _ in parts for profile in pair)
+    if not widest <= WIDEST_INTERVAL * SINGLE_POINTS:
+        return math.inf
+    largest = sum(count * max(profile.highest - profile.lowest for profile in pair) for pair, count in parts)
+    variance = sum(count * max(map(_loss_variance, pair)) for pair, count in parts)
+    spread = min(largest, DEVIATIONS * math.sqrt(variance))
+    interval = max(spread / GRID_POINTS, widest / SINGLE_POINTS) * math.sqrt(len(parts))
+    least = MIN_INTERVAL * sum(count for _, count in parts)
+    if interval <= least:
+        return least
+    # Randomised response loses nothing to the grid when its two losses lie on it.
+    largest_loss = parts[0][0][0].highest
+    return largest_loss / math.ceil(largest_loss / interval)
+
+
+def _loss_variance(profile: PrivacyProfile) -> float:
+    interval = (profile.highest - profile.lowest) / COARSE_POINTS
+    losses = profile.lowest + np.arange(-1, COARSE_POINTS + 2) * interval
+    falls = np.diff(profile.delta(losses))
+    masses = np.maximum((falls[1:] - math.exp(interval) * falls[:-1]) / math.expm1(interval), 0)
+    return float(np.dot(masses, losses[1:-1] ** 2))
+
+
+def _connect_dots(profile: PrivacyProfile, interval: float) -> PLDPmf:
+    from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots_fixed_gap
+
+    first, last = math.floor(profile.lowest / interval), math.ceil(profile.highest / interval)
+    deltas = np.clip(profile.delta(np.arange(first, last + 1) * interval), 0, 1)
+    # A profile never grows; where rounding says otherwise the larger value is the safe one.
+    deltas = np.maximum.accumulate(deltas[::-1])[::-1]
+    return create_pmf_pessimistic_connect_dots_fixed_gap(interval, first, last, deltas)
+
+
+ORDERS: Floats = np.array(
+    [1 + tenths / 10 for tenths in range(1, 100)]
+    + list(range(12, 64))
+    + [64, 80, 96]
+    + [2**power for power in range(7, 14)]
+)
+# dp-accounting's sums of up to 16385 terms in log space: relative error, and absolute error in units of the order.
+RELATIVE_ROUNDING = 1e-11
+ABSOLUTE_ROUNDING = 1e-15
+# dp-accounting takes the logarithm of 1 - e^-divergence.
+MIN_DIVERGENCE = 1e-14
+# With less noise dp-accounting's terms overflow; no finite divergence is claimed there.
+MIN_NOISE = 1e-3
+# With more noise on a sample of fixed size dp-accounting takes the logarithm of 0; less noise never costs less.
+MAX_NOISE = 1e6
+
+
+def _randomized_response(process: events.RandomizedResponse, _: str) -> Floats:
+    """ln(1 + b (1 - e^((1 - a) epsilon)) (e^(a epsilon) - 1)) / (a - 1) at order a; b = P(a given other class)."""
+    epsilon = process.epsilon
+    log_other = -epsilon - math.log1p((process.classes - 1) * math.exp(-epsilon))
+    rising = ORDERS * epsilon + np.log(-np.expm1(-ORDERS * epsilon))
+    excess = log_other + np.log(-np.expm1((1 - ORDERS) * epsilon)) + rising
+    divergences: Floats = np.logaddexp(0, excess) / (ORDERS - 1)
+    return divergences
+
+
+def _pure(process: events.PureDP | events.ExponentialMechanism, relation: str) -> Floats:
+    """Binary randomised response of the same epsilon, which dominates (Kairouz, Oh and Viswanath 2015)."""
+    return _randomized_response(events.RandomizedResponse(process.epsilon, 2), relation)
+
+
+def _exponential_mechanism(process: events.ExponentialMechanism, relation: str) -> Floats:
+    """Bounded range epsilon is (epsilon^2 / 8)-concentrated (Cesar and Rogers, ALT 2021); pure DP for high orders."""
+    return np.asarray(np.minimum(ORDERS * process.epsilon**2 / 8, _pure(process, relation)))
+
+
+def _laplace(process: events.Laplace, _: str) -> Floats:
+    """Mironov 2017, proposition 6; on vectors one coordinate that moves by the whole sensitivity is worst."""
+    from dp_accounting.dp_event import LaplaceDpEvent
+
+    return _library_divergences(LaplaceDpEvent(process.noise_multiplier), "REPLACE_ONE")
+
+
+def _poisson_add_or_remove(process: events.PoissonSampledGaussian, orders: Floats) -> Floats:
+    from dp_accounting.dp_event import GaussianDpEvent, PoissonSampledDpEvent
+
+    if process.noise_multiplier < MIN_NOISE:
+        return np.full(len(orders), math.inf)
+    step = PoissonSampledDpEvent(process.sampling_probability, GaussianDpEvent(process.noise_multiplier))
+    divergences = _library_divergences(step, "ADD_OR_REMOVE_ONE", orders)
+    found = np.isfinite(divergences)
+    if not found.any():
+        return divergences
+    # Where dp-accounting's series found none: (a - 1) D_a is a convex function of the order a, 0 at 1, so a chord
+    # between two orders lies above it.
+    chord = np.interp(orders, [1, *orders[found]], [0, *((orders - 1) * divergences)[found]], right=math.inf)
+    return np.where(found, divergences, chord / (orders - 1))
+
+
+def _poisson(process: events.PoissonSampledGaussian, relation: str) -> Floats:
+    """Under replace-one by removing the old record, then adding the new one; not tight.
+
+    Mironov 2017, proposition 11 with p = q = 2: at order a, R being the step without the record,
+    D_a(P, Q) <= (a - 1/2) / (a - 1) D_2a(P, R) + D_(2a - 1)(R, Q).
+    """
+    if relation == events.ADD_OR_REMOVE:
+        return _poisson_add_or_remove(process, ORDERS)
+    removed, added = _poisson_add_or_remove(process, 2 * ORDERS), _poisson_add_or_remove(process, 2 * ORDERS - 1)
+    return (ORDERS - 0.5) / (ORDERS - 1) * removed + added
+
+
+def _fixed_size_replace_one(process: events.FixedSizeSampledGaussian, _: str) -> Floats:
+    from dp_accounting.dp_event import GaussianDpEvent, SampledWithoutReplacementDpEvent
+
+    if process.noise_multiplier < MIN_NOISE:
+        return np.full(len(ORDERS), math.inf)
+    # dp-accounting means sigma over the sensitivity under replace-one here, which is two clips.
+    noise = GaussianDpEvent(min(process.noise_multiplier, MAX_NOISE) / events.clips_moved(events.REPLACE_ONE))
+    sample = SampledWithoutReplacementDpEvent(process.records, process.batch_size, noise)
+    return _library_divergences(sample, "REPLACE_ONE")
+
+
+def _library_divergences(event: DpEvent, relation: str, orders: Floats = ORDERS) -> Floats:
+    """dp-accounting's Renyi divergences of one release at ``orders``, with room for their rounding."""
+    from dp_accounting.privacy_accountant import NeighboringRelation
+    from dp_accounting.rdp.rdp_privacy_accountant import RdpAccountant
+
+    with _without_warnings():
+        one: Floats = RdpAccountant(orders, NeighboringRelation[relation]).compose(event).rdp
+    rounding: Floats = ABSOLUTE_ROUNDING * orders * (1 + orders) / (orders - 1)
+    return one + rounding
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """dp-accounting warns of every order it leaves out, which is looked after here."""
+    logger, nothing = logging.getLogger("absl"), lambda record: False
+    logger.addFilter(nothing)
+    try:
+        yield
+    finally:
+        logger.removeFilter(nothing)
+
+
+# A shuffled round is taken as if nothing had been shuffled: sound, and far from tight.
+DIVERGENCES: dict[type, Callable[..., Floats]] = {
+    events.RandomizedResponse: _randomized_response,
+    events.PureDP: _pure,
+    events.ExponentialMechanism: _exponential_mechanism,
+    events.Laplace: _laplace,
+    events.PoissonSampledGaussian: _poisson,
+    events.FixedSizeSampledGaussian: _fixed_size_replace_one,
+    events.Shuffled: lambda process, relation: _pure(events.PureDP(process.epsilon0), relation),
+}
+
+
+class RDPAccountant(Accountant):
+    """Renyi differential privacy: looser than privacy loss distributions, quick, and without a grid.
+
+    The divergences of all releases add up order by order (Mironov, CSF 2017, proposition 1), and dp-accounting converts
+    the best order (Canonne, Kamath and Steinke 2020, proposition 12). Whence each divergence: docs/proofs-privacy.md.
+    """
+
+    kind, bound, bounded = "rdp", "bound", DIVERGENCES
+
+    def _compose(self) -> Bounds:
+        from dp_accounting.rdp.rdp_privacy_accountant import compute_delta, compute_epsilon
+
+        mu, rest = split_gaussian(self._counts, self.relation)
+        total: Floats = ORDERS * mu**2 / 2
+        for process in sorted(rest, key=repr):
+            total = total + rest[process] * DIVERGENCES[type(process)](process, self.relation)
+        total = np.maximum(total * (1 + RELATIVE_ROUNDING), MIN_DIVERGENCE)
+        return (
+            lambda epsilon: float(compute_delta(ORDERS, total, epsilon)[0]),
+            lambda delta: float(compute_epsilon(ORDERS, total, delta)[0]),
+        )
+
+
+KINDS: dict[str, type[Accountant]] = {"pld": PLDAccountant, "rdp": RDPAccountant}
+
+
+def make_accountant(kind: str, relation: str) -> Accountant:
+    """An empty accountant.
+
+    Args:
+        kind: ``pld`` or ``rdp``.
+        relation: ``add_or_remove`` or ``replace_one``; has no default.
+    """
+    return KINDS[one_of("accountant", kind, KINDS)](relation)

@@ -2,84 +2,134 @@
 
 A profile is epsilon -> H(epsilon) = sup over events S of P(S) - e^epsilon Q(S), where (P, Q) is a pair that dominates
 the mechanism: no neighbouring inputs are easier to tell apart at any real epsilon (nats, negative ones included).
-Composing dominating pairs dominates the adaptive composition (Zhu, Dong and Wang, "Optimal accounting of differential
-privacy via characteristic function", AISTATS 2022, theorem 10). Where two pairs are needed (a record added, a record
-removed) each is composed on its own and the worse answer counts; which of the two it is stays the same throughout.
+Composing dominating pairs dominates the adaptive composition (Zhu, Dong and Wang, AISTATS 2022, theorem 10). Where two
+pairs are needed (a record added, a record removed) each is composed on its own and the worse answer counts. Why each
+pair dominates: docs/proofs-privacy.md.
 
-Why the pairs dominate. The clip is 1, s the noise multiplier, q the sampling rate, phi_v the density of N(v, s^2 I).
-
-- *Randomised response, pure DP*: Kairouz, Oh and Viswanath, "The composition theorem for differential privacy", ICML
-  2015: randomised response itself; binary randomised response of the same epsilon for any pure mechanism.
-- *Exponential mechanism*: epsilon-bounded range (Durfee and Rogers, NeurIPS 2019) puts the loss into [t - epsilon, t]
-  for some t. At given t the worst loss takes the two ends only, since the hockey stick is convex in e^-loss; maximising
-  over t gives H(x) = (e^(epsilon/2) - e^(x/2))^2 / (e^epsilon - 1) on [-epsilon, epsilon].
-- *Laplace, also on vectors*: min(f(y), a f(y - v)) is log-concave in (y, v) for log-concave f, so 1 - H is log-concave
-  in the shift v (Prekopa) and H is largest at a corner of the l1 ball: one coordinate moves by the whole sensitivity.
-- *Gaussian*: Balle and Wang, ICML 2018, theorem 8.
-- *Poisson sampling, add-or-remove*: Zhu, Dong and Wang, theorem 11; or as follows, with x or x' = 0.
-- *Poisson sampling, replace-one*: given the other sampled records, P = (1 - q) N(0) + q N(x) and
-  Q = (1 - q) N(0) + q N(x') with |x|, |x'| <= 1; mixing over the others only lowers H. With a = e^epsilon >= 1 and
-  c = (1 - q)(a - 1) / q, H = q int [phi_0 - a phi_u - c phi_v]_+ where v = -x and u = x' - x. The integrand is a convex
-  function of a sum of two exponentials of correlated normals, so with |u|, |v| fixed H grows with their covariance
-  <u, v> (Slepian; Price) and is largest when u and v point the same way. On a line the best event is a half-line
-  {y < y*}, whose value Phi(y*) - a Phi(y* - |u|) - c Phi(y* - |v|), in units of s, grows with |u| and with |v|. Hence
-  |v| = 1, |u| = 2: the pair x = -1, x' = 1, which dp-accounting uses without a proof. For a < 1 swap P and Q: the pair
-  is its own mirror image. ``tests/unit/test_accountant.py`` tries vectors in the plane against it.
-- *Fixed size, replace-one*: given the other m - 1 records of the batch and the one that would stand in, the same with
-  |u|, |v| <= 2. So removing under sensitivity 2 for a >= 1, adding for a < 1. Each is the larger of the two where it
-  counts, so the profile is their maximum. It has to be composed as one profile: composing the two directions apart
-  would be too low (Lebeda, Regehr, Kamath and Steinke, "Avoiding pitfalls for privacy accounting of subsampled
-  mechanisms under composition", 2024).
-- *Shuffled*: ``hiding_among_clones``.
-
-Every function below is vectorised over epsilon, and its rounding errors are small beside the sampling rate, not beside
-1. The tails left out by ``lowest`` and ``highest`` weigh less than 1e-22.
+Every function of an array is vectorised over epsilon, and its rounding errors are small beside the sampling rate, not
+beside 1. The tails left out by ``lowest`` and ``highest`` weigh less than 1e-22.
 """
+
+from __future__ import annotations
+
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Callable
+from typing import TypeAlias
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr
+from numpy.typing import NDArray
 
-from fate_dp.privacy import events
+from .. import events
+from ..events import Process
+from ..noise.stream import Floats
+
+# scipy is imported where it is used: what only flips labels must not wait for it.
+RELATIVE_PRECISION = 1e-12
+
+
+def smallest_epsilon(divergence: Callable[[float], float], delta: float, highest: float) -> float:
+    """Smallest epsilon (nats) of [0, highest] with ``divergence(epsilon) <= delta``, up to 1e-11 of its value above.
+
+    ``divergence`` is evaluated at what is returned, so the answer is as safe as it is; unless that is ``highest``,
+    which the caller vouches for.
+
+    Args:
+        divergence: a positive function that does not increase, an upper bound of delta at an epsilon.
+    """
+    from scipy.optimize import brentq
+
+    if divergence(0.0) <= delta:
+        return 0.0
+    if divergence(highest) >= delta:
+        return highest
+    crossing: float = brentq(
+        lambda epsilon: math.log(divergence(epsilon) / delta),
+        0.0,
+        highest,
+        xtol=RELATIVE_PRECISION * highest * 1e-3,
+        rtol=RELATIVE_PRECISION,
+    )
+    margin = RELATIVE_PRECISION
+    while divergence(crossing * (1 + margin)) > delta:
+        margin *= 2
+    return min(highest, crossing * (1 + margin))
+
+
+# Bernstein: |X - mean| exceeds sqrt(2 L) sigma + 2 L / 3 with probability at most 2 e^-L.
+EXPONENT = 80.0
+# Of the most probable value. What is smaller is left out too, so that products of two probabilities do not underflow.
+NEGLIGIBLE = 1e-150
+LEFT_OUT = 3 * math.exp(-EXPONENT)
+# Relative error per value of the window: at most four roundings of 2^-53 per step away from the mode.
+ERROR_PER_VALUE = 1e-15
+
+
+def binomial_window(trials: int, odds: float) -> tuple[int, Floats]:
+    """(first value, probabilities of it and those that follow) for Binomial(trials, odds / (1 + odds)).
+
+    The values left out have a probability of at most ``LEFT_OUT`` together. The relative error of a probability is at
+    most ``ERROR_PER_VALUE`` times the number of values, for an ``odds`` that is itself rounded to the nearest float.
+
+    Args:
+        odds: odds of success of one trial, finite and greater than 0.
+    """
+    success = odds / (1 + odds)
+    mean, variance = trials * success, trials * success / (1 + odds)
+    reach = math.sqrt(2 * EXPONENT * variance) + 2 * EXPONENT / 3 + 1
+    first, last = max(0, math.floor(mean - reach)), min(trials, math.ceil(mean + reach))
+    mode = min(max(int(mean), first), last)
+    up, down = np.arange(mode, last), np.arange(mode, first, -1)
+    rising = np.cumprod((trials - up) / (up + 1.0) * odds)
+    falling = np.cumprod(down / ((trials - down + 1.0) * odds))
+    weights = np.concatenate([falling[::-1], [1.0], rising])
+    kept = np.flatnonzero(weights > NEGLIGIBLE)
+    weights = weights[kept[0] : kept[-1] + 1]
+    return first + int(kept[0]), weights / weights.sum()
+
+
+def leading_bits(number: int, bits: int) -> int:
+    """``number`` with all but its ``bits`` leading binary digits set to 0: at most it, and not decreasing in it."""
+    dropped = max(0, int(number).bit_length() - bits)
+    return int(number) >> dropped << dropped
+
+
+# Profiles of mechanisms. The clip is 1, mu the clip over sigma, rate the sampling rate.
 
 TAIL = 10.0
 # Losses of more than this squared are beyond every grid; beyond it, squares would overflow.
-LARGEST_MU = 1e100
+MAX_MU = 1e100
 # A smaller mu, and a smaller product of sampling rate and mu, are rounded up, which never lowers a delta.
-LEAST_LOSS = 1e-15
-LEAST_MU = 1e-12
+MIN_LOSS = 1e-15
+MIN_MU = 1e-12
 
 
 @dataclass(frozen=True)
 class PrivacyProfile:
     """``delta(epsilon array)`` of one dominating pair, and the range outside of which its loss hardly ever lies."""
 
-    delta: Callable
+    delta: Callable[[Floats], Floats]
     lowest: float
     highest: float
 
 
-def profiles(process, relation):
-    """The profiles of one release of ``process``: one where it is symmetric, else (remove, add).
-
-    :raises KeyError: when no dominating pair is known; ask ``HAS_PROFILE`` first.
-    """
-    return HAS_PROFILE[type(process)](process, relation)
+Pair: TypeAlias = tuple[PrivacyProfile, ...]
+"""One profile where the pair is symmetric, else (remove, add)."""
 
 
-def gaussian_profile(mu):
+def gaussian_profile(mu: float) -> PrivacyProfile:
     """Profile of N(mu, 1) against N(0, 1)."""
+    from scipy.special import log_ndtr, ndtr
 
-    def delta(epsilon):
-        return ndtr(mu / 2 - epsilon / mu) - np.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu))
+    def delta(epsilon: Floats) -> Floats:
+        value: Floats = ndtr(mu / 2 - epsilon / mu) - np.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu))
+        return value
 
     reach = mu**2 / 2 + TAIL * mu
     return PrivacyProfile(delta, -reach, reach)
 
 
-def _randomized_response(process, _):
+def _randomized_response(process: events.RandomizedResponse, _: str) -> Pair:
     epsilon, others = process.epsilon, process.classes - 2
     keep = 1 / (1 + (process.classes - 1) * math.exp(-epsilon))
     third = others * math.exp(-epsilon) * keep
@@ -91,51 +141,44 @@ def _randomized_response(process, _):
     )
 
 
-def _pure(process, relation):
-    return _randomized_response(events.RandomizedResponse(process.epsilon, 2), relation)
-
-
-def _exponential_mechanism(process, _):
+def _exponential_mechanism(process: events.ExponentialMechanism, _: str) -> Pair:
     epsilon = process.epsilon
 
-    def delta(loss):
-        shrunk = np.expm1(np.minimum(loss - epsilon, 0) / 2)
+    def delta(loss: Floats) -> Floats:
+        shrunk: Floats = np.expm1(np.minimum(loss - epsilon, 0) / 2)
         return shrunk**2 / -math.expm1(-epsilon)
 
     return (_bounded(epsilon, delta),)
 
 
-def _laplace(process, _):
+def _laplace(process: events.Laplace, _: str) -> Pair:
     epsilon = 1 / process.noise_multiplier
     return (_bounded(epsilon, lambda loss: -np.expm1(np.minimum(loss - epsilon, 0) / 2)),)
 
 
-def _bounded(epsilon, delta):
+def _bounded(epsilon: float, delta: Callable[[Floats], Floats]) -> PrivacyProfile:
     """Profile of a pure mechanism: ``delta`` on [-epsilon, epsilon], 1 - e^loss below."""
     return PrivacyProfile(
         lambda loss: np.where(loss < -epsilon, -np.expm1(np.minimum(loss, 0)), delta(loss)), -epsilon, epsilon
     )
 
 
-def _poisson(process, relation):
-    make = {events.ADD_OR_REMOVE: _poisson_add_or_remove, events.REPLACE_ONE: _poisson_replace_one}[relation]
-    return make(*_within_reach(process.sampling_probability, 1 / process.noise_multiplier))
+def _poisson(process: events.PoissonSampledGaussian, relation: str) -> Pair:
+    rate, mu = _within_reach(process.sampling_probability, 1 / process.noise_multiplier)
+    return _poisson_replace_one(rate, mu) if relation == events.REPLACE_ONE else (_removed(rate, mu), _added(rate, mu))
 
 
-def _within_reach(rate, mu):
-    """``rate`` and ``mu``, of which no product is smaller than ``LEAST_LOSS`` and no mu beyond what can be squared."""
-    mu = min(max(mu, LEAST_MU), LARGEST_MU)
-    return max(rate, LEAST_LOSS / mu), mu
+def _within_reach(rate: float, mu: float) -> tuple[float, float]:
+    """``rate`` and ``mu``, of which no product is smaller than ``MIN_LOSS`` and no mu beyond what can be squared."""
+    mu = min(max(mu, MIN_MU), MAX_MU)
+    return max(rate, MIN_LOSS / mu), mu
 
 
-def _poisson_add_or_remove(rate, mu):
-    return (_removed(rate, mu), _added(rate, mu))
-
-
-def _removed(rate, mu):
+def _removed(rate: float, mu: float) -> PrivacyProfile:
     """(1 - rate) N(0, 1) + rate N(mu, 1) against N(0, 1)."""
+    from scipy.special import log_ndtr, ndtr
 
-    def delta(epsilon):
+    def delta(epsilon: Floats) -> Floats:
         ratio = _log_ratio(epsilon, rate)
         inside = np.isfinite(ratio)
         cut = (np.where(inside, ratio, 0.0) + mu**2 / 2) / mu
@@ -145,10 +188,11 @@ def _removed(rate, mu):
     return PrivacyProfile(delta, _sampled_loss(rate, mu, -TAIL), _sampled_loss(rate, mu, mu + TAIL))
 
 
-def _added(rate, mu):
+def _added(rate: float, mu: float) -> PrivacyProfile:
     """N(0, 1) against (1 - rate) N(0, 1) + rate N(mu, 1)."""
+    from scipy.special import log_ndtr, ndtr
 
-    def delta(epsilon):
+    def delta(epsilon: Floats) -> Floats:
         ratio = _log_ratio(-epsilon, rate)
         inside = np.isfinite(ratio)
         cut = (np.where(inside, ratio, 0.0) + mu**2 / 2) / mu
@@ -158,7 +202,7 @@ def _added(rate, mu):
     return PrivacyProfile(delta, -_sampled_loss(rate, mu, mu + TAIL), -_sampled_loss(rate, mu, -TAIL))
 
 
-def _log_ratio(epsilon, rate):
+def _log_ratio(epsilon: Floats, rate: float) -> Floats:
     """ln((e^epsilon - 1 + rate) / rate), the loss of the sampled part where the mixture's is epsilon; -inf if none."""
     falling = np.minimum(epsilon, 0)
     with np.errstate(divide="ignore"):
@@ -167,7 +211,7 @@ def _log_ratio(epsilon, rate):
     return np.where(epsilon < 0, below, above) - math.log(rate)
 
 
-def _excess_over_unsampled(epsilon, rate):
+def _excess_over_unsampled(epsilon: Floats, rate: float) -> Floats:
     """1 - (1 - rate) e^epsilon, by sums that cancel no more than the result does."""
     falling, rising = np.minimum(epsilon, 0), np.maximum(epsilon, 0)
     return np.where(
@@ -177,37 +221,33 @@ def _excess_over_unsampled(epsilon, rate):
     )
 
 
-def _sampled_loss(rate, mu, place):
+def _sampled_loss(rate: float, mu: float, place: float) -> float:
     return float(np.logaddexp(math.log1p(-rate), math.log(rate) + mu * place - mu**2 / 2))
 
 
-def _poisson_replace_one(rate, mu):
+def _poisson_replace_one(rate: float, mu: float) -> Pair:
     """(1 - rate) N(0, 1) + rate N(-mu, 1) against (1 - rate) N(0, 1) + rate N(mu, 1)."""
+    from scipy.special import log_ndtr, ndtr
+
     log_steepness = math.log1p(-rate) - math.log(rate) + mu**2 / 2
 
-    def delta(epsilon):
+    def delta(epsilon: Floats) -> Floats:
         half = np.maximum(np.abs(epsilon) / 2, 1e-300)
         log_argument = log_steepness + half + np.log(-np.expm1(-2 * half)) - math.log(2)
-        cut = -(epsilon / 2 + np.sign(epsilon) * _asinh_of_exp(log_argument)) / mu
-        sampled = ndtr(cut + mu) - np.exp(epsilon + log_ndtr(cut - mu))
-        return rate * sampled - (1 - rate) * _expm1_times_ndtr(epsilon, cut)
+        # asinh(e^x): of a small number as such, since the logarithmic form cancels there, else free of overflow.
+        logarithmic = np.logaddexp(log_argument, np.logaddexp(0, 2 * log_argument) / 2)
+        asinh = np.where(log_argument < 0, np.arcsinh(np.exp(np.minimum(log_argument, 0))), logarithmic)
+        cut = -(epsilon / 2 + np.sign(epsilon) * asinh) / mu
+        sampled: Floats = ndtr(cut + mu) - np.exp(epsilon + log_ndtr(cut - mu))
+        above = np.exp(epsilon + log_ndtr(cut)) * -np.expm1(-np.maximum(epsilon, 0))
+        unsampled = np.where(epsilon > 0, above, np.expm1(np.minimum(epsilon, 0)) * ndtr(cut))
+        return rate * sampled - (1 - rate) * unsampled
 
     reach = _sampled_loss(rate, mu, mu + TAIL) - _sampled_loss(rate, mu, -mu - TAIL)
     return (PrivacyProfile(delta, -reach, reach),)
 
 
-def _expm1_times_ndtr(epsilon, cut):
-    above = np.exp(epsilon + log_ndtr(cut)) * -np.expm1(-np.maximum(epsilon, 0))
-    return np.where(epsilon > 0, above, np.expm1(np.minimum(epsilon, 0)) * ndtr(cut))
-
-
-def _asinh_of_exp(exponent):
-    """asinh(e^exponent): of a small number as such, since the logarithmic form cancels there, else free of overflow."""
-    logarithmic = np.logaddexp(exponent, np.logaddexp(0, 2 * exponent) / 2)
-    return np.where(exponent < 0, np.arcsinh(np.exp(np.minimum(exponent, 0))), logarithmic)
-
-
-def _fixed_size_replace_one(process, _):
+def _fixed_size_replace_one(process: events.FixedSizeSampledGaussian, _: str) -> Pair:
     rate, mu = _within_reach(process.batch_size / process.records, 2 / process.noise_multiplier)
     remove, add = _removed(rate, mu), _added(rate, mu)
     return (
@@ -219,18 +259,164 @@ def _fixed_size_replace_one(process, _):
     )
 
 
-def _shuffled(process, relation):
-    from fate_dp.privacy.accounting.hiding_among_clones import shuffled_profile
+# Hiding among the clones: what shuffling one message with n - 1 others does for a pure local randomiser.
+#
+# V. Feldman, A. McMillan and K. Talwar, FOCS 2021, arXiv 2012.12803. Unit: whoever sends one message per round;
+# relation: replace-one; observer: whoever sees the shuffled messages only. With C ~ Bin(n - 1, e^-epsilon0), A ~ Bin(C,
+# 1/2) and D ~ Bernoulli(e^epsilon0 / (e^epsilon0 + 1)) the shuffled messages are post-processing of (A + D, C - A + 1 -
+# D) or (A + 1 - D, C - A + D). Everything rounds up; the values of C left out are added to delta.
 
-    return shuffled_profile(process, relation)
+# Of a special function, relative: 1e-12 is what tests measure against 40 digits.
+SPECIAL_FUNCTION_ERROR = 1e-11
+# Beyond this e^epsilon0 nears the largest float, and no number of messages that exists amplifies anything.
+MAX_AMPLIFIED = 300.0
+# A profile rounds C down to this many binary digits, which is post-processing backwards: fewer clones hide less.
+CLONE_BITS = 13
+# How many times the odds 1 / (e^epsilon0 - 1) the odds of being a clone are.
+CLONE_ODDS = {"any": 1.0, "randomized_response": 2.0}
+# Below an epsilon0 of about 1e-300 they would leave the range of floats; smaller odds hide less.
+MAX_ODDS = 1e300
+ROUND_UP = 1 + 2.0**-48
 
 
-HAS_PROFILE = {
+def in_amplified_range(epsilon0: float, n: int, delta: float) -> bool:
+    """Whether epsilon0 <= ln(n / (16 ln(4 / delta))), the range in which amplification is claimed."""
+    enough = n / (16 * math.log(4 / delta))
+    return enough > 1 and epsilon0 <= math.log(enough)
+
+
+def smallest_amplified_delta(epsilon0: float, n: int) -> float:
+    """The delta at which ``in_amplified_range`` begins to hold: 4 exp(-n / (16 e^epsilon0)), rounded up, at most 1."""
+    return min(1.0, 4 * math.exp(-n * math.exp(-epsilon0) / 16) * (1 + 1e-9))
+
+
+def shuffle_closed_form(epsilon0: float, n: int, delta: float) -> float:
+    """The closed form: ln(1 + (1 - e^-epsilon0) / (1 + e^(-epsilon0 - e')) (a + c)), rounded up; epsilon in nats.
+
+    e' = ln(1 + a + c), a = 8 sqrt(e^epsilon0 ln(4 / delta) / n), c = 8 e^epsilon0 / n. Meaningful within
+    ``in_amplified_range`` only, which the caller checks.
+
+    The form of the authors' own program, larger than that of theorem 3.1 as printed: docs/proofs-privacy.md.
+    """
+    spread = 8 * math.sqrt(math.exp(epsilon0) * math.log(4 / delta) / n) + 8 * math.exp(epsilon0) / n
+    factor = -math.expm1(-epsilon0) / (1 + math.exp(-epsilon0) / (1 + spread))
+    return math.log1p(factor * spread) * ROUND_UP
+
+
+def clones_epsilon(epsilon0: float, n: int, delta: float, randomizer: str, highest: float) -> float:
+    """Smallest epsilon (nats) of the clones pair at ``delta``, rounded up; ``highest`` is a known upper bound of it."""
+    trials, weights, error = _clones(epsilon0, n, randomizer)
+    return smallest_epsilon(
+        lambda epsilon: _clones_delta(epsilon, epsilon0, trials, weights) * (1 + error) + LEFT_OUT, delta, highest
+    )
+
+
+def shuffled_profile(process: events.Shuffled, _: str) -> Pair:
+    """Dominating profile of one round of ``events.Shuffled``, for a PLD accountant.
+
+    For ``any`` the profile is (1 - d) times that of the clones pair plus d times that of unamplified randomised
+    response, d = ``smallest_amplified_delta``: as if the shuffler failed with probability d. So a delta far below the
+    range is met near epsilon0 only. What the profile gives there is proved, but ``shuffle_epsilon`` claims no less
+    than epsilon0. For ``randomized_response`` it is the blanket's, one pair for all data sets, so that rounds may be
+    composed; for a single round the exact count of ``shuffled_randomized_response`` is smaller.
+
+    C is rounded down to ``CLONE_BITS`` binary digits, which raises epsilon by at most about 1e-4 of its value.
+    """
+
+    epsilon0, n = process.epsilon0, process.messages
+    failure = smallest_amplified_delta(epsilon0, n) if process.randomizer == "any" else 0.0
+    if failure == 1.0 or epsilon0 > MAX_AMPLIFIED:
+        return (PrivacyProfile(lambda epsilon: _unamplified(epsilon, epsilon0), -epsilon0, epsilon0),)
+    losses, upper, lower = _outcomes(epsilon0, n, process.randomizer)
+    # What lies beyond weighs less than the accountant's own tails.
+    reach = epsilon0 if failure > 1e-22 else min(epsilon0, losses[np.searchsorted(-upper, -1e-22) - 1])
+
+    def delta(epsilon: Floats) -> Floats:
+        beyond = np.searchsorted(losses, epsilon, side="right")
+        amplified: Floats = np.maximum(
+            upper[beyond] - np.exp(epsilon) * lower[beyond], -np.expm1(np.minimum(epsilon, 0))
+        )
+        return (1 - failure) * amplified + failure * _unamplified(epsilon, epsilon0) + 2 * LEFT_OUT
+
+    return (PrivacyProfile(delta, -reach, reach),)
+
+
+def _clones(epsilon0: float, n: int, randomizer: str) -> tuple[NDArray[np.int64], Floats, float]:
+    """Values of C, their probabilities, and a bound on the relative error of these and of sums over them."""
+    odds = CLONE_ODDS[randomizer] / max(math.expm1(epsilon0), 1 / MAX_ODDS)
+    first, weights = binomial_window(n - 1, odds)
+    return first + np.arange(len(weights)), weights, ERROR_PER_VALUE * (len(weights) + 10)
+
+
+def _clones_delta(epsilon: float, epsilon0: float, clones: NDArray[np.int64], weights: Floats) -> float:
+    """sup over events of P - e^epsilon Q for the clones pair, 0 <= epsilon <= epsilon0.
+
+    Given C the likelihood ratio grows with the first count, so the best event is a half-line {first count >= t}, with t
+    where p b(t-1) + q b(t) = e^epsilon (q b(t-1) + p b(t)), b the law of A. The value there is
+    (p - e^epsilon q) b(t-1) - (e^epsilon - 1) P(A >= t): no difference of two nearly equal tails.
+    """
+    from scipy.special import betainc
+    from scipy.stats import binom
+
+    keep = 1 / (1 + math.exp(-epsilon0))
+    gain, loss = keep * -math.expm1(epsilon - epsilon0), math.expm1(epsilon)
+    # Share of the first count in C + 1 at which the likelihood ratio is e^epsilon, p / q being e^epsilon0:
+    # (e^epsilon p - q) / ((p - q) (1 + e^epsilon)).
+    share = math.expm1(epsilon + epsilon0) / (math.expm1(epsilon0) * (1 + math.exp(epsilon)))
+    threshold = np.minimum(np.ceil((clones + 1) * share), clones + 1)
+    at = binom.pmf(threshold - 1, clones, 0.5)
+    tail = np.where(threshold > clones, 0.0, betainc(threshold, np.maximum(clones - threshold + 1, 1), 0.5))
+    values = gain * at * (1 + SPECIAL_FUNCTION_ERROR) - loss * tail * (1 - SPECIAL_FUNCTION_ERROR)
+    return float(np.dot(weights, np.maximum(values, 0)))
+
+
+def _outcomes(epsilon0: float, n: int, randomizer: str) -> tuple[Floats, Floats, Floats]:
+    """Losses of the clones pair, ascending; the mass that P and that Q have from each on, with a 0 at the end."""
+    clones, weights, error = _clones(epsilon0, n, randomizer)
+    fewer, group = np.unique([leading_bits(count, CLONE_BITS) for count in clones], return_inverse=True)
+    rows = [
+        _outcomes_given(count, epsilon0, weight) for count, weight in zip(fewer.tolist(), np.bincount(group, weights))
+    ]
+    losses, upper, lower = (np.concatenate(column) for column in zip(*rows))
+    order = np.argsort(losses)
+    error += ERROR_PER_VALUE * max(len(row[0]) for row in rows) + 1e-15 * math.sqrt(len(losses))
+    from_here = [np.append(np.cumsum(mass[order][::-1])[::-1], 0.0) for mass in (upper, lower)]
+    return losses[order], from_here[0] * (1 + error), from_here[1] * (1 - error)
+
+
+def _outcomes_given(clones: int, epsilon0: float, weight: float) -> tuple[Floats, Floats, Floats]:
+    keep = 1 / (1 + math.exp(-epsilon0))
+    flip = math.exp(-epsilon0) * keep
+    first, law = binomial_window(clones, 1.0)
+    count = first + np.arange(len(law) + 1.0)
+    rest = clones + 1 - count
+    losses = np.log(keep * count + flip * rest) - np.log(flip * count + keep * rest)
+    with_own, without = np.append(0.0, law), np.append(law, 0.0)
+    return losses, weight * (keep * with_own + flip * without), weight * (flip * with_own + keep * without)
+
+
+def _unamplified(epsilon: Floats, epsilon0: float) -> Floats:
+    keep = 1 / (1 + math.exp(-epsilon0))
+    inside = keep * -np.expm1(np.minimum(epsilon - epsilon0, 0))
+    value: Floats = np.maximum(inside, -np.expm1(np.minimum(epsilon, 0)))
+    return value
+
+
+HAS_PROFILE: dict[type, Callable[..., Pair]] = {
     events.RandomizedResponse: _randomized_response,
-    events.PureDP: _pure,
+    events.PureDP: lambda process, _: _randomized_response(events.RandomizedResponse(process.epsilon, 2), _),
     events.ExponentialMechanism: _exponential_mechanism,
     events.Laplace: _laplace,
     events.PoissonSampledGaussian: _poisson,
     events.FixedSizeSampledGaussian: _fixed_size_replace_one,
-    events.Shuffled: _shuffled,
+    events.Shuffled: shuffled_profile,
 }
+
+
+def profiles(process: Process, relation: str) -> Pair:
+    """The profiles of one release of ``process``: one where it is symmetric, else (remove, add).
+
+    Raises:
+        KeyError: When no dominating pair is known; ask ``HAS_PROFILE`` first.
+    """
+    return HAS_PROFILE[type(process)](process, relation)

@@ -10,34 +10,28 @@ sum carries n / (n - t) times that variance.
 which is post-processing. Rounding adds at most sqrt(d) steps to the l2 norm of what a unit contributes in d
 coordinates.
 
-**A sum of discrete Gaussians is not one.** P. Kairouz, Z. Liu and T. Steinke, "The distributed discrete Gaussian
-mechanism for federated learning with secure aggregation", ICML 2021, arXiv 2102.06387, measure the difference for m
-shares of s steps each by tau = 10 sum_{k=1}^{m-1} exp(-2 pi^2 s^2 k / (k + 1)): the log-ratio of the two laws is at
-most tau / 2 in one coordinate (from their bound 5 exp(-2 pi^2 / (1 / s^2 + 1 / r^2)) on adding one of scale s to one of
-scale r). Two laws with a log-ratio within x have total-variation distance at most tanh(x / 2) <= x / 2: here tau / 4.
-An independent proof of tau / 4, for s >= 1/2: with r^2 = k s^2 and v^2 = s^2 k / (k + 1), P(X + Y = z) is
-proportional to exp(-z^2 / (2 (s^2 + r^2))) times the sum over whole x of exp(-(x - z s^2 / (s^2 + r^2))^2 / (2 v^2)),
-which by Poisson's summation formula is within 1 +- theta of a constant, theta = 2 sum_{j >= 1} exp(-2 pi^2 v^2 j^2).
-So the law has a density within [1 - theta, 1 + theta], up to a constant, with respect to the discrete Gaussian of
-variance s^2 + r^2, hence a distance of at most theta / (2 (1 - theta)); as v^2 >= 1/8 that is below 2.5 exp(-2 pi^2
-v^2). Adding the shares one by one adds these distances up.
+A sum of m discrete Gaussians of s steps each is no discrete Gaussian: it is within total variation tau / 4 of one,
+tau = 10 sum_{k=1}^{m-1} exp(-2 pi^2 s^2 k / (k + 1)) (P. Kairouz, Z. Liu and T. Steinke, ICML 2021, arXiv 2102.06387;
+docs/proofs-privacy.md has the step to total variation, and a proof of its own).
 """
+
+from __future__ import annotations
+
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Optional
 
-from fate_dp.privacy import events
-from fate_dp.privacy.number_kinds import is_finite, is_whole
+import numpy as np
 
-LEAST_STEPS = 0.5
+from .. import events
+from ..noise.discrete import rounded_gaussian_slack
+from ..validation import InvalidArgument, positive, whole
+
+MIN_STEPS = 0.5
 # More than the rounding of the few operations behind a number.
 ROUND_UP, ROUND_DOWN = 1 + 2.0**-46, 1 - 2.0**-46
 # More than every term that underflows to 0.
 UNDERFLOW = 1e-300
-
-
-class InvalidSecureSum(ValueError):
-    """The configuration of a secure sum is outside its range."""
 
 
 class TooFewArrived(ValueError):
@@ -48,70 +42,68 @@ class TooFewArrived(ValueError):
 class SecureSum:
     """Public configuration of the rounds of a secure sum.
 
-    :param noise_multiplier: sigma over the clip that the shares of ``clients - tolerated`` clients have together.
-    :param clients: n, the clients that are asked for a share.
-    :param tolerated: t, drop-outs and clients whose shares one observer knows, together; from 1 to n - 1.
-    :param dimension: d, the number of coordinates of the sum.
-    :param share_sigma_in_steps: standard deviation of one client's share in steps of the grid, at least 1/2.
-    :param colluding: how many of the tolerated are clients whose shares an observer knows; an observing client counts
-        itself, so at least 1. The rest, ``tolerated - colluding``, may drop out.
+    Args:
+        noise_multiplier: sigma over the clip that the shares of ``clients - max_dropouts`` clients have together.
+        clients: n, the clients that are asked for a share.
+        max_dropouts: t, drop-outs and clients whose shares one observer knows, together; from 1 to n - 1.
+        dimension: d, the number of coordinates of the sum.
+        share_sigma_in_steps: standard deviation of one client's share in steps of the grid, at least 1/2.
+        colluding: how many of the tolerated are clients whose shares an observer knows; an observing client counts
+            itself, so at least 1. The rest, ``max_dropouts - colluding``, may drop out.
     """
 
     noise_multiplier: float
     clients: int
-    tolerated: int
+    max_dropouts: int
     dimension: int
     share_sigma_in_steps: float
     colluding: int = 1
 
-    def __post_init__(self):
-        _check_positive("noise_multiplier", self.noise_multiplier)
-        _check_clients(self.clients, self.tolerated)
-        _check_whole("dimension", self.dimension, 1)
-        _check_positive("share_sigma_in_steps", self.share_sigma_in_steps)
-        if self.share_sigma_in_steps < LEAST_STEPS:
-            raise InvalidSecureSum(
-                f"share_sigma_in_steps is {self.share_sigma_in_steps!r} but must be at least {LEAST_STEPS}."
+    def __post_init__(self) -> None:
+        positive("noise_multiplier", self.noise_multiplier)
+        _check_clients(self.clients, self.max_dropouts)
+        whole("dimension", self.dimension, 1)
+        _check_steps(self.share_sigma_in_steps)
+        whole("colluding", self.colluding, 1)
+        if self.colluding > self.max_dropouts:
+            raise InvalidArgument(
+                f"colluding is {self.colluding} but must be at most max_dropouts, {self.max_dropouts}."
             )
-        _check_whole("colluding", self.colluding, 1)
-        if self.colluding > self.tolerated:
-            raise InvalidSecureSum(f"colluding is {self.colluding} but must be at most tolerated, {self.tolerated}.")
 
     @property
-    def unknown_shares(self):
+    def unknown_shares(self) -> int:
         """n - t, the shares on which the guarantee stands."""
-        return self.clients - self.tolerated
+        return self.clients - self.max_dropouts
 
     @property
-    def least_arrivals(self):
+    def least_arrivals(self) -> int:
         """n - t + the number of colluding clients: with fewer, less noise than planned is unknown to them."""
         return self.unknown_shares + self.colluding
 
     @property
-    def sum_sigma_in_steps(self):
+    def sum_sigma_in_steps(self) -> float:
         """Standard deviation, in steps, of the noise on which the guarantee stands."""
         return math.sqrt(self.unknown_shares) * self.share_sigma_in_steps
 
 
-def noise_share_sigma(noise_multiplier, clip, clients, tolerated):
+def noise_share_sigma(noise_multiplier: float, clip: float, clients: int, max_dropouts: int) -> float:
     """Standard deviation of the noise that each client adds: noise_multiplier clip / sqrt(n - t), rounded up.
 
     In the unit of ``clip``, the largest l2 norm of one unit's contribution.
-
-    :raises InvalidSecureSum: unless noise_multiplier and clip are positive and 1 <= tolerated < clients.
     """
-    target = _check_positive("noise_multiplier", noise_multiplier) * _check_positive("clip", clip)
-    return target / math.sqrt(_check_clients(clients, tolerated)) * ROUND_UP
+    target = positive("noise_multiplier", noise_multiplier) * positive("clip", clip)
+    return target / math.sqrt(_check_clients(clients, max_dropouts)) * ROUND_UP
 
 
-def check_arrivals(configuration, arrived):
+def check_arrivals(configuration: SecureSum, arrived: int) -> int:
     """Return ``arrived``, the number of clients whose shares are in the sum, if the sum may be opened.
 
-    :raises TooFewArrived: when it is below ``configuration.least_arrivals``.
+    Raises:
+        TooFewArrived: When it is below ``configuration.least_arrivals``.
     """
-    _check_whole("arrived", arrived, 0)
+    whole("arrived", arrived, 0)
     if arrived > configuration.clients:
-        raise InvalidSecureSum(
+        raise InvalidArgument(
             f"arrived is {arrived} but must be at most the number of clients, {configuration.clients}."
         )
     if arrived < configuration.least_arrivals:
@@ -122,22 +114,23 @@ def check_arrivals(configuration, arrived):
     return arrived
 
 
-def summed_discrete_gaussian_slack(share_sigma_in_steps, shares, dimension):
+def summed_discrete_gaussian_slack(share_sigma_in_steps: float, shares: int, dimension: int) -> float:
     """Bound, for ``Event.slack``, on the total-variation distance of a sum of discrete Gaussians from a single one.
 
     ``dimension`` times tau / 4, at most 1, with tau of the module's text; the single one has variance ``shares`` times
     ``share_sigma_in_steps`` squared.
     """
-    variance = _check_positive("share_sigma_in_steps", share_sigma_in_steps) ** 2
-    if variance < LEAST_STEPS**2:
-        raise InvalidSecureSum(f"share_sigma_in_steps is {share_sigma_in_steps!r} but must be at least {LEAST_STEPS}.")
-    added = _check_whole("shares", shares, 1) - 1
+    variance = _check_steps(share_sigma_in_steps) ** 2
+    added = whole("shares", shares, 1) - 1
     if added == 0:
         return 0.0
-    return min(1.0, _check_whole("dimension", dimension, 1) * (_tau(variance, added) / 4 + UNDERFLOW) * ROUND_UP)
+    exponents = 2 * math.pi**2 * variance * np.arange(1, added + 1) / np.arange(2, added + 2)
+    # An exponent's rounding error grows with it, and with it the relative error of its term.
+    tau = 10 * float(np.exp(-exponents * (1 - 1e-15)).sum()) * (1 + 1e-15 * added)
+    return min(1.0, whole("dimension", dimension, 1) * (tau / 4 + UNDERFLOW) * ROUND_UP)
 
 
-def effective_noise_multiplier(configuration):
+def effective_noise_multiplier(configuration: SecureSum) -> float:
     """Sigma over the clip when a unit's contribution is up to sqrt(d) steps longer than the clip; rounded down.
 
     The mechanism need not have included the grid in its clip; where it has, this counts it twice, harmlessly.
@@ -148,24 +141,28 @@ def effective_noise_multiplier(configuration):
 
 
 def secure_sum_event(
-    configuration, unit, relation, sampling_probability: Optional[float] = None, observers=("client", "server")
-):
+    configuration: SecureSum,
+    unit: str,
+    relation: str,
+    sampling_probability: float | None = None,
+    observers: Sequence[str] = ("client", "server"),
+) -> events.Event:
     """What one round of a secure sum costs, against the server and every client, as an event with slack.
 
     The guarantee holds when ``check_arrivals`` passed. The noise is charged as continuous: the slack holds, for every
     coordinate, the distance of the sum of shares from one discrete Gaussian and that of this from a rounded one. The
     error of the sampler of the shares is not included; add it where it is not 0.
 
-    :param unit: whose whole contribution is clipped: ``client`` or ``record``.
-    :param sampling_probability: of each unit, by a coin of its own that stays secret; None when all take part.
-    :param observers: who sees the sum; add ``model`` where what was computed from it is published.
+    Args:
+        unit: whose whole contribution is clipped: ``client`` or ``record``.
+        sampling_probability: of each unit, by a coin of its own that stays secret; None when all take part.
+        observers: who sees the sum; add ``model`` where what was computed from it is published.
     """
-    from fate_dp.privacy.noise.rounded_noise import rounded_gaussian_slack
-
     shares, dimension = configuration.unknown_shares, configuration.dimension
     multiplier = effective_noise_multiplier(configuration)
     slack = summed_discrete_gaussian_slack(configuration.share_sigma_in_steps, shares, dimension)
     slack += dimension * rounded_gaussian_slack(configuration.sum_sigma_in_steps * ROUND_DOWN)
+    process: events.Process
     if sampling_probability is None:
         process = events.Gaussian(multiplier / events.clips_moved(relation))
     else:
@@ -173,30 +170,16 @@ def secure_sum_event(
     return events.Event(process, unit, relation, observers, slack=min(1.0, slack * ROUND_UP))
 
 
-def _tau(variance, added):
-    """10 sum over k = 1 .. added of exp(-2 pi^2 variance k / (k + 1)), each of the terms rounded up."""
-    import numpy as np
-
-    exponents = 2 * math.pi**2 * variance * np.arange(1, added + 1) / np.arange(2, added + 2)
-    # An exponent's rounding error grows with it, and with it the relative error of its term.
-    return 10 * float(np.exp(-exponents * (1 - 1e-15)).sum()) * (1 + 1e-15 * added)
-
-
-def _check_clients(clients, tolerated):
-    _check_whole("clients", clients, 2)
-    _check_whole("tolerated", tolerated, 1)
-    if tolerated >= clients:
-        raise InvalidSecureSum(f"tolerated is {tolerated} but must be less than the number of clients, {clients}.")
-    return clients - tolerated
+def _check_clients(clients: object, max_dropouts: object) -> int:
+    """Return n - t if 1 <= t < n."""
+    asked, missing = whole("clients", clients, 2), whole("max_dropouts", max_dropouts, 1)
+    if missing >= asked:
+        raise InvalidArgument(f"max_dropouts is {missing} but must be less than the number of clients, {asked}.")
+    return asked - missing
 
 
-def _check_whole(name, value, least):
-    if not is_whole(value) or value < least:
-        raise InvalidSecureSum(f"{name} is {value!r} but must be a whole number of at least {least}.")
-    return int(value)
-
-
-def _check_positive(name, value):
-    if not is_finite(value) or value <= 0:
-        raise InvalidSecureSum(f"{name} is {value!r} but must be a finite number greater than 0.")
-    return float(value)
+def _check_steps(share_sigma_in_steps: object) -> float:
+    steps = positive("share_sigma_in_steps", share_sigma_in_steps)
+    if steps < MIN_STEPS:
+        raise InvalidArgument.of("share_sigma_in_steps", share_sigma_in_steps, f"at least {MIN_STEPS}")
+    return steps

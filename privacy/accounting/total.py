@@ -1,32 +1,86 @@
-"""What many releases cost together: the smallest of several sound answers, for ledgers and plans.
+"""What many releases cost together, and what an event that is stated under one relation costs under the other.
 
-Charges are (event, count) pairs that protect one unit under one relation; whether one observer sees them all is for the
-caller to decide. Epsilon is in nats. Every mechanism of ``events`` has a bound in the ``pld`` accountant under every
-relation it can be stated for, so no charge is ever left out and delta is never split.
+*From add-or-remove to replace-one* noise counts half as many multiples, and pure epsilons twice (group privacy of two).
+*From replace-one to add-or-remove* nothing follows but for a Poisson-sampled clipped sum. Proofs:
+docs/proofs-privacy.md. The slack of an event is a distance to the process on the same data, so it is the same under
+both relations.
 """
+
+from __future__ import annotations
+
 import math
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from fractions import Fraction
+from typing import Any, TypeAlias
 
-from fate_dp.privacy import events
-from fate_dp.privacy.accounting.accountant import LAST_BITS, MixedProtection, check_count, make_accountant
-from fate_dp.privacy.accounting.privacy_parameters import check_delta_or_zero, check_epsilon_or_zero
-from fate_dp.privacy.accounting.pure_composition import EXACT_COMBINATIONS, compose_pure
+from .. import events
+from ..events import REPLACE_ONE, Event, Process
+from ..validation import InvalidArgument, check_delta_or_zero, check_epsilon_or_zero, whole
+from .accountant import LAST_BITS, Accountant, make_accountant
+from .composition import EXACT_COMBINATIONS, compose_pure
+from .shuffling import shuffle_composition_epsilon
 
-MOST_PURE_RELEASES = 10_000
+Charges: TypeAlias = Iterable[tuple[Event, int]]
+TOO_LARGE = "an epsilon too large to be doubled"
+
+
+def under(event: Event, relation: str) -> Event | None:
+    """The event as it counts under ``relation``; None where it has no guarantee there."""
+    if events.check_relation(relation) == event.relation:
+        return event
+    if relation != REPLACE_ONE:
+        return replace(event, relation=relation) if isinstance(event.process, STATED_UNDER_BOTH) else None
+    try:
+        process = OF_TWO_STEPS[type(event.process)](event.process)
+    except events.InvalidEvent:
+        # Twice as much is more than a float can hold.
+        process = events.NotPrivate(TOO_LARGE)
+    return replace(event, process=process, relation=relation)
+
+
+def _with_half_the_noise(process: events.Gaussian | events.Laplace) -> Process:
+    return replace(process, noise_multiplier=process.noise_multiplier / 2)
+
+
+def _with_twice_the_epsilon(process: events.PureDP | events.ExponentialMechanism) -> Process:
+    return replace(process, epsilon=2 * process.epsilon)
+
+
+def _with_twice_the_sensitivities(process: events.GroupedGaussian) -> Process:
+    return replace(process, sensitivities=tuple(2 * change for change in process.sensitivities))
+
+
+STATED_UNDER_BOTH = (events.PoissonSampledGaussian, events.NotPrivate)
+# All that can be stated under add-or-remove.
+OF_TWO_STEPS: dict[type, Callable[[Any], Process]] = {
+    events.PureDP: _with_twice_the_epsilon,
+    events.ExponentialMechanism: _with_twice_the_epsilon,
+    events.Laplace: _with_half_the_noise,
+    events.Gaussian: _with_half_the_noise,
+    events.GroupedGaussian: _with_twice_the_sensitivities,
+    **dict.fromkeys(STATED_UNDER_BOTH, lambda process: process),
+}
+
+
+MAX_PURE_RELEASES = 10_000
 # Below, the tails that the pld accountant cuts off begin to count.
 SMALL_DELTA = 1e-9
 
 
-def total_epsilon(charges, delta):
+def total_epsilon(charges: Charges, delta: float) -> float:
     """Upper bound of the epsilon (nats) of all ``charges`` together at ``delta``; infinite where none is known.
+
+    The smallest of several sound answers: every mechanism has a bound in the ``pld`` accountant under every relation it
+    can be stated for, so no charge is left out and delta is never split. Whether one observer sees them all is the
+    caller's affair.
 
     At delta 0 the sum of the epsilons of pure mechanisms, infinite if any is not pure or not exactly sampled.
 
-    :param charges: (event, count) pairs of one unit and relation, in any order; none cost nothing.
-    :param delta: from 0 to less than 1.
-    :raises MixedProtection, InvalidCount, InvalidDelta: one sentence on what is wrong.
+    Args:
+        charges: (event, count) pairs of one unit and relation, in any order; none cost nothing.
     """
     delta, counts = check_delta_or_zero(delta), _merge(charges)
     if not counts:
@@ -39,7 +93,7 @@ def total_epsilon(charges, delta):
     return min(answers)
 
 
-def total_delta(charges, epsilon):
+def total_delta(charges: Charges, epsilon: float) -> float:
     """Upper bound of the delta of all ``charges`` together at ``epsilon`` (nats, at least 0).
 
     Parameters and errors as in ``total_epsilon``.
@@ -47,53 +101,54 @@ def total_delta(charges, epsilon):
     epsilon, counts = check_epsilon_or_zero(epsilon), _merge(charges)
     if not counts:
         return 0.0
-    answers = [_pure_delta(counts, epsilon), _composed("pld", counts).delta(epsilon)]
+    pure = min(1.0, _slack_cost(counts, epsilon)) if _pure_sum(counts) <= epsilon else 1.0
+    answers = [pure, _composed("pld", counts).delta(epsilon)]
     if answers[-1] == 1.0 or _needs_second_opinion(counts, min(answers)):
         answers.extend(_from_rdp(counts, lambda accountant: accountant.delta(epsilon)))
     return min(answers)
 
 
-def _merge(charges):
+def _merge(charges: Charges) -> Counter[Event]:
     """How often each event occurred, once it is sure that they may be added."""
-    counts = Counter()
+    counts: Counter[Event] = Counter()
     for event, count in charges:
-        counts[event] += check_count("count", count)
+        counts[event] += whole("count", count, 1)
     for name in ("unit", "relation"):
         found = sorted({getattr(event, name) for event in counts})
         if len(found) > 1:
-            raise MixedProtection(
+            raise InvalidArgument(
                 f"The charges have more than one {name}, {' and '.join(found)}, and cannot be added up."
             )
     return counts
 
 
-def _composed(kind, counts):
+def _composed(kind: str, counts: Counter[Event]) -> Accountant:
     accountant = make_accountant(kind, next(iter(counts)).relation)
     for event, count in counts.items():
         accountant.compose(event, count)
     return accountant
 
 
-def _needs_second_opinion(counts, delta):
+def _needs_second_opinion(counts: Counter[Event], delta: float) -> bool:
     """Where the rdp accountant can be the tighter one: far tails, and bounded range, best composed order by order."""
     bounded_range = any(isinstance(event.process, events.ExponentialMechanism) for event in counts)
     return bounded_range or delta < SMALL_DELTA
 
 
-def _from_rdp(counts, question):
+def _from_rdp(counts: Counter[Event], question: Callable[[Accountant], float]) -> list[float]:
     accountant = make_accountant("rdp", next(iter(counts)).relation)
     if not all(map(accountant.supports, counts)):
         return []
     return [question(_composed("rdp", counts))]
 
 
-def _pure_epsilon(counts, delta):
+def _pure_epsilon(counts: Counter[Event], delta: float) -> float:
     total, cost = _pure_sum(counts), _slack_cost(counts, _pure_sum(counts))
     if cost > delta or math.isinf(total):
         return math.inf
-    if cost or delta == 0 or sum(counts.values()) > MOST_PURE_RELEASES:
+    if cost or delta == 0 or sum(counts.values()) > MAX_PURE_RELEASES:
         return total
-    epsilons = Counter()
+    epsilons: Counter[float] = Counter()
     for event, count in counts.items():
         epsilons[_pure_epsilon_of(event.process)] += count
     if math.prod(count + 1 for count in epsilons.values()) > EXACT_COMBINATIONS:
@@ -101,10 +156,8 @@ def _pure_epsilon(counts, delta):
     return compose_pure(list(epsilons.elements()), delta)
 
 
-def _shuffled_epsilon(counts, delta):
+def _shuffled_epsilon(counts: Counter[Event], delta: float) -> float:
     """The bounds made for rounds of one kind of shuffling; infinite where something else was released too."""
-    from fate_dp.privacy.accounting.shuffling import shuffle_composition_epsilon
-
     processes = {event.process for event in counts}
     shuffled = next(iter(processes))
     if len(processes) > 1 or not isinstance(shuffled, events.Shuffled) or any(event.slack for event in counts):
@@ -113,11 +166,7 @@ def _shuffled_epsilon(counts, delta):
     return shuffle_composition_epsilon(shuffled.epsilon0, shuffled.messages, rounds, delta, shuffled.randomizer)
 
 
-def _pure_delta(counts, epsilon):
-    return min(1.0, _slack_cost(counts, epsilon)) if _pure_sum(counts) <= epsilon else 1.0
-
-
-def _pure_sum(counts):
+def _pure_sum(counts: Counter[Event]) -> float:
     """Sum of the epsilons, rounded up; infinite when a mechanism is not pure."""
     epsilons = {event: _pure_epsilon_of(event.process) for event in counts}
     if math.inf in epsilons.values():
@@ -128,19 +177,18 @@ def _pure_sum(counts):
     return float(exact) if Fraction(float(exact)) >= exact else math.nextafter(float(exact), math.inf)
 
 
-def _pure_epsilon_of(process):
-    return PURE_EPSILON.get(type(process), lambda _: math.inf)(process)
+def _pure_epsilon_of(process: Process) -> float:
+    """The epsilon at delta 0; infinite where the mechanism is not pure."""
+    match process:
+        case events.RandomizedResponse() | events.PureDP() | events.ExponentialMechanism():
+            return process.epsilon
+        case events.Laplace():
+            return math.nextafter(1 / process.noise_multiplier, math.inf)
+        case events.Shuffled():
+            return process.epsilon0
+    return math.inf
 
 
-def _slack_cost(counts, epsilon):
+def _slack_cost(counts: Counter[Event], epsilon: float) -> float:
     slack = math.fsum(event.slack * count for event, count in counts.items())
     return slack * (1 + math.exp(min(epsilon, 709.0))) * (1 + LAST_BITS) if slack else 0.0
-
-
-PURE_EPSILON = {
-    events.RandomizedResponse: lambda process: process.epsilon,
-    events.PureDP: lambda process: process.epsilon,
-    events.ExponentialMechanism: lambda process: process.epsilon,
-    events.Laplace: lambda process: math.nextafter(1 / process.noise_multiplier, math.inf),
-    events.Shuffled: lambda process: process.epsilon0,
-}

@@ -1,45 +1,244 @@
-"""The SQLite file behind a ledger: connections and durable transactions.
+"""The SQLite file of a ledger: its tables, how a file of an older version gets them, and durable transactions.
 
-A connection lives for one operation, so that processes forked in between share none. A commit is on disk when it
-returns, and a crash before it leaves no trace.
+Creating and upgrading happen in one transaction: afterwards the file is wholly of the new version, and after a crash
+wholly of the old one.
 """
+
+from __future__ import annotations
+
 import os
 import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
 
-from fate_dp.privacy.ledger.errors import DuplicateRecord, LedgerUnavailable
-from fate_dp.privacy.ledger.schema import SCHEMA_VERSION, make_current, version_of
-from fate_dp.privacy.private_file import publish_if_absent
+from ..events import REPLACE_ONE
+from ..private_files import publish_if_absent
+from .entries import (
+    JOINT_SCORES,
+    LABEL_OBSERVERS,
+    RANDOMIZED_RESPONSE,
+    SCORE_EVENT,
+    LedgerError,
+    LedgerUnavailable,
+    flip_event,
+    insert,
+)
 
 BUSY_SECONDS = 30
+SCHEMA_VERSION = 4
+# Weights are no records: models on one column name count together. So begins the name of their dataset.
+WEIGHTS = "weights of "
+
+# Entries with an epsilon of their own have it here; that of a private step is computed from its event whenever it is
+# asked for. SQLite takes empty epsilons for different ones, so that private steps need an index of their own.
+ENTRY_TABLE = """CREATE TABLE entry (
+        entry_id INTEGER PRIMARY KEY,
+        subject TEXT NOT NULL,
+        mechanism TEXT NOT NULL,
+        unit TEXT NOT NULL,
+        relation TEXT NOT NULL,
+        observer TEXT NOT NULL,
+        epsilon REAL,
+        delta REAL,
+        classes INTEGER NOT NULL,
+        class_labels TEXT NOT NULL,
+        key_id TEXT NOT NULL,
+        parent_id INTEGER NOT NULL,
+        purpose TEXT NOT NULL,
+        counted INTEGER NOT NULL,
+        event TEXT NOT NULL,
+        UNIQUE (subject, mechanism, epsilon, classes, key_id, parent_id, purpose))"""
+EVENT_TABLES = (
+    "CREATE UNIQUE INDEX entry_of_event ON entry (subject, event, purpose) WHERE epsilon IS NULL",
+    """CREATE TABLE private_step (
+        release_id INTEGER PRIMARY KEY REFERENCES release,
+        release_key TEXT NOT NULL UNIQUE,
+        rounds INTEGER NOT NULL)""",
+)
+# Released records and their true labels by tags that name no source, so that another name for the labels is noticed.
+SOURCE_FREE_TABLE = """CREATE TABLE label_record (
+        record BLOB NOT NULL,
+        source TEXT NOT NULL,
+        true_label BLOB NOT NULL,
+        PRIMARY KEY (record, source)) WITHOUT ROWID"""
+# What a set of derived labels rests on (no row: its parent entry alone, as before version 3), and given scores.
+RELEASE_TABLES = (
+    """CREATE TABLE derived_from (
+        set_id INTEGER PRIMARY KEY REFERENCES derived_set,
+        releases TEXT NOT NULL)""",
+    """CREATE TABLE model_scores (
+        digest TEXT PRIMARY KEY,
+        releases TEXT NOT NULL) WITHOUT ROWID""",
+)
+RELATED_TABLES = (
+    """CREATE TABLE dataset_family (
+        dataset TEXT PRIMARY KEY,
+        family INTEGER NOT NULL,
+        key_id TEXT NOT NULL) WITHOUT ROWID""",
+    """CREATE TABLE family (
+        number INTEGER PRIMARY KEY,
+        joined INTEGER NOT NULL)""",
+    """CREATE TABLE family_record (
+        record BLOB PRIMARY KEY,
+        number INTEGER NOT NULL REFERENCES family) WITHOUT ROWID""",
+)
+TABLE_NAMES = """CREATE TABLE dataset_table (
+        dataset TEXT NOT NULL,
+        table_name TEXT NOT NULL,
+        PRIMARY KEY (dataset, table_name)) WITHOUT ROWID"""
+SCHEMA = (
+    ENTRY_TABLE,
+    """CREATE TABLE release (
+        release_id INTEGER PRIMARY KEY,
+        entry_id INTEGER NOT NULL REFERENCES entry,
+        job_id TEXT NOT NULL,
+        task_id TEXT NOT NULL,
+        time REAL NOT NULL,
+        records INTEGER NOT NULL,
+        fingerprint TEXT NOT NULL,
+        state TEXT NOT NULL,
+        note TEXT NOT NULL)""",
+    "CREATE INDEX release_of_entry ON release (entry_id, fingerprint)",
+    """CREATE TABLE true_label (
+        source TEXT NOT NULL,
+        key_id TEXT NOT NULL,
+        id_tag BLOB NOT NULL,
+        label_tag BLOB NOT NULL,
+        PRIMARY KEY (source, key_id, id_tag)) WITHOUT ROWID""",
+    """CREATE TABLE released_label (
+        entry_id INTEGER NOT NULL REFERENCES entry,
+        id_tag BLOB NOT NULL,
+        label TEXT NOT NULL,
+        PRIMARY KEY (entry_id, id_tag)) WITHOUT ROWID""",
+    """CREATE TABLE derived_set (
+        set_id INTEGER PRIMARY KEY,
+        entry_id INTEGER NOT NULL REFERENCES entry,
+        digest TEXT NOT NULL,
+        UNIQUE (entry_id, digest))""",
+    """CREATE TABLE derived_label (
+        set_id INTEGER NOT NULL REFERENCES derived_set,
+        id_tag BLOB NOT NULL,
+        label TEXT NOT NULL,
+        PRIMARY KEY (set_id, id_tag)) WITHOUT ROWID""",
+    """CREATE TABLE public_label (
+        source TEXT NOT NULL,
+        key_id TEXT NOT NULL,
+        id_tag BLOB NOT NULL,
+        label TEXT NOT NULL,
+        PRIMARY KEY (source, key_id, id_tag)) WITHOUT ROWID""",
+    """CREATE TABLE dataset_column (
+        dataset TEXT NOT NULL,
+        column_name TEXT NOT NULL,
+        PRIMARY KEY (dataset, column_name)) WITHOUT ROWID""",
+    """CREATE TABLE training_record (
+        dataset TEXT NOT NULL,
+        id_tag BLOB NOT NULL,
+        PRIMARY KEY (dataset, id_tag)) WITHOUT ROWID""",
+    "CREATE TABLE ledger_version (version INTEGER NOT NULL)",
+    *EVENT_TABLES,
+    *RELEASE_TABLES,
+    SOURCE_FREE_TABLE,
+    *RELATED_TABLES,
+    TABLE_NAMES,
+)
+VERSION_1_ENTRY = (
+    "entry_id, subject, mechanism, unit, relation, observer, epsilon, delta, classes, class_labels, key_id, parent_id,"
+    " purpose, counted"
+)
 
 
-@contextmanager
-def open_ledger(path):
-    """Connect to the ledger at ``path`` for one operation; make the file (mode 0600) on first use, upgrade an old one.
+class Database:
+    """The file ``path`` of a ledger (mode 0600, made on first use; one of an older version is upgraded).
 
-    :raises LedgerUnavailable: when it cannot be read or written (no space, no permission), is damaged, stays locked for
-        30 seconds, or is of a newer version.
+    A connection lives for one operation, so that threads and forked processes share none. A commit is on disk when it
+    returns, and a crash before it leaves no trace.
     """
-    _ensure_file(path)
-    try:
-        with closing(sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)) as connection:
-            connection.execute("PRAGMA journal_mode = DELETE")
-            # EXTRA is FULL plus a sync of the folder after the journal is gone, without which a power cut could
-            # still undo a commit that was already reported.
-            connection.execute("PRAGMA synchronous = EXTRA")
-            connection.execute("PRAGMA temp_store = MEMORY")
-            _ensure_schema(connection, path)
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    @contextmanager
+    def open(self) -> Iterator[sqlite3.Connection]:
+        """Connect for one operation.
+
+        Raises:
+            LedgerUnavailable: The file cannot be read or written (no space, no permission), is damaged, stays locked
+                for 30 seconds, or is of a newer version.
+        """
+        self._ensure_file()
+        try:
+            with closing(sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)) as connection:
+                connection.execute("PRAGMA journal_mode = DELETE")
+                # EXTRA is FULL plus a sync of the folder after the journal is gone, without which a power cut could
+                # still undo a commit that was already reported.
+                connection.execute("PRAGMA synchronous = EXTRA")
+                connection.execute("PRAGMA temp_store = MEMORY")
+                self._ensure_schema(connection)
+                yield connection
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            # Where SQLite's own sentence quotes what is no text, Python 3.11 cannot decode it and 3.10 leaves it out.
+            sentence = str(error) if isinstance(error, sqlite3.Error) else ""
+            reason = sentence or "it is damaged"
+            raise LedgerUnavailable(f"The ledger {self.path} cannot be used: {reason}.") from error
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Connect for one consistent snapshot."""
+        with self.open() as connection, transaction(connection, "DEFERRED"):
             yield connection
-    except (sqlite3.Error, UnicodeDecodeError) as error:
-        # Where SQLite's own sentence quotes what is no text, Python 3.11 cannot decode it and 3.10 leaves it out.
-        sentence = str(error) if isinstance(error, sqlite3.Error) else ""
-        reason = sentence or "it is damaged"
-        raise LedgerUnavailable(f"The ledger {path} cannot be used: {reason}.") from error
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Connect for one transaction that holds the write lock."""
+        with self.open() as connection, transaction(connection):
+            yield connection
+
+    @contextmanager
+    def staged(
+        self,
+        columns: Mapping[str, type],
+        rows: Iterable[tuple[Any, ...]],
+        mode: str = "DEFERRED",
+        repeated: bool = False,
+    ) -> Iterator[tuple[sqlite3.Connection, int]]:
+        """Connect for one transaction beside rows that are staged first, without any lock; gives their number, too."""
+        with self.open() as connection:
+            records = stage_rows(connection, columns, rows, repeated)
+            with transaction(connection, mode):
+                yield connection, records
+
+    def _ensure_file(self) -> None:
+        # Never opened by hand once it exists: closing any descriptor of it would drop SQLite's locks in this process.
+        if os.path.exists(self.path):
+            return
+        try:
+            publish_if_absent(self.path, b"")
+        except OSError as error:
+            raise LedgerUnavailable(f"The ledger {self.path} cannot be made: {error.strerror}.") from error
+
+    def _ensure_schema(self, connection: sqlite3.Connection) -> None:
+        if version_of(connection) < SCHEMA_VERSION:
+            # Asked again under the write lock: another process may have been faster.
+            with transaction(connection):
+                make_current(connection)
+        version = version_of(connection)
+        if version > SCHEMA_VERSION:
+            raise LedgerUnavailable(
+                f"The ledger {self.path} has version {version} but this program reads versions up to {SCHEMA_VERSION}."
+            )
+
+
+class Chapter:
+    """One subject of a party's ledger: each method is one operation on the database that all chapters share."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
 
 @contextmanager
-def transaction(connection, mode="IMMEDIATE"):
+def transaction(connection: sqlite3.Connection, mode: str = "IMMEDIATE") -> Iterator[None]:
     """Run a block as one transaction: committed at its end, undone by any exception.
 
     ``IMMEDIATE`` takes the write lock first, so that what the block reads cannot change before it writes;
@@ -55,11 +254,17 @@ def transaction(connection, mode="IMMEDIATE"):
         raise
 
 
-def stage_rows(connection, columns, rows, repeated=False):
+def stage_rows(
+    connection: sqlite3.Connection, columns: Mapping[str, type], rows: Iterable[tuple[Any, ...]], repeated: bool = False
+) -> int:
     """Stream ``rows`` into the temporary table ``staged`` and return their number.
 
     ``columns`` maps names to Python types; the first is the record's tag, which must not repeat unless ``repeated``, and
     counts once.
+
+    Raises:
+        LedgerError: A tag occurs twice.
+        TypeError: A row has other contents.
     """
     key, *others = columns
     connection.execute(f"CREATE TEMP TABLE staged ({', '.join([f'{key} PRIMARY KEY', *others])}) WITHOUT ROWID")
@@ -68,11 +273,11 @@ def stage_rows(connection, columns, rows, repeated=False):
         with transaction(connection, "DEFERRED"):
             connection.executemany(f"{insert} INTO temp.staged VALUES ({marks})", _typed(rows, columns))
     except sqlite3.IntegrityError as error:
-        raise DuplicateRecord("A record occurs twice in the table but every match id must occur once.") from error
-    return connection.execute("SELECT count(*) FROM temp.staged").fetchone()[0]
+        raise LedgerError("A record occurs twice in the table but every match id must occur once.") from error
+    return int(connection.execute("SELECT count(*) FROM temp.staged").fetchone()[0])
 
 
-def _typed(rows, columns):
+def _typed(rows: Iterable[tuple[Any, ...]], columns: Mapping[str, type]) -> Iterator[tuple[Any, ...]]:
     for row in rows:
         if len(row) != len(columns) or not all(map(isinstance, row, columns.values())):
             expected = ", ".join(f"{name}: {kind.__name__}" for name, kind in columns.items())
@@ -80,23 +285,98 @@ def _typed(rows, columns):
         yield row
 
 
-def _ensure_file(path):
-    # Never opened by hand once it exists: closing any descriptor of it would drop SQLite's locks in this process.
-    if os.path.exists(path):
-        return
-    try:
-        publish_if_absent(path, b"")
-    except OSError as error:
-        raise LedgerUnavailable(f"The ledger {path} cannot be made: {error.strerror}.") from error
+def version_of(connection: sqlite3.Connection) -> int:
+    """Version of the ledger's tables; 0 for an empty file.
 
-
-def _ensure_schema(connection, path):
-    if version_of(connection) < SCHEMA_VERSION:
-        # Asked again under the write lock: another process may have been faster.
-        with transaction(connection):
-            make_current(connection)
-    version = version_of(connection)
-    if version > SCHEMA_VERSION:
+    Raises:
+        LedgerUnavailable: The file says no version that there could be.
+    """
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'ledger_version'").fetchone():
+        return 0
+    (version,) = connection.execute("SELECT version FROM ledger_version").fetchone() or (None,)
+    if not isinstance(version, int) or version < 1:
         raise LedgerUnavailable(
-            f"The ledger {path} has version {version} but this program reads versions up to {SCHEMA_VERSION}."
+            f"The ledger is damaged: its version is {version!r}, which is no whole number from 1 on."
         )
+    return version
+
+
+def make_current(connection: sqlite3.Connection) -> None:
+    """Bring an empty file, or one of an older version, to this version; leave any other as it is."""
+    steps = {0: _create, 1: _upgrade_from_1, 2: _upgrade_from_2, 3: _upgrade_from_3}
+    while version_of(connection) in steps:
+        steps[version_of(connection)](connection)
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    for statement in SCHEMA:
+        connection.execute(statement)
+    connection.execute("INSERT INTO ledger_version VALUES (?)", (SCHEMA_VERSION,))
+
+
+def _upgrade_from_1(connection: sqlite3.Connection) -> None:
+    """Entries get their events and the relations' names of today; private steps get a table."""
+    connection.execute("CREATE TEMP TABLE entry_1 AS SELECT * FROM main.entry")
+    connection.execute("DROP TABLE main.entry")
+    connection.execute(ENTRY_TABLE)
+    connection.execute(
+        f"INSERT INTO main.entry ({VERSION_1_ENTRY}, event) SELECT {VERSION_1_ENTRY}, '' FROM temp.entry_1"
+    )
+    connection.execute("DROP TABLE temp.entry_1")
+    connection.execute("UPDATE entry SET relation = ?", (REPLACE_ONE,))
+    connection.execute("UPDATE entry SET observer = ? WHERE unit = 'label'", (", ".join(LABEL_OBSERVERS),))
+    connection.execute("UPDATE entry SET event = ? WHERE mechanism = ?", (SCORE_EVENT.to_json(), JOINT_SCORES))
+    flips = connection.execute(
+        "SELECT entry_id, epsilon, classes FROM entry WHERE mechanism = ?", (RANDOMIZED_RESPONSE,)
+    ).fetchall()
+    for entry_id, epsilon, classes in flips:
+        event = flip_event(epsilon, classes).to_json()
+        connection.execute("UPDATE entry SET event = ? WHERE entry_id = ?", (event, entry_id))
+    for statement in EVENT_TABLES:
+        connection.execute(statement)
+    connection.execute("UPDATE ledger_version SET version = ?", (2,))
+
+
+def _upgrade_from_2(connection: sqlite3.Connection) -> None:
+    """Derived labels and scores say which releases they rest on; records get tags without a source when they come again.
+
+    Datasets that share a column are one family; datasets that come later are related by their records.
+    """
+    for statement in (*RELEASE_TABLES, SOURCE_FREE_TABLE, *RELATED_TABLES):
+        connection.execute(statement)
+    join_by_columns(connection)
+    connection.execute("UPDATE ledger_version SET version = ?", (3,))
+
+
+def _upgrade_from_3(connection: sqlite3.Connection) -> None:
+    """Datasets get the names of the tables that jobs read them from, as those jobs come."""
+    connection.execute(TABLE_NAMES)
+    connection.execute("UPDATE ledger_version SET version = ?", (4,))
+
+
+def joined(connection: sqlite3.Connection, families: set[int]) -> int:
+    """One family of all these; a new one for none."""
+    if not families:
+        number = insert(connection, "family", {"joined": 0})
+        connection.execute("UPDATE family SET joined = number WHERE number = ?", (number,))
+        return number
+    first, *others = sorted(families)
+    for other in others:
+        connection.execute("UPDATE family SET joined = ? WHERE joined = ?", (first, other))
+        connection.execute("UPDATE dataset_family SET family = ? WHERE family = ?", (first, other))
+    return first
+
+
+def join_by_columns(connection: sqlite3.Connection) -> None:
+    """Families of the datasets of a ledger before version 3: those that share a column, transitively."""
+    families: dict[str, set[str]] = {}
+    for dataset, column in connection.execute("SELECT dataset, column_name FROM dataset_column ORDER BY 1").fetchall():
+        if not dataset.startswith(WEIGHTS):
+            families.setdefault(column, set()).add(dataset)
+    while families:
+        _, family = families.popitem()
+        while near := [column for column, datasets in families.items() if datasets & family]:
+            family = family.union(*(families.pop(column) for column in near))
+        number = joined(connection, set())
+        rows = [(dataset, number, "") for dataset in sorted(family)]
+        connection.executemany("INSERT INTO dataset_family VALUES (?, ?, ?)", rows)

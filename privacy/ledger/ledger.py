@@ -1,21 +1,72 @@
 """The privacy ledger of one party: what was released, to whom, at what epsilon, and what may still be released."""
-from pathlib import Path
 
-from fate_dp.privacy.accounting.privacy_parameters import check_delta_or_zero
-from fate_dp.privacy.events import OBSERVERS, UNITS, InvalidEvent, check_relation
-from fate_dp.privacy.ledger import entry as lines
-from fate_dp.privacy.ledger import label_memo, private_steps, related_datasets, score_ledger, table_names, totals, view
-from fate_dp.privacy.ledger.budget_cap import BudgetCap
-from fate_dp.privacy.ledger.database import open_ledger, transaction
-from fate_dp.privacy.ledger.fitting_charges import FittingCharges
-from fate_dp.privacy.mechanisms.randomized_response import check_classes, check_epsilon
-from fate_dp.privacy.number_kinds import is_finite, is_whole
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from ..events import OBSERVERS, UNITS, InvalidEvent, check_relation
+from ..label_flips import canonical_label, record_tags
+from ..mechanisms.randomized_response import keep_probability
+from ..policy import declare_source
+from ..private_files import KEY_FILE, LEDGER_FILE, POLICY_FILE, key_id, load_or_create_key
+from ..validation import check_delta_or_zero
+from .database import Database
+from .datasets import DatasetLedger
+from .entries import (
+    JOINT_SCORES,
+    LABEL_DRAWS,
+    NOT_PRIVATE,
+    OVER_SAMPLING,
+    PIECEWISE,
+    POST_PROCESSING,
+    RANDOMIZED_RESPONSE,
+    LedgerError,
+    stored_event,
+)
+from .labels import LabelLedger
+from .scores import ScoreLedger
+from .steps import StepLedger
+from .totals import View, all_charges, by_observer, charges_with_scores, epsilon_for_json, known_total, known_total_of
 
 DEFAULT_DELTA = 1e-5
 
+NOTES = {
+    PIECEWISE: "one memoised draw per record of unbiased noise on a bounded number; protects the label alone, the features have "
+    "no guarantee",
+    RANDOMIZED_RESPONSE: "one memoised draw per record; protects the label alone, the features have no guarantee",
+    POST_PROCESSING: "computed from released labels only, so no epsilon is added to that of entry {parent_id}",
+    NOT_PRIVATE: "no guarantee at all; public data, outside the cap",
+    JOINT_SCORES: "no guarantee for the features; the number of different models is limited instead",
+    OVER_SAMPLING: "released nothing itself; what is computed from the over-sampled rows has no guarantee for a record",
+}
+UNCOUNTED_SCORES = "scores of records outside training; no guarantee for their features, not counted"
+STEP = "all rounds of this step alone; the dataset's totals compose it with the other steps"
+STEP_WITHOUT_GUARANTEE = "no guarantee at all: {reason}"
+SAMPLING = {"PoissonSampledGaussian": "poisson", "FixedSizeSampledGaussian": "fixed size without replacement"}
 
-class Ledger:
+# The records of flipped labels are those of the memo: jobs on subsets and on added rows overlap.
+ENTRIES = f"""
+    SELECT e.*, count(r.release_id) AS uses, min(r.time) AS first_time, max(r.time) AS last_time,
+        sum(r.state = 'pending') AS pending, count(DISTINCT r.fingerprint) AS fingerprints, sum(s.rounds) AS rounds,
+        CASE WHEN e.mechanism IN {LABEL_DRAWS}
+            THEN (SELECT count(*) FROM released_label l WHERE l.entry_id = e.entry_id)
+            ELSE max(r.records) END AS records
+    FROM entry e JOIN release r USING (entry_id) LEFT JOIN private_step s USING (release_id)
+    GROUP BY e.entry_id ORDER BY e.entry_id"""
+
+RELEASES = "SELECT job_id, fingerprint, note FROM release WHERE entry_id = ? ORDER BY release_id"
+
+
+class Ledger(LabelLedger, StepLedger, ScoreLedger, DatasetLedger):
     """A ledger in the SQLite file ``path`` (mode 0600, made on first use; one of an older version is upgraded).
+
+    Its chapters, each of which can be used alone on a ``Database``, hold what it does with labels, private steps,
+    joint scores and the names of datasets; here is what concerns all of them.
 
     Epsilons are in nats, the unit of labels is *label* and the relation *replace-one*. Every operation is one
     transaction: on disk when the call returns, or without any trace when it is refused or the process dies. An object
@@ -26,303 +77,31 @@ class Ledger:
     damaged, locked for 30 seconds, or of a newer version.
     """
 
-    def __init__(self, path):
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        super().__init__(Database(path))
         self.path = Path(path)
-        self._fitting = FittingCharges()
 
-    def record_flips(
-        self, *, source, epsilon, classes, key_id, rows, cap, job_id, task_id, fingerprint, class_labels=(),
-        most_records=None, bounds=None,
-    ):
-        """Record a release of flipped labels before it happens; memoised records cost nothing more.
-
-        The budget of a source is the largest total of distinct (epsilon, classes) of one record under one key, added
-        over keys, since records cannot be linked from key to key. Together with the private steps on these labels
-        (``record``; at delta 0) it may not exceed ``cap`` (nats) by a release of new records. The release stays
-        'pending', and is charged, until ``mark_released``.
-
-        The same labels (all but one in a hundred) of records that were released under another source are refused: one
-        name more would be one budget more.
-
-        :param rows: iterable of (id tag, label tag, released label, id tag and label tag of no source), read once.
-        :param most_records: how many records the source has, if its operator declared it.
-        :param class_labels: the declared classes in order; must stay the same for one (epsilon, classes) of a source.
-        :param bounds: (low, high) of numbers that were made noisy in place of flips; ``classes`` are their grid points then.
-            They must stay the same as well.
-        :returns: a ``FlipRelease``.
-        :raises BudgetExceeded, CorrectedLabel, ClassesChanged, DuplicateRecord, OtherSource, TooManyRecords: nothing is
-            written.
-        """
-        _check_cap(cap)
-        epsilon, classes = check_epsilon(epsilon), check_classes(classes)
-        if bounds is None:
-            entry = lines.flip_entry(source, epsilon, classes, class_labels, key_id)
-        else:
-            entry = lines.number_entry(source, epsilon, classes, bounds, key_id)
-        with open_ledger(self.path) as connection:
-            return label_memo.record_flips(connection, entry, rows, cap, most_records, job_id, task_id, fingerprint)
-
-    def record(self, *, dataset, event, count=1, cap, release_key, job_id, task_id, fingerprint, purpose=""):
-        """Record a private step before its output is released; it is charged from then on.
-
-        For each observer of the event, the total of the dataset's events of the same unit under replace-one, composed
-        with this one, may not exceed ``cap.epsilon`` at ``cap.delta``. That holds events of both relations, and is the
-        largest total; see ``totals``. The release stays 'pending' until ``mark_released``.
-
-        :param event: a ``fate_dp.privacy.events.Event``; ``count`` rounds of it are released.
-        :param cap: a ``BudgetCap``; None for public data, outside any cap. An event without guarantee fits under none.
-        :param release_key: names the draw. The same key with the same dataset, event, count, fingerprint and purpose is
-            the same release and costs nothing more, so a caller must repeat the draw bit by bit or use another key.
-            Noise from the operating system's entropy cannot be repeated: a task that starts again needs a new key,
-            and is charged again, unless it kept the noisy output of the first time.
-        :param purpose: what the step is for; steps of one event and purpose are one line of the ledger.
-        :returns: a ``StepRelease``.
-        :raises BudgetExceeded, ReleaseKeyReused, InvalidStep: nothing is written, as with whatever the accountant
-            refuses.
-        """
-        if not isinstance(cap, (BudgetCap, type(None))):
-            raise private_steps.InvalidStep(f"cap is {cap!r} but must be a BudgetCap, or None for public data.")
-        step = private_steps.PrivateStep(dataset, event, count, release_key, fingerprint, purpose)
-        with open_ledger(self.path) as connection:
-            return private_steps.record(connection, step, cap, job_id, task_id, self._fitting)
-
-    def check_steps(self, *, dataset, events, cap):
-        """Raise ``BudgetExceeded`` if all ``events``, recorded one after the other, would exceed ``cap``.
-
-        Nothing is written, so a task can ask before any work; another job may still come first before ``record``. As
-        long as none does, recording some of ``events`` through this object composes nothing again.
-
-        :param events: list of (event, count), each held against the cap for its own unit and observers.
-        :param cap: a ``BudgetCap``.
-        """
-        with open_ledger(self.path) as connection:
-            private_steps.check(connection, dataset, events, cap, self._fitting)
-
-    def mark_released(self, release_id):
+    def mark_released(self, release_id: int) -> None:
         """Note that the output of a pending release, of flips or of a private step, was written."""
-        with open_ledger(self.path) as connection, transaction(connection):
-            lines.mark_released(connection, release_id)
+        with self._database.writing() as connection:
+            changed = connection.execute("UPDATE release SET state = 'released' WHERE release_id = ?", (release_id,))
+            if changed.rowcount != 1:
+                raise LedgerError(f"release_id is {release_id!r} but the ledger holds no such release.")
 
-    def find_labels(self, rows, *, source, key_id):
-        """Find the released or derived set of labels of which all ``rows`` (id tag, label text) are members.
-
-        Where several sets fit, the one with the largest epsilon is returned, the only safe statement.
-
-        :returns: a ``LabelProvenance``, or None for labels that were never released or for no rows.
-        """
-        with open_ledger(self.path) as connection:
-            return label_memo.find_labels(connection, source, key_id, rows)
-
-    def hold_derived_labels(self, rows, *, source, key_id):
-        """Whether ``rows`` (id tag, label text), or some of them, are labels that were computed from all records.
-
-        They are if they have the labels of one derived set wherever they have its records, and do not merely agree with
-        the flips that it was computed from. Few records can agree by chance, and pass for derived then.
-        """
-        with open_ledger(self.path) as connection:
-            return label_memo.hold_derived(connection, source, key_id, rows)
-
-    def register_public(self, *, source, key_id, rows):
-        """Remember the labels of a source that its operator declared public, record by record.
-
-        A name alone would let any table pass for a public one. :param rows: iterable of (id tag, label text).
-        """
-        with open_ledger(self.path) as connection:
-            label_memo.register_public(connection, source, key_id, rows)
-
-    def are_public(self, rows, *, source, key_id):
-        """Whether all ``rows`` (id tag, label text) were registered as public labels of the source."""
-        with open_ledger(self.path) as connection:
-            return label_memo.are_public(connection, source, key_id, rows)
-
-    def has_released(self, id_tags, *, source, key_id):
-        """Whether the flip of any of these records of the source was ever released."""
-        with open_ledger(self.path) as connection:
-            return label_memo.has_released(connection, source, key_id, id_tags)
-
-    def class_labels(self, entry_id):
-        """The declared classes of a line of flips, as texts in order; none where it was written without them."""
-        with open_ledger(self.path) as connection:
-            return lines.classes_of(connection, entry_id)
-
-    def sources(self, key_id):
-        """Label sources with a release under this key."""
-        with open_ledger(self.path) as connection:
-            return label_memo.sources(connection, key_id)
-
-    def sources_of_other_keys(self, key_id):
-        """Label sources with a release under a key that is not this one, such as one that was lost."""
-        with open_ledger(self.path) as connection:
-            return label_memo.sources_of_other_keys(connection, key_id)
-
-    def spent(self, source):
-        """Budget spent by the flips of a label source, in nats (see ``record_flips``); other uses are outside it."""
-        with open_ledger(self.path) as connection:
-            return label_memo.spent(connection, source)
-
-    def spent_of_labels(self, source):
-        """What counts against the cap of a label source, in nats at delta 0: its flips, and private steps on its labels."""
-        with open_ledger(self.path) as connection, transaction(connection, "DEFERRED"):
-            return label_memo.spent(connection, source) + totals.spent_by_label_steps(connection, source)
-
-    def spent_by_steps(self, dataset, delta):
-        """What counts against the cap of a dataset at ``delta``, in nats: the largest total of any observer."""
-        delta = check_delta_or_zero(delta)
-        with open_ledger(self.path) as connection, transaction(connection, "DEFERRED"):
-            return totals.spent_by_steps(connection, dataset, delta)
-
-    def feature_count(self, dataset):
-        """How many columns the dataset has, 0 for one that no job has read."""
-        with open_ledger(self.path) as connection:
-            return related_datasets.feature_count(connection, dataset)
-
-    def remember_model_scores(self, digest, releases):
-        """Remember the label releases (``label_releases``) of the model that gave scores of this digest.
-
-        Scores carry what their model learned, so labels that are computed from them rest on those releases as well.
-        """
-        with open_ledger(self.path) as connection:
-            label_memo.remember_scores(connection, digest, releases)
-
-    def releases_of_scores(self, digest):
-        """The releases that ``remember_model_scores`` noted for scores of this digest, None for unknown scores."""
-        with open_ledger(self.path) as connection:
-            return label_memo.releases_of_scores(connection, digest)
-
-    def record_derived(self, *, parent_entry_id, rows, description, job_id, task_id, releases=()):
-        """Record labels computed from released ones, such as flipback's; costs no epsilon.
-
-        :param releases: further label releases that went in, such as those of a model whose scores were used.
-
-        :param parent_entry_id: entry of the flipped labels, as ``find_labels`` returns it.
-        :param rows: iterable of (id tag, label text) with records of that entry only, read once.
-        :returns: the release id.
-        :raises UnknownRelease: for another parent, or a record that the parent never released.
-        """
-        with open_ledger(self.path) as connection:
-            return label_memo.record_derived(
-                connection, parent_entry_id, rows, description, releases, job_id, task_id
-            )
-
-    def record_not_private(self, *, source, reason, job_id, task_id, rows=0):
-        """Record a use of true labels: epsilon infinity, outside the cap; one entry per source. Returns its id."""
-        with open_ledger(self.path) as connection, transaction(connection):
-            entry_id = lines.find_or_add_entry(connection, lines.not_private_entry(source))
-            lines.add_release(connection, entry_id, job_id=job_id, task_id=task_id, records=rows, note=reason)
-            return entry_id
-
-    def record_over_sampling(self, *, dataset, method, rows, synthetic_rows, job_id, task_id):
-        """Note that a table was over-sampled: epsilon infinity for the unit record from here on.
-
-        Nothing is charged, since nothing was released; what is computed from the rows is charged when it is released,
-        as ``privacy.over_sampled`` says. One entry per dataset and method.
-
-        :param rows: rows of the table afterwards, of which ``synthetic_rows`` are new.
-        """
-        _check_count("rows", rows)
-        _check_count("synthetic_rows", synthetic_rows)
-        with open_ledger(self.path) as connection, transaction(connection):
-            entry_id = lines.find_or_add_entry(connection, lines.over_sampling_entry(dataset, method))
-            note = f"{synthetic_rows} of {rows} rows are synthetic"
-            lines.add_release(connection, entry_id, job_id=job_id, task_id=task_id, records=rows, note=note)
-
-    def check_scores(self, *, dataset, planned, cap):
-        """Raise ``ScoreCapExceeded`` if ``planned`` more releases of joint scores would exceed ``cap``."""
-        _check_count("planned", planned)
-        _check_count("cap", cap)
-        with open_ledger(self.path) as connection:
-            score_ledger.check_scores(connection, dataset, planned, cap)
-
-    def record_scores(self, *, dataset, weights_digest, purpose, rows, cap, job_id, task_id):
-        """Count a release of joint scores on training records before it happens.
-
-        :param weights_digest: digest of the host's weights and rows; the same scores again are no new release.
-        :returns: True when the count went up.
-        :raises ScoreCapExceeded: beyond ``cap`` different weights over all jobs; nothing is written.
-        """
-        _check_count("cap", cap)
-        with open_ledger(self.path) as connection:
-            return score_ledger.record_scores(connection, dataset, weights_digest, purpose, rows, cap, job_id, task_id)
-
-    def record_prediction(self, *, dataset, weights_digest, rows, job_id, task_id):
-        """Note, without counting, that scores of records outside training were released."""
-        with open_ledger(self.path) as connection:
-            score_ledger.record_prediction(connection, dataset, weights_digest, rows, job_id, task_id)
-
-    def are_scores_new(self, *, dataset, weights_digest):
-        """Whether ``record_scores`` of these weights would count as a new release."""
-        with open_ledger(self.path) as connection:
-            return score_ledger.are_scores_new(connection, dataset, weights_digest)
-
-    def remember_dataset(self, dataset, columns, *, records, key_id, tables=()):
-        """Remember the columns and records of a dataset; datasets that share a record are counted together.
-
-        :param dataset: name that the columns give. A table of these columns that shares no record with an earlier one of
-            them is another dataset, and gets a number behind its name.
-        :param records: iterable of 16-byte tags of the match ids under the key ``key_id``, read once.
-        :param tables: ``namespace/name`` of the tables that the rows come from, where that is known; for people.
-        :returns: the name of this table's dataset.
-        """
-        with open_ledger(self.path) as connection:
-            return related_datasets.remember_dataset(connection, dataset, columns, records, key_id, tables)
-
-    def tables(self):
-        """{dataset: names of the tables that jobs read it from} of every dataset whose tables are known."""
-        with open_ledger(self.path) as connection:
-            return table_names.tables_by_dataset(connection)
-
-    def called(self, dataset):
-        """The dataset for a sentence: its tables where they are known, else its own name."""
-        with open_ledger(self.path) as connection:
-            return table_names.called(connection, dataset)
-
-    def cap_command(self, dataset, option):
-        """The command with which an operator changes a cap of the dataset; ``option`` names the cap."""
-        with open_ledger(self.path) as connection:
-            return table_names.cap_command(connection, dataset, option)
-
-    def remember_weights(self, dataset, columns):
-        """Remember which columns a model's weights belong to; models on a column of the same name count together.
-
-        :param dataset: a name that begins with ``related_datasets.WEIGHTS``.
-        """
-        with open_ledger(self.path) as connection, transaction(connection):
-            related_datasets.remember_columns(connection, dataset, columns)
-
-    def related(self, dataset):
-        """Names of all datasets that count together with this one, itself among them."""
-        with open_ledger(self.path) as connection:
-            return related_datasets.related_datasets(connection, dataset)
-
-    def scores_released(self, dataset):
-        """Number of different joint scores on training records released of this and related datasets."""
-        with open_ledger(self.path) as connection:
-            return score_ledger.scores_released(connection, dataset)
-
-    def remember_training_records(self, dataset, id_tags):
-        """Remember records as used in training, so that later predictions on them are counted."""
-        with open_ledger(self.path) as connection:
-            score_ledger.remember_training_records(connection, dataset, id_tags)
-
-    def has_training_record(self, dataset, id_tags, *, key_id):
-        """Whether any of the records was, or may have been, used in training with this dataset or a related one.
-
-        It may have been where a related dataset was trained on under another key, whose tags these are not.
-        """
-        with open_ledger(self.path) as connection:
-            return score_ledger.has_training_record(connection, dataset, id_tags, key_id)
-
-    def entries(self, delta=DEFAULT_DELTA):
+    def entries(self, delta: float = DEFAULT_DELTA) -> list[dict[str, Any]]:
         """All entries as JSON-able dictionaries, oldest first; an infinite epsilon is the text 'infinity'.
 
-        :param delta: at which the epsilon of a private step is shown, computed from its event.
+        The epsilon of a private step is computed from its event, at ``delta``.
         """
         delta = check_delta_or_zero(delta)
-        with open_ledger(self.path) as connection, transaction(connection, "DEFERRED"):
-            rows = view.read_rows(connection)
-        return view.entries(rows, delta)
+        with self._database.reading() as connection:
+            cursor = connection.execute(ENTRIES)
+            names = [column[0] for column in cursor.description]
+            rows = [dict(zip(names, row)) for row in cursor.fetchall()]
+            uses = [connection.execute(RELEASES, (row["entry_id"],)).fetchall() for row in rows]
+        return [_displayed(row, releases, delta) for row, releases in zip(rows, uses)]
 
-    def totals(self, delta=DEFAULT_DELTA):
+    def totals(self, delta: float = DEFAULT_DELTA) -> list[dict[str, Any]]:
         """What each observer learned in all: JSON-able dictionaries by dataset, unit, relation and observer.
 
         An upper bound at ``delta``, composed from the events of private steps and of the flips of the worst record;
@@ -330,31 +109,102 @@ class Ledger:
         ``totals``. ``note`` says what the number leaves open, and why it is infinite. Data declared public is left out.
         """
         delta = check_delta_or_zero(delta)
-        with open_ledger(self.path) as connection, transaction(connection, "DEFERRED"):
-            charged = totals.all_charges(connection)
-        return [line for dataset in charged for line in totals.by_observer(dataset, charged[dataset], delta)]
+        with self._database.reading() as connection:
+            charged = all_charges(connection)
+        return [line for dataset in charged for line in by_observer(dataset, charged[dataset], delta)]
 
-    def total(self, dataset, unit, relation, observer, delta=DEFAULT_DELTA):
+    def total(self, dataset: str, unit: str, relation: str, observer: str, delta: float = DEFAULT_DELTA) -> float:
         """One of the ``totals`` as a number, 0.0 where nothing was charged, ``math.inf`` without a guarantee."""
         delta = check_delta_or_zero(delta)
-        _check_view(unit, relation, observer)
-        with open_ledger(self.path) as connection, transaction(connection, "DEFERRED"):
-            charged = totals.charges_with_scores(connection, dataset)
-        return totals.known_total_of(charged, unit, relation, observer, delta)
+        check_relation(relation)
+        for name, value, allowed in (("unit", unit, UNITS), ("observer", observer, OBSERVERS)):
+            if value not in allowed:
+                raise InvalidEvent(f"{name} is {value!r} but must be one of {', '.join(allowed)}.")
+        with self._database.reading() as connection:
+            charged = charges_with_scores(connection, dataset)
+        return known_total_of(charged, View(unit, relation, observer), delta)
 
 
-def _check_view(unit, relation, observer):
-    check_relation(relation)
-    for name, value, allowed in (("unit", unit, UNITS), ("observer", observer, OBSERVERS)):
-        if value not in allowed:
-            raise InvalidEvent(f"{name} is {value!r} but must be one of {', '.join(allowed)}.")
+def declare_public_labels(
+    home: str | os.PathLike[str], source: str, match_ids: Iterable[object], labels: Iterable[object]
+) -> None:
+    """Declare that the labels of a source need no protection, at the party whose home is ``home``.
+
+    The name stands in the policy then, and the labels in the ledger, record by record, so that no other table can pass
+    for the declared one.
+
+    Raises:
+        InvalidPolicy: The source or the policy is malformed; nothing is declared, here as below.
+        InvalidArgument: A match id or a label is malformed.
+        LedgerError: The ledger refuses.
+    """
+    home = Path(home)
+    key = load_or_create_key(home / KEY_FILE)
+    rows = zip(record_tags(map(str, match_ids), key, source), map(canonical_label, labels), strict=True)
+    Ledger(home / LEDGER_FILE).register_public(source=source, key_id=key_id(key), rows=rows)
+    declare_source(home / POLICY_FILE, source, public=True)
 
 
-def _check_cap(cap):
-    if not is_finite(cap) or cap <= 0:
-        raise ValueError(f"cap is {cap!r} but must be a finite number greater than 0 (in nats).")
+Row = dict[str, Any]
+"""All that is stored about one entry, by column; its values are of many types."""
 
 
-def _check_count(name, value):
-    if not is_whole(value) or value < 0:
-        raise ValueError(f"{name} is {value!r} but must be a whole number of at least 0.")
+def _displayed(row: Row, releases: list[tuple[str, str, str]], delta: float) -> dict[str, Any]:
+    notes = dict.fromkeys(note for _, _, note in releases if note)
+    is_step = _is_step(row)
+    epsilon = (
+        known_total(frozenset({((stored_event(row["event"]), row["rounds"]),)}), delta) if is_step else row["epsilon"]
+    )
+    scored = row["fingerprints"] if row["mechanism"] == JOINT_SCORES else 1
+    return {
+        "entry_id": row["entry_id"],
+        "source": row["subject"],
+        "mechanism": row["mechanism"],
+        "unit": row["unit"],
+        "relation": row["relation"],
+        "observer": row["observer"],
+        "epsilon": epsilon_for_json(epsilon),
+        "delta": delta if is_step else row["delta"],
+        "sampling": SAMPLING.get(row["mechanism"], "none"),
+        "rounds": row["rounds"] if is_step else scored,
+        "parameters": _parameters(row),
+        "event": json.loads(row["event"]) if row["event"] else None,
+        "counted": bool(row["counted"]),
+        "records": row["records"],
+        "uses": row["uses"],
+        "pending": row["pending"],
+        "jobs": list(dict.fromkeys(job_id for job_id, _, _ in releases)),
+        "fingerprint": releases[-1][1],
+        "first_time": _time_text(row["first_time"]),
+        "last_time": _time_text(row["last_time"]),
+        "note": "; ".join([_general_note(row), *notes]),
+    }
+
+
+def _is_step(row: Row) -> bool:
+    return row["epsilon"] is None
+
+
+def _parameters(row: Row) -> dict[str, Any]:
+    purpose = {"purpose": row["purpose"]} if row["purpose"] else {}
+    if row["mechanism"] == RANDOMIZED_RESPONSE:
+        keep = keep_probability(row["epsilon"], row["classes"])
+        parameters = {"classes": row["classes"], "keep_probability": keep, "key_id": row["key_id"]}
+        return {**parameters, **({"class_labels": json.loads(row["class_labels"])} if row["class_labels"] else {})}
+    if row["mechanism"] == PIECEWISE:
+        return {"bins": row["classes"], "bounds": json.loads(row["class_labels"]), "key_id": row["key_id"]}
+    if row["mechanism"] == POST_PROCESSING:
+        return {"parent_entry_id": row["parent_id"], "description": row["purpose"]}
+    return {**stored_event(row["event"]).parameters, **purpose} if _is_step(row) else purpose
+
+
+def _general_note(row: Row) -> str:
+    if _is_step(row):
+        reason = stored_event(row["event"]).parameters.get("reason")
+        return STEP_WITHOUT_GUARANTEE.format(reason=reason) if reason else STEP
+    uncounted_scores = row["mechanism"] == JOINT_SCORES and not row["counted"]
+    return UNCOUNTED_SCORES if uncounted_scores else NOTES[row["mechanism"]].format(**row)
+
+
+def _time_text(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="seconds")

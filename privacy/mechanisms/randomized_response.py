@@ -7,50 +7,34 @@ unit *label* under the *replace-one* relation, whatever else an observer knows a
 Reference: S. L. Warner, "Randomized response", JASA 60 (1965); P. Kairouz, S. Oh and P. Viswanath, "Extremal mechanisms
 for local differential privacy", JMLR 17 (2016), for k classes.
 """
+
+from __future__ import annotations
+
 import math
-import sys
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from fate_dp.privacy.number_kinds import is_real, is_whole
+from ..events import REPLACE_ONE, RandomizedResponse, Release, event_of
+from ..noise.stream import Floats, Integers, Rng, Stream, bernoulli, open_stream, uniform_below
+from ..validation import InvalidArgument, check_classes, check_epsilon
 
 # An estimated prior of exactly 0 or 1 would make the posterior ignore every label and erase the rare class for good.
 PRIOR_MARGIN = 1e-3
 
 
-class InvalidEpsilon(ValueError):
-    """The privacy parameter is not a finite number greater than 0."""
-
-
-class InvalidClasses(ValueError):
-    """The number of classes is not a whole number of at least 2."""
-
-
-def check_epsilon(epsilon):
-    """Return ``epsilon`` (nats) as a float; raise ``InvalidEpsilon`` unless it is a finite number greater than 0."""
-    if not is_real(epsilon) or not 0 < epsilon <= sys.float_info.max:
-        raise InvalidEpsilon(f"epsilon is {epsilon!r} but must be a finite number greater than 0 (in nats).")
-    return float(epsilon)
-
-
-def check_classes(classes):
-    """Return the number of classes as an int; raise ``InvalidClasses`` unless it is a whole number of at least 2."""
-    if not is_whole(classes) or classes < 2:
-        raise InvalidClasses(f"classes is {classes!r} but must be a whole number of at least 2.")
-    return int(classes)
-
-
-def keep_probability(epsilon, classes=2):
+def keep_probability(epsilon: float, classes: int = 2) -> float:
     """Probability that k-ary randomised response keeps the true label.
 
-    :param epsilon: privacy parameter in nats, unit *label*, replace-one.
-    :param classes: number k of classes, at least 2.
-    :raises InvalidEpsilon, InvalidClasses: outside those ranges.
+    Args:
+        epsilon: privacy parameter in nats, unit *label*, replace-one.
+        classes: number k of classes, at least 2.
     """
     return 1.0 / (1.0 + _odds_of_flip(epsilon, classes))
 
 
-def flip_probability(epsilon, classes=2):
+def flip_probability(epsilon: float, classes: int = 2) -> float:
     """Probability that k-ary randomised response replaces the true label by another one.
 
     Exact also at large epsilon, where ``1 - keep_probability`` would cancel. Parameters as in ``keep_probability``.
@@ -59,15 +43,17 @@ def flip_probability(epsilon, classes=2):
     return odds / (1.0 + odds)
 
 
-def label_posterior(flipped, epsilon, prior):
+def label_posterior(flipped: ArrayLike, epsilon: float, prior: ArrayLike) -> float | Floats:
     """P(true label = 1 | flipped label) for two classes, by Bayes' rule; vectorised in ``flipped`` and ``prior``.
 
     Post-processing of the flipped label: it costs no privacy as long as ``prior`` was not computed from true labels.
 
-    :param flipped: flipped labels, 0 or 1.
-    :param epsilon: the epsilon (nats) at which they were flipped.
-    :param prior: P(true label = 1) before the flipped label is seen, from 0 to 1; may differ from record to record.
-    :raises ValueError: when a flipped label or a prior is outside its range.
+    Args:
+        flipped: flipped labels, 0 or 1.
+        prior: P(true label = 1) before the flipped label is seen, from 0 to 1; may differ from record to record.
+
+    Raises:
+        ValueError: When a flipped label or a prior is outside its range.
     """
     flipped, prior = np.broadcast_arrays(np.asarray(flipped), np.asarray(prior, dtype=float))
     if not np.isin(flipped, (0, 1)).all():
@@ -83,13 +69,13 @@ def label_posterior(flipped, epsilon, prior):
     return posterior if posterior.ndim else float(posterior)
 
 
-def estimate_prior(flipped_mean, epsilon):
+def estimate_prior(flipped_mean: float, epsilon: float) -> float:
     """Share of true labels that are 1, estimated without bias from the share of flipped labels, then clipped.
 
     The result lies in [0.001, 0.999]. Post-processing of the flipped labels: it costs no privacy.
 
-    :param flipped_mean: share of flipped binary labels that are 1, from 0 to 1.
-    :param epsilon: the epsilon (nats) at which they were flipped.
+    Args:
+        flipped_mean: share of flipped binary labels that are 1, from 0 to 1.
     """
     if not 0 <= flipped_mean <= 1:
         raise ValueError(f"flipped_mean is {flipped_mean!r} but must lie between 0 and 1.")
@@ -98,5 +84,129 @@ def estimate_prior(flipped_mean, epsilon):
     return float(np.clip((flipped_mean - flip) / keep_minus_flip, PRIOR_MARGIN, 1 - PRIOR_MARGIN))
 
 
-def _odds_of_flip(epsilon, classes):
+def _odds_of_flip(epsilon: float, classes: int) -> float:
     return (check_classes(classes) - 1) * math.exp(-check_epsilon(epsilon))
+
+
+# Randomised response with fresh coins, for messages that are released once.
+#
+# Labels of a training table are flipped by ``label_flips`` instead, whose coins are the same in every run.
+
+
+# Far above the few roundings in flip_probability, far below anything that a use could notice.
+ROUNDING = 2.0**-48
+# Below this the exponential loses digits; an epsilon of 693 or more is flipped as often as one of 693.
+MIN_FLIP = 2.0**-1000
+
+
+def flip_indices(indices: ArrayLike, epsilon: float, classes: int, rng: Rng = None) -> Integers:
+    """Randomised response on an int64 array of indices 0 .. classes - 1, a fresh independent coin for each.
+
+    epsilon-differentially private per index (nats, delta 0 exactly), replace-one: the flip coin has exactly the
+    probability of a float that is never below 1 - ``keep_probability``, and the other classes are chosen exactly
+    uniformly, so the odds of any answer change by at most e^epsilon. It is the ideal mechanism followed by rare
+    further flips, so an accountant may charge ``RandomizedResponse(epsilon, classes)`` without slack.
+
+    Args:
+        indices: whole numbers or bools; private, but for lying in their range.
+    """
+    given, classes, stream = np.asarray(indices), check_classes(classes), open_stream(rng)
+    is_whole = given.dtype.kind in "biu" or not given.size
+    if not is_whole or not ((given >= 0) & (given < classes)).all():
+        raise InvalidArgument(f"indices must be whole numbers from 0 to {classes - 1} (the number of classes less 1).")
+    true = given.astype(np.int64)
+    flips = bernoulli(safe_flip_probability(epsilon, classes), true.shape, stream)
+    steps = 1 + uniform_below(classes - 1, true.shape, stream)
+    return np.where(flips, (true + steps) % classes, true)
+
+
+def safe_flip_probability(epsilon: float, classes: int = 2) -> float:
+    """``flip_probability`` rounded up, so that the coin of exactly this probability never keeps too often.
+
+    Raises:
+        InvalidArgument: Also when epsilon is so small that rounding up would favour the other classes.
+    """
+    flip = flip_probability(epsilon, classes)
+    least = 2 * classes * ROUNDING
+    if epsilon <= least:
+        raise InvalidArgument(f"epsilon is {epsilon!r} but must be above {least} for {classes} classes.")
+    return max(MIN_FLIP, flip * (1 + ROUNDING))
+
+
+def coins(probabilities: ArrayLike, rng: Rng = None) -> NDArray[np.bool_]:
+    """One coin per probability, each to within 2^-53: for choices on which no guarantee depends."""
+    probabilities = np.asarray(probabilities, dtype=np.float64)
+    words = open_stream(rng).words(probabilities.size).reshape(probabilities.shape)
+    return (words >> np.uint64(11)) * 2.0**-53 < probabilities
+
+
+# Randomised response on the values of a public grid: numbers, answered one record at a time.
+
+
+def grid_randomized_response(
+    values: ArrayLike,
+    points: ArrayLike,
+    epsilon: float,
+    *,
+    observers: Sequence[str],
+    unit: str = "record",
+    rng: Rng = None,
+) -> Release:
+    """Indices of grid points, one answer per value: epsilon-LDP (nats, delta 0), replace-one, by fresh coins.
+
+    A value is rounded to a point at random so that its mean is kept; the guarantee rests on the randomised response of
+    its index alone. ``estimate_histogram`` and ``estimate_mean`` are unbiased for values within the grid.
+
+    Args:
+        values: one-dimensional; private. Values outside the grid count as its nearer end, NaN as its first point.
+        points: the public grid: at least two finite, strictly increasing numbers.
+
+    Returns:
+        ``Release`` of an int64 array, charged as ``RandomizedResponse`` with one class per point.
+    """
+    points, stream = check_points(points), open_stream(rng)
+    process = RandomizedResponse(check_epsilon(epsilon), len(points))
+    event = event_of(process, stream, unit=unit, relation=REPLACE_ONE, observers=observers)
+    return Release(flip_indices(_rounded(values, points, stream), epsilon, len(points), stream), event)
+
+
+def estimate_histogram(answers: ArrayLike, points: ArrayLike, epsilon: float) -> Floats:
+    """Share of values at each grid point, estimated without bias; entries may be negative and add up to 1.
+
+    Args:
+        answers: indices from ``grid_randomized_response`` with the same ``points`` and ``epsilon``; at least one.
+    """
+    points, answers = check_points(points), np.asarray(answers)
+    is_index = answers.ndim == 1 and answers.size and answers.dtype.kind in "iu"
+    if not is_index or not 0 <= answers.min() <= answers.max() < len(points):
+        raise InvalidArgument(f"answers must be one or more whole numbers from 0 to {len(points) - 1}.")
+    odds = math.exp(-check_epsilon(epsilon))
+    shares = np.bincount(answers, minlength=len(points)) / len(answers)
+    # (share - q) / (p - q) with p, q = 1, odds over 1 + (k - 1) odds: p - q does not cancel in expm1.
+    return (shares * (1 + (len(points) - 1) * odds) - odds) / -math.expm1(-epsilon)
+
+
+def estimate_mean(answers: ArrayLike, points: ArrayLike, epsilon: float) -> float:
+    """Mean of the values, estimated without bias from the answers; parameters as in ``estimate_histogram``."""
+    return float(estimate_histogram(answers, points, epsilon) @ check_points(points))
+
+
+def check_points(points: ArrayLike) -> Floats:
+    """The grid as a float64 array; raise ``InvalidArgument`` unless it is two or more finite, increasing numbers."""
+    points = np.asarray(points)
+    is_real = points.ndim == 1 and len(points) >= 2 and points.dtype.kind in "fiu"
+    if not is_real or not np.isfinite(points).all() or not (np.diff(points.astype(np.float64)) > 0).all():
+        raise InvalidArgument("points must be at least two finite, strictly increasing numbers.")
+    return points.astype(np.float64)
+
+
+def _rounded(values: ArrayLike, points: Floats, stream: Stream) -> Integers:
+    values = np.asarray(values)
+    if values.ndim != 1 or values.dtype.kind not in "fiu":
+        raise InvalidArgument(
+            f"values have {values.ndim} axes, type {values.dtype}, but must be a list of real numbers."
+        )
+    values = np.clip(np.where(np.isnan(values), points[0], values), points[0], points[-1])
+    below = np.clip(np.searchsorted(points, values, side="right") - 1, 0, len(points) - 2)
+    share = (values - points[below]) / (points[below + 1] - points[below])
+    return (below + coins(share, stream)).astype(np.int64, copy=False)

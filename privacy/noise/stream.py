@@ -4,23 +4,37 @@ A stream is passed as an argument; there is no module-level generator, and neith
 ``open_stream(None)`` opens the operating system's entropy. A mechanism asks its stream ``private``: noise from a stream
 that another person could repeat protects nothing, so such a run is recorded as not private.
 """
+
+from __future__ import annotations
+
 import hashlib
 import hmac
+import math
 import os
 from abc import ABC, abstractmethod
+from fractions import Fraction
 from threading import Lock
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
+
+from ..validation import InvalidArgument, is_whole, whole, within
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers import CipherContext
+
+Rng: TypeAlias = "Stream | None"
+"""Whence a function draws: a stream, or None for the operating system's entropy."""
+Size: TypeAlias = int | tuple[int, ...] | list[int]
+Floats: TypeAlias = NDArray[np.float64]
+Integers: TypeAlias = NDArray[np.int64]
 
 KEY_BYTES = 32
 WORD_BITS = 64
 WORD_BYTES = 8
 # One key yields at most 2^38 bytes before ChaCha20's 32-bit block counter would wrap around.
 BYTES_PER_KEY = 2**30
-
-
-class InvalidRandomness(ValueError):
-    """The source of randomness is neither None nor a stream of this module."""
 
 
 class Stream(ABC):
@@ -30,10 +44,10 @@ class Stream(ABC):
     private = False
 
     @abstractmethod
-    def words(self, count):
+    def words(self, count: int) -> NDArray[np.uint64]:
         """The next ``count`` words as a new uint64 array."""
 
-    def integer(self, bits):
+    def integer(self, bits: int) -> int:
         """A uniform Python integer from 0 to 2^bits - 1."""
         count = -(-bits // WORD_BITS)
         return int.from_bytes(self.words(count).tobytes(), "little") >> (count * WORD_BITS - bits)
@@ -51,14 +65,16 @@ class SystemStream(Stream):
 
     private = True
 
-    def words(self, count):
+    def words(self, count: int) -> NDArray[np.uint64]:
         result = np.zeros(count, dtype=np.uint64)
-        content = memoryview(result.view(np.uint8))
+        content = result.view(np.uint8).data
         for start in range(0, len(content), BYTES_PER_KEY):
-            _fill(_keystream(os.urandom(KEY_BYTES)), content[start : start + BYTES_PER_KEY])
+            part = content[start : start + BYTES_PER_KEY]
+            # Zeros become the keystream, in place.
+            _keystream(os.urandom(KEY_BYTES)).update_into(part, part)
         return result
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "SystemStream()"
 
 
@@ -68,28 +84,28 @@ class KeystreamStream(Stream):
     Threads that share a stream never get the same words. A pickled copy would, so streams refuse to be pickled.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._lock = Lock()
         self._parts_used = 0
         self._left = 0
-        self._cipher = None
+        self._cipher: CipherContext | None = None
 
-    def words(self, count):
+    def words(self, count: int) -> NDArray[np.uint64]:
         result = np.zeros(count, dtype=np.uint64)
-        content = memoryview(result.view(np.uint8))
+        content = result.view(np.uint8).data
         with self._lock:
             while content:
-                if not self._left:
+                if self._cipher is None or not self._left:
                     self._cipher, self._left = self._keystream_of(self._parts_used), BYTES_PER_KEY
                     self._parts_used += 1
                 part = content[: self._left]
-                _fill(self._cipher, part)
+                self._cipher.update_into(part, part)
                 self._left -= len(part)
                 content = content[len(part) :]
         return result
 
     @abstractmethod
-    def _keystream_of(self, part):
+    def _keystream_of(self, part: int) -> CipherContext:
         """The keystream of a part of ``BYTES_PER_KEY`` bytes."""
 
 
@@ -99,17 +115,17 @@ class ReproducibleStream(KeystreamStream):
     The words are ChaCha20 keystreams under hashes of the seed. The seed may be a whole number or bytes.
     """
 
-    def __init__(self, seed):
+    def __init__(self, seed: int | bytes) -> None:
         if isinstance(seed, bool) or not isinstance(seed, (int, bytes)):
-            raise InvalidRandomness(f"seed is of type {type(seed).__name__} but must be a whole number or bytes.")
+            raise InvalidArgument(f"seed is of type {type(seed).__name__} but must be a whole number or bytes.")
         super().__init__()
         content = seed if isinstance(seed, bytes) else str(seed).encode("ascii")
         self._seed = hashlib.sha256(type(seed).__name__.encode("ascii") + b":" + content).digest()
 
-    def _keystream_of(self, part):
+    def _keystream_of(self, part: int) -> CipherContext:
         return _keystream(hashlib.sha256(self._seed + part.to_bytes(8, "little")).digest())
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "ReproducibleStream(not private)"
 
 
@@ -122,51 +138,124 @@ class KeyedStream(KeystreamStream):
     label is used for one thing, for instance 'round 3 partition 7 noise'. Two streams of one key and label give the
     same words, whose difference shows what the noise hides: (b) is the caller's duty and is not checked here.
 
-    :param key: 32 bytes; secret.
-    :param label: text; public.
-    :raises InvalidRandomness: unless they are.
+    Args:
+        key: 32 bytes; secret.
+        label: text; public.
     """
 
     private = True
 
-    def __init__(self, key, label):
+    def __init__(self, key: bytes, label: str) -> None:
         if not isinstance(key, bytes) or len(key) != KEY_BYTES:
-            raise InvalidRandomness(f"key must be {KEY_BYTES} bytes from the operating system's entropy.")
+            raise InvalidArgument(f"key must be {KEY_BYTES} bytes from the operating system's entropy.")
         if not isinstance(label, str) or not label:
-            raise InvalidRandomness(f"label is {label!r} but must be a text that says what the words are for.")
+            raise InvalidArgument(f"label is {label!r} but must be a text that says what the words are for.")
         super().__init__()
         self._key = hmac.digest(key, label.encode("utf-8"), "sha256")
 
-    def _keystream_of(self, part):
+    def _keystream_of(self, part: int) -> CipherContext:
         return _keystream(self._key, part)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "KeyedStream()"
 
 
-def open_stream(random=None):
-    """The stream that an argument ``random`` stands for.
+def open_stream(rng: Rng = None) -> Stream:
+    """The stream that an argument ``rng`` stands for.
 
-    :param random: None for the operating system's entropy, or a ``Stream``, which is returned as it is.
-    :raises InvalidRandomness: for anything else, among them seeds and numpy's generators.
+    Args:
+        rng: None for the operating system's entropy, or a ``Stream``, which is returned as it is.
+
+    Raises:
+        InvalidArgument: For anything else, among them seeds and numpy's generators.
     """
-    if random is None:
+    if rng is None:
         return SystemStream()
-    if isinstance(random, Stream):
-        return random
-    raise InvalidRandomness(
-        f"random is of type {type(random).__name__} but must be None (the operating system's entropy) or a stream "
+    if isinstance(rng, Stream):
+        return rng
+    raise InvalidArgument(
+        f"rng is of type {type(rng).__name__} but must be None (the operating system's entropy) or a stream "
         "such as SystemStream() or, for tests, ReproducibleStream(seed): other generators are not cryptographic."
     )
 
 
-def _keystream(key, part=0):
+def _keystream(key: bytes, part: int = 0) -> CipherContext:
     """ChaCha20 under ``key`` from block 0 on; ``part`` is the nonce, 0 where every keystream has a key of its own."""
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
     return Cipher(algorithms.ChaCha20(key, bytes(4) + part.to_bytes(12, "little")), mode=None).encryptor()
 
 
-def _fill(cipher, zeros):
-    """Turn a buffer of zeros into the next bytes of the keystream, in place."""
-    cipher.update_into(zeros, zeros)
+# Uniform integers and coins: nothing here rounds, given ideal words. No protection against timing is claimed.
+
+MAX_VECTOR_BOUND = 2**63
+
+
+def check_size(size: Size) -> tuple[int, ...]:
+    """Return ``size`` as a tuple of ints if it is one or several whole numbers of at least 0."""
+    shape = tuple(size) if isinstance(size, (tuple, list)) else (size,)
+    if not all(is_whole(length) and length >= 0 for length in shape):
+        raise InvalidArgument.of("size", size, "a whole number of at least 0, or a tuple of such numbers")
+    return tuple(map(int, shape))
+
+
+def uniform_below(bound: int, size: Size, rng: Rng = None) -> Integers:
+    """Independent uniform integers from 0 to ``bound`` - 1 as an int64 array.
+
+    A word is kept if it lies below the largest multiple of ``bound`` that 64 bits hold, and reduced modulo ``bound``.
+
+    Args:
+        bound: number of values, from 1 to 2^63.
+    """
+    bound, shape, stream = (
+        whole("bound", bound, 1, MAX_VECTOR_BOUND, "a whole number from 1 to 2^63"),
+        check_size(size),
+        open_stream(rng),
+    )
+    count = math.prod(shape)
+    kept = np.empty(0, dtype=np.uint64)
+    last = np.uint64(2**WORD_BITS - 2**WORD_BITS % bound - 1)
+    while len(kept) < count:
+        words = stream.words(count - len(kept))
+        kept = np.concatenate([kept, words[words <= last]])
+    return (kept % np.uint64(bound)).astype(np.int64).reshape(shape)
+
+
+def uniform_integer_below(bound: int, rng: Rng = None) -> int:
+    """One uniform Python integer from 0 to ``bound`` - 1, for a bound of any length."""
+    bound, stream = whole("bound", bound, 1), open_stream(rng)
+    while True:
+        value = stream.integer((bound - 1).bit_length())
+        if value < bound:
+            return value
+
+
+def bernoulli(probability: float, size: Size, rng: Rng = None) -> NDArray[np.bool_]:
+    """Independent coins as a bool array, each True with exactly the probability that the float stands for.
+
+    The word of a coin is compared with the first 64 binary digits of the probability; only a tie, of chance 2^-64,
+    needs further words.
+
+    Args:
+        probability: one number from 0 to 1 for all coins.
+    """
+    shape, stream = check_size(size), open_stream(rng)
+    scaled = Fraction(check_probability(probability)) * 2**WORD_BITS
+    threshold, rest = divmod(scaled, 1)
+    words = stream.words(math.prod(shape))
+    if threshold == 2**WORD_BITS:
+        return np.ones(shape, dtype=bool)
+    coins = words < np.uint64(threshold)
+    for position in np.flatnonzero(words == np.uint64(threshold)):
+        coins[position] = bernoulli_of_fraction(rest, stream)
+    return coins.reshape(shape)
+
+
+def bernoulli_of_fraction(probability: Fraction, rng: Rng = None) -> bool:
+    """One coin that is True with exactly the probability of a ``Fraction`` from 0 to 1."""
+    return uniform_integer_below(probability.denominator, rng) < probability.numerator
+
+
+def check_probability(probability: object) -> float:
+    """Return ``probability`` as a float if it is a number from 0 to 1."""
+    return within("probability", probability, 0, 1)

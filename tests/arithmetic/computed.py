@@ -3,6 +3,7 @@ what may differ in its last bits.
 
     python -m tests.arithmetic.computed
 """
+
 import hashlib
 import json
 
@@ -13,15 +14,14 @@ from fate_dp.components.dp_hetero_lr.rows import Block
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.features import scattering_features
 from fate_dp.components.dp_homo_nn.models.registry import build_model
-from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
-from fate_dp.components.dp_homo_nn.models.weights import flat_weights
-from fate_dp.components.dp_homo_nn.relevance.contributions import group_sums
-from fate_dp.components.dp_homo_nn.rounds.private_clip import with_indicators
-from fate_dp.crypto.exact_product import exact_product
+from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights
+from fate_dp.components.dp_homo_nn.relevance import group_sums
+from fate_dp.components.dp_homo_nn.rounds.contribution import with_indicators
+from fate_dp.crypto.cross_product import exact_product
 from fate_dp.privacy.adaptive_scales import contribution_sums
 from fate_dp.privacy.label_flips import flip_labels
-from fate_dp.privacy.mechanisms.bounded_rows import RowBounds, clip_rows
 from fate_dp.privacy.mechanisms.clipping import clip_records
+from fate_dp.privacy.mechanisms.second_moments import RowBounds, clip_rows
 
 
 def records(rows, columns, seed):
@@ -70,7 +70,9 @@ def close():
 
 def main():
     torch.set_num_threads(2)
-    digests = {name: hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest() for name, array in exact().items()}
+    digests = {
+        name: hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest() for name, array in exact().items()
+    }
     print(json.dumps({"exact": digests, "close": {name: array.tolist() for name, array in close().items()}}))
 
 

@@ -5,6 +5,7 @@ each.
 
 A combination that this processor cannot run is skipped, with the reason. The exit status is 1 if a test failed.
 """
+
 import os
 import re
 import subprocess
@@ -27,8 +28,12 @@ def run(combination, arguments) -> tuple:
     environment.update({"OMP_NUM_THREADS": "1", **combination.variables})
     command = [sys.executable, "-m", "pytest", "-q", "-m", "arithmetic", "-n", "2", "--dist", "loadfile", *ALL]
     start = time.monotonic()
-    done = subprocess.run([*command, *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|skipped|error)", done.stdout[-400:])}
+    done = subprocess.run(
+        [*command, *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    counts = {
+        word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|skipped|error)", done.stdout[-400:])
+    }
     failed = counts.get("failed", 0) + counts.get("error", 0)
     if done.returncode and not failed:
         failed = 1

@@ -1,4 +1,5 @@
 """Processors other than this one, as far as settings of libraries can play them, and which of them this one can play."""
+
 from dataclasses import dataclass
 
 import numpy as np

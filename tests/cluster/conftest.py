@@ -1,20 +1,23 @@
 """The cluster and the single server that these tests compare; they take long, so that they run only when named."""
+
 import shutil
 from pathlib import Path
 
 import pytest
 
-from fate_dp.deploy import flow_server
 from fate_dp.deploy.cluster import cluster
-from fate_dp.deploy.cluster.engine import missing
+from fate_dp.deploy.cluster.programs import missing
+from fate_dp.deploy.flow import server
 
 from .places import cluster_place, single_place
 
 
 def pytest_ignore_collect(collection_path, config):
     """Not part of a run that does not ask for them: each file starts several servers and works for minutes."""
-    named = any(Path(str(argument).partition("::")[0]).resolve().is_relative_to(Path(__file__).parent)
-                for argument in config.invocation_params.args)  # fmt: skip
+    named = any(
+        Path(str(argument).partition("::")[0]).resolve().is_relative_to(Path(__file__).parent)
+        for argument in config.invocation_params.args
+    )
     return None if named else True
 
 
@@ -53,6 +56,6 @@ def here(engine, cluster_home):
 def there(work):
     """A single server that plays all parties, to compare with."""
     home = work / "single"
-    yield single_place(home, flow_server.up(home))
-    flow_server.down(home)
+    yield single_place(home, server.up(home))
+    server.down(home)
     shutil.rmtree(home, ignore_errors=True)

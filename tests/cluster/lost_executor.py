@@ -3,6 +3,7 @@
 What it prints last is one JSON object: what was computed twice, and whether it came out the same. Run it as a test
 does, by its path; it needs `SPARK_CONF_DIR`.
 """
+
 from __future__ import annotations
 
 import json
@@ -46,20 +47,19 @@ def flips(ctx):
     The blocks are given: FATE's own reader cuts a frame into blocks in the order in which a shuffle brings the rows,
     which is another one when it happens again.
     """
-    from fate_dp.components.label_flip.guest import _flip_block
+    from fate_dp.components.label_flip.guest import Flips, _flip_block
 
     names = [(at, np.array([f"loan-{at}-{row}" for row in range(ROWS)])) for at in range(PARTITIONS)]
     labels = [(at, np.arange(ROWS) % 2) for at in range(PARTITIONS)]
     ids, truth = (ctx.computing.parallelize(part, include_key=True, partition=PARTITIONS) for part in (names, labels))
-    kernel = partial(_flip_block, epsilon=1.0, classes=[0, 1], key=b"k" * 32, label_source="a/b/y")
+    kernel = partial(_flip_block, draw=Flips(1.0, (0.0, 1.0)), key=b"k" * 32, label_source="a/b/y")
     return ids.join(truth, kernel).mapValues(lambda block: block.tolist())
 
 
 def shares(ctx):
     """{tag: the shares of a record that stay with the party which blinds it}, as align makes them."""
-    from fate_dp.components.align.kernels import Blinding
-    from fate_dp.components.align.tagged_tables import blinded_table, encrypted_table
-    from fate_dp.crypto.id_tags import TagKey
+    from fate_dp.components.align.tagged_tables import Blinding, blinded_table, encrypted_table
+    from fate_dp.crypto.joined_records import TagKey
     from fate_dp.crypto.paillier import generate_keypair
 
     public_key, private_key = generate_keypair()

@@ -1,4 +1,5 @@
 """Where a job runs: on the cluster, where every party has a server of its own, or on one server that plays them all."""
+
 from __future__ import annotations
 
 import shutil
@@ -6,13 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from fate_dp.deploy.flow_address import FlowAddress
-from fate_dp.deploy.flow_home import open_home
-from fate_dp.deploy.ports import HOST
-from fate_dp.pipelines.job import run_job, task_metrics, task_output_data, task_output_model
-from fate_dp.pipelines.party_ledgers import make_home, party_ledger
-from fate_dp.pipelines.upload import TableMeta, upload_table
-from fate_dp.privacy.party_files import KEY_FILE, party_folder
+from fate_dp.deploy.flow.client import FlowAddress
+from fate_dp.deploy.flow.home import open_home
+from fate_dp.deploy.flow.programs import HOST
+from fate_dp.pipelines.jobs.job import run_job, task_metrics, task_output_data, task_output_model
+from fate_dp.pipelines.jobs.party_ledgers import make_home, party_ledger
+from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
+from fate_dp.privacy.private_files import KEY_FILE, party_folder
 
 GUEST, HOST_ID, ARBITER, SECOND = "9999", "10000", "10001", "9998"
 ROLES = {GUEST: "guest", HOST_ID: "host", ARBITER: "arbiter", SECOND: "host"}

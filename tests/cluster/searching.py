@@ -1,4 +1,5 @@
 """Search a folder for what belongs to one party: all its long numbers in text and in binary, its ids, its key."""
+
 from __future__ import annotations
 
 import re
@@ -12,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 # Shorter numbers, such as durations in seconds, occur in logs by chance.
-LEAST_DIGITS = 10
+MIN_DIGITS = 10
 NUMBER = re.compile(rb"\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 HEXADECIMAL = re.compile(rb"[0-9a-fA-F]{16,}")
 BASE64 = re.compile(rb"[A-Za-z0-9+/_-]{16,}")
@@ -54,7 +55,7 @@ def private_values(own: list[Path], foreign: list[Path], id_name: str, label_nam
 def _is_telling(number: float) -> bool:
     """Whether nobody comes upon a number otherwise: it is long, and no rate of a thousand records, as measures are."""
     as_rate = Fraction(number).limit_denominator(1000)
-    return sum(map(str.isdigit, repr(number))) >= LEAST_DIGITS and abs(number - float(as_rate)) > 1e-12
+    return sum(map(str.isdigit, repr(number))) >= MIN_DIGITS and abs(number - float(as_rate)) > 1e-12
 
 
 def _without(values: dict, others: Iterable) -> None:
@@ -79,8 +80,10 @@ def found_in(folder: Path, private: Private) -> dict[str, Path]:
 def _decoded(content: bytes) -> list[bytes]:
     """All that stands in a content in hexadecimal or in base64, read from each digit at which it may begin."""
     digits, letters = HEXADECIMAL.findall(content), BASE64.findall(content)
-    hexadecimal = [[bytes.fromhex(run[start:start + (len(run) - start) // 2 * 2].decode()) for run in digits]
-                   for start in range(2)]  # fmt: skip
+    hexadecimal = [
+        [bytes.fromhex(run[start : start + (len(run) - start) // 2 * 2].decode()) for run in digits]
+        for start in range(2)
+    ]
     base64 = [[b64decode(_whole(run[start:])) for run in letters] for start in range(4)]
     return [b"\n".join(pieces) for pieces in (*hexadecimal, *base64)]
 
@@ -92,7 +95,7 @@ def _whole(run: bytes) -> bytes:
 
 def _numbers_in(content: bytes, magnitudes: np.ndarray) -> set[float]:
     """Those of the magnitudes that a content has, as text or as float64 of either byte order."""
-    long_ones = {text for text in NUMBER.findall(content) if len(text) >= LEAST_DIGITS}
+    long_ones = {text for text in NUMBER.findall(content) if len(text) >= MIN_DIGITS}
     return _doubles_in(content, magnitudes) | ({float(text) for text in long_ones} & set(magnitudes.tolist()))
 
 

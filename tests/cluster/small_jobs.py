@@ -1,4 +1,5 @@
 """Short jobs on a small table, for the tests that break things while jobs run."""
+
 from __future__ import annotations
 
 import time
@@ -9,12 +10,12 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from fate_dp.deploy.server_processes import processes_of
-from fate_dp.pipelines.flow import connect
-from fate_dp.pipelines.hetero_lr import Parties, Tables, new_pipeline
-from fate_dp.pipelines.job import ENDED, query_tasks
-from fate_dp.pipelines.party_ledgers import declare
-from fate_dp.pipelines.upload import TableMeta
+from fate_dp.deploy.flow.server import processes_of
+from fate_dp.pipelines.jobs.flow import connect
+from fate_dp.pipelines.jobs.hetero_lr import Parties, Tables, new_pipeline
+from fate_dp.pipelines.jobs.job import ENDED, query_tasks
+from fate_dp.pipelines.jobs.party_ledgers import declare
+from fate_dp.pipelines.jobs.upload import TableMeta
 
 from .places import GUEST, HOST_ID, Place
 
@@ -41,16 +42,21 @@ def upload_small(place: Place, folder: Path, owners: tuple = (GUEST, HOST_ID)) -
     folder.mkdir(exist_ok=True)
     guest, host = small_tables()
     tables = {
-        "guest": (GUEST, guest), "guest_fresh": (GUEST, guest.assign(y=1 - guest["y"])),
-        "host": (HOST_ID, host), "host_constant": (HOST_ID, host.assign(z0=2.5)),
-    }  # fmt: skip
+        "guest": (GUEST, guest),
+        "guest_fresh": (GUEST, guest.assign(y=1 - guest["y"])),
+        "host": (HOST_ID, host),
+        "host_constant": (HOST_ID, host.assign(z0=2.5)),
+    }
     for name, (_, table) in tables.items():
         table.to_csv(folder / f"{name}.csv", index=False)
     metas = {GUEST: TableMeta(label_name="y")}
-    place.upload([
-        (party_id, folder / f"{name}.csv", TABLES.namespace, name, metas.get(party_id))
-        for name, (party_id, _) in tables.items() if party_id in owners
-    ])  # fmt: skip
+    place.upload(
+        [
+            (party_id, folder / f"{name}.csv", TABLES.namespace, name, metas.get(party_id))
+            for name, (party_id, _) in tables.items()
+            if party_id in owners
+        ]
+    )
     for table in (TABLES, FRESH):
         declare(place.parties(GUEST), GUEST, table.label_source(), cap=EPSILON)
 
@@ -60,17 +66,24 @@ def two_tasks(tables: Tables = TABLES):
     from fate_client.pipeline.components.fate import PSI
     from fate_client.pipeline.interface import DataWarehouseChannel
 
-    from fate_dp.pipelines.components import LabelFlip
+    from fate_dp.pipelines.clients import LabelFlip
 
     sides = {"guest": (PARTIES.guest, tables.guest), "host": (PARTIES.host, tables.host)}
-    psi = PSI("psi_0", runtime_parties=PARTIES.data_parties(), input_data=[
-        DataWarehouseChannel(name=name, namespace=TABLES.namespace, parties={role: [party]})
-        for role, (party, name) in sides.items()
-    ])  # fmt: skip
+    psi = PSI(
+        "psi_0",
+        runtime_parties=PARTIES.data_parties(),
+        input_data=[
+            DataWarehouseChannel(name=name, namespace=TABLES.namespace, parties={role: [party]})
+            for role, (party, name) in sides.items()
+        ],
+    )
     flip = LabelFlip(
-        "label_flip_0", runtime_parties=PARTIES.data_parties(), epsilon=EPSILON, label_source=tables.label_source(),
+        "label_flip_0",
+        runtime_parties=PARTIES.data_parties(),
+        epsilon=EPSILON,
+        label_source=tables.label_source(),
         input_data=psi.outputs["output_data"],
-    )  # fmt: skip
+    )
     return new_pipeline(PARTIES).add_tasks([psi, flip])
 
 

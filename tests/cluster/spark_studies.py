@@ -1,4 +1,5 @@
 """The jobs of the Spark cluster: every component of ours, on tables of several partitions."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -6,12 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from fate_dp.pipelines import hetero_lr, shared_lr
-from fate_dp.pipelines.components import DPHeteroLR, Flipback, LabelFlip, Smote
-from fate_dp.pipelines.demo import EPSILON, PRIVATE
-from fate_dp.pipelines.homo_lr import StudyTables, training_reader
-from fate_dp.pipelines.homo_nn import pipeline_of, training_task
-from fate_dp.pipelines.shuffler import ShuffledParties, statistics_pipeline
+from fate_dp.pipelines.clients import DPHeteroLR, Flipback, LabelFlip, Smote
+from fate_dp.pipelines.jobs import hetero_lr, shared_lr
+from fate_dp.pipelines.jobs.demo import EPSILON, PRIVATE
+from fate_dp.pipelines.jobs.homo_lr import StudyTables, training_reader
+from fate_dp.pipelines.jobs.homo_nn import ShuffledParties, pipeline_of, statistics_pipeline, training_task
 
 from .places import GUEST, HOST_ID, SECOND, Place
 from .studies import HOSPITALS, PATIENTS, TRAININGS
@@ -34,14 +34,20 @@ def run_vertical(place: Place) -> Joined:
     parties = hetero_lr.Parties()
     reader, psi = hetero_lr.joined_tables(parties, PRIVATE)
     flip = LabelFlip(
-        "label_flip_0", runtime_parties=parties.data_parties(), epsilon=EPSILON, label_source=PRIVATE.label_source(),
+        "label_flip_0",
+        runtime_parties=parties.data_parties(),
+        epsilon=EPSILON,
+        label_source=PRIVATE.label_source(),
         input_data=psi.outputs["output_data"],
-    )  # fmt: skip
+    )
     model = DPHeteroLR("dp_hetero_lr_0", train_data=flip.outputs["output_data"], train_scores=True, **TRAINING)
     back = Flipback(
-        "flipback_0", runtime_parties=parties.data_parties(), mode="posterior", input_data=flip.outputs["output_data"],
+        "flipback_0",
+        runtime_parties=parties.data_parties(),
+        mode="posterior",
+        input_data=flip.outputs["output_data"],
         scores=model.outputs["train_output_data"],
-    )  # fmt: skip
+    )
     job = place.run(hetero_lr.new_pipeline(parties).add_tasks([reader, psi, flip, model, back]))
     weights = {party_id: weights_at(place, job, "dp_hetero_lr_0", party_id) for party_id in (GUEST, HOST_ID)}
     return Joined(job, flips_of(place, job), weights)
@@ -49,8 +55,11 @@ def run_vertical(place: Place) -> Joined:
 
 def run_shared(place: Place) -> Joined:
     """reader -> label_flip -> align -> share_lr."""
-    job = place.run(shared_lr.training_pipeline(
-        shared_lr.JoinedTrainingPlan(hetero_lr.Parties(), PRIVATE, EPSILON, training=JOINED)))  # fmt: skip
+    job = place.run(
+        shared_lr.training_pipeline(
+            shared_lr.JoinedTrainingPlan(hetero_lr.Parties(), PRIVATE, EPSILON, training=JOINED)
+        )
+    )
     weights = {party_id: weights_at(place, job, "share_lr_0", party_id) for party_id in (GUEST, HOST_ID)}
     return Joined(job, flips_of(place, job), weights)
 
@@ -68,9 +77,11 @@ def run_horizontal(place: Place):
     tables = StudyTables(PATIENTS.namespace)
     reader = training_reader("reader_0", HOSPITALS, tables)
     smote = Smote(
-        "smote_0", runtime_parties=HOSPITALS.training_parties(), dataset="patients/host_10000_train",
+        "smote_0",
+        runtime_parties=HOSPITALS.training_parties(),
+        dataset="patients/host_10000_train",
         train_data=reader.outputs["output_data"],
-    )  # fmt: skip
+    )
     smote.guest.task_parameters(dataset="patients/guest_9999_train")
     model = training_task("dp_homo_nn_0", HOSPITALS, reader, TRAININGS["dp_homo_nn_0"])
     return place.run(pipeline_of(HOSPITALS).add_tasks([reader, smote, model]))
@@ -82,4 +93,5 @@ def run_statistics(place: Place, column: str):
     tables = {party_id: PATIENTS.training(role, party_id) for role, party_id in HOSPITALS.data_parties()}
     request = {"column": column, "kind": "mean", "low": -1, "high": 1}
     return place.run(
-        statistics_pipeline(parties, PATIENTS.namespace, tables, [request], epsilon0=2.0, least_messages=150))
+        statistics_pipeline(parties, PATIENTS.namespace, tables, [request], epsilon0=2.0, min_messages=150)
+    )

@@ -1,4 +1,5 @@
 """The jobs that run both on the cluster and on a single server, and what is compared of each."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -8,14 +9,12 @@ import numpy as np
 import pandas as pd
 
 from fate_dp.data_prep.breast_cancer import ID, LABEL, load_patients, write_tables
-from fate_dp.pipelines import hetero_lr, homo_nn
-from fate_dp.pipelines.demo import EPSILON, HELD_OUT, NAMESPACE, PRIVATE, TRAINING
-from fate_dp.pipelines.homo_lr import Federation, StudyTables, study_pipeline
-from fate_dp.pipelines.homo_lr_job import losses_of, measures_of, named_weights, scores_of
-from fate_dp.pipelines.homo_lr_settings import HomoLRSettings
-from fate_dp.pipelines.party_ledgers import declare
-from fate_dp.pipelines.upload import TableMeta
-from fate_dp.pipelines.upload_prepared import read_meta
+from fate_dp.pipelines.jobs import hetero_lr, homo_nn
+from fate_dp.pipelines.jobs.demo import EPSILON, HELD_OUT, NAMESPACE, PRIVATE, TRAINING
+from fate_dp.pipelines.jobs.homo_lr import Federation, HomoLRSettings, StudyTables, study_pipeline
+from fate_dp.pipelines.jobs.party_ledgers import declare
+from fate_dp.pipelines.jobs.upload import TableMeta, read_meta
+from fate_dp.pipelines.lending_club.flow import losses_of, measures_of, named_weights, scores_of
 
 from .places import ARBITER, GUEST, HOST_ID, SECOND, Place, auc_of
 
@@ -38,10 +37,12 @@ def upload_demo(place: Place, folder: Path) -> None:
     """The demo's four tables, each at its own party, and the declaration of the labels."""
     write_tables(folder)
     owners = {"guest_train": GUEST, "host_train": HOST_ID, "guest_test": GUEST, "host_test": HOST_ID}
-    place.upload([
-        (party_id, folder / f"{name}.csv", NAMESPACE, name, LABELLED if party_id == GUEST else None)
-        for name, party_id in owners.items()
-    ])  # fmt: skip
+    place.upload(
+        [
+            (party_id, folder / f"{name}.csv", NAMESPACE, name, LABELLED if party_id == GUEST else None)
+            for name, party_id in owners.items()
+        ]
+    )
     declare(place.parties(GUEST), GUEST, PRIVATE.label_source())
 
 
@@ -89,8 +90,9 @@ def prepare_loans(folder: Path) -> dict:
     files = json.loads((folder / "prepared" / "manifest.json").read_text())["files"]
     tables = {
         entry["table"]: (folder / "prepared" / path, read_meta(folder / "prepared" / entry["meta"]))
-        for path, entry in files.items() if "table" in entry
-    }  # fmt: skip
+        for path, entry in files.items()
+        if "table" in entry
+    }
     for path, _ in tables.values():
         with_searchable_ids(path)
     return tables
@@ -106,8 +108,9 @@ def with_searchable_ids(path: Path) -> None:
 def upload_loans(place: Place, prepared: dict) -> None:
     """Every institution's table at its own server, the test table at the guest's."""
     owners = {LOANS.training(*party): party[1] for party in FEDERATION.data_parties()}
-    place.upload([
-        (owners.get(name, GUEST), path, LOANS.namespace, name, meta) for name, (path, meta) in prepared.items()])
+    place.upload(
+        [(owners.get(name, GUEST), path, LOANS.namespace, name, meta) for name, (path, meta) in prepared.items()]
+    )
 
 
 def run_loans(place: Place, features) -> dict:
@@ -127,8 +130,8 @@ HOSPITALS = homo_nn.HomoNNParties(GUEST, (HOST_ID,), ARBITER, shuffler=SECOND)
 RECORDS, ROUNDS = 450, 4
 COMMON = {"rounds": ROUNDS, "batch_size": 225, "records": RECORDS, "optimizer": {"optimizer_params": {"lr": 1.0}}}
 TRAININGS = {
-    "dp_homo_nn_0": {"trust": "secure_sum", "epsilon": 2.0, **COMMON},
-    "dp_homo_nn_1": {"trust": "shuffle", "epsilon0": 2.0, **COMMON},
+    "dp_homo_nn_0": {"aggregation": "secure_sum", "epsilon": 2.0, **COMMON},
+    "dp_homo_nn_1": {"aggregation": "shuffle", "epsilon0": 2.0, **COMMON},
 }
 
 

@@ -2,21 +2,20 @@
 
 The steps are those of the operator's guide.
 """
+
 from dataclasses import replace
 from itertools import permutations
 
 import pytest
 
-from fate_dp.deploy import flow_credentials
-from fate_dp.deploy.administrator_key import KEY_FILE
 from fate_dp.deploy.cluster.parties import PARTIES
-from fate_dp.deploy.doctor.published_key import SiteCredentials
-from fate_dp.deploy.flow_credentials import Credentials
-from fate_dp.deploy.flow_home import open_home
-from fate_dp.deploy.flow_requests import ask
-from fate_dp.deploy.flow_state import REFUSED_CLIENT
-from fate_dp.pipelines.flow import FlowUnavailable, answering
-from fate_dp.pipelines.job import JobFailed
+from fate_dp.deploy.doctor.gathering import SiteCredentials
+from fate_dp.deploy.flow import client
+from fate_dp.deploy.flow.client import Credentials, ask
+from fate_dp.deploy.flow.home import KEY_FILE, open_home
+from fate_dp.deploy.flow.server import REFUSED_CLIENT
+from fate_dp.pipelines.jobs.flow import FlowUnavailable, answering
+from fate_dp.pipelines.jobs.job import JobFailed
 
 from .places import ARBITER, GUEST, HOST_ID
 from .small_jobs import TABLES, two_tasks, upload_small
@@ -56,8 +55,16 @@ def as_client_of(here, monkeypatch):
         made = told(here, party_id, "app/client/create", {"app_name": "user"})
         told(here, party_id, "permission/grant", {"app_id": made["app_id"], "role": "client"})
         address = here.addresses[party_id]
-        monkeypatch.setattr(flow_credentials, "client_settings", lambda: {
-            "ip": address.host, "port": address.port, "app_id": made["app_id"], "app_token": made["app_token"]})
+        monkeypatch.setattr(
+            client,
+            "client_settings",
+            lambda: {
+                "ip": address.host,
+                "port": address.port,
+                "app_id": made["app_id"],
+                "app_token": made["app_token"],
+            },
+        )
 
     return become
 
@@ -68,8 +75,12 @@ def introduce(place):
     for owner, partner in permutations(TAKING_PART, 2):
         made = told(place, owner, "app/site/create", {"party_id": partner})
         told(place, owner, "permission/grant", {"app_id": made["app_id"], "role": "site"})
-        told(place, partner, "app/partner/create",
-             {"party_id": owner, "app_id": made["app_id"], "app_token": made["app_token"]})
+        told(
+            place,
+            partner,
+            "app/partner/create",
+            {"party_id": owner, "app_id": made["app_id"], "app_token": made["app_token"]},
+        )
         given[owner, partner] = SiteCredentials(made["app_id"], made["app_token"])
     return given[GUEST, HOST_ID]
 

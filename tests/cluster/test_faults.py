@@ -2,6 +2,7 @@
 
 Each time the job fails with a reason or goes on, the ledgers say what was released, and the next job runs.
 """
+
 import subprocess
 import threading
 import time
@@ -12,15 +13,25 @@ import psutil
 import pytest
 
 from fate_dp.deploy.cluster import cluster
-from fate_dp.pipelines.flow import connect
-from fate_dp.pipelines.job import JobFailed, NoOutput, query_tasks, raised_sentence
+from fate_dp.pipelines.jobs.flow import connect
+from fate_dp.pipelines.jobs.job import JobFailed, NoOutput, query_tasks, raised_sentence
 from fate_dp.privacy import Ledger
-from fate_dp.privacy.party_files import LEDGER_FILE, party_folder
+from fate_dp.privacy.private_files import LEDGER_FILE, party_folder
 
 from .places import GUEST, HOST_ID
 from .small_jobs import (
-    EPSILON, FRESH, TABLES, executors, has_ended, is_running, job_status, submit, two_tasks, upload_small, wait_for,
-)  # fmt: skip
+    EPSILON,
+    FRESH,
+    TABLES,
+    executors,
+    has_ended,
+    is_running,
+    job_status,
+    submit,
+    two_tasks,
+    upload_small,
+    wait_for,
+)
 
 PATIENCE = 240.0
 BROKER_AWAY = 30.0
@@ -206,7 +217,7 @@ def test_a_server_restarted_during_a_job(party_id, first_flips, here, cluster_ho
 
 def test_a_broker_that_hangs_for_half_a_minute_delays_a_job(first_flips, here, cluster_home):
     """SIGSTOP and, 30 seconds later, SIGCONT: connections stay, and the job goes on."""
-    from fate_dp.deploy.server_processes import processes_of
+    from fate_dp.deploy.flow.server import processes_of
 
     thread, outcome, _ = started(here, "psi_0")
     broker = [process for process in processes_of(cluster_home / "broker") if process.name().startswith("beam")]

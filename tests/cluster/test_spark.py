@@ -1,4 +1,5 @@
 """The demo with all our components on a cluster that computes with Spark, against a single server; lost executors."""
+
 import json
 import os
 import subprocess
@@ -12,9 +13,9 @@ from sklearn.metrics import roc_auc_score
 
 from fate_dp.components.dp_homo_nn.model import weights_of
 from fate_dp.data_prep.over_sampling import SYNTHETIC_PREFIX
-from fate_dp.deploy.cluster.party_setup import spark_environment
-from fate_dp.pipelines.demo import NAMESPACE
-from fate_dp.pipelines.flow import connect
+from fate_dp.deploy.cluster.party_server import spark_environment
+from fate_dp.pipelines.jobs.demo import NAMESPACE
+from fate_dp.pipelines.jobs.flow import connect
 
 from .places import GUEST, HOST_ID, SECOND, copy_keys
 from .spark_studies import run_horizontal, run_shared, run_statistics, run_vertical
@@ -114,8 +115,11 @@ def test_flips_and_shares_survive_lost_executors(engine, work):
     folder.mkdir()
     done = subprocess.run(
         [sys.executable, "-W", "ignore", str(Path(__file__).parent / "lost_executor.py")],
-        env={**os.environ, **spark_environment(folder)}, capture_output=True, text=True, timeout=LOST_EXECUTOR_SECONDS,
-    )  # fmt: skip
+        env={**os.environ, **spark_environment(folder)},
+        capture_output=True,
+        text=True,
+        timeout=LOST_EXECUTOR_SECONDS,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     report = json.loads(done.stdout.strip().splitlines()[-1])
     print(f"\n  {report}", end="\n  ")

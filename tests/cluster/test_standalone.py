@@ -1,4 +1,5 @@
 """The demo, Lending Club and dp_homo_nn on a cluster that computes by itself, against a single server; isolation."""
+
 import json
 import struct
 from base64 import b64encode, urlsafe_b64encode
@@ -7,22 +8,32 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from fate_dp.components.common.dataset_names import columns_name
+from fate_dp.components.common.charges import columns_name
 from fate_dp.components.dp_homo_nn.model import weights_of
 from fate_dp.data_prep.breast_cancer import ID, LABEL
 from fate_dp.data_prep.lending_club.columns import FEATURES
 from fate_dp.deploy.cluster import cluster
-from fate_dp.pipelines.cli import main
-from fate_dp.pipelines.demo import PRIVATE
-from fate_dp.pipelines.homo_lr_job import fetch_run
-from fate_dp.privacy.party_files import party_folder
+from fate_dp.pipelines.cli.main import main
+from fate_dp.pipelines.jobs.demo import PRIVATE
+from fate_dp.pipelines.lending_club.flow import fetch_run
+from fate_dp.privacy.private_files import party_folder
 
 from .places import ARBITER, GUEST, HOST_ID, ROLES, SECOND, copy_keys
 from .searching import found_in, private_values
 from .studies import (
-    FEDERATION, HOSPITALS, PATIENTS, ROUNDS, TRAININGS, prepare_loans, run_demo, run_homo_nn, run_loans, upload_demo,
-    upload_loans, upload_patients,
-)  # fmt: skip
+    FEDERATION,
+    HOSPITALS,
+    PATIENTS,
+    ROUNDS,
+    TRAININGS,
+    prepare_loans,
+    run_demo,
+    run_homo_nn,
+    run_loans,
+    upload_demo,
+    upload_loans,
+    upload_patients,
+)
 
 ENGINE = "standalone"
 
@@ -33,12 +44,21 @@ def test_every_piece_runs_and_listens_on_loopback_only(here, cluster_home):
 
     pieces = cluster.status(cluster_home)
     assert [piece.name for piece in pieces] == [
-        "broker", "router", "guest 9999", "host 10000", "arbiter 10001", "host 9998"]
+        "broker",
+        "router",
+        "guest 9999",
+        "host 10000",
+        "arbiter 10001",
+        "host 9998",
+    ]
     assert {piece.state for piece in pieces} == {"running"}
     listening = [
-        connection.laddr.ip for piece in pieces for process in family(psutil.Process(piece.pid))
-        for connection in process.net_connections() if connection.status == psutil.CONN_LISTEN
-    ]  # fmt: skip
+        connection.laddr.ip
+        for piece in pieces
+        for process in family(psutil.Process(piece.pid))
+        for connection in process.net_connections()
+        if connection.status == psutil.CONN_LISTEN
+    ]
     assert listening and set(listening) <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
     assert cluster_home.stat().st_mode & 0o077 == 0
     for secret in ("broker/password", "broker/rabbitmq.conf", "guest-9999/conf/service_conf.yaml"):
@@ -138,8 +158,9 @@ def test_dp_homo_nn_spends_and_learns_what_it_does_on_a_single_server(task, hosp
         assert place.model(job, task, ARBITER)["data"] == {"estimator": None}
         scored = place.data(job, task)["train_output_data"]
         aucs.append(roc_auc_score(scored["label"].astype(float), scored["predict_score"].astype(float)))
-    statements = [place.model(job, task)["meta"]["privacy"] for place, job in (
-        (here, hospitals[1]), (there, single_hospitals))]  # fmt: skip
+    statements = [
+        place.model(job, task)["meta"]["privacy"] for place, job in ((here, hospitals[1]), (there, single_hospitals))
+    ]
     assert statements[0] == statements[1]
     assert min(aucs) > 0.9 and abs(aucs[0] - aucs[1]) < 0.05
 

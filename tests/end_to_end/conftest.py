@@ -1,7 +1,8 @@
 """One FATE-Flow server for all end-to-end tests of a session."""
+
 import pytest
 
-from fate_dp.deploy.flow_server import down, up
+from fate_dp.deploy.flow.server import down, up
 
 
 @pytest.fixture(scope="session")

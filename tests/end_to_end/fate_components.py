@@ -1,20 +1,22 @@
 """One job with FATE's own components over small tables that are made here, as a bank's would have around ours."""
+
 from __future__ import annotations
 
 import csv
 import random
 from pathlib import Path
 
-from fate_dp.pipelines.upload import TableMeta, upload_table
+from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
 
 GUEST, HOST, ARBITER = "9999", "10000", "10000"
 NAMESPACE = "fenced"
 ROWS = 100
 # As FATE's own examples have it, but for the numbers of rounds.
 GRADIENT_DESCENT = {
-    "epochs": 2, "optimizer": {"method": "SGD", "optimizer_params": {"lr": 0.1}},
+    "epochs": 2,
+    "optimizer": {"method": "SGD", "optimizer_params": {"lr": 0.1}},
     "init_param": {"method": "zeros", "fit_intercept": True},
-}  # fmt: skip
+}
 
 
 def upload_tables(folder: Path, address, home) -> None:
@@ -53,8 +55,13 @@ def pipeline():
 def vertical_tasks():
     """psi, statistics, scaling, binning with the labels' part in it, regression and boosted trees."""
     from fate_client.pipeline.components.fate import (
-        PSI, CoordinatedLR, FeatureScale, HeteroFeatureBinning, HeteroSecureBoost, Statistics,
-    )  # fmt: skip
+        PSI,
+        CoordinatedLR,
+        FeatureScale,
+        HeteroFeatureBinning,
+        HeteroSecureBoost,
+        Statistics,
+    )
 
     read = reader("reader_0", "guest", "host")
     common = PSI("psi_0", input_data=read.outputs["output_data"])
@@ -62,7 +69,8 @@ def vertical_tasks():
     scaled = FeatureScale("feature_scale_0", method="standard", train_data=rows)
     features = scaled.outputs["train_output_data"]
     binned = HeteroFeatureBinning(
-        "binning_0", method="quantile", n_bins=4, transform_method="bin_idx", train_data=features)
+        "binning_0", method="quantile", n_bins=4, transform_method="bin_idx", train_data=features
+    )
     regression = CoordinatedLR("coordinated_lr_0", train_data=features, **GRADIENT_DESCENT)
     trees = HeteroSecureBoost("secureboost_0", num_trees=2, max_depth=2, max_bin=4, train_data=features)
     summary = Statistics("statistics_0", input_data=rows, metrics=["mean", "std", "median"])
@@ -96,7 +104,8 @@ def evaluation(scored):
     from fate_client.pipeline.components.fate import Evaluation
 
     return Evaluation(
-        "evaluation_0", runtime_parties={"guest": GUEST}, default_eval_setting="binary", input_datas=scored)
+        "evaluation_0", runtime_parties={"guest": GUEST}, default_eval_setting="binary", input_datas=scored
+    )
 
 
 def network_settings() -> dict:
@@ -107,7 +116,11 @@ def network_settings() -> dict:
     from fate_client.pipeline.components.fate.nn.torch.base import Sequential
 
     return get_config_of_default_runner(
-        algo="fedavg", model=Sequential(nn.Linear(3, 1), nn.Sigmoid()), loss=nn.BCELoss(), optimizer=optim.SGD(lr=0.1),
+        algo="fedavg",
+        model=Sequential(nn.Linear(3, 1), nn.Sigmoid()),
+        loss=nn.BCELoss(),
+        optimizer=optim.SGD(lr=0.1),
         training_args=TrainingArguments(num_train_epochs=2, per_device_train_batch_size=50),
-        fed_args=FedAVGArguments(), task_type="binary",
-    )  # fmt: skip
+        fed_args=FedAVGArguments(),
+        task_type="binary",
+    )

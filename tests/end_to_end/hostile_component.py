@@ -1,4 +1,5 @@
 """A component whose guest attacks its host by what it sends; it is copied into a folder of its own for the test."""
+
 import os
 import pickle
 import struct

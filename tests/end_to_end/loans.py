@@ -1,9 +1,10 @@
 """A small two-party table, and the jobs that the end-to-end tests run on it."""
+
 import numpy as np
 import pandas as pd
 
-from fate_dp.pipelines.hetero_lr import Parties, Tables, evaluation, joined_tables, new_pipeline
-from fate_dp.pipelines.upload import TableMeta, upload_table
+from fate_dp.pipelines.jobs.hetero_lr import Parties, Tables, evaluation, joined_tables, new_pipeline
+from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
 
 PARTIES = Parties()
 NAMESPACE = "loans"
@@ -39,7 +40,7 @@ def tables(guest, host):
 
 def flipped_pipeline(guest="guest", host="host", epsilon=1.0, source=None, flip=None):
     """reader -> psi -> label_flip; returns the pipeline and the flip task."""
-    from fate_dp.pipelines.components import LabelFlip
+    from fate_dp.pipelines.clients import LabelFlip
 
     reader, psi = joined_tables(PARTIES, tables(guest, host))
     task = LabelFlip(

@@ -1,4 +1,5 @@
 """Every job in conf/, sent as it stands, on tables that `fate-dp upload-examples` makes: all at once, each to its end."""
+
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -7,12 +8,12 @@ import pytest
 import yaml
 
 from fate_dp.components.dp_homo_nn.model import weights_of
-from fate_dp.deploy.flow_home import open_home
-from fate_dp.pipelines.cli import main
-from fate_dp.pipelines.example_tables import EXAMPLES, PATIENTS, PEOPLE, PEOPLE_SEED, people
-from fate_dp.pipelines.flow import connect
-from fate_dp.pipelines.job import follow_job, task_metrics, task_output_data, task_output_model
-from fate_dp.pipelines.party_ledgers import party_ledger
+from fate_dp.deploy.flow.home import open_home
+from fate_dp.pipelines.cli.main import main
+from fate_dp.pipelines.jobs.example_tables import EXAMPLES, PATIENTS, PEOPLE, PEOPLE_SEED, people
+from fate_dp.pipelines.jobs.flow import connect
+from fate_dp.pipelines.jobs.job import Watch, follow_job, task_metrics, task_output_data, task_output_model
+from fate_dp.pipelines.jobs.party_ledgers import party_ledger
 
 pytestmark = pytest.mark.end_to_end
 
@@ -29,8 +30,7 @@ def ended(flow_address, flow_home):
         client, dag = connect(flow_address), yaml.safe_load((CONF / f"{name}.yaml").read_text(encoding="utf-8"))
         response = client.job.submit(dag_schema=dag)
         assert response["code"] == 0, response
-        return follow_job(
-            client, response["job_id"], "guest", GUEST, lambda *news: None, timeout=1800, home=flow_home)
+        return follow_job(client, response["job_id"], "guest", GUEST, Watch(timeout=1800, home=flow_home))
 
     with ThreadPoolExecutor(len(EXAMPLES)) as threads:
         return dict(zip(EXAMPLES, threads.map(submit, EXAMPLES)))
@@ -52,7 +52,9 @@ def auc(records) -> float:
     """The only AUC among the records of FATE's Evaluation of one table."""
     if isinstance(records, dict):
         return records["val"] if records.get("metric") == "auc" else auc(list(records.values()))
-    return next((found for found in map(auc, records) if found is not None), None) if isinstance(records, list) else None
+    return (
+        next((found for found in map(auc, records) if found is not None), None) if isinstance(records, list) else None
+    )
 
 
 def test_every_job_in_conf_is_sent(ended):
@@ -60,17 +62,22 @@ def test_every_job_in_conf_is_sent(ended):
     assert jobs == set(EXAMPLES) == set(ended)
 
 
-@pytest.mark.parametrize("name", ["label_private_hetero_lr", "joined_shares_lr", "private_homo_nn", "lending_club_homo_lr"])
+@pytest.mark.parametrize(
+    "name", ["label_private_hetero_lr", "joined_shares_lr", "private_homo_nn", "lending_club_homo_lr"]
+)
 def test_its_evaluation_is_there(name, ended, flow_address):
-    found = auc([record["data"] for record in task_metrics(flow_address, ended[name].job_id, "guest", GUEST, "evaluation_0")])
+    found = auc(
+        [record["data"] for record in task_metrics(flow_address, ended[name].job_id, "guest", GUEST, "evaluation_0")]
+    )
     assert 0.55 < found <= 1
 
 
 def test_label_private_jobs_share_their_flips(ended, flow_home):
     lines = [
-        line for line in party_ledger(open_home(flow_home).parties, GUEST)
+        line
+        for line in party_ledger(open_home(flow_home).parties, GUEST)
         if line["source"] == PATIENTS.label_source() and line["mechanism"] == "randomized_response"
-    ]  # fmt: skip
+    ]
     assert len({line["epsilon"] for line in lines}) == len(lines) and 2.0 in {line["epsilon"] for line in lines}
 
 

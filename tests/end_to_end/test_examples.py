@@ -2,6 +2,7 @@
 
 default_credit is the real one where it lies on this machine. What a script shows is held against the tables.
 """
+
 import runpy
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,14 +13,12 @@ import pytest
 import yaml
 from sklearn.metrics import roc_auc_score
 
-from fate_dp.components.common.dataset_names import columns_name
+from fate_dp.components.common.charges import columns_name
 from fate_dp.components.dp_homo_nn.model import weights_of
 from fate_dp.data_prep.breast_cancer import party_tables
-from fate_dp.deploy.flow_home import open_home
-from fate_dp.pipelines.cli import main
-from fate_dp.pipelines.job import task_metrics, task_output_data, task_output_model
-from fate_dp.pipelines.party_ledgers import party_ledger
-from fate_dp.pipelines.script_tables import (
+from fate_dp.deploy.flow.home import open_home
+from fate_dp.pipelines.cli.main import main
+from fate_dp.pipelines.jobs.example_tables import (
     CREDIT_OF_A_BANK,
     FOLDERS,
     HOST_CREDIT_COLUMNS,
@@ -31,6 +30,8 @@ from fate_dp.pipelines.script_tables import (
     motors,
     vehicles,
 )
+from fate_dp.pipelines.jobs.job import task_metrics, task_output_data, task_output_model
+from fate_dp.pipelines.jobs.party_ledgers import party_ledger
 
 from .. import real_data
 
@@ -50,7 +51,9 @@ def returned(flow_address, flow_home, tmp_path_factory):
     """What the `main` of each script returned, by the script's name; a job that fails raises its sentence here."""
     config = yaml.safe_load((EXAMPLES / "config.yaml").read_text(encoding="utf-8"))
     path = tmp_path_factory.mktemp("examples") / "config.yaml"
-    path.write_text(yaml.safe_dump({**config, "flow": str(flow_address), "epochs": 10, "rounds": ROUNDS}), encoding="utf-8")
+    path.write_text(
+        yaml.safe_dump({**config, "flow": str(flow_address), "epochs": 10, "rounds": ROUNDS}), encoding="utf-8"
+    )
     data = [] if DATA is None else ["--data", str(DATA)]
     assert main(["upload-examples", *FOLDERS, *data, "--home", str(flow_home)]) == 0
     with ThreadPoolExecutor(AT_ONCE) as threads:
@@ -89,7 +92,11 @@ def summary_of(where) -> dict:
 
 
 def flips(ledger, source) -> list:
-    return [entry["epsilon"] for entry in ledger(GUEST, source) if entry["mechanism"].startswith(("randomized", "piecewise"))]
+    return [
+        entry["epsilon"]
+        for entry in ledger(GUEST, source)
+        if entry["mechanism"].startswith(("randomized", "piecewise"))
+    ]
 
 
 def patients(part="train"):
@@ -103,7 +110,9 @@ def credit():
     """default_credit as both sides have it, by id, columns called as theirs."""
     table = credit_records(DATA, JOINED_CREDIT).set_index("id")
     names = [f"x{number}" for number in range(table.shape[1] - 1)]
-    guest = table[["y", *names[HOST_CREDIT_COLUMNS:]]].set_axis(["y", *names[: len(names) - HOST_CREDIT_COLUMNS]], axis=1)
+    guest = table[["y", *names[HOST_CREDIT_COLUMNS:]]].set_axis(
+        ["y", *names[: len(names) - HOST_CREDIT_COLUMNS]], axis=1
+    )
     return guest, table[names[:HOST_CREDIT_COLUMNS]]
 
 
@@ -128,7 +137,9 @@ def test_four_private_classes_are_told_apart(returned, at, ledger):
     document = task_output_model(*at(pipeline, GUEST, "dp_hetero_lr_0"))["output_model"]
     assert document["meta"]["labels"] == [0, 1, 2, 3] and sorted(document["data"]["estimator"]) == ["0", "1", "2", "3"]
     scored = task_output_data(*at(pipeline, GUEST, "dp_hetero_lr_0"))["train_output_data"].set_index("id")
-    found, flipped = ((scored[column].astype(int) == truth.loc[scored.index]).mean() for column in ("predict_result", "label"))
+    found, flipped = (
+        (scored[column].astype(int) == truth.loc[scored.index]).mean() for column in ("predict_result", "label")
+    )
     # 0.82 and 0.71 on average of the coins, each within 0.02 for two in three of them.
     assert found > flipped and 0.6 < flipped < 0.82
     assert flips(ledger, "experiment/vehicle_scale_hetero_guest/y") == [2.0]
@@ -137,10 +148,14 @@ def test_four_private_classes_are_told_apart(returned, at, ledger):
 
 def test_the_second_training_goes_on_where_the_first_one_ended(returned, at):
     first, second = (
-        [point["metric"] for record in task_metrics(*at(returned["warm_start"], GUEST, task)) if record["type"] == "loss"
-         for point in record["data"]]
+        [
+            point["metric"]
+            for record in task_metrics(*at(returned["warm_start"], GUEST, task))
+            if record["type"] == "loss"
+            for point in record["data"]
+        ]
         for task in ("dp_hetero_lr_0", "dp_hetero_lr_1")
-    )  # fmt: skip
+    )
     assert len(first) == len(second) == 3 and first[0] > first[-1] > second[0] > second[-1]
 
 
@@ -190,7 +205,7 @@ def test_banks_train_one_model_of_their_records(returned, at, ledger):
     features, learned = rows.drop(columns=["id", "y"]), weights_of(models[0])
     assert roc_auc_score(rows["y"], features.to_numpy() @ learned[:-1]) > 0.6
     charged = [entry for entry in ledger(GUEST, columns_name(features.columns)) if entry["rounds"] == ROUNDS]
-    assert len(charged) == 1 and charged[0]["parameters"]["purpose"] == "dp_homo_nn, trust secure_sum"
+    assert len(charged) == 1 and charged[0]["parameters"]["purpose"] == "dp_homo_nn, aggregation secure_sum"
 
 
 def test_shuffled_statistics_are_those_of_both_banks(returned, at, ledger):
@@ -200,13 +215,20 @@ def test_shuffled_statistics_are_those_of_both_banks(returned, at, ledger):
     mean, histogram = models[0]["data"]["statistics"]
     rows = credit_records(DATA, JOINED_CREDIT + 3 * CREDIT_OF_A_BANK).iloc[JOINED_CREDIT:]
     rows = pd.concat([rows[:CREDIT_OF_A_BANK], rows[2 * CREDIT_OF_A_BANK :]])
-    assert mean["messages"] == len(rows) and summary_of(at(pipeline, GUEST, "shuffler_0"))["mean of x0"] == mean["estimate"]
+    assert (
+        mean["messages"] == len(rows)
+        and summary_of(at(pipeline, GUEST, "shuffler_0"))["mean of x0"] == mean["estimate"]
+    )
     assert abs(mean["estimate"] - rows["x0"].clip(-2, 4).mean()) < 6 * mean["standard_error"]
     below = histogram["shares"][0]
     assert abs(below["estimate"] - (rows["x4"] < 0).mean()) < 6 * below["standard_error"]
     lines = [
-        [entry for entry in ledger(party, columns_name(["x0", "x4"])) + ledger(party, columns_name(rows.columns[2:]))
-         if entry["mechanism"] == "Shuffled"] for party in (GUEST, BANK)
-    ]  # fmt: skip
+        [
+            entry
+            for entry in ledger(party, columns_name(["x0", "x4"])) + ledger(party, columns_name(rows.columns[2:]))
+            if entry["mechanism"] == "Shuffled"
+        ]
+        for party in (GUEST, BANK)
+    ]
     assert [line["jobs"] for line in lines[0]] == [[pipeline.model_info.job_id]] * 2
     assert [line["parameters"] for line in lines[0]] == [line["parameters"] for line in lines[1]]

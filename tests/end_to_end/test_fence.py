@@ -1,18 +1,19 @@
 """FATE's own components run under the fence, and what a hostile guest sends is refused in its host's process."""
+
 import os
 import shutil
 from pathlib import Path
 
 import pytest
 
-from fate_dp.deploy.doctor import fence_checks
-from fate_dp.deploy.doctor.flow_site import gather
-from fate_dp.deploy.flow_home import open_home
-from fate_dp.deploy.flow_server import down, up
+from fate_dp.deploy.doctor import flow_checks
+from fate_dp.deploy.doctor.gathering import gather
+from fate_dp.deploy.flow.home import open_home
+from fate_dp.deploy.flow.server import down, up
 from fate_dp.deploy.site.fence import ALLOW
 from fate_dp.deploy.warm_start import control
-from fate_dp.pipelines.flow import connect
-from fate_dp.pipelines.job import follow_job, run_job, task_metrics, task_output_data
+from fate_dp.pipelines.jobs.flow import connect
+from fate_dp.pipelines.jobs.job import Watch, follow_job, run_job, task_metrics, task_output_data
 
 from . import fate_components
 from .test_warm_start import wait_until
@@ -54,7 +55,7 @@ def look(home):
 
 
 def test_the_doctor_sees_that_it_is_fenced(home, address):
-    assert fence_checks.fence(gather(home, address)).state == "ok"
+    assert flow_checks.fence(gather(home, address)).state == "ok"
 
 
 def test_fates_own_components_run_under_it(home, address, tmp_path):
@@ -90,6 +91,6 @@ def attacked(address, home, marker):
     dag = {"parties": parties, "stage": "train", "tasks": {"hostile_0": task}}
     response = client.job.submit(dag_schema={"dag": dag, "schema_version": "2.2.0"})
     assert response["code"] == 0, response
-    job = follow_job(client, response["job_id"], "guest", "9999", lambda *_: None, 1800.0, home)
+    job = follow_job(client, response["job_id"], "guest", "9999", Watch(timeout=1800.0, home=home))
     (summary,) = task_metrics(address, job.job_id, "host", "10000", "hostile_0")
     return summary["data"]

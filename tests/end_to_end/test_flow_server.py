@@ -1,4 +1,5 @@
 """The embedded FATE-Flow server with real processes, and one job on it."""
+
 import http.server
 import os
 import signal
@@ -11,15 +12,14 @@ import psutil
 import pytest
 
 from fate_dp.data_prep.breast_cancer import write_tables
-from fate_dp.deploy.flow_address import FlowAddress
-from fate_dp.deploy.flow_state import state_of
-from fate_dp.deploy.flow_home import open_home
-from fate_dp.deploy.flow_server import down, status, up
-from fate_dp.deploy.flow_server_error import FlowServerError
-from fate_dp.deploy.server_processes import marked_processes
-from fate_dp.pipelines.flow import FlowUnavailable, resolve_flow
-from fate_dp.pipelines.job import JobFailed, NoOutput, run_job, task_metrics, task_output_data, task_output_model
-from fate_dp.pipelines.upload import TableMeta, UploadRefused, upload_table
+from fate_dp.deploy.flow.client import FlowAddress
+from fate_dp.deploy.flow.home import open_home
+from fate_dp.deploy.flow.programs import FlowServerError
+from fate_dp.deploy.flow.server import down, marked_processes, state_of, status, up
+from fate_dp.pipelines.jobs.flow import FlowUnavailable, resolve_flow
+from fate_dp.pipelines.jobs.job import JobFailed, NoOutput, run_job, task_metrics, task_output_data, task_output_model
+from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
+from fate_dp.privacy.validation import InvalidArgument
 
 pytestmark = pytest.mark.end_to_end
 
@@ -101,7 +101,9 @@ def test_two_ups_at_once_start_one_server(own_home):
     for caller in callers:
         caller.join()
     assert len(found) == 2 and found[0] == found[1]
-    servers = [each for each in marked_processes(open_home(own_home)) if "fate_dp.deploy.flow_process" in each.cmdline()]
+    servers = [
+        each for each in marked_processes(open_home(own_home)) if "fate_dp.deploy.flow.process" in each.cmdline()
+    ]
     assert len(servers) == 1
 
 
@@ -169,5 +171,5 @@ def test_job_is_stopped_at_its_time_limit(flow_home, flow_address, uploaded):
 
 
 def test_bad_table_is_refused_before_any_upload(uploaded):
-    with pytest.raises(UploadRefused, match="has no label column 'y'"):
+    with pytest.raises(InvalidArgument, match="has no label column 'y'"):
         upload_table(FlowAddress("127.0.0.1", 1), uploaded / "host_train.csv", "breast", "x", TableMeta(label_name="y"))

@@ -1,19 +1,20 @@
 """dp_homo_nn on a real FATE-Flow: guest, two hosts, arbiter and a host that shuffles, in each trust model."""
+
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from fate_dp.components.common.dataset_names import columns_name
+from fate_dp.components.common.charges import columns_name
 from fate_dp.components.dp_homo_nn.model import weights_of
 from fate_dp.data_prep.breast_cancer import ID, LABEL, load_patients
-from fate_dp.deploy.flow_home import open_home
-from fate_dp.pipelines.homo_lr import StudyTables
-from fate_dp.pipelines.homo_nn import HomoNNParties, evaluation, prediction_pipeline, training_pipeline
-from fate_dp.pipelines.job import NoOutput, run_job, task_metrics, task_output_data, task_output_model
-from fate_dp.pipelines.party_ledgers import party_ledger
-from fate_dp.pipelines.upload import TableMeta, upload_table
-from fate_dp.privacy.party_files import POLICY_FILE, party_folder
+from fate_dp.deploy.flow.home import open_home
+from fate_dp.pipelines.jobs.homo_lr import StudyTables
+from fate_dp.pipelines.jobs.homo_nn import HomoNNParties, evaluation, prediction_pipeline, training_pipeline
+from fate_dp.pipelines.jobs.job import NoOutput, run_job, task_metrics, task_output_data, task_output_model
+from fate_dp.pipelines.jobs.party_ledgers import party_ledger
+from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
 from fate_dp.privacy.policy import declare_caps
+from fate_dp.privacy.private_files import POLICY_FILE, party_folder
 
 pytestmark = pytest.mark.end_to_end
 
@@ -24,11 +25,11 @@ RECORDS = 450
 ROUNDS = 4
 COMMON = {"rounds": ROUNDS, "batch_size": 225, "records": RECORDS, "optimizer": {"optimizer_params": {"lr": 1.0}}}
 TRAININGS = {
-    "dp_homo_nn_0": {"trust": "secure_sum", "epsilon": 2.0, **COMMON},
-    "dp_homo_nn_1": {"trust": "local", "noise_multiplier": 2.0, **COMMON},
-    "dp_homo_nn_2": {"trust": "shuffle", "epsilon0": 2.0, **COMMON},
+    "dp_homo_nn_0": {"aggregation": "secure_sum", "epsilon": 2.0, **COMMON},
+    "dp_homo_nn_1": {"aggregation": "local", "noise_multiplier": 2.0, **COMMON},
+    "dp_homo_nn_2": {"aggregation": "shuffle", "epsilon0": 2.0, **COMMON},
 }
-TRUSTS = {task: parameters["trust"] for task, parameters in TRAININGS.items()}
+AGGREGATIONS = {task: parameters["aggregation"] for task, parameters in TRAININGS.items()}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,9 @@ def patients(flow_address, flow_home, tmp_path_factory):
     parts = np.split(table[:RECORDS], [120, 300])
     for _, party in PARTIES.data_parties():
         # All three trainings count together, under replace-one.
-        declare_caps(party_folder(open_home(flow_home).parties, party) / POLICY_FILE, columns_name(features), epsilon=20.0)
+        declare_caps(
+            party_folder(open_home(flow_home).parties, party) / POLICY_FILE, columns_name(features), epsilon=20.0
+        )
     for name, part in zip((TABLES.training(*party) for party in PARTIES.data_parties()), parts):
         part.to_csv(folder / f"{name}.csv", index=False)
         meta = TableMeta(label_name=LABEL)
@@ -89,26 +92,33 @@ def test_the_ledgers_of_all_parties_agree(trained, flow_address, flow_home, pati
     parties, dataset = open_home(flow_home).parties, columns_name(patients[1])
     kept = ("event", "parameters", "rounds")
     ledgers = [
-        [{name: entry[name] for name in kept} for entry in party_ledger(parties, party_id) if entry["source"] == dataset]
+        [
+            {name: entry[name] for name in kept}
+            for entry in party_ledger(parties, party_id)
+            if entry["source"] == dataset
+        ]
         for _, party_id in PARTIES.data_parties()
     ]
     assert ledgers[0] == ledgers[1] == ledgers[2]
     assert {entry["parameters"]["purpose"]: entry["rounds"] for entry in ledgers[0]} == {
-        "dp_homo_nn, trust secure_sum": ROUNDS, "dp_homo_nn, trust local": ROUNDS, "dp_homo_nn, trust shuffle": 2}
+        "dp_homo_nn, aggregation secure_sum": ROUNDS,
+        "dp_homo_nn, aggregation local": ROUNDS,
+        "dp_homo_nn, aggregation shuffle": 2,
+    }
     assert not [entry for party_id in (PARTIES.shuffler, PARTIES.arbiter) for entry in party_ledger(parties, party_id)]
 
 
 def test_each_trust_model_learns_and_the_board_says_what_it_costs(trained, flow_address):
     guest = (flow_address, trained[1].job_id, "guest", PARTIES.guest)
     auc = {}
-    for task, trust in TRUSTS.items():
+    for task, trust in AGGREGATIONS.items():
         scored = task_output_data(*guest, task)["train_output_data"]
         auc[task] = roc_auc_score(scored["label"].astype(float), scored["predict_score"].astype(float))
         (summary,) = (record["data"] for record in task_metrics(*guest, task) if record["name"] == "summary")
-        assert summary["trust"].startswith(trust) and summary["rounds run"] == ROUNDS
+        assert summary["aggregation"].startswith(trust) and summary["rounds run"] == ROUNDS
     # Noise is fresh in every run. Of simulated trainings the AUC with a noisy sum is 0.988, give or take 0.002; that of
     # shuffled answers, 0.984, falls to 0.95 in one of a thousand. Guessing has 0.5, give or take 0.05.
-    least = {task: 0.75 if trust == "shuffle" else 0.9 for task, trust in TRUSTS.items()}
+    least = {task: 0.75 if trust == "shuffle" else 0.9 for task, trust in AGGREGATIONS.items()}
     assert {task: found for task, found in auc.items() if found <= least[task]} == {}
     (measured,) = task_metrics(*guest, "evaluation_0")
     assert abs(_auc(measured["data"]["dp_homo_nn_0"]) - auc["dp_homo_nn_0"]) < 1e-3

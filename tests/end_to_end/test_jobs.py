@@ -1,16 +1,17 @@
 """The components as tasks of jobs on a real FATE-Flow: training, flipback, prediction, refusals."""
+
 import sqlite3
 
 import numpy as np
 import pytest
 
-from fate_dp.components.common.dataset_names import columns_name
-from fate_dp.deploy.flow_home import open_home
-from fate_dp.pipelines.components import DPHeteroLR, Flipback
-from fate_dp.pipelines.hetero_lr import prediction_pipeline
-from fate_dp.pipelines.job import JobFailed, run_job, task_metrics, task_output_data, task_output_model
-from fate_dp.pipelines.party_ledgers import declare, party_ledger
-from fate_dp.privacy.private_file import replace_file
+from fate_dp.components.common.charges import columns_name
+from fate_dp.deploy.flow.home import open_home
+from fate_dp.pipelines.clients import DPHeteroLR, Flipback
+from fate_dp.pipelines.jobs.hetero_lr import prediction_pipeline
+from fate_dp.pipelines.jobs.job import JobFailed, run_job, task_metrics, task_output_data, task_output_model
+from fate_dp.pipelines.jobs.party_ledgers import declare, party_ledger
+from fate_dp.privacy.private_files import replace_file
 
 from .loans import NAMESPACE, PARTIES, QUICK, evaluated, flipped_pipeline, loans, tables, upload
 
@@ -42,17 +43,29 @@ def trained(flow_address, flow_home, uploaded, parties_folder):
     allow_scores(parties_folder, uploaded[2])
     pipeline, flip = flipped_pipeline()
     first = DPHeteroLR(
-        "first", train_data=flip.outputs["output_data"], flipback={"mode": "swap", "every": 1}, solver="per_epoch",
-        train_scores=True, **QUICK
+        "first",
+        train_data=flip.outputs["output_data"],
+        flipback={"mode": "swap", "every": 1},
+        solver="per_epoch",
+        train_scores=True,
+        **QUICK,
     )
     back = Flipback(
-        "flipback_0", runtime_parties=PARTIES.data_parties(), mode="posterior",
-        input_data=flip.outputs["output_data"], scores=first.outputs["train_output_data"],
-    )  # fmt: skip
+        "flipback_0",
+        runtime_parties=PARTIES.data_parties(),
+        mode="posterior",
+        input_data=flip.outputs["output_data"],
+        scores=first.outputs["train_output_data"],
+    )
     second = DPHeteroLR(
-        "dp_hetero_lr_0", train_data=back.outputs["output_data"], warm_start_model=first.outputs["output_model"],
-        sigmoid="exact", sigmoid_rounds=1, train_scores=True, **QUICK,
-    )  # fmt: skip
+        "dp_hetero_lr_0",
+        train_data=back.outputs["output_data"],
+        warm_start_model=first.outputs["output_model"],
+        sigmoid="exact",
+        sigmoid_rounds=1,
+        train_scores=True,
+        **QUICK,
+    )
     pipeline.add_tasks([first, back, second, evaluated(second.outputs["train_output_data"])])
     result = run_job(pipeline, flow_address, home=flow_home)
     return pipeline, result
@@ -61,7 +74,7 @@ def trained(flow_address, flow_home, uploaded, parties_folder):
 def allow_scores(parties_folder, *host_tables):
     import yaml
 
-    from fate_dp.components.common.dataset_names import columns_name
+    from fate_dp.components.common.charges import columns_name
 
     home = parties_folder / f"party-{HOST}"
     home.mkdir(parents=True, exist_ok=True)
@@ -71,8 +84,15 @@ def allow_scores(parties_folder, *host_tables):
 
 def test_the_tasks_ran_under_fate_flow_at_every_party(trained):
     parties = {(record.task, record.role) for record in trained[1].tasks if record.status == "success"}
-    assert {("label_flip_0", "guest"), ("label_flip_0", "host"), ("flipback_0", "guest"), ("first", "guest"),
-            ("first", "host"), ("first", "arbiter"), ("evaluation_0", "guest")} <= parties  # fmt: skip
+    assert {
+        ("label_flip_0", "guest"),
+        ("label_flip_0", "host"),
+        ("flipback_0", "guest"),
+        ("first", "guest"),
+        ("first", "host"),
+        ("first", "arbiter"),
+        ("evaluation_0", "guest"),
+    } <= parties
 
 
 def test_no_task_from_label_flip_on_reaches_the_true_labels(trained, uploaded, flow_address):
@@ -86,8 +106,11 @@ def test_no_task_from_label_flip_on_reaches_the_true_labels(trained, uploaded, f
 
 
 def test_the_loss_is_logged_once_per_epoch_at_the_guest_and_the_host_logs_no_loss(trained, flow_address):
-    losses = [record for record in task_metrics(flow_address, trained[1].job_id, "guest", GUEST, "first")
-              if record["type"] == "loss"]  # fmt: skip
+    losses = [
+        record
+        for record in task_metrics(flow_address, trained[1].job_id, "guest", GUEST, "first")
+        if record["type"] == "loss"
+    ]
     assert len(losses) == QUICK["epochs"]
     records = task_metrics(flow_address, trained[1].job_id, "host", HOST, "first")
     assert {record["name"] for record in records} == {"summary"}
@@ -102,12 +125,18 @@ def test_evaluation_and_model_have_fates_format(trained, flow_address):
 
 
 def test_the_ledgers_hold_one_private_line_and_count_every_model_shown(trained, parties_folder):
-    flips = [entry for entry in party_ledger(parties_folder, GUEST)
-             if entry["mechanism"] == "randomized_response" and entry["source"].startswith(NAMESPACE)]  # fmt: skip
+    flips = [
+        entry
+        for entry in party_ledger(parties_folder, GUEST)
+        if entry["mechanism"] == "randomized_response" and entry["source"].startswith(NAMESPACE)
+    ]
     assert [(entry["epsilon"], entry["pending"]) for entry in flips] == [(1.0, 0)]
     dataset = columns_name([f"z{number}" for number in range(4)])
-    counted = [entry for entry in party_ledger(parties_folder, HOST)
-               if entry["mechanism"] == "joint scores" and entry["source"].startswith(dataset)]
+    counted = [
+        entry
+        for entry in party_ledger(parties_folder, HOST)
+        if entry["mechanism"] == "joint scores" and entry["source"].startswith(dataset)
+    ]
     # One flipback round, one correction of the sigmoid, and the scores of two final models.
     assert sum(entry["uses"] for entry in counted) == 4
 

@@ -1,4 +1,5 @@
 """From a raw file to a federated model on a real FATE-Flow: prepared, uploaded, trained, tested, deployed, refused."""
+
 from pathlib import Path
 
 import numpy as np
@@ -13,16 +14,13 @@ from fate_dp.data_prep.lending_club.options import PrepOptions
 from fate_dp.data_prep.lending_club.preparation import divide
 from fate_dp.data_prep.lending_club.synthetic import write_synthetic
 from fate_dp.data_prep.lending_club.written import write
-from fate_dp.pipelines.class_measures import class_measures
-from fate_dp.pipelines.federated_averaging import train
-from fate_dp.pipelines.flow import connect
-from fate_dp.pipelines.homo_lr import Federation, StudyTables, prediction_pipeline
-from fate_dp.pipelines.homo_lr_job import BIAS, fetch_run, run_federated
-from fate_dp.pipelines.homo_lr_settings import HomoLRSettings
-from fate_dp.pipelines.homo_lr_tables import UnfitTables
-from fate_dp.pipelines.job import follow_job, run_job, task_output_data
-from fate_dp.pipelines.upload import TableMeta, UploadRefused, upload_table
-from fate_dp.pipelines.upload_prepared import upload_prepared
+from fate_dp.pipelines.jobs.flow import connect
+from fate_dp.pipelines.jobs.homo_lr import Federation, HomoLRSettings, StudyTables, prediction_pipeline
+from fate_dp.pipelines.jobs.job import Watch, follow_job, run_job, task_output_data
+from fate_dp.pipelines.jobs.upload import TableMeta, upload_prepared, upload_table
+from fate_dp.pipelines.lending_club.flow import BIAS, fetch_run, run_federated
+from fate_dp.pipelines.lending_club.models import class_measures, train
+from fate_dp.privacy.validation import InvalidArgument
 
 pytestmark = pytest.mark.end_to_end
 
@@ -66,8 +64,8 @@ def submitted(flow_address, flow_home, tables):
     client = connect(flow_address)
     response = client.job.submit(dag_schema=yaml.safe_load(text.replace("epochs: 20", f"epochs: {SETTINGS.epochs}")))
     assert response["code"] == 0, response
-    result = follow_job(
-        client, response["job_id"], "guest", FEDERATION.guest, lambda *news: None, timeout=1800, home=flow_home)
+    watch = Watch(timeout=1800, home=flow_home)
+    result = follow_job(client, response["job_id"], "guest", FEDERATION.guest, watch)
     return fetch_run(flow_address, FEDERATION, FEATURES, result)
 
 
@@ -127,9 +125,9 @@ def test_a_deployed_pipeline_gives_the_same_scores(two_institutions, flow_addres
 
 def test_tables_that_do_not_fit_are_refused(tables, upload, flow_address, flow_home):
     last = tables["host_9998_train"]
-    with pytest.raises(UploadRefused, match=f"has 1 different label in '{LABEL}'; training needs at least 2"):
+    with pytest.raises(InvalidArgument, match=f"has 1 different label in '{LABEL}'; training needs at least 2"):
         upload("host_1_train", last[last[LABEL] == 1])
-    with pytest.raises(UnfitTables, match=r"has no table nowhere/test; upload it first\."):
+    with pytest.raises(InvalidArgument, match=r"has no table nowhere/test; upload it first\."):
         run_federated(flow_address, FEDERATION, StudyTables("nowhere"), SETTINGS, home=flow_home)
 
     upload("host_1_train", last.drop(columns=LABEL))
@@ -138,5 +136,5 @@ def test_tables_that_do_not_fit_are_refused(tables, upload, flow_address, flow_h
         ("1", f"The table {TABLES.namespace}/host_1_train has no label"),
         ("2", f"has 'purpose_wedding' as feature 1 and it is 'loan_amnt' in {TABLES.namespace}/test"),
     ):
-        with pytest.raises(UnfitTables, match=sentence):
+        with pytest.raises(InvalidArgument, match=sentence):
             run_federated(flow_address, Federation(hosts=(host,)), TABLES, SETTINGS, home=flow_home)

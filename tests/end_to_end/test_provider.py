@@ -1,15 +1,16 @@
 """An environment registered as a provider, and a job that chooses it."""
+
 import subprocess
 import sys
 
 import pytest
 
 from fate_dp.deploy.doctor.examination import findings, look
-from fate_dp.deploy.flow_home import open_home
-from fate_dp.deploy.flow_server_error import FlowServerError
+from fate_dp.deploy.flow.home import open_home
+from fate_dp.deploy.flow.programs import FlowServerError
 from fate_dp.deploy.provider.registration import prepare, providers, register, remove
-from fate_dp.pipelines.flow import connect
-from fate_dp.pipelines.job import JobFailed, run_job
+from fate_dp.pipelines.jobs.flow import connect
+from fate_dp.pipelines.jobs.job import JobFailed, run_job
 
 from .loans import NAMESPACE, PARTIES, loans, upload
 
@@ -43,13 +44,14 @@ def pipeline_of_one_party():
     """The guest over-samples its own table: the smallest job with a component of ours."""
     from fate_client.pipeline import FateFlowPipeline
     from fate_client.pipeline.components.fate import Reader
-    from fate_dp.pipelines.components import Smote
+
+    from fate_dp.pipelines.clients import Smote
 
     alone = {"guest": PARTIES.guest}
     reader = Reader("reader_0", runtime_parties=alone, namespace=NAMESPACE, name="provider")
     smote = Smote(
         "smote_0", runtime_parties=alone, dataset=f"{NAMESPACE}/provider", train_data=reader.outputs["output_data"]
-    )  # fmt: skip
+    )
     pipeline = FateFlowPipeline().set_parties(guest=PARTIES.guest).add_tasks([reader, smote])
     pipeline.conf.set("task", {"provider": NAME})
     return pipeline

@@ -1,4 +1,5 @@
 """align and share_lr on a real FATE-Flow: flipped labels, records joined as shares, trained, evaluated, predicted."""
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -6,12 +7,12 @@ from sklearn.metrics import roc_auc_score
 
 from fate_dp.data_prep.breast_cancer import party_tables
 from fate_dp.data_prep.division import divide_vertically
-from fate_dp.deploy.flow_home import open_home
-from fate_dp.pipelines.hetero_lr import Parties, Tables
-from fate_dp.pipelines.job import run_job, task_metrics, task_output_data, task_output_model
-from fate_dp.pipelines.party_ledgers import declare, party_ledger
-from fate_dp.pipelines.shared_lr import JoinedTrainingPlan, prediction_pipeline, training_pipeline
-from fate_dp.pipelines.upload import TableMeta, upload_table
+from fate_dp.deploy.flow.home import open_home
+from fate_dp.pipelines.jobs.hetero_lr import Parties, Tables
+from fate_dp.pipelines.jobs.job import run_job, task_metrics, task_output_data, task_output_model
+from fate_dp.pipelines.jobs.party_ledgers import declare, party_ledger
+from fate_dp.pipelines.jobs.shared_lr import JoinedTrainingPlan, prediction_pipeline, training_pipeline
+from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
 
 from ..protocol.joined_rows import plain_training, weights_of
 from ..real_data import LENDING_CLUB, needs_lending_club
@@ -77,8 +78,11 @@ def test_a_model_of_flipped_labels_is_trained_on_shares_of_the_common_patients(c
     assert weights_of(model_at(flow_address, job, "host", PARTIES.host)).tolist() == weights_of(model).tolist()
     metrics = task_metrics(flow_address, job.job_id, "guest", PARTIES.guest, "evaluation_0")
     assert metrics[0]["name"] == "evaluation" and "share_lr_0" in metrics[0]["data"]
-    losses = [record for record in task_metrics(flow_address, job.job_id, "guest", PARTIES.guest, "share_lr_0")
-              if record["type"] == "loss"]  # fmt: skip
+    losses = [
+        record
+        for record in task_metrics(flow_address, job.job_id, "guest", PARTIES.guest, "share_lr_0")
+        if record["type"] == "loss"
+    ]
     assert len(losses) == model["data"]["estimator"]["end_epoch"]
     source = f"{NAMESPACE}/guest_train/y"
     lines = [line for line in party_ledger(open_home(flow_home).parties, PARTIES.guest) if line["source"] == source]
@@ -125,9 +129,11 @@ def test_loans_split_vertically_are_trained_on_shares(flow_address, flow_home, t
         upload(flow_address, flow_home, tmp_path, name, side)
     declare(open_home(flow_home).parties, PARTIES.guest, f"{NAMESPACE}/loans_of_guest/y", cap=3.0)
     plan = JoinedTrainingPlan(
-        PARTIES, Tables(NAMESPACE, "loans_of_guest", "loans_of_host"), 3.0,
+        PARTIES,
+        Tables(NAMESPACE, "loans_of_guest", "loans_of_host"),
+        3.0,
         training={"epochs": 4, "reveal": "guest", "train_scores": True},
-    )  # fmt: skip
+    )
     job = run_job(training_pipeline(plan), flow_address, home=flow_home)
 
     model = model_at(flow_address, job, "guest", PARTIES.guest)

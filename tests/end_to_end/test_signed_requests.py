@@ -1,14 +1,13 @@
 """A FATE-Flow with client authentication: its start, its refusal of strangers, and a client that `flow init` names."""
+
 import pytest
 
-from fate_dp.deploy import flow_credentials
-from fate_dp.deploy.administrator_key import KEY_FILE
-from fate_dp.deploy.flow_credentials import Credentials
-from fate_dp.deploy.flow_home import open_home
-from fate_dp.deploy.flow_requests import ask
-from fate_dp.deploy.flow_server import down, status, up
-from fate_dp.pipelines.flow import FlowUnavailable, resolve_flow
-from fate_dp.pipelines.job import run_job, task_output_data
+from fate_dp.deploy.flow import client
+from fate_dp.deploy.flow.client import Credentials, ask
+from fate_dp.deploy.flow.home import KEY_FILE, open_home
+from fate_dp.deploy.flow.server import down, status, up
+from fate_dp.pipelines.jobs.flow import FlowUnavailable, resolve_flow
+from fate_dp.pipelines.jobs.job import run_job, task_output_data
 
 from .loans import NAMESPACE, PARTIES, loans, upload
 
@@ -39,7 +38,7 @@ def known(asking, asking_home, monkeypatch):
     made = ask(asking, "app/client/create", {"app_name": "user"}, administrator).data
     assert ask(asking, "permission/grant", {"app_id": made["app_id"], "role": "client"}, administrator).code == 0
     settings = {"ip": asking.host, "port": asking.port, **{key: made[key] for key in ("app_id", "app_token")}}
-    monkeypatch.setattr(flow_credentials, "client_settings", lambda: settings)
+    monkeypatch.setattr(client, "client_settings", lambda: settings)
     return asking
 
 

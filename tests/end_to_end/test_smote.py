@@ -1,4 +1,5 @@
 """smote inside a job on a real FATE-Flow: each party's rows, its ledger, and HomoLR of FATE on what it writes."""
+
 import pytest
 
 from fate_dp.data_prep.lending_club.cleaning import clean
@@ -8,12 +9,11 @@ from fate_dp.data_prep.lending_club.preparation import divide
 from fate_dp.data_prep.lending_club.synthetic import write_synthetic
 from fate_dp.data_prep.lending_club.written import write
 from fate_dp.data_prep.over_sampling import SYNTHETIC_PREFIX
-from fate_dp.deploy.flow_home import open_home
-from fate_dp.pipelines.homo_lr import Federation, StudyTables, new_pipeline, training_reader
-from fate_dp.pipelines.homo_lr_settings import HomoLRSettings
-from fate_dp.pipelines.job import JobFailed, run_job, task_output_data
-from fate_dp.pipelines.party_ledgers import party_ledger
-from fate_dp.pipelines.upload_prepared import upload_prepared
+from fate_dp.deploy.flow.home import open_home
+from fate_dp.pipelines.jobs.homo_lr import Federation, HomoLRSettings, StudyTables, new_pipeline, training_reader
+from fate_dp.pipelines.jobs.job import JobFailed, run_job, task_output_data
+from fate_dp.pipelines.jobs.party_ledgers import party_ledger
+from fate_dp.pipelines.jobs.upload import upload_prepared
 
 pytestmark = pytest.mark.end_to_end
 
@@ -35,13 +35,16 @@ def division(flow_address, flow_home, tmp_path_factory):
 
 def over_sampling():
     """The training reader and smote on what it reads."""
-    from fate_dp.pipelines.components import Smote
+    from fate_dp.pipelines.clients import Smote
 
     reader = training_reader("reader_0", FEDERATION, TABLES)
     smote = Smote(
-        "smote_0", runtime_parties=FEDERATION.training_parties(), dataset="smote_test/host_10000_train",
-        groups=[list(group) for group in GROUPS], train_data=reader.outputs["output_data"],
-    )  # fmt: skip
+        "smote_0",
+        runtime_parties=FEDERATION.training_parties(),
+        dataset="smote_test/host_10000_train",
+        groups=[list(group) for group in GROUPS],
+        train_data=reader.outputs["output_data"],
+    )
     smote.guest.task_parameters(dataset="smote_test/guest_9999_train")
     return reader, smote
 
@@ -58,7 +61,9 @@ def result(flow_address, flow_home, division):
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_each_party_gets_its_rows_and_synthetic_ones_until_its_classes_are_equal(result, division, flow_address, number):
+def test_each_party_gets_its_rows_and_synthetic_ones_until_its_classes_are_equal(
+    result, division, flow_address, number
+):
     party = division.parties[number]
     table = task_output_data(flow_address, result.job_id, party.role, party.party_id, "smote_0")["train_output_data"]
     synthetic = table["id"].str.startswith(SYNTHETIC_PREFIX)
@@ -73,7 +78,8 @@ def test_each_party_gets_its_rows_and_synthetic_ones_until_its_classes_are_equal
 def test_each_ledger_says_what_became_of_the_records(result, flow_home):
     for party_id, dataset in (("9999", "smote_test/guest_9999_train"), ("10000", "smote_test/host_10000_train")):
         (line,) = [
-            entry for entry in party_ledger(open_home(flow_home).parties, party_id) if entry["source"] == dataset]
+            entry for entry in party_ledger(open_home(flow_home).parties, party_id) if entry["source"] == dataset
+        ]
         assert (line["unit"], line["epsilon"], line["counted"]) == ("record", "infinity", False)
         assert line["mechanism"] == "over-sampling" and line["jobs"] == [result.job_id]
 

@@ -1,4 +1,5 @@
 """Jobs whose tasks start from the fork server: the same results as cold, and no process left whatever happens."""
+
 import os
 import signal
 import time
@@ -7,12 +8,11 @@ from functools import partial
 import pytest
 
 from fate_dp.data_prep.breast_cancer import write_tables
-from fate_dp.deploy.flow_home import open_home
-from fate_dp.deploy.flow_server import down, status, up
-from fate_dp.deploy.server_processes import marked_processes
+from fate_dp.deploy.flow.home import open_home
+from fate_dp.deploy.flow.server import down, marked_processes, status, up
 from fate_dp.deploy.warm_start import control
-from fate_dp.pipelines.job import JobFailed, run_job, task_output_data
-from fate_dp.pipelines.upload import TableMeta, upload_table
+from fate_dp.pipelines.jobs.job import JobFailed, run_job, task_output_data
+from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
 
 from .. import fork_servers
 from .test_flow_server import intersection_pipeline

@@ -1,4 +1,5 @@
 """The fork server with all of FATE imported: what it holds, and that no two tasks draw the same keys or noise from it."""
+
 import json
 import subprocess
 import sys
@@ -9,12 +10,7 @@ from tests.fork_servers import make_place, serving
 
 # Every generator of random numbers that importing FATE and our components makes, by the type and how many there are. A
 # new one belongs here when `Inheritance.renew` has been seen to give it a state of its own in each child.
-GENERATORS = {
-    "random.Random",
-    "numpy.random.mtrand.RandomState",
-    "numpy.random._mt19937.MT19937",
-    "torch._C.Generator",
-}
+GENERATORS = {"random.Random", "numpy.random.mtrand.RandomState", "numpy.random._mt19937.MT19937", "torch._C.Generator"}
 SCAN = """
 import json
 from fate_dp.deploy.warm_start import inheritance, preload, processes
@@ -25,6 +21,7 @@ print(json.dumps({
     "threads": processes.thread_count(), "folders": len(found.folders),
 }))
 """
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):

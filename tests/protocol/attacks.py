@@ -3,9 +3,10 @@
 An attack has to succeed somewhere to mean anything where it does not: the tests run each one on what parties would
 receive without masks, without blinding, or in FATE's own protocol.
 """
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Dict, List, Optional, Sequence, Tuple
 
 import gmpy2
 import numpy as np
@@ -16,9 +17,11 @@ from .messages import Ciphertexts, byte_strings, ciphertexts, numbers, public_mo
 CLOSE = 1e-6
 """Relative distance below which a number that was received is one that it should not tell.
 
-Of some thousand pairs of masked and secret numbers chance brings one so near in one run of hundreds; a number that is
-read is nearer.
+Of some thousand pairs of masked and secret numbers chance brings one so near in one run of hundreds, and two of one
+message and one secret in less than one run of ten million: see `ENOUGH`.
 """
+ENOUGH = 2
+"""How many different numbers of a secret, by as many different readings, are no chance any more."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +44,12 @@ class Secret:
     """Numbers that nobody must read, and the fractional bits that the protocol gives such numbers."""
 
     values: Sequence[float]
-    fraction_bits: Tuple[int, ...]
+    fraction_bits: tuple[int, ...]
 
     def sizes(self) -> np.ndarray:
-        """log2 of the magnitudes in all units; numbers that are nearly 0 cannot be told from others."""
-        values = np.abs(np.ravel(self.values).astype(float))
-        return np.add.outer(np.log2(values[values > 1e-3]), np.array((0, *self.fraction_bits), dtype=float)).ravel()
+        """log2 of the different magnitudes, each in all units (n, units); numbers nearly 0 cannot be told from others."""
+        values = np.unique(np.abs(np.ravel(self.values).astype(float)))
+        return np.add.outer(np.log2(values[values > 1e-3]), np.array((0, *self.fraction_bits), dtype=float))
 
 
 def combined(received, again=()) -> list:
@@ -70,7 +73,7 @@ def combined(received, again=()) -> list:
     return found
 
 
-def labels_readable(received, labels, public: Optional[Public] = None) -> list:
+def labels_readable(received, labels, public: Public | None = None) -> list:
     """Names of the messages from which whoever received them reads the labels, knowing public numbers alone.
 
     Tries the plaintexts of unblinded Paillier ciphertexts, c = 1 + m n, of ciphertexts with one blinding factor, single
@@ -82,28 +85,33 @@ def labels_readable(received, labels, public: Optional[Public] = None) -> list:
     )
 
 
-def columns_readable(received, columns, public: Optional[Public] = None) -> list:
+def columns_readable(received, columns, public: Public | None = None) -> list:
     """Names of the messages that hold a vector, found as above, correlating above 0.99 with a column of the table."""
     return _where(
         received, public, len(columns), lambda vector: any(_correlation(vector, column) > 0.99 for column in columns.T)
     )
 
 
-def numbers_readable(received, secrets: Dict[str, Secret], public: Public) -> list:
-    """(message name, secret) wherever a single number of a message, centred or not, is one of the secret numbers."""
+def numbers_readable(received, secrets: dict[str, Secret], public: Public) -> list:
+    """(message name, secret) wherever numbers of a message, centred or not, are `ENOUGH` of the secret numbers."""
     sizes = {name: secret.sizes() for name, secret in secrets.items()}
     read = ((name, _readings(value, public)) for _, name, value in received)
     return sorted({(name, secret) for name, readings in read for secret in _matches(readings, sizes)})
 
 
-def unblinded_ciphertexts(received, public: Optional[Public] = None) -> list:
+def unblinded_ciphertexts(received, public: Public | None = None) -> list:
     """Names of the messages with a ciphertext of the form 1 + m n, which anybody decrypts."""
     keys = public_moduli(received) if public is None else public.keys
-    return sorted({name for _, name, value in received
-                   if any((number - 1) % n == 0 for n in keys for number in ciphertexts(value, n))})  # fmt: skip
+    return sorted(
+        {
+            name
+            for _, name, value in received
+            if any((number - 1) % n == 0 for n in keys for number in ciphertexts(value, n))
+        }
+    )
 
 
-def blinding_left(returned: List[int], encrypted: List[int], multipliers: List[List[int]], n: int) -> List[int]:
+def blinding_left(returned: list[int], encrypted: list[int], multipliers: list[list[int]], n: int) -> list[int]:
     """What the owner of a key, who may guess the multipliers, finds of the blinding of ciphertexts that came back.
 
     Modulo n a ciphertext is its blinding factor, whatever its plaintext. In a sum of a_i times ciphertext i that is the
@@ -124,7 +132,7 @@ def blinding_left(returned: List[int], encrypted: List[int], multipliers: List[L
     return left
 
 
-def uniformity(pool: Sequence[Tuple[int, int]]) -> float:
+def uniformity(pool: Sequence[tuple[int, int]]) -> float:
     """p-value of the hypothesis that the integers of (integer, width) are uniform below their widths and independent.
 
     Looks at the high bits, and where widths have more than 32 bits at those below the middle and at the lowest 16; and
@@ -146,16 +154,20 @@ def _uniform(pool) -> float:
     return kstest([((value << 32) + at) / (width << 32) for (value, width), at in zip(pool, places)], "uniform").pvalue
 
 
-def closest(pool: Sequence[Tuple[int, int]]) -> float:
+def closest(pool: Sequence[tuple[int, int]]) -> float:
     """The least distance of two integers of (integer, width) in units of the width: tiny where one mask hides both."""
     of_width = {}
     for value, width in pool:
         of_width.setdefault(width, []).append(value)
-    return min((after - value) / width for width, values in of_width.items() if len(values) > 1
-               for value, after in pairwise(sorted(values)))  # fmt: skip
+    return min(
+        (after - value) / width
+        for width, values in of_width.items()
+        if len(values) > 1
+        for value, after in pairwise(sorted(values))
+    )
 
 
-def nearer_to_first(values: Sequence[int], first: Sequence[int], second: Sequence[int]) -> List[bool]:
+def nearer_to_first(values: Sequence[int], first: Sequence[int], second: Sequence[int]) -> list[bool]:
     """Which of two candidates each number is nearer to: tells unmasked numbers apart, if the candidates are right."""
     return [abs(value - a) < abs(value - b) for value, a, b in zip(values, first, second, strict=True)]
 
@@ -242,16 +254,19 @@ def _readings(value, public: Public) -> list:
     return [*fractions, *whole, *(number for modulus in public.moduli for number in _centred(whole, modulus))]
 
 
-def _matches(readings, sizes: Dict[str, np.ndarray]) -> list:
-    """The secrets of which some number is among the readings."""
+def _matches(readings, sizes: dict[str, np.ndarray]) -> list:
+    """The secrets of which enough numbers are among the readings."""
     # Beyond a float's range no number that is told in any unit lies.
-    logarithms = np.sort([np.log2(float(abs(number))) for number in readings if 0 < abs(number) < 1 << 900])
-    return [name for name, wanted in sizes.items() if _some_near(logarithms, wanted)]
+    logarithms = np.unique([np.log2(float(abs(number))) for number in readings if 0 < abs(number) < 1 << 900])
+    return [name for name, wanted in sizes.items() if _enough_near(logarithms, wanted)]
 
 
-def _some_near(sorted_values, wanted) -> bool:
+def _enough_near(sorted_values, wanted) -> bool:
     first, last = (np.searchsorted(sorted_values, wanted + np.log2(1 + edge)) for edge in (-CLOSE, CLOSE))
-    return bool((first < last).any())
+    near = first < last
+    readings = {place for edges in zip(first[near], last[near]) for place in range(*edges)}
+    enough = min(ENOUGH, len(wanted))
+    return bool(enough) and near.any(axis=1).sum() >= enough and len(readings) >= enough
 
 
 def _centred(values, modulus) -> list:

@@ -2,11 +2,12 @@
 
 ``runs`` is what `scenarios.play` returns of ``SCENARIOS``.
 """
+
 import numpy as np
 
-from fate_dp.components.dp_hetero_lr.settings import batch_bounds
-from fate_dp.crypto.fixed_point import encode_features
-from fate_dp.crypto.shared_quadratic import HESSIAN_FRACTION_BITS
+from fate_dp.components.protocols.optimizers import batch_bounds
+from fate_dp.crypto.descent_steps import HESSIAN_FRACTION_BITS
+from fate_dp.crypto.slots import encode_features
 
 from .attacks import Public, Secret, combined
 from .messages import ciphertexts, numbers, public_moduli, values_of
@@ -23,8 +24,13 @@ INIT = {"method": "kaiming", "fill_val": 0.0, "fit_intercept": True, "random_sta
 PLAIN = dict(tables=TABLES, public=True, init_param=INIT, tol=0, train_scores=False, epochs=5)
 # Two corrections of the sigmoid, at epochs 2 and 4.
 EXACT = {**PLAIN, "sigmoid": "exact", "sigmoid_rounds": 2, "score_cap": 9}
-FLIPPED = {**PLAIN, "public": False, "labels_of": "flip", "score_cap": 9, "flipback": {
-    "mode": "swap", "every": 2, "fraction": 0.5, "max_rounds": 1}}  # fmt: skip
+FLIPPED = {
+    **PLAIN,
+    "public": False,
+    "labels_of": "flip",
+    "score_cap": 9,
+    "flipback": {"mode": "swap", "every": 2, "fraction": 0.5, "max_rounds": 1},
+}
 SOUND = {
     "first": Scenario(train_watched, PLAIN, WITH_ARBITER, "plain"),
     "two chunks": Scenario(train_watched, {**PLAIN, "epochs": 14}, PAIR, "plain"),
@@ -32,22 +38,33 @@ SOUND = {
     "exact, other data": Scenario(train_watched, {**EXACT, "tables": OTHER_TABLES}, WITH_ARBITER),
     "two hosts": Scenario(train_watched, {**PLAIN, "tables": THREE_TABLES, "batch_size": 50, "epochs": 3}, ALL),
     "exact, two hosts": Scenario(
-        train_watched, {**EXACT, "tables": THREE_TABLES, "sigmoid_rounds": 1, "epochs": 3}, TRIO),
+        train_watched, {**EXACT, "tables": THREE_TABLES, "sigmoid_rounds": 1, "epochs": 3}, TRIO
+    ),
     "flipback": Scenario(train_watched, FLIPPED, WITH_ARBITER, "flips"),
     "flipback changes nothing": Scenario(train_watched, {**FLIPPED, "without": ["new labels"]}, WITH_ARBITER, "flips"),
-}  # fmt: skip
+}
 CONTROLS = {
     "bare products": Scenario(train_watched, {**EXACT, "without": ["masks of products"]}, PAIR, "exact"),
     "bare steps": Scenario(train_watched, {**PLAIN, "without": ["masks of steps"]}, PAIR, "plain"),
     "narrow masks, bare answers": Scenario(
-        train_watched, {**EXACT, "without": ["wide masks", "blinding of answers"]}, PAIR, "exact"),
+        train_watched, {**EXACT, "without": ["wide masks", "blinding of answers"]}, PAIR, "exact"
+    ),
     "steps used again": Scenario(train_watched, {**PLAIN, "without": ["fresh steps"]}, PAIR, "plain"),
-}  # fmt: skip
+}
 SCENARIOS = {"flip": Scenario(flip, dict(tables=TABLES, epsilon=0.5), PAIR, "flips"), **SOUND, **CONTROLS}
 ANOTHER_RUN = {"first": "two chunks", "exact": "exact, other data", "flipback": "flipback changes nothing"}
 """Runs that an attack compares with: on the same rows from the same start, on other rows, with other labels later."""
-KINDS = ["opened sums", "opened weights", "opened losses", "hidden weights", "changes of hidden weights",
-         "hidden losses", "loss shares", "leading bits", "weight shares"]  # fmt: skip
+KINDS = [
+    "opened sums",
+    "opened weights",
+    "opened losses",
+    "hidden weights",
+    "changes of hidden weights",
+    "hidden losses",
+    "loss shares",
+    "leading bits",
+    "weight shares",
+]
 """Masked numbers that data parties open or receive."""
 
 
@@ -168,10 +185,11 @@ def _hidden_numbers(runs, name, party, sender):
     steps = values_of(received, "hidden_weights", sender)
     changes = [second - first for pair in zip(steps, steps[1:]) for first, second in zip(*pair)]
     for kind, values, below in (
-        ("hidden weights", steps, moduli["weights"][0]), ("changes of hidden weights", changes, moduli["weights"][0]),
+        ("hidden weights", steps, moduli["weights"][0]),
+        ("changes of hidden weights", changes, moduli["weights"][0]),
         ("hidden losses", values_of(received, "hidden_losses", sender), moduli["losses"][0]),
         ("loss shares", values_of(received, "loss_shares", sender), moduli["losses"][0]),
         ("leading bits", values_of(received, "leading_bits", sender), 1 << 4),
         ("weight shares", values_of(received, "weight_shares", sender), width),
-    ):  # fmt: skip
+    ):
         yield kind, [(value % below, below) for value in numbers(values)]

@@ -1,4 +1,5 @@
 """dp_homo_nn over party processes: a guest and two hosts with data, a host that shuffles, and the arbiter."""
+
 import numpy as np
 import pandas as pd
 
@@ -14,9 +15,13 @@ ROWS = sum(SIZES.values())
 FEATURES = 4
 # Within the cap of 8 that a party has without a policy, and still learned from.
 QUICK = {
-    "rounds": 6, "batch_size": 90, "records": ROWS, "noise_multiplier": 1.5, "delta": 1e-5,
+    "rounds": 6,
+    "batch_size": 90,
+    "records": ROWS,
+    "noise_multiplier": 1.5,
+    "delta": 1e-5,
     "optimizer": {"method": "sgd", "optimizer_params": {"lr": 2.0}},
-}  # fmt: skip
+}
 
 
 def tables(classes=2, seed=5) -> dict:
@@ -24,12 +29,17 @@ def tables(classes=2, seed=5) -> dict:
     generator, made = np.random.default_rng(seed), {}
     for party, rows in SIZES.items():
         features = generator.normal(size=(rows, FEATURES))
-        labels = features[:, :classes].argmax(axis=1) if classes > 2 else (features @ [2.0, -1.0, 0.5, 0.0] > 0).astype(int)
-        made[party] = pd.DataFrame({
-            "sample_id": [f"s {party[1]} {row}" for row in range(rows)],
-            "id": [f"person {party[1]} {row}" for row in range(rows)],
-            **{f"x{column}": features[:, column] for column in range(FEATURES)}, "y": labels,
-        })  # fmt: skip
+        labels = (
+            features[:, :classes].argmax(axis=1) if classes > 2 else (features @ [2.0, -1.0, 0.5, 0.0] > 0).astype(int)
+        )
+        made[party] = pd.DataFrame(
+            {
+                "sample_id": [f"s {party[1]} {row}" for row in range(rows)],
+                "id": [f"person {party[1]} {row}" for row in range(rows)],
+                **{f"x{column}": features[:, column] for column in range(FEATURES)},
+                "y": labels,
+            }
+        )
     return made
 
 
@@ -39,11 +49,14 @@ def rare_tables(rows=1000, share=0.1, seed=6) -> dict:
     for party in DATA:
         labels = (generator.random(rows) < share).astype(int)
         features = (generator.normal(size=(rows, FEATURES)) + 1.2 * labels[:, None] * [1, -1, 1, 0]) / 4
-        made[party] = pd.DataFrame({
-            "sample_id": [f"s {party[1]} {row}" for row in range(rows)],
-            "id": [f"customer {party[1]} {row}" for row in range(rows)],
-            **{f"x{column}": features[:, column] for column in range(FEATURES)}, "y": labels,
-        })  # fmt: skip
+        made[party] = pd.DataFrame(
+            {
+                "sample_id": [f"s {party[1]} {row}" for row in range(rows)],
+                "id": [f"customer {party[1]} {row}" for row in range(rows)],
+                **{f"x{column}": features[:, column] for column in range(FEATURES)},
+                "y": labels,
+            }
+        )
     return made
 
 
@@ -75,9 +88,9 @@ def predict(ctx, earlier, model_of, tables, partitions=2):
 def training(tables=TABLES, parties=None, **given) -> Scenario:
     """A training in one trust model; quick settings unless given, None leaves one out."""
     arguments = {**QUICK, **given}
-    if arguments.get("trust") == "shuffle" and "noise_multiplier" not in given:
+    if arguments.get("aggregation") == "shuffle" and "noise_multiplier" not in given:
         arguments.update(noise_multiplier=None, epsilon0=arguments.get("epsilon0", 4.0), shuffler=SHUFFLER[1])
-    chosen = parties or (EVERYBODY if arguments.get("trust") == "shuffle" else WITHOUT_SHUFFLER)
+    chosen = parties or (EVERYBODY if arguments.get("aggregation") == "shuffle" else WITHOUT_SHUFFLER)
     return Scenario(train, {"tables": tables, **arguments}, chosen)
 
 
@@ -94,7 +107,7 @@ def train_with_failures(ctx, earlier, failing, at, **arguments):
     """
     from unittest import mock
 
-    from fate_dp.components.dp_homo_nn import data_party
+    from fate_dp.components.dp_homo_nn import train as data_party
 
     me, kept = tuple(ctx.federation.local_party), getattr(data_party.Member, at)
 
@@ -111,9 +124,9 @@ def train_on_derived(ctx, earlier, at, revised, **arguments):
 
     :param revised: how many of these labels differ from the flips.
     """
-    from fate_dp.components.common.party_home import home_of
+    from fate_dp.components.common.charges import home_of
     from fate_dp.privacy.label_flips import label_tags, record_tags
-    from fate_dp.privacy.secret_key import key_id
+    from fate_dp.privacy.private_files import key_id
 
     if tuple(ctx.federation.local_party) == at:
         home, table, source = home_of(ctx), arguments["tables"][at], "experiment/train/y"
@@ -122,9 +135,15 @@ def train_on_derived(ctx, earlier, at, revised, **arguments):
         tags = record_tags(table["id"], home.key, source)
         job = {"job_id": "job", "task_id": "task"}
         release = home.ledger.record_flips(
-            source=source, epsilon=1.0, classes=2, key_id=key_id(home.key), cap=8.0, fingerprint="",
-            rows=zip(tags, true := label_tags(table["id"], labels, home.key, source), map(str, flips), tags, true), **job,
-        )  # fmt: skip
+            source=source,
+            epsilon=1.0,
+            classes=2,
+            key_id=key_id(home.key),
+            cap=8.0,
+            fingerprint="",
+            rows=zip(tags, true := label_tags(table["id"], labels, home.key, source), map(str, flips), tags, true),
+            **job,
+        )
         rows = zip(tags, map(str, labels))
         home.ledger.record_derived(parent_entry_id=release.entry_id, rows=rows, description="flipback", **job)
     return train(ctx, earlier, **arguments)
@@ -132,8 +151,8 @@ def train_on_derived(ctx, earlier, at, revised, **arguments):
 
 def write_policy(ctx, text):
     """What the operator of this party with data allows."""
-    from fate_dp.components.common.party_home import home_of
-    from fate_dp.privacy.private_file import replace_file
+    from fate_dp.components.common.charges import home_of
+    from fate_dp.privacy.private_files import replace_file
 
     home_of(ctx).ledger.entries()
     replace_file(home_of(ctx).path / "policy.yaml", text.encode())

@@ -2,6 +2,7 @@
 
 It works below both FATE's messages and ours, on what a federation is given to carry.
 """
+
 import os
 import pickle
 from contextlib import contextmanager
@@ -29,7 +30,7 @@ def dotted_name(folder, ctx=None, **address) -> bytes:
 
 def large(folder, ctx, *, name, tag, parties) -> bytes:
     """The head of a message of FATE above 1 MiB, whose slices, 2 MiB of a table that is sent along, run the command."""
-    from fate.arch.federation.api._serdes import _FederationBytesCoder, _SplitTableUtil, TableMeta
+    from fate.arch.federation.api._serdes import TableMeta, _FederationBytesCoder, _SplitTableUtil
 
     slices = ctx.computing.parallelize([(at, (bytes(MIB), Command(folder))) for at in range(2)], partition=1)
     ctx.federation.push_table(slices, name=_SplitTableUtil.get_split_table_key(name), tag=tag, parties=parties)

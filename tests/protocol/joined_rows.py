@@ -1,22 +1,30 @@
 """Made shares of joined rows, as align leaves them at both parties, and share_lr's stages played on them."""
+
 import json
 from contextlib import ExitStack
 from unittest import mock
 
 import numpy as np
 
-from fate_dp.components.align.alignment import Alignment, feature_names
-from fate_dp.components.align.halves import split_shares
-from fate_dp.components.dp_hetero_lr.cross_product import shared_steps
-from fate_dp.components.share_lr import gram
+from fate_dp.components.protocols import shared_descent
+from fate_dp.components.protocols.joined_tables import Alignment, feature_names, split_shares
+from fate_dp.components.share_lr import training
 from fate_dp.crypto.joined_records import FRACTION_BITS, SHARE_BITS
 
 from .messages import noted_sending
 from .scenarios import role_of, summary
-from .watched_training import SABOTAGE, _noting_products as noting_products, _noting_sums as noting_sums
+from .watched_training import SABOTAGE
+from .watched_training import _noting_products as noting_products
+from .watched_training import _noting_sums as noting_sums
 
-PRIVACY = {"source": "experiment/train/y", "epsilon": 1.0, "unit": "label", "relation": "replace_one",
-           "flipback": "none", "flipback before": False}  # fmt: skip
+PRIVACY = {
+    "source": "experiment/train/y",
+    "epsilon": 1.0,
+    "unit": "label",
+    "relation": "replace_one",
+    "flipback": "none",
+    "flipback before": False,
+}
 BLOCK_ROWS = 57
 """So that blocks have several sizes."""
 
@@ -36,8 +44,12 @@ def joined(rows=200, guest=3, host=4, seed=0, members=None, family="binomial"):
     membership = np.ones(rows)
     membership[members if members is not None else rows :] = 0
     columns = np.column_stack([features, label, np.ones(rows)]) * membership[:, None]
-    return {"columns": np.rint(columns * 2.0**FRACTION_BITS) / 2.0**FRACTION_BITS, "guest": guest, "host": host,
-            "seed": seed}  # fmt: skip
+    return {
+        "columns": np.rint(columns * 2.0**FRACTION_BITS) / 2.0**FRACTION_BITS,
+        "guest": guest,
+        "host": host,
+        "seed": seed,
+    }
 
 
 def shares_of(made: dict, role: str) -> np.ndarray:
@@ -51,7 +63,7 @@ def shares_of(made: dict, role: str) -> np.ndarray:
 
 def frame_and_alignment(ctx, made: dict, session="session", of_table=None, **changes):
     """This party's table and the JSON of its alignment; ``of_table``: the table is of another alignment."""
-    from fate_dp.components.align.shares_table import write_shares
+    from fate_dp.components.protocols.joined_tables import write_shares
 
     role, shares = role_of(ctx), shares_of(made, role_of(ctx))
     starts = dict(enumerate(range(0, len(shares), BLOCK_ROWS)))
@@ -61,9 +73,13 @@ def frame_and_alignment(ctx, made: dict, session="session", of_table=None, **cha
     if role == "guest":
         own |= {"label_privacy": PRIVACY}
     alignment = Alignment(
-        session, len(shares), feature_names("guest", made["guest"]), feature_names("host", made["host"]), True,
+        session,
+        len(shares),
+        feature_names("guest", made["guest"]),
+        feature_names("host", made["host"]),
+        True,
         **{**own, **changes},
-    )  # fmt: skip
+    )
     frame = write_shares(ctx, table, alignment.names, starts, of_table or session)
     return frame, json.loads(json.dumps(alignment.to_json()))
 
@@ -133,6 +149,9 @@ def train_watched(ctx, earlier, without=(), **arguments):
         notes["sent"] = stack.enter_context(noted_sending())
         for patch in [patch for name in without for patch in SABOTAGE[name](notes)]:
             stack.enter_context(patch)
-        for owner, name, wrapper in ((gram, "open_sums", noting_sums), (shared_steps, "open_answer", noting_products)):
+        for owner, name, wrapper in (
+            (training, "open_sums", noting_sums),
+            (shared_descent, "open_answer", noting_products),
+        ):
             stack.enter_context(mock.patch.object(owner, name, wrapper(getattr(owner, name), notes)))
         return {**train(ctx, earlier, **arguments), "notes": notes}

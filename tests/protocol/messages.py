@@ -1,4 +1,5 @@
 """Received messages in plain builtins and arrays, and the ciphertexts and numbers in them."""
+
 from collections import Counter
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -6,15 +7,33 @@ from unittest import mock
 
 import numpy as np
 
-from fate_dp.components.common.plugin_version import plugin_version
 from fate_dp.components.common.wire.channel import Channel
+from fate_dp.components.protocols.preflight import plugin_version
 
 TERMS = {
-    "rows", "batches", "optimizer", "flipback_epochs", "correction_epochs", "score_epochs", "features",
-    "mean_square_bits", "run", "noise", "classes",
-}  # fmt: skip
-FACTS = {"rows", "features", "digest", "score_releases_left", "few_valued", "mean_square_bits", "noise", "warm_start_run",
-         "classes"}  # fmt: skip
+    "rows",
+    "batches",
+    "optimizer",
+    "flipback_epochs",
+    "correction_epochs",
+    "score_epochs",
+    "features",
+    "mean_square_bits",
+    "run",
+    "noise",
+    "classes",
+}
+FACTS = {
+    "rows",
+    "features",
+    "digest",
+    "score_releases_left",
+    "few_valued",
+    "mean_square_bits",
+    "noise",
+    "warm_start_run",
+    "classes",
+}
 """What the guest tells everybody, and a host the guest, before a training without noise that starts anew."""
 
 
@@ -98,8 +117,11 @@ def unread(outcomes, sent_by: dict) -> dict:
         sent_by: {party: what `noted_sending` gave it}.
     """
     sent = Counter(("-".join(sender), *message) for sender, messages in sent_by.items() for message in messages)
-    read = Counter((sender, "-".join(receiver), name) for receiver, outcome in outcomes.items()
-                   for sender, name, _ in outcome.received)  # fmt: skip
+    read = Counter(
+        (sender, "-".join(receiver), name)
+        for receiver, outcome in outcomes.items()
+        for sender, name, _ in outcome.received
+    )
     return dict(sent - read)
 
 
@@ -135,10 +157,12 @@ def _is_verdict(value, sender) -> bool:
         return False
     epochs = [epoch for name in ("flipback_epochs", "correction_epochs", "score_epochs") for epoch in terms[name]]
     return (
-        value["problem"] is terms["noise"] is None and terms["mean_square_bits"] in range(9)
-        and len(bytes.fromhex(terms["run"])) == 8 and all(type(epoch) is int for epoch in epochs)
+        value["problem"] is terms["noise"] is None
+        and terms["mean_square_bits"] in range(9)
+        and len(bytes.fromhex(terms["run"])) == 8
+        and all(type(epoch) is int for epoch in epochs)
         and terms["classes"] == list(map(float, range(len(terms["classes"]))))
-    )  # fmt: skip
+    )
 
 
 def _is_preflight(value, sender) -> bool:
@@ -152,10 +176,11 @@ def _is_preflight(value, sender) -> bool:
 
 
 _SAYS_PUBLIC = {
-    "verdict": _is_verdict, "preflight": _is_preflight,
+    "verdict": _is_verdict,
+    "preflight": _is_preflight,
     "public_key": lambda value, sender: set(value) == {"n", "blinding_base", "proof"},
     "training_state": lambda value, sender: value in ("goes on", "converged", "exhausted", "diverged"),
-}  # fmt: skip
+}
 
 
 def ciphertexts(value, n) -> list:

@@ -1,5 +1,6 @@
 """The numbers that training by cross products keeps from its parties, computed in the clear."""
-from typing import Dict, List, NamedTuple, Tuple
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,8 +20,8 @@ class Path(NamedTuple):
 
 
 def protected_numbers(
-    parts: Dict[str, np.ndarray], targets, batches: List[Tuple[int, int]], optimizer: dict, start, steps: int
-) -> Dict[str, Secret]:
+    parts: dict[str, np.ndarray], targets, batches: list[tuple[int, int]], optimizer: dict, start, steps: int
+) -> dict[str, Secret]:
     """Everything that some party must not see.
 
     Args:
@@ -54,7 +55,7 @@ def protected_numbers(
     return secrets
 
 
-def kept_from(party: str, secrets: Dict[str, Secret]) -> Dict[str, Secret]:
+def kept_from(party: str, secrets: dict[str, Secret]) -> dict[str, Secret]:
     """What a party must not see: all but its own data, its first and last weights, and at the guest the losses."""
     known = {f"{party} x {party}", f"weights of {party}"}
     if party == "guest":

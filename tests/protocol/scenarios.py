@@ -7,23 +7,25 @@ Every home has a key that is the same in every run. Flips, noisy numbers, start 
 from it, so that they are drawn once and for all, and no test fails by chance because of them. Masks, ciphertexts and all
 other noise are fresh in every run.
 """
+
 import hashlib
 import os
 import queue
 import uuid
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Callable, Optional, Tuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fate_dp.bench import local_parties
-from fate_dp.components.common.wire.task import plain_messages
+from fate_dp.components.common.wire.channel import plain_messages
 from fate_dp.deploy.site import sitecustomize
 from fate_dp.deploy.warm_start import preload
+from tests.support import local_parties
 
 from .messages import plain_form
 
@@ -41,8 +43,8 @@ class Scenario:
 
     function: Callable
     arguments: dict = field(default_factory=dict)
-    parties: Tuple = (GUEST, HOST, ARBITER)
-    home: Optional[str] = None
+    parties: tuple = (GUEST, HOST, ARBITER)
+    home: str | None = None
     of_fate: bool = False
 
 
@@ -51,7 +53,7 @@ class Outcome:
     """What became of a scenario at one party: a value or the sentence of a ValueError, messages, and the ledger after."""
 
     value: Any = None
-    error: Optional[str] = None
+    error: str | None = None
     received: list = field(default_factory=list)
     ledger: dict = field(default_factory=dict)
 
@@ -65,12 +67,22 @@ def play(scenarios: dict, folder, parties=EVERYONE, timeout=1800, environments=M
     imported = () if environments else (sitecustomize.__name__, *preload.MODULES, *preload.own_components())
     try:
         results = local_parties.run_parties(
-            _play_all, parties, environment={"OMP_NUM_THREADS": "1"}, timeout=timeout, record=False,
-            environments=environments, imported=imported, scenarios=scenarios, folder=str(folder), session=uuid.uuid4().hex,
-        )  # fmt: skip
+            _play_all,
+            parties,
+            environment={"OMP_NUM_THREADS": "1"},
+            timeout=timeout,
+            record=False,
+            environments=environments,
+            imported=imported,
+            scenarios=scenarios,
+            folder=str(folder),
+            session=uuid.uuid4().hex,
+        )
     except queue.Empty:
         waiting = {path.name: path.read_text() for path in Path(folder).glob("at-*")}
-        raise TimeoutError(f"Some party waits for a message that never comes; the last scenarios are {waiting}.") from None
+        raise TimeoutError(
+            f"Some party waits for a message that never comes; the last scenarios are {waiting}."
+        ) from None
     broken = {party: result.error for party, result in results.items() if result.error}
     assert not broken, "\n".join(f"{party}: {error}" for party, error in broken.items())
     return {
@@ -95,11 +107,9 @@ def _play_all(ctx, scenarios, folder, session):
 
 def _place_key(party_id, home):
     """Give this party its key of a home that it enters for the first time; one that is lost later stays lost."""
-    from fate_dp.components.common.party_home import PartyHome
-    from fate_dp.privacy.party_files import KEY_FILE
-    from fate_dp.privacy.private_file import publish_if_absent
+    from fate_dp.privacy.private_files import KEY_FILE, parties_folder, party_folder, publish_if_absent
 
-    path = PartyHome(party_id).path
+    path = party_folder(parties_folder(), party_id)
     if not path.exists():
         publish_if_absent(path / KEY_FILE, hashlib.sha256(f"{home} of {party_id}".encode()).digest())
 
@@ -153,9 +163,13 @@ def frame_at(ctx, tables: dict, partitions=2, label_type="int32"):
         # FATE's reader takes no empty table; this is what its psi makes of parties without a common id.
         return frame_at(ctx, tables_of_one_row(), partitions, label_type).empty_frame()
     reader = PandasReader(
-        sample_id_name="sample_id", match_id_name="id", label_name="y" if "y" in table else None, label_type=label_type,
-        dtype="float64", partition=partitions,
-    )  # fmt: skip
+        sample_id_name="sample_id",
+        match_id_name="id",
+        label_name="y" if "y" in table else None,
+        label_type=label_type,
+        dtype="float64",
+        partition=partitions,
+    )
     return reader.to_frame(ctx, table)
 
 
@@ -188,18 +202,19 @@ class KnownJob:
     parameters: dict
     stage: str = "train"
     arbiters: int = 1
-    through: Optional[str] = None
+    through: str | None = None
     task: str = "flip"
     flip: dict = field(default_factory=dict)
 
     def plan(self):
-        from fate_dp.components.common.job_plan import JobPlan
+        from fate_dp.components.common.job_files import JobPlan
 
         return JobPlan(dag_of(self, self.flip))
 
 
 def dag_of(job, flip=MappingProxyType({})) -> dict:
     """A DAG of label_flip, perhaps another step, and dp_hetero_lr."""
+
     def after(task, key):
         return {"data": {key: {"task_output_artifact": {"producer_task": task, "output_artifact_key": "output_data"}}}}
 
@@ -207,18 +222,35 @@ def dag_of(job, flip=MappingProxyType({})) -> dict:
     given = {"epsilon": 1.0, "label_source": SOURCE, **flip}
     tasks = {
         job.task: {"component_ref": "label_flip", "parameters": given, "stage": "default"},
-        "model": {"component_ref": "dp_hetero_lr", "parameters": job.parameters, "stage": job.stage,
-                  "inputs": after(job.through or job.task, "cv_data" if job.stage == "cross_validation" else "train_data")},
-    }  # fmt: skip
+        "model": {
+            "component_ref": "dp_hetero_lr",
+            "parameters": job.parameters,
+            "stage": job.stage,
+            "inputs": after(job.through or job.task, "cv_data" if job.stage == "cross_validation" else "train_data"),
+        },
+    }
     if job.through is not None:
         tasks[job.through] = {"component_ref": job.through, "inputs": after(job.task, "input_data")}
     return {"parties": [{"role": role, "party_id": ids} for role, ids in roles.items() if ids], "tasks": tasks}
 
 
-def flip(ctx, earlier, tables, epsilon=1.0, classes=(0.0, 1.0), source=SOURCE, partitions=2, label_type="int32", before=None,
-         declared=True, job=None, **numbers):
+def flip(
+    ctx,
+    earlier,
+    tables,
+    epsilon=1.0,
+    classes=(0.0, 1.0),
+    source=SOURCE,
+    partitions=2,
+    label_type="int32",
+    before=None,
+    declared=True,
+    job=None,
+    **numbers,
+):
     """label_flip at every party; returns the written table and what the party's ledger says afterwards."""
-    from fate_dp.components.label_flip import guest, host
+    from fate_dp.components.label_flip import guest
+    from fate_dp.components.label_flip import guest as host
 
     if before is not None:
         before(ctx)
@@ -240,7 +272,7 @@ def label_type_of(frame):
 
 def ledger(ctx, source=SOURCE) -> dict:
     """What this party's ledger holds, without making one."""
-    from fate_dp.components.common.party_home import home_of
+    from fate_dp.components.common.charges import home_of
 
     home = home_of(ctx)
     if not (home.path / "ledger.sqlite").exists():
@@ -248,12 +280,24 @@ def ledger(ctx, source=SOURCE) -> dict:
     return {"entries": home.ledger.entries(), "spent": home.ledger.spent(source)}
 
 
-def train(ctx, earlier, tables, partitions=2, public=False, warm_start=None, labels_of=None, score_cap=None, before=None,
-          label_type="int32", validation=None, **settings):
+def train(
+    ctx,
+    earlier,
+    tables,
+    partitions=2,
+    public=False,
+    warm_start=None,
+    labels_of=None,
+    score_cap=None,
+    before=None,
+    label_type="int32",
+    validation=None,
+    **settings,
+):
     """dp_hetero_lr's train stage; returns the model as FATE stores it, and the guest's prediction table.
 
     ``labels_of`` and ``warm_start`` name an earlier scenario; ``public`` declares the labels public first.
-    """  # fmt: skip
+    """
     import json
 
     from fate_dp.components.common.frames import match_id_blocks
@@ -274,7 +318,10 @@ def train(ctx, earlier, tables, partitions=2, public=False, warm_start=None, lab
     start = json.loads(json.dumps(earlier[warm_start].value["model"])) if warm_start else None
     if labels_of is not None and role_of(ctx) == "guest":
         tables = {**tables, GUEST: earlier[labels_of].value["table"]}
-    frame, valid = frame_at(ctx, tables, partitions, label_type), frame_at(ctx, validation or {}, partitions, label_type)
+    frame, valid = (
+        frame_at(ctx, tables, partitions, label_type),
+        frame_at(ctx, validation or {}, partitions, label_type),
+    )
     scored = None
     if role_of(ctx) == "guest":
         model, scored = stage.train_guest(ctx, settings, frame, valid, start)
@@ -284,11 +331,16 @@ def train(ctx, earlier, tables, partitions=2, public=False, warm_start=None, lab
         model = stage.train_arbiter(ctx, settings)
     return {
         "start": None if frame is None else start_weights(ctx, frame, settings.init_param),
-        "starts": None if frame is None else [
-            start_weights(ctx, frame, settings.init_param, at) for at in range(len(estimators_of(model)))],
-        "model": model, "scored": None if scored is None else scored.as_pd_df(), "summary": summary(ctx),
-        "order": None if frame is None else [match_id for _, ids in sorted(match_id_blocks(frame).collect()) for match_id in ids],
-    }  # fmt: skip
+        "starts": None
+        if frame is None
+        else [start_weights(ctx, frame, settings.init_param, at) for at in range(len(estimators_of(model)))],
+        "model": model,
+        "scored": None if scored is None else scored.as_pd_df(),
+        "summary": summary(ctx),
+        "order": None
+        if frame is None
+        else [match_id for _, ids in sorted(match_id_blocks(frame).collect()) for match_id in ids],
+    }
 
 
 def summary(ctx) -> dict:
@@ -298,7 +350,7 @@ def summary(ctx) -> dict:
 
 
 def declare(ctx, source):
-    from fate_dp.components.common.party_home import home_of
+    from fate_dp.components.common.charges import home_of
     from fate_dp.privacy.policy import declare_source
 
     declare_source(home_of(ctx).path / "policy.yaml", source)
@@ -306,8 +358,8 @@ def declare(ctx, source):
 
 def declare_public(ctx, tables):
     """The guest's operator declares every label there is public, as far as it is one."""
-    from fate_dp.components.common.party_home import home_of
-    from fate_dp.privacy.public_labels import declare_public_labels
+    from fate_dp.components.common.charges import home_of
+    from fate_dp.privacy.ledger.ledger import declare_public_labels
 
     if role_of(ctx) == "guest":
         table = tables.get(tuple(ctx.federation.local_party), tables[GUEST])
@@ -317,7 +369,7 @@ def declare_public(ctx, tables):
 
 def start_weights(ctx, frame, init_param, model=0):
     """What this party begins with: its own to know, since the stream is keyed with its secret."""
-    from fate_dp.components.common.party_home import home_of
+    from fate_dp.components.common.charges import home_of
     from fate_dp.components.dp_hetero_lr.model import initial_weights
 
     with_intercept = role_of(ctx) == "guest" and init_param["fit_intercept"]
@@ -325,9 +377,8 @@ def start_weights(ctx, frame, init_param, model=0):
 
 
 def raise_score_cap(ctx, tables, cap):
-    from fate_dp.components.common.dataset_names import columns_name
-    from fate_dp.components.common.party_home import home_of
-    from fate_dp.privacy.private_file import replace_file
+    from fate_dp.components.common.charges import columns_name, home_of
+    from fate_dp.privacy.private_files import replace_file
 
     name = columns_name(frame_at(ctx, tables).schema.columns)
     replace_file(home_of(ctx).path / "policy.yaml", f"score_caps:\n  {name!r}: {cap}\n".encode())
@@ -343,7 +394,7 @@ UNFIT = "The labels there do not allow these flips; that party's operator can se
 """What others are told where the labels themselves are the reason."""
 
 
-def assert_refused(outcomes: dict, sentence: str, told: Optional[str] = None) -> None:
+def assert_refused(outcomes: dict, sentence: str, told: str | None = None) -> None:
     """Every party got one sentence that holds ``sentence``; all but the party at fault got the same one.
 
     Where ``told`` is given, that is what the others got, and the guest alone the sentence.

@@ -1,4 +1,5 @@
 """align at two parties: shares that add up, what each party sees, a hidden size and its charge, and what is refused."""
+
 import struct
 from contextlib import ExitStack
 from unittest import mock
@@ -7,16 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fate_dp.components.align.alignment import Alignment
-from fate_dp.components.align.dummies import record_name
-from fate_dp.crypto.id_tags import point_of
-from fate_dp.crypto.joined_records import SHARE_BITS, VALUE_BITS
+from fate_dp.components.align.preflight import record_name
+from fate_dp.components.protocols.joined_tables import Alignment
+from fate_dp.crypto.joined_records import SHARE_BITS, VALUE_BITS, point_of
 
 from .attacks import uniformity
 from .messages import byte_strings, names, values_of
-from .scenarios import (
-    GUEST, HOST, SECOND_HOST, SOURCE, Artifact, Scenario, assert_refused, flip, frame_at, play,
-)  # fmt: skip
+from .scenarios import GUEST, HOST, SECOND_HOST, SOURCE, Artifact, Scenario, assert_refused, flip, frame_at, play
 
 BOTH = (GUEST, HOST)
 UNIT = 2.0**-20
@@ -52,11 +50,22 @@ def changed(tables, party, **columns) -> dict:
     return {**tables, party: table}
 
 
-def align(ctx, earlier, tables=ALL_COMMON, partitions=None, hide_size=None, key_length=2048, label_source=None,
-          labels_of=None, patches=(), at=None, before=None):
+def align(
+    ctx,
+    earlier,
+    tables=ALL_COMMON,
+    partitions=None,
+    hide_size=None,
+    key_length=2048,
+    label_source=None,
+    labels_of=None,
+    patches=(),
+    at=None,
+    before=None,
+):
     """The component at this party, parameters as FATE parses them; ``patches`` are (target, replacement)."""
     from fate_dp.components.align.component import align as component
-    from fate_dp.components.align.shares_table import share_blocks
+    from fate_dp.components.protocols.joined_tables import share_blocks
 
     me, written, model = tuple(ctx.federation.local_party), Artifact(), Model()
     if labels_of is not None and me == GUEST:
@@ -76,10 +85,13 @@ def align(ctx, earlier, tables=ALL_COMMON, partitions=None, hide_size=None, key_
     blocks = dict(share_blocks(written.frame, facts.names).collect())
     backwards = share_blocks(written.frame, facts.names[:0:-1])
     return {
-        "facts": facts, "blocks": blocks, "table": written.frame.as_pd_df(), "shape": written.frame.shape,
+        "facts": facts,
+        "blocks": blocks,
+        "table": written.frame.as_pd_df(),
+        "shape": written.frame.shape,
         "reversed": dict(backwards.collect()),
         "metrics": {record["name"]: record["data"] for record in ctx.metrics.handler.get_metrics()},
-    }  # fmt: skip
+    }
 
 
 class Model:
@@ -116,14 +128,14 @@ class Spoil:
 
 def spoiled(ctx, earlier, name, keys=None, value=None, by="host", **arguments):
     """`align` where one party sends malformed rows in place of what ``name`` makes."""
-    from fate_dp.components.align import party
+    from fate_dp.components.align import run as party
 
     honest = getattr(party, name)
 
     def table(*given, **named):
         return honest(*given, **named).mapPartitionsWithIndex(Spoil(keys, value))
 
-    patches = [(f"party.{name}", table)] if ctx.federation.local_party[0] == by else []
+    patches = [(f"run.{name}", table)] if ctx.federation.local_party[0] == by else []
     return align(ctx, earlier, patches=patches, **arguments)
 
 
@@ -147,15 +159,16 @@ def hidden(ctx, earlier, guest, host, **arguments):
 
 
 def no_budget(ctx):
-    from fate_dp.components.common.party_home import home_of
-    from fate_dp.privacy.private_file import replace_file
+    from fate_dp.components.common.charges import home_of
+    from fate_dp.privacy.private_files import replace_file
 
     replace_file(home_of(ctx).path / "policy.yaml", b"default_dataset_cap: {epsilon: 0.5, delta: 1.0e-5}\n")
 
 
 SCENARIOS = {
-    "plain": Scenario(align, dict(
-        tables=PLAIN, partitions={GUEST: 3, HOST: 2}, patches=[("tagged_tables.BUCKET_ROWS", 40)]), BOTH),
+    "plain": Scenario(
+        align, dict(tables=PLAIN, partitions={GUEST: 3, HOST: 2}, patches=[("tagged_tables.BUCKET_ROWS", 40)]), BOTH
+    ),
     "all": Scenario(align, dict(), BOTH),
     "all again": Scenario(align, dict(), BOTH),
     "one": Scenario(align, dict(tables=changed(tables_of([7, 1, 2], [8, 7, 9]), GUEST, y=None)), BOTH),
@@ -170,10 +183,12 @@ SCENARIOS = {
     "unknown labels": Scenario(align, dict(label_source=SOURCE), BOTH),
     "id twice": Scenario(align, dict(tables=changed(ALL_COMMON, HOST, id=["a", "b", "c", "a", "d"])), BOTH),
     "label at the host": Scenario(align, dict(tables=changed(ALL_COMMON, HOST, y=1)), BOTH),
-    "outside the range": Scenario(align, dict(
-        tables=changed(ALL_COMMON, HOST, **{"host secret 1": [0, 0, -16.0, 0, 0]})), BOTH),
-    "missing": Scenario(align, dict(
-        tables=changed(ALL_COMMON, GUEST, **{"guest secret 1": [0, 0, np.nan, 0, 0]})), BOTH),
+    "outside the range": Scenario(
+        align, dict(tables=changed(ALL_COMMON, HOST, **{"host secret 1": [0, 0, -16.0, 0, 0]})), BOTH
+    ),
+    "missing": Scenario(
+        align, dict(tables=changed(ALL_COMMON, GUEST, **{"guest secret 1": [0, 0, np.nan, 0, 0]})), BOTH
+    ),
     "text": Scenario(align, dict(tables=changed(ALL_COMMON, HOST, text="a")), BOTH),
     "other parameters": Scenario(align, dict(at={HOST: {"hide_size": True}}), BOTH),
     "three parties": Scenario(align, dict(tables={**ALL_COMMON, SECOND_HOST: ALL_COMMON[HOST]}), (*BOTH, SECOND_HOST)),
@@ -181,11 +196,11 @@ SCENARIOS = {
     "a short record": Scenario(spoiled, dict(name="encrypted_table", value=shorter), BOTH),
     "a short record of the guest": Scenario(spoiled, dict(name="encrypted_table", value=shorter, by="guest"), BOTH),
     "an id is missing": Scenario(align, dict(tables=changed(ALL_COMMON, HOST, id=["a", "b", None, "c", "d"])), BOTH),
-    "larger than memory": Scenario(align, dict(patches=[("memory.free_memory", little_memory)]), BOTH),
+    "larger than memory": Scenario(align, dict(patches=[("preflight.free_memory", little_memory)]), BOTH),
     "no ciphertext": Scenario(spoiled, dict(name="encrypted_table", value=zeros), BOTH),
     "a masked record wiped": Scenario(spoiled, dict(name="outgoing", value=zeros), BOTH),
     "a masked record under another tag": Scenario(spoiled, dict(name="outgoing", keys=NO_POINTS), BOTH),
-}  # fmt: skip
+}
 REFUSALS = {
     "none": "guest 9999: The parties have no ids in common; there is nothing to align.",
     "id twice": "host 10000: An id occurs more than once in the table; every record needs its own match id.",
@@ -372,7 +387,11 @@ def test_a_hidden_size_is_charged_against_the_other_party(played):
     for party, other in (BOTH, BOTH[::-1]):
         (entry,) = played["hidden"][party].ledger["entries"]
         assert (entry["mechanism"], entry["unit"], entry["relation"], entry["observer"]) == (
-            "PureDP", "record", "replace_one", other[0])
+            "PureDP",
+            "record",
+            "replace_one",
+            other[0],
+        )
         assert entry["event"]["slack"] > 0 and entry["parameters"]["epsilon"] == 2.0 and entry["pending"] == 0
         assert value(played, "hidden", party)["metrics"]["summary"]["number of matches"] == "hidden"
         assert played["plain"][party].ledger["entries"] == []

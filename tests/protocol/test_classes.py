@@ -1,4 +1,5 @@
 """More than two classes: one pass over encrypted rows, a model for each class against the rest, and what that shows."""
+
 import json
 from collections import Counter
 
@@ -8,7 +9,7 @@ import pytest
 
 from fate_dp.components.dp_hetero_lr.model import columns_of
 from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, train_one_vs_rest
-from fate_dp.components.dp_hetero_lr.updates import default_optimizer
+from fate_dp.components.protocols.optimizers import default_optimizer
 from fate_dp.privacy.mechanisms.randomized_response import keep_probability
 
 from .attacks import Public, columns_readable, labels_readable, unblinded_ciphertexts, uniformity
@@ -47,13 +48,21 @@ def with_classes(made: dict, classes, seed) -> dict:
 
 
 TABLES = with_classes(tables(rows=160, guest=3, hosts=(8,), seed=6), FOUR, 1)
-HELD_OUT = {party: table.tail(30).reset_index(drop=True).assign(id=lambda t: "new " + t["id"]) for party, table in
-            tables(rows=60, guest=3, hosts=(8,), seed=9).items()}  # fmt: skip
+HELD_OUT = {
+    party: table.tail(30).reset_index(drop=True).assign(id=lambda t: "new " + t["id"])
+    for party, table in tables(rows=60, guest=3, hosts=(8,), seed=9).items()
+}
 OTHERS = with_classes(tables(rows=120, guest=2, hosts=(3, 2), seed=7), THREE, 2)
 BINARY = {**TABLES, GUEST: TABLES[GUEST].assign(y=TABLES[GUEST]["y"] > 1)}
 FLIPPED = dict(tables=TABLES, labels_of="flip", epochs=8)
-PUBLIC = dict(tables=OTHERS, public=True, classes=THREE, epochs=4, batch_size=60, init_param={
-    "method": "kaiming", "fill_val": 0.0, "fit_intercept": True, "random_state": 3})  # fmt: skip
+PUBLIC = dict(
+    tables=OTHERS,
+    public=True,
+    classes=THREE,
+    epochs=4,
+    batch_size=60,
+    init_param={"method": "kaiming", "fill_val": 0.0, "fit_intercept": True, "random_state": 3},
+)
 
 
 def on(scenario=None, home=None, parties=(GUEST, HOST, ARBITER), **changed):
@@ -89,44 +98,76 @@ TRAININGS = {
     "two halves, second": on(epochs=4, warm_start="two halves, first"),
     "binary": Scenario(train, {"tables": BINARY, "public": True, "epochs": 8}, (GUEST, HOST, ARBITER)),
     "three, two hosts": Scenario(train, PUBLIC, (*TRIO, ARBITER)),
-    "predict": Scenario(predict, {"tables": {**HELD_OUT, GUEST: HELD_OUT[GUEST].drop(columns="y")}, "of": "four"},
-                        (GUEST, HOST, ARBITER), "flips"),
-    "folds": Scenario(cross_validate, {"tables": TABLES, "labels_of": "flip", "n_splits": 2, "score_cap": 20},
-                      (GUEST, HOST, ARBITER), "flips"),
+    "predict": Scenario(
+        predict,
+        {"tables": {**HELD_OUT, GUEST: HELD_OUT[GUEST].drop(columns="y")}, "of": "four"},
+        (GUEST, HOST, ARBITER),
+        "flips",
+    ),
+    "folds": Scenario(
+        cross_validate,
+        {"tables": TABLES, "labels_of": "flip", "n_splits": 2, "score_cap": 20},
+        (GUEST, HOST, ARBITER),
+        "flips",
+    ),
     "asked": Scenario(ask, {"asked": joined(HELD_OUT), "of": "four", "cap": 4 * 30}, (GUEST, HOST, ARBITER), "flips"),
     # A quarter of eight features is two models: fewer than four.
     "flip of few": Scenario(flip, dict(tables=TABLES, epsilon=EPSILON, classes=FOUR), PAIR, "few"),
     "scores left out": on(home="few", labels_of="flip of few", train_scores=True),
-}  # fmt: skip
+}
 REFUSED = {
-    "asked once more": (Scenario(ask, {"asked": joined(HELD_OUT).head(1), "of": "four", "cap": 4 * 30},
-                                 (GUEST, HOST, ARBITER), "flips"),
-                        "score 1 rows by 4 models, 4 scores, with its weights, but it allows only 0 more"),
-    "other classes at all parties": (on(classes=(0.0, 1.0, 2.0)),
-                                     "classes is [0, 1, 2], but the training's are [0, 1, 2, 3]; both must be the same."),
+    "asked once more": (
+        Scenario(
+            ask, {"asked": joined(HELD_OUT).head(1), "of": "four", "cap": 4 * 30}, (GUEST, HOST, ARBITER), "flips"
+        ),
+        "score 1 rows by 4 models, 4 scores, with its weights, but it allows only 0 more",
+    ),
+    "other classes at all parties": (
+        on(classes=(0.0, 1.0, 2.0)),
+        "classes is [0, 1, 2], but the training's are [0, 1, 2, 3]; both must be the same.",
+    ),
     "one class missing at the host": (
         Scenario(train_with_other_classes, {**FLIPPED, "at_host": (0.0, 1.0, 2.0)}, (GUEST, HOST, ARBITER), "flips"),
-        "guest 9999: classes is [0, 1, 2] at host 10000, but the training's are [0, 1, 2, 3]; both must be the same."),
+        "guest 9999: classes is [0, 1, 2] at host 10000, but the training's are [0, 1, 2, 3]; both must be the same.",
+    ),
     "two classes and three labels": (
-        Scenario(train, {**PUBLIC, "classes": (0.0, 1.0)}, (*TRIO, ARBITER), "public"), "A label lies outside 0 to 1"),
+        Scenario(train, {**PUBLIC, "classes": (0.0, 1.0)}, (*TRIO, ARBITER), "public"),
+        "A label lies outside 0 to 1",
+    ),
     "three classes and another label": (
         Scenario(train, {**PUBLIC, "classes": (1.0, 2.0, 3.0)}, (*TRIO, ARBITER), "public"),
-        "classes is [1, 2, 3], but a training label is 4; list all label values."),
+        "classes is [1, 2, 3], but a training label is 4; list all label values.",
+    ),
     "a class without a label": (
         Scenario(train, {**PUBLIC, "classes": (1.0, 2.0, 3.0, 4.0)}, (*TRIO, ARBITER), "public"),
-        "classes is [1, 2, 3, 4], but no training label is 3; each of more than two classes must occur."),
+        "classes is [1, 2, 3, 4], but no training label is 3; each of more than two classes must occur.",
+    ),
     "exact sigmoid": (on(sigmoid="exact"), "There are 4 classes, [0, 1, 2, 3], but sigmoid is exact; more than two"),
-    "per epoch": (on(solver="per_epoch"), "but solver is per_epoch; more than two are trained with solver cross_product"),
+    "per epoch": (
+        on(solver="per_epoch"),
+        "but solver is per_epoch; more than two are trained with solver cross_product",
+    ),
     "flipback": (on(flipback={"mode": "swap"}), "but flipback.mode is swap; more than two"),
-    "folds beyond the cap": (Scenario(cross_validate, {"tables": TABLES, "labels_of": "flip of few", "n_splits": 2},
-                                      (GUEST, HOST, ARBITER), "few"),
-                             "joint scores of 8 models, but host 10000 allows only 2 more"),
-    "a model of two classes": (on(warm_start="binary"), "but warm_start_model was trained on [0, 1]; both must be the same."),
+    "folds beyond the cap": (
+        Scenario(
+            cross_validate, {"tables": TABLES, "labels_of": "flip of few", "n_splits": 2}, (GUEST, HOST, ARBITER), "few"
+        ),
+        "joint scores of 8 models, but host 10000 allows only 2 more",
+    ),
+    "a model of two classes": (
+        on(warm_start="binary"),
+        "but warm_start_model was trained on [0, 1]; both must be the same.",
+    ),
     "folds, before flips are charged": (
-        Scenario(flip, dict(tables=TABLES, classes=FOUR, job=KnownJob({}, "cross_validation", flip={"classes": FOUR})),
-                 PAIR, "charge"),
-        "joint scores of 20 models, but host 10000 allows only 2 more"),
-}  # fmt: skip
+        Scenario(
+            flip,
+            dict(tables=TABLES, classes=FOUR, job=KnownJob({}, "cross_validation", flip={"classes": FOUR})),
+            PAIR,
+            "charge",
+        ),
+        "joint scores of 20 models, but host 10000 allows only 2 more",
+    ),
+}
 
 
 @pytest.fixture(scope="module")
@@ -156,9 +197,10 @@ def twins(runs, name, made, labels, classes, epochs, batch_size=None):
     return train_one_vs_rest(parts, labels.loc[order], classes, settings, list(starts))
 
 
-@pytest.mark.parametrize("name, made, classes, epochs, batch_size", [
-    ("four", TABLES, FOUR, 8, None), ("three, two hosts", OTHERS, THREE, 4, 60),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, made, classes, epochs, batch_size",
+    [("four", TABLES, FOUR, 8, None), ("three, two hosts", OTHERS, THREE, 4, 60)],
+)
 def test_every_class_equals_its_plaintext_twin(runs, name, made, classes, epochs, batch_size):
     labels = flips(runs) if name == "four" else made[GUEST].set_index("id")["y"]
     expected = twins(runs, name, made, labels, classes, epochs, batch_size)
@@ -173,7 +215,9 @@ def test_every_class_equals_its_plaintext_twin(runs, name, made, classes, epochs
 
 def test_a_warm_start_goes_on_with_every_class(runs):
     for party in PAIR:
-        ends = zip(columns_of(model(runs, "two halves, second", party)), columns_of(model(runs, "two halves, first", party)))
+        ends = zip(
+            columns_of(model(runs, "two halves, second", party)), columns_of(model(runs, "two halves, first", party))
+        )
         for (second, first), whole in zip(ends, columns_of(model(runs, "four", party))):
             # The momentum of the default rule follows from the number of epochs, so that the halves are another training.
             assert np.abs(second - first).max() > 1e-3 and np.corrcoef(second, whole)[0, 1] > 0.9
@@ -183,7 +227,9 @@ def test_the_model_has_the_form_of_fates_one_vs_rest(runs):
     document = model(runs, "four")
     assert document["meta"]["ovr"] and document["meta"]["labels"] == [0, 1, 2, 3]
     assert list(document["data"]["estimator"]) == ["0", "1", "2", "3"]
-    assert all(set(each["param"]) == {"coef_", "intercept_", "dtype"} for each in document["data"]["estimator"].values())
+    assert all(
+        set(each["param"]) == {"coef_", "intercept_", "dtype"} for each in document["data"]["estimator"].values()
+    )
     assert model(runs, "three, two hosts")["meta"]["labels"] == [1, 2, 4]
     assert not model(runs, "binary")["meta"]["ovr"]
 
@@ -197,13 +243,20 @@ def test_the_default_penalty_knows_how_many_classes_flips_were_among(runs):
 def test_one_pass_serves_all_classes(runs):
     """As many row ciphertexts as a training of two classes, one for each row, and as many messages in each epoch."""
     for run in ("two halves, first", "binary"):
-        rows = [data for party in PAIR for _, name, value in runs[run][party].received if name == "encrypted_rows"
-                for data in byte_strings(value)]  # fmt: skip
+        rows = [
+            data
+            for party in PAIR
+            for _, name, value in runs[run][party].received
+            if name == "encrypted_rows"
+            for data in byte_strings(value)
+        ]
         assert sum(map(len, rows)) == 160 * 512
         received = Counter(name for _, name, _ in runs[run][HOST].received)
         epochs = 4 if run == "two halves, first" else 8
         assert received["hidden_weights"] == received["hidden_losses"] == epochs
-        assert all(received[name] <= 1 for name in ("encrypted_rows", "masked_products", "masks", "products", "weight_shares"))
+        assert all(
+            received[name] <= 1 for name in ("encrypted_rows", "masked_products", "masks", "products", "weight_shares")
+        )
 
 
 def test_a_host_sees_no_label_of_any_class(runs):
@@ -235,8 +288,9 @@ def test_predictions_have_fates_format_of_several_classes(runs):
     rows = {party: TABLES[party].set_index("id").loc[scored.index].reset_index() for party in PAIR}
     z = sum(
         (np.column_stack([features_of(rows[party]), np.ones(160)]) if party == GUEST else features_of(rows[party]))
-        @ np.array(columns_of(model(runs, "four", party))).T for party in PAIR
-    )  # fmt: skip
+        @ np.array(columns_of(model(runs, "four", party))).T
+        for party in PAIR
+    )
     expected = 1 / (1 + np.exp(-z))
     details = [json.loads(text.strip('"').replace("'", '"')) for text in scored["predict_detail"]]
     assert list(details[0]) == ["0", "1", "2", "3"]
@@ -263,7 +317,10 @@ def test_scores_of_four_classes_are_four_models(runs):
     assert sum(entry["rounds"] for entry in shown) == 4
     assert runs["scores left out"][GUEST].value["scored"] is None
     assert "left out" in runs["scores left out"][GUEST].value["summary"]["joint scores of training rows"]
-    assert "left out: 0 of at most 2 models" in runs["scores left out"][HOST].value["summary"]["joint scores of training rows"]
+    assert (
+        "left out: 0 of at most 2 models"
+        in runs["scores left out"][HOST].value["summary"]["joint scores of training rows"]
+    )
 
 
 def test_figures_of_two_classes_are_left_out(runs):

@@ -1,28 +1,18 @@
 """Encrypted scoring of rows that the guest alone holds: right scores, blind hosts, a guest that gets no more, a cap."""
+
 from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from fate_dp.components.common.preflight import PrivateReason
 from fate_dp.components.dp_hetero_lr.encrypted_predict import columns_by_host, header_digest
-from fate_dp.crypto.ciphertext import column_from_bytes
+from fate_dp.components.protocols.preflight import PrivateReason
 from fate_dp.crypto.encrypted_scoring import encrypt_queries
-from fate_dp.crypto.paillier import PrivateKey, PublicKey, generate_keypair
+from fate_dp.crypto.paillier import PrivateKey, PublicKey, column_from_bytes, generate_keypair
 
 from .messages import names
-from .scenarios import (
-    ARBITER,
-    GUEST,
-    HOST,
-    SECOND_HOST,
-    Scenario,
-    assert_refused,
-    frame_at,
-    play,
-    role_of,
-)
+from .scenarios import ARBITER, GUEST, HOST, SECOND_HOST, Scenario, assert_refused, frame_at, play, role_of
 
 HEADER_BYTES = 40
 ONE_HOST, TWO_HOSTS = (GUEST, HOST, ARBITER), (GUEST, HOST, SECOND_HOST, ARBITER)
@@ -99,9 +89,8 @@ def key_pair(n, blinding_base, p, q):
 
 def allow(ctx, header, cap):
     """The host's operator sets the cap of rows asked with the weights of these columns."""
-    from fate_dp.components.common.dataset_names import columns_name
-    from fate_dp.components.common.party_home import home_of
-    from fate_dp.privacy.private_file import replace_file
+    from fate_dp.components.common.charges import columns_name, home_of
+    from fate_dp.privacy.private_files import replace_file
 
     if cap is not None:
         name = f"weights of {columns_name(header)}"
@@ -109,8 +98,8 @@ def allow(ctx, header, cap):
 
 
 def send_more_rows_than_announced(ctx, earlier, asked, key):
-    from fate_dp.components.common.preflight import agree
     from fate_dp.components.dp_hetero_lr import encrypted_predict as stage
+    from fate_dp.components.protocols.preflight import agree
 
     if role_of(ctx) != "guest":
         return ask(ctx, earlier, asked, cap=100)
@@ -122,7 +111,7 @@ def send_more_rows_than_announced(ctx, earlier, asked, key):
 
 
 FIVE, FIVE_OTHERS = table(5, h=0.0), table(5, seed=1, person="somebody else")
-ZEROS = table(5).assign(**{column: 0.0 for column in [*OWN, *FIRST]})
+ZEROS = table(5).assign(**dict.fromkeys([*OWN, *FIRST], 0.0))
 LABELLED = table(7, seed=2, columns=[*SECOND, "own_b", *FIRST, "own_a"]).assign(y=[0, 1, 1, 0, 1, 0, 0])
 MANY = table(80, seed=3, columns=[*OWN, *SECOND])
 GAUSSIAN = {**MODEL, GUEST: (OWN, MODEL[GUEST][1], None)}
@@ -304,7 +293,10 @@ def test_the_guest_gets_a_count_a_hash_of_names_and_packed_scores(runs, key):
     outcome = runs["five"][GUEST]
     assert names(outcome.received) == {("host", "preflight"), ("arbiter", "preflight"), ("host", "answers")}
     facts = next(report["facts"] for report in received(runs, "five", GUEST, "preflight") if report["facts"])
-    assert set(facts) == {"features", "header_digest", "rows_left", "models"} and (facts["features"], facts["models"]) == (8, 1)
+    assert set(facts) == {"features", "header_digest", "rows_left", "models"} and (
+        facts["features"],
+        facts["models"],
+    ) == (8, 1)
     assert len(facts["header_digest"]) == 64
     assert [len(data) for _, data in answers(runs, "five")] == [HEADER_BYTES + 512]
 

@@ -1,4 +1,5 @@
 """What guests are shown of a model's quality: figures on the labels as they are, and on true ones as far as these follow."""
+
 import numpy as np
 import pytest
 
@@ -66,9 +67,12 @@ def expected_figures(scored, labels, epsilon, fit=None):
 
 def test_a_training_shows_the_figures_on_its_flips_and_the_corrected_ones(runs):
     value = runs["model a"][GUEST].value
-    scored, meta = value["scored"], value["model"]["meta"]
+    scored, _meta = value["scored"], value["model"]["meta"]
     fit = Fit(4 + 8, 0.25)
-    found, shown_figures = expected_figures(scored, scored["label"], 0.5, fit), figures_of(runs, "model a", "training rows")
+    found, shown_figures = (
+        expected_figures(scored, scored["label"], 0.5, fit),
+        figures_of(runs, "model a", "training rows"),
+    )
     for name, figure in found.items():
         told = (f"{name} on flips", f"{name} on true labels, estimated", f"{name}, standard error", f"{name}, bias")
         expected = (figure.on_flips, figure.estimate, figure.standard_error, figure.most_bias)
@@ -106,15 +110,18 @@ def test_labels_that_the_ledger_does_not_know_have_figures_only_if_they_are_said
     for name, figure in exact.items():
         np.testing.assert_allclose(
             [told.pop(f"{name} on true labels"), told.pop(f"{name}, standard error")],
-            [figure.on_flips, figure.standard_error], rtol=1e-6,
-        )  # fmt: skip
+            [figure.on_flips, figure.standard_error],
+            rtol=1e-6,
+        )
     assert not told
 
 
 def test_nothing_corrects_labels_that_flipback_revised_and_no_bound_is_stated_for_a_fit_to_them(runs):
     told = figures_of(runs, "after flipback", "training rows")
     assert told["figures on true labels"].startswith("none: flipback revised the labels")
-    assert {"accuracy on revised labels", "AUC on revised labels", "KS on revised labels"} == set(told) - {"figures on true labels"}
+    assert {"accuracy on revised labels", "AUC on revised labels", "KS on revised labels"} == set(told) - {
+        "figures on true labels"
+    }
     told = figures_of(runs, "with flipback inside", "training rows")
     assert told["figures on true labels"].endswith("the estimates err upwards, nobody knows how far")
     assert "AUC on true labels, estimated" in told and "AUC, bias" not in told

@@ -1,4 +1,5 @@
 """dp_homo_nn between processes: trust models, models, drop-outs, ledgers, refusals, and what each party saw."""
+
 import json
 import math
 
@@ -7,13 +8,30 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from fate_dp.components.common.dataset_names import columns_name
+from fate_dp.components.common.charges import columns_name
 from fate_dp.components.dp_homo_nn.model import spec_of, weights_of
 
 from .homo_nn_parties import (
-    ARBITER, DATA, EVERYBODY, FEATURES, GUEST, HOST, QUICK, ROWS, SECOND_HOST, SHUFFLER, TABLES, WITHOUT_SHUFFLER, changed,
-    predict, rare_tables, tables, train_on_derived, train_with_failures, training,
-)  # fmt: skip
+    ARBITER,
+    DATA,
+    EVERYBODY,
+    FEATURES,
+    GUEST,
+    HOST,
+    QUICK,
+    ROWS,
+    SECOND_HOST,
+    SHUFFLER,
+    TABLES,
+    WITHOUT_SHUFFLER,
+    changed,
+    predict,
+    rare_tables,
+    tables,
+    train_on_derived,
+    train_with_failures,
+    training,
+)
 from .scenarios import Scenario, assert_refused, play
 
 THREE = tables(classes=3)
@@ -39,30 +57,53 @@ def on_derived(at, revised, tables=TABLES, **given):
 
 RAN = {
     "secure_sum": training(),
-    "local": training(trust="local", partitions=1, label_type="float64"),
+    "local": training(aggregation="local", partitions=1, label_type="float64"),
     # Slower steps, so that the answers' noise, which is large, stays well below what is learned.
-    "shuffle": training(trust="shuffle", split="coordinate", optimizer={"method": "sgd", "optimizer_params": {"lr": 1.0}}),
+    "shuffle": training(
+        aggregation="shuffle",
+        message_splitting="coordinate",
+        optimizer={"method": "sgd", "optimizer_params": {"lr": 1.0}},
+    ),
     "epsilon": training(rounds=2, noise_multiplier=None, epsilon=3.0, policies=WIDE_CAP),
     "three classes": training(THREE, classes=3, rounds=2, model={"name": "mlp", "params": {"hidden": [3]}}),
     "clients": training(
-        rounds=3, unit="client", records=3, batch_size=3, local_steps=2, local_learning_rate=0.5, noise_multiplier=4.0,
-        local_batch_size=30),
+        rounds=3,
+        unit="client",
+        records=3,
+        batch_size=3,
+        local_steps=2,
+        local_learning_rate=0.5,
+        noise_multiplier=4.0,
+        local_batch_size=30,
+    ),
     "quantile": training(rounds=3, clip={"quantile": 0.5, "start": 0.1}),
     "rare class": training(RARE, **RARE_TRAINING),
     "rare class weighted": training(RARE, **RARE_TRAINING, class_weights={"prior": [0.9, 0.1], "maximum": 8}),
     "module": training(rounds=2, model={"name": "module:net"}, policies=dict.fromkeys(DATA, NET)),
-    "local steps": training(trust="local", rounds=2, local_steps=2, local_learning_rate=0.5, upload_fraction=0.5),
+    "local steps": training(aggregation="local", rounds=2, local_steps=2, local_learning_rate=0.5, upload_fraction=0.5),
     "adaptive": training(rounds=4, noise="adaptive", noise_multiplier=None, epsilon=4.0, policies=WIDE_CAP),
-    "adaptive local": training(rounds=2, trust="local", noise="adaptive", noise_multiplier=None, epsilon=4.0, model={
-        "name": "mlp", "params": {"hidden": [3]}}, relation="replace_one"),
+    "adaptive local": training(
+        rounds=2,
+        aggregation="local",
+        noise="adaptive",
+        noise_multiplier=None,
+        epsilon=4.0,
+        model={"name": "mlp", "params": {"hidden": [3]}},
+        relation="replace_one",
+    ),
     # Raw values below the threshold: noise there grows without bound as a contribution nears 0, which happens by chance.
     "source rule": training(**SOURCE_RULE, policies=PUBLIC, adaptive={"p": 0.0}),
-    "source rule local": training(**SOURCE_RULE, trust="local", policies=PUBLIC, adaptive={"after_rounds": 0}, model={
-        "name": "mlp", "params": {"hidden": [3]}}),
-    "one missing": failing({HOST: [1]}, "contribution", rounds=3, tolerated=2),
+    "source rule local": training(
+        **SOURCE_RULE,
+        aggregation="local",
+        policies=PUBLIC,
+        adaptive={"after_rounds": 0},
+        model={"name": "mlp", "params": {"hidden": [3]}},
+    ),
+    "one missing": failing({HOST: [1]}, "contribution", rounds=3, max_dropouts=2),
     "too few": failing({HOST: [1], GUEST: [2]}, "contribution", rounds=3),
-    "one lost": failing({HOST: [1]}, "charge_round", rounds=3, tolerated=2),
-}  # fmt: skip
+    "one lost": failing({HOST: [1]}, "charge_round", rounds=3, max_dropouts=2),
+}
 PREDICTED = {
     "predicted": Scenario(predict, {"model_of": "secure_sum", "tables": TABLES}, DATA),
     "predicted of three": Scenario(predict, {"model_of": "three classes", "tables": THREE}, DATA),
@@ -79,39 +120,88 @@ LABELS = "The labels there do not allow this training; that party's operator can
 # The party at fault, its sentence, and that of the others where it is another one.
 REFUSED = {
     "unknown model": (training(model={"name": "resnet"}), GUEST, "model.name is 'resnet'; it must be one of", None),
-    "not allowed": (training(model={"name": "module:net"}, policies={GUEST: NET, SECOND_HOST: NET}), HOST,
-                    "policy.yaml of this party allows no model 'net'", "which that party's operator does not allow"),
+    "not allowed": (
+        training(model={"name": "module:net"}, policies={GUEST: NET, SECOND_HOST: NET}),
+        HOST,
+        "policy.yaml of this party allows no model 'net'",
+        "which that party's operator does not allow",
+    ),
     "other batch": (training(batch_size=300), GUEST, "batch_size is 300; it must be at most records, 270", None),
     "few records": (training(records=100), HOST, "this party alone has 120 rows", "fewer than that party alone has"),
     "no table": (training({party: TABLES[party] for party in (GUEST, HOST)}), SECOND_HOST, "no train_data", None),
-    "table at shuffler": (training({**TABLES, SHUFFLER: TABLES[GUEST]}, trust="shuffle"), SHUFFLER, "holds no data", None),
+    "table at shuffler": (
+        training({**TABLES, SHUFFLER: TABLES[GUEST]}, aggregation="shuffle"),
+        SHUFFLER,
+        "holds no data",
+        None,
+    ),
     "one class": (training(changed(HOST, y=1)), HOST, "All labels are 1; a party with one class", LABELS),
     "other labels": (training(changed(HOST, y=np.arange(120) % 3)), HOST, "A label is 2; with classes 2", LABELS),
     "no labels": (training(changed(HOST, y=None)), HOST, "The training table has no label column", None),
-    "missing value": (training(changed(HOST, x1=ONE_MISSING)), HOST, "Feature 'x1' has a missing",
-                      "A feature has a missing"),
-    "other schema": (training({**TABLES, HOST: TABLES[HOST].rename(columns={"x1": "z"})}), GUEST,
-                     "The table of host 10000 has 'z' as feature 2 and the guest's has 'x1'", None),
-    "other order": (training({**TABLES, HOST: TABLES[HOST][["sample_id", "id", "x1", "x0", "x2", "x3", "y"]]}), GUEST,
-                    "has 'x1' as feature 1", None),
+    "missing value": (
+        training(changed(HOST, x1=ONE_MISSING)),
+        HOST,
+        "Feature 'x1' has a missing",
+        "A feature has a missing",
+    ),
+    "other schema": (
+        training({**TABLES, HOST: TABLES[HOST].rename(columns={"x1": "z"})}),
+        GUEST,
+        "The table of host 10000 has 'z' as feature 2 and the guest's has 'x1'",
+        None,
+    ),
+    "other order": (
+        training({**TABLES, HOST: TABLES[HOST][["sample_id", "id", "x1", "x0", "x2", "x3", "y"]]}),
+        GUEST,
+        "has 'x1' as feature 1",
+        None,
+    ),
     "other rounds": (training(by_party={HOST: {"rounds": 7}}), HOST, "rounds is 7 here and 6 at the guest", None),
-    "over the cap": (training(noise_multiplier=0.3), GUEST, "and the cap is 8", "The cap that this party's operator set"),
-    "tighter cap": (training(policies={HOST: "default_dataset_cap: {epsilon: 1, delta: 1e-6}"}), HOST, "and the cap is 1",
-                    "The cap that this party's operator set"),
+    "over the cap": (
+        training(noise_multiplier=0.3),
+        GUEST,
+        "and the cap is 8",
+        "The cap that this party's operator set",
+    ),
+    "tighter cap": (
+        training(policies={HOST: "default_dataset_cap: {epsilon: 1, delta: 1e-6}"}),
+        HOST,
+        "and the cap is 1",
+        "The cap that this party's operator set",
+    ),
     "out of reach": (training(noise_multiplier=None, epsilon=1e-6), GUEST, "is out of reach", None),
-    "no shuffler": (training(trust="shuffle", parties=WITHOUT_SHUFFLER), GUEST, "no host of this task has that party id",
-                    None),
-    "adaptive shuffle": (training(trust="shuffle", noise="adaptive", epsilon=1.0, epsilon0=None), GUEST,
-                         "contributions have no account here", None),
-    "source rule undeclared": (training(**SOURCE_RULE, policies={GUEST: PUBLIC[GUEST], SECOND_HOST: PUBLIC[GUEST]}), HOST,
-                               f"policy.yaml of this party does not name {DATASET} under public_datasets.", None),
-    "shuffled source rule": (training(**SOURCE_RULE, trust="shuffle", shuffler=SHUFFLER[1], policies=PUBLIC), GUEST,
-                             "noise is source_rule, but trust is shuffle", None),
-    "top-k": (training(upload_fraction=0.5), GUEST, "use trust local, or upload_fraction 1", None),
+    "no shuffler": (
+        training(aggregation="shuffle", parties=WITHOUT_SHUFFLER),
+        GUEST,
+        "no host of this task has that party id",
+        None,
+    ),
+    "adaptive shuffle": (
+        training(aggregation="shuffle", noise="adaptive", epsilon=1.0, epsilon0=None),
+        GUEST,
+        "contributions have no account here",
+        None,
+    ),
+    "source rule undeclared": (
+        training(**SOURCE_RULE, policies={GUEST: PUBLIC[GUEST], SECOND_HOST: PUBLIC[GUEST]}),
+        HOST,
+        f"policy.yaml of this party does not name {DATASET} under public_datasets.",
+        None,
+    ),
+    "shuffled source rule": (
+        training(**SOURCE_RULE, aggregation="shuffle", shuffler=SHUFFLER[1], policies=PUBLIC),
+        GUEST,
+        "noise is source_rule, but aggregation is shuffle",
+        None,
+    ),
+    "top-k": (training(upload_fraction=0.5), GUEST, "use aggregation local, or upload_fraction 1", None),
     "repeated id": (training(changed(GUEST, id="one")), GUEST, "An id occurs more than once", None),
-}  # fmt: skip
+}
 
-DERIVED = {"secure_sum on labels of flipback": on_derived(GUEST, 3), "shuffle on them": on_derived(HOST, 3, trust="shuffle")}
+DERIVED = {
+    "secure_sum on labels of flipback": on_derived(GUEST, 3),
+    "shuffle on them": on_derived(HOST, 3, aggregation="shuffle"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +218,9 @@ def value(runs, name, party):
 @pytest.mark.parametrize("name", RAN)
 def test_all_data_parties_hold_the_same_model_and_others_none(runs, name):
     models = [value(runs, name, party)["model"] for party in DATA]
-    assert models[0] == models[1] == models[2] and np.isfinite(weights_of(models[0])).all() and weights_of(models[0]).any()
+    assert (
+        models[0] == models[1] == models[2] and np.isfinite(weights_of(models[0])).all() and weights_of(models[0]).any()
+    )
     for party in set(RAN[name].parties) - set(DATA):
         assert value(runs, name, party)["model"]["data"] == {"estimator": None}
 
@@ -152,13 +244,29 @@ def test_a_model_of_shuffled_answers_learns(runs):
 @pytest.mark.parametrize("name", RAN)
 def test_the_ledgers_agree_and_count_the_rounds_that_ran(runs, name):
     kept = ("source", "event", "parameters")
-    lines = {party: [{key: line[key] for key in kept} for line in runs[name][party].ledger["entries"]] for party in DATA}
+    lines = {
+        party: [{key: line[key] for key in kept} for line in runs[name][party].ledger["entries"]] for party in DATA
+    }
     assert lines[GUEST] == lines[HOST] == lines[SECOND_HOST] and len(lines[GUEST]) == 1 + name.startswith("adaptive")
     counts = [runs[name][party].ledger["entries"][0]["rounds"] for party in DATA]
-    expected = {"shuffle": [2] * 3, "three classes": [2] * 3, "epsilon": [2] * 3, "clients": [3] * 3, "quantile": [3] * 3,
-                "module": [2] * 3, "rare class": [20] * 3, "rare class weighted": [20] * 3, "local steps": [4] * 3, "one missing": [3, 2, 3], "too few": [1] * 3,
-                "one lost": [3, 2, 3], "source rule": [1] * 3, "source rule local": [1] * 3,
-                "adaptive": [4] * 3, "adaptive local": [2] * 3}
+    expected = {
+        "shuffle": [2] * 3,
+        "three classes": [2] * 3,
+        "epsilon": [2] * 3,
+        "clients": [3] * 3,
+        "quantile": [3] * 3,
+        "module": [2] * 3,
+        "rare class": [20] * 3,
+        "rare class weighted": [20] * 3,
+        "local steps": [4] * 3,
+        "one missing": [3, 2, 3],
+        "too few": [1] * 3,
+        "one lost": [3, 2, 3],
+        "source rule": [1] * 3,
+        "source rule local": [1] * 3,
+        "adaptive": [4] * 3,
+        "adaptive local": [2] * 3,
+    }
     assert counts == expected.get(name, [6] * 3)
     for party in set(RAN[name].parties) - set(DATA):
         assert runs[name][party].ledger["entries"] == []
@@ -166,8 +274,10 @@ def test_the_ledgers_agree_and_count_the_rounds_that_ran(runs, name):
 
 def test_drop_outs_are_left_out_aborted_or_lost(runs):
     facts = ("rounds run", "rounds aborted", "rounds lost")
-    course = {name: tuple(value(runs, name, GUEST)["summary"][fact] for fact in facts) for name in
-              ("secure_sum", "one missing", "too few", "one lost")}  # fmt: skip
+    course = {
+        name: tuple(value(runs, name, GUEST)["summary"][fact] for fact in facts)
+        for name in ("secure_sum", "one missing", "too few", "one lost")
+    }
     assert course == {"secure_sum": (6, 0, 0), "one missing": (3, 0, 0), "too few": (1, 2, 0), "one lost": (3, 0, 1)}
 
 
@@ -187,7 +297,9 @@ def test_class_weights_find_a_rare_class_at_the_same_epsilon(runs):
     recalls, summaries = {}, {name: value(runs, name, GUEST)["summary"] for name in (plain, weighted)}
     for name in (plain, weighted):
         scored = [value(runs, name, party)["scored"] for party in DATA]
-        found = np.concatenate([table["predict_result"].astype(int)[table["label"].astype(float) == 1] for table in scored])
+        found = np.concatenate(
+            [table["predict_result"].astype(int)[table["label"].astype(float) == 1] for table in scored]
+        )
         recalls[name] = found.mean()
     assert recalls[plain] < 0.4 < 0.6 < recalls[weighted]
     differing = {fact for fact in summaries[plain] if summaries[plain][fact] != summaries[weighted][fact]}
@@ -253,7 +365,10 @@ def test_predictions_are_in_fates_format_and_those_of_the_model(runs):
 
 def test_three_classes_are_scored_by_the_likeliest(runs):
     scored = value(runs, "predicted of three", GUEST)
-    assert set(scored["predict_result"].astype(int)) <= {0, 1, 2} and (scored["predict_score"].astype(float) >= 1 / 3).all()
+    assert (
+        set(scored["predict_result"].astype(int)) <= {0, 1, 2}
+        and (scored["predict_score"].astype(float) >= 1 / 3).all()
+    )
     assert spec_of(value(runs, "three classes", GUEST)["model"]).classes == 3
     details = json.loads(scored["predict_detail"].iloc[0].strip('"').replace("'", '"'))
     assert math.isclose(sum(details.values()), 1.0, abs_tol=1e-5)
@@ -265,7 +380,9 @@ def test_a_prediction_that_cannot_be_is_refused(runs):
     assert "holds no model" in runs["no model"][SHUFFLER].error
 
 
-@pytest.mark.parametrize("name, sentence", [("no round", "No round ran to its end"), ("diverged", "training has diverged")])
+@pytest.mark.parametrize(
+    "name, sentence", [("no round", "No round ran to its end"), ("diverged", "training has diverged")]
+)
 def test_a_training_that_fails_tells_every_party_the_same_sentence(runs, name, sentence):
     errors = {outcome.error for outcome in runs[name].values()}
     assert len(errors) == 1 and sentence in errors.pop()

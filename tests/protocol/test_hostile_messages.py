@@ -2,6 +2,7 @@
 
 Each attack worked on the messages that our components had before they had their own codec.
 """
+
 from contextlib import nullcontext
 from functools import partial
 
@@ -50,25 +51,63 @@ def table_of_keys(ctx, folder):
 TRAINERS, TWO = (GUEST, HOST, ARBITER), (GUEST, HOST)
 # name: (who attacks, with what, who of whom plays what, sentence)
 ATTACKS = {
-    "a message to the guest": (HOST, message(dotted_name, GUEST), train, TRAINING, TRAINERS, "'preflight' from host 10000"),
+    "a message to the guest": (
+        HOST,
+        message(dotted_name, GUEST),
+        train,
+        TRAINING,
+        TRAINERS,
+        "'preflight' from host 10000",
+    ),
     "a message to a host": (GUEST, message(dotted_name, HOST), train, TRAINING, TRAINERS, "'verdict' from guest 9999"),
-    "a message to the arbiter": (GUEST, message(dotted_name, ARBITER), train, WITH_ARBITER, TRAINERS,
-                                 "'verdict' from guest 9999"),
-    "a message of the arbiter": (ARBITER, message(dotted_name, GUEST, 1), train, WITH_ARBITER, TRAINERS,
-                                 "'public_key' from arbiter 10002"),
+    "a message to the arbiter": (
+        GUEST,
+        message(dotted_name, ARBITER),
+        train,
+        WITH_ARBITER,
+        TRAINERS,
+        "'verdict' from guest 9999",
+    ),
+    "a message of the arbiter": (
+        ARBITER,
+        message(dotted_name, GUEST, 1),
+        train,
+        WITH_ARBITER,
+        TRAINERS,
+        "'public_key' from arbiter 10002",
+    ),
     "2 MiB to the guest": (HOST, message(large, GUEST), train, TRAINING, TRAINERS, "'preflight' from host 10000"),
     "2 MiB to a host": (GUEST, message(large, HOST), train, TRAINING, TRAINERS, "'verdict' from guest 9999"),
-    "2 MiB to the arbiter": (GUEST, message(large, ARBITER), train, WITH_ARBITER, TRAINERS, "'verdict' from guest 9999"),
+    "2 MiB to the arbiter": (
+        GUEST,
+        message(large, ARBITER),
+        train,
+        WITH_ARBITER,
+        TRAINERS,
+        "'verdict' from guest 9999",
+    ),
     "2 MiB amid a training": (HOST, message(large, GUEST, 2), train, TRAINING, TWO, "from host 10000"),
     "a table to a host": (GUEST, table, train, TRAINING, TWO, "'encrypted_rows' from guest 9999"),
     "a table of hostile keys": (GUEST, table_of_keys, train, TRAINING, TWO, "'encrypted_rows' from guest 9999"),
     "a table to the guest": (HOST, table, align, dict(tables=TABLES), TWO, "'records' from host 10000"),
     "a column to the guest": (HOST, table, train, dict(WITH_ARBITER), TRAINERS, "'encrypted_scores' from host 10000"),
-    "weights from the server": (homo_nn_parties.ARBITER, message(dotted_name, GUEST, 2), homo_nn_parties.train, HOMO,
-                                homo_nn_parties.WITHOUT_SHUFFLER, "'round' from arbiter 10001"),
-    "2 MiB from the server": (homo_nn_parties.ARBITER, message(large, homo_nn_parties.SECOND_HOST, 1), homo_nn_parties.train,
-                              HOMO, homo_nn_parties.WITHOUT_SHUFFLER, "'present' from arbiter 10001"),
-}  # fmt: skip
+    "weights from the server": (
+        homo_nn_parties.ARBITER,
+        message(dotted_name, GUEST, 2),
+        homo_nn_parties.train,
+        HOMO,
+        homo_nn_parties.WITHOUT_SHUFFLER,
+        "'round' from arbiter 10001",
+    ),
+    "2 MiB from the server": (
+        homo_nn_parties.ARBITER,
+        message(large, homo_nn_parties.SECOND_HOST, 1),
+        homo_nn_parties.train,
+        HOMO,
+        homo_nn_parties.WITHOUT_SHUFFLER,
+        "'present' from arbiter 10001",
+    ),
+}
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +119,9 @@ def marks(tmp_path_factory):
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory, marks):
     scenarios = {
-        name: Scenario(attacked, dict(arguments, play_part=part, by=by, attack=attack, folder=str(marks[name])), parties)
+        name: Scenario(
+            attacked, dict(arguments, play_part=part, by=by, attack=attack, folder=str(marks[name])), parties
+        )
         for name, (by, attack, part, arguments, parties, _) in ATTACKS.items()
     }
     everybody = tuple(dict.fromkeys(party for scenario in scenarios.values() for party in scenario.parties))
@@ -96,12 +137,16 @@ def test_no_command_runs(runs, marks, name):
 def test_every_party_learns_which_message_of_whom_cannot_be_read(runs, name):
     sentence = ATTACKS[name][-1]
     assert_refused(runs[name], sentence)
-    assert all("The message '" in outcome.error and "cannot be read: " in outcome.error for outcome in runs[name].values())
+    assert all(
+        "The message '" in outcome.error and "cannot be read: " in outcome.error for outcome in runs[name].values()
+    )
 
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_nothing_is_charged_but_what_was_sent_before(runs, name):
-    sent = {sender for outcome in runs[name].values() for sender, message, _ in outcome.received if message == "message"}
+    sent = {
+        sender for outcome in runs[name].values() for sender, message, _ in outcome.received if message == "message"
+    }
     for party, outcome in runs[name].items():
         charged = [entry for entry in outcome.ledger["entries"] if entry["mechanism"] != "not private"]
         assert bool(charged) == ("-".join(party) in sent) and outcome.ledger["spent"] == 0

@@ -1,4 +1,5 @@
 """label_flip between parties: what it writes, what it spends, and what it refuses before anything is spent."""
+
 import math
 import os
 from functools import partial
@@ -7,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fate_dp.components.common.party_home import home_of
-
+from fate_dp.components.common.charges import home_of
 from fate_dp.privacy.policy import declare_source
 
 from .scenarios import (
@@ -51,7 +51,9 @@ def reuploaded() -> dict:
     table = pd.concat([half, added], ignore_index=True)
     table["sample_id"] = [f"again {row}" for row in range(len(table))]
     table["x0"] = table["x0"] * 2 + 1
-    host = TABLES[HOST].set_index("id").reindex(table["id"]).fillna(0.5).reset_index().assign(sample_id=table["sample_id"])
+    host = (
+        TABLES[HOST].set_index("id").reindex(table["id"]).fillna(0.5).reset_index().assign(sample_id=table["sample_id"])
+    )
     return {GUEST: table, HOST: host[list(TABLES[HOST])]}
 
 
@@ -65,7 +67,10 @@ def with_duplicate(party) -> dict:
 
 def over_sampled() -> dict:
     """One row of each party bears the mark of a synthetic row."""
-    return {party: table.assign(id=table["id"].where(table.index != 5, "synthetic-9999-1")) for party, table in TABLES.items()}
+    return {
+        party: table.assign(id=table["id"].where(table.index != 5, "synthetic-9999-1"))
+        for party, table in TABLES.items()
+    }
 
 
 def open_key(ctx):
@@ -81,7 +86,7 @@ def lose_key(ctx):
 
 def flip_with_full_disk(ctx, earlier, tables):
     """The guest cannot write its table: the release was recorded before and stays pending."""
-    from fate_dp.components.common.pass_through import pass_through
+    from fate_dp.components.common.frames import pass_through
     from fate_dp.components.label_flip import guest
 
     class FullDisk(Artifact):
@@ -90,7 +95,9 @@ def flip_with_full_disk(ctx, earlier, tables):
 
     if role_of(ctx) == "guest":
         declare(ctx, SOURCE)
-        guest.flip(ctx, Artifact(frame_at(ctx, tables)), FullDisk(), epsilon=1.0, classes=(0.0, 1.0), label_source=SOURCE)
+        guest.flip(
+            ctx, Artifact(frame_at(ctx, tables)), FullDisk(), epsilon=1.0, classes=(0.0, 1.0), label_source=SOURCE
+        )
     else:
         pass_through(ctx, Artifact(frame_at(ctx, tables)), Artifact())
 
@@ -120,7 +127,9 @@ ALLOWED = {
     "before the key is lost": on(TABLES, "lost"),
     "seven of eight": on(TABLES, "two names", epsilon=7.0),
     "other labels of these ids": on(changed(y=lambda labels: 1 - labels), "two names", epsilon=7.0, source=OTHER),
-    "some of the declared columns": on(changed(x1=None), before=partial(tie_source, columns=["x0", "x1", "x2"], records=240)),
+    "some of the declared columns": on(
+        changed(x1=None), before=partial(tie_source, columns=["x0", "x1", "x2"], records=240)
+    ),
     "after the key is lost": on(TABLES, "lost", before=lose_key),
 }
 
@@ -128,9 +137,14 @@ REFUSED = {
     "beyond the cap": (on(TABLES, "flips", epsilon=6.0), "cap"),
     "seven under another name": (on(TABLES, "two names", epsilon=7.0, source="experiment/third/y"), ""),
     "half of them under another name": (on(reuploaded(), "two names", source="experiment/third/y"), ""),
-    "columns of another table": (on(TABLES, before=partial(tie_source, columns=["x0", "x1"])),
-                                 "has the column 'x2', which experiment/train/y was not declared with"),
-    "more records than declared": (on(TABLES, before=partial(tie_source, records=239)), "was declared with 239 records"),
+    "columns of another table": (
+        on(TABLES, before=partial(tie_source, columns=["x0", "x1"])),
+        "has the column 'x2', which experiment/train/y was not declared with",
+    ),
+    "more records than declared": (
+        on(TABLES, before=partial(tie_source, records=239)),
+        "was declared with 239 records",
+    ),
     "corrected label": (on(first_corrected(), "flips"), ""),
     "corrected label, other epsilon": (on(first_corrected(), "flips", epsilon=0.5), ""),
     "epsilon above the cap at once": (on(TABLES, epsilon=8.5), "cap"),
@@ -139,41 +153,64 @@ REFUSED = {
     "over-sampled": (on(over_sampled()), "put label_flip before smote"),
     "host with label": (on(changed(HOST, y=1)), "only the guest has labels"),
     "guest without label": (on(changed(y=None)), "no label column"),
-    "continuous labels": (on(changed(y=lambda labels: labels + TABLES[GUEST]["x0"]), label_type="float64"),
-                          "look continuous"),
+    "continuous labels": (
+        on(changed(y=lambda labels: labels + TABLES[GUEST]["x0"]), label_type="float64"),
+        "look continuous",
+    ),
     "undeclared source": (on(TABLES, declared=False), "is not declared at the guest"),
     "source of another column": (on(TABLES, source="experiment/train/income"), "must end with the label column 'y'"),
     "constant feature at the host": (on(changed(HOST, **{TABLES[HOST].columns[2]: 1.0})), "is constant"),
-    "NaN feature at the guest": (on(changed(x0=lambda column: column.where(column.index != 3, np.nan))), "missing or infinite"),
-    "missing label": (on(changed(y=lambda labels: labels.where(labels.index != 3, np.nan)), label_type="float64"),
-                      "A label is missing"),
+    "NaN feature at the guest": (
+        on(changed(x0=lambda column: column.where(column.index != 3, np.nan))),
+        "missing or infinite",
+    ),
+    "missing label": (
+        on(changed(y=lambda labels: labels.where(labels.index != 3, np.nan)), label_type="float64"),
+        "A label is missing",
+    ),
     "label outside the classes": (on(changed(y=lambda labels: 2 * labels)), "outside the declared classes [0.0, 1.0]"),
     "text labels": (on(changed(y=lambda labels: labels.map({0: "no", 1: "yes"})), label_type="str"), "must be numbers"),
     "no rows": (on({party: table.head(0) for party, table in TABLES.items()}), "no ids in common"),
     "two guests": (on(TABLES, parties=(GUEST, ("guest", "9998"), HOST)), "2 guests"),
     "no guest": (on(TABLES, parties=(HOST,)), "0 guests"),
     "no host": (on(TABLES, parties=(GUEST,)), "no host"),
-}  # fmt: skip
+}
 
 # The others learn that the labels were the reason, not how: jobs that ask again with other classes would find them.
 OF_THE_LABELS = ("continuous labels", "label outside the classes")
 SWAPS = {"mode": "swap", "every": 2, "fraction": 0.05, "max_rounds": 2}
 # Tables and what follows label_flip: each of them would be refused by that task, after the flips were charged.
 IMPOSSIBLE = {
-    "other ids": (TABLES | {HOST: TABLES[HOST].assign(id=[f"other {row}" for row in range(240)])}, KnownJob({}),
-                  "not the same ids in the same order; run psi before"),
-    "columns too large": (changed(HOST, **{TABLES[HOST].columns[2]: lambda column: 1000 * column}), KnownJob({}),
-                          "has a mean square above 256"),
-    "no release of scores is left": (TABLES, KnownJob({"flipback": SWAPS, "epochs": 9}),
-                                     "joint scores of 2 models, but host 10000 allows only 0 more; use fewer flipback or "
-                                     "sigmoid rounds, or ask its operator, who changes that with `fate-dp cap`"),
+    "other ids": (
+        TABLES | {HOST: TABLES[HOST].assign(id=[f"other {row}" for row in range(240)])},
+        KnownJob({}),
+        "not the same ids in the same order; run psi before",
+    ),
+    "columns too large": (
+        changed(HOST, **{TABLES[HOST].columns[2]: lambda column: 1000 * column}),
+        KnownJob({}),
+        "has a mean square above 256",
+    ),
+    "no release of scores is left": (
+        TABLES,
+        KnownJob({"flipback": SWAPS, "epochs": 9}),
+        "joint scores of 2 models, but host 10000 allows only 0 more; use fewer flipback or "
+        "sigmoid rounds, or ask its operator, who changes that with `fate-dp cap`",
+    ),
     "folds without a release": (TABLES, KnownJob({}, stage="cross_validation"), "joint scores of 5 models"),
-    "few values": (changed(HOST, **{TABLES[HOST].columns[2]: lambda column: 1.0 * (column > 0)}),
-                   KnownJob({"train_scores": True}), "has columns of few values"),
+    "few values": (
+        changed(HOST, **{TABLES[HOST].columns[2]: lambda column: 1.0 * (column > 0)}),
+        KnownJob({"train_scores": True}),
+        "has columns of few values",
+    ),
     "small batches": (TABLES, KnownJob({"batch_size": 20}), "batch_size"),
-    "no such optimiser parameter": (TABLES, KnownJob({"optimizer": {"optimizer_params": {"lerning_rate": 1.0}}}), "lerning_rate"),
+    "no such optimiser parameter": (
+        TABLES,
+        KnownJob({"optimizer": {"optimizer_params": {"lerning_rate": 1.0}}}),
+        "lerning_rate",
+    ),
     "weak key": (TABLES, KnownJob({"he_param": {"key_length": 1024}}), "key_length"),
-}  # fmt: skip
+}
 POSSIBLE = {
     "a training can follow": (TABLES, KnownJob({})),
     "flipback is left to the training": (TABLES, KnownJob({"flipback": {"mode": "auto"}})),
@@ -208,7 +245,10 @@ def test_flips_that_a_training_can_use_are_released(runs, name):
 def test_a_second_name_for_the_same_labels_opens_no_second_budget(runs, name):
     outcomes = runs[name]
     assert f"so they are the same labels; use label_source {SOURCE}" in outcomes[GUEST].error
-    assert "refuses these labels under this label_source" in outcomes[HOST].error and "same labels" not in outcomes[HOST].error
+    assert (
+        "refuses these labels under this label_source" in outcomes[HOST].error
+        and "same labels" not in outcomes[HOST].error
+    )
     assert outcomes[GUEST].ledger["entries"] == runs["other labels of these ids"][GUEST].ledger["entries"]
 
 
@@ -229,7 +269,9 @@ def test_the_label_column_alone_changes_and_keeps_its_type(runs):
     outcome = runs["first"][GUEST]
     written = outcome.value["table"].set_index("id")
     given = TABLES[GUEST].set_index("id").loc[written.index]
-    pd.testing.assert_frame_equal(written.drop(columns="y").astype(given.drop(columns="y").dtypes), given.drop(columns="y"))
+    pd.testing.assert_frame_equal(
+        written.drop(columns="y").astype(given.drop(columns="y").dtypes), given.drop(columns="y")
+    )
     assert written["y"].isin([0, 1]).all() and not (written["y"] == given["y"]).all()
     assert outcome.value["label"] == "y" and "int32" in outcome.value["label_type"]
 
@@ -251,7 +293,8 @@ def test_the_host_passes_its_table_through(runs):
 
 def test_the_host_is_told_nothing_but_the_verdict(runs):
     assert [(name, value) for _, name, value in runs["first"][HOST].received] == [
-        ("asks", False), ("verdict", {"problem": None, "terms": {}})
+        ("asks", False),
+        ("verdict", {"problem": None, "terms": {}}),
     ]
 
 
@@ -284,8 +327,17 @@ def test_another_epsilon_composes_and_flips_independently(runs):
 
 def test_the_ledger_line_says_what_is_guaranteed(runs):
     (entry,) = runs["first"][GUEST].ledger["entries"]
-    expected = {"source": SOURCE, "mechanism": "randomized_response", "unit": "label", "relation": "replace_one",
-                "epsilon": 1.0, "delta": 0.0, "records": 240, "pending": 0, "counted": True}
+    expected = {
+        "source": SOURCE,
+        "mechanism": "randomized_response",
+        "unit": "label",
+        "relation": "replace_one",
+        "epsilon": 1.0,
+        "delta": 0.0,
+        "records": 240,
+        "pending": 0,
+        "counted": True,
+    }
     assert {name: entry[name] for name in expected} == expected
     assert {"host", "arbiter", "model"} <= set(entry["observer"].replace(",", " ").split())
 
@@ -317,7 +369,9 @@ def test_bad_input_is_refused_alike_at_every_party_and_spends_nothing(runs, name
 def test_that_a_label_was_corrected_is_told_to_the_guest_alone(runs):
     for name in ("corrected label", "corrected label, other epsilon"):
         assert "was changed after its release" in runs[name][GUEST].error
-        assert runs[name][HOST].error.endswith("The guest's ledger refuses these labels; the guest's operator can see why.")
+        assert runs[name][HOST].error.endswith(
+            "The guest's ledger refuses these labels; the guest's operator can see why."
+        )
 
 
 def test_the_host_cannot_tell_whether_all_labels_are_alike(runs):

@@ -1,5 +1,6 @@
 """Training with noise: the model is that of the noised statistics, each party's ledger says what it cost, and whatever
 would read the rows again is refused."""
+
 import math
 
 import numpy as np
@@ -8,13 +9,30 @@ import pytest
 from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.adaptive_scales import AdaptiveBudget
 from fate_dp.privacy.events import REPLACE_ONE, Event, Gaussian, PureDP
-from fate_dp.privacy.mechanisms.bounded_rows import RowBounds, clip_rows, clip_target, unit_scales
-from fate_dp.privacy.mechanisms.second_moments import SecondMoments, noise_multiplier_for
+from fate_dp.privacy.mechanisms.second_moments import (
+    RowBounds,
+    SecondMoments,
+    clip_rows,
+    clip_target,
+    noise_multiplier_for,
+    unit_scales,
+)
 
 from .scenarios import (
-    ARBITER, GUEST, HOST, SECOND_HOST, Scenario, assert_refused, features_of, frame_at, play, role_of, tables, train,
+    ARBITER,
+    GUEST,
+    HOST,
+    SECOND_HOST,
+    Scenario,
+    assert_refused,
+    features_of,
+    frame_at,
+    play,
+    role_of,
+    tables,
+    train,
     weights,
-)  # fmt: skip
+)
 
 PREFLIGHT = {"preflight", "verdict"}
 TABLES = tables(rows=150, guest=3, hosts=(4,))
@@ -23,19 +41,17 @@ BOTH = (GUEST, HOST, SECOND_HOST, ARBITER)
 EPSILONS = {GUEST: {"noise_epsilon": 1.0}, HOST: {"noise_epsilon": 2.0, "noise_delta": 1e-6}}
 INIT = {"method": "kaiming", "fill_val": 0.0, "fit_intercept": True, "random_state": 3}
 COMMON = dict(
-    tables=TABLES, public=True, tol=0, train_scores=False, noise="uniform", epochs=2, by_party=EPSILONS,
-    init_param=INIT,
-)  # fmt: skip
+    tables=TABLES, public=True, tol=0, train_scores=False, noise="uniform", epochs=2, by_party=EPSILONS, init_param=INIT
+)
 DESCENT = {"method": "sgd", "penalty": "l2", "alpha": 8.0, "optimizer_params": {"lr": 0.11}}
 WIDE = {party: {"noise_epsilon": 20.0, "noise_radius": 16.0} for party in (GUEST, HOST)}
 
 
 def noisy(ctx, earlier, by_party, cap=None, zero=False, **arguments):
     """``train`` with parameters of each party; also what it drew, its scales and the totals of its ledger."""
-    from fate_dp.components.common.party_home import home_of
-    from fate_dp.components.dp_hetero_lr.noised import own_noise
-    from fate_dp.components.common.dataset_names import columns_name
-    from fate_dp.privacy.private_file import replace_file
+    from fate_dp.components.common.charges import columns_name, home_of
+    from fate_dp.components.dp_hetero_lr import noise as own_noise
+    from fate_dp.privacy.private_files import replace_file
 
     me, drawn, found = tuple(ctx.federation.local_party), [], []
     draw, scales = SecondMoments.draw, own_noise.adaptive_scales
@@ -101,15 +117,25 @@ TRAINED = {
     "beyond the cap": Scenario(noisy, {**COMMON, "cap": {HOST: 3.2}}, home="uniform"),
     "other columns beyond the cap": Scenario(noisy, {**COMMON, "tables": renamed()}, home="uniform"),
     "other records": Scenario(noisy, {**COMMON, "tables": with_other_ids()}, home="uniform"),
-    "no noise drawn": Scenario(noisy, {
-        **COMMON, "by_party": WIDE, "zero": True, "epochs": 8, "optimizer": DESCENT, "cap": {GUEST: 99.0, HOST: 99.0}},
-        (GUEST, HOST)),
-    "host without noise": Scenario(noisy, {
-        **COMMON, "by_party": {GUEST: {"noise_epsilon": 4.0}, HOST: {"noise_radius": 0.75}}}, (GUEST, HOST)),
-    "adaptive": Scenario(noisy, {
-        **COMMON, "tables": TWO_HOSTS, "noise": "adaptive",
-        "by_party": {GUEST: {"noise_epsilon": 3.0}, HOST: {"noise_epsilon": 4.0}}}, BOTH),
-}  # fmt: skip
+    "no noise drawn": Scenario(
+        noisy,
+        {**COMMON, "by_party": WIDE, "zero": True, "epochs": 8, "optimizer": DESCENT, "cap": {GUEST: 99.0, HOST: 99.0}},
+        (GUEST, HOST),
+    ),
+    "host without noise": Scenario(
+        noisy, {**COMMON, "by_party": {GUEST: {"noise_epsilon": 4.0}, HOST: {"noise_radius": 0.75}}}, (GUEST, HOST)
+    ),
+    "adaptive": Scenario(
+        noisy,
+        {
+            **COMMON,
+            "tables": TWO_HOSTS,
+            "noise": "adaptive",
+            "by_party": {GUEST: {"noise_epsilon": 3.0}, HOST: {"noise_epsilon": 4.0}},
+        },
+        BOTH,
+    ),
+}
 
 
 def on(parties=(GUEST, HOST, ARBITER), by_party=EPSILONS, **arguments):
@@ -123,8 +149,10 @@ def at(party, **settings):
 EVERYWHERE = "noise is uniform, but "
 REFUSED = {
     "per_epoch": (on(solver="per_epoch"), EVERYWHERE + "these settings need solver per_epoch"),
-    "adam": (on(optimizer={"method": "adam", "penalty": "l2", "alpha": 1.0, "optimizer_params": {"lr": 0.1}}),
-             "need solver per_epoch"),
+    "adam": (
+        on(optimizer={"method": "adam", "penalty": "l2", "alpha": 1.0, "optimizer_params": {"lr": 0.1}}),
+        "need solver per_epoch",
+    ),
     "exact sigmoid": (on(sigmoid="exact"), EVERYWHERE + "sigmoid is exact"),
     "gaussian": (on(family="gaussian"), EVERYWHERE + "family is gaussian"),
     "flipback": (on(flipback={"mode": "swap"}), EVERYWHERE + "flipback.mode is swap"),
@@ -132,18 +160,29 @@ REFUSED = {
     "batches": (on(batch_size=50), EVERYWHERE + "batch_size is 50"),
     "warm start": (on(warm_start="uniform"), EVERYWHERE + "warm_start_model is given"),
     "nobody's epsilon": (on(by_party={}), EVERYWHERE + "no party sets noise_epsilon"),
-    "host disagrees": (on(by_party=at(HOST, noise="adaptive")),
-                       "noise is uniform at the guest and adaptive at host 10000"),
-    "guest without": (on(by_party=at(GUEST, noise="none", noise_epsilon=None)),
-                      "noise is none at the guest and uniform at host 10000"),
+    "host disagrees": (
+        on(by_party=at(HOST, noise="adaptive")),
+        "noise is uniform at the guest and adaptive at host 10000",
+    ),
+    "guest without": (
+        on(by_party=at(GUEST, noise="none", noise_epsilon=None)),
+        "noise is none at the guest and uniform at host 10000",
+    ),
     "epsilon without noise": (on(noise="none"), "but noise is none, which protects no record"),
     "too much noise": (on(by_party=at(GUEST, noise_epsilon=0.005)), "and sums over 150 records are masked up to 38400"),
-    "synthetic rows": (on(tables={party: table.assign(id=table["id"].where(table.index != 7, "synthetic-0"))
-                                  for party, table in TABLES.items()}), "does not allow this noise"),
+    "synthetic rows": (
+        on(
+            tables={
+                party: table.assign(id=table["id"].where(table.index != 7, "synthetic-0"))
+                for party, table in TABLES.items()
+            }
+        ),
+        "does not allow this noise",
+    ),
     "cap": (on(cap={HOST: 1.5}), "host 10000: The cap that this party's operator set"),
     "cap of the sum": (on(noise="adaptive", by_party=at(HOST, noise="adaptive"), cap={HOST: 1.9}), "The cap that"),
     "folds": (Scenario(folds, {"tables": TABLES, "noise": "uniform"}), EVERYWHERE + "cross-validation"),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -227,8 +266,13 @@ def descended(runs, name):
 
 
 def test_all_trainings_ended(runs):
-    errors = {(name, party): outcome.error for name in TRAINED if name not in BEYOND
-              for party, outcome in runs[name].items() if outcome.error}
+    errors = {
+        (name, party): outcome.error
+        for name in TRAINED
+        if name not in BEYOND
+        for party, outcome in runs[name].items()
+        if outcome.error
+    }
     assert not errors
 
 
@@ -294,9 +338,11 @@ def test_each_party_charges_its_own_noise_in_its_own_ledger(runs):
         assert {observers, "arbiter", "model"} <= set(entry["observer"].split(", "))
         assert total_epsilon([(gaussian(epsilon, delta), 1)], delta) == pytest.approx(epsilon, rel=1e-4)
         assert runs["uniform"][party].value["totals"]["model"]["epsilon"] == pytest.approx(
-            total_epsilon([(gaussian(epsilon, delta), 1)], 1e-5), rel=1e-6)
+            total_epsilon([(gaussian(epsilon, delta), 1)], 1e-5), rel=1e-6
+        )
         assert runs["uniform again"][party].value["totals"]["model"]["epsilon"] == pytest.approx(
-            total_epsilon([(gaussian(epsilon, delta), 2)], 1e-5), rel=1e-6)
+            total_epsilon([(gaussian(epsilon, delta), 2)], 1e-5), rel=1e-6
+        )
 
 
 def gaussian(epsilon, delta):
@@ -341,8 +387,10 @@ def test_adaptive_noise_charges_contributions_and_two_fits(runs):
         budget, entries = AdaptiveBudget(epsilon, 1e-5), steps(runs["adaptive"][party])
         assert sorted(entry["mechanism"] for entry in entries) == ["Gaussian", "Gaussian", "PureDP"]
         charged = [Event(PureDP(budget.contribution_epsilon), "record", REPLACE_ONE, "model")]
-        charged += [Event(Gaussian(multiplier), "record", REPLACE_ONE, "model")
-                    for multiplier in (budget.first_fit_multiplier, budget.training_multiplier)]
+        charged += [
+            Event(Gaussian(multiplier), "record", REPLACE_ONE, "model")
+            for multiplier in (budget.first_fit_multiplier, budget.training_multiplier)
+        ]
         total = runs["adaptive"][party].value["totals"]["model"]["epsilon"]
         assert total == pytest.approx(total_epsilon([(event, 1) for event in charged], 1e-5), rel=1e-6)
         assert total <= epsilon
@@ -361,8 +409,15 @@ def test_every_release_is_marked_as_written(runs):
 
 def test_the_model_says_what_noise_it_was_trained_with(runs):
     noise = model_of(runs, "uniform", HOST)["meta"]["noise"]
-    assert noise == {"kind": "uniform", "epsilon": 2.0, "delta": 1e-6, "radius": 2.0, "unit": "record",
-                     "relation": REPLACE_ONE, "observers": ["arbiter", "guest", "model"]}
+    assert noise == {
+        "kind": "uniform",
+        "epsilon": 2.0,
+        "delta": 1e-6,
+        "radius": 2.0,
+        "unit": "record",
+        "relation": REPLACE_ONE,
+        "observers": ["arbiter", "guest", "model"],
+    }
     optimizer = model_of(runs, "uniform")["meta"]["optimizer_param"]
     moments = runs["uniform"][GUEST].value["drawn"][0][0]
     assert optimizer["alpha"] == pytest.approx(1.25 * moments.required_ridge(150, 4))
@@ -370,8 +425,11 @@ def test_the_model_says_what_noise_it_was_trained_with(runs):
 
 
 def test_the_network_sees_nothing_of_how_large_the_columns_are(runs):
-    (facts,) = [value["facts"] for sender, name, value in runs["uniform"][GUEST].received
-                if name == "preflight" and sender.startswith("host")]
+    (facts,) = [
+        value["facts"]
+        for sender, name, value in runs["uniform"][GUEST].received
+        if name == "preflight" and sender.startswith("host")
+    ]
     assert facts["mean_square_bits"] == 0 and facts["noise"]["radius"] == 2.0
 
 

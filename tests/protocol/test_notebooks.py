@@ -1,4 +1,5 @@
 """The notebooks in docs/notebooks/ run from top to bottom, draw their pictures, and are committed without outputs."""
+
 import copy
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from nbclient import NotebookClient
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
-MOST_BYTES = 100_000
+MAX_BYTES = 100_000
 
 
 @pytest.fixture(scope="module", params=NOTEBOOKS, ids=lambda path: path.stem)
@@ -25,7 +26,7 @@ def test_it_is_committed_without_outputs(book):
     nbformat.validate(book)
     code = [cell for cell in book.cells if cell.cell_type == "code"]
     assert code and not any(cell.outputs or cell.execution_count for cell in code)
-    assert len(nbformat.writes(book)) < MOST_BYTES
+    assert len(nbformat.writes(book)) < MAX_BYTES
 
 
 def test_every_cell_runs_and_pictures_are_drawn(book, tmp_path, monkeypatch):
@@ -39,4 +40,4 @@ def test_every_cell_runs_and_pictures_are_drawn(book, tmp_path, monkeypatch):
     assert not any(output.output_type == "error" for output in outputs)
     assert not [output.text for output in outputs if output.output_type == "stream" and output.name == "stderr"]
     pictures = [output.data["image/png"] for output in outputs if "image/png" in output.get("data", {})]
-    assert pictures and all(len(picture) < MOST_BYTES for picture in pictures)
+    assert pictures and all(len(picture) < MAX_BYTES for picture in pictures)

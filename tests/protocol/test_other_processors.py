@@ -4,6 +4,7 @@ The host's process runs with the settings of an old processor. Weights of vertic
 to 1e-6, as they do between equal processors; a repeated training shows the same scores, so the host's ledger counts them
 once. In horizontal training all data parties end with one model, and say the same of its privacy.
 """
+
 import numpy as np
 import pytest
 

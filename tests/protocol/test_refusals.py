@@ -1,4 +1,5 @@
 """dp_hetero_lr refuses bad input before any work, with one sentence that every party gets."""
+
 import numpy as np
 import pytest
 
@@ -30,7 +31,7 @@ def at_another_version(ctx, earlier, **arguments):
     """The host has another version of this plugin."""
     from unittest import mock
 
-    from fate_dp.components.common import preflight
+    from fate_dp.components.protocols import preflight
 
     if ctx.local.role != "host":
         return train(ctx, earlier, **arguments)
@@ -39,8 +40,10 @@ def at_another_version(ctx, earlier, **arguments):
 
 
 REFUSED = {
-    "another version": (Scenario(at_another_version, on().arguments, (GUEST, HOST, ARBITER)),
-                        "host 10000 runs FATE-DP 0.0.9 and guest 9999 runs"),
+    "another version": (
+        Scenario(at_another_version, on().arguments, (GUEST, HOST, ARBITER)),
+        "host 10000 runs FATE-DP 0.0.9 and guest 9999 runs",
+    ),
     "labels neither flipped nor public": (on(public=False), "training labels"),
     "constant column": (on(changed(HOST, x5=2.5)), "is constant"),
     "constant column at the guest": (on(changed(GUEST, x1=0.0)), "is constant"),
@@ -50,39 +53,61 @@ REFUSED = {
     "no features": (on({**TABLES, HOST: TABLES[HOST][["sample_id", "id"]]}), "no feature columns"),
     "no rows": (on({party: table.head(0) for party, table in TABLES.items()}), "no ids in common"),
     "other ids": (on(changed(HOST, id=[f"other {row}" for row in range(100)])), "not the same ids in the same order"),
-    "other order": (on({**TABLES, HOST: TABLES[HOST].assign(id=TABLES[HOST]["id"].to_numpy()[::-1])}),
-                    "not the same ids in the same order"),
+    "other order": (
+        on({**TABLES, HOST: TABLES[HOST].assign(id=TABLES[HOST]["id"].to_numpy()[::-1])}),
+        "not the same ids in the same order",
+    ),
     "fewer rows": (on({**TABLES, HOST: TABLES[HOST].head(90)}), "not the same ids in the same order"),
-    "duplicate ids": (on({party: table.assign(id=one_row("person 0001")(table["id"])) for party, table in TABLES.items()}),
-                      "more than once"),
+    "duplicate ids": (
+        on({party: table.assign(id=one_row("person 0001")(table["id"])) for party, table in TABLES.items()}),
+        "more than once",
+    ),
     "host with label": (on(changed(HOST, y=1)), "only the guest has labels"),
     "guest without label": (on(changed(GUEST, y=None)), "no label column"),
     "one class": (on(changed(GUEST, y=1)), "of one class"),
     "labels of minus and plus one": (on(changed(GUEST, y=lambda labels: 2 * labels - 1)), "outside 0 to 1"),
     "missing label": (on(changed(GUEST, y=one_row(np.nan)), label_type="float64"), "label is missing"),
-    "text labels": (on(changed(GUEST, y=lambda labels: labels.map({0: "no", 1: "yes"})), label_type="str"), "must be numbers"),
+    "text labels": (
+        on(changed(GUEST, y=lambda labels: labels.map({0: "no", 1: "yes"})), label_type="str"),
+        "must be numbers",
+    ),
     "small batches": (on(batch_size=79), "at least 80, 10 times the largest feature count"),
     "small table": (on({party: table.head(79) for party, table in TABLES.items()}), "all 79 rows"),
-    "unknown parameter of the optimiser": (on(optimizer={
-        "method": "sgd", "penalty": "l2", "alpha": 1.0, "optimizer_params": {"lerning_rate": 0.1}}), "lerning_rate"),
-    "missing parameter of the schedule": (on(learning_rate_scheduler={"method": "step", "scheduler_params": {}}),
-                                          "step_size"),
-    "binary columns and scores": (on(changed(HOST, x5=lambda column: 1.0 * (column > 0)), train_scores=True),
-                                  "host 10000 has columns of few values"),
-    "binary columns and a correction": (on(changed(HOST, x5=lambda column: 1.0 * (column > 0)), sigmoid="exact",
-                                           sigmoid_rounds=1, epochs=4), "name the table in few_valued_scores of the policy"),
-    "binary columns in few rows": (on(changed(HOST, x5=lambda column: 1.0 * (column > 0))),
-                                   "40 times all parties' features, where a host has columns of few values"),
+    "unknown parameter of the optimiser": (
+        on(optimizer={"method": "sgd", "penalty": "l2", "alpha": 1.0, "optimizer_params": {"lerning_rate": 0.1}}),
+        "lerning_rate",
+    ),
+    "missing parameter of the schedule": (
+        on(learning_rate_scheduler={"method": "step", "scheduler_params": {}}),
+        "step_size",
+    ),
+    "binary columns and scores": (
+        on(changed(HOST, x5=lambda column: 1.0 * (column > 0)), train_scores=True),
+        "host 10000 has columns of few values",
+    ),
+    "binary columns and a correction": (
+        on(changed(HOST, x5=lambda column: 1.0 * (column > 0)), sigmoid="exact", sigmoid_rounds=1, epochs=4),
+        "name the table in few_valued_scores of the policy",
+    ),
+    "binary columns in few rows": (
+        on(changed(HOST, x5=lambda column: 1.0 * (column > 0))),
+        "40 times all parties' features, where a host has columns of few values",
+    ),
     "two guests": (on(parties=(GUEST, ("guest", "9998"), HOST, ARBITER)), "2 guests"),
     "no host": (on(parties=(GUEST, ARBITER)), "no host"),
     "no arbiter": (on(parties=(GUEST, HOST), solver="per_epoch"), "0 arbiters"),
     "a size that masks do not hide": (on(changed(HOST, x4=one_row(400.0))), "has a mean square above 256"),
-    "too fast": (on(optimizer={"method": "sgd", "penalty": "l2", "alpha": 0.1, "optimizer_params": {"lr": 1e9}}),
-                 "lower the learning rate"),
+    "too fast": (
+        on(optimizer={"method": "sgd", "penalty": "l2", "alpha": 0.1, "optimizer_params": {"lr": 1e9}}),
+        "lower the learning rate",
+    ),
     "a rule that is not linear": (on(solver="cross_product", early_stop="weight_diff"), "early_stop is weight_diff"),
     "two arbiters": (on(parties=(GUEST, HOST, ARBITER, ("arbiter", "10003"))), "2 arbiters"),
-    "too many score releases": (on(score_cap=0, sigmoid="exact", sigmoid_rounds=1, epochs=4), "host 10000 allows only 0 more"),
-}  # fmt: skip
+    "too many score releases": (
+        on(score_cap=0, sigmoid="exact", sigmoid_rounds=1, epochs=4),
+        "host 10000 allows only 0 more",
+    ),
+}
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,25 @@
 """Linear regression on numbers that stay private: label_flip makes them noisy, dp_hetero_lr fits what they say on average."""
+
 import numpy as np
 import pytest
 
 from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, train_plaintext
-from fate_dp.privacy.mechanisms.piecewise import piecewise_law
+from fate_dp.privacy.mechanisms.local_numbers import piecewise_law
 
 from .scenarios import (
-    GUEST, HOST, SOURCE, UNFIT, Scenario, assert_refused, features_of, flip, play, tables, train, weights,
-)  # fmt: skip
+    GUEST,
+    HOST,
+    SOURCE,
+    UNFIT,
+    Scenario,
+    assert_refused,
+    features_of,
+    flip,
+    play,
+    tables,
+    train,
+    weights,
+)
 
 ROWS, EPSILON, BOUNDS = 2000, 4.0, (-3.0, 3.0)
 PAIR = (GUEST, HOST)
@@ -25,10 +37,16 @@ def numeric(rows=ROWS, seed=9) -> dict:
 TABLES = numeric()
 OUTSIDE = {**TABLES, GUEST: TABLES[GUEST].assign(y=TABLES[GUEST]["y"].where(TABLES[GUEST].index != 7, 3.01))}
 CORRECTED = {**TABLES, GUEST: TABLES[GUEST].assign(y=TABLES[GUEST]["y"].where(TABLES[GUEST].index != 7, 0.123))}
-SUBSET = {party: table.sample(300, random_state=1).sort_index().reset_index(drop=True) for party, table in TABLES.items()}
+SUBSET = {
+    party: table.sample(300, random_state=1).sort_index().reset_index(drop=True) for party, table in TABLES.items()
+}
 # Fixed starts: the plaintext twin begins where the parties do.
-FIT = {"family": "gaussian", "epochs": 60, "tol": 0, "init_param": {"method": "zeros", "fill_val": 0.0, "fit_intercept": True,
-                                                                    "random_state": None}}
+FIT = {
+    "family": "gaussian",
+    "epochs": 60,
+    "tol": 0,
+    "init_param": {"method": "zeros", "fill_val": 0.0, "fit_intercept": True, "random_state": None},
+}
 
 
 def noisy(tables=TABLES, home="numbers", **given):
@@ -37,7 +55,9 @@ def noisy(tables=TABLES, home="numbers", **given):
 
 
 def fit(labels_of, home="numbers", **given):
-    return Scenario(train, {"tables": TABLES, "labels_of": labels_of, "label_type": "float64", **FIT, **given}, PAIR, home)
+    return Scenario(
+        train, {"tables": TABLES, "labels_of": labels_of, "label_type": "float64", **FIT, **given}, PAIR, home
+    )
 
 
 SCENARIOS = {
@@ -85,7 +105,9 @@ def test_only_what_would_spend_for_nothing_or_show_labels_is_refused(runs, name)
 def test_refusals_spend_nothing(runs):
     assert runs["outside"][GUEST].ledger == {"entries": [], "spent": 0.0}
     assert runs["without bounds"][GUEST].ledger["spent"] == 0.0
-    assert [runs[name][GUEST].ledger["spent"] for name in ("noisy", "same again", "subset", "other bounds", "true numbers")] == [4] * 5
+    assert [
+        runs[name][GUEST].ledger["spent"] for name in ("noisy", "same again", "subset", "other bounds", "true numbers")
+    ] == [4] * 5
     assert runs["other bins"][GUEST].ledger["spent"] == 5
 
 
@@ -125,4 +147,6 @@ def test_the_regression_is_the_plaintext_twins_and_finds_the_line(runs):
     assert np.abs(found - TRUE).max() < 6 * error + 0.05
     assert model["meta"]["privacy"]["epsilon"] == 4.0
     (release,) = model["meta"]["privacy"]["releases"]
-    assert release["bounds"] == [-3.0, 3.0] and outcome["summary"]["flip probability"] == "none: unbiased noise on numbers"
+    assert (
+        release["bounds"] == [-3.0, 3.0] and outcome["summary"]["flip probability"] == "none: unbiased noise on numbers"
+    )

@@ -1,4 +1,5 @@
 """What shows the guest joint scores is counted at the host over all jobs; what relabels is recognised in later ones."""
+
 import json
 
 import numpy as np
@@ -6,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fate_dp.components.dp_hetero_lr.rows import Block
-from fate_dp.crypto.fixed_point import encode_features
+from fate_dp.crypto.slots import encode_features
 from tests.score_attacks import steps_found
 
 from .messages import numbers
@@ -31,7 +32,9 @@ from .scenarios import (
 ROWS = tables(rows=140, guest=3, hosts=(8,), seed=4)
 TABLES = {party: table.head(100).reset_index(drop=True) for party, table in ROWS.items()}
 HELD_OUT = {party: table.tail(40).reset_index(drop=True) for party, table in ROWS.items()}
-NEXT_TO_TRAINING = {party: pd.concat([table.tail(39), table.head(1)], ignore_index=True) for party, table in ROWS.items()}
+NEXT_TO_TRAINING = {
+    party: pd.concat([table.tail(39), table.head(1)], ignore_index=True) for party, table in ROWS.items()
+}
 ALL, PAIR = (GUEST, HOST, ARBITER), (GUEST, HOST)
 STEP = 2.0**-7
 SWAPS = {"mode": "swap", "every": 1, "fraction": 0.05, "max_rounds": 2}
@@ -64,7 +67,7 @@ def predict(ctx, earlier, tables, of, new_weights=False, true_labels=False):
 
 def revise(ctx, earlier, labels_of, scores_of, mode="swap", fraction=0.1, rows=100, wrong_labels=False, shift=0.0):
     """The flipback component between two trainings."""
-    from fate_dp.components.common.pass_through import pass_through
+    from fate_dp.components.common.frames import pass_through
     from fate_dp.components.flipback import guest
 
     if role_of(ctx) == "host":
@@ -77,9 +80,13 @@ def revise(ctx, earlier, labels_of, scores_of, mode="swap", fraction=0.1, rows=1
     label_type = "float64" if labels["y"].dtype == float else "int32"
     written = Artifact()
     guest.revise_labels(
-        ctx, Artifact(frame_at(ctx, {GUEST: labels}, label_type=label_type)), Artifact(frame_at(ctx, {GUEST: scored})),
-        written, mode=mode, fraction=fraction,
-    )  # fmt: skip
+        ctx,
+        Artifact(frame_at(ctx, {GUEST: labels}, label_type=label_type)),
+        Artifact(frame_at(ctx, {GUEST: scored})),
+        written,
+        mode=mode,
+        fraction=fraction,
+    )
     return {"table": written.frame.as_pd_df()}
 
 
@@ -114,7 +121,7 @@ def score_flips(ctx, earlier, labels_of, of, true_labels=False):
 
 
 def predict_without_key(ctx, earlier, **arguments):
-    from fate_dp.components.common.party_home import home_of
+    from fate_dp.components.common.charges import home_of
 
     if role_of(ctx) == "guest":
         (home_of(ctx).path / "flip.key").unlink()
@@ -122,8 +129,14 @@ def predict_without_key(ctx, earlier, **arguments):
 
 
 def job(home, seed, **arguments):
-    arguments = {"epochs": 2, "tol": 0, "labels_of": "flip", "flipback": {"mode": "none"}, "train_scores": True,
-                 **arguments}
+    arguments = {
+        "epochs": 2,
+        "tol": 0,
+        "labels_of": "flip",
+        "flipback": {"mode": "none"},
+        "train_scores": True,
+        **arguments,
+    }
     return Scenario(train, {"tables": TABLES, "init_param": start(seed), **arguments}, ALL, home)
 
 
@@ -151,9 +164,8 @@ BINARY = binary_columns()
 
 def consent(ctx):
     """The host's operator lets the scores of its few-valued columns be shown."""
-    from fate_dp.components.common.dataset_names import columns_name
-    from fate_dp.components.common.party_home import home_of
-    from fate_dp.privacy.private_file import replace_file
+    from fate_dp.components.common.charges import columns_name, home_of
+    from fate_dp.privacy.private_files import replace_file
 
     if role_of(ctx) == "host":
         name = columns_name(BINARY[HOST].columns[-8:])
@@ -179,13 +191,22 @@ SCENARIOS = {
     "cross-validation beyond the cap": again(cross_validate, HOME, tables=TABLES, labels_of="flip", n_splits=5),
     "swapped": again(revise, HOME, PAIR, labels_of="flip", scores_of="model a"),
     "softened": again(revise, HOME, PAIR, labels_of="flip", scores_of="model a", mode="posterior"),
-    "scores of a model of other labels": again(revise, HOME, PAIR, labels_of="flip", scores_of="model a", wrong_labels=True),
+    "scores of a model of other labels": again(
+        revise, HOME, PAIR, labels_of="flip", scores_of="model a", wrong_labels=True
+    ),
     "revised twice": again(revise, HOME, PAIR, labels_of="swapped", scores_of="model a"),
     "scores of other rows": again(revise, HOME, PAIR, labels_of="flip", scores_of="model a", rows=99),
     "second training": job(HOME, 7, labels_of="swapped", train_scores=False, flipback=SWAPS, epochs=3),
     "soft training": job(HOME, 8, labels_of="softened", train_scores=False, label_type="float64"),
     "noise on revised labels": again(
-        noisy_training, HOME, tables=TABLES, labels_of="swapped", init_param=start(9), epochs=2, tol=0, train_scores=False
+        noisy_training,
+        HOME,
+        tables=TABLES,
+        labels_of="swapped",
+        init_param=start(9),
+        epochs=2,
+        tol=0,
+        train_scores=False,
     ),
     "noise on flips": again(
         noisy_training, HOME, tables=TABLES, labels_of="flip", init_param=start(9), epochs=2, tol=0, train_scores=False
@@ -211,11 +232,21 @@ SCENARIOS = {
     "held-out rows after the key is lost": again(predict_without_key, MIXED, tables=HELD_OUT, of="model at 7"),
     "rows without labels after it": again(predict, MIXED, tables=unlabelled(HELD_OUT), of="model at 7"),
     "binary columns, by consent": again(
-        train, "consent", PAIR, tables=BINARY, public=True, epochs=2, init_param=start(1), train_scores=True, before=consent
+        train,
+        "consent",
+        PAIR,
+        tables=BINARY,
+        public=True,
+        epochs=2,
+        init_param=start(1),
+        train_scores=True,
+        before=consent,
     ),
     "flip for folds": again(flip, "folds", PAIR, tables=TABLES, epsilon=0.5),
-    "cross-validation": again(cross_validate, "folds", tables=TABLES, labels_of="flip for folds", n_splits=5, score_cap=5),
-}  # fmt: skip
+    "cross-validation": again(
+        cross_validate, "folds", tables=TABLES, labels_of="flip for folds", n_splits=5, score_cap=5
+    ),
+}
 REFUSED = {
     "training rows, new weights": "the cap is 2",
     "training rows with true labels": "",
@@ -338,7 +369,9 @@ def test_every_fold_of_a_cross_validation_counts(runs):
     assert shown(runs, "cross-validation") == 5
     folds, _ = runs["cross-validation"][GUEST].value
     ids = [match_id for fold in folds for match_id in fold["id"]]
-    assert sorted(ids) == sorted(TABLES[GUEST]["id"]) and {kind for fold in folds for kind in fold["type"]} == {"validate_set"}
+    assert sorted(ids) == sorted(TABLES[GUEST]["id"]) and {kind for fold in folds for kind in fold["type"]} == {
+        "validate_set"
+    }
 
 
 def test_the_flipback_component_costs_nothing_and_says_so(runs):
@@ -368,8 +401,13 @@ def test_a_training_on_revised_labels_is_recognised_with_the_epsilon_of_the_flip
     (release,) = privacy.pop("releases")
     assert (release["source"], release["epsilon"], release["classes"], release["entry_id"]) == (SOURCE, 0.5, 2, 1)
     assert privacy == {
-        "epsilon": 0.5, "source": SOURCE, "unit": "label", "relation": "replace_one", "flipback before": True, "flipback": "none",
-    }  # fmt: skip
+        "epsilon": 0.5,
+        "source": SOURCE,
+        "unit": "label",
+        "relation": "replace_one",
+        "flipback before": True,
+        "flipback": "none",
+    }
 
 
 def test_scores_of_a_model_of_other_flips_make_their_epsilon_part_of_the_labels(runs):

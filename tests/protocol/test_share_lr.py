@@ -1,8 +1,9 @@
 """share_lr computes what plaintext training on the joined rows computes, and shows nobody more than it says."""
+
 import numpy as np
 import pytest
 
-from fate_dp.components.common.dataset_names import columns_name
+from fate_dp.components.common.charges import columns_name
 from fate_dp.components.share_lr.scoring import score_modulus
 
 from .attacks import uniformity
@@ -12,14 +13,24 @@ from .scenarios import GUEST, HOST, Scenario, assert_refused, play
 
 PAIR = (GUEST, HOST)
 MOMENTUM = {"method": "sgd", "penalty": "l2", "alpha": 0.02, "optimizer_params": {"lr": 0.4, "momentum": 0.5}}
-NESTEROV = {"method": "sgd", "penalty": "none", "alpha": 0.0,
-            "optimizer_params": {"lr": 0.1, "momentum": 0.8, "nesterov": True}}  # fmt: skip
+NESTEROV = {
+    "method": "sgd",
+    "penalty": "none",
+    "alpha": 0.0,
+    "optimizer_params": {"lr": 0.1, "momentum": 0.8, "nesterov": True},
+}
 WITH_DUMMIES, NUMBERS = joined(rows=180, members=150), joined(rows=120, seed=1, family="gaussian")
 NEW, NEW_NUMBERS = joined(rows=70, seed=2), joined(rows=30, seed=3, family="gaussian")
 HIDDEN = {"hide_size": {"epsilon": 1.0, "delta": 1e-6, "pool": 40}}
 LOGISTIC = dict(made=WITH_DUMMIES, epochs=6, tol=0, optimizer=MOMENTUM, changes=HIDDEN)
-LINEAR = dict(made=NUMBERS, epochs=7, tol=0, optimizer=NESTEROV, family="gaussian",
-              init_param={"method": "zeros", "fit_intercept": False})  # fmt: skip
+LINEAR = dict(
+    made=NUMBERS,
+    epochs=7,
+    tol=0,
+    optimizer=NESTEROV,
+    family="gaussian",
+    init_param={"method": "zeros", "fit_intercept": False},
+)
 TO_GUEST = dict(made=joined(rows=160, seed=4), epochs=5, tol=0, optimizer=MOMENTUM, reveal="guest")
 NEVER = 1e-7
 
@@ -28,10 +39,10 @@ def truncated(ctx, earlier, **arguments):
     """The host sends encrypted rows that are no whole ciphertexts."""
     from unittest import mock
 
-    from fate_dp.components.share_lr import gram
+    from fate_dp.components.share_lr import training
 
-    cut = gram._encrypted if ctx.is_on_guest else lambda block, **_: b"no ciphertext"
-    with mock.patch.object(gram, "_encrypted", cut):
+    cut = training._encrypted if ctx.is_on_guest else lambda block, **_: b"no ciphertext"
+    with mock.patch.object(training, "_encrypted", cut):
         return train(ctx, earlier, **arguments)
 
 
@@ -79,8 +90,9 @@ SCENARIOS = {
     "hidden size and scores": Scenario(train, {**LOGISTIC, "train_scores": True}, PAIR),
     "scores of a hidden size": Scenario(predict, dict(made=NEW, model="to the guest", changes=HIDDEN), PAIR),
     "other columns": Scenario(predict, dict(made=joined(rows=70, guest=4, host=3), model="to the guest"), PAIR),
-    "too fast": Scenario(train, {**TO_GUEST, "optimizer": {
-        **MOMENTUM, "optimizer_params": {"lr": 1e6, "momentum": 0.99}}}, PAIR),
+    "too fast": Scenario(
+        train, {**TO_GUEST, "optimizer": {**MOMENTUM, "optimizer_params": {"lr": 1e6, "momentum": 0.99}}}, PAIR
+    ),
     "diverging": Scenario(train, {**TO_GUEST, "optimizer": {**MOMENTUM, "optimizer_params": {"lr": 50.0}}}, PAIR),
     "table of another alignment": Scenario(train, {**TO_GUEST, "changes": {"of_table": "another"}}, PAIR),
     "other epochs": Scenario(asked_for_other, {**TO_GUEST, "other": {"epochs": 4}}, PAIR),
@@ -91,7 +103,7 @@ SCENARIOS = {
     "malformed products": Scenario(malformed, {**TO_GUEST, "sent": {"products": [[[b"no ciphertext"]]]}}, PAIR),
     "malformed weights": Scenario(malformed, {**TO_GUEST, "sent": {"weight_shares": [1, 2, 3]}}, PAIR),
     "malformed rows": Scenario(truncated, TO_GUEST, PAIR),
-}  # fmt: skip
+}
 REFUSED = {
     "another session": "are not of one alignment",
     "unknown labels": "training labels",
@@ -156,7 +168,9 @@ def test_losses_fall_and_only_the_guest_sees_them(runs):
 
 def test_the_guest_gets_scores_and_labels_of_new_rows_whoever_knows_the_weights(runs):
     plain = plain_training(NUMBERS, 7, NESTEROV, "gaussian", fit_intercept=False)
-    assert_scored(runs["scores of linear"][GUEST].value, NEW_NUMBERS, NEW_NUMBERS["columns"][:, :7] @ plain, linear=True)
+    assert_scored(
+        runs["scores of linear"][GUEST].value, NEW_NUMBERS, NEW_NUMBERS["columns"][:, :7] @ plain, linear=True
+    )
     plain = plain_training(TO_GUEST["made"], 5, MOMENTUM)
     for name, made in (("scores", NEW), ("scores of both", NEW), ("to the host", TO_GUEST["made"])):
         value = runs[name][GUEST].value
@@ -168,7 +182,9 @@ def test_the_guest_gets_scores_and_labels_of_new_rows_whoever_knows_the_weights(
 def assert_scored(scored, made, expected, linear=False):
     rows = scored.assign(at=scored["id"].astype(int)).sort_values("at")
     # One unit of 2^-12 in z, a quarter of which arrives here.
-    np.testing.assert_allclose(rows["predict_score"].to_numpy(float), expected, atol=2.0**(-12 if linear else -14) + 1e-5)
+    np.testing.assert_allclose(
+        rows["predict_score"].to_numpy(float), expected, atol=2.0 ** (-12 if linear else -14) + 1e-5
+    )
     if linear:
         # Labels that are numbers would name the records that matched.
         assert "label" not in scored
@@ -190,7 +206,9 @@ def test_a_ledger_says_that_what_was_opened_tells_the_hidden_number_of_matches(r
     for name, charged in (("logistic", PAIR), ("hidden, not opened", [HOST]), ("to the guest", [])):
         assert runs[name][GUEST].error is None
         for party, other in (PAIR, PAIR[::-1]):
-            lines = [(entry["mechanism"], entry["unit"], entry["observer"]) for entry in runs[name][party].ledger["entries"]]
+            lines = [
+                (entry["mechanism"], entry["unit"], entry["observer"]) for entry in runs[name][party].ledger["entries"]
+            ]
             assert lines == ([("NotPrivate", "record", other[0])] if party in charged else [])
 
 
@@ -205,9 +223,21 @@ def test_what_is_malformed_ends_the_task_at_both_parties(runs, what):
     assert len(errors) == 1 and "guest 9999" in errors.pop()
 
 
-TO_HOST = {("guest", name) for name in
-           ("verdict", "public_key", "encrypted_rows", "masked_products", "masks", "products", "hidden_weights",
-            "hidden_losses", "training_state", "label_excess")}  # fmt: skip
+TO_HOST = {
+    ("guest", name)
+    for name in (
+        "verdict",
+        "public_key",
+        "encrypted_rows",
+        "masked_products",
+        "masks",
+        "products",
+        "hidden_weights",
+        "hidden_losses",
+        "training_state",
+        "label_excess",
+    )
+}
 
 
 def test_a_host_that_the_model_is_not_for_receives_these_messages_and_no_other(runs):
@@ -225,8 +255,11 @@ def host_view(runs, name) -> dict:
     gradient, loss = (notes["moduli"][kind][0] for kind in ("weights", "losses"))
     weights = [number for message in values_of(received, "hidden_weights") for number in message]
     losses = [number for group in values_of(received, "hidden_losses") for step in group for number in step]
-    return {**notes["opened"], "hidden weights": [(number, gradient) for number in weights],
-            "hidden losses": [(number, loss) for number in losses]}  # fmt: skip
+    return {
+        **notes["opened"],
+        "hidden weights": [(number, gradient) for number in weights],
+        "hidden losses": [(number, loss) for number in losses],
+    }
 
 
 def test_what_the_host_opens_and_receives_is_uniform_and_would_not_be_without_masks(runs):
@@ -238,8 +271,10 @@ def test_what_the_host_opens_and_receives_is_uniform_and_would_not_be_without_ma
 
 def test_shares_of_scores_and_labels_come_to_the_guest_uniform(runs):
     modulus = score_modulus(8)
-    sent = {name: [int(share) for _, block in values_of(runs[name][GUEST].received, "score_shares")[0] for share in block]
-            for name in ("scores", "scores of both", "scores of both again")}  # fmt: skip
+    sent = {
+        name: [int(share) for _, block in values_of(runs[name][GUEST].received, "score_shares")[0] for share in block]
+        for name in ("scores", "scores of both", "scores of both again")
+    }
     for shares in sent.values():
         assert len(shares) == 70 and uniformity([(share, modulus) for share in shares]) > NEVER
     assert not set(sent["scores"]) & set(sent["scores of both"])

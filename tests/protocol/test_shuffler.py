@@ -1,10 +1,13 @@
 """shuffler at several parties: right statistics, who sees what, what is charged when, and what is refused."""
+
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from fate_dp.components.common.party_home import home_of
-from fate_dp.components.shuffler.answers import ANSWER_BYTES, MESSAGE_BYTES
+from fate_dp.components.common.charges import home_of
+from fate_dp.components.shuffler.run import ANSWER_BYTES, MESSAGE_BYTES
 from fate_dp.privacy.events import REPLACE_ONE
 
 from .scenarios import ARBITER, GUEST, HOST, SECOND_HOST, Artifact, Scenario, assert_refused, play
@@ -16,9 +19,9 @@ REQUESTS = [
     {"column": "age", "kind": "histogram", "low": 20, "high": 80, "bins": 3},
     {"column": "own", "kind": "frequency", "values": [1, 0]},
 ]
-EXACT = {"epsilon0": 40.0, "least_messages": 400}
+EXACT = {"epsilon0": 40.0, "min_messages": 400}
 """So few flips that the statistics are those of the tables, with no claim of amplification."""
-PRIVATE = {"epsilon": 2.0, "least_messages": 400}
+PRIVATE = {"epsilon": 2.0, "min_messages": 400}
 NAMES = [f"messages_{number}" for number in range(len(REQUESTS))]
 
 
@@ -43,8 +46,19 @@ def changed(party=HOST, **columns) -> dict:
     return {**TABLES, party: table}
 
 
-def statistics(ctx, earlier, tables=TABLES, requests=REQUESTS, shuffler=SHUFFLER[1], delta=1e-6, epsilon=None,
-               epsilon0=None, least_messages=400, at=None, before=None):
+def statistics(
+    ctx,
+    earlier,
+    tables=TABLES,
+    requests=REQUESTS,
+    shuffler=SHUFFLER[1],
+    delta=1e-6,
+    epsilon=None,
+    epsilon0=None,
+    min_messages=400,
+    at=None,
+    before=None,
+):
     """The component at this party, parameters as FATE parses them; ``at`` holds other parameters of some parties."""
     from fate_dp.components.shuffler.component import shuffler as component
 
@@ -52,14 +66,24 @@ def statistics(ctx, earlier, tables=TABLES, requests=REQUESTS, shuffler=SHUFFLER
     if before is not None:
         before(ctx)
     frame = frame_of(ctx, tables[me]) if me in tables else None
-    given = {"requests": requests, "shuffler": shuffler, "least_messages": least_messages, "epsilon": epsilon,
-             "epsilon0": epsilon0, "delta": delta, **(at or {}).get(me, {})}  # fmt: skip
+    given = {
+        "requests": requests,
+        "shuffler": shuffler,
+        "min_messages": min_messages,
+        "epsilon": epsilon,
+        "epsilon0": epsilon0,
+        "delta": delta,
+        **(at or {}).get(me, {}),
+    }
     types = component.parameters.mapping
     parsed = {name: value if value is None else types[name].type.parse(value) for name, value in given.items()}
     model = Model()
     component.execute(ctx, None, input_data=None if frame is None else Artifact(frame), output_model=model, **parsed)
-    return {"model": model.content, "totals": totals_of(ctx, frame),
-            "metrics": {record["name"]: record["data"] for record in ctx.metrics.handler.get_metrics()}}
+    return {
+        "model": model.content,
+        "totals": totals_of(ctx, frame),
+        "metrics": {record["name"]: record["data"] for record in ctx.metrics.handler.get_metrics()},
+    }
 
 
 class Model:
@@ -73,52 +97,58 @@ def frame_of(ctx, table):
     from fate.arch.dataframe import PandasReader
 
     columns = [name for name in table if name not in ("sample_id", "id", "y")]
-    reader = PandasReader(sample_id_name="sample_id", match_id_name="id", label_name="y", partition=2,
-                          dtype={name: "str" if name == "text" else "float64" for name in columns})  # fmt: skip
+    reader = PandasReader(
+        sample_id_name="sample_id",
+        match_id_name="id",
+        label_name="y",
+        partition=2,
+        dtype={name: "str" if name == "text" else "float64" for name in columns},
+    )
     return reader.to_frame(ctx, table)
 
 
 def totals_of(ctx, frame):
     """What this party's ledger says the server, another client and whoever gets the statistics learned in all."""
-    from fate_dp.components.common.dataset_names import columns_name
+    from fate_dp.components.common.charges import columns_name
 
     if frame is None:
         return None
     dataset = columns_name(frame.schema.columns.to_list())
-    return {name: home_of(ctx).ledger.total(dataset, "record", REPLACE_ONE, name, delta=1e-6)
-            for name in ("server", "client", "model", "shuffler")}  # fmt: skip
+    return {
+        name: home_of(ctx).ledger.total(dataset, "record", REPLACE_ONE, name, delta=1e-6)
+        for name in ("server", "client", "model", "shuffler")
+    }
 
 
 def small_cap(ctx):
-    from fate_dp.privacy.private_file import replace_file
+    from fate_dp.privacy.private_files import replace_file
 
     if ctx.is_on_host:
         replace_file(home_of(ctx).path / "policy.yaml", b"default_dataset_cap: {epsilon: 0.5, delta: 1.0e-6}\n")
 
 
 def large_cap(ctx):
-    from fate_dp.privacy.private_file import replace_file
+    from fate_dp.privacy.private_files import replace_file
 
     replace_file(home_of(ctx).path / "policy.yaml", b"default_dataset_cap: {epsilon: 1000, delta: 1.0e-6}\n")
 
 
 def tampered(ctx, earlier, how, **arguments):
     """The host's messages about the last request are not what they should be."""
-    from fate_dp.components.shuffler import client
+    from fate_dp.components.shuffler import run
 
-    honest = client.sealed_answers
+    honest = run.sealed_answers
 
-    def sealed(frame, request, number, epsilon0, server_key, session, key):
-        given = dict(frame=frame, request=request, number=number, epsilon0=epsilon0, server_key=server_key,
-                     session=session, key=key)  # fmt: skip
+    def sealed(frame, request, number, sealing):
+        given = dict(frame=frame, request=request, number=number, sealing=sealing)
         return how(honest, given) if number == len(REQUESTS) - 1 else honest(**given)
 
     if ctx.is_on_host:
-        client.sealed_answers = sealed
+        run.sealed_answers = sealed
     try:
         return statistics(ctx, earlier, **arguments)
     finally:
-        client.sealed_answers = honest
+        run.sealed_answers = honest
 
 
 def one_lost(honest, given):
@@ -135,13 +165,13 @@ def of_an_earlier_round(honest, given):
 
 
 def of_another_task(honest, given):
-    return honest(**{**given, "session": "yesterday"})
+    return honest(**{**given, "sealing": replace(given["sealing"], session="yesterday")})
 
 
 def to_another_key(honest, given):
     from fate_dp.crypto.sealed_box import BoxKey
 
-    return honest(**{**given, "server_key": BoxKey().public_bytes})
+    return honest(**{**given, "sealing": replace(given["sealing"], server_key=BoxKey().public_bytes)})
 
 
 def on(parties=EVERYBODY, home=None, **arguments):
@@ -155,31 +185,71 @@ RAN = {
 }
 WITH_TEXT = {party: table.assign(text="a") for party, table in TABLES.items()}
 BEFORE_WORK = {
-    "unknown column": (on(tables=changed(own=None), **PRIVATE), HOST,
-                       "requests has the column 'own', which is not among the table's feature columns.",
-                       "A column of requests is no feature column there"),
-    "label": (on(requests=[{"column": "y", "kind": "mean", "low": 0, "high": 1}], **PRIVATE), GUEST,
-              "requests has the column 'y', which is not among", "A column of requests is no feature"),
-    "text": (on(tables=WITH_TEXT, requests=[{"column": "text", "kind": "frequency", "values": [1]}], **PRIVATE), GUEST,
-             "requests has the column 'text', which is not numeric.", "A column of requests is not numeric there"),
+    "unknown column": (
+        on(tables=changed(own=None), **PRIVATE),
+        HOST,
+        "requests has the column 'own', which is not among the table's feature columns.",
+        "A column of requests is no feature column there",
+    ),
+    "label": (
+        on(requests=[{"column": "y", "kind": "mean", "low": 0, "high": 1}], **PRIVATE),
+        GUEST,
+        "requests has the column 'y', which is not among",
+        "A column of requests is no feature",
+    ),
+    "text": (
+        on(tables=WITH_TEXT, requests=[{"column": "text", "kind": "frequency", "values": [1]}], **PRIVATE),
+        GUEST,
+        "requests has the column 'text', which is not numeric.",
+        "A column of requests is not numeric there",
+    ),
     "repeated id": (on(tables=changed(id="person"), **PRIVATE), HOST, "An id occurs more than once", None),
-    "shuffler with data": (on(tables={**TABLES, SHUFFLER: TABLES[HOST]}, **PRIVATE), SHUFFLER,
-                           "The shuffler was given a table", None),
+    "shuffler with data": (
+        on(tables={**TABLES, SHUFFLER: TABLES[HOST]}, **PRIVATE),
+        SHUFFLER,
+        "The shuffler was given a table",
+        None,
+    ),
     "host without data": (on(tables={GUEST: TABLES[GUEST]}, **PRIVATE), HOST, "The party has no rows", None),
-    "no such host": (on(shuffler="4711", **PRIVATE), GUEST,
-                     "shuffler is '4711'; it must be the party id of a host, one of 10000, 10001.", None),
+    "no such host": (
+        on(shuffler="4711", **PRIVATE),
+        GUEST,
+        "shuffler is '4711'; it must be the party id of a host, one of 10000, 10001.",
+        None,
+    ),
     "the guest shuffles": (on(shuffler=GUEST[1], **PRIVATE), GUEST, "it must be the party id of a host", None),
-    "no host beside": (on(parties=(GUEST, SHUFFLER, ARBITER), **PRIVATE), GUEST, "names no host beside the shuffler", None),
+    "no host beside": (
+        on(parties=(GUEST, SHUFFLER, ARBITER), **PRIVATE),
+        GUEST,
+        "names no host beside the shuffler",
+        None,
+    ),
     "other requests": (on(at={HOST: {"requests": REQUESTS[:2]}}, **PRIVATE), GUEST, "requests is [", None),
-    "other delta": (on(at={HOST: {"delta": 1e-5}}, **PRIVATE), GUEST, "delta is 1e-05 at host 10000 and 1e-06 at the guest",
-                    None),
-    "too few records": (on(epsilon0=1.0, least_messages=501), SHUFFLER,
-                        "Beside the largest party the others bring 500 records, fewer than least_messages, 501", None),
-    "over-sampled": (on(tables=changed(id=[f"synthetic-10000-{row}" for row in range(500)]), epsilon0=1.0), HOST,
-                     "has spent epsilon 0 against the", "The cap that this party's operator"),
-    "small cap": (on(before=small_cap, **PRIVATE), HOST, "has spent epsilon 0 against the",
-                  "The cap that this party's operator"),
-}  # fmt: skip
+    "other delta": (
+        on(at={HOST: {"delta": 1e-5}}, **PRIVATE),
+        GUEST,
+        "delta is 1e-05 at host 10000 and 1e-06 at the guest",
+        None,
+    ),
+    "too few records": (
+        on(epsilon0=1.0, min_messages=501),
+        SHUFFLER,
+        "Beside the largest party the others bring 500 records, fewer than min_messages, 501",
+        None,
+    ),
+    "over-sampled": (
+        on(tables=changed(id=[f"synthetic-10000-{row}" for row in range(500)]), epsilon0=1.0),
+        HOST,
+        "has spent epsilon 0 against the",
+        "The cap that this party's operator",
+    ),
+    "small cap": (
+        on(before=small_cap, **PRIVATE),
+        HOST,
+        "has spent epsilon 0 against the",
+        "The cap that this party's operator",
+    ),
+}
 ON_THE_WAY = {
     "one lost": (one_lost, SHUFFLER, "host 10000 announced 500 records and sent"),
     "one repeated": (one_repeated, SHUFFLER, "1 messages of this round arrived twice"),
@@ -191,7 +261,9 @@ ON_THE_WAY = {
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    late = {name: Scenario(tampered, {"how": how, "epsilon0": 1.0}, EVERYBODY) for name, (how, _, _) in ON_THE_WAY.items()}
+    late = {
+        name: Scenario(tampered, {"how": how, "epsilon0": 1.0}, EVERYBODY) for name, (how, _, _) in ON_THE_WAY.items()
+    }
     scenarios = {**RAN, **{name: case[0] for name, case in BEFORE_WORK.items()}, **late}
     return play(scenarios, tmp_path_factory.mktemp("homes"), EVERYBODY)
 
@@ -202,8 +274,11 @@ def found(runs, name, party=GUEST):
 
 
 def received(runs, name, party):
-    return [(sender, message, value) for sender, message, value in runs[name][party].received
-            if message not in ("preflight", "verdict")]
+    return [
+        (sender, message, value)
+        for sender, message, value in runs[name][party].received
+        if message not in ("preflight", "verdict")
+    ]
 
 
 def test_with_hardly_any_flips_the_statistics_are_those_of_all_records(runs):
@@ -215,7 +290,10 @@ def test_with_hardly_any_flips_the_statistics_are_those_of_all_records(runs):
     assert [share["estimate"] for share in histogram["shares"]] == pytest.approx(list(counts / len(records)), rel=1e-9)
     assert [(share["from"], share["to"]) for share in histogram["shares"]] == [(20, 40), (40, 60), (60, 80)]
     assert [(share["value"], pytest.approx(share["estimate"], rel=1e-9)) for share in frequency["shares"]] == [
-        (1, (records["own"] == 1).mean()), (0, (records["own"] == 0).mean()), ("other", (records["own"] == 7).mean())]
+        (1, (records["own"] == 1).mean()),
+        (0, (records["own"] == 0).mean()),
+        ("other", (records["own"] == 7).mean()),
+    ]
     assert {item["messages"] for item in (mean, histogram, frequency)} == {1200}
 
 
@@ -244,7 +322,9 @@ def test_the_shuffler_sees_numbers_of_records_and_sealed_messages_of_one_size(ru
     for party in CLIENTS:
         own = {name: value for sender, name, value in seen if sender == "-".join(party)}
         assert own.pop("records") == SIZES[party]
-        sealed = [content[at:at + MESSAGE_BYTES] for content in own.values() for at in range(0, len(content), MESSAGE_BYTES)]
+        sealed = [
+            content[at : at + MESSAGE_BYTES] for content in own.values() for at in range(0, len(content), MESSAGE_BYTES)
+        ]
         # Two answers of 2 bytes repeat all the time; what is sealed never does.
         assert len(set(sealed)) == len(sealed) == len(REQUESTS) * SIZES[party]
         assert {len(message) for message in sealed} == {MESSAGE_BYTES} and ANSWER_BYTES == 2
@@ -257,8 +337,8 @@ def test_the_server_sees_the_same_messages_in_an_order_that_shows_no_sender(runs
         senders = {}
         for sender, sent, value in at_shuffler:
             if sent == name:
-                senders.update({value[at:at + MESSAGE_BYTES]: sender for at in range(0, len(value), MESSAGE_BYTES)})
-        order = [senders[content[at:at + MESSAGE_BYTES]] for at in range(0, len(content), MESSAGE_BYTES)]
+                senders.update({value[at : at + MESSAGE_BYTES]: sender for at in range(0, len(value), MESSAGE_BYTES)})
+        order = [senders[content[at : at + MESSAGE_BYTES]] for at in range(0, len(content), MESSAGE_BYTES)]
         assert len(order) == 1200
         # 700 of 1200 are the guest's: in a random order the first half holds 350, give or take 8.5; unshuffled, 600.
         assert abs(order[:600].count("-".join(GUEST)) - 350) < 55
@@ -268,7 +348,9 @@ def test_a_client_receives_the_servers_key_and_the_statistics_alone(runs):
     for party in CLIENTS:
         seen = received(runs, "private", party)
         assert [(sender, name) for sender, name, _ in seen] == [
-            ("-".join(ARBITER), "server_key"), ("-".join(ARBITER), "statistics")]  # fmt: skip
+            ("-".join(ARBITER), "server_key"),
+            ("-".join(ARBITER), "statistics"),
+        ]
 
 
 def test_each_client_is_charged_what_the_document_says_and_nobody_else_is(runs):
@@ -276,11 +358,16 @@ def test_each_client_is_charged_what_the_document_says_and_nobody_else_is(runs):
     assert 0 < meta["privacy"]["epsilon"] <= 2.0 and meta["privacy"]["epsilon0"] > 2.0 / 3
     for party in CLIENTS:
         totals = runs["private"][party].value["totals"]
-        assert totals == {**dict.fromkeys(("server", "client", "model"), pytest.approx(meta["privacy"]["epsilon"])),
-                          "shuffler": 0.0}  # fmt: skip
+        assert totals == {
+            **dict.fromkeys(("server", "client", "model"), pytest.approx(meta["privacy"]["epsilon"])),
+            "shuffler": 0.0,
+        }
         lines = runs["private"][party].ledger["entries"]
         assert [line["parameters"]["purpose"] for line in lines] == [
-            "shuffler: mean of income", "shuffler: histogram of age", "shuffler: frequency of own"]
+            "shuffler: mean of income",
+            "shuffler: histogram of age",
+            "shuffler: frequency of own",
+        ]
         assert {(line["mechanism"], line["unit"], line["pending"]) for line in lines} == {("Shuffled", "record", 0)}
     assert runs["private"][SHUFFLER].ledger["entries"] == runs["private"][ARBITER].ledger["entries"] == []
 

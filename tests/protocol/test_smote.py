@@ -1,12 +1,13 @@
 """smote at several parties: the rows it adds, what stays as it was, what is refused, and what later steps are charged."""
+
 import math
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from fate_dp.components.common.party_home import home_of
-from fate_dp.components.common.plugin_version import plugin_version
+from fate_dp.components.common.charges import home_of
+from fate_dp.components.protocols.preflight import plugin_version
 from fate_dp.data_prep.over_sampling import over_sample_arrays
 
 from .scenarios import GUEST, HOST, SECOND_HOST, SOURCE, Artifact, Scenario, assert_refused, declare, play, role_of
@@ -36,8 +37,11 @@ def changed(party=GUEST, **columns) -> dict:
     """The tables with some columns of one party replaced; a callable gets the old column, None drops it."""
     table = TABLES[party].copy()
     for name, value in columns.items():
-        table = table.drop(columns=name) if value is None else table.assign(
-            **{name: value(table[name]) if callable(value) else value})
+        table = (
+            table.drop(columns=name)
+            if value is None
+            else table.assign(**{name: value(table[name]) if callable(value) else value})
+        )
     return {**TABLES, party: table}
 
 
@@ -50,14 +54,32 @@ def frame_of(ctx, tables, partitions, dtype, label_type, weight=None):
 
     table = tables[tuple(ctx.federation.local_party)]
     reader = PandasReader(
-        sample_id_name="sample_id", match_id_name="id", label_name="y" if "y" in table else None, label_type=label_type,
-        weight_name=weight if weight in table else None, dtype=dtype, partition=partitions,
-    )  # fmt: skip
+        sample_id_name="sample_id",
+        match_id_name="id",
+        label_name="y" if "y" in table else None,
+        label_type=label_type,
+        weight_name=weight if weight in table else None,
+        dtype=dtype,
+        partition=partitions,
+    )
     return reader.to_frame(ctx, table)
 
 
-def smote(ctx, earlier, tables=TABLES, partitions=2, dtype="float64", label_type="int32", weight=None, method="smotenc",
-          neighbours=5, groups=(GROUP,), seed=7, stored=False, charged=False):
+def smote(
+    ctx,
+    earlier,
+    tables=TABLES,
+    partitions=2,
+    dtype="float64",
+    label_type="int32",
+    weight=None,
+    method="smotenc",
+    neighbours=5,
+    groups=(GROUP,),
+    seed=7,
+    stored=False,
+    charged=False,
+):
     """The component's train stage as FATE calls it; returns the written table, its types and the metrics."""
     from fate.arch.dataframe import deserialize, serialize
 
@@ -67,13 +89,26 @@ def smote(ctx, earlier, tables=TABLES, partitions=2, dtype="float64", label_type
     frame = frame_of(ctx, tables, partitions, dtype, label_type, weight)
     if stored:
         frame = deserialize(ctx, serialize(ctx, frame))
-    train.execute(ctx, None, train_data=Artifact(frame), train_output_data=written, dataset=DATASET, method=method,
-                  neighbours=neighbours, groups=groups, seed=seed)
+    train.execute(
+        ctx,
+        None,
+        train_data=Artifact(frame),
+        train_output_data=written,
+        dataset=DATASET,
+        method=method,
+        neighbours=neighbours,
+        groups=groups,
+        seed=seed,
+    )
     result = deserialize(ctx, serialize(ctx, written.frame)) if stored else written.frame
-    return {"table": result.as_pd_df(), "shape": result.shape, "types": result.dtypes.astype(str).to_dict(),
-            "in order": ids_in_order(result),
-            "metrics": {record["name"]: record["data"] for record in ctx.metrics.handler.get_metrics()},
-            "totals": totals_after(ctx, frame, result) if charged else None}
+    return {
+        "table": result.as_pd_df(),
+        "shape": result.shape,
+        "types": result.dtypes.astype(str).to_dict(),
+        "in order": ids_in_order(result),
+        "metrics": {record["name"]: record["data"] for record in ctx.metrics.handler.get_metrics()},
+        "totals": totals_after(ctx, frame, result) if charged else None,
+    }
 
 
 def ids_in_order(frame) -> list:
@@ -84,10 +119,9 @@ def ids_in_order(frame) -> list:
 
 def totals_after(ctx, before, after) -> dict:
     """What a record-private step on the table before and after smote adds to the party's ledger, and to a capped one."""
-    from fate_dp.components.common.over_sampled import record_event
+    from fate_dp.components.common.charges import record_event
     from fate_dp.privacy.events import ADD_OR_REMOVE, Event, PoissonSampledGaussian
-    from fate_dp.privacy.ledger.budget_cap import BudgetCap
-    from fate_dp.privacy.ledger.errors import BudgetExceeded
+    from fate_dp.privacy.ledger.entries import BudgetCap, BudgetExceeded
 
     event = Event(PoissonSampledGaussian(0.1, 2.0), "record", ADD_OR_REMOVE, ("arbiter",))
     ledger, found = home_of(ctx).ledger, {}
@@ -121,7 +155,7 @@ def with_a_full_disk(ctx, earlier, tables):
 
 
 def without_rows(ctx, earlier, tables):
-    from fate_dp.components.common.over_sampled import has_synthetic_rows, record_event
+    from fate_dp.components.common.charges import has_synthetic_rows, record_event
     from fate_dp.privacy.events import REPLACE_ONE, Event, Gaussian
 
     frame = frame_of(ctx, tables, 2, "float64", "int32").empty_frame()
@@ -131,10 +165,10 @@ def without_rows(ctx, earlier, tables):
 
 def flipped_before(ctx, earlier, tables):
     """label_flip at guest and host, then synthetic rows under the guest's flipped ones: what its ledger knows of each."""
-    from fate_dp.components.common.pass_through import pass_through
+    from fate_dp.components.common.frames import pass_through
     from fate_dp.components.common.provenance import find_label_privacy
     from fate_dp.components.label_flip import guest
-    from fate_dp.components.smote.table import with_synthetic_rows
+    from fate_dp.components.smote.party import with_synthetic_rows
 
     given, flipped = Artifact(frame_of(ctx, tables, 2, "float64", "int32")), Artifact()
     if role_of(ctx) == "host":
@@ -145,8 +179,11 @@ def flipped_before(ctx, earlier, tables):
     enlarged = with_synthetic_rows(frame, np.zeros((9, len(frame.schema.columns))), np.ones(9), "9999")
     with pytest.raises(ValueError) as refused:
         find_label_privacy(home, enlarged, SOURCE)
-    return {"flipped": find_label_privacy(home, frame, SOURCE).epsilon, "over-sampled": str(refused.value),
-            "spent": home.ledger.spent(SOURCE)}
+    return {
+        "flipped": find_label_privacy(home, frame, SOURCE).epsilon,
+        "over-sampled": str(refused.value),
+        "spent": home.ledger.spent(SOURCE),
+    }
 
 
 def on(tables=TABLES, parties=EVERYBODY, function=smote, **arguments):
@@ -175,23 +212,45 @@ REFUSED = {
     "no label": (on(changed(HOST, y=None)), HOST, "The training table has no label column", None),
     "one class": (on(changed(y=1)), GUEST, "The labels take 1 values; over-sampling needs two.", LABELS),
     "three classes": (on(changed(y=one_row(2))), GUEST, "The labels take 3 values; over-sampling needs two.", LABELS),
-    "as many of both": (on(changed(SECOND_HOST, y=np.arange(26) % 2)), SECOND_HOST, "Both classes have the same", LABELS),
+    "as many of both": (
+        on(changed(SECOND_HOST, y=np.arange(26) % 2)),
+        SECOND_HOST,
+        "Both classes have the same",
+        LABELS,
+    ),
     "too few rows": (on(neighbours=15), SECOND_HOST, "has 10 rows; with neighbours 15 it needs at least 16.", LABELS),
     "missing label": (on(changed(y=one_row(np.nan)), label_type="float64"), GUEST, "A label is missing", LABELS),
-    "missing value": (on(changed(HOST, rate=one_row(np.nan))), HOST, "Feature 'rate' has a value that is missing",
-                      "A feature has a value that is missing"),
-    "unknown column": (on(changed(HOST, rent=None)), HOST, "groups has the column 'rent', which the table does not have.",
-                       "A column of groups is not in the table there"),
-    "not one-hot": (on(changed(own=one_row(0.5))), GUEST, "The group of 'own' is not one-hot", "A group of columns is not"),
+    "missing value": (
+        on(changed(HOST, rate=one_row(np.nan))),
+        HOST,
+        "Feature 'rate' has a value that is missing",
+        "A feature has a value that is missing",
+    ),
+    "unknown column": (
+        on(changed(HOST, rent=None)),
+        HOST,
+        "groups has the column 'rent', which the table does not have.",
+        "A column of groups is not in the table there",
+    ),
+    "not one-hot": (
+        on(changed(own=one_row(0.5))),
+        GUEST,
+        "The group of 'own' is not one-hot",
+        "A group of columns is not",
+    ),
     "two categories": (on(changed(own=1.0)), GUEST, "The group of 'own' is not one-hot", "A group of columns is not"),
-    "whole numbers": (on(function=narrow, method="smote"), GUEST, "Feature 'own' has a whole-number type",
-                      "A feature has a whole-number type"),
+    "whole numbers": (
+        on(function=narrow, method="smote"),
+        GUEST,
+        "Feature 'own' has a whole-number type",
+        "A feature has a whole-number type",
+    ),
     "only groups": (on(changed(income=None, rate=None)), GUEST, "All columns are in groups", None),
     "synthetic rows": (on(already_over_sampled()), HOST, "The table was over-sampled before", None),
     "weights": (on(changed(HOST, w=1.0), weight="w"), HOST, "weight column", None),
     "repeated id": (on(changed(id=one_row("loan 0-4"))), GUEST, "An id occurs more than once", None),
     "no guest": (on(parties=(HOST, SECOND_HOST)), None, "The job names 0 guests; smote needs exactly one", None),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -214,7 +273,7 @@ def test_real_rows_stay_as_they_were_and_come_first(runs, name, party):
     given = RAN[name].arguments["tables"][party].set_index("id")
     pd.testing.assert_frame_equal(real.loc[given.index, given.columns], given, check_dtype=False, check_exact=True)
     in_order = runs[name][party].value["in order"]
-    assert set(in_order[: len(given)]) == set(given.index) and set(in_order[len(given):]) == set(synthetic.index)
+    assert set(in_order[: len(given)]) == set(given.index) and set(in_order[len(given) :]) == set(synthetic.index)
     assert runs[name][party].value["shape"] == (len(in_order), len(given.columns) - 2)
 
 
@@ -222,13 +281,17 @@ def test_real_rows_stay_as_they_were_and_come_first(runs, name, party):
 def test_the_smaller_class_is_brought_to_the_size_of_the_larger(runs, name, party):
     real, synthetic = parts(runs, name, party)
     assert set(synthetic["y"]) == {real["y"].value_counts().idxmin()}
-    assert len(set((real["y"].value_counts() + synthetic["y"].value_counts().reindex([0, 1], fill_value=0)).values)) == 1
+    assert (
+        len(set((real["y"].value_counts() + synthetic["y"].value_counts().reindex([0, 1], fill_value=0)).values)) == 1
+    )
     assert synthetic["sample_id"].is_unique and not set(synthetic["sample_id"]) & set(real["sample_id"])
 
 
 def test_types_are_kept_also_through_storage(runs):
-    for name, expected in (("float64", {"income": "torch.float64", "own": "torch.float64", "y": "torch.int32"}),
-                           ("stored", {"income": "torch.float32", "own": "torch.int32", "y": "torch.float64"})):
+    for name, expected in (
+        ("float64", {"income": "torch.float64", "own": "torch.float64", "y": "torch.int32"}),
+        ("stored", {"income": "torch.float32", "own": "torch.int32", "y": "torch.float64"}),
+    ):
         types = runs[name][GUEST].value["types"]
         assert {column: types[column] for column in expected} == expected
 
@@ -253,11 +316,17 @@ def test_the_rows_are_those_of_the_preparation_whatever_the_partitions(runs):
     """The wiring to the core: sorted rows, positions of the group, the seed, and the party as the tag."""
     from fate_dp.components.smote.party import rule_of
 
-    table = TABLES[HOST].astype({name: "float32" for name in NUMERIC}).astype({name: "float64" for name in NUMERIC})
+    table = TABLES[HOST].astype(dict.fromkeys(NUMERIC, "float32")).astype(dict.fromkeys(NUMERIC, "float64"))
     columns = [name for name in table if name not in ("sample_id", "id", "y")]
     table = table.sort_values([*reversed(columns), "y"])
-    expected = over_sample_arrays(table[columns].to_numpy(), table["y"].to_numpy(), rule_of("smotenc", 5, (GROUP,)),
-                                  groups=((1, 2, 3),), seed=7, tag="10000")
+    expected = over_sample_arrays(
+        table[columns].to_numpy(),
+        table["y"].to_numpy(),
+        rule_of("smotenc", 5, (GROUP,)),
+        groups=((1, 2, 3),),
+        seed=7,
+        tag="10000",
+    )
     _, made = parts(runs, "stored", HOST)
     made = made.loc[[f"synthetic-10000-{number}" for number in range(1, len(made) + 1)], columns]
     np.testing.assert_allclose(made.to_numpy(float), expected.features, rtol=1e-6)
@@ -273,7 +342,10 @@ def test_nothing_is_sent_but_the_verdict(runs):
         names = {"preflight"} if party == GUEST else {"verdict"}
         assert {name for _, name, _ in outcome.received} == names
         facts = [value for _, _, value in outcome.received]
-        assert all(value in ({"facts": {}, "problem": None, "plugin": plugin_version()}, {"problem": None, "terms": {}}) for value in facts)
+        assert all(
+            value in ({"facts": {}, "problem": None, "plugin": plugin_version()}, {"problem": None, "terms": {}})
+            for value in facts
+        )
 
 
 def test_the_summary_says_what_was_done(runs):
@@ -281,22 +353,36 @@ def test_the_summary_says_what_was_done(runs):
     influence = summary.pop("most synthetic rows that one record influenced (a diagnostic, no bound)")
     assert 1 <= influence <= 50 and isinstance(influence, int)
     assert summary == {
-        "mechanism": "over-sampling of this party's own rows", "method": "smotenc", "neighbours": 5, "dataset": DATASET,
+        "mechanism": "over-sampling of this party's own rows",
+        "method": "smotenc",
+        "neighbours": 5,
+        "dataset": DATASET,
         "draws": "draws NOT SECRET, from a seed that all parties know",
-        "rows before, label 0": 20, "rows before, label 1": 70, "rows after, label 0": 70, "rows after, label 1": 70,
+        "rows before, label 0": 20,
+        "rows before, label 1": 70,
+        "rows after, label 0": 70,
+        "rows after, label 1": 70,
         "record-level epsilon from here on": "infinity",
-    }  # fmt: skip
+    }
 
 
 def test_each_ledger_has_a_line_that_says_infinity(runs):
     for party, rows in ((GUEST, 520), (HOST, 140), (SECOND_HOST, 32)):
         line = runs["float64"][party].ledger["entries"][0]
         assert (line["source"], line["mechanism"], line["unit"], line["epsilon"], line["records"], line["counted"]) == (
-            DATASET, "over-sampling", "record", "infinity", rows, False)  # fmt: skip
+            DATASET,
+            "over-sampling",
+            "record",
+            "infinity",
+            rows,
+            False,
+        )
 
 
 def test_a_public_seed_is_labelled_in_the_ledger_and_secret_draws_are_another_line(runs):
-    purposes = {name: runs[name][GUEST].ledger["entries"][0]["parameters"]["purpose"] for name in ("float64", "no seed")}
+    purposes = {
+        name: runs[name][GUEST].ledger["entries"][0]["parameters"]["purpose"] for name in ("float64", "no seed")
+    }
     assert purposes["float64"] == "smotenc, 5 neighbours, draws NOT SECRET, from a seed that all parties know"
     assert purposes["no seed"] == "smotenc, 5 neighbours, secret draws"
     assert runs["no seed"][GUEST].value["metrics"]["summary"]["draws"] == "secret draws"

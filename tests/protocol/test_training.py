@@ -1,14 +1,15 @@
 """The encrypted protocols compute what plaintext gradient descent computes, whichever solver and way they are run."""
+
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer
 
-from fate_dp.components.dp_hetero_lr.settings import TrainSettings
 from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, train_plaintext
+from fate_dp.components.dp_hetero_lr.settings import TrainSettings
 from fate_dp.privacy.flipback import Flipback, FlipbackSettings
 
-from .scenarios import GUEST, HOST, SECOND_HOST, ARBITER, Scenario, features_of, flip, play, tables, train, weights
+from .scenarios import ARBITER, GUEST, HOST, SECOND_HOST, Scenario, features_of, flip, play, tables, train, weights
 
 INIT = {"method": "kaiming", "fill_val": 0.0, "fit_intercept": True, "random_state": 3}
 STEP = TrainSettings().score_step
@@ -51,27 +52,69 @@ SCENARIOS = {
     "two hosts": Scenario(train, TWO_HOSTS, BOTH),
     "four epochs": Scenario(train, {**SMALL, "epochs": 4, "score_cap": 4}, home="epochs"),
     "two epochs": Scenario(train, {**SMALL, "epochs": 2, "score_cap": 4}, home="epochs"),
-    "two more epochs": Scenario(train, {**SMALL, "epochs": 2, "warm_start": "two epochs", "score_cap": 4}, home="epochs"),
+    "two more epochs": Scenario(
+        train, {**SMALL, "epochs": 2, "warm_start": "two epochs", "score_cap": 4}, home="epochs"
+    ),
     "flip": Scenario(flip, dict(tables=SMALL["tables"], epsilon=0.8), (GUEST, HOST), home="flips"),
     "swap": Scenario(train, {**FLIPPED, "flipback": SWAP}, home="flips"),
     "posterior": Scenario(train, {**FLIPPED, "flipback": POSTERIOR, "score_cap": 2}, home="flips"),
     "no flipback": Scenario(train, {**FLIPPED, "flipback": {"mode": "none"}}, home="flips"),
-    "adam": Scenario(train, {**SMALL, "epochs": 3, "learning_rate_scheduler": {
-        "method": "step", "scheduler_params": {"step_size": 1, "gamma": 0.5}}, "optimizer": {
-        "method": "adam", "penalty": "l1", "alpha": 0.01, "optimizer_params": {"lr": 0.1}}}),
-    "gaussian": Scenario(train, {
-        **SMALL, "tables": REGRESSION, "label_type": "float64", "family": "gaussian", "epochs": 30, "train_scores": True}),
+    "adam": Scenario(
+        train,
+        {
+            **SMALL,
+            "epochs": 3,
+            "learning_rate_scheduler": {"method": "step", "scheduler_params": {"step_size": 1, "gamma": 0.5}},
+            "optimizer": {"method": "adam", "penalty": "l1", "alpha": 0.01, "optimizer_params": {"lr": 0.1}},
+        },
+    ),
+    "gaussian": Scenario(
+        train,
+        {
+            **SMALL,
+            "tables": REGRESSION,
+            "label_type": "float64",
+            "family": "gaussian",
+            "epochs": 30,
+            "train_scores": True,
+        },
+    ),
     "exact": Scenario(train, {**SMALL, "sigmoid": "exact", "sigmoid_rounds": 2, "epochs": 9, "score_cap": 2}),
-    "exact, after two epochs": Scenario(train, {
-        **SMALL, "sigmoid": "exact", "sigmoid_rounds": 1, "epochs": 2, "warm_start": "two epochs", "train_scores": True,
-        "score_cap": 4}, home="epochs"),
-    "exact with two hosts": Scenario(train, {
-        **TWO_HOSTS, "sigmoid": "exact", "sigmoid_rounds": 1, "epochs": 3, "batch_size": 60, "score_cap": 2}, BOTH),
-    "exact and posterior": Scenario(train, {
-        **FLIPPED, "sigmoid": "exact", "sigmoid_rounds": 1, "flipback": POSTERIOR, "score_cap": 5}, home="flips"),
-    "nesterov": Scenario(train, {**SMALL, "epochs": 4, "optimizer": {
-        "method": "sgd", "penalty": "none", "alpha": 1.0, "optimizer_params": {
-            "lr": 0.1, "momentum": 0.5, "nesterov": True, "weight_decay": 0.01}}}, (GUEST, HOST)),
+    "exact, after two epochs": Scenario(
+        train,
+        {
+            **SMALL,
+            "sigmoid": "exact",
+            "sigmoid_rounds": 1,
+            "epochs": 2,
+            "warm_start": "two epochs",
+            "train_scores": True,
+            "score_cap": 4,
+        },
+        home="epochs",
+    ),
+    "exact with two hosts": Scenario(
+        train,
+        {**TWO_HOSTS, "sigmoid": "exact", "sigmoid_rounds": 1, "epochs": 3, "batch_size": 60, "score_cap": 2},
+        BOTH,
+    ),
+    "exact and posterior": Scenario(
+        train, {**FLIPPED, "sigmoid": "exact", "sigmoid_rounds": 1, "flipback": POSTERIOR, "score_cap": 5}, home="flips"
+    ),
+    "nesterov": Scenario(
+        train,
+        {
+            **SMALL,
+            "epochs": 4,
+            "optimizer": {
+                "method": "sgd",
+                "penalty": "none",
+                "alpha": 1.0,
+                "optimizer_params": {"lr": 0.1, "momentum": 0.5, "nesterov": True, "weight_decay": 0.01},
+            },
+        },
+        (GUEST, HOST),
+    ),
     "per epoch": Scenario(train, {**SMALL, "epochs": 2, "solver": "per_epoch"}, home="epochs"),
     "per epoch again": Scenario(train, {**SMALL, "epochs": 2, "solver": "per_epoch", "partitions": 3}, home="epochs"),
     "per epoch, batches": Scenario(train, {**BATCHES, "solver": "per_epoch"}, home="batches"),
@@ -79,19 +122,25 @@ SCENARIOS = {
     "per epoch, swap": Scenario(train, {**FLIPPED, "flipback": SWAP, "solver": "per_epoch"}, home="flips"),
     "per epoch, one": Scenario(train, {**SMALL, "epochs": 1, "solver": "per_epoch"}, home="epochs"),
     "per epoch, one more": Scenario(
-        train, {**SMALL, "epochs": 1, "solver": "per_epoch", "warm_start": "per epoch, one"}, home="epochs"),
-    "diverging": Scenario(train, {**SMALL, "optimizer": {
-        "method": "sgd", "penalty": "none", "alpha": 0.0, "optimizer_params": {"lr": 30.0}}}),
+        train, {**SMALL, "epochs": 1, "solver": "per_epoch", "warm_start": "per epoch, one"}, home="epochs"
+    ),
+    "diverging": Scenario(
+        train,
+        {**SMALL, "optimizer": {"method": "sgd", "penalty": "none", "alpha": 0.0, "optimizer_params": {"lr": 30.0}}},
+    ),
     "converged by loss": Scenario(train, {**SMALL, "tol": 1e3}),
     "converged by weights": Scenario(train, {**SMALL, "tol": 1e3, "early_stop": "weight_diff"}),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     outcomes = play(SCENARIOS, tmp_path_factory.mktemp("homes"))
-    refused = {name: {party: o.error for party, o in by_party.items() if o.error} for name, by_party in outcomes.items()
-               if name != "diverging"}
+    refused = {
+        name: {party: o.error for party, o in by_party.items() if o.error}
+        for name, by_party in outcomes.items()
+        if name != "diverging"
+    }
     assert not any(refused.values()), refused
     return outcomes
 
@@ -114,12 +163,21 @@ def twin(outcomes, arguments, labels=None, flipback=None):
     parts = [features_of(arguments["tables"][party])[order] for party in data_parties(arguments)]
     meta = model(outcomes)["meta"]
     settings = TrainingSettings(
-        meta["optimizer_param"], meta["learning_rate_param"], arguments["epochs"], arguments.get("batch_size"),
+        meta["optimizer_param"],
+        meta["learning_rate_param"],
+        arguments["epochs"],
+        arguments.get("batch_size"),
         **{name: arguments[name] for name in ("family", "sigmoid", "sigmoid_rounds") if name in arguments},
-    )  # fmt: skip
+    )
     labels = arguments["tables"][GUEST]["y"].to_numpy(float) if labels is None else labels
-    return train_plaintext(parts, labels[order], settings, start(outcomes, arguments),
-                           flipback and flipback(labels[order]), shown=ShownScores(outcomes))  # fmt: skip
+    return train_plaintext(
+        parts,
+        labels[order],
+        settings,
+        start(outcomes, arguments),
+        flipback and flipback(labels[order]),
+        shown=ShownScores(outcomes),
+    )
 
 
 class ShownScores:
@@ -215,10 +273,20 @@ def test_weights_under_another_optimiser_and_schedule_equal_the_twin(runs):
     assert_equal_to_twin(runs["adam"], SCENARIOS["adam"].arguments, twin(runs["adam"], SCENARIOS["adam"].arguments))
 
 
-@pytest.mark.parametrize("name", [
-    "gaussian", "exact", "exact with two hosts", "nesterov", "four epochs", "four epochs on three partitions",
-    "per epoch", "per epoch, batches", "per epoch, two hosts",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gaussian",
+        "exact",
+        "exact with two hosts",
+        "nesterov",
+        "four epochs",
+        "four epochs on three partitions",
+        "per epoch",
+        "per epoch, batches",
+        "per epoch, two hosts",
+    ],
+)
 def test_weights_and_losses_equal_the_twin(runs, name):
     arguments = SCENARIOS[name].arguments
     assert_equal_to_twin(runs[name], arguments, twin(runs[name], arguments))
@@ -257,13 +325,21 @@ def test_a_diverging_training_ends_at_every_party_with_the_reason(runs):
     assert all(error and "lower the learning rate" in error for error in errors.values()), errors
 
 
-@pytest.mark.parametrize("name, mode", [
-    ("swap", SWAP), ("per epoch, swap", SWAP), ("posterior", POSTERIOR), ("no flipback", {"mode": "none"}),
-    ("exact and posterior", POSTERIOR),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, mode",
+    [
+        ("swap", SWAP),
+        ("per epoch, swap", SWAP),
+        ("posterior", POSTERIOR),
+        ("no flipback", {"mode": "none"}),
+        ("exact and posterior", POSTERIOR),
+    ],
+)
 def test_weights_with_flipback_equal_the_twin_with_the_same_flipback(runs, name, mode):
     labels = flipped_labels(runs)
-    expected = twin(runs[name], SCENARIOS[name].arguments, labels, lambda flipped: Flipback(FlipbackSettings(**mode), flipped, 0.8))
+    expected = twin(
+        runs[name], SCENARIOS[name].arguments, labels, lambda flipped: Flipback(FlipbackSettings(**mode), flipped, 0.8)
+    )
     assert_equal_to_twin(runs[name], FLIPPED, expected)
 
 
@@ -272,21 +348,27 @@ def test_flipback_changes_the_weights(runs):
     assert all(np.abs(weights(runs[name], HOST) - plain).max() > 1e-3 for name in ("swap", "posterior"))
 
 
-@pytest.mark.parametrize("first, second", [
-    ("batches", "batches again"),
-    ("four epochs", "four epochs on three partitions"),
-    ("four epochs", "four epochs on one partition"),
-    ("per epoch", "per epoch again"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "first, second",
+    [
+        ("batches", "batches again"),
+        ("four epochs", "four epochs on three partitions"),
+        ("four epochs", "four epochs on one partition"),
+        ("per epoch", "per epoch again"),
+    ],
+)
 def test_training_twice_gives_bit_identical_weights_however_rows_are_spread(runs, first, second):
     for party in (GUEST, HOST):
         np.testing.assert_array_equal(weights(runs[first], party), weights(runs[second], party))
 
 
-@pytest.mark.parametrize("start, end, whole, distance", [
-    ("per epoch, one", "per epoch, one more", "per epoch", 0.0),
-    ("two epochs", "two more epochs", "four epochs", 1e-6),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "start, end, whole, distance",
+    [
+        ("per epoch, one", "per epoch, one more", "per epoch", 0.0),
+        ("two epochs", "two more epochs", "four epochs", 1e-6),
+    ],
+)
 def test_a_warm_start_goes_on_where_training_ended(runs, start, end, whole, distance):
     for party in (GUEST, HOST):
         np.testing.assert_allclose(weights(runs[end], party), weights(runs[whole], party), atol=distance, rtol=0)

@@ -2,16 +2,15 @@
 
 FATE's own protocol is the control. The transcript of the other solver: test_transcript_cross_product.
 """
+
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from fate_dp.components.dp_hetero_lr.settings import TrainSettings
-from fate_dp.crypto.fixed_point import PRODUCT_BITS, encode_scores
-from fate_dp.crypto.masked_packing import MASK_BITS, SLOT_BITS, slots_per_ciphertext
 from fate_dp.crypto.paillier import PublicKey
-from fate_dp.crypto.slots import SlotLayout
+from fate_dp.crypto.slots import MASK_BITS, PRODUCT_BITS, SLOT_BITS, SlotLayout, encode_scores, slots_per_ciphertext
 
 from .attacks import (
     Public,
@@ -22,15 +21,7 @@ from .attacks import (
     unblinded_ciphertexts,
     uniformity,
 )
-from .messages import (
-    byte_strings,
-    ciphertexts,
-    clear_beyond_public,
-    names,
-    noted_sending,
-    public_moduli,
-    unread,
-)
+from .messages import byte_strings, ciphertexts, clear_beyond_public, names, noted_sending, public_moduli, unread
 from .scenarios import ARBITER, GUEST, HOST, Scenario, features_of, flip, frame_at, play, role_of, tables, train
 
 TABLES, OTHER_TABLES = (tables(rows=100, guest=3, hosts=(4,), seed=seed) for seed in (0, 1))
@@ -47,18 +38,18 @@ NEVER = 1e-7
 
 def train_watched(ctx, earlier, masks=True, **arguments):
     """Training in which the arbiter writes down every plaintext it decrypts; ``masks`` False sends them bare."""
-    from fate_dp.components.dp_hetero_lr.per_epoch import arbiter
-    from fate_dp.crypto import masked_packing
+    from fate_dp.components.dp_hetero_lr.per_epoch import protocol
+    from fate_dp.crypto import slots as masked_packing
 
-    seen, decrypt, entropy = [], arbiter.decrypt_masked, masked_packing.secrets
-    arbiter.decrypt_masked = lambda packed, key: seen.append(decrypt(packed, key)) or seen[-1]
+    seen, decrypt, entropy = [], protocol.decrypt_masked, masked_packing.secrets
+    protocol.decrypt_masked = lambda packed, key: seen.append(decrypt(packed, key)) or seen[-1]
     if not masks:
         masked_packing.secrets = SimpleNamespace(randbits=lambda bits: 0)
     try:
         with noted_sending() as sent:
             return {**train(ctx, earlier, **arguments), "decrypted": seen, "sent": sent}
     finally:
-        arbiter.decrypt_masked, masked_packing.secrets = decrypt, entropy
+        protocol.decrypt_masked, masked_packing.secrets = decrypt, entropy
 
 
 def train_fate(ctx, earlier, tables):
@@ -88,11 +79,13 @@ SCENARIOS = {
     "bare, other data": Scenario(train_watched, {**OTHER, "masks": False}),
     "weights watched": Scenario(train_watched, {**PLAIN, "early_stop": "weight_diff"}),
     "flip": Scenario(flip, dict(tables=TABLES, epsilon=0.5), (GUEST, HOST), home="flips"),
-    "scores released": Scenario(train_watched, {
-        **PLAIN, "public": False, "labels_of": "flip", "train_scores": True, "flipback": FLIPBACK, "score_cap": 9,
-    }, home="flips"),
+    "scores released": Scenario(
+        train_watched,
+        {**PLAIN, "public": False, "labels_of": "flip", "train_scores": True, "flipback": FLIPBACK, "score_cap": 9},
+        home="flips",
+    ),
     "fate": Scenario(train_fate, dict(tables=TABLES), of_fate=True),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -133,8 +126,13 @@ def slots_at_arbiter(outcomes) -> list:
 
 
 def test_the_host_receives_these_messages_and_no_other(runs):
-    expected = {("guest", "verdict"), ("arbiter", "public_key"), ("guest", "encrypted_scores"),
-                ("arbiter", "decrypted"), ("guest", "training_state")}
+    expected = {
+        ("guest", "verdict"),
+        ("arbiter", "public_key"),
+        ("guest", "encrypted_scores"),
+        ("arbiter", "decrypted"),
+        ("guest", "training_state"),
+    }
     for name in ("first", "weights watched"):
         assert names(runs[name][HOST].received) == expected
     assert names(runs["scores released"][HOST].received) == expected | {("guest", "all_consent")}
@@ -147,8 +145,14 @@ def test_the_arbiter_receives_these_messages_and_no_other(runs):
 
 
 def test_the_guest_receives_scores_only_when_they_are_released(runs):
-    expected = {("host", "preflight"), ("arbiter", "preflight"), ("arbiter", "public_key"), ("arbiter", "decrypted"),
-                ("host", "encrypted_scores"), ("host", "loss_part")}
+    expected = {
+        ("host", "preflight"),
+        ("arbiter", "preflight"),
+        ("arbiter", "public_key"),
+        ("arbiter", "decrypted"),
+        ("host", "encrypted_scores"),
+        ("host", "loss_part"),
+    }
     assert names(runs["first"][GUEST].received) == expected
     assert names(runs["weights watched"][GUEST].received) == expected | {("host", "weight_change")}
     released = runs["scores released"][GUEST].received
@@ -169,11 +173,17 @@ def test_what_is_said_in_clear_holds_public_numbers_only(runs):
         assert [clear_beyond_public(runs[name][party].received) for party in (GUEST, HOST, ARBITER)] == [[], [], []]
 
 
-@pytest.mark.parametrize("party, name, secret", [
-    (HOST, "verdict", {"terms": {"mean_square_bits": 1.37}}), (HOST, "verdict", {"terms": {"positives": 61}}),
-    (HOST, "verdict", {"problem": "The loss is 0.61."}), (GUEST, "preflight", {"facts": {"means": [0.5]}}),
-    (GUEST, "preflight", {"facts": {"features": 4.5}}), (HOST, "training_state", "at a loss of 0.61"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "party, name, secret",
+    [
+        (HOST, "verdict", {"terms": {"mean_square_bits": 1.37}}),
+        (HOST, "verdict", {"terms": {"positives": 61}}),
+        (HOST, "verdict", {"problem": "The loss is 0.61."}),
+        (GUEST, "preflight", {"facts": {"means": [0.5]}}),
+        (GUEST, "preflight", {"facts": {"features": 4.5}}),
+        (HOST, "training_state", "at a loss of 0.61"),
+    ],
+)
 def test_the_same_look_finds_other_numbers_said_in_clear(runs, party, name, secret):
     sender, _, value = next(message for message in runs["first"][party].received if message[1] == name)
     if isinstance(secret, dict):
@@ -261,8 +271,12 @@ def test_the_same_attack_reads_labels_from_two_runs_with_the_same_masks():
 
 def test_ciphertexts_never_repeat_within_or_between_runs(runs):
     for party in (GUEST, HOST):
-        sent = [(run, value) for run in ("first", "weights watched") for _, name, value in runs[run][party].received
-                if name in ("encrypted_scores", "loss_part")]
+        sent = [
+            (run, value)
+            for run in ("first", "weights watched")
+            for _, name, value in runs[run][party].received
+            if name in ("encrypted_scores", "loss_part")
+        ]
         found = [c for run, value in sent for c in ciphertexts(value, *public(runs, run).keys)]
         assert len(found) == len(set(found)) >= 400
         assert {len(data) % 512 for _, value in sent for data in byte_strings(value)} == {0}

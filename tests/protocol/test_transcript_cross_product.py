@@ -1,4 +1,5 @@
 """What each party receives where the cross product trains, and that it reads nothing from it but what it may know."""
+
 from collections import Counter
 from itertools import product
 
@@ -8,13 +9,12 @@ from gmpy2 import mpz
 from scipy.stats import ks_2samp
 
 from fate_dp.components.dp_hetero_lr.settings import TrainSettings
-from fate_dp.crypto import ciphertext, cross_product, residue_products
-from fate_dp.crypto.blinding import BlindingFactor, DrawnBlinding
+from fate_dp.crypto import cross_product, paillier, residues
 from fate_dp.crypto.cross_product import encrypt_rows, multiply_rows, product_layout, seal_sums
-from fate_dp.crypto.fixed_base import FixedBasePowers
-from fate_dp.crypto.fixed_point import encode_features
-from fate_dp.crypto.paillier import keypair_of_any_length
+from fate_dp.crypto.paillier import BlindingFactor, DrawnBlinding, keypair_of_any_length
+from fate_dp.crypto.powers import FixedBasePowers
 from fate_dp.crypto.residues import ResidueSystem
+from fate_dp.crypto.slots import encode_features
 
 from .attacks import (
     Public,
@@ -87,9 +87,11 @@ RECEIVED = {
     ("exact, two hosts", GUEST): TO_GUEST | {HOSTS_ROWS, SCORES, BITS},
     ("exact, two hosts", HOST): TO_HOST | BETWEEN_HOSTS | {GUESTS_ANSWER, HOSTS_ANSWER},
     ("exact, two hosts", SECOND_HOST): TO_HOST | BETWEEN_HOSTS | {GUESTS_ANSWER, HOSTS_ROWS},
-    **{(name, ARBITER): {("guest", "verdict"), ("guest", "training_state")}
-       for name in ("first", "exact", "flipback", "two hosts")},
-}  # fmt: skip
+    **{
+        (name, ARBITER): {("guest", "verdict"), ("guest", "training_state")}
+        for name in ("first", "exact", "flipback", "two hosts")
+    },
+}
 
 
 @pytest.mark.parametrize("name, party", [pytest.param(*key, id=f"{key[0]} at {CALLED[key[1]]}") for key in RECEIVED])
@@ -105,8 +107,12 @@ def test_all_that_is_sent_is_among_what_is_received(runs, name):
 @pytest.mark.parametrize("name, rounds", [("first", 0), ("flipback", 1), ("exact", 2)])
 def test_the_number_of_messages_follows_from_public_numbers(runs, name, rounds):
     per_training, per_epoch = {"verdict", "public_key", "masks", "products"}, {"hidden_weights", "hidden_losses"}
-    expected = {**dict.fromkeys(per_training, 1), **dict.fromkeys(per_epoch, 5), "weight_shares": 1 + rounds,
-                "training_state": 2 * 5 + rounds}
+    expected = {
+        **dict.fromkeys(per_training, 1),
+        **dict.fromkeys(per_epoch, 5),
+        "weight_shares": 1 + rounds,
+        "training_state": 2 * 5 + rounds,
+    }
     statistics = {"masked_products": 1 + rounds} if rounds else {"encrypted_rows": 1}
     assert Counter(message for _, message, _ in runs[name][HOST].received) == {**expected, **statistics}
     assert Counter(message for _, message, _ in runs[name][ARBITER].received) == {"verdict": 1, "training_state": 5}
@@ -163,17 +169,32 @@ def test_no_protected_number_can_be_read(runs, name, party):
     assert numbers_readable(received, kept_from(CALLED[party], protected(runs, name)), public(runs, name)) == []
 
 
-@pytest.mark.parametrize("name, party, read", [
-    ("bare products", HOST, {("opened sums", "labels x host"), ("opened sums", "guest x host")}),
-    ("bare steps", HOST, {
-        ("hidden_weights", "weights of guest"), ("hidden_weights, summed", "weights on the way of guest"),
-        ("hidden_losses, summed", "slopes of guest")}),
-    ("bare steps", GUEST, {
-        ("hidden_weights", "weights of host"), ("hidden_weights, summed", "weights on the way of host"),
-        ("hidden_losses, summed", "slopes of host")}),
-    ("steps used again", HOST, {("hidden_weights, summed, changes", "steps of guest")}),
-    ("steps used again", GUEST, {("hidden_weights, summed, changes", "steps of host")}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, party, read",
+    [
+        ("bare products", HOST, {("opened sums", "labels x host"), ("opened sums", "guest x host")}),
+        (
+            "bare steps",
+            HOST,
+            {
+                ("hidden_weights", "weights of guest"),
+                ("hidden_weights, summed", "weights on the way of guest"),
+                ("hidden_losses, summed", "slopes of guest"),
+            },
+        ),
+        (
+            "bare steps",
+            GUEST,
+            {
+                ("hidden_weights", "weights of host"),
+                ("hidden_weights, summed", "weights on the way of host"),
+                ("hidden_losses, summed", "slopes of host"),
+            },
+        ),
+        ("steps used again", HOST, {("hidden_weights, summed, changes", "steps of guest")}),
+        ("steps used again", GUEST, {("hidden_weights, summed, changes", "steps of host")}),
+    ],
+)
 def test_the_same_attack_reads_numbers_without_masks_or_with_masks_used_again(runs, name, party, read):
     secrets = kept_from(CALLED[party], protected(runs, name))
     assert read <= set(numbers_readable(attacked(runs, name, party), secrets, public(runs, name)))
@@ -188,10 +209,13 @@ def test_the_same_attack_reads_weights_from_two_runs_with_the_same_masks(runs):
     assert ("hidden_weights, run to run", "weights of host") in found
 
 
-@pytest.mark.parametrize("draw, blindings", [
-    (lambda powers, count: np.zeros((count, len(powers._widths)), dtype=np.uint16), "none"),
-    (lambda powers, count: np.ones((count, len(powers._widths)), dtype=np.uint16), "one for all"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "draw, blindings",
+    [
+        (lambda powers, count: np.zeros((count, len(powers._widths)), dtype=np.uint16), "none"),
+        (lambda powers, count: np.ones((count, len(powers._widths)), dtype=np.uint16), "one for all"),
+    ],
+)
 def test_the_same_attack_reads_labels_and_features_from_rows_that_are_not_blinded(runs, monkeypatch, draw, blindings):
     """As the guest sends them, but for the blinding; the host would refuse those without any."""
     public_key, private_key = keypair_of_any_length(512)
@@ -227,8 +251,9 @@ def test_a_party_never_receives_a_ciphertext_or_its_blinding_twice(runs, party, 
         assert all(len({number % n for number in of_run}) == len(of_run) for n in public(runs, name).keys)
 
 
-@pytest.mark.parametrize("name, blinded", [
-    ("exact", True), ("exact, other data", True), ("narrow masks, bare answers", False)])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, blinded", [("exact", True), ("exact, other data", True), ("narrow masks, bare answers", False)]
+)
 def test_blinding_hides_from_the_owner_of_a_key_what_was_computed(runs, name, blinded):
     """An owner that guesses right what its ciphertexts were multiplied with finds another factor in each answer."""
     (key,) = values_of(runs[name][GUEST].received, "public_key", "host")
@@ -248,19 +273,20 @@ def test_blinding_hides_from_the_owner_of_a_key_what_was_computed(runs, name, bl
 def test_the_same_computation_comes_back_with_other_randomness(monkeypatch, blinded):
     public_key, private_key = keypair_of_any_length(1024)
     slots, system = product_layout(20, public_key), ResidueSystem.below(60, 4)
-    layout = residue_products.ProductLayout(system, 3, 30, 1024)
+    layout = residues.ProductLayout(system, 3, 30, 1024)
     matrix, vectors = np.arange(40, dtype=np.int64).reshape(20, 2) << 20, np.full((3, 4), 7, dtype=object)
     sums = multiply_rows(matrix, encrypt_rows(matrix, private_key.encryption(), slots, 20), 2, slots, public_key)
-    encrypted = residue_products.encrypt_vectors(vectors, system, private_key.encryption(), 3)
-    for module in (cross_product, residue_products):
+    encrypted = residues.encrypt_vectors(vectors, system, private_key.encryption(), 3)
+    for module in (cross_product, residues):
         monkeypatch.setattr(module, "draw_mask", lambda modulus, random_bits=None: 5)
     if not blinded:
-        monkeypatch.setattr(ciphertext, "full_blinding", lambda key: BlindingFactor(mpz(1), key))
-        monkeypatch.setattr(DrawnBlinding, "factors", lambda blinding, count: [
-            BlindingFactor(mpz(1), public_key) for _ in range(count)])  # fmt: skip
+        monkeypatch.setattr(paillier, "full_blinding", lambda key: BlindingFactor(mpz(1), key))
+        monkeypatch.setattr(
+            DrawnBlinding, "factors", lambda blinding, count: [BlindingFactor(mpz(1), public_key) for _ in range(count)]
+        )
     for compute in (
         lambda: seal_sums(sums, 2, slots, public_key)[0],
-        lambda: residue_products.multiply_vectors(encrypted, [[3, 5, 9]], layout, public_key)[0],
+        lambda: residues.multiply_vectors(encrypted, [[3, 5, 9]], layout, public_key)[0],
     ):
         first, second = (ciphertexts(compute(), public_key.n) for _ in range(2))
         assert [private_key.decrypt(number) for number in first] == [private_key.decrypt(number) for number in second]
@@ -286,12 +312,15 @@ def test_no_two_masked_numbers_share_a_mask(runs, sound_pools, kind):
     assert closest(sound_pools[kind]) > near > closest(pooled(runs, ["bare products", "steps used again"])[kind])
 
 
-@pytest.mark.parametrize("name, kinds", [
-    ("narrow masks, bare answers", KINDS[:6]),
-    ("bare products", ["opened sums", "opened weights", "opened losses"]),
-    ("bare steps", ["hidden weights", "changes of hidden weights", "hidden losses"]),
-    ("steps used again", ["changes of hidden weights"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, kinds",
+    [
+        ("narrow masks, bare answers", KINDS[:6]),
+        ("bare products", ["opened sums", "opened weights", "opened losses"]),
+        ("bare steps", ["hidden weights", "changes of hidden weights", "hidden losses"]),
+        ("steps used again", ["changes of hidden weights"]),
+    ],
+)
 def test_the_same_test_tells_bare_narrow_and_repeated_masks(runs, name, kinds):
     pools = pooled(runs, [name])
     assert {kind for kind in KINDS if pools[kind] and uniformity(pools[kind]) < NEVER} >= set(kinds)
@@ -339,18 +368,24 @@ def test_the_arbiters_view_of_runs_on_different_data_is_the_same(runs):
 
 def without_run_name(received) -> list:
     """Messages without the random name that the guest gives every run."""
-    return [(sender, name, {**value["terms"], "run": len(value["terms"]["run"])} if name == "verdict" else value)
-            for sender, name, value in received]
+    return [
+        (sender, name, {**value["terms"], "run": len(value["terms"]["run"])} if name == "verdict" else value)
+        for sender, name, value in received
+    ]
 
 
 def test_flipback_sends_the_same_whatever_it_changes_and_never_a_column(runs):
     changing, changeless = "flipback", "flipback changes nothing"
-    changed = [int((label_columns(runs, name)["flipped"] != np.ravel(notes(runs, name, GUEST)["labels"])).sum())
-               for name in (changing, changeless)]
+    changed = [
+        int((label_columns(runs, name)["flipped"] != np.ravel(notes(runs, name, GUEST)["labels"])).sum())
+        for name in (changing, changeless)
+    ]
     assert changed[0] > 30 and changed[1] == 0
     for party in WITH_ARBITER:
-        first, second = ([(sender, message, shape(value)) for sender, message, value in runs[name][party].received]
-                         for name in (changing, changeless))
+        first, second = (
+            [(sender, message, shape(value)) for sender, message, value in runs[name][party].received]
+            for name in (changing, changeless)
+        )
         assert first == second
     assert np.abs(weights(runs[changing], HOST) - weights(runs[changeless], HOST)).max() > 1e-3
     # A column would be one ciphertext for each of 100 rows. What comes are two columns' products for each of the batch.
@@ -367,7 +402,9 @@ def test_the_released_scores_are_each_hosts_part_of_the_score_and_nothing_else(r
         openings = notes(runs, name, party)["shares"][:-1]
         for scores, (own, of_others) in zip(released, openings, strict=True):
             known = np.array([sum(parts) / 2.0**40 for parts in zip(own, *of_others)])
-            np.testing.assert_allclose(np.array(numbers(scores)) * STEP, features(runs, name, party) @ known, atol=STEP + 1e-5)
+            np.testing.assert_allclose(
+                np.array(numbers(scores)) * STEP, features(runs, name, party) @ known, atol=STEP + 1e-5
+            )
 
 
 @pytest.mark.parametrize("name", list(SOUND))
@@ -387,8 +424,13 @@ def test_shares_of_weights_go_to_their_owner_alone(runs, name):
 
 def test_masks_of_steps_are_used_once(runs):
     for kind in ("weights", "losses"):
-        drawn = [number for name in SOUND for party in data_parties(name) for step in notes(runs, name, party)["used"]
-                 for number in step[kind]]  # fmt: skip
+        drawn = [
+            number
+            for name in SOUND
+            for party in data_parties(name)
+            for step in notes(runs, name, party)["used"]
+            for number in step[kind]
+        ]
         assert len(set(drawn)) == len(drawn) > 800
     assert [len(notes(runs, name, HOST)["used"]) for name in ("first", "two chunks", "two hosts")] == [5, 14, 6]
     assert len(values_of(runs["two chunks"][HOST].received, "masks")) == 2

@@ -1,4 +1,5 @@
 """Training by cross products in which every party writes down what it opens, and in which protection can be lifted."""
+
 from contextlib import ExitStack
 from types import SimpleNamespace
 from unittest import mock
@@ -36,17 +37,20 @@ def train_watched(ctx, earlier, without=(), **arguments):
 
 def _watch(notes):
     """Patches made one by one, so that each wraps what sabotage left there."""
-    from fate_dp.components.dp_hetero_lr.cross_product import shared_steps, statistics
-    from fate_dp.components.dp_hetero_lr.relabelling import Relabelling
+    from fate_dp.components.dp_hetero_lr.cross_product import statistics
+    from fate_dp.components.dp_hetero_lr.labels import Relabelling
+    from fate_dp.components.protocols import shared_descent
+    from fate_dp.crypto.descent_steps import PreparedSteps
     from fate_dp.crypto.shared_descent import SharedDescent
-    from fate_dp.crypto.step_preparation import PreparedSteps
 
     for owner, name, wrapper in (
-        (statistics, "open_sums", _noting_sums), (shared_steps, "open_answer", _noting_products),
-        (shared_steps, "multiply_masks", _noting_multipliers),
-        (PreparedSteps, "take", _noting_masks), (SharedDescent, "own_weights", _noting_shares),
+        (statistics, "open_sums", _noting_sums),
+        (shared_descent, "open_answer", _noting_products),
+        (shared_descent, "multiply_masks", _noting_multipliers),
+        (PreparedSteps, "take", _noting_masks),
+        (SharedDescent, "own_weights", _noting_shares),
         (Relabelling, "next_labels", _noting_labels),
-    ):  # fmt: skip
+    ):
         yield mock.patch.object(owner, name, wrapper(getattr(owner, name), notes))
 
 
@@ -64,7 +68,7 @@ def _noting_sums(opening, notes):
 
 def _noting_products(opening, notes):
     def open_answer(answer, layout, private_key):
-        from fate_dp.crypto.ciphertext import column_from_bytes
+        from fate_dp.crypto.paillier import column_from_bytes
 
         for kind, part, sizes in (("weights", "weights", layout.products), ("losses", "inner", layout.losses)):
             # A last, shorter chunk has the first ones of the same moduli.
@@ -123,9 +127,9 @@ def _less(number: int, known: int, width: int) -> int:
 
 def _masks_of_products(drawn):
     """Patches of the masks, one below n for each plaintext, that statistics and prepared products get."""
-    from fate_dp.crypto import cross_product, residue_products
+    from fate_dp.crypto import cross_product, residues
 
-    for module in (cross_product, residue_products):
+    for module in (cross_product, residues):
         yield mock.patch.object(module, "draw_mask", drawn)
 
 
@@ -142,21 +146,20 @@ def _without_masks_of_products(notes):
 
 def _without_masks_of_steps(notes):
     """Weights and factors of losses are opened as they are."""
-    from fate_dp.crypto import step_preparation
+    from fate_dp.crypto import descent_steps
 
-    yield _below_drawn(step_preparation, lambda limit: 1)
+    yield _below_drawn(descent_steps, lambda limit: 1)
 
 
 def _with_narrow_masks(notes):
     from secrets import randbelow
 
-    from fate_dp.crypto import step_preparation
-
     from fate_dp.components.dp_hetero_lr.cross_product import statistics
+    from fate_dp.crypto import descent_steps
 
     yield from _masks_of_products(lambda modulus, random_bits=None: bare_mask(modulus) + randbelow(modulus >> NARROWER))
     yield mock.patch.object(statistics, "seal_sums", _with_narrow_digits(statistics.seal_sums))
-    yield _below_drawn(step_preparation, lambda limit: limit >> NARROWER)
+    yield _below_drawn(descent_steps, lambda limit: limit >> NARROWER)
 
 
 def _with_narrow_digits(sealing):
@@ -178,7 +181,7 @@ def _with_narrow_digits(sealing):
 
 def _without_fresh_steps(notes):
     """Every step of a chunk is run with the masks of its first one."""
-    from fate_dp.crypto.step_preparation import PreparedSteps
+    from fate_dp.crypto.descent_steps import PreparedSteps
 
     fresh = PreparedSteps.take
 
@@ -193,8 +196,8 @@ def _without_fresh_steps(notes):
 
 def _without_blinding_of_answers(notes):
     """What goes back to the owner of a key carries no blinding of its own."""
-    from fate_dp.crypto import ciphertext
-    from fate_dp.crypto.blinding import BlindingFactor, DrawnBlinding
+    from fate_dp.crypto import paillier as ciphertext
+    from fate_dp.crypto.paillier import BlindingFactor, DrawnBlinding
 
     yield mock.patch.object(ciphertext, "full_blinding", lambda key: BlindingFactor(mpz(1), key))
 
@@ -206,7 +209,7 @@ def _without_blinding_of_answers(notes):
 
 def _without_new_labels(notes):
     """Rounds of flipback in which no label changes."""
-    from fate_dp.components.dp_hetero_lr.relabelling import Relabelling
+    from fate_dp.components.dp_hetero_lr.labels import Relabelling
 
     yield mock.patch.object(Relabelling, "next_labels", lambda relabelling, scores: relabelling.labels)
 

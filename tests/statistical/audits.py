@@ -3,6 +3,7 @@
 The claim is the epsilon that the accountant gives for the event that the mechanism itself emits. All runs of an audit
 draw from one reproducible stream, so that a result is always the same; the event is that of a run on real entropy.
 """
+
 from contextlib import contextmanager
 from functools import partial
 from unittest.mock import patch
@@ -11,26 +12,21 @@ import numpy as np
 
 from fate_dp.privacy import label_flips
 from fate_dp.privacy.accounting.accountant import make_accountant
-from fate_dp.privacy.accounting.analytic_gaussian import gaussian_epsilon
+from fate_dp.privacy.accounting.gaussian import gaussian_epsilon
 from fate_dp.privacy.accounting.shuffling import shuffle_epsilon
-from fate_dp.privacy.audit.control import audit_claim
-from fate_dp.privacy.audit.distinguishing import epsilon_lower_bound, mu_lower_bound
-from fate_dp.privacy.audit.one_run import audit_guesses, guess_coins
+from fate_dp.privacy.audit import audit_claim, audit_guesses, epsilon_lower_bound, guess_coins, mu_lower_bound
 from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE, Event, RandomizedResponse
 from fate_dp.privacy.mechanisms import (
-    bounded_mean,
-    bounded_median,
+    aggregates,
     clipping,
-    duchi,
     exponential,
-    fresh_flips,
     gaussian,
-    grid_randomized_response,
     laplace,
-    poisson_sampling,
-    report_noisy_max,
-    sample_and_aggregate,
+    local_numbers,
+    randomized_response,
+    sampling,
 )
+from fate_dp.privacy.mechanisms import exponential as report_noisy_max
 from fate_dp.privacy.noise.stream import ReproducibleStream
 
 SEED = 20230515
@@ -122,7 +118,7 @@ def fresh_randomized_response():
     """Five classes; the score tells the two that the neighbours hold apart."""
 
     def flips(index, runs, stream):
-        return _ends(fresh_flips.flip_indices(np.full(runs, index), EPSILON, 5, stream), 4)
+        return _ends(randomized_response.flip_indices(np.full(runs, index), EPSILON, 5, stream), 4)
 
     return audit_claim(epsilon_attack(0, 4), flips, without_privacy(lambda index: _ends(index, 4)), EPSILON)
 
@@ -132,9 +128,7 @@ def grid_answers():
 
     def answers(value, runs, stream):
         values = np.full(runs, value)
-        release = grid_randomized_response.grid_randomized_response(
-            values, points, EPSILON, observers="server", random=stream
-        )
+        release = randomized_response.grid_randomized_response(values, points, EPSILON, observers="server", rng=stream)
         return _ends(release.value, 2)
 
     return audit_claim(epsilon_attack(0.0, 3.0), answers, without_privacy(float), EPSILON)
@@ -148,7 +142,7 @@ def shuffled_messages():
     def ones(bit, runs, stream):
         bits = np.zeros((10 * runs, senders), dtype=np.int64)
         bits[:, 0] = bit
-        return fresh_flips.flip_indices(bits, EPSILON, 2, stream).sum(axis=1)
+        return randomized_response.flip_indices(bits, EPSILON, 2, stream).sum(axis=1)
 
     return audit_claim(epsilon_attack(0, 1, delta), ones, without_privacy(float), claimed)
 
@@ -158,7 +152,7 @@ def duchi_vectors():
 
     def answers(sign, runs, stream):
         vectors = np.full((runs, 3), [sign, 0.0, 0.0])
-        return np.sign(duchi.duchi_l2(vectors, 1.0, EPSILON, observers="server", random=stream).value[:, 0])
+        return np.sign(local_numbers.duchi_l2(vectors, 1.0, EPSILON, observers="server", rng=stream).value[:, 0])
 
     return audit_claim(epsilon_attack(-1.0, 1.0), answers, without_privacy(float), EPSILON)
 
@@ -169,14 +163,14 @@ def _ends(index, last):
 
 def geometric_counts():
     def release(count, stream):
-        return laplace.geometric_mechanism(count, 1, EPSILON, **STATED, random=stream)
+        return laplace.geometric_mechanism(count, 1, EPSILON, **STATED, rng=stream)
 
     return audit_of(release, 7, 8)
 
 
 def laplace_number():
     def release(value, stream):
-        return laplace.laplace_mechanism(value, 0.5, EPSILON, **STATED, random=stream)
+        return laplace.laplace_mechanism(value, 0.5, EPSILON, **STATED, rng=stream)
 
     return audit_of(release, 0.25, 0.75)
 
@@ -185,7 +179,7 @@ def mean_of_clamped():
     """Ten values; one of them lies far outside the range, on either side."""
 
     def release(value, stream):
-        return bounded_mean.private_mean([0.5] * 9 + [value], 0.0, 1.0, EPSILON, observers="host", random=stream)
+        return aggregates.private_mean([0.5] * 9 + [value], 0.0, 1.0, EPSILON, observers="host", rng=stream)
 
     return audit_of(release, -1000.0, 1000.0)
 
@@ -194,8 +188,8 @@ def mean_of_disjoint_parts():
     """The estimator is as sensitive as can be: one record decides the answer of its part."""
 
     def release(value, stream):
-        return sample_and_aggregate.sample_and_aggregate(
-            [value, 0.0, 0.0], max, parts=2, epsilon=EPSILON, lower=0.0, upper=1.0, observers="host", random=stream
+        return aggregates.sample_and_aggregate(
+            [value, 0.0, 0.0], max, parts=2, epsilon=EPSILON, lower=0.0, upper=1.0, observers="host", rng=stream
         )
 
     return audit_of(release, 0.0, 1000.0)
@@ -205,12 +199,16 @@ def median_of_clamped():
     """Between 0.8 and 1 candidates gain, below 0.8 they lose, by two ranks each: the worst case."""
 
     def release(values, stream):
-        return bounded_median.private_median(values, 0.0, 1.0, EPSILON, observers="host", random=stream)
+        return aggregates.private_median(values, 0.0, 1.0, EPSILON, observers="host", rng=stream)
 
     with weights_computed_once():
         return audit_of(
-            release, [0.0, 0.0, 0.8, 1.0], [0.0, 0.8, 1.0, 1.0], partial(epsilon_attack, rounds=2),
-            score=lambda median: median > 0.8, control=np.sum,
+            release,
+            [0.0, 0.0, 0.8, 1.0],
+            [0.0, 0.8, 1.0, 1.0],
+            partial(epsilon_attack, rounds=2),
+            score=lambda median: median > 0.8,
+            control=np.sum,
         )
 
 
@@ -218,7 +216,7 @@ def exponential_choice():
     """All scores move against the chosen one, by the sensitivity: the worst case."""
 
     def choose(scores, stream):
-        return exponential.exponential_mechanism(scores, EPSILON, 1.0, random=stream) == 0
+        return exponential.exponential_mechanism(scores, EPSILON, 1.0, rng=stream) == 0
 
     claimed = stated_epsilon(exponential.exponential_event(EPSILON, len(OPPOSITE_SCORES[0]), **STATED))
     with weights_computed_once():
@@ -243,7 +241,7 @@ def weights_computed_once():
 
 def noisy_max():
     def choose(scores, stream):
-        return report_noisy_max.report_noisy_max(scores, EPSILON, 1.0, **STATED, random=stream)
+        return report_noisy_max.report_noisy_max(scores, EPSILON, 1.0, **STATED, rng=stream)
 
     return audit_of(choose, *OPPOSITE_SCORES, score=lambda index: index == 0, control=_is_first_best)
 
@@ -268,11 +266,14 @@ NEIGHBOURS = {
 def gaussian_sum(relation):
     def release(gradients, stream):
         clipped = clipping.clip_records(gradients, CLIP)
-        return gaussian.gaussian_mechanism(clipped, 0.6, relation=relation, observers="server", random=stream)
+        return gaussian.gaussian_mechanism(clipped, 0.6, relation=relation, observers="server", rng=stream)
 
     return audit_of(
-        release, *NEIGHBOURS[relation], gaussian_attack,
-        score=DIRECTION.__matmul__, control=lambda gradients: DIRECTION @ gradients.sum(axis=0),
+        release,
+        *NEIGHBOURS[relation],
+        gaussian_attack,
+        score=DIRECTION.__matmul__,
+        control=lambda gradients: DIRECTION @ gradients.sum(axis=0),
     )
 
 
@@ -292,12 +293,15 @@ def grouped_gaussian_sum():
     def release(gradients, stream):
         clipped = clipping.clip_records_by_group(gradients, [[0], [1]], clips)
         return gaussian.grouped_gaussian_mechanism(
-            clipped, sigmas, relation=ADD_OR_REMOVE, observers="server", random=stream
+            clipped, sigmas, relation=ADD_OR_REMOVE, observers="server", rng=stream
         )
 
     return audit_of(
-        release, *NEIGHBOURS[ADD_OR_REMOVE], gaussian_attack,
-        score=weights.__matmul__, control=lambda gradients: weights @ gradients.sum(axis=0),
+        release,
+        *NEIGHBOURS[ADD_OR_REMOVE],
+        gaussian_attack,
+        score=weights.__matmul__,
+        control=lambda gradients: weights @ gradients.sum(axis=0),
     )
 
 
@@ -306,10 +310,10 @@ def sampled_gaussian_sum():
     probability, delta = 0.9, 0.1
 
     def release(gradients, stream):
-        batch = poisson_sampling.poisson_sample(len(gradients), probability, stream)
+        batch = sampling.poisson_sample(len(gradients), probability, stream)
         clipped = clipping.clip_records(gradients[batch], CLIP)
         return gaussian.gaussian_mechanism(
-            clipped, 0.6, relation=ADD_OR_REMOVE, observers="server", sampling_probability=probability, random=stream
+            clipped, 0.6, relation=ADD_OR_REMOVE, observers="server", sampling_probability=probability, rng=stream
         )
 
     claimed = stated_epsilon(release(FAR[None], None).event, delta)
@@ -336,7 +340,7 @@ def trained_model():
     def step(weights, stream):
         residuals = features @ weights - targets
         clipped = clipping.clip_records(residuals[:, None] * features, CLIP)
-        return gaussian.gaussian_mechanism(clipped, 2.4, relation=ADD_OR_REMOVE, observers="model", random=stream)
+        return gaussian.gaussian_mechanism(clipped, 2.4, relation=ADD_OR_REMOVE, observers="model", rng=stream)
 
     def train(mechanism):
         weights, seen, stream = np.zeros(features.shape[1]), np.zeros(features.shape[1]), ReproducibleStream(SEED)

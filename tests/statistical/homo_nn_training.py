@@ -9,6 +9,7 @@ the same.
 *Many canaries*: one training in which every canary takes part by a coin of its own. Other
 records protect nobody, since an observer may know them, so there are none but where they are meant to amplify.
 """
+
 from types import SimpleNamespace
 from unittest.mock import patch
 
@@ -17,18 +18,14 @@ import numpy as np
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
-from fate_dp.components.dp_homo_nn.rounds import secure_sum, shuffled
+from fate_dp.components.dp_homo_nn.rounds import aggregation
 from fate_dp.components.dp_homo_nn.rounds.account import collusion_events, epsilon_of
-from fate_dp.components.dp_homo_nn.rounds.array_rows import ArrayRows
 from fate_dp.components.dp_homo_nn.rounds.client import Client
 from fate_dp.components.dp_homo_nn.rounds.server import Server
-from fate_dp.components.dp_homo_nn.rounds.simulation import simulate
+from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport, simulate
 from fate_dp.components.dp_homo_nn.rounds.terms import LOCAL, SECURE_SUM, SHUFFLE, RoundTerms
-from fate_dp.components.dp_homo_nn.rounds.transport import make_transport
 from fate_dp.privacy.accounting.total import total_epsilon
-from fate_dp.privacy.audit.control import audit_claim
-from fate_dp.privacy.audit.distinguishing import epsilon_lower_bound
-from fate_dp.privacy.audit.one_run import audit_guesses, guess_coins
+from fate_dp.privacy.audit import audit_claim, audit_guesses, epsilon_lower_bound, guess_coins
 from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE
 from fate_dp.privacy.mechanisms import gaussian
 from fate_dp.privacy.noise.stream import ReproducibleStream
@@ -55,7 +52,7 @@ class Observed:
 
     def __init__(self, terms, view, encrypted=False):
         self.terms, self.seen = terms, []
-        self._view, self._transport = view, make_transport(terms, encrypted)
+        self._view, self._transport = view, Transport(terms, encrypted)
 
     def check_ready(self, positions, round_number):
         self._transport.check_ready(positions, round_number)
@@ -69,7 +66,7 @@ class Observed:
 def sum_of_others(contributions, mean, terms):
     """``secure_sum``: what the last client learns from the mean and its own contribution."""
     own = contributions[-1]
-    grid = secure_sum.grid_for(own.clip)
+    grid = aggregation.grid_for(own.clip)
     return mean.gradient * terms.normaliser - own.content * grid
 
 
@@ -103,10 +100,17 @@ def train(terms, records, gradients, view, stream, encrypted=False):
 
 def terms_of(trust, clients, records, **others):
     given = dict(
-        unit="record", clients=clients, tolerated=1, rounds=2, batch_size=0.9 * records, records=records, clips=(CLIP,),
-        dimension=2, delta=DELTA,
-    )  # fmt: skip
-    return RoundTerms(trust=trust, **{**given, **others})
+        unit="record",
+        clients=clients,
+        max_dropouts=1,
+        rounds=2,
+        batch_size=0.9 * records,
+        records=records,
+        clips=(CLIP,),
+        dimension=2,
+        delta=DELTA,
+    )
+    return RoundTerms(aggregation=trust, **{**given, **others})
 
 
 def record(feature, label, features=1):
@@ -151,7 +155,7 @@ def audit_of_training(attack, noise, claimed, runs=1, control_runs=1):
     return audit_claim(lower_bound, False, True, claimed)
 
 
-def _zeros(scale, size, random=None):
+def _zeros(scale, size, rng=None):
     return np.zeros(size, dtype=np.int64)
 
 
@@ -159,9 +163,9 @@ def _clipped_alone(rows, clip, epsilon0, **_):
     return SimpleNamespace(value=rows * np.minimum(1, clip / np.linalg.norm(rows, axis=1, keepdims=True)))
 
 
-SILENT_SUM = (secure_sum, "discrete_gaussian", _zeros)
+SILENT_SUM = (aggregation, "discrete_gaussian", _zeros)
 SILENT_MESSAGE = (gaussian, "discrete_gaussian", _zeros)
-SILENT_ANSWER = (shuffled, "duchi_l2", _clipped_alone)
+SILENT_ANSWER = (aggregation, "duchi_l2", _clipped_alone)
 
 
 def secure_sum_one_canary():
@@ -188,7 +192,7 @@ def along_lanes(seen):
 def shuffle_one_canary():
     """A client per canary, each seen by all others with the server: nothing is amplified."""
     clients = 200
-    colluding = dict(tolerated=clients - 1, colluding=clients - 1)
+    colluding = dict(max_dropouts=clients - 1, colluding=clients - 1)
     terms = terms_of(SHUFFLE, clients, clients, batch_size=clients, epsilon0=1.0, **colluding)
     gradients, coins = logistic_regression(1), fair_coins(clients)
     records = [record(FAR, (coin + 1) // 2) for coin in coins]
@@ -252,9 +256,7 @@ def fair_coins(count):
 def secure_sum_many_canaries():
     """With masks; seen by the last of three clients."""
     count = 1500
-    terms = terms_of(
-        SECURE_SUM, 3, count, rounds=4, noise_multiplier=2.4, dimension=count + 1, delta=1e-6
-    )
+    terms = terms_of(SECURE_SUM, 3, count, rounds=4, noise_multiplier=2.4, dimension=count + 1, delta=1e-6)
     return many_canaries(
         terms, sum_of_others, lambda seen: -sum(seen)[:count], SILENT_SUM, ADD_OR_REMOVE, 2, count, encrypted=True
     )
@@ -265,8 +267,13 @@ def local_many_canaries():
     count = 1500
     terms = terms_of(LOCAL, 2, count, rounds=4, noise_multiplier=2.4, dimension=count + 1, delta=1e-6)
     return many_canaries(
-        terms, messages_of_clients, lambda seen: -sum(messages[0] for messages in seen)[:count],
-        SILENT_MESSAGE, ADD_OR_REMOVE, 1, count,
+        terms,
+        messages_of_clients,
+        lambda seen: -sum(messages[0] for messages in seen)[:count],
+        SILENT_MESSAGE,
+        ADD_OR_REMOVE,
+        1,
+        count,
     )
 
 

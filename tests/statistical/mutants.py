@@ -2,6 +2,7 @@
 
 A mutant is a function that is given pytest's ``monkeypatch``. The product has no switch for any of them.
 """
+
 import itertools
 import os
 from functools import partial
@@ -11,17 +12,16 @@ import numpy as np
 from fate_dp.privacy import label_flips
 from fate_dp.privacy.accounting.accountant import Accountant
 from fate_dp.privacy.mechanisms import (
-    bounded_mean,
+    aggregates,
     clipping,
     exponential,
-    fresh_flips,
     gaussian,
     laplace,
-    poisson_sampling,
-    report_noisy_max,
-    sample_and_aggregate,
+    randomized_response,
+    sampling,
 )
-from fate_dp.privacy.noise import discrete_gaussian, stream, symmetric
+from fate_dp.privacy.mechanisms import exponential as report_noisy_max
+from fate_dp.privacy.noise import discrete, stream
 from fate_dp.privacy.noise.stream import ReproducibleStream
 from tests.statistical import audits, properties
 
@@ -35,12 +35,12 @@ def shown_in_few_runs(mutate, patch):
 
 
 def noise_off(module, sampler, patch):
-    patch.setattr(module, sampler, lambda scale, size, random=None: np.zeros(size, dtype=np.int64))
+    patch.setattr(module, sampler, lambda scale, size, rng=None: np.zeros(size, dtype=np.int64))
 
 
 def noise_halved(module, sampler, patch):
     draw = getattr(module, sampler)
-    patch.setattr(module, sampler, lambda scale, size, random=None: draw(scale / 2, size, random))
+    patch.setattr(module, sampler, lambda scale, size, rng=None: draw(scale / 2, size, rng))
 
 
 def epsilon_times(factor, module, function, position, patch):
@@ -62,7 +62,7 @@ def clamp_off(patch):
         positions = np.rint((np.asarray(values) - lower) / (upper - lower) * steps).astype(np.int64)
         return positions, np.float64(lower), np.float64(upper)
 
-    patch.setattr(bounded_mean, "positions_in_range", unclamped)
+    patch.setattr(aggregates, "positions_in_range", unclamped)
 
 
 def replace_one_read_as_add_or_remove(patch):
@@ -72,7 +72,7 @@ def replace_one_read_as_add_or_remove(patch):
 
 def parts_share_a_record(patch):
     """Sample and aggregate with parts that overlap."""
-    patch.setattr(sample_and_aggregate, "random_permutation", lambda count, random: np.zeros(count, dtype=np.int64))
+    patch.setattr(aggregates, "random_permutation", lambda count, rng: np.zeros(count, dtype=np.int64))
 
 
 def flips_fresh_in_every_epoch(patch):
@@ -105,12 +105,12 @@ def _constant_urandom():
 def generator_is_global(patch):
     """One generator per process, seeded once from real entropy: a fork copies its state."""
     shared = ReproducibleStream(os.urandom(32))
-    patch.setattr(symmetric, "open_stream", lambda random=None: random or shared)
+    patch.setattr(discrete, "open_stream", lambda rng=None: rng or shared)
 
 
 def generator_is_numpys(patch):
     """numpy's global generator, which programs seed alike in all their processes."""
-    patch.setattr(discrete_gaussian, "discrete_gaussian", lambda sigma, size: np.rint(np.random.normal(0, sigma, size)))
+    patch.setattr(discrete, "discrete_gaussian", lambda sigma, size: np.rint(np.random.normal(0, sigma, size)))
 
 
 def accountant_ignores_count(patch):
@@ -130,32 +130,32 @@ def batches_of_a_shuffled_loader(patch):
     """Pitfall 2: every batch has the same size."""
     generator = np.random.default_rng(3)
 
-    def shuffled(records, probability, random=None):
+    def shuffled(records, probability, rng=None):
         return np.sort(generator.permutation(records)[: round(records * probability)])
 
-    patch.setattr(poisson_sampling, "poisson_sample", shuffled)
+    patch.setattr(sampling, "poisson_sample", shuffled)
 
 
 def batches_of_pairs(patch):
     """Sizes that vary, but records that join in pairs."""
-    sample = poisson_sampling.poisson_sample
+    sample = sampling.poisson_sample
 
-    def paired(records, probability, random=None):
-        chosen = sample(records // 2, probability, random)
+    def paired(records, probability, rng=None):
+        chosen = sample(records // 2, probability, rng)
         return np.sort(np.concatenate([2 * chosen, 2 * chosen + 1]))
 
-    patch.setattr(poisson_sampling, "poisson_sample", paired)
+    patch.setattr(sampling, "poisson_sample", paired)
 
 
 def one_batch_for_ever(patch):
     """The batch is drawn once and used in every step."""
-    sample, drawn = poisson_sampling.poisson_sample, []
+    sample, drawn = sampling.poisson_sample, []
 
-    def repeated(records, probability, random=None):
-        drawn.append(sample(records, probability, random))
+    def repeated(records, probability, rng=None):
+        drawn.append(sample(records, probability, rng))
         return drawn[0]
 
-    patch.setattr(poisson_sampling, "poisson_sample", repeated)
+    patch.setattr(sampling, "poisson_sample", repeated)
 
 
 NOISE_ON_NUMBERS = {
@@ -170,10 +170,10 @@ NOISE_ON_NUMBERS = {
 }
 NOISE_OF_CHOICES = {
     "memoised_flips": (label_flips, "_keep_threshold", 0),
-    "fresh_randomized_response": (fresh_flips, "safe_flip_probability", 0),
-    "grid_answers": (fresh_flips, "safe_flip_probability", 0),
-    "shuffled_messages": (fresh_flips, "safe_flip_probability", 0),
-    "duchi_vectors": (fresh_flips, "safe_flip_probability", 0),
+    "fresh_randomized_response": (randomized_response, "safe_flip_probability", 0),
+    "grid_answers": (randomized_response, "safe_flip_probability", 0),
+    "shuffled_messages": (randomized_response, "safe_flip_probability", 0),
+    "duchi_vectors": (randomized_response, "safe_flip_probability", 0),
     "median_of_clamped": (exponential, "exponential_weights", 1),
     "exponential_choice": (exponential, "exponential_weights", 1),
     "noisy_max": (report_noisy_max, "exponential_weights", 1),

@@ -1,4 +1,5 @@
 """Properties that no audit can see: functions that raise ``AssertionError`` when a property does not hold."""
+
 import math
 import multiprocessing
 import random
@@ -14,8 +15,8 @@ from fate_dp.privacy.events import (
     PoissonSampledGaussian,
     RandomizedResponse,
 )
-from fate_dp.privacy.mechanisms import poisson_sampling
-from fate_dp.privacy.noise import discrete_gaussian
+from fate_dp.privacy.mechanisms import sampling
+from fate_dp.privacy.noise import discrete
 from fate_dp.privacy.noise.stream import ReproducibleStream
 
 LIMIT = 5.0
@@ -34,7 +35,7 @@ WIDE = 2.0**40
 
 def draw_wide():
     """Four numbers so wide that two independent draws agree in one place with probability below 1e-10."""
-    return discrete_gaussian.discrete_gaussian(WIDE, 4).tolist()
+    return discrete.discrete_gaussian(WIDE, 4).tolist()
 
 
 def two_calls_differ():
@@ -95,7 +96,7 @@ def batches_are_poisson():
     stream = ReproducibleStream(17)
     members = np.zeros((batches, records))
     for batch in members:
-        batch[poisson_sampling.poisson_sample(records, probability, stream)] = 1
+        batch[sampling.poisson_sample(records, probability, stream)] = 1
     sizes, variance = members.sum(axis=1), records * probability * (1 - probability)
     assert abs(sizes.mean() - records * probability) < LIMIT * math.sqrt(variance / batches)
     assert abs(sizes.var(ddof=1) / variance - 1) < LIMIT * math.sqrt(2 / (batches - 1))

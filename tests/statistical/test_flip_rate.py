@@ -1,4 +1,5 @@
 """Distribution of the flips, each test beside a mutant that it must reject. The keys are fixed, so results are too."""
+
 import math
 
 import numpy as np

@@ -1,4 +1,5 @@
 """Audits of whole trainings find less than is claimed, beside controls without noise that they break."""
+
 import pytest
 
 from tests.statistical.homo_nn_training import AUDITS

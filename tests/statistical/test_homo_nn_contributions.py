@@ -1,4 +1,5 @@
 """Noise of released contributions: of the stated scale, audited beside mutants that must fail, and never shared."""
+
 import math
 
 import numpy as np
@@ -6,11 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from fate_dp.components.dp_homo_nn.relevance import contributions as module
-from fate_dp.components.dp_homo_nn.relevance.contributions import ContributionSum, group_sums
+from fate_dp.components.dp_homo_nn import relevance as module
+from fate_dp.components.dp_homo_nn.relevance import ContributionSum, group_sums
 from fate_dp.privacy import adaptive_scales
 from fate_dp.privacy.adaptive_scales import STEPS_OF_RECORD, release_contributions
-from fate_dp.privacy.audit.control import audit_claim
+from fate_dp.privacy.audit import audit_claim
 from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE
 from fate_dp.privacy.mechanisms import laplace
 from fate_dp.privacy.noise.stream import ReproducibleStream
@@ -22,7 +23,7 @@ LIMIT = 5.0
 WRONG = (2 / 3, 3 / 2)
 DRAWS = 4000
 RUNS = 800
-CLIENTS, TOLERATED = 4, 1
+CLIENTS, MAX_DROPOUTS = 4, 1
 MODEL = nn.Linear(2, 1)
 with torch.no_grad():
     MODEL.weight.copy_(torch.tensor([[1.0, 1.0]]))
@@ -33,13 +34,13 @@ NOBODY = np.empty((0, 2), dtype=np.float32)
 
 
 def terms(groups=2):
-    return ContributionSum(groups, records=1, clients=CLIENTS, tolerated=TOLERATED, noise_multiplier=1.0)
+    return ContributionSum(groups, records=1, clients=CLIENTS, max_dropouts=MAX_DROPOUTS, noise_multiplier=1.0)
 
 
 @pytest.mark.parametrize("relation, moved", [(ADD_OR_REMOVE, 1), (REPLACE_ONE, 2)])
 def test_laplace_noise_has_its_scale_and_two_thirds_and_three_halves_are_rejected(relation, moved):
     release = release_contributions(
-        np.zeros(DRAWS, dtype=np.int64), 10, 0.5, observers="server", relation=relation, random=ReproducibleStream(3)
+        np.zeros(DRAWS, dtype=np.int64), 10, 0.5, observers="server", relation=relation, rng=ReproducibleStream(3)
     )
 
     def score(scale):
@@ -52,7 +53,7 @@ def test_laplace_noise_has_its_scale_and_two_thirds_and_three_halves_are_rejecte
 def test_shares_that_are_left_carry_the_noise_together():
     configuration, stream = terms(DRAWS), ReproducibleStream(4)
     nothing = np.zeros(DRAWS, dtype=np.int64)
-    total = sum(configuration.share(nothing, ADD_OR_REMOVE, random=stream).value for _ in range(CLIENTS - TOLERATED))
+    total = sum(configuration.share(nothing, ADD_OR_REMOVE, rng=stream).value for _ in range(CLIENTS - MAX_DROPOUTS))
 
     def score(scale):
         squares = (total / STEPS_OF_RECORD / scale) ** 2
@@ -66,7 +67,7 @@ def audit_of_laplace():
     exact = {id(features): group_sums(MODEL, features) for features in (FIRST, SECOND)}
 
     def release(features, stream):
-        return release_contributions(exact[id(features)], 1, 2.0, observers="server", random=stream)
+        return release_contributions(exact[id(features)], 1, 2.0, observers="server", rng=stream)
 
     def closer_to_second(value):
         return np.abs(value - [1.0, 0.0]).sum() - np.abs(value - [0.0, 1.0]).sum()
@@ -81,8 +82,8 @@ def audit_of_secure_sum():
     exact = {id(features): group_sums(MODEL, features) for features in (NOBODY, FIRST)}
 
     def release(features, stream):
-        empty = [np.zeros(2, dtype=np.int64)] * (CLIENTS - TOLERATED - 1)
-        shares = [terms().share(sums, ADD_OR_REMOVE, random=stream).value for sums in (exact[id(features)], *empty)]
+        empty = [np.zeros(2, dtype=np.int64)] * (CLIENTS - MAX_DROPOUTS - 1)
+        shares = [terms().share(sums, ADD_OR_REMOVE, rng=stream).value for sums in (exact[id(features)], *empty)]
         return terms().mean(sum(shares))[0]
 
     control = audits.without_privacy(lambda features: exact[id(features)][0])

@@ -4,6 +4,7 @@ A mutant is applied from outside and gets pytest's ``monkeypatch``; the product 
 the noise the audits find more than is claimed from one canary under a Gaussian and from many answers; of many canaries
 under a Gaussian and of amplified answers they do not find enough for that.
 """
+
 import math
 from dataclasses import replace
 from functools import partial
@@ -13,16 +14,14 @@ import numpy as np
 import pytest
 
 from fate_dp.components.dp_homo_nn import frame_rows, gradients
-from fate_dp.components.dp_homo_nn.rounds import array_rows, client, secure_sum, transport
-from fate_dp.components.dp_homo_nn.rounds.array_rows import ArrayRows
+from fate_dp.components.dp_homo_nn.rounds import aggregation, client, simulation
 from fate_dp.components.dp_homo_nn.rounds.client import Client
 from fate_dp.components.dp_homo_nn.rounds.server import Server
-from fate_dp.components.dp_homo_nn.rounds.simulation import BEFORE, simulate
+from fate_dp.components.dp_homo_nn.rounds.simulation import BEFORE, ArrayRows, Transport, simulate
 from fate_dp.components.dp_homo_nn.rounds.terms import LOCAL, SECURE_SUM, RoundTerms
-from fate_dp.components.dp_homo_nn.rounds.transport import make_transport
-from fate_dp.privacy.mechanisms import fresh_flips, gaussian
+from fate_dp.privacy.mechanisms import gaussian, randomized_response
 from fate_dp.privacy.mechanisms.clipping import ClippedSum, clip_records
-from fate_dp.privacy.mechanisms.permutation import random_permutation
+from fate_dp.privacy.mechanisms.sampling import random_permutation
 from fate_dp.privacy.noise.stream import ReproducibleStream
 from tests.statistical.homo_nn_training import AUDITS, SLOW, Observed, sum_of_others, terms_of
 from tests.statistical.mutants import NO_NOISE, epsilon_times, noise_halved, noise_off
@@ -45,11 +44,11 @@ class OneFeature:
         return clip_records(features, clip)
 
 
-def client_of(terms, position=0, records=0, random=None):
+def client_of(terms, position=0, records=0, rng=None):
     """A client whose records have the gradient of one clip along the first coordinate, labelled by their numbers."""
     features = np.zeros((records, terms.dimension), dtype=np.float32)
     features[:, 0] = terms.clips[0]
-    return Client(ArrayRows(features, np.arange(records), OneFeature(), random), terms, random, position)
+    return Client(ArrayRows(features, np.arange(records), OneFeature(), rng), terms, rng, position)
 
 
 def of_no_records(trust, clients, **others):
@@ -66,7 +65,7 @@ def parties_draw_noise_of_their_own():
             for party in parties
             for number in range(2)
         ]
-        grid = secure_sum.grid_for(terms.clips[0]) if trust == SECURE_SUM else 1.0
+        grid = aggregation.grid_for(terms.clips[0]) if trust == SECURE_SUM else 1.0
         assert_variance(sum(drawn) * grid / terms.clips[0], 6 * unit)
 
 
@@ -78,7 +77,7 @@ def assert_variance(values, expected):
 def batches_of_rounds_are_poisson():
     """Over the rounds, sizes have the binomial variance and memberships are independent of each other."""
     terms = terms_of(SECURE_SUM, 2, RECORDS, batch_size=PROBABILITY * RECORDS, rounds=BATCHES, noise_multiplier=1.0)
-    party = client_of(terms, records=RECORDS, random=ReproducibleStream(5))
+    party = client_of(terms, records=RECORDS, rng=ReproducibleStream(5))
     for number in range(BATCHES):
         party.contribution(np.zeros(2), number)
     members = np.zeros((BATCHES, RECORDS))
@@ -89,20 +88,22 @@ def batches_of_rounds_are_poisson():
 
 def batches_of_blocks_are_poisson():
     """The same where FATE's engine samples, block by block and by a key: the kernel of ``FrameRows`` alone."""
-    members = np.array([
-        frame_rows._sum_of_sample(
-            BLOCKS, member_counts, RECORDS, NO_MODEL, None, None, None, PROBABILITY, bytes(32), f"sum {number}"
-        )
-        for number in range(BATCHES)
-    ])  # fmt: skip
+    members = np.array(
+        [
+            frame_rows._sum_of_sample(
+                BLOCKS, member_counts, RECORDS, frame_rows.Coins(bytes(32), f"sum {number}", PROBABILITY)
+            )
+            for number in range(BATCHES)
+        ]
+    )
     assert_poisson(members)
 
 
 def batches_of_a_task_are_poisson():
     """The same for the sums that one ``FrameRows`` gives in the rounds and steps of its task, which it numbers itself."""
     rows = object.__new__(frame_rows.FrameRows)
-    rows._blocks, rows._source, rows._key, rows._uses = OnePartition(), NO_MODEL, bytes(32), 0
-    sums = [rows._sampled_sum(member_counts, RECORDS, None, None, PROBABILITY, None) for _ in range(BATCHES)]
+    rows._blocks, rows._key, rows._uses = OnePartition(), bytes(32), 0
+    sums = [rows._sampled_sum(member_counts, RECORDS, PROBABILITY) for _ in range(BATCHES)]
     assert_poisson(np.array(sums))
 
 
@@ -121,7 +122,7 @@ def coins_of_a_party_are_poisson():
     terms = terms_of(
         SECURE_SUM, 2, 2, unit="client", batch_size=1.0, rounds=COINS, noise_multiplier=1.0, local_learning_rate=1.0
     )
-    party = client_of(terms, random=ReproducibleStream(8))
+    party = client_of(terms, rng=ReproducibleStream(8))
     party.rows = SimpleNamespace(update=lambda weights, *given: np.eye(1, len(weights))[0])
     shown = [party._clipped_update(np.zeros(2), terms.clips[0]).steps.any() for _ in range(COINS)]
     centred = np.array(shown) - terms.sampling_probability
@@ -130,11 +131,8 @@ def coins_of_a_party_are_poisson():
     assert abs((centred * np.roll(centred, 1)).sum()) < LIMIT * math.sqrt(COINS) / 4
 
 
-def member_counts(gradients, weights, features, labels, clip, scales):
+def member_counts(features, labels):
     return np.bincount(labels, minlength=RECORDS)
-
-
-NO_MODEL = SimpleNamespace(gradients=lambda: None)
 
 
 def assert_poisson(members):
@@ -151,8 +149,8 @@ def normaliser_is_public():
     """Records of equal gradients: without a public divisor the mean would not show how many took part."""
     terms = terms_of(SECURE_SUM, 2, RECORDS, batch_size=PROBABILITY * RECORDS, noise_multiplier=1e-6)
     stream = ReproducibleStream(6)
-    parties = [client_of(terms, records=RECORDS, random=stream), client_of(terms, 1, random=stream)]
-    path = make_transport(terms)
+    parties = [client_of(terms, records=RECORDS, rng=stream), client_of(terms, 1, rng=stream)]
+    path = Transport(terms)
     means = [
         path.deliver([party.contribution(np.zeros(2), number) for party in parties]).gradient[0]
         for number in range(300)
@@ -164,7 +162,7 @@ def normaliser_is_public():
 
 def noise_without_those_who_left_suffices():
     """Two of five clients tolerated, one of which fails: what the observing one does not know has the full variance."""
-    terms = of_no_records(SECURE_SUM, 5, tolerated=2, rounds=1)
+    terms = of_no_records(SECURE_SUM, 5, max_dropouts=2, rounds=1)
     path = Observed(terms, sum_of_others)
     parties = [client_of(terms, position) for position in range(5)]
     start = Server(terms, np.zeros(COORDINATES), SLOW)
@@ -174,11 +172,11 @@ def noise_without_those_who_left_suffices():
 
 def too_few_are_refused_before_anything_leaves():
     for trust in (SECURE_SUM, LOCAL):
-        terms = of_no_records(trust, 5, tolerated=2, rounds=1)
+        terms = of_no_records(trust, 5, max_dropouts=2, rounds=1)
         with pytest.raises(Exception, match="before anything is sent") as refusal:
-            make_transport(terms).check_ready([0, 1, 2], 0)
+            Transport(terms).check_ready([0, 1, 2], 0)
         assert refusal.type.__name__ == "TooFewArrived"
-        make_transport(terms).check_ready([0, 1, 2, 4], 0)
+        Transport(terms).check_ready([0, 1, 2, 4], 0)
 
 
 AUDITS_AND_PROPERTIES = {
@@ -215,31 +213,31 @@ def clip_off(patch):
 
 def generator_is_seeded_alike(patch):
     """Pitfall 9: what FATE does to torch's global generator on every party."""
-    patch.setattr(client, "open_stream", lambda random=None: ReproducibleStream(42))
+    patch.setattr(client, "open_stream", lambda rng=None: ReproducibleStream(42))
 
 
 def batches_of_a_shuffled_loader(patch):
     """Pitfall 2: an order is drawn once per epoch and cut into batches of one size, accounted as Poisson."""
     waiting = []
 
-    def next_batch(records, probability, random):
+    def next_batch(records, probability, rng):
         size = round(records * probability)
         if len(waiting) < size:
-            waiting[:] = random_permutation(records, random)
+            waiting[:] = random_permutation(records, rng)
         batch, waiting[:] = np.sort(waiting[:size]), waiting[size:]
         return batch
 
-    patch.setattr(array_rows, "poisson_sample", next_batch)
+    patch.setattr(simulation, "poisson_sample", next_batch)
 
 
 def one_batch_for_ever(patch):
-    sample, drawn = array_rows.poisson_sample, []
+    sample, drawn = simulation.poisson_sample, []
 
-    def repeated(records, probability, random):
-        drawn.append(sample(records, probability, random))
+    def repeated(records, probability, rng):
+        drawn.append(sample(records, probability, rng))
         return drawn[0]
 
-    patch.setattr(array_rows, "poisson_sample", repeated)
+    patch.setattr(simulation, "poisson_sample", repeated)
 
 
 def sums_are_not_numbered(patch):
@@ -255,7 +253,9 @@ def sums_are_not_numbered(patch):
 
 def coin_of_a_party_times(factor, patch):
     sample = client.poisson_sample
-    patch.setattr(client, "poisson_sample", lambda count, probability, stream: sample(count, factor * probability, stream))
+    patch.setattr(
+        client, "poisson_sample", lambda count, probability, stream: sample(count, factor * probability, stream)
+    )
 
 
 def stream_ignores(part, patch):
@@ -285,27 +285,28 @@ def divided_by_the_realised_batch(patch):
 
 def shares_for_one_client_too_many(patch):
     """n - t off by one."""
-    share = secure_sum.noise_share_sigma
+    share = aggregation.noise_share_sigma
     patch.setattr(
-        secure_sum, "noise_share_sigma",
-        lambda multiplier, clip, clients, tolerated: share(multiplier, clip, clients, tolerated - 1),
-    )  # fmt: skip
+        aggregation,
+        "noise_share_sigma",
+        lambda multiplier, clip, clients, max_dropouts: share(multiplier, clip, clients, max_dropouts - 1),
+    )
 
 
 def one_arrival_too_few(patch):
     patch.setattr(
-        RoundTerms, "least_arrivals", property(lambda terms: terms.clients - terms.tolerated + terms.colluding - 1)
+        RoundTerms, "least_arrivals", property(lambda terms: terms.clients - terms.max_dropouts + terms.colluding - 1)
     )
 
 
 def observer_counts_as_unknown(patch):
     """n - t arrivals are taken to be enough, though one of them is the observer's own."""
-    patch.setattr(RoundTerms, "least_arrivals", property(lambda terms: terms.clients - terms.tolerated))
+    patch.setattr(RoundTerms, "least_arrivals", property(lambda terms: terms.clients - terms.max_dropouts))
 
 
 def noise_forgotten_when_one_fails(patch):
     """When a round is computed for those who are left, the first of them sends its sum without noise."""
-    deliver = transport.SecureSumTransport.deliver
+    deliver = simulation.Transport.deliver
 
     def mutated(self, contributions, lost=frozenset()):
         if len(contributions) < self.terms.clients:
@@ -313,12 +314,12 @@ def noise_forgotten_when_one_fails(patch):
             contributions = [bare, *contributions[1:]]
         return deliver(self, contributions, lost)
 
-    patch.setattr(transport.SecureSumTransport, "deliver", mutated)
+    patch.setattr(simulation.Transport, "deliver", mutated)
 
 
-SUM_NOISE = secure_sum, "discrete_gaussian"
+SUM_NOISE = aggregation, "discrete_gaussian"
 MESSAGE_NOISE = gaussian, "discrete_gaussian"
-ANSWER_NOISE = fresh_flips, "safe_flip_probability", 0
+ANSWER_NOISE = randomized_response, "safe_flip_probability", 0
 # (what is broken, how, the audit or property that must notice)
 MUTANTS = [
     ("noise off", partial(noise_off, *SUM_NOISE), "secure_sum_many_canaries"),

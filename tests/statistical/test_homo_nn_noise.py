@@ -1,17 +1,17 @@
 """The noise and the batches of rounds are those that are charged: right laws pass, and mutants of each are caught."""
+
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from fate_dp.components.dp_homo_nn.rounds import local, secure_sum
-from fate_dp.components.dp_homo_nn.rounds.array_rows import ArrayRows
+from fate_dp.components.dp_homo_nn.rounds import aggregation
+from fate_dp.components.dp_homo_nn.rounds.account import senders
 from fate_dp.components.dp_homo_nn.rounds.client import Client
-from fate_dp.components.dp_homo_nn.rounds.private_clip import joint_clip
-from fate_dp.components.dp_homo_nn.rounds.schedule import senders
+from fate_dp.components.dp_homo_nn.rounds.contribution import joint_clip
+from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport
 from fate_dp.components.dp_homo_nn.rounds.terms import RoundTerms
-from fate_dp.components.dp_homo_nn.rounds.transport import make_transport
 from fate_dp.privacy.events import ADD_OR_REMOVE
 from fate_dp.privacy.mechanisms.clipping import ClippedSum, clip_records, grid_for
 from fate_dp.privacy.noise.stream import ReproducibleStream, SystemStream
@@ -22,9 +22,18 @@ pytestmark = pytest.mark.statistical
 DEVIATIONS = 6
 DIMENSION = 4000
 TERMS = RoundTerms(
-    trust="secure_sum", unit="record", clients=5, tolerated=2, rounds=1, batch_size=10.0, records=50, clips=1.0,
-    dimension=DIMENSION, delta=1e-5, noise_multiplier=2.0,
-)  # fmt: skip
+    aggregation="secure_sum",
+    unit="record",
+    clients=5,
+    max_dropouts=2,
+    rounds=1,
+    batch_size=10.0,
+    records=50,
+    clips=1.0,
+    dimension=DIMENSION,
+    delta=1e-5,
+    noise_multiplier=2.0,
+)
 
 
 class FeaturesAsGradients:
@@ -94,7 +103,7 @@ def test_identical_noise_at_two_parties_is_caught():
 
 
 def test_local_noise_is_each_clients_own_and_whole():
-    terms = replace(TERMS, trust="local")
+    terms = replace(TERMS, aggregation="local")
     for share in shares_of_local(terms):
         assert has_variance(share, 2.0**2)
         for wrong in (2 / 3, 3 / 2):
@@ -111,8 +120,8 @@ def test_the_private_clip_has_the_same_noise_on_its_indicator():
     terms = replace(TERMS, clip_quantile=0.5, dimension=1)
     clipped = ClippedSum(np.zeros(2, dtype=np.int64), grid_for(joint_clip(1.0)), joint_clip(1.0))
     for draw, variance in (
-        (lambda: secure_sum.noised_steps(clipped, terms, SystemStream()) * clipped.grid, 2.0**2 / 3),
-        (lambda: local.noised(clipped, terms, SystemStream()).value, 2.0**2),
+        (lambda: aggregation.SecureSum.noised(clipped, terms, SystemStream()) * clipped.grid, 2.0**2 / 3),
+        (lambda: aggregation.Local.noised(clipped, terms, SystemStream()), 2.0**2),
     ):
         samples = np.array([draw() for _ in range(2500)])
         for coordinate in samples.T:
@@ -121,14 +130,14 @@ def test_the_private_clip_has_the_same_noise_on_its_indicator():
 
 
 def test_noise_that_is_switched_off_is_caught(monkeypatch):
-    monkeypatch.setattr(secure_sum, "discrete_gaussian", lambda sigma, shape, stream: np.zeros(shape, dtype=np.int64))
+    monkeypatch.setattr(aggregation, "discrete_gaussian", lambda sigma, shape, stream: np.zeros(shape, dtype=np.int64))
     assert not has_variance(np.sum(shares_of(clients_without_data(TERMS)), axis=0), 2.0**2 * 5 / 3)
 
 
 def test_the_noise_reaches_the_mean():
     """Through masks, decoding and normaliser: the server's mean of nothing has the noise of all five shares."""
     contributions = [client.contribution(np.zeros(DIMENSION), 0) for client in clients_without_data(TERMS)]
-    mean = make_transport(TERMS, encrypted=True).deliver(contributions).gradient
+    mean = Transport(TERMS, encrypted=True).deliver(contributions).gradient
     assert has_variance(mean, 2.0**2 * 5 / 3 / 10.0**2)
 
 
@@ -194,7 +203,7 @@ def test_batches_are_poisson_and_a_shuffled_loader_is_caught():
 
 def test_the_order_of_a_shuffled_epoch_is_secret_and_new_in_every_epoch():
     terms = replace(
-        TERMS, trust="shuffle", noise_multiplier=None, epsilon0=1.0, records=200, batch_size=50.0, dimension=40
+        TERMS, aggregation="shuffle", noise_multiplier=None, epsilon0=1.0, records=200, batch_size=50.0, dimension=40
     )
     rows = ArrayRows(np.eye(RECORDS, dtype=np.float32), np.zeros(RECORDS), FeaturesAsGradients())
     firsts = []

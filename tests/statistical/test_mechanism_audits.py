@@ -1,4 +1,5 @@
 """Audits of every mechanism find less than is claimed, yet not absurdly little, beside controls that they break."""
+
 import pytest
 
 from tests.statistical.audits import AUDITS

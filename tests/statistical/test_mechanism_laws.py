@@ -2,26 +2,37 @@
 
 All streams are reproducible with fixed seeds, so results never change from run to run.
 """
+
 import math
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from fate_dp.privacy.mechanisms.bounded_mean import private_mean
-from fate_dp.privacy.mechanisms.bounded_median import CANDIDATES, private_median, rank_scores
+from fate_dp.privacy.mechanisms.aggregates import (
+    CANDIDATES,
+    private_mean,
+    private_median,
+    rank_scores,
+    sample_and_aggregate,
+)
 from fate_dp.privacy.mechanisms.clipping import clip_records, clip_records_by_group
-from fate_dp.privacy.mechanisms.duchi import duchi_l2, duchi_norm
-from fate_dp.privacy.mechanisms.exponential import WEIGHT_BITS, exponential_mechanism, exponential_weights
-from fate_dp.privacy.mechanisms.fresh_flips import flip_indices
+from fate_dp.privacy.mechanisms.exponential import (
+    WEIGHT_BITS,
+    exponential_mechanism,
+    exponential_weights,
+    report_noisy_max,
+)
 from fate_dp.privacy.mechanisms.gaussian import gaussian_mechanism, grouped_gaussian_mechanism
-from fate_dp.privacy.mechanisms.grid_randomized_response import estimate_mean, grid_randomized_response
 from fate_dp.privacy.mechanisms.laplace import geometric_mechanism, laplace_mechanism
-from fate_dp.privacy.mechanisms.permutation import random_permutation
-from fate_dp.privacy.mechanisms.poisson_sampling import poisson_sample
-from fate_dp.privacy.mechanisms.randomized_response import flip_probability
-from fate_dp.privacy.mechanisms.report_noisy_max import report_noisy_max
-from fate_dp.privacy.mechanisms.sample_and_aggregate import sample_and_aggregate
+from fate_dp.privacy.mechanisms.local_numbers import duchi_l2, duchi_norm
+from fate_dp.privacy.mechanisms.randomized_response import (
+    estimate_mean,
+    flip_indices,
+    flip_probability,
+    grid_randomized_response,
+)
+from fate_dp.privacy.mechanisms.sampling import poisson_sample, random_permutation
 from fate_dp.privacy.noise.stream import ReproducibleStream
 
 pytestmark = pytest.mark.statistical
@@ -60,31 +71,31 @@ def laplace(scale):
 @pytest.mark.parametrize("relation, moved", [("add_or_remove", 1), ("replace_one", 2)])
 def test_gaussian_noise_is_in_units_of_the_sensitivity(relation, moved):
     clipped = clip_records(np.zeros((1, SAMPLES)), 3.0)
-    release = gaussian_mechanism(clipped, 0.7, relation=relation, observers="model", random=ReproducibleStream(1))
+    release = gaussian_mechanism(clipped, 0.7, relation=relation, observers="model", rng=ReproducibleStream(1))
     check_law(release.value, normal, 0.7 * 3.0 * moved)
 
 
 def test_gaussian_noise_of_a_poisson_sample_is_in_units_of_the_clip():
     clipped = clip_records(np.zeros((1, SAMPLES)), 3.0)
-    release = gaussian_mechanism(clipped, 0.7, sampling_probability=0.1, random=ReproducibleStream(2), **WHOM)
+    release = gaussian_mechanism(clipped, 0.7, sampling_probability=0.1, rng=ReproducibleStream(2), **WHOM)
     check_law(release.value, normal, 0.7 * 3.0)
 
 
 def test_every_group_has_its_own_noise():
     groups = [slice(0, SAMPLES), slice(SAMPLES, 2 * SAMPLES)]
     clipped = clip_records_by_group(np.zeros((1, 2 * SAMPLES)), groups, [1.0, 5.0])
-    release = grouped_gaussian_mechanism(clipped, [2.0, 0.25], random=ReproducibleStream(3), **WHOM)
+    release = grouped_gaussian_mechanism(clipped, [2.0, 0.25], rng=ReproducibleStream(3), **WHOM)
     check_law(release.value[:SAMPLES], normal, 2.0)
     check_law(release.value[SAMPLES:], normal, 0.25)
 
 
 def test_laplace_noise_has_the_scale_of_sensitivity_over_epsilon():
-    release = laplace_mechanism(np.full(SAMPLES, 7.0), 3.0, 0.5, random=ReproducibleStream(4), **WHOM)
+    release = laplace_mechanism(np.full(SAMPLES, 7.0), 3.0, 0.5, rng=ReproducibleStream(4), **WHOM)
     check_law(release.value - 7.0, laplace, 6.0)
 
 
 def test_counts_have_geometric_noise():
-    noise = geometric_mechanism(np.zeros(SAMPLES, dtype=int), 2, 1.0, random=ReproducibleStream(5), **WHOM).value
+    noise = geometric_mechanism(np.zeros(SAMPLES, dtype=int), 2, 1.0, rng=ReproducibleStream(5), **WHOM).value
     values = np.arange(-8, 9)
     counts = [(noise == value).sum() for value in values]
     laws = [stats.dlaplace(1 / (2 * scale)) for scale in (1.0, *MUTANTS)]
@@ -94,13 +105,13 @@ def test_counts_have_geometric_noise():
 
 def test_a_private_mean_has_noise_of_one_range_over_n_epsilon():
     stream = ReproducibleStream(6)
-    means = [private_mean([4.0, 2.0], 0.0, 10.0, 2.0, observers="model", random=stream).value for _ in range(1500)]
+    means = [private_mean([4.0, 2.0], 0.0, 10.0, 2.0, observers="model", rng=stream).value for _ in range(1500)]
     check_law(np.array(means) - 3.0, laplace, 2.5)
 
 
 def test_sample_and_aggregate_has_noise_of_one_range_over_parts_epsilon():
     stream, data = ReproducibleStream(7), np.full(20, 0.5)
-    options = dict(parts=10, epsilon=0.5, lower=0.0, upper=1.0, observers="model", random=stream)
+    options = dict(parts=10, epsilon=0.5, lower=0.0, upper=1.0, observers="model", rng=stream)
     values = [sample_and_aggregate(data, np.mean, **options).value for _ in range(1500)]
     check_law(np.array(values) - 0.5, laplace, 0.2)
 
@@ -118,7 +129,7 @@ def test_the_exponential_mechanism_has_its_law():
 
 def test_permute_and_flip_has_its_law():
     scores, stream = [0.0, 2.0], ReproducibleStream(9)
-    chosen = [report_noisy_max(scores, 1.0, 1.0, random=stream, **WHOM).value for _ in range(6000)]
+    chosen = [report_noisy_max(scores, 1.0, 1.0, rng=stream, **WHOM).value for _ in range(6000)]
     expected = []
     for factor in (1.0, *MUTANTS):
         worse = math.exp(-factor) / 2
@@ -128,7 +139,7 @@ def test_permute_and_flip_has_its_law():
 
 def test_a_median_is_chosen_by_its_rank():
     stream, values = ReproducibleStream(10), np.repeat([0.0, 0.5, 1.0], [3, 5, 3])
-    medians = [private_median(values, 0.0, 1.0, 6.0, observers="model", random=stream).value for _ in range(1500)]
+    medians = [private_median(values, 0.0, 1.0, 6.0, observers="model", rng=stream).value for _ in range(1500)]
     scores = rank_scores(np.repeat([0, 512, 1024], [3, 5, 3]))
     counts = np.bincount((np.array(medians) * 1024).round().astype(int), minlength=CANDIDATES)
     groups = [slice(0, 512), slice(512, 513), slice(513, CANDIDATES)]
@@ -157,7 +168,7 @@ def test_fresh_flips_have_their_rate_and_choose_evenly(epsilon, classes):
 
 def test_the_mean_on_a_grid_is_estimated_without_bias():
     points, values = [0.0, 1.0, 3.0, 10.0], np.random.default_rng(1).uniform(0, 10, size=SAMPLES)
-    release = grid_randomized_response(values, points, 2.0, observers="server", random=ReproducibleStream(13))
+    release = grid_randomized_response(values, points, 2.0, observers="server", rng=ReproducibleStream(13))
     estimates = [estimate_mean(part, points, 2.0) for part in np.split(release.value, 20)]
     error = np.std(estimates, ddof=1) / math.sqrt(20)
     assert abs(np.mean(estimates) - values.mean()) < LIMIT * error
@@ -170,7 +181,7 @@ def test_duchi_s_answers_are_unbiased(vector):
     vector = np.array(vector)
     clipped = vector / max(1.0, np.linalg.norm(vector))
     count = 40_000
-    answers = duchi_l2(np.tile(vector, (count, 1)), 1.0, 1.5, observers="server", random=ReproducibleStream(14)).value
+    answers = duchi_l2(np.tile(vector, (count, 1)), 1.0, 1.5, observers="server", rng=ReproducibleStream(14)).value
     # Every coordinate of an answer is at most of size B, and its mean square is about B^2 / 4.
     error = duchi_norm(4, 1.0, 1.5) / 2 / math.sqrt(count)
     assert np.abs(answers.mean(axis=0) - clipped).max() < LIMIT * error
@@ -182,7 +193,7 @@ def test_duchi_s_answers_to_opposite_vectors_have_odds_of_e_to_the_epsilon_on_a_
     count, vectors = 40_000, np.array([[0.0, 1.0, 0.0], [0.0, -1.0, 0.0]])
     shares = []
     for seed, vector in enumerate(vectors):
-        answers = duchi_l2(np.tile(vector, (count, 1)), 1.0, 1.0, observers="server", random=ReproducibleStream(seed))
+        answers = duchi_l2(np.tile(vector, (count, 1)), 1.0, 1.0, observers="server", rng=ReproducibleStream(seed))
         shares.append((answers.value[:, 1] > 0).mean())
     assert math.isclose(shares[0], math.e / (math.e + 1), abs_tol=LIMIT * 0.5 / math.sqrt(count))
     assert math.isclose(math.log(shares[0] / shares[1]), 1.0, abs_tol=0.05)
@@ -212,9 +223,7 @@ def looks_like_poisson(table, rate=RATE):
 def shuffled_batches(generator):
     """Batches of a shuffled loader: every epoch cuts a permutation into pieces of one size."""
     per_epoch = round(1 / RATE)
-    return [
-        batch for _ in range(ROUNDS // per_epoch) for batch in np.split(generator.permutation(RECORDS), per_epoch)
-    ]
+    return [batch for _ in range(ROUNDS // per_epoch) for batch in np.split(generator.permutation(RECORDS), per_epoch)]
 
 
 def test_poisson_batches_are_independent_coins_and_other_loaders_are_not():

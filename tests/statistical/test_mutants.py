@@ -1,4 +1,5 @@
 """Every mutant is noticed by the audit or the property beside it in ``mutants.MUTANTS``; unbroken, all of them hold."""
+
 import pytest
 
 from tests.statistical.audits import AUDITS

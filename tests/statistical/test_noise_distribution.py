@@ -3,6 +3,7 @@
 Three paths: the table alone (scale 1), table, offset and coin with every integer tested (50 and 1000.5), and steps of
 millions (scales of practice, tested against the continuous law, from which the discrete one differs by less than 1e-6).
 """
+
 import math
 
 import numpy as np
@@ -12,10 +13,8 @@ from scipy import stats
 from fate_dp.privacy.mechanisms.clipping import clip_records
 from fate_dp.privacy.mechanisms.gaussian import gaussian_mechanism
 from fate_dp.privacy.mechanisms.laplace import laplace_mechanism
-from fate_dp.privacy.noise.discrete_gaussian import _DiscreteGaussian, discrete_gaussian
-from fate_dp.privacy.noise.discrete_laplace import _DiscreteLaplace, discrete_laplace
-from fate_dp.privacy.noise.stream import ReproducibleStream
-from fate_dp.privacy.noise.uniform import bernoulli, uniform_below
+from fate_dp.privacy.noise.discrete import _DiscreteGaussian, _DiscreteLaplace, discrete_gaussian, discrete_laplace
+from fate_dp.privacy.noise.stream import ReproducibleStream, bernoulli, uniform_below
 
 pytestmark = pytest.mark.statistical
 SAMPLES = 200_000
@@ -101,8 +100,10 @@ def test_tails_on_both_sides(name, scale):
         beyond = int((side > 3 * scale).sum())
         rates = [law.sf((math.floor(3 * scale) + 0.5) / (scale * wrong)) for wrong in (1.0, *WRONG)]
         if scale == 1.0:
-            rates = [exact_probabilities(name, scale * wrong, 60 * math.ceil(wrong))[-60 * math.ceil(wrong) :][3:].sum()
-                     for wrong in (1.0, *WRONG)]
+            rates = [
+                exact_probabilities(name, scale * wrong, 60 * math.ceil(wrong))[-60 * math.ceil(wrong) :][3:].sum()
+                for wrong in (1.0, *WRONG)
+            ]
         right, *others = [stats.binomtest(beyond, SAMPLES, rate).pvalue for rate in rates]
         assert right > FALSE_ALARM and max(others) < FALSE_ALARM
 
@@ -175,11 +176,11 @@ def gaussian_release(values, sigma, stream):
     """All values as the coordinates of one record, whose norm lies below the clip."""
     clip = 2 * math.sqrt(SAMPLES)
     clipped = clip_records(values[None, :], clip)
-    return gaussian_mechanism(clipped, sigma / clip, relation="add_or_remove", observers="model", random=stream).value
+    return gaussian_mechanism(clipped, sigma / clip, relation="add_or_remove", observers="model", rng=stream).value
 
 
 def laplace_release(values, scale, stream):
-    return laplace_mechanism(values, 1.0, 1 / scale, relation="replace_one", observers="model", random=stream).value
+    return laplace_mechanism(values, 1.0, 1 / scale, relation="replace_one", observers="model", rng=stream).value
 
 
 @pytest.mark.parametrize("release", [gaussian_release, laplace_release])
@@ -202,6 +203,7 @@ def test_low_bits_of_numpy_noise_do_tell(scale):
 @pytest.mark.parametrize("bound", [3, 12, 2**63 - 1, 3 * 2**61])
 def test_uniform_integers_are_uniform(bound):
     """At 3 * 2^61 a mutant that takes 64 bits modulo the bound favours the first third twofold."""
+
     def p_value_of(samples):
         return stats.chisquare(np.bincount((samples.astype(object) * 3 // bound).astype(int), minlength=3)).pvalue
 

@@ -1,4 +1,5 @@
 """Figures corrected for flips: right on average, with the standard errors they state, and 2/3 or 3/2 of either is noticed."""
+
 from functools import lru_cache
 
 import numpy as np
@@ -37,9 +38,10 @@ def rows_of(generator, rows, shift=1.1, prior=0.27):
 def true_figures(labels, scores):
     false_positive, true_positive, _ = roc_curve(labels, scores)
     return {
-        ACCURACY: np.mean((scores > 0) == labels), AUC: roc_auc_score(labels, scores),
+        ACCURACY: np.mean((scores > 0) == labels),
+        AUC: roc_auc_score(labels, scores),
         KS: np.max(true_positive - false_positive),
-    }  # fmt: skip
+    }
 
 
 @lru_cache(maxsize=1)
@@ -51,7 +53,10 @@ def repeated():
         labels, scores = rows_of(generator, ROWS)
         runs.append(corrected_figures(flipped(labels, EPSILON, generator), scores, EPSILON))
     found = {
-        name: tuple(np.array([getattr(run[name], field) for run in runs]) for field in ("estimate", "standard_error", "on_flips"))
+        name: tuple(
+            np.array([getattr(run[name], field) for run in runs])
+            for field in ("estimate", "standard_error", "on_flips")
+        )
         for name in runs[0]
     }
     return found, true_figures(*rows_of(generator, 1_000_000))

@@ -3,15 +3,16 @@
 The observer is another data party: it knows its own rows and its own noise, subtracts both, and is left with the
 moments plus the noise of the party under attack alone.
 """
+
 import math
 
 import numpy as np
 import pytest
 
-from fate_dp.privacy.audit.control import audit_claim
-from fate_dp.privacy.mechanisms import bounded_rows, second_moments
-from fate_dp.privacy.mechanisms.bounded_rows import RowBounds, clip_rows, unit_scales
-from fate_dp.privacy.mechanisms.second_moments import SecondMoments
+from fate_dp.privacy.audit import audit_claim
+from fate_dp.privacy.mechanisms import second_moments
+from fate_dp.privacy.mechanisms import second_moments as bounded_rows
+from fate_dp.privacy.mechanisms.second_moments import RowBounds, SecondMoments, clip_rows, unit_scales
 from fate_dp.privacy.noise.stream import ReproducibleStream
 from tests.statistical import audits
 from tests.statistical.mutants import keys_are_constant, noise_halved, noise_off

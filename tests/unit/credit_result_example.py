@@ -1,12 +1,32 @@
 """Results such as the credit study makes, with made-up figures, and variants that lack parts."""
+
 from fate_dp.data_prep.lending_club.columns import APPLICATION_TIME, RAW_COLUMNS, STUDY_COLUMNS
 
 SEEDS = (2024, 2025, 2026)
 TOO_MANY = "more than a third of its values are missing"
-EMPTY = ("desc", "mths_since_last_record", "annual_inc_joint", "dti_joint", "verification_status_joint", "il_util",
-         "open_acc_6m", "open_il_6m", "open_il_12m", "open_il_24m", "mths_since_rcnt_il", "total_bal_il", "open_rv_12m",
-         "open_rv_24m", "max_bal_bc", "all_util", "inq_fi", "total_cu_tl", "inq_last_12m", "mths_since_last_delinq",
-         "mths_since_last_major_derog")  # fmt: skip
+EMPTY = (
+    "desc",
+    "mths_since_last_record",
+    "annual_inc_joint",
+    "dti_joint",
+    "verification_status_joint",
+    "il_util",
+    "open_acc_6m",
+    "open_il_6m",
+    "open_il_12m",
+    "open_il_24m",
+    "mths_since_rcnt_il",
+    "total_bal_il",
+    "open_rv_12m",
+    "open_rv_24m",
+    "max_bal_bc",
+    "all_util",
+    "inq_fi",
+    "total_cu_tl",
+    "inq_last_12m",
+    "mths_since_last_delinq",
+    "mths_since_last_major_derog",
+)
 EMPTY_IN_ORDER = tuple(column for column in RAW_COLUMNS if column in EMPTY)
 MODELS = (
     ("central_scikit", "central, scikit-learn", "All training loans in one place, over-sampled there.", 0.651, 0.699),
@@ -15,14 +35,16 @@ MODELS = (
     ("alone_guest_9999", "guest 9999 alone", "Its own quarter of the loans.", 0.6304, 0.6902),
     ("alone_host_10000", "host 10000 alone", "Its own quarter of the loans.", 0.6441, 0.6911),
     ("alone_host_9998", "host 9998 alone", "Its own half of the loans.", 0.6359, 0.6933),
-)  # fmt: skip
+)
 
 # The way to balance and its title; the AUC of scikit-learn, central and federated; the largest influence.
 BALANCING = (
-    ("none", "no balancing", (0.6943, 0.6421, 0.6429), 0), ("class_weights", "class weights", (0.6951, None, None), 0),
-    ("smotenc", "SMOTENC", (0.6478, 0.6845, 0.6838), 131), ("smote", "plain SMOTE", (0.6919, 0.6877, 0.6875), 40),
+    ("none", "no balancing", (0.6943, 0.6421, 0.6429), 0),
+    ("class_weights", "class weights", (0.6951, None, None), 0),
+    ("smotenc", "SMOTENC", (0.6478, 0.6845, 0.6838), 131),
+    ("smote", "plain SMOTE", (0.6919, 0.6877, 0.6875), 40),
     ("smotenc_parents", "SMOTENC-parents", (None, None, None), 0),
-)  # fmt: skip
+)
 
 
 def example_result():
@@ -30,51 +52,83 @@ def example_result():
     return {
         "schema": "fate-dp/credit-study/1",
         "created": "2026-11-21T10:04:11+00:00",
-        "fate_dp_version": "0.1.0",
+        "fate_dp_version": "0.2.0",
         "fate_version": "2.2.0",
         "data": example_data(),
         "settings": {
-            "homo_lr": {"epochs": 20, "learning_rate": 0.01, "alpha": 1.0, "optimizer": "rmsprop", "tol": 1e-4,
-                        "early_stop": "diff", "threshold": 0.5},
+            "homo_lr": {
+                "epochs": 20,
+                "learning_rate": 0.01,
+                "alpha": 1.0,
+                "optimizer": "rmsprop",
+                "tol": 1e-4,
+                "early_stop": "diff",
+                "threshold": 0.5,
+            },
             "over_sampling": {"method": "smotenc", "neighbours": 5},
-            "seeds": list(SEEDS), "flow_seeds": [2024], "units": "public", "test_share": 0.3, "threshold": 0.5,
+            "seeds": list(SEEDS),
+            "flow_seeds": [2024],
+            "units": "public",
+            "test_share": 0.3,
+            "threshold": 0.5,
             "most_missing": 1 / 3,
         },
         "models": [example_model(*model) for model in MODELS],
         "paired": [
-            {"name": "federated - best alone", "title": "federated minus the best alone (host 10000)",
-             "measures": {"specificity": spread(-0.0054, 0.004), "auc": spread(0.0015, 0.0004)}},
-            {"name": "federated - central", "title": "federated minus central, the same objective",
-             "measures": {"specificity": spread(-0.0015, 0.0008), "auc": spread(-0.0003, 0.0002)}},
+            {
+                "name": "federated - best alone",
+                "title": "federated minus the best alone (host 10000)",
+                "measures": {"specificity": spread(-0.0054, 0.004), "auc": spread(0.0015, 0.0004)},
+            },
+            {
+                "name": "federated - central",
+                "title": "federated minus central, the same objective",
+                "measures": {"specificity": spread(-0.0015, 0.0008), "auc": spread(-0.0003, 0.0002)},
+            },
         ],
-        "source_figures": {"central": {
-            "charged_off_precision": 0.28, "charged_off_recall": 0.66, "charged_off_f1": 0.40,
-            "fully_paid_precision": 0.90, "fully_paid_recall": 0.65, "fully_paid_f1": 0.75,
-        }},
+        "source_figures": {
+            "central": {
+                "charged_off_precision": 0.28,
+                "charged_off_recall": 0.66,
+                "charged_off_f1": 0.40,
+                "fully_paid_precision": 0.90,
+                "fully_paid_recall": 0.65,
+                "fully_paid_f1": 0.75,
+            }
+        },
         "balancing": [example_balancing(*line) for line in BALANCING],
         "evenness": [example_shares(small / 100) for small in (5, 10, 20, 30, 40, 50)],
         "loss": [{"name": "FATE-Flow, seed 2024", "losses": [0.62 + 0.07 * 0.8**epoch for epoch in range(20)]}],
         "early_stop": {"rule": "diff", "tol": 1e-4, "epoch": 17, "epochs_run": 20},
-        "flow": [{
-            "seed": 2024, "job_id": "202611211004110000010", "seconds": 93.4,
-            "measures": {"auc": 0.69481, "ks": 0.28313, "specificity": 0.63871},
-            "evaluation": {"auc": 0.69482, "ks": 0.28314},
-            "agreement": {"largest_weight_difference": 3.1e-7, "largest_score_difference": 1.2e-7},
-        }],
+        "flow": [
+            {
+                "seed": 2024,
+                "job_id": "202611211004110000010",
+                "seconds": 93.4,
+                "measures": {"auc": 0.69481, "ks": 0.28313, "specificity": 0.63871},
+                "evaluation": {"auc": 0.69482, "ks": 0.28314},
+                "agreement": {"largest_weight_difference": 3.1e-7, "largest_score_difference": 1.2e-7},
+            }
+        ],
         "verdicts": [
-            {"claim": "The source: federated is far better than each institution alone", "holds": False,
-             "figures": "Federated minus host 10000, the best alone: -0.005 (-0.015 to +0.005)."},
+            {
+                "claim": "The source: federated is far better than each institution alone",
+                "holds": False,
+                "figures": "Federated minus host 10000, the best alone: -0.005 (-0.015 to +0.005).",
+            },
             {"claim": "The federated AUC is within 0.01 of central", "holds": True, "figures": "Difference -0.0003."},
             {"claim": "The more even the shares, the better", "holds": None, "figures": "+0.009 (-0.002 to +0.020)."},
         ],
         "seconds": {"total": 312.6, "steps": [{"name": "clean", "seconds": 2.31}, {"name": "train", "seconds": 41.77}]},
-    }  # fmt: skip
+    }
 
 
 def example_data():
     """What was read, dropped, shared out and over-sampled."""
     return {
-        "source": "lending_club.csv.gz", "sha256": "ab12" * 16, "synthetic": False,
+        "source": "lending_club.csv.gz",
+        "sha256": "ab12" * 16,
+        "synthetic": False,
         "steps": [
             {"name": "read", "rows": 47348, "columns": 74, "note": ""},
             {"name": f"columns dropped: {TOO_MANY}", "rows": 47348, "columns": 53, "note": ", ".join(EMPTY_IN_ORDER)},
@@ -84,14 +138,17 @@ def example_data():
         "missing": {column: missing_share(column, place) for place, column in enumerate(RAW_COLUMNS)},
         "dropped_columns": {column: reason(column) for column in RAW_COLUMNS if column not in STUDY_COLUMNS},
         "notices": ["2,477 rows lack a value of the study's columns and were dropped."],
-        "rows": 12913, "features": 37, "train_rows": 9039, "test_rows": 3874,
+        "rows": 12913,
+        "features": 37,
+        "train_rows": 9039,
+        "test_rows": 3874,
         "balance": {"train_before": counts(1643, 7396), "train_after": counts(7396, 7396), "test": counts(704, 3170)},
         "parties": [
             example_party("guest", "9999", 0.25, 411, 1849, 31),
             example_party("host", "10000", 0.25, 410, 1848, 27),
             example_party("host", "9998", 0.5, 822, 3699, 44),
         ],
-    }  # fmt: skip
+    }
 
 
 def missing_share(column, place):
@@ -110,8 +167,14 @@ def reason(column):
 
 
 def example_party(role, party_id, share, charged_off, fully_paid, influence):
-    return {"role": role, "party_id": party_id, "share": share, "before": counts(charged_off, fully_paid),
-            "after": counts(fully_paid, fully_paid), "largest_influence": influence}  # fmt: skip
+    return {
+        "role": role,
+        "party_id": party_id,
+        "share": share,
+        "before": counts(charged_off, fully_paid),
+        "after": counts(fully_paid, fully_paid),
+        "largest_influence": influence,
+    }
 
 
 def counts(charged_off, fully_paid):
@@ -120,29 +183,52 @@ def counts(charged_off, fully_paid):
 
 def example_model(name, title, how, specificity, auc):
     means = {
-        "auc": auc, "ks": auc - 0.41, "specificity": specificity, "accuracy": 0.6401,
-        "charged_off_precision": 0.2811, "charged_off_recall": specificity, "charged_off_f1": 0.3912,
-        "fully_paid_precision": 0.8907, "fully_paid_recall": 0.6413, "fully_paid_f1": 0.7455,
-    }  # fmt: skip
-    return {"name": name, "title": title, "how": how,
-            "measures": {measure: spread(mean, 0.004) for measure, mean in means.items()}}  # fmt: skip
+        "auc": auc,
+        "ks": auc - 0.41,
+        "specificity": specificity,
+        "accuracy": 0.6401,
+        "charged_off_precision": 0.2811,
+        "charged_off_recall": specificity,
+        "charged_off_f1": 0.3912,
+        "fully_paid_precision": 0.8907,
+        "fully_paid_recall": 0.6413,
+        "fully_paid_f1": 0.7455,
+    }
+    return {
+        "name": name,
+        "title": title,
+        "how": how,
+        "measures": {measure: spread(mean, 0.004) for measure, mean in means.items()},
+    }
 
 
 def example_balancing(method, title, aucs, influence):
     specificity = 0.0027 if method == "none" else 0.6312
     models = {
-        name: auc and {"auc": spread(auc, 0.004), "specificity": spread(specificity, 0.002),
-                       "charged_off_f1": spread(specificity / 2, 0.001)}
-        for name, auc in zip(("central_scikit", "central", "federated"), aucs)}
+        name: auc
+        and {
+            "auc": spread(auc, 0.004),
+            "specificity": spread(specificity, 0.002),
+            "charged_off_f1": spread(specificity / 2, 0.001),
+        }
+        for name, auc in zip(("central_scikit", "central", "federated"), aucs)
+    }
     difference = spread(aucs[2] - aucs[0], 0.0015) if aucs[2] else None
-    return {"method": method, "title": title, "largest_influence": influence, **models,
-            "federated_minus_scikit": difference}  # fmt: skip
+    return {
+        "method": method,
+        "title": title,
+        "largest_influence": influence,
+        **models,
+        "federated_minus_scikit": difference,
+    }
 
 
 def example_shares(small):
     even = {"specificity": spread(0.63 + 0.018 * small, 0.006), "auc": spread(0.694 + 0.002 * small, 0.001)}
-    alone = [{"specificity": spread(0.62 + 0.02 * share, 0.009), "auc": spread(0.67 + 0.025 * share, 0.003)}
-             for share in (small, 1 - small)]
+    alone = [
+        {"specificity": spread(0.62 + 0.02 * share, 0.009), "auc": spread(0.67 + 0.025 * share, 0.003)}
+        for share in (small, 1 - small)
+    ]
     return {"shares": [small, 1 - small], "federated": even, "alone": alone}
 
 

@@ -1,4 +1,5 @@
 """A sound site for the doctor's tests: a whole installation, a party with key, ledger and policy, and a server."""
+
 import os
 import re
 import shutil
@@ -7,17 +8,13 @@ import sysconfig
 from dataclasses import replace
 from pathlib import Path
 
-from fate_dp.deploy.doctor.environment import environment_from
 from fate_dp.deploy.doctor.examination import Examined
-from fate_dp.deploy.doctor.flow_provider import Provider
-from fate_dp.deploy.doctor.flow_site import FlowSite
-from fate_dp.deploy.doctor.this_machine import Listener
-from fate_dp.deploy.flow_address import FlowAddress
-from fate_dp.deploy.flow_state import ANSWERS
-from fate_dp.deploy.server_processes import SITE
+from fate_dp.deploy.doctor.gathering import FlowSite, Listener, Provider, environment_from
+from fate_dp.deploy.flow.client import FlowAddress
+from fate_dp.deploy.flow.server import ANSWERS, SITE
 from fate_dp.privacy import Ledger
 from fate_dp.privacy.policy import declare_source
-from fate_dp.privacy.secret_key import load_or_create_key
+from fate_dp.privacy.private_files import load_or_create_key
 
 ADDRESS = FlowAddress("127.0.0.1", 9380)
 COMPONENTS = ("flipback", "label_flip")
@@ -30,7 +27,7 @@ def package(folder):
         component = folder / "components" / name / "component.py"
         component.parent.mkdir(parents=True)
         component.touch()
-        described = folder / "pipelines" / "components" / f"{name}.yaml"
+        described = folder / "pipelines" / "clients" / f"{name}.yaml"
         described.parent.mkdir(parents=True, exist_ok=True)
         described.write_text(f"component:\n  name: {name}\n  roles: [guest]\n")
     return folder
@@ -38,18 +35,32 @@ def package(folder):
 
 def report(folder):
     """What the probe reports of a sound environment whose FATE-DP lies in `folder`/fate_dp."""
-    versions = {"pyfate": "2.2.0", "fate-flow": "2.2.0", "fate-client": "2.2.0", "numpy": "1.26.4",
-                "pydantic": "1.10.12", "setuptools": "80.1", "scipy": "1.15.3", "fate-dp": "0.1.0"}  # fmt: skip
-    plugin = {"version": "0.1.0", "location": str(folder), "source": None, "requires": REQUIRES,
-              "announces": COMPONENTS}  # fmt: skip
+    versions = {
+        "pyfate": "2.2.0",
+        "fate-flow": "2.2.0",
+        "fate-client": "2.2.0",
+        "numpy": "1.26.4",
+        "pydantic": "1.10.12",
+        "setuptools": "80.1",
+        "scipy": "1.15.3",
+        "fate-dp": "0.2.0",
+    }
+    plugin = {
+        "version": "0.2.0",
+        "location": str(folder),
+        "source": None,
+        "requires": REQUIRES,
+        "announces": COMPONENTS,
+    }
     return {
-        "executable": "/opt/fate/bin/python", "python": [3, 11, 7],
+        "executable": "/opt/fate/bin/python",
+        "python": [3, 11, 7],
         "distributions": {name: [[version, str(folder)]] for name, version in versions.items()},
         "plugins": [plugin],
         "folders": {part: str(folder / "fate_dp" / part) for part in ("components", "pipelines")},
         "lookup": {"found": {name: [name, None] for name in COMPONENTS}},
         "unrecorded": [],
-    }  # fmt: skip
+    }
 
 
 def unrecorded_fate(folder):
@@ -70,7 +81,7 @@ def unrecorded_fate(folder):
     # The record of an editable installation names a finder, which an interpreter without site-packages never reads.
     if not (site / "fate_dp").exists():
         (site / "fate_dp").mkdir()
-        for part in ("privacy", "crypto", "components", "pipelines", "conf", "data_prep", "deploy", "bench"):
+        for part in ("privacy", "crypto", "components", "pipelines", "conf", "data_prep", "deploy"):
             (site / "fate_dp" / part).symlink_to(Path(__file__).parents[2] / part)
     return str(python), str(site)
 
@@ -88,11 +99,18 @@ def server(environment):
     """A server that answers, listens on the loopback interface, and has an environment with FATE-DP."""
     provider = Provider("fate:2.2.0@local", "2.2.0", "", environment.executable, environment)
     return FlowSite(
-        ADDRESS, ANSWERS, version="2.2.0", providers=(provider,),
-        settings={"fateflow": {"host": "127.0.0.1", "http_port": 9380, "grpc_port": 9360},
-                  "default_engines": {"federation": "standalone"}, "authentication": {"client": False, "site": False}},
-        listeners=(Listener("127.0.0.1", 9380, os.getpid(), "python"),), variables={"PYTHONPATH": str(SITE)},
-    )  # fmt: skip
+        ADDRESS,
+        ANSWERS,
+        version="2.2.0",
+        providers=(provider,),
+        settings={
+            "fateflow": {"host": "127.0.0.1", "http_port": 9380, "grpc_port": 9360},
+            "default_engines": {"federation": "standalone"},
+            "authentication": {"client": False, "site": False},
+        },
+        listeners=(Listener("127.0.0.1", 9380, os.getpid(), "python"),),
+        variables={"PYTHONPATH": str(SITE)},
+    )
 
 
 def sound_site(folder):

@@ -1,11 +1,12 @@
 """A server on the loopback interface that answers as FATE-Flow does."""
+
 import http.server
 import json
 import socket
 import threading
 from contextlib import contextmanager
 
-from fate_dp.deploy.flow_address import FlowAddress
+from fate_dp.deploy.flow.client import FlowAddress
 
 VERSION = {"server/fateflow": {"flow": {"version": "2.2.0", "http_port": 1, "grpc_port": 2}}}
 

@@ -1,8 +1,9 @@
 """Rows whose gradients are known: what rounds are tested with, without a model."""
+
 import numpy as np
 
-from fate_dp.components.dp_homo_nn.rounds.array_rows import ArrayRows
 from fate_dp.components.dp_homo_nn.rounds.client import Client
+from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows
 from fate_dp.components.dp_homo_nn.rounds.terms import RoundTerms
 from fate_dp.privacy.mechanisms.clipping import clip_records
 
@@ -10,9 +11,16 @@ DIMENSION = 4
 # So little noise that a sum can be compared, and none that a test could mistake for privacy.
 HARDLY = 1e-9
 GIVEN = {
-    "unit": "record", "clients": 3, "tolerated": 1, "rounds": 4, "batch_size": 30.0, "records": 30, "clips": 1.0,
-    "dimension": DIMENSION, "delta": 1e-5,
-}  # fmt: skip
+    "unit": "record",
+    "clients": 3,
+    "max_dropouts": 1,
+    "rounds": 4,
+    "batch_size": 30.0,
+    "records": 30,
+    "clips": 1.0,
+    "dimension": DIMENSION,
+    "delta": 1e-5,
+}
 
 
 class RowsAsGradients:
@@ -29,16 +37,16 @@ class RowsAsGradients:
         return clip_records(rows if scales is None else rows / scales, clip)
 
 
-def make_terms(trust="secure_sum", **changed):
-    noise = {"epsilon0": 50.0} if trust == "shuffle" else {"noise_multiplier": HARDLY}
-    return RoundTerms(**{**GIVEN, "trust": trust, **noise, **changed})
+def make_terms(aggregation="secure_sum", **changed):
+    noise = {"epsilon0": 50.0} if aggregation == "shuffle" else {"noise_multiplier": HARDLY}
+    return RoundTerms(**{**GIVEN, "aggregation": aggregation, **noise, **changed})
 
 
-def make_clients(terms, features, pull=False, random=None):
+def make_clients(terms, features, pull=False, rng=None):
     """One client per third (or n-th) of the rows."""
     parts = np.array_split(np.asarray(features), terms.clients)
     return [
-        Client(ArrayRows(part, np.zeros(len(part)), RowsAsGradients(pull), random), terms, random, position)
+        Client(ArrayRows(part, np.zeros(len(part)), RowsAsGradients(pull), rng), terms, rng, position)
         for position, part in enumerate(parts)
     ]
 

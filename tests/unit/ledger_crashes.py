@@ -1,4 +1,5 @@
 """Crashes of the ledger's writer: at any SQL statement, at any line, at any moment."""
+
 import itertools
 import os
 import shutil
@@ -25,9 +26,9 @@ from ledger_version_1 import VERSION_1
 from fate_dp.privacy import Ledger
 from fate_dp.privacy.accounting import total
 from fate_dp.privacy.events import ADD_OR_REMOVE, Event, PureDP
-from fate_dp.privacy.label_releases import LabelRelease
+from fate_dp.privacy.label_flips import LabelRelease
 from fate_dp.privacy.ledger import database
-from fate_dp.privacy.ledger.budget_cap import BudgetCap
+from fate_dp.privacy.ledger.entries import BudgetCap
 
 STEP = Event(PureDP(1.0), "record", ADD_OR_REMOVE, ("server", "model"))
 
@@ -130,9 +131,15 @@ def test_killed_writer_leaves_only_full_releases(ledger):
 
 def step(ledger, release_key="draw", cap=BudgetCap(4.0, 1e-6)):
     return ledger.record(
-        dataset="bank/loans", event=STEP, cap=cap, release_key=release_key, job_id="job", task_id="task",
-        fingerprint="f", purpose="mean",
-    )  # fmt: skip
+        dataset="bank/loans",
+        event=STEP,
+        cap=cap,
+        release_key=release_key,
+        job_id="job",
+        task_id="task",
+        fingerprint="f",
+        purpose="mean",
+    )
 
 
 def run_job(ledger, output):
@@ -172,10 +179,7 @@ def complete_dump(path, operation):
     return dump(path)
 
 
-LINES = {
-    "flips": lambda ledger: release(ledger, range(4, 6), 1),
-    "mark": lambda ledger: ledger.mark_released(1),
-}
+LINES = {"flips": lambda ledger: release(ledger, range(4, 6), 1), "mark": lambda ledger: ledger.mark_released(1)}
 
 
 @pytest.mark.parametrize("case", LINES)

@@ -1,4 +1,5 @@
 """No space on the disk, no permission to write: the ledger refuses, spends nothing, and works again afterwards."""
+
 import os
 import resource
 import shutil

@@ -1,4 +1,5 @@
 """What the ledger's tests share: small releases, what a file holds, and processes that start together or die."""
+
 import multiprocessing
 import os
 import signal
@@ -8,17 +9,16 @@ import traceback
 from itertools import count
 from pathlib import Path
 
-from fate_dp.privacy import LedgerError
+from fate_dp.privacy import LedgerError, private_files
 from fate_dp.privacy import ledger as ledger_package
-from fate_dp.privacy import private_file
 from fate_dp.privacy.label_flips import ANY_SOURCE, flip_labels, label_tags, record_tags
-from fate_dp.privacy.secret_key import key_id
+from fate_dp.privacy.private_files import key_id
 
 SOURCE = "experiment/breast_guest/y"
 DATASET = "experiment/breast_host"
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 FORK = multiprocessing.get_context("fork")
-LEDGER_FILES = (str(Path(ledger_package.__file__).parent), private_file.__file__)
+LEDGER_FILES = (str(Path(ledger_package.__file__).parent), private_files.__file__)
 
 
 def labels_of(numbers):
@@ -74,9 +74,7 @@ def dump(path):
         tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1").fetchall()
         content = [(name, sorted(connection.execute(f"SELECT * FROM {name}"))) for (name,) in tables]
     connection.close()
-    return [
-        (name, [row[:4] + row[5:] for row in rows] if name == "release" else rows) for name, rows in content
-    ]
+    return [(name, [row[:4] + row[5:] for row in rows] if name == "release" else rows) for name, rows in content]
 
 
 def run_at_once(*functions):

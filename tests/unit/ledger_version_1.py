@@ -3,6 +3,7 @@
 Records 0 to 3 flipped at 2, records 0 and 1 at 0.5 (pending), records 3 and 4 at 1.5 under another key; derived labels
 of records 0 to 2; public labels; joint scores of two related datasets; a prediction.
 """
+
 VERSION_1 = """
 CREATE TABLE dataset_column (
     dataset TEXT NOT NULL,

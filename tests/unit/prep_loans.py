@@ -1,4 +1,5 @@
 """Invented loans for the tests of preparation, cleaned or as a raw file."""
+
 from pathlib import Path
 
 from fate_dp.data_prep.lending_club.synthetic import write_synthetic

@@ -1,13 +1,15 @@
 """Raw loan files written by hand in every public edition, and the sentence with which one is refused."""
+
 import csv
 import gzip
 import io
 from dataclasses import dataclass
 
 import pytest
+
 from fate_dp.data_prep.lending_club.cleaning import clean
 from fate_dp.data_prep.lending_club.columns import RAW_COLUMNS
-from fate_dp.data_prep.lending_club.raw_header import NotLendingClub
+from fate_dp.privacy.validation import InvalidArgument
 
 TITLE = "Notes offered by Prospectus (https://www.lendingclub.com/info/prospectus.action)"
 FOOTERS = ("Total amount funded in policy code 1: 460296150", "Total amount funded in policy code 2: 0")
@@ -17,14 +19,37 @@ def loan(number=1, status="Fully Paid", **changes):
     """One loan with every raw column that the public file usually fills; values as in its most common edition."""
     values = dict.fromkeys(RAW_COLUMNS, "")
     values.update(
-        id=str(1000 + number), member_id=str(2000 + number), loan_amnt=f"{5000 + 25 * number}.0", term=" 36 months",
-        int_rate="13.5", installment="162.87", grade="C", emp_title="Clerk, \"night\"", emp_length="10+ years",
-        home_ownership="RENT", annual_inc=f"{40000 + number}.0", verification_status="Verified", issue_d="Dec-2011",
-        loan_status=status, pymnt_plan="n", url=f"https://example.org/{number}", 
-        desc="First line\nsecond, and \"last\"", purpose="credit_card", zip_code="860xx",
-        addr_state="AZ", dti="27.65", delinq_2yrs="0.0",
-        earliest_cr_line="Jan-1985", inq_last_6mths="1.0", open_acc="3.0", pub_rec="0.0", revol_bal="13648.0",
-        revol_util="83.7", total_acc="9.0", total_pymnt=str(100 + number), policy_code="1.0",
+        id=str(1000 + number),
+        member_id=str(2000 + number),
+        loan_amnt=f"{5000 + 25 * number}.0",
+        term=" 36 months",
+        int_rate="13.5",
+        installment="162.87",
+        grade="C",
+        emp_title='Clerk, "night"',
+        emp_length="10+ years",
+        home_ownership="RENT",
+        annual_inc=f"{40000 + number}.0",
+        verification_status="Verified",
+        issue_d="Dec-2011",
+        loan_status=status,
+        pymnt_plan="n",
+        url=f"https://example.org/{number}",
+        desc='First line\nsecond, and "last"',
+        purpose="credit_card",
+        zip_code="860xx",
+        addr_state="AZ",
+        dti="27.65",
+        delinq_2yrs="0.0",
+        earliest_cr_line="Jan-1985",
+        inq_last_6mths="1.0",
+        open_acc="3.0",
+        pub_rec="0.0",
+        revol_bal="13648.0",
+        revol_util="83.7",
+        total_acc="9.0",
+        total_pymnt=str(100 + number),
+        policy_code="1.0",
     )
     values.update(changes)
     return values
@@ -91,7 +116,7 @@ def cleaned(folder, loans, edition=Edition(), columns=RAW_COLUMNS, **settings):
 
 def refusal(path, *arguments):
     """The sentence with which a file is refused, from after its name on."""
-    with pytest.raises(NotLendingClub) as refused:
+    with pytest.raises(InvalidArgument) as refused:
         clean(path, *arguments)
     start, name, sentence = str(refused.value).partition(str(path))
     assert start == "The loan file " and name and sentence.startswith(" ") and sentence.endswith(".")

@@ -1,4 +1,5 @@
 """A stream of chosen words, which forces ties and boundaries that no entropy ever reaches."""
+
 import numpy as np
 
 from fate_dp.privacy.noise.stream import Stream

@@ -1,4 +1,5 @@
 """Stand-ins for FATE's tables and parties, for two parties in two threads of one process."""
+
 import queue
 from functools import reduce
 

@@ -1,21 +1,23 @@
 """All data parties of a shared descent in one process, on statistics split as the cross product splits them."""
+
 import secrets
 from dataclasses import dataclass
-from typing import List
 
 import numpy as np
 
-from fate_dp.crypto.shared_descent import SharedDescent
-from fate_dp.crypto.shared_quadratic import QuadraticBounds, QuadraticShare, share_bits
-from fate_dp.crypto.step_layout import StepLayout
-from fate_dp.crypto.step_preparation import (
+from fate_dp.crypto.descent_steps import (
     PreparedSteps,
+    QuadraticBounds,
+    QuadraticShare,
+    StepLayout,
     StepProducts,
     draw_masks,
     encrypt_masks,
     multiply_masks,
     open_answer,
+    share_bits,
 )
+from fate_dp.crypto.shared_descent import SharedDescent
 
 VALUE_BITS = 48 + 8 + 10 + 1
 ROWS = 1000
@@ -33,7 +35,7 @@ class Parties:
         return sum(self.counts)
 
     @property
-    def columns(self) -> List[slice]:
+    def columns(self) -> list[slice]:
         ends = np.cumsum([0, *self.counts])
         return [slice(int(first), int(last)) for first, last in zip(ends, ends[1:])]
 
@@ -52,7 +54,7 @@ def standardised(parties: Parties, seed: int, rows=ROWS):
     return features.T @ features / (DIVISOR * rows), features.T @ targets / rows
 
 
-def split_quadratic(parties: Parties, hessian, linear, mask_bits=VALUE_BITS + 41) -> List[QuadraticShare]:
+def split_quadratic(parties: Parties, hessian, linear, mask_bits=VALUE_BITS + 41) -> list[QuadraticShare]:
     """Each party's own block in clear, cross blocks as a mask at one party and the masked sum at the other."""
     sums, linear_sums = integers(hessian * DIVISOR * ROWS), integers(linear * ROWS)
     matrices = [np.zeros_like(sums) for _ in parties.counts]
@@ -77,7 +79,7 @@ def integers(values) -> np.ndarray:
     return np.array(rounded, dtype=object).reshape(np.shape(values))
 
 
-def prepared_by_dealer(shares, layout: StepLayout, draw=None) -> List[PreparedSteps]:
+def prepared_by_dealer(shares, layout: StepLayout, draw=None) -> list[PreparedSteps]:
     """Prepared steps without encryption: products in clear, split into random shares."""
     masks = [draw() if draw else draw_masks(layout) for _ in shares]
     exchanged = [[] for _ in shares]
@@ -91,7 +93,7 @@ def prepared_by_dealer(shares, layout: StepLayout, draw=None) -> List[PreparedSt
     return [PreparedSteps(*parts, layout) for parts in zip(shares, masks, exchanged)]
 
 
-def prepared_by_parties(shares, layout: StepLayout, keys) -> List[PreparedSteps]:
+def prepared_by_parties(shares, layout: StepLayout, keys) -> list[PreparedSteps]:
     """Prepared steps as parties make them: ``keys`` are (public, private) of each."""
     masks = [draw_masks(layout) for _ in shares]
     messages = [encrypt_masks(own, layout, private.encryption(), 100) for own, (_, private) in zip(masks, keys)]
@@ -105,7 +107,7 @@ def prepared_by_parties(shares, layout: StepLayout, keys) -> List[PreparedSteps]
     return [PreparedSteps(*parts, layout) for parts in zip(shares, masks, exchanged)]
 
 
-def descents(parties: Parties, initial, layout, rule, penalties, states=None) -> List[SharedDescent]:
+def descents(parties: Parties, initial, layout, rule, penalties, states=None) -> list[SharedDescent]:
     """One `SharedDescent` for each party, from the joint initial weights."""
     return [
         SharedDescent(initial[columns], columns, layout, rule, penalties, at == 0, states and states[at])
@@ -113,7 +115,7 @@ def descents(parties: Parties, initial, layout, rule, penalties, states=None) ->
     ]
 
 
-def run_step(joint: List[SharedDescent], shares, prepared: List[PreparedSteps], epoch: int) -> list:
+def run_step(joint: list[SharedDescent], shares, prepared: list[PreparedSteps], epoch: int) -> list:
     """One step at all parties; what every party sends to all others."""
     steps = [one.take() for one in prepared]
     hidden = [descent.hidden_weights(step) for descent, step in zip(joint, steps)]
@@ -126,7 +128,7 @@ def run_step(joint: List[SharedDescent], shares, prepared: List[PreparedSteps], 
     return hidden
 
 
-def joint_losses(joint: List[SharedDescent]) -> List[float]:
+def joint_losses(joint: list[SharedDescent]) -> list[float]:
     """Losses of the steps since the last call, as the guest gets them."""
     hidden = [descent.hidden_losses() for descent in joint]
     rows = [1] * len(hidden[0])
@@ -134,7 +136,7 @@ def joint_losses(joint: List[SharedDescent]) -> List[float]:
     return [joint[0].loss(others(hidden, 0), shares, rows)]
 
 
-def joint_weights(joint: List[SharedDescent]) -> np.ndarray:
+def joint_weights(joint: list[SharedDescent]) -> np.ndarray:
     """The sum of all shares as floats, before any rounding to what is revealed."""
     everything = slice(None)
     return np.array([sum(parts) / 2**40 for parts in zip(*(descent.share_of(everything) for descent in joint))])

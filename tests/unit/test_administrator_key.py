@@ -1,12 +1,13 @@
 """The administrator's key: made once, kept private, and never the published one."""
+
 import importlib.util
 import shutil
 from pathlib import Path
 
 import pytest
 
-from fate_dp.deploy.administrator_key import UnfitKey, install_administrator_key
-from fate_dp.deploy.flow_settings_file import UnfitSettings
+from fate_dp.deploy.flow.home import install_administrator_key
+from fate_dp.deploy.flow.programs import FlowServerError
 
 
 @pytest.fixture
@@ -33,13 +34,13 @@ def test_the_key_is_made_once_and_stands_in_the_settings(settings, tmp_path):
 def test_what_is_no_key_is_not_written_into_a_program(content, settings, tmp_path):
     before = settings.read_text()
     (tmp_path / "administrator.key").write_text(content)
-    with pytest.raises(UnfitKey, match="holds no administrator's key; it must be 16 or more"):
+    with pytest.raises(FlowServerError, match="holds no administrator's key; it must be 16 or more"):
         install_administrator_key(settings, tmp_path / "administrator.key")
     assert settings.read_text() == before
 
 
 def test_settings_of_another_form_are_refused(settings, tmp_path):
     settings.write_text("import os\nOTHER = 1\n")
-    with pytest.raises(UnfitSettings, match="sets ADMIN_KEY 0 times"):
+    with pytest.raises(FlowServerError, match="sets ADMIN_KEY 0 times"):
         install_administrator_key(settings, tmp_path / "administrator.key")
     assert settings.read_text() == "import os\nOTHER = 1\n"

@@ -1,12 +1,13 @@
 """The benchmark of align: both parties over a pipe, the check of their shares, the growth exponent."""
+
 import multiprocessing
 import threading
 
 import numpy as np
 import pytest
 
-from fate_dp.bench import align as bench
-from fate_dp.bench.align_party import align
+from bench import align as bench
+from bench.align_party import align
 
 
 def play(parties) -> tuple:

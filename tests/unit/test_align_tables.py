@@ -1,13 +1,13 @@
 """What a kernel over a partition does: batches, sentences in place of errors, order by tag, buckets of rows."""
+
 import hashlib
 
 import numpy as np
 import pytest
+from share_lr_tables import LocalTable
 
 from fate_dp.components.align import tagged_tables
 from fate_dp.components.align.tagged_tables import AT_ONCE, BLOCK_ROWS, PROBLEM
-
-from share_lr_tables import LocalTable
 
 
 def tag_of(number) -> bytes:
@@ -56,7 +56,7 @@ def test_blocks_have_the_same_rows_in_the_same_order_however_tags_lie_in_partiti
         grouped = {}
         for part in partitions:
             for bucket, found in tagged_tables._by_bucket(part, buckets):
-                grouped[bucket] = tagged_tables._concatenated(grouped.get(bucket, []), found)
+                grouped[bucket] = grouped.get(bucket, []) + found
         assert set(grouped) == set(range(buckets))
         return [number for bucket in sorted(grouped) for _, number in sorted(grouped[bucket])]
 

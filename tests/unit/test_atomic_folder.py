@@ -1,4 +1,5 @@
 """A folder appears complete or not at all, whatever happens while it is written, and a killed run leaves no mess."""
+
 import errno
 import os
 import subprocess
@@ -8,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from fate_dp.data_prep import atomic_folder
-from fate_dp.data_prep.atomic_folder import FolderNotWritten, check_target, replaced_folder
+from fate_dp.data_prep.atomic_folder import check_target, replaced_folder
+from fate_dp.privacy.validation import InvalidArgument
 
 # Dies with SIGKILL at the call number `step` of one of the functions that leave something on the disk.
 KILLED = """
@@ -104,11 +106,14 @@ def test_a_failure_leaves_what_was_there(old, target, failure):
     assert os.listdir(old.parent) == ["folder"], "the parents that were made for the other are gone"
 
 
-@pytest.mark.parametrize("number, reason", [
-    (errno.ENOSPC, "No space left on device; free some space or choose another disk"),
-    (errno.EROFS, "Read-only file system; choose a disk that can be written to"),
-    (errno.EIO, "Input/output error; nothing was changed"),
-])
+@pytest.mark.parametrize(
+    "number, reason",
+    [
+        (errno.ENOSPC, "No space left on device; free some space or choose another disk"),
+        (errno.EROFS, "Read-only file system; choose a disk that can be written to"),
+        (errno.EIO, "Input/output error; nothing was changed"),
+    ],
+)
 @pytest.mark.parametrize("owner, function", [(os, "fsync"), (os, "rename"), (Path, "mkdir")])
 def test_an_error_of_the_disk_is_one_sentence(old, monkeypatch, number, reason, owner, function):
     def fail(*arguments, **options):
@@ -116,7 +121,7 @@ def test_an_error_of_the_disk_is_one_sentence(old, monkeypatch, number, reason, 
 
     with monkeypatch.context() as patched:
         patched.setattr(owner, function, fail)
-        with pytest.raises(FolderNotWritten) as refusal:
+        with pytest.raises(InvalidArgument) as refusal:
             write_folder(old, "new")
     assert str(refusal.value) == f"{old} could not be written: {reason}."
     assert texts(old) == complete("old") and os.listdir(old.parent) == ["folder"]
@@ -132,7 +137,7 @@ def test_where_the_second_rename_fails_the_old_folder_is_back(old, monkeypatch):
         rename(source, destination)
 
     monkeypatch.setattr(atomic_folder.os, "rename", second_fails)
-    with pytest.raises(FolderNotWritten):
+    with pytest.raises(InvalidArgument):
         write_folder(old, "new")
     assert texts(old) == complete("old") and os.listdir(old.parent) == ["folder"]
 
@@ -162,10 +167,10 @@ def test_a_file_is_no_folder(tmp_path):
         (tmp_path / "file", f"{tmp_path}/file is a file; name a folder that does not exist yet."),
         (tmp_path / "file" / "x", f"{tmp_path}/file/x cannot be a folder, because {tmp_path}/file is a file."),
     ):
-        with pytest.raises(FolderNotWritten) as refusal:
+        with pytest.raises(InvalidArgument) as refusal:
             check_target(place, anything_goes)
         assert str(refusal.value) == sentence
-        with pytest.raises(FolderNotWritten):
+        with pytest.raises(InvalidArgument):
             write_folder(place, "new")
     assert texts(tmp_path) == {"file": "mine"}
 
@@ -174,16 +179,17 @@ def test_a_folder_that_cannot_be_written_to_is_refused_before_the_work(tmp_path,
     (tmp_path / "there").mkdir()
     monkeypatch.setattr(atomic_folder.os, "access", lambda path, mode: False)
     for place in (tmp_path / "there", tmp_path / "x" / "y"):
-        with pytest.raises(FolderNotWritten) as refusal:
+        with pytest.raises(InvalidArgument) as refusal:
             check_target(place, anything_goes)
         assert str(refusal.value) == (
-            f"{place} could not be written: {tmp_path} cannot be written to; choose another folder.")
+            f"{place} could not be written: {tmp_path} cannot be written to; choose another folder."
+        )
 
 
 def test_two_runs_do_not_share_a_folder(target):
     with replaced_folder(target, anything_goes) as staging:
         (staging / "a").write_text("first")
-        with pytest.raises(FolderNotWritten) as refusal:
+        with pytest.raises(InvalidArgument) as refusal:
             write_folder(target, "second")
     assert str(refusal.value) == f"Another run is writing {target} at this moment; wait until it ends."
     assert texts(target) == {"a": "first"} and os.listdir(target.parent) == ["folder"]
@@ -194,32 +200,28 @@ def test_a_lock_is_worth_nothing_once_another_run_has_used_the_folder(tmp_path, 
 
     def finished_meanwhile(descriptor, operation):
         flock(descriptor, operation)
-        staging, = tmp_path.iterdir()
+        (staging,) = tmp_path.iterdir()
         os.rename(staging, tmp_path / "folder")
         staging.mkdir()
         (staging / "a").write_text("a third run")
 
     monkeypatch.setattr(atomic_folder.fcntl, "flock", finished_meanwhile)
-    with pytest.raises(FolderNotWritten, match="^Another run is writing "):
+    with pytest.raises(InvalidArgument, match="^Another run is writing "):
         write_folder(tmp_path / "folder", "new")
     assert sorted(texts(tmp_path).values()) == ["a third run"]
 
 
-@pytest.mark.parametrize("function, call, survives", [
-    ("listdir", 1, "old"),
-    ("fsync", 1, "old"),
-    ("rename", 1, "old"),
-    ("rename", 2, None),
-    ("rmtree", 1, "killed"),
-])
+@pytest.mark.parametrize(
+    "function, call, survives",
+    [("listdir", 1, "old"), ("fsync", 1, "old"), ("rename", 1, "old"), ("rename", 2, None), ("rmtree", 1, "killed")],
+)
 def test_a_killed_run_is_mended_by_the_next(old, function, call, survives):
     run = subprocess.run([sys.executable, "-c", KILLED, str(old), function, str(call)], timeout=600)
     assert run.returncode == -9
     assert old.exists() == (survives is not None) and (survives is None or (old / "a").read_text() == survives)
-    with pytest.raises(ValueError, match="stop"):
-        with replaced_folder(old, anything_goes) as staging:
-            assert os.listdir(staging) == [], "what the killed run left must not get into the new folder"
-            raise ValueError("stop")
+    with pytest.raises(ValueError, match="stop"), replaced_folder(old, anything_goes) as staging:
+        assert os.listdir(staging) == [], "what the killed run left must not get into the new folder"
+        raise ValueError("stop")
     assert (old / "a").read_text() == (survives or "old") and os.listdir(old.parent) == ["folder"]
     write_folder(old, "new")
     assert texts(old) == complete("new") and os.listdir(old.parent) == ["folder"]

@@ -1,4 +1,5 @@
 """The one-run audit against a naive sum in 50 digits, the values its paper prints, and the coverage it promises."""
+
 import math
 
 import mpmath
@@ -7,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fate_dp.privacy.audit.checks import InvalidAudit
-from fate_dp.privacy.audit.one_run import audit_guesses, guess_coins, one_run_epsilon, one_run_p_value
+from fate_dp.privacy.audit import audit_guesses, guess_coins, one_run_epsilon, one_run_p_value
+from fate_dp.privacy.validation import InvalidArgument
 
 # (canaries, guesses, correct, delta, epsilon) as printed in arXiv 2305.08846v1, appendix D and section 7.
 PRINTED = [(1000, 100, 75, 1e-4, 0.673), (100_000, 1510, 1439, 1e-5, 2.675)]
@@ -112,21 +113,24 @@ def test_coins_and_guesses_are_counted():
     assert audit_guesses(coins, guesses, 1e-6, 0.9) == one_run_epsilon(200, 150, 100, 1e-6, 0.9)
 
 
-@pytest.mark.parametrize("refused, sentence", [
-    (lambda: one_run_p_value(0, 0, 0, 1), "canaries is 0 but must be a whole number from 1 to 1000000000."),
-    (lambda: one_run_p_value(10, 11, 0, 1), "guesses is 11 but must be a whole number from 0 to 10."),
-    (lambda: one_run_p_value(10, 5, 6, 1), "correct is 6 but must be a whole number from 0 to 5."),
-    (lambda: one_run_p_value(10, 5, True, 1), "correct is True but must be a whole number from 0 to 5."),
-    (lambda: one_run_p_value(10, 5, 5, -1), "epsilon is -1 but must be a number from 0 to 700.0."),
-    (lambda: one_run_p_value(10, 5, 5, math.nan), "epsilon is nan but must be a number from 0 to 700.0."),
-    (lambda: one_run_p_value(10, 5, 5, 1, 1.5), "delta is 1.5 but must be a number from 0 to 1."),
-    (lambda: one_run_epsilon(10, 5, 5, 0.0, 1), "confidence is 1 but must be a number strictly between 0 and 1."),
-    (lambda: guess_coins([1, 2, 3], 2, 2), "guessed_tails is 2 but must be a whole number from 0 to 1."),
-    (lambda: guess_coins([1, math.nan], 1, 1), "scores must be a list of finite numbers, one per canary."),
-    (lambda: audit_guesses([1, -1], [1]), "guesses has shape (1,) but must have one value per coin, (2,)."),
-    (lambda: audit_guesses([1, 0], [1, 1]), "coins must hold -1 and 1 only, guesses -1, 0 and 1."),
-])
+@pytest.mark.parametrize(
+    "refused, sentence",
+    [
+        (lambda: one_run_p_value(0, 0, 0, 1), "canaries is 0 but must be a whole number from 1 to 1000000000."),
+        (lambda: one_run_p_value(10, 11, 0, 1), "guesses is 11 but must be a whole number from 0 to 10."),
+        (lambda: one_run_p_value(10, 5, 6, 1), "correct is 6 but must be a whole number from 0 to 5."),
+        (lambda: one_run_p_value(10, 5, True, 1), "correct is True but must be a whole number from 0 to 5."),
+        (lambda: one_run_p_value(10, 5, 5, -1), "epsilon is -1 but must be a number from 0 to 700.0."),
+        (lambda: one_run_p_value(10, 5, 5, math.nan), "epsilon is nan but must be a number from 0 to 700.0."),
+        (lambda: one_run_p_value(10, 5, 5, 1, 1.5), "delta is 1.5 but must be a number from 0 to 1."),
+        (lambda: one_run_epsilon(10, 5, 5, 0.0, 1), "confidence is 1 but must be a number strictly between 0 and 1."),
+        (lambda: guess_coins([1, 2, 3], 2, 2), "guessed_tails is 2 but must be a whole number from 0 to 1."),
+        (lambda: guess_coins([1, math.nan], 1, 1), "scores must be a list of finite numbers, one per canary."),
+        (lambda: audit_guesses([1, -1], [1]), "guesses has shape (1,) but must have one value per coin, (2,)."),
+        (lambda: audit_guesses([1, 0], [1, 1]), "coins must hold -1 and 1 only, guesses -1, 0 and 1."),
+    ],
+)
 def test_bad_arguments_are_refused_in_one_sentence(refused, sentence):
-    with pytest.raises(InvalidAudit) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         refused()
     assert str(refusal.value) == sentence

@@ -1,4 +1,5 @@
 """Backups: whole, private, new each time, and never a file that only looks like one."""
+
 import os
 import signal
 import sqlite3
@@ -10,11 +11,10 @@ import pytest
 
 from fate_dp.deploy import backup
 from fate_dp.deploy.backup import BackupRefused, back_up
-from fate_dp.pipelines.cli import main
-from fate_dp.pipelines.party_ledgers import declare, party_ledger
+from fate_dp.pipelines.cli.main import main
+from fate_dp.pipelines.jobs.party_ledgers import declare, party_ledger
 from fate_dp.privacy import Ledger
-from fate_dp.privacy.party_files import KEY_FILE, LEDGER_FILE, POLICY_FILE, party_folder
-from fate_dp.privacy.private_file import publish_if_absent
+from fate_dp.privacy.private_files import KEY_FILE, LEDGER_FILE, POLICY_FILE, party_folder, publish_if_absent
 
 NOW = datetime(2026, 11, 22, 11, 5, 7, tzinfo=timezone.utc)
 
@@ -40,9 +40,13 @@ def test_each_party_is_copied_whole_into_a_private_folder(parties, tmp_path):
     target = tmp_path / "backups"
     done = back_up(parties, target, NOW)
     assert {each.party_id: each.files for each in done} == {
-        "9999": (KEY_FILE, LEDGER_FILE, POLICY_FILE), "10000": (POLICY_FILE,)}
+        "9999": (KEY_FILE, LEDGER_FILE, POLICY_FILE),
+        "10000": (POLICY_FILE,),
+    }
     assert sorted(path.name for path in target.iterdir()) == [
-        "party-10000-20261122T110507Z", "party-9999-20261122T110507Z"]
+        "party-10000-20261122T110507Z",
+        "party-9999-20261122T110507Z",
+    ]
     for path in target.rglob("*"):
         assert path.stat().st_mode & 0o077 == 0
     guest = target / "party-9999-20261122T110507Z"
@@ -99,16 +103,20 @@ def other_database(ledger):
 def torn(ledger):
     content = bytearray(ledger.read_bytes())
     for page in range(2, len(content) // 4096):
-        content[page * 4096:page * 4096 + 64] = b"\xff" * 64
+        content[page * 4096 : page * 4096 + 64] = b"\xff" * 64
     ledger.write_bytes(content)
 
 
-@pytest.mark.parametrize("harm, told", [
-    (lambda ledger: ledger.write_bytes(b"no database" * 100), "could not be copied to .*: file is not a database"),
-    (lambda ledger: ledger.write_bytes(b""), "holds no ledger, only an empty or another database"),
-    (other_database, "holds no ledger, only an empty or another database"),
-    (torn, "is damaged|could not be copied"),
-], ids=["no database", "emptied", "another database", "torn"])  # fmt: skip
+@pytest.mark.parametrize(
+    "harm, told",
+    [
+        (lambda ledger: ledger.write_bytes(b"no database" * 100), "could not be copied to .*: file is not a database"),
+        (lambda ledger: ledger.write_bytes(b""), "holds no ledger, only an empty or another database"),
+        (other_database, "holds no ledger, only an empty or another database"),
+        (torn, "is damaged|could not be copied"),
+    ],
+    ids=["no database", "emptied", "another database", "torn"],
+)
 def test_what_is_no_ledger_is_no_backup_and_the_other_parties_have_theirs(parties, tmp_path, capsys, harm, told):
     """A copy of no use must not push good ones out, nor keep another party from its own."""
     for number in range(2, 60):
@@ -118,7 +126,9 @@ def test_what_is_no_ledger_is_no_backup_and_the_other_parties_have_theirs(partie
     with pytest.raises(BackupRefused, match=told):
         back_up(parties, tmp_path / "backups", NOW)
     assert sorted(path.name for path in (tmp_path / "backups").iterdir()) == [
-        "party-10000-20261122T110507Z", "party-99990-20261122T110507Z"]
+        "party-10000-20261122T110507Z",
+        "party-99990-20261122T110507Z",
+    ]
     assert main(["backup", str(tmp_path / "again"), "--home", str(parties.parent)]) == 1
     printed = capsys.readouterr()
     assert printed.out.count("Party ") == 2 and "9999" in printed.err

@@ -1,11 +1,12 @@
 """The arithmetic between clock readings and the figures of `make bench-hetero-lr`, on made-up numbers."""
+
 import numpy as np
 import pytest
 
-from fate_dp.bench.epoch_clock import EpochClock, PartyCost, Seconds
-from fate_dp.bench.epoch_sides import Measurement, Side
-from fate_dp.bench.hetero_lr import Comparison, growth_exponent, later_epoch_share
-from fate_dp.bench.hetero_lr_rows import made_rows, made_tables
+from bench.epoch_clock import EpochClock, PartyCost, Seconds
+from bench.epoch_sides import Measurement, Side
+from bench.hetero_lr import Comparison, growth_exponent, later_epoch_share
+from bench.hetero_lr_rows import made_rows, made_tables
 
 
 def trained(figure, total, epoch, epochs):
@@ -18,7 +19,7 @@ def trained(figure, total, epoch, epochs):
 def clock_with(passes, monkeypatch):
     clock = EpochClock.__new__(EpochClock)
     clock._start, clock._passes = np.zeros(2), [np.array(reading) for reading in passes[:-1]]
-    monkeypatch.setattr("fate_dp.bench.epoch_clock._reading", lambda: np.array(passes[-1]))
+    monkeypatch.setattr("bench.epoch_clock._reading", lambda: np.array(passes[-1]))
     return clock
 
 

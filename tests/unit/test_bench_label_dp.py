@@ -1,30 +1,26 @@
 """What the benchmark of label privacy prints is what it measured, under the names that its figures have."""
+
 import math
 
 import numpy as np
 import pytest
 
-from fate_dp.bench.label_dp import (
-    EPSILONS,
-    SIGMOIDS,
-    figures,
-    flip_labels,
-    load_split,
-    optimizer_of,
-    summarise,
-    train,
-)
+from bench.label_dp import EPSILONS, SIGMOIDS, figures, flip_labels, load_split, optimizer_of, summarise, train
 from fate_dp.privacy.flipback import Flipback, FlipbackSettings
 
 
 def study():
     """Two splits of two repeats; accuracies that tell epsilon, sigmoid and flipback apart."""
+
     def trained(epsilon, sigmoid, split, repeat):
         plain = 0.5 + 0.001 * EPSILONS.index(epsilon) + 0.01 * SIGMOIDS.index(sigmoid) + 0.1 * split + 0.2 * repeat
         return plain, plain + 0.0001, "swap"
 
-    return {(epsilon, sigmoid): [[trained(epsilon, sigmoid, split, repeat) for repeat in (0, 1)] for split in (0, 1)]
-            for epsilon in EPSILONS for sigmoid in SIGMOIDS}
+    return {
+        (epsilon, sigmoid): [[trained(epsilon, sigmoid, split, repeat) for repeat in (0, 1)] for split in (0, 1)]
+        for epsilon in EPSILONS
+        for sigmoid in SIGMOIDS
+    }
 
 
 def test_figures_are_means_under_their_names():

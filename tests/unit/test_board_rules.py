@@ -1,12 +1,12 @@
 """Each of FATE-Board's rules is found broken where it is broken, and nothing is found in what the board draws."""
+
 import math
 
 import numpy as np
 import pytest
 
 from fate_dp.deploy.board import rules
-from fate_dp.deploy.board.drawing import WORDS, drawings
-from fate_dp.deploy.board.rules import TaskNames, check_names, check_records, check_task
+from fate_dp.deploy.board.rules import WORDS, TaskNames, check_names, check_records, check_task, drawings
 
 NAMES = TaskNames("dp_hetero_lr_0", "dp_hetero_lr", "guest", "9999")
 GROUPS = [{"name": "iterations", "index": 0}]
@@ -42,8 +42,11 @@ BROKEN = [
     ("a scalar over steps", rules.NEVER_DRAWN, [record([{"metric": 1.0, "step": 0}], "noise", "scalar")]),
     ("data_split as a name", rules.NEVER_DRAWN, [record({"count": 3}, "data_split")]),
     ("two loss series by name", rules.ONE_LOSS, [*loss(0, 1), *loss(0, 1, name="validation_loss")]),
-    ("two loss series by fold", rules.ONE_LOSS,
-     [*loss(0, groups=[{"name": "folds", "index": 0}]), *loss(0, groups=[{"name": "folds", "index": 1}])]),
+    (
+        "two loss series by fold",
+        rules.ONE_LOSS,
+        [*loss(0, groups=[{"name": "folds", "index": 0}]), *loss(0, groups=[{"name": "folds", "index": 1}])],
+    ),
     ("steps that start again", rules.LOSS_POINTS, loss(0, 1, 0, 1)),
     ("a loss without points", rules.LOSS_POINTS, [record({"loss": 1.0}, "loss", "loss")]),
     ("a loss in a list", rules.LOSS_POINTS, loss(0, metric=[0.5])),
@@ -64,16 +67,25 @@ BROKEN = [
     ("a key that is no text", rules.PLAIN, [record({1: "one"})]),
     ("a set", rules.PLAIN, [record({"observers": {"host"}})]),
     ("a small delta", rules.ROUNDED, [record({"delta": 1e-7})]),
-    ("an evaluation without models", rules.SHAPE_OF_EVALUATION,
-     [record([{"metric": "auc", "val": 1.0}], "evaluation")]),
-    ("an evaluation without datasets", rules.SHAPE_OF_EVALUATION,
-     [record({"model": [{"metric": "auc"}]}, "evaluation")]),
+    (
+        "an evaluation without models",
+        rules.SHAPE_OF_EVALUATION,
+        [record([{"metric": "auc", "val": 1.0}], "evaluation")],
+    ),
+    (
+        "an evaluation without datasets",
+        rules.SHAPE_OF_EVALUATION,
+        [record({"model": [{"metric": "auc"}]}, "evaluation")],
+    ),
     ("an evaluation without entries", rules.SHAPE_OF_EVALUATION, [evaluation({"auc": 0.9})]),
     ("an evaluation by metric names", rules.SHAPE_OF_EVALUATION, [evaluation([{"auc": 0.9}])]),
     ("an area that is no number", rules.SHAPE_OF_EVALUATION, [evaluation([{"metric": "auc", "val": [0.9]}])]),
-    ("a curve without thresholds", rules.SHAPE_OF_EVALUATION,
-     [evaluation([{"metric": "ks_table", "val": {"cuts": [], "fpr": [], "tpr": []}}])]),
-]  # fmt: skip
+    (
+        "a curve without thresholds",
+        rules.SHAPE_OF_EVALUATION,
+        [evaluation([{"metric": "ks_table", "val": {"cuts": [], "fpr": [], "tpr": []}}])],
+    ),
+]
 
 
 @pytest.mark.parametrize("what", GOOD)
@@ -88,12 +100,16 @@ def test_a_broken_rule_is_found_alone_and_the_sentence_names_the_task(rule, reco
     assert finding.sentence.endswith(".") and "\n" not in finding.sentence
 
 
-@pytest.mark.parametrize("names", [
-    TaskNames("train 1", "dp_hetero_lr", "guest", "9999"),
-    TaskNames("dp_hetero_lr_0", "dp_hetero_lr", "guest", "bank/9999"),
-    TaskNames("épargne", "dp_hetero_lr", "guest", "9999"),
-    TaskNames("", "dp_hetero_lr", "guest", "9999"),
-], ids=["a space", "a slash", "a letter beyond ASCII", "nothing"])  # fmt: skip
+@pytest.mark.parametrize(
+    "names",
+    [
+        TaskNames("train 1", "dp_hetero_lr", "guest", "9999"),
+        TaskNames("dp_hetero_lr_0", "dp_hetero_lr", "guest", "bank/9999"),
+        TaskNames("épargne", "dp_hetero_lr", "guest", "9999"),
+        TaskNames("", "dp_hetero_lr", "guest", "9999"),
+    ],
+    ids=["a space", "a slash", "a letter beyond ASCII", "nothing"],
+)
 def test_a_name_that_the_boards_routes_refuse_is_found(names):
     (finding,) = check_names(names, {"dp_hetero_lr"})
     assert finding.rule == rules.ROUTE
@@ -116,15 +132,19 @@ def test_a_component_that_samples_may_have_a_row_for_each_label():
     assert check_records("sample_0 at guest 9999", "sample", rows) == []
 
 
-@pytest.mark.parametrize("entries, flaws", [
-    ([{"metric": "biclass_precision_table", "val": {"cuts": [1], "p": [1]}}], 0),
-    ([{"metric": "biclass_precision_table", "val": {"cuts": [1]}}], 1),
-    ([{"metric": "binary_precision", "val": 0.5}], 0),
-    ([{"metric": "binary_precision", "val": None}], 1),
-    ([{"metric": "fscore_table", "val": {"cuts": [1], "f_score": [1]}}], 0),
-    ([{"metric": "confusion_matrix", "val": {"cuts": [1], "fn": [1], "fp": [1], "tp": [1]}}], 1),
-    ([{"metric": "lift", "val": {"liftx": [[0, 1]], "lifty": [[0, 1]]}}, {"metric": "gain", "val": 3}], 1),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "entries, flaws",
+    [
+        ([{"metric": "biclass_precision_table", "val": {"cuts": [1], "p": [1]}}], 0),
+        ([{"metric": "biclass_precision_table", "val": {"cuts": [1]}}], 1),
+        ([{"metric": "binary_precision", "val": 0.5}], 0),
+        ([{"metric": "binary_precision", "val": None}], 1),
+        ([{"metric": "fscore_table", "val": {"cuts": [1], "f_score": [1]}}], 0),
+        ([{"metric": "confusion_matrix", "val": {"cuts": [1], "fn": [1], "fp": [1], "tp": [1]}}], 1),
+        ([{"metric": "lift", "val": {"liftx": [[0, 1]], "lifty": [[0, 1]]}}, {"metric": "gain", "val": 3}], 1),
+    ],
+    ids=str,
+)
 def test_the_board_takes_from_each_metric_what_its_name_promises(entries, flaws):
     assert len(check_records("task", "evaluation", [evaluation(entries)])) == flaws
 

@@ -1,4 +1,5 @@
 """The split of the breast-cancer data between guest and host."""
+
 import hashlib
 import json
 
@@ -49,8 +50,9 @@ def test_ids_are_unique_and_in_another_order_on_each_side(tables):
 def test_standardised_with_the_training_part_of_the_same_party(tables):
     originals = load_patients().set_index("id")
     for side in ("guest", "host"):
-        train, test = (tables[f"{side}_{part}"].set_index("id").drop(columns="y", errors="ignore")
-                       for part in ("train", "test"))
+        train, test = (
+            tables[f"{side}_{part}"].set_index("id").drop(columns="y", errors="ignore") for part in ("train", "test")
+        )
         assert numpy.allclose(train.mean(), 0, atol=1e-9) and numpy.allclose(train.std(ddof=0), 1)
         known = originals.loc[train.index, train.columns]
         expected = (originals.loc[test.index, test.columns] - known.mean()) / known.std(ddof=0)

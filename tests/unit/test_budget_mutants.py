@@ -2,6 +2,7 @@
 
 A mutant is applied from outside; the product has no switch for any of them. Unbroken, the same tests pass where they stand.
 """
+
 from functools import partial
 from inspect import signature
 
@@ -13,10 +14,10 @@ import test_terms
 
 from fate_dp.components.common import provenance
 from fate_dp.privacy import Ledger, policy
-from fate_dp.privacy.label_releases import united
-from fate_dp.privacy.ledger import families, label_memo, private_steps, related_datasets, score_ledger, totals
-from fate_dp.privacy.ledger.errors import LedgerError
-from fate_dp.privacy.ledger.fitting_charges import FittingCharges, _is_part
+from fate_dp.privacy.label_flips import united
+from fate_dp.privacy.ledger import database, datasets, labels, scores, steps, totals
+from fate_dp.privacy.ledger.entries import LedgerError
+from fate_dp.privacy.ledger.steps import FittingCharges, _is_part
 
 
 def replaced(module, name, old, new, patch):
@@ -52,14 +53,14 @@ def stale(table, patch):
             return None if statement.startswith(f"UPDATE {table} ") else self.connection.execute(statement, given)
 
     def joined(connection, found):
-        return families.joined(Skipping(connection) if found else connection, found)
+        return database.joined(Skipping(connection) if found else connection, found)
 
-    patch.setattr(related_datasets, "joined", joined)
+    patch.setattr(datasets, "joined", joined)
 
 
 def first_step_alone(patch):
-    together = private_steps._seen_together
-    patch.setattr(private_steps, "_seen_together", lambda charged, asked: together(charged, asked[:1]))
+    together = steps._seen_together
+    patch.setattr(steps, "_seen_together", lambda charged, asked: together(charged, asked[:1]))
 
 
 def one_alternative_is_enough(patch):
@@ -70,7 +71,7 @@ def one_alternative_is_enough(patch):
 
 
 def own_column_sets_alone(patch):
-    patch.setattr(totals, "STEPS", totals.STEPS.replace(related_datasets.RELATED, "SELECT :dataset"))
+    patch.setattr(totals, "STEPS", totals.STEPS.replace(datasets.RELATED, "SELECT :dataset"))
 
 
 UNDER = "test_the_same_labels_have_no_second_budget_under_another_name"
@@ -79,34 +80,82 @@ DISJOINT = "test_disjoint_columns_of_one_table_are_one_family_and_so_are_tables_
 SHARED = "test_datasets_that_share_records_share_the_count_and_the_training_records"
 # (what is broken, how, the module and the test that must notice)
 MUTANTS = [
-    ("nine in a thousand may differ", lambda patch: patch.setattr(label_memo, "LARGEST_DIFFERENCE", 0.009), test_ledger, UNDER),
-    ("own source compared, not others", partial(replaced, label_memo, "UNDER_OTHER_SOURCES", "r.source <> ?", "r.source = ?"),
-     test_ledger, UNDER),
-    ("alike labels counted as differing", partial(replaced, label_memo, "UNDER_OTHER_SOURCES", "<> s.", "= s."),
-     test_ledger, UNDER),
-    ("derived labels without any common flip only",
-     partial(replaced, label_memo, "OVERLAP_WITH_DERIVED", "AND r.label IS s.label", "OR r.label IS s.label"), test_ledger,
-     "test_labels_computed_from_all_records_are_known_in_any_part_of_the_table"),
-    ("a lost key opens a budget", partial(replaced, related_datasets, "FAMILIES_OF_OTHER_KEYS", "NOT IN", "IN"), test_ledger, LOST),
+    ("nine in a thousand may differ", lambda patch: patch.setattr(labels, "MAX_DIFFERENCE", 0.009), test_ledger, UNDER),
+    (
+        "own source compared, not others",
+        partial(replaced, labels, "UNDER_OTHER_SOURCES", "r.source <> ?", "r.source = ?"),
+        test_ledger,
+        UNDER,
+    ),
+    (
+        "alike labels counted as differing",
+        partial(replaced, labels, "UNDER_OTHER_SOURCES", "<> s.", "= s."),
+        test_ledger,
+        UNDER,
+    ),
+    (
+        "derived labels without any common flip only",
+        partial(replaced, labels, "OVERLAP_WITH_DERIVED", "AND r.label IS s.label", "OR r.label IS s.label"),
+        test_ledger,
+        "test_labels_computed_from_all_records_are_known_in_any_part_of_the_table",
+    ),
+    (
+        "a lost key opens a budget",
+        partial(replaced, datasets, "FAMILIES_OF_OTHER_KEYS", "NOT IN", "IN"),
+        test_ledger,
+        LOST,
+    ),
     ("datasets keep their family when two join", partial(stale, "dataset_family"), test_ledger, DISJOINT),
     ("records keep their family when two join", partial(stale, "family"), test_ledger, DISJOINT),
-    ("training rows of this table alone", partial(replaced, score_ledger, "TRAINED_ON", "= related.dataset", "= :dataset"),
-     test_ledger, SHARED),
-    ("steps of this table alone", own_column_sets_alone, test_ledger_steps,
-     "test_datasets_that_share_a_record_are_charged_together_whatever_their_columns_are"),
-    ("steps of one kind alone", first_step_alone, test_ledger_steps,
-     "test_events_of_several_relations_units_and_observers_are_each_held_against_the_cap"),
-    ("one record that fits is enough", one_alternative_is_enough, test_ledger_steps,
-     "test_what_fits_for_one_record_covers_no_other_record"),
-    ("caps of related tables unseen", lambda patch: patch.setattr(policy, "_caps", caps_of_one_alone), test_policy,
-     "test_the_smallest_cap_of_all_related_datasets_holds"),
-    ("caps of other tables of these columns", lambda patch: patch.setattr(policy, "_caps", caps_of_columns), test_policy,
-     "test_a_part_of_a_table_finds_no_larger_cap_under_the_name_of_another_table"),
-    ("numbered datasets have no cap", lambda patch: patch.setattr(policy, "base_name", lambda dataset: dataset), test_policy,
-     "test_the_smallest_cap_of_all_related_datasets_holds"),
-    ("the same number is the same draw", releases_alike_by_number, test_terms,
-     "test_a_model_of_an_earlier_version_names_no_releases_and_is_always_added"),
-]  # fmt: skip
+    (
+        "training rows of this table alone",
+        partial(replaced, scores, "TRAINED_ON", "= related.dataset", "= :dataset"),
+        test_ledger,
+        SHARED,
+    ),
+    (
+        "steps of this table alone",
+        own_column_sets_alone,
+        test_ledger_steps,
+        "test_datasets_that_share_a_record_are_charged_together_whatever_their_columns_are",
+    ),
+    (
+        "steps of one kind alone",
+        first_step_alone,
+        test_ledger_steps,
+        "test_events_of_several_relations_units_and_observers_are_each_held_against_the_cap",
+    ),
+    (
+        "one record that fits is enough",
+        one_alternative_is_enough,
+        test_ledger_steps,
+        "test_what_fits_for_one_record_covers_no_other_record",
+    ),
+    (
+        "caps of related tables unseen",
+        lambda patch: patch.setattr(policy, "_caps", caps_of_one_alone),
+        test_policy,
+        "test_the_smallest_cap_of_all_related_datasets_holds",
+    ),
+    (
+        "caps of other tables of these columns",
+        lambda patch: patch.setattr(policy, "_caps", caps_of_columns),
+        test_policy,
+        "test_a_part_of_a_table_finds_no_larger_cap_under_the_name_of_another_table",
+    ),
+    (
+        "numbered datasets have no cap",
+        lambda patch: patch.setattr(policy, "base_name", lambda dataset: dataset),
+        test_policy,
+        "test_the_smallest_cap_of_all_related_datasets_holds",
+    ),
+    (
+        "the same number is the same draw",
+        releases_alike_by_number,
+        test_terms,
+        "test_a_model_of_an_earlier_version_names_no_releases_and_is_always_added",
+    ),
+]
 
 
 def arguments_of(module, name, folder):
@@ -117,8 +166,11 @@ def arguments_of(module, name, folder):
     return (Ledger(folder / "home" / "ledger.sqlite"),) if signature(getattr(module, name)).parameters else ()
 
 
-@pytest.mark.parametrize("module, name", sorted({(module, name) for *_, module, name in MUTANTS}, key=lambda pair: pair[1]),
-                         ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    "module, name",
+    sorted({(module, name) for *_, module, name in MUTANTS}, key=lambda pair: pair[1]),
+    ids=lambda value: value if isinstance(value, str) else "",
+)
 def test_unbroken_it_holds(module, name, tmp_path):
     getattr(module, name)(*arguments_of(module, name, tmp_path))
 

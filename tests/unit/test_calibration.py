@@ -1,17 +1,21 @@
 """Calibration: golden values, never overshooting, never much more noise than needed."""
+
 import math
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fate_dp.privacy.accounting.accountant import InvalidCount, make_accountant
-from fate_dp.privacy.accounting.analytic_gaussian import gaussian_sigma
-from fate_dp.privacy.accounting.calibration import UnreachableTarget, calibrate, calibrate_noise_multiplier
-from fate_dp.privacy.accounting.privacy_parameters import InvalidDelta
-from fate_dp.privacy.accounting.subsampled_gaussian import subsampled_gaussian_epsilon
+from fate_dp.privacy.accounting.accountant import make_accountant
+from fate_dp.privacy.accounting.calibration import (
+    UnreachableTarget,
+    calibrate,
+    calibrate_noise_multiplier,
+    subsampled_gaussian_epsilon,
+)
+from fate_dp.privacy.accounting.gaussian import gaussian_sigma
 from fate_dp.privacy.events import Event, Gaussian, InvalidEvent, Laplace, PureDP
-from fate_dp.privacy.mechanisms.randomized_response import InvalidEpsilon
+from fate_dp.privacy.validation import InvalidArgument
 
 
 def test_golden_values():
@@ -91,11 +95,11 @@ def test_a_delta_below_the_error_of_the_grid_is_left_to_renyi(epsilon, delta, st
 
 
 def test_bad_input_is_refused_in_one_sentence():
-    with pytest.raises(InvalidEpsilon):
+    with pytest.raises(InvalidArgument):
         calibrate_noise_multiplier(0, 1e-5, 0.1, 10)
-    with pytest.raises(InvalidDelta):
+    with pytest.raises(InvalidArgument):
         calibrate_noise_multiplier(1, 0, 0.1, 10)
     with pytest.raises(InvalidEvent):
         calibrate_noise_multiplier(1, 1e-5, 0, 10)
-    with pytest.raises(InvalidCount, match="^steps is 2.5 but must be a whole number of at least 1.$"):
+    with pytest.raises(InvalidArgument, match="^steps is 2.5 but must be a whole number of at least 1.$"):
         calibrate_noise_multiplier(1, 1e-5, 0.1, 2.5)

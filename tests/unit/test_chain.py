@@ -1,32 +1,53 @@
 """What follows label_flip is checked before it charges: from the job's plan, and from what FATE-Flow keeps of a job."""
+
 import random
 import sys
 
 import pytest
 import yaml
 
-from fate_dp.components.common.job_files import JobFiles, tables_of_this_task
-from fate_dp.components.common.job_plan import JobPlan
-from fate_dp.components.label_flip.chain import ImpossibleJob, check_plan, refusal_of_plan, trainings_on
-from fate_dp.pipelines import job
-from fate_dp.pipelines.components import DPHeteroLR, LabelFlip
-from fate_dp.pipelines.flow import FlowUnavailable
-from fate_dp.pipelines.hetero_lr import Parties, Tables, joined_tables
-from fate_dp.pipelines.job import JobFailed, check_chain, run_job
+from fate_dp.components.common.job_files import JobFiles, JobPlan, tables_of_this_task
+from fate_dp.components.label_flip.chain import check_plan, refusal_of_plan, trainings_on
+from fate_dp.pipelines.clients import DPHeteroLR, LabelFlip
+from fate_dp.pipelines.jobs import job
+from fate_dp.pipelines.jobs.flow import FlowUnavailable
+from fate_dp.pipelines.jobs.hetero_lr import Parties, Tables, joined_tables
+from fate_dp.pipelines.jobs.job import JobFailed, check_chain, run_job
+from fate_dp.privacy.validation import InvalidArgument
 
 SOURCE = "bank/loans/y"
 # One change of a sound chain each, and a part of the sentence that names it.
 BREAKS = {
-    "three classes, one a fraction": ("flip", {"classes": [0, 0.5, 2]}, "more than two must be whole numbers below 2^31"),
+    "three classes, one a fraction": (
+        "flip",
+        {"classes": [0, 0.5, 2]},
+        "more than two must be whole numbers below 2^31",
+    ),
     "numbers": ("flip", {"bounds": [0, 1]}, "family binomial trains on labels 0 and 1, but flip has bounds"),
     "minus and plus one": ("flip", {"classes": [-1, 1]}, "family binomial trains on labels 0 and 1"),
     "short key": ("model", {"he_param": {"key_length": 1024}}, "he_param.key_length"),
     "no such family": ("model", {"family": "poisson"}, "family is 'poisson'"),
-    "gaussian by epochs": ("model", {"family": "gaussian", "solver": "per_epoch"}, "family gaussian needs solver cross_product"),
-    "rule that is not linear": ("model", {"solver": "cross_product", "early_stop": "weight_diff"}, "early_stop is weight_diff"),
-    "another source": ("model", {"label_source": "bank/others/y"}, "label_source is bank/others/y, but flip flips the labels of"),
+    "gaussian by epochs": (
+        "model",
+        {"family": "gaussian", "solver": "per_epoch"},
+        "family gaussian needs solver cross_product",
+    ),
+    "rule that is not linear": (
+        "model",
+        {"solver": "cross_product", "early_stop": "weight_diff"},
+        "early_stop is weight_diff",
+    ),
+    "another source": (
+        "model",
+        {"label_source": "bank/others/y"},
+        "label_source is bank/others/y, but flip flips the labels of",
+    ),
     "no epochs": ("model", {"epochs": 0}, "epochs is 0"),
-    "noise and scores": ("model", {"noise": "uniform", "train_scores": True}, "noise is uniform, but train_scores is true"),
+    "noise and scores": (
+        "model",
+        {"noise": "uniform", "train_scores": True},
+        "noise is uniform, but train_scores is true",
+    ),
     "two arbiters": ("arbiters", ["1", "2"], "names 2 arbiters; this task needs at most one"),
     "no host": ("hosts", [], "names no host"),
 }
@@ -37,16 +58,28 @@ def plan_of(flip=None, model=None, arbiters=("10001",), hosts=("10000",), betwee
     def reads(task, key):
         return {"data": {key: {"task_output_artifact": {"producer_task": task}}}}
 
-    tasks = {"flip": {"component_ref": "label_flip", "parameters": {"epsilon": 2.0, "label_source": SOURCE, **(flip or {})}}}
+    tasks = {
+        "flip": {"component_ref": "label_flip", "parameters": {"epsilon": 2.0, "label_source": SOURCE, **(flip or {})}}
+    }
     last = "flip"
     for name in between:
         tasks[name] = {"component_ref": name, "inputs": reads(last, "input_data")}
         last = name
     key = "cv_data" if stage == "cross_validation" else "train_data"
-    tasks["model"] = {"component_ref": "dp_hetero_lr", "parameters": model or {}, "inputs": reads(last, key), "stage": stage}
+    tasks["model"] = {
+        "component_ref": "dp_hetero_lr",
+        "parameters": model or {},
+        "inputs": reads(last, key),
+        "stage": stage,
+    }
     parties = {"guest": ["9999"], "host": hosts, "arbiter": arbiters}
-    return JobPlan({"stage": "train", "tasks": tasks,
-                    "parties": [{"role": role, "party_id": list(ids)} for role, ids in parties.items()]})  # fmt: skip
+    return JobPlan(
+        {
+            "stage": "train",
+            "tasks": tasks,
+            "parties": [{"role": role, "party_id": list(ids)} for role, ids in parties.items()],
+        }
+    )
 
 
 def broken(name, **others) -> JobPlan:
@@ -60,7 +93,7 @@ def test_an_impossible_chain_is_refused_by_one_sentence(name):
     sentence = refusal_of_plan(broken(name))
     assert BREAKS[name][2] in sentence and "\n" not in sentence
     assert sentence.endswith(" So model could not train on these flips, and nothing was charged.")
-    with pytest.raises(ImpossibleJob):
+    with pytest.raises(InvalidArgument):
         check_plan(broken(name), "flip")
 
 
@@ -75,7 +108,9 @@ def test_seeded_chains_with_steps_in_between_are_refused_iff_they_are_broken():
 
 def test_folds_are_checked_like_a_training():
     assert refusal_of_plan(plan_of(stage="cross_validation")) is None
-    assert "noise is uniform, but cross-validation reads" in refusal_of_plan(plan_of(model={"noise": "uniform"}, stage="cross_validation"))
+    assert "noise is uniform, but cross-validation reads" in refusal_of_plan(
+        plan_of(model={"noise": "uniform"}, stage="cross_validation")
+    )
 
 
 def test_regression_takes_any_classes_and_other_components_none_of_these_rules():
@@ -87,18 +122,32 @@ def test_regression_takes_any_classes_and_other_components_none_of_these_rules()
 
 MORE = {"classes": [3, 0, 1, 2]}
 TRAINED_ON_TWO = {
-    "sigmoid": ({"sigmoid": "exact"}, "There are 4 classes, [0, 1, 2, 3], but sigmoid is exact; more than two are trained with"),
+    "sigmoid": (
+        {"sigmoid": "exact"},
+        "There are 4 classes, [0, 1, 2, 3], but sigmoid is exact; more than two are trained with",
+    ),
     "solver": ({"solver": "per_epoch"}, "but solver is per_epoch"),
     "optimizer": ({"optimizer": {"method": "adam"}}, "but optimizer.method is adam"),
     "flipback": ({"flipback": {"mode": "posterior"}}, "but flipback.mode is posterior"),
     "noise": ({"noise": "uniform"}, "but noise is uniform"),
-    "other classes": ({"classes": [0, 1, 2]}, "classes is [0, 1, 2], but the training's are [0, 1, 2, 3]; both must be the same."),
-    "two classes": ({"classes": [0, 1]}, "classes is [0, 1], but the training's are [0, 1, 2, 3]; both must be the same."),
-    "numbers": ({"family": "gaussian", "classes": [0, 1, 2]}, "but family is gaussian, which fits numbers; leave classes out."),
+    "other classes": (
+        {"classes": [0, 1, 2]},
+        "classes is [0, 1, 2], but the training's are [0, 1, 2, 3]; both must be the same.",
+    ),
+    "two classes": (
+        {"classes": [0, 1]},
+        "classes is [0, 1], but the training's are [0, 1, 2, 3]; both must be the same.",
+    ),
+    "numbers": (
+        {"family": "gaussian", "classes": [0, 1, 2]},
+        "but family is gaussian, which fits numbers; leave classes out.",
+    ),
 }
 
 
-@pytest.mark.parametrize("model", [{}, {"classes": [0, 1, 2, 3]}, {"flipback": {"mode": "auto"}}, {"train_scores": True}])
+@pytest.mark.parametrize(
+    "model", [{}, {"classes": [0, 1, 2, 3]}, {"flipback": {"mode": "auto"}}, {"train_scores": True}]
+)
 def test_more_than_two_classes_pass_where_the_training_takes_them(model):
     for stage in ("train", "cross_validation"):
         assert refusal_of_plan(plan_of(flip=MORE, model=model, stage=stage)) is None
@@ -111,14 +160,17 @@ def test_more_than_two_classes_are_refused_with_what_knows_two(name):
     assert sentence in found and found.endswith(" So model could not train on these flips, and nothing was charged.")
 
 
-@pytest.mark.parametrize("component, parameters, used", [
-    ("flipback", {}, "revise"), ("share_lr", {}, "train on"), ("share_lr", {"family": "gaussian"}, None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "component, parameters, used",
+    [("flipback", {}, "revise"), ("share_lr", {}, "train on"), ("share_lr", {"family": "gaussian"}, None)],
+)
 def test_components_of_two_classes_are_refused_before_flips_are_charged(component, parameters, used):
     plan = plan_of(flip=MORE, between=["align"])
     plan.dag["tasks"]["model"] |= {"component_ref": component, "parameters": parameters}
-    expected = f"{component} works on two classes, but the flips have the classes [0.0, 1.0, 2.0, 3.0]. So model could not {used} " \
-               "these flips, and nothing was charged."
+    expected = (
+        f"{component} works on two classes, but the flips have the classes [0.0, 1.0, 2.0, 3.0]. So model could not {used} "
+        "these flips, and nothing was charged."
+    )
     assert refusal_of_plan(plan) == (expected if used else None)
     plan.dag["tasks"]["flip"]["parameters"].pop("classes")
     assert refusal_of_plan(plan) is None
@@ -130,7 +182,11 @@ def pipeline(**flip):
     reader, psi = joined_tables(Parties(), Tables("bank", "loans", "payments"))
     flips = LabelFlip("flip", epsilon=2.0, label_source=SOURCE, input_data=psi.outputs["output_data"], **flip)
     model = DPHeteroLR("model", train_data=flips.outputs["output_data"])
-    return FateFlowPipeline().set_parties(guest="9999", host=["10000"], arbiter="10001").add_tasks([reader, psi, flips, model])
+    return (
+        FateFlowPipeline()
+        .set_parties(guest="9999", host=["10000"], arbiter="10001")
+        .add_tasks([reader, psi, flips, model])
+    )
 
 
 class Recorded:
@@ -146,7 +202,9 @@ class Recorded:
 
 def test_run_job_refuses_before_it_submits_and_takes_an_address_as_text(monkeypatch):
     client = Recorded()
-    monkeypatch.setattr(job, "connect", lambda address: client if (address.host, address.port) == ("127.0.0.1", 9380) else None)
+    monkeypatch.setattr(
+        job, "connect", lambda address: client if (address.host, address.port) == ("127.0.0.1", 9380) else None
+    )
     with pytest.raises(JobFailed, match="the flips have the classes .*So model could not train on these flips"):
         run_job(pipeline(classes=[-1, 1]), "127.0.0.1:9380")
     assert client.submitted == []
@@ -168,8 +226,15 @@ def task(tmp_path, monkeypatch):
     def write(name, component, version="0", parameters=None, **producers):
         folder = party / name / version / "input"
         folder.mkdir(parents=True)
-        inputs = {key: {"producer_task": producer, "output_artifact_key": "output_data"} for key, producer in producers.items()}
-        content = {"component": component, "parameters": parameters or {}, "input_artifacts": {"data": inputs, "model": None}}
+        inputs = {
+            key: {"producer_task": producer, "output_artifact_key": "output_data"}
+            for key, producer in producers.items()
+        }
+        content = {
+            "component": component,
+            "parameters": parameters or {},
+            "input_artifacts": {"data": inputs, "model": None},
+        }
         (folder / "preprocess_parameters.yaml").write_text(yaml.safe_dump(content))
         (folder / "task_parameters.yaml").write_text("{}")
         return folder / "task_parameters.yaml"
@@ -198,14 +263,26 @@ def test_the_plan_is_known_where_the_job_was_submitted(task):
     assert JobFiles(task).plan() is None
 
 
-@pytest.mark.parametrize("content", ["", "[", "- 1", "input_artifacts: {data: {a: 1, b: [1, {producer_task: 7}]}}",
-                                     "input_artifacts: {data: {a: {producer_task: ../../../secret}}}"])  # fmt: skip
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[",
+        "- 1",
+        "input_artifacts: {data: {a: 1, b: [1, {producer_task: 7}]}}",
+        "input_artifacts: {data: {a: {producer_task: ../../../secret}}}",
+    ],
+)
 def test_files_that_say_nothing_name_nothing(task, content):
     (task.parent / "preprocess_parameters.yaml").write_text(content)
     assert tables_of_this_task() == ()
 
 
 def test_a_process_that_fate_flow_did_not_start_knows_nothing(monkeypatch, tmp_path):
-    for arguments in (["pytest"], ["pytest", "--config"], ["pytest", "--config", str(tmp_path / "task_parameters.yaml")]):
+    for arguments in (
+        ["pytest"],
+        ["pytest", "--config"],
+        ["pytest", "--config", str(tmp_path / "task_parameters.yaml")],
+    ):
         monkeypatch.setattr(sys, "argv", arguments)
         assert JobFiles.of_this_task() is None and tables_of_this_task() == ()

@@ -1,10 +1,12 @@
 """Measures per class and over thresholds, against counts by hand."""
+
 import numpy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fate_dp.pipelines.class_measures import MEASURES, NotMeasurable, class_measures
+from fate_dp.pipelines.lending_club.models import MEASURES, class_measures
+from fate_dp.privacy.validation import InvalidArgument
 
 LABELS = [0, 0, 0, 1, 1, 1, 1, 1]
 SCORES = [0.1, 0.7, 0.4, 0.3, 0.6, 0.8, 0.9, 0.5]
@@ -66,6 +68,6 @@ def test_the_threshold_moves_class_measures_and_leaves_the_others():
     ],
 )
 def test_refusals(labels, scores, threshold, sentence):
-    with pytest.raises(NotMeasurable) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         class_measures(labels, scores, threshold)
     assert str(refusal.value) == sentence

@@ -1,14 +1,16 @@
 """Class weights: from a public prior alone, capped, and without a word about anybody else's label."""
+
 import re
 
 import numpy as np
 import pytest
-from fate_dp.data_prep.class_weights import BadClassWeights, class_weights
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fate_dp.data_prep.class_weights import class_weights
 from fate_dp.privacy.events import REPLACE_ONE
 from fate_dp.privacy.mechanisms.clipping import clip_records
+from fate_dp.privacy.validation import InvalidArgument
 
 PRIOR = {0: 0.2, 1: 0.8}
 
@@ -36,7 +38,7 @@ def test_under_the_prior_classes_weigh_the_same_and_no_weight_exceeds_the_maximu
 @settings(max_examples=40, deadline=None)
 def test_one_label_changes_one_weight(labels, place):
     place %= len(labels)
-    changed = [*labels[:place], 1 - labels[place], *labels[place + 1:]]
+    changed = [*labels[:place], 1 - labels[place], *labels[place + 1 :]]
     differences = class_weights(labels, PRIOR, 3) != class_weights(changed, PRIOR, 3)
     assert np.flatnonzero(differences).tolist() == [place]
 
@@ -48,22 +50,27 @@ def test_weights_before_clipping_leave_the_sensitivity_as_it_is_also_when_the_la
     gradients, labels = draws.normal(size=(6, 3)) * draws.choice([0.1, 100.0], (6, 1)), draws.integers(0, 2, 6)
     other_gradients, other_labels = gradients.copy(), labels.copy()
     other_gradients[2], other_labels[2] = -gradients[2], 1 - labels[2]
-    before, after = (clip_records(rows * class_weights(of, PRIOR, maximum)[:, None], 1.0)
-                     for rows, of in ((gradients, labels), (other_gradients, other_labels)))
+    before, after = (
+        clip_records(rows * class_weights(of, PRIOR, maximum)[:, None], 1.0)
+        for rows, of in ((gradients, labels), (other_gradients, other_labels))
+    )
     assert np.linalg.norm(before.value - after.value) <= before.sensitivity(REPLACE_ONE)
 
 
-@pytest.mark.parametrize("labels, prior, maximum, sentence", [
-    ([0, 2, np.nan], PRIOR, 3, "2 labels are none of the prior's classes 0, 1."),
-    ([0], {0: 1.0}, 3, "the prior has 1 classes; it needs at least 2."),
-    ([0], {0: 0.2, 1: 0.7}, 3, "the prior adds to 0.9; it must add to 1."),
-    ([0], {0: 20, 1: 80}, 3, "the prior adds to 100; it must add to 1."),
-    ([0], {0: 0.0, 1: 1.0}, 3, "the prior of class 0 is 0.0; it must be a number greater than 0."),
-    ([0], {0: 0.5, 1: True}, 3, "the prior of class 1 is True; it must be a number greater than 0."),
-    ([0], PRIOR, 0, "maximum is 0; it must be a number greater than 0."),
-    ([0], PRIOR, float("inf"), "maximum is inf; it must be a number greater than 0."),
-    ([0], PRIOR, True, "maximum is True; it must be a number greater than 0."),
-])
+@pytest.mark.parametrize(
+    "labels, prior, maximum, sentence",
+    [
+        ([0, 2, np.nan], PRIOR, 3, "2 labels are none of the prior's classes 0, 1."),
+        ([0], {0: 1.0}, 3, "the prior has 1 classes; it needs at least 2."),
+        ([0], {0: 0.2, 1: 0.7}, 3, "the prior adds to 0.9; it must add to 1."),
+        ([0], {0: 20, 1: 80}, 3, "the prior adds to 100; it must add to 1."),
+        ([0], {0: 0.0, 1: 1.0}, 3, "the prior of class 0 is 0.0; it must be a number greater than 0."),
+        ([0], {0: 0.5, 1: True}, 3, "the prior of class 1 is True; it must be a number greater than 0."),
+        ([0], PRIOR, 0, "maximum is 0; it must be a number greater than 0."),
+        ([0], PRIOR, float("inf"), "maximum is inf; it must be a number greater than 0."),
+        ([0], PRIOR, True, "maximum is True; it must be a number greater than 0."),
+    ],
+)
 def test_what_gives_no_weights_is_refused(labels, prior, maximum, sentence):
-    with pytest.raises(BadClassWeights, match=f"^{re.escape(sentence)}$"):
+    with pytest.raises(InvalidArgument, match=f"^{re.escape(sentence)}$"):
         class_weights(labels, prior, maximum)

@@ -1,26 +1,33 @@
 """The command line says in one sentence what it refuses, and its help names every command."""
+
 import subprocess
 import sys
 
 import pytest
 
-from fate_dp.pipelines.cli import main
+from fate_dp.pipelines.cli.main import main
 
 
 def test_help_names_every_command(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
     text = capsys.readouterr().out
-    assert all(command in text for command in ("up", "status", "down", "demo", "upload", "ledger", "declare", "doctor", "provider"))
+    assert all(
+        command in text
+        for command in ("up", "status", "down", "demo", "upload", "ledger", "declare", "doctor", "provider")
+    )
 
 
-@pytest.mark.parametrize("arguments, sentence", [
-    (["declare", "bank/loans"], "must read namespace/name/column"),
-    (["declare", "bank/loans/y", "--cap", "-1"], "cap"),
-    (["upload", "missing.csv", "bank"], "must read NAMESPACE/NAME"),
-    (["upload", "missing.csv", "bank/loans"], "No FATE-Flow was started"),
-    (["demo", "--flow", "nowhere"], "is not an address"),
-])
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        (["declare", "bank/loans"], "must read namespace/name/column"),
+        (["declare", "bank/loans/y", "--cap", "-1"], "cap"),
+        (["upload", "missing.csv", "bank"], "must read NAMESPACE/NAME"),
+        (["upload", "missing.csv", "bank/loans"], "No FATE-Flow was started"),
+        (["demo", "--flow", "nowhere"], "is not an address"),
+    ],
+)
 def test_a_refusal_is_one_sentence_and_exit_status_1(arguments, sentence, tmp_path, capsys):
     assert main([*arguments, "--home", str(tmp_path / "home")]) == 1
     output = capsys.readouterr()
@@ -28,10 +35,13 @@ def test_a_refusal_is_one_sentence_and_exit_status_1(arguments, sentence, tmp_pa
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
-    program = "import sys; from fate_dp.pipelines.cli import main; sys.exit(main(sys.argv[1:]))"
+    program = "import sys; from fate_dp.pipelines.cli.main import main; sys.exit(main(sys.argv[1:]))"
     with subprocess.Popen(
-        [sys.executable, "-c", program, "ledger", "--home", str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as run:  # fmt: skip
+        [sys.executable, "-c", program, "ledger", "--home", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as run:
         run.stdout.close()
         assert run.wait(600) == 1 and run.stderr.read() == ""
 
@@ -54,11 +64,11 @@ def test_a_source_is_declared_with_what_its_table_is_like(tmp_path):
 
 
 def test_a_table_has_caps_before_its_first_job_whatever_columns_are_left_in_it(tmp_path, capsys):
-    from fate_dp.components.common.dataset_names import columns_name
+    from fate_dp.components.common.charges import columns_name
     from fate_dp.privacy import BudgetCap, Ledger
     from fate_dp.privacy.label_flips import record_tags
     from fate_dp.privacy.policy import load_policy
-    from fate_dp.privacy.secret_key import key_id, load_or_create_key
+    from fate_dp.privacy.private_files import key_id, load_or_create_key
 
     table = tmp_path / "loans.csv"
     table.write_text("loan,y,a,b\n07,0,1.5,2\n8,1,0.5,1\n")
@@ -66,16 +76,22 @@ def test_a_table_has_caps_before_its_first_job_whatever_columns_are_left_in_it(t
     assert main([*given, "--id", "id"]) == 1 and "has no column 'id'" in capsys.readouterr().err
     assert main([*given, "--id", "loan"]) == 0
     name, home = columns_name(["b", "a"]), tmp_path / "parties" / "party-9999"
-    policy, ledger, key = load_policy(home / "policy.yaml"), Ledger(home / "ledger.sqlite"), load_or_create_key(home / "flip.key")
+    policy, ledger, key = (
+        load_policy(home / "policy.yaml"),
+        Ledger(home / "ledger.sqlite"),
+        load_or_create_key(home / "flip.key"),
+    )
     assert policy.dataset_cap(name) == BudgetCap(1.0, 1e-6) and policy.score_cap(name, 40) == 0
     part = ledger.remember_dataset("columns:b", ["b"], records=record_tags(["07"], key, "records"), key_id=key_id(key))
-    assert ledger.related(part) == sorted([name, part]) and policy.dataset_cap(part, ledger.related(part)).epsilon == 1.0
+    assert (
+        ledger.related(part) == sorted([name, part]) and policy.dataset_cap(part, ledger.related(part)).epsilon == 1.0
+    )
 
 
 def test_public_labels_are_declared_from_their_file(tmp_path, capsys):
     from fate_dp.privacy import Ledger
     from fate_dp.privacy.label_flips import record_tags
-    from fate_dp.privacy.secret_key import key_id, load_or_create_key
+    from fate_dp.privacy.private_files import key_id, load_or_create_key
 
     table = tmp_path / "loans.csv"
     table.write_text("id,y,x\na,0,1.5\nb,1,0.5\n")

@@ -1,13 +1,14 @@
 """What a first user stumbled over: messages that name the home and the option, and plans that read the ledger."""
+
 import json
 
 import pytest
 from ledger_scenarios import release, score
 
-from fate_dp.components.shuffler.results import summary
-from fate_dp.deploy.home_command import home_command
-from fate_dp.pipelines.cli import main
-from fate_dp.pipelines.flow import FlowUnavailable, resolve_flow
+from fate_dp.components.shuffler.statistics import summary
+from fate_dp.deploy.flow import home_command
+from fate_dp.pipelines.cli.main import main
+from fate_dp.pipelines.jobs.flow import FlowUnavailable, resolve_flow
 from fate_dp.privacy import Ledger
 from fate_dp.privacy.policy import declare_source, load_policy
 
@@ -33,10 +34,13 @@ def test_a_command_names_a_home_that_is_not_the_default_one(tmp_path, monkeypatc
         resolve_flow(None, "other")
 
 
-@pytest.mark.parametrize("header, options, sentence", [
-    ("person,y", [], "has no id column 'id'; name it with --id: its columns are person, y."),
-    ("id,income", [], "has no label column 'y', with which bank/loans/y ends: its columns are id, income."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "header, options, sentence",
+    [
+        ("person,y", [], "has no id column 'id'; name it with --id: its columns are person, y."),
+        ("id,income", [], "has no label column 'y', with which bank/loans/y ends: its columns are id, income."),
+    ],
+)
 def test_declaring_public_labels_names_what_is_missing(home, capsys, header, options, sentence):
     (home / "labels.csv").write_text(f"{header}\n1,0\n")
     assert main(["declare", SOURCE, "--home", str(home), "--public", str(home / "labels.csv"), *options]) == 1
@@ -63,7 +67,10 @@ def test_a_source_at_a_party_that_is_no_guest_says_that_it_means_nothing(home, c
 def test_a_plan_reads_cap_and_spending_of_a_source(home, capsys):
     plan = ["plan", "labels", "--records", "50", "--epsilon", "2", "--source", SOURCE, "--home", str(home)]
     assert main(plan) == 1
-    assert capsys.readouterr().err == f"Party 9999 has not declared the label source {SOURCE}; `fate-dp declare {SOURCE}` does.\n"
+    assert (
+        capsys.readouterr().err
+        == f"Party 9999 has not declared the label source {SOURCE}; `fate-dp declare {SOURCE}` does.\n"
+    )
     declare_source(path_of(home, "9999", "policy.yaml"), SOURCE, cap=7)
     release(Ledger(path_of(home, "9999", "ledger.sqlite")), range(50), 2, source=SOURCE)
     assert main([*plan, "--json"]) == 0
@@ -77,10 +84,17 @@ def test_a_plan_reads_cap_and_spending_of_a_source(home, capsys):
 
 def test_the_shuffler_says_why_it_spends_less_than_asked():
     def facts(asked, reached):
-        privacy = {"epsilon": reached, "delta": 1e-6, "observers": ["server"], "epsilon0": 4.2,
-                   "epsilon if shuffler and server pool what they see": 4.2}  # fmt: skip
-        meta = {"privacy": privacy, "epsilon": asked, "least_messages": 16000}
-        return summary({"meta": meta, "data": {"statistics": [dict(messages=1, kind="frequency", column="a", shares=[])]}}, 1)
+        privacy = {
+            "epsilon": reached,
+            "delta": 1e-6,
+            "observers": ["server"],
+            "epsilon0": 4.2,
+            "epsilon if shuffler and server pool what they see": 4.2,
+        }
+        meta = {"privacy": privacy, "epsilon": asked, "min_messages": 16000}
+        return summary(
+            {"meta": meta, "data": {"statistics": [dict(messages=1, kind="frequency", column="a", shares=[])]}}, 1
+        )
 
     assert "ln(messages / (16 ln(4 / delta)))" in facts(1.0, 0.766)["why less than epsilon 1"]
     assert not [name for given in ((1.0, 0.999), (None, 0.5)) for name in facts(*given) if name.startswith("why")]

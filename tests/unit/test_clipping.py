@@ -1,4 +1,5 @@
 """Clipped sums: what one record can move, whatever it holds, against the sensitivity that the sum reports."""
+
 import math
 from fractions import Fraction
 
@@ -9,13 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from fate_dp.privacy.events import ADD_OR_REMOVE, RELATIONS, REPLACE_ONE, InvalidEvent
-from fate_dp.privacy.mechanisms.clipping import (
-    InvalidClip,
-    InvalidGradients,
-    clip_records,
-    clip_records_by_group,
-    grid_for,
-)
+from fate_dp.privacy.mechanisms.clipping import clip_records, clip_records_by_group, grid_for
+from fate_dp.privacy.validation import InvalidArgument
 
 pytestmark = pytest.mark.arithmetic
 
@@ -178,26 +174,26 @@ def test_secret_sums_do_not_show_in_text_and_do_not_change():
 
 @pytest.mark.parametrize("clip", [0, -1, math.nan, math.inf, True, "1", None, 1e-151, 1e151, np.True_])
 def test_a_clip_out_of_range_is_refused(clip):
-    with pytest.raises(InvalidClip) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         clip_records([[1.0]], clip)
     assert str(refusal.value) == f"clip is {clip!r} but must be a number from 1e-150 to 1e+150."
 
 
 @pytest.mark.parametrize("gradients", [1.0, [1.0], [["a"]], [[None]], [[1j]], [[True]]])
 def test_gradients_of_another_kind_are_refused(gradients):
-    with pytest.raises(InvalidGradients, match="must be real numbers with one row per record"):
+    with pytest.raises(InvalidArgument, match="must be real numbers with one row per record"):
         clip_records(gradients, 1.0)
 
 
 @pytest.mark.parametrize("groups", [[], [[0, 1]], [[0, 1], [1, 2]], [[0, 1, 2], []], [[0], [1], [2], [2]]])
 def test_groups_must_cover_each_coordinate_once(groups):
-    with pytest.raises(InvalidGradients) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         clip_records_by_group(np.ones((2, 3)), groups, [1.0] * len(groups))
     assert str(refusal.value) == "groups must be non-empty and hold each of the 3 coordinates exactly once."
 
 
 def test_each_group_needs_a_clip():
-    with pytest.raises(InvalidClip) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         clip_records_by_group(np.ones((2, 3)), [[0], [1, 2]], [1.0])
     assert str(refusal.value) == "clips has 1 values but must have one per group, 2."
 

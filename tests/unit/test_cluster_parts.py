@@ -1,4 +1,5 @@
 """The parts of the cluster that need no server: ports, files, configurations, what is missing, what runs."""
+
 import http.client
 import os
 import stat
@@ -11,29 +12,33 @@ import pytest
 import yaml
 from flow_double import flow_double
 
-from fate_dp.deploy import flow_server
-from fate_dp.deploy.cluster import cluster, engine
-from fate_dp.deploy.cluster.broker import Broker
-from fate_dp.deploy.cluster.cluster_ports import (
-    BrokerPorts, ClusterRecord, new_record, read_record, taken_port, write_record,
-)  # fmt: skip
-from fate_dp.deploy.cluster.parties import PARTIES
-from fate_dp.deploy.cluster.party_setup import party_setup
-from fate_dp.deploy.cluster.piece import PieceStatus
-from fate_dp.deploy.cluster.private_files import kept_secret, make_private_folder
-from fate_dp.deploy.cluster.router import Router
-from fate_dp.deploy.flow_home import FlowHome, service_settings
-from fate_dp.deploy.flow_server_error import FlowServerError
-from fate_dp.deploy.ports import free_port
-from fate_dp.deploy.server_processes import MARK
-from fate_dp.deploy.server_record import ServerRecord
-from fate_dp.pipelines.cli import main
-from fate_dp.privacy.private_file import replace_file
+from fate_dp.deploy.cluster import cluster, programs
+from fate_dp.deploy.cluster.parties import (
+    PARTIES,
+    BrokerPorts,
+    ClusterRecord,
+    kept_secret,
+    make_private_folder,
+    new_record,
+    read_record,
+    taken_port,
+    write_record,
+)
+from fate_dp.deploy.cluster.party_server import party_setup
+from fate_dp.deploy.cluster.programs import Broker, PieceStatus, Router
+from fate_dp.deploy.flow import server
+from fate_dp.deploy.flow.home import FlowHome, service_settings
+from fate_dp.deploy.flow.programs import FlowServerError, ServerRecord, free_port
+from fate_dp.deploy.flow.server import MARK
+from fate_dp.pipelines.cli.main import main
+from fate_dp.privacy.private_files import replace_file
 
 RECORD = ClusterRecord(
-    "standalone", 20001, BrokerPorts(20002, 20003, 20004, 20005),
+    "standalone",
+    20001,
+    BrokerPorts(20002, 20003, 20004, 20005),
     {party.party_id: [20010 + number, 20020 + number] for number, party in enumerate(PARTIES)},
-)  # fmt: skip
+)
 
 
 def mode(path):
@@ -93,43 +98,46 @@ def test_pieces_that_ask_for_a_secret_at_once_get_the_same(tmp_path):
             assert len({future.result() for future in [threads.submit(ask) for _ in range(4)]}) == 1
 
 
-@pytest.mark.parametrize("program, sentence", [
-    ("broker", "RabbitMQ, .* run `apt-get install rabbitmq-server`"),
-    ("router", "nginx, .* run `apt-get install nginx-light`"),
-    ("fate_flow", "FATE-Flow is not installed; run .*fate-dp\\[fate,cluster\\]"),
-    ("pika", "package pika, .*fate-dp\\[fate,cluster\\]"),
-    ("pyspark", "package pyspark is not installed"),
-    ("java", "Java, .* run `apt-get install default-jre-headless`"),
-])
+@pytest.mark.parametrize(
+    "program, sentence",
+    [
+        ("broker", "RabbitMQ, .* run `apt-get install rabbitmq-server`"),
+        ("router", "nginx, .* run `apt-get install nginx-light`"),
+        ("fate_flow", "FATE-Flow is not installed; run .*fate-dp\\[fate,cluster\\]"),
+        ("pika", "package pika, .*fate-dp\\[fate,cluster\\]"),
+        ("pyspark", "package pyspark is not installed"),
+        ("java", "Java, .* run `apt-get install default-jre-headless`"),
+    ],
+)
 def test_what_is_missing_is_named_with_its_package(program, sentence, monkeypatch, tmp_path):
     everything_there(monkeypatch, tmp_path)
-    assert engine.missing("spark") is None
+    assert programs.missing("spark") is None
     hide(program, monkeypatch, tmp_path)
     with pytest.raises(FlowServerError, match=sentence):
-        engine.check_engine("spark")
-    assert (engine.missing("standalone") is None) == (program in ("pyspark", "java"))
+        programs.check_engine("spark")
+    assert (programs.missing("standalone") is None) == (program in ("pyspark", "java"))
 
 
 def everything_there(monkeypatch, folder):
     (folder / "rabbitmq-server").touch()
-    monkeypatch.setattr(engine, "BROKER_PROGRAMS", folder)
-    monkeypatch.setattr(engine, "router_program", lambda: "/usr/sbin/nginx")
-    monkeypatch.setattr(engine, "java_program", lambda: "/usr/bin/java")
-    monkeypatch.setattr(engine.importlib.util, "find_spec", lambda name: name)
+    monkeypatch.setattr(programs, "BROKER_PROGRAMS", folder)
+    monkeypatch.setattr(programs, "router_program", lambda: "/usr/sbin/nginx")
+    monkeypatch.setattr(programs, "java_program", lambda: "/usr/bin/java")
+    monkeypatch.setattr(programs.importlib.util, "find_spec", lambda name: name)
 
 
 def hide(program, monkeypatch, folder):
     if program == "broker":
         (folder / "rabbitmq-server").unlink()
     elif program in ("router", "java"):
-        monkeypatch.setattr(engine, f"{program}_program", lambda: None)
+        monkeypatch.setattr(programs, f"{program}_program", lambda: None)
     else:
-        monkeypatch.setattr(engine.importlib.util, "find_spec", lambda name: None if name == program else name)
+        monkeypatch.setattr(programs.importlib.util, "find_spec", lambda name: None if name == program else name)
 
 
 def test_an_unknown_engine_is_refused():
     with pytest.raises(FlowServerError, match="The engine is 'eggroll'; allowed are standalone and spark"):
-        engine.check_engine("eggroll")
+        programs.check_engine("eggroll")
 
 
 def test_every_server_gets_its_own_party_and_the_same_broker_and_router(tmp_path):
@@ -258,13 +266,13 @@ def test_status_and_down_where_no_cluster_was_started(tmp_path, capsys):
 def test_down_ends_what_outlived_a_deleted_folder(tmp_path):
     """Somebody removed the cluster's folder while it ran: its processes are still known by the mark they carry."""
     gone = tmp_path / "gone"
-    for folder, down in ((gone / PARTIES[0].name, cluster.down), (gone, flow_server.down)):
+    for folder, down in ((gone / PARTIES[0].name, cluster.down), (gone, server.down)):
         left = sleeping_process({MARK: str(folder)})
         assert down(gone) and left.poll() is not None and not gone.exists()
         assert not down(gone)
 
 
-@pytest.mark.skipif(engine.router_program() is None, reason="needs nginx")
+@pytest.mark.skipif(programs.router_program() is None, reason="needs nginx")
 def test_the_router_hands_on_what_parties_ask_each_other_and_nothing_else(tmp_path):
     """A FATE-Flow asks nobody for a signature at /v2/worker/, so no other party may get there."""
     port = free_port()
@@ -272,10 +280,17 @@ def test_the_router_hands_on_what_parties_ask_each_other_and_nothing_else(tmp_pa
         router = Router(tmp_path / "router", port, {"9999": address.port})
         router.start(lambda sentence: None)
         try:
-            answers = {path: router_status(port, path) for path in (
-                "/v2/partner/job/create", "/v2/scheduler/task/report", "/v2/worker/model/download",
-                "/v2/partner/../worker/model/download", "/v2/partner/%2e%2e/worker/task/status", "/v2/server/query/all",
-            )}  # fmt: skip
+            answers = {
+                path: router_status(port, path)
+                for path in (
+                    "/v2/partner/job/create",
+                    "/v2/scheduler/task/report",
+                    "/v2/worker/model/download",
+                    "/v2/partner/../worker/model/download",
+                    "/v2/partner/%2e%2e/worker/task/status",
+                    "/v2/server/query/all",
+                )
+            }
         finally:
             router.stop()
     assert list(answers.values()) == [200, 200, 403, 403, 403, 403]

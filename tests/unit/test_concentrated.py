@@ -1,4 +1,5 @@
 """zCDP conversion: goldens, 50-digit minimisation over orders, the Gaussian mechanism as a lower bound."""
+
 import math
 
 import mpmath
@@ -6,10 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fate_dp.privacy.accounting.analytic_gaussian import gaussian_delta
-from fate_dp.privacy.accounting.concentrated import zcdp_delta, zcdp_epsilon, zcdp_rho
-from fate_dp.privacy.accounting.privacy_parameters import InvalidDelta, InvalidScale
-from fate_dp.privacy.mechanisms.randomized_response import InvalidEpsilon
+from fate_dp.privacy.accounting.gaussian import gaussian_delta, zcdp_delta, zcdp_epsilon, zcdp_rho
+from fate_dp.privacy.validation import InvalidArgument
 
 RHOS = st.floats(math.log(1e-6), math.log(50)).map(math.exp)
 EPSILONS = st.floats(math.log(1e-3), math.log(100)).map(math.exp)
@@ -95,16 +94,20 @@ def test_boundaries():
 @pytest.mark.parametrize("value", [0, -1, math.nan, math.inf, True, "1"])
 def test_rho_is_checked(value):
     for call in (lambda: zcdp_delta(value, 1), lambda: zcdp_epsilon(value, 1e-5)):
-        with pytest.raises(InvalidScale) as refusal:
+        with pytest.raises(InvalidArgument) as refusal:
             call()
         assert str(refusal.value) == f"rho is {value!r} but must be a finite number greater than 0."
 
 
 def test_epsilon_and_delta_are_checked():
-    with pytest.raises(InvalidEpsilon, match=r"^epsilon is -1 but must be a finite number of at least 0 \(in nats\).$"):
+    with pytest.raises(
+        InvalidArgument, match=r"^epsilon is -1 but must be a finite number of at least 0 \(in nats\).$"
+    ):
         zcdp_delta(1, -1)
-    with pytest.raises(InvalidEpsilon, match=r"^epsilon is 0 but must be a finite number greater than 0 \(in nats\).$"):
+    with pytest.raises(
+        InvalidArgument, match=r"^epsilon is 0 but must be a finite number greater than 0 \(in nats\).$"
+    ):
         zcdp_rho(0, 1e-5)
     for call in (lambda: zcdp_epsilon(1, 1), lambda: zcdp_rho(1, 1)):
-        with pytest.raises(InvalidDelta, match="^delta is 1 but must be a number greater than 0 and less than 1.$"):
+        with pytest.raises(InvalidArgument, match="^delta is 1 but must be a number greater than 0 and less than 1.$"):
             call()

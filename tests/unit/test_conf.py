@@ -1,16 +1,19 @@
 """The files in conf/ are what the code makes of them."""
+
 from pathlib import Path
 
 import yaml
 
-from fate_dp.pipelines.hetero_lr import Parties, Tables, TrainingPlan, training_pipeline
+from fate_dp.pipelines.jobs.hetero_lr import Parties, Tables, TrainingPlan, training_pipeline
 from fate_dp.privacy.policy import load_policy
 
 CONF = Path(__file__).parents[2] / "conf"
 # train_scores, since the job evaluates them.
 SAME_MODEL_AGAIN = {
-    "epochs": 30, "init_param": {"method": "kaiming", "fit_intercept": False, "random_state": 2024}, "train_scores": True,
-}  # fmt: skip
+    "epochs": 30,
+    "init_param": {"method": "kaiming", "fit_intercept": False, "random_state": 2024},
+    "train_scores": True,
+}
 
 
 def test_the_dag_file_is_the_ready_made_pipeline():

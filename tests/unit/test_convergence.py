@@ -1,8 +1,9 @@
 """When training ends, and whether it is said to have converged."""
+
 import pytest
 
-from fate_dp.components.dp_hetero_lr.convergence import CONVERGED, EXHAUSTED, GOES_ON, Convergence, in_words
 from fate_dp.components.dp_hetero_lr.settings import TrainSettings
+from fate_dp.components.protocols.optimizers import CONVERGED, EXHAUSTED, GOES_ON, Convergence, in_words
 
 FALLING = [0.7 - 0.001 * epoch for epoch in range(100)]
 SETTLING = [0.5 + 0.2 * 0.8**epoch for epoch in range(100)]
@@ -13,8 +14,16 @@ def states(losses, criterion="diff", tol=0.0):
     return [convergence.state(epoch, len(losses), loss, None) for epoch, loss in enumerate(losses)]
 
 
-@pytest.mark.parametrize("losses, end", [
-    (FALLING, EXHAUSTED), (SETTLING, CONVERGED), (SETTLING[:5], EXHAUSTED), ([0.7], EXHAUSTED), ([0.5, 0.5], CONVERGED)])
+@pytest.mark.parametrize(
+    "losses, end",
+    [
+        (FALLING, EXHAUSTED),
+        (SETTLING, CONVERGED),
+        (SETTLING[:5], EXHAUSTED),
+        ([0.7], EXHAUSTED),
+        ([0.5, 0.5], CONVERGED),
+    ],
+)
 def test_with_tol_0_all_epochs_run_and_the_last_ones_say_whether_training_converged(losses, end):
     assert states(losses) == [GOES_ON] * (len(losses) - 1) + [end]
 
@@ -38,18 +47,21 @@ def test_the_summary_says_what_was_left():
     assert in_words(False, [0.7]) == "no; more epochs may give another model"
 
 
-@pytest.mark.parametrize("given, epochs, tol", [
-    ({}, 100, 0.0),
-    ({"solver": "cross_product", "sigmoid": "exact"}, 100, 0.0),
-    ({"family": "gaussian"}, 100, 0.0),
-    ({"batch_size": 500}, 30, 1e-4),
-    ({"solver": "per_epoch"}, 30, 1e-4),
-    ({"early_stop": "weight_diff"}, 30, 1e-4),
-    ({"optimizer": {"method": "adam", "penalty": "l2", "alpha": 1.0, "optimizer_params": {}}}, 30, 1e-4),
-    ({"optimizer": {"method": "sgd", "penalty": "l1", "alpha": 1.0, "optimizer_params": {}}}, 30, 1e-4),
-    ({"epochs": 7, "tol": 0.5}, 7, 0.5),
-    ({"solver": "per_epoch", "tol": 0}, 30, 0),
-])
+@pytest.mark.parametrize(
+    "given, epochs, tol",
+    [
+        ({}, 100, 0.0),
+        ({"solver": "cross_product", "sigmoid": "exact"}, 100, 0.0),
+        ({"family": "gaussian"}, 100, 0.0),
+        ({"batch_size": 500}, 30, 1e-4),
+        ({"solver": "per_epoch"}, 30, 1e-4),
+        ({"early_stop": "weight_diff"}, 30, 1e-4),
+        ({"optimizer": {"method": "adam", "penalty": "l2", "alpha": 1.0, "optimizer_params": {}}}, 30, 1e-4),
+        ({"optimizer": {"method": "sgd", "penalty": "l1", "alpha": 1.0, "optimizer_params": {}}}, 30, 1e-4),
+        ({"epochs": 7, "tol": 0.5}, 7, 0.5),
+        ({"solver": "per_epoch", "tol": 0}, 30, 0),
+    ],
+)
 def test_default_epochs_and_tolerance_follow_the_price_of_an_epoch(given, epochs, tol):
     settings = TrainSettings(**given)
     assert (settings.epochs, settings.tol) == (epochs, tol)

@@ -1,4 +1,5 @@
 """Where a study puts its tables on a FATE-Flow that others use, too."""
+
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,10 +9,11 @@ from prep_loans import raw_file
 from fate_dp.data_prep.lending_club.cleaning import clean
 from fate_dp.data_prep.lending_club.options import PrepOptions
 from fate_dp.data_prep.lending_club.preparation import divide
-from fate_dp.deploy.flow_address import FlowAddress
-from fate_dp.pipelines import credit_flow, upload_prepared
-from fate_dp.pipelines.credit_flow import FlowPlace, run_split
-from fate_dp.pipelines.homo_lr_settings import HomoLRSettings
+from fate_dp.deploy.flow.client import FlowAddress
+from fate_dp.pipelines.jobs import upload
+from fate_dp.pipelines.jobs.homo_lr import HomoLRSettings
+from fate_dp.pipelines.lending_club import flow
+from fate_dp.pipelines.lending_club.flow import FlowPlace, run_split
 
 OPTIONS = PrepOptions(units="public", over_sampling="none")
 
@@ -20,9 +22,8 @@ OPTIONS = PrepOptions(units="public", over_sampling="none")
 def run(monkeypatch, tmp_path):
     """A function that sends a split to a FATE-Flow which only takes notes: namespaces of the uploads, and the job's."""
     loans, uploads = clean(raw_file(tmp_path)), []
-    monkeypatch.setattr(
-        upload_prepared, "upload_table", lambda *arguments, **more: uploads.append(arguments[2]))
-    monkeypatch.setattr(credit_flow, "run_federated", lambda address, federation, tables, *more, **rest: tables)
+    monkeypatch.setattr(upload, "upload_table", lambda *arguments, **more: uploads.append(arguments[2]))
+    monkeypatch.setattr(flow, "run_federated", lambda address, federation, tables, *more, **rest: tables)
 
     def run(options, folder="one"):
         uploads.clear()
@@ -36,7 +37,7 @@ def run(monkeypatch, tmp_path):
 
 def test_a_study_leaves_the_tables_of_others_alone(run):
     first = run(OPTIONS)
-    assert first != upload_prepared.NAMESPACE, "those that `fate-dp upload-prepared` makes for the DAG file in conf/"
+    assert first != upload.NAMESPACE, "those that `fate-dp upload-prepared` makes for the DAG file in conf/"
     assert run(replace(OPTIONS, seed=1)) != first
     assert run(replace(OPTIONS, parties=("9999", "10000"), shares=(50, 50))) != first
 

@@ -1,4 +1,5 @@
 """The credit study's result: its schema, the report for readers and the tables for the terminal."""
+
 import html
 import io
 import json
@@ -8,26 +9,37 @@ from pathlib import Path
 import pytest
 from credit_result_example import EMPTY_IN_ORDER, bare, example_result, one_seed, spread, without_intervals
 from json_schema import described_properties, violations
+from markupsafe import escape
 from rich.console import Console
 
-from fate_dp.pipelines import credit_report, credit_report_balancing, credit_tables
-from fate_dp.pipelines.credit_balancing import MODELS, TITLES
-from fate_dp.pipelines.credit_report_figures import balancing_figure, kind_of, loss_figure, missing_figure
+from fate_dp.pipelines.lending_club import report, tables
+from fate_dp.pipelines.lending_club.balancing import MODELS, TITLES
+from fate_dp.pipelines.lending_club.figures import balancing_figure, kind_of, loss_figure, missing_figure
 
-SCHEMA = json.loads(Path(credit_report.__file__).with_name("credit_result_schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads(Path(report.__file__).with_name("credit_result_schema.json").read_text(encoding="utf-8"))
 HEADINGS = (
-    "What was claimed, and what holds", "Together, alone, and all in one place", "Differences", "Each class",
-    "Ways to balance the classes", "Even and uneven shares", "The training, and FATE-Flow", "The data",
-    "What each step left", "Missing values", "Dropped columns", "The two classes, before and after over-sampling",
-    "What is private here, and what is not", "Settings and times",
-)  # fmt: skip
+    "What was claimed, and what holds",
+    "Together, alone, and all in one place",
+    "Differences",
+    "Each class",
+    "Ways to balance the classes",
+    "Even and uneven shares",
+    "The training, and FATE-Flow",
+    "The data",
+    "What each step left",
+    "Missing values",
+    "Dropped columns",
+    "The two classes, before and after over-sampling",
+    "What is private here, and what is not",
+    "Settings and times",
+)
 SVG_NAMESPACES = ('xmlns="http://www.w3.org/2000/svg"', 'xmlns:xlink="http://www.w3.org/1999/xlink"')
 VARIANTS = {"whole": example_result, "one seed": one_seed, "bare": bare}
 
 
 @pytest.fixture(scope="module")
 def pages():
-    return {name: credit_report.credit_report_html(variant()) for name, variant in VARIANTS.items()}
+    return {name: report.credit_report_html(variant()) for name, variant in VARIANTS.items()}
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +54,12 @@ def result():
 
 def cells(table):
     """Every cell of a table as the report writes it."""
-    return [f">{html.escape(cell)}</td>" for row in table.rows for cell in row]
+    return [f">{escape(cell)}</td>" for row in table.rows for cell in row]
 
 
 def rendered(result, width=100):
     output = io.StringIO()
-    credit_tables.print_credit_result(result, Console(file=output, width=width, color_system=None))
+    tables.print_credit_result(result, Console(file=output, width=width, color_system=None))
     return output.getvalue()
 
 
@@ -57,25 +69,28 @@ def test_examples_follow_the_schema(variant):
     assert list(violations(json.loads(json.dumps(variant())), SCHEMA)) == []
 
 
-@pytest.mark.parametrize("breaking", [
-    *(lambda result, name=name: result.pop(name) for name in SCHEMA["required"]),
-    lambda result: result.update(schema="fate-dp/credit-study/0"),
-    lambda result: result.update(unknown=1),
-    lambda result: result["data"].pop("missing"),
-    lambda result: result["data"]["missing"].update(id=1.2),
-    lambda result: result["data"]["parties"].pop() and result["data"]["parties"].pop(),
-    lambda result: result["data"]["balance"]["test"].pop("Charged Off"),
-    lambda result: result["settings"].update(seeds=[]),
-    lambda result: result["models"][0]["measures"].pop("ks"),
-    lambda result: result["models"][0]["measures"]["auc"].pop("values"),
-    lambda result: result["balancing"][0].update(method="adasyn"),
-    lambda result: result["balancing"][0].pop("central"),
-    lambda result: result["balancing"][0]["central"].pop("auc"),
-    lambda result: result["evenness"][0]["federated"].pop("auc"),
-    lambda result: result["early_stop"].update(epoch=0),
-    lambda result: result["flow"][0]["agreement"].pop("largest_score_difference"),
-    lambda result: result["verdicts"][0].update(holds="yes"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "breaking",
+    [
+        *(lambda result, name=name: result.pop(name) for name in SCHEMA["required"]),
+        lambda result: result.update(schema="fate-dp/credit-study/0"),
+        lambda result: result.update(unknown=1),
+        lambda result: result["data"].pop("missing"),
+        lambda result: result["data"]["missing"].update(id=1.2),
+        lambda result: result["data"]["parties"].pop() and result["data"]["parties"].pop(),
+        lambda result: result["data"]["balance"]["test"].pop("Charged Off"),
+        lambda result: result["settings"].update(seeds=[]),
+        lambda result: result["models"][0]["measures"].pop("ks"),
+        lambda result: result["models"][0]["measures"]["auc"].pop("values"),
+        lambda result: result["balancing"][0].update(method="adasyn"),
+        lambda result: result["balancing"][0].pop("central"),
+        lambda result: result["balancing"][0]["central"].pop("auc"),
+        lambda result: result["evenness"][0]["federated"].pop("auc"),
+        lambda result: result["early_stop"].update(epoch=0),
+        lambda result: result["flow"][0]["agreement"].pop("largest_score_difference"),
+        lambda result: result["verdicts"][0].update(holds="yes"),
+    ],
+)
 def test_schema_finds_what_is_wrong(result, breaking):
     breaking(result)
     assert list(violations(result, SCHEMA))
@@ -97,23 +112,28 @@ def test_report_holds_every_section_and_figure(page):
     headings = re.findall(r"<h[23]>(.*?)</h[23]>", page)
     assert headings == list(HEADINGS)
     assert re.findall(r'aria-label="(.*?)"', page) == [
-        "specificity of each model", "AUC of each model", "AUC and specificity by the way to balance",
-        "specificity against evenness", "AUC against evenness",
-        "Loss per epoch", "Share of missing values in each raw column", "Rows of each class",
+        "specificity of each model",
+        "AUC of each model",
+        "AUC and specificity by the way to balance",
+        "specificity against evenness",
+        "AUC against evenness",
+        "Loss per epoch",
+        "Share of missing values in each raw column",
+        "Rows of each class",
     ]
 
 
-@pytest.mark.parametrize("name", [
-    "model", "class", "paired", "balancing", "flow", "step", "reason", "party", "settings", "time",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name", ["model", "class", "paired", "balancing", "flow", "step", "reason", "party", "settings", "time"]
+)
 def test_report_holds_every_cell_of_every_table(page, result, name):
-    found = cells(getattr(credit_tables, f"{name}_table")(result))
+    found = cells(getattr(tables, f"{name}_table")(result))
     assert found and [cell for cell in found if cell not in page] == []
 
 
-@pytest.mark.parametrize("measure", credit_tables.EVENNESS)
+@pytest.mark.parametrize("measure", tables.EVENNESS)
 def test_report_holds_the_study_of_evenness(page, result, measure):
-    assert [cell for cell in cells(credit_tables.evenness_table(result, measure)) if cell not in page] == []
+    assert [cell for cell in cells(tables.evenness_table(result, measure)) if cell not in page] == []
 
 
 def test_the_source_stands_beside_our_figures(page):
@@ -124,36 +144,40 @@ def test_the_source_stands_beside_our_figures(page):
 
 def test_each_verdict_stands_with_its_claim_and_figures(page, result):
     for verdict, word in zip(result["verdicts"], ("does not hold", "holds", "not decided")):
-        assert (f"<b>{word}</b><div>{html.escape(verdict['claim'])}<span>{html.escape(verdict['figures'])}</span>"
-                in page)  # fmt: skip
+        assert f"<b>{word}</b><div>{escape(verdict['claim'])}<span>{escape(verdict['figures'])}</span>" in page
     assert page.index(result["verdicts"][0]["claim"]) < page.index("<svg ")
 
 
 def test_what_each_way_to_balance_costs_is_computed(page, result):
     lines = result["balancing"]
-    assert credit_report_balancing.costs(lines) == (
+    assert report.costs(lines) == (
         "Against class weights, which make no synthetic loans, the AUC of scikit-learn's central regression changes by "
-        "-0.0473 (-0.0473 to -0.0473) with SMOTENC and -0.0032 (-0.0032 to -0.0032) with plain SMOTE.")
-    assert credit_report_balancing.without_balancing(lines, result["data"]) == (
+        "-0.0473 (-0.0473 to -0.0473) with SMOTENC and -0.0032 (-0.0032 to -0.0032) with plain SMOTE."
+    )
+    assert report.without_balancing(lines, result["data"]) == (
         "Without balancing, scikit-learn's model recognises 0.3\N{NO-BREAK SPACE}% of the charged-off loans and the "
         "federated one 0.3\N{NO-BREAK SPACE}%, with an AUC of 0.694 and 0.643. To call every loan Fully Paid is right "
-        "for 81.8\N{NO-BREAK SPACE}% of the held-out loans: accuracy says nothing about such a model.")
-    assert credit_report_balancing.privacy(lines) == (
+        "for 81.8\N{NO-BREAK SPACE}% of the held-out loans: accuracy says nothing about such a model."
+    )
+    assert report.privacy(lines) == (
         "With synthetic loans of any kind the epsilon of a record is infinity, whatever training follows. The most of "
         "them that one real loan had a part in are 131 with SMOTENC and 40 with plain SMOTE. The private way is class "
-        "weights with a public maximum.")
+        "weights with a public maximum."
+    )
     assert "too few charged-off loans for SMOTENC-parents: not measured." in page
     assert f">{0.6838 - 0.6478:+.3f} ± 0.004</td>" in page and "Models on the same 3 splits, all simulated." in page
 
 
 def test_ways_to_balance_that_no_institution_has_rows_for(result):
     lines = result["balancing"][:2]
-    assert credit_report_balancing.costs(lines) == "" == credit_report_balancing.left_out(lines)
-    assert "one real loan" not in credit_report_balancing.privacy(lines)
-    found = credit_tables.balancing_table({"balancing": without_intervals(result["balancing"])}).rows
+    assert report.costs(lines) == "" == report.left_out(lines)
+    assert "one real loan" not in report.privacy(lines)
+    found = tables.balancing_table({"balancing": without_intervals(result["balancing"])}).rows
     assert [row[:3] for row in found[2:5]] == [
-        ("no balancing", "federated", "0.643"), ("class weights", "scikit-learn", "0.695"),
-        ("SMOTENC", "scikit-learn", "0.648")]
+        ("no balancing", "federated", "0.643"),
+        ("class weights", "scikit-learn", "0.695"),
+        ("SMOTENC", "scikit-learn", "0.648"),
+    ]
     assert found[2][5] == "-0.051" and found[3][5] == "-" and len(found) == 10
 
 
@@ -166,24 +190,26 @@ def test_the_figure_of_balancing_has_a_row_for_each_way_and_all_models(result):
 def test_ways_and_models_have_one_name_everywhere():
     properties = SCHEMA["definitions"]["balancing"]["properties"]
     assert tuple(properties["method"]["enum"]) == tuple(TITLES)
-    assert tuple(credit_tables.BALANCED_MODELS) == MODELS and set(MODELS) < set(properties)
+    assert tuple(tables.BALANCED_MODELS) == MODELS and set(MODELS) < set(properties)
 
 
 def test_models_that_were_trained_alike_stand_together(page):
     assert "<dt>host 9998 alone</dt><dd>Its own half of the loans.</dd>" in page
     alike = [{"title": title, "how": how} for title, how in (("one", "Same."), ("other", "Else."), ("two", "Same."))]
-    assert credit_report.how_html(alike) == "<dt>one, two</dt><dd>Same.</dd>\n<dt>other</dt><dd>Else.</dd>"
+    assert report.ways(alike) == {"Same.": ["one", "two"], "Else.": ["other"]}
 
 
 def test_dropped_columns_are_named_once(page, result):
     assert page.count(", ".join(EMPTY_IN_ORDER[:3])) == 1
-    notes = [row[3] for row in credit_tables.step_table(result).rows]
+    notes = [row[3] for row in tables.step_table(result).rows]
     assert notes == ["", "named below", "", "one-hot encoded"]
 
 
 def test_the_best_alone_and_fate_s_ks_are_explained(pages):
-    for sentence in ("The best institution alone is the one that does best on the held-out loans themselves",
-                     "KS by FATE's Evaluation looks at 100 thresholds, ours at all of them: it is at most ours."):
+    for sentence in (
+        "The best institution alone is the one that does best on the held-out loans themselves",
+        "KS by FATE's Evaluation looks at 100 thresholds, ours at all of them: it is at most ours.",
+    ):
         assert html.unescape(pages["whole"]).count(sentence) == 1 and sentence not in html.unescape(pages["bare"])
 
 
@@ -195,17 +221,30 @@ def test_summary_and_cards(page):
     assert cards == ["0.695", "63.9\N{NO-BREAK SPACE}%", "-0.5", "12,913"]
 
 
-@pytest.mark.parametrize("mean, reach, sentence", [
-    (0.02, 0.001,
-     "Its specificity is 2.0 percentage points above that of the best institution alone (+1.8 to +2.2). "),
-    (-0.02, 0.001,
-     "Its specificity is 2.0 percentage points below that of the best institution alone (-2.2 to -1.8). "),
-    (0.001, 0.004, "No difference in specificity to the best institution alone can be told from chance "
-                   "(-0.9 to +1.1 points). "),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "mean, reach, sentence",
+    [
+        (
+            0.02,
+            0.001,
+            "Its specificity is 2.0 percentage points above that of the best institution alone (+1.8 to +2.2). ",
+        ),
+        (
+            -0.02,
+            0.001,
+            "Its specificity is 2.0 percentage points below that of the best institution alone (-2.2 to -1.8). ",
+        ),
+        (
+            0.001,
+            0.004,
+            "No difference in specificity to the best institution alone can be told from chance "
+            "(-0.9 to +1.1 points). ",
+        ),
+    ],
+)
 def test_difference_to_the_best_alone_in_words(result, mean, reach, sentence):
     result["paired"][0]["measures"]["specificity"] = spread(mean, reach)
-    assert credit_report.against_best_alone(result) == sentence
+    assert report.against_best_alone(result) == sentence
 
 
 def test_every_raw_column_has_a_bar_and_its_share(page, result):
@@ -228,8 +267,12 @@ def test_columns_are_coloured_by_what_became_of_them():
 
 
 def test_balance_before_and_after_at_every_party(page):
-    for counts in ("411 (18 %) + 1,849 (82 %)", "1,849 (50 %) + 1,849 (50 %)", "7,396 (50 %) + 7,396 (50 %)",
-                   "704 (18 %) + 3,170 (82 %)"):
+    for counts in (
+        "411 (18 %) + 1,849 (82 %)",
+        "1,849 (50 %) + 1,849 (50 %)",
+        "7,396 (50 %) + 7,396 (50 %)",
+        "704 (18 %) + 3,170 (82 %)",
+    ):
         assert f">{counts}</text>" in page
 
 
@@ -237,24 +280,26 @@ def test_early_stopping_in_words(page, result):
     assert ">the rule would stop after epoch 17</text>" in page
     assert "(diff, tol 0.0001) would have ended the training after epoch 17; 20 epochs were run." in page
     result["early_stop"]["epoch"] = None
-    never = credit_report.stop_text(result["early_stop"])
+    never = report.stop_text(result["early_stop"])
     assert "would not have ended the training: 20 epochs were run." in never
     assert "the rule would stop" not in loss_figure(result["loss"], None)
 
 
 def test_the_start_of_the_loss_is_explained_for_rmsprop_alone(page, result):
     sentence = "RMSprop's first step is ten times the learning rate in every coefficient"
-    assert html.escape(sentence) in page
+    assert escape(sentence) in page
     result["settings"]["homo_lr"]["optimizer"] = "adam"
-    assert "RMSprop" not in credit_report.flow_html({**result, "flow": []})
+    assert "RMSprop's first step" not in html.unescape(report.credit_report_html({**result, "flow": []}))
 
 
 def test_report_says_what_is_not_private(page):
     text = " ".join(re.sub(r"<.*?>", "", page).split())
-    for sentence in ("This training adds no noise. Its epsilon is infinity for every record and label.",
-                     "its epsilon for records is infinity all the same",
-                     "In FATE 2.2 it reads the average of the models in clear at every epoch",
-                     "The source says that HomoLR encrypts gradients with Paillier. In FATE 2.2 it does not"):
+    for sentence in (
+        "This training adds no noise. Its epsilon is infinity for every record and label.",
+        "its epsilon for records is infinity all the same",
+        "In FATE 2.2 it reads the average of the models in clear at every epoch",
+        "The source says that HomoLR encrypts gradients with Paillier. In FATE 2.2 it does not",
+    ):
         assert sentence in text
 
 
@@ -267,10 +312,15 @@ def test_one_seed_has_no_intervals_and_says_so(pages):
 
 def test_bare_result_still_reads_well(pages):
     page = pages["bare"]
-    for sentence in ("Nothing was claimed in this run.", "was not part of this run.", "No losses were recorded.",
-                     "were not compared in this run.",
-                     "Nothing ran through FATE-Flow here", "No column was dropped.",
-                     "Missing values were not counted."):
+    for sentence in (
+        "Nothing was claimed in this run.",
+        "was not part of this run.",
+        "No losses were recorded.",
+        "were not compared in this run.",
+        "Nothing ran through FATE-Flow here",
+        "No column was dropped.",
+        "Missing values were not counted.",
+    ):
         assert sentence in page
     assert "None" not in page and "nan" not in page and page.count("<svg ") == 3
 
@@ -292,13 +342,13 @@ def test_names_are_text_and_never_markup(result):
     result["paired"][0]["title"] = result["flow"][0]["job_id"] = result["settings"]["units"] = hostile
     result["source_figures"][hostile] = result["source_figures"]["central"]
     result["seconds"]["steps"][0]["name"] = result["early_stop"]["rule"] = hostile
-    page = credit_report.credit_report_html(result)
+    page = report.credit_report_html(result)
     assert "<script" not in page and page.count("&lt;script&gt;") > 18
     assert "[bold]" in rendered(result)
 
 
 def test_same_result_gives_the_same_bytes(pages, tmp_path):
-    credit_report.write_credit_report(one_seed(), tmp_path / "report.html")
+    report.write_credit_report(one_seed(), tmp_path / "report.html")
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == pages["one seed"]
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
@@ -307,7 +357,7 @@ def test_a_report_that_cannot_be_drawn_leaves_the_old_one(result, tmp_path):
     (tmp_path / "report.html").write_text("old")
     del result["models"][0]["measures"]["auc"]
     with pytest.raises(KeyError):
-        credit_report.write_credit_report(result, tmp_path / "report.html")
+        report.write_credit_report(result, tmp_path / "report.html")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
 
 
@@ -317,27 +367,30 @@ def test_no_two_elements_of_the_page_share_an_id(page):
     assert set(re.findall(r"""(?:url\(|href=")#([^)"]*)""", page)) <= set(ids)
 
 
-@pytest.mark.parametrize("interval, text, difference", [
-    ({"mean": 0.7, "low": None, "high": None}, "0.700", "+0.7000"),
-    ({"mean": -0.25, "low": -0.5, "high": 0.0}, "-0.250 ± 0.250", "-0.2500 (-0.5000 to +0.0000)"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "interval, text, difference",
+    [
+        ({"mean": 0.7, "low": None, "high": None}, "0.700", "+0.7000"),
+        ({"mean": -0.25, "low": -0.5, "high": 0.0}, "-0.250 ± 0.250", "-0.2500 (-0.5000 to +0.0000)"),
+    ],
+)
 def test_intervals_in_words(interval, text, difference):
-    assert credit_tables.interval_text(interval) == text
-    assert credit_tables.difference_text(interval) == difference
+    assert tables.interval_text(interval) == text
+    assert tables.difference_text(interval) == difference
 
 
 def test_what_rounds_to_zero_has_no_minus():
-    assert credit_tables.signed(-0.00004, 4) == "+0.0000" and credit_tables.signed(-0.00006, 4) == "-0.0001"
-    assert credit_report.points_text(-0.0004) == "+0.0" and credit_report.points_text(-0.001) == "-0.1"
+    assert tables.signed(-0.00004, 4) == "+0.0000" and tables.signed(-0.00006, 4) == "-0.0001"
+    assert report.points_text(-0.0004) == "+0.0" and report.points_text(-0.001) == "-0.1"
 
 
 def test_shares_in_words():
-    assert credit_tables.shares_text([0.25, 0.75]) == "25 / 75"
-    assert credit_tables.shares_text([0.249972]) == "25" and credit_tables.shares_text([0.125, 0.875]) == "12.5 / 87.5"
+    assert tables.shares_text([0.25, 0.75]) == "25 / 75"
+    assert tables.shares_text([0.249972]) == "25" and tables.shares_text([0.125, 0.875]) == "12.5 / 87.5"
 
 
 def test_evenness_begins_with_the_most_uneven_shares(result):
-    shares = [line["shares"] for line in credit_tables.from_uneven_to_even(list(reversed(result["evenness"])))]
+    shares = [line["shares"] for line in tables.from_uneven_to_even(list(reversed(result["evenness"])))]
     assert shares == [line["shares"] for line in result["evenness"]]
 
 
@@ -345,20 +398,21 @@ def test_evenness_without_the_institutions_alone(result):
     for line in result["evenness"]:
         del line["alone"]
     assert list(violations(result, SCHEMA)) == []
-    assert credit_tables.evenness_table(result, "auc").headings == ("shares in percent", "federated")
-    assert list(credit_tables.evenness_models(result["evenness"][0])) == ["federated"]
+    assert tables.evenness_table(result, "auc").headings == ("shares in percent", "federated")
+    assert list(tables.evenness_models(result["evenness"][0])) == ["federated"]
 
 
 def test_columns_of_one_reason_stand_together(result):
-    rows = credit_tables.reason_table(result).rows
+    rows = tables.reason_table(result).rows
     assert sum(int(count) for _, count, _ in rows) == len(result["data"]["dropped_columns"])
     assert [int(count) for _, count, _ in rows] == sorted((int(count) for _, count, _ in rows), reverse=True)
     assert any(count == str(len(names.split(", "))) and "recoveries" in names for _, count, names in rows)
 
 
-@pytest.mark.parametrize("name, kind", [
-    ("federated", "federated"), ("alone_host_9998", "alone"), ("central_weighted", "central"), ("other", "central"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, kind",
+    [("federated", "federated"), ("alone_host_9998", "alone"), ("central_weighted", "central"), ("other", "central")],
+)
 def test_kinds_of_models(name, kind):
     assert kind_of(name) == kind
 

@@ -1,5 +1,7 @@
 """The credit study: one of few generated loans with a stand-in for FATE-Flow, verdicts on given figures, refusals."""
+
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,20 +11,30 @@ from json_schema import violations
 
 from fate_dp.data_prep.lending_club.columns import FEATURES, ID
 from fate_dp.data_prep.lending_club.options import PrepOptions
+from fate_dp.data_prep.lending_club.preparation import Division
 from fate_dp.data_prep.lending_club.synthetic import write_synthetic
-from fate_dp.pipelines import credit_balancing, credit_evenness, credit_study, credit_verdicts
-from fate_dp.pipelines.class_measures import MEASURES
-from fate_dp.pipelines.credit_balancing import TITLES, Balanced, described, measure_method, study_balancing
-from fate_dp.pipelines.credit_flow import flow_entry, scores_in_order
-from fate_dp.pipelines.credit_models import CENTRAL, CENTRAL_SCIKIT, CENTRAL_WEIGHTED, FEDERATED, numbers, pooled_rows
-from fate_dp.pipelines.credit_result import describe_models, made_folder, write_credit_study
-from fate_dp.pipelines.credit_study import InvalidStudy, Study, Workplace, run_credit_study
-from fate_dp.pipelines.federated_averaging import train
-from fate_dp.pipelines.homo_lr_job import FederatedRun
-from fate_dp.pipelines.homo_lr_settings import HomoLRSettings
-from fate_dp.pipelines.intervals import interval
-from fate_dp.pipelines.job import JobFailed, NoOutput
-from fate_dp.pipelines.whole_file import ResultNotWritten, write_whole
+from fate_dp.pipelines.jobs.homo_lr import HomoLRSettings
+from fate_dp.pipelines.jobs.job import JobFailed, NoOutput
+from fate_dp.pipelines.lending_club import balancing
+from fate_dp.pipelines.lending_club import result as credit_verdicts
+from fate_dp.pipelines.lending_club import study as credit_study
+from fate_dp.pipelines.lending_club.balancing import TITLES, Balanced, described, measure_method, study_balancing
+from fate_dp.pipelines.lending_club.flow import FederatedRun, flow_entry, scores_in_order
+from fate_dp.pipelines.lending_club.models import (
+    CENTRAL,
+    CENTRAL_SCIKIT,
+    CENTRAL_WEIGHTED,
+    FEDERATED,
+    MEASURES,
+    interval,
+    numbers,
+    pooled_rows,
+    train,
+)
+from fate_dp.pipelines.lending_club.result import PREPARATION, describe_models, made_folder, write_credit_study
+from fate_dp.pipelines.lending_club.study import Study, Workplace, run_credit_study
+from fate_dp.privacy.private_files import atomic_write
+from fate_dp.privacy.validation import InvalidArgument
 
 ALONE = ("alone_guest_9999", "alone_host_10000", "alone_host_9998")
 MODELS = (CENTRAL_SCIKIT, CENTRAL_WEIGHTED, CENTRAL, *ALONE, FEDERATED)
@@ -61,7 +73,7 @@ def outcome(csv, tmp_path_factory):
     place = Workplace(folder, lambda: ("address", "home"), lambda *one: news.append(one))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(credit_study, "run_split", fake_run(bias=1.0))
-        patch.setattr(credit_evenness, "SHARES", SHARES)
+        patch.setattr(balancing, "SHARES", SHARES)
         result = run_credit_study(Study(csv, True, seeds=SEEDS, flow_seeds=SEEDS[:1]), place)
     return result, news, fake_run.places
 
@@ -121,8 +133,8 @@ def test_the_losses_and_the_stop_that_fate_has_not(outcome):
 def test_evenness_goes_from_uneven_to_even_and_shows_both_alone(outcome):
     lines = outcome[0]["evenness"]
     assert [line["shares"][0] for line in lines] == [0.05, 0.2, 0.5]
-    assert [small for small, _ in credit_evenness.SHARES] == [0.05, 0.1, 0.2, 0.3, 0.4, 0.5]
-    assert all(sum(shares) == 1 for shares in credit_evenness.SHARES)
+    assert [small for small, _ in balancing.SHARES] == [0.05, 0.1, 0.2, 0.3, 0.4, 0.5]
+    assert all(sum(shares) == 1 for shares in balancing.SHARES)
     for line in lines:
         assert len(line["alone"]) == 2
         assert all(len(found["auc"]["values"]) == len(SEEDS) for found in (line["federated"], *line["alone"]))
@@ -139,7 +151,7 @@ def test_ways_to_balance_are_compared_on_the_same_splits(outcome):
     assert tuple(lines) == tuple(TITLES)
     measures = {model["name"]: model["measures"] for model in result["models"]}
     own, weights, plain = lines["smotenc"], lines["class_weights"], lines["none"]
-    for measure in credit_balancing.SHOWN:
+    for measure in balancing.BALANCING_SHOWN:
         assert own["central_scikit"][measure] == measures[CENTRAL_SCIKIT][measure]
         assert own["central"][measure] == measures[CENTRAL][measure]
         assert weights["central_scikit"][measure] == measures[CENTRAL_WEIGHTED][measure]
@@ -154,7 +166,7 @@ def test_ways_to_balance_are_compared_on_the_same_splits(outcome):
 
 
 def test_all_ways_to_balance_are_measured_as_the_study_measures_its_own(csv, outcome):
-    clean, options = credit_study.clean(csv), credit_study.PREPARATION
+    clean, options = credit_study.clean(csv), PREPARATION
     again = measure_method(clean, options, HomoLRSettings(), SEEDS)
     (own,) = (line for line in outcome[0]["balancing"] if line["method"] == "smotenc")
     found = described(again)
@@ -163,21 +175,31 @@ def test_all_ways_to_balance_are_measured_as_the_study_measures_its_own(csv, out
 
 
 def test_a_way_that_a_party_has_too_few_rows_for_is_not_measured(csv):
-    options = replace(credit_study.PREPARATION, neighbours=500, over_sampling="none")
+    options = replace(PREPARATION, neighbours=500, over_sampling="none")
     known = {method: Balanced({}, 0) for method in TITLES if method != "smote"}
     lines = study_balancing(credit_study.clean(csv), options, HomoLRSettings(epochs=1), SEEDS, known)
     assert [line["method"] for line in lines] == list(TITLES)
-    assert lines[-1] == {"method": "smote", "title": "plain SMOTE", "largest_influence": 0, "central_scikit": None,
-                         "central": None, "federated": None, "federated_minus_scikit": None}  # fmt: skip
+    assert lines[-1] == {
+        "method": "smote",
+        "title": "plain SMOTE",
+        "largest_influence": 0,
+        "central_scikit": None,
+        "central": None,
+        "federated": None,
+        "federated_minus_scikit": None,
+    }
 
 
 def test_ten_seeds_are_enough_to_compare_ways_to_balance(monkeypatch):
     asked = []
-    models = {name: dict.fromkeys(credit_balancing.SHOWN, 0.5) for name in credit_balancing.MODELS}
-    monkeypatch.setattr(credit_balancing, "measure_split", lambda clean, options, settings: (
-        asked.append((options.over_sampling, options.seed)) or models, options.seed))
+    models = {name: dict.fromkeys(balancing.BALANCING_SHOWN, 0.5) for name in balancing.MODELS}
+    monkeypatch.setattr(
+        balancing,
+        "measure_split",
+        lambda clean, options, settings: (asked.append((options.over_sampling, options.seed)) or models, options.seed),
+    )
     known = {name: Balanced({CENTRAL_SCIKIT: [models[CENTRAL_SCIKIT]] * 12}, 3) for name in ("class_weights", "none")}
-    lines = study_balancing(None, credit_study.PREPARATION, HomoLRSettings(), tuple(range(12)), known)
+    lines = study_balancing(None, PREPARATION, HomoLRSettings(), tuple(range(12)), known)
     assert asked == [(method, seed) for method in ("smotenc", "smotenc_parents", "smote") for seed in range(10)]
     assert [len(line["central_scikit"]["auc"]["values"]) for line in lines] == [10] * len(TITLES)
     assert [line["largest_influence"] for line in lines] == [3, 3, 9, 9, 9]
@@ -188,14 +210,17 @@ def test_the_models_say_how_they_were_trained_in_sentences(outcome):
         assert model["how"][0].isupper() and model["how"].endswith(".") and "{" not in model["how"] + model["title"]
     titles = [model["title"] for model in outcome[0]["models"]]
     assert titles[:3] == [
-        "central, scikit-learn, SMOTENC", "central, scikit-learn, class weights", "central, same objective"]
+        "central, scikit-learn, SMOTENC",
+        "central, scikit-learn, class weights",
+        "central, same objective",
+    ]
     assert outcome[0]["models"][0]["how"].endswith("in one place, over-sampled there.")
 
 
 def test_models_without_over_sampling_are_not_called_over_sampled():
-    study = Study("loans.csv", preparation=replace(credit_study.PREPARATION, over_sampling="none"))
+    study = Study("loans.csv", preparation=replace(PREPARATION, over_sampling="none"))
     measures = {name: [dict.fromkeys(MEASURES, 0.5)] for name in MODELS}
-    found = credit_study.Findings(first_division=credit_study.Division((), None, None), measures=measures)
+    found = credit_study.Findings(first_division=Division((), None, None), measures=measures)
     models = describe_models(study, found)
     assert models[0]["title"] == "central, scikit-learn, no balancing"
     assert not [model for model in models if "over-sampled" in model["how"]]
@@ -209,8 +234,14 @@ def test_the_first_step_of_rmsprop_is_ten_times_the_learning_rate():
 
 def test_steps_are_told_and_timed_and_fate_flow_comes_last(outcome):
     result, news, _ = outcome
-    names = ["clean the raw file", "models, seed 7", "models, seed 8", "ways to balance", "evenness",
-             "FATE-Flow, seed 7"]  # fmt: skip
+    names = [
+        "clean the raw file",
+        "models, seed 7",
+        "models, seed 8",
+        "ways to balance",
+        "evenness",
+        "FATE-Flow, seed 7",
+    ]
     assert [step["name"] for step in result["seconds"]["steps"]] == names
     assert [task for job, task, status, _ in news if (job, status) == ("study", "success")] == names
     now = {task for _, task, status, _ in news if status == "running"}
@@ -218,15 +249,15 @@ def test_steps_are_told_and_timed_and_fate_flow_comes_last(outcome):
 
 
 def test_shares_that_leave_an_institution_too_few_rows_are_left_out_and_named(csv, monkeypatch):
-    monkeypatch.setattr(credit_evenness, "SHARES", ((0.001, 0.999), SHARES[-1]))
+    monkeypatch.setattr(balancing, "SHARES", ((0.001, 0.999), SHARES[-1]))
     loans = credit_study.clean(csv)
-    lines, left_out = credit_evenness.study_evenness(loans, credit_study.PREPARATION, Study.settings, (7,))
+    lines, left_out = balancing.study_evenness(loans, PREPARATION, Study.settings, (7,))
     assert [line["shares"] for line in lines] == [list(SHARES[-1])]
     assert left_out == ["The study of evenness leaves 0.1 / 99.9 out: the smaller institution has too few loans."]
 
 
 def test_a_study_repeats_itself(csv, outcome, monkeypatch):
-    monkeypatch.setattr(credit_evenness, "SHARES", SHARES[:2])
+    monkeypatch.setattr(balancing, "SHARES", SHARES[:2])
     again = run_credit_study(Study(csv, True, seeds=SEEDS[1:], flow_seeds=()), Workplace(csv.parent, None))
     for model, first in zip(again["models"], outcome[0]["models"]):
         assert model["measures"]["auc"]["values"] == first["measures"]["auc"]["values"][1:]
@@ -300,9 +331,13 @@ def test_at_least_the_lower_end_of_the_best_alone(federated, holds):
 
 def evenness(*gains):
     jitter = numpy.array([-0.001, 0.0, 0.001])
-    return [{"shares": [share, 1 - share], "federated": {name: interval(0.6 + gain + jitter * (1 + share))
-                                                         for name in ("specificity", "auc")}}
-            for share, gain in zip((0.5, 0.05, 0.2), gains)]  # fmt: skip
+    return [
+        {
+            "shares": [share, 1 - share],
+            "federated": {name: interval(0.6 + gain + jitter * (1 + share)) for name in ("specificity", "auc")},
+        }
+        for share, gain in zip((0.5, 0.05, 0.2), gains)
+    ]
 
 
 @pytest.mark.parametrize("gains, holds", [((0.05, 0, 0.02), True), ((0, 0.05, 0), False), ((0.01, 0, 0.5), None)])
@@ -312,8 +347,10 @@ def test_more_even_compares_the_ends(gains, holds):
 
 
 def test_a_single_seed_or_no_run_decides_nothing_but_the_leak():
-    single = {name: {measure: interval(found["values"][:1]) for measure, found in measures.items()}
-              for name, measures in figures().items()}  # fmt: skip
+    single = {
+        name: {measure: interval(found["values"][:1]) for measure, found in measures.items()}
+        for name, measures in figures().items()
+    }
     models = [{"name": name, "measures": measures} for name, measures in single.items()]
     found = credit_verdicts.verdicts({"models": models, "evenness": [], "flow": []})
     assert [verdict["holds"] for verdict in found] == [None] * 5 + [True, None]
@@ -329,8 +366,9 @@ def test_one_seed_of_one_model_betrays_a_leak():
 
 @pytest.mark.parametrize("difference, holds", [(9e-4, True), (1e-3, False)])
 def test_the_largest_difference_of_all_runs_counts(difference, holds):
-    runs = [{"seed": seed, "agreement": {"largest_score_difference": value}}
-            for seed, value in ((7, difference), (8, 0.0))]
+    runs = [
+        {"seed": seed, "agreement": {"largest_score_difference": value}} for seed, value in ((7, difference), (8, 0.0))
+    ]
     assert credit_verdicts.runs_equal_simulation(runs)["holds"] is holds
 
 
@@ -359,7 +397,7 @@ def test_each_measure_has_a_best_institution_of_its_own():
     ],
 )
 def test_refusals(changes, sentence):
-    with pytest.raises(InvalidStudy) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         Study("loans.csv", **changes)
     assert str(refusal.value) == sentence
 
@@ -402,14 +440,14 @@ def test_the_result_is_written_with_its_report(tmp_path, outcome):
 
 
 def test_a_disk_full_while_writing_leaves_what_was_there(tmp_path, monkeypatch):
-    def no_space(path, text, encoding):
-        path.write_bytes(text.encode(encoding)[:4])
+    def no_space(descriptor):
+        os.truncate(descriptor, 4)
         raise OSError(28, "No space left on device")
 
     (tmp_path / "result.json").write_text("before")
-    monkeypatch.setattr(Path, "write_text", no_space)
-    with pytest.raises(ResultNotWritten, match="result.json could not be written: No space left on device; what was"):
-        write_whole(tmp_path / "result.json", "half and the rest")
+    monkeypatch.setattr(os, "fsync", no_space)
+    with pytest.raises(InvalidArgument, match="result.json could not be written: No space left on device; what was"):
+        atomic_write(tmp_path / "result.json", "half and the rest")
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
     assert (tmp_path / "result.json").read_text() == "before"
 
@@ -422,16 +460,19 @@ def test_what_is_not_json_is_never_half_written(tmp_path):
 
 def test_an_output_that_is_a_file(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(ResultNotWritten, match="file/out cannot be made: Not a directory"), made_folder(
-            tmp_path / "file" / "out"):  # fmt: skip
+    with (
+        pytest.raises(InvalidArgument, match="file/out cannot be made: Not a directory"),
+        made_folder(tmp_path / "file" / "out"),
+    ):
         raise AssertionError("worked in a folder that there is not")
-    with pytest.raises(ResultNotWritten, match="could not be written"):
-        write_whole(tmp_path / "missing" / "result.json", "")
+    with pytest.raises(InvalidArgument, match="could not be written"):
+        atomic_write(tmp_path / "missing" / "result.json", "")
 
 
-@pytest.mark.parametrize("before, written, left", [
-    ((), None, set()), (("out",), None, {"out"}), ((), "out/new/loans.csv", {"out", "out/new", "out/new/loans.csv"}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "before, written, left",
+    [((), None, set()), (("out",), None, {"out"}), ((), "out/new/loans.csv", {"out", "out/new", "out/new/loans.csv"})],
+)
 def test_a_failure_leaves_no_empty_folder_that_was_not_there(tmp_path, before, written, left):
     for folder in before:
         (tmp_path / folder).mkdir()

@@ -1,4 +1,5 @@
 """Blinding factors are n-th residues, fresh each time, and given out once: by a factor, a pool, and after a fork."""
+
 import multiprocessing
 import pickle
 import threading
@@ -10,19 +11,20 @@ import pytest
 from gmpy2 import mpz
 from scipy.stats import chisquare
 
-from fate_dp.crypto import blinding
-from fate_dp.crypto.blinding import (
+from fate_dp.crypto import paillier
+from fate_dp.crypto.encrypted_scoring import BlindingPool
+from fate_dp.crypto.modulus_proof import MAX_PRIMES
+from fate_dp.crypto.paillier import (
     BlindingFactor,
     DrawnBlinding,
     FixedBaseBlinding,
+    PublicKey,
     blinding_of,
     drawn_blinding,
     full_blinding,
+    keypair_of_any_length,
 )
-from fate_dp.crypto.blinding_pool import BlindingPool
-from fate_dp.crypto.fixed_base import FixedBasePowers
-from fate_dp.crypto.modulus_proof import MOST_PRIMES
-from fate_dp.crypto.paillier import PublicKey, keypair_of_any_length
+from fate_dp.crypto.powers import FixedBasePowers
 
 PUBLIC, PRIVATE = keypair_of_any_length(256)
 
@@ -36,7 +38,7 @@ def test_blinding_factors_are_nth_residues_and_never_repeat():
 
 
 def test_blinding_exponents_have_half_the_key_length(monkeypatch):
-    monkeypatch.setattr("fate_dp.crypto.fixed_base.secrets.token_bytes", lambda count: b"\xff" * count)
+    monkeypatch.setattr("fate_dp.crypto.powers.secrets.token_bytes", lambda count: b"\xff" * count)
     factor = FixedBaseBlinding(PUBLIC).factors(1)[0]
     assert factor.spend() == gmpy2.powmod(PUBLIC.blinding_base, 2**128 - 1, PUBLIC.modulus_squared)
 
@@ -44,7 +46,7 @@ def test_blinding_exponents_have_half_the_key_length(monkeypatch):
 @pytest.mark.parametrize("height", [4, 11])
 def test_drawn_factors_are_nth_residues_of_48_own_bases_and_never_repeat(monkeypatch, height):
     drawn = []
-    monkeypatch.setattr(blinding, "full_blinding", lambda key: drawn.append(key) or full_blinding(key))
+    monkeypatch.setattr(paillier, "full_blinding", lambda key: drawn.append(key) or full_blinding(key))
     made = DrawnBlinding(PUBLIC, height)
     factors = [factor.spend() for factor in made.factors(100)]
     assert drawn == [PUBLIC] * 48 and made.exponent_bits >= 256 + 80 + 48
@@ -91,7 +93,7 @@ def dimension(vectors):
     return len(basis)
 
 
-@pytest.mark.parametrize("count", [2, MOST_PRIMES, 60])
+@pytest.mark.parametrize("count", [2, MAX_PRIMES, 60])
 def test_drawn_factors_reach_all_squares_and_others_under_as_many_primes_as_a_key_may_have(count):
     """Of 60 primes they do not: then an owner saw which of its ciphertexts came back, so such keys are refused."""
     primes, at = [], mpz(1 << 64)
@@ -100,13 +102,13 @@ def test_drawn_factors_reach_all_squares_and_others_under_as_many_primes_as_a_ke
         primes += [int(at)] if at % 4 == 3 else []
     owner = PublicKey(prod(primes))
     found = dimension(signs(DrawnBlinding(owner, 4).factors(300), primes))
-    assert found == count if count <= MOST_PRIMES else found <= 48
+    assert found == count if count <= MAX_PRIMES else found <= 48
     assert dimension(signs([full_blinding(owner) for _ in range(300)], primes)) == count
 
 
 def test_a_foreign_key_without_a_base_is_blinded_with_a_full_residue(monkeypatch):
     drawn, plain = [], PublicKey(PUBLIC.n)
-    monkeypatch.setattr(blinding, "full_blinding", lambda key: drawn.append(full_blinding(key)) or drawn[-1])
+    monkeypatch.setattr(paillier, "full_blinding", lambda key: drawn.append(full_blinding(key)) or drawn[-1])
     assert FixedBaseBlinding(plain).factors(3) == drawn
     assert len({factor.spend() for factor in drawn}) == 3
 

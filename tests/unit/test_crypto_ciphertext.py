@@ -1,4 +1,5 @@
 """Ciphertexts leave blinded or not at all: what the types allow, and what comes in."""
+
 import copy
 import pickle
 
@@ -6,10 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fate_dp.crypto import ciphertext as module
-from fate_dp.crypto.blinding import BlindingFactor, drawn_blinding, full_blinding
-from fate_dp.crypto.ciphertext import Ciphertext, EncryptedSum, blinded_for_owner, column_from_bytes, column_to_bytes
-from fate_dp.crypto.paillier import keypair_of_any_length
+from fate_dp.crypto import paillier as module
+from fate_dp.crypto.paillier import (
+    BlindingFactor,
+    Ciphertext,
+    EncryptedSum,
+    blinded_for_owner,
+    column_from_bytes,
+    column_to_bytes,
+    drawn_blinding,
+    full_blinding,
+    keypair_of_any_length,
+)
 
 PUBLIC, PRIVATE = keypair_of_any_length(256)
 OTHER, _ = keypair_of_any_length(256)
@@ -86,11 +95,20 @@ def test_columns_travel_as_bytes_of_one_width(values):
     assert [Ciphertext.from_bytes(item.to_bytes(), PUBLIC) for item in sent] == sent
 
 
-@pytest.mark.parametrize("value, why", [
-    (0, "outside"), (PUBLIC.n**2, "outside"), (PUBLIC.n**2 + 5, "outside"), (PUBLIC.n, "not invertible"),
-    (PRIVATE._primes[0] * 12, "not invertible"), (1, "without blinding"), (PUBLIC.embed(1), "without blinding"),
-    (PUBLIC.embed(-(2**60)), "without blinding"),
-], ids=["0", "n^2", "n^2 + 5", "n", "12 p", "1", "1 + n", "1 - 2^60 n"])  # fmt: skip
+@pytest.mark.parametrize(
+    "value, why",
+    [
+        (0, "outside"),
+        (PUBLIC.n**2, "outside"),
+        (PUBLIC.n**2 + 5, "outside"),
+        (PUBLIC.n, "not invertible"),
+        (PRIVATE._primes[0] * 12, "not invertible"),
+        (1, "without blinding"),
+        (PUBLIC.embed(1), "without blinding"),
+        (PUBLIC.embed(-(2**60)), "without blinding"),
+    ],
+    ids=["0", "n^2", "n^2 + 5", "n", "12 p", "1", "1 + n", "1 - 2^60 n"],
+)
 def test_numbers_that_no_honest_encryption_gives_are_refused(value, why):
     data = [ENCRYPTION.encrypt([5])[0].to_bytes(), int(value).to_bytes(PUBLIC.ciphertext_bytes, "big")]
     with pytest.raises(ValueError, match=why):

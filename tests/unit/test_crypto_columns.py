@@ -1,14 +1,13 @@
 """Columns of encrypted scores, fixed-point numbers, and the matrix product under encryption."""
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fate_dp.crypto.ciphertext import column_from_bytes
-from fate_dp.crypto.encrypted_column import encrypt_column, sum_of_columns
-from fate_dp.crypto.fixed_point import decode_product, encode_features, encode_scores
-from fate_dp.crypto.multi_exponentiation import powers_product
-from fate_dp.crypto.paillier import keypair_of_any_length
+from fate_dp.crypto.paillier import column_from_bytes, encrypt_column, keypair_of_any_length, sum_of_columns
+from fate_dp.crypto.powers import powers_product
+from fate_dp.crypto.slots import decode_product, encode_features, encode_scores
 
 PUBLIC, PRIVATE = keypair_of_any_length(256)
 SCORE = st.integers(-(2**60), 2**60)

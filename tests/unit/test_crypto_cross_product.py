@@ -1,4 +1,5 @@
 """The secure cross product: exact shares, masks that hide, ciphertexts that never repeat, bounds that are checked."""
+
 import secrets
 from functools import partial, reduce
 
@@ -10,18 +11,17 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import chi2_contingency, chisquare
 
 from fate_dp.crypto import cross_product
-from fate_dp.crypto.ciphertext import EncryptedSum, column_to_bytes
 from fate_dp.crypto.cross_product import (
+    column_square_sums,
     encrypt_rows,
     merge_sums,
     multiply_rows,
     open_sums,
     product_layout,
     seal_sums,
+    spans,
 )
-from fate_dp.crypto.exact_product import column_square_sums, spans
-from fate_dp.crypto.owner_encryption import OwnerEncryption
-from fate_dp.crypto.paillier import PublicKey, keypair_of_any_length
+from fate_dp.crypto.paillier import EncryptedSum, OwnerEncryption, PublicKey, column_to_bytes, keypair_of_any_length
 from fate_dp.crypto.slots import SlotLayout
 
 PUBLIC, PRIVATE = keypair_of_any_length(512)
@@ -118,8 +118,10 @@ def test_the_owner_may_encrypt_the_rows_of_several_batches_at_once():
 def test_kernels_merge_to_the_same_sums_in_any_order_and_grouping():
     left, right = random_factors(8, 2, 7)
     layout = product_layout(8, PUBLIC)
-    parts = [multiply_rows(left[at : at + 2], encrypt_rows(right[at : at + 2], OWN, layout, 8), 7, layout, PUBLIC)
-             for at in range(0, 8, 2)]
+    parts = [
+        multiply_rows(left[at : at + 2], encrypt_rows(right[at : at + 2], OWN, layout, 8), 7, layout, PUBLIC)
+        for at in range(0, 8, 2)
+    ]
     merge = partial(merge_sums, public_key=PUBLIC)
     one_by_one = reduce(merge, parts)
     assert reduce(merge, reversed(parts)) == one_by_one

@@ -1,4 +1,5 @@
 """Bounds on shared weights from public numbers: no trajectory leaves them between two checks of its losses."""
+
 import itertools
 from dataclasses import replace
 
@@ -7,7 +8,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from fate_dp.crypto.descent_bounds import (
+from fate_dp.crypto.descent_steps import QuadraticBounds, UpdateRule
+from fate_dp.crypto.shared_descent import (
     INITIAL_WEIGHT_LIMIT,
     LOSS_LIMIT,
     _after_checked_steps,
@@ -16,8 +18,6 @@ from fate_dp.crypto.descent_bounds import (
     passes,
     steps_allowed,
 )
-from fate_dp.crypto.shared_quadratic import QuadraticBounds
-from fate_dp.crypto.update_rule import UpdateRule
 
 LIMIT = 2.0**28
 ROWS = 12
@@ -83,18 +83,25 @@ RULES = st.builds(
     lambda rate, momentum, dampening, nesterov, decay: UpdateRule(
         (rate / 2, rate), momentum, 0.0 if nesterov and momentum else dampening, bool(nesterov and momentum), decay
     ),
-    logarithmic(-3, 1.5), st.sampled_from([0.0, 0.3, 0.9, 0.99]), st.sampled_from([0.0, 0.5, 1.0, -1.0, 3.0]),
-    st.booleans(), st.sampled_from([0.0, 0.01, 2.0]),
-)  # fmt: skip
+    logarithmic(-3, 1.5),
+    st.sampled_from([0.0, 0.3, 0.9, 0.99]),
+    st.sampled_from([0.0, 0.5, 1.0, -1.0, 3.0]),
+    st.booleans(),
+    st.sampled_from([0.0, 0.01, 2.0]),
+)
 BOUNDS = st.builds(
-    QuadraticBounds, st.integers(1, 5), st.sampled_from([1, 4]), st.integers(0, 8), st.sampled_from([0.25, 1.0, 256.0]),
+    QuadraticBounds,
+    st.integers(1, 5),
+    st.sampled_from([1, 4]),
+    st.integers(0, 8),
+    st.sampled_from([0.25, 1.0, 256.0]),
     st.one_of(st.just(0.0), logarithmic(-3, 4)),
-)  # fmt: skip
+)
 
 
-TRAINING = st.fixed_dictionaries({
-    "seed": st.integers(0, 2**32), "alike": st.booleans(), "start": st.sampled_from([0.0, 1.0, INITIAL_WEIGHT_LIMIT]),
-})  # fmt: skip
+TRAINING = st.fixed_dictionaries(
+    {"seed": st.integers(0, 2**32), "alike": st.booleans(), "start": st.sampled_from([0.0, 1.0, INITIAL_WEIGHT_LIMIT])}
+)
 
 
 @settings(max_examples=120, deadline=None)
@@ -111,7 +118,7 @@ def test_no_trajectory_leaves_the_bound_before_its_losses_are_checked(bounds, ru
 @given(BOUNDS, RULES, st.integers(1, 40), TRAINING, st.floats(0.1, 0.9))
 def test_nor_does_one_on_statistics_with_noise(bounds, rule, steps, training, share):
     assume(bounds.penalty > 0)
-    minimum = -bounds.linear_norm**2 / (2 * bounds.penalty * (1 - share))
+    minimum = -(bounds.linear_norm**2) / (2 * bounds.penalty * (1 - share))
     bounds = replace(bounds, noise=share * bounds.penalty, minimum=minimum)
     try:
         allowed = steps_allowed(bounds, rule, steps)
@@ -133,10 +140,17 @@ def test_without_checks_a_descent_that_overshoots_leaves_the_bound_soon(rule):
 DECAYING = UpdateRule((0.8,), 0.9, -1.0, weight_decay=1.5)
 
 
-@pytest.mark.parametrize("rule", [
-    UpdateRule((0.8,)), UpdateRule((0.8,), weight_decay=1.5), DECAYING, UpdateRule((0.8,), 0.9, 3.0),
-    UpdateRule((0.8,), 0.9, 0.0, True), UpdateRule((0.01,), 0.9, 0.0, True, 0.5),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "rule",
+    [
+        UpdateRule((0.8,)),
+        UpdateRule((0.8,), weight_decay=1.5),
+        DECAYING,
+        UpdateRule((0.8,), 0.9, 3.0),
+        UpdateRule((0.8,), 0.9, 0.0, True),
+        UpdateRule((0.01,), 0.9, 0.0, True, 0.5),
+    ],
+)
 @pytest.mark.parametrize("weights", [0.0, 1.0, 2.0**20])
 def test_one_unchecked_step_of_one_weight_reaches_but_never_passes_its_bound(rule, weights):
     """All corners of what the public numbers allow for a single weight, where norms are magnitudes."""
@@ -195,9 +209,11 @@ def test_harsher_public_numbers_never_allow_more_steps(bounds, rule, steps):
     usual = allowed(bounds, rule, steps)
     assert 0 <= usual <= steps
     for harsher in (
-        replace(bounds, mean_square_bits=bounds.mean_square_bits + 1), replace(bounds, target_mean_square=1e3),
-        replace(bounds, minimum=-1e6), replace(bounds, penalty=bounds.penalty * 2 + 1),
-    ):  # fmt: skip
+        replace(bounds, mean_square_bits=bounds.mean_square_bits + 1),
+        replace(bounds, target_mean_square=1e3),
+        replace(bounds, minimum=-1e6),
+        replace(bounds, penalty=bounds.penalty * 2 + 1),
+    ):
         assert allowed(harsher, rule, steps) <= usual
     assert allowed(bounds, replace(rule, learning_rates=(rule.fastest * 2,)), steps) <= usual
 
@@ -207,10 +223,20 @@ def test_a_rate_and_a_penalty_that_allow_no_step_are_named():
         steps_allowed(QuadraticBounds(31, 4, 1, 0.25, 1e6), UpdateRule((10.0,)), 1000)
 
 
-@pytest.mark.parametrize("loss, minimum, sound", [
-    (0.7, 0.0, True), (LOSS_LIMIT, 0.0, True), (LOSS_LIMIT + 1e-6, 0.0, False), (-1.0, 0.0, True), (-65.0, 0.0, False),
-    (-3.98e16, 0.0, False), (-700.0, -750.0, True), (-900.0, -750.0, False), (float("nan"), 0.0, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "loss, minimum, sound",
+    [
+        (0.7, 0.0, True),
+        (LOSS_LIMIT, 0.0, True),
+        (LOSS_LIMIT + 1e-6, 0.0, False),
+        (-1.0, 0.0, True),
+        (-65.0, 0.0, False),
+        (-3.98e16, 0.0, False),
+        (-700.0, -750.0, True),
+        (-900.0, -750.0, False),
+        (float("nan"), 0.0, False),
+    ],
+)
 def test_losses_pass_between_their_bounds_only(loss, minimum, sound):
     bounds = QuadraticBounds(31, 4, 0, 0.25, penalty=1.0, minimum=minimum)
     assert passes(loss, bounds) == sound

@@ -1,12 +1,13 @@
 """Exact products of integer matrices against Python integers."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fate_dp.crypto import exact_product as module
-from fate_dp.crypto.exact_product import column_square_sums, exact_product, spans
+from fate_dp.crypto import cross_product as module
+from fate_dp.crypto.cross_product import column_square_sums, exact_product, spans
 
 pytestmark = pytest.mark.arithmetic
 

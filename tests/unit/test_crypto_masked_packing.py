@@ -1,16 +1,17 @@
 """Masked packing: exact for the sender at every bound, uniform for the owner of the key."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from fate_dp.crypto import ciphertext, masked_packing
-from fate_dp.crypto.blinding import full_blinding
-from fate_dp.crypto.ciphertext import EncryptedSum
-from fate_dp.crypto.fixed_point import PRODUCT_BITS
-from fate_dp.crypto.masked_packing import (
+from fate_dp.crypto import paillier
+from fate_dp.crypto import slots as masked_packing
+from fate_dp.crypto.paillier import EncryptedSum, PublicKey, full_blinding, keypair_of_any_length
+from fate_dp.crypto.slots import (
     MASK_BITS,
+    PRODUCT_BITS,
     SLOT_BITS,
     Masks,
     decrypt_masked,
@@ -18,7 +19,6 @@ from fate_dp.crypto.masked_packing import (
     slots_per_ciphertext,
     unpack_and_unmask,
 )
-from fate_dp.crypto.paillier import PublicKey, keypair_of_any_length
 
 PUBLIC, PRIVATE = keypair_of_any_length(600)
 LARGEST = 2**PRODUCT_BITS - 1
@@ -33,8 +33,11 @@ def encrypted(values):
 def slots_of(plaintexts):
     """What the owner of the key sees in every slot of every ciphertext."""
     values = [int.from_bytes(plaintext, "big") for plaintext in plaintexts]
-    return [value >> (SLOT_BITS * at) & ((1 << SLOT_BITS) - 1)
-            for value in values for at in range(slots_per_ciphertext(PUBLIC))]
+    return [
+        value >> (SLOT_BITS * at) & ((1 << SLOT_BITS) - 1)
+        for value in values
+        for at in range(slots_per_ciphertext(PUBLIC))
+    ]
 
 
 def seen_by_owner(values):
@@ -100,7 +103,7 @@ def test_masked_values_do_not_correlate_with_the_sums_they_hide():
 
 def test_what_goes_back_is_blinded_with_a_full_residue(monkeypatch):
     sums, drawn = encrypted([5, 6, 7]), []
-    monkeypatch.setattr(ciphertext, "full_blinding", lambda key: drawn.append(key) or full_blinding(key))
+    monkeypatch.setattr(paillier, "full_blinding", lambda key: drawn.append(key) or full_blinding(key))
     monkeypatch.setattr(masked_packing.secrets, "randbits", lambda bits: 0)
     packed = [mask_and_pack(sums, PUBLIC)[0] for _ in range(2)]
     assert len(drawn) == 2 and packed[0] != packed[1]

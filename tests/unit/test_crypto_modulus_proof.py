@@ -1,4 +1,5 @@
 """Moduli from the wire: sound ones pass, and those under which masks or blinding would not hide are refused."""
+
 import secrets
 from functools import lru_cache
 from math import prod
@@ -7,7 +8,7 @@ import gmpy2
 import pytest
 
 from fate_dp.crypto import modulus_proof
-from fate_dp.crypto.modulus_proof import MOST_PRIMES, ROOTS, SQUARE_ROOTS, UnsoundModulus, check_modulus, prove
+from fate_dp.crypto.modulus_proof import MAX_PRIMES, ROOTS, SQUARE_ROOTS, check_modulus, prove
 from fate_dp.crypto.paillier import PublicKey, generate_keypair, keypair_of_any_length
 
 WIDTH = 256
@@ -27,7 +28,7 @@ def prime(bits):
 
 def refused(n, sentence, proof=None, base=None):
     proof = bytes(LENGTH) if proof is None else proof
-    with pytest.raises(UnsoundModulus, match=sentence):
+    with pytest.raises(ValueError, match=sentence):
         PublicKey.from_wire({"n": int(n), "blinding_base": base, "proof": proof})
 
 
@@ -81,7 +82,7 @@ def test_the_proof_of_another_modulus_or_an_altered_one_does_not_hold():
     flipped = bytes([wire["proof"][0] ^ 1]) + wire["proof"][1:]
     swapped = wire["proof"][WIDTH:] + wire["proof"][:WIDTH]
     for wrong in (other["proof"], flipped, swapped, wire["proof"][:-WIDTH], b"", None, 5, wire["proof"].hex()):
-        with pytest.raises(UnsoundModulus, match="without a (sound )?proof"):
+        with pytest.raises(ValueError, match="without a (sound )?proof"):
             check_modulus(wire["n"], wrong)
 
 
@@ -91,7 +92,7 @@ def test_each_of_the_roots_counts():
     for at in range(ROOTS + SQUARE_ROOTS):
         root = int.from_bytes(wire["proof"][at * WIDTH : (at + 1) * WIDTH], "big")
         wrong = ((root + 1) % wire["n"]).to_bytes(WIDTH, "big")
-        with pytest.raises(UnsoundModulus, match="no common factor" if at < ROOTS else "at most 10 prime factors"):
+        with pytest.raises(ValueError, match="no common factor" if at < ROOTS else "at most 10 prime factors"):
             check_modulus(wire["n"], wire["proof"][: at * WIDTH] + wrong + wire["proof"][(at + 1) * WIDTH :])
 
 
@@ -99,7 +100,7 @@ def test_square_roots_of_nothing_are_no_proof():
     """With a factor of 0 every challenge would have the root 0."""
     wire = sound()
     for factors in (b"\0\0", b"\0\3", b"\1\0"):
-        with pytest.raises(UnsoundModulus, match="at most 10 prime factors"):
+        with pytest.raises(ValueError, match="at most 10 prime factors"):
             check_modulus(wire["n"], wire["proof"][: ROOTS * WIDTH] + bytes(SQUARE_ROOTS * WIDTH) + factors)
 
 
@@ -121,7 +122,9 @@ def test_a_modulus_of_many_primes_has_no_proof():
         prove(n, primes)
     # All that was asked for once, and square roots of what is a square.
     exponent = gmpy2.invert(n, prod(p - 1 for p in primes))
-    roots = [gmpy2.powmod(challenge, exponent, n) for challenge in modulus_proof._challenges(n, modulus_proof._DOMAIN, ROOTS)]
+    roots = [
+        gmpy2.powmod(challenge, exponent, n) for challenge in modulus_proof._challenges(n, modulus_proof._DOMAIN, ROOTS)
+    ]
     assert modulus_proof._are_roots(roots, n)
     proof = b"".join(int(root).to_bytes(width, "big") for root in [*roots, *range(2, 2 + SQUARE_ROOTS)])
     refused(n, "at most 10 prime factors", proof + bytes([2, 3]))
@@ -138,11 +141,14 @@ def test_a_challenge_has_a_square_multiple_for_three_primes_always_and_for_more_
         n = prod(primes)
         challenges = modulus_proof._challenges(n, b"test" + factors, 200)
         squares = sum(
-            any(modulus_proof._signs(number, primes) == {1} for number in modulus_proof._multiples(challenge, factors, n))
+            any(
+                modulus_proof._signs(number, primes) == {1}
+                for number in modulus_proof._multiples(challenge, factors, n)
+            )
             for challenge in challenges
         )
         assert least <= squares <= most
-    assert (2.0 ** (3 - (MOST_PRIMES + 1))) ** SQUARE_ROOTS * 2.0 ** (8 * FACTORS) == 2.0**-128
+    assert (2.0 ** (3 - (MAX_PRIMES + 1))) ** SQUARE_ROOTS * 2.0 ** (8 * FACTORS) == 2.0**-128
 
 
 def test_square_roots_show_no_second_root_of_one_number():

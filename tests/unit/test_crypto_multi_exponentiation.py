@@ -1,4 +1,5 @@
 """Products of powers against the definition, at every size of exponents, and their number of multiplications."""
+
 import gmpy2
 import numpy as np
 import pytest
@@ -7,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from fate_dp.crypto import multi_exponentiation
-from fate_dp.crypto.multi_exponentiation import few_bases_products, powers_product
+from fate_dp.crypto import powers
 from fate_dp.crypto.paillier import keypair_of_any_length
-from fate_dp.crypto.split_residues import join, split, split_with_inverses
+from fate_dp.crypto.powers import few_bases_products, join, powers_product, split, split_with_inverses
 
 PUBLIC, _ = keypair_of_any_length(256)
 N, MODULUS = PUBLIC.modulus, PUBLIC.modulus_squared
@@ -50,8 +50,8 @@ exponents = arrays(
 
 @settings(max_examples=50)
 @given(exponents, st.randoms(use_true_random=False))
-def test_products_of_powers_equal_the_naive_ones(exponents, random):
-    ciphertexts = [mpz(random.randrange(1, PUBLIC.n)) for _ in range(len(exponents))]
+def test_products_of_powers_equal_the_naive_ones(exponents, rng):
+    ciphertexts = [mpz(rng.randrange(1, PUBLIC.n)) for _ in range(len(exponents))]
     expected = naive_product(ciphertexts, exponents, PUBLIC.modulus_squared)
     assert powers_product(ciphertexts, exponents, PUBLIC.modulus_squared) == expected
 
@@ -88,8 +88,10 @@ def test_exponents_that_could_wrap_around_are_refused(value):
     assert powers_product(ciphertexts, largest, MODULUS) == naive_product(ciphertexts, largest, MODULUS)
 
 
-@pytest.mark.parametrize("product", [lambda m: powers_product([mpz(3)], np.ones((1, 1), int), m),
-                                     lambda m: few_bases_products([mpz(3)], [[1]], m)])  # fmt: skip
+@pytest.mark.parametrize(
+    "product",
+    [lambda m: powers_product([mpz(3)], np.ones((1, 1), int), m), lambda m: few_bases_products([mpz(3)], [[1]], m)],
+)
 def test_a_modulus_that_is_no_square_is_refused(product):
     with pytest.raises(ValueError, match="no square"):
         product(MODULUS + 1)
@@ -126,13 +128,15 @@ class Counted:
 
 def multiplications(monkeypatch, exponents):
     """By entries of the shared tables, for ``exponents`` of 95 bits; tables and squarings are not counted."""
-    odd_powers = multi_exponentiation._odd_powers
+    odd_powers = powers._odd_powers
 
     def counted(bases, width, n):
-        return [{digit: (Counted(entry[0]), entry[1]) for digit, entry in table.items()}
-                for table in odd_powers(bases, width, n)]  # fmt: skip
+        return [
+            {digit: (Counted(entry[0]), entry[1]) for digit, entry in table.items()}
+            for table in odd_powers(bases, width, n)
+        ]
 
-    monkeypatch.setattr(multi_exponentiation, "_odd_powers", counted)
+    monkeypatch.setattr(powers, "_odd_powers", counted)
     Counted.made = 0
     few_bases_products([mpz(base) for base in range(3, 3 + len(exponents[0]))], exponents, MODULUS)
     return Counted.made

@@ -1,12 +1,10 @@
 """Decryption for workers: what the private key decrypts, after a pickle, and nothing shown."""
+
 import pickle
 
 import pytest
 
-from fate_dp.crypto.blinding import full_blinding
-from fate_dp.crypto.ciphertext import encrypt_with
-from fate_dp.crypto.owner_decryption import OwnerDecryption
-from fate_dp.crypto.paillier import keypair_of_any_length
+from fate_dp.crypto.paillier import OwnerDecryption, encrypt_with, full_blinding, keypair_of_any_length
 
 PUBLIC, PRIVATE = keypair_of_any_length(512)
 

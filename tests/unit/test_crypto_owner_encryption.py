@@ -1,4 +1,5 @@
 """The owner's encryption: the same ciphertexts as anybody's, by arithmetic modulo the primes."""
+
 import os
 import pickle
 
@@ -8,10 +9,9 @@ from gmpy2 import mpz
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fate_dp.crypto import fixed_base
-from fate_dp.crypto.fixed_base import FixedBasePowers
-from fate_dp.crypto.owner_encryption import OwnerEncryption, comb_height
-from fate_dp.crypto.paillier import PrivateKey, PublicKey, keypair_of_any_length
+from fate_dp.crypto import powers
+from fate_dp.crypto.paillier import OwnerEncryption, PrivateKey, PublicKey, comb_height, keypair_of_any_length
+from fate_dp.crypto.powers import FixedBasePowers
 
 PUBLIC, PRIVATE = keypair_of_any_length(256)
 ENCRYPTION = PRIVATE.encryption()
@@ -42,7 +42,7 @@ def test_two_encryptions_of_one_value_always_differ(key):
 
 def test_the_blinding_is_the_keys_base_to_an_exponent_of_half_the_key_length(monkeypatch):
     for drawn, exponent in ((b"\xff", 2**128 - 1), (b"\0", 0)):
-        monkeypatch.setattr(fixed_base.secrets, "token_bytes", lambda count: drawn * count)
+        monkeypatch.setattr(powers.secrets, "token_bytes", lambda count: drawn * count)
         (sent,) = ENCRYPTION.encrypt([0], expected=2000)
         assert sent.value == pow(PUBLIC.blinding_base, exponent, PUBLIC.n**2)
 
@@ -58,7 +58,7 @@ def exponent_of(digits, columns, bits):
 
 def test_one_exponent_serves_both_primes(monkeypatch):
     drawn = []
-    monkeypatch.setattr(fixed_base.secrets, "token_bytes", lambda count: drawn.append(os.urandom(count)) or drawn[-1])
+    monkeypatch.setattr(powers.secrets, "token_bytes", lambda count: drawn.append(os.urandom(count)) or drawn[-1])
     (sent,) = ENCRYPTION.encrypt([0], expected=2000)
     columns = -(-128 // comb_height(2000))
     exponent = exponent_of(np.frombuffer(drawn[0], dtype=np.uint16).tolist(), columns, 128)
@@ -94,8 +94,14 @@ def test_powers_of_several_bases_have_an_exponent_of_their_own_each(bases, bits,
     table = FixedBasePowers([mpz(2 + at) for at in range(bases)], root, total, height)
     ones = np.array([[(1 << width) - 1 for width in table._widths]], dtype=np.uint16)
     columns = len(table._widths)
-    starts = sorted({first + row * columns for first in range(0, columns, 8) for row in range(height)
-                     if first + row * columns < total})  # fmt: skip
+    starts = sorted(
+        {
+            first + row * columns
+            for first in range(0, columns, 8)
+            for row in range(height)
+            if first + row * columns < total
+        }
+    )
     edges = [next(start for start in starts if start // bits == at) for at in range(bases)]
     expected = 1
     for at, (first, last) in enumerate(zip(edges, [*edges[1:], total])):
@@ -112,7 +118,7 @@ def test_random_digits_fill_their_range_and_no_more():
 
 
 def test_long_columns_walk_through_the_table_in_parts(monkeypatch):
-    monkeypatch.setattr(fixed_base, "_AT_ONCE", 3)
+    monkeypatch.setattr(powers, "_AT_ONCE", 3)
     values = list(range(-4, 4))
     assert [PRIVATE.decrypt_signed(item) for item in ENCRYPTION.encrypt(values)] == values
     assert ENCRYPTION.encrypt([]) == []

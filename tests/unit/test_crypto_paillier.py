@@ -1,4 +1,5 @@
 """Paillier against published numbers, against python-paillier, and the properties that short blinding rests on."""
+
 import copy
 import pickle
 from functools import lru_cache
@@ -10,9 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fate_dp.crypto.blinding import full_blinding
-from fate_dp.crypto.ciphertext import Ciphertext, EncryptedSum
-from fate_dp.crypto.paillier import PrivateKey, PublicKey, check_key_length, generate_keypair, keypair_of_any_length
+from fate_dp.crypto.paillier import (
+    Ciphertext,
+    EncryptedSum,
+    PrivateKey,
+    PublicKey,
+    check_key_length,
+    full_blinding,
+    generate_keypair,
+    keypair_of_any_length,
+)
+from fate_dp.crypto.phe_numbers import from_phe, to_phe
 
 PUBLIC, PRIVATE = keypair_of_any_length(256)
 GOLDEN = PublicKey(293 * 433)
@@ -22,8 +31,7 @@ GOLDEN = PublicKey(293 * 433)
 def phe_keys():
     """python-paillier's pair, and the same one loaded here."""
     public, private = phe.generate_paillier_keypair(n_length=512)
-    ours = PublicKey(public.n)
-    return public, private, ours, PrivateKey(ours, private.p, private.q)
+    return public, private, from_phe(public), from_phe(private)
 
 
 @pytest.mark.parametrize("plaintext, r, ciphertext", [(10100, 74384, 935906717), (1, 1, 126870)])
@@ -61,14 +69,13 @@ def test_the_same_randomness_gives_the_ciphertext_of_python_paillier(phe_keys, p
 
 @given(first=st.integers(-(2**200), 2**200), second=st.integers(-(2**200), 2**200), factor=st.integers(-(2**50), 2**50))
 def test_sums_and_multiples_are_the_numbers_that_python_paillier_computes(phe_keys, first, second, factor):
-    public, private, ours, our_private = phe_keys
+    public, private, _, our_private = phe_keys
     theirs = [public.encrypt(value) for value in (first, second)]
-    mine = [EncryptedSum(number.ciphertext(be_secure=False), ours) for number in theirs]
+    mine = [from_phe(number) for number in theirs]
     assert (mine[0] + mine[1]).value == (theirs[0] + theirs[1]).ciphertext(be_secure=False)
     assert mine[0].times(factor).value == (theirs[0] * factor).ciphertext(be_secure=False)
     assert our_private.decrypt_signed(mine[0].times(factor) + mine[1]) == first * factor + second
-    sent = phe.EncryptedNumber(public, int(mine[0].times(factor).fully_blinded().value))
-    assert private.decrypt(sent) == first * factor
+    assert private.decrypt(to_phe(mine[0].times(factor).fully_blinded())) == first * factor
 
 
 @pytest.mark.parametrize("key_length", [64, 255, 512])

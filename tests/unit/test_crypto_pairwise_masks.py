@@ -1,4 +1,5 @@
 """Pairwise masks: they cancel in the sum of any present set, hide every vector before that, and are used once."""
+
 import hmac
 import pickle
 from hashlib import sha256
@@ -12,8 +13,7 @@ from hypothesis import strategies as st
 from nacl.bindings import crypto_scalarmult
 from scipy.stats import chisquare
 
-from fate_dp.crypto.key_agreement import AgreementKey, InvalidPublicKey
-from fate_dp.crypto.pairwise_masks import InvalidMaskedVector, MaskReused, PairwiseMasks, sum_of_masked
+from fate_dp.crypto.pairwise_masks import AgreementKey, PairwiseMasks, sum_of_masked
 
 NAMES = ("arthur", "berta", "carl", "dora", "emil")
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -119,7 +119,7 @@ def test_masks_are_used_once():
     first = PARTIES["dora"].masked(steps, number, NAMES)
     assert np.array_equal(PARTIES["dora"].masked(steps.copy(), number, NAMES), first)
     for other in ([1, 3], [1, 2, 0], [1]):
-        with pytest.raises(MaskReused, match="^Another vector, or one for another set, was masked in this round"):
+        with pytest.raises(ValueError, match="^Another vector, or one for another set, was masked in this round"):
             PARTIES["dora"].masked(np.array(other), number, NAMES)
 
 
@@ -127,7 +127,7 @@ def test_a_round_has_one_set():
     """The sums over two sets would differ by what one party gave, with too little noise."""
     steps, number = np.array([1, 2]), fresh_round()
     PARTIES["dora"].masked(steps, number, NAMES)
-    with pytest.raises(MaskReused, match="or one for another set"):
+    with pytest.raises(ValueError, match="or one for another set"):
         PARTIES["dora"].masked(steps, number, NAMES[1:])
 
 
@@ -140,18 +140,18 @@ def test_the_steps_of_the_caller_are_left_as_they_are():
 @pytest.mark.parametrize("key", [bytes(32), b"\x01" + bytes(31), (2**255 - 20).to_bytes(32, "little"), b"short", None])
 def test_low_order_and_malformed_keys_are_refused(key):
     own = AgreementKey()
-    with pytest.raises(InvalidPublicKey, match="^The public key of mallory"):
+    with pytest.raises(ValueError, match="^The public key of mallory"):
         PairwiseMasks("a", own, {"a": own.public_bytes, "mallory": key}, "job")
 
 
 def test_keys_that_were_changed_or_shared_are_refused():
     own, other = AgreementKey(), AgreementKey()
-    with pytest.raises(InvalidPublicKey, match="another key for a than its own"):
+    with pytest.raises(ValueError, match="another key for a than its own"):
         PairwiseMasks("a", own, {"a": other.public_bytes, "b": own.public_bytes}, "job")
     for twice in ({"b": own.public_bytes}, {"b": other.public_bytes, "c": other.public_bytes}):
-        with pytest.raises(InvalidPublicKey, match="Two parties sent one public key"):
+        with pytest.raises(ValueError, match="Two parties sent one public key"):
             PairwiseMasks("a", own, {"a": own.public_bytes, **twice}, "job")
-    with pytest.raises(InvalidPublicKey, match="of the other party is one's own"):
+    with pytest.raises(ValueError, match="of the other party is one's own"):
         own.shared_with(own.public_bytes, "job")
 
 
@@ -166,32 +166,33 @@ def test_keys_that_were_changed_or_shared_are_refused():
     ],
 )
 def test_the_present_set_is_checked(present, reason):
-    with pytest.raises(InvalidMaskedVector, match=reason):
+    with pytest.raises(ValueError, match=reason):
         PARTIES["arthur"].masked(np.zeros(2, dtype=np.int64), fresh_round(), present)
 
 
 @pytest.mark.parametrize("steps", [np.zeros(2), np.zeros((2, 2), dtype=np.int64), np.zeros(0, dtype=np.int64), [True]])
 def test_only_int64_vectors_are_masked(steps):
-    with pytest.raises(InvalidMaskedVector, match="must be an int64 vector"):
+    with pytest.raises(ValueError, match="must be an int64 vector"):
         PARTIES["arthur"].masked(steps, fresh_round(), NAMES)
 
 
-@pytest.mark.parametrize("occasion", [{"round_number": -1}, {"round_number": 2**63}, {"round_number": 1.0},
-                                      {"round_number": True}])  # fmt: skip
+@pytest.mark.parametrize(
+    "occasion", [{"round_number": -1}, {"round_number": 2**63}, {"round_number": 1.0}, {"round_number": True}]
+)
 def test_rounds_are_whole_numbers(occasion):
-    with pytest.raises(InvalidMaskedVector, match="must be a whole number from 0"):
+    with pytest.raises(ValueError, match="must be a whole number from 0"):
         PARTIES["arthur"].masked(np.zeros(2, dtype=np.int64), present=NAMES, **occasion)
 
 
 def test_the_server_adds_full_sets_of_like_vectors_only():
     vectors = {name: np.zeros(2, dtype=np.uint64) for name in "ab"}
     for masked, present in ((vectors, "abc"), (vectors, "a")):
-        with pytest.raises(InvalidMaskedVector, match="missing or surplus"):
+        with pytest.raises(ValueError, match="missing or surplus"):
             sum_of_masked(masked, present)
     for odd in (np.zeros(3, dtype=np.uint64), np.zeros(2, dtype=np.int64), np.zeros(2)):
-        with pytest.raises(InvalidMaskedVector, match="must all be uint64 of one length"):
+        with pytest.raises(ValueError, match="must all be uint64 of one length"):
             sum_of_masked({**vectors, "c": odd}, "abc")
-    with pytest.raises(InvalidMaskedVector, match="must all be uint64"):
+    with pytest.raises(ValueError, match="must all be uint64"):
         sum_of_masked({}, ())
 
 

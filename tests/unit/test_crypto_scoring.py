@@ -1,4 +1,5 @@
 """Encrypted scoring: exact to its stated error, blind on both sides, and bounded by construction."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -6,10 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fate_dp.crypto import encrypted_scoring
-from fate_dp.crypto.blinding_pool import BlindingPool
-from fate_dp.crypto.ciphertext import column_from_bytes
-from fate_dp.crypto.encrypted_scoring import encrypt_queries, open_scores, score_queries
-from fate_dp.crypto.paillier import PublicKey, keypair_of_any_length
+from fate_dp.crypto.encrypted_scoring import BlindingPool, encrypt_queries, open_scores, score_queries
+from fate_dp.crypto.paillier import PublicKey, column_from_bytes, keypair_of_any_length
 
 PUBLIC, PRIVATE = keypair_of_any_length(384)
 ENCRYPTION = PRIVATE.encryption()

@@ -1,4 +1,5 @@
 """Shared descent: the weights and losses of plain gradient descent and of FATE's optimiser, and nothing else to see."""
+
 import json
 import random
 from dataclasses import replace
@@ -21,12 +22,10 @@ from shared_training import (
     standardised,
 )
 
-from fate_dp.components.dp_hetero_lr.updates import PartyOptimizer
+from fate_dp.components.protocols.optimizers import PartyOptimizer
+from fate_dp.crypto.descent_steps import QuadraticShare, StepMasks, UpdateRule, draw_masks
 from fate_dp.crypto.paillier import keypair_of_any_length
 from fate_dp.crypto.shared_descent import SharedDescent
-from fate_dp.crypto.shared_quadratic import QuadraticShare
-from fate_dp.crypto.step_preparation import StepMasks, draw_masks
-from fate_dp.crypto.update_rule import UpdateRule
 
 THREE = Parties((2, 1, 3))
 TWO = Parties((2, 3))
@@ -104,7 +103,7 @@ RULES = [
     ({"lr": 0.2, "momentum": 0.6, "nesterov": True}, "l2", STEPWISE),
     ({"lr": 0.2, "momentum": 0.4, "weight_decay": 0.3}, "l2", LINEAR),
     ({"lr": 0.3, "dampening": 0.5, "weight_decay": 0.2}, None, CONSTANT),
-]  # fmt: skip
+]
 
 
 def fate_optimizers(parties, initial, params, penalty, scheduler):
@@ -138,10 +137,12 @@ def test_a_warm_start_goes_on_as_if_training_had_not_ended():
     rule = UpdateRule.from_sgd(params, [0.2] * 4)
     joint = trained_by_dealer(TWO, batches, initial, rule, penalties, 4)
     states = [json.loads(json.dumps(descent.state())) for descent in joint]
-    revealed = np.concatenate([
-        descent.own_weights([other.share_of(columns) for other in others(joint, at)])
-        for at, (descent, columns) in enumerate(zip(joint, TWO.columns))
-    ])  # fmt: skip
+    revealed = np.concatenate(
+        [
+            descent.own_weights([other.share_of(columns) for other in others(joint, at)])
+            for at, (descent, columns) in enumerate(zip(joint, TWO.columns))
+        ]
+    )
     joint = trained_by_dealer(TWO, batches, revealed, rule, penalties, 4, states)
     assert np.abs(joint_weights(joint) - expected).max() < 2.0**-22
     forgot = trained_by_dealer(TWO, batches, revealed, rule, penalties, 4)
@@ -342,16 +343,19 @@ def test_what_does_not_fit_is_refused():
         first.loss_share([[]], [])
 
 
-@pytest.mark.parametrize("params, message", [
-    ({"lr": 0.1, "maximize": True}, "maximize True, which shared descent does not take"),
-    ({"lr": 0.1, "betas": (0.9, 0.99)}, "optimizer_params has betas"),
-    ({"momentum": 1.0}, "momentum is 1.0; it must be below 1"),
-    ({"momentum": -0.1}, "momentum is -0.1"),
-    ({"weight_decay": float("inf")}, "weight_decay is inf"),
-    ({"dampening": float("nan")}, "dampening is nan"),
-    ({"nesterov": True}, "nesterov needs momentum"),
-    ({"nesterov": True, "momentum": 0.5, "dampening": 0.1}, "nesterov needs momentum"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "params, message",
+    [
+        ({"lr": 0.1, "maximize": True}, "maximize True, which shared descent does not take"),
+        ({"lr": 0.1, "betas": (0.9, 0.99)}, "optimizer_params has betas"),
+        ({"momentum": 1.0}, "momentum is 1.0; it must be below 1"),
+        ({"momentum": -0.1}, "momentum is -0.1"),
+        ({"weight_decay": float("inf")}, "weight_decay is inf"),
+        ({"dampening": float("nan")}, "dampening is nan"),
+        ({"nesterov": True}, "nesterov needs momentum"),
+        ({"nesterov": True, "momentum": 0.5, "dampening": 0.1}, "nesterov needs momentum"),
+    ],
+)
 def test_update_rules_that_are_none_are_refused(params, message):
     with pytest.raises(ValueError, match=message):
         UpdateRule.from_sgd(params, [0.1])

@@ -1,4 +1,5 @@
 """Slots: shares of what is packed add up to it, nothing runs over into the next slot, and masks cover the plaintext."""
+
 import secrets
 
 import numpy as np
@@ -53,7 +54,9 @@ def test_only_masks_within_a_value_of_an_end_of_the_digits_range_give_a_wrong_sh
     assert width >> layout.value_bits == 1 << (STATISTICAL_BITS + 1)
 
 
-@pytest.mark.parametrize("value_bits, key_length, slots", [(70, 2048, 18), (55, 2048, 21), (86, 3072, 24), (469, 511, 1)])
+@pytest.mark.parametrize(
+    "value_bits, key_length, slots", [(70, 2048, 18), (55, 2048, 21), (86, 3072, 24), (469, 511, 1)]
+)
 def test_slots_per_plaintext(value_bits, key_length, slots):
     layout = SlotLayout(value_bits, key_length)
     assert layout.slot_bits == value_bits + 1 + STATISTICAL_BITS and layout.slots == slots

@@ -1,4 +1,5 @@
 """Prepared steps: shares of products are exact at every bound, and what a party decrypts says nothing."""
+
 import copy
 import pickle
 from dataclasses import replace
@@ -10,21 +11,29 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 from shared_training import Parties, prepared_by_dealer, prepared_by_parties, split_quadratic, standardised
 
-from fate_dp.crypto import residue_products
-from fate_dp.crypto.ciphertext import column_from_bytes, column_to_bytes
-from fate_dp.crypto.paillier import keypair_of_any_length
-from fate_dp.crypto.residue_products import (
+from fate_dp.crypto import residues
+from fate_dp.crypto.descent_steps import (
+    PreparedSteps,
+    QuadraticBounds,
+    QuadraticShare,
+    StepLayout,
+    draw_masks,
+    encrypt_masks,
+    multiply_masks,
+    open_answer,
+    rounded_quotient,
+    share_bits,
+)
+from fate_dp.crypto.paillier import column_from_bytes, column_to_bytes, keypair_of_any_length
+from fate_dp.crypto.residues import (
     ProductLayout,
+    ResidueSystem,
     encrypt_vectors,
     multiply_vectors,
     open_products,
     room_for_moduli,
 )
-from fate_dp.crypto.residues import ResidueSystem
-from fate_dp.crypto.shared_quadratic import QuadraticBounds, QuadraticShare, rounded_quotient, share_bits
 from fate_dp.crypto.slots import draw_mask
-from fate_dp.crypto.step_layout import StepLayout
-from fate_dp.crypto.step_preparation import PreparedSteps, draw_masks, encrypt_masks, multiply_masks, open_answer
 
 PUBLIC, PRIVATE = keypair_of_any_length(768)
 SECOND_KEYS = keypair_of_any_length(768)
@@ -73,7 +82,7 @@ def test_products_are_exact_but_where_a_mask_is_within_the_sum_of_an_end_of_its_
     largest = 2**layout.sum_bits - 1
     expected = [[-3 * sign * (2**94 - 1) % modulus for modulus in layout.system.moduli], [0] * layout.system.count]
     for mask, exact in ((largest, True), (PUBLIC.n - 1 - largest, True), (0 if sign < 0 else PUBLIC.n - 1, False)):
-        monkeypatch.setattr(residue_products, "draw_mask", lambda modulus: mask)
+        monkeypatch.setattr(residues, "draw_mask", lambda modulus: mask)
         message, own = multiplied(layout, vectors, [[sign * (2**94 - 1)] * 3, [0, 0, 0]])
         opened = open_products(message, 2, layout, PRIVATE)
         total = ((own + opened) % np.array(layout.system.moduli, dtype=object)).tolist()
@@ -88,7 +97,7 @@ def view(monkeypatch, multiplier, mask=None):
     """Histogram of the leading bits that the owner sees of 320 equal products, in eighths of [0, n)."""
     layout = product_layout(key_length=512)
     if mask is not None:
-        monkeypatch.setattr(residue_products, "draw_mask", mask)
+        monkeypatch.setattr(residues, "draw_mask", mask)
     vectors = np.array([[modulus - 1 for modulus in layout.system.moduli]] * 3, dtype=object)
     encrypted = encrypt_vectors(vectors, layout.system, SMALL_PRIVATE.encryption(), 10)
     message, _ = multiply_vectors(encrypted, [[multiplier] * 3] * 320, layout, SMALL_PUBLIC)
@@ -110,7 +119,7 @@ def test_an_owner_that_encrypts_numbers_beyond_the_layout_reads_nothing(monkeypa
     layout, read = product_layout(key_length=512), []
     encrypted = column_to_bytes(SMALL_PRIVATE.encryption().encrypt([0, 1 << 470, 0], 3))
     for mask in (draw_mask, lambda modulus: draw_mask(1 << layout.sum_bits + 41)):
-        monkeypatch.setattr(residue_products, "draw_mask", mask)
+        monkeypatch.setattr(residues, "draw_mask", mask)
         message, _ = multiply_vectors(encrypted, [[3, 12345, 7]], layout, SMALL_PUBLIC)
         (sealed,) = column_from_bytes(message, SMALL_PUBLIC)
         read.append(int(SMALL_PRIVATE.decrypt(sealed)) >> 470)
@@ -192,14 +201,19 @@ def test_sizes_of_a_training_with_keys_of_2048_bits():
 
 
 @given(
-    st.integers(1, 400), st.integers(0, 8), st.sampled_from([0.0, 1.0, 1e6]), st.integers(2, 16),
-    st.sampled_from([768, 2048, 3072]), st.integers(80, 110), st.integers(1, 40),
-)  # fmt: skip
+    st.integers(1, 400),
+    st.integers(0, 8),
+    st.sampled_from([0.0, 1.0, 1e6]),
+    st.integers(2, 16),
+    st.sampled_from([768, 2048, 3072]),
+    st.integers(80, 110),
+    st.integers(1, 40),
+)
 @settings(max_examples=60)
 def test_every_layout_has_room(dimension, mean_square_bits, penalty, parties, key_length, matrix_bits, most_steps):
     bounds = QuadraticBounds(dimension, 1, mean_square_bits, 1.0, penalty)
     layout = StepLayout(bounds, parties, key_length, matrix_bits, most_steps)
-    assert 1 <= layout.losses_together and 1 <= layout.steps <= most_steps
+    assert layout.losses_together >= 1 and 1 <= layout.steps <= most_steps
     assert layout.products.system.count == layout.losses.system.count == layout.steps
     assert min(layout.products.system.moduli) > bounds.curvature * 2.0 ** (28 + 84 + 41 + layout.carry_bits)
     assert min(layout.losses.system.moduli) > 2 * (bounds.curvature + penalty) * 2.0 ** (56 + 60)

@@ -1,4 +1,5 @@
 """Cross products of shares: exact, in every shape, and narrow again afterwards."""
+
 import secrets
 from functools import lru_cache
 
@@ -7,10 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fate_dp.crypto.cross_product import merge_sums, open_sums, seal_sums
+from fate_dp.crypto.cross_product import (
+    encrypt_shares,
+    merge_sums,
+    multiply_shares,
+    narrow_shares,
+    open_sums,
+    seal_sums,
+    wide_layout,
+)
 from fate_dp.crypto.joined_records import SHARE_BITS
 from fate_dp.crypto.paillier import generate_keypair
-from fate_dp.crypto.wide_cross_product import encrypt_shares, multiply_shares, narrow_shares, wide_layout
 
 LARGEST = (1 << SHARE_BITS) - 1
 

@@ -1,4 +1,5 @@
 """The installed X25519 gives the vectors of RFC 7748, section 6.1, and commutes: a(bP) = b(aP)."""
+
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat

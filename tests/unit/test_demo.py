@@ -1,10 +1,11 @@
 """The demo's jobs that need nothing of each other run at once, and end together where one fails."""
+
 from threading import Barrier, Event
 
 import pytest
 
-from fate_dp.deploy.flow_address import FlowAddress
-from fate_dp.pipelines.demo import Run, Site
+from fate_dp.deploy.flow.client import FlowAddress
+from fate_dp.pipelines.jobs.demo import Run, Site
 
 PATIENCE_SECONDS = 30.0
 

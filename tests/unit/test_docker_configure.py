@@ -1,4 +1,5 @@
 """The container's configuration: what FATE-Flow and FATE-Board then read, private files, refusals in one sentence."""
+
 import importlib.util
 import shutil
 from pathlib import Path
@@ -7,8 +8,8 @@ import pytest
 import yaml
 
 from fate_dp.deploy.docker import configure as module
-from fate_dp.deploy.docker.configuration_error import ConfigurationError
 from fate_dp.deploy.docker.configure import configure, read_settings, with_properties
+from fate_dp.deploy.flow.programs import FlowServerError
 
 PROPERTIES = "#port\nserver.port=9999\nfateflow.url=http://localhost:9380\nserver.board.login.username=\nother=kept\n"
 
@@ -21,10 +22,15 @@ def environment(tmp_path):
     for name in ("broker", "board"):
         (tmp_path / name).write_text(f"secret of {name}\n")
     return {
-        "FATE_PROJECT": str(tmp_path), "FATE_DP_PARTY": "9999", "FATE_DP_HOST": "guest", "FATE_DP_BROKER": "broker",
-        "FATE_DP_ROUTER": "router:9300", "FATE_DP_BROKER_PASSWORD_FILE": str(tmp_path / "broker"),
-        "FATE_DP_BOARD_PASSWORD_FILE": str(tmp_path / "board"), "FATE_DP_CLIENT_AUTHENTICATION": "on",
-    }  # fmt: skip
+        "FATE_PROJECT": str(tmp_path),
+        "FATE_DP_PARTY": "9999",
+        "FATE_DP_HOST": "guest",
+        "FATE_DP_BROKER": "broker",
+        "FATE_DP_ROUTER": "router:9300",
+        "FATE_DP_BROKER_PASSWORD_FILE": str(tmp_path / "broker"),
+        "FATE_DP_BOARD_PASSWORD_FILE": str(tmp_path / "board"),
+        "FATE_DP_CLIENT_AUTHENTICATION": "on",
+    }
 
 
 @pytest.fixture
@@ -81,9 +87,13 @@ def test_the_boards_properties_change_and_nothing_else(environment, conf):
     configure(read_settings(environment), conf)
     path = Path(environment["FATE_PROJECT"]) / "fateboard" / "conf" / "application.properties"
     assert path.read_text().splitlines() == [
-        "#port", "server.port=8080", "fateflow.url=http://guest:9380", "server.board.login.username=admin",
-        "other=kept", "server.board.login.password=secret of board",
-    ]  # fmt: skip
+        "#port",
+        "server.port=8080",
+        "fateflow.url=http://guest:9380",
+        "server.board.login.username=admin",
+        "other=kept",
+        "server.board.login.password=secret of board",
+    ]
 
 
 def test_files_with_secrets_are_private_and_a_second_start_writes_the_same(environment, conf):
@@ -99,7 +109,7 @@ def test_files_with_secrets_are_private_and_a_second_start_writes_the_same(envir
 def test_without_a_broker_the_one_server_plays_all_parties(environment, conf):
     for name in ("FATE_DP_BROKER", "FATE_DP_ROUTER", "FATE_DP_PARTY", "FATE_DP_BROKER_PASSWORD_FILE"):
         del environment[name]
-    with pytest.raises(ConfigurationError, match="FATE_DP_PARTY is ''"):
+    with pytest.raises(FlowServerError, match="FATE_DP_PARTY is ''"):
         read_settings(environment)
     environment["FATE_DP_CLIENT_AUTHENTICATION"] = "off"
     configure(read_settings(environment), conf)
@@ -107,17 +117,24 @@ def test_without_a_broker_the_one_server_plays_all_parties(environment, conf):
     assert written["party_id"] == "" and "federation" not in written and "default_engines" not in written
 
 
-@pytest.mark.parametrize("change, told", [
-    ({"FATE_DP_PARTY": ""}, "FATE_DP_PARTY is ''"),
-    ({"FATE_DP_PARTY": "guest"}, "FATE_DP_PARTY is 'guest'"),
-    ({"FATE_DP_ROUTER": ""}, "FATE_DP_ROUTER is not set"),
-    ({"FATE_DP_BROKER_PASSWORD_FILE": ""}, "FATE_DP_BROKER_PASSWORD_FILE is not set"),
-    ({"FATE_DP_BOARD_PASSWORD_FILE": "/nowhere"}, "The secret /nowhere of FATE_DP_BOARD_PASSWORD_FILE cannot be read"),
-    ({"FATE_DP_BOARD_PASSWORD_FILE": "/dev/null"}, "must be one line that is not empty"),
-    ({"FATE_DP_SITE_AUTHENTICATION": "yes"}, "FATE_DP_SITE_AUTHENTICATION is 'yes'; it is on or off"),
-], ids=lambda value: "-".join(value) if isinstance(value, dict) else "")  # fmt: skip
+@pytest.mark.parametrize(
+    "change, told",
+    [
+        ({"FATE_DP_PARTY": ""}, "FATE_DP_PARTY is ''"),
+        ({"FATE_DP_PARTY": "guest"}, "FATE_DP_PARTY is 'guest'"),
+        ({"FATE_DP_ROUTER": ""}, "FATE_DP_ROUTER is not set"),
+        ({"FATE_DP_BROKER_PASSWORD_FILE": ""}, "FATE_DP_BROKER_PASSWORD_FILE is not set"),
+        (
+            {"FATE_DP_BOARD_PASSWORD_FILE": "/nowhere"},
+            "The secret /nowhere of FATE_DP_BOARD_PASSWORD_FILE cannot be read",
+        ),
+        ({"FATE_DP_BOARD_PASSWORD_FILE": "/dev/null"}, "must be one line that is not empty"),
+        ({"FATE_DP_SITE_AUTHENTICATION": "yes"}, "FATE_DP_SITE_AUTHENTICATION is 'yes'; it is on or off"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
 def test_what_is_missing_or_wrong_is_named_in_one_sentence(environment, change, told):
-    with pytest.raises(ConfigurationError) as refusal:
+    with pytest.raises(FlowServerError) as refusal:
         read_settings({**environment, **change})
     assert told in str(refusal.value) and "\n" not in str(refusal.value)
 

@@ -1,4 +1,5 @@
 """The files that need an engine, read without one: what they copy exists, nothing floats, nothing is open or secret."""
+
 import http.client
 import os
 import re
@@ -13,12 +14,11 @@ import yaml
 from flow_double import flow_double
 
 from fate_dp.deploy.docker.configure import DATABASE, PROJECT
-from fate_dp.deploy.ports import free_port
-from fate_dp.deploy.program_start import wait_until
+from fate_dp.deploy.flow.programs import free_port, wait_until
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "docker"
 ROOT = FOLDER.parents[1]
-PARTS = ("privacy", "crypto", "components", "pipelines", "conf", "data_prep", "deploy", "bench")
+PARTS = ("privacy", "crypto", "components", "pipelines", "conf", "data_prep", "deploy")
 PARTIES = ("guest", "host", "arbiter")
 SCRIPTS = ("install.sh", "start.sh", "secrets.sh", "tunnel.sh")
 FLOW = "/data/projects/fate/fate_flow"
@@ -41,7 +41,7 @@ def faults_of_dockerfile(text, root):
             faults.append(f"ADD {words}")
         if name == "COPY" and "--from=" not in words:
             faults += [f"{source} does not exist" for source in words.split()[:-1] if not (root / source).exists()]
-    final = found[max(index for index, (name, _) in enumerate(found) if name == "FROM"):]
+    final = found[max(index for index, (name, _) in enumerate(found) if name == "FROM") :]
     users = [words for name, words in final if name == "USER"]
     faults += [] if users and users[-1] not in ("root", "0") else ["it runs as root"]
     faults += [f"there is no {name}" for name in ("HEALTHCHECK", "ENTRYPOINT") if name not in dict(final)]
@@ -88,15 +88,25 @@ def test_the_dockerfile_has_no_fault_and_copies_every_part():
     assert set(PARTS) <= copied
 
 
-@pytest.mark.parametrize("wrong, told", [
-    ("FROM fate:latest\nUSER fate\nHEALTHCHECK CMD x\nENTRYPOINT x\n", "fate:latest is not pinned"),
-    ("FROM fate\nUSER fate\nHEALTHCHECK CMD x\nENTRYPOINT x\n", "fate is not pinned"),
-    ("FROM fate:2.2.0\nADD https://example.org/x /x\nUSER fate\nHEALTHCHECK CMD x\nENTRYPOINT x\n", "ADD https"),
-    ("FROM fate:2.2.0\nCOPY nowhere \\\n /x\nUSER fate\nHEALTHCHECK CMD x\nENTRYPOINT x\n", "nowhere does not exist"),
-    ("FROM fate:2.2.0\nUSER fate\nUSER root\nHEALTHCHECK CMD x\nENTRYPOINT x\n", "it runs as root"),
-    ("FROM fate:2.2.0 AS a\nUSER fate\nHEALTHCHECK CMD x\nENTRYPOINT x\nFROM fate:2.2.0\nENTRYPOINT x\n", "as root"),
-    ("FROM fate:2.2.0\nUSER fate\n#HEALTHCHECK CMD x\nENTRYPOINT x\n", "there is no HEALTHCHECK"),
-], ids=["latest", "no tag", "ADD", "COPY", "root", "stage", "health"])  # fmt: skip
+@pytest.mark.parametrize(
+    "wrong, told",
+    [
+        ("FROM fate:latest\nUSER fate\nHEALTHCHECK CMD x\nENTRYPOINT x\n", "fate:latest is not pinned"),
+        ("FROM fate\nUSER fate\nHEALTHCHECK CMD x\nENTRYPOINT x\n", "fate is not pinned"),
+        ("FROM fate:2.2.0\nADD https://example.org/x /x\nUSER fate\nHEALTHCHECK CMD x\nENTRYPOINT x\n", "ADD https"),
+        (
+            "FROM fate:2.2.0\nCOPY nowhere \\\n /x\nUSER fate\nHEALTHCHECK CMD x\nENTRYPOINT x\n",
+            "nowhere does not exist",
+        ),
+        ("FROM fate:2.2.0\nUSER fate\nUSER root\nHEALTHCHECK CMD x\nENTRYPOINT x\n", "it runs as root"),
+        (
+            "FROM fate:2.2.0 AS a\nUSER fate\nHEALTHCHECK CMD x\nENTRYPOINT x\nFROM fate:2.2.0\nENTRYPOINT x\n",
+            "as root",
+        ),
+        ("FROM fate:2.2.0\nUSER fate\n#HEALTHCHECK CMD x\nENTRYPOINT x\n", "there is no HEALTHCHECK"),
+    ],
+    ids=["latest", "no tag", "ADD", "COPY", "root", "stage", "health"],
+)
 def test_the_faults_of_a_dockerfile_are_seen(wrong, told):
     assert any(told in fault for fault in faults_of_dockerfile(wrong, ROOT))
 
@@ -106,15 +116,19 @@ def test_the_compose_files_have_no_fault(name):
     assert faults_of_compose(loaded(name), FOLDER) == []
 
 
-@pytest.mark.parametrize("service, told", [
-    ({"image": "nginx:latest"}, "nginx:latest is not pinned"),
-    ({"ports": ["9380:9380"]}, "9380:9380 is open"),
-    ({"ports": ["0.0.0.0:9380:9380"]}, "is open"),
-    ({"environment": {"BROKER_PASSWORD": "fate"}}, "stands in the file"),
-    ({"volumes": ["/root:/root"]}, "of the machine"),
-    ({"network_mode": "host"}, "host network"),
-    ({"privileged": True}, "privileged is given"),
-], ids=lambda value: "-".join(value) if isinstance(value, dict) else "")  # fmt: skip
+@pytest.mark.parametrize(
+    "service, told",
+    [
+        ({"image": "nginx:latest"}, "nginx:latest is not pinned"),
+        ({"ports": ["9380:9380"]}, "9380:9380 is open"),
+        ({"ports": ["0.0.0.0:9380:9380"]}, "is open"),
+        ({"environment": {"BROKER_PASSWORD": "fate"}}, "stands in the file"),
+        ({"volumes": ["/root:/root"]}, "of the machine"),
+        ({"network_mode": "host"}, "host network"),
+        ({"privileged": True}, "privileged is given"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
 def test_the_faults_of_a_compose_file_are_seen(service, told):
     assert any(told in fault for fault in faults_of_compose({"services": {"one": service}}, FOLDER))
 
@@ -224,10 +238,16 @@ def test_the_router_hands_on_what_parties_ask_each_other_and_nothing_else(tmp_pa
 
 
 NOT_FOR_OTHERS = (
-    "/v2/worker/model/download", "/v2/partner/../worker/model/download", "/v2/partner/%2e%2e/worker/task/status",
-    "//v2//worker/task/status", "/v2/server/query/all", "/v2/partnerships", "/v2/client/client/create",
-    "/v1/interconn/x", "/",
-)  # fmt: skip
+    "/v2/worker/model/download",
+    "/v2/partner/../worker/model/download",
+    "/v2/partner/%2e%2e/worker/task/status",
+    "//v2//worker/task/status",
+    "/v2/server/query/all",
+    "/v2/partnerships",
+    "/v2/client/client/create",
+    "/v1/interconn/x",
+    "/",
+)
 
 
 def status(port, path, party="9999"):
@@ -270,8 +290,22 @@ def certificates(tmp_path):
     """A folder with the files of a party that the tunnel shows and believes."""
     folder = tmp_path / "certificates"
     folder.mkdir()
-    program = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-               "-subj", "/CN=guest", "-keyout", "guest.key", "-out", "guest.pem"]  # fmt: skip
+    program = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-subj",
+        "/CN=guest",
+        "-keyout",
+        "guest.key",
+        "-out",
+        "guest.pem",
+    ]
     subprocess.run(program, cwd=folder, check=True, timeout=300, capture_output=True)
     shutil.copy(folder / "guest.pem", folder / "ca.pem")
     return folder
@@ -304,21 +338,29 @@ def test_the_tunnel_of_a_machine_has_its_names_and_none_of_the_engines(tmp_path)
         (tmp_path / name).touch()
     text = tunnel("broker.example.org", "host", tmp_path).stdout
     assert not [name for name in ("/run/secrets", "127.0.0.11", "$", "/tmp/nginx.pid", " broker;") if name in text]
-    for line in (f"proxy_ssl_certificate_key {tmp_path}/host.key;", f"proxy_ssl_trusted_certificate {tmp_path}/ca.pem;",
-                 "proxy_ssl_name broker.example.org;", "proxy_ssl_verify on;",
-                 "server { listen 127.0.0.1:15672; proxy_pass broker.example.org:15671; }"):  # fmt: skip
+    for line in (
+        f"proxy_ssl_certificate_key {tmp_path}/host.key;",
+        f"proxy_ssl_trusted_certificate {tmp_path}/ca.pem;",
+        "proxy_ssl_name broker.example.org;",
+        "proxy_ssl_verify on;",
+        "server { listen 127.0.0.1:15672; proxy_pass broker.example.org:15671; }",
+    ):
         assert line in [found.strip() for found in text.splitlines()]
     assert "proxy_ssl_name broker;" in tunnel("192.0.2.7", "host", tmp_path, "broker").stdout
 
 
-@pytest.mark.parametrize("arguments, told", [
-    (["broker"], "give BROKER PARTY FOLDER [CERTIFIED]; 1 arguments were given."),
-    (["a;b", "guest", "/"], "'a;b' is no name"),
-    (["broker", "", "/"], "'' is no name"),
-    (["broker", "guest", "here"], "the folder 'here' must begin with '/'."),
-    (["broker", "guest", "/a b"], "the folder '/a b' may have letters"),
-    (["broker", "guest", "/nowhere"], "/nowhere/ca.pem does not exist"),
-], ids=["few", "name", "empty", "relative", "folder", "missing"])  # fmt: skip
+@pytest.mark.parametrize(
+    "arguments, told",
+    [
+        (["broker"], "give BROKER PARTY FOLDER [CERTIFIED]; 1 arguments were given."),
+        (["a;b", "guest", "/"], "'a;b' is no name"),
+        (["broker", "", "/"], "'' is no name"),
+        (["broker", "guest", "here"], "the folder 'here' must begin with '/'."),
+        (["broker", "guest", "/a b"], "the folder '/a b' may have letters"),
+        (["broker", "guest", "/nowhere"], "/nowhere/ca.pem does not exist"),
+    ],
+    ids=["few", "name", "empty", "relative", "folder", "missing"],
+)
 def test_what_the_tunnel_cannot_be_made_of_is_refused_in_one_sentence(arguments, told):
     made = tunnel(*arguments)
     assert made.returncode == 1 and told in made.stderr and made.stderr.count("\n") == 1 and made.stdout == ""

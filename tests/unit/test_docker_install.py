@@ -2,6 +2,7 @@
 
 What needs an engine (the base image itself, its Python and its users) is not tried here.
 """
+
 import importlib.util
 import os
 import pwd
@@ -16,7 +17,7 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "deploy" / "docker"
-PARTS = ("privacy", "crypto", "components", "pipelines", "conf", "data_prep", "deploy", "bench")
+PARTS = ("privacy", "crypto", "components", "pipelines", "conf", "data_prep", "deploy")
 KEPT = ("data", "localfs", "model", "jobs", "logs", "database")
 READER = "component:\n  name: reader\n  input_artifacts: {}\n  output_artifacts: {}\nschema_version: v1\n"
 
@@ -69,11 +70,23 @@ def image(tmp_path):
 
 def run(prefix, image, *arguments, script="install.sh", **variables):
     path = f"{prefix / 'bin'}{os.pathsep}{os.environ['PATH']}" if prefix else os.environ["PATH"]
-    environment = {"PATH": path, "HOME": str(image.parent), "FATE_PROJECT": str(image), "PIP_NO_INDEX": "1",
-                   "FATE_DP_HOME": str(image.parent / "keys" / "parties"), "PYTHONDONTWRITEBYTECODE": "1",
-                   **variables}  # fmt: skip
-    return subprocess.run(["bash", str(SCRIPTS / script), *map(str, arguments)], env=environment, capture_output=True,
-                          text=True, timeout=600, stdin=subprocess.DEVNULL)  # fmt: skip
+    environment = {
+        "PATH": path,
+        "HOME": str(image.parent),
+        "FATE_PROJECT": str(image),
+        "PIP_NO_INDEX": "1",
+        "FATE_DP_HOME": str(image.parent / "keys" / "parties"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        **variables,
+    }
+    return subprocess.run(
+        ["bash", str(SCRIPTS / script), *map(str, arguments)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        stdin=subprocess.DEVNULL,
+    )
 
 
 def test_the_wheel_the_components_and_the_boards_descriptions_are_installed(wheel, prefix, image):
@@ -96,8 +109,9 @@ def test_our_folder_comes_first_in_what_fate_flows_own_script_starts(wheel, pref
     (site,) = prefix.glob("lib/python3*/site-packages/fate_dp/deploy/site")
     script = image / "fate_flow" / "bin" / "service.sh"
     script.write_text(f"source {image}/bin/init_env.sh\necho $PYTHONPATH\n")
-    done = subprocess.run(["bash", str(script)], env={"FATE_PROJECT": str(image), "PYTHONPATH": "lost"}, capture_output=True,
-                          text=True)  # fmt: skip
+    done = subprocess.run(
+        ["bash", str(script)], env={"FATE_PROJECT": str(image), "PYTHONPATH": "lost"}, capture_output=True, text=True
+    )
     assert done.stdout == f"{site}:{image}/fate_flow/python\n"
     assert (site / "sitecustomize.py").is_file() and (site / "fence.py").is_file()
 
@@ -109,8 +123,13 @@ def test_what_the_servers_write_belongs_to_their_user_also_a_second_time(wheel, 
         done = run(prefix, image, wheel, "--no-requirements", FATE_DP_USER="nobody")
         assert done.returncode == 0, done.stderr
     settings = image / "fate_flow" / "python" / "fate_flow" / "settings.py"
-    written = [image.parent / "keys", image.parent / "keys" / "parties", settings, image / "fateboard" / "conf",
-               *(image / "fate_flow" / name for name in KEPT)]  # fmt: skip
+    written = [
+        image.parent / "keys",
+        image.parent / "keys" / "parties",
+        settings,
+        image / "fateboard" / "conf",
+        *(image / "fate_flow" / name for name in KEPT),
+    ]
     assert {pwd.getpwuid(path.stat().st_uid).pw_name for path in written} == {"nobody"}
 
 
@@ -122,9 +141,9 @@ def test_a_folder_of_others_is_not_given_away(image):
     assert image.parent.stat().st_uid == 0 and not home.exists()
 
 
-@pytest.mark.parametrize("missing", [
-    "fate_flow/bin/service.sh", "fate_flow/conf/service_conf.yaml", "fateboard/service.sh", "fateboard/dag",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "missing", ["fate_flow/bin/service.sh", "fate_flow/conf/service_conf.yaml", "fateboard/service.sh", "fateboard/dag"]
+)
 def test_a_folder_that_is_no_fate_is_refused_before_anything_is_installed(image, missing):
     path = image / missing
     shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -170,9 +189,11 @@ def test_with_client_authentication_the_board_does_not_start_and_the_container_s
     assert "fate_flow_admin" not in (image / "fate_flow" / "python" / "fate_flow" / "settings.py").read_text()
 
 
-@pytest.mark.parametrize("answers, asked", [
-    ("no " * 14 + "yes", 14 + 1 + 3), ("yes no no yes", 4 + 3), ("", 12 + 3),
-], ids=["slow", "hiccup", "never"])  # fmt: skip
+@pytest.mark.parametrize(
+    "answers, asked",
+    [("no " * 14 + "yes", 14 + 1 + 3), ("yes no no yes", 4 + 3), ("", 12 + 3)],
+    ids=["slow", "hiccup", "never"],
+)
 def test_a_start_may_take_two_minutes_and_then_three_misses_end_the_container(answers, asked, prefix, image):
     """FATE-Flow's own script calls a start that takes more than 5 s failed."""
     done = started(prefix, image, answers, configure="exit 0")
@@ -184,17 +205,27 @@ def started(prefix, image, answers, configure='exec "{python}" "$@"', **variable
     """start.sh, whose clock stands still and whose health check finds `answers` one after the other, then none."""
     (image / "answers").write_text(answers.replace(" ", "\n") + "\n")
     stand_in(image / "stand-ins" / "sleep", "exit 0")
-    stand_in(image / "stand-ins" / "python", f"""
+    stand_in(
+        image / "stand-ins" / "python",
+        f"""
 case "$2" in
     *.configure) {configure.format(python=prefix / "bin" / "python")} ;;
     *.health)
         echo health >>{image}/asked
         [ "$(sed -n "$(wc -l <{image}/asked)p" {image}/answers)" = yes ] ;;
-esac""")
+esac""",
+    )
     (image / "password").write_text("secret\n")
     path = f"{image / 'stand-ins'}{os.pathsep}{os.environ['PATH']}"
-    return run(prefix, image, script="start.sh", PATH=path, FATE_DP_PARTY="9999",
-               FATE_DP_BOARD_PASSWORD_FILE=str(image / "password"), **variables)  # fmt: skip
+    return run(
+        prefix,
+        image,
+        script="start.sh",
+        PATH=path,
+        FATE_DP_PARTY="9999",
+        FATE_DP_BOARD_PASSWORD_FILE=str(image / "password"),
+        **variables,
+    )
 
 
 def calls(image):

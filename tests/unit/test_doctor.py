@@ -1,4 +1,5 @@
 """Each seeded misconfiguration is found by the check that is about it, with a cure that says what to run or change."""
+
 import os
 import shutil
 import socket
@@ -8,19 +9,22 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-
-from fate_dp.deploy.doctor import broker_checks, fence_checks, folder_checks, party_checks
-from fate_dp.deploy.doctor.examination import findings, has_problem, parties_of
-from fate_dp.deploy.doctor.finding import Finding
-from fate_dp.deploy.doctor.flow_provider import Provider
-from fate_dp.deploy.doctor.this_machine import Listener
-from fate_dp.deploy.flow_state import FOREIGN, REFUSES, SILENT
-from fate_dp.deploy.server_processes import SITE
-from fate_dp.pipelines.doctor_command import print_findings
-
 from doctor_examples import (
-    sound_site, with_environment, with_plugin, with_provider, with_settings, with_site, with_versions,
-)  # fmt: skip
+    sound_site,
+    with_environment,
+    with_plugin,
+    with_provider,
+    with_settings,
+    with_site,
+    with_versions,
+)
+
+from fate_dp.deploy.doctor import flow_checks, own_checks
+from fate_dp.deploy.doctor.examination import findings, has_problem, parties_of
+from fate_dp.deploy.doctor.findings import Finding
+from fate_dp.deploy.doctor.gathering import Listener, Provider
+from fate_dp.deploy.flow.server import FOREIGN, REFUSES, SILENT, SITE
+from fate_dp.pipelines.cli.providers import print_findings
 
 
 @pytest.fixture
@@ -40,6 +44,7 @@ def test_a_sound_site_has_no_problem_and_nothing_to_do(sound):
 
 
 # Installation -------------------------------------------------------------------------------------------------------
+
 
 def old_python(site):
     return with_environment(site, python=(3, 8, 18))
@@ -99,17 +104,18 @@ def not_announced(site):
 
 
 def does_not_import(site):
-    return with_environment(site, lookup={"found": {"flipback": ["flipback", None],
-                                                    "label_flip": [None, "ImportError: no torch"]}})  # fmt: skip
+    return with_environment(
+        site, lookup={"found": {"flipback": ["flipback", None], "label_flip": [None, "ImportError: no torch"]}}
+    )
 
 
 def description_gone(site):
-    (Path(site.environment.folders["pipelines"]) / "components" / "label_flip.yaml").unlink()
+    (Path(site.environment.folders["pipelines"]) / "clients" / "label_flip.yaml").unlink()
     return site
 
 
 def description_damaged(site):
-    (Path(site.environment.folders["pipelines"]) / "components" / "label_flip.yaml").write_text("component: [")
+    (Path(site.environment.folders["pipelines"]) / "clients" / "label_flip.yaml").write_text("component: [")
     return site
 
 
@@ -135,6 +141,7 @@ INSTALLATION = [
 
 
 # The parties' folders -----------------------------------------------------------------------------------------------
+
 
 def home_of(site):
     return site.parties / "party-9999"
@@ -204,6 +211,7 @@ PARTIES = [
 
 # FATE-Flow ----------------------------------------------------------------------------------------------------------
 
+
 def server_down(site):
     return with_site(site, state=SILENT, reason="Connection refused", version=None, listeners=(), providers=None)
 
@@ -264,7 +272,7 @@ def no_default_provider(site):
 
 
 def plugin_in_another_provider(site):
-    ours = Provider("fate:dp0.1.0@local", "dp0.1.0", "/opt", "/opt/bin/python", site.environment)
+    ours = Provider("fate:dp0.2.0@local", "dp0.2.0", "/opt", "/opt/bin/python", site.environment)
     site = provider_without_plugin(site)
     return with_site(site, providers=(*site.site.providers, ours))
 
@@ -275,15 +283,17 @@ def stale_plugin_provider(site):
 
 
 def unseen_provider_before_a_stale_one(site):
-    unseen = Provider("fate:dp0.1.0@docker", "dp0.1.0", "/opt", "/opt/bin/python", unseen="it is in a container")
+    unseen = Provider("fate:dp0.2.0@docker", "dp0.2.0", "/opt", "/opt/bin/python", unseen="it is in a container")
     site = stale_plugin_provider(site)
     return with_site(site, providers=(unseen, *site.site.providers))
 
 
 def old_plugin_provider(site):
     old = replace(site.environment, plugins=(replace(site.environment.plugin, version="0.0.9"),))
-    ours = (Provider("fate:dp0.0.9@local", "dp0.0.9", "/old", "/old/bin/python", old),
-            Provider("fate:dp0.1.0@local", "dp0.1.0", "/opt", "/opt/bin/python", site.environment))  # fmt: skip
+    ours = (
+        Provider("fate:dp0.0.9@local", "dp0.0.9", "/old", "/old/bin/python", old),
+        Provider("fate:dp0.2.0@local", "dp0.2.0", "/opt", "/opt/bin/python", site.environment),
+    )
     return with_site(site, providers=(*site.site.providers, *ours))
 
 
@@ -299,13 +309,13 @@ FLOW = [
     (authentication_without_party, "authentication", "party_id is empty", "Set party_id in service_conf.yaml"),
     (provider_python_gone, "default provider", "its Python /gone/bin/python is gone", "provider register --python"),
     (provider_without_plugin, "default provider", "fate:2.2.0@local has no FATE-DP", "fate-dp provider register"),
-    (provider_with_other_version, "default provider", "has FATE-DP 0.0.9, but 0.1.0 is installed", "of version 0.1.0"),
+    (provider_with_other_version, "default provider", "has FATE-DP 0.0.9, but 0.2.0 is installed", "of version 0.2.0"),
     (provider_that_cannot_run_components, "default provider", "cannot run the components. numpy is 2.0.0", '"numpy<2"'),
     (no_default_provider, "default provider", "FATE-Flow has no provider fate:2.3@local", "default_provider"),
-    (plugin_in_another_provider, "default provider", "Only jobs that choose fate:dp0.1.0@local", "pipeline.conf.set("),
+    (plugin_in_another_provider, "default provider", "Only jobs that choose fate:dp0.2.0@local", "pipeline.conf.set("),
     (stale_plugin_provider, "providers of FATE-DP", "its folder /opt is gone", "fate-dp provider remove dp0.0.9"),
     (unseen_provider_before_a_stale_one, "providers of FATE-DP", "dp0.0.9@local cannot run: its folder", "remove dp0."),
-    (old_plugin_provider, "providers of FATE-DP", "has FATE-DP 0.0.9, but 0.1.0", "fate-dp provider remove dp0.0.9"),
+    (old_plugin_provider, "providers of FATE-DP", "has FATE-DP 0.0.9, but 0.2.0", "fate-dp provider remove dp0.0.9"),
 ]
 
 
@@ -366,12 +376,16 @@ def unseen(examined):
     return {each.check: each for each in findings(examined) if each.state == "not seen"}
 
 
-@pytest.mark.parametrize("state, seen", [
-    ({"state": SILENT, "listeners": (), "version": None, "providers": None}, set()),
-    ({"state": REFUSES, "version": None, "providers": None}, {"authentication"}),
-    ({}, set()),
-    ({"state": SILENT, "listeners": (), "is_here": False, "version": None, "providers": None}, set()),
-], ids=["down", "refuses", "does not tell", "elsewhere and down"])
+@pytest.mark.parametrize(
+    "state, seen",
+    [
+        ({"state": SILENT, "listeners": (), "version": None, "providers": None}, set()),
+        ({"state": REFUSES, "version": None, "providers": None}, {"authentication"}),
+        ({}, set()),
+        ({"state": SILENT, "listeners": (), "is_here": False, "version": None, "providers": None}, set()),
+    ],
+    ids=["down", "refuses", "does not tell", "elsewhere and down"],
+)
 def test_nothing_is_said_of_settings_that_nobody_told(state, seen, sound):
     found = unseen(with_site(sound, settings={}, **state))
     assert OF_SETTINGS & set(found) == OF_SETTINGS - seen
@@ -402,20 +416,24 @@ def test_files_and_folders_of_another_user(sound, monkeypatch):
     assert "chown" in found["folder of party 9999"].cure and "this is user 4711" in found["files of party 9999"].said
 
 
-@pytest.mark.parametrize("state, said, cure", [
-    ({"f_flag": os.ST_RDONLY}, "mounted read-only", "findmnt -T"),
-    ({"f_bavail": 10}, "0 MiB left, less than 64", "df -h"),
-    ({"f_favail": 0}, "no inode left", "df -i"),
-], ids=["read-only", "full", "no inode"])
+@pytest.mark.parametrize(
+    "state, said, cure",
+    [
+        ({"f_flag": os.ST_RDONLY}, "mounted read-only", "findmnt -T"),
+        ({"f_bavail": 10}, "0 MiB left, less than 64", "df -h"),
+        ({"f_favail": 0}, "no inode left", "df -i"),
+    ],
+    ids=["read-only", "full", "no inode"],
+)
 def test_a_disk_that_takes_no_ledger(state, said, cure, sound, monkeypatch):
     healthy = {"f_flag": 0, "f_bavail": 2**30, "f_frsize": 4096, "f_files": 100, "f_favail": 50}
-    monkeypatch.setattr(folder_checks.os, "statvfs", lambda path: SimpleNamespace(**{**healthy, **state}))
+    monkeypatch.setattr(own_checks.os, "statvfs", lambda path: SimpleNamespace(**{**healthy, **state}))
     found = alarms(sound)
     assert list(found) == ["disk"] and said in found["disk"].said and cure in found["disk"].cure
 
 
 def test_a_ledger_that_a_job_writes_is_looked_at_later(sound, monkeypatch):
-    monkeypatch.setattr(party_checks, "BUSY_SECONDS", 0.01)
+    monkeypatch.setattr(own_checks, "BUSY_SECONDS", 0.01)
     with sqlite3.connect(home_of(sound) / "ledger.sqlite", isolation_level=None) as job:
         job.execute("BEGIN EXCLUSIVE")
         (found,) = [each for each in findings(sound) if each.check == "ledger of party 9999"]
@@ -448,9 +466,13 @@ def test_a_doctor_that_finds_no_party_says_how_to_name_them(left, sound):
 
 # The broker ---------------------------------------------------------------------------------------------------------
 
+
 def with_broker(site, **broker):
-    return with_settings(site, default_engines={"federation": "rabbitmq"},
-                         federation={"rabbitmq": {"host": "127.0.0.1", "user": "fate", "password": "x", **broker}})
+    return with_settings(
+        site,
+        default_engines={"federation": "rabbitmq"},
+        federation={"rabbitmq": {"host": "127.0.0.1", "user": "fate", "password": "x", **broker}},
+    )
 
 
 def test_a_broker_that_is_down(sound):
@@ -465,7 +487,7 @@ def test_a_broker_that_is_down(sound):
 
 
 def reached(examined):
-    return broker_checks.broker_reach(examined.site)
+    return flow_checks.broker_reach(examined.site)
 
 
 def test_a_broker_beyond_loopback_is_a_problem(sound):
@@ -498,7 +520,7 @@ def test_a_broker_that_listens_to_the_network_is_one_although_fate_goes_by_loopb
 
 
 def fenced(examined, path=SITE, **variables):
-    return fence_checks.fence(with_site(examined, variables={"PYTHONPATH": str(path), **variables}).site)
+    return flow_checks.fence(with_site(examined, variables={"PYTHONPATH": str(path), **variables}).site)
 
 
 def test_a_server_is_fenced_or_not(sound, tmp_path):
@@ -530,7 +552,7 @@ def test_whether_a_server_is_fenced_is_not_seen_from_elsewhere(sound):
 
 
 def test_a_broker_without_a_management_port(sound):
-    found = broker_checks.broker_user(with_broker(sound, port=5672).site)
+    found = flow_checks.broker_user(with_broker(sound, port=5672).site)
     assert found.state == "problem" and "does not answer at 127.0.0.1:None" in found.said
 
 

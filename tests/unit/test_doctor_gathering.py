@@ -1,4 +1,5 @@
 """What the doctor gathers: real interpreters, and servers that answer as FATE-Flow, RabbitMQ or something else does."""
+
 import hashlib
 import json
 import os
@@ -7,26 +8,17 @@ from pathlib import Path
 
 import psutil
 import pytest
-
-from fate_dp.deploy.doctor import (
-    broker_checks, flow_checks, peer_checks, plugin_checks, provider_checks, published_key, reach_checks,
-    version_checks,
-)  # fmt: skip
-from fate_dp.deploy.doctor import environment as doctor_environment
-from fate_dp.deploy.doctor.environment import NotExamined, environment_from, examine
-from fate_dp.deploy.doctor.environment_checks import environment_findings
-from fate_dp.deploy.doctor.examination import findings, look
-from fate_dp.deploy.doctor.flow_provider import provider_from
-from fate_dp.deploy.doctor.flow_site import gather
-from fate_dp.deploy.flow_address import FlowAddress
-from fate_dp.deploy.flow_credentials import Credentials, credentials_for
-from fate_dp.deploy.flow_requests import FlowSilent, NotFateFlow, ask
-from fate_dp.deploy.flow_state import ANSWERS, FOREIGN, REFUSES, SILENT, FlowState
-from fate_dp.deploy.server_processes import SITE
-from fate_dp.pipelines.cli import main
-
 from doctor_examples import package, party, report, unrecorded_fate
 from flow_double import VERSION, flow_double, speaking
+
+from fate_dp.deploy.doctor import flow_checks, gathering, own_checks, peer_checks
+from fate_dp.deploy.doctor.examination import findings, look
+from fate_dp.deploy.doctor.gathering import environment_from, examine, gather, provider_from
+from fate_dp.deploy.doctor.own_checks import environment_findings
+from fate_dp.deploy.flow.client import Credentials, FlowAddress, FlowSilent, ask, credentials_for
+from fate_dp.deploy.flow.server import ANSWERS, FOREIGN, REFUSES, SILENT, SITE, FlowState
+from fate_dp.pipelines.cli.main import main
+from fate_dp.privacy.validation import InvalidArgument
 
 NOWHERE = FlowAddress("127.0.0.1", 1)
 
@@ -34,8 +26,8 @@ NOWHERE = FlowAddress("127.0.0.1", 1)
 @pytest.fixture(autouse=True)
 def patience(monkeypatch):
     """On a busy machine an interpreter that imports everything takes long, and so may an answer."""
-    monkeypatch.setattr(doctor_environment, "PROBE_SECONDS", 600)
-    monkeypatch.setattr(broker_checks, "PATIENCE_SECONDS", 60.0)
+    monkeypatch.setattr(gathering, "PROBE_SECONDS", 600)
+    monkeypatch.setattr(flow_checks, "PATIENCE_SECONDS", 60.0)
 
 
 def distribution(folder, **texts):
@@ -62,15 +54,15 @@ def test_two_installations_and_a_component_that_does_not_import(tmp_path):
     first, second = environment.plugins
     assert (first.version, first.location, first.source) == ("9.9.9", path, f"{tmp_path}/gone away")
     assert second.announces == examine().plugin.announces
-    assert "is installed 2 times" in plugin_checks.installed_once(environment).said
-    finding = plugin_checks.components_found(environment)
+    assert "is installed 2 times" in own_checks.installed_once(environment).said
+    finding = own_checks.components_found(environment)
     assert "cannot be imported; broken: ModuleNotFoundError: No module named 'nowhere_at_all'" in finding.said
 
 
 def test_a_fate_that_pip_does_not_know_is_there_all_the_same(tmp_path):
     environment = examine(*unrecorded_fate(tmp_path))
     assert environment.unrecorded == ("fate-client", "fate-flow", "pyfate")
-    assert version_checks.fate(environment).said == "FATE, FATE-Flow and fate_client 2.2.0."
+    assert own_checks.fate(environment).said == "FATE, FATE-Flow and fate_client 2.2.0."
     assert [each for each in environment_findings(environment) if each.state != "ok"] == []
 
 
@@ -81,7 +73,7 @@ def test_a_package_of_fate_is_read_and_not_run(tmp_path):
         (path / name).mkdir(parents=True)
         (path / name / "__init__.py").write_text("raise SystemExit('it was run')\n")
         (path / name / "_info.py").write_text(text)
-    finding = version_checks.fate(examine(python, str(path)))
+    finding = own_checks.fate(examine(python, str(path)))
     assert "pyfate 2.1.0, fate-flow unknown, fate-client missing" in finding.said
     assert finding.cure == f"Put FATE 2.2.0 in place of what lies in {path}, which pip did not install there."
 
@@ -89,28 +81,39 @@ def test_a_package_of_fate_is_read_and_not_run(tmp_path):
 def test_setuptools_without_pkg_resources(tmp_path):
     (tmp_path / "pkg_resources.py").write_text("raise ImportError('dropped in setuptools 81')\n")
     environment = examine(sys.executable, str(tmp_path))
-    finding = version_checks.setuptools(environment)
+    finding = own_checks.setuptools(environment)
     assert "pkg_resources cannot be imported (dropped in setuptools 81)" in finding.said and finding.state == "problem"
-    assert plugin_checks.components_found(environment).state == "problem"
+    assert own_checks.components_found(environment).state == "problem"
 
 
-@pytest.mark.parametrize("python, sentence", [
-    ("/nowhere/python", "The Python /nowhere/python cannot be run: No such file or directory."),
-    ("/bin/false", "The Python /bin/false could not list what is installed: it printed nothing."),
-], ids=["absent", "fails"])
+@pytest.mark.parametrize(
+    "python, sentence",
+    [
+        ("/nowhere/python", "The Python /nowhere/python cannot be run: No such file or directory."),
+        ("/bin/false", "The Python /bin/false could not list what is installed: it printed nothing."),
+    ],
+    ids=["absent", "fails"],
+)
 def test_an_interpreter_that_is_none(python, sentence):
-    with pytest.raises(NotExamined) as failure:
+    with pytest.raises(InvalidArgument) as failure:
         examine(python)
     assert str(failure.value) == sentence
 
 
-SETTINGS = {"FATEFLOW": {"host": "127.0.0.1", "http_port": 1, "grpc_port": 2}, "AUTHENTICATION": {"client": True},
-            "DEFAULT_PROVIDER": {"name": "fate", "version": None, "device": "local"}}  # fmt: skip
+SETTINGS = {
+    "FATEFLOW": {"host": "127.0.0.1", "http_port": 1, "grpc_port": 2},
+    "AUTHENTICATION": {"client": True},
+    "DEFAULT_PROVIDER": {"name": "fate", "version": None, "device": "local"},
+}
 
 
 def provider_row(version="2.2.0", path="", python="/nowhere/python", device="local"):
-    return {"provider_name": f"fate:{version}@{device}", "version": version, "device": device,
-            "metadata": {"path": path, "venv": python}}  # fmt: skip
+    return {
+        "provider_name": f"fate:{version}@{device}",
+        "version": version,
+        "device": device,
+        "metadata": {"path": path, "venv": python},
+    }
 
 
 def test_the_site_of_a_running_server(tmp_path):
@@ -120,9 +123,9 @@ def test_the_site_of_a_running_server(tmp_path):
     assert (site.state, site.version, site.address, site.is_here) == (ANSWERS, "2.2.0", address, True)
     assert site.section("authentication") == {"client": True}, "as the running server tells"
     assert [(each.ip, each.port, each.pid) for each in site.listeners] == [("127.0.0.1", address.port, os.getpid())]
-    finding = provider_checks.default_provider(site, None)
+    finding = flow_checks.default_provider(site, None)
     assert "fate:2.2.0@local cannot run: its Python /nowhere/python is gone" in finding.said
-    assert flow_checks.answers(site).state == flow_checks.ports(site).state == reach_checks.reach(site).state == "ok"
+    assert flow_checks.answers(site).state == flow_checks.ports(site).state == flow_checks.reach(site).state == "ok"
     assert site.takes_the_known_key, "it took whatever key it was asked with"
 
 
@@ -162,17 +165,21 @@ def test_a_server_that_knows_its_clients(tmp_path):
     assert "refuses to answer" in flow_checks.answers(site).said
 
 
-@pytest.mark.parametrize("answer, taken", [
-    ({"code": 5001, "message": "Invalid request.", "data": {"json": {"job_id": ["Missing"]}}}, True),
-    ({"code": 5003, "message": "varify failed!"}, False),
-    ({"code": 5001, "message": "invalid parameter: appId"}, False),
-], ids=["asked for fields", "refused", "unsigned"])
+@pytest.mark.parametrize(
+    "answer, taken",
+    [
+        ({"code": 5001, "message": "Invalid request.", "data": {"json": {"job_id": ["Missing"]}}}, True),
+        ({"code": 5003, "message": "varify failed!"}, False),
+        ({"code": 5001, "message": "invalid parameter: appId"}, False),
+    ],
+    ids=["asked for fields", "refused", "unsigned"],
+)
 def test_the_published_key_is_tried_where_sites_alone_must_sign(answer, taken):
     text = json.dumps(answer).encode()
     with speaking(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(text), text)) as port:
         address = FlowAddress("127.0.0.1", port)
-        assert published_key.takes_published_key(address, ANSWERS, {"client": False, "site": True}) == taken
-        assert not published_key.takes_published_key(address, ANSWERS, {"client": False, "site": False})
+        assert gathering.takes_published_key(address, ANSWERS, {"client": False, "site": True}) == taken
+        assert not gathering.takes_published_key(address, ANSWERS, {"client": False, "site": False})
 
 
 def test_a_sites_command_with_the_published_key_orders_nothing(tmp_path):
@@ -189,6 +196,7 @@ def test_a_sites_command_with_the_published_key_orders_nothing(tmp_path):
 @pytest.fixture
 def close(monkeypatch):
     """Close a folder to this user, also where that is the administrator."""
+
     def closed(folder):
         def guarded(name):
             original = getattr(Path, name)
@@ -230,23 +238,31 @@ def test_settings_of_another_user_are_told_of(tmp_path, close):
 def test_a_provider_of_another_user_is_not_seen(tmp_path, close):
     close(tmp_path)
     for row in (provider_row(path=f"{tmp_path}/site"), provider_row(python=f"{tmp_path}/bin/python")):
-        finding = provider_checks.holds_plugin(provider_from(row, examined=True), None)
+        finding = flow_checks.holds_plugin(provider_from(row, examined=True), None)
         assert finding.state == "not seen" and "Permission denied" in finding.said
         assert "as the user who runs FATE-Flow" in finding.cure
 
 
-@pytest.mark.parametrize("greeting", [b"", b"SSH-2.0-x\r\n", b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
-                                      b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]"],
-                         ids=["silence", "ssh", "other http", "other json"])  # fmt: skip
+@pytest.mark.parametrize(
+    "greeting",
+    [
+        b"",
+        b"SSH-2.0-x\r\n",
+        b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]",
+    ],
+    ids=["silence", "ssh", "other http", "other json"],
+)
 def test_what_is_no_fate_flow_is_told_from_silence(greeting, tmp_path):
     with speaking(greeting) as port:
-        with pytest.raises((NotFateFlow, FlowSilent) if not greeting else NotFateFlow):
+        with pytest.raises(FlowSilent) as failure:
             ask(FlowAddress("127.0.0.1", port), "server/fateflow", patience=60.0)
+        assert failure.value.is_foreign or not greeting
         state = gather(tmp_path, FlowAddress("127.0.0.1", port)).state
         assert state == FOREIGN or (state == SILENT and not greeting)
-    with pytest.raises(FlowSilent, match="Connection refused"):
+    with pytest.raises(FlowSilent, match="Connection refused") as failure:
         ask(NOWHERE, "server/fateflow")
-
+    assert not failure.value.is_foreign
 
 
 def test_requests_are_signed_for_the_server_of_flow_init_only():
@@ -268,7 +284,7 @@ def test_requests_are_signed_for_the_server_of_flow_init_only():
 def test_a_provider_elsewhere_is_not_looked_for_here():
     for provider in (provider_from(provider_row(), examined=False), provider_from(provider_row(device="docker"), True)):
         assert provider.trouble == "" and "on another machine" in provider.unseen
-    assert "its folder /gone is gone" == provider_from(provider_row(path="/gone"), examined=True).trouble
+    assert provider_from(provider_row(path="/gone"), examined=True).trouble == "its folder /gone is gone"
 
 
 def test_what_others_could_have_put_there_is_not_run(tmp_path):
@@ -280,15 +296,18 @@ def test_what_others_could_have_put_there_is_not_run(tmp_path):
     (tmp_path / "open").chmod(0o777)
     closed = provider_from(provider_row(python=f"{tmp_path}/closed/bin/python"), examined=True)
     assert "does not answer" in closed.trouble
-    for row in (provider_row(python=f"{tmp_path}/open/bin/python"),
-                provider_row(path=f"{tmp_path}/open", python=sys.executable)):
+    for row in (
+        provider_row(python=f"{tmp_path}/open/bin/python"),
+        provider_row(path=f"{tmp_path}/open", python=sys.executable),
+    ):
         provider = provider_from(row, examined=True)
         assert provider.environment is None and "another user could have put" in provider.unseen
-        assert provider_checks.holds_plugin(provider, None).state == "not seen"
+        assert flow_checks.holds_plugin(provider, None).state == "not seen"
     assert (tmp_path / "closed-was-run").exists() and not (tmp_path / "open-was-run").exists()
 
 
 # Peers --------------------------------------------------------------------------------------------------------------
+
 
 @pytest.fixture
 def own(tmp_path):
@@ -296,13 +315,17 @@ def own(tmp_path):
     return environment_from(report(tmp_path))
 
 
-@pytest.mark.parametrize("versions, state, said", [
-    (["2.2.0", "dp0.1.0"], "ok", "has registered dp0.1.0"),
-    (["2.2.0", "dp0.0.9"], "problem", "has registered dp0.0.9, but FATE-DP here is 0.1.0"),
-    (["2.2.0"], "not seen", "cannot be seen: FATE-Flow tells no packages"),
-    (["2.2.0", "dp-prod"], "not seen", "no provider there names its version"),
-    (["2.2.0", "dp-prod", "dp0.1"], "ok", "has registered dp0.1;"),
-], ids=["same", "other", "unknown", "a name of their own", "beside another"])
+@pytest.mark.parametrize(
+    "versions, state, said",
+    [
+        (["2.2.0", "dp0.2.0"], "ok", "has registered dp0.2.0"),
+        (["2.2.0", "dp0.0.9"], "problem", "has registered dp0.0.9, but FATE-DP here is 0.2.0"),
+        (["2.2.0"], "not seen", "cannot be seen: FATE-Flow tells no packages"),
+        (["2.2.0", "dp-prod"], "not seen", "no provider there names its version"),
+        (["2.2.0", "dp-prod", "dp0.2"], "ok", "has registered dp0.2;"),
+    ],
+    ids=["same", "other", "unknown", "a name of their own", "beside another"],
+)
 def test_a_peers_plugin_is_seen_where_a_provider_names_it(versions, state, said, own):
     rows = [provider_row(each) for each in versions]
     with flow_double({**VERSION, "provider/query?name=fate": rows}) as (address, _):
@@ -312,10 +335,14 @@ def test_a_peers_plugin_is_seen_where_a_provider_names_it(versions, state, said,
     assert state == "ok" or "Install one version at all parties" in finding.cure or "Ask its operator" in finding.cure
 
 
-@pytest.mark.parametrize("host, state, cure", [
-    ("192.0.2.1", "not seen", "reached through a router only"),
-    ("no-such-host.invalid", "problem", "Correct the name no-such-host.invalid"),
-], ids=["closed or down", "no such name"])
+@pytest.mark.parametrize(
+    "host, state, cure",
+    [
+        ("192.0.2.1", "not seen", "reached through a router only"),
+        ("no-such-host.invalid", "problem", "Correct the name no-such-host.invalid"),
+    ],
+    ids=["closed or down", "no such name"],
+)
 def test_a_peer_elsewhere_that_keeps_its_port_to_itself(host, state, cure, own, monkeypatch):
     def silent(address):
         return FlowState(SILENT, "Connection refused")
@@ -338,37 +365,52 @@ def test_a_peer_that_does_not_answer_and_one_of_another_version(own):
 
 # The broker ---------------------------------------------------------------------------------------------------------
 
+
 def site_with_broker(port, management, **user):
-    from fate_dp.deploy.doctor.flow_site import FlowSite
+    from fate_dp.deploy.doctor.gathering import FlowSite
 
     rabbitmq = {"host": "127.0.0.1", "port": port, "mng_port": management, "user": "fate", "password": "x", **user}
     engines = {"federation": "rabbitmq"}
     return FlowSite(NOWHERE, settings={"default_engines": engines, "federation": {"rabbitmq": rabbitmq}})
 
 
-@pytest.mark.parametrize("answer, state", [
-    (b"\x01\x00\x00\x00\x00\x02", "ok"),
-    (b"HTTP/1.1 400 Bad\r\n\r\n", "problem"),
-], ids=["amqp", "http"])
+@pytest.mark.parametrize(
+    "answer, state",
+    [(b"\x01\x00\x00\x00\x00\x02", "ok"), (b"HTTP/1.1 400 Bad\r\n\r\n", "problem")],
+    ids=["amqp", "http"],
+)
 def test_a_brokers_port_speaks_amqp(answer, state):
     with speaking(answer) as port:
-        finding = broker_checks.broker(site_with_broker(port, 1))
+        finding = flow_checks.broker(site_with_broker(port, 1))
     assert finding.state == state and ("does not speak AMQP" in finding.said) == (state == "problem")
 
 
-@pytest.mark.parametrize("answer, said, cure", [
-    (b'HTTP/1.1 200 OK\r\nContent-Length: 41\r\n\r\n{"name": "fate", "tags": "administrator"}', "lets 'fate' in", ""),
-    (b'HTTP/1.1 200 OK\r\nContent-Length: 28\r\n\r\n{"name": "fate", "tags": []}', "no administrator", "set_user_tags"),
-    (b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n", "refuses user 'fate'", "rabbitmqctl add_user fate"),
-    (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "HTTP status 404", "rabbitmq-plugins enable"),
-], ids=["in", "no administrator", "refused", "other"])
+@pytest.mark.parametrize(
+    "answer, said, cure",
+    [
+        (
+            b'HTTP/1.1 200 OK\r\nContent-Length: 41\r\n\r\n{"name": "fate", "tags": "administrator"}',
+            "lets 'fate' in",
+            "",
+        ),
+        (
+            b'HTTP/1.1 200 OK\r\nContent-Length: 28\r\n\r\n{"name": "fate", "tags": []}',
+            "no administrator",
+            "set_user_tags",
+        ),
+        (b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n", "refuses user 'fate'", "rabbitmqctl add_user fate"),
+        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "HTTP status 404", "rabbitmq-plugins enable"),
+    ],
+    ids=["in", "no administrator", "refused", "other"],
+)
 def test_fates_user_at_the_broker(answer, said, cure):
     with speaking(answer) as port:
-        finding = broker_checks.broker_user(site_with_broker(1, port))
+        finding = flow_checks.broker_user(site_with_broker(1, port))
     assert said in finding.said and cure in finding.cure and finding.state == ("problem" if cure else "ok")
 
 
 # The command --------------------------------------------------------------------------------------------------------
+
 
 def test_the_command_tells_by_its_exit_status(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("FATE_DP_HOME", str(tmp_path / "parties"))
@@ -377,8 +419,11 @@ def test_the_command_tells_by_its_exit_status(tmp_path, capsys, monkeypatch):
     party(tmp_path / "parties")
     (tmp_path / "parties").chmod(0o700)
     settings = {key: told for key, told in SETTINGS.items() if key != "AUTHENTICATION"}
-    answers = {**VERSION, "server/query/all": settings,
-               "provider/query?name=fate": [provider_row(python=sys.executable)]}
+    answers = {
+        **VERSION,
+        "server/query/all": settings,
+        "provider/query?name=fate": [provider_row(python=sys.executable)],
+    }
     with flow_double(answers) as (address, _):
         flow = ["--home", str(tmp_path / "no-home"), "--flow", str(address)]
         assert main(["doctor", *flow, "--json"]) == 0

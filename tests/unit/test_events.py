@@ -1,4 +1,7 @@
 """Events as values: equal events have equal texts, and what is kept of a number is what was checked."""
+
+import json
+import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -10,8 +13,11 @@ from fate_dp.privacy.events import (
     Gaussian,
     GroupedGaussian,
     InvalidEvent,
+    NeighboringRelation,
+    Observer,
     PoissonSampledGaussian,
     PureDP,
+    Unit,
     event_from_json,
 )
 
@@ -73,3 +79,19 @@ def test_a_text_that_lost_a_field_is_not_charged_by_its_default():
     )
     with pytest.raises(InvalidEvent):
         event_from_json(lost_classes)
+
+
+@pytest.mark.parametrize("word", [*NeighboringRelation, *Unit, *Observer])
+def test_words_are_shown_stored_and_compared_as_their_texts(word):
+    text = word.value
+    assert (str(word), f"{word}", f"{word!r}", f"{word:>20}") == (text, text, repr(text), f"{text:>20}")
+    assert json.dumps({word: [word]}) == json.dumps({text: [text]})
+    assert word == text and hash(word) == hash(text) and {text: 1}[word] == 1
+    assert pickle.loads(pickle.dumps(word)) == text
+
+
+def test_an_event_keeps_members_whatever_it_was_given():
+    event = Event(PureDP(1.0), "record", "replace_one", ("server", Observer.CLIENT))
+    assert event.unit is Unit.RECORD and event.relation is NeighboringRelation.REPLACE_ONE
+    assert event == Event(PureDP(1.0), Unit.RECORD, NeighboringRelation.REPLACE_ONE, [Observer.SERVER, "client"])
+    assert event.observers == ("client", "server")

@@ -1,4 +1,5 @@
 """Scripts in examples/ are short, say what they protect, and refuse wrong settings in one sentence."""
+
 import ast
 import runpy
 import subprocess
@@ -8,22 +9,23 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fate_dp.pipelines import example_job
-from fate_dp.pipelines.example_job import InvalidConfig, load_config
-from fate_dp.pipelines.job import JobFailed
+from fate_dp.pipelines.jobs import example_job
+from fate_dp.pipelines.jobs.example_job import load_config
+from fate_dp.pipelines.jobs.job import JobFailed
+from fate_dp.privacy.validation import InvalidArgument
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("pipeline/*/test_*.py"))
-README = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
+TUTORIAL = (EXAMPLES.parent / "docs" / "tutorial.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
-def test_a_script_is_short_says_what_is_protected_and_is_in_the_readme(script):
+def test_a_script_is_short_says_what_is_protected_and_is_in_the_tutorial(script):
     text = script.read_text(encoding="utf-8")
     told = " ".join(ast.get_docstring(ast.parse(text)).split())
     assert len(text.splitlines()) < 80 and max(map(len, text.splitlines())) <= 128
     assert " Protected: " in told and " Not protected: " in told
-    assert f"examples/{script.relative_to(EXAMPLES)}" in README
+    assert f"examples/{script.relative_to(EXAMPLES)}" in TUTORIAL
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
@@ -36,7 +38,7 @@ def test_a_script_sends_its_job_to_the_server_of_its_settings(script, monkeypatc
         sent.append((list(pipeline.tasks), str(flow)))
         raise JobFailed("There is no server here.")
 
-    monkeypatch.setattr("fate_dp.pipelines.job.run_job", run_job)
+    monkeypatch.setattr("fate_dp.pipelines.jobs.job.run_job", run_job)
     with pytest.raises(JobFailed, match="no server"):
         runpy.run_path(str(script))["main"](EXAMPLES / "config.yaml", "_of_mine")
     assert len(sent[0][0]) >= 2 and sent[0][1] == "127.0.0.1:9380"
@@ -45,8 +47,10 @@ def test_a_script_sends_its_job_to_the_server_of_its_settings(script, monkeypatc
 def test_a_script_without_its_settings_ends_with_one_sentence(tmp_path):
     done = subprocess.run(
         [sys.executable, "-W", "ignore", str(SCRIPTS[0]), "--config", str(tmp_path / "none.yaml")],
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 1
     assert done.stderr == f"The settings {tmp_path / 'none.yaml'} cannot be read: No such file or directory.\n"
 
@@ -60,21 +64,24 @@ def test_what_a_party_refuses_is_printed_as_its_sentence(capsys):
     assert capsys.readouterr().err == "guest 9999: refused my.yaml_2.\n"
 
 
-@pytest.mark.parametrize("change, said", [
-    (lambda content: content.pop("parties"), "have no list of party ids for parties: guest."),
-    (lambda content: content["parties"].update(guest=[]), "have no list of party ids for parties: guest."),
-    (lambda content: content["parties"].update(arbiter="10001"), "have no list of party ids for parties: arbiter."),
-    (lambda content: content["parties"].update(host=["10000"]), "name one host; the examples need two"),
-    (lambda content: content.pop("flow"), "flow is wrong: address None is not an address"),
-    (lambda content: content.update(flow="localhost"), "flow is wrong: address 'localhost' is not an address"),
-    (lambda content: content.update(epochs=0), "epochs is 0; it must be a whole number of at least 1."),
-    (lambda content: content.update(rounds="ten"), "rounds is 'ten'; it must be"),
-])
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (lambda content: content.pop("parties"), "have no list of party ids for parties: guest."),
+        (lambda content: content["parties"].update(guest=[]), "have no list of party ids for parties: guest."),
+        (lambda content: content["parties"].update(arbiter="10001"), "have no list of party ids for parties: arbiter."),
+        (lambda content: content["parties"].update(host=["10000"]), "name one host; the examples need two"),
+        (lambda content: content.pop("flow"), "flow is wrong: address None is not an address"),
+        (lambda content: content.update(flow="localhost"), "flow is wrong: address 'localhost' is not an address"),
+        (lambda content: content.update(epochs=0), "epochs is 0; it must be a whole number of at least 1."),
+        (lambda content: content.update(rounds="ten"), "rounds is 'ten'; it must be"),
+    ],
+)
 def test_wrong_settings_are_refused(tmp_path, change, said):
     content = yaml.safe_load((EXAMPLES / "config.yaml").read_text(encoding="utf-8"))
     change(content)
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(content))
-    with pytest.raises(InvalidConfig) as refused:
+    with pytest.raises(InvalidArgument) as refused:
         load_config(tmp_path / "config.yaml")
     assert said in str(refused.value) and "\n" not in str(refused.value)
 
@@ -82,5 +89,5 @@ def test_wrong_settings_are_refused(tmp_path, change, said):
 @pytest.mark.parametrize("text", ["a: [", "- 1\n", ""])
 def test_settings_that_are_none_are_refused(tmp_path, text):
     (tmp_path / "config.yaml").write_text(text)
-    with pytest.raises(InvalidConfig, match="are no YAML|have no list of party ids"):
+    with pytest.raises(InvalidArgument, match="are no YAML|have no list of party ids"):
         load_config(tmp_path / "config.yaml")

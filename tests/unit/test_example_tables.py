@@ -1,4 +1,5 @@
 """What jobs in conf/ and scripts in examples/ read is what `fate-dp upload-examples` makes; uploads are doubled here."""
+
 import re
 from pathlib import Path
 
@@ -8,13 +9,21 @@ import pytest
 import yaml
 
 from fate_dp.data_prep.over_sampling import SYNTHETIC_PREFIX
-from fate_dp.deploy.flow_address import FlowAddress
-from fate_dp.pipelines import example_tables, upload_prepared
-from fate_dp.pipelines.cli import main
-from fate_dp.pipelines.example_tables import EXAMPLES, Destination, makers_of, people
-from fate_dp.pipelines.homo_nn import EXAMPLE
-from fate_dp.pipelines.script_tables import CREDIT_FILES, FOLDERS, credit_records, motors
-from fate_dp.pipelines.upload import check_table
+from fate_dp.deploy.flow.client import FlowAddress
+from fate_dp.pipelines.cli.main import main
+from fate_dp.pipelines.jobs import example_tables, upload
+from fate_dp.pipelines.jobs.example_tables import (
+    CREDIT_FILES,
+    EXAMPLES,
+    FOLDERS,
+    Destination,
+    credit_records,
+    makers_of,
+    motors,
+    people,
+)
+from fate_dp.pipelines.jobs.homo_nn import EXAMPLE
+from fate_dp.pipelines.jobs.upload import check_table
 from fate_dp.privacy.policy import load_policy
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -32,7 +41,7 @@ def uploads(monkeypatch, tmp_path):
         done[f"{namespace}/{name}"] = lines
         progress("upload", "success", 1.0)
 
-    for module in (example_tables, upload_prepared):
+    for module in (example_tables, upload):
         monkeypatch.setattr(module, "upload_table", upload_table)
     monkeypatch.setattr(example_tables, "LOANS", 3000)
     (tmp_path / "made").mkdir()
@@ -42,7 +51,9 @@ def uploads(monkeypatch, tmp_path):
 def tables_read_by(name) -> set:
     """namespace/name of every reader of a job's file."""
     sides = yaml.safe_load((CONF / f"{name}.yaml").read_text())["dag"]["party_tasks"].values()
-    readers = [task["parameters"] for side in sides for name, task in side["tasks"].items() if name.startswith("reader")]
+    readers = [
+        task["parameters"] for side in sides for name, task in side["tasks"].items() if name.startswith("reader")
+    ]
     return {f"{reader['namespace']}/{reader['name']}" for reader in readers}
 
 
@@ -90,7 +101,9 @@ def test_an_unknown_job_is_refused_before_anything_is_made(capsys, tmp_path):
 
 
 def test_a_folder_of_real_tables_that_is_none_is_refused(capsys, tmp_path):
-    assert main(["upload-examples", "shuffler", "--data", str(tmp_path / "none"), "--home", str(tmp_path / "none")]) == 1
+    assert (
+        main(["upload-examples", "shuffler", "--data", str(tmp_path / "none"), "--home", str(tmp_path / "none")]) == 1
+    )
     assert capsys.readouterr().err == f"--data {tmp_path / 'none'} is not a folder.\n"
 
 
@@ -107,10 +120,14 @@ def test_the_tables_of_scripts_are_made_and_their_labels_declared(folder_of_scri
     for script in (SCRIPTS / folder_of_scripts).glob("*.py"):
         text = script.read_text(encoding="utf-8").replace("{namespace}", "").replace("{number + 1}", "1")
         read = re.findall(r'namespace=f"(\w+)",\s+name=f?"(\w+)"', text) + [
-            pair[::-1] for pair in re.findall(r'name="(\w+)", namespace=f"(\w+)"', text)]  # fmt: skip
+            pair[::-1] for pair in re.findall(r'name="(\w+)", namespace=f"(\w+)"', text)
+        ]
         assert read and {"/".join(pair) for pair in read} <= set(done), script
         assert all(declared.is_declared(source) for source in re.findall(r'label_source=f"(\S+)"', text))
-        assert f"fate-dp upload-examples {folder_of_scripts}\n    python {script.relative_to(SCRIPTS.parents[1])}\n" in text
+        assert (
+            f"fate-dp upload-examples {folder_of_scripts}\n    python {script.relative_to(SCRIPTS.parents[1])}\n"
+            in text
+        )
 
 
 def test_real_card_holders_are_taken_where_they_lie_and_others_are_of_their_shape(tmp_path):
@@ -127,5 +144,7 @@ def test_real_card_holders_are_taken_where_they_lie_and_others_are_of_their_shap
 
 
 def test_motors_keep_within_the_bounds_that_their_script_names():
-    assert motors(800, 1)["motor_speed"].abs().max() <= 2 and "bounds=[-2.0, 2.0]" in (
-        SCRIPTS / "dp_hetero_lr" / "test_regression.py").read_text()
+    assert (
+        motors(800, 1)["motor_speed"].abs().max() <= 2
+        and "bounds=[-2.0, 2.0]" in (SCRIPTS / "dp_hetero_lr" / "test_regression.py").read_text()
+    )

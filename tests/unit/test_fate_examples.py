@@ -1,10 +1,11 @@
 """The twins that `make bench-fate-examples` compares, on made-up records: they train what they say they train."""
+
 import numpy as np
 import pytest
 
-from fate_dp.bench import fate_examples, fate_examples_homo
-from fate_dp.bench.fate_examples_hetero import Fold, default_auc, flipped_labels
-from fate_dp.pipelines.hetero_lr import Parties
+from bench import fate_examples, fate_examples_homo
+from bench.fate_examples_hetero import Fold, default_auc, flipped_labels
+from fate_dp.pipelines.jobs.hetero_lr import Parties
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +37,14 @@ def test_the_defaults_of_both_components_learn(fold):
 
 def test_each_job_has_the_tasks_that_its_cost_is_compared_by():
     makers = [fate_examples._flip, fate_examples._ours]
-    pipelines = [fate_examples._pipeline(makers[:count]) for count in range(3)] + [fate_examples._pipeline([fate_examples._fate(2)])]
+    pipelines = [fate_examples._pipeline(makers[:count]) for count in range(3)] + [
+        fate_examples._pipeline([fate_examples._fate(2)])
+    ]
     names = [list(pipeline.tasks) for pipeline in pipelines]
-    assert names == [["reader_0", "psi_0"], ["reader_0", "psi_0", "label_flip_0"],
-                     ["reader_0", "psi_0", "label_flip_0", "dp_hetero_lr_0"],
-                     ["reader_0", "psi_0", "coordinated_lr_0"]]  # fmt: skip
-    assert fate_examples.PARTIES == Parties()
+    assert names == [
+        ["reader_0", "psi_0"],
+        ["reader_0", "psi_0", "label_flip_0"],
+        ["reader_0", "psi_0", "label_flip_0", "dp_hetero_lr_0"],
+        ["reader_0", "psi_0", "coordinated_lr_0"],
+    ]
+    assert Parties() == fate_examples.PARTIES

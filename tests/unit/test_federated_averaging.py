@@ -1,4 +1,5 @@
 """The arithmetic of HomoLR in one process, against its formulas in 64-bit numpy and against what they imply."""
+
 from dataclasses import replace
 
 import numpy
@@ -6,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fate_dp.pipelines.federated_averaging import NotTrainable, train
-from fate_dp.pipelines.homo_lr_settings import HomoLRSettings
+from fate_dp.pipelines.jobs.homo_lr import HomoLRSettings
+from fate_dp.pipelines.lending_club.models import train
+from fate_dp.privacy.validation import InvalidArgument
 
 SETTINGS = HomoLRSettings(epochs=12)
 
@@ -88,8 +90,10 @@ def test_equal_classes_leave_the_first_step_of_the_bias_to_rounding():
     values, labels = rows(4000, 13)
     chosen = numpy.concatenate([numpy.flatnonzero(labels == label)[:1500] for label in (0, 1)])
     first = replace(SETTINGS, epochs=1)
-    biases = {train([(values[order], labels[order])], first).bias
-              for order in (numpy.random.default_rng(seed).permutation(chosen) for seed in range(8))}
+    biases = {
+        train([(values[order], labels[order])], first).bias
+        for order in (numpy.random.default_rng(seed).permutation(chosen) for seed in range(8))
+    }
     assert max(biases) - min(biases) > 1e-5 and max(map(abs, biases)) < 0.1
     steps = train([(values[chosen], labels[chosen])], first).weights
     assert abs(steps) == pytest.approx(numpy.full(4, 0.1), rel=1e-3)
@@ -133,23 +137,19 @@ VALUES, LABELS = rows(3, 12)
             "Party 1 has features of shape (0, 4) and labels of shape (0,); "
             "allowed are (n, m) and (n,) with n of at least 1.",
         ),
-        (
-            [(VALUES, LABELS), (VALUES[:, :3], LABELS)],
-            "Party 2 has 3 features, party 1 has 4; all must have the same.",
-        ),
+        ([(VALUES, LABELS), (VALUES[:, :3], LABELS)], "Party 2 has 3 features, party 1 has 4; all must have the same."),
         ([(VALUES * numpy.nan, LABELS)], "Party 1 has a feature value that is no finite 32-bit number."),
         ([(VALUES * 1e40, LABELS)], "Party 1 has a feature value that is no finite 32-bit number."),
         ([(VALUES, LABELS + 1)], "Party 1 has a label other than 0 and 1."),
     ],
 )
 def test_refusals(parties, sentence):
-    with pytest.raises(NotTrainable) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         train(parties, SETTINGS)
     assert str(refusal.value) == sentence
 
 
 def test_more_rows_than_a_batch_are_refused():
-    with pytest.raises(NotTrainable) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         train([(VALUES[:2], LABELS[:2]), (VALUES, LABELS)], replace(SETTINGS, batch_size=2))
-    assert str(refusal.value) == (
-        "Party 2 has 3 rows, more than the batch_size of 2; here every step is on all rows.")
+    assert str(refusal.value) == ("Party 2 has 3 rows, more than the batch_size of 2; here every step is on all rows.")

@@ -1,4 +1,5 @@
 """The fence: what a peer's pickles may name, in which processes, and how an operator lets in more."""
+
 import io
 import json
 import os
@@ -12,11 +13,10 @@ import pandas as pd
 import pytest
 import torch
 
-from fate_dp.deploy.cluster import party_setup
-from fate_dp.deploy.flow_home import open_home
-from fate_dp.deploy.server_processes import SITE, server_environment
+from fate_dp.deploy.cluster import party_server
+from fate_dp.deploy.flow.home import open_home
+from fate_dp.deploy.flow.server import SITE, server_environment
 from fate_dp.deploy.site import fence
-
 from tests import hostile_pickles as hostile
 from tests.fork_servers import make_place, serving
 
@@ -41,8 +41,15 @@ def refused(data):
 
 PLAIN = [None, True, 3, 2**70, 0.5, "text", b"bytes", [1, (2, 3)], {"a": {1, 2}}, frozenset("a"), slice(1, 2)]
 ARRAYS = [np.arange(6.0).reshape(2, 3), np.array(["a", None, 2], dtype=object), np.array(["a"]), np.float64(0.5)]
-TENSORS = [torch.rand(3, 2), torch.arange(4), torch.tensor([True, False]), torch.rand(4, 3)[::2, 1], torch.zeros(0),
-           torch.rand(2).half(), torch.tensor(1.5)]  # fmt: skip
+TENSORS = [
+    torch.rand(3, 2),
+    torch.arange(4),
+    torch.tensor([True, False]),
+    torch.rand(4, 3)[::2, 1],
+    torch.zeros(0),
+    torch.rand(2).half(),
+    torch.tensor(1.5),
+]
 
 
 @pytest.mark.parametrize("value", PLAIN, ids=repr)
@@ -91,27 +98,44 @@ def test_every_name_on_the_list_is_there():
 # What is not --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("module, name", [
-    ("fate.arch.config._config", "os.system"), ("collections", "OrderedDict.fromkeys"), ("numpy", "ndarray.tofile"),
-], ids=".".join)  # fmt: skip
+@pytest.mark.parametrize(
+    "module, name",
+    [("fate.arch.config._config", "os.system"), ("collections", "OrderedDict.fromkeys"), ("numpy", "ndarray.tofile")],
+    ids=".".join,
+)
 def test_no_name_with_a_dot(module, name, marker, monkeypatch):
     monkeypatch.setenv(fence.ALLOW, f"{module}.{name}")
     said = refused(hostile.call(module, name, f"touch {marker}"))
     assert repr(name) in said and module in said and "no name with a dot" in said and not marker.exists()
 
 
-@pytest.mark.parametrize("module, name", [
-    ("os", "system"), ("posix", "system"), ("builtins", "eval"), ("builtins", "getattr"), ("functools", "partial"),
-    ("fate.arch.config._config", "os"), ("fate.arch.launchers.multiprocess_launcher", "launch"), ("torch", "load"),
-    ("numpy", "load"), ("pickle", "loads"), ("cloudpickle", "loads"), ("torch.jit", "load"),
-    ("fate.arch.federation.api._serdes", "pickle"), ("fate.arch.computing.serdes._serdes_base", "p_loads"),
-], ids=".".join)  # fmt: skip
+@pytest.mark.parametrize(
+    "module, name",
+    [
+        ("os", "system"),
+        ("posix", "system"),
+        ("builtins", "eval"),
+        ("builtins", "getattr"),
+        ("functools", "partial"),
+        ("fate.arch.config._config", "os"),
+        ("fate.arch.launchers.multiprocess_launcher", "launch"),
+        ("torch", "load"),
+        ("numpy", "load"),
+        ("pickle", "loads"),
+        ("cloudpickle", "loads"),
+        ("torch.jit", "load"),
+        ("fate.arch.federation.api._serdes", "pickle"),
+        ("fate.arch.computing.serdes._serdes_base", "p_loads"),
+    ],
+    ids=".".join,
+)
 def test_nothing_that_is_not_listed(module, name, marker):
     said = refused(hostile.call(module, name, f"touch {marker}"))
     assert said == (
         f"A peer's message or a table's value names {module}.{name}, which FATE-DP's fence does not let in; if it does "
         f"no harm whatever a peer calls it with, start this server with FATE_DP_FENCE_ALLOW={module}.{name} in its "
-        "environment.")
+        "environment."
+    )
     assert not marker.exists()
 
 
@@ -151,10 +175,18 @@ NO_OBJECTS = (3, "|", None, None, None, -1, -1, 0)
 WITH_FIELDS = (3, "|", None, ("a",), {"a": (np.dtype("O"), 800)}, 8, 1, 0)
 
 
-@pytest.mark.parametrize("kind, state", [
-    ("O8", NO_OBJECTS), ("f8", PLAIN_OBJECTS), ("V8", WITH_FIELDS), ("O,i4", None), ("M8", None), ("S8", (
-        3, "|", None, None, None, 10**6, 1, 0)),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "kind, state",
+    [
+        ("O8", NO_OBJECTS),
+        ("f8", PLAIN_OBJECTS),
+        ("V8", WITH_FIELDS),
+        ("O,i4", None),
+        ("M8", None),
+        ("S8", (3, "|", None, None, None, 10**6, 1, 0)),
+    ],
+    ids=str,
+)
 def test_numpy_takes_no_bytes_of_a_peer_for_addresses(kind, state):
     """Told that they are no objects, it would follow 8 bytes of a message as if they were the address of one."""
     said = refused(pickle.dumps(Built(np.dtype, (kind, False, True), state)))
@@ -180,11 +212,17 @@ def test_nothing_but_an_index_is_made_by_the_function_for_one():
     assert refused(pickle.dumps(Built(_new_Index, (np.dtype, {"dtype": "O"})))) == "A pickle has an index that is none."
 
 
-@pytest.mark.parametrize("module, name", [
-    ("fate.arch.protocol.phe.paillier", "PK"), ("fate.arch.tensor.phe._keypair", "PHETensorEncryptor"),
-    ("pandas.core.series", "Series"), ("fate.arch.protocol.phe.paillier", "evaluator"),
-    ("fate.arch.dataframe.manager.block_manager", "BlockType"),
-], ids=".".join)  # fmt: skip
+@pytest.mark.parametrize(
+    "module, name",
+    [
+        ("fate.arch.protocol.phe.paillier", "PK"),
+        ("fate.arch.tensor.phe._keypair", "PHETensorEncryptor"),
+        ("pandas.core.series", "Series"),
+        ("fate.arch.protocol.phe.paillier", "evaluator"),
+        ("fate.arch.dataframe.manager.block_manager", "BlockType"),
+    ],
+    ids=".".join,
+)
 def test_no_class_is_changed(module, name):
     """By a state with attributes, which a pickle may give to whatever it holds, it could replace a method."""
     real = getattr(__import__(module, fromlist=[name]), name)
@@ -319,9 +357,13 @@ print(json.dumps(told))
 def run_program(text, *path, **variables):
     """What a Python process with these folders on its path prints."""
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", text], capture_output=True, text=True, timeout=600, cwd=SITE.parents[1],
+        [sys.executable, "-W", "ignore", "-c", text],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        cwd=SITE.parents[1],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path)), **variables},
-    )  # fmt: skip
+    )
     return done.stdout.splitlines(), done.stderr
 
 
@@ -437,7 +479,7 @@ def test_an_executor_reads_by_the_list_or_not_at_all(tmp_path, marker):
 
 
 def test_executors_get_the_folder(tmp_path):
-    party_setup.spark_environment(tmp_path)
+    party_server.spark_environment(tmp_path)
     lines = (tmp_path / "spark" / "spark-defaults.conf").read_text().splitlines()
     assert f"spark.executorEnv.PYTHONPATH {SITE}" in lines
 

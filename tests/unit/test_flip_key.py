@@ -1,4 +1,5 @@
 """The secret key file, and the flips and tags derived from it."""
+
 import hmac
 import multiprocessing
 import os
@@ -9,17 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fate_dp.privacy import (
-    InvalidClasses,
-    InvalidEpsilon,
-    InvalidLabel,
-    InvalidMatchId,
-    UnsafeKeyFile,
-    label_flips,
-    private_file,
-)
+from fate_dp.privacy import UnsafeKeyFile, label_flips, private_files
 from fate_dp.privacy.label_flips import canonical_label, flip_labels, label_tags, record_tags
-from fate_dp.privacy.secret_key import key_id, load_or_create_key
+from fate_dp.privacy.private_files import key_id, load_or_create_key
+from fate_dp.privacy.validation import InvalidArgument
 
 KEY = bytes(range(32))
 SOURCE = "experiment/breast_guest/y"
@@ -61,7 +55,7 @@ def test_processes_that_start_together_agree(tmp_path):
     assert keys == {(tmp_path / "home" / "key").read_bytes()}
 
 
-@pytest.mark.parametrize("owner, killed_in", [(os, "fsync"), (os, "link"), (private_file, "_sync_folder")])
+@pytest.mark.parametrize("owner, killed_in", [(os, "fsync"), (os, "link"), (private_files, "_sync_folder")])
 def test_a_killed_process_leaves_a_whole_key_or_none(tmp_path, monkeypatch, owner, killed_in):
     path = tmp_path / "key"
 
@@ -214,15 +208,15 @@ def test_empty_partition():
 @pytest.mark.parametrize(
     "changed, error",
     [
-        ({"epsilon": 0}, InvalidEpsilon),
-        ({"epsilon": "2"}, InvalidEpsilon),
-        ({"classes": 1}, InvalidClasses),
-        ({"labels": [0, 2]}, InvalidLabel),
-        ({"labels": [0, -1]}, InvalidLabel),
-        ({"labels": [0.0, 1.0]}, InvalidLabel),
-        ({"ids": ["a", 1.5]}, InvalidMatchId),
-        ({"ids": ["a", None]}, InvalidMatchId),
-        ({"ids": ["a", True]}, InvalidMatchId),
+        ({"epsilon": 0}, InvalidArgument),
+        ({"epsilon": "2"}, InvalidArgument),
+        ({"classes": 1}, InvalidArgument),
+        ({"labels": [0, 2]}, InvalidArgument),
+        ({"labels": [0, -1]}, InvalidArgument),
+        ({"labels": [0.0, 1.0]}, InvalidArgument),
+        ({"ids": ["a", 1.5]}, InvalidArgument),
+        ({"ids": ["a", None]}, InvalidArgument),
+        ({"ids": ["a", True]}, InvalidArgument),
         ({"ids": ["a"]}, ValueError),
     ],
 )
@@ -257,8 +251,17 @@ def test_one_text_per_label(value):
 
 @pytest.mark.parametrize(
     "value, text",
-    [(0.1, "0.1"), (np.float32(0.1), "0.1"), ("0.10", "0.1"), (-0.0, "0"), ("good", "good"), ("1_0", "1_0"),
-     (2**60 + 1, str(2**60 + 1)), (str(2**60 + 1), str(2**60 + 1)), ("-3", "-3")],
+    [
+        (0.1, "0.1"),
+        (np.float32(0.1), "0.1"),
+        ("0.10", "0.1"),
+        (-0.0, "0"),
+        ("good", "good"),
+        ("1_0", "1_0"),
+        (2**60 + 1, str(2**60 + 1)),
+        (str(2**60 + 1), str(2**60 + 1)),
+        ("-3", "-3"),
+    ],
 )
 def test_canonical_texts(value, text):
     assert canonical_label(value) == text
@@ -266,11 +269,11 @@ def test_canonical_texts(value, text):
 
 @pytest.mark.parametrize("value", [None, float("nan"), np.float32("nan"), float("inf"), "", "  ", "NaN", b"1", [1]])
 def test_missing_label_is_refused(value):
-    with pytest.raises(InvalidLabel, match="^A label is missing"):
+    with pytest.raises(InvalidArgument, match="^A label is missing"):
         canonical_label(value)
 
 
 def test_no_error_names_a_label():
-    with pytest.raises(InvalidLabel) as caught:
+    with pytest.raises(InvalidArgument) as caught:
         flip_labels(["a"], [7654], 1, 2, KEY, SOURCE)
     assert "7654" not in str(caught.value)

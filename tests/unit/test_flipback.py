@@ -1,20 +1,20 @@
 """Flipback: its modes, its budget of swaps, its choice of a mode, and that a rare class survives (pitfall 15)."""
+
 import math
 
 import numpy as np
 import pytest
 
-from fate_dp.components.dp_hetero_lr.majorisation import correction_epochs
+from fate_dp.components.protocols.optimizers import correction_epochs
 from fate_dp.privacy.flipback import (
     Flipback,
     FlipbackSettings,
-    InvalidFlipback,
     choose_mode,
     expected_flips,
     keep_rare_class,
     most_distant,
-    relabel,
 )
+from fate_dp.privacy.validation import InvalidArgument
 
 
 def flipped_labels(records, prior, epsilon, seed=0):
@@ -23,15 +23,30 @@ def flipped_labels(records, prior, epsilon, seed=0):
     return np.where(generator.random(records) < 1 / (1 + math.exp(epsilon)), ~true, true).astype(float)
 
 
+def relabel(mode, current, flipped, scores, epsilon, *, fraction, swaps_left, class_prior=None, stream=None):
+    flipback = Flipback(FlipbackSettings("swap", fraction=fraction), flipped, epsilon, stream, class_prior)
+    flipback.mode, flipback.swaps_left = mode, swaps_left
+    return flipback.relabel(current, scores)
+
+
 @pytest.mark.parametrize(
     "field, value",
     [
-        ("mode", "swop"), ("mode", None), ("every", 0), ("every", 2.5), ("every", True), ("fraction", 0),
-        ("fraction", 1.5), ("fraction", math.nan), ("fraction", "half"), ("max_rounds", -1), ("max_rounds", 1.0),
+        ("mode", "swop"),
+        ("mode", None),
+        ("every", 0),
+        ("every", 2.5),
+        ("every", True),
+        ("fraction", 0),
+        ("fraction", 1.5),
+        ("fraction", math.nan),
+        ("fraction", "half"),
+        ("max_rounds", -1),
+        ("max_rounds", 1.0),
     ],
 )
 def test_bad_settings_are_refused_in_one_sentence(field, value):
-    with pytest.raises(InvalidFlipback) as raised:
+    with pytest.raises(InvalidArgument) as raised:
         FlipbackSettings(**{field: value})
     message = str(raised.value)
     assert field in message and repr(value) in message and message.endswith(".") and message.count(". ") == 0
@@ -40,7 +55,7 @@ def test_bad_settings_are_refused_in_one_sentence(field, value):
 @pytest.mark.parametrize("mode", ["auto", "flip", ""])
 def test_relabel_refuses_a_mode_that_is_not_a_working_one(mode):
     labels = np.array([0.0, 1.0])
-    with pytest.raises(InvalidFlipback, match="flipback mode"):
+    with pytest.raises(InvalidArgument, match="flipback mode"):
         relabel(mode, labels, labels, labels, 1.0, fraction=0.5, swaps_left=1)
 
 
@@ -50,8 +65,10 @@ def test_planned_rounds_leaves_out_the_last_epoch():
     assert FlipbackSettings(mode="none").planned_rounds(100) == 0
 
 
-@pytest.mark.parametrize("epochs, rounds", [
-    (100, [25, 50, 75]), (30, [8, 16, 24]), (5, [2, 4]), (4, [1, 2, 3]), (3, [1, 2]), (2, [1]), (1, [])])
+@pytest.mark.parametrize(
+    "epochs, rounds",
+    [(100, [25, 50, 75]), (30, [8, 16, 24]), (5, [2, 4]), (4, [1, 2, 3]), (3, [1, 2]), (2, [1]), (1, [])],
+)
 def test_rounds_without_every_divide_a_training_where_the_sigmoid_is_corrected(epochs, rounds):
     settings = FlipbackSettings(mode="swap")
     assert settings.planned_epochs(epochs) == rounds == correction_epochs(epochs, settings.max_rounds)
@@ -168,19 +185,26 @@ def test_resample_draws_only_from_its_own_stream():
 def test_resample_flips_at_the_rate_of_the_mechanism():
     flipped = np.zeros(20000)
     revised = relabel(
-        "resample", flipped, flipped, np.full(20000, 0.5), 1.0, fraction=1.0, swaps_left=0,
+        "resample",
+        flipped,
+        flipped,
+        np.full(20000, 0.5),
+        1.0,
+        fraction=1.0,
+        swaps_left=0,
         stream=np.random.default_rng(5),
     )
     assert revised.mean() == pytest.approx(1 / (1 + math.e), abs=0.015)
 
 
 def test_resample_without_a_stream_is_refused():
-    with pytest.raises(InvalidFlipback, match="stream"):
+    with pytest.raises(InvalidArgument, match="stream"):
         relabel("resample", np.zeros(4), np.zeros(4), np.zeros(4), 1.0, fraction=0.5, swaps_left=0)
 
 
-@pytest.mark.parametrize("epsilon, mode", [(0.25, "swap"), (0.5, "swap"), (1, "swap"), (2, "none"), (4, "none"),
-                                           (math.inf, "none")])
+@pytest.mark.parametrize(
+    "epsilon, mode", [(0.25, "swap"), (0.5, "swap"), (1, "swap"), (2, "none"), (4, "none"), (math.inf, "none")]
+)
 def test_choose_mode_on_balanced_classes(epsilon, mode):
     assert choose_mode(epsilon, flipped_labels(426, 0.63, min(epsilon, 50))) == mode
 
@@ -198,12 +222,12 @@ def test_auto_without_flips_never_asks_for_scores():
 
 @pytest.mark.parametrize("current, scores", [([0, 1], [0.5]), ([0, 2], [0.5, 0.5]), ([0, 1], [0.5, math.nan])])
 def test_relabel_refuses_values_that_are_no_labels_or_scores(current, scores):
-    with pytest.raises(InvalidFlipback):
+    with pytest.raises(InvalidArgument):
         relabel("swap", current, [0, 1], scores, 1.0, fraction=0.5, swaps_left=1)
 
 
 def test_flipped_labels_other_than_0_and_1_are_refused():
-    with pytest.raises(InvalidFlipback, match="flipped"):
+    with pytest.raises(InvalidArgument, match="flipped"):
         choose_mode(1.0, [0, 1, 2])
 
 

@@ -1,4 +1,5 @@
 """The home of a server of our own, made from a FATE-Flow package that serves an operator already."""
+
 import importlib.util
 import shutil
 from pathlib import Path
@@ -6,10 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fate_dp.deploy import flow_home
-from fate_dp.deploy.flow_home import install_server, make_home, open_home
-from fate_dp.deploy.flow_server_error import FlowServerError
-from fate_dp.deploy.server_record import ServerRecord
+from fate_dp.deploy.flow import home as flow_home
+from fate_dp.deploy.flow.home import install_server, make_home, open_home
+from fate_dp.deploy.flow.programs import FlowServerError, ServerRecord
 
 THEIRS = "/srv/production"
 PUBLISHED = Path(importlib.util.find_spec("fate_flow").origin).parent

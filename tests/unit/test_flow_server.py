@@ -1,4 +1,5 @@
 """The parts of the embedded server and of its client that need no server."""
+
 import os
 import socket
 import subprocess
@@ -7,15 +8,23 @@ import sys
 import psutil
 import pytest
 
-from fate_dp.deploy.flow_home import open_home
-from fate_dp.deploy.flow_server import choose_ports, down, status
-from fate_dp.deploy.flow_server_error import FlowServerError
-from fate_dp.deploy.ports import CHOSEN_FROM, check_requested_port, free_port, is_free
-from fate_dp.deploy.server_processes import server_environment
-from fate_dp.deploy.server_record import ServerRecord, is_alive, read_record, write_record
-from fate_dp.pipelines.flow import FlowUnavailable, parse_address, resolve_flow
-from fate_dp.pipelines.job import TaskRecord, common_status, explain, raised_sentence, reason_of
-from fate_dp.pipelines.upload import TableMeta, UploadRefused, check_table, found_label_type
+from fate_dp.deploy.flow.home import open_home
+from fate_dp.deploy.flow.programs import (
+    CHOSEN_FROM,
+    FlowServerError,
+    ServerRecord,
+    check_requested_port,
+    free_port,
+    is_alive,
+    is_free,
+    read_record,
+    write_record,
+)
+from fate_dp.deploy.flow.server import choose_ports, down, server_environment, status
+from fate_dp.pipelines.jobs.flow import FlowUnavailable, parse_address, resolve_flow
+from fate_dp.pipelines.jobs.job import TaskRecord, common_status, explain, raised_sentence, reason_of
+from fate_dp.pipelines.jobs.upload import TableMeta, check_table, found_label_type
+from fate_dp.privacy.validation import InvalidArgument
 
 
 @pytest.fixture
@@ -126,15 +135,18 @@ def test_no_server_was_ever_started(tmp_path):
 TRACEBACK = 'Traceback (most recent call last):\n  File "x.py", line 1, in f\n    raise ValueError("Note: a")\n'
 
 
-@pytest.mark.parametrize("report, sentence", [
-    (TRACEBACK + "ValueError: Epsilon is 0; it must be above 0.", "Epsilon is 0; it must be above 0."),
-    (TRACEBACK + "fate_dp.privacy.x.BudgetSpent: The budget: 4 of 4.\n", "The budget: 4 of 4."),
-    (TRACEBACK + "ValueError: inner\n\nDuring handling:\n\n" + TRACEBACK + "TypeError: outer one", "outer one"),
-    (TRACEBACK + "KeyError: 'label'", "KeyError: 'label'"),
-    (TRACEBACK + "AssertionError", "AssertionError"),
-    ('Check failed[{"code":7001,"message":"No found \\"t\\""}\n]', 'No found "t"'),
-    ("download failed", "download failed"),
-])
+@pytest.mark.parametrize(
+    "report, sentence",
+    [
+        (TRACEBACK + "ValueError: Epsilon is 0; it must be above 0.", "Epsilon is 0; it must be above 0."),
+        (TRACEBACK + "fate_dp.privacy.x.BudgetSpent: The budget: 4 of 4.\n", "The budget: 4 of 4."),
+        (TRACEBACK + "ValueError: inner\n\nDuring handling:\n\n" + TRACEBACK + "TypeError: outer one", "outer one"),
+        (TRACEBACK + "KeyError: 'label'", "KeyError: 'label'"),
+        (TRACEBACK + "AssertionError", "AssertionError"),
+        ('Check failed[{"code":7001,"message":"No found \\"t\\""}\n]', 'No found "t"'),
+        ("download failed", "download failed"),
+    ],
+)
 def test_sentence_of_an_error_report(report, sentence):
     assert raised_sentence(report) == sentence
 
@@ -176,8 +188,10 @@ def test_a_report_that_flow_lost_is_read_from_the_log(tmp_path):
     records = [TaskRecord("flip_0", role, "9999", "failed", 1.0, "") for role in ("host", "guest")]
     log = tmp_path / "logs" / "job" / "guest" / "9999" / "flip_0" / "component" / "ERROR"
     log.parent.mkdir(parents=True)
-    log.write_text(f"[ERROR][now]: first\n{TRACEBACK}KeyError: 'a'\n[ERROR][now]: disk full\n{TRACEBACK}"
-                   "OSError: No space left for the ledger.\n[ERROR][now]: the end\n")  # fmt: skip
+    log.write_text(
+        f"[ERROR][now]: first\n{TRACEBACK}KeyError: 'a'\n[ERROR][now]: disk full\n{TRACEBACK}"
+        "OSError: No space left for the ledger.\n[ERROR][now]: the end\n"
+    )
     failure = explain("job", "failed", tuple(records), tmp_path)
     assert str(failure) == "No space left for the ledger." and failure.record.role == "guest"
 
@@ -194,32 +208,43 @@ def test_common_status():
     assert common_status(["waiting", "waiting"]) == "waiting"
 
 
-@pytest.mark.parametrize("text, complaint", [
-    ("x,y\n1,0\n", "has no id column 'id'; name it with --id: its columns are x, y"),
-    ("id,x\n1,0\n", "has no label column 'y'"),
-    ("id,y,x\na,0,1\na,1,2\n", "has the 'id' 'a' again in line 3; ids must not repeat"),
-    ("id,y,x\n,0,1\n", "has no 'id' in line 2"),
-    ("id,y,x,x\na,0,1,2\n", "has the column 'x' more than once"),
-    ("id,y,x\na,0,nan\n", "has 'nan' as feature 'x' in line 2; finite numbers"),
-    ("id,y,x\na,0,inf\n", "has 'inf' as feature 'x' in line 2"),
-    ("id,y,x\na,0,1\nb,1\n", "has nothing as feature 'x' in line 3"),
-    ("id,y,x\na,0,1,9\n", "more values than its 3 columns"),
-    ("id,y,x\na,0,1\nb,1,1,9\n", "more values than its 3 columns"),
-    ("id,y,x\na,,1\n", "has nothing as label 'y' in line 2"),
-    ("id,y,x\na,0.5,1\n", "has the label '0.5' in line 2; labels of type int32 must be whole"),
-    ('id,y,x\na,0,"1"\n', "has '\"1\"' as feature 'x' in line 2"),
-    ("id,y,x\n", "has no rows"),
-    ("", "has no id column"),
-])
+@pytest.mark.parametrize(
+    "text, complaint",
+    [
+        ("x,y\n1,0\n", "has no id column 'id'; name it with --id: its columns are x, y"),
+        ("id,x\n1,0\n", "has no label column 'y'"),
+        ("id,y,x\na,0,1\na,1,2\n", "has the 'id' 'a' again in line 3; ids must not repeat"),
+        ("id,y,x\n,0,1\n", "has no 'id' in line 2"),
+        ("id,y,x,x\na,0,1,2\n", "has the column 'x' more than once"),
+        ("id,y,x\na,0,nan\n", "has 'nan' as feature 'x' in line 2; finite numbers"),
+        ("id,y,x\na,0,inf\n", "has 'inf' as feature 'x' in line 2"),
+        ("id,y,x\na,0,1\nb,1\n", "has nothing as feature 'x' in line 3"),
+        ("id,y,x\na,0,1,9\n", "more values than its 3 columns"),
+        ("id,y,x\na,0,1\nb,1,1,9\n", "more values than its 3 columns"),
+        ("id,y,x\na,,1\n", "has nothing as label 'y' in line 2"),
+        ("id,y,x\na,0.5,1\n", "has the label '0.5' in line 2; labels of type int32 must be whole"),
+        ('id,y,x\na,0,"1"\n', "has '\"1\"' as feature 'x' in line 2"),
+        ("id,y,x\n", "has no rows"),
+        ("", "has no id column"),
+    ],
+)
 def test_bad_table_is_refused(tmp_path, text, complaint):
     path = tmp_path / "table.csv"
     path.write_text(text)
-    with pytest.raises(UploadRefused, match=complaint):
+    with pytest.raises(InvalidArgument, match=complaint):
         check_table(path, TableMeta(label_name="y"))
 
 
-@pytest.mark.parametrize("labels, expected", [("01", "int32"), (("-3", "7.0"), "int32"), (("0.25", "1"), "float64"),
-                                              (("-1.5", "oops"), "float64"), (("no", "yes"), "int32")])  # fmt: skip
+@pytest.mark.parametrize(
+    "labels, expected",
+    [
+        ("01", "int32"),
+        (("-3", "7.0"), "int32"),
+        (("0.25", "1"), "float64"),
+        (("-1.5", "oops"), "float64"),
+        (("no", "yes"), "int32"),
+    ],
+)
 def test_the_type_of_labels_is_found_out(tmp_path, labels, expected):
     path = tmp_path / "table.csv"
     path.write_text("".join(["id,y,x\n", *(f"{row},{label},1\n" for row, label in enumerate(labels))]))
@@ -236,5 +261,5 @@ def test_good_table_and_absent_file(tmp_path):
     path = tmp_path / "table.csv"
     path.write_text("id,y,x\na,0,1.5\nb,1,-2e-3\n")
     check_table(path, TableMeta(label_name="y"))
-    with pytest.raises(UploadRefused, match="cannot be read: No such file"):
+    with pytest.raises(InvalidArgument, match="cannot be read: No such file"):
         check_table(tmp_path / "absent.csv", TableMeta())

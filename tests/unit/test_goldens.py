@@ -1,4 +1,5 @@
 """The golden values, through the public names of ``fate_dp.privacy`` and nothing else."""
+
 import math
 
 import pytest

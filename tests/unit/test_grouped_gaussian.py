@@ -1,4 +1,5 @@
 """The grouped Gaussian mechanism: one Gaussian after a change of variables."""
+
 import math
 from fractions import Fraction
 
@@ -6,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fate_dp.privacy.accounting.analytic_gaussian import gaussian_epsilon
-from fate_dp.privacy.accounting.grouped_gaussian import grouped_gaussian_epsilon, grouped_noise_multiplier
-from fate_dp.privacy.accounting.privacy_parameters import InvalidDelta, InvalidScale
+from fate_dp.privacy.accounting.gaussian import gaussian_epsilon, grouped_gaussian_epsilon, grouped_noise_multiplier
+from fate_dp.privacy.validation import InvalidArgument
 
 pytestmark = pytest.mark.arithmetic
 
@@ -57,11 +57,11 @@ def test_monotone_and_invariant(groups, unit, factor):
     ],
 )
 def test_refusals(clips, sigmas, sentence):
-    with pytest.raises(InvalidScale) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         grouped_gaussian_epsilon(clips, sigmas, 1e-5)
     assert str(refusal.value) == sentence
 
 
 def test_delta_is_checked():
-    with pytest.raises(InvalidDelta, match="^delta is 0 but must be a number greater than 0 and less than 1.$"):
+    with pytest.raises(InvalidArgument, match="^delta is 0 but must be a number greater than 0 and less than 1.$"):
         grouped_gaussian_epsilon([1], [1], 0)

@@ -1,29 +1,23 @@
 """Which classes a training of dp_hetero_lr tells apart: declared ones, checked alike at client, chain, guest and host."""
+
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from fate_dp.components.dp_hetero_lr.classes import (
-    BINARY,
-    accept_classes,
-    check_classes,
-    check_hosts_classes,
-    class_names,
-    declared_classes,
-    models_of,
-    one_vs_rest,
-    parameter_of,
-)
-from fate_dp.components.dp_hetero_lr.plaintext import InvalidTraining, TrainingSettings, train_one_vs_rest, train_plaintext
-from fate_dp.components.dp_hetero_lr.settings import TrainSettings
-from fate_dp.components.dp_hetero_lr.terms import OwnPart, accept_terms, training_terms
-from fate_dp.components.dp_hetero_lr.updates import default_optimizer, flipped_signal
 from fate_dp.components.common.provenance import LabelPrivacy
-from fate_dp.pipelines.components import DPHeteroLR
-from fate_dp.privacy.label_releases import LabelRelease
+from fate_dp.components.dp_hetero_lr.combinations import accept_classes, check_classes
+from fate_dp.components.dp_hetero_lr.labels import check_hosts_classes, declared_classes, one_vs_rest, parameter_of
+from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, train_one_vs_rest, train_plaintext
+from fate_dp.components.dp_hetero_lr.settings import TrainSettings
+from fate_dp.components.dp_hetero_lr.terms import JointTable, OwnPart, accept_terms, training_terms
+from fate_dp.components.protocols.optimizers import default_optimizer, flipped_signal
+from fate_dp.components.protocols.training_terms import BINARY, Descent, class_names, models_of
+from fate_dp.pipelines.clients import DPHeteroLR
+from fate_dp.privacy.label_flips import LabelRelease
 from fate_dp.privacy.mechanisms.randomized_response import flip_probability, keep_probability
+from fate_dp.privacy.validation import InvalidArgument
 
 FOUR = (0.0, 1.0, 2.0, 3.0)
 SETTINGS = TrainSettings(epochs=10)
@@ -31,7 +25,7 @@ OWN = OwnPart(1, 9, 1)
 
 
 def terms(classes=FOUR, epsilon=2.0, settings=SETTINGS):
-    return training_terms(settings, 846, [10, 9], epsilon, None, [], 1, classes=classes)
+    return training_terms(Descent.of(settings), JointTable(846, [10, 9], 1, classes), epsilon).to_wire()
 
 
 class Home:
@@ -54,7 +48,9 @@ def flipped(classes, **others):
 def test_the_signal_is_how_much_likelier_a_flip_shows_the_label_than_another_class(epsilon, classes):
     expected = keep_probability(epsilon, classes) - flip_probability(epsilon, classes) / (classes - 1)
     assert flipped_signal(epsilon, classes) == pytest.approx(expected)
-    assert flipped_signal(epsilon, 2) == pytest.approx(math.tanh(epsilon / 2)) and flipped_signal(math.inf, classes) == 1
+    assert (
+        flipped_signal(epsilon, 2) == pytest.approx(math.tanh(epsilon / 2)) and flipped_signal(math.inf, classes) == 1
+    )
 
 
 def test_the_default_penalty_grows_by_the_inverse_square_of_the_signal():
@@ -69,14 +65,17 @@ def test_two_classes_take_one_model_and_more_one_each():
     assert class_names((-1.0, 0.5, 2.0)) == [-1, 0.5, 2]
 
 
-@pytest.mark.parametrize("given, privacy, labels, expected", [
-    (None, flipped(4), ("0", "1", "2", "3"), FOUR),
-    (FOUR, flipped(4), ("3", "1", "2", "0"), FOUR),
-    (None, flipped(2), ("0", "1"), BINARY),
-    (None, LabelPrivacy.of_public("bank/loans/y"), (), BINARY),
-    (FOUR, LabelPrivacy.of_public("bank/loans/y"), (), FOUR),
-    (None, replace(flipped(2), derived=True), (), BINARY),
-])
+@pytest.mark.parametrize(
+    "given, privacy, labels, expected",
+    [
+        (None, flipped(4), ("0", "1", "2", "3"), FOUR),
+        (FOUR, flipped(4), ("3", "1", "2", "0"), FOUR),
+        (None, flipped(2), ("0", "1"), BINARY),
+        (None, LabelPrivacy.of_public("bank/loans/y"), (), BINARY),
+        (FOUR, LabelPrivacy.of_public("bank/loans/y"), (), FOUR),
+        (None, replace(flipped(2), derived=True), (), BINARY),
+    ],
+)
 def test_classes_are_those_that_were_declared(given, privacy, labels, expected):
     assert declared_classes(Home(*labels), replace(SETTINGS, classes=given), privacy) == expected
 
@@ -88,18 +87,29 @@ def test_numbers_have_no_classes():
     with pytest.raises(ValueError, match="family is gaussian, which fits numbers; leave classes out"):
         check_classes(replace(gaussian, classes=FOUR))
     with pytest.raises(ValueError, match="The guest plans 4 classes, but family gaussian has none"):
-        accept_classes(gaussian, {"classes": list(FOUR)})
+        accept_classes(gaussian, FOUR)
 
 
-@pytest.mark.parametrize("changed, classes, sentence", [
-    ({"classes": (1.0, 2.0)}, None, r"classes is \[1, 2\]; two classes must be 0 and 1\."),
-    ({"classes": BINARY}, FOUR, r"classes is \[0, 1\], but the training's are \[0, 1, 2, 3\]; both must be the same\."),
-    ({"classes": FOUR}, BINARY, r"classes is \[0, 1, 2, 3\], but the training's are \[0, 1\]"),
-    ({"sigmoid": "exact"}, FOUR, "There are 4 classes, .* but sigmoid is exact; more than two are trained with solver cross_product"),
-    ({"early_stop": "weight_diff"}, FOUR, "but early_stop is weight_diff"),
-    ({}, (0.0, 0.5, 1.0), r"There are 3 classes, \[0, 0.5, 1\]; more than two must be whole numbers"),
-    ({}, (0.0, 1.0, 2.0**31), "more than two must be whole numbers"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "changed, classes, sentence",
+    [
+        ({"classes": (1.0, 2.0)}, None, r"classes is \[1, 2\]; two classes must be 0 and 1\."),
+        (
+            {"classes": BINARY},
+            FOUR,
+            r"classes is \[0, 1\], but the training's are \[0, 1, 2, 3\]; both must be the same\.",
+        ),
+        ({"classes": FOUR}, BINARY, r"classes is \[0, 1, 2, 3\], but the training's are \[0, 1\]"),
+        (
+            {"sigmoid": "exact"},
+            FOUR,
+            "There are 4 classes, .* but sigmoid is exact; more than two are trained with solver cross_product",
+        ),
+        ({"early_stop": "weight_diff"}, FOUR, "but early_stop is weight_diff"),
+        ({}, (0.0, 0.5, 1.0), r"There are 3 classes, \[0, 0.5, 1\]; more than two must be whole numbers"),
+        ({}, (0.0, 1.0, 2.0**31), "more than two must be whole numbers"),
+    ],
+)
 def test_classes_that_settings_do_not_train_are_refused(changed, classes, sentence):
     with pytest.raises(ValueError, match=sentence):
         check_classes(replace(SETTINGS, **changed), classes)
@@ -125,7 +135,9 @@ def test_a_host_accepts_the_classes_of_the_flips_and_the_penalty_that_follows():
         accept_terms({**terms(), "optimizer": {**terms()["optimizer"], "alpha": 1e-3}}, SETTINGS, 846, None, OWN)
 
 
-@pytest.mark.parametrize("classes", [[], [0.0], [1.0, 0.0], [0.0, 0.0, 1.0], ["0", "1"], [0, 1], None, [0.0, math.nan, 2.0]])
+@pytest.mark.parametrize(
+    "classes", [[], [0.0], [1.0, 0.0], [0.0, 0.0, 1.0], ["0", "1"], [0, 1], None, [0.0, math.nan, 2.0]]
+)
 def test_a_host_accepts_ascending_numbers_only(classes):
     with pytest.raises(ValueError, match="two or more numbers in ascending order"):
         accept_terms({**terms(), "classes": classes}, SETTINGS, 846, None, OWN)
@@ -134,7 +146,9 @@ def test_a_host_accepts_ascending_numbers_only(classes):
 def test_the_guest_refuses_a_host_that_lists_other_classes():
     facts = [{"classes": parameter_of(replace(SETTINGS, classes=each))} for each in (None, FOUR, (0.0, 1.0, 2.0))]
     check_hosts_classes(FOUR, {"host 1": facts[0], "host 2": facts[1]})
-    with pytest.raises(ValueError, match=r"classes is \[0, 1, 2\] at host 3, but the training's are \[0, 1, 2, 3\]; both must"):
+    with pytest.raises(
+        ValueError, match=r"classes is \[0, 1, 2\] at host 3, but the training's are \[0, 1, 2, 3\]; both must"
+    ):
         check_hosts_classes(FOUR, {"host 1": facts[0], "host 3": facts[2]})
 
 
@@ -152,12 +166,15 @@ def test_a_host_holds_the_guest_to_the_parameter_and_to_no_flipback():
 def test_the_twin_trains_each_class_as_a_training_of_two():
     generator = np.random.default_rng(4)
     parts, labels = [generator.normal(size=(80, 2)), generator.normal(size=(80, 3))], np.arange(80) % 3
-    settings, start = TrainingSettings(default_optimizer(80, 6, 2.0, epochs=12, classes=3), epochs=12), [np.zeros(3), np.zeros(3)]
+    settings, start = (
+        TrainingSettings(default_optimizer(80, 6, 2.0, epochs=12, classes=3), epochs=12),
+        [np.zeros(3), np.zeros(3)],
+    )
     trained = train_one_vs_rest(parts, labels, (0, 1, 2), settings, [start] * 3)
     for value, found in enumerate(trained):
         expected = train_plaintext(parts, labels == value, settings, start)
         assert all((a == b).all() for a, b in zip(found.weights, expected.weights)) and found.losses == expected.losses
-    with pytest.raises(InvalidTraining, match="none of the classes"):
+    with pytest.raises(InvalidArgument, match="none of the classes"):
         train_one_vs_rest(parts, labels, (0, 1), settings, [start] * 2)
 
 
@@ -166,4 +183,6 @@ def test_flips_leave_the_largest_score_where_it_was():
     labels, epsilon = np.arange(4), 1.5
     shown = np.full((4, 4), flip_probability(epsilon, 4) / 3)
     shown[labels, labels] = keep_probability(epsilon, 4)
-    np.testing.assert_allclose(shown, flipped_signal(epsilon, 4) * one_vs_rest(labels.astype(float), FOUR) + shown[0, 1])
+    np.testing.assert_allclose(
+        shown, flipped_signal(epsilon, 4) * one_vs_rest(labels.astype(float), FOUR) + shown[0, 1]
+    )

@@ -1,4 +1,5 @@
 """The study's job before it is submitted, and what is read from its outputs."""
+
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -11,13 +12,20 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fate_dp.pipelines import homo_lr_tables
-from fate_dp.pipelines.flow import FlowUnavailable
-from fate_dp.pipelines.homo_lr import Federation, InvalidFederation, StudyTables, study_pipeline
-from fate_dp.pipelines.homo_lr_job import losses_of, measures_of, named_weights, scores_of
-from fate_dp.pipelines.homo_lr_settings import FULL_BATCH, HomoLRSettings, InvalidHomoLRSettings
-from fate_dp.pipelines.homo_lr_tables import TableSchema, UnfitTables, check_schemas, table_schema
-from fate_dp.pipelines.job import NoOutput
+from fate_dp.pipelines.jobs.flow import FlowUnavailable
+from fate_dp.pipelines.jobs.homo_lr import FULL_BATCH, Federation, HomoLRSettings, StudyTables, study_pipeline
+from fate_dp.pipelines.jobs.job import NoOutput
+from fate_dp.pipelines.lending_club import flow
+from fate_dp.pipelines.lending_club.flow import (
+    TableSchema,
+    check_schemas,
+    losses_of,
+    measures_of,
+    named_weights,
+    scores_of,
+    table_schema,
+)
+from fate_dp.privacy.validation import InvalidArgument
 
 CONF = Path(__file__).parents[2] / "conf"
 TEST = TableSchema("bank/test", 10, "loan_status", ("a", "b", "c"))
@@ -52,15 +60,17 @@ def test_the_dag_file_is_the_ready_made_pipeline():
 
 def test_the_dag_file_holds_the_sources_parameters():
     told = in_order((CONF / "lending_club_homo_lr.yaml").read_text())["tasks"]["homo_lr_0"]["parameters"]
-    assert told["optimizer"] == {
-        "method": "rmsprop", "penalty": "l2", "alpha": 1.0, "optimizer_params": {"lr": 0.01}}  # fmt: skip
+    assert told["optimizer"] == {"method": "rmsprop", "penalty": "l2", "alpha": 1.0, "optimizer_params": {"lr": 0.01}}
     assert told["batch_size"] == FULL_BATCH and told["init_param"] == {"method": "zeros", "fit_intercept": True}
 
 
 def test_every_party_trains_on_its_own_table_and_only_the_guest_sees_test_rows():
     made = dag(Federation("1", ("2", "3", "4"), "5"), StudyTables("bank", "held_out"))
-    read = {(party, task): told["parameters"] for party, tasks in made["party_tasks"].items()
-            for task, told in tasks["tasks"].items()}  # fmt: skip
+    read = {
+        (party, task): told["parameters"]
+        for party, tasks in made["party_tasks"].items()
+        for task, told in tasks["tasks"].items()
+    }
     assert read == {
         ("guest_1", "reader_0"): {"namespace": "bank", "name": "guest_1_train"},
         ("guest_1", "reader_1"): {"namespace": "bank", "name": "held_out"},
@@ -89,44 +99,50 @@ def test_both_scores_are_evaluated_and_the_trained_model_is_the_tested_one():
     assert (optimizer["method"], optimizer["alpha"], optimizer["optimizer_params"]) == ("sgd", 0.2, {"lr": 0.5})
 
 
-@pytest.mark.parametrize("parties, sentence", [
-    ({"hosts": ()}, r"The hosts are \(\); allowed is a list of at least one party id\."),
-    ({"hosts": "10000"}, "The hosts are '10000'; allowed is a list of at least one party id."),
-    ({"hosts": ("10000", "9999")}, "The data parties are 9999, 10000, 9999; their ids must not repeat."),
-    ({"guest": 9999}, "The guest's party id is 9999; allowed are 1 to 64 letters, digits and underscores."),
-    ({"arbiter": "a b"}, "The arbiter's party id is 'a b'; allowed are 1 to 64 letters, digits and underscores."),
-    ({"hosts": ("",)}, "The host's party id is ''; allowed are 1 to 64 letters, digits and underscores."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "parties, sentence",
+    [
+        ({"hosts": ()}, r"The hosts are \(\); allowed is a list of at least one party id\."),
+        ({"hosts": "10000"}, "The hosts are '10000'; allowed is a list of at least one party id."),
+        ({"hosts": ("10000", "9999")}, "The data parties are 9999, 10000, 9999; their ids must not repeat."),
+        ({"guest": 9999}, "The guest's party id is 9999; allowed are 1 to 64 letters, digits and underscores."),
+        ({"arbiter": "a b"}, "The arbiter's party id is 'a b'; allowed are 1 to 64 letters, digits and underscores."),
+        ({"hosts": ("",)}, "The host's party id is ''; allowed are 1 to 64 letters, digits and underscores."),
+    ],
+)
 def test_a_federation_checks_its_parties(parties, sentence):
-    with pytest.raises(InvalidFederation, match=f"^{sentence}$"):
+    with pytest.raises(InvalidArgument, match=f"^{sentence}$"):
         Federation(**parties)
 
 
-@pytest.mark.parametrize("name, value, allowed", [
-    ("epochs", 0, "a whole number of at least 1"),
-    ("epochs", True, "a whole number of at least 1"),
-    ("epochs", 2.0, "a whole number of at least 1"),
-    ("learning_rate", 0.0, "a number above 0"),
-    ("learning_rate", float("inf"), "a number above 0"),
-    ("alpha", -0.1, "a number of at least 0"),
-    ("alpha", float("nan"), "a number of at least 0"),
-    ("optimizer", "newton", "one of adam, rmsprop, sgd"),
-    ("optimizer", ["sgd"], "one of adam, rmsprop, sgd"),
-    ("tol", -1e-4, "a number of at least 0"),
-    ("early_stop", "weight_diff", "one of abs, diff"),
-    ("threshold", 1.0, "a number between 0 and 1"),
-    ("threshold", 0, "a number between 0 and 1"),
-    ("batch_size", 0, "a whole number of at least 1"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, value, allowed",
+    [
+        ("epochs", 0, "a whole number of at least 1"),
+        ("epochs", True, "a whole number of at least 1"),
+        ("epochs", 2.0, "a whole number of at least 1"),
+        ("learning_rate", 0.0, "a number above 0"),
+        ("learning_rate", float("inf"), "a number above 0"),
+        ("alpha", -0.1, "a number of at least 0"),
+        ("alpha", float("nan"), "a number of at least 0"),
+        ("optimizer", "newton", "one of adam, rmsprop, sgd"),
+        ("optimizer", ["sgd"], "one of adam, rmsprop, sgd"),
+        ("tol", -1e-4, "a number of at least 0"),
+        ("early_stop", "weight_diff", "one of abs, diff"),
+        ("threshold", 1.0, "a number between 0 and 1"),
+        ("threshold", 0, "a number between 0 and 1"),
+        ("batch_size", 0, "a whole number of at least 1"),
+    ],
+)
 def test_settings_check_themselves(name, value, allowed):
-    with pytest.raises(InvalidHomoLRSettings) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         HomoLRSettings(**{name: value})
     assert str(refusal.value) == f"The HomoLR setting {name} is {value!r}; allowed is {allowed}."
 
 
-@pytest.mark.parametrize("losses, epoch", [
-    ((), None), ((0.5,), None), ((0.7, 0.6, 0.5), None), ((0.7, 0.6, 0.6), 3), ((0.7, 0.7, 0.6), 2),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "losses, epoch", [((), None), ((0.5,), None), ((0.7, 0.6, 0.5), None), ((0.7, 0.6, 0.6), 3), ((0.7, 0.7, 0.6), 2)]
+)
 def test_diff_stops_after_the_first_change_below_tol(losses, epoch):
     assert HomoLRSettings(tol=0.01).stop_epoch(losses) == epoch
 
@@ -149,23 +165,35 @@ def test_tables_that_fit_pass():
     check_schemas(TEST, [TRAINING, replace(TRAINING, rows=20)], batch_size=20)
 
 
-@pytest.mark.parametrize("change, sentence", [
-    ({"label": None}, "The table bank/host_1_train has no label; HomoLR needs every row's label at every party."),
-    ({"features": ("a", "b")}, "The table bank/host_1_train has 2 features and there are 3 in bank/test; HomoLR adds "
-     "weights by position, so that all tables need the same columns in the same order."),
-    ({"features": ("a", "c", "b")}, "The table bank/host_1_train has 'c' as feature 2 and it is 'b' in bank/test; "
-     "HomoLR adds weights by position, so that all tables need the same columns in the same order."),
-    ({"rows": 21}, "The table bank/host_1_train has 21 rows, more than the batch_size of 20; raise it, so that every "
-     "epoch is one step on all rows."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change, sentence",
+    [
+        ({"label": None}, "The table bank/host_1_train has no label; HomoLR needs every row's label at every party."),
+        (
+            {"features": ("a", "b")},
+            "The table bank/host_1_train has 2 features and there are 3 in bank/test; HomoLR adds "
+            "weights by position, so that all tables need the same columns in the same order.",
+        ),
+        (
+            {"features": ("a", "c", "b")},
+            "The table bank/host_1_train has 'c' as feature 2 and it is 'b' in bank/test; "
+            "HomoLR adds weights by position, so that all tables need the same columns in the same order.",
+        ),
+        (
+            {"rows": 21},
+            "The table bank/host_1_train has 21 rows, more than the batch_size of 20; raise it, so that every "
+            "epoch is one step on all rows.",
+        ),
+    ],
+)
 def test_tables_that_would_train_another_model_are_refused(change, sentence):
-    with pytest.raises(UnfitTables) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         check_schemas(TEST, [TRAINING, replace(TRAINING, **change)], batch_size=20)
     assert str(refusal.value) == sentence
 
 
 def test_a_test_table_without_label_is_refused():
-    with pytest.raises(UnfitTables, match="^The table bank/test has no label;"):
+    with pytest.raises(InvalidArgument, match="^The table bank/test has no label;"):
         check_schemas(replace(TEST, label=None), [TRAINING], batch_size=20)
 
 
@@ -191,14 +219,16 @@ def test_scores_are_sorted_by_id():
 
 def test_measures_are_those_of_the_task_and_no_curves():
     curve = {"metric": "ks_table", "val": {"cuts": [0.0]}}
-    data = {"homo_lr_0": {"train_set": [{"metric": "auc", "val": 0.9}]},
-            "homo_lr_1": {"test_set": [{"metric": "auc", "val": 0.7}, [{"metric": "ks", "val": 0.3}, curve]]}}
+    data = {
+        "homo_lr_0": {"train_set": [{"metric": "auc", "val": 0.9}]},
+        "homo_lr_1": {"test_set": [{"metric": "auc", "val": 0.7}, [{"metric": "ks", "val": 0.3}, curve]]},
+    }
     assert measures_of([{"data": data}], "homo_lr_1") == {"auc": 0.7, "ks": 0.3}
 
 
 def answering(monkeypatch, response):
     tables = SimpleNamespace(table=SimpleNamespace(query=lambda **asked: response))
-    monkeypatch.setattr(homo_lr_tables, "connect", lambda address: tables)
+    monkeypatch.setattr(flow, "connect", lambda address: tables)
 
 
 def test_a_table_that_is_not_there_is_told_from_a_server_that_does_not_answer(monkeypatch):
@@ -208,7 +238,8 @@ def test_a_table_that_is_not_there_is_told_from_a_server_that_does_not_answer(mo
     with pytest.raises(FlowUnavailable) as refusal:
         table_schema("127.0.0.1:1", "bank", "test")
     assert str(refusal.value) == (
-        "FATE-Flow at 127.0.0.1:1 does not tell what the table bank/test is: Connection refused.")
+        "FATE-Flow at 127.0.0.1:1 does not tell what the table bank/test is: Connection refused."
+    )
 
 
 def test_numbers_of_numpy_reach_the_dag_file_as_plain_ones():

@@ -1,4 +1,5 @@
 """What rounds cost: the events of the privacy core, composed; calibration never overshoots."""
+
 import math
 from dataclasses import replace
 
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fate_dp.components.dp_homo_nn.rounds import comparison, local
+from fate_dp.components.dp_homo_nn.rounds import comparison
 from fate_dp.components.dp_homo_nn.rounds.account import (
     calibrate_terms,
     collusion_events,
@@ -17,24 +18,33 @@ from fate_dp.components.dp_homo_nn.rounds.account import (
     round_event,
     secure_sum_of,
 )
+from fate_dp.components.dp_homo_nn.rounds.aggregation import Local
 from fate_dp.components.dp_homo_nn.rounds.comparison import error_at, mean_error, shuffling_pays_from
-from fate_dp.components.dp_homo_nn.rounds.private_clip import joint_clip
+from fate_dp.components.dp_homo_nn.rounds.contribution import joint_clip
 from fate_dp.components.dp_homo_nn.rounds.terms import InvalidTerms, RoundTerms
 from fate_dp.privacy.accounting.accountant import make_accountant
-from fate_dp.privacy.accounting.calibration import UnreachableTarget
+from fate_dp.privacy.accounting.calibration import UnreachableTarget, subsampled_gaussian_epsilon
 from fate_dp.privacy.accounting.secure_sum import SecureSum, noise_share_sigma, secure_sum_event
 from fate_dp.privacy.accounting.shuffling import shuffle_epsilon
-from fate_dp.privacy.accounting.subsampled_gaussian import subsampled_gaussian_epsilon
 from fate_dp.privacy.events import ADD_OR_REMOVE, RELATIONS, REPLACE_ONE, InvalidEvent, PureDP, Shuffled
 from fate_dp.privacy.mechanisms.clipping import clip_records, grid_for
 
 # The goldens' row "Relation matters".
 GOLDEN = RoundTerms(
-    trust="secure_sum", unit="record", clients=100, tolerated=1, rounds=219, batch_size=4096.0, records=60000,
-    clips=1.0, dimension=7850, delta=1e-5, noise_multiplier=3.937,
-)  # fmt: skip
-LOCAL = replace(GOLDEN, trust="local")
-SHUFFLE = replace(GOLDEN, trust="shuffle", noise_multiplier=None, epsilon0=1.0, rounds=20)
+    aggregation="secure_sum",
+    unit="record",
+    clients=100,
+    max_dropouts=1,
+    rounds=219,
+    batch_size=4096.0,
+    records=60000,
+    clips=1.0,
+    dimension=7850,
+    delta=1e-5,
+    noise_multiplier=3.937,
+)
+LOCAL = replace(GOLDEN, aggregation="local")
+SHUFFLE = replace(GOLDEN, aggregation="shuffle", noise_multiplier=None, epsilon0=1.0, rounds=20)
 
 
 @pytest.mark.parametrize("terms", [GOLDEN, LOCAL])
@@ -66,17 +76,17 @@ def test_a_secure_sum_is_charged_as_the_core_says(relation):
     assert expected.slack < event.slack < expected.slack + 1e-30
 
 
-@given(clip=st.floats(1e-6, 1e6), tolerated=st.integers(1, 99), multiplier=st.floats(0.01, 100))
-def test_no_clip_gives_less_noise_in_steps_than_is_charged(clip, tolerated, multiplier):
-    terms = replace(GOLDEN, tolerated=tolerated, noise_multiplier=multiplier)
-    used = noise_share_sigma(multiplier, clip / grid_for(clip), 100, tolerated)
+@given(clip=st.floats(1e-6, 1e6), max_dropouts=st.integers(1, 99), multiplier=st.floats(0.01, 100))
+def test_no_clip_gives_less_noise_in_steps_than_is_charged(clip, max_dropouts, multiplier):
+    terms = replace(GOLDEN, max_dropouts=max_dropouts, noise_multiplier=multiplier)
+    used = noise_share_sigma(multiplier, clip / grid_for(clip), 100, max_dropouts)
     assert used >= secure_sum_of(terms).share_sigma_in_steps
 
 
 @pytest.mark.parametrize("clip", [0.99, 1.0, 1.01, 7.3])
 def test_a_local_release_costs_no_more_than_the_event_says(clip):
     terms = replace(LOCAL, dimension=8)
-    release = local.noised(clip_records(np.zeros((2, 8)), clip), terms, None)
+    release = Local.release(clip_records(np.zeros((2, 8)), clip), terms, None)
     event = round_event(terms, ADD_OR_REMOVE)
     assert replace(event, slack=release.event.slack) == release.event and release.event.slack <= event.slack
 
@@ -123,22 +133,28 @@ def test_noise_must_be_given():
 
 @settings(max_examples=4, deadline=None)
 @given(
-    trust=st.sampled_from(["secure_sum", "local", "shuffle"]),
+    aggregation=st.sampled_from(["secure_sum", "local", "shuffle"]),
     epsilon=st.floats(0.2, 8),
     log_delta=st.floats(-8, -4),
     share=st.floats(0.01, 0.2),
     rounds=st.integers(1, 60),
     relation=st.sampled_from(RELATIONS),
 )
-def test_calibration_never_overshoots_and_hardly_undershoots(trust, epsilon, log_delta, share, rounds, relation):
-    relation = REPLACE_ONE if trust == "shuffle" else relation
+def test_calibration_never_overshoots_and_hardly_undershoots(aggregation, epsilon, log_delta, share, rounds, relation):
+    relation = REPLACE_ONE if aggregation == "shuffle" else relation
     terms = replace(
-        GOLDEN, trust=trust, noise_multiplier=None, rounds=rounds, records=3000, batch_size=3000 * share, dimension=10
+        GOLDEN,
+        aggregation=aggregation,
+        noise_multiplier=None,
+        rounds=rounds,
+        records=3000,
+        batch_size=3000 * share,
+        dimension=10,
     )
     found = calibrate_terms(terms, epsilon, 10**log_delta, relation)
     assert found.delta == 10**log_delta
     assert epsilon_of(found, found.delta, relation) <= epsilon
-    if trust != "shuffle":
+    if aggregation != "shuffle":
         less = found.with_noise(noise_multiplier=found.noise_multiplier * 0.9999)
         assert epsilon_of(less, found.delta, relation) > epsilon
 

@@ -1,23 +1,17 @@
 """The benchmark of horizontal training, on a few small pictures: no real data, no figure."""
+
 import io
 import json
 
 import numpy as np
 import pytest
 
-from fate_dp.bench import homo_nn, homo_nn_features, homo_nn_sweeps
-from fate_dp.bench.homo_nn_features import (
-    NORM,
-    coefficients,
-    fit_map,
-    mirrored_channels,
-    with_mirror_image,
-    write_parts,
-)
-from fate_dp.bench.homo_nn_report import write_report
-from fate_dp.bench.homo_nn_synthetic import synthetic_pictures
-from fate_dp.bench.homo_nn_training import parties, path_of, round_seconds, shape_of, stored, train
-from fate_dp.bench.homo_nn_workers import Job, Workers
+from bench import homo_nn, homo_nn_features, homo_nn_sweeps
+from bench.homo_nn_features import NORM, coefficients, fit_map, mirrored_channels, with_mirror_image, write_parts
+from bench.homo_nn_report import write_report
+from bench.homo_nn_synthetic import synthetic_pictures
+from bench.homo_nn_training import parties, path_of, round_seconds, shape_of, stored, train
+from bench.homo_nn_workers import Job, Workers
 from fate_dp.components.dp_homo_nn.rounds.account import epsilon_of
 
 SETTING = homo_nn.Setting("mnist", 4, 4.0, 3, 0.5, 1.0, 3.0, 0.9, (0.9624, 4))
@@ -72,7 +66,7 @@ def test_the_map_takes_the_mean_away_and_evens_variances_out(grey_map):
         return squares[0] / squares.sum()
 
     assert largest_share(found) > 1.5 * largest_share(found - found.mean(axis=0)) > 3 * largest_share(whitened)
-    assert np.all((0 < grey_map.stretches) & (grey_map.stretches <= 1))
+    assert np.all((grey_map.stretches > 0) & (grey_map.stretches <= 1))
 
 
 def test_mirrored_channels_hold_the_coefficients_of_the_mirror_image():
@@ -122,7 +116,7 @@ def test_workers_return_results_in_order_and_an_error_ends_all(terms):
 
 
 def test_training_meets_its_epsilon_and_learns(folder, terms):
-    assert terms.trust == "secure_sum" and terms.unit == "record" and terms.sampling_probability == 0.5
+    assert terms.aggregation == "secure_sum" and terms.unit == "record" and terms.sampling_probability == 0.5
     assert 3.99 < epsilon_of(terms, homo_nn.DELTA, "add_or_remove") <= 4
     assert train(folder, terms, SETTING.learning_rate, seed=1) > 0.95
 
@@ -159,10 +153,12 @@ def test_the_figures_of_the_issue_are_all_there():
 
 
 def test_sweeps_follow_their_rule_and_the_report_holds_every_point(tmp_path, folder):
-    points = [homo_nn_sweeps.points_of(trust, clients=4, rounds=2, sampling=0.5) for trust in homo_nn_sweeps.TRUSTS]
+    points = [
+        homo_nn_sweeps.points_of(trust, clients=4, rounds=2, sampling=0.5) for trust in homo_nn_sweeps.AGGREGATIONS
+    ]
     terms = {point: homo_nn_sweeps.terms_of(point, *shape_of(folder)) for point in points}
-    rates = {of_point.trust: homo_nn_sweeps.learning_rate(of_point) for of_point in terms.values()}
-    assert rates["shuffle"] < rates["local"] <= rates["secure_sum"] <= homo_nn_sweeps.LARGEST_RATE
+    rates = {of_point.aggregation: homo_nn_sweeps.learning_rate(of_point) for of_point in terms.values()}
+    assert rates["shuffle"] < rates["local"] <= rates["secure_sum"] <= homo_nn_sweeps.MAX_RATE
     outcomes = {point: (terms[point], train(folder, terms[point], 0.1, seed=0)) for point in points}
     errors = {10: {"local": 2.0, "shuffle": float("inf"), "secure_sum": 1.0}, 100: dict.fromkeys(rates, 0.5)}
     report = tmp_path / "new" / "report.html"
@@ -170,7 +166,7 @@ def test_sweeps_follow_their_rule_and_the_report_holds_every_point(tmp_path, fol
     text = report.read_text(encoding="utf-8")
     assert text.count("<img") == 5 and "none up to 100" in text and "replace-one" in text
     for point in points:
-        assert f"<td>{point.trust}</td>" in text and f"<td>{outcomes[point][1]:.4f}</td>" in text
+        assert f"<td>{point.aggregation}</td>" in text and f"<td>{outcomes[point][1]:.4f}</td>" in text
 
 
 def test_a_round_is_measured_with_and_without_masks(folder, terms):

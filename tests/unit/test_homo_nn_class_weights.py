@@ -1,4 +1,5 @@
 """Class weights of dp_homo_nn: before the clip, so that a record moves a sum no further; and rare classes are found."""
+
 from fractions import Fraction
 
 import numpy as np
@@ -10,16 +11,12 @@ from sklearn.metrics import recall_score
 from torch import nn
 
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
-from fate_dp.components.dp_homo_nn.job_model import ModelSource
-from fate_dp.components.dp_homo_nn.models.registry import build_model
-from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
-from fate_dp.components.dp_homo_nn.models.weights import flat_weights
-from fate_dp.components.dp_homo_nn.rounds.array_rows import ArrayRows
+from fate_dp.components.dp_homo_nn.models.registry import ModelSource, build_model
+from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights
 from fate_dp.components.dp_homo_nn.rounds.client import Client
 from fate_dp.components.dp_homo_nn.rounds.server import Server
-from fate_dp.components.dp_homo_nn.rounds.simulation import simulate
+from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport, simulate
 from fate_dp.components.dp_homo_nn.rounds.terms import SECURE_SUM, RoundTerms
-from fate_dp.components.dp_homo_nn.rounds.transport import make_transport
 from fate_dp.components.dp_homo_nn.settings import TrainSettings
 from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE
 from fate_dp.privacy.mechanisms.clipping import clip_records
@@ -81,9 +78,13 @@ def test_a_label_that_is_no_class_contributes_zero(name, label):
 
 @settings(deadline=None, max_examples=60)
 @given(
-    name=st.sampled_from(sorted(MODULES)), largest=st.floats(1e-3, 1e6), clip=st.sampled_from([1e-3, 0.3, 1.0, 50.0]),
-    record=st.lists(st.floats(width=32), min_size=FEATURES, max_size=FEATURES), label=st.integers(0, 2), seed=st.integers(0, 99),
-)  # fmt: skip
+    name=st.sampled_from(sorted(MODULES)),
+    largest=st.floats(1e-3, 1e6),
+    clip=st.sampled_from([1e-3, 0.3, 1.0, 50.0]),
+    record=st.lists(st.floats(width=32), min_size=FEATURES, max_size=FEATURES),
+    label=st.integers(0, 2),
+    seed=st.integers(0, 99),
+)
 def test_a_record_with_another_label_and_other_features_moves_the_sum_by_at_most_the_sensitivity(
     name, largest, clip, record, label, seed
 ):
@@ -108,7 +109,9 @@ def test_a_large_weight_reaches_the_sensitivity_and_no_more():
     """Control of the property above: the bound is nearly met, so one that were two thirds of it would fail."""
     gradients, at, features, labels = problem("dense, one output", (1000.0, 1000.0))
     others = np.delete(np.arange(RECORDS), 5)
-    whole, without = (gradients.clipped_sum(at, features[some], labels[some], 0.3) for some in (np.arange(RECORDS), others))
+    whole, without = (
+        gradients.clipped_sum(at, features[some], labels[some], 0.3) for some in (np.arange(RECORDS), others)
+    )
     share = moves_by(whole, without) / whole.sensitivity_in_steps(ADD_OR_REMOVE) ** 2
     assert 0.99 < share <= 1
 
@@ -136,10 +139,21 @@ def trained(seed, **asked):
     """A private training of three parties at noise multiplier 2, and the recall of both classes on fresh records."""
     settings, (features, labels) = TrainSettings(**NEEDED, **asked), imbalanced(3000, 1)
     terms = RoundTerms(
-        trust=SECURE_SUM, unit="record", clients=3, tolerated=1, rounds=40, batch_size=600.0, records=3000, clips=(1.0,),
-        dimension=FEATURES + 1, delta=1e-5, noise_multiplier=2.0,
-    )  # fmt: skip
-    gradients = RecordGradients(build_model(ModelSpec("logistic_regression", FEATURES, 2)), class_factors=settings.class_factors)
+        aggregation=SECURE_SUM,
+        unit="record",
+        clients=3,
+        max_dropouts=1,
+        rounds=40,
+        batch_size=600.0,
+        records=3000,
+        clips=(1.0,),
+        dimension=FEATURES + 1,
+        delta=1e-5,
+        noise_multiplier=2.0,
+    )
+    gradients = RecordGradients(
+        build_model(ModelSpec("logistic_regression", FEATURES, 2)), class_factors=settings.class_factors
+    )
     stream = ReproducibleStream(seed)
     parts = zip(np.split(features, 3), np.split(labels, 3))
     clients = [
@@ -147,7 +161,7 @@ def trained(seed, **asked):
     ]
     descent = {"method": "sgd", "optimizer_params": {"lr": 2.0}}
     server = Server(terms, np.zeros(FEATURES + 1), descent, step_factor=settings.step_factor)
-    weights = simulate(terms, clients, server, make_transport(terms, False))
+    weights = simulate(terms, clients, server, Transport(terms, False))
     test, truth = imbalanced(4000, 2)
     return recall_score(truth, gradients.scores(weights, test)[:, 1] > 0.5, average=None)
 

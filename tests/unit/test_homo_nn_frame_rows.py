@@ -1,11 +1,14 @@
 """Kernels of dp_homo_nn's block tables: the same key gives the same batch, other rounds others, sums are those of arrays."""
+
+from functools import partial
+
 import numpy as np
 import pytest
 
 from fate_dp.components.dp_homo_nn import frame_rows
-from fate_dp.components.dp_homo_nn.job_model import ModelSource
+from fate_dp.components.dp_homo_nn.models.registry import ModelSource
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
-from fate_dp.components.dp_homo_nn.rounds.private_clip import with_indicators
+from fate_dp.components.dp_homo_nn.rounds.contribution import with_indicators
 
 pytestmark = pytest.mark.arithmetic
 
@@ -25,9 +28,11 @@ def blocks(sizes=(30, 300, 0), seed=1):
 
 def sampled(partition, probability, label="sum 1", key=KEY, clip=0.5, scales=None, steps_of=frame_rows._clipped_steps):
     return frame_rows._sum_of_sample(
-        partition, steps_of, len(WEIGHTS) + (steps_of is frame_rows._steps_with_indicators), SOURCE, WEIGHTS, clip, scales,
-        probability, key, label,
-    )  # fmt: skip
+        partition,
+        partial(steps_of, source=SOURCE, weights=WEIGHTS, clip=clip, scales=scales),
+        len(WEIGHTS) + (steps_of is frame_rows._steps_with_indicators),
+        frame_rows.Coins(key, label, probability),
+    )
 
 
 def everything(partition):
@@ -37,7 +42,9 @@ def everything(partition):
 def test_a_block_that_is_computed_again_gives_the_same_sum_and_another_round_another_one():
     first = sampled(blocks(), 0.3)
     np.testing.assert_array_equal(first, sampled(blocks(), 0.3))
-    assert (first != sampled(blocks(), 0.3, label="sum 2")).any() and (first != sampled(blocks(), 0.3, key=bytes(32))).any()
+    assert (first != sampled(blocks(), 0.3, label="sum 2")).any() and (
+        first != sampled(blocks(), 0.3, key=bytes(32))
+    ).any()
 
 
 def test_the_sum_does_not_depend_on_how_blocks_lie_in_partitions():
@@ -59,7 +66,7 @@ def test_with_probability_1_it_is_the_sum_over_all_rows():
 def test_batch_sizes_are_poissons():
     """Of 1000 rows at 0.3 the variance of the size is 210; 300 sizes, whose variance has a standard error of 17."""
 
-    def count(gradients, weights, features, labels, clip, scales):
+    def count(features, labels, **kernel):
         return np.full(len(WEIGHTS), len(labels), dtype=np.int64)
 
     parts = blocks(sizes=(600, 400))

@@ -1,4 +1,5 @@
 """Per-record gradients against torch.autograd one record at a time, and what one record can move of a clipped sum."""
+
 from fractions import Fraction
 
 import numpy as np
@@ -8,15 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from fate_dp.components.dp_homo_nn import clipped_parts
-from fate_dp.components.dp_homo_nn.clipped_parts import MOST_AT_ONCE, Outer, PartsSum, Rows
-from fate_dp.components.dp_homo_nn.gradients import RecordGradients
-from fate_dp.components.dp_homo_nn.losses import LOSSES
+from fate_dp.components.dp_homo_nn import record_arithmetic
+from fate_dp.components.dp_homo_nn.gradients import LOSSES, RecordGradients
 from fate_dp.components.dp_homo_nn.models.registry import build_model
-from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
-from fate_dp.components.dp_homo_nn.models.weights import flat_weights, load_flat
+from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights, load_flat
+from fate_dp.components.dp_homo_nn.record_arithmetic import MAX_AT_ONCE, Outer, PartsSum, Rows
 from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE
-from fate_dp.privacy.mechanisms.clipping import InvalidClip, InvalidGradients, clip_records, clip_records_by_group
+from fate_dp.privacy.mechanisms.clipping import clip_records, clip_records_by_group
+from fate_dp.privacy.validation import InvalidArgument
 
 pytestmark = pytest.mark.arithmetic
 
@@ -38,8 +38,12 @@ MODULES = {
     "two classes": lambda: build_model(ModelSpec("logistic_regression", 6, 2)),
     "mlp": lambda: build_model(ModelSpec("mlp", 6, 3, {"hidden": [5]})),
     "convolution": lambda: nn.Sequential(
-        nn.Unflatten(1, (2, 6, 7)), nn.Conv2d(2, 3, (3, 2), stride=(2, 1), padding=(1, 2), bias=False), nn.Tanh(),
-        nn.MaxPool2d(2), nn.Flatten(), nn.LazyLinear(3),
+        nn.Unflatten(1, (2, 6, 7)),
+        nn.Conv2d(2, 3, (3, 2), stride=(2, 1), padding=(1, 2), bias=False),
+        nn.Tanh(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.LazyLinear(3),
     ),
     "places": lambda: nn.Sequential(nn.Unflatten(1, (3, 2)), nn.Linear(2, 4), nn.Flatten(), nn.Linear(12, 3)),
     "overwritten": lambda: nn.Sequential(nn.Linear(6, 4), nn.ReLU(inplace=True), nn.Linear(4, 3)),
@@ -48,7 +52,7 @@ MODULES = {
         nn.Unflatten(1, (1, 1, 6)), nn.Conv2d(1, 2, (1, 2), dilation=2), nn.Flatten(), nn.Linear(8, 3)
     ),
     "used twice": UsedTwice,
-}  # fmt: skip
+}
 FEATURES = {"convolution": 84}
 
 
@@ -171,8 +175,8 @@ def summed(outer, rows, clip):
     """Steps of the sum over records of one outer product (left, right) and one part of rows."""
     left, right = outer
     total = PartsSum(left.shape[1] * right.shape[1] + rows.shape[1], clip)
-    for start in range(0, len(rows), MOST_AT_ONCE):
-        block = [torch.from_numpy(values[start : start + MOST_AT_ONCE]).double() for values in (left, right, rows)]
+    for start in range(0, len(rows), MAX_AT_ONCE):
+        block = [torch.from_numpy(values[start : start + MAX_AT_ONCE]).double() for values in (left, right, rows)]
         total.add([Outer.of(0, *block[:2]), Rows.of(left.shape[1] * right.shape[1], block[2])])
     return total.total()
 
@@ -260,7 +264,7 @@ def test_blocks_beyond_what_an_integer_holds_are_carried_without_a_difference(mo
     generator = np.random.default_rng(6)
     left, right, rows = (generator.normal(size=(70, size)).astype(np.float32) for size in SIZES)
     steps = summed((left, right), rows, 0.3).steps
-    monkeypatch.setattr(clipped_parts, "BLOCKS_AT_ONCE", 1)
+    monkeypatch.setattr(record_arithmetic, "BLOCKS_AT_ONCE", 1)
     assert np.array_equal(summed((left, right), rows, 0.3).steps, steps)
 
 
@@ -324,12 +328,12 @@ def test_scores_are_probabilities():
 @pytest.mark.parametrize(
     "change, error, sentence",
     [
-        ({"clip": 0}, InvalidClip, "clip is 0"),
-        ({"labels": np.zeros(3)}, InvalidGradients, "labels have shape"),
-        ({"features": np.zeros(6)}, InvalidGradients, "features have 1 axes"),
-        ({"features": np.array([["a"] * 6])}, InvalidGradients, "of type <U1"),
-        ({"scales": np.zeros(53)}, InvalidGradients, "scales must be 53 finite numbers greater than 0"),
-        ({"scales": np.ones(3)}, InvalidGradients, "scales must be 53"),
+        ({"clip": 0}, InvalidArgument, "clip is 0"),
+        ({"labels": np.zeros(3)}, InvalidArgument, "labels have shape"),
+        ({"features": np.zeros(6)}, InvalidArgument, "features have 1 axes"),
+        ({"features": np.array([["a"] * 6])}, InvalidArgument, "of type <U1"),
+        ({"scales": np.zeros(53)}, InvalidArgument, "scales must be 53 finite numbers greater than 0"),
+        ({"scales": np.ones(3)}, InvalidArgument, "scales must be 53"),
         ({"weights": np.full(53, np.nan)}, ValueError, "weights hold a NaN"),
     ],
 )

@@ -1,4 +1,5 @@
 """Models of dp_homo_nn: shapes, public start weights, features of images, and which modules are refused."""
+
 import sys
 import types
 
@@ -8,11 +9,11 @@ import torch
 from torch import nn
 
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
+from fate_dp.components.dp_homo_nn.models.builtin import input_count, model_inputs
 from fate_dp.components.dp_homo_nn.models.features import scattering_features
 from fate_dp.components.dp_homo_nn.models.registry import build_model
-from fate_dp.components.dp_homo_nn.models.scattering_linear import input_count, model_inputs
-from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
-from fate_dp.components.dp_homo_nn.models.weights import InvalidWeights, dimension, flat_weights, load_flat
+from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, dimension, flat_weights, load_flat
+from fate_dp.privacy.validation import InvalidArgument
 
 pytestmark = pytest.mark.arithmetic
 
@@ -41,8 +42,17 @@ def test_a_model_has_the_stated_size_and_one_output_per_class_or_one_for_two(spe
 def test_the_cnn_has_the_layers_of_the_source():
     layers = [type(layer).__name__ for layer in build_model(ModelSpec("cnn", 1024, 10))]
     assert layers[2:] == [
-        "Conv2d", "Tanh", "MaxPool2d", "Conv2d", "Tanh", "MaxPool2d", "Flatten", "Linear", "Tanh", "Linear",
-    ]  # fmt: skip
+        "Conv2d",
+        "Tanh",
+        "MaxPool2d",
+        "Conv2d",
+        "Tanh",
+        "MaxPool2d",
+        "Flatten",
+        "Linear",
+        "Tanh",
+        "Linear",
+    ]
 
 
 @pytest.mark.parametrize("name, features", [("cnn", 784), ("mlp", 7)])
@@ -66,7 +76,7 @@ def test_weights_go_out_and_in_unchanged():
 
 @pytest.mark.parametrize("weights", [np.zeros(3), np.full(4, np.nan), np.array(["a"] * 4)])
 def test_weights_that_do_not_fit_are_refused(weights):
-    with pytest.raises(InvalidWeights, match="weights"):
+    with pytest.raises(InvalidArgument, match="weights"):
         load_flat(build_model(ModelSpec("logistic_regression", 3, 2)), weights)
 
 

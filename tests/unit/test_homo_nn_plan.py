@@ -1,15 +1,29 @@
 """`fate-dp plan homo-nn`: what the parties will compute, in a table and as JSON, and refusals before anything is spent."""
+
 import json
 import math
 
 import pytest
 
 from fate_dp.components.dp_homo_nn.settings import given_settings
-from fate_dp.pipelines.cli import main
-from fate_dp.pipelines.plan_homo_nn import HomoNNRequest, dimension_of, plan_homo_nn
+from fate_dp.pipelines.cli.main import main
+from fate_dp.pipelines.cli.plan_homo_nn import HomoNNRequest, dimension_of, plan_homo_nn
 
 NEEDED = {"rounds": 4, "batch_size": 60, "records": 600}
-COMMAND = ["plan", "homo-nn", "--clients", "3", "--records", "600", "--batch-size", "60", "--rounds", "4", "--features", "5"]
+COMMAND = [
+    "plan",
+    "homo-nn",
+    "--clients",
+    "3",
+    "--records",
+    "600",
+    "--batch-size",
+    "60",
+    "--rounds",
+    "4",
+    "--features",
+    "5",
+]
 
 
 def request_of(clients=3, dimension=6, **given):
@@ -18,8 +32,8 @@ def request_of(clients=3, dimension=6, **given):
 
 @pytest.fixture(scope="module")
 def rows():
-    plan = plan_homo_nn(request_of(noise_multiplier=1.5, tolerated=2))
-    return {row.trust: row for row in plan.rows}
+    plan = plan_homo_nn(request_of(noise_multiplier=1.5, max_dropouts=2))
+    return {row.aggregation: row for row in plan.rows}
 
 
 def test_the_models_differ_in_noise_and_in_what_protects(rows):
@@ -36,9 +50,9 @@ def test_the_noise_of_a_mean_of_duchis_answers():
     """200 means of 60 answers to the zero vector: their spread, within 10 %, a good four standard errors."""
     import numpy as np
 
-    from fate_dp.privacy.mechanisms.duchi import duchi_l2
+    from fate_dp.privacy.mechanisms.local_numbers import duchi_l2
 
-    row = next(row for row in plan_homo_nn(request_of(noise_multiplier=9.0)).rows if row.trust == "shuffle")
+    row = next(row for row in plan_homo_nn(request_of(noise_multiplier=9.0)).rows if row.aggregation == "shuffle")
     answers = duchi_l2(np.zeros((12000, 6)), 1.0, 1.0, observers="server").value
     means = answers.reshape(200, 60, 6).mean(axis=1)
     assert means.std() == pytest.approx(row.noise_of_mean, rel=0.1)
@@ -47,15 +61,18 @@ def test_the_noise_of_a_mean_of_duchis_answers():
 def test_a_target_is_met_under_the_relation_that_was_asked_for(capsys):
     assert main([*COMMAND, "--epsilon", "2", "--relation", "replace_one", "--json"]) in (0, None)
     plan = json.loads(capsys.readouterr().out)
-    assert [row["trust"] for row in plan["rows"]] == ["secure_sum", "local", "shuffle"] and plan["dimension"] == 6
+    assert [row["aggregation"] for row in plan["rows"]] == ["secure_sum", "local", "shuffle"] and plan["dimension"] == 6
     assert all(1.98 < row["epsilon"]["replace_one"] <= 2.0 for row in plan["rows"])
 
 
 def test_the_table_names_trust_models_and_says_what_is_refused(capsys):
-    assert main([*COMMAND, "--noise-multiplier", "2", "--local-steps", "2", "--local-learning-rate", "0.1"]) in (0, None)
+    assert main([*COMMAND, "--noise-multiplier", "2", "--local-steps", "2", "--local-learning-rate", "0.1"]) in (
+        0,
+        None,
+    )
     printed = " ".join(capsys.readouterr().out.split())
-    assert "secure_sum refused" in printed and "use unit client, trust local, or one step" in printed
-    assert "local sigma 2" in printed and "in trust shuffle it must be 1" in printed
+    assert "secure_sum refused" in printed and "use unit client, aggregation local, or one step" in printed
+    assert "local sigma 2" in printed and "in aggregation shuffle it must be 1" in printed
 
 
 def test_a_delta_that_promises_too_little_is_warned_of(capsys):
@@ -63,15 +80,19 @@ def test_a_delta_that_promises_too_little_is_warned_of(capsys):
     assert "Warning: delta is 0.01, which is not below 1 / 600" in " ".join(capsys.readouterr().out.split())
 
 
-@pytest.mark.parametrize("flags, sentence", [
-    (["--model", "resnet"], "model.name is 'resnet'; it must be one of"),
-    (["--model", "module:net"], "which only the parties' operators have; say --dimension"),
-    (["--model", "cnn"], "input_shape is not given"),
-    (["--model", "mlp", "--model-params", "{"], "--model-params is '{'; it must be a JSON object"),
-    (["--batch-size", "601"], "batch_size is 601; it must be at most records, 600"),
-    (["--clients", "1"], "clients is 1 but must be at least 2"),
-    (["--tolerated", "3"], "tolerated is 3 but must be less than the number of clients, 3"),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "flags, sentence",
+    [
+        (["--model", "resnet"], "model.name is 'resnet'; it must be one of"),
+        (["--model", "module:net"], "which only the parties' operators have; say --dimension"),
+        (["--model", "cnn"], "input_shape is not given"),
+        (["--model", "mlp", "--model-params", "{"], "--model-params is '{'; it must be a JSON object"),
+        (["--batch-size", "601"], "batch_size is 601; it must be at most records, 600"),
+        (["--clients", "1"], "clients is 1 but must be at least 2"),
+        (["--max-dropouts", "3"], "max_dropouts is 3 but must be less than the number of clients, 3"),
+    ],
+    ids=str,
+)
 def test_a_plan_that_cannot_be_is_refused_in_one_sentence(flags, sentence, capsys):
     assert main([*COMMAND, "--noise-multiplier", "2", *flags]) == 1
     refusal = capsys.readouterr().err.strip()

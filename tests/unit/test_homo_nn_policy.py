@@ -1,7 +1,8 @@
 """Models that an operator allows by name: nothing else is imported, and a malformed entry is refused."""
+
 import pytest
 
-from fate_dp.components.dp_homo_nn.job_model import ModelSource
+from fate_dp.components.dp_homo_nn.models.registry import ModelSource
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
 from fate_dp.privacy import InvalidPolicy
 from fate_dp.privacy.policy import load_policy
@@ -26,13 +27,18 @@ def test_modules_are_read(tmp_path):
     assert found.model_modules == {"net-1": "bank.models:net", "other": "models:make"}
 
 
-@pytest.mark.parametrize("text, complaint", [
-    ("model_modules: [a]", "model_modules is \\['a'\\] but must be a mapping"),
-    ("model_modules: {'a b': 'x:y'}", "model_modules has the name 'a b' but"),
-    ("model_modules: {1: 'x:y'}", "model_modules has the name 1 but"),
-    *[(f"model_modules: {{net: {value}}}", "the model net is .* but must read package.module:function")
-      for value in ("x", "'x:'", "'x.y.z'", "'x:y:z'", "'x y:z'", "'../x:y'", "3", "null", "'x:y()'")],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text, complaint",
+    [
+        ("model_modules: [a]", "model_modules is \\['a'\\] but must be a mapping"),
+        ("model_modules: {'a b': 'x:y'}", "model_modules has the name 'a b' but"),
+        ("model_modules: {1: 'x:y'}", "model_modules has the name 1 but"),
+        *[
+            (f"model_modules: {{net: {value}}}", "the model net is .* but must read package.module:function")
+            for value in ("x", "'x:'", "'x.y.z'", "'x:y:z'", "'x y:z'", "'../x:y'", "3", "null", "'x:y()'")
+        ],
+    ],
+)
 def test_a_malformed_entry_is_refused(tmp_path, text, complaint):
     with pytest.raises(InvalidPolicy, match=complaint):
         policy(tmp_path, text)

@@ -1,4 +1,5 @@
 """Relevance, contributions and scales: what is conserved, what a record can move, and what each release is charged."""
+
 import math
 
 import numpy as np
@@ -10,20 +11,34 @@ from torch import nn
 
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
-from fate_dp.components.dp_homo_nn.relevance.budget import contribution_multiplier, noise_beside
-from fate_dp.components.dp_homo_nn.relevance.contributions import ContributionSum, group_sums
-from fate_dp.components.dp_homo_nn.relevance.first_layer import first_layer
-from fate_dp.components.dp_homo_nn.relevance.group_scales import RISING, coordinate_scales
-from fate_dp.components.dp_homo_nn.relevance.propagation import (
-    NotExplained, counterpart, layers_of, predicted_logits, propagated, relevance,
-)  # fmt: skip
+from fate_dp.components.dp_homo_nn.relevance import (
+    RISING,
+    ContributionSum,
+    contribution_multiplier,
+    coordinate_scales,
+    counterpart,
+    first_layer,
+    group_sums,
+    layers_of,
+    noise_beside,
+    predicted_logits,
+    propagated,
+    relevance,
+)
 from fate_dp.privacy.accounting.calibration import UnreachableTarget
 from fate_dp.privacy.accounting.total import total_epsilon
-from fate_dp.privacy.adaptive_scales import STEPS_OF_RECORD, InvalidScales, contribution_sums, release_contributions
+from fate_dp.privacy.adaptive_scales import STEPS_OF_RECORD, contribution_sums, release_contributions
 from fate_dp.privacy.events import (
-    ADD_OR_REMOVE, REPLACE_ONE, Event, Gaussian, NotPrivate, PoissonSampledGaussian, PureDP,
-)  # fmt: skip
+    ADD_OR_REMOVE,
+    REPLACE_ONE,
+    Event,
+    Gaussian,
+    NotPrivate,
+    PoissonSampledGaussian,
+    PureDP,
+)
 from fate_dp.privacy.noise.stream import ReproducibleStream
+from fate_dp.privacy.validation import InvalidArgument
 
 pytestmark = pytest.mark.arithmetic
 
@@ -34,10 +49,19 @@ def network(seed, activation=nn.Tanh):
     """Every kind of layer that relevance passes, in float64."""
     generator = torch.Generator().manual_seed(seed)
     module = nn.Sequential(
-        nn.Sequential(nn.Unflatten(1, (1, 8, 8)), nn.ZeroPad2d(1)), nn.Conv2d(1, 3, 3), activation(), nn.MaxPool2d(2),
-        nn.Conv2d(3, 4, 2, padding=1), activation(), nn.AvgPool2d(2), nn.Flatten(), nn.Dropout(0.5), nn.Linear(16, 5),
-        activation(), nn.Linear(5, 3),
-    ).double()  # fmt: skip
+        nn.Sequential(nn.Unflatten(1, (1, 8, 8)), nn.ZeroPad2d(1)),
+        nn.Conv2d(1, 3, 3),
+        activation(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(3, 4, 2, padding=1),
+        activation(),
+        nn.AvgPool2d(2),
+        nn.Flatten(),
+        nn.Dropout(0.5),
+        nn.Linear(16, 5),
+        activation(),
+        nn.Linear(5, 3),
+    ).double()
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
@@ -182,7 +206,7 @@ def test_a_channels_relevance_is_summed_over_its_units():
 def test_the_laplace_noise_follows_the_relation(monkeypatch, relation, moved):
     asked = []
 
-    def zeros(scale, size, random):
+    def zeros(scale, size, rng):
         asked.append(scale)
         return np.zeros(size, dtype=np.int64)
 
@@ -194,10 +218,10 @@ def test_the_laplace_noise_follows_the_relation(monkeypatch, relation, moved):
 
 
 def test_shares_of_a_secure_sum_carry_the_noise_once(monkeypatch):
-    terms = ContributionSum(groups=2, records=50, clients=5, tolerated=1, noise_multiplier=3.0)
+    terms = ContributionSum(groups=2, records=50, clients=5, max_dropouts=1, noise_multiplier=3.0)
     assert math.isclose(terms.share_sigma_in_steps * math.sqrt(4), 3 * STEPS_OF_RECORD, rel_tol=1e-9)
-    module = "fate_dp.components.dp_homo_nn.relevance.contributions.discrete_gaussian"
-    monkeypatch.setattr(module, lambda sigma, size, random: np.full(size, round(sigma)))
+    module = "fate_dp.components.dp_homo_nn.relevance.discrete_gaussian"
+    monkeypatch.setattr(module, lambda sigma, size, rng: np.full(size, round(sigma)))
     shares = [terms.share(np.array([STEPS_OF_RECORD, 0]), ADD_OR_REMOVE) for _ in range(5)]
     mean = terms.mean(sum(share.value for share in shares))
     assert np.allclose(mean, [(5 + 5 * 1.5) / 50, 5 * 1.5 / 50])
@@ -209,23 +233,32 @@ def test_shares_of_a_secure_sum_carry_the_noise_once(monkeypatch):
 
 
 def test_a_sampled_sum_is_charged_and_divided_as_sampled():
-    terms = ContributionSum(1, records=80, clients=5, tolerated=1, noise_multiplier=3.0, sampling_probability=0.25)
+    terms = ContributionSum(1, records=80, clients=5, max_dropouts=1, noise_multiplier=3.0, sampling_probability=0.25)
     process = terms.event(ADD_OR_REMOVE).process
     assert isinstance(process, PoissonSampledGaussian) and process.sampling_probability == 0.25
     assert terms.mean([10 * STEPS_OF_RECORD]).tolist() == [0.5]
 
 
 def test_repeatable_noise_of_a_share_is_not_private():
-    terms = ContributionSum(groups=1, records=5, clients=2, tolerated=1, noise_multiplier=1.0)
-    share = terms.share(np.array([0]), REPLACE_ONE, random=ReproducibleStream(1))
+    terms = ContributionSum(groups=1, records=5, clients=2, max_dropouts=1, noise_multiplier=1.0)
+    share = terms.share(np.array([0]), REPLACE_ONE, rng=ReproducibleStream(1))
     assert isinstance(share.event.process, NotPrivate)
 
 
 @pytest.mark.parametrize("relation", [ADD_OR_REMOVE, REPLACE_ONE])
 def test_the_budget_of_everything_together_is_met_and_used(relation):
     epsilon, rounds = 2.0, 20
-    released = [(Event(Gaussian(contribution_multiplier(0.25, DELTA, relation) / {ADD_OR_REMOVE: 1, REPLACE_ONE: 2}[
-        relation]), "record", relation, "server"), 1)]  # fmt: skip
+    released = [
+        (
+            Event(
+                Gaussian(contribution_multiplier(0.25, DELTA, relation) / {ADD_OR_REMOVE: 1, REPLACE_ONE: 2}[relation]),
+                "record",
+                relation,
+                "server",
+            ),
+            1,
+        )
+    ]
 
     def event_of(noise):
         return Event(PoissonSampledGaussian(0.05, noise), "record", relation, "server")
@@ -240,21 +273,23 @@ def test_the_budget_of_everything_together_is_met_and_used(relation):
 
 
 def test_refusals():
-    with pytest.raises(NotExplained, match="^The model holds a layer of type BatchNorm2d"):
+    with pytest.raises(InvalidArgument, match="^The model holds a layer of type BatchNorm2d"):
         layers_of(nn.Sequential(nn.Conv2d(1, 1, 1), nn.BatchNorm2d(1)))
-    with pytest.raises(NotExplained, match="^The model has neither"):
+    with pytest.raises(InvalidArgument, match="^The model has neither"):
         first_layer(nn.Sequential(nn.Tanh()))
-    with pytest.raises(InvalidScales, match="^contributions have shape \\(2,\\)"):
+    with pytest.raises(InvalidArgument, match="^contributions have shape \\(2,\\)"):
         coordinate_scales(nn.Linear(3, 1), [0.5, 0.5])
     for records in (0, True, 1.5):
-        with pytest.raises(InvalidScales, match="^records is "):
+        with pytest.raises(InvalidArgument, match="^records is "):
             ContributionSum(1, records, 3, 1, 1.0)
-    with pytest.raises(ValueError, match="^tolerated is 3"):
+    with pytest.raises(ValueError, match="^max_dropouts is 3"):
         ContributionSum(1, 5, 3, 3, 1.0)
     terms = ContributionSum(2, 5, 3, 1, 1.0)
     for bad in (np.zeros(3, dtype=np.int64), np.zeros(2)):
-        with pytest.raises(InvalidScales, match="^sums have shape"):
+        with pytest.raises(InvalidArgument, match="^sums have shape"):
             terms.share(bad, ADD_OR_REMOVE)
     unpaid = [(Event(PureDP(5.0), "record", ADD_OR_REMOVE, "server"), 1)]
-    with pytest.raises(UnreachableTarget, match="^epsilon 1 at delta 1e-05 is out of reach over 3 rounds.*epsilon 5 would be met"):
+    with pytest.raises(
+        UnreachableTarget, match="^epsilon 1 at delta 1e-05 is out of reach over 3 rounds.*epsilon 5 would be met"
+    ):
         noise_beside(unpaid, lambda noise: Event(Gaussian(noise), "record", ADD_OR_REMOVE, "server"), 3, 1.0, DELTA)

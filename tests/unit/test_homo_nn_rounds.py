@@ -1,31 +1,31 @@
 """One round: from clients' rows to the server's noisy mean, in each trust model."""
+
 import numpy as np
 import pytest
+from homo_nn_doubles import DIMENSION, RowsAsGradients, make_clients, make_terms, short_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fate_dp.components.dp_homo_nn.rounds import local, secure_sum, shuffled
-from fate_dp.components.dp_homo_nn.rounds.array_rows import ArrayRows
+from fate_dp.components.dp_homo_nn.rounds.aggregation import Local, SecureSum, Shuffle, make_aggregation
 from fate_dp.components.dp_homo_nn.rounds.client import Client, NotFinite
-from fate_dp.components.dp_homo_nn.rounds.contribution import Contribution, InvalidMessage
-from fate_dp.components.dp_homo_nn.rounds.private_clip import (
+from fate_dp.components.dp_homo_nn.rounds.contribution import (
     WEIGHT,
+    Contribution,
+    InvalidMessage,
     joint_clip,
     next_clip,
     share_below,
     with_indicators,
 )
+from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport
 from fate_dp.components.dp_homo_nn.rounds.terms import InvalidTerms
-from fate_dp.components.dp_homo_nn.rounds.transport import make_transport
-from fate_dp.components.shuffler.messages import TooFewMessages
+from fate_dp.components.protocols.sealed_shuffle import TooFewMessages
 from fate_dp.privacy.accounting.secure_sum import TooFewArrived
 from fate_dp.privacy.events import ADD_OR_REMOVE
 from fate_dp.privacy.mechanisms.clipping import ClippedSum, clip_records, grid_for
-from fate_dp.privacy.mechanisms.duchi import duchi_norm
+from fate_dp.privacy.mechanisms.local_numbers import duchi_norm
 from fate_dp.privacy.noise.stream import ReproducibleStream
-
-from homo_nn_doubles import DIMENSION, RowsAsGradients, make_clients, make_terms, short_rows
 
 pytestmark = pytest.mark.arithmetic
 
@@ -35,22 +35,22 @@ WEIGHTS = np.zeros(DIMENSION)
 def mean_of_round(terms, features, encrypted=False, **kind):
     clients = make_clients(terms, features, **kind)
     contributions = [client.contribution(WEIGHTS, 0) for client in clients]
-    return make_transport(terms, encrypted).deliver(contributions)
+    return Transport(terms, encrypted).deliver(contributions)
 
 
-@pytest.mark.parametrize("trust", ["secure_sum", "local"])
+@pytest.mark.parametrize("aggregation", ["secure_sum", "local"])
 @pytest.mark.parametrize("encrypted", [False, True])
-def test_the_mean_is_that_of_the_rows_over_the_public_normaliser(trust, encrypted):
+def test_the_mean_is_that_of_the_rows_over_the_public_normaliser(aggregation, encrypted):
     rows = short_rows()
-    mean = mean_of_round(make_terms(trust), rows, encrypted)
+    mean = mean_of_round(make_terms(aggregation), rows, encrypted)
     np.testing.assert_allclose(mean.gradient, rows.sum(axis=0) / 30, atol=1e-6)
     assert mean.share_below is None
 
 
-@pytest.mark.parametrize("trust", ["secure_sum", "local"])
-def test_scales_divide_before_the_clip_and_multiply_afterwards(trust):
+@pytest.mark.parametrize("aggregation", ["secure_sum", "local"])
+def test_scales_divide_before_the_clip_and_multiply_afterwards(aggregation):
     rows, scales = short_rows() * 3, np.array([1.0, 2.0, 4.0, 0.5])
-    mean = mean_of_round(make_terms(trust, scales=scales), rows)
+    mean = mean_of_round(make_terms(aggregation, scales=scales), rows)
     scaled = rows / scales
     clipped = scaled / np.maximum(1, np.linalg.norm(scaled, axis=1, keepdims=True))
     np.testing.assert_allclose(mean.gradient, clipped.sum(axis=0) * scales / 30, atol=1e-6)
@@ -78,13 +78,13 @@ def test_negative_sums_and_sums_beyond_31_bits_are_decoded():
     np.testing.assert_allclose(mean_of_round(terms, rows, True).gradient, [0, -1, 0, 0], atol=1e-6)
 
 
-@pytest.mark.parametrize("trust", ["secure_sum", "local", "shuffle"])
-def test_nan_records_and_empty_clients_count_as_zero(trust):
-    terms = make_terms(trust, client_records=(30, 0, 0) if trust == "shuffle" else None, tolerated=1)
+@pytest.mark.parametrize("aggregation", ["secure_sum", "local", "shuffle"])
+def test_nan_records_and_empty_clients_count_as_zero(aggregation):
+    terms = make_terms(aggregation, client_records=(30, 0, 0) if aggregation == "shuffle" else None, max_dropouts=1)
     rows = short_rows(30)
     rows[:29] = np.nan
-    if trust == "shuffle":
-        terms = make_terms(trust)
+    if aggregation == "shuffle":
+        terms = make_terms(aggregation)
         rows = np.full((30, DIMENSION), np.nan)
         assert np.isfinite(mean_of_round(terms, rows).gradient).all()
         return
@@ -92,7 +92,7 @@ def test_nan_records_and_empty_clients_count_as_zero(trust):
         Client(ArrayRows(part, np.zeros(len(part)), RowsAsGradients()), terms, None, position)
         for position, part in enumerate((rows, rows[:0], rows[:0]))
     ]
-    mean = make_transport(terms).deliver([client.contribution(WEIGHTS, 0) for client in clients])
+    mean = Transport(terms).deliver([client.contribution(WEIGHTS, 0) for client in clients])
     np.testing.assert_allclose(mean.gradient, rows[29] / 30, atol=1e-6)
 
 
@@ -100,13 +100,13 @@ def test_an_empty_batch_is_a_step_of_noise_alone():
     terms = make_terms(batch_size=1e-9, noise_multiplier=1.0)
     contributions = [client.contribution(WEIGHTS, 0) for client in make_clients(terms, short_rows())]
     assert all(each.content.any() for each in contributions)
-    assert np.isfinite(make_transport(terms).deliver(contributions).gradient).all()
+    assert np.isfinite(Transport(terms).deliver(contributions).gradient).all()
 
 
-@pytest.mark.parametrize("trust", ["secure_sum", "local"])
-def test_the_normaliser_is_public_whatever_the_batch(trust):
+@pytest.mark.parametrize("aggregation", ["secure_sum", "local"])
+def test_the_normaliser_is_public_whatever_the_batch(aggregation):
     """Half of the records, twice: the sum is divided by 15, not by the number that took part."""
-    terms = make_terms(trust, batch_size=15.0)
+    terms = make_terms(aggregation, batch_size=15.0)
     rows = np.tile([0.5, 0, 0, 0], (30, 1))
     counts = [mean_of_round(terms, rows).gradient[0] * 15 / 0.5 for _ in range(40)]
     np.testing.assert_allclose(counts, np.round(counts), atol=1e-4)
@@ -114,35 +114,33 @@ def test_the_normaliser_is_public_whatever_the_batch(trust):
 
 
 def test_fewer_than_the_least_arrivals_are_refused_before_anything_is_added():
-    terms = make_terms("secure_sum", clients=4, tolerated=2)
+    terms = make_terms("secure_sum", clients=4, max_dropouts=2)
     contributions = [client.contribution(WEIGHTS, 0) for client in make_clients(terms, short_rows())]
-    messages = [secure_sum.encode(each) for each in contributions]
+    whole = SecureSum(terms, federation := Transport(terms).federation, encrypted=False)
+    messages = [whole.encode(each, federation.names) for each in contributions]
     with pytest.raises(TooFewArrived, match="arrived is 2 but must be at least 3 of 4"):
-        secure_sum.decode(messages[:2], terms, 1.0)
-    secure_sum.decode(messages[:3], terms, 1.0)
+        whole.decode(messages[:2], 1.0)
+    whole.decode(messages[:3], 1.0)
     with pytest.raises(TooFewArrived, match="must be at least 3 of 4"):
-        local.decode([b""] * 2, terms, 1.0)
-    shuffle = make_terms("shuffle")
-    splitting = shuffled.splitting_of(shuffle)
+        Local(terms, federation).decode([b""] * 2, 1.0)
+    terms = make_terms("shuffle")
+    shuffle = Shuffle(terms, Transport(terms).federation)
     pieces = [
         piece
-        for client in make_clients(shuffle, short_rows())[:1]
-        for piece in shuffled.encode(client.contribution(WEIGHTS, 0), splitting)
+        for client in make_clients(terms, short_rows())[:1]
+        for piece in shuffle.pieces(client.contribution(WEIGHTS, 0))
     ]
     with pytest.raises(TooFewMessages, match="10 messages arrived in this round; it takes at least 30"):
-        shuffled.decode(pieces, shuffle, 0, splitting)
+        shuffle.decode(pieces, 0)
 
 
 def test_the_server_never_holds_a_partial_sum_that_it_could_open():
     """What it receives, and every sum of it but the whole, is uniform: far beyond any true sum."""
     terms = make_terms(dimension=64, noise_multiplier=1.0)
     clients = make_clients(terms, np.zeros((30, 64)))
-    transport = make_transport(terms, encrypted=True)
-    names = [f"client {position}" for position in range(3)]
-    messages = [
-        secure_sum.encode(client.contribution(np.zeros(64), 0), transport._masks[client.position], names)
-        for client in clients
-    ]
+    transport = Transport(terms, encrypted=True)
+    names, parties = transport.federation.names, [transport.parties[party][0] for party in transport.federation.data]
+    messages = [parties[client.position].encode(client.contribution(np.zeros(64), 0), names) for client in clients]
     words = [np.frombuffer(message, dtype=np.uint64) for message in messages]
     largest_sum = 40 * 2**36
     for part in (words[:1], words[1:2], words[2:], words[:2], words[1:], words[::2]):
@@ -154,8 +152,9 @@ def test_the_server_never_holds_a_partial_sum_that_it_could_open():
 
 def test_messages_of_another_size_or_content_are_refused():
     terms = make_terms("local", upload_fraction=0.5)
+    local, whole = (make_aggregation(each, Transport(each).federation) for each in (terms, make_terms()))
     good = np.array([0, 2], "<u4").tobytes() + np.array([1.0, 2.0]).tobytes()
-    np.testing.assert_allclose(local.decode([good] * 3, terms, 1.0).gradient, np.array([3, 0, 6, 0]) / 30)
+    np.testing.assert_allclose(local.decode([good] * 3, 1.0).gradient, np.array([3, 0, 6, 0]) / 30)
     for bad, sentence in (
         (good[:-1], "A message has 23 bytes but must have 24."),
         (np.array([2, 0], "<u4").tobytes() + good[8:], "indices must be increasing and below 4"),
@@ -163,22 +162,23 @@ def test_messages_of_another_size_or_content_are_refused():
         (good[:8] + np.array([np.nan, 1.0]).tobytes(), "not finite"),
     ):
         with pytest.raises(InvalidMessage, match=sentence):
-            local.decode([bad] * 3, terms, 1.0)
+            local.decode([bad] * 3, 1.0)
     with pytest.raises(InvalidMessage, match="A message has 31 bytes but must have 32."):
-        secure_sum.decode([bytes(31)] * 3, make_terms(), 1.0)
+        whole.decode([bytes(31)] * 3, 1.0)
 
 
 def test_the_largest_coordinates_are_chosen_after_the_noise():
     terms = make_terms("local", upload_fraction=0.5, clip_quantile=0.5)
     values = np.array([0.1, -5.0, 3.0, 0.2, 0.7])
-    message = local.encode(Contribution(0, 0, 1.0, values), terms)
+    federation = Transport(terms).federation
+    message = Local(terms, federation).encode(Contribution(0, 0, 1.0, values), federation.names)
     assert len(message) == 2 * 4 + 3 * 8
     assert np.frombuffer(message, "<u4", 2).tolist() == [1, 2]
     assert np.frombuffer(message, "<f8", offset=8).tolist() == [-5.0, 3.0, 0.7]
     noisy = make_terms("local", upload_fraction=0.25, noise_multiplier=1e4)
-    rows = np.tile([0.9, 0, 0, 0], (30, 1))
+    rows, local = np.tile([0.9, 0, 0, 0], (30, 1)), Local(noisy, federation)
     chosen = {
-        int(np.frombuffer(local.encode(make_clients(noisy, rows)[0].contribution(WEIGHTS, 0), noisy), "<u4", 1)[0])
+        int(np.frombuffer(local.encode(make_clients(noisy, rows)[0].contribution(WEIGHTS, 0), ()), "<u4", 1)[0])
         for _ in range(60)
     }
     assert chosen == {0, 1, 2, 3}, "the choice must show the noise, not the data"
@@ -201,10 +201,10 @@ def test_local_steps_lead_the_same_way_as_descent_without_noise():
 CLIENT = {"unit": "client", "records": 3, "batch_size": 3.0, "local_learning_rate": 0.5, "local_steps": 2}
 
 
-@pytest.mark.parametrize("trust", ["secure_sum", "local"])
-def test_updates_of_clients_are_averaged(trust):
+@pytest.mark.parametrize("aggregation", ["secure_sum", "local"])
+def test_updates_of_clients_are_averaged(aggregation):
     rows = short_rows()
-    terms = make_terms(trust, **CLIENT, clips=100.0)
+    terms = make_terms(aggregation, **CLIENT, clips=100.0)
     expected = -np.mean([[-0.5 * part.mean(axis=0) * 2] for part in np.array_split(rows, 3)], axis=0)[0]
     np.testing.assert_allclose(mean_of_round(terms, rows).gradient, expected, atol=1e-5)
 
@@ -285,7 +285,7 @@ def test_rows_that_report_more_sensitivity_than_the_clip_are_refused():
 
 def test_a_client_knows_whether_its_randomness_is_its_own():
     terms = make_terms()
-    clients = make_clients(terms, short_rows(), random=ReproducibleStream(1)), make_clients(terms, short_rows())
+    clients = make_clients(terms, short_rows(), rng=ReproducibleStream(1)), make_clients(terms, short_rows())
     assert [group[0].private for group in clients] == [False, True]
     half = Client(ArrayRows(short_rows(), np.zeros(30), RowsAsGradients(), ReproducibleStream(1)), terms)
     assert not half.private
@@ -316,10 +316,10 @@ def test_the_share_below_is_found_again():
     assert with_indicators(np.zeros((0, 4)), 1.0).steps.tolist() == [0] * 5
 
 
-@pytest.mark.parametrize("trust", ["secure_sum", "local"])
-def test_the_round_returns_gradient_and_share(trust):
+@pytest.mark.parametrize("aggregation", ["secure_sum", "local"])
+def test_the_round_returns_gradient_and_share(aggregation):
     rows = np.concatenate([np.tile([0.5, 0, 0, 0], (18, 1)), np.tile([0, 2.0, 0, 0], (12, 1))])
-    mean = mean_of_round(make_terms(trust, clip_quantile=0.5), rows)
+    mean = mean_of_round(make_terms(aggregation, clip_quantile=0.5), rows)
     assert mean.share_below == pytest.approx(0.6, abs=1e-4)
     np.testing.assert_allclose(mean.gradient, [0.3, 0.4, 0, 0], atol=1e-5)
 

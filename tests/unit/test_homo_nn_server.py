@@ -1,14 +1,14 @@
 """The server: FATE's optimisers and schedules on flat weights, penalties on public weights, and nothing that is NaN."""
+
 import numpy as np
 import pytest
 import torch
+from homo_nn_doubles import DIMENSION, make_terms
 
 from fate_dp.components.dp_homo_nn.rounds.client import NotFinite
 from fate_dp.components.dp_homo_nn.rounds.contribution import NoisyMean
-from fate_dp.components.dp_homo_nn.rounds.optimizers import OPTIMIZERS, InvalidOptimizer
-from fate_dp.components.dp_homo_nn.rounds.server import Server
-
-from homo_nn_doubles import DIMENSION, make_terms
+from fate_dp.components.dp_homo_nn.rounds.server import OPTIMIZERS, Server
+from fate_dp.privacy.validation import InvalidArgument
 
 START = np.array([1.0, -1.0, 0.05, 2.0])
 GRADIENT = np.array([1.0, 0.5, 0.0, -1.0])
@@ -27,8 +27,9 @@ def test_plain_descent():
 
 @pytest.mark.parametrize("method", sorted(OPTIMIZERS))
 def test_every_optimizer_moves_as_torch_does(method):
-    ours, parameter = server({"method": method, "optimizer_params": {"lr": 0.1}}), torch.nn.Parameter(
-        torch.tensor(START)
+    ours, parameter = (
+        server({"method": method, "optimizer_params": {"lr": 0.1}}),
+        torch.nn.Parameter(torch.tensor(START)),
     )
     theirs = OPTIMIZERS[method]([parameter], lr=0.1)
     for step in range(3):
@@ -91,7 +92,7 @@ def test_schedules_count_rounds(schedule, rates):
     ],
 )
 def test_unknown_names_and_parameters_are_refused(optimizer, schedule, sentence):
-    with pytest.raises(InvalidOptimizer, match=sentence):
+    with pytest.raises(InvalidArgument, match=sentence):
         server(optimizer, schedule)
 
 

@@ -1,19 +1,30 @@
 """Parameters of dp_homo_nn: one sentence for each bad value and for what does not go together; terms made from them."""
+
 import math
 
 import pytest
 
-from fate_dp.components.common.dataset_names import Dataset, columns_name
-from fate_dp.components.common.preflight import PrivateReason
+from fate_dp.components.common.charges import Dataset, columns_name
+from fate_dp.components.common.parameters import parameters_of
 from fate_dp.components.dp_homo_nn.adaptive import contribution_step
-from fate_dp.components.dp_homo_nn.preflight_checks import (
-    check_alike, check_module, check_parameters, check_public, federation_of,
-)  # fmt: skip
-from fate_dp.components.dp_homo_nn.relevance.source_rule import SourceRule
-from fate_dp.components.dp_homo_nn.round_terms import calibrated, charged_events, check_promise, guarantee_of, round_terms
+from fate_dp.components.dp_homo_nn.agreement import (
+    check_alike,
+    check_module,
+    check_parameters,
+    check_public,
+    federation_of,
+)
+from fate_dp.components.dp_homo_nn.round_terms import (
+    calibrated,
+    charged_events,
+    check_promise,
+    guarantee_of,
+    round_terms,
+)
 from fate_dp.components.dp_homo_nn.rounds.account import events_of
-from fate_dp.components.dp_homo_nn.settings import CHECKS, TrainSettings, given_settings, module_name
-from fate_dp.components.dp_homo_nn.source_rule_terms import rule_of
+from fate_dp.components.dp_homo_nn.settings import TrainSettings, given_settings, module_name
+from fate_dp.components.dp_homo_nn.source_rule import SourceRule, rule_of
+from fate_dp.components.protocols.preflight import PrivateReason
 from fate_dp.privacy.accounting.calibration import UnreachableTarget
 from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.events import ADD_OR_REMOVE, RELATIONS, REPLACE_ONE, Event, PureDP
@@ -21,70 +32,133 @@ from fate_dp.privacy.policy import Policy
 
 NEEDED = {"rounds": 10, "batch_size": 50.0, "records": 500}
 NOISE = {**NEEDED, "noise_multiplier": 2.0}
-SHUFFLE = {**NEEDED, "trust": "shuffle", "shuffler": "9997", "epsilon0": 1.0}
+SHUFFLE = {**NEEDED, "aggregation": "shuffle", "shuffler": "9997", "epsilon0": 1.0}
 CLIENTS = ("9999", "10000", "9998")
 
 BAD = [
     *[("rounds", value) for value in (0, 1.5, "3", True, 10**9)],
     *[("batch_size", value) for value in (0, -1, math.nan, "64", True)],
     *[("records", value) for value in (0, 2.5, "10", True)],
-    *[("model", value) for value in (
-        "cnn", {"name": "resnet"}, {"name": "os:system"}, {"name": "module:os.system"}, {"name": "module:"}, {"name": 3},
-        {"name": "mlp", "params": [1]}, {"module": "x"})],
-    ("loss", "hinge"), ("loss", 3),
-    *[("optimizer", value) for value in ("sgd", {"method": "lbfgs"}, {"lr": 1}, {"alpha": -1}, {"penalty": "l3"},
-                                         {"optimizer_params": {"rate": 1}})],
+    *[
+        ("model", value)
+        for value in (
+            "cnn",
+            {"name": "resnet"},
+            {"name": "os:system"},
+            {"name": "module:os.system"},
+            {"name": "module:"},
+            {"name": 3},
+            {"name": "mlp", "params": [1]},
+            {"module": "x"},
+        )
+    ],
+    ("loss", "hinge"),
+    ("loss", 3),
+    *[
+        ("optimizer", value)
+        for value in (
+            "sgd",
+            {"method": "lbfgs"},
+            {"lr": 1},
+            {"alpha": -1},
+            {"penalty": "l3"},
+            {"optimizer_params": {"rate": 1}},
+        )
+    ],
     *[("learning_rate_scheduler", value) for value in ("step", {"method": "warm"}, {"factor": 1})],
     *[("init_param", value) for value in ({"random_state": -1}, {"random_state": 0.5}, {"seed": 1}, 3)],
     *[("classes", value) for value in (1, 2.5, "2", True)],
-    *[("class_weights", value) for value in (
-        2, [1, 4], {"weights": [1, 4]}, {}, {"prior": 0.2}, {"prior": [1.0]}, {"prior": [0.2, 0.7]}, {"prior": [0, 1]},
-        {"prior": [0.2, "0.8"]}, {"prior": {"0": 0.2, "1": 0.8}}, {"prior": [0.2, 0.8], "maximum": 0},
-        {"prior": [0.2, 0.8], "maximum": math.inf}, {"prior": [0.2, 0.8], "maximum": True})],
+    *[
+        ("class_weights", value)
+        for value in (
+            2,
+            [1, 4],
+            {"weights": [1, 4]},
+            {},
+            {"prior": 0.2},
+            {"prior": [1.0]},
+            {"prior": [0.2, 0.7]},
+            {"prior": [0, 1]},
+            {"prior": [0.2, "0.8"]},
+            {"prior": {"0": 0.2, "1": 0.8}},
+            {"prior": [0.2, 0.8], "maximum": 0},
+            {"prior": [0.2, 0.8], "maximum": math.inf},
+            {"prior": [0.2, 0.8], "maximum": True},
+        )
+    ],
     *[(name, value) for name in ("epsilon", "noise_multiplier", "epsilon0") for value in (0, -1, math.inf, "1", True)],
     *[("delta", value) for value in (0, 0.5, math.nan)],
-    ("relation", "replace"), ("relation", ""),
+    ("relation", "replace"),
+    ("relation", ""),
     *[("clip", value) for value in (0, "1", [], [1, 0], {"quantile": 0}, {"quantile": 1}, {"start": 0}, {"median": 1})],
-    ("trust", "central"), ("unit", "label"), ("noise", "gaussian"), ("split", "rows"),
-    *[("tolerated", value) for value in (0, 1.5, True)], *[("local_steps", value) for value in (0, 1.5)],
-    ("local_learning_rate", 0), ("local_batch_size", 0), ("client_weights", {}), ("client_weights", {"9999": 0}),
+    ("aggregation", "central"),
+    ("unit", "label"),
+    ("noise", "gaussian"),
+    ("message_splitting", "rows"),
+    *[("max_dropouts", value) for value in (0, 1.5, True)],
+    *[("local_steps", value) for value in (0, 1.5)],
+    ("local_learning_rate", 0),
+    ("local_batch_size", 0),
+    ("client_weights", {}),
+    ("client_weights", {"9999": 0}),
     *[("upload_fraction", value) for value in (0, 1.1, "half")],
-    *[("adaptive", value) for value in ({"contribution_share": 1}, {"power": "up"}, {"share": 1}, {"f": 2}, {"p": -1}, 0.1)],
-    *[("shuffler", value) for value in (9997, "", "a b")], *[("threshold", value) for value in (-0.1, 1.1, "0.5")],
-]  # fmt: skip
+    *[
+        ("adaptive", value)
+        for value in ({"contribution_share": 1}, {"power": "up"}, {"share": 1}, {"f": 2}, {"p": -1}, 0.1)
+    ],
+    *[("shuffler", value) for value in (9997, "", "a b")],
+    *[("threshold", value) for value in (-0.1, 1.1, "0.5")],
+]
 
 TOGETHER = [
     ({"batch_size": 501.0}, "batch_size is 501; it must be at most records, 500"),
     ({"epsilon": 1.0}, "exactly one of the two must be set"),
     ({"noise_multiplier": None}, "exactly one of the two must be set"),
-    ({"epsilon0": 1.0}, "epsilon0 is 1; with trust secure_sum it must not be set, use noise_multiplier"),
-    ({"trust": "shuffle"}, "epsilon is None and epsilon0 is None"),
+    ({"epsilon0": 1.0}, "epsilon0 is 1; with aggregation secure_sum it must not be set, use noise_multiplier"),
+    ({"aggregation": "shuffle"}, "epsilon is None and epsilon0 is None"),
     ({**SHUFFLE, "noise_multiplier": None, "shuffler": None}, "shuffler must name the host that shuffles"),
-    ({**SHUFFLE, "noise_multiplier": 2.0}, "noise_multiplier is 2; with trust shuffle it must not be set"),
-    ({"shuffler": "9997"}, "with trust secure_sum nothing is shuffled"),
-    ({"split": "block"}, "messages are split with trust shuffle only"),
+    ({**SHUFFLE, "noise_multiplier": 2.0}, "noise_multiplier is 2; with aggregation shuffle it must not be set"),
+    ({"shuffler": "9997"}, "with aggregation secure_sum nothing is shuffled"),
+    ({"message_splitting": "block"}, "messages are split with aggregation shuffle only"),
     ({"clip": [1.0, 2.0]}, "clip has 2 values; it must have one for each of the 10 rounds"),
-    ({"class_weights": {"prior": [0.2, 0.3, 0.5]}}, "prior has 3 probabilities; it must have one for each of the 2 classes"),
+    (
+        {"class_weights": {"prior": [0.2, 0.3, 0.5]}},
+        "prior has 3 probabilities; it must have one for each of the 2 classes",
+    ),
     ({"noise": "source_rule"}, "noise is source_rule, but epsilon is not set"),
-    *[({"noise": "source_rule", "noise_multiplier": None, "epsilon": 8.0, **given}, f"noise is source_rule, but {reason}")
-      for given, reason in (
-          ({"trust": "shuffle", "shuffler": "9997"}, "trust is shuffle"),
-          ({"unit": "client", "records": 3, "batch_size": 3, "local_learning_rate": 0.1}, "unit is client"),
-          ({"trust": "local", "local_steps": 2}, "the rule sends one whole gradient"),
-          ({"trust": "local", "upload_fraction": 0.5}, "the rule sends one whole gradient"),
-          ({"class_weights": {"prior": [0.2, 0.8]}}, "class_weights are set"),
-          ({"clip": {"quantile": 0.5, "start": 1.0}}, "clip follows a quantile"))],
-    *[({"noise": noise, "noise_multiplier": None, "epsilon": 8.0, "adaptive": {"after_rounds": 10}},
-       "adaptive.after_rounds is 10; it must be less than rounds, 10.") for noise in ("adaptive", "source_rule")],
+    *[
+        (
+            {"noise": "source_rule", "noise_multiplier": None, "epsilon": 8.0, **given},
+            f"noise is source_rule, but {reason}",
+        )
+        for given, reason in (
+            ({"aggregation": "shuffle", "shuffler": "9997"}, "aggregation is shuffle"),
+            ({"unit": "client", "records": 3, "batch_size": 3, "local_learning_rate": 0.1}, "unit is client"),
+            ({"aggregation": "local", "local_steps": 2}, "the rule sends one whole gradient"),
+            ({"aggregation": "local", "upload_fraction": 0.5}, "the rule sends one whole gradient"),
+            ({"class_weights": {"prior": [0.2, 0.8]}}, "class_weights are set"),
+            ({"clip": {"quantile": 0.5, "start": 1.0}}, "clip follows a quantile"),
+        )
+    ],
+    *[
+        (
+            {"noise": noise, "noise_multiplier": None, "epsilon": 8.0, "adaptive": {"after_rounds": 10}},
+            "adaptive.after_rounds is 10; it must be less than rounds, 10.",
+        )
+        for noise in ("adaptive", "source_rule")
+    ],
     ({"records": None}, "records is not set; dp_homo_nn needs it"),
-    *[({**SHUFFLE, name: None}, f"{name} is not set; trust shuffle needs it") for name in ("rounds", "batch_size")],
-]  # fmt: skip
+    *[
+        ({**SHUFFLE, name: None}, f"{name} is not set; aggregation shuffle needs it")
+        for name in ("rounds", "batch_size")
+    ],
+]
 
 
 @pytest.mark.parametrize("name, value", BAD, ids=str)
 def test_a_bad_value_is_refused_in_one_sentence_that_names_the_field(name, value):
     with pytest.raises(ValueError) as refusal:
-        CHECKS[name](value)
+        parameters_of(TrainSettings)[name].check(value)
     assert str(refusal.value).startswith((name, "model.name")) and "\n" not in str(refusal.value)
 
 
@@ -106,15 +180,21 @@ def test_relation_is_replace_one_for_shuffle_only_unless_stated():
     assert given_settings({**NOISE, "relation": "replace_one"}).stated_relation == "replace_one"
 
 
-@pytest.mark.parametrize("given, sentence", [
-    ({"local_steps": 2, "local_learning_rate": 0.1}, "use unit client, trust local, or one step"),
-    ({"upload_fraction": 0.5}, "use trust local, or upload_fraction 1"),
-    ({"tolerated": 3}, "tolerated is 3 but must be less than the number of clients, 3"),
-    ({"unit": "client"}, "records is 500 but must be the number of clients, 3"),
-    ({"client_weights": {"9999": 1.0}}, "client_weights names the parties 9999; it must name all"),
-    ({**SHUFFLE, "noise_multiplier": None, "unit": "client", "records": 3, "batch_size": 2.0},
-     "use trust secure_sum for unit client"),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "given, sentence",
+    [
+        ({"local_steps": 2, "local_learning_rate": 0.1}, "use unit client, aggregation local, or one step"),
+        ({"upload_fraction": 0.5}, "use aggregation local, or upload_fraction 1"),
+        ({"max_dropouts": 3}, "max_dropouts is 3 but must be less than the number of clients, 3"),
+        ({"unit": "client"}, "records is 500 but must be the number of clients, 3"),
+        ({"client_weights": {"9999": 1.0}}, "client_weights names the parties 9999; it must name all"),
+        (
+            {**SHUFFLE, "noise_multiplier": None, "unit": "client", "records": 3, "batch_size": 2.0},
+            "use aggregation secure_sum for unit client",
+        ),
+    ],
+    ids=str,
+)
 def test_what_has_no_guarantee_is_refused_with_what_to_use_instead(given, sentence):
     with pytest.raises(ValueError) as refusal:
         round_terms(given_settings({**NOISE, **given}), CLIENTS, 5)
@@ -122,8 +202,10 @@ def test_what_has_no_guarantee_is_refused_with_what_to_use_instead(given, senten
 
 
 def test_terms_hold_what_was_asked_for():
-    terms = round_terms(given_settings({**NOISE, "clip": {"quantile": 0.7, "start": 2.0}, "tolerated": 2}), CLIENTS, 5)
-    assert (terms.clips, terms.clip_quantile, terms.clients, terms.tolerated) == ((2.0,), 0.7, 3, 2)
+    terms = round_terms(
+        given_settings({**NOISE, "clip": {"quantile": 0.7, "start": 2.0}, "max_dropouts": 2}), CLIENTS, 5
+    )
+    assert (terms.clips, terms.clip_quantile, terms.clients, terms.max_dropouts) == ((2.0,), 0.7, 3, 2)
     assert (terms.dimension, terms.noise_multiplier, terms.sampling_probability) == (5, 2.0, 0.1)
 
 
@@ -144,7 +226,9 @@ def test_the_guests_calibration_is_checked_by_every_party():
 
 @pytest.mark.parametrize("stated", RELATIONS)
 def test_contributions_cost_twice_as_much_under_replace_one_whichever_relation_is_stated(stated):
-    settings = given_settings({**NEEDED, "epsilon": 4.0, "noise": "adaptive", "trust": "local", "relation": stated})
+    settings = given_settings(
+        {**NEEDED, "epsilon": 4.0, "noise": "adaptive", "aggregation": "local", "relation": stated}
+    )
     terms = round_terms(settings, CLIENTS, 5)
     step = contribution_step(settings, terms, groups=3)
     terms = calibrated(settings, terms, step)
@@ -174,9 +258,12 @@ def test_an_operator_declares_by_name_what_is_public_and_all_that_shares_records
     name, whole = columns_name(["a", "b"]), columns_name(["a", "b", "c"])
     check_public(Policy(public_datasets=frozenset({name})), Dataset(name, (name,)))
     check_public(Policy(public_datasets=frozenset({name, whole})), Dataset(name, (name, whole)))
-    for declared, dataset, private in (((), Dataset(name, (name,)), name), ({whole}, Dataset(name, (name,)), name),
-                                       ({name}, Dataset(name, (name, whole)), whole),
-                                       ({name}, Dataset(f"{name}#2", (f"{name}#2",)), f"{name}#2")):  # fmt: skip
+    for declared, dataset, private in (
+        ((), Dataset(name, (name,)), name),
+        ({whole}, Dataset(name, (name,)), name),
+        ({name}, Dataset(name, (name, whole)), whole),
+        ({name}, Dataset(f"{name}#2", (f"{name}#2",)), f"{name}#2"),
+    ):
         with pytest.raises(PrivateReason, match=f"does not name {private} under public_datasets") as refusal:
             check_public(Policy(public_datasets=frozenset(declared)), dataset)
         assert f"does not name {dataset.name} under" in refusal.value.public
@@ -198,12 +285,17 @@ def test_shuffle_states_what_collusion_of_shuffler_and_server_costs():
 PARTIES = [("guest", "9999"), ("host", "10000"), ("host", "9998"), ("host", "9997"), ("arbiter", "10001")]
 
 
-@pytest.mark.parametrize("parties, given, sentence", [
-    (PARTIES[1:], NOISE, "The job names 0 guests"), (PARTIES[:-1], NOISE, "The job names 0 arbiters"),
-    ([PARTIES[0], PARTIES[-1]], NOISE, "The job names no host with data"),
-    (PARTIES[:3] + PARTIES[4:], SHUFFLE, "shuffler is '9997'; no host of this task has that party id."),
-    ([PARTIES[0], PARTIES[3], PARTIES[4]], SHUFFLE, "The job names no host with data"),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "parties, given, sentence",
+    [
+        (PARTIES[1:], NOISE, "The job names 0 guests"),
+        (PARTIES[:-1], NOISE, "The job names 0 arbiters"),
+        ([PARTIES[0], PARTIES[-1]], NOISE, "The job names no host with data"),
+        (PARTIES[:3] + PARTIES[4:], SHUFFLE, "shuffler is '9997'; no host of this task has that party id."),
+        ([PARTIES[0], PARTIES[3], PARTIES[4]], SHUFFLE, "The job names no host with data"),
+    ],
+    ids=str,
+)
 def test_roles_that_do_not_fit_are_refused(parties, given, sentence):
     with pytest.raises(ValueError, match=sentence):
         federation_of(parties, given_settings(given))
@@ -218,9 +310,11 @@ def test_the_order_of_data_parties_is_the_same_however_they_are_listed():
 def test_other_columns_and_other_models_are_named():
     own = {"columns": ["a", "b"], "dimension": 3}
     check_alike({"guest 1": own, "host 2": dict(own)})
-    for change, sentence in (({"columns": ["b", "a"]}, "'b' as feature 1 and the guest's has 'a'"),
-                             ({"columns": ["a"]}, "host 2 has 1 features and the guest's has 2"),
-                             ({"dimension": 4}, "4 parameters at host 2 and 3 at the guest")):
+    for change, sentence in (
+        ({"columns": ["b", "a"]}, "'b' as feature 1 and the guest's has 'a'"),
+        ({"columns": ["a"]}, "host 2 has 1 features and the guest's has 2"),
+        ({"dimension": 4}, "4 parameters at host 2 and 3 at the guest"),
+    ):
         with pytest.raises(ValueError, match=sentence):
             check_alike({"guest 1": own, "host 2": {**own, **change}})
     with pytest.raises(ValueError, match="rounds is 3 here and 2 at the guest"):
@@ -249,7 +343,9 @@ def test_class_weights_follow_the_public_prior_up_to_the_maximum_and_travel_as_j
 @pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
 def test_class_weights_leave_what_a_training_costs_as_it_is(relation):
     """They come before the clip, so a record moves a sum by no more than without them."""
-    plain, weighted = ({**NOISE, "relation": relation, **more} for more in ({}, {"class_weights": {"prior": [0.1, 0.9]}}))
+    plain, weighted = (
+        {**NOISE, "relation": relation, **more} for more in ({}, {"class_weights": {"prior": [0.1, 0.9]}})
+    )
     costs = []
     for given in (plain, weighted):
         settings = TrainSettings(**given)

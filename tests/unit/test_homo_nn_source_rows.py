@@ -1,14 +1,16 @@
 """Blocks under the source's rule: perturbed once, the same when computed again, gradients of real-valued targets."""
+
 import numpy as np
 import pytest
 
-from fate_dp.components.dp_homo_nn import source_rule_rounds
-from fate_dp.components.dp_homo_nn.job_model import ModelSource
+from fate_dp.components.dp_homo_nn import source_rule
+from fate_dp.components.dp_homo_nn.frame_rows import Coins
+from fate_dp.components.dp_homo_nn.models.registry import ModelSource
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
-from fate_dp.components.dp_homo_nn.relevance.source_rule import SourceRule
 from fate_dp.components.dp_homo_nn.rounds.client import NotFinite
 from fate_dp.components.dp_homo_nn.rounds.terms import RoundTerms
 from fate_dp.components.dp_homo_nn.settings import given_settings
+from fate_dp.components.dp_homo_nn.source_rule import SourceRule
 
 RULE = SourceRule(epsilon=3.0, f=0.4, p=0.85, batch_size=10)
 KEY = bytes(range(32))
@@ -25,7 +27,7 @@ def rows(classes=2, size=40, seed=1):
 
 
 def perturbed(name, source=SOURCES[0][0], key=KEY):
-    return source_rule_rounds._perturbed_block(name, *rows(), RULE, source, CONTRIBUTIONS, key)
+    return source_rule._perturbed_block(name, rows(), RULE, source, CONTRIBUTIONS, key)
 
 
 def test_a_block_that_is_computed_again_has_the_same_noise_and_another_block_another_one():
@@ -42,7 +44,7 @@ def test_with_true_labels_the_sum_is_that_of_the_records_gradients(source, dimen
     weights = np.linspace(-1, 1, dimension)
     features, labels = rows(source.spec().classes, size=300)
     partition = [(0, (features[:20], labels[:20])), (1, (features[20:], labels[20:])), (2, (features[:0], labels[:0]))]
-    total = source_rule_rounds._gradient_sum(partition, source, weights, 1.0, KEY, "sum 1")
+    total = source_rule._gradient_sum(partition, source, weights, Coins(KEY, "sum 1", 1.0))
     expected = source.gradients().rows(weights, features, labels).sum(axis=0)
     np.testing.assert_allclose(total[:-1], expected, rtol=1e-4, atol=1e-4)
     assert total[-1] == 300
@@ -52,7 +54,7 @@ def test_a_batch_is_a_poisson_sample_that_a_key_repeats():
     source, dimension = SOURCES[0]
     partition = [(0, rows(size=4000))]
     counts = [
-        source_rule_rounds._gradient_sum(partition, source, np.zeros(dimension), 0.3, KEY, label)[-1]
+        source_rule._gradient_sum(partition, source, np.zeros(dimension), Coins(KEY, label, 0.3))[-1]
         for label in ("sum 1", "sum 1", "sum 2")
     ]
     # Five standard deviations of a binomial law.
@@ -74,10 +76,27 @@ class Rows:
 
 
 def client(trust, gradient):
-    given = {"rounds": 8, "batch_size": 60, "records": 600, "noise": "source_rule", "epsilon": 8.0, "trust": trust}
-    terms = RoundTerms(trust=trust, unit="record", clients=3, tolerated=1, rounds=8, batch_size=60, records=600, clips=2.0,
-                       dimension=2, delta=1e-5)  # fmt: skip
-    return source_rule_rounds.SourceRuleClient(Rows(gradient), given_settings(given), terms, 1)
+    given = {
+        "rounds": 8,
+        "batch_size": 60,
+        "records": 600,
+        "noise": "source_rule",
+        "epsilon": 8.0,
+        "aggregation": trust,
+    }
+    terms = RoundTerms(
+        aggregation=trust,
+        unit="record",
+        clients=3,
+        max_dropouts=1,
+        rounds=8,
+        batch_size=60,
+        records=600,
+        clips=2.0,
+        dimension=2,
+        delta=1e-5,
+    )
+    return source_rule.SourceRuleClient(Rows(gradient), given_settings(given), terms, 1)
 
 
 def test_a_third_of_the_batch_times_the_clipped_mean_is_sent_and_rows_are_true_before_the_contributions():
@@ -87,7 +106,7 @@ def test_a_third_of_the_batch_times_the_clipped_mean_is_sent_and_rows_are_true_b
     for contribution in contributions:
         np.testing.assert_allclose(contribution.content, [20 * 1.2, 20 * 1.6])
     steps = summed.contribution(np.zeros(2), 0, 2.0).content
-    assert steps.dtype == np.int64 and np.allclose(steps * source_rule_rounds.grid_for(2.0), [24.0, 32.0])
+    assert steps.dtype == np.int64 and np.allclose(steps * source_rule.grid_for(2.0), [24.0, 32.0])
 
 
 def test_a_gradient_that_is_not_finite_is_not_sent():

@@ -1,14 +1,21 @@
 """The source's rule does what its equations say, and says of itself that it protects nothing."""
+
 import numpy as np
 import pytest
 
-from fate_dp.components.dp_homo_nn.relevance import source_rule as module
-from fate_dp.components.dp_homo_nn.relevance.source_rule import (
-    InvalidSourceRule, SourceRule, clipped_mean, noisy_contributions, perturbed_inputs, perturbed_targets, shares,
-)  # fmt: skip
+from fate_dp.components.dp_homo_nn import source_rule as module
+from fate_dp.components.dp_homo_nn.source_rule import (
+    SourceRule,
+    clipped_mean,
+    noisy_contributions,
+    perturbed_inputs,
+    perturbed_targets,
+    shares,
+)
 from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE, NotPrivate
 from fate_dp.privacy.noise.stream import ReproducibleStream
+from fate_dp.privacy.validation import InvalidArgument
 
 RULE = SourceRule(epsilon=3.0, f=0.4, p=0.85, batch_size=10)
 
@@ -75,5 +82,5 @@ def test_the_mean_is_clipped_after_the_noise():
 )
 def test_refusals(field, value):
     settings = {"epsilon": 1.0, "f": 0.15, "p": 0.85, "batch_size": 600, field: value}
-    with pytest.raises(InvalidSourceRule, match=f"^{field} is {value!r} but must be"):
+    with pytest.raises(InvalidArgument, match=f"^{field} is {value!r} but must be"):
         SourceRule(**settings)

@@ -1,12 +1,12 @@
 """What dp_homo_nn chooses where a job names no rounds, optimiser or clip: by the rule that `settled` states, and when."""
+
 import math
 from dataclasses import replace
 
 import pytest
 
-from fate_dp.components.dp_homo_nn.round_terms import calibrated, guarantee_of, round_terms
+from fate_dp.components.dp_homo_nn.round_terms import calibrated, guarantee_of, noise_of_mean, round_terms, settled
 from fate_dp.components.dp_homo_nn.settings import TrainSettings
-from fate_dp.components.dp_homo_nn.step_sizes import noise_of_mean, settled
 
 PARTIES = ("9999", "10000", "9998")
 # A job of 24,000 records with 23 features, whose noise bears the largest clip.
@@ -28,8 +28,15 @@ def test_a_job_that_names_records_and_epsilon_trains_fifty_rounds_on_all_of_them
     assert guarantee_of(settings, terms).epsilons["add_or_remove"] == pytest.approx(2.0, rel=1e-3)
 
 
-@pytest.mark.parametrize("given", [{"records": 450, "epsilon": 4.0}, {"records": 1000, "epsilon": 1.0, "batch_size": 200.0},
-                                   {"records": 3000, "epsilon": 1.0, "trust": "local"}], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"records": 450, "epsilon": 4.0},
+        {"records": 1000, "epsilon": 1.0, "batch_size": 200.0},
+        {"records": 3000, "epsilon": 1.0, "aggregation": "local"},
+    ],
+    ids=str,
+)
 def test_a_clip_between_its_bounds_makes_the_noise_of_all_rounds_as_large_as_the_rule_allows(given):
     settings, terms = chosen(**given)
     share = settings.clip / math.sqrt(MANY_INPUTS)
@@ -64,14 +71,20 @@ def test_what_a_job_names_is_kept():
     assert settings.optimizer["optimizer_params"]["lr"] == 4 / MANY_INPUTS
 
 
-@pytest.mark.parametrize("given", [
-    {"model": {"name": "mlp", "params": {}}}, {"noise": "adaptive"}, {"trust": "local", "local_steps": 2, "local_learning_rate": 0.1},
-    {"unit": "client", "records": 3, "local_learning_rate": 0.1},
-    {"trust": "shuffle", "shuffler": "9997", "rounds": 10, "batch_size": 2400},
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"model": {"name": "mlp", "params": {}}},
+        {"noise": "adaptive"},
+        {"aggregation": "local", "local_steps": 2, "local_learning_rate": 0.1},
+        {"unit": "client", "records": 3, "local_learning_rate": 0.1},
+        {"aggregation": "shuffle", "shuffler": "9997", "rounds": 10, "batch_size": 2400},
+    ],
+    ids=str,
+)
 def test_other_models_and_ways_to_train_have_a_clip_of_one_and_plain_descent(given):
     settings = TrainSettings(**{**LARGE, **given})
-    terms = round_terms(settings, PARTIES, MANY_INPUTS, [8000] * 3 if settings.trust == "shuffle" else None)
+    terms = round_terms(settings, PARTIES, MANY_INPUTS, [8000] * 3 if settings.aggregation == "shuffle" else None)
     kept, same = settled(settings, terms)
     assert same == terms and terms.clip_of(0) == kept.clip == 1.0
     assert kept.optimizer["optimizer_params"] == {"lr": 0.1}

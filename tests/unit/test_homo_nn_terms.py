@@ -1,4 +1,5 @@
-"""Terms of rounds: what is refused, and in which sentence; which record sends when in trust shuffle."""
+"""Terms of rounds: what is refused, and in which sentence; which record sends when in aggregation shuffle."""
+
 import json
 from collections import Counter
 from dataclasses import asdict
@@ -8,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fate_dp.components.dp_homo_nn.rounds.schedule import (
+from fate_dp.components.dp_homo_nn.rounds.account import (
     client_sizes,
     epochs_of,
     honest_messages,
-    least_messages,
+    min_messages,
     rounds_per_epoch,
     scheduled_messages,
     senders,
@@ -20,10 +21,18 @@ from fate_dp.components.dp_homo_nn.rounds.schedule import (
 from fate_dp.components.dp_homo_nn.rounds.terms import InvalidTerms, RoundTerms
 
 GIVEN = {
-    "trust": "secure_sum", "unit": "record", "clients": 4, "tolerated": 2, "rounds": 3, "batch_size": 10.0,
-    "records": 100, "clips": 1.0, "dimension": 5, "delta": 1e-5,
-}  # fmt: skip
-SHUFFLED = {**GIVEN, "trust": "shuffle"}
+    "aggregation": "secure_sum",
+    "unit": "record",
+    "clients": 4,
+    "max_dropouts": 2,
+    "rounds": 3,
+    "batch_size": 10.0,
+    "records": 100,
+    "clips": 1.0,
+    "dimension": 5,
+    "delta": 1e-5,
+}
+SHUFFLED = {**GIVEN, "aggregation": "shuffle"}
 CLIENTS = {**GIVEN, "unit": "client", "records": 4, "batch_size": 2.0, "local_learning_rate": 0.1}
 
 
@@ -33,7 +42,7 @@ def test_what_follows_from_the_terms():
     assert terms.vector_length == 6 and terms.least_arrivals == 3 and terms.noised_steps == 1
     assert RoundTerms(**{**GIVEN, "clips": (3, 2, 1)}).clip_of(1) == 2
     assert RoundTerms(**GIVEN).clip_of(2) == 1.0
-    walk = {**GIVEN, "trust": "local", "local_steps": 3, "local_learning_rate": 1.0}
+    walk = {**GIVEN, "aggregation": "local", "local_steps": 3, "local_learning_rate": 1.0}
     assert RoundTerms(**walk).noised_steps == 3
     assert RoundTerms(**CLIENTS, local_steps=3).noised_steps == 1
     assert RoundTerms(**GIVEN).weight_of(2) == 0.25
@@ -54,12 +63,12 @@ def test_a_large_delta_is_remarked():
 @pytest.mark.parametrize(
     "changed, sentence",
     [
-        ({"trust": "central"}, "trust is 'central' but must be one of local, shuffle, secure_sum."),
+        ({"aggregation": "central"}, "aggregation is 'central' but must be one of local, shuffle, secure_sum."),
         ({"unit": "label"}, "unit is 'label' but must be one of record, client."),
         ({"clients": 1}, "clients is 1 but must be at least 2"),
-        ({"tolerated": 0}, "tolerated is 0 but must be a whole number of at least 1."),
-        ({"tolerated": 4}, "tolerated is 4 but must be less than the number of clients, 4."),
-        ({"colluding": 3}, "colluding is 3 but must be at most tolerated, 2."),
+        ({"max_dropouts": 0}, "max_dropouts is 0 but must be a whole number of at least 1."),
+        ({"max_dropouts": 4}, "max_dropouts is 4 but must be less than the number of clients, 4."),
+        ({"colluding": 3}, "colluding is 3 but must be at most max_dropouts, 2."),
         ({"rounds": True}, "rounds is True but must be a whole number of at least 1."),
         ({"batch_size": 101.0}, "batch_size is 101 but must be at most the number of records, 100."),
         ({"batch_size": float("nan")}, "batch_size is nan but must be a number greater than 0"),
@@ -74,12 +83,15 @@ def test_a_large_delta_is_remarked():
         ({"client_weights": (0.5, 0.5, 0.5, 0.5)}, "client_weights add up to 2 but must add up to 1."),
         ({"client_records": (1, 2, 3, 4)}, "client_records add up to 10 but must add up to records, 100."),
         ({"client_weights": (0.4, 0.3, 0.2, 0.1)}, "client_weights are for updates of clients"),
-        ({"epsilon0": 1.0}, "epsilon0 is 1, but trust secure_sum adds Gaussian noise; set noise_multiplier."),
+        ({"epsilon0": 1.0}, "epsilon0 is 1, but aggregation secure_sum adds Gaussian noise; set noise_multiplier."),
         ({"noise_multiplier": 2.0**15}, "noise_multiplier is 32768.0 but must be a number greater than 0 and at most"),
-        ({"local_steps": 2, "local_learning_rate": 1.0}, "use unit client, trust local, or one step."),
-        ({"trust": "local", "local_steps": 2}, "local_learning_rate is None but must be given"),
-        ({"upload_fraction": 0.5}, "use trust local, or upload_fraction 1."),
-        ({"trust": "local", "local_steps": 2, "local_learning_rate": 1.0, "clip_quantile": 0.5}, "use local_steps 1"),
+        ({"local_steps": 2, "local_learning_rate": 1.0}, "use unit client, aggregation local, or one step."),
+        ({"aggregation": "local", "local_steps": 2}, "local_learning_rate is None but must be given"),
+        ({"upload_fraction": 0.5}, "use aggregation local, or upload_fraction 1."),
+        (
+            {"aggregation": "local", "local_steps": 2, "local_learning_rate": 1.0, "clip_quantile": 0.5},
+            "use local_steps 1",
+        ),
         ({"records": 2**28}, "records must stay below 2\\^28."),
     ],
 )
@@ -91,10 +103,10 @@ def test_what_has_no_guarantee_is_refused_in_one_sentence(changed, sentence):
 @pytest.mark.parametrize(
     "changed, sentence",
     [
-        ({"unit": "client", "records": 4, "batch_size": 2.0}, "use trust secure_sum for unit client"),
-        ({"local_steps": 2}, "use trust local"),
-        ({"upload_fraction": 0.5}, "upload_fraction is 0.5, but in trust shuffle it must be 1"),
-        ({"clip_quantile": 0.5}, "or trust secure_sum"),
+        ({"unit": "client", "records": 4, "batch_size": 2.0}, "use aggregation secure_sum for unit client"),
+        ({"local_steps": 2}, "use aggregation local"),
+        ({"upload_fraction": 0.5}, "upload_fraction is 0.5, but in aggregation shuffle it must be 1"),
+        ({"clip_quantile": 0.5}, "or aggregation secure_sum"),
         ({"noise_multiplier": 1.0}, "never for Gaussian noise; set epsilon0"),
     ],
 )
@@ -114,9 +126,15 @@ def test_sums_of_the_most_records_fit_and_one_more_bit_does_not():
 def test_every_record_sends_once_per_epoch_and_rounds_are_even(sizes, share):
     records = sum(sizes)
     terms = RoundTerms(
-        **{**SHUFFLED, "clients": len(sizes), "tolerated": 1, "records": records, "client_records": sizes,
-           "batch_size": max(1.0, share * records)}
-    )  # fmt: skip
+        **{
+            **SHUFFLED,
+            "clients": len(sizes),
+            "max_dropouts": 1,
+            "records": records,
+            "client_records": sizes,
+            "batch_size": max(1.0, share * records),
+        }
+    )
     period = rounds_per_epoch(terms)
     for epoch in (0, 1):
         counts = Counter()
@@ -132,20 +150,26 @@ def test_every_record_sends_once_per_epoch_and_rounds_are_even(sizes, share):
 @given(sizes=st.lists(st.integers(4, 40), min_size=3, max_size=6), share=st.floats(0.3, 1.0), colluding=st.booleans())
 def test_no_round_has_fewer_honest_messages_than_are_charged(sizes, share, colluding):
     """Whoever colludes or is missing, records divide evenly or not."""
-    records, tolerated = sum(sizes), 1 + colluding
+    records, max_dropouts = sum(sizes), 1 + colluding
     terms = RoundTerms(
-        **{**SHUFFLED, "clients": len(sizes), "tolerated": tolerated, "records": records, "client_records": sizes,
-           "batch_size": max(1.0, share * records)}
-    )  # fmt: skip
+        **{
+            **SHUFFLED,
+            "clients": len(sizes),
+            "max_dropouts": max_dropouts,
+            "records": records,
+            "client_records": sizes,
+            "batch_size": max(1.0, share * records),
+        }
+    )
     least = min(
-        scheduled_messages(terms, number) - sum(sorted(_sent(terms, sizes, number))[-tolerated:])
+        scheduled_messages(terms, number) - sum(sorted(_sent(terms, sizes, number))[-max_dropouts:])
         for number in range(rounds_per_epoch(terms))
     )
     try:
         charged = honest_messages(terms)
     except InvalidTerms:
         charged = 0
-    assert charged <= least and charged <= records // rounds_per_epoch(terms) - tolerated
+    assert charged <= least and charged <= records // rounds_per_epoch(terms) - max_dropouts
 
 
 def _sent(terms, sizes, number):
@@ -155,7 +179,7 @@ def _sent(terms, sizes, number):
 def test_a_rest_of_the_division_hides_nobody():
     """101 records over 4 rounds are 25 messages in three of them; a client sends at most 7."""
     terms = RoundTerms(**{**SHUFFLED, "records": 101, "batch_size": 30.0})
-    assert honest_messages(terms) == 11 and least_messages(terms) == 18
+    assert honest_messages(terms) == 11 and min_messages(terms) == 18
 
 
 def test_epochs_and_honest_messages():
@@ -163,7 +187,7 @@ def test_epochs_and_honest_messages():
     assert rounds_per_epoch(terms) == 4 and client_sizes(terms) == (25, 25, 25, 25)
     assert [epochs_of(terms, rounds) for rounds in (0, 1, 4, 5, 9)] == [0, 1, 1, 2, 3]
     # 25 messages, of which a client sends at most 7: one is missing, one colludes.
-    assert honest_messages(terms) == 11 and least_messages(terms) == 18
+    assert honest_messages(terms) == 11 and min_messages(terms) == 18
     with pytest.raises(InvalidTerms, match="none may be left that is honest"):
         honest_messages(RoundTerms(**{**SHUFFLED, "batch_size": 2.0}))
 

@@ -1,10 +1,12 @@
 """Student-t intervals over repeated runs."""
+
 import numpy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fate_dp.pipelines.intervals import NoInterval, interval, paired_difference
+from fate_dp.pipelines.lending_club.models import interval, paired_difference
+from fate_dp.privacy.validation import InvalidArgument
 
 NUMBERS = st.lists(st.floats(-100, 100), min_size=2, max_size=12)
 
@@ -56,12 +58,12 @@ def test_pairs_remove_what_both_sides_share():
     ],
 )
 def test_refusals(values, confidence, sentence):
-    with pytest.raises(NoInterval) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         interval(values, confidence)
     assert str(refusal.value) == sentence
 
 
 def test_pairs_need_the_same_number():
-    with pytest.raises(NoInterval) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         paired_difference(interval([1, 2]), interval([1]))
     assert str(refusal.value) == "A paired difference needs as many values on both sides; there are 2 and 1."

@@ -1,9 +1,10 @@
 """What the client refuses before it submits a job."""
+
 import pytest
 
-from fate_dp.pipelines.components import DPHeteroLR
-from fate_dp.pipelines.hetero_lr import Parties, Tables, TrainingPlan, joined_tables, training_pipeline
-from fate_dp.pipelines.job import JobFailed, check_parties
+from fate_dp.pipelines.clients import DPHeteroLR
+from fate_dp.pipelines.jobs.hetero_lr import Parties, Tables, TrainingPlan, joined_tables, training_pipeline
+from fate_dp.pipelines.jobs.job import JobFailed, check_parties
 
 TABLES = Tables("loans", "guest", "host")
 
@@ -24,21 +25,39 @@ def test_the_cross_product_needs_no_arbiter():
     check_parties(pipeline(guest="9999", host=["10000"]))
 
 
-@pytest.mark.parametrize("parameters, sentence", [
-    ({"solver": "per_epoch", "family": "gaussian"}, "family gaussian needs solver cross_product"),
-    ({"sigmoid": "exact", "optimizer": {"method": "adam"}}, "optimizer.method is adam, which sigmoid exact cannot have"),
-    ({"solver": "cross_product", "early_stop": "weight_diff"}, "early_stop is weight_diff, which solver cross_product"),
-])
+@pytest.mark.parametrize(
+    "parameters, sentence",
+    [
+        ({"solver": "per_epoch", "family": "gaussian"}, "family gaussian needs solver cross_product"),
+        (
+            {"sigmoid": "exact", "optimizer": {"method": "adam"}},
+            "optimizer.method is adam, which sigmoid exact cannot have",
+        ),
+        (
+            {"solver": "cross_product", "early_stop": "weight_diff"},
+            "early_stop is weight_diff, which solver cross_product",
+        ),
+    ],
+)
 def test_parameters_that_no_solver_can_serve_are_refused_by_the_class(parameters, sentence):
     with pytest.raises(ValueError, match=sentence):
         DPHeteroLR("model", **parameters)
 
 
-@pytest.mark.parametrize("parties, sentence", [
-    ({"guest": ["9999", "9998"], "host": ["10000"], "arbiter": "10001"}, "names 2 guests; exactly one party"),
-    ({"guest": "9999", "host": ["10000"], "solver": "per_epoch"}, "names no arbiter; dp_hetero_lr with solver per_epoch"),
-    ({"guest": "9999", "host": ["10000"], "arbiter": ["1", "2"]}, "names 2 arbiters; dp_hetero_lr takes at most one"),
-])
+@pytest.mark.parametrize(
+    "parties, sentence",
+    [
+        ({"guest": ["9999", "9998"], "host": ["10000"], "arbiter": "10001"}, "names 2 guests; exactly one party"),
+        (
+            {"guest": "9999", "host": ["10000"], "solver": "per_epoch"},
+            "names no arbiter; dp_hetero_lr with solver per_epoch",
+        ),
+        (
+            {"guest": "9999", "host": ["10000"], "arbiter": ["1", "2"]},
+            "names 2 arbiters; dp_hetero_lr takes at most one",
+        ),
+    ],
+)
 def test_other_parties_are_refused_before_anything_is_submitted(parties, sentence):
     with pytest.raises(JobFailed, match=sentence):
         check_parties(pipeline(**parties))
@@ -48,9 +67,12 @@ def test_scores_of_training_rows_are_connected_only_where_the_guest_gets_them():
     reader, psi = joined_tables(Parties(), TABLES)
     without, with_scores, validated = (
         DPHeteroLR(name, train_data=psi.outputs["output_data"], **given)
-        for name, given in (("no scores", {}), ("scores", {"train_scores": True}),
-                            ("validated", {"validate_data": psi.outputs["output_data"]}))
-    )  # fmt: skip
+        for name, given in (
+            ("no scores", {}),
+            ("scores", {"train_scores": True}),
+            ("validated", {"validate_data": psi.outputs["output_data"]}),
+        )
+    )
     with pytest.raises(ValueError, match="no scores has no train_output_data, .*; set train_scores=True"):
         without.outputs["train_output_data"]
     assert without.outputs["output_model"]

@@ -1,4 +1,5 @@
 """``fate-dp ledger``: entries and totals of every party on this machine, as tables and as JSON."""
+
 import json
 import re
 import tempfile
@@ -8,12 +9,12 @@ import pytest
 from ledger_disk import as_stranger
 from ledger_scenarios import DATASET, SOURCE, release, score
 
-from fate_dp.pipelines.cli import main
-from fate_dp.pipelines.party_ledgers import all_ledgers, party_ledger
-from fate_dp.pipelines.tables import epsilon_text
+from fate_dp.pipelines.cli.main import main
+from fate_dp.pipelines.cli.tables import epsilon_text
+from fate_dp.pipelines.jobs.party_ledgers import all_ledgers, party_ledger
 from fate_dp.privacy import Ledger, gaussian_epsilon
 from fate_dp.privacy.events import ADD_OR_REMOVE, Event, Gaussian, PureDP
-from fate_dp.privacy.ledger.budget_cap import BudgetCap
+from fate_dp.privacy.ledger.entries import BudgetCap
 
 TOTAL_KEYS = ["dataset", "unit", "relation", "observer", "epsilon", "delta", "note"]
 
@@ -73,7 +74,7 @@ def test_json_has_entries_and_totals_of_every_party(home, capsys):
 
 @pytest.mark.parametrize("delta", ["0", "1e-5"])
 def test_budgets_are_at_the_delta_of_their_cap_whatever_the_reader_asks(home, capsys, delta):
-    policy = "label_sources: {%s: {cap: 4}}\ndataset_caps: {bank/loans: {epsilon: 9, delta: 1.0e-9}}\n" % SOURCE
+    policy = f"label_sources: {{{SOURCE}: {{cap: 4}}}}\ndataset_caps: {{bank/loans: {{epsilon: 9, delta: 1.0e-9}}}}\n"
     for party_id in ("9999", "10000"):
         (home / "parties" / f"party-{party_id}" / "policy.yaml").write_text(policy)
     ledgers = json.loads(shown(capsys, home, "--json", "--delta", delta))
@@ -114,8 +115,17 @@ def test_a_delta_that_is_none_is_refused_in_one_sentence(home, capsys, delta):
 
 @pytest.mark.parametrize(
     "epsilon, text",
-    [(2, "2"), (2.0, "2"), (0.1, "0.1"), (2.3456781, "2.34568"), (2.3456701, "2.34568"), (3.0000001, "3.00001"),
-     ("infinity", "infinity"), (0.0, "0"), (123456.2, "123457")],
-)  # fmt: skip
+    [
+        (2, "2"),
+        (2.0, "2"),
+        (0.1, "0.1"),
+        (2.3456781, "2.34568"),
+        (2.3456701, "2.34568"),
+        (3.0000001, "3.00001"),
+        ("infinity", "infinity"),
+        (0.0, "0"),
+        (123456.2, "123457"),
+    ],
+)
 def test_a_shown_epsilon_is_never_below_the_true_one(epsilon, text):
     assert epsilon_text(epsilon) == text

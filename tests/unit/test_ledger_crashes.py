@@ -1,4 +1,5 @@
 """Runs the tests that fork for every line that a writer may die at, and for every size that a disk may have left."""
+
 import subprocess
 import sys
 import tempfile

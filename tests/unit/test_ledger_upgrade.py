@@ -1,4 +1,5 @@
 """The upgrade of a ledger of version 1, which has neither events nor private steps."""
+
 import math
 import shutil
 import sqlite3
@@ -9,12 +10,11 @@ from ledger_version_1 import VERSION_1
 
 from fate_dp.privacy import CorrectedLabel, Ledger
 from fate_dp.privacy.events import ADD_OR_REMOVE, Event, PureDP, event_from_json
-from fate_dp.privacy.label_flips import record_tags
-from fate_dp.privacy.label_releases import LabelRelease
-from fate_dp.privacy.ledger.budget_cap import BudgetCap
-from fate_dp.privacy.ledger.label_memo import LabelProvenance
-from fate_dp.privacy.ledger.schema import SCHEMA_VERSION
-from fate_dp.privacy.secret_key import key_id
+from fate_dp.privacy.label_flips import LabelRelease, record_tags
+from fate_dp.privacy.ledger.database import SCHEMA_VERSION
+from fate_dp.privacy.ledger.entries import BudgetCap
+from fate_dp.privacy.ledger.labels import LabelProvenance
+from fate_dp.privacy.private_files import key_id
 
 DATASET, RELATED, PUBLIC = "columns:0f1e2d3c4b5a6978", "columns:ffff", "public/breast_guest/y"
 # (source, mechanism, epsilon, uses, pending, records, rounds, counted, jobs, fingerprint), as version 1 showed them.
@@ -23,14 +23,22 @@ ENTRIES_1 = [
     (SOURCE, "randomized_response", 0.5, 1, 1, 2, 1, True, ["job-2"], "fjob-2"),
     (SOURCE, "randomized_response", 1.5, 1, 0, 2, 1, True, ["job-3"], "fjob-3"),
     (
-        SOURCE, "post-processing", 0.0, 1, 0, 3, 1, False, ["job-4"],
+        SOURCE,
+        "post-processing",
+        0.0,
+        1,
+        0,
+        3,
+        1,
+        False,
+        ["job-4"],
         "87487ace1d245d884be44bbb7935130797ec90f24463714fa3a96a670436570d",
     ),
     (PUBLIC, "not private", "infinity", 1, 0, 2, 1, False, ["job-5"], ""),
     (DATASET, "joint scores", "infinity", 2, 0, 4, 2, True, ["job-6"], "w2"),
     (RELATED, "joint scores", "infinity", 1, 0, 4, 1, True, ["job-6"], "w3"),
     (DATASET, "joint scores", "infinity", 1, 0, 4, 1, False, ["job-6"], "w1"),
-]  # fmt: skip
+]
 SHOWN = ("source", "mechanism", "epsilon", "uses", "pending", "records", "rounds", "counted", "jobs", "fingerprint")
 
 
@@ -75,8 +83,16 @@ def test_every_number_is_as_before(ledger):
     assert ledger.related(DATASET) == [DATASET, RELATED]
     public = list(zip(record_tags(range(2), KEY, PUBLIC), "01"))
     assert ledger.are_public(public, source=PUBLIC, key_id=key_id(KEY))
-    untouched = {"release", "true_label", "released_label", "derived_set", "derived_label", "public_label",
-                 "dataset_column", "training_record"}  # fmt: skip
+    untouched = {
+        "release",
+        "true_label",
+        "released_label",
+        "derived_set",
+        "derived_label",
+        "public_label",
+        "dataset_column",
+        "training_record",
+    }
     connection = sqlite3.connect(":memory:")
     connection.executescript(VERSION_1)
     for table in untouched:
@@ -91,10 +107,7 @@ def test_labels_are_found_as_before(ledger):
         return ledger.find_labels(rows, source=SOURCE, key_id=key_id(key))
 
     assert found(released_texts(range(4), 2)) == of_flips(2.0, 1)
-    assert found(released_texts(range(2), 0.5)) in (
-        of_flips(0.5, 2),
-        of_flips(2.0, 1),
-    )
+    assert found(released_texts(range(2), 0.5)) in (of_flips(0.5, 2), of_flips(2.0, 1))
     derived = [(tag, "0.25") for tag in record_tags(range(3), KEY, SOURCE)]
     assert found(derived) == of_flips(2.0, 1, derived=True)
     assert found(derived, OTHER_KEY) is None
@@ -111,9 +124,14 @@ def test_memo_and_budget_go_on(ledger):
     assert [entry["pending"] for entry in ledger.entries()] == [0] * 8
     step = Event(PureDP(0.5), "record", ADD_OR_REMOVE, "server")
     recorded = ledger.record(
-        dataset="bank/loans", event=step, cap=BudgetCap(1, 0), release_key="draw", job_id="j", task_id="t",
+        dataset="bank/loans",
+        event=step,
+        cap=BudgetCap(1, 0),
+        release_key="draw",
+        job_id="j",
+        task_id="t",
         fingerprint="f",
-    )  # fmt: skip
+    )
     assert recorded.release_id == 11 and recorded.is_new
 
 

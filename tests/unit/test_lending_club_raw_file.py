@@ -1,4 +1,5 @@
 """Raw loan files of every public edition, and files that are none."""
+
 import gzip
 import hashlib
 import itertools
@@ -7,12 +8,13 @@ import zipfile
 
 import pandas
 import pytest
-from fate_dp.data_prep.lending_club import raw_file
-from fate_dp.data_prep.lending_club.cleaning import clean
-from fate_dp.data_prep.lending_club.columns import FEATURES, RAW_COLUMNS, STUDY_COLUMNS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from raw_loan_files import Edition, cleaned, loan, refusal, refusal_of, two_loans
+
+from fate_dp.data_prep.lending_club import raw_file
+from fate_dp.data_prep.lending_club.cleaning import clean
+from fate_dp.data_prep.lending_club.columns import FEATURES, RAW_COLUMNS, STUDY_COLUMNS
 
 LOANS = [*two_loans(), loan(3, term=" 60 months", revol_util="0"), loan(4, "Current"), loan(5, emp_length="n/a")]
 EDITIONS = {
@@ -89,13 +91,15 @@ def test_progress_tells_the_share_of_the_file_that_is_read(tmp_path, monkeypatch
     cleaned(tmp_path, loans, progress=lambda text, share: heard.append((text, share)))
     shares = [share for text, share in heard]
     assert {text for text, share in heard} == {"reading the raw file"}
-    assert len(shares) > 3 and 0 < shares[0] and shares == sorted(shares) and shares[-1] == 1
+    assert len(shares) > 3 and shares[0] > 0 and shares == sorted(shares) and shares[-1] == 1
 
 
 def test_notes_and_repeated_headers_are_counted_and_are_no_loans(tmp_path):
     loans = cleaned(tmp_path, LOANS, Edition(footers=True, repeat_header=True, title=True))
     assert [(step.name, step.rows) for step in loans.steps[:2]] == [
-        ("raw file read", 10), ("notes, empty records and repeated headers removed", 5)]
+        ("raw file read", 10),
+        ("notes, empty records and repeated headers removed", 5),
+    ]
     assert "removed" not in " ".join(step.name for step in cleaned(tmp_path, LOANS).steps)
 
 
@@ -129,7 +133,8 @@ def test_a_note_between_loans_changes_no_loan_and_is_a_record(tmp_path):
     cut = lines.index("1002,")
     content = lines[:cut] + '\n\n"Loans that do not meet the credit policy"\n\n' + lines[cut:]
     assert refusal_of(tmp_path, content.encode()) == (
-        "has 'abc' as loan_amnt in record 4; finite numbers from 0 on are allowed.")
+        "has 'abc' as loan_amnt in record 4; finite numbers from 0 on are allowed."
+    )
 
 
 @pytest.mark.parametrize("edition", [Edition(), Edition(title=True), Edition(index=""), Edition(line_end="\r\n")])
@@ -139,7 +144,8 @@ def test_record_numbers_count_from_1_below_the_header(edition, block, tmp_path, 
     loans = [loan(number) for number in range(1, 10)]
     loans[6] = loan(7, dti="high")
     assert refusal_of(tmp_path, edition.content(loans)) == (
-        "has 'high' as dti in record 7; finite numbers from 0 on are allowed.")
+        "has 'high' as dti in record 7; finite numbers from 0 on are allowed."
+    )
 
 
 @pytest.mark.parametrize("fields", [2, 73, 75])
@@ -162,7 +168,8 @@ def test_a_quotation_mark_that_is_not_closed(tmp_path, monkeypatch):
     lines = Edition().content([*two_loans(), *more]).decode()
     cut = lines.index("1003,")
     assert refusal_of(tmp_path, (lines[:cut] + '"' + lines[cut:]).encode()) == (
-        "has a record of more than 2000 bytes after record 2; probably a quotation mark is not closed.")
+        "has a record of more than 2000 bytes after record 2; probably a quotation mark is not closed."
+    )
 
 
 def test_truncated_gzip(tmp_path):
@@ -247,12 +254,14 @@ def test_absent_and_unknown_columns_are_noticed_and_do_no_harm(tmp_path):
     few = cleaned(tmp_path, LOANS, columns=("id", *STUDY_COLUMNS))
     assert few.frame.equals(usual.frame) and few.states.tolist() == [""] * 3
     assert few.notices[0].startswith(
-        "The file lacks 55 of the public file's columns, none of which becomes a feature: member_id, funded_amnt, ")
+        "The file lacks 55 of the public file's columns, none of which becomes a feature: member_id, funded_amnt, "
+    )
     loans = [{**values, "hardship_flag": "N", "x": "1"} for values in LOANS]
     more = cleaned(tmp_path, loans, columns=(*RAW_COLUMNS, "hardship_flag", "x"))
     assert more.frame.equals(usual.frame)
     assert more.notices[0] == (
-        "The file has 2 columns that the public file has not, and they are not used: hardship_flag, x.")
+        "The file has 2 columns that the public file has not, and they are not used: hardship_flag, x."
+    )
     assert more.dropped_columns["x"] == more.dropped_columns["hardship_flag"] == "not a column of the public file"
 
 
@@ -270,13 +279,22 @@ def outcomes_and_loans():
     amounts = st.floats(0, 1e7).map(lambda value: round(value, 2))
     lengths = {"< 1 year": 0, "1 year": 1, **{f"{years} years": years for years in range(2, 10)}, "10+ years": 10}
     return st.lists(
-        st.fixed_dictionaries({
-            "loan_amnt": amounts, "term": st.sampled_from([36, 60]), "int_rate": st.floats(0, 40), "dti": amounts,
-            "revol_util": st.floats(0, 900), "total_acc": st.integers(0, 200),
-            "emp_length": st.sampled_from(sorted(lengths.items())),
-            "purpose": st.sampled_from(["car", "wedding", "other"]), "desc": st.text("a,\"\n '%", max_size=8),
-            "paid": st.booleans(),
-        }), max_size=6)
+        st.fixed_dictionaries(
+            {
+                "loan_amnt": amounts,
+                "term": st.sampled_from([36, 60]),
+                "int_rate": st.floats(0, 40),
+                "dti": amounts,
+                "revol_util": st.floats(0, 900),
+                "total_acc": st.integers(0, 200),
+                "emp_length": st.sampled_from(sorted(lengths.items())),
+                "purpose": st.sampled_from(["car", "wedding", "other"]),
+                "desc": st.text("a,\"\n '%", max_size=8),
+                "paid": st.booleans(),
+            }
+        ),
+        max_size=6,
+    )
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
@@ -287,9 +305,15 @@ def test_random_loans_survive_any_edition(tmp_path, drawn, edition):
     if not drawn:
         return
     loans = [
-        loan(number, "Fully Paid" if values["paid"] else "Charged Off", term=f" {values['term']} months",
-             emp_length=values["emp_length"][0], purpose=values["purpose"], desc=values["desc"],
-             **{column: repr(values[column]) for column in ("loan_amnt", "int_rate", "dti", "revol_util", "total_acc")})
+        loan(
+            number,
+            "Fully Paid" if values["paid"] else "Charged Off",
+            term=f" {values['term']} months",
+            emp_length=values["emp_length"][0],
+            purpose=values["purpose"],
+            desc=values["desc"],
+            **{column: repr(values[column]) for column in ("loan_amnt", "int_rate", "dti", "revol_util", "total_acc")},
+        )
         for number, values in enumerate(drawn)
     ]
     frame = cleaned(tmp_path, loans, edition).frame

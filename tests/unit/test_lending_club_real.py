@@ -1,11 +1,13 @@
 """The real loans, where they lie on this machine."""
+
 import hashlib
 
 import numpy
 import pytest
+
 from fate_dp.data_prep.lending_club.cleaning import Step, clean
 from fate_dp.data_prep.lending_club.columns import APPLICATION_TIME, CATEGORIES, FEATURES, RAW_COLUMNS, STUDY_COLUMNS
-from fate_dp.data_prep.lending_club.public_units import to_public_units
+from fate_dp.data_prep.lending_club.preparation import to_public_units
 from tests.real_data import LENDING_CLUB, needs_lending_club
 
 pytestmark = needs_lending_club
@@ -18,7 +20,15 @@ def loans():
 
 def test_rows_and_columns_after_every_step(loans):
     assert [(step.rows, step.columns) for step in loans.steps] == [
-        (47348, 74), (47348, 44), (47348, 42), (47348, 25), (47348, 18), (45570, 18), (38961, 18), (38961, 38)]
+        (47348, 74),
+        (47348, 44),
+        (47348, 42),
+        (47348, 25),
+        (47348, 18),
+        (45570, 18),
+        (38961, 18),
+        (38961, 38),
+    ]
     assert loans.steps[2] == Step("columns dropped: a single value", 47348, 42, "pymnt_plan, policy_code")
     assert loans.notices == () and set(loans.dropped_columns) == set(RAW_COLUMNS) - set(STUDY_COLUMNS)
     assert loans.source == "lending_club.csv.gz"

@@ -1,4 +1,5 @@
 """Invented loans look like the public file's, are as hard to learn, and leak their outcome where the real ones do."""
+
 import csv
 import gzip
 import hashlib
@@ -16,9 +17,10 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fate_dp.data_prep.lending_club import columns, synthetic, synthetic_vocabulary
+from fate_dp.data_prep.lending_club import columns, synthetic, synthetic_loans
 from fate_dp.data_prep.lending_club.cleaning import clean
-from fate_dp.data_prep.lending_club.synthetic import Edition, InvalidSyntheticLoans, write_synthetic
+from fate_dp.data_prep.lending_club.synthetic import Edition, write_synthetic
+from fate_dp.privacy.validation import InvalidArgument
 
 ROWS = 40_000
 # What 300 loans of seed 7 are, byte for byte, on every supported Python.
@@ -26,23 +28,46 @@ SHA_256_OF_300 = "067b6a452b26a96ba5ed57da98bb6f6099c4ad6030c22ef4d749f91952e4e5
 NUMBER = r"-?\d+\.\d+"
 MONTH = r"(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)-(19|20)\d\d"
 FORMATS = {
-    "id": r"\d+", "member_id": r"\d+", "term": r" (36|60) months", "int_rate": NUMBER, "loan_amnt": r"\d+\.0",
-    "installment": NUMBER, "grade": "[A-G]", "sub_grade": "[A-G][1-5]", "issue_d": MONTH,
-    "earliest_cr_line": f"({MONTH})?", "emp_length": r"< 1 year|1 year|[2-9] years|10\+ years|n/a",
-    "zip_code": r"\d{3}xx", "addr_state": "[A-Z]{2}",
-    "url": r"https://www\.lendingclub\.com/browse/loanDetail\.action\?loan_id=\d+", "pymnt_plan": "[ny]",
-    "desc": r"(  Borrower added on \d\d/\d\d/\d\d > .*<br>)?", "initial_list_status": "[fw]", "policy_code": r"1\.0",
-    "application_type": "INDIVIDUAL|JOINT", "next_pymnt_d": f"({MONTH})?", "total_pymnt": NUMBER,
+    "id": r"\d+",
+    "member_id": r"\d+",
+    "term": r" (36|60) months",
+    "int_rate": NUMBER,
+    "loan_amnt": r"\d+\.0",
+    "installment": NUMBER,
+    "grade": "[A-G]",
+    "sub_grade": "[A-G][1-5]",
+    "issue_d": MONTH,
+    "earliest_cr_line": f"({MONTH})?",
+    "emp_length": r"< 1 year|1 year|[2-9] years|10\+ years|n/a",
+    "zip_code": r"\d{3}xx",
+    "addr_state": "[A-Z]{2}",
+    "url": r"https://www\.lendingclub\.com/browse/loanDetail\.action\?loan_id=\d+",
+    "pymnt_plan": "[ny]",
+    "desc": r"(  Borrower added on \d\d/\d\d/\d\d > .*<br>)?",
+    "initial_list_status": "[fw]",
+    "policy_code": r"1\.0",
+    "application_type": "INDIVIDUAL|JOINT",
+    "next_pymnt_d": f"({MONTH})?",
+    "total_pymnt": NUMBER,
     "open_il_6m": r"(\d+\.0)?",
-}  # fmt: skip
+}
 # Of 887,379 loans of the public file; the fourteen details of the last month have one pattern.
 PRESENT = {
-    "emp_title": 836_000, "desc": 126_000, "mths_since_last_delinq": 433_000, "mths_since_last_record": 137_000,
-    "mths_since_last_major_derog": 222_000, "tot_cur_bal": 817_103, "total_rev_hi_lim": 817_103,
-    "next_pymnt_d": 634_000, "last_pymnt_d": 870_000, "open_acc_6m": 21_372, "total_bal_il": 21_372,
-    "inq_last_12m": 21_372, "il_util": 18_617,
+    "emp_title": 836_000,
+    "desc": 126_000,
+    "mths_since_last_delinq": 433_000,
+    "mths_since_last_record": 137_000,
+    "mths_since_last_major_derog": 222_000,
+    "tot_cur_bal": 817_103,
+    "total_rev_hi_lim": 817_103,
+    "next_pymnt_d": 634_000,
+    "last_pymnt_d": 870_000,
+    "open_acc_6m": 21_372,
+    "total_bal_il": 21_372,
+    "inq_last_12m": 21_372,
+    "il_util": 18_617,
     "mths_since_rcnt_il": 20_810,
-}  # fmt: skip
+}
 PERCENT = {
     "loan_status": {"Fully Paid": 23.4, "Charged Off": 5.1, "Current": 67.8, "Late (31-120 days)": 1.3, "Issued": 0.95},
     "emp_length": {"n/a": 5.05, "10+ years": 33.0},
@@ -108,7 +133,7 @@ def test_details_of_the_last_month_are_missing_together(loans):
 
 def test_vocabulary_knows_every_category_of_the_study():
     for column, categories in columns.CATEGORIES.items():
-        assert set(synthetic_vocabulary.CATEGORIES[column]) == set(categories)
+        assert set(synthetic_loans.CATEGORIES[column]) == set(categories)
 
 
 def test_instalment_repays_the_loan_to_the_cent(loans):
@@ -207,8 +232,12 @@ def test_gzip_holds_the_same_bytes_and_neither_name_nor_time(tmp_path):
 def test_blocks_follow_each_other_and_progress_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(synthetic, "BLOCK", 40)
     told = []
-    write_synthetic(tmp_path / "loan.csv", 100, edition=Edition(index_column=True),
-                    progress=lambda text, share: told.append((text, share)))
+    write_synthetic(
+        tmp_path / "loan.csv",
+        100,
+        edition=Edition(index_column=True),
+        progress=lambda text, share: told.append((text, share)),
+    )
     assert told == [("40 of 100 rows", 0.4), ("80 of 100 rows", 0.8), ("100 of 100 rows", 1.0)]
     loans = pandas.read_csv(tmp_path / "loan.csv", index_col=0)
     assert list(loans.index) == list(range(100))
@@ -216,28 +245,31 @@ def test_blocks_follow_each_other_and_progress_is_told(tmp_path, monkeypatch):
     assert len(loans["installment"].unique()) > 90, "blocks must not repeat each other"
 
 
-@pytest.mark.parametrize("arguments, sentence", [
-    ({"rows": 0}, "rows is 0; it must be a whole number of at least 1."),
-    ({"rows": True}, "rows is True; it must be a whole number of at least 1."),
-    ({"rows": 5.0}, "rows is 5.0; it must be a whole number of at least 1."),
-    ({"rows": 5, "seed": -1}, "seed is -1; it must be a whole number of at least 0."),
-    ({"rows": 5, "seed": "x"}, "seed is 'x'; it must be a whole number of at least 0."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        ({"rows": 0}, "rows is 0; it must be a whole number of at least 1."),
+        ({"rows": True}, "rows is True; it must be a whole number of at least 1."),
+        ({"rows": 5.0}, "rows is 5.0; it must be a whole number of at least 1."),
+        ({"rows": 5, "seed": -1}, "seed is -1; it must be a whole number of at least 0."),
+        ({"rows": 5, "seed": "x"}, "seed is 'x'; it must be a whole number of at least 0."),
+    ],
+)
 def test_numbers_that_make_no_sense_are_refused(tmp_path, arguments, sentence):
-    with pytest.raises(InvalidSyntheticLoans) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         write_synthetic(tmp_path / "loan.csv", **arguments)
     assert str(refusal.value) == sentence and not list(tmp_path.iterdir())
 
 
 def test_a_part_of_an_edition_is_on_or_off():
-    with pytest.raises(InvalidSyntheticLoans) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         Edition(plain_terms=1)
     assert str(refusal.value) == "plain_terms is 1; it must be True or False."
 
 
 def test_a_folder_in_the_way_or_none_at_all_is_one_sentence(tmp_path):
     for path, reason in ((tmp_path, "it is a folder"), (tmp_path / "none" / "loan.csv", "No such file or directory")):
-        with pytest.raises(InvalidSyntheticLoans) as refusal:
+        with pytest.raises(InvalidArgument) as refusal:
             write_synthetic(path, 5)
         assert str(refusal.value) == f"{path} cannot be written: {reason}."
 
@@ -248,7 +280,7 @@ def test_a_file_that_outgrows_the_disk_leaves_the_old_one_and_nothing_else(tmp_p
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
     try:
-        with pytest.raises(InvalidSyntheticLoans) as refusal:
+        with pytest.raises(InvalidArgument) as refusal:
             write_synthetic(tmp_path / name, 2000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -1,12 +1,14 @@
 """The raw file's texts as numbers."""
+
 import numpy
 import pyarrow
 import pytest
-from fate_dp.data_prep.lending_club.columns import CATEGORIES, NUMERIC, PUBLIC_LIMITS, PUBLIC_UNITS, STUDY_COLUMNS
-from fate_dp.data_prep.lending_club.public_units import to_public_units
-from fate_dp.data_prep.lending_club.values import READERS
 from hypothesis import given
 from hypothesis import strategies as st
+
+from fate_dp.data_prep.lending_club.columns import CATEGORIES, NUMERIC, PUBLIC_LIMITS, PUBLIC_UNITS, STUDY_COLUMNS
+from fate_dp.data_prep.lending_club.preparation import to_public_units
+from fate_dp.data_prep.lending_club.raw_file import READERS
 
 
 def read(column, *texts):
@@ -32,7 +34,8 @@ def test_numbers_are_read_to_the_last_bit(number, whole, column):
 
 
 @pytest.mark.parametrize(
-    "text", ["abc", "-1", "inf", "-inf", "nan", "NaN", "1e999", "1,000", "$5", "0x10", "1_0", "1 2"])
+    "text", ["abc", "-1", "inf", "-inf", "nan", "NaN", "1e999", "1,000", "$5", "0x10", "1_0", "1 2"]
+)
 @pytest.mark.parametrize("column", ["loan_amnt", "revol_util"])
 def test_what_is_no_number_from_0_on_is_refused(column, text):
     assert is_refused(column, text)
@@ -47,7 +50,14 @@ def test_a_percent_sign_may_stand_behind_a_rate_alone():
 
 def test_term():
     assert read("term", "36 months", "60 months", "36", "60.0", "36months", "60 Months", "36 month") == [
-        36, 60, 36, 60, 36, 60, 36]
+        36,
+        60,
+        36,
+        60,
+        36,
+        60,
+        36,
+    ]
     assert all(is_refused("term", text) for text in ("48 months", "36 years", "months", "3.6", "36.5", "136", "3660"))
 
 
@@ -69,7 +79,11 @@ def test_categories_in_any_case(column):
 def test_older_spellings_of_verification_status():
     old = ["not verified", "VERIFIED - income", "VERIFIED - income source", "verified"]
     assert [CATEGORIES["verification_status"][int(position)] for position in read("verification_status", *old)] == [
-        "Not Verified", "Verified", "Source Verified", "Verified"]
+        "Not Verified",
+        "Verified",
+        "Source Verified",
+        "Verified",
+    ]
 
 
 def test_status():

@@ -1,4 +1,5 @@
 """The dummy count: its law, exact delta by the hockey-stick divergence, the event's charge, the smallest pool."""
+
 import math
 from collections import Counter
 
@@ -12,7 +13,6 @@ from fate_dp.privacy.accounting.total import total_delta, total_epsilon
 from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE, NotPrivate, PureDP
 from fate_dp.privacy.mechanisms import dummy_count
 from fate_dp.privacy.mechanisms.dummy_count import (
-    InvalidPool,
     charged_delta,
     check_pool,
     draw_dummy_count,
@@ -20,8 +20,8 @@ from fate_dp.privacy.mechanisms.dummy_count import (
     exact_delta,
     pool_size,
 )
-from fate_dp.privacy.mechanisms.randomized_response import InvalidEpsilon
 from fate_dp.privacy.noise.stream import ReproducibleStream
+from fate_dp.privacy.validation import InvalidArgument
 
 epsilons = st.floats(0.05, 8)
 halves = st.integers(1, 60)
@@ -95,9 +95,9 @@ def quick(monkeypatch):
     """One call of the sampler for many draws: a call by itself costs more than its sample."""
     waiting, drawn = {}, dummy_count.discrete_laplace
 
-    def one(scale, size, random):
+    def one(scale, size, rng):
         if not waiting.get(scale):
-            waiting[scale] = drawn(scale, 40_000, random).tolist()
+            waiting[scale] = drawn(scale, 40_000, rng).tolist()
         return [waiting[scale].pop()]
 
     monkeypatch.setattr(dummy_count, "discrete_laplace", one)
@@ -115,18 +115,18 @@ def test_draws_stay_within_the_pool_and_reach_its_ends():
 
 
 def test_a_stream_that_somebody_can_repeat_is_not_private():
-    event = dummy_count_event(1.0, 30, relation=REPLACE_ONE, observers="host", random=ReproducibleStream(1))
+    event = dummy_count_event(1.0, 30, relation=REPLACE_ONE, observers="host", rng=ReproducibleStream(1))
     assert isinstance(event.process, NotPrivate)
 
 
 @pytest.mark.parametrize("pool", [0, -2, 3, 2.0, None, 2**20 + 2])
 def test_pools_that_are_none_are_refused(pool):
-    with pytest.raises(InvalidPool, match="must be an even number from 2 to 2\\^20"):
+    with pytest.raises(InvalidArgument, match="must be an even number from 2 to 2\\^20"):
         check_pool(pool)
 
 
 def test_an_epsilon_that_no_pool_serves_is_refused():
-    with pytest.raises(InvalidPool, match="needs a pool of more than 2\\^20 dummies; allow a larger epsilon"):
+    with pytest.raises(InvalidArgument, match="needs a pool of more than 2\\^20 dummies; allow a larger epsilon"):
         pool_size(1e-6, 1e-6)
-    with pytest.raises(InvalidEpsilon, match="epsilon is 0 but must be"):
+    with pytest.raises(InvalidArgument, match="epsilon is 0 but must be"):
         pool_size(0, 1e-6)

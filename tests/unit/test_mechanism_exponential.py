@@ -1,4 +1,5 @@
 """Exponential mechanism and permute-and-flip: exact odds on neighbouring scores, exact laws, refusals."""
+
 import math
 from decimal import FloatOperation, Inexact, localcontext
 from fractions import Fraction
@@ -14,16 +15,14 @@ from fate_dp.privacy.events import REPLACE_ONE, ExponentialMechanism, NotPrivate
 from fate_dp.privacy.mechanisms.exponential import (
     SLACK_PER_SCORE,
     WEIGHT_BITS,
-    InvalidScores,
     exponential_event,
     exponential_mechanism,
     exponential_weights,
+    report_noisy_max,
 )
-from fate_dp.privacy.mechanisms.permutation import random_permutation
-from fate_dp.privacy.mechanisms.randomized_response import InvalidEpsilon
-from fate_dp.privacy.mechanisms.report_noisy_max import report_noisy_max
-from fate_dp.privacy.mechanisms.sensitivity import InvalidSensitivity
-from fate_dp.privacy.noise.stream import InvalidRandomness, ReproducibleStream
+from fate_dp.privacy.mechanisms.sampling import random_permutation
+from fate_dp.privacy.noise.stream import ReproducibleStream
+from fate_dp.privacy.validation import InvalidArgument
 
 ONE = 2**WEIGHT_BITS
 WHOM = {"relation": REPLACE_ONE, "observers": "model"}
@@ -129,33 +128,33 @@ def test_events():
     release = report_noisy_max([1, 2, 3], 2.0, 1, **WHOM)
     assert release.event.process == PureDP(2.0) and release.event.slack == 3 * 2.0**-190
     stream = ReproducibleStream(1)
-    assert isinstance(exponential_event(2.0, 10, random=stream, **WHOM).process, NotPrivate)
-    assert isinstance(report_noisy_max([1, 2], 2.0, 1, random=stream, **WHOM).event.process, NotPrivate)
+    assert isinstance(exponential_event(2.0, 10, rng=stream, **WHOM).process, NotPrivate)
+    assert isinstance(report_noisy_max([1, 2], 2.0, 1, rng=stream, **WHOM).event.process, NotPrivate)
 
 
 @pytest.mark.parametrize("scores", [[math.nan], [1.0, math.inf], [0.0, -math.inf]])
 def test_scores_that_are_not_finite_are_refused(scores):
     for choose in (exponential_mechanism, lambda *given: report_noisy_max(*given, **WHOM)):
-        with pytest.raises(InvalidScores) as refusal:
+        with pytest.raises(InvalidArgument) as refusal:
             choose(scores, 1.0, 1.0)
         assert str(refusal.value) == "scores hold a NaN or an infinity but must be finite."
 
 
 @pytest.mark.parametrize("scores", [[], 1.0, [[1.0]], ["a"], [None], [True], [2**70], np.ones(2, dtype=np.longdouble)])
 def test_scores_of_another_kind_are_refused(scores):
-    with pytest.raises(InvalidScores, match="must be a non-empty list of numbers of at most 64 bits"):
+    with pytest.raises(InvalidArgument, match="must be a non-empty list of numbers of at most 64 bits"):
         exponential_mechanism(scores, 1.0, 1.0)
 
 
 def test_other_refusals():
     for epsilon in (0, -1, math.nan, math.inf, True, None):
-        with pytest.raises(InvalidEpsilon):
+        with pytest.raises(InvalidArgument):
             exponential_mechanism([1.0], epsilon, 1.0)
     for sensitivity in (0, -1, math.nan, math.inf, True, None):
-        with pytest.raises(InvalidSensitivity):
+        with pytest.raises(InvalidArgument):
             exponential_mechanism([1.0], 1.0, sensitivity)
-    with pytest.raises(InvalidRandomness):
-        exponential_mechanism([1.0], 1.0, 1.0, random=7)
+    with pytest.raises(InvalidArgument):
+        exponential_mechanism([1.0], 1.0, 1.0, rng=7)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 1000])

@@ -1,4 +1,5 @@
 """Gaussian mechanisms: noise follows what the clipped sum reports, and the event says what was really added."""
+
 import math
 from fractions import Fraction
 
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from fate_dp.privacy.events import (
     ADD_OR_REMOVE,
+    REPEATABLE,
     REPLACE_ONE,
     Gaussian,
     GroupedGaussian,
@@ -18,9 +20,9 @@ from fate_dp.privacy.events import (
 )
 from fate_dp.privacy.mechanisms import gaussian
 from fate_dp.privacy.mechanisms.clipping import clip_records, clip_records_by_group
-from fate_dp.privacy.mechanisms.gaussian import InvalidNoise, gaussian_mechanism, grouped_gaussian_mechanism
-from fate_dp.privacy.mechanisms.release import REPEATABLE
+from fate_dp.privacy.mechanisms.gaussian import gaussian_mechanism, grouped_gaussian_mechanism
 from fate_dp.privacy.noise.stream import ReproducibleStream, SystemStream
+from fate_dp.privacy.validation import InvalidArgument
 
 BATCH = np.array([[3.0, 4.0], [0.0, 0.5], [math.nan, 0.0]])
 WHOM = {"relation": ADD_OR_REMOVE, "observers": "server"}
@@ -32,7 +34,7 @@ def without_noise(monkeypatch):
     """Replace the sampler by zeros; returns the list of scales that it is asked for."""
     scales = []
 
-    def zeros(sigma, size, random):
+    def zeros(sigma, size, rng):
         scales.append(sigma)
         return np.zeros(size, dtype=np.int64)
 
@@ -83,14 +85,14 @@ def test_the_event_says_whom_it_protects_from_whom_and_what_the_grid_costs():
 
 def test_an_empty_batch_is_released_with_the_same_noise():
     empty, full = (clip_records(rows, 1.0) for rows in (np.empty((0, 2)), BATCH))
-    releases = [gaussian_mechanism(clipped, 1.0, random=ReproducibleStream(7), **WHOM) for clipped in (empty, full)]
+    releases = [gaussian_mechanism(clipped, 1.0, rng=ReproducibleStream(7), **WHOM) for clipped in (empty, full)]
     assert np.allclose(releases[1].value - releases[0].value, full.value)
 
 
 @pytest.mark.parametrize("sampling_probability", [None, 0.5])
 def test_noise_that_can_be_repeated_is_not_private(sampling_probability):
     flat, grouped = clip_records(BATCH, 1.0), clip_records_by_group(BATCH, [[0], [1]], [1.0, 1.0])
-    options = {"random": ReproducibleStream(1), "sampling_probability": sampling_probability, **WHOM}
+    options = {"rng": ReproducibleStream(1), "sampling_probability": sampling_probability, **WHOM}
     assert gaussian_mechanism(flat, 1.0, **options).event.process == NotPrivate(REPEATABLE)
     assert grouped_gaussian_mechanism(grouped, [1.0, 1.0], **options).event.process == NotPrivate(REPEATABLE)
 
@@ -100,7 +102,7 @@ def test_the_operating_system_s_entropy_is_the_default_and_never_repeats():
     np.random.seed(1)
     first = gaussian_mechanism(clipped, 1.0, **WHOM)
     np.random.seed(1)
-    second = gaussian_mechanism(clipped, 1.0, random=SystemStream(), **WHOM)
+    second = gaussian_mechanism(clipped, 1.0, rng=SystemStream(), **WHOM)
     assert first.event == second.event and isinstance(first.event.process, Gaussian)
     assert not (first.value == second.value).any()
 
@@ -150,21 +152,21 @@ def test_each_group_gets_noise_of_its_own_scale(monkeypatch):
 
 @pytest.mark.parametrize("bad", [0, -1.0, math.nan, math.inf, True, "1", None])
 def test_a_multiplier_or_sigma_out_of_range_is_refused(bad):
-    with pytest.raises(InvalidNoise) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         gaussian_mechanism(clip_records(BATCH, 1.0), bad, **WHOM)
     assert str(refusal.value) == f"noise_multiplier is {bad!r} but must be a finite number greater than 0."
-    with pytest.raises(InvalidNoise, match="^sigma is "):
+    with pytest.raises(InvalidArgument, match="^sigma is "):
         grouped_gaussian_mechanism(clip_records_by_group(BATCH, [[0, 1]], [1.0]), [bad], **WHOM)
 
 
 def test_other_refusals():
     clipped, grouped = clip_records(BATCH, 1.0), clip_records_by_group(BATCH, [[0], [1]], [1.0, 1.0])
-    with pytest.raises(InvalidNoise) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         grouped_gaussian_mechanism(grouped, [1.0], **WHOM)
     assert str(refusal.value) == "sigmas has 1 values but must have one per group, 2."
-    with pytest.raises(InvalidNoise, match=r"^noise_multiplier is 1000000.0 but must be at most \d+\S* here, since"):
+    with pytest.raises(InvalidArgument, match=r"^noise_multiplier is 1000000.0 but must be at most \d+\S* here, since"):
         gaussian_mechanism(clipped, 1e6, **WHOM)
-    with pytest.raises(InvalidNoise, match=r"^sigma is 1000000.0 but must be at most 6.6e\+04 here, since noise"):
+    with pytest.raises(InvalidArgument, match=r"^sigma is 1000000.0 but must be at most 6.6e\+04 here, since noise"):
         grouped_gaussian_mechanism(grouped, [1.0, 1e6], **WHOM)
     with pytest.raises(InvalidEvent):
         gaussian_mechanism(clipped, 1.0, relation="both", observers="server")

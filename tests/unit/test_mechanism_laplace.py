@@ -1,4 +1,5 @@
 """Laplace mechanisms and bounded means: scale, sensitivity with its rounding, low bits, refusals."""
+
 import math
 from fractions import Fraction
 
@@ -10,17 +11,10 @@ from hypothesis.extra.numpy import arrays
 
 from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE, InvalidEvent, Laplace, NotPrivate, PureDP
 from fate_dp.privacy.mechanisms import laplace
-from fate_dp.privacy.mechanisms.bounded_mean import (
-    STEPS_OF_RANGE,
-    InvalidBounds,
-    InvalidRecords,
-    bounded_mean,
-    private_mean,
-)
-from fate_dp.privacy.mechanisms.laplace import InvalidQuery, geometric_mechanism, laplace_mechanism
-from fate_dp.privacy.mechanisms.randomized_response import InvalidEpsilon
-from fate_dp.privacy.mechanisms.sensitivity import InvalidSensitivity
-from fate_dp.privacy.noise.stream import InvalidRandomness, ReproducibleStream
+from fate_dp.privacy.mechanisms.aggregates import STEPS_OF_RANGE, bounded_mean, private_mean
+from fate_dp.privacy.mechanisms.laplace import geometric_mechanism, laplace_mechanism
+from fate_dp.privacy.noise.stream import ReproducibleStream
+from fate_dp.privacy.validation import InvalidArgument
 
 WHOM = {"relation": REPLACE_ONE, "observers": "model"}
 epsilons = st.floats(1e-3, 100)
@@ -32,7 +26,7 @@ def noise_free(patch):
     """Replace the sampler by zeros; returns the list of scales that it is asked for."""
     scales = []
 
-    def zeros(scale, size, random):
+    def zeros(scale, size, rng):
         scales.append(scale)
         return np.zeros(size, dtype=np.int64)
 
@@ -120,14 +114,14 @@ def test_huge_values_are_clamped_without_an_overflow():
 
 @pytest.mark.parametrize("mechanism, value", [(laplace_mechanism, 1.5), (geometric_mechanism, 2)])
 def test_noise_that_can_be_repeated_is_not_private(mechanism, value):
-    release = mechanism(value, 1, 1.0, random=ReproducibleStream(1), **WHOM)
+    release = mechanism(value, 1, 1.0, rng=ReproducibleStream(1), **WHOM)
     assert isinstance(release.event.process, NotPrivate)
-    assert mechanism(value, 1, 1.0, random=ReproducibleStream(1), **WHOM).value == release.value
+    assert mechanism(value, 1, 1.0, rng=ReproducibleStream(1), **WHOM).value == release.value
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, [1.0, -math.inf], "1", [None], True, 1j, np.longdouble(1)])
 def test_values_that_are_not_finite_numbers_are_refused(value):
-    with pytest.raises(InvalidQuery) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         laplace_mechanism(value, 1.0, 1.0, **WHOM)
     assert str(refusal.value) == (
         "The value of the query must hold finite real numbers of at most 64 bits, without NaN or infinity."
@@ -136,27 +130,27 @@ def test_values_that_are_not_finite_numbers_are_refused(value):
 
 @pytest.mark.parametrize("value", [1.0, [1.5], True, "1", 2**70])
 def test_counts_that_are_not_whole_are_refused(value):
-    with pytest.raises(InvalidQuery, match="must hold whole numbers of at most 64 bits"):
+    with pytest.raises(InvalidArgument, match="must hold whole numbers of at most 64 bits"):
         geometric_mechanism(value, 1, 1.0, **WHOM)
 
 
 @pytest.mark.parametrize("sensitivity", [0, -1, math.nan, math.inf, True, "1", None, 1e-160])
 def test_a_sensitivity_out_of_range_is_refused(sensitivity):
-    with pytest.raises(InvalidSensitivity) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         laplace_mechanism(1.0, sensitivity, 1.0, **WHOM)
     assert str(refusal.value) == f"sensitivity is {sensitivity!r} but must be a number from 1e-150 to 1e+150."
-    with pytest.raises(InvalidSensitivity) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         geometric_mechanism(1, sensitivity, 1.0, **WHOM)
     assert str(refusal.value) == f"sensitivity is {sensitivity!r} but must be a whole number from 1 to 2^60."
 
 
 def test_other_refusals():
-    with pytest.raises(InvalidEpsilon):
+    with pytest.raises(InvalidArgument):
         laplace_mechanism(1.0, 1.0, 0, **WHOM)
-    with pytest.raises(InvalidEpsilon):
+    with pytest.raises(InvalidArgument):
         geometric_mechanism(1, 1, math.nan, **WHOM)
-    with pytest.raises(InvalidRandomness):
-        laplace_mechanism(1.0, 1.0, 1.0, random=np.random.default_rng(1), **WHOM)
+    with pytest.raises(InvalidArgument):
+        laplace_mechanism(1.0, 1.0, 1.0, rng=np.random.default_rng(1), **WHOM)
     with pytest.raises(TypeError):
         laplace_mechanism(1.0, 1.0, 1.0, observers="model")
 
@@ -187,9 +181,7 @@ def test_vectors_add_up_their_sensitivities():
 def test_a_mean_over_a_public_count_has_no_sensitivity_under_add_or_remove():
     with pytest.raises(InvalidEvent) as refusal:
         bounded_mean([1.0], 0.0, 1.0).sensitivity(ADD_OR_REMOVE)
-    assert str(refusal.value) == (
-        "relation is 'add_or_remove' but must be replace_one for a mean over a public count."
-    )
+    assert str(refusal.value) == ("relation is 'add_or_remove' but must be replace_one for a mean over a public count.")
 
 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=50), epsilons)
@@ -210,17 +202,17 @@ def test_a_private_mean_of_vectors_is_charged_as_pure():
 
 @pytest.mark.parametrize("lower, upper", [(1, 1), (2, 1), (math.nan, 1), (0, math.inf), (-1e308, 1e308)])
 def test_a_range_must_be_finite_and_in_order(lower, upper):
-    with pytest.raises(InvalidBounds) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         bounded_mean([1.0], lower, upper)
     assert str(refusal.value) == f"lower is {lower!r} and upper is {upper!r} but must be finite, lower below upper."
 
 
 def test_ranges_and_records_of_another_kind_are_refused():
     for lower in ([0, 0], "a", None):
-        with pytest.raises(InvalidBounds):
+        with pytest.raises(InvalidArgument):
             bounded_mean([1.0, 2.0], lower, 1)
     for values in ([], 1.0, ["a"], [None], [1j]):
-        with pytest.raises(InvalidRecords):
+        with pytest.raises(ValueError):
             bounded_mean(values, 0, 1)
 
 
@@ -243,7 +235,7 @@ def test_neighbouring_whole_numbers_beyond_2_to_the_53_stay_within_their_sensiti
 
 @pytest.mark.parametrize("values", [np.ones((3, 0)), np.ones((0, 2))])
 def test_records_without_a_value_are_refused(values):
-    with pytest.raises(InvalidRecords) as refusal:
+    with pytest.raises(ValueError) as refusal:
         bounded_mean(values, 0, 1)
     assert str(refusal.value) == (
         f"values have shape {values.shape} and type float64 but must be real numbers, at least one for each of 1 to "
@@ -252,7 +244,7 @@ def test_records_without_a_value_are_refused(values):
 
 
 def test_an_epsilon_too_small_for_the_grid_is_refused_by_its_name():
-    with pytest.raises(InvalidEpsilon) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         laplace_mechanism(0.0, 1.0, 1e-7, **WHOM)
     assert str(refusal.value) == (
         "epsilon is 1e-07 but must be at least 9.5e-07 here, since noise is drawn up to a scale of 2^50 steps of the "

@@ -1,4 +1,5 @@
 """Local randomisers: fresh flips, randomised response on a grid, Duchi's sampler."""
+
 import math
 from fractions import Fraction
 
@@ -9,19 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fate_dp.privacy.events import REPLACE_ONE, NotPrivate, PureDP, RandomizedResponse
-from fate_dp.privacy.mechanisms import duchi
-from fate_dp.privacy.mechanisms.duchi import InvalidVectors, duchi_l2, duchi_norm
-from fate_dp.privacy.mechanisms.fresh_flips import InvalidIndices, flip_indices, safe_flip_probability
-from fate_dp.privacy.mechanisms.grid_randomized_response import (
-    InvalidPoints,
-    InvalidValues,
+from fate_dp.privacy.mechanisms import local_numbers
+from fate_dp.privacy.mechanisms.local_numbers import duchi_l2, duchi_norm
+from fate_dp.privacy.mechanisms.randomized_response import (
     estimate_histogram,
     estimate_mean,
+    flip_indices,
+    flip_probability,
     grid_randomized_response,
+    safe_flip_probability,
 )
-from fate_dp.privacy.mechanisms.randomized_response import InvalidClasses, InvalidEpsilon, flip_probability
-from fate_dp.privacy.mechanisms.sensitivity import InvalidSensitivity
 from fate_dp.privacy.noise.stream import ReproducibleStream
+from fate_dp.privacy.validation import InvalidArgument
 
 pytestmark = pytest.mark.arithmetic
 
@@ -54,10 +54,10 @@ def test_flip_probability_without_rounding_up_would_break_the_bound():
 
 
 def test_an_epsilon_that_floats_cannot_tell_from_zero_is_refused():
-    with pytest.raises(InvalidEpsilon) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         safe_flip_probability(1e-15, 3)
     assert str(refusal.value) == f"epsilon is 1e-15 but must be above {6 * 2.0**-48} for 3 classes."
-    with pytest.raises(InvalidClasses):
+    with pytest.raises(InvalidArgument):
         safe_flip_probability(1.0, 1)
 
 
@@ -80,7 +80,7 @@ def test_at_an_epsilon_without_flips_every_value_becomes_its_neighbouring_point(
     values = [-5.0, 0.0, 1.0, 2.5, 10.0, 1e9, math.inf, -math.inf, math.nan]
     release = grid_randomized_response(values, POINTS, 1000.0, observers="server")
     assert release.value.tolist() == [0, 0, 1, 2, 3, 3, 3, 0, 0]
-    between = grid_randomized_response([7.0] * 200, POINTS, 1000.0, observers="server", random=ReproducibleStream(5))
+    between = grid_randomized_response([7.0] * 200, POINTS, 1000.0, observers="server", rng=ReproducibleStream(5))
     assert set(between.value.tolist()) == {2, 3}
 
 
@@ -107,20 +107,20 @@ BAD_POINTS = [[], [1.0], [1.0, 1.0], [2.0, 1.0], [0.0, math.nan], [0, math.inf],
 
 @pytest.mark.parametrize("points", BAD_POINTS)
 def test_a_grid_must_increase(points):
-    with pytest.raises(InvalidPoints) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         grid_randomized_response([1.0], points, 1.0, observers="server")
     assert str(refusal.value) == "points must be at least two finite, strictly increasing numbers."
 
 
 @pytest.mark.parametrize("values", [1.0, [[1.0]], ["a"], [None], [True]])
 def test_values_on_a_grid_must_be_a_list_of_numbers(values):
-    with pytest.raises(InvalidValues, match="but must be a list of real numbers"):
+    with pytest.raises(InvalidArgument, match="but must be a list of real numbers"):
         grid_randomized_response(values, POINTS, 1.0, observers="server")
 
 
 @pytest.mark.parametrize("answers", [[], [4], [-1], [0.5], [[0]]])
 def test_answers_must_be_indices_of_points(answers):
-    with pytest.raises(InvalidPoints) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         estimate_histogram(answers, POINTS, 1.0)
     assert str(refusal.value) == "answers must be one or more whole numbers from 0 to 3."
 
@@ -151,7 +151,7 @@ def test_one_vector_keeps_its_shape():
 @given(st.lists(any_float, min_size=4, max_size=4), st.integers(0, 2**32))
 def test_a_vector_decides_nothing_but_one_bit(vector, seed):
     """With the same stream, whatever the vector, the answer is one of two opposite ends of one line."""
-    options = [{"observers": "server", "random": ReproducibleStream(seed)} for _ in range(2)]
+    options = [{"observers": "server", "rng": ReproducibleStream(seed)} for _ in range(2)]
     vectors = vector, [1, 0, 0, 0]
     answers = [duchi_l2(x, 1.0, 1.0, **given_to_one).value for x, given_to_one in zip(vectors, options)]
     assert np.array_equal(answers[0], answers[1]) or np.array_equal(answers[0], -answers[1])
@@ -160,11 +160,11 @@ def test_a_vector_decides_nothing_but_one_bit(vector, seed):
 def test_that_bit_goes_through_randomised_response_at_the_stated_epsilon(monkeypatch):
     given_to = []
 
-    def recorded(indices, epsilon, classes, random):
+    def recorded(indices, epsilon, classes, rng):
         given_to.append((indices.copy(), epsilon, classes))
         return indices.astype(np.int64)
 
-    monkeypatch.setattr(duchi, "flip_indices", recorded)
+    monkeypatch.setattr(local_numbers, "flip_indices", recorded)
     vectors = np.eye(5)
     release = duchi_l2(vectors, 1.0, 0.7, observers="server")
     ((sides, epsilon, classes),) = given_to
@@ -175,31 +175,31 @@ def test_that_bit_goes_through_randomised_response_at_the_stated_epsilon(monkeyp
 
 def test_randomisers_on_a_repeatable_stream_are_not_private():
     stream = ReproducibleStream(3)
-    assert isinstance(duchi_l2([1.0], 1.0, 1.0, observers="server", random=stream).event.process, NotPrivate)
-    release = grid_randomized_response([1.0], POINTS, 1.0, observers="server", random=stream)
+    assert isinstance(duchi_l2([1.0], 1.0, 1.0, observers="server", rng=stream).event.process, NotPrivate)
+    release = grid_randomized_response([1.0], POINTS, 1.0, observers="server", rng=stream)
     assert isinstance(release.event.process, NotPrivate)
 
 
 @pytest.mark.parametrize("vectors", [1.0, [], [[]], [[[1.0]]], ["a"], [None], [True], [1j]])
 def test_other_things_than_vectors_are_refused(vectors):
-    with pytest.raises(InvalidVectors, match="must be one real vector or one per row"):
+    with pytest.raises(InvalidArgument, match="must be one real vector or one per row"):
         duchi_l2(vectors, 1.0, 1.0, observers="server")
 
 
 def test_a_radius_or_epsilon_out_of_range_is_refused():
     for radius in (0, -1, math.nan, math.inf, None, True):
-        with pytest.raises(InvalidSensitivity):
+        with pytest.raises(InvalidArgument):
             duchi_l2([1.0], radius, 1.0, observers="server")
     for epsilon in (0, -1, math.nan, math.inf, None, True):
-        with pytest.raises(InvalidEpsilon):
+        with pytest.raises(InvalidArgument):
             duchi_l2([1.0], 1.0, epsilon, observers="server")
-        with pytest.raises(InvalidEpsilon):
+        with pytest.raises(InvalidArgument):
             grid_randomized_response([1.0], POINTS, epsilon, observers="server")
 
 
 @pytest.mark.parametrize("indices", [[0, 2], [-1], [0.0, 1.0], [2**64 - 1], ["0"]])
 def test_an_index_that_only_one_input_can_answer_is_refused(indices):
-    with pytest.raises(InvalidIndices) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         flip_indices(indices, 1.0, 2)
     assert str(refusal.value) == "indices must be whole numbers from 0 to 1 (the number of classes less 1)."
     assert flip_indices([], 1.0, 2).tolist() == [] and flip_indices([True, False], 700.0, 2).tolist() == [1, 0]

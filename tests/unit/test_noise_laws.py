@@ -1,4 +1,5 @@
 """Discrete Gaussian and Laplace: probabilities against a 50-digit oracle, ties forced word by word, refusals."""
+
 import math
 from fractions import Fraction
 
@@ -9,18 +10,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted_stream import Script
 
-from fate_dp.privacy.accounting.privacy_parameters import InvalidScale
-from fate_dp.privacy.noise import symmetric
-from fate_dp.privacy.noise.discrete_gaussian import _DiscreteGaussian, discrete_gaussian, discrete_gaussian_slack
-from fate_dp.privacy.noise.discrete_laplace import _DiscreteLaplace, discrete_laplace, discrete_laplace_slack
-from fate_dp.privacy.noise.inversion import InversionTable
+from fate_dp.privacy.noise import discrete
+from fate_dp.privacy.noise.discrete import (
+    InversionTable,
+    _DiscreteGaussian,
+    _DiscreteLaplace,
+    check_scale,
+    discrete_gaussian,
+    discrete_gaussian_slack,
+    discrete_laplace,
+    discrete_laplace_slack,
+)
 from fate_dp.privacy.noise.stream import ReproducibleStream
-from fate_dp.privacy.noise.symmetric import check_scale
-from fate_dp.privacy.noise.uniform import InvalidSize
+from fate_dp.privacy.validation import InvalidArgument
 
 TOP = 2**64 - 1
 LAWS = {
-    "gaussian": (_DiscreteGaussian, discrete_gaussian, lambda z, s: -mpmath.mpf(z) ** 2 / (2 * mpmath.mpf(s) ** 2)),
+    "gaussian": (_DiscreteGaussian, discrete_gaussian, lambda z, s: -(mpmath.mpf(z) ** 2) / (2 * mpmath.mpf(s) ** 2)),
     "laplace": (_DiscreteLaplace, discrete_laplace, lambda z, s: -abs(mpmath.mpf(z)) / mpmath.mpf(s)),
 }
 SMALL = (2.0**-50, 0.01, 0.3, 1.0, math.pi, 7.9)
@@ -41,7 +47,7 @@ def sampled_law(law):
     step, mass = 2**law.step_bits, {}
     for coarse, probability in enumerate(coarse_probabilities(law.table)):
         for fine in range(step):
-            kept = probability / step * mpmath.mpf(symmetric._scaled_exponential(law.exact_extra_cost(coarse, fine)))
+            kept = probability / step * mpmath.mpf(discrete._scaled_exponential(law.exact_extra_cost(coarse, fine)))
             z = step * coarse + fine
             mass[z] = mass.get(z, 0) + kept
             mass[-z] = mass[z]
@@ -94,7 +100,7 @@ def test_at_large_scales_the_parts_are_exact(name, scale):
         for coarse in (0, 1, 17, law.table.values - 1):
             for fine in (0, 1, step // 3, step - 1):
                 ratio = mpmath.exp(log_weight(step * coarse + fine, scale) - log_weight(step * coarse, scale))
-                scaled = symmetric._scaled_exponential(law.exact_extra_cost(coarse, fine))
+                scaled = discrete._scaled_exponential(law.exact_extra_cost(coarse, fine))
                 assert 0 <= ratio - mpmath.mpf(scaled) / 2**192 < mpmath.mpf(2) ** -190
 
 
@@ -190,7 +196,7 @@ def candidate(law, coarse_word, fine, negative, coin_word, *extra):
 def test_a_coin_near_its_probability_is_decided_by_128_more_bits(name):
     law = LAWS[name][0](2.0**30)
     step = 2**law.step_bits
-    exact = symmetric._scaled_exponential(law.exact_extra_cost(0, step - 1))
+    exact = discrete._scaled_exponential(law.exact_extra_cost(0, step - 1))
     word, extra = exact >> 128, exact % 2**128
     near = 2**24 - 2**12
     assert candidate(law, 0, step - 1, 0, word, *low_and_high(extra - 1)) == [step - 1]
@@ -255,11 +261,11 @@ def test_the_seed_decides_a_test_and_nothing_decides_a_run(name):
 def test_scales_outside_the_range_are_refused(value):
     wanted = "is {!r} but must be a number from 2^-50 to 2^50 (in steps of the grid)."
     for name, call in (("sigma", discrete_gaussian), ("scale", discrete_laplace)):
-        with pytest.raises(InvalidScale) as error:
+        with pytest.raises(InvalidArgument) as error:
             call(value, 3)
         assert str(error.value) == f"{name} {wanted.format(value)}"
     for slack in (discrete_gaussian_slack, discrete_laplace_slack):
-        with pytest.raises(InvalidScale):
+        with pytest.raises(InvalidArgument):
             slack(value)
 
 
@@ -269,5 +275,5 @@ def test_whole_and_numpy_scales_are_taken():
 
 @law_names
 def test_a_size_that_is_no_shape_is_refused(name):
-    with pytest.raises(InvalidSize):
+    with pytest.raises(InvalidArgument):
         LAWS[name][1](1.0, -1)

@@ -1,4 +1,5 @@
 """Where noise comes from: nothing repeats, nothing is kept, no other generator is read, and tests can repeat."""
+
 import hashlib
 import multiprocessing
 import os
@@ -12,15 +13,9 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
 from fate_dp.privacy.noise import stream as stream_module
-from fate_dp.privacy.noise.discrete_gaussian import discrete_gaussian
-from fate_dp.privacy.noise.stream import (
-    InvalidRandomness,
-    KeyedStream,
-    ReproducibleStream,
-    Stream,
-    SystemStream,
-    open_stream,
-)
+from fate_dp.privacy.noise.discrete import discrete_gaussian
+from fate_dp.privacy.noise.stream import KeyedStream, ReproducibleStream, Stream, SystemStream, open_stream
+from fate_dp.privacy.validation import InvalidArgument
 
 # First 16 bytes of the keystream of key 0, nonce 0, block 0: RFC 8439, appendix A.1, test vector 1.
 RFC_8439 = bytes.fromhex("76b8e0ada0f13d90405d6ae55386bd28")
@@ -157,7 +152,7 @@ def test_a_keyed_stream_neither_shows_nor_pickles_its_key():
 
 @pytest.mark.parametrize("key, label", [(bytes(31), "a"), ("k" * 32, "a"), (bytes(32), ""), (bytes(32), None)])
 def test_a_keyed_stream_refuses_other_keys_and_labels(key, label):
-    with pytest.raises(InvalidRandomness, match="key must be 32 bytes|label is"):
+    with pytest.raises(InvalidArgument, match="key must be 32 bytes|label is"):
         KeyedStream(key, label)
 
 
@@ -185,17 +180,17 @@ def test_none_opens_a_new_system_stream_and_a_stream_stays_itself():
 
 @pytest.mark.parametrize("other", [0, 42, True, "seed", np.random.default_rng(1), np.random, np.random.RandomState(1)])
 def test_other_generators_are_refused(other):
-    with pytest.raises(InvalidRandomness) as error:
+    with pytest.raises(InvalidArgument) as error:
         open_stream(other)
     assert str(error.value) == (
-        f"random is of type {type(other).__name__} but must be None (the operating system's entropy) or a stream such "
+        f"rng is of type {type(other).__name__} but must be None (the operating system's entropy) or a stream such "
         "as SystemStream() or, for tests, ReproducibleStream(seed): other generators are not cryptographic."
     )
 
 
 @pytest.mark.parametrize("seed", [True, 1.0, "1", None])
 def test_other_seeds_are_refused(seed):
-    with pytest.raises(InvalidRandomness) as error:
+    with pytest.raises(InvalidArgument) as error:
         ReproducibleStream(seed)
     assert str(error.value) == f"seed is of type {type(seed).__name__} but must be a whole number or bytes."
 
@@ -205,9 +200,9 @@ def test_no_global_generator_is_read_or_moved():
     program = """
 import random, sys
 import numpy as np
-from fate_dp.privacy.noise.discrete_gaussian import discrete_gaussian
-from fate_dp.privacy.noise.discrete_laplace import discrete_laplace
-from fate_dp.privacy.noise.uniform import bernoulli, uniform_below
+from fate_dp.privacy.noise.discrete import discrete_gaussian
+from fate_dp.privacy.noise.discrete import discrete_laplace
+from fate_dp.privacy.noise.stream import bernoulli, uniform_below
 
 def draw():
     random.seed(42); np.random.seed(42)

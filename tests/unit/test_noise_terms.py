@@ -1,80 +1,97 @@
 """Terms of noise: each party checks its own part, bounds hold for what is drawn, a budget is asked for in advance."""
+
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from fate_dp.components.dp_hetero_lr.cross_product.joint_columns import JointColumns
-from fate_dp.components.dp_hetero_lr.cross_product.public_sizes import penalties, quadratic_bounds
 from fate_dp.components.dp_hetero_lr.cross_product.statistics import SumShares
-from fate_dp.components.dp_hetero_lr.noised.descent import check_ridge, first_fit_terms
-from fate_dp.components.dp_hetero_lr.noised.joint_noise import check_own_part, moments_of, noise_terms
-from fate_dp.components.dp_hetero_lr.noised.noisy_sums import with_noise
+from fate_dp.components.dp_hetero_lr.noise import check_own_part, noise_terms
 from fate_dp.components.dp_hetero_lr.settings import TrainSettings
-from fate_dp.components.dp_hetero_lr.terms import training_terms
+from fate_dp.components.dp_hetero_lr.terms import JointTable, training_terms
+from fate_dp.components.protocols.shared_descent import JointColumns
+from fate_dp.components.protocols.training_terms import Descent, NoiseTerms, PartyNoise
 from fate_dp.privacy import BudgetExceeded, Ledger
 from fate_dp.privacy.events import REPLACE_ONE, Event, Gaussian
-from fate_dp.privacy.ledger.budget_cap import BudgetCap
+from fate_dp.privacy.ledger.entries import BudgetCap
 
-GUEST = {"kind": "adaptive", "features": 3, "radius": 2.0, "intercept": True, "target": 2.0,
-         "multipliers": {"first_fit": 8.0, "training": 2.0}}  # fmt: skip
-HOST = {**GUEST, "features": 2, "radius": 1.0, "intercept": False, "target": 0.0,
-        "multipliers": {"first_fit": 4.0, "training": 1.0}}  # fmt: skip
+GUEST = {
+    "kind": "adaptive",
+    "features": 3,
+    "radius": 2.0,
+    "intercept": True,
+    "target": 2.0,
+    "multipliers": {"first_fit": 8.0, "training": 2.0},
+}
+HOST = {
+    **GUEST,
+    "features": 2,
+    "radius": 1.0,
+    "intercept": False,
+    "target": 0.0,
+    "multipliers": {"first_fit": 4.0, "training": 1.0},
+}
 ROWS, FEATURES = 400, [4, 2]
 SETTINGS = TrainSettings(noise="adaptive", train_scores=False)
 
 
 def terms(guest=GUEST, host=HOST, settings=SETTINGS):
-    return training_terms(
-        settings, ROWS, FEATURES, math.inf, None, [], noise=noise_terms(guest, {"host 10000": host}, ROWS)
-    )
+    noise = noise_terms(PartyNoise.from_wire(guest), {"host 10000": PartyNoise.from_wire(host)}, ROWS)
+    return training_terms(Descent.of(settings), JointTable(ROWS, FEATURES), math.inf, noise=noise)
 
 
-@pytest.mark.parametrize("change", [
-    {"multipliers": {"first_fit": 4.0, "training": 0.5}}, {"radius": 0.5}, {"features": 3}, {"kind": "uniform"},
-])
+def check(noise, own, features=FEATURES):
+    """`check_own_part` at the host, of terms as they come from the wire."""
+    check_own_part(noise and NoiseTerms.from_wire(noise), own and PartyNoise.from_wire(own), 1, features)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"multipliers": {"first_fit": 4.0, "training": 0.5}}, {"radius": 0.5}, {"features": 3}, {"kind": "uniform"}],
+)
 def test_a_host_trains_only_on_what_it_said_of_itself(change):
-    noise = terms()["noise"]
-    check_own_part(noise, HOST, 1, FEATURES)
+    noise = terms().noise.to_wire()
+    check(noise, HOST)
     with pytest.raises(ValueError, match="not those of this host's parameters"):
-        check_own_part({**noise, "parties": [GUEST, {**HOST, **change}]}, HOST, 1, FEATURES)
+        check({**noise, "parties": [GUEST, {**HOST, **change}]}, HOST)
 
 
-@pytest.mark.parametrize("noise", [
-    None, {"kind": "uniform"}, {"fit": "first_fit"}, {"parties": [HOST, GUEST]}, {"parties": [GUEST, HOST, HOST]},
-])
+@pytest.mark.parametrize(
+    "noise",
+    [None, {"kind": "uniform"}, {"fit": "first_fit"}, {"parties": [HOST, GUEST]}, {"parties": [GUEST, HOST, HOST]}],
+)
 def test_other_terms_of_noise_are_refused(noise):
     with pytest.raises(ValueError, match="not those of this host's parameters"):
-        check_own_part(noise and {**terms()["noise"], **noise}, HOST, 1, FEATURES)
+        check(noise and {**terms().noise.to_wire(), **noise}, HOST)
     with pytest.raises(ValueError, match="not those of this host's parameters"):
-        check_own_part(terms()["noise"], None, 1, FEATURES)
+        check(terms().noise.to_wire(), None)
 
 
 def test_another_number_of_features_is_refused():
     with pytest.raises(ValueError, match="other numbers of features"):
-        check_own_part(terms()["noise"], HOST, 1, [5, 2])
+        check(terms().noise.to_wire(), HOST, [5, 2])
 
 
 def test_the_ridge_is_never_below_what_noise_needs():
     given = {"method": "sgd", "penalty": "none", "alpha": 9.0, "optimizer_params": {"lr": 0.1}}
-    required = moments_of(terms()["noise"]).required_ridge(ROWS, 4)
+    required = terms().noise.moments.required_ridge(ROWS, 4)
     for optimizer, alpha in ((None, 1.25 * required), (given, 1.25 * required), ({**given, "penalty": "l2"}, 9.0)):
         made = terms(settings=TrainSettings(noise="adaptive", train_scores=False, optimizer=optimizer))
-        assert made["optimizer"]["penalty"] == "l2" and made["optimizer"]["alpha"] == pytest.approx(alpha)
-        check_ridge(made)
-        assert penalties(SETTINGS, made) == [made["optimizer"]["alpha"]] * 6
-    weak = terms()
-    weak["optimizer"] = {**weak["optimizer"], "alpha": 1.2 * required}
+        assert made.optimizer["penalty"] == "l2" and made.optimizer["alpha"] == pytest.approx(alpha)
+        made.check_ridge()
+        assert made.penalties == [made.optimizer["alpha"]] * 6
+    weak = replace(terms(), optimizer={**terms().optimizer, "alpha": 1.2 * required})
     with pytest.raises(ValueError, match="noise needs at least"):
-        check_ridge(weak)
-    first = first_fit_terms(terms())
-    assert first["optimizer"]["alpha"] == pytest.approx(1.25 * moments_of(first["noise"]).required_ridge(ROWS, 4))
+        weak.check_ridge()
+    first = terms().first_fit()
+    assert first.optimizer["alpha"] == pytest.approx(1.25 * first.noise.moments.required_ridge(ROWS, 4))
 
 
 def test_bounds_hold_for_noised_statistics():
     """For the longest rows there can be, all alike, and drawn noise."""
     made = terms()
-    bounds, moments = quadratic_bounds(SETTINGS, made), moments_of(made["noise"])
+    bounds, moments = made.bounds, made.noise.moments
     rows = np.tile([2 / math.sqrt(3)] * 3 + [1.0] + [1 / math.sqrt(2)] * 2, (ROWS, 1))
     for target in (2.0, -2.0):
         sums, linear = rows.T @ rows, rows.T @ np.full(ROWS, target)
@@ -83,12 +100,15 @@ def test_bounds_hold_for_noised_statistics():
             noise = moments.draw(position, "model")
             columns = JointColumns((("guest", "1"), ("host", "2")), tuple(FEATURES), position)
             zeros = SumShares(np.zeros((6, 6), dtype=object), np.zeros((6, 1), dtype=object))
-            share = with_noise(zeros, noise, columns)
+            share = zeros.with_noise(noise, columns)
             assert not zeros.matrix.any() and not zeros.linear.any()
             assert (share.matrix == share.matrix.T).all() and not share.matrix[other, other].any()
             count, peers = FEATURES[position], FEATURES[1 - position]
             assert (share.matrix[own, other] == noise.cross[1 - position][:count, :peers]).all()
-            sums, linear = sums + share.matrix.astype(float) * 2.0**-48, linear + share.linear[:, 0].astype(float) * 2.0**-48
+            sums, linear = (
+                sums + share.matrix.astype(float) * 2.0**-48,
+                linear + share.linear[:, 0].astype(float) * 2.0**-48,
+            )
         hessian, linear = sums / (4 * ROWS), linear / (4 * ROWS)
         values = np.linalg.eigvalsh(hessian)
         assert values[-1] <= bounds.curvature and np.linalg.norm(linear) <= bounds.linear_norm
@@ -103,8 +123,8 @@ def test_bounds_hold_for_noised_statistics():
 
 def test_the_default_step_never_overshoots():
     made = terms()
-    bounds = quadratic_bounds(SETTINGS, made)
-    assert made["optimizer"]["optimizer_params"]["lr"] == pytest.approx(1 / (bounds.curvature + bounds.penalty))
+    bounds = made.bounds
+    assert made.optimizer["optimizer_params"]["lr"] == pytest.approx(1 / (bounds.curvature + bounds.penalty))
 
 
 def test_a_ledger_is_asked_in_advance_and_writes_nothing(tmp_path):

@@ -1,20 +1,19 @@
 """Uniform integers and coins: exact at their boundaries, with a stream that plays chosen words."""
+
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from scripted_stream import Script
 
-from fate_dp.privacy.noise.stream import ReproducibleStream
-from fate_dp.privacy.noise.uniform import (
-    InvalidProbability,
-    InvalidRange,
-    InvalidSize,
+from fate_dp.privacy.noise.stream import (
+    ReproducibleStream,
     bernoulli,
     bernoulli_of_fraction,
     uniform_below,
     uniform_integer_below,
 )
+from fate_dp.privacy.validation import InvalidArgument
 
 TOP = 2**64 - 1
 
@@ -79,20 +78,20 @@ def test_shapes():
 
 @pytest.mark.parametrize("bound", [0, -1, 1.0, True, 2**63 + 1, None])
 def test_bounds_outside_the_range_are_refused(bound):
-    with pytest.raises(InvalidRange) as error:
+    with pytest.raises(InvalidArgument) as error:
         uniform_below(bound, 1)
     assert str(error.value) == f"bound is {bound!r} but must be a whole number from 1 to 2^63."
 
 
 def test_a_big_bound_of_0_is_refused():
-    with pytest.raises(InvalidRange) as error:
+    with pytest.raises(InvalidArgument) as error:
         uniform_integer_below(0)
     assert str(error.value) == "bound is 0 but must be a whole number of at least 1."
 
 
 @pytest.mark.parametrize("size", [-1, 1.0, True, (2, -1), "3", None])
 def test_sizes_that_are_no_shape_are_refused(size):
-    with pytest.raises(InvalidSize) as error:
+    with pytest.raises(InvalidArgument) as error:
         uniform_below(2, size)
     assert str(error.value) == (
         f"size is {size!r} but must be a whole number of at least 0, or a tuple of such numbers."
@@ -101,6 +100,6 @@ def test_sizes_that_are_no_shape_are_refused(size):
 
 @pytest.mark.parametrize("probability", [-0.1, 1.1, float("nan"), True, "0.5", None])
 def test_probabilities_outside_0_to_1_are_refused(probability):
-    with pytest.raises(InvalidProbability) as error:
+    with pytest.raises(InvalidArgument) as error:
         bernoulli(probability, 1)
     assert str(error.value) == f"probability is {probability!r} but must be a number from 0 to 1."

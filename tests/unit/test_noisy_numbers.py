@@ -1,15 +1,26 @@
 """Noisy numeric labels: keyed draws that repeat, their lines in the ledger, and settings that do not go together."""
+
 import numpy as np
 import pytest
 from ledger_scenarios import KEY, SOURCE
 
 from fate_dp.components.label_flip.settings import CLASSES, check_together
-from fate_dp.pipelines.components import LabelFlip
-from fate_dp.privacy import BudgetExceeded, ClassesChanged, Ledger
-from fate_dp.privacy.label_flips import ANY_SOURCE, canonical_label, label_tags, noisy_numbers, record_tags
-from fate_dp.privacy.label_releases import LabelRelease, releases_of_json, releases_to_json
-from fate_dp.privacy.mechanisms.piecewise import OutOfBounds, piecewise_law
-from fate_dp.privacy.secret_key import key_id
+from fate_dp.pipelines.clients import LabelFlip
+from fate_dp.privacy import BudgetExceeded, Ledger
+from fate_dp.privacy.label_flips import (
+    ANY_SOURCE,
+    LabelRelease,
+    canonical_label,
+    label_tags,
+    noisy_numbers,
+    record_tags,
+    releases_of_json,
+    releases_to_json,
+)
+from fate_dp.privacy.ledger.entries import LedgerError
+from fate_dp.privacy.mechanisms.local_numbers import piecewise_law
+from fate_dp.privacy.private_files import key_id
+from fate_dp.privacy.validation import InvalidArgument
 
 ID_KEY = key_id(KEY)
 
@@ -26,9 +37,12 @@ def test_a_draw_belongs_to_record_key_source_and_law_and_to_nothing_else():
     first = drawn()
     assert (first == drawn()).all() and (drawn(IDS[::-1], LABELS[::-1])[::-1] == first).all()
     others = (
-        drawn(key=b"x" * 32), drawn(source="other/source/y"), drawn(law=piecewise_law(2.5, (-1.0, 1.0))),
-        drawn(law=piecewise_law(2.0, (-1.0, 1.0), 16)), drawn([f"x{name}" for name in IDS]),
-    )  # fmt: skip
+        drawn(key=b"x" * 32),
+        drawn(source="other/source/y"),
+        drawn(law=piecewise_law(2.5, (-1.0, 1.0))),
+        drawn(law=piecewise_law(2.0, (-1.0, 1.0), 16)),
+        drawn([f"x{name}" for name in IDS]),
+    )
     # Independent answers to the same labels: their errors have nothing to do with each other.
     for other in others:
         assert abs(np.corrcoef(first - LABELS, other - LABELS)[0, 1]) < 5 / np.sqrt(len(IDS))
@@ -43,23 +57,36 @@ def test_keyed_noise_has_the_mean_and_the_variance_of_the_law():
 
 def test_labels_outside_the_bounds_are_refused():
     for label in (1.0001, np.nan):
-        with pytest.raises(OutOfBounds):
+        with pytest.raises(InvalidArgument):
             drawn(["a"], [label])
 
 
 def rows(ids, labels, law):
     noisy = map(canonical_label, noisy_numbers(ids, labels, law, KEY, SOURCE).tolist())
-    tags = zip(record_tags(ids, KEY, SOURCE), label_tags(ids, labels, KEY, SOURCE), noisy,
-               record_tags(ids, KEY, ANY_SOURCE), label_tags(ids, labels, KEY, ANY_SOURCE))  # fmt: skip
+    tags = zip(
+        record_tags(ids, KEY, SOURCE),
+        label_tags(ids, labels, KEY, SOURCE),
+        noisy,
+        record_tags(ids, KEY, ANY_SOURCE),
+        label_tags(ids, labels, KEY, ANY_SOURCE),
+    )
     return list(tags)
 
 
 def record(ledger, law=LAW, cap=8.0):
     made = rows(IDS[:50], LABELS[:50].tolist(), law)
     ledger.record_flips(
-        source=SOURCE, epsilon=law.epsilon, classes=law.points, bounds=(law.low, law.high), key_id=ID_KEY, rows=made, cap=cap,
-        job_id="job", task_id="task", fingerprint="f",
-    )  # fmt: skip
+        source=SOURCE,
+        epsilon=law.epsilon,
+        classes=law.points,
+        bounds=(law.low, law.high),
+        key_id=ID_KEY,
+        rows=made,
+        cap=cap,
+        job_id="job",
+        task_id="task",
+        fingerprint="f",
+    )
     return [(row[0], row[2]) for row in made]
 
 
@@ -74,7 +101,7 @@ def test_the_ledger_knows_noisy_numbers_again_and_charges_them_once(tmp_path):
     assert entry["mechanism"] == "piecewise" and entry["uses"] == 2 and entry["records"] == 50
     assert entry["parameters"] == {"bins": LAW.points, "bounds": [-1.0, 1.0], "key_id": ID_KEY}
     assert ledger.total(SOURCE, "label", "replace_one", "host", 0) == 2.0
-    with pytest.raises(ClassesChanged, match="within other bounds"):
+    with pytest.raises(LedgerError, match="within other bounds"):
         record(ledger, piecewise_law(2.0, (-1.0, 2.0)))
     record(ledger, piecewise_law(2.0, (-1.0, 1.0), 16))
     assert ledger.spent(SOURCE) == 4.0 and ledger.total(SOURCE, "label", "replace_one", "model", 0) == 4.0
@@ -91,11 +118,14 @@ def test_a_release_keeps_its_bounds_in_json_and_one_of_classes_has_none():
             releases_of_json([{**content[0], "bounds": damaged}])
 
 
-@pytest.mark.parametrize("given, sentence", [
-    ({"bins": 8}, "bins is 8, but bounds is not set"),
-    ({"bounds": [0, 1], "classes": [0, 1, 2]}, "labels are classes or numbers: set one"),
-    ({"bounds": [0, 1], "epsilon": 31.0}, "epsilon is 31.0 but must lie between 0.001 and 30"),
-])
+@pytest.mark.parametrize(
+    "given, sentence",
+    [
+        ({"bins": 8}, "bins is 8, but bounds is not set"),
+        ({"bounds": [0, 1], "classes": [0, 1, 2]}, "labels are classes or numbers: set one"),
+        ({"bounds": [0, 1], "epsilon": 31.0}, "epsilon is 31.0 but must lie between 0.001 and 30"),
+    ],
+)
 def test_settings_that_do_not_go_together_are_refused_when_the_object_is_made(given, sentence):
     with pytest.raises(ValueError, match=sentence):
         LabelFlip("flip", epsilon=given.pop("epsilon", 2.0), label_source="a/b/y", **given)

@@ -1,4 +1,5 @@
 """The operator's guide names nothing that does not exist: commands, files, configuration keys, sections."""
+
 import argparse
 import importlib.util
 import re
@@ -9,8 +10,8 @@ import pytest
 import yaml
 
 from fate_dp.deploy.docker import configure
-from fate_dp.pipelines.cli import parser
-from fate_dp.privacy import party_files
+from fate_dp.pipelines.cli.main import parser
+from fate_dp.privacy import private_files
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "deploy" / "README.md").read_text(encoding="utf-8")
@@ -32,7 +33,7 @@ def commands(text):
     """Every call of fate-dp, in a sentence or in a block, without its comment."""
     lines = [line.strip() for line in text.splitlines() if line.startswith("    ")]
     calls = [line.split("#")[0].strip() for line in [*lines, *quoted(text)]]
-    return [call[call.index("fate-dp "):] for call in calls if re.search(r"(^|\s)fate-dp [a-z]", call)]
+    return [call[call.index("fate-dp ") :] for call in calls if re.search(r"(^|\s)fate-dp [a-z]", call)]
 
 
 def unknown_part(words, command=None):
@@ -73,10 +74,16 @@ def test_every_command_and_option_exists():
     assert [call for call in found if unknown_part(shlex.split(call)[1:])] == []
 
 
-@pytest.mark.parametrize("call, unknown", [
-    ("fate-dp doctors", "doctors"), ("fate-dp provider forget dp1", "forget"), ("fate-dp ledger --xml", "--xml"),
-    ("fate-dp board install DAG --force", "--force"), ("fate-dp board install DAG --check", None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "call, unknown",
+    [
+        ("fate-dp doctors", "doctors"),
+        ("fate-dp provider forget dp1", "forget"),
+        ("fate-dp ledger --xml", "--xml"),
+        ("fate-dp board install DAG --force", "--force"),
+        ("fate-dp board install DAG --check", None),
+    ],
+)
 def test_a_command_that_does_not_exist_is_seen(call, unknown):
     assert commands(f"Run `{call}` then.") == [call] and unknown_part(shlex.split(call)[1:]) == unknown
 
@@ -127,9 +134,14 @@ def test_the_lines_for_the_broker_are_those_that_were_tried():
 def test_ports_variables_and_file_names_are_those_of_the_code():
     for port in (configure.FLOW_HTTP, configure.FLOW_GRPC, configure.BOARD):
         assert f"| {port}" in GUIDE or f", {port} " in GUIDE
-    for name in (party_files.KEY_FILE, party_files.LEDGER_FILE, party_files.POLICY_FILE, party_files.HOME_VARIABLE):
+    for name in (
+        private_files.KEY_FILE,
+        private_files.LEDGER_FILE,
+        private_files.POLICY_FILE,
+        private_files.HOME_VARIABLE,
+    ):
         assert name in GUIDE
-    code = "".join(path.read_text() for path in (ROOT / "deploy").rglob("*.py")) + party_files.HOME_VARIABLE
+    code = "".join(path.read_text() for path in (ROOT / "deploy").rglob("*.py")) + private_files.HOME_VARIABLE
     assert [name for name in set(re.findall(r"FATE_DP_[A-Z_]+", GUIDE)) if name not in code] == []
 
 

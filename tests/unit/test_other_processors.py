@@ -1,4 +1,5 @@
 """What a processor computes of the same records: equal to the last bit where a count or a sum of parties rests on it."""
+
 import json
 import os
 import subprocess
@@ -16,9 +17,13 @@ ROOT = Path(__file__).parents[2]
 
 def computed(**variables) -> dict:
     process = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "tests.arithmetic.computed"], cwd=ROOT, env={**os.environ, **variables},
-        stdout=subprocess.PIPE, check=True, text=True,
-    )  # fmt: skip
+        [sys.executable, "-W", "ignore", "-m", "tests.arithmetic.computed"],
+        cwd=ROOT,
+        env={**os.environ, **variables},
+        stdout=subprocess.PIPE,
+        check=True,
+        text=True,
+    )
     return json.loads(process.stdout.splitlines()[-1])
 
 

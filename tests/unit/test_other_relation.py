@@ -1,4 +1,5 @@
 """What an event costs under the other neighbouring relation: never less than it really does, and nothing where nothing holds."""
+
 import math
 
 import pytest
@@ -6,23 +7,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fate_dp.privacy import Ledger, events, gaussian_delta
-from fate_dp.privacy.accounting.other_relation import OF_TWO_STEPS, under
-from fate_dp.privacy.accounting.total import total_delta, total_epsilon
+from fate_dp.privacy.accounting.total import OF_TWO_STEPS, total_delta, total_epsilon, under
 from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE, Event, InvalidEvent
 
 POSITIVE = st.floats(0.05, 4.0)
 NOISE = st.floats(0.5, 20.0)
 PROCESSES = st.one_of(
-    POSITIVE.map(events.PureDP), POSITIVE.map(events.ExponentialMechanism), NOISE.map(events.Laplace),
+    POSITIVE.map(events.PureDP),
+    POSITIVE.map(events.ExponentialMechanism),
+    NOISE.map(events.Laplace),
     NOISE.map(events.Gaussian),
     st.builds(events.PoissonSampledGaussian, st.sampled_from([0.01, 0.1, 1.0]), st.sampled_from([0.8, 1.5, 4.0])),
-    st.lists(st.tuples(POSITIVE, NOISE), min_size=1, max_size=3).map(lambda groups: events.GroupedGaussian(*zip(*groups))),
-)  # fmt: skip
+    st.lists(st.tuples(POSITIVE, NOISE), min_size=1, max_size=3).map(
+        lambda groups: events.GroupedGaussian(*zip(*groups))
+    ),
+)
 REPLACE_ONLY = [
-    events.PureDP(1.0), events.ExponentialMechanism(1.0), events.Laplace(1.0), events.Gaussian(1.0),
-    events.GroupedGaussian((1.0,), (1.0,)), events.RandomizedResponse(1.0), events.FixedSizeSampledGaussian(100, 10, 1.0),
+    events.PureDP(1.0),
+    events.ExponentialMechanism(1.0),
+    events.Laplace(1.0),
+    events.Gaussian(1.0),
+    events.GroupedGaussian((1.0,), (1.0,)),
+    events.RandomizedResponse(1.0),
+    events.FixedSizeSampledGaussian(100, 10, 1.0),
     events.Shuffled(1.0, 1000),
-]  # fmt: skip
+]
 
 
 def stated(process, relation=ADD_OR_REMOVE, **changes):
@@ -49,19 +58,27 @@ def test_replacing_costs_no_less_than_removing_and_no_more_than_group_privacy_sa
 @given(NOISE, st.floats(0, 3))
 def test_a_sum_of_gaussian_noise_moves_by_two_clips(noise, epsilon):
     replaced = under(stated(events.Gaussian(noise)), REPLACE_ONE)
-    assert total_delta([(replaced, 1)], epsilon) == pytest.approx(gaussian_delta(noise / 2, epsilon), rel=1e-9, abs=1e-15)
+    assert total_delta([(replaced, 1)], epsilon) == pytest.approx(
+        gaussian_delta(noise / 2, epsilon), rel=1e-9, abs=1e-15
+    )
     grouped = under(stated(events.GroupedGaussian((1.0,), (noise,))), REPLACE_ONE)
-    assert total_delta([(grouped, 1)], epsilon) == pytest.approx(gaussian_delta(noise / 2, epsilon), rel=1e-9, abs=1e-15)
+    assert total_delta([(grouped, 1)], epsilon) == pytest.approx(
+        gaussian_delta(noise / 2, epsilon), rel=1e-9, abs=1e-15
+    )
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 def test_a_histogram_with_two_sided_geometric_noise_costs_exactly_twice_as_much(epsilon):
     """The truth, enumerated: a record that moves from one bin to the other changes both counts by one."""
+
     def log_mass(noise):
         return -epsilon * abs(noise)
 
-    worst = max(abs(log_mass(first) - log_mass(first + 1) + log_mass(second) - log_mass(second - 1))
-                for first in range(-5, 6) for second in range(-5, 6))  # fmt: skip
+    worst = max(
+        abs(log_mass(first) - log_mass(first + 1) + log_mass(second) - log_mass(second - 1))
+        for first in range(-5, 6)
+        for second in range(-5, 6)
+    )
     replaced = under(stated(events.PureDP(epsilon)), REPLACE_ONE)
     assert total_epsilon([(replaced, 1)], 0.0) == pytest.approx(worst, rel=1e-12)
 
@@ -98,7 +115,15 @@ def test_no_line_of_a_ledger_understates(tmp_path_factory, steps):
     ledger = Ledger(tmp_path_factory.mktemp("ledger") / "ledger.sqlite")
     released = [stated(process, REPLACE_ONE if replace else ADD_OR_REMOVE) for process, replace in steps]
     for number, event in enumerate(released):
-        ledger.record(dataset="bank/loans", event=event, cap=None, release_key=f"{number}", job_id="j", task_id="t", fingerprint="f")
+        ledger.record(
+            dataset="bank/loans",
+            event=event,
+            cap=None,
+            release_key=f"{number}",
+            job_id="j",
+            task_id="t",
+            fingerprint="f",
+        )
     charged = [(under(event, REPLACE_ONE), 1) for event in released]
     total = ledger.total("bank/loans", "record", REPLACE_ONE, "server", 1e-5)
     assert total == pytest.approx(total_epsilon(charged, 1e-5), rel=1e-6)

@@ -1,27 +1,30 @@
 """Over-sampling: what imbalanced-learn makes, valid one-hots, nothing of the test rows, and the leak avoided."""
+
 import re
 
 import numpy as np
 import pandas
 import pytest
-from fate_dp.data_prep.influence import influence_of_parents, influence_of_voters
-from fate_dp.data_prep.one_hot import NotOneHot
-from fate_dp.data_prep.over_sampling import (
-    SYNTHETIC_PREFIX,
-    CannotOverSample,
-    OverSampling,
-    over_sample,
-    over_sample_arrays,
-)
-from fate_dp.data_prep.smote_draws import draw
-from fate_dp.data_prep.smote_methods import METHODS, NotForThisMethod, in_own_units
-from fate_dp.data_prep.splitting import NotFromSplit, split_train_test
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from imblearn.over_sampling import SMOTE, SMOTENC
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.neighbors import KNeighborsClassifier
 from threadpoolctl import threadpool_limits
+
+from fate_dp.data_prep.division import split_train_test
+from fate_dp.data_prep.over_sampling import (
+    METHODS,
+    SYNTHETIC_PREFIX,
+    OverSampling,
+    draw,
+    in_own_units,
+    influence_of_parents,
+    influence_of_voters,
+    over_sample,
+    over_sample_arrays,
+)
+from fate_dp.privacy.validation import InvalidArgument
 
 pytestmark = pytest.mark.arithmetic
 
@@ -33,13 +36,15 @@ NAMED_GROUPS = tuple(tuple(NAMES[column] for column in group) for group in GROUP
 
 def rows(smaller, larger, seed=0):
     """Features (n, 8) with two numbers of very different size and two one-hot groups, and labels (n,)."""
-    random, count = np.random.default_rng(seed), smaller + larger
-    features = np.hstack([
-        random.normal(15_000, 8_000, (count, 1)),
-        random.choice([36.0, 60.0], (count, 1)),
-        np.eye(2)[random.integers(0, 2, count)],
-        np.eye(4)[random.choice(4, count, p=[0.6, 0.3, 0.1, 0.0])],
-    ])
+    rng, count = np.random.default_rng(seed), smaller + larger
+    features = np.hstack(
+        [
+            rng.normal(15_000, 8_000, (count, 1)),
+            rng.choice([36.0, 60.0], (count, 1)),
+            np.eye(2)[rng.integers(0, 2, count)],
+            np.eye(4)[rng.choice(4, count, p=[0.6, 0.3, 0.1, 0.0])],
+        ]
+    )
     return features, np.array([0] * smaller + [1] * larger)
 
 
@@ -62,7 +67,10 @@ def refusal(error, sentence):
 
 
 @given(
-    st.integers(6, 25), st.integers(6, 60), st.integers(1, 5), st.integers(0, 2**40),
+    st.integers(6, 25),
+    st.integers(6, 60),
+    st.integers(1, 5),
+    st.integers(0, 2**40),
     st.sampled_from(["smotenc", "smotenc_parents"]),
 )
 @settings(max_examples=40, deadline=None)
@@ -110,9 +118,7 @@ def test_smotenc_is_that_of_imbalanced_learn_but_for_ties_of_votes():
 def test_smotenc_parents_takes_each_category_from_the_parent_that_the_row_lies_nearer_to_more_often():
     features = np.vstack([np.tile([[0.0, 1, 0], [1.0, 0, 1]], (10, 1)), np.tile([5.0, 1, 0], (4020, 1))])
     labels = np.array([0] * 20 + [1] * 4020)
-    made = over_sample_arrays(
-        features, labels, OverSampling("smotenc_parents", 19), groups=((1, 2),), seed=7
-    ).features
+    made = over_sample_arrays(features, labels, OverSampling("smotenc_parents", 19), groups=((1, 2),), seed=7).features
     between = made[(made[:, 0] > 0) & (made[:, 0] < 1)]
     # The number says how far the row lies towards the parent of the second category.
     for low in (0.0, 0.25, 0.5, 0.75):
@@ -121,12 +127,13 @@ def test_smotenc_parents_takes_each_category_from_the_parent_that_the_row_lies_n
 
 
 def test_frequent_categories_crowd_out_the_rest_under_smotenc_and_not_under_smotenc_parents():
-    random = np.random.default_rng(3)
-    features = np.hstack([random.normal(size=(900, 14)), np.eye(3)[random.choice(3, 900, p=[0.6, 0.3, 0.1])]])
+    rng = np.random.default_rng(3)
+    features = np.hstack([rng.normal(size=(900, 14)), np.eye(3)[rng.choice(3, 900, p=[0.6, 0.3, 0.1])]])
     labels = np.array([0] * 300 + [1] * 600)
     shares = {
         method: over_sample_arrays(features, labels, OverSampling(method), groups=((14, 15, 16),), seed=1)
-        .features[:, 14].mean()
+        .features[:, 14]
+        .mean()
         for method in ("smotenc", "smotenc_parents")
     }
     real = features[:300, 14].mean()
@@ -134,7 +141,7 @@ def test_frequent_categories_crowd_out_the_rest_under_smotenc_and_not_under_smot
 
 
 def random_state(seed):
-    from fate_dp.data_prep.seeds import seed_sequence
+    from fate_dp.data_prep.division import seed_sequence
 
     return np.random.RandomState(np.random.MT19937(seed_sequence(seed, "over-sampling", "")))
 
@@ -237,8 +244,8 @@ def test_draws_follow_the_seed_and_the_tag_and_ids_of_parties_never_meet():
 
 
 def test_the_number_of_threads_does_not_change_which_of_equally_near_rows_are_neighbours():
-    random = np.random.default_rng(0)
-    features = np.hstack([random.integers(0, 3, (4000, 4)), np.eye(14)[random.integers(0, 14, 4000)]])
+    rng = np.random.default_rng(0)
+    features = np.hstack([rng.integers(0, 3, (4000, 4)), np.eye(14)[rng.integers(0, 14, 4000)]])
     labels = np.array([0] * 1500 + [1] * 2500)
     made = []
     for threads in (1, 2):
@@ -271,7 +278,7 @@ def test_held_out_rows_and_bare_tables_are_not_over_sampled():
     training, held_out = split(table())
     for rows_of_no_training, name in ((held_out, "HeldOutRows"), (training.frame, "DataFrame")):
         with refusal(
-            NotFromSplit,
+            TypeError,
             f"only TrainingRows from split_train_test are over-sampled, not {name}: "
             "synthetic rows made from test rows would carry them into the training.",
         ):
@@ -282,32 +289,41 @@ def test_rows_are_not_over_sampled_twice():
     frame = enlarged(split(table())[0]).frame
     again, _ = split(frame)
     marked = again.frame["id"].str.startswith(SYNTHETIC_PREFIX).sum()
-    with refusal(CannotOverSample, f"{marked} ids begin with 'synthetic-': these rows are already over-sampled."):
+    with refusal(InvalidArgument, f"{marked} ids begin with 'synthetic-': these rows are already over-sampled."):
         enlarged(again)
 
 
-@pytest.mark.parametrize("options, sentence", [
-    ({"method": "adasyn"}, "over-sampling method is 'adasyn'; it must be one of smotenc, smotenc_parents, smote."),
-    ({"method": ["smote"]}, "over-sampling method is ['smote']; it must be one of smotenc, smotenc_parents, smote."),
-    ({"neighbours": 0}, "neighbours is 0; it must be a whole number of at least 1."),
-    ({"neighbours": True}, "neighbours is True; it must be a whole number of at least 1."),
-    ({"neighbours": 5.0}, "neighbours is 5.0; it must be a whole number of at least 1."),
-])
+@pytest.mark.parametrize(
+    "options, sentence",
+    [
+        ({"method": "adasyn"}, "over-sampling method is 'adasyn'; it must be one of smotenc, smotenc_parents, smote."),
+        (
+            {"method": ["smote"]},
+            "over-sampling method is ['smote']; it must be one of smotenc, smotenc_parents, smote.",
+        ),
+        ({"neighbours": 0}, "neighbours is 0; it must be a whole number of at least 1."),
+        ({"neighbours": True}, "neighbours is True; it must be a whole number of at least 1."),
+        ({"neighbours": 5.0}, "neighbours is 5.0; it must be a whole number of at least 1."),
+    ],
+)
 def test_options_check_themselves(options, sentence):
-    with refusal(CannotOverSample, sentence):
+    with refusal(InvalidArgument, sentence):
         OverSampling(**options)
 
 
-@pytest.mark.parametrize("smaller, larger, neighbours, sentence", [
-    (5, 50, 5, "only 5 rows have label 0, and 5 neighbours need at least 6; lower neighbours to 4."),
-    (2, 50, 5, "only 2 rows have label 0, and 5 neighbours need at least 6; lower neighbours to 1."),
-    (1, 50, 1, "only 1 row has label 0, and over-sampling needs at least 2."),
-    (0, 50, 1, "over-sampling needs rows of two classes; here are 50 with label 1."),
-    (0, 0, 1, "over-sampling needs rows of two classes; here are no rows."),
-])
+@pytest.mark.parametrize(
+    "smaller, larger, neighbours, sentence",
+    [
+        (5, 50, 5, "only 5 rows have label 0, and 5 neighbours need at least 6; lower neighbours to 4."),
+        (2, 50, 5, "only 2 rows have label 0, and 5 neighbours need at least 6; lower neighbours to 1."),
+        (1, 50, 1, "only 1 row has label 0, and over-sampling needs at least 2."),
+        (0, 50, 1, "over-sampling needs rows of two classes; here are 50 with label 1."),
+        (0, 0, 1, "over-sampling needs rows of two classes; here are no rows."),
+    ],
+)
 def test_too_few_rows_are_refused_with_numbers(smaller, larger, neighbours, sentence):
     features, labels = rows(smaller, larger)
-    with refusal(CannotOverSample, sentence):
+    with refusal(InvalidArgument, sentence):
         over_sample_arrays(features, labels, OverSampling(neighbours=neighbours), groups=GROUPS, seed=1)
 
 
@@ -322,33 +338,84 @@ def spoiled(row, column, value):
     return features
 
 
-@pytest.mark.parametrize("features, groups, error, sentence", [
-    (spoiled(3, 0, np.nan), GROUPS, CannotOverSample,
-     "1 rows have a value that is missing or beyond 1e+150; over-sampling needs all values."),
-    (spoiled(3, 0, -np.inf), GROUPS, CannotOverSample,
-     "1 rows have a value that is missing or beyond 1e+150; over-sampling needs all values."),
-    (spoiled(3, 0, 1e200), GROUPS, CannotOverSample,
-     "1 rows have a value that is missing or beyond 1e+150; over-sampling needs all values."),
-    (spoiled([3, 4], 4, 0.5), GROUPS, NotOneHot,
-     "one-hot group 2 has 2 rows that are not one 1 and else 0 in its 4 columns."),
-    (spoiled(3, [2, 3], 1.0), GROUPS, NotOneHot,
-     "one-hot group 1 has 1 rows that are not one 1 and else 0 in its 2 columns."),
-    (spoiled(3, [2, 3], 0.0), GROUPS, NotOneHot,
-     "one-hot group 1 has 1 rows that are not one 1 and else 0 in its 2 columns."),
-    (spoiled(3, [2, 3], [-1.0, 2.0]), GROUPS, NotOneHot,
-     "one-hot group 1 has 1 rows that are not one 1 and else 0 in its 2 columns."),
-    (rows(20, 50)[0], ((2, 3), (3, 4)), NotOneHot,
-     "one-hot groups must have columns, and no column may be in two of them."),
-    (rows(20, 50)[0], ((2, 3), ()), NotOneHot,
-     "one-hot groups must have columns, and no column may be in two of them."),
-    (rows(20, 50)[0], ((7, 8),), NotOneHot, "one-hot groups name columns outside the 8 features."),
-    (rows(20, 50)[0], (), NotForThisMethod,
-     "smotenc and smotenc_parents need number columns and one-hot groups, but here are 8 and 0; smote does without."),
-    (rows(20, 50)[0][:, 2:4], ((0, 1),), NotForThisMethod,
-     "smotenc and smotenc_parents need number columns and one-hot groups, but here are 0 and 1; smote does without."),
-    (rows(20, 49)[0], GROUPS, CannotOverSample,
-     "features and labels have the shapes (69, 8) and (70,); they must be (n, m) and (n,)."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "features, groups, error, sentence",
+    [
+        (
+            spoiled(3, 0, np.nan),
+            GROUPS,
+            InvalidArgument,
+            "1 rows have a value that is missing or beyond 1e+150; over-sampling needs all values.",
+        ),
+        (
+            spoiled(3, 0, -np.inf),
+            GROUPS,
+            InvalidArgument,
+            "1 rows have a value that is missing or beyond 1e+150; over-sampling needs all values.",
+        ),
+        (
+            spoiled(3, 0, 1e200),
+            GROUPS,
+            InvalidArgument,
+            "1 rows have a value that is missing or beyond 1e+150; over-sampling needs all values.",
+        ),
+        (
+            spoiled([3, 4], 4, 0.5),
+            GROUPS,
+            InvalidArgument,
+            "one-hot group 2 has 2 rows that are not one 1 and else 0 in its 4 columns.",
+        ),
+        (
+            spoiled(3, [2, 3], 1.0),
+            GROUPS,
+            InvalidArgument,
+            "one-hot group 1 has 1 rows that are not one 1 and else 0 in its 2 columns.",
+        ),
+        (
+            spoiled(3, [2, 3], 0.0),
+            GROUPS,
+            InvalidArgument,
+            "one-hot group 1 has 1 rows that are not one 1 and else 0 in its 2 columns.",
+        ),
+        (
+            spoiled(3, [2, 3], [-1.0, 2.0]),
+            GROUPS,
+            InvalidArgument,
+            "one-hot group 1 has 1 rows that are not one 1 and else 0 in its 2 columns.",
+        ),
+        (
+            rows(20, 50)[0],
+            ((2, 3), (3, 4)),
+            InvalidArgument,
+            "one-hot groups must have columns, and no column may be in two of them.",
+        ),
+        (
+            rows(20, 50)[0],
+            ((2, 3), ()),
+            InvalidArgument,
+            "one-hot groups must have columns, and no column may be in two of them.",
+        ),
+        (rows(20, 50)[0], ((7, 8),), InvalidArgument, "one-hot groups name columns outside the 8 features."),
+        (
+            rows(20, 50)[0],
+            (),
+            InvalidArgument,
+            "smotenc and smotenc_parents need number columns and one-hot groups, but here are 8 and 0; smote does without.",
+        ),
+        (
+            rows(20, 50)[0][:, 2:4],
+            ((0, 1),),
+            InvalidArgument,
+            "smotenc and smotenc_parents need number columns and one-hot groups, but here are 0 and 1; smote does without.",
+        ),
+        (
+            rows(20, 49)[0],
+            GROUPS,
+            InvalidArgument,
+            "features and labels have the shapes (69, 8) and (70,); they must be (n, m) and (n,).",
+        ),
+    ],
+)
 def test_features_that_do_not_fit_are_refused(features, groups, error, sentence):
     with refusal(error, sentence):
         over_sample_arrays(features, rows(20, 50)[1], OverSampling(), groups=groups, seed=1)
@@ -356,15 +423,17 @@ def test_features_that_do_not_fit_are_refused(features, groups, error, sentence)
 
 def test_labels_and_tables_that_do_not_fit_are_refused():
     features, labels = rows(20, 50)
-    with refusal(CannotOverSample, "1 rows have no label; over-sampling needs all labels."):
+    with refusal(InvalidArgument, "1 rows have no label; over-sampling needs all labels."):
         over_sample_arrays(features, np.array([np.nan, *labels[1:]]), OverSampling(), groups=GROUPS, seed=1)
-    with refusal(CannotOverSample, "over-sampling needs rows of two classes; here are 1 with label 0, 19 with label 1, "
-                                   "50 with label 2."):  # fmt: skip
+    with refusal(
+        InvalidArgument,
+        "over-sampling needs rows of two classes; here are 1 with label 0, 19 with label 1, 50 with label 2.",
+    ):
         over_sample_arrays(features, np.array([0, *(labels[1:] + 1)]), OverSampling(), groups=GROUPS, seed=1)
     training, _ = split(table().assign(amount="much"))
-    with refusal(CannotOverSample, "column 'amount' does not hold numbers; over-sampling needs numbers."):
+    with refusal(InvalidArgument, "column 'amount' does not hold numbers; over-sampling needs numbers."):
         enlarged(training)
-    with refusal(CannotOverSample, "a one-hot group names 'grade_A', which is no feature column."):
+    with refusal(InvalidArgument, "a one-hot group names 'grade_A', which is no feature column."):
         over_sample(split(table())[0], OverSampling(), groups=(("grade_A", "own_NO"),), seed=1, tag="")
 
 
@@ -420,6 +489,6 @@ def has_parent_in(test, train, frame, names):
         row = features[place]
         steps = (row[0] - start[:, 0]) / way[:, 0]
         near = np.flatnonzero(np.abs(start[:, 1] + steps * way[:, 1] - row[1]) < 1e-9)
-        pair, = near[np.abs(start[near] + steps[near, None] * way[near] - row).max(axis=1) < 1e-9]
+        (pair,) = near[np.abs(start[near] + steps[near, None] * way[near] - row).max(axis=1) < 1e-9]
         found[place] = tested[first[pair]] or tested[second[pair]]
     return found

@@ -1,4 +1,5 @@
 """The folders at the top level are one import package whose arrows run downwards, in the checkout and in a wheel."""
+
 import ast
 import configparser
 import json
@@ -14,7 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("privacy", "crypto", "components", "pipelines", "conf", "data_prep", "deploy", "bench")
+PARTS = ("privacy", "crypto", "components", "pipelines", "conf", "data_prep", "deploy")
 FATE = ("fate", "fate_client", "fate_flow", "fate_utils", "fate_test")
 
 IMPORT_ALL = """
@@ -49,16 +50,24 @@ def imported_modules(path):
 
 
 def offenders(paths, forbidden):
-    return [f"{path.relative_to(ROOT)}: {name}" for path in paths for name in imported_modules(path)
-            if any(name == prefix or name.startswith(prefix + ".") for prefix in forbidden)]
+    return [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in paths
+        for name in imported_modules(path)
+        if any(name == prefix or name.startswith(prefix + ".") for prefix in forbidden)
+    ]
 
 
 def import_all(parts, python_path, folder):
     """Import every module of the parts in a fresh interpreter; {module: file} and the modules of FATE's engine."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", IMPORT_ALL, json.dumps(parts)],
-        env={**os.environ, "PYTHONPATH": python_path}, cwd=folder, capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
+        env={**os.environ, "PYTHONPATH": python_path},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.split("REPORT")[-1])
 
@@ -69,11 +78,13 @@ def test_no_file_imports_a_part_from_the_root():
 
 def test_the_import_check_sees_an_import_from_the_root(tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
-    (tmp_path / "bench").mkdir()
-    guilty = tmp_path / "bench" / "guilty.py"
-    guilty.write_text("def late():\n    from privacy.ledger import Ledger\n    import crypto\n    from ..privacy import x\n")
-    assert offenders([guilty], PARTS) == ["bench/guilty.py: privacy.ledger.Ledger", "bench/guilty.py: crypto"]
-    assert offenders([guilty], ["fate_dp.privacy"]) == ["bench/guilty.py: fate_dp.privacy.x"]
+    (tmp_path / "conf").mkdir()
+    guilty = tmp_path / "conf" / "guilty.py"
+    guilty.write_text(
+        "def late():\n    from privacy.ledger import Ledger\n    import crypto\n    from ..privacy import x\n"
+    )
+    assert offenders([guilty], PARTS) == ["conf/guilty.py: privacy.ledger.Ledger", "conf/guilty.py: crypto"]
+    assert offenders([guilty], ["fate_dp.privacy"]) == ["conf/guilty.py: fate_dp.privacy.x"]
 
 
 @pytest.mark.parametrize("part, other", [("privacy", "crypto"), ("crypto", "privacy")])
@@ -84,7 +95,7 @@ def test_privacy_and_crypto_know_neither_fate_nor_each_other_nor_anything_above(
 
 
 def test_components_know_nothing_above_them():
-    assert offenders(sources("components"), [f"fate_dp.{name}" for name in ("pipelines", "deploy", "bench", "conf")]) == []
+    assert offenders(sources("components"), [f"fate_dp.{name}" for name in ("pipelines", "deploy", "conf")]) == []
 
 
 @pytest.mark.parametrize("part", ["privacy", "crypto", "pipelines"])
@@ -103,8 +114,11 @@ def wheel(tmp_path_factory):
         shutil.copy(ROOT / name, copy / name)
     subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet", "-w", str(folder), "."],
-        cwd=copy, check=True, timeout=1200, capture_output=True,
-    )  # fmt: skip
+        cwd=copy,
+        check=True,
+        timeout=1200,
+        capture_output=True,
+    )
     (built,) = folder.glob("*.whl")
     zipfile.ZipFile(built).extractall(folder / "unpacked")
     return folder / "unpacked"
@@ -121,7 +135,12 @@ def test_every_module_of_the_checkout_imports_from_the_wheel(wheel, tmp_path):
 
 
 def test_data_files_are_in_the_wheel(wheel):
-    for path in [file for part in PARTS for kind in ("*.yaml", "*.html", "*.json") for file in (ROOT / part).rglob(kind)]:
+    for path in [
+        file
+        for part in PARTS
+        for kind in ("*.yaml", "*.html", "*.json", "py.typed")
+        for file in (ROOT / part).rglob(kind)
+    ]:
         assert (wheel / "fate_dp" / path.relative_to(ROOT)).read_bytes() == path.read_bytes()
 
 

@@ -1,15 +1,16 @@
 """The clock of the benchmarks sees a process's memory and that of the processes it starts."""
+
 import json
 import subprocess
 import sys
 
 import pytest
 
-from fate_dp.bench.peak_memory import measure
+from bench.peak_memory import measure
 
 MIB = 2**20
 # From a small process, as the benchmark does it: the one of the tests is large.
-MEASURE = "import json, sys; from fate_dp.bench.peak_memory import measure; cost = measure(sys.argv[1:]); "
+MEASURE = "import json, sys; from bench.peak_memory import measure; cost = measure(sys.argv[1:]); "
 REPORT = "print(json.dumps([cost.seconds, cost.peak_bytes]))"
 HOLD = "import time; held = b'x' * (150 << 20); time.sleep(0.3)"
 # Each says when it holds its memory, and holds it until it is told to end: both do together, however late one begins.

@@ -1,6 +1,7 @@
 """Pitfalls that other tools fell into, by their number in the project's list. Numbers 1 (fresh flips), 10 (exponents in
 clear) and 15 (a rare class erased) are tests of the flips, the protocol, the ciphertexts and of flipback; here are the
 two that belong to no single file."""
+
 import multiprocessing
 import random
 from decimal import Decimal, localcontext
@@ -12,11 +13,8 @@ from hypothesis import strategies as st
 
 from fate_dp.components.dp_hetero_lr import component, settings
 from fate_dp.components.label_flip.component import label_flip
-from fate_dp.crypto.blinding import FixedBaseBlinding
-from fate_dp.crypto.ciphertext import column_from_bytes
-from fate_dp.crypto.encrypted_column import encrypt_column
-from fate_dp.crypto.masked_packing import mask_and_pack
-from fate_dp.crypto.paillier import keypair_of_any_length
+from fate_dp.crypto.paillier import FixedBaseBlinding, column_from_bytes, encrypt_column, keypair_of_any_length
+from fate_dp.crypto.slots import mask_and_pack
 from fate_dp.privacy.label_flips import _keep_threshold
 from fate_dp.privacy.mechanisms.randomized_response import keep_probability
 
@@ -32,7 +30,11 @@ def test_3_replacing_one_label_changes_no_answer_by_more_than_the_stated_epsilon
 
 
 def test_3_no_parameter_lets_a_job_state_a_sensitivity_or_a_probability_of_its_own():
-    stated = {*label_flip.parameters.mapping, *component.dp_hetero_lr.parameters.mapping, *settings.TrainSettings.__annotations__}
+    stated = {
+        *label_flip.parameters.mapping,
+        *component.dp_hetero_lr.parameters.mapping,
+        *settings.TrainSettings.__annotations__,
+    }
     words = ("sensitivity", "probability", "noise", "multiplier", "sigma", "seed")
     # A target, and a radius that the rows are clipped to before the sensitivity is computed from it.
     targets = {"noise", "noise_epsilon", "noise_delta", "noise_radius"}

@@ -1,28 +1,26 @@
 """The plaintext twin against formulas written out independently and scikit-learn; saved optimiser states are exact."""
+
 import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings as hypothesis_settings, strategies as st
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from fate_dp.components.dp_hetero_lr.majorisation import correction_epochs
-from fate_dp.components.dp_hetero_lr.plaintext import (
-    InvalidTraining,
-    TrainingSettings,
-    logistic_bound,
-    squared_error,
-    train_plaintext,
-)
-from fate_dp.components.dp_hetero_lr.settings import batch_bounds
-from fate_dp.components.dp_hetero_lr.updates import (
+from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, logistic_bound, squared_error, train_plaintext
+from fate_dp.components.protocols.optimizers import (
     PartyOptimizer,
+    batch_bounds,
     constant_learning_rate,
+    correction_epochs,
     default_optimizer,
     kaiming_uniform,
 )
 from fate_dp.privacy.flipback import Flipback, FlipbackSettings
+from fate_dp.privacy.validation import InvalidArgument
 
 pytestmark = pytest.mark.arithmetic
 
@@ -77,8 +75,15 @@ def test_twin_converges_to_the_ridge_solution():
     np.testing.assert_allclose(np.concatenate(result.weights), expected, atol=1e-10)
 
 
-@pytest.mark.parametrize("method, parameters", [("adam", {"lr": 0.05}), ("rmsprop", {"lr": 0.02}),
-                                                ("adagrad", {"lr": 0.1}), ("sgd", {"lr": 0.2, "momentum": 0.9})])
+@pytest.mark.parametrize(
+    "method, parameters",
+    [
+        ("adam", {"lr": 0.05}),
+        ("rmsprop", {"lr": 0.02}),
+        ("adagrad", {"lr": 0.1}),
+        ("sgd", {"lr": 0.2, "momentum": 0.9}),
+    ],
+)
 def test_optimisers_per_party_equal_one_optimiser_over_all_weights(method, parameters):
     parts, labels, start = problem(fit_intercept=False)
     optimizer = {"method": method, "penalty": "l2", "alpha": 0.1, "optimizer_params": parameters}
@@ -89,8 +94,10 @@ def test_optimisers_per_party_equal_one_optimiser_over_all_weights(method, param
     np.testing.assert_allclose(apart.losses, together.losses, atol=1e-12)
 
 
-@pytest.mark.parametrize("quadratic", [
-    lambda labels, logits: logistic_bound(labels, logits), lambda labels, _: squared_error(7 * labels - 3)])
+@pytest.mark.parametrize(
+    "quadratic",
+    [lambda labels, logits: logistic_bound(labels, logits), lambda labels, _: squared_error(7 * labels - 3)],
+)
 def test_gradient_is_the_derivative_of_the_loss_with_soft_labels(quadratic):
     parts, _, start = problem(fit_intercept=False)
     generator = np.random.default_rng(3)
@@ -212,8 +219,10 @@ def test_exact_sigmoid_begins_with_the_taylor_phase_unless_the_start_is_warm():
     assert exact.losses[3:] == pytest.approx(second_phase.losses, abs=1e-12)
 
 
-@pytest.mark.parametrize("epochs, rounds, expected", [
-    (30, 3, [8, 16, 24]), (30, 2, [10, 20]), (30, 4, [6, 12, 18, 24]), (7, 4, [2, 4, 6]), (3, 5, [1, 2]), (1, 3, [])])
+@pytest.mark.parametrize(
+    "epochs, rounds, expected",
+    [(30, 3, [8, 16, 24]), (30, 2, [10, 20]), (30, 4, [6, 12, 18, 24]), (7, 4, [2, 4, 6]), (3, 5, [1, 2]), (1, 3, [])],
+)
 def test_corrections_end_phases_of_one_length(epochs, rounds, expected):
     assert correction_epochs(epochs, rounds) == expected
 
@@ -266,8 +275,9 @@ def test_family_gaussian_ends_at_the_ridge_solution(fit_intercept):
         assert guest[-1] == pytest.approx(central.intercept_)
 
 
-@pytest.mark.parametrize("method, parameters", [("sgd", {"lr": 0.2, "momentum": 0.7}), ("adam", {"lr": 0.05}),
-                                                ("rmsprop", {"lr": 0.02})])
+@pytest.mark.parametrize(
+    "method, parameters", [("sgd", {"lr": 0.2, "momentum": 0.7}), ("adam", {"lr": 0.05}), ("rmsprop", {"lr": 0.02})]
+)
 def test_state_restores_exactly_and_leaves_the_running_optimiser_alone(method, parameters):
     optimizer = {"method": method, "penalty": "l2", "alpha": 0.1, "optimizer_params": parameters}
     schedule = {"method": "linear", "scheduler_params": {"start_factor": 0.7, "total_iters": 10}}
@@ -305,11 +315,14 @@ def test_default_optimizer_penalises_more_at_smaller_epsilon_and_stays_stable():
         assert one["optimizer_params"]["lr"] == pytest.approx(1 / (7.5 + one["alpha"]))
 
 
-@pytest.mark.parametrize("kind, bend, factor", [
-    ({}, 0.25, 1.5), ({"sigmoid": "exact"}, 0.25, 1.0), ({"family": "gaussian"}, 1.0, 1.0)])
+@pytest.mark.parametrize(
+    "kind, bend, factor", [({}, 0.25, 1.5), ({"sigmoid": "exact"}, 0.25, 1.0), ({"family": "gaussian"}, 1.0, 1.0)]
+)
 @pytest.mark.parametrize("epsilon", [1e-6, 0.25, 1, 4, math.inf])
 @pytest.mark.parametrize("epochs", [8, 30, 100, 10**6])
-def test_momentum_has_the_pace_of_the_bounds_on_curvature_or_that_which_the_epochs_need(kind, bend, factor, epsilon, epochs):
+def test_momentum_has_the_pace_of_the_bounds_on_curvature_or_that_which_the_epochs_need(
+    kind, bend, factor, epsilon, epochs
+):
     settings = default_optimizer(426, 30, epsilon, epochs=epochs, **kind)
     alpha, numbers = settings["alpha"], settings["optimizer_params"]
     signal = max(math.tanh(epsilon / 2) ** 2, 1e-6)
@@ -330,7 +343,9 @@ def test_few_epochs_have_no_momentum_and_several_batches_little():
 def test_the_default_epochs_reach_the_minimum_where_plain_steps_do_not(epsilon):
     """Columns that depend on one another, so that the loss is flat in most directions."""
     generator, rows = np.random.default_rng(11), 4000
-    columns = generator.normal(size=(rows, 3)) @ generator.normal(size=(3, 20)) + 0.5 * generator.normal(size=(rows, 20))
+    columns = generator.normal(size=(rows, 3)) @ generator.normal(size=(3, 20)) + 0.5 * generator.normal(
+        size=(rows, 20)
+    )
     columns /= np.sqrt((columns**2).mean(axis=0))
     labels = (columns @ generator.normal(size=20) + 2 * generator.normal(size=rows) > 0).astype(float)
     start = [np.zeros(8), np.zeros(12)]
@@ -352,7 +367,10 @@ def test_default_optimizer_of_linear_regression_does_not_diverge_on_features_tha
     parts = [np.column_stack([feature] * 5)] * 2
     start = [np.ones(5), np.ones(5)]
     settings = TrainingSettings(
-        default_optimizer(RECORDS, 10, math.inf, family="gaussian", epochs=60), family="gaussian", fit_intercept=False, epochs=60
+        default_optimizer(RECORDS, 10, math.inf, family="gaussian", epochs=60),
+        family="gaussian",
+        fit_intercept=False,
+        epochs=60,
     )
     result = train_plaintext(parts, 3 * feature, settings, start)
     # Ten equal columns share one slope, so the penalty alpha = 10 / 60 shrinks it like one of alpha / 10.
@@ -369,22 +387,30 @@ def test_kaiming_weights_stay_within_their_bound_and_the_intercept_starts_at_zer
 def test_shapes_and_labels_that_do_not_fit_are_refused():
     parts, labels, start = problem()
     settings = TrainingSettings(sgd())
-    with pytest.raises(InvalidTraining, match="rows"):
+    with pytest.raises(InvalidArgument, match="rows"):
         train_plaintext(parts, labels[:-1], settings, start)
-    with pytest.raises(InvalidTraining, match="initial_weights"):
+    with pytest.raises(InvalidArgument, match="initial_weights"):
         train_plaintext(parts, labels, settings, [start[0][:-1], start[1]])
-    with pytest.raises(InvalidTraining, match="labels"):
+    with pytest.raises(InvalidArgument, match="labels"):
         train_plaintext(parts, labels + 1, settings, start)
-    with pytest.raises(InvalidTraining, match="not finite"):
+    with pytest.raises(InvalidArgument, match="not finite"):
         train_plaintext(parts, labels + math.inf, TrainingSettings(sgd(), family="gaussian"), start)
     flipback = Flipback(FlipbackSettings(), labels, 1.0)
-    with pytest.raises(InvalidTraining, match="flipback"):
+    with pytest.raises(InvalidArgument, match="flipback"):
         train_plaintext(parts, labels, TrainingSettings(sgd(), family="gaussian"), start, flipback)
 
 
-@pytest.mark.parametrize("wrong", [
-    {"epochs": 0}, {"batch_size": 0}, {"sigmoid_rounds": 0}, {"sigmoid": "probit"}, {"family": "poisson"},
-    {"sigmoid": "exact", "family": "gaussian"}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"epochs": 0},
+        {"batch_size": 0},
+        {"sigmoid_rounds": 0},
+        {"sigmoid": "probit"},
+        {"family": "poisson"},
+        {"sigmoid": "exact", "family": "gaussian"},
+    ],
+)
 def test_settings_that_mean_nothing_are_refused(wrong):
-    with pytest.raises(InvalidTraining, match=next(iter(wrong))):
+    with pytest.raises(InvalidArgument, match=next(iter(wrong))):
         TrainingSettings(sgd(), constant_learning_rate(), **wrong)

@@ -1,17 +1,19 @@
 """`fate-dp plan`: answers agree with the specification's values, budgets are composed, and nonsense is refused."""
+
 import json
 import math
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from rich.console import Console
 
-from fate_dp.pipelines import plan_tables
-from fate_dp.pipelines.cli import main
-from fate_dp.pipelines.plan import (
-    MOST_MESSAGES,
-    InvalidPlan,
+from fate_dp.pipelines.cli import plan as plan_tables
+from fate_dp.pipelines.cli.main import main
+from fate_dp.pipelines.jobs.plan import (
+    MAX_MESSAGES,
+    InvalidArgument,
     LabelPlanRequest,
     TrainingPlanRequest,
     plan_labels,
@@ -21,8 +23,20 @@ from fate_dp.privacy.mechanisms.randomized_response import label_posterior
 
 TRAINING = dict(records=60000, clients=10, rounds=219, sampling_probability=4096 / 60000, delta=1e-5)
 LABELS = ["plan", "labels", "--records", "426", "--epsilon", "2"]
-TRAIN = ["plan", "training", "--records", "60000", "--clients", "10", "--rounds", "219", "--batch-size", "4096",
-         "--delta", "1e-5"]
+TRAIN = [
+    "plan",
+    "training",
+    "--records",
+    "60000",
+    "--clients",
+    "10",
+    "--rounds",
+    "219",
+    "--batch-size",
+    "4096",
+    "--delta",
+    "1e-5",
+]
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +46,7 @@ def golden_plan():
 
 @pytest.fixture(scope="module")
 def target_plan():
-    return plan_training(TrainingPlanRequest(**TRAINING, epsilon=1.0, clip=0.5, tolerated=3))
+    return plan_training(TrainingPlanRequest(**TRAINING, epsilon=1.0, clip=0.5, max_dropouts=3))
 
 
 @pytest.mark.parametrize("epsilon, flip", [(1, 0.2689), (2, 0.1192), (4, 0.0180), (8, 0.00034)])
@@ -47,8 +61,9 @@ def test_ten_classes_keep_as_often_as_the_golden_value():
     assert plan_labels(LabelPlanRequest(1000, 2.0, classes=10)).keep_probability == pytest.approx(0.45085306037928)
 
 
-@pytest.mark.parametrize("epsilon, shown, not_shown", [
-    (1, 0.404609675192, 0.084223808401), (3, 0.833925230201, 0.012293749653)])
+@pytest.mark.parametrize(
+    "epsilon, shown, not_shown", [(1, 0.404609675192, 0.084223808401), (3, 0.833925230201, 0.012293749653)]
+)
 def test_what_a_flipped_label_says(epsilon, shown, not_shown):
     plan = plan_labels(LabelPlanRequest(records=10, epsilon=epsilon, prior=0.2))
     assert plan.posterior_if_shown == pytest.approx(shown, rel=1e-9)
@@ -78,11 +93,14 @@ def test_the_worth_of_flipped_labels_at_prior_one_half():
 def test_the_standard_error_is_that_of_simulated_estimates():
     import numpy as np
 
-    random = np.random.default_rng(5)
+    rng = np.random.default_rng(5)
     plan = plan_labels(LabelPlanRequest(records=400, epsilon=1.5, classes=3, prior=0.3))
-    true_is_class = random.random((4000, 400)) < plan.prior
-    shown = np.where(true_is_class, random.random((4000, 400)) < plan.keep_probability,
-                     random.random((4000, 400)) < plan.flip_probability / 2).mean(axis=1)
+    true_is_class = rng.random((4000, 400)) < plan.prior
+    shown = np.where(
+        true_is_class,
+        rng.random((4000, 400)) < plan.keep_probability,
+        rng.random((4000, 400)) < plan.flip_probability / 2,
+    ).mean(axis=1)
     estimates = (shown - plan.flip_probability / 2) / (plan.keep_probability - plan.flip_probability / 2)
     assert estimates.mean() == pytest.approx(0.3, abs=6 * plan.standard_error / math.sqrt(4000))
     assert estimates.std() == pytest.approx(plan.standard_error, rel=0.07)
@@ -102,7 +120,7 @@ def test_relation_golden_through_the_planner(golden_plan):
 
 def test_noise_of_the_three_trust_models(golden_plan):
     local, shuffle, secure_sum = golden_plan.rows
-    assert [row.trust for row in golden_plan.rows] == ["local", "shuffle", "secure_sum"]
+    assert [row.aggregation for row in golden_plan.rows] == ["local", "shuffle", "secure_sum"]
     assert local.client_sigma == shuffle.client_sigma == 3.937
     assert secure_sum.client_sigma == pytest.approx(3.937 / 3)
     assert 9 * Decimal(secure_sum.client_sigma) ** 2 >= Decimal(3.937) ** 2
@@ -167,58 +185,75 @@ def test_messages_beyond_what_the_bounds_can_count_are_left_out():
         records=10**15, clients=10**15, rounds=1, sampling_probability=1.0, delta=1e-5, noise_multiplier=1.0
     )
     plan = plan_training(huge)
-    assert [line.messages for line in plan.shuffled_pure] == [MOST_MESSAGES] * 2
-    assert [row[1] for row in plan_tables.shuffled_table(plan).rows] == [f"{MOST_MESSAGES} (of more)"] * 2
+    assert [line.messages for line in plan.shuffled_pure] == [MAX_MESSAGES] * 2
+    assert [row[1] for row in plan_tables.shuffled_table(plan).rows] == [f"{MAX_MESSAGES} (of more)"] * 2
 
 
-@pytest.mark.parametrize("change, sentence", [
-    ({"records": 0}, "--records is 0 but must be a whole number from 1 to 1000000000000000."),
-    ({"records": True}, "--records is True but must be a whole number from 1 to 1000000000000000."),
-    ({"rounds": 100001}, "--rounds is 100001 but must be a whole number from 1 to 100000."),
-    ({"clients": 1},
-     "--clients is 1 but must be a whole number from 2 (one more than --tolerated) to 1000000000000000."),
-    ({"clients": 60001}, "--clients is 60001 but must be at most the number of records, 60000."),
-    ({"tolerated": 0}, "--tolerated is 0 but must be a whole number from 1 to 1000000000000000."),
-    ({"sampling_probability": 1.5}, "--sampling-probability is 1.5 but must be at least 1e-12 and at most 1."),
-    ({"sampling_probability": 1e-13}, "--sampling-probability is 1e-13 but must be at least 1e-12 and at most 1."),
-    ({"sampling_probability": 0.0}, "--sampling-probability is 0.0 but must be at least 1e-12 and at most 1."),
-    ({"delta": 1.0}, "--delta is 1.0 but must be at least 1e-12 and less than 1."),
-    ({"delta": 1e-15}, "--delta is 1e-15 but must be at least 1e-12 and less than 1."),
-    ({"epsilon": math.nan}, "--epsilon is nan but must be a number from 1e-06 to 1e+06."),
-    ({"epsilon": None}, "--epsilon is None but must be given if and only if --noise-multiplier is not."),
-    ({"noise_multiplier": 1.0}, "--epsilon is 1.0 but must be given if and only if --noise-multiplier is not."),
-    ({"relation": "replace"}, "--relation is 'replace' but must be one of add_or_remove, replace_one."),
-    ({"clip": -1.0}, "--clip is -1.0 but must be a number from 1e-06 to 1e+06."),
-    ({"dimension": 1.5}, "--dimension is 1.5 but must be a whole number from 1 to 1000000000000000."),
-])
+@pytest.mark.parametrize(
+    "change, sentence",
+    [
+        ({"records": 0}, "--records is 0 but must be a whole number from 1 to 1000000000000000."),
+        ({"records": True}, "--records is True but must be a whole number from 1 to 1000000000000000."),
+        ({"rounds": 100001}, "--rounds is 100001 but must be a whole number from 1 to 100000."),
+        (
+            {"clients": 1},
+            "--clients is 1 but must be a whole number from 2 (one more than --max-dropouts) to 1000000000000000.",
+        ),
+        ({"clients": 60001}, "--clients is 60001 but must be at most the number of records, 60000."),
+        ({"max_dropouts": 0}, "--max-dropouts is 0 but must be a whole number from 1 to 1000000000000000."),
+        ({"sampling_probability": 1.5}, "--sampling-probability is 1.5 but must be at least 1e-12 and at most 1."),
+        ({"sampling_probability": 1e-13}, "--sampling-probability is 1e-13 but must be at least 1e-12 and at most 1."),
+        ({"sampling_probability": 0.0}, "--sampling-probability is 0.0 but must be at least 1e-12 and at most 1."),
+        ({"delta": 1.0}, "--delta is 1.0 but must be at least 1e-12 and less than 1."),
+        ({"delta": 1e-15}, "--delta is 1e-15 but must be at least 1e-12 and less than 1."),
+        ({"epsilon": math.nan}, "--epsilon is nan but must be a number from 1e-06 to 1e+06."),
+        ({"epsilon": None}, "--epsilon is None but must be given if and only if --noise-multiplier is not."),
+        ({"noise_multiplier": 1.0}, "--epsilon is 1.0 but must be given if and only if --noise-multiplier is not."),
+        ({"relation": "replace"}, "--relation is 'replace' but must be one of add_or_remove, replace_one."),
+        ({"clip": -1.0}, "--clip is -1.0 but must be a number from 1e-06 to 1e+06."),
+        ({"dimension": 1.5}, "--dimension is 1.5 but must be a whole number from 1 to 1000000000000000."),
+    ],
+)
 def test_training_refusals_are_one_whole_sentence(change, sentence):
-    with pytest.raises(InvalidPlan) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         TrainingPlanRequest(**{**TRAINING, "epsilon": 1.0, **change})
     assert str(refusal.value) == sentence
 
 
-@pytest.mark.parametrize("arguments, sentence", [
-    ([*LABELS, "--epsilon", "-1"], "--epsilon is -1.0 but must be a number from 1e-06 to 1e+06."),
-    ([*LABELS, "--prior", "1"], "--prior is 1.0 but must be greater than 0 and less than 1."),
-    ([*LABELS, "--classes", "1"], "--classes is 1 but must be a whole number from 2 to 1000000000000000."),
-    ([*LABELS, "--cap", "inf"], "--cap is inf but must be a number from 1e-06 to 1e+06."),
-    ([*TRAIN, "--epsilon", "0"], "--epsilon is 0.0 but must be a number from 1e-06 to 1e+06."),
-    ([*TRAIN, "--epsilon", "1", "--batch-size", "60001"],
-     "--batch-size is 60001 but must be a whole number from 1 to 60000."),
-    ([*TRAIN, "--epsilon", "1", "--records", "-5"],
-     "--records is -5 but must be a whole number from 1 to 1000000000000000."),
-])
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        ([*LABELS, "--epsilon", "-1"], "--epsilon is -1.0 but must be a number from 1e-06 to 1e+06."),
+        ([*LABELS, "--prior", "1"], "--prior is 1.0 but must be greater than 0 and less than 1."),
+        ([*LABELS, "--classes", "1"], "--classes is 1 but must be a whole number from 2 to 1000000000000000."),
+        ([*LABELS, "--cap", "inf"], "--cap is inf but must be a number from 1e-06 to 1e+06."),
+        ([*TRAIN, "--epsilon", "0"], "--epsilon is 0.0 but must be a number from 1e-06 to 1e+06."),
+        (
+            [*TRAIN, "--epsilon", "1", "--batch-size", "60001"],
+            "--batch-size is 60001 but must be a whole number from 1 to 60000.",
+        ),
+        (
+            [*TRAIN, "--epsilon", "1", "--records", "-5"],
+            "--records is -5 but must be a whole number from 1 to 1000000000000000.",
+        ),
+    ],
+)
 def test_the_command_refuses_in_one_sentence_with_status_1(arguments, sentence, capsys):
     assert main(arguments) == 1
     assert capsys.readouterr().err == sentence + "\n"
 
 
-@pytest.mark.parametrize("arguments, named", [
-    (TRAIN, "--epsilon"), ([*TRAIN, "--epsilon", "1", "--noise-multiplier", "1"], "--noise-multiplier"),
-    ([*TRAIN, "--epsilon", "1", "--sampling-probability", "0.1"], "--sampling-probability"),
-    ([*LABELS, "--records", "many"], "--records"), (["plan"], "WHAT"),
-    ([*TRAIN, "--epsilon", "1", "--relation", "replace"], "--relation"),
-])
+@pytest.mark.parametrize(
+    "arguments, named",
+    [
+        (TRAIN, "--epsilon"),
+        ([*TRAIN, "--epsilon", "1", "--noise-multiplier", "1"], "--noise-multiplier"),
+        ([*TRAIN, "--epsilon", "1", "--sampling-probability", "0.1"], "--sampling-probability"),
+        ([*LABELS, "--records", "many"], "--records"),
+        (["plan"], "WHAT"),
+        ([*TRAIN, "--epsilon", "1", "--relation", "replace"], "--relation"),
+    ],
+)
 def test_what_cannot_be_parsed_ends_with_status_2(arguments, named, capsys):
     with pytest.raises(SystemExit) as exit_status:
         main(arguments)

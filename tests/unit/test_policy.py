@@ -1,4 +1,5 @@
 """The operator's policy file."""
+
 import multiprocessing
 import stat
 from pathlib import Path
@@ -6,8 +7,16 @@ from pathlib import Path
 import pytest
 
 from fate_dp.privacy import InvalidPolicy
-from fate_dp.privacy.ledger.budget_cap import BudgetCap
-from fate_dp.privacy.policy import Policy, SourcePolicy, check_source, declare_caps, declare_source, load_policy, unused_names
+from fate_dp.privacy.ledger.entries import BudgetCap
+from fate_dp.privacy.policy import (
+    Policy,
+    SourcePolicy,
+    check_source,
+    declare_caps,
+    declare_source,
+    load_policy,
+    unused_names,
+)
 
 SOURCE = "experiment/breast_guest/y"
 FULL = """
@@ -70,7 +79,6 @@ def test_delta_may_be_written_without_a_point(path, text, delta):
     """YAML 1.1 takes 1e-6 for text, which nobody expects who writes a delta."""
     write(path, f"default_dataset_cap: {{delta: {text}}}")
     assert load_policy(path).dataset_cap("a/b") == BudgetCap(8.0, delta)
-
 
 
 @pytest.mark.parametrize(
@@ -195,21 +203,32 @@ def test_the_smallest_cap_of_all_related_datasets_holds(path):
     write(path, CAPS)
     policy = load_policy(path)
     assert policy.dataset_cap(PART) == BudgetCap(6, 1e-6)
-    assert policy.dataset_cap(PART, (COLUMNS, PART)) == policy.dataset_cap(f"{PART}#2", (f"{COLUMNS}#3",)) == BudgetCap(1, 1e-6)
+    assert (
+        policy.dataset_cap(PART, (COLUMNS, PART))
+        == policy.dataset_cap(f"{PART}#2", (f"{COLUMNS}#3",))
+        == BudgetCap(1, 1e-6)
+    )
     assert policy.dataset_cap(PART, ("columns:1111111111111111",)) == BudgetCap(6, 1e-9)
     assert policy.dataset_cap(COLUMNS, (COLUMNS,)) == BudgetCap(1, 1e-5)
     assert policy.dataset_cap(COLUMNS, (COLUMNS, PART)) == policy.dataset_cap(f"{COLUMNS}#2") == BudgetCap(1, 1e-6)
-    assert [policy.score_cap(COLUMNS, 40), policy.score_cap(PART, 40), policy.score_cap(PART, 40, (COLUMNS,))] == [1, 10, 1]
+    assert [policy.score_cap(COLUMNS, 40), policy.score_cap(PART, 40), policy.score_cap(PART, 40, (COLUMNS,))] == [
+        1,
+        10,
+        1,
+    ]
     assert policy.score_cap(PART, 3, (COLUMNS,)) == 0
 
 
 def test_a_part_of_a_table_finds_no_larger_cap_under_the_name_of_another_table(path):
     """A job that leaves columns away can give a private table the columns, and so the name, of one with a large cap."""
-    write(path, """
+    write(
+        path,
+        """
 dataset_caps: {"columns:fedcba9876543210": {epsilon: 100}}
 score_caps: {"columns:fedcba9876543210": 50, "weights of columns:fedcba9876543210": 50}
 few_valued_scores: ["columns:fedcba9876543210"]
-""")
+""",
+    )
     policy = load_policy(path)
     assert policy.dataset_cap(PART, (PART,)).epsilon == 100 and policy.score_cap(PART, 12, (PART,)) == 50
     # Numbered, since its records are others than those of the table with the cap; or related to the whole table.
@@ -225,7 +244,9 @@ few_valued_scores: ["columns:fedcba9876543210"]
 def test_names_that_nothing_uses_are_told(path, caplog):
     write(path, CAPS)
     assert unused_names(load_policy(path)) == [
-        ("score_caps", "bank/loans"), ("dataset_caps", "bank/loans_2024"), ("public_datasets", "bank/published")
+        ("score_caps", "bank/loans"),
+        ("dataset_caps", "bank/loans_2024"),
+        ("public_datasets", "bank/published"),
     ]
     load_policy(path)
     told = [record.getMessage() for record in caplog.records]

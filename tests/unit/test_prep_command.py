@@ -1,4 +1,5 @@
 """`fate-dp prep`: from a raw file to a folder and tables on the terminal, or one sentence and nothing written."""
+
 import gzip
 import os
 import subprocess
@@ -7,9 +8,9 @@ import sys
 import pytest
 from prep_loans import ROWS, contents, raw_file
 
-from fate_dp.data_prep.lending_club.manifest import verify
 from fate_dp.data_prep.lending_club.options import APPLICATION, CREDIT_FILE
-from fate_dp.pipelines.cli import main
+from fate_dp.data_prep.lending_club.written import verify
+from fate_dp.pipelines.cli.main import main
 
 
 def run(*arguments):
@@ -39,8 +40,15 @@ def test_a_folder_and_tables(raw, tmp_path, capsys):
     assert max(map(len, text.splitlines())) <= 100 and f"Written: {tmp_path / 'out'}" in text.replace("\n", "")
 
 
-@pytest.mark.parametrize("command", [
-    ("prep", "lending-club"), ("prep", "lending-club-synthetic"), ("upload-prepared",), ("run", "lending-club-homo-lr")])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("prep", "lending-club"),
+        ("prep", "lending-club-synthetic"),
+        ("upload-prepared",),
+        ("run", "lending-club-homo-lr"),
+    ],
+)
 def test_help_is_what_was_written(command, capsys):
     with pytest.raises(SystemExit):
         run(*command, "--help")
@@ -56,38 +64,99 @@ def test_a_share_is_a_number_or_a_fraction(text, capsys):
 
 
 def test_every_option_reaches_the_manifest(raw, tmp_path):
-    assert run(
-        "prep", "lending-club", "--csv", raw, "--out", tmp_path / "out", "--seed", 3, "--test-share", 0.25, "--parties",
-        "1,2", "--shares", "40,60", "--skew", "state", "--concentration", 9, "--over-sampling", "smote", "--neighbours",
-        2, "--most-missing", "2/2", "--units", "public", "--split", "horizontal") == 0
+    assert (
+        run(
+            "prep",
+            "lending-club",
+            "--csv",
+            raw,
+            "--out",
+            tmp_path / "out",
+            "--seed",
+            3,
+            "--test-share",
+            0.25,
+            "--parties",
+            "1,2",
+            "--shares",
+            "40,60",
+            "--skew",
+            "state",
+            "--concentration",
+            9,
+            "--over-sampling",
+            "smote",
+            "--neighbours",
+            2,
+            "--most-missing",
+            "2/2",
+            "--units",
+            "public",
+            "--split",
+            "horizontal",
+        )
+        == 0
+    )
     manifest = verify(tmp_path / "out")
     assert "missing in too many loans" not in manifest["dropped_columns"].values()
     assert manifest["options"] == {
-        "seed": 3, "test_share": 0.25, "parties": ["1", "2"], "shares": [40, 60], "skew": "state", "concentration": 9,
-        "over_sampling": "smote", "neighbours": 2, "most_missing": 1, "units": "public", "split": "horizontal",
-        "columns": None}
+        "seed": 3,
+        "test_share": 0.25,
+        "parties": ["1", "2"],
+        "shares": [40, 60],
+        "skew": "state",
+        "concentration": 9,
+        "over_sampling": "smote",
+        "neighbours": 2,
+        "most_missing": 1,
+        "units": "public",
+        "split": "horizontal",
+        "columns": None,
+    }
 
 
 def test_a_vertical_split_with_chosen_columns(raw, tmp_path, capsys):
     guest = [column for column in APPLICATION if column != "term"]
-    assert run(
-        "prep", "lending-club", "--csv", raw, "--out", tmp_path / "out", "--split", "vertical",
-        "--columns", ",".join(guest), "--columns", ", ".join((*CREDIT_FILE, "term"))) == 0
+    assert (
+        run(
+            "prep",
+            "lending-club",
+            "--csv",
+            raw,
+            "--out",
+            tmp_path / "out",
+            "--split",
+            "vertical",
+            "--columns",
+            ",".join(guest),
+            "--columns",
+            ", ".join((*CREDIT_FILE, "term")),
+        )
+        == 0
+    )
     files = verify(tmp_path / "out")["files"]
     assert len(files["host_10000/train.csv"]["columns"]) == 10 and len(files["guest_9999/test.csv"]["columns"]) == 30
     text = " ".join(capsys.readouterr().out.split())
     assert "guest 9999 all" in text and "A record-private" not in text and "Not over-sampled" in text
 
 
-@pytest.mark.parametrize("arguments, sentence", [
-    (["--shares", "25,25,60"], "shares are 25/25/60, which add to 110; they must add to 1 or to 100."),
-    (["--shares", "a,b"], "shares are 'a,b'; they must be numbers with commas between, like 25,25,50."),
-    (["--parties", "1,2", "--shares", "25,25,50"],
-     "shares is (25.0, 25.0, 50.0) but must be one number for each of the 2 parties."),
-    (["--test-share", "1"], "test_share is 1.0 but must be a number between 0 and 1, both excluded."),
-    (["--split", "vertical", "--over-sampling", "smotenc"], "over_sampling is 'smotenc' but must be none for the split vertical: a synthetic row of "
-     "one party has no counterpart at the others."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        (["--shares", "25,25,60"], "shares are 25/25/60, which add to 110; they must add to 1 or to 100."),
+        (["--shares", "a,b"], "shares are 'a,b'; they must be numbers with commas between, like 25,25,50."),
+        (
+            ["--parties", "1,2", "--shares", "25,25,50"],
+            "shares is (25.0, 25.0, 50.0) but must be one number for each of the 2 parties.",
+        ),
+        (["--test-share", "1"], "test_share is 1.0 but must be a number between 0 and 1, both excluded."),
+        (
+            ["--split", "vertical", "--over-sampling", "smotenc"],
+            "over_sampling is 'smotenc' but must be none for the split vertical: a synthetic row of "
+            "one party has no counterpart at the others.",
+        ),
+    ],
+)
 def test_a_refused_option_writes_nothing(raw, tmp_path, capsys, arguments, sentence):
     assert run("prep", "lending-club", "--csv", raw, "--out", tmp_path / "out", *arguments) == 1
     output = capsys.readouterr()
@@ -99,7 +168,8 @@ def test_a_target_is_refused_before_the_raw_file_is_read(raw, tmp_path, capsys):
         assert run("prep", "lending-club", "--csv", tmp_path / "missing.csv", "--out", target) == 1
     assert capsys.readouterr().err == (
         f"{raw} is a file; name a folder that does not exist yet.\n"
-        f"{raw.parent} holds other things than prepared loans; name a folder that is empty or new.\n")
+        f"{raw.parent} holds other things than prepared loans; name a folder that is empty or new.\n"
+    )
 
 
 def test_a_raw_file_that_is_refused_leaves_the_earlier_preparation(raw, tmp_path, capsys):
@@ -118,8 +188,23 @@ def test_a_raw_file_that_is_refused_leaves_the_earlier_preparation(raw, tmp_path
 
 def test_invented_loans_can_be_prepared_in_every_edition(tmp_path, capsys):
     path = tmp_path / "loans.csv.gz"
-    assert run("prep", "lending-club-synthetic", "--rows", 700, "--seed", 5, "--out", path, "--percent-signs",
-               "--plain-terms", "--index-column", "--title-line") == 0
+    assert (
+        run(
+            "prep",
+            "lending-club-synthetic",
+            "--rows",
+            700,
+            "--seed",
+            5,
+            "--out",
+            path,
+            "--percent-signs",
+            "--plain-terms",
+            "--index-column",
+            "--title-line",
+        )
+        == 0
+    )
     assert run("prep", "lending-club-synthetic", "--rows", 700, "--seed", 5, "--out", tmp_path / "plain.csv") == 0
     assert f"Written: 700 invented loans in {path}" in capsys.readouterr().out.replace("\n", "")
     prepared = []
@@ -136,6 +221,7 @@ def test_invented_loans_need_a_number_of_rows(tmp_path, capsys):
 
 def test_the_help_loads_no_heavy_module():
     script = (
-        "import sys; from fate_dp.pipelines import prep_command; "
-        "sys.exit(bool({'pandas', 'pyarrow', 'numpy', 'sklearn', 'rich'} & set(sys.modules)))")
+        "import sys; from fate_dp.pipelines.cli import prep; "
+        "sys.exit(bool({'pandas', 'pyarrow', 'numpy', 'sklearn', 'rich'} & set(sys.modules)))"
+    )
     assert subprocess.run([sys.executable, "-c", script], timeout=600).returncode == 0

@@ -1,9 +1,11 @@
 """The bar of a preparation: seen in a terminal while it runs, and nowhere else."""
+
 import io
 
 import pytest
-from fate_dp.pipelines.prep_progress import ShareBar
 from rich.console import Console
+
+from fate_dp.pipelines.cli.prep import ShareBar
 
 
 def drawn(is_terminal, failure=None):

@@ -1,21 +1,32 @@
 """What is said below the tables of a preparation."""
+
 import pytest
-from fate_dp.pipelines.prep_tables import print_preparation
 from rich.console import Console
 
+from fate_dp.pipelines.cli.prep import print_preparation
+
 MANIFEST = {
-    "source": {"file": "loan.csv"}, "steps": [{"name": "raw file read", "rows": 5, "columns": 74}],
-    "dropped_columns": {}, "label_values": {"Fully Paid": 1, "Charged Off": 0}, "files": {},
-    "notices": ["Something odd."], "record_privacy": "None.",
+    "source": {"file": "loan.csv"},
+    "steps": [{"name": "raw file read", "rows": 5, "columns": 74}],
+    "dropped_columns": {},
+    "label_values": {"Fully Paid": 1, "Charged Off": 0},
+    "files": {},
+    "notices": ["Something odd."],
+    "record_privacy": "None.",
 }
 SHARE = "Share: what a party gets on average over seeds; under a skew it may be far more or less."
 INFLUENCE = "Influence: the most synthetic loans that any one real loan went into."
 
 
-@pytest.mark.parametrize("skew, over_sampling, said, unsaid", [
-    ("none", "none", [], [SHARE, INFLUENCE]), ("state", "none", [SHARE], [INFLUENCE]),
-    ("none", "smote", [INFLUENCE], [SHARE]), ("label", "smotenc", [SHARE, INFLUENCE], []),
-])
+@pytest.mark.parametrize(
+    "skew, over_sampling, said, unsaid",
+    [
+        ("none", "none", [], [SHARE, INFLUENCE]),
+        ("state", "none", [SHARE], [INFLUENCE]),
+        ("none", "smote", [INFLUENCE], [SHARE]),
+        ("label", "smotenc", [SHARE, INFLUENCE], []),
+    ],
+)
 def test_headings_are_explained_where_they_matter(skew, over_sampling, said, unsaid, capsys):
     options = {"skew": skew, "over_sampling": over_sampling}
     print_preparation({**MANIFEST, "options": options}, Console(width=100))
@@ -27,9 +38,15 @@ def test_headings_are_explained_where_they_matter(skew, over_sampling, said, uns
 
 def test_a_narrow_terminal_shows_parties_and_counts(capsys):
     entry = {
-        "role": "host", "party_id": "10000", "share": 0.25, "before": {"Fully Paid": 115354, "Charged Off": 21024},
-        "after": {"Fully Paid": 115354, "Charged Off": 115354}, "largest_influence": 1234, "rows": 230708, "columns": ["id"],
-    }  # fmt: skip
+        "role": "host",
+        "party_id": "10000",
+        "share": 0.25,
+        "before": {"Fully Paid": 115354, "Charged Off": 21024},
+        "after": {"Fully Paid": 115354, "Charged Off": 115354},
+        "largest_influence": 1234,
+        "rows": 230708,
+        "columns": ["id"],
+    }
     options = {"skew": "none", "over_sampling": "smotenc"}
     files = {"host_10000/train.csv": entry}
     print_preparation({**MANIFEST, "files": files, "options": options}, Console(width=80))

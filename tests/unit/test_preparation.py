@@ -1,4 +1,5 @@
 """Divided loans: test rows apart, each loan at one party, nothing synthetic where it must not be, bytes from a seed."""
+
 import errno
 import json
 import os
@@ -13,20 +14,26 @@ import pandas
 import pytest
 from prep_loans import contents, raw_file
 
-from fate_dp.data_prep.atomic_folder import FolderNotWritten
-from fate_dp.data_prep.lending_club import manifest as manifests
 from fate_dp.data_prep.lending_club import preparation
+from fate_dp.data_prep.lending_club import written as manifests
 from fate_dp.data_prep.lending_club.cleaning import clean
-from fate_dp.data_prep.lending_club.columns import APPLICATION_TIME, FEATURES, GROUPS, ID, LABEL, NUMERIC, PUBLIC_LIMITS
-from fate_dp.data_prep.lending_club.columns import PUBLIC_UNITS
-from fate_dp.data_prep.lending_club.manifest import NotPrepared, sha256_of, verify
-from fate_dp.data_prep.lending_club.options import APPLICATION, CREDIT_FILE, InvalidPrepOption, PrepOptions
+from fate_dp.data_prep.lending_club.columns import (
+    APPLICATION_TIME,
+    FEATURES,
+    GROUPS,
+    ID,
+    LABEL,
+    NUMERIC,
+    PUBLIC_LIMITS,
+    PUBLIC_UNITS,
+)
+from fate_dp.data_prep.lending_club.options import APPLICATION, CREDIT_FILE, PrepOptions
 from fate_dp.data_prep.lending_club.preparation import CannotDivide, divide
-from fate_dp.data_prep.lending_club.written import CannotWrite, write
+from fate_dp.data_prep.lending_club.written import sha256_of, verify, write
 from fate_dp.data_prep.over_sampling import SYNTHETIC_PREFIX, OverSampling
-from fate_dp.pipelines.upload import TableMeta, check_table
+from fate_dp.pipelines.jobs.upload import TableMeta, check_table
+from fate_dp.privacy.validation import InvalidArgument
 from tests.real_data import LENDING_CLUB, needs_lending_club
-
 
 VERTICAL = PrepOptions(split="vertical", over_sampling="none")
 ALL_COLUMNS = [ID, *FEATURES, LABEL]
@@ -65,55 +72,85 @@ def only_paid(loans, charged_off):
     return replace(loans, frame=frame, states=states)
 
 
-@pytest.mark.parametrize("settings, sentence", [
-    ({"seed": -1}, "seed is -1 but must be a whole number, at least 0."),
-    ({"seed": True}, "seed is True but must be a whole number, at least 0."),
-    ({"test_share": 0}, "test_share is 0 but must be a number between 0 and 1, both excluded."),
-    ({"test_share": 1.0}, "test_share is 1.0 but must be a number between 0 and 1, both excluded."),
-    ({"test_share": float("nan")}, "test_share is nan but must be a number between 0 and 1, both excluded."),
-    ({"most_missing": 1.5}, "most_missing is 1.5 but must be a number from 0 to 1."),
-    ({"concentration": 0}, "concentration is 0 but must be a positive number."),
-    ({"neighbours": 0}, "neighbours is 0 but must be a whole number, at least 1."),
-    ({"over_sampling": "adasyn"}, "over_sampling is 'adasyn' but must be one of smotenc, smotenc_parents, smote, none."),
-    ({"units": "z"}, "units is 'z' but must be one of raw, public."),
-    ({"skew": "age"}, "skew is 'age' but must be one of none, label, state."),
-    ({"split": "diagonal"}, "split is 'diagonal' but must be one of horizontal, vertical."),
-    ({"shares": (0.5, 0.6, 0.1)}, "shares are 0.5/0.6/0.1, which add to 1.2; they must add to 1 or to 100."),
-    ({"shares": (50, 50)}, "shares is (50, 50) but must be one number for each of the 3 parties."),
-    ({"shares": (-25, 75, 50)}, "a share is -25; each must be a number greater than 0."),
-    ({"parties": ("1",)}, "parties is ('1',) but must be at least two party ids."),
-    ({"parties": "12"}, "parties is '12' but must be at least two party ids."),
-    ({"parties": ("1", "2", "1")}, "parties is ('1', '2', '1') but must be ids that differ from each other."),
-    ({"parties": ("1", "2/..")},
-     "a party id is '2/..' but must be a text of 1 to 64 letters, digits and underscores."),
-    ({"columns": (("dti",), ("term",))},
-     "columns is (('dti',), ('term',)) but must be left out: they belong to the split vertical."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "settings, sentence",
+    [
+        ({"seed": -1}, "seed is -1 but must be a whole number, at least 0."),
+        ({"seed": True}, "seed is True but must be a whole number, at least 0."),
+        ({"test_share": 0}, "test_share is 0 but must be a number between 0 and 1, both excluded."),
+        ({"test_share": 1.0}, "test_share is 1.0 but must be a number between 0 and 1, both excluded."),
+        ({"test_share": float("nan")}, "test_share is nan but must be a number between 0 and 1, both excluded."),
+        ({"most_missing": 1.5}, "most_missing is 1.5 but must be a number from 0 to 1."),
+        ({"concentration": 0}, "concentration is 0 but must be a positive number."),
+        ({"neighbours": 0}, "neighbours is 0 but must be a whole number, at least 1."),
+        (
+            {"over_sampling": "adasyn"},
+            "over_sampling is 'adasyn' but must be one of smotenc, smotenc_parents, smote, none.",
+        ),
+        ({"units": "z"}, "units is 'z' but must be one of raw, public."),
+        ({"skew": "age"}, "skew is 'age' but must be one of none, label, state."),
+        ({"split": "diagonal"}, "split is 'diagonal' but must be one of horizontal, vertical."),
+        ({"shares": (0.5, 0.6, 0.1)}, "shares are 0.5/0.6/0.1, which add to 1.2; they must add to 1 or to 100."),
+        ({"shares": (50, 50)}, "shares is (50, 50) but must be one number for each of the 3 parties."),
+        ({"shares": (-25, 75, 50)}, "a share is -25; each must be a number greater than 0."),
+        ({"parties": ("1",)}, "parties is ('1',) but must be at least two party ids."),
+        ({"parties": "12"}, "parties is '12' but must be at least two party ids."),
+        ({"parties": ("1", "2", "1")}, "parties is ('1', '2', '1') but must be ids that differ from each other."),
+        (
+            {"parties": ("1", "2/..")},
+            "a party id is '2/..' but must be a text of 1 to 64 letters, digits and underscores.",
+        ),
+        (
+            {"columns": (("dti",), ("term",))},
+            "columns is (('dti',), ('term',)) but must be left out: they belong to the split vertical.",
+        ),
+    ],
+)
 def test_options_are_refused_in_one_sentence(settings, sentence):
     with pytest.raises(ValueError) as refusal:
         PrepOptions(**settings)
     assert str(refusal.value) == sentence
 
 
-@pytest.mark.parametrize("settings, sentence", [
-    ({"over_sampling": "smotenc"}, "over_sampling is 'smotenc' but must be none for the split vertical: a synthetic "
-     "row of one party has no counterpart at the others."),
-    ({"shares": (50, 50)}, "shares is (50, 50) but must be left out for the split vertical, where every party holds "
-     "all rows."),
-    ({"skew": "label"}, "skew is 'label' but must be none for the split vertical, where every party holds all rows."),
-    ({"parties": ("1", "2", "3")}, "columns is () but must be one list of columns for each of the 3 parties."),
-    ({"columns": (APPLICATION, (*CREDIT_FILE, "grade"))}, "a column of a party is 'grade' but must be one of "
-     f"{', '.join(column for column in NUMERIC[:5])}, home_ownership, annual_inc, verification_status, purpose, dti, "
-     "delinq_2yrs, inq_last_6mths, open_acc, pub_rec, revol_bal, revol_util, total_acc."),
-    ({"columns": (APPLICATION, (*CREDIT_FILE, "term"))},
-     "columns is 'term' but must be at one party only, and it is listed more than once."),
-    ({"columns": (APPLICATION[1:], CREDIT_FILE)},
-     f"columns is {(APPLICATION[1:], CREDIT_FILE)} but must be complete, and no party has loan_amnt."),
-    ({"columns": (APPLICATION + CREDIT_FILE, ())},
-     f"columns is {(APPLICATION + CREDIT_FILE, ())} but must be one list of columns for each of the 2 parties."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "settings, sentence",
+    [
+        (
+            {"over_sampling": "smotenc"},
+            "over_sampling is 'smotenc' but must be none for the split vertical: a synthetic "
+            "row of one party has no counterpart at the others.",
+        ),
+        (
+            {"shares": (50, 50)},
+            "shares is (50, 50) but must be left out for the split vertical, where every party holds all rows.",
+        ),
+        (
+            {"skew": "label"},
+            "skew is 'label' but must be none for the split vertical, where every party holds all rows.",
+        ),
+        ({"parties": ("1", "2", "3")}, "columns is () but must be one list of columns for each of the 3 parties."),
+        (
+            {"columns": (APPLICATION, (*CREDIT_FILE, "grade"))},
+            "a column of a party is 'grade' but must be one of "
+            f"{', '.join(column for column in NUMERIC[:5])}, home_ownership, annual_inc, verification_status, purpose, dti, "
+            "delinq_2yrs, inq_last_6mths, open_acc, pub_rec, revol_bal, revol_util, total_acc.",
+        ),
+        (
+            {"columns": (APPLICATION, (*CREDIT_FILE, "term"))},
+            "columns is 'term' but must be at one party only, and it is listed more than once.",
+        ),
+        (
+            {"columns": (APPLICATION[1:], CREDIT_FILE)},
+            f"columns is {(APPLICATION[1:], CREDIT_FILE)} but must be complete, and no party has loan_amnt.",
+        ),
+        (
+            {"columns": (APPLICATION + CREDIT_FILE, ())},
+            f"columns is {(APPLICATION + CREDIT_FILE, ())} but must be one list of columns for each of the 2 parties.",
+        ),
+    ],
+)
 def test_options_of_a_vertical_split_are_refused_in_one_sentence(settings, sentence):
-    with pytest.raises(InvalidPrepOption) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         PrepOptions(**{"split": "vertical", "over_sampling": "none", **settings})
     assert str(refusal.value) == sentence
 
@@ -138,7 +175,8 @@ def test_a_class_too_small_for_the_split_is_refused_by_its_name(loans):
         divide(few, PrepOptions())
     assert str(refusal.value) == (
         "Only 1 Charged Off loans are left after cleaning, too few to hold a share of 0.3 out for testing and train on "
-        "the rest.")
+        "the rest."
+    )
 
 
 def test_every_loan_is_tested_or_trained_on_at_exactly_one_party(loans, division):
@@ -146,7 +184,10 @@ def test_every_loan_is_tested_or_trained_on_at_exactly_one_party(loans, division
     assert sum(map(len, held)) == len(loans.frame) and set.union(*held) == ids(loans.frame)
     assert ids(division.training.frame) == set.union(*held[:-1])
     assert [(party.role, party.party_id) for party in division.parties] == [
-        ("guest", "9999"), ("host", "10000"), ("host", "9998")]
+        ("guest", "9999"),
+        ("host", "10000"),
+        ("host", "9998"),
+    ]
     sizes = [len(party.original) for party in division.parties]
     for size, share in zip(sizes, (0.25, 0.25, 0.5)):
         assert abs(size - share * sum(sizes)) < 1
@@ -168,10 +209,17 @@ def test_synthetic_loans_are_at_parties_only_and_below_the_real_ones(loans, divi
     assert len(made) == len(set(made)), "rows of several parties may meet in one model"
 
 
-@pytest.mark.parametrize("settings", [
-    {"over_sampling": "none"}, {"over_sampling": "smote"}, {"neighbours": 2}, {"units": "public"},
-    {"skew": "state", "concentration": 50.0}, {"shares": (20, 30, 50)},
-])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"over_sampling": "none"},
+        {"over_sampling": "smote"},
+        {"neighbours": 2},
+        {"units": "public"},
+        {"skew": "state", "concentration": 50.0},
+        {"shares": (20, 30, 50)},
+    ],
+)
 def test_an_option_of_a_later_step_leaves_earlier_draws_alone(loans, division, settings):
     other = divide(loans, PrepOptions(**settings))
     assert other.test[ID].tolist() == division.test[ID].tolist()
@@ -233,7 +281,9 @@ def test_fewer_rows_than_neighbours_are_refused_by_name(loans, division):
         divide(loans, PrepOptions(neighbours=rows))
     assert re.fullmatch(
         rf"neighbours is {rows}, but party \w+ has {rows} Charged Off rows and needs at least {rows + 1} to "
-        "interpolate; give fewer neighbours, a larger share or over_sampling none.", str(refusal.value))
+        "interpolate; give fewer neighbours, a larger share or over_sampling none.",
+        str(refusal.value),
+    )
     assert divide(loans, PrepOptions(neighbours=rows - 1)).parties
 
 
@@ -253,20 +303,34 @@ def test_a_vertical_split_gives_common_ids_and_own_columns(loans, tmp_path):
     written = write(loans, division, VERTICAL, tmp_path / "v")
     names = {entry["table"]: path for path, entry in written["files"].items() if "table" in entry}
     assert names == {
-        "guest_9999_train": "guest_9999/train.csv", "host_10000_train": "host_10000/train.csv",
-        "guest_9999_test": "guest_9999/test.csv", "host_10000_test": "host_10000/test.csv"}
+        "guest_9999_train": "guest_9999/train.csv",
+        "host_10000_train": "host_10000/train.csv",
+        "guest_9999_test": "guest_9999/test.csv",
+        "host_10000_test": "host_10000/test.csv",
+    }
     assert list(read(tmp_path / "v/host_10000/test.csv")) == list(host.training)
     assert json.loads((tmp_path / "v/host_10000/test.meta.json").read_text()) == {
-        "match_id_name": "id", "dtype": "float64", "delimiter": ","}
+        "match_id_name": "id",
+        "dtype": "float64",
+        "delimiter": ",",
+    }
     check_table(tmp_path / "v/guest_9999/test.csv", TableMeta(label_name=LABEL))
     check_table(tmp_path / "v/host_10000/train.csv", TableMeta())
 
 
 def test_columns_of_a_party_may_be_chosen(loans):
-    options = PrepOptions(split="vertical", over_sampling="none", parties=("1", "2", "3"),
-                          columns=(("term", "loan_amnt"), ("purpose", "dti"), tuple(
-                              column for column in APPLICATION + CREDIT_FILE
-                              if column not in ("term", "loan_amnt", "purpose", "dti"))))
+    options = PrepOptions(
+        split="vertical",
+        over_sampling="none",
+        parties=("1", "2", "3"),
+        columns=(
+            ("term", "loan_amnt"),
+            ("purpose", "dti"),
+            tuple(
+                column for column in APPLICATION + CREDIT_FILE if column not in ("term", "loan_amnt", "purpose", "dti")
+            ),
+        ),
+    )
     first, second, _ = divide(loans, options).parties
     assert list(first.training) == [ID, "loan_amnt", "term", LABEL]
     assert list(second.training) == [ID, "dti", *GROUPS[2]]
@@ -306,23 +370,40 @@ def test_the_manifest_tells_what_was_done(loans, division, prepared):
     manifest = verify(prepared)
     assert manifest["schema"] == "fate-dp/prepared/1" and manifest["features"] == list(FEATURES)
     assert manifest["source"] == {"file": "raw.csv", "sha256": loans.sha256}
-    assert PrepOptions(**{name: tuple(value) if isinstance(value, list) else value
-                          for name, value in manifest["options"].items()}) == PrepOptions()
+    assert (
+        PrepOptions(
+            **{name: tuple(value) if isinstance(value, list) else value for name, value in manifest["options"].items()}
+        )
+        == PrepOptions()
+    )
     assert [step["rows"] for step in manifest["steps"]] == [step.rows for step in loans.steps]
     assert manifest["missing"] == loans.missing and manifest["dropped_columns"] == loans.dropped_columns
     assert "epsilon infinity" in manifest["record_privacy"]
-    on_disk = {name for name in contents(prepared)} - {"manifest.json"}
+    on_disk = set(contents(prepared)) - {"manifest.json"}
     assert on_disk == set(manifest["files"])
     for name, entry in manifest["files"].items():
         assert entry["sha256"] == sha256_of(prepared / name)
     guest = manifest["files"]["guest_9999/train.csv"]
     assert guest == {
-        "table": "guest_9999_train", "sha256": guest["sha256"], "rows": len(division.parties[0].training),
-        "columns": ALL_COLUMNS, "role": "guest", "party_id": "9999", "share": 0.25,
-        "before": division.parties[0].rows_before, "after": division.parties[0].rows_after,
-        "largest_influence": division.parties[0].largest_influence, "meta": "guest_9999/train.meta.json"}
+        "table": "guest_9999_train",
+        "sha256": guest["sha256"],
+        "rows": len(division.parties[0].training),
+        "columns": ALL_COLUMNS,
+        "role": "guest",
+        "party_id": "9999",
+        "share": 0.25,
+        "before": division.parties[0].rows_before,
+        "after": division.parties[0].rows_after,
+        "largest_influence": division.parties[0].largest_influence,
+        "meta": "guest_9999/train.meta.json",
+    }
     assert json.loads((prepared / guest["meta"]).read_text()) == {
-        "match_id_name": "id", "dtype": "float64", "delimiter": ",", "label_name": "loan_status", "label_type": "int32"}
+        "match_id_name": "id",
+        "dtype": "float64",
+        "delimiter": ",",
+        "label_name": "loan_status",
+        "label_type": "int32",
+    }
 
 
 def test_public_units_are_in_the_manifest_and_no_warning_where_nothing_was_made(loans, tmp_path):
@@ -341,7 +422,9 @@ def test_the_same_seed_gives_the_same_bytes_and_another_does_not(loans, prepared
     assert contents(tmp_path / "again") == contents(prepared)
     other, first = contents(tmp_path / "other"), contents(prepared)
     assert {name for name in first if first[name] == other[name]} == {
-        "loans.csv", *(name for name in first if name.endswith("meta.json"))}
+        "loans.csv",
+        *(name for name in first if name.endswith("meta.json")),
+    }
 
 
 def test_progress_reaches_the_whole(loans, division, tmp_path):
@@ -359,16 +442,18 @@ def test_an_earlier_preparation_is_replaced_and_anything_else_is_kept(loans, div
     assert verify(folder)["options"]["parties"] == ["1", "2"] and not (folder / "host_9998").exists()
     (folder / "notes.txt").write_text("mine")
     before = contents(tmp_path)
-    with pytest.raises(NotPrepared) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         write(loans, division, PrepOptions(), folder)
     assert str(refusal.value) == (
-        f"{folder}/notes.txt is not part of the prepared loans and would be lost; move it away first.")
+        f"{folder}/notes.txt is not part of the prepared loans and would be lost; move it away first."
+    )
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "x").write_text("mine")
-    with pytest.raises(NotPrepared) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         write(loans, division, PrepOptions(), tmp_path / "mine")
     assert str(refusal.value) == (
-        f"{tmp_path}/mine holds other things than prepared loans; name a folder that is empty or new.")
+        f"{tmp_path}/mine holds other things than prepared loans; name a folder that is empty or new."
+    )
     assert contents(tmp_path) == {**before, os.path.join("mine", "x"): b"mine"}
 
 
@@ -382,12 +467,13 @@ def test_a_full_disk_leaves_nothing_half_written(loans, division, prepared, tmp_
     for folder in (tmp_path / "new", tmp_path / "old"):
         try:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
-            with pytest.raises(FolderNotWritten) as refusal:
+            with pytest.raises(InvalidArgument) as refusal:
                 write(loans, division, PrepOptions(), folder)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         assert str(refusal.value) == (
-            f"{folder} could not be written: File too large; files of this size are not allowed here.")
+            f"{folder} could not be written: File too large; files of this size are not allowed here."
+        )
     assert contents(tmp_path) == before and os.listdir(tmp_path) == ["old"]
 
 
@@ -401,10 +487,11 @@ def test_a_disk_that_is_full_at_the_end_leaves_nothing_half_written(loans, divis
         return write_text(path, *arguments, **options)
 
     monkeypatch.setattr(Path, "write_text", full)
-    with pytest.raises(FolderNotWritten) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         write(loans, division, PrepOptions(), tmp_path / "new")
     assert str(refusal.value) == (
-        f"{tmp_path}/new could not be written: No space left on device; free some space or choose another disk.")
+        f"{tmp_path}/new could not be written: No space left on device; free some space or choose another disk."
+    )
     assert os.listdir(tmp_path) == []
 
 
@@ -422,35 +509,56 @@ def test_an_id_that_a_line_cannot_hold_is_refused(loans, tmp_path, text):
     frame = loans.frame.copy()
     frame.loc[3, ID] = text
     broken = replace(loans, frame=frame)
-    with pytest.raises(CannotWrite) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         write(broken, divide(broken, PrepOptions()), PrepOptions(), tmp_path / "new")
     assert re.fullmatch(
         r"An id in (loans|test|train)\.csv has a comma, a quote or a line break in it; FATE cannot read such an id\.",
-        str(refusal.value))
+        str(refusal.value),
+    )
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("break_it, sentence", [
-    (lambda folder: (folder / "test.csv").open("a").write("\n"),
-     "{}/test.csv was changed after it was written; prepare the loans again."),
-    (lambda folder: (folder / "loans.csv").unlink(),
-     "{}/loans.csv cannot be read: No such file or directory; prepare the loans again."),
-    (lambda folder: (folder / "manifest.json").unlink(),
-     "{} has no readable manifest.json; make one with `fate-dp prep lending-club`."),
-    (lambda folder: (folder / "manifest.json").write_text("[1]"), "{}/manifest.json is no manifest of prepared loans."),
-    (lambda folder: (folder / "manifest.json").write_text("{"), "{}/manifest.json is no manifest of prepared loans."),
-    (lambda folder: (folder / "manifest.json").write_text('{"schema": "x/2", "files": {}}'),
-     "{}/manifest.json has the schema 'x/2'; 'fate-dp/prepared/1' is wanted, prepare the loans again."),
-    (lambda folder: (folder / "manifest.json").write_text(
-        '{"schema": "fate-dp/prepared/1", "files": {"../x": {"sha256": "a"}}}'),
-     "{0}/manifest.json names files without a hash or outside {0}."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "break_it, sentence",
+    [
+        (
+            lambda folder: (folder / "test.csv").open("a").write("\n"),
+            "{}/test.csv was changed after it was written; prepare the loans again.",
+        ),
+        (
+            lambda folder: (folder / "loans.csv").unlink(),
+            "{}/loans.csv cannot be read: No such file or directory; prepare the loans again.",
+        ),
+        (
+            lambda folder: (folder / "manifest.json").unlink(),
+            "{} has no readable manifest.json; make one with `fate-dp prep lending-club`.",
+        ),
+        (
+            lambda folder: (folder / "manifest.json").write_text("[1]"),
+            "{}/manifest.json is no manifest of prepared loans.",
+        ),
+        (
+            lambda folder: (folder / "manifest.json").write_text("{"),
+            "{}/manifest.json is no manifest of prepared loans.",
+        ),
+        (
+            lambda folder: (folder / "manifest.json").write_text('{"schema": "x/2", "files": {}}'),
+            "{}/manifest.json has the schema 'x/2'; 'fate-dp/prepared/1' is wanted, prepare the loans again.",
+        ),
+        (
+            lambda folder: (folder / "manifest.json").write_text(
+                '{"schema": "fate-dp/prepared/1", "files": {"../x": {"sha256": "a"}}}'
+            ),
+            "{0}/manifest.json names files without a hash or outside {0}.",
+        ),
+    ],
+)
 def test_a_changed_folder_is_refused(prepared, tmp_path, break_it, sentence):
     folder = tmp_path / "folder"
     shutil.copytree(prepared, folder)
     assert verify(folder)
     break_it(folder)
-    with pytest.raises(NotPrepared) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         verify(folder)
     assert str(refusal.value) == sentence.format(folder)
 

@@ -1,4 +1,5 @@
 """docs/privacy.md is what `make docs-privacy` writes, complete, and its numbers are the specification's."""
+
 import importlib
 import importlib.util
 import re
@@ -8,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fate_dp.pipelines import guarantees, privacy_tables
-from fate_dp.pipelines.guarantees import InvalidGuarantee
-from fate_dp.pipelines.privacy_page import privacy_page
+from fate_dp.pipelines.report import guarantees, privacy_tables
+from fate_dp.pipelines.report.privacy_page import privacy_page
+from fate_dp.privacy.validation import InvalidArgument
 
 ROOT = Path(__file__).parents[2]
 
@@ -63,7 +64,7 @@ def test_declared_functions_exist(package):
 def test_the_page_names_exactly_the_events_that_the_pld_accountant_composes():
     from fate_dp.privacy.accounting.privacy_profiles import HAS_PROFILE
 
-    (declared,) = (item for item in guarantees.mechanism_guarantees("accounting") if item.module == "pld_accountant")
+    (declared,) = (item for item in guarantees.mechanism_guarantees("accounting") if "PLDAccountant" in item.names)
     # Unsampled Gaussian noise is composed exactly, without a profile.
     assert set(declared.events) == {kind.__name__ for kind in HAS_PROFILE} | {"Gaussian", "GroupedGaussian"}
 
@@ -75,9 +76,17 @@ def test_features_are_said_not_to_be_covered():
 
 def test_components_that_show_labels_are_fates_and_the_page_and_the_guide_name_them(page):
     section = page.split("## What other components show or change before these")[1].split("\n## ")[0]
-    named = {name for row in re.findall(r"^\| `.*$", section, flags=re.M) for name in re.findall(r"`(\w+)`", row.split("|")[1])}
-    fates = {path.stem for path in (Path(importlib.util.find_spec("fate").submodule_search_locations[0])
-                                    / "components" / "components").glob("*.py")}
+    named = {
+        name
+        for row in re.findall(r"^\| `.*$", section, flags=re.M)
+        for name in re.findall(r"`(\w+)`", row.split("|")[1])
+    }
+    fates = {
+        path.stem
+        for path in (
+            Path(importlib.util.find_spec("fate").submodule_search_locations[0]) / "components" / "components"
+        ).glob("*.py")
+    }
     parameters = {"skip_metrics"}
     assert {"hetero_feature_binning", "coordinated_lr", "sshe_lr", "hetero_secureboost"} <= named - parameters <= fates
     guide = (ROOT / "deploy" / "README.md").read_text(encoding="utf-8")
@@ -90,7 +99,11 @@ def test_every_promise_for_records_says_that_features_computed_over_all_rows_end
     for name in ("dp_hetero_lr", "dp_homo_nn", "shuffler"):
         item = guarantees.component_guarantee(name)
         assert any(promise.unit == "record" for promise in item.promises)
-        said = [line for line in item.not_covered if "binning" in line and "standardising" in line and "smote has" not in line]
+        said = [
+            line
+            for line in item.not_covered
+            if "binning" in line and "standardising" in line and "smote has" not in line
+        ]
         assert len(said) == 1
     assert "public units" in (ROOT / "deploy" / "README.md").read_text(encoding="utf-8")
 
@@ -103,40 +116,60 @@ def test_every_solver_has_a_protocol_whose_observers_the_page_lists(page):
     for protocol in item.protocols:
         assert {view.observer for view in protocol.views} == {"guest", "host", "arbiter", "model"}
         assert f"**`solver: {protocol.solver}`**" in page and all(view.sees in page for view in protocol.views)
-    with pytest.raises(InvalidGuarantee, match="dp_hetero_lr declares no protocol for solver 'secret'"):
+    with pytest.raises(InvalidArgument, match="dp_hetero_lr declares no protocol for solver 'secret'"):
         item.protocol("secret")
 
 
-@pytest.mark.parametrize("words", ["fixed count of labels", "with probability p", "delta is at least 1 - p",
-                                   "Flipback adds epsilon", "post-processing"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "fixed count of labels",
+        "with probability p",
+        "delta is at least 1 - p",
+        "Flipback adds epsilon",
+        "post-processing",
+    ],
+)
 def test_unsound_rules_of_the_sources_are_labelled(page, words):
     assert words in page.split("## Rules that do not hold")[1].split("## Computed")[0]
 
 
 def test_a_component_without_a_declaration_fails_the_build(components):
     (components / "flipback" / "guarantee.yaml").unlink()
-    with pytest.raises(InvalidGuarantee, match="flipback/guarantee.yaml is missing or no valid YAML but must declare"):
+    with pytest.raises(InvalidArgument, match="flipback/guarantee.yaml is missing or no valid YAML but must declare"):
         guarantees.component_guarantee("flipback", components)
 
 
-@pytest.mark.parametrize("change, said", [
-    (lambda content: content.pop("not_covered"), "not_covered"),
-    (lambda content: content.update(more="x"), "more"),
-    (lambda content: content.update(not_covered=[]), "not_covered in label_flip/guarantee.yaml is [] but"),
-    (lambda content: content.update(does=" "), "does in label_flip/guarantee.yaml is ' ' but must be text"),
-    (lambda content: content.update(references=[1]), "references in label_flip/guarantee.yaml is 1 but must be text"),
-    (lambda content: content.update(component="flipback"), "must be 'label_flip'"),
-    (lambda content: content["promises"][0].update(unit="person"), "unit in label_flip/guarantee.yaml is 'person' but"),
-    (lambda content: content["promises"][0].update(relation="swap"), "must be one of add_or_remove, replace_one."),
-    (lambda content: content["promises"][0].update(observers=["everybody"]), "'everybody' but must be one of guest"),
-    (lambda content: content["promises"][0].update(event="Magic"), "'Magic' but must be one of RandomizedResponse"),
-    (lambda content: content["promises"][0].pop("formula"), "formula"),
-    (lambda content: content.update(protocols=[{"solver": "x"}]), "['solver'] but Protocol must have"),
-    (lambda content: content.update(protocols=[]), "protocols in label_flip/guarantee.yaml is [] but"),
-])
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (lambda content: content.pop("not_covered"), "not_covered"),
+        (lambda content: content.update(more="x"), "more"),
+        (lambda content: content.update(not_covered=[]), "not_covered in label_flip/guarantee.yaml is [] but"),
+        (lambda content: content.update(does=" "), "does in label_flip/guarantee.yaml is ' ' but must be text"),
+        (
+            lambda content: content.update(references=[1]),
+            "references in label_flip/guarantee.yaml is 1 but must be text",
+        ),
+        (lambda content: content.update(component="flipback"), "must be 'label_flip'"),
+        (
+            lambda content: content["promises"][0].update(unit="person"),
+            "unit in label_flip/guarantee.yaml is 'person' but",
+        ),
+        (lambda content: content["promises"][0].update(relation="swap"), "must be one of add_or_remove, replace_one."),
+        (
+            lambda content: content["promises"][0].update(observers=["everybody"]),
+            "'everybody' but must be one of guest",
+        ),
+        (lambda content: content["promises"][0].update(event="Magic"), "'Magic' but must be one of RandomizedResponse"),
+        (lambda content: content["promises"][0].pop("formula"), "formula"),
+        (lambda content: content.update(protocols=[{"solver": "x"}]), "['solver'] but Protocol must have"),
+        (lambda content: content.update(protocols=[]), "protocols in label_flip/guarantee.yaml is [] but"),
+    ],
+)
 def test_an_incomplete_declaration_fails_the_build(components, change, said):
     spoil(components / "label_flip" / "guarantee.yaml", change)
-    with pytest.raises(InvalidGuarantee) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         guarantees.component_guarantee("label_flip", components)
     assert said in str(refusal.value) and str(refusal.value).count("\n") == 0
 
@@ -144,7 +177,7 @@ def test_an_incomplete_declaration_fails_the_build(components, change, said):
 def test_a_module_without_a_declaration_fails_the_build(tmp_path):
     shutil.copytree(guarantees.PRIVACY / "noise", tmp_path / "noise")
     (tmp_path / "noise" / "new_noise.py").write_text("")
-    with pytest.raises(InvalidGuarantee, match=r"no guarantee of the modules \['new_noise'\]"):
+    with pytest.raises(InvalidArgument, match=r"no guarantee of the modules \['new_noise'\]"):
         guarantees.mechanism_guarantees("noise", tmp_path)
 
 
@@ -157,7 +190,7 @@ def test_tables_hold_the_specifications_values(page):
 
 def test_each_table_names_the_command_that_prints_it(page, capsys, monkeypatch):
     for name in privacy_tables.TABLES:
-        assert f"`.venv/bin/python -m fate_dp.pipelines.privacy_tables {name}`" in page
+        assert f"`.venv/bin/python -m fate_dp.pipelines.report.privacy_tables {name}`" in page
     monkeypatch.setattr("sys.argv", ["privacy_tables", "flip_rates"])
     privacy_tables.main()
     assert capsys.readouterr().out.strip() in page

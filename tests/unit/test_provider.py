@@ -1,23 +1,23 @@
 """What is checked before FATE-Flow is told of a provider, what it is sent, and what it is never asked to delete."""
+
 import json
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
-
-from fate_dp.deploy.doctor.environment import examine
-from fate_dp.deploy.flow_address import FlowAddress
-from fate_dp.deploy.flow_server_error import FlowServerError
-from fate_dp.deploy.provider import registration
-from fate_dp.deploy.provider.registration import check_version, prepare, providers, register, remove
-from fate_dp.pipelines.cli import main
-from fate_dp.pipelines.provider_command import how_to_choose
-
 from doctor_examples import unrecorded_fate
 from flow_double import VERSION, flow_double
 
-NAME = "fate:dp0.1.0@local"
+from fate_dp.deploy.doctor.gathering import examine
+from fate_dp.deploy.flow.client import FlowAddress
+from fate_dp.deploy.flow.programs import FlowServerError
+from fate_dp.deploy.provider import registration
+from fate_dp.deploy.provider.registration import check_version, prepare, providers, register, remove
+from fate_dp.pipelines.cli.main import main
+from fate_dp.pipelines.cli.providers import how_to_choose
+
+NAME = "fate:dp0.2.0@local"
 
 
 class Rows:
@@ -25,8 +25,14 @@ class Rows:
 
     def __init__(self, takes=True):
         self.takes = takes
-        self.rows = [{"provider_name": "fate:2.2.0@local", "version": "2.2.0", "device": "local",
-                      "metadata": {"path": "", "venv": "/opt/bin/python"}}]  # fmt: skip
+        self.rows = [
+            {
+                "provider_name": "fate:2.2.0@local",
+                "version": "2.2.0",
+                "device": "local",
+                "metadata": {"path": "", "venv": "/opt/bin/python"},
+            }
+        ]
 
     def answers(self, version="2.2.0"):
         return {
@@ -49,16 +55,16 @@ class Rows:
 def test_register_list_and_remove(tmp_path, capsys):
     file = tmp_path / "provider.json"
     with flow_double(Rows().answers()) as (address, asked):
-        assert main(["provider", "register", "--flow", str(address), "--version", "dp0.1.0", "--out", str(file)]) == 0
+        assert main(["provider", "register", "--flow", str(address), "--version", "dp0.2.0", "--out", str(file)]) == 0
         shown = capsys.readouterr().out
         assert {each.name for each in providers(address)} == {"fate:2.2.0@local", NAME}
         assert main(["provider", "list", "--flow", str(address)]) == 0
         assert NAME in capsys.readouterr().out
-        assert main(["provider", "remove", "dp0.1.0", "--flow", str(address)]) == 0
+        assert main(["provider", "remove", "dp0.2.0", "--flow", str(address)]) == 0
         assert [each.name for each in providers(address)] == ["fate:2.2.0@local"]
     (sent,) = [body for path, body, _ in asked if path == "provider/register"]
     assert json.loads(file.read_text()) == sent
-    assert (sent["name"], sent["version"], sent["device"]) == ("fate", "dp0.1.0", "local")
+    assert (sent["name"], sent["version"], sent["device"]) == ("fate", "dp0.2.0", "local")
     assert sent["metadata"]["venv"] == sys.executable and Path(sent["metadata"]["path"]).is_dir()
     assert set(sent["components_description"]) == set(examine().plugin.announces)
     assert sent["components_description"]["label_flip"]["roles"] == ["guest", "host"]
@@ -90,7 +96,7 @@ def test_the_longest_version_fits_fate_flows_column():
 def test_only_a_provider_of_ours_is_removed():
     with flow_double(Rows().answers()) as (address, asked):
         with pytest.raises(FlowServerError, match=f"has no provider {NAME}; it has fate:2.2.0@local"):
-            remove(address, "dp0.1.0")
+            remove(address, "dp0.2.0")
         with pytest.raises(FlowServerError, match="must begin with dp"):
             remove(address, "2.2.0")
     assert "provider/delete" not in [path for path, *_ in asked]

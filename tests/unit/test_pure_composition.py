@@ -1,4 +1,5 @@
 """Composition of pure mechanisms against exact enumeration, at the goldens, and where the grid takes over."""
+
 import itertools
 import math
 
@@ -8,11 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fate_dp.privacy.accounting import pure_composition
-from fate_dp.privacy.accounting.binomial import log_binomial
-from fate_dp.privacy.accounting.privacy_parameters import InvalidDelta
-from fate_dp.privacy.accounting.pure_composition import compose_pure
-from fate_dp.privacy.mechanisms.randomized_response import InvalidEpsilon
+from fate_dp.privacy.accounting import composition
+from fate_dp.privacy.accounting.composition import compose_pure, log_binomial
+from fate_dp.privacy.validation import InvalidArgument
 
 EPSILONS = st.lists(st.floats(0.01, 4), min_size=1, max_size=6)
 DELTAS = st.floats(math.log(1e-12), math.log(0.3)).map(math.exp)
@@ -45,7 +44,7 @@ def exact_delta_of_equals(value, count, epsilon):
 
 @pytest.fixture
 def on_the_grid(monkeypatch):
-    monkeypatch.setattr(pure_composition, "EXACT_COMBINATIONS", 1)
+    monkeypatch.setattr(composition, "EXACT_COMBINATIONS", 1)
 
 
 def test_goldens():
@@ -80,7 +79,7 @@ def test_exact_for_many_equal_epsilons(value, count, delta):
 def test_the_grid_is_safe_and_close(epsilons, delta):
     exact = compose_pure(epsilons, delta)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pure_composition, "EXACT_COMBINATIONS", 1)
+        patch.setattr(composition, "EXACT_COMBINATIONS", 1)
         on_grid = compose_pure(epsilons, delta)
     assert exact_delta(epsilons, on_grid) <= delta
     assert on_grid <= exact * (1 + 1e-2) + 1e-3
@@ -118,7 +117,7 @@ def test_the_grid_is_shorter_than_the_largest_loss(value, count, on_the_grid):
 def test_the_grid_against_the_exact_sum_of_many(epsilons, delta):
     exact = compose_pure(epsilons, delta)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pure_composition, "EXACT_COMBINATIONS", 1)
+        patch.setattr(composition, "EXACT_COMBINATIONS", 1)
         on_grid = compose_pure(epsilons, delta)
     assert exact * (1 - 1e-9) <= on_grid <= exact * (1 + 1e-3)
 
@@ -164,13 +163,13 @@ def test_bound_on_the_error_of_binomial_logarithms():
 
 @pytest.mark.parametrize("value", [0, -1, math.nan, math.inf, True, "1"])
 def test_epsilons_are_checked(value):
-    with pytest.raises(InvalidEpsilon) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         compose_pure([1.0, value], 1e-5)
     assert str(refusal.value) == f"epsilon is {value!r} but must be a finite number greater than 0 (in nats)."
 
 
 @pytest.mark.parametrize("value", [-1e-9, 1, math.nan, True, "0"])
 def test_delta_is_checked(value):
-    with pytest.raises(InvalidDelta) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         compose_pure([1.0], value)
     assert str(refusal.value) == f"delta is {value!r} but must be a number of at least 0 and less than 1."

@@ -1,4 +1,5 @@
 """Probabilities of randomised response against the golden values, and their properties."""
+
 import math
 from math import comb, exp, isclose, log
 
@@ -7,19 +8,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fate_dp.privacy import InvalidClasses, InvalidEpsilon, flip_probability, keep_probability, label_posterior
-from fate_dp.privacy.mechanisms.randomized_response import PRIOR_MARGIN, check_epsilon, estimate_prior
+from fate_dp.privacy import flip_probability, keep_probability, label_posterior
+from fate_dp.privacy.mechanisms.randomized_response import PRIOR_MARGIN, estimate_prior
+from fate_dp.privacy.validation import InvalidArgument, check_epsilon
 
 KEEP = [
-    (0.1, 2, 0.52497918747894), (0.5, 2, 0.62245933120185), (1, 2, 0.73105857863000), (2, 2, 0.88079707797788),
-    (3, 2, 0.95257412682243), (4, 2, 0.98201379003791), (8, 2, 0.99966464986953),
-    (1, 10, 0.23196931668407), (2, 10, 0.45085306037928), (4, 10, 0.85848644975821),
-    (log(3), 2, 0.75), (log(9), 4, 0.75),
+    (0.1, 2, 0.52497918747894),
+    (0.5, 2, 0.62245933120185),
+    (1, 2, 0.73105857863000),
+    (2, 2, 0.88079707797788),
+    (3, 2, 0.95257412682243),
+    (4, 2, 0.98201379003791),
+    (8, 2, 0.99966464986953),
+    (1, 10, 0.23196931668407),
+    (2, 10, 0.45085306037928),
+    (4, 10, 0.85848644975821),
+    (log(3), 2, 0.75),
+    (log(9), 4, 0.75),
 ]
 FLIP = [(1, 0.2689), (2, 0.1192), (4, 0.0180), (8, 0.00034)]
 POSTERIOR = [
-    (1, 0.2, 1, 0.404609675192), (1, 0.2, 0, 0.084223808401),
-    (3, 0.2, 1, 0.833925230201), (3, 0.2, 0, 0.012293749653),
+    (1, 0.2, 1, 0.404609675192),
+    (1, 0.2, 0, 0.084223808401),
+    (3, 0.2, 1, 0.833925230201),
+    (3, 0.2, 0, 0.012293749653),
 ]
 FRESH_FLIPS = [(1.0, 10, 9.9997706345), (0.5, 20, 9.8594110241)]
 
@@ -121,7 +133,7 @@ def test_flip_probability_does_not_cancel_at_large_epsilon():
     "epsilon", [0, 0.0, -1, -0.5, float("nan"), float("inf"), -math.inf, True, np.True_, "2", None, 1j, [1]]
 )
 def test_bad_epsilon_is_refused_in_one_sentence(epsilon):
-    with pytest.raises(InvalidEpsilon, match=r"^epsilon is .* but must be a finite number greater than 0"):
+    with pytest.raises(InvalidArgument, match=r"^epsilon is .* but must be a finite number greater than 0"):
         keep_probability(epsilon)
 
 
@@ -132,7 +144,7 @@ def test_numbers_of_any_kind_are_accepted(epsilon):
 
 @pytest.mark.parametrize("classes", [1, 0, -2, 2.0, "2", True, None])
 def test_bad_classes_are_refused(classes):
-    with pytest.raises(InvalidClasses, match="classes is"):
+    with pytest.raises(InvalidArgument, match="classes is"):
         keep_probability(1, classes)
 
 

@@ -1,14 +1,32 @@
-"""The README's example of the privacy core does what it says."""
+"""The examples of the README and of the page on the privacy core do what they say."""
+
 import re
 from pathlib import Path
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+README = ROOT / "README.md"
+PRIVACY_CORE = ROOT / "docs" / "howto" / "privacy-core.md"
+VERTICAL = ROOT / "docs" / "howto" / "vertical-training.md"
 
 
-def test_the_example_trains_within_its_target():
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
-    (example,) = [code for code in blocks if "make_accountant" in code]
+def example_of(page):
+    """Execute the one Python example of a page, and return its names."""
+    (example,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
     names = {}
-    exec(compile(example, str(README), "exec"), names)
+    exec(compile(example, str(page), "exec"), names)
+    return names
+
+
+def test_the_example_of_the_privacy_core_trains_within_its_target():
+    names = example_of(PRIVACY_CORE)
     assert 1.99 < names["accountant"].epsilon(1e-5) <= 2
     assert names["mean"].shape == (20,) and names["release"].event.mechanism == "PoissonSampledGaussian"
+
+
+@pytest.mark.parametrize("page", [README, VERTICAL], ids=["README", "vertical training"])
+def test_the_pipeline_compiles(page):
+    pipeline = example_of(page)["pipeline"]
+    pipeline.compile()
+    assert list(pipeline.tasks) == ["reader_0", "psi_0", "label_flip_0", "dp_hetero_lr_0"]

@@ -1,5 +1,6 @@
 """Numbers of a record do not depend on its companions: short numbers, exact sums, exponentials, norms; and that the tests
 can fail."""
+
 import math
 from fractions import Fraction
 
@@ -15,17 +16,23 @@ from fate_dp.components.dp_homo_nn import record_arithmetic, record_layers
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.features import scattering_features
 from fate_dp.components.dp_homo_nn.models.registry import build_model
-from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
-from fate_dp.components.dp_homo_nn.models.weights import flat_weights
+from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights
 from fate_dp.components.dp_homo_nn.record_arithmetic import (
-    UnsoundArithmetic, bits_for, decaying_exponential, exact_sums, one_thread, shorten, sigmoid, softmax, tanh,
-)  # fmt: skip
-from fate_dp.components.dp_homo_nn.relevance.contributions import group_sums
-from fate_dp.components.dp_homo_nn.rounds.private_clip import with_indicators
+    UnsoundArithmetic,
+    bits_for,
+    decaying_exponential,
+    exact_sums,
+    one_thread,
+    shorten,
+    sigmoid,
+    softmax,
+    tanh,
+)
+from fate_dp.components.dp_homo_nn.relevance import group_sums
+from fate_dp.components.dp_homo_nn.rounds.contribution import with_indicators
 from fate_dp.privacy.adaptive_scales import contribution_sums, normalised_sums
-from fate_dp.privacy.mechanisms.bounded_rows import RowBounds, clip_rows
-from fate_dp.privacy.mechanisms.clipping import clip_records, clip_records_by_group
-from fate_dp.privacy.mechanisms.row_norms import row_norms
+from fate_dp.privacy.mechanisms.clipping import clip_records, clip_records_by_group, row_norms
+from fate_dp.privacy.mechanisms.second_moments import RowBounds, clip_rows
 
 pytestmark = pytest.mark.arithmetic
 
@@ -135,7 +142,7 @@ FUNCTIONS = {
     "norms of long rows": (lambda rows: np.ldexp(*row_norms(rows)), (13, 3969)),
     "clipped rows": (lambda rows: clip_rows(rows, np.ones(21), ROW_BOUNDS), (13, 21)),
     "features": (lambda rows: scattering_features(rows.reshape(-1, 1, 16, 16)), (6, 256)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -148,12 +155,15 @@ def test_a_records_numbers_do_not_depend_on_place_company_or_layout(name):
 SUMS = {
     "clipped": lambda rows: clip_records(rows, 1.5).steps,
     "clipped by group": lambda rows: np.concatenate(
-        [part.steps for part in clip_records_by_group(rows, [np.arange(0, 21, 2), np.arange(1, 21, 2)], [0.5, 2.0]).sums]
+        [
+            part.steps
+            for part in clip_records_by_group(rows, [np.arange(0, 21, 2), np.arange(1, 21, 2)], [0.5, 2.0]).sums
+        ]
     ),
     "with indicators": lambda rows: with_indicators(rows, 4.0).steps,
     "shares": lambda rows: normalised_sums(np.abs(rows)),
     "contributions": lambda rows: contribution_sums(rows, np.linspace(-1, 2, 21)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("layout", [np.ascontiguousarray, np.asfortranarray])
@@ -173,10 +183,19 @@ MODELS = {
     "mlp": (lambda: build_model(ModelSpec("mlp", 30, 3)), 30),
     "cnn": (lambda: build_model(ModelSpec("cnn", 784, 10)), 784),
     "average pooling": (
-        lambda: nn.Sequential(nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, 3, 3, padding=1), nn.ReLU(), nn.AvgPool2d(2),
-                              nn.MaxPool2d(3, stride=1), nn.Flatten(), nn.Linear(12, 2)), 64),
+        lambda: nn.Sequential(
+            nn.Unflatten(1, (1, 8, 8)),
+            nn.Conv2d(1, 3, 3, padding=1),
+            nn.ReLU(),
+            nn.AvgPool2d(2),
+            nn.MaxPool2d(3, stride=1),
+            nn.Flatten(),
+            nn.Linear(12, 2),
+        ),
+        64,
+    ),
     "one by one": (lambda: nn.Sequential(nn.Linear(30, 8), nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 3)), 30),
-}  # fmt: skip
+}
 
 
 def problem(name, records=37):
@@ -188,7 +207,12 @@ def problem(name, records=37):
     generator = np.random.default_rng(2)
     gradients = RecordGradients(module)
     weights = flat_weights(module) + generator.normal(size=gradients.dimension) / 10
-    return gradients, weights, generator.normal(size=(records, size)).astype(np.float32), generator.integers(0, 2, records)
+    return (
+        gradients,
+        weights,
+        generator.normal(size=(records, size)).astype(np.float32),
+        generator.integers(0, 2, records),
+    )
 
 
 def check_a_records_bits(name):

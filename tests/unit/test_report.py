@@ -1,4 +1,5 @@
 """The demo's result: its schema, the report for readers and the tables for the terminal."""
+
 import copy
 import io
 import json
@@ -9,25 +10,34 @@ from pathlib import Path
 
 import pytest
 from json_schema import described_properties, violations
+from markupsafe import escape
 from rich.console import Console
 
 from fate_dp.components.dp_hetero_lr.settings import SOLVERS
-from fate_dp.pipelines import demo, report, tables
-from fate_dp.pipelines.guarantees import component_guarantee
+from fate_dp.pipelines.cli import tables
+from fate_dp.pipelines.jobs import demo
+from fate_dp.pipelines.report import demo as report
+from fate_dp.pipelines.report.guarantees import component_guarantee
 from fate_dp.privacy import Ledger
 from fate_dp.privacy.label_flips import ANY_SOURCE, flip_labels, label_tags, record_tags
-from fate_dp.privacy.secret_key import key_id
+from fate_dp.privacy.private_files import key_id
 
 SCHEMA = json.loads(Path(report.__file__).with_name("result_schema.json").read_text(encoding="utf-8"))
 SOURCE, PUBLIC_SOURCE, DATASET = "experiment/breast_guest/y", "public/breast_guest/y", "columns:0f1e2d3c4b5a6978"
 KEY, JOB = b"k" * 32, {"job_id": "202501010900000000010", "task_id": "task"}
 SVG_NAMESPACES = ('xmlns="http://www.w3.org/2000/svg"', 'xmlns:xlink="http://www.w3.org/1999/xlink"')
 TASKS = (
-    ("train", "reader_0", 7.4), ("train", "psi_0", 11.9), ("train", "label_flip_0", 8.2),
-    ("train", "dp_hetero_lr_0", 41.7), ("train", "evaluation_0", 7.7), ("predict", "reader_1", 7.1),
-    ("predict", "psi_1", 11.2), ("predict", "dp_hetero_lr_0", 9.6),
-    ("yardstick", "dp_hetero_lr_0", 40.2), ("guest alone", "local fit", 0.4),
-)  # fmt: skip
+    ("train", "reader_0", 7.4),
+    ("train", "psi_0", 11.9),
+    ("train", "label_flip_0", 8.2),
+    ("train", "dp_hetero_lr_0", 41.7),
+    ("train", "evaluation_0", 7.7),
+    ("predict", "reader_1", 7.1),
+    ("predict", "psi_1", 11.2),
+    ("predict", "dp_hetero_lr_0", 9.6),
+    ("yardstick", "dp_hetero_lr_0", 40.2),
+    ("guest alone", "local fit", 0.4),
+)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +57,7 @@ def example_result(folder, solver="cross_product"):
     return {
         "schema": "fate-dp/demo-result/3",
         "created": "2025-01-01T09:04:11+00:00",
-        "fate_dp_version": "0.1.0",
+        "fate_dp_version": "0.2.0",
         "fate_version": "2.2.0",
         "data": {
             "name": "breast cancer (scikit-learn)",
@@ -64,7 +74,13 @@ def example_result(folder, solver="cross_product"):
             "not_private": example_model("federated, no privacy", "infinity", 0.9767, 0.31),
         },
         "training_figures": [
-            {"measure": "accuracy", "on_flips": 0.8541, "estimate": 0.9649, "standard_error": 0.0231, "most_bias": 0.0312},
+            {
+                "measure": "accuracy",
+                "on_flips": 0.8541,
+                "estimate": 0.9649,
+                "standard_error": 0.0231,
+                "most_bias": 0.0312,
+            },
             {"measure": "AUC", "on_flips": 0.8702, "estimate": 1.0021, "standard_error": 0.0196, "most_bias": None},
             {"measure": "KS", "on_flips": 0.7213, "estimate": 0.9711, "standard_error": 0.0402, "most_bias": 0.0214},
         ],
@@ -90,23 +106,33 @@ def example_model(title, epsilon, accuracy, last_loss):
         "epsilon": epsilon,
         "flipback": "none",
         "metrics": {
-            "accuracy": accuracy, "auc": accuracy + 0.02, "precision": accuracy - 0.01, "recall": accuracy + 0.005,
-            "f1": accuracy - 0.002, "rows": 129,
+            "accuracy": accuracy,
+            "auc": accuracy + 0.02,
+            "precision": accuracy - 0.01,
+            "recall": accuracy + 0.005,
+            "f1": accuracy - 0.002,
+            "rows": 129,
         },
         "roc": {"fpr": rates, "tpr": [rate ** ((1 - accuracy) * 2) if rate else 0.0 for rate in rates]},
         "loss_per_epoch": losses,
         "epochs_run": len(losses) or None,
-    }  # fmt: skip
+    }
 
 
 def example_ledgers(folder):
     ids, labels = [str(number) for number in range(386)], [number % 2 for number in range(386)]
     flipped = [str(label) for label in flip_labels(ids, labels, 2, 2, KEY, SOURCE).tolist()]
-    rows = zip(record_tags(ids, KEY, SOURCE), label_tags(ids, labels, KEY, SOURCE), flipped,
-               record_tags(ids, KEY, ANY_SOURCE), label_tags(ids, labels, KEY, ANY_SOURCE))
+    rows = zip(
+        record_tags(ids, KEY, SOURCE),
+        label_tags(ids, labels, KEY, SOURCE),
+        flipped,
+        record_tags(ids, KEY, ANY_SOURCE),
+        label_tags(ids, labels, KEY, ANY_SOURCE),
+    )
     guest, host = Ledger(folder / "guest.sqlite"), Ledger(folder / "host.sqlite")
-    release = guest.record_flips(source=SOURCE, epsilon=2, classes=2, key_id=key_id(KEY), rows=rows, cap=8,
-                                 fingerprint="f" * 16, **JOB)
+    release = guest.record_flips(
+        source=SOURCE, epsilon=2, classes=2, key_id=key_id(KEY), rows=rows, cap=8, fingerprint="f" * 16, **JOB
+    )
     guest.mark_released(release.release_id)
     guest.record_not_private(source=PUBLIC_SOURCE, reason="trained on labels declared public", rows=386, **JOB)
     for digest in ("a", "b"):
@@ -126,16 +152,19 @@ def test_example_follows_the_schema(result):
     assert list(violations(json.loads(json.dumps(result)), SCHEMA)) == []
 
 
-@pytest.mark.parametrize("breaking", [
-    lambda result: result.pop("ledgers"),
-    lambda result: result.update(schema="fate-dp/demo-result/0"),
-    lambda result: result.update(unknown=1),
-    lambda result: result["models"]["private"].update(epsilon="large"),
-    lambda result: result["models"]["private"]["roc"].update(fpr=[0.5] * 201),
-    lambda result: result["models"]["private"]["metrics"].update(accuracy=1.2),
-    lambda result: result["seconds"]["tasks"][0].update(seconds="7"),
-    lambda result: result["ledgers"]["guest 9999"][0].pop("note"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "breaking",
+    [
+        lambda result: result.pop("ledgers"),
+        lambda result: result.update(schema="fate-dp/demo-result/0"),
+        lambda result: result.update(unknown=1),
+        lambda result: result["models"]["private"].update(epsilon="large"),
+        lambda result: result["models"]["private"]["roc"].update(fpr=[0.5] * 201),
+        lambda result: result["models"]["private"]["metrics"].update(accuracy=1.2),
+        lambda result: result["seconds"]["tasks"][0].update(seconds="7"),
+        lambda result: result["ledgers"]["guest 9999"][0].pop("note"),
+    ],
+)
 def test_schema_finds_what_is_wrong(result, breaking):
     broken = copy.deepcopy(result)
     breaking(broken)
@@ -158,10 +187,10 @@ def test_report_holds_every_figure(page, result):
     assert page.count("<svg ") == 3
     for model in result["models"].values():
         assert model["title"] in page
-        assert all(f"<td class=\"number\">{model['metrics'][name]:.3f}</td>" for name in tables.METRICS)
+        assert all(f'<td class="number">{model["metrics"][name]:.3f}</td>' for name in tables.METRICS)
         assert report.percent(model["metrics"]["accuracy"]) in page
     for line in result["privacy"]["epsilon_per_observer"]:
-        assert report.html.escape(line["note"]) in page
+        assert escape(line["note"]) in page
     for line in result["seconds"]["tasks"]:
         assert f">{line['task']}</text>" in page and f">{line['seconds']:.1f}</text>" in page
     assert "kept with probability 88.1\N{NO-BREAK SPACE}%" in page and "2 of at most 5 times" in page
@@ -176,7 +205,7 @@ def test_the_report_says_of_the_protocol_that_ran_what_its_declaration_says_and_
     for other, texts in said.items():
         # Sentences that both protocols share say nothing of which of them ran.
         expected = texts if other == solver else texts - said[solver]
-        assert expected and all((report.html.escape(text) in page) == (other == solver) for text in expected)
+        assert expected and all((escape(text) in page) == (other == solver) for text in expected)
     assert f"with solver {solver}." in page
 
 
@@ -187,7 +216,11 @@ def test_no_sentence_of_the_template_speaks_of_one_protocol():
 
 def sentences(protocol) -> set:
     """All that a declaration says of a protocol."""
-    return {protocol.does, protocol.collusion, *(text for view in protocol.views for text in (view.sees, view.protected_by))}
+    return {
+        protocol.does,
+        protocol.collusion,
+        *(text for view in protocol.views for text in (view.sees, view.protected_by)),
+    }
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -195,7 +228,9 @@ def test_every_observer_has_the_guarantee_that_is_declared(solver):
     protocol = component_guarantee(demo.COMPONENT).protocol(solver)
     lines = {line["observer"]: line for line in demo.guarantees(protocol, 2.0)}
     assert {name: (line["unit"], line["epsilon"]) for name, line in lines.items()} == {
-        **dict.fromkeys(("host", "arbiter", "model"), ("label", 2.0)), "guest": ("record", "infinity")}
+        **dict.fromkeys(("host", "arbiter", "model"), ("label", 2.0)),
+        "guest": ("record", "infinity"),
+    }
     assert set(lines) == {view.observer for view in protocol.views}
     assert all(lines[view.observer]["note"] == view.sees for view in protocol.views)
 
@@ -213,7 +248,7 @@ def test_report_holds_every_ledger_line(page, result):
         assert f"Ledger of {party}" in page and entries
         for entry in entries:
             assert entry["source"] in page and entry["mechanism"] in page
-            assert report.html.escape(report.explanation(entry)) in page
+            assert escape(report.explanation(entry)) in page
 
 
 def test_report_without_entries_and_losses_still_reads_well(result):
@@ -246,9 +281,10 @@ def test_no_two_elements_of_the_page_share_an_id(page):
     assert set(re.findall(r"""(?:url\(|href=")#([^)"]*)""", page)) <= set(ids)
 
 
-@pytest.mark.parametrize("difference, words", [
-    (0.031, "3.1 percentage points more than"), (-0.0078, "0.8 percentage points less than"), (1e-5, "as much as"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "difference, words",
+    [(0.031, "3.1 percentage points more than"), (-0.0078, "0.8 percentage points less than"), (1e-5, "as much as")],
+)
 def test_comparison_in_words(difference, words):
     assert report.comparison(difference) == words
 
@@ -289,7 +325,8 @@ def test_the_demo_takes_the_figures_from_the_summary_of_the_training():
     summary = {"solver": "cross_product"}
     for name, value in (("accuracy", 0.8), ("AUC", 0.7), ("KS", 0.5)):
         summary |= {
-            f"training rows: {name} on flips": value, f"training rows: {name} on true labels, estimated": value + 0.1,
+            f"training rows: {name} on flips": value,
+            f"training rows: {name} on true labels, estimated": value + 0.1,
             f"training rows: {name}, standard error": 0.01,
         }
     found = demo.training_figures(summary | {"training rows: AUC, bias": 0.02, "training rows: KS, bias": "3e-07"})

@@ -1,4 +1,5 @@
 """What a host shows of its scores: rounded without bias, the same for whoever asks again, too coarse to solve columns."""
+
 from types import SimpleNamespace
 
 import numpy as np
@@ -6,12 +7,11 @@ import pytest
 from scipy.stats import chisquare
 from share_lr_tables import LocalTable
 
-from fate_dp.components.dp_hetero_lr.few_values import has_few_values, shows_few_values
-from fate_dp.components.dp_hetero_lr.majorisation import corrected_target
-from fate_dp.components.dp_hetero_lr.rounded_scores import decoded_scores, rounded_scores
-from fate_dp.components.dp_hetero_lr.rows import Block
+from fate_dp.components.dp_hetero_lr.rows import Block, has_few_values, shows_few_values
+from fate_dp.components.dp_hetero_lr.scores import decoded_scores, rounded_scores
 from fate_dp.components.dp_hetero_lr.settings import TrainSettings, score_step
-from fate_dp.crypto.fixed_point import encode_features
+from fate_dp.components.protocols.optimizers import corrected_target
+from fate_dp.crypto.slots import encode_features
 from fate_dp.privacy.flipback import Flipback, FlipbackSettings
 from fate_dp.privacy.policy import Policy
 from tests.score_attacks import steps_found
@@ -22,7 +22,10 @@ KEY, STEP = bytes(range(32)), TrainSettings().score_step
 def rounded(features, weights, key=KEY, step=STEP, sizes=None):
     """Rounded scores in their order, of rows in blocks of these sizes."""
     ends = np.cumsum([0, *(sizes or [len(features)])])
-    blocks = [(at, Block(int(first), encode_features(features[first:last]))) for at, (first, last) in enumerate(zip(ends, ends[1:]))]
+    blocks = [
+        (at, Block(int(first), encode_features(features[first:last])))
+        for at, (first, last) in enumerate(zip(ends, ends[1:]))
+    ]
     made = rounded_scores(LocalTable(blocks), np.asarray(weights), key, step).collect()
     return np.concatenate([decoded_scores(part, len(part), step) for _, part in sorted(made)])
 
@@ -55,10 +58,10 @@ def test_scores_are_multiples_of_the_step_on_either_side_and_right_on_average(ta
 
 def test_draws_are_uniform_and_differ_between_keys_and_weights(table):
     features, weights = table
-    from fate_dp.components.dp_hetero_lr.rounded_scores import _draws
+    from fate_dp.components.dp_hetero_lr.scores import _draws
 
     draws = _draws(encode_features(features), KEY)
-    assert 0 <= draws.min() and draws.max() < 1
+    assert draws.min() >= 0 and draws.max() < 1
     assert chisquare(np.histogram(draws, bins=32, range=(0, 1))[0]).pvalue > 1e-6
     assert (rounded(features, weights) != rounded(features, weights, key=bytes(32))).mean() > 0.2
 
@@ -71,7 +74,9 @@ def test_asking_again_shows_nothing_more_whatever_the_blocks_and_the_table(table
     np.testing.assert_array_equal(once[order], rounded(features[order], weights))
 
 
-@pytest.mark.parametrize("wrong", [[1, 2], np.zeros(3), np.zeros(4, dtype=np.int64), b"scores", np.zeros((3, 1), dtype=np.int16)])
+@pytest.mark.parametrize(
+    "wrong", [[1, 2], np.zeros(3), np.zeros(4, dtype=np.int64), b"scores", np.zeros((3, 1), dtype=np.int16)]
+)
 def test_what_is_no_column_of_integers_is_refused(wrong):
     with pytest.raises(ValueError, match="something else than 3 rounded scores"):
         decoded_scores(wrong, 3, STEP)
@@ -97,14 +102,17 @@ def test_the_steps_of_binary_columns_are_read_off_exact_scores_and_not_off_round
     assert has_few_values(LocalTable([(0, Block(0, encode_features(features)))]), 1000)
 
 
-@pytest.mark.parametrize("columns, few", [
-    (lambda generator, n: generator.normal(size=(n, 3)), False),
-    (lambda generator, n: generator.integers(0, 19, (n, 1)) + 0.0, True),
-    (lambda generator, n: np.column_stack([generator.normal(size=n), generator.integers(0, 2, n)]), True),
-    (lambda generator, n: np.column_stack([generator.normal(size=n), generator.integers(0, 25, n)]), False),
-    (lambda generator, n: generator.integers(0, 50, (n, 1)) + 0.0, True),
-    (lambda generator, n: np.repeat(generator.normal(size=(n // 5, 3)), 5, axis=0), True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "columns, few",
+    [
+        (lambda generator, n: generator.normal(size=(n, 3)), False),
+        (lambda generator, n: generator.integers(0, 19, (n, 1)) + 0.0, True),
+        (lambda generator, n: np.column_stack([generator.normal(size=n), generator.integers(0, 2, n)]), True),
+        (lambda generator, n: np.column_stack([generator.normal(size=n), generator.integers(0, 25, n)]), False),
+        (lambda generator, n: generator.integers(0, 50, (n, 1)) + 0.0, True),
+        (lambda generator, n: np.repeat(generator.normal(size=(n // 5, 3)), 5, axis=0), True),
+    ],
+)
 def test_few_values_are_less_than_20_in_a_column_or_less_than_a_quarter_of_different_rows(columns, few):
     features = encode_features(columns(np.random.default_rng(2), 400))
     for edges in ([0, 400], [0, 30, 31, 400]):
@@ -120,9 +128,12 @@ def test_a_short_table_needs_as_many_values_as_rows():
 def test_the_operator_may_consent():
     rows = LocalTable([(0, Block(0, encode_features(np.tile([[0.0], [1.0]], (20, 1)))))])
     for named, related, shown in (
-        ({"columns:a"}, (), False), (set(), (), True), ({"columns:b"}, (), True),
-        ({"columns:a"}, ("columns:a", "columns:whole"), True), ({"columns:a", "columns:whole"}, ("columns:whole",), False),
-    ):  # fmt: skip
+        ({"columns:a"}, (), False),
+        (set(), (), True),
+        ({"columns:b"}, (), True),
+        ({"columns:a"}, ("columns:a", "columns:whole"), True),
+        ({"columns:a", "columns:whole"}, ("columns:whole",), False),
+    ):
         ledger = SimpleNamespace(related=lambda dataset, related=related: related)
         home = SimpleNamespace(policy=Policy(few_valued_scores=frozenset(named)), ledger=ledger)
         assert shows_few_values(home, "columns:a", rows, 40) == shown

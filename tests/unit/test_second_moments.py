@@ -1,4 +1,5 @@
 """Second moments: no replaced record moves them further than they say, and noise follows what they say."""
+
 import math
 from fractions import Fraction
 
@@ -7,16 +8,23 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fate_dp.privacy.accounting.analytic_gaussian import gaussian_epsilon
+from fate_dp.privacy.accounting.gaussian import gaussian_epsilon
 from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE, Gaussian, InvalidEvent, NotPrivate
-from fate_dp.privacy.mechanisms import bounded_rows, second_moments
-from fate_dp.privacy.mechanisms.bounded_rows import (
-    InvalidRowBounds, InvalidRows, RowBounds, clip_rows, clip_target, typical_radius, unit_scales,
-)  # fmt: skip
-from fate_dp.privacy.mechanisms.second_moments import InvalidMoments, SecondMoments, noise_multiplier_for
-from fate_dp.privacy.noise.discrete_gaussian import _DiscreteGaussian
+from fate_dp.privacy.mechanisms import second_moments
+from fate_dp.privacy.mechanisms import second_moments as bounded_rows
+from fate_dp.privacy.mechanisms.second_moments import (
+    RowBounds,
+    SecondMoments,
+    clip_rows,
+    clip_target,
+    noise_multiplier_for,
+    typical_radius,
+    unit_scales,
+)
+from fate_dp.privacy.noise.discrete import _DiscreteGaussian
 from fate_dp.privacy.noise.stream import ReproducibleStream
+from fate_dp.privacy.validation import InvalidArgument
 
 pytestmark = pytest.mark.arithmetic
 
@@ -201,7 +209,7 @@ def test_repeatable_noise_is_not_private_and_real_noise_never_repeats():
 def test_no_sample_exceeds_the_stated_largest_noise():
     for scale in (2.0**20, 1.99 * 2.0**20, 2.0**50):
         law = _DiscreteGaussian(scale)
-        assert law.table.values * 2**law.step_bits < second_moments.LARGEST_IN_SCALES * scale
+        assert law.table.values * 2**law.step_bits < second_moments.MAX_IN_SCALES * scale
     moments = SecondMoments((GUEST, HOST), (2.0, 1.0))
     assert math.isclose(moments.largest_noise(0), 15 * moments.sigma(0))
     expected = 100 * 20 + 15 * (moments.sigma(0) + moments.sigma(1))
@@ -259,44 +267,49 @@ def test_bounds_count_their_columns():
     assert typical_radius(9) == 3.0 and typical_radius(1000) == 16.0
 
 
-@pytest.mark.parametrize("settings, sentence", [
-    ({"features": 0}, "features is 0 but must be a whole number from 1 to 1048576."),
-    ({"radius": 0.0}, "radius is 0.0 but must be from 0.0625 to 16; give the features larger units if their rows are "
-                      "longer."),
-    ({"radius": math.nan}, "radius is nan but must be from"),
-    ({"radius": 17.0}, "radius is 17.0 but must be from"),
-    ({"intercept": 1}, "intercept is 1 but must be True or False."),
-    ({"target": -1.0}, "target is -1.0 but must be from 0 to 16."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "settings, sentence",
+    [
+        ({"features": 0}, "features is 0 but must be a whole number from 1 to 1048576."),
+        (
+            {"radius": 0.0},
+            "radius is 0.0 but must be from 0.0625 to 16; give the features larger units if their rows are longer.",
+        ),
+        ({"radius": math.nan}, "radius is nan but must be from"),
+        ({"radius": 17.0}, "radius is 17.0 but must be from"),
+        ({"intercept": 1}, "intercept is 1 but must be True or False."),
+        ({"target": -1.0}, "target is -1.0 but must be from 0 to 16."),
+    ],
+)
 def test_bounds_outside_their_range_are_refused(settings, sentence):
-    with pytest.raises(InvalidRowBounds) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         RowBounds(**{"features": 2, "radius": 1.0, **settings})
     assert str(refusal.value).startswith(sentence)
 
 
 def test_other_refusals():
-    with pytest.raises(InvalidRows, match="^features have shape \\(1, 3\\) and type float64 but must be"):
+    with pytest.raises(InvalidArgument, match="^features have shape \\(1, 3\\) and type float64 but must be"):
         clip_rows(np.zeros((1, 3)), np.ones(2), RowBounds(2, 1.0))
-    with pytest.raises(InvalidRows, match="^scales must be 2 finite numbers greater than 0"):
+    with pytest.raises(InvalidArgument, match="^scales must be 2 finite numbers greater than 0"):
         clip_rows(np.zeros((1, 2)), [1.0, 0.0], RowBounds(2, 1.0))
-    with pytest.raises(InvalidRows, match="no target for this party"):
+    with pytest.raises(InvalidArgument, match="no target for this party"):
         clip_target([1.0], RowBounds(2, 1.0))
-    with pytest.raises(InvalidRows, match="^targets have shape \\(1, 1\\)"):
+    with pytest.raises(InvalidArgument, match="^targets have shape \\(1, 1\\)"):
         clip_target([[1.0]], RowBounds(2, 1.0, target=1.0))
-    with pytest.raises(InvalidMoments, match="at least two parties"):
+    with pytest.raises(InvalidArgument, match="at least two parties"):
         SecondMoments((GUEST,), (1.0,))
-    with pytest.raises(InvalidMoments, match="^noise_multipliers has 1 values but must have one per party, 2."):
+    with pytest.raises(InvalidArgument, match="^noise_multipliers has 1 values but must have one per party, 2."):
         SecondMoments((GUEST, HOST), (1.0,))
     for bad in (-1.0, math.nan, math.inf, 1e-4, "1"):
-        with pytest.raises(InvalidMoments, match="each 0 or at least 0.001"):
+        with pytest.raises(InvalidArgument, match="each 0 or at least 0.001"):
             SecondMoments((GUEST, HOST), (1.0, bad))
-    with pytest.raises(InvalidMoments, match="raise epsilon or lower the radius"):
+    with pytest.raises(InvalidArgument, match="raise epsilon or lower the radius"):
         SecondMoments((GUEST, HOST), (1e8, 1.0))
     moments = SecondMoments((GUEST, HOST), (1.0, 1.0))
     with pytest.raises(InvalidEvent, match="^relation is 'add_or_remove' but must be replace_one"):
         moments.sensitivity(0, ADD_OR_REMOVE)
     for party in (2, -1, True, "guest"):
-        with pytest.raises(InvalidMoments, match="but must be a position from 0 to 1."):
+        with pytest.raises(InvalidArgument, match="but must be a position from 0 to 1."):
             moments.draw(party, "host")
     with pytest.raises(InvalidEvent):
         moments.draw(0, "nobody")

@@ -1,13 +1,14 @@
 """The twin behind bench/hetero_noise.py: without noise it is plain least squares, whatever the scales."""
+
 import json
 import sys
 
 import numpy as np
 import pytest
 
-from fate_dp.bench import hetero_noise, hetero_noise_twin
-from fate_dp.bench.hetero_noise_tasks import Task, breast_cancer
-from fate_dp.bench.hetero_noise_twin import bounds_of, fit_adaptive, fit_noisy, fit_without_noise
+from bench import hetero_noise, hetero_noise_twin
+from bench.hetero_noise_tasks import Task, breast_cancer
+from bench.hetero_noise_twin import bounds_of, fit_adaptive, fit_noisy, fit_without_noise
 from fate_dp.privacy.mechanisms.second_moments import SecondMoments
 from fate_dp.privacy.noise.stream import ReproducibleStream
 
@@ -36,8 +37,17 @@ def test_joint_noise_is_symmetric_and_a_cross_block_carries_both_parties(task):
     assert np.array_equal(noise, noise.transpose(0, 2, 1)) and not noise[:, 3, 3].any()
     variances = np.mean(noise**2, axis=0)
     first, second = moments.sigma(0) ** 2, moments.sigma(1) ** 2
-    expected = {(0, 0): first, (0, 1): first / 2, (0, 3): first / 2, (4, 4): first, (0, 5): first + second,
-                (4, 6): first + second, (3, 5): second, (5, 5): second, (5, 6): second / 2}  # fmt: skip
+    expected = {
+        (0, 0): first,
+        (0, 1): first / 2,
+        (0, 3): first / 2,
+        (4, 4): first,
+        (0, 5): first + second,
+        (4, 6): first + second,
+        (3, 5): second,
+        (5, 5): second,
+        (5, 6): second / 2,
+    }
     for place, variance in expected.items():
         assert 0.7 < variances[place] / variance < 1.4
 

@@ -1,4 +1,5 @@
 """Adaptive scales: what contributions are, how far a record moves them, and what the three releases cost together."""
+
 import math
 
 import numpy as np
@@ -7,13 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fate_dp.privacy import adaptive_scales as module
-from fate_dp.privacy.accounting.analytic_gaussian import gaussian_epsilon
+from fate_dp.privacy.accounting.gaussian import gaussian_epsilon
 from fate_dp.privacy.accounting.total import total_epsilon
-from fate_dp.privacy.adaptive_scales import (
-    AdaptiveBudget, InvalidScales, adaptive_scales, contribution_sums, release_contributions,
-)  # fmt: skip
+from fate_dp.privacy.adaptive_scales import AdaptiveBudget, adaptive_scales, contribution_sums, release_contributions
 from fate_dp.privacy.events import REPLACE_ONE, Event, Gaussian, NotPrivate, PureDP
 from fate_dp.privacy.noise.stream import ReproducibleStream
+from fate_dp.privacy.validation import InvalidArgument
 
 pytestmark = pytest.mark.arithmetic
 
@@ -31,8 +31,10 @@ def test_contributions_by_hand():
 
 
 @settings(max_examples=40)
-@given(st.lists(st.lists(numbers, min_size=3, max_size=3), min_size=2, max_size=2),
-       st.lists(numbers, min_size=3, max_size=3))  # fmt: skip
+@given(
+    st.lists(st.lists(numbers, min_size=3, max_size=3), min_size=2, max_size=2),
+    st.lists(numbers, min_size=3, max_size=3),
+)
 def test_one_record_moves_the_sums_by_at_most_two(pair, weights):
     first, second = (contribution_sums(np.array([row]), weights) for row in pair)
     assert first.min() >= 0 and first.sum() <= WHOLE
@@ -42,7 +44,7 @@ def test_one_record_moves_the_sums_by_at_most_two(pair, weights):
 def test_the_release_adds_laplace_noise_of_scale_two_over_n_epsilon(monkeypatch):
     asked = []
 
-    def zeros(scale, size, random):
+    def zeros(scale, size, rng):
         asked.append(scale)
         return np.zeros(size, dtype=np.int64)
 
@@ -54,7 +56,7 @@ def test_the_release_adds_laplace_noise_of_scale_two_over_n_epsilon(monkeypatch)
 
 
 def test_repeatable_noise_is_not_private():
-    release = release_contributions(np.array([WHOLE]), 1, 1.0, observers="host", random=ReproducibleStream(1))
+    release = release_contributions(np.array([WHOLE]), 1, 1.0, observers="host", rng=ReproducibleStream(1))
     assert isinstance(release.event.process, NotPrivate)
 
 
@@ -85,8 +87,10 @@ def test_the_budget_adds_up(epsilon, share):
 def test_the_accountant_charges_the_three_releases_no_more_than_the_budget():
     budget = AdaptiveBudget(1.0, 1e-5)
     processes = (
-        PureDP(budget.contribution_epsilon), Gaussian(budget.first_fit_multiplier), Gaussian(budget.training_multiplier)
-    )  # fmt: skip
+        PureDP(budget.contribution_epsilon),
+        Gaussian(budget.first_fit_multiplier),
+        Gaussian(budget.training_multiplier),
+    )
     charges = [(Event(process, "record", REPLACE_ONE, "host"), 1) for process in processes]
     assert 0.9 < total_epsilon(charges, 1e-5) <= 1.0
 
@@ -100,17 +104,17 @@ def test_a_first_fit_that_costs_nothing_would_be_seen(monkeypatch):
 
 def test_refusals():
     for share in (0.0, 1.0, math.nan, "half"):
-        with pytest.raises(InvalidScales, match="^contribution_share is .* strictly between 0 and 1.$"):
+        with pytest.raises(InvalidArgument, match="^contribution_share is .* strictly between 0 and 1.$"):
             AdaptiveBudget(1.0, 1e-5, share)
     for epsilon, delta in ((0.0, 1e-5), (1.0, 0.0), (1.0, 1.0)):
         with pytest.raises(ValueError):
             AdaptiveBudget(epsilon, delta)
-    with pytest.raises(InvalidScales, match="^weights have shape \\(1,\\)"):
+    with pytest.raises(InvalidArgument, match="^weights have shape \\(1,\\)"):
         contribution_sums(np.zeros((2, 2)), [1.0])
     for records in (0, 1.5, True, 2**31):
-        with pytest.raises(InvalidScales, match="^records is "):
+        with pytest.raises(InvalidArgument, match="^records is "):
             release_contributions(np.array([0]), records, 1.0, observers="host")
     for bad in ([], [math.nan], [[0.5]]):
-        with pytest.raises(InvalidScales, match="^contributions must be finite numbers"):
+        with pytest.raises(InvalidArgument, match="^contributions must be finite numbers"):
             adaptive_scales(bad)
-    assert module.STEPS_OF_RECORD * module.MOST_RECORDS <= 2**60
+    assert module.STEPS_OF_RECORD * module.MAX_RECORDS <= 2**60

@@ -1,4 +1,5 @@
 """Secure sum: shares of noise, what happens when clients are missing, and what summing discrete Gaussians costs."""
+
 import math
 from fractions import Fraction
 
@@ -9,7 +10,6 @@ from hypothesis import strategies as st
 
 from fate_dp.privacy import events
 from fate_dp.privacy.accounting.secure_sum import (
-    InvalidSecureSum,
     SecureSum,
     TooFewArrived,
     check_arrivals,
@@ -18,7 +18,8 @@ from fate_dp.privacy.accounting.secure_sum import (
     secure_sum_event,
     summed_discrete_gaussian_slack,
 )
-from fate_dp.privacy.noise.rounded_noise import rounded_gaussian_slack
+from fate_dp.privacy.noise.discrete import rounded_gaussian_slack
+from fate_dp.privacy.validation import InvalidArgument
 
 FINE = 2.0**40
 
@@ -61,17 +62,12 @@ def test_slack_of_fine_grids_is_positive_and_tiny():
     assert 0 < summed_discrete_gaussian_slack(FINE, 10, 10**6) < 1e-290
 
 
-@given(
-    multiplier=st.floats(1e-3, 1e3),
-    clip=st.floats(1e-3, 1e3),
-    clients=st.integers(2, 10**6),
-    data=st.data(),
-)
+@given(multiplier=st.floats(1e-3, 1e3), clip=st.floats(1e-3, 1e3), clients=st.integers(2, 10**6), data=st.data())
 def test_unknown_shares_have_the_target_variance_and_hardly_more(multiplier, clip, clients, data):
-    tolerated = data.draw(st.integers(1, clients - 1))
-    share = Fraction(noise_share_sigma(multiplier, clip, clients, tolerated))
+    max_dropouts = data.draw(st.integers(1, clients - 1))
+    share = Fraction(noise_share_sigma(multiplier, clip, clients, max_dropouts))
     target = (Fraction(multiplier) * Fraction(clip)) ** 2
-    assert target <= (clients - tolerated) * share**2 <= target * Fraction(1 + 1e-12)
+    assert target <= (clients - max_dropouts) * share**2 <= target * Fraction(1 + 1e-12)
 
 
 def test_three_clients_of_which_one_is_tolerated():
@@ -113,13 +109,13 @@ def test_slack_counts_both_distances_and_never_exceeds_1():
 
 
 def test_more_tolerated_clients_never_help():
-    shares = [noise_share_sigma(1.0, 1.0, 20, tolerated) for tolerated in range(1, 20)]
+    shares = [noise_share_sigma(1.0, 1.0, 20, max_dropouts) for max_dropouts in range(1, 20)]
     assert shares == sorted(shares) and shares[-1] >= 1.0 > shares[-2]
 
 
-@pytest.mark.parametrize("tolerated, colluding, least", [(1, 1, 10), (3, 1, 8), (3, 2, 9), (3, 3, 10)])
-def test_a_round_with_too_few_arrivals_is_refused(tolerated, colluding, least):
-    configuration = SecureSum(1.0, 10, tolerated, 5, FINE, colluding)
+@pytest.mark.parametrize("max_dropouts, colluding, least", [(1, 1, 10), (3, 1, 8), (3, 2, 9), (3, 3, 10)])
+def test_a_round_with_too_few_arrivals_is_refused(max_dropouts, colluding, least):
+    configuration = SecureSum(1.0, 10, max_dropouts, 5, FINE, colluding)
     assert check_arrivals(configuration, least) == least
     with pytest.raises(TooFewArrived) as refusal:
         check_arrivals(configuration, least - 1)
@@ -138,9 +134,9 @@ def test_what_arrives_leaves_a_colluding_client_the_promised_noise():
 @pytest.mark.parametrize(
     "change, sentence",
     [
-        ({"tolerated": 0}, "tolerated is 0 but must be a whole number of at least 1."),
-        ({"tolerated": True}, "tolerated is True but must be a whole number of at least 1."),
-        ({"tolerated": 10}, "tolerated is 10 but must be less than the number of clients, 10."),
+        ({"max_dropouts": 0}, "max_dropouts is 0 but must be a whole number of at least 1."),
+        ({"max_dropouts": True}, "max_dropouts is True but must be a whole number of at least 1."),
+        ({"max_dropouts": 10}, "max_dropouts is 10 but must be less than the number of clients, 10."),
         ({"clients": 1}, "clients is 1 but must be a whole number of at least 2."),
         ({"clients": 2.5}, "clients is 2.5 but must be a whole number of at least 2."),
         ({"noise_multiplier": 0}, "noise_multiplier is 0 but must be a finite number greater than 0."),
@@ -148,12 +144,12 @@ def test_what_arrives_leaves_a_colluding_client_the_promised_noise():
         ({"dimension": 0}, "dimension is 0 but must be a whole number of at least 1."),
         ({"share_sigma_in_steps": 0.4}, "share_sigma_in_steps is 0.4 but must be at least 0.5."),
         ({"colluding": 0}, "colluding is 0 but must be a whole number of at least 1."),
-        ({"colluding": 3}, "colluding is 3 but must be at most tolerated, 2."),
+        ({"colluding": 3}, "colluding is 3 but must be at most max_dropouts, 2."),
     ],
 )
 def test_configurations_that_are_refused(change, sentence):
-    good = {"noise_multiplier": 1.0, "clients": 10, "tolerated": 2, "dimension": 5, "share_sigma_in_steps": 100.0}
-    with pytest.raises(InvalidSecureSum) as refusal:
+    good = {"noise_multiplier": 1.0, "clients": 10, "max_dropouts": 2, "dimension": 5, "share_sigma_in_steps": 100.0}
+    with pytest.raises(InvalidArgument) as refusal:
         SecureSum(**{**good, **change})
     assert str(refusal.value) == sentence
 
@@ -162,16 +158,16 @@ def test_configurations_that_are_refused(change, sentence):
     "arguments, sentence",
     [
         ((1.0, 0.0, 3, 1), "clip is 0.0 but must be a finite number greater than 0."),
-        ((1.0, 1.0, 3, 0), "tolerated is 0 but must be a whole number of at least 1."),
-        ((1.0, 1.0, 3, 3), "tolerated is 3 but must be less than the number of clients, 3."),
+        ((1.0, 1.0, 3, 0), "max_dropouts is 0 but must be a whole number of at least 1."),
+        ((1.0, 1.0, 3, 3), "max_dropouts is 3 but must be less than the number of clients, 3."),
     ],
 )
 def test_shares_that_are_refused(arguments, sentence):
-    with pytest.raises(InvalidSecureSum) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         noise_share_sigma(*arguments)
     assert str(refusal.value) == sentence
 
 
 def test_more_arrivals_than_clients_are_refused():
-    with pytest.raises(InvalidSecureSum, match="^arrived is 11 but must be at most the number of clients, 10.$"):
+    with pytest.raises(InvalidArgument, match="^arrived is 11 but must be at most the number of clients, 10.$"):
         check_arrivals(SecureSum(1.0, 10, 2, 5, FINE), 11)

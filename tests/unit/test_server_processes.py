@@ -1,13 +1,13 @@
 """Ending processes: the stubborn ones by force, and none is waited for that has ended."""
+
 import subprocess
 import sys
 
 import psutil
 import pytest
 
-from fate_dp.deploy import server_processes
-from fate_dp.deploy.server_processes import end_all, left_after
-
+from fate_dp.deploy.flow import server
+from fate_dp.deploy.flow.server import end_all, left_after
 from tests.fork_servers import wait_until
 
 # A parent that never waits for its child, as the first process of many containers.
@@ -49,11 +49,11 @@ def test_one_that_has_ended_is_not_waited_for_though_its_parent_does_not(grandch
 
 
 def test_who_does_not_listen_is_ended_by_force(grandchild, monkeypatch):
-    monkeypatch.setattr(server_processes, "SECONDS_TO_END", 0.2)
+    monkeypatch.setattr(server, "SECONDS_TO_END", 0.2)
     stubborn = grandchild("signal.signal(signal.SIGTERM, signal.SIG_IGN)")
     found = [stubborn, grandchild()]
-    assert end_all(lambda: [each for each in found if server_processes.runs(each)]) == 2
-    wait_until(lambda: not any(map(server_processes.runs, found)))
+    assert end_all(lambda: [each for each in found if server.runs(each)]) == 2
+    wait_until(lambda: not any(map(server.runs, found)))
 
 
 def test_an_own_child_that_has_ended_is_waited_for():

@@ -1,17 +1,17 @@
 """Shares of a Gram matrix: exact over the integers, whatever the shares and the blocks, and narrow in the end."""
+
 import threading
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from share_lr_tables import LocalTable, Mailbox
 
-from fate_dp.components.share_lr.gram import exact_square, gram_share, half_of
-from fate_dp.components.share_lr.side import Side
+from fate_dp.components.share_lr.training import Side, exact_square, gram_share, half_of
 from fate_dp.crypto.joined_records import SHARE_BITS
 from fate_dp.crypto.paillier import keypair_of_any_length
 from fate_dp.crypto.slots import STATISTICAL_BITS
-
-from share_lr_tables import LocalTable, Mailbox
 
 # Short keys: what is tested here does not depend on their length.
 KEYS = [keypair_of_any_length(512), keypair_of_any_length(512)]

@@ -1,4 +1,5 @@
 """What share_lr makes of settings, sums, weights and scores, without a network."""
+
 import json
 
 import numpy as np
@@ -6,12 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fate_dp.components.share_lr.epochs import Progress
+from fate_dp.components.protocols.training_terms import Descent
 from fate_dp.components.share_lr.model import JoinedModel
-from fate_dp.components.share_lr.reveal import KEPT_BITS, kept_share
-from fate_dp.components.share_lr.scoring import leading_bits, limbs_of, opened_scores, score_modulus
+from fate_dp.components.share_lr.scoring import (
+    KEPT_BITS,
+    kept_share,
+    leading_bits,
+    limbs_of,
+    opened_scores,
+    score_modulus,
+)
 from fate_dp.components.share_lr.settings import SEES, ShareSettings
-from fate_dp.components.share_lr.training import learning_rates, quadratic_sums
+from fate_dp.components.share_lr.terms import one_batch_terms
+from fate_dp.components.share_lr.training import Progress, quadratic_sums
 from fate_dp.crypto.joined_records import SHARE_BITS
 
 UNIT = 2**22
@@ -50,13 +58,16 @@ def test_a_model_has_fates_format_where_it_is_opened_and_no_weight_where_not():
     assert JoinedModel.from_json(written(model_of(None, "host"))).weights is None
 
 
-@pytest.mark.parametrize("change", [
-    lambda document: document["data"].pop("estimator"),
-    lambda document: document["meta"].update(reveal="everybody"),
-    lambda document: document["data"]["estimator"].update(header=["guest_x0"]),
-    lambda document: document["data"]["estimator"]["param"].update(coef_=[[1.0], [1e12]]),
-    lambda document: document["data"]["estimator"]["param"].update(coef_=[[1.0], [float("nan")]]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda document: document["data"].pop("estimator"),
+        lambda document: document["meta"].update(reveal="everybody"),
+        lambda document: document["data"]["estimator"].update(header=["guest_x0"]),
+        lambda document: document["data"]["estimator"]["param"].update(coef_=[[1.0], [1e12]]),
+        lambda document: document["data"]["estimator"]["param"].update(coef_=[[1.0], [float("nan")]]),
+    ],
+)
 def test_a_model_that_share_lr_did_not_write_is_refused(change):
     document = written(model_of(objects([1, 2, 3])))
     change(document)
@@ -112,11 +123,10 @@ def test_sums_of_the_target_follow_from_those_of_label_and_membership(family, in
 @pytest.mark.parametrize("rows, features", [(400, 31), (30_000, 41), (1_000_000, 21)])
 def test_the_default_optimiser_may_train_for_the_default_number_of_epochs(family, rows, features):
     """The bound on mean squares is the public 2^8, so that more momentum would exceed the bounds on weights."""
-    from fate_dp.components.dp_hetero_lr.terms import training_terms
-
     settings = ShareSettings.of(family=family).with_optimizer(rows, features, float("inf"))
-    terms = training_terms(settings, rows, [features, 0], float("inf"), None, [], 8)
-    assert len(learning_rates(settings, terms)) == settings.epochs == 100
+    terms = one_batch_terms(rows, features, settings.optimizer, Descent.of(settings))
+    assert terms.steps_between_checks(terms.learning_rates()) >= 1
+    assert len(terms.learning_rates()) == settings.epochs == 100
 
 
 def test_an_optimiser_that_is_given_is_taken_as_it_is():

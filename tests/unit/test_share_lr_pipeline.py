@@ -1,12 +1,13 @@
 """The ready-made pipelines of align and share_lr, and the DAG file in conf/."""
+
 from pathlib import Path
 
 import pytest
 import yaml
 
-from fate_dp.pipelines.components.share_lr import ShareLR
-from fate_dp.pipelines.hetero_lr import Parties, Tables
-from fate_dp.pipelines.shared_lr import JoinedTrainingPlan, prediction_pipeline, training_pipeline
+from fate_dp.pipelines.clients import ShareLR
+from fate_dp.pipelines.jobs.hetero_lr import Parties, Tables
+from fate_dp.pipelines.jobs.shared_lr import JoinedTrainingPlan, prediction_pipeline, training_pipeline
 
 CONF = Path(__file__).parents[2] / "conf"
 TABLES = Tables("fate_dp_demo", "guest_train", "host_train")
@@ -50,17 +51,20 @@ def test_a_prediction_aligns_the_new_rows_and_brings_the_trained_model():
     assert source_of(task, "data", "test_data") == ("align_1", "output_data")
 
 
-@pytest.mark.parametrize("given, sentence", [
-    ({"reveal": "everybody"}, "reveal is 'everybody'; it must be one of both, guest, host, nobody."),
-    ({"optimizer": {"method": "adam"}}, "optimizer.method is 'adam'; it must be one of sgd."),
-    ({"optimizer": {"penalty": "l1"}}, "optimizer.penalty is 'l1'"),
-    ({"init_param": {"method": "random"}}, "init_param.method is 'random'; it must be one of zeros."),
-    ({"init_param": {"fill_val": 1.0}}, "init_param has the unknown key 'fill_val'"),
-    ({"early_stop": "weight_diff"}, "early_stop is 'weight_diff'; it must be one of diff, abs."),
-    ({"early_stop": "abs", "family": "gaussian"}, "early_stop is abs with family gaussian"),
-    ({"train_scores": "yes"}, "train_scores is 'yes'; it must be true or false."),
-    ({"he_param": {"key_length": 1024}}, "key_length is 1024"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "given, sentence",
+    [
+        ({"reveal": "everybody"}, "reveal is 'everybody'; it must be one of both, guest, host, nobody."),
+        ({"optimizer": {"method": "adam"}}, "optimizer.method is 'adam'; it must be one of sgd."),
+        ({"optimizer": {"penalty": "l1"}}, "optimizer.penalty is 'l1'"),
+        ({"init_param": {"method": "random"}}, "init_param.method is 'random'; it must be one of zeros."),
+        ({"init_param": {"fill_val": 1.0}}, "init_param has the unknown key 'fill_val'"),
+        ({"early_stop": "weight_diff"}, "early_stop is 'weight_diff'; it must be one of diff, abs."),
+        ({"early_stop": "abs", "family": "gaussian"}, "early_stop is abs with family gaussian"),
+        ({"train_scores": "yes"}, "train_scores is 'yes'; it must be true or false."),
+        ({"he_param": {"key_length": 1024}}, "key_length is 1024"),
+    ],
+)
 def test_bad_parameters_are_refused_before_submission(given, sentence):
     with pytest.raises(ValueError, match=sentence):
         ShareLR("share_lr_0", **given)

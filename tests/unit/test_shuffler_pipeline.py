@@ -1,16 +1,15 @@
 """The ready-made pipeline of shuffler and its DAG file; who may be the shuffler; what each role checks by itself."""
+
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import yaml
 
-from fate_dp.components.shuffler.members import Members, check_members
-from fate_dp.components.shuffler.preflight import check_promise
-from fate_dp.components.shuffler.relay import check_records
-from fate_dp.components.shuffler.results import document, summary
+from fate_dp.components.protocols.federation import Federation
+from fate_dp.components.shuffler.run import check_federation, check_promise, check_records, federation_of
 from fate_dp.components.shuffler.settings import Settings, requests
-from fate_dp.pipelines.shuffler import ShuffledParties, statistics_pipeline
+from fate_dp.components.shuffler.statistics import document, summary
+from fate_dp.pipelines.jobs.homo_nn import ShuffledParties, statistics_pipeline
 
 CONF = Path(__file__).parents[2] / "conf"
 TABLES = {"9999": "guest_records", "9998": "host_records"}
@@ -22,17 +21,13 @@ REQUESTS = [
 GUEST, HOST, OTHER, ARBITER = ("guest", "1"), ("host", "2"), ("host", "3"), ("arbiter", "4")
 
 
-def task_of(*parties):
-    return SimpleNamespace(federation=SimpleNamespace(parties=list(parties)))
-
-
 def terms(epsilon0=1.0, promised=10.0, **asked):
     settings = Settings(requests(REQUESTS), "10000", 1000, **(asked or {"epsilon0": 1.0}))
     return {"settings": settings.to_json(), "epsilon0": epsilon0, "epsilon": promised}
 
 
 def test_the_dag_file_is_the_ready_made_pipeline():
-    pipeline = statistics_pipeline(ShuffledParties(), "fate_dp_demo", TABLES, REQUESTS, least_messages=1000, epsilon=1.0)
+    pipeline = statistics_pipeline(ShuffledParties(), "fate_dp_demo", TABLES, REQUESTS, min_messages=1000, epsilon=1.0)
     made = yaml.safe_load(pipeline.compile().get_dag())
     assert yaml.safe_load((CONF / "shuffled_statistics.yaml").read_text()) == made
     readers = made["dag"]["tasks"]["reader_0"]["parties"]
@@ -40,31 +35,39 @@ def test_the_dag_file_is_the_ready_made_pipeline():
 
 
 def test_all_but_shuffler_and_arbiter_bring_records():
-    assert Members.of(task_of(GUEST, HOST, OTHER, ARBITER), "3") == Members((GUEST, HOST), OTHER, ARBITER)
+    assert federation_of((GUEST, HOST, OTHER, ARBITER), "3") == Federation(GUEST, (HOST,), ARBITER, OTHER)
 
 
-@pytest.mark.parametrize("parties, shuffler, sentence", [
-    ((GUEST, HOST, OTHER, ARBITER), "4", "shuffler is '4'; it must be the party id of a host, one of 2, 3."),
-    ((GUEST, HOST, ARBITER), "2", "The job names no host beside the shuffler"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "parties, shuffler, sentence",
+    [
+        ((GUEST, HOST, OTHER, ARBITER), "4", "shuffler is '4'; it must be the party id of a host, one of 2, 3."),
+        ((GUEST, HOST, ARBITER), "2", "The job names no host beside the shuffler"),
+    ],
+)
 def test_a_shuffler_is_a_host_beside_another_one(parties, shuffler, sentence):
     with pytest.raises(ValueError, match=sentence):
-        Members.of(task_of(*parties), shuffler)
+        federation_of(parties, shuffler)
 
 
-@pytest.mark.parametrize("parties, sentence", [
-    ((HOST, OTHER, ARBITER), "The job names 0 guests; shuffler needs exactly one."),
-    ((GUEST, HOST, OTHER), "The job names 0 arbiters; shuffler needs exactly one."),
-    ((GUEST, ARBITER), "The job names no host; shuffler needs a host without data"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "parties, sentence",
+    [
+        ((HOST, OTHER, ARBITER), "The job names 0 guests; shuffler needs exactly one."),
+        ((GUEST, HOST, OTHER), "The job names 0 arbiters; shuffler needs exactly one."),
+        ((GUEST, ARBITER), "The job names no host; shuffler needs a host without data"),
+    ],
+)
 def test_roles_that_are_missing_are_named(parties, sentence):
     with pytest.raises(ValueError, match=sentence):
-        check_members(task_of(*parties))
+        check_federation(parties)
 
 
 def test_records_count_without_those_of_the_largest_party():
     check_records({GUEST: 10**6, HOST: 60, OTHER: 40}, 100)
-    with pytest.raises(ValueError, match="Beside the largest party the others bring 99 records, fewer than least_messages, 100"):
+    with pytest.raises(
+        ValueError, match="Beside the largest party the others bring 99 records, fewer than min_messages, 100"
+    ):
         check_records({GUEST: 10**6, HOST: 60, OTHER: 39}, 100)
 
 
@@ -86,5 +89,7 @@ def test_the_document_says_what_pooling_costs_and_the_summary_names_every_share(
     made = document(terms(), found)
     assert made["meta"]["privacy"]["epsilon if shuffler and server pool what they see"] == 3.0
     facts = summary(made, 4)
-    assert facts["mean of income"] == facts["share of age from 20 to 30"] == facts["share of owns_house = other"] == 0.25
+    assert (
+        facts["mean of income"] == facts["share of age from 20 to 30"] == facts["share of owns_house = other"] == 0.25
+    )
     assert facts["records of this party"] == 4 and facts["records of all parties"] == 9

@@ -1,4 +1,5 @@
 """shuffler's parameters: one clear sentence for a bad value, the same at the client and the component; grids; the YAML."""
+
 import math
 from pathlib import Path
 
@@ -6,9 +7,8 @@ import numpy as np
 import pytest
 
 from fate_dp.components.shuffler.component import shuffler
-from fate_dp.components.shuffler.requests import Request
-from fate_dp.components.shuffler.settings import Settings, requests
-from fate_dp.pipelines.components.shuffler import Shuffler
+from fate_dp.components.shuffler.settings import Request, Settings, requests
+from fate_dp.pipelines.clients import Shuffler
 
 AGE = {"column": "age", "kind": "histogram", "low": 20, "high": 80, "bins": 3}
 INCOME = {"column": "income", "kind": "mean", "low": -10, "high": 30}
@@ -19,37 +19,59 @@ BAD_REQUESTS = [
     ([AGE, AGE], "requests has the histogram of age more than once; each costs epsilon, so ask once."),
     (["age"], "requests has 'age'; each must be a mapping with the name of a column."),
     ([{"kind": "mean"}], "requests has {'kind': 'mean'}; each must be a mapping with the name of a column."),
-    ([{**AGE, "kind": "median"}],
-     "kind of the request for 'age' is 'median'; it must be one of mean, histogram, frequency."),
-    ([{"column": "age", "kind": "mean", "low": 1}],
-     "The request for 'age' has no high; a mean needs low, high."),
+    (
+        [{**AGE, "kind": "median"}],
+        "kind of the request for 'age' is 'median'; it must be one of mean, histogram, frequency.",
+    ),
+    ([{"column": "age", "kind": "mean", "low": 1}], "The request for 'age' has no high; a mean needs low, high."),
     ([{**INCOME, "bins": 3}], "The request for 'income' has the key 'bins'; a mean may have low, high, points."),
     ([{**OWN, "low": 0}], "The request for 'own' has the key 'low'; a frequency may have values."),
     ([{**AGE, "low": 80}], "low of the request for 'age' is 80.0; it must be below high, 80.0."),
-    ([{**AGE, "low": math.nan}],
-     "low of the request for 'age' is nan; it must be a finite number at least -1e+150 and at most 1e+150."),
-    ([{**AGE, "bins": 1}],
-     "bins of the request for 'age' is 1; it must be a whole number at least 2 and at most 1000."),
-    ([{**INCOME, "points": 2.5}],
-     "points of the request for 'income' is 2.5; it must be a whole number at least 2 and at most 1000."),
+    (
+        [{**AGE, "low": math.nan}],
+        "low of the request for 'age' is nan; it must be a finite number at least -1e+150 and at most 1e+150.",
+    ),
+    (
+        [{**AGE, "bins": 1}],
+        "bins of the request for 'age' is 1; it must be a whole number at least 2 and at most 1000.",
+    ),
+    (
+        [{**INCOME, "points": 2.5}],
+        "points of the request for 'income' is 2.5; it must be a whole number at least 2 and at most 1000.",
+    ),
     ([{**OWN, "values": []}], "values of the request for 'own' is []; it must list 1 to 999 numbers."),
     ([{**OWN, "values": [1, 1.0]}], "values of the request for 'own' is [1, 1.0]; each value may be listed once."),
-    ([{**OWN, "values": ["a"]}],
-     "values of the request for 'own' is 'a'; it must be a finite number at least -1e+150 and at most 1e+150."),
-    ([{**AGE, "low": 1.0, "high": 1.0 + 2**-52}],
-     "low of the request for 'age' is 1.0; it is too near to high, 1.0000000000000002, to be divided."),
+    (
+        [{**OWN, "values": ["a"]}],
+        "values of the request for 'own' is 'a'; it must be a finite number at least -1e+150 and at most 1e+150.",
+    ),
+    (
+        [{**AGE, "low": 1.0, "high": 1.0 + 2**-52}],
+        "low of the request for 'age' is 1.0; it is too near to high, 1.0000000000000002, to be divided.",
+    ),
 ]
 BAD = [
     *[("requests", value, sentence) for value, sentence in BAD_REQUESTS],
-    *[("shuffler", value, f"shuffler is {value!r}; it must be the party id of a host that brings no data.")
-      for value in ("", True, ["10000"])],
-    *[("least_messages", value, f"least_messages is {value!r}; it must be a whole number at least 2 and at most 1000000000.")
-      for value in (1, 2.5, "100", True)],
-    *[(name, value, f"{name} is {value!r}; it must be a finite number above 0 and at most 100.")
-      for name in ("epsilon", "epsilon0") for value in (0, -1.0, math.inf, math.nan, "1", 101)],
+    *[
+        ("shuffler", value, f"shuffler is {value!r}; it must be the party id of a host that brings no data.")
+        for value in ("", True, ["10000"])
+    ],
+    *[
+        (
+            "min_messages",
+            value,
+            f"min_messages is {value!r}; it must be a whole number at least 2 and at most 1000000000.",
+        )
+        for value in (1, 2.5, "100", True)
+    ],
+    *[
+        (name, value, f"{name} is {value!r}; it must be a finite number above 0 and at most 100.")
+        for name in ("epsilon", "epsilon0")
+        for value in (0, -1.0, math.inf, math.nan, "1", 101)
+    ],
     ("delta", 1.0, "delta is 1.0; it must be a finite number above 0 and below 1."),
     ("delta", 0, "delta is 0; it must be a finite number above 0."),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("name, value, sentence", BAD, ids=lambda value: str(value)[:40])
@@ -64,7 +86,7 @@ def test_a_bad_value_gives_the_same_sentence_at_the_component_and_before_submiss
 def test_the_client_offers_every_parameter_and_the_yaml_is_what_fate_generates():
     parameters = shuffler.parameters.mapping
     assert set(parameters) <= set(Shuffler("task").__dict__)
-    assert [name for name in parameters if not parameters[name].optional] == ["requests", "shuffler", "least_messages"]
+    assert [name for name in parameters if not parameters[name].optional] == ["requests", "shuffler", "min_messages"]
     assert Path(Shuffler.yaml_define_path).read_text() == shuffler.dump_yaml()
 
 
@@ -86,7 +108,8 @@ def test_where_values_lie_on_each_grid():
     np.testing.assert_array_equal(mean.on_grid([-11, 0, 31, math.nan, math.inf, -math.inf]), [-10, 0, 30, 10, 30, -10])
     assert histogram.grid.tolist() == [0, 1, 2] and histogram.randomizer == "any"
     np.testing.assert_array_equal(
-        histogram.on_grid([19, 20, 39.9, 40, 60, 80, 99, math.nan, math.inf]), [0, 0, 0, 1, 2, 2, 2, 1, 2])
+        histogram.on_grid([19, 20, 39.9, 40, 60, 80, 99, math.nan, math.inf]), [0, 0, 0, 1, 2, 2, 2, 1, 2]
+    )
     assert frequency.grid.tolist() == [0, 1, 2]
     np.testing.assert_array_equal(frequency.on_grid([1, 3, 2, 0, 9, math.nan, -math.inf]), [1, 0, 2, 2, 2, 2, 2])
 

@@ -1,11 +1,18 @@
 """What a record pays for its messages, the answers themselves, and what the server computes from them."""
+
 import numpy as np
 import pytest
 
-from fate_dp.components.shuffler import answers as answering
-from fate_dp.components.shuffler.account import calibrated_epsilon0, epsilon_of, events_of, pooled_epsilon
-from fate_dp.components.shuffler.requests import Request
-from fate_dp.components.shuffler.statistics import QUANTILE, statistic
+from fate_dp.components.shuffler import run as answering
+from fate_dp.components.shuffler.settings import Request
+from fate_dp.components.shuffler.statistics import (
+    QUANTILE,
+    calibrated_epsilon0,
+    epsilon_of,
+    events_of,
+    pooled_epsilon,
+    statistic,
+)
 from fate_dp.privacy.accounting.shuffling import shuffle_composition_epsilon, shuffle_epsilon
 from fate_dp.privacy.mechanisms.randomized_response import keep_probability
 
@@ -17,7 +24,8 @@ KEY = bytes(range(32))
 
 def test_one_request_costs_one_round_of_shuffling():
     assert epsilon_of([MEAN], 1.0, 1000, 1e-6) == pytest.approx(
-        shuffle_epsilon(1.0, 1000, 1e-6, "randomized_response"), rel=1e-12)
+        shuffle_epsilon(1.0, 1000, 1e-6, "randomized_response"), rel=1e-12
+    )
     assert epsilon_of([HISTOGRAM], 1.0, 1000, 1e-6) == pytest.approx(shuffle_epsilon(1.0, 1000, 1e-6, "any"), rel=1e-12)
 
 
@@ -35,7 +43,9 @@ def test_events_say_whom_they_protect_from_whom():
     assert pooled_epsilon([MEAN, HISTOGRAM], 0.5) == 1.0
 
 
-@pytest.mark.parametrize("asked, epsilon, messages", [((MEAN, HISTOGRAM), 0.5, 500), ((MEAN,), 3.0, 20), ((HISTOGRAM,), 1.0, 5)])
+@pytest.mark.parametrize(
+    "asked, epsilon, messages", [((MEAN, HISTOGRAM), 0.5, 500), ((MEAN,), 3.0, 20), ((HISTOGRAM,), 1.0, 5)]
+)
 def test_the_calibrated_epsilon0_keeps_the_total_and_hardly_a_larger_one_would(asked, epsilon, messages):
     epsilon0 = calibrated_epsilon0(asked, epsilon, 1e-6, messages)
     assert epsilon_of(asked, epsilon0, messages, 1e-6) <= epsilon < epsilon_of(asked, epsilon0 * 1.002, messages, 1e-6)
@@ -67,9 +77,14 @@ def test_payloads_come_back_as_answers():
     np.testing.assert_array_equal(answering.answers_of(answering.payloads_of(answers), HISTOGRAM), answers)
 
 
-@pytest.mark.parametrize("payloads, sentence", [
-    ([b"\0\3"], "is no point of its grid"), ([b"\0"], "does not hold 2 bytes"), ([b"\0\1", b"\0\0\0"], "does not hold 2 bytes"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "payloads, sentence",
+    [
+        ([b"\0\3"], "is no point of its grid"),
+        ([b"\0"], "does not hold 2 bytes"),
+        ([b"\0\1", b"\0\0\0"], "does not hold 2 bytes"),
+    ],
+)
 def test_what_is_no_answer_is_refused(payloads, sentence):
     with pytest.raises(ValueError, match=f"A message about the histogram of age {sentence}"):
         answering.answers_of(payloads, HISTOGRAM)

@@ -1,4 +1,5 @@
 """Amplification by shuffling: goldens, exact oracles at small n, monotonicity, ranges, refusals, several rounds."""
+
 import math
 from fractions import Fraction
 
@@ -9,25 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fate_dp.privacy import events
-from fate_dp.privacy.accounting.binomial_window import LEFT_OUT, binomial_window, leading_bits
-from fate_dp.privacy.accounting.hiding_among_clones import (
+from fate_dp.privacy.accounting.composition import compose_pure
+from fate_dp.privacy.accounting.privacy_profiles import (
+    LEFT_OUT,
     SPECIAL_FUNCTION_ERROR,
+    binomial_window,
     clones_epsilon,
     in_amplified_range,
+    leading_bits,
     shuffle_closed_form,
     shuffled_profile,
     smallest_amplified_delta,
 )
-from fate_dp.privacy.accounting.privacy_parameters import InvalidDelta
-from fate_dp.privacy.accounting.pure_composition import compose_pure
-from fate_dp.privacy.accounting.shuffled_randomized_response import OtherMessages
-from fate_dp.privacy.accounting.shuffling import (
-    InvalidMessages,
-    UnsupportedRandomizer,
-    shuffle_composition_epsilon,
-    shuffle_epsilon,
-)
-from fate_dp.privacy.mechanisms.randomized_response import InvalidEpsilon
+from fate_dp.privacy.accounting.shuffling import OtherMessages, shuffle_composition_epsilon, shuffle_epsilon
+from fate_dp.privacy.validation import InvalidArgument
 
 RANDOMIZERS = ("any", "randomized_response")
 # Two searches of relative precision 1e-12 may differ by this in the wrong direction.
@@ -260,10 +256,7 @@ def test_a_million_messages():
     assert tight < clones < 0.182413 / math.sqrt(1000)
 
 
-@pytest.mark.parametrize(
-    "epsilon0, n, delta",
-    [(1.0, 1000, 1e-6), (0.7, 90, 0.01), (2.0, 5000, 1e-8)],
-)
+@pytest.mark.parametrize("epsilon0, n, delta", [(1.0, 1000, 1e-6), (0.7, 90, 0.01), (2.0, 5000, 1e-8)])
 def test_profile_is_not_below_the_single_round_and_close_to_it(epsilon0, n, delta):
     for randomizer in RANDOMIZERS:
         (profile,) = shuffled_profile(events.Shuffled(epsilon0, n, randomizer), "replace_one")
@@ -329,15 +322,15 @@ GAUSSIAN = (
 @pytest.mark.parametrize(
     "arguments, kind, sentence",
     [
-        ((1, 100, 1e-6, "gaussian"), UnsupportedRandomizer, GAUSSIAN),
-        ((1, 9, 1e-6, "x"), UnsupportedRandomizer, "randomizer is 'x' but must be one of any, randomized_response."),
-        ((1, 9, 1e-6, [1]), UnsupportedRandomizer, "randomizer is [1] but must be one of any, randomized_response."),
-        ((0, 100, 1e-6), InvalidEpsilon, "epsilon is 0 but must be a finite number greater than 0 (in nats)."),
-        ((1, 0, 1e-6), InvalidMessages, "n is 0 but must be a whole number of at least 1."),
-        ((1, 2.0, 1e-6), InvalidMessages, "n is 2.0 but must be a whole number of at least 1."),
-        ((1, True, 1e-6), InvalidMessages, "n is True but must be a whole number of at least 1."),
-        ((1, 100, 0), InvalidDelta, "delta is 0 but must be a number greater than 0 and less than 1."),
-        ((1, 100, 1), InvalidDelta, "delta is 1 but must be a number greater than 0 and less than 1."),
+        ((1, 100, 1e-6, "gaussian"), InvalidArgument, GAUSSIAN),
+        ((1, 9, 1e-6, "x"), InvalidArgument, "randomizer is 'x' but must be one of any, randomized_response."),
+        ((1, 9, 1e-6, [1]), InvalidArgument, "randomizer is [1] but must be one of any, randomized_response."),
+        ((0, 100, 1e-6), InvalidArgument, "epsilon is 0 but must be a finite number greater than 0 (in nats)."),
+        ((1, 0, 1e-6), InvalidArgument, "n is 0 but must be a whole number of at least 1."),
+        ((1, 2.0, 1e-6), InvalidArgument, "n is 2.0 but must be a whole number of at least 1."),
+        ((1, True, 1e-6), InvalidArgument, "n is True but must be a whole number of at least 1."),
+        ((1, 100, 0), InvalidArgument, "delta is 0 but must be a number greater than 0 and less than 1."),
+        ((1, 100, 1), InvalidArgument, "delta is 1 but must be a number greater than 0 and less than 1."),
     ],
 )
 def test_refusals(arguments, kind, sentence):
@@ -347,9 +340,9 @@ def test_refusals(arguments, kind, sentence):
 
 
 def test_rounds_are_a_whole_number():
-    with pytest.raises(InvalidMessages, match="^rounds is 0 but must be a whole number of at least 1.$"):
+    with pytest.raises(InvalidArgument, match="^rounds is 0 but must be a whole number of at least 1.$"):
         shuffle_composition_epsilon(1, 100, 0, 1e-6)
-    with pytest.raises(UnsupportedRandomizer):
+    with pytest.raises(InvalidArgument):
         shuffle_composition_epsilon(1, 100, 5, 1e-6, "gaussian")
 
 

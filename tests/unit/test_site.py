@@ -1,11 +1,12 @@
 """FATE's way to RabbitMQ with our folder on PYTHONPATH: a queue that is refused at first is asked for again."""
+
 import os
 import subprocess
 import sys
 
 import pytest
 
-from fate_dp.deploy.server_processes import SITE
+from fate_dp.deploy.flow.server import SITE
 
 PROGRAM = """
 import sys
@@ -30,9 +31,12 @@ print(module.RabbitManager("fate", "password", "127.0.0.1:1").create_queue("vhos
 def run(refusals, *path, patience=30.0):
     program = PROGRAM.format(refusals=refusals, patience=patience)
     return subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=600,
+        [sys.executable, "-W", "ignore", "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=600,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))},
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("refusals", [0, 1, 5])
@@ -57,6 +61,8 @@ def test_other_programs_are_left_alone():
     """Nothing of FATE is imported for the change, and a Python without FATE starts as ever."""
     done = subprocess.run(
         [sys.executable, "-S", "-c", "import sitecustomize, sys; print('fate' in sys.modules)"],
-        env={"PYTHONPATH": str(SITE)}, capture_output=True, text=True,
-    )  # fmt: skip
+        env={"PYTHONPATH": str(SITE)},
+        capture_output=True,
+        text=True,
+    )
     assert done.stdout == "False\n", done.stderr

@@ -1,4 +1,5 @@
 """What leaves before or beside a training: digests, reasons of refusals, fingerprints, batches, and sizes of messages."""
+
 import hashlib
 import hmac
 from types import SimpleNamespace
@@ -6,34 +7,36 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fate_dp.bench.message_bytes import megabytes
-from fate_dp.components.common import record_stream
-from fate_dp.components.common.frame_checks import check_training_table, refuse_label
-from fate_dp.components.common.frames import label_blocks
-from fate_dp.components.common.preflight import PrivateReason
-from fate_dp.components.dp_hetero_lr.cross_product.keys import Keys
-from fate_dp.components.dp_hetero_lr.settings import check_few_valued_batches
+from bench.message_bytes import megabytes
+from fate_dp.components.common import frames
+from fate_dp.components.common.frames import check_training_table, label_blocks, refuse_label
+from fate_dp.components.protocols.optimizers import check_few_valued_batches
+from fate_dp.components.protocols.preflight import PrivateReason
+from fate_dp.components.protocols.shared_descent import Keys
 from fate_dp.crypto.paillier import keypair_of_any_length
 
 
 def test_a_digest_of_ids_opens_to_no_dictionary_of_single_ids(monkeypatch):
     """Once it named a SHA-256 for each block, and a block of one phone number falls to a list of all of them."""
     blocks = [[0, hashlib.sha256(b"0170 1234567").hexdigest()], [1, hashlib.sha256(b"0170 7654321").hexdigest()]]
-    monkeypatch.setattr(record_stream, "ids_digest", lambda frame: frame)
-    digest = record_stream.alignment_digest(blocks)
-    assert isinstance(digest, str) and len(digest) == 64 and digest == record_stream.alignment_digest(list(blocks))
+    monkeypatch.setattr(frames, "ids_digest", lambda frame: frame)
+    digest = frames.alignment_digest(blocks)
+    assert isinstance(digest, str) and len(digest) == 64 and digest == frames.alignment_digest(list(blocks))
     assert not {part for _, part in blocks} & {digest}
     assert digest != hashlib.sha256(repr(blocks).encode()).hexdigest()
-    assert digest != record_stream.alignment_digest(blocks[::-1]) != record_stream.alignment_digest(blocks[:1])
+    assert digest != frames.alignment_digest(blocks[::-1]) != frames.alignment_digest(blocks[:1])
 
 
 def test_contents_of_tables_are_hashed_under_a_key_of_their_own(monkeypatch):
     """An id and a row are anybody's bytes: under the flip key itself they could read like what the coin of a flip is of."""
     key, ids, features = bytes(32), ["label flip"], np.zeros((1, 1))
     blocks = SimpleNamespace(join=lambda _, kernel: SimpleNamespace(reduce=lambda _: kernel(ids, features)))
-    monkeypatch.setattr(record_stream, "match_id_blocks", lambda frame: blocks)
-    monkeypatch.setattr(record_stream, "feature_blocks", lambda frame: None)
-    digest, row = record_stream.content_digest(None, key), len(ids[0]).to_bytes(8, "big") + ids[0].encode() + features.tobytes()
+    monkeypatch.setattr(frames, "match_id_blocks", lambda frame: blocks)
+    monkeypatch.setattr(frames, "feature_blocks", lambda frame: None)
+    digest, row = (
+        frames.content_digest(None, key),
+        len(ids[0]).to_bytes(8, "big") + ids[0].encode() + features.tobytes(),
+    )
     own_key = hmac.digest(key, b"fate-dp table content", "sha256")
     assert digest == hmac.digest(own_key, row, "sha256") != hmac.digest(key, row, "sha256")
 
@@ -45,7 +48,9 @@ def schema(**names):
 def test_names_of_private_columns_stay_with_their_party():
     texts = SimpleNamespace(
         schema=SimpleNamespace(label_name="hiv_status"),
-        data_manager=SimpleNamespace(loc_block=lambda name: (0, 0), get_block=lambda at: SimpleNamespace(is_numeric=lambda: False)),
+        data_manager=SimpleNamespace(
+            loc_block=lambda name: (0, 0), get_block=lambda at: SimpleNamespace(is_numeric=lambda: False)
+        ),
     )
     for call in (
         lambda: check_training_table(schema(weight_name="hiv_status")),

@@ -1,4 +1,5 @@
 """What a private step is charged as after SMOTE, and the ledger line of over-sampling itself."""
+
 import math
 
 import pytest
@@ -8,17 +9,17 @@ from hypothesis import strategies as st
 from fate_dp.privacy.events import (
     ADD_OR_REMOVE,
     OBSERVERS,
+    REASON,
     RELATIONS,
     REPLACE_ONE,
     Event,
     Gaussian,
     NotPrivate,
     PoissonSampledGaussian,
+    event_after_over_sampling,
 )
-from fate_dp.privacy.ledger.budget_cap import BudgetCap
-from fate_dp.privacy.ledger.errors import BudgetExceeded
+from fate_dp.privacy.ledger.entries import BudgetCap, BudgetExceeded
 from fate_dp.privacy.ledger.ledger import Ledger
-from fate_dp.privacy.over_sampled import REASON, event_after_over_sampling
 
 DATASET, CAP = "bank/loans", BudgetCap(epsilon=8.0, delta=1e-6)
 TRAINING = Event(PoissonSampledGaussian(0.01, 2.0), "record", ADD_OR_REMOVE, ("server", "model"))
@@ -30,8 +31,9 @@ def ledger(tmp_path):
 
 
 def record(ledger, event, key="draw", cap=CAP):
-    return ledger.record(dataset=DATASET, event=event, count=10, cap=cap, release_key=key, job_id="j", task_id="t",
-                         fingerprint="f")  # fmt: skip
+    return ledger.record(
+        dataset=DATASET, event=event, count=10, cap=cap, release_key=key, job_id="j", task_id="t", fingerprint="f"
+    )
 
 
 def total(ledger, observer="server"):
@@ -45,8 +47,12 @@ def over_sampled(ledger, method="smotenc, 5 neighbours", job="job 1", rows=150, 
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.sampled_from(("record", "label")), st.sampled_from(RELATIONS), st.sets(st.sampled_from(OBSERVERS), min_size=1),
-       st.floats(0.0, 1.0))
+@given(
+    st.sampled_from(("record", "label")),
+    st.sampled_from(RELATIONS),
+    st.sets(st.sampled_from(OBSERVERS), min_size=1),
+    st.floats(0.0, 1.0),
+)
 def test_record_and_label_lose_their_guarantee_against_the_same_observers(unit, relation, observers, slack):
     event = Event(Gaussian(1.0), unit, relation, tuple(observers), slack)
     charged = event_after_over_sampling(event)
@@ -80,9 +86,16 @@ def test_outside_a_cap_the_totals_say_infinity_and_why(ledger):
 def test_flips_that_were_charged_before_smote_keep_their_epsilon(ledger):
     source = f"{DATASET}/y"
     ledger.record_flips(
-        source=source, epsilon=1.0, classes=2, key_id="k", rows=[(b"id", b"true", "1", b"record", b"label")], cap=2.0, job_id="j",
-        task_id="t", fingerprint="f",
-    )  # fmt: skip
+        source=source,
+        epsilon=1.0,
+        classes=2,
+        key_id="k",
+        rows=[(b"id", b"true", "1", b"record", b"label")],
+        cap=2.0,
+        job_id="j",
+        task_id="t",
+        fingerprint="f",
+    )
     over_sampled(ledger)
     assert ledger.spent(source) == ledger.total(source, "label", REPLACE_ONE, "host", delta=0.0) == 1.0
 
@@ -90,9 +103,21 @@ def test_flips_that_were_charged_before_smote_keep_their_epsilon(ledger):
 def test_the_line_of_over_sampling_says_infinity_to_everybody_and_spends_nothing(ledger):
     over_sampled(ledger)
     (entry,) = ledger.entries()
-    expected = {"source": DATASET, "mechanism": "over-sampling", "unit": "record", "relation": REPLACE_ONE,
-                "epsilon": "infinity", "event": None, "counted": False, "records": 150, "uses": 1, "pending": 0,
-                "jobs": ["job 1"], "parameters": {"purpose": "smotenc, 5 neighbours"}, "rounds": 1}  # fmt: skip
+    expected = {
+        "source": DATASET,
+        "mechanism": "over-sampling",
+        "unit": "record",
+        "relation": REPLACE_ONE,
+        "epsilon": "infinity",
+        "event": None,
+        "counted": False,
+        "records": 150,
+        "uses": 1,
+        "pending": 0,
+        "jobs": ["job 1"],
+        "parameters": {"purpose": "smotenc, 5 neighbours"},
+        "rounds": 1,
+    }
     assert {name: entry[name] for name in expected} == expected
     assert set(entry["observer"].split(", ")) == set(OBSERVERS)
     assert entry["note"].endswith("has no guarantee for a record; 50 of 150 rows are synthetic")

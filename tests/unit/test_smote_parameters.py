@@ -1,32 +1,45 @@
 """smote's parameters: one clear sentence for a bad value, the same at the client and at the component; the current YAML."""
+
 import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fate_dp.components.common.preflight import PrivateReason
-from fate_dp.components.smote import checks
+from fate_dp.components.protocols.preflight import PrivateReason
+from fate_dp.components.smote import party
 from fate_dp.components.smote.component import smote
 from fate_dp.components.smote.party import rule_of
-from fate_dp.pipelines import components as clients
+from fate_dp.pipelines import clients
 
 BAD = [
-    *[("method", value, f"method is {value!r}; it must be one of smotenc, smotenc_parents, smote.") for value in
-      ("adasyn", "", "SMOTE", 1, True, ["smote"])],
-    *[("neighbours", value, f"neighbours is {value!r}; it must be a whole number at least 1.") for value in
-      (0, -1, 2.5, "5", True, math.nan, 10**400)],
-    *[("groups", value, f"groups is {value!r}; it must be a list of lists of one-hot column names.") for value in
-      ("a,b", {"a": "b"}, 3)],
-    *[("groups", [["x", "y"], value], f"groups has {value!r}; each group must list at least two column names.") for value in
-      ("ab", ["a"], [], ["a", ""], ["a", 2], None)],
+    *[
+        ("method", value, f"method is {value!r}; it must be one of smotenc, smotenc_parents, smote.")
+        for value in ("adasyn", "", "SMOTE", 1, True, ["smote"])
+    ],
+    *[
+        ("neighbours", value, f"neighbours is {value!r}; it must be a whole number at least 1.")
+        for value in (0, -1, 2.5, "5", True, math.nan, 10**400)
+    ],
+    *[
+        ("groups", value, f"groups is {value!r}; it must be a list of lists of one-hot column names.")
+        for value in ("a,b", {"a": "b"}, 3)
+    ],
+    *[
+        ("groups", [["x", "y"], value], f"groups has {value!r}; each group must list at least two column names.")
+        for value in ("ab", ["a"], [], ["a", ""], ["a", 2], None)
+    ],
     ("groups", [["a", "b"], ["c", "a"]], "groups has the column 'a' more than once; a column belongs to one group."),
     ("groups", [["a", "a"]], "groups has the column 'a' more than once; a column belongs to one group."),
-    *[("seed", value, f"seed is {value!r}; it must be a whole number at least 0 and at most {2**63 - 1}.") for value in
-      (-1, 0.5, "1", True, 2**63)],
-    *[("dataset", value, f"dataset is {value!r}; it must read namespace/name, without white space around either.") for value in
-      ("", "name", "a/", "/b", " /b", " a/b", "a/b\n", "a /b", "a/b/c", 3, ["a", "b"])],
-]  # fmt: skip
+    *[
+        ("seed", value, f"seed is {value!r}; it must be a whole number at least 0 and at most {2**63 - 1}.")
+        for value in (-1, 0.5, "1", True, 2**63)
+    ],
+    *[
+        ("dataset", value, f"dataset is {value!r}; it must read namespace/name, without white space around either.")
+        for value in ("", "name", "a/", "/b", " /b", " a/b", "a/b\n", "a /b", "a/b/c", 3, ["a", "b"])
+    ],
+]
 GOOD = [
     ("method", "smote", "smote"),
     ("neighbours", np.int64(1), 1),
@@ -84,38 +97,41 @@ def refused(check, *arguments) -> PrivateReason:
 
 
 def test_a_sound_table_passes():
-    checks.check_values(["a", "b", "c"], FEATURES, GROUPS)
-    checks.check_labels(np.repeat([0.0, 1.0], [6, 7]), 5)
+    party.check_values(["a", "b", "c"], FEATURES, GROUPS)
+    party.check_labels(np.repeat([0.0, 1.0], [6, 7]), 5)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -1e151])
 def test_values_without_bound_are_refused_and_the_column_named_to_its_own_party(value):
-    refusal = refused(checks.check_values, ["a", "b", "c"], np.vstack([FEATURES, [value, 1, 0]]), GROUPS)
+    refusal = refused(party.check_values, ["a", "b", "c"], np.vstack([FEATURES, [value, 1, 0]]), GROUPS)
     said = "has a value that is missing or beyond 1e+150; all must be finite."
     assert str(refusal) == f"Feature 'a' {said}" and refusal.public == f"A feature {said}"
 
 
 @pytest.mark.parametrize("row", [[0.5, 0.5], [0, 0], [1, 1], [2, -1]])
 def test_a_group_has_exactly_one_1_in_each_row(row):
-    refusal = refused(checks.check_values, ["a", "b", "c"], np.vstack([FEATURES, [4.0, *row]]), GROUPS)
+    refusal = refused(party.check_values, ["a", "b", "c"], np.vstack([FEATURES, [4.0, *row]]), GROUPS)
     assert str(refusal) == (
         "The group of 'b' is not one-hot: in every row one of its 2 columns must be 1 and the others 0."
     )
     assert "'b'" not in refusal.public
 
 
-@pytest.mark.parametrize("counts, sentence", [
-    ((5,), "The labels take 1 values; over-sampling needs two."),
-    ((6, 7, 8), "The labels take 3 values; over-sampling needs two."),
-    ((8, 8), "Both classes have the same number of rows; leave smote out."),
-    ((9, 5), "The label 1 has 5 rows; with neighbours 5 it needs at least 6."),
-    ((2, 9), "The label 0 has 2 rows; with neighbours 5 it needs at least 6."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "counts, sentence",
+    [
+        ((5,), "The labels take 1 values; over-sampling needs two."),
+        ((6, 7, 8), "The labels take 3 values; over-sampling needs two."),
+        ((8, 8), "Both classes have the same number of rows; leave smote out."),
+        ((9, 5), "The label 1 has 5 rows; with neighbours 5 it needs at least 6."),
+        ((2, 9), "The label 0 has 2 rows; with neighbours 5 it needs at least 6."),
+    ],
+)
 def test_labels_that_do_not_allow_it_are_refused_and_the_others_hear_one_sentence(counts, sentence):
-    refusal = refused(checks.check_labels, np.repeat(np.arange(float(len(counts))), counts), 5)
-    assert str(refusal) == sentence and refusal.public == checks.LABELS_UNFIT
+    refusal = refused(party.check_labels, np.repeat(np.arange(float(len(counts))), counts), 5)
+    assert str(refusal) == sentence and refusal.public == party.LABELS_UNFIT
 
 
 def test_a_missing_label_is_no_class():
-    refusal = refused(checks.check_labels, np.array([0.0, 1, 1, np.nan]), 1)
-    assert str(refusal) == "A label is missing; every record must have one." and refusal.public == checks.LABELS_UNFIT
+    refusal = refused(party.check_labels, np.array([0.0, 1, 1, np.nan]), 1)
+    assert str(refusal) == "A label is missing; every record must have one." and refusal.public == party.LABELS_UNFIT

@@ -1,14 +1,14 @@
 """Jobs that would split, test on, or flip the labels of over-sampled rows are refused before they are submitted."""
+
 import pytest
 import yaml
-
 from fate_client.pipeline import FateFlowPipeline
 from fate_client.pipeline.components.fate import DataSplit, Evaluation, FeatureScale, HeteroSecureBoost, HomoLR, Reader
 
-from fate_dp.deploy.flow_address import FlowAddress
-from fate_dp.pipelines import job
-from fate_dp.pipelines.components import LabelFlip, Smote
-from fate_dp.pipelines.job import JobFailed, check_over_sampling
+from fate_dp.deploy.flow.client import FlowAddress
+from fate_dp.pipelines.clients import LabelFlip, Smote
+from fate_dp.pipelines.jobs import job
+from fate_dp.pipelines.jobs.job import JobFailed, check_over_sampling
 
 
 def pipeline_of(*tasks):
@@ -48,10 +48,12 @@ def test_splitting_first_and_over_sampling_the_training_rows_is_fine():
     split = DataSplit("split", input_data=first.outputs["output_data"])
     smote = over_sampler(split.outputs["train_output_data"])
     scale = FeatureScale("scale", train_data=smote.outputs["train_output_data"])
-    scale_test = FeatureScale("scale_test", test_data=split.outputs["test_output_data"],
-                              input_model=scale.outputs["output_model"])
-    model = HomoLR("model", train_data=scale.outputs["train_output_data"],
-                   validate_data=split.outputs["validate_output_data"])
+    scale_test = FeatureScale(
+        "scale_test", test_data=split.outputs["test_output_data"], input_model=scale.outputs["output_model"]
+    )
+    model = HomoLR(
+        "model", train_data=scale.outputs["train_output_data"], validate_data=split.outputs["validate_output_data"]
+    )
     score = Evaluation("score", input_datas=[model.outputs["train_output_data"]])
     later = HomoLR("later", test_data=scale_test.outputs["test_output_data"], input_model=model.outputs["output_model"])
     check_over_sampling(dag_of(first, split, smote, scale, scale_test, model, score, later))
@@ -88,16 +90,27 @@ def test_the_second_of_two_over_samplers_counts_too():
     assert "that second has over-sampled" in refusal(first, other, smote, second, split)
 
 
-@pytest.mark.parametrize("task, sentence", [
-    (lambda real, rows: HomoLR("model", train_data=real, validate_data=rows),
-     "Task model takes rows that balance has over-sampled as validate_data; models are tested on real rows only."),
-    (lambda real, rows: HeteroSecureBoost("trees", train_data=real, validate_data=rows),
-     "Task trees takes rows that balance has over-sampled as validate_data; models are tested on real rows only."),
-    (lambda real, rows: LabelFlip("flip", input_data=rows, epsilon=1.0, label_source="bank/loans/y"),
-     "Task flip would flip labels after balance has made rows from the true ones; put label_flip before smote."),
-    (lambda real, rows: over_sampler(rows, "again"),
-     "Task again would over-sample rows that balance has over-sampled; one of the two is enough."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "task, sentence",
+    [
+        (
+            lambda real, rows: HomoLR("model", train_data=real, validate_data=rows),
+            "Task model takes rows that balance has over-sampled as validate_data; models are tested on real rows only.",
+        ),
+        (
+            lambda real, rows: HeteroSecureBoost("trees", train_data=real, validate_data=rows),
+            "Task trees takes rows that balance has over-sampled as validate_data; models are tested on real rows only.",
+        ),
+        (
+            lambda real, rows: LabelFlip("flip", input_data=rows, epsilon=1.0, label_source="bank/loans/y"),
+            "Task flip would flip labels after balance has made rows from the true ones; put label_flip before smote.",
+        ),
+        (
+            lambda real, rows: over_sampler(rows, "again"),
+            "Task again would over-sample rows that balance has over-sampled; one of the two is enough.",
+        ),
+    ],
+)
 def test_other_uses_of_synthetic_rows_are_refused(task, sentence):
     first, smote, rows = started()
     assert refusal(first, smote, task(first.outputs["output_data"], rows)) == sentence
@@ -107,11 +120,21 @@ def test_test_data_and_folds_of_over_sampled_rows_are_refused():
     def tasks(key):
         channel = {"producer_task": "balance", "output_artifact_key": "train_output_data"}
         inputs = {"data": {key: {"task_output_artifact": [{"producer_task": "reader"}, channel]}}}
-        return {"dag": {"tasks": {"model": {"component_ref": "dp_hetero_lr", "inputs": inputs},
-                                  "balance": {"component_ref": "smote"}, "reader": {"component_ref": "reader"}}}}
+        return {
+            "dag": {
+                "tasks": {
+                    "model": {"component_ref": "dp_hetero_lr", "inputs": inputs},
+                    "balance": {"component_ref": "smote"},
+                    "reader": {"component_ref": "reader"},
+                }
+            }
+        }
 
     check_over_sampling(tasks("train_data"))
-    for key, words in (("test_data", "as test_data; models are tested on real rows"), ("cv_data", "would cross-validate")):
+    for key, words in (
+        ("test_data", "as test_data; models are tested on real rows"),
+        ("cv_data", "would cross-validate"),
+    ):
         with pytest.raises(JobFailed, match=words):
             check_over_sampling(tasks(key))
 

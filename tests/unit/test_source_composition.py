@@ -1,4 +1,5 @@
 """The source's composition statement: the formula as printed, and that it bounds what really happens."""
+
 import math
 
 import mpmath
@@ -7,17 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from fate_dp.privacy.accounting.analytic_gaussian import gaussian_delta, gaussian_epsilon
-from fate_dp.privacy.accounting.privacy_parameters import InvalidDelta, InvalidScale
-from fate_dp.privacy.accounting.source_composition import (
-    InvalidRounds,
-    InvalidSamplingProbability,
+from fate_dp.privacy.accounting.composition import (
     source_composition_delta,
     source_composition_epsilon,
     unsampled_source_delta,
     unsampled_source_epsilon,
 )
-from fate_dp.privacy.mechanisms.randomized_response import InvalidEpsilon
+from fate_dp.privacy.accounting.gaussian import gaussian_delta, gaussian_epsilon
+from fate_dp.privacy.validation import InvalidArgument
 
 ROUNDS = st.integers(1, 60)
 PROBABILITIES = st.floats(0.001, 0.999)
@@ -121,22 +119,24 @@ def test_boundaries():
 @pytest.mark.parametrize("value", [0, -1, 2.5, True, "3", math.nan])
 def test_rounds_are_checked(value):
     for call in (lambda: source_composition_delta(value, 0.1, 1, 1), lambda: unsampled_source_epsilon(value, 1, 1e-5)):
-        with pytest.raises(InvalidRounds) as refusal:
+        with pytest.raises(InvalidArgument) as refusal:
             call()
         assert str(refusal.value) == f"rounds is {value!r} but must be a whole number of at least 1."
 
 
 @pytest.mark.parametrize("value", [0, -0.1, 1.1, True, "0.5", math.nan])
 def test_sampling_probability_is_checked(value):
-    with pytest.raises(InvalidSamplingProbability) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         source_composition_delta(1, value, 1, 1)
     assert str(refusal.value) == f"sampling_probability is {value!r} but must be a number greater than 0 and at most 1."
 
 
 def test_noise_epsilon_and_delta_are_checked():
-    with pytest.raises(InvalidScale, match="^noise_multiplier is 0 but must be a finite number greater than 0.$"):
+    with pytest.raises(InvalidArgument, match="^noise_multiplier is 0 but must be a finite number greater than 0.$"):
         source_composition_delta(1, 0.1, 0, 1)
-    with pytest.raises(InvalidEpsilon, match=r"^epsilon is -1 but must be a finite number of at least 0 \(in nats\).$"):
+    with pytest.raises(
+        InvalidArgument, match=r"^epsilon is -1 but must be a finite number of at least 0 \(in nats\).$"
+    ):
         source_composition_delta(1, 0.1, 1, -1)
-    with pytest.raises(InvalidDelta, match="^delta is 0 but must be a number greater than 0 and less than 1.$"):
+    with pytest.raises(InvalidArgument, match="^delta is 0 but must be a number greater than 0 and less than 1.$"):
         source_composition_epsilon(1, 0.1, 1, 0)

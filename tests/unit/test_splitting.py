@@ -1,4 +1,5 @@
 """Splits and divisions of rows: nothing on two sides, nothing lost, the same from the same seed, and the refusals."""
+
 import copy
 import dataclasses
 import pickle
@@ -7,22 +8,34 @@ import re
 import numpy as np
 import pandas
 import pytest
-from fate_dp.data_prep.division import BadDivision, Skew, check_classes, divide_horizontally, divide_vertically
-from fate_dp.data_prep.seeds import BadSeed, generator
-from fate_dp.data_prep.shares import BadShares, Shares
-from fate_dp.data_prep.splitting import BadSplit, HeldOutRows, NotFromSplit, TrainingRows, split_train_test
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from fate_dp.data_prep.division import (
+    CannotDivide,
+    HeldOutRows,
+    Shares,
+    Skew,
+    TrainingRows,
+    check_classes,
+    divide_horizontally,
+    divide_vertically,
+    generator,
+    split_train_test,
+)
+from fate_dp.privacy.validation import InvalidArgument
 
 
 def table(rows=40, smaller=12, order_seed=None):
     """Loans with ids that do not sort like row numbers; `smaller` of them have label 0."""
-    frame = pandas.DataFrame({
-        "id": [f"loan-{number}" for number in range(rows)],
-        "amount": np.arange(rows, dtype=float),
-        "term": np.tile([36.0, 60.0], rows)[:rows],
-        "paid": np.array([0] * smaller + [1] * (rows - smaller), dtype="int8"),
-    })
+    frame = pandas.DataFrame(
+        {
+            "id": [f"loan-{number}" for number in range(rows)],
+            "amount": np.arange(rows, dtype=float),
+            "term": np.tile([36.0, 60.0], rows)[:rows],
+            "paid": np.array([0] * smaller + [1] * (rows - smaller), dtype="int8"),
+        }
+    )
     if order_seed is not None:
         frame = frame.sample(frac=1, random_state=order_seed)
     return frame
@@ -50,7 +63,7 @@ def test_a_split_loses_nothing_shares_nothing_and_keeps_each_class_to_the_neares
     frame = table(smaller + larger, smaller)
     expected = {label: int(np.floor(share * count + 0.5)) for label, count in ((0, smaller), (1, larger))}
     if any(not 0 < expected[label] < count for label, count in ((0, smaller), (1, larger))):
-        with pytest.raises(BadSplit, match="too few for both sides"):
+        with pytest.raises(InvalidArgument, match="too few for both sides"):
             split(frame, share, seed)
         return
     train, test = split(frame, share, seed)
@@ -83,16 +96,16 @@ def test_every_row_is_held_out_about_as_often_as_the_share_says():
 def test_rows_of_a_side_come_from_a_split_only():
     train, test = split(table())
     sentence = "come from split_train_test only, so that no row is on both sides of a split."
-    with refusal(NotFromSplit, f"TrainingRows {sentence}"):
+    with refusal(TypeError, f"TrainingRows {sentence}"):
         TrainingRows(table(), "paid", "id")
-    with refusal(NotFromSplit, f"HeldOutRows {sentence}"):
+    with refusal(TypeError, f"HeldOutRows {sentence}"):
         HeldOutRows(table(), "paid", "id", object())
-    with refusal(NotFromSplit, f"TrainingRows {sentence}"):
+    with refusal(TypeError, f"TrainingRows {sentence}"):
         dataclasses.replace(train, frame=test.frame)
     with pytest.raises(dataclasses.FrozenInstanceError):
         train.frame = test.frame
     for back_door in (pickle.dumps, copy.copy, copy.deepcopy):
-        with refusal(NotFromSplit, "TrainingRows cannot be pickled or copied; keep `frame` and split it again."):
+        with refusal(TypeError, "TrainingRows cannot be pickled or copied; keep `frame` and split it again."):
             back_door(train)
 
 
@@ -103,45 +116,61 @@ def test_take_keeps_the_side_and_the_order_that_is_asked_for():
     assert len(test.take([0, 2])) == 2 and train.take([0]).label == "paid" and train.take([0]).id == "id"
 
 
-@pytest.mark.parametrize("spoil, sentence", [
-    (lambda frame: frame.drop(columns="paid"), "the table has no column 'paid'."),
-    (lambda frame: frame.drop(columns="id"), "the table has no column 'id'."),
-    (lambda frame: frame.assign(paid=[None, *frame["paid"][1:]]), "1 rows have no paid; every row needs one."),
-    (lambda frame: frame.assign(id=["loan-5", *frame["id"][1:]]),
-     "id loan-5 occurs more than once; ids must be unique."),
-    (lambda frame: frame.set_index("term"), "the table's index repeats a value; reset it first."),
-    (lambda frame: frame[:0], "the table has no rows."),
-    (lambda frame: frame[11:],
-     "label 0 has 1 rows, too few for both sides of a split with test_share 0.3."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "spoil, sentence",
+    [
+        (lambda frame: frame.drop(columns="paid"), "the table has no column 'paid'."),
+        (lambda frame: frame.drop(columns="id"), "the table has no column 'id'."),
+        (lambda frame: frame.assign(paid=[None, *frame["paid"][1:]]), "1 rows have no paid; every row needs one."),
+        (
+            lambda frame: frame.assign(id=["loan-5", *frame["id"][1:]]),
+            "id loan-5 occurs more than once; ids must be unique.",
+        ),
+        (lambda frame: frame.set_index("term"), "the table's index repeats a value; reset it first."),
+        (lambda frame: frame[:0], "the table has no rows."),
+        (lambda frame: frame[11:], "label 0 has 1 rows, too few for both sides of a split with test_share 0.3."),
+    ],
+)
 def test_tables_that_cannot_be_split_are_refused(spoil, sentence):
-    with refusal(BadSplit, sentence):
+    with refusal(InvalidArgument, sentence):
         split(spoil(table()))
 
 
 @pytest.mark.parametrize("test_share", [0, 1, -0.1, 1.5, float("nan"), True, "0.3", None])
 def test_a_test_share_lies_between_0_and_1(test_share):
-    with refusal(BadSplit, f"test_share is {test_share!r}; it must lie between 0 and 1."):
+    with refusal(InvalidArgument, f"test_share is {test_share!r}; it must lie between 0 and 1."):
         split(table(), test_share)
 
 
 @pytest.mark.parametrize("seed", [-1, True, 1.0, "7", None])
 def test_a_seed_is_a_whole_number(seed):
-    with refusal(BadSeed, f"seed is {seed!r}; it must be a whole number of at least 0."):
+    with refusal(InvalidArgument, f"seed is {seed!r}; it must be a whole number of at least 0."):
         split(table(), seed=seed)
 
 
 def test_steps_with_different_names_draw_differently_and_numpy_seeds_count_as_numbers():
-    draws = {tuple(generator(*step).integers(0, 2**62, 3))
-             for step in [(1, "a"), (2, "a"), (1, "b"), (1, "a", "b"), (1, "ab"), (1, "a,b"), (1,)]}  # fmt: skip
+    draws = {
+        tuple(generator(*step).integers(0, 2**62, 3))
+        for step in [(1, "a"), (2, "a"), (1, "b"), (1, "a", "b"), (1, "ab"), (1, "a,b"), (1,)]
+    }
     assert len(draws) == 7
     assert generator(np.int64(5), "a").integers(2**62) == generator(5, "a").integers(2**62)
 
 
-@pytest.mark.parametrize("values", [
-    (25, 25, 50), (0.25, 0.25, 0.5), (33.3, 33.3, 33.4), (0.1, 0.2, 0.7), (1 / 3,) * 3, (100 / 7,) * 7, (1,), [40, 60],
-    tuple(np.array([0.5, 0.5])),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "values",
+    [
+        (25, 25, 50),
+        (0.25, 0.25, 0.5),
+        (33.3, 33.3, 33.4),
+        (0.1, 0.2, 0.7),
+        (1 / 3,) * 3,
+        (100 / 7,) * 7,
+        (1,),
+        [40, 60],
+        tuple(np.array([0.5, 0.5])),
+    ],
+)
 def test_fractions_add_to_1_and_percentages_to_100(values):
     shares = Shares(values)
     assert shares.fractions.sum() == pytest.approx(1, abs=1e-12)
@@ -149,27 +178,30 @@ def test_fractions_add_to_1_and_percentages_to_100(values):
     assert hash(shares) == hash(Shares(tuple(values)))
 
 
-@pytest.mark.parametrize("values, sentence", [
-    ((25, 25, 40), "shares are 25/25/40, which add to 90; they must add to 1 or to 100."),
-    ((33.33, 33.33, 33.33), "shares are 33.33/33.33/33.33, which add to 99.99; they must add to 1 or to 100."),
-    ((0.5, 0.50000001), "shares are 0.5/0.50000001, which add to 1.00000001; they must add to 1 or to 100."),
-    ((), "shares are empty; there must be one for each party."),
-    ((100, 0), "a share is 0; each must be a number greater than 0."),
-    ((150, -50), "a share is -50; each must be a number greater than 0."),
-    ((float("nan"), 50), "a share is nan; each must be a number greater than 0."),
-    ((True,), "a share is True; each must be a number greater than 0."),
-    (("50", "50"), "a share is '50'; each must be a number greater than 0."),
-])
+@pytest.mark.parametrize(
+    "values, sentence",
+    [
+        ((25, 25, 40), "shares are 25/25/40, which add to 90; they must add to 1 or to 100."),
+        ((33.33, 33.33, 33.33), "shares are 33.33/33.33/33.33, which add to 99.99; they must add to 1 or to 100."),
+        ((0.5, 0.50000001), "shares are 0.5/0.50000001, which add to 1.00000001; they must add to 1 or to 100."),
+        ((), "shares are empty; there must be one for each party."),
+        ((100, 0), "a share is 0; each must be a number greater than 0."),
+        ((150, -50), "a share is -50; each must be a number greater than 0."),
+        ((float("nan"), 50), "a share is nan; each must be a number greater than 0."),
+        ((True,), "a share is True; each must be a number greater than 0."),
+        (("50", "50"), "a share is '50'; each must be a number greater than 0."),
+    ],
+)
 def test_shares_that_do_not_divide_a_whole_are_refused(values, sentence):
-    with refusal(BadShares, sentence):
+    with refusal(CannotDivide, sentence):
         Shares(values)
 
 
 def test_shares_are_read_from_a_text():
     assert Shares.parse("25, 25,50") == Shares((25.0, 25.0, 50.0))
-    with refusal(BadShares, "shares are '25;75'; they must be numbers with commas between, like 25,25,50."):
+    with refusal(CannotDivide, "shares are '25;75'; they must be numbers with commas between, like 25,25,50."):
         Shares.parse("25;75")
-    with refusal(BadShares, "shares are 25/25, which add to 50; they must add to 1 or to 100."):
+    with refusal(CannotDivide, "shares are 25/25, which add to 50; they must add to 1 or to 100."):
         Shares.parse("25,25")
 
 
@@ -197,7 +229,7 @@ def test_every_row_goes_to_exactly_one_party(parts, skew, seed):
     states = pandas.Series(["CA", "NY", "", "TX"] * 10)
     try:
         divided = divide_horizontally(rows, shares, seed, skew, states)
-    except BadDivision as error:
+    except CannotDivide as error:
         assert "gets none of the 32 rows" in str(error)
         return
     assert all(type(part) is TrainingRows and len(part) for part in divided)
@@ -224,7 +256,7 @@ def test_under_skew_the_expected_sizes_follow_the_shares(skew):
     for seed in range(120):
         try:
             sizes.append([len(part) for part in divide_horizontally(rows, shares, seed, skew, states)])
-        except BadDivision:
+        except CannotDivide:
             sizes.append([np.nan] * 3)
     means = np.nanmean(sizes, axis=0) / len(rows)
     # Without the few divisions that leave the smallest party empty, its mean is a little above its share.
@@ -260,27 +292,30 @@ def test_what_cannot_be_divided_is_refused():
     rows, states = training(), pandas.Series(["CA"] * 40)
     train, test = split(table())
     sentence = "only TrainingRows from split_train_test are divided, not HeldOutRows."
-    with refusal(NotFromSplit, sentence):
+    with refusal(TypeError, sentence):
         divide_horizontally(test, Shares((50, 50)), 1)
-    with refusal(BadDivision, "party 2 of 2 gets none of the 32 rows (shares 99.9/0.1, no skew)."):
+    with refusal(CannotDivide, "party 2 of 2 gets none of the 32 rows (shares 99.9/0.1, no skew)."):
         divide_horizontally(rows, Shares((99.9, 0.1)), 1)
-    with refusal(BadDivision, "a skew by state needs the state of every row, and none was given."):
+    with refusal(CannotDivide, "a skew by state needs the state of every row, and none was given."):
         divide_horizontally(rows, Shares((50, 50)), 1, Skew("state"))
-    with refusal(BadDivision, "27 rows have no state; a skew by state needs it for all rows."):
+    with refusal(CannotDivide, "27 rows have no state; a skew by state needs it for all rows."):
         divide_horizontally(rows, Shares((50, 50)), 1, Skew("state"), states[~states.index.isin(rows.frame.index[:27])])
-    with pytest.raises(BadDivision, match=r"\(shares 50/50, skew by state, concentration 1e-06\)\.$"):
+    with pytest.raises(CannotDivide, match=r"\(shares 50/50, skew by state, concentration 1e-06\)\.$"):
         divide_horizontally(rows, Shares((50, 50)), 1, Skew("state", 1e-6), states)
 
 
-@pytest.mark.parametrize("kind, concentration, sentence", [
-    ("label", 0, "concentration is 0; it must be a number greater than 0."),
-    ("label", True, "concentration is True; it must be a number greater than 0."),
-    ("label", float("inf"), "concentration is inf; it must be a number greater than 0."),
-    ("", 1.0, "skew is ''; it must be none, label or the name of a grouping."),
-    (None, 1.0, "skew is None; it must be none, label or the name of a grouping."),
-])
+@pytest.mark.parametrize(
+    "kind, concentration, sentence",
+    [
+        ("label", 0, "concentration is 0; it must be a number greater than 0."),
+        ("label", True, "concentration is True; it must be a number greater than 0."),
+        ("label", float("inf"), "concentration is inf; it must be a number greater than 0."),
+        ("", 1.0, "skew is ''; it must be none, label or the name of a grouping."),
+        (None, 1.0, "skew is None; it must be none, label or the name of a grouping."),
+    ],
+)
 def test_a_skew_checks_itself(kind, concentration, sentence):
-    with refusal(BadDivision, sentence):
+    with refusal(CannotDivide, sentence):
         Skew(kind, concentration)
 
 
@@ -289,7 +324,7 @@ def test_a_party_without_a_class_is_named():
     only_paid = rows.take(np.flatnonzero(rows.frame["paid"] == 1))
     names = {0: "Charged Off", 1: "Fully Paid"}
     check_classes([rows, rows], ["guest 9999", "host 10000"], names)
-    with refusal(BadDivision, "party host 10000 has no Charged Off rows."):
+    with refusal(CannotDivide, "party host 10000 has no Charged Off rows."):
         check_classes([rows, only_paid], ["guest 9999", "host 10000"], names)
 
 
@@ -300,14 +335,17 @@ def test_columns_are_divided_and_only_the_guest_has_the_label():
     assert [list(part) for part in divide_vertically(table(), [["term"]], label="paid", id="id")] == [list(guest)]
 
 
-@pytest.mark.parametrize("columns, sentence", [
-    ([], "no party gets any columns."),
-    ([["term"], []], "party 2 of 2 gets no columns."),
-    ([["term"], ["grade"]], "party 2 is to get column 'grade', which the table does not have."),
-    ([["term"], ["term"]], "column 'term' is the id, the label or already given; each goes to one party."),
-    ([["term", "paid"]], "column 'paid' is the id, the label or already given; each goes to one party."),
-    ([["term"], ["id"]], "column 'id' is the id, the label or already given; each goes to one party."),
-])
+@pytest.mark.parametrize(
+    "columns, sentence",
+    [
+        ([], "no party gets any columns."),
+        ([["term"], []], "party 2 of 2 gets no columns."),
+        ([["term"], ["grade"]], "party 2 is to get column 'grade', which the table does not have."),
+        ([["term"], ["term"]], "column 'term' is the id, the label or already given; each goes to one party."),
+        ([["term", "paid"]], "column 'paid' is the id, the label or already given; each goes to one party."),
+        ([["term"], ["id"]], "column 'id' is the id, the label or already given; each goes to one party."),
+    ],
+)
 def test_columns_that_cannot_be_divided_are_refused(columns, sentence):
-    with refusal(BadDivision, sentence):
+    with refusal(CannotDivide, sentence):
         divide_vertically(table(), columns, label="paid", id="id")

@@ -1,15 +1,15 @@
 """Epsilon of Poisson-sampled Gaussian steps: golden values under both relations, exactness, monotony, refusals."""
+
 import math
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fate_dp.privacy.accounting.accountant import InvalidAccountant, InvalidCount
-from fate_dp.privacy.accounting.analytic_gaussian import gaussian_epsilon
-from fate_dp.privacy.accounting.privacy_parameters import InvalidDelta
-from fate_dp.privacy.accounting.subsampled_gaussian import subsampled_gaussian_epsilon
+from fate_dp.privacy.accounting.calibration import subsampled_gaussian_epsilon
+from fate_dp.privacy.accounting.gaussian import gaussian_epsilon
 from fate_dp.privacy.events import InvalidEvent
+from fate_dp.privacy.validation import InvalidArgument
 
 pytestmark = pytest.mark.arithmetic
 
@@ -58,9 +58,12 @@ CASES = [("pld", "add_or_remove"), ("pld", "replace_one"), ("rdp", "add_or_remov
 @pytest.mark.parametrize("accountant, relation", CASES)
 @settings(max_examples=3, deadline=None)
 @given(
-    rate=st.floats(1e-4, 0.5), noise=st.floats(0.6, 20), steps=st.integers(1, 2000), factor=st.floats(1.01, 2),
+    rate=st.floats(1e-4, 0.5),
+    noise=st.floats(0.6, 20),
+    steps=st.integers(1, 2000),
+    factor=st.floats(1.01, 2),
     log_delta=st.floats(-20, -3),
-)  # fmt: skip
+)
 def test_epsilon_never_falls_with_rate_steps_and_less_noise(
     accountant, relation, rate, noise, steps, factor, log_delta
 ):
@@ -100,13 +103,13 @@ def test_replacing_costs_more_than_removing_and_less_than_removing_and_adding(de
 
 
 def test_bad_input_is_refused_in_one_sentence():
-    with pytest.raises(InvalidCount, match="^steps is 0 but must be a whole number of at least 1.$"):
+    with pytest.raises(InvalidArgument, match="^steps is 0 but must be a whole number of at least 1.$"):
         subsampled_gaussian_epsilon(0.1, 1.0, 0, 1e-5)
     with pytest.raises(InvalidEvent, match="^sampling_probability is 1.5 but must be greater than 0 and at most 1.$"):
         subsampled_gaussian_epsilon(1.5, 1.0, 10, 1e-5)
     with pytest.raises(InvalidEvent, match="^noise_multiplier is 0 but must be a finite number greater than 0.$"):
         subsampled_gaussian_epsilon(0.1, 0, 10, 1e-5)
-    with pytest.raises(InvalidDelta, match="^delta is 1 but must be a number greater than 0 and less than 1.$"):
+    with pytest.raises(InvalidArgument, match="^delta is 1 but must be a number greater than 0 and less than 1.$"):
         subsampled_gaussian_epsilon(0.1, 1.0, 10, 1)
-    with pytest.raises(InvalidAccountant, match="^accountant is 'PLD' but must be one of pld, rdp.$"):
+    with pytest.raises(InvalidArgument, match="^accountant is 'PLD' but must be one of pld, rdp.$"):
         subsampled_gaussian_epsilon(0.1, 1.0, 10, 1e-5, "PLD")

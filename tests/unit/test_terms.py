@@ -1,4 +1,5 @@
 """A host does not rely on the guest's word for what a job may do, and a model says what its labels cost."""
+
 import json
 import math
 from dataclasses import replace
@@ -6,21 +7,33 @@ from dataclasses import replace
 import pytest
 
 from fate_dp.components.common.provenance import LabelPrivacy
-from fate_dp.components.dp_hetero_lr.per_epoch.arbiter import refuse_more_than
-from fate_dp.components.dp_hetero_lr.settings import TrainSettings, batch_bounds
-from fate_dp.components.dp_hetero_lr.solvers import solver_of
-from fate_dp.components.dp_hetero_lr.summary import _flip_probability
-from fate_dp.components.dp_hetero_lr.terms import OwnPart, accept_terms, corrections
-from fate_dp.components.dp_hetero_lr.updates import default_optimizer
-from fate_dp.crypto.masked_packing import slots_per_ciphertext
+from fate_dp.components.dp_hetero_lr.combinations import solver_of
+from fate_dp.components.dp_hetero_lr.model import _flip_probability
+from fate_dp.components.dp_hetero_lr.per_epoch.protocol import refuse_more_than
+from fate_dp.components.dp_hetero_lr.settings import TrainSettings
+from fate_dp.components.dp_hetero_lr.terms import OwnPart, accept_terms
+from fate_dp.components.protocols.optimizers import batch_bounds, default_optimizer
+from fate_dp.components.protocols.training_terms import Descent
 from fate_dp.crypto.paillier import PublicKey
+from fate_dp.crypto.slots import slots_per_ciphertext
 from fate_dp.privacy.flipback import FlipbackSettings
-from fate_dp.privacy.label_releases import LabelRelease, total_of, united
+from fate_dp.privacy.label_flips import LabelRelease, total_of, united
 from fate_dp.privacy.mechanisms.randomized_response import flip_probability
 
 SETTINGS = TrainSettings(epochs=10, batch_size=40, flipback=FlipbackSettings(mode="swap", every=2, max_rounds=2))
-FAIR = {"batches": batch_bounds(100, 40), "flipback_epochs": [2, 4], "score_epochs": [2, 4], "features": [4, 2], "noise": None,
-        "classes": [0.0, 1.0], "rows": 100, "correction_epochs": [], "mean_square_bits": 1, "optimizer": default_optimizer(100, 6, 1.0, epochs=10, batches=2)}  # fmt: skip
+FAIR = {
+    "batches": batch_bounds(100, 40),
+    "flipback_epochs": [2, 4],
+    "score_epochs": [2, 4],
+    "features": [4, 2],
+    "noise": None,
+    "classes": [0.0, 1.0],
+    "rows": 100,
+    "correction_epochs": [],
+    "mean_square_bits": 1,
+    "optimizer": default_optimizer(100, 6, 1.0, epochs=10, batches=2),
+    "run": "00" * 8,
+}
 OWN = OwnPart(1, 2, 1)
 EXACT = replace(SETTINGS, sigmoid="exact", sigmoid_rounds=1)
 
@@ -43,27 +56,34 @@ def test_more_flipback_rounds_than_the_parameters_give_are_refused():
 def test_epochs_with_joint_scores_are_those_that_the_parameters_give():
     with pytest.raises(ValueError, match="other epochs with joint scores"):
         accept_terms({**FAIR, "score_epochs": [2, 4, 6]}, SETTINGS, 100, None, OWN)
-    (correction,) = corrections(EXACT, None)
-    fair = {**FAIR, "correction_epochs": [correction], "optimizer": default_optimizer(100, 6, 1.0, "exact", epochs=10, batches=2)}
+    (correction,) = Descent.of(EXACT).corrections(None)
+    fair = {
+        **FAIR,
+        "correction_epochs": [correction],
+        "optimizer": default_optimizer(100, 6, 1.0, "exact", epochs=10, batches=2),
+    }
     accept_terms({**fair, "score_epochs": sorted({2, 4, correction})}, EXACT, 100, None, OWN)
     with pytest.raises(ValueError, match="other epochs with joint scores"):
         accept_terms({**fair, "score_epochs": list(range(10))}, EXACT, 100, None, OWN)
 
 
-@pytest.mark.parametrize("changed, sentence", [
-    ({"rows": 99}, "rows and features are not those of this host"),
-    ({"features": [4, 3]}, "rows and features are not those of this host"),
-    ({"features": [4]}, "rows and features are not those of this host"),
-    ({"features": [0, 2]}, "rows and features are not those of this host"),
-    ({"mean_square_bits": 0}, "bound on mean squares"),
-    ({"mean_square_bits": 9}, "bound on mean squares"),
-    ({"mean_square_bits": 1.0}, "bound on mean squares"),
-    ({"correction_epochs": [3]}, "other corrections of the sigmoid"),
-    ({"flipback_epochs": [1, 3]}, "more flipback rounds, or other ones"),
-    ({"optimizer": {**FAIR["optimizer"], "alpha": FAIR["optimizer"]["alpha"] * 2}}, "optimizer is not that"),
-    ({"optimizer": {**FAIR["optimizer"], "method": "adam"}}, "optimizer is not that"),
-    ({"optimizer": {**FAIR["optimizer"], "optimizer_params": {"lr": 0.5}}}, "optimizer is not that"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "changed, sentence",
+    [
+        ({"rows": 99}, "rows and features are not those of this host"),
+        ({"features": [4, 3]}, "rows and features are not those of this host"),
+        ({"features": [4]}, "rows and features are not those of this host"),
+        ({"features": [0, 2]}, "rows and features are not those of this host"),
+        ({"mean_square_bits": 0}, "bound on mean squares"),
+        ({"mean_square_bits": 9}, "bound on mean squares"),
+        ({"mean_square_bits": 1.0}, "bound on mean squares"),
+        ({"correction_epochs": [3]}, "other corrections of the sigmoid"),
+        ({"flipback_epochs": [1, 3]}, "more flipback rounds, or other ones"),
+        ({"optimizer": {**FAIR["optimizer"], "alpha": FAIR["optimizer"]["alpha"] * 2}}, "optimizer is not that"),
+        ({"optimizer": {**FAIR["optimizer"], "method": "adam"}}, "optimizer is not that"),
+        ({"optimizer": {**FAIR["optimizer"], "optimizer_params": {"lr": 0.5}}}, "optimizer is not that"),
+    ],
+)
 def test_a_host_checks_the_terms_in_full(changed, sentence):
     with pytest.raises(ValueError, match=sentence):
         accept_terms({**FAIR, **changed}, SETTINGS, 100, None, OWN)
@@ -71,7 +91,9 @@ def test_a_host_checks_the_terms_in_full(changed, sentence):
 
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0, math.inf])
 def test_the_default_optimizer_of_any_epsilon_is_accepted(epsilon):
-    accept_terms({**FAIR, "optimizer": default_optimizer(100, 6, epsilon, epochs=10, batches=2)}, SETTINGS, 100, None, OWN)
+    accept_terms(
+        {**FAIR, "optimizer": default_optimizer(100, 6, epsilon, epochs=10, batches=2)}, SETTINGS, 100, None, OWN
+    )
 
 
 def test_an_optimizer_that_the_job_gives_must_be_the_one():
@@ -84,14 +106,17 @@ def test_an_optimizer_that_the_job_gives_must_be_the_one():
         accept_terms(FAIR, SETTINGS, 100, {"meta": {"optimizer_param": given}}, OWN)
 
 
-@pytest.mark.parametrize("given, solver", [
-    ({}, "cross_product"),
-    ({"solver": "per_epoch"}, "per_epoch"),
-    ({"family": "gaussian"}, "cross_product"),
-    ({"early_stop": "weight_diff"}, "per_epoch"),
-    ({"optimizer": {"method": "adam", "penalty": "l2"}}, "per_epoch"),
-    ({"optimizer": {"method": "sgd", "penalty": "l1"}}, "per_epoch"),
-])
+@pytest.mark.parametrize(
+    "given, solver",
+    [
+        ({}, "cross_product"),
+        ({"solver": "per_epoch"}, "per_epoch"),
+        ({"family": "gaussian"}, "cross_product"),
+        ({"early_stop": "weight_diff"}, "per_epoch"),
+        ({"optimizer": {"method": "adam", "penalty": "l2"}}, "per_epoch"),
+        ({"optimizer": {"method": "sgd", "penalty": "l1"}}, "per_epoch"),
+    ],
+)
 def test_the_cross_product_trains_wherever_the_update_rule_is_linear(given, solver):
     assert solver_of(TrainSettings(**given)) == solver
 
@@ -105,15 +130,18 @@ def model_of(privacy):
     return json.loads(json.dumps({"meta": {"privacy": privacy.to_json("none")}}))
 
 
-@pytest.mark.parametrize("earlier, epsilon", [
-    (flips(2.0), 2.0),
-    (flips(1.0, entry_id=2), 3.0),
-    (flips(2.0, source="other/b/y"), 4.0),
-    (flips(2.0, key_id="key 2", entry_id=2), 4.0),
-    (flips(2.0, classes=3, entry_id=2), 4.0),
-    (replace(flips(2.0), derived=True), 2.0),
-    (LabelPrivacy.of_public("a/b/y"), math.inf),
-])
+@pytest.mark.parametrize(
+    "earlier, epsilon",
+    [
+        (flips(2.0), 2.0),
+        (flips(1.0, entry_id=2), 3.0),
+        (flips(2.0, source="other/b/y"), 4.0),
+        (flips(2.0, key_id="key 2", entry_id=2), 4.0),
+        (flips(2.0, classes=3, entry_id=2), 4.0),
+        (replace(flips(2.0), derived=True), 2.0),
+        (LabelPrivacy.of_public("a/b/y"), math.inf),
+    ],
+)
 def test_a_warm_start_carries_what_its_labels_cost(earlier, epsilon):
     """The same number is not the same draw: a lost key or other classes make another."""
     privacy = flips(2.0).after(model_of(earlier))
@@ -132,22 +160,33 @@ def test_a_chain_of_warm_starts_costs_all_its_releases_and_each_once():
     assert one.after(model_of(three.after(model_of(chain)))).epsilon == 6 and chain.flips is None
 
 
-@pytest.mark.parametrize("earlier, epsilon", [
-    ({"source": "a/b/y", "epsilon": 2.0}, 4.0),
-    ({"source": "a/b/y", "epsilon": 1.0}, 3.0),
-    ({"source": "a/b/y", "epsilon": "infinity"}, math.inf),
-    ({}, math.inf),
-])
+@pytest.mark.parametrize(
+    "earlier, epsilon",
+    [
+        ({"source": "a/b/y", "epsilon": 2.0}, 4.0),
+        ({"source": "a/b/y", "epsilon": 1.0}, 3.0),
+        ({"source": "a/b/y", "epsilon": "infinity"}, math.inf),
+        ({}, math.inf),
+    ],
+)
 def test_a_model_of_an_earlier_version_names_no_releases_and_is_always_added(earlier, epsilon):
     model = {"meta": {"privacy": earlier}}
     assert flips(2.0).after(model).epsilon == epsilon
     assert flips(2.0).after(model_of(flips(2.0).after(model))).epsilon == epsilon
 
 
-@pytest.mark.parametrize("releases", [
-    [{"source": "a/b/y"}], [{"source": "a/b/y", "epsilon": -1}], [{"source": "a/b/y", "epsilon": "1"}], ["a"],
-    [{"source": "a/b/y", "epsilon": math.nan}], [{"source": 1, "epsilon": 1}], [{"epsilon": 1, "source": "", "more": 1}],
-])
+@pytest.mark.parametrize(
+    "releases",
+    [
+        [{"source": "a/b/y"}],
+        [{"source": "a/b/y", "epsilon": -1}],
+        [{"source": "a/b/y", "epsilon": "1"}],
+        ["a"],
+        [{"source": "a/b/y", "epsilon": math.nan}],
+        [{"source": 1, "epsilon": 1}],
+        [{"epsilon": 1, "source": "", "more": 1}],
+    ],
+)
 def test_a_model_whose_releases_are_damaged_is_refused(releases):
     with pytest.raises(ValueError, match="are damaged; train it anew"):
         flips(2.0).after({"meta": {"privacy": {"releases": releases}}})

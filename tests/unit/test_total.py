@@ -1,11 +1,11 @@
 """Totals of mixed charges: the smallest sound answer, exact where it can be, refusals."""
+
 import math
 import time
 
 import pytest
 
-from fate_dp.privacy.accounting.accountant import InvalidCount, MixedProtection, make_accountant
-from fate_dp.privacy.accounting.privacy_parameters import InvalidDelta
+from fate_dp.privacy.accounting.accountant import make_accountant
 from fate_dp.privacy.accounting.shuffling import shuffle_epsilon
 from fate_dp.privacy.accounting.total import total_delta, total_epsilon
 from fate_dp.privacy.events import (
@@ -23,6 +23,7 @@ from fate_dp.privacy.events import (
     RandomizedResponse,
     Shuffled,
 )
+from fate_dp.privacy.validation import InvalidArgument
 
 MIXTURE = (
     RandomizedResponse(0.5),
@@ -147,15 +148,15 @@ def test_slack_raises_the_total():
 
 
 def test_what_cannot_be_added_is_refused_in_one_sentence():
-    with pytest.raises(MixedProtection) as refused:
+    with pytest.raises(InvalidArgument) as refused:
         total_epsilon([(event(Gaussian(1.0)), 1), (event(Gaussian(1.0), ADD_OR_REMOVE), 1)], 1e-5)
     assert str(refused.value) == (
         "The charges have more than one relation, add_or_remove and replace_one, and cannot be added up."
     )
-    with pytest.raises(MixedProtection) as refused:
+    with pytest.raises(InvalidArgument) as refused:
         total_delta([(event(PureDP(1.0)), 1), (event(PureDP(1.0), unit="label"), 1)], 1.0)
     assert str(refused.value) == "The charges have more than one unit, label and record, and cannot be added up."
-    with pytest.raises(InvalidCount, match="^count is 0 but must be a whole number of at least 1.$"):
+    with pytest.raises(InvalidArgument, match="^count is 0 but must be a whole number of at least 1.$"):
         total_epsilon([(event(PureDP(1.0)), 0)], 0)
-    with pytest.raises(InvalidDelta, match="^delta is 1.0 but must be a number of at least 0 and less than 1.$"):
+    with pytest.raises(InvalidArgument, match="^delta is 1.0 but must be a number of at least 0 and less than 1.$"):
         total_epsilon([], 1.0)

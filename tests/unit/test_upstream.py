@@ -1,4 +1,5 @@
 """The scripts of docs/upstream.md show on the installed FATE what the page says."""
+
 import os
 import re
 import subprocess
@@ -13,26 +14,39 @@ SITE = ROOT / "deploy" / "site"
 
 SAID = {
     "message_runs_a_command": [
-        "safety.serdes.federation.restricted_type: restricted", "a message ran this command",
-        "a second message ran this command"],
+        "safety.serdes.federation.restricted_type: restricted",
+        "a message ran this command",
+        "a second message ran this command",
+    ],
     "table_value_runs_a_command": ["a table value ran this command", "a large message ran this command"],
     "unblinded_ciphertexts": [
-        "SSHE-LR, decrypted without a key: 3", "CoordinatedLR, two ciphertexts of one number are equal: True"],
+        "SSHE-LR, decrypted without a key: 3",
+        "CoordinatedLR, two ciphertexts of one number are equal: True",
+    ],
     "binning_shows_labels": [
-        "different ciphertexts: 2", "labels that the host reads: [0, 1, 1, 0, 1, 0, 0, 1]",
-        "labels of the guest:        [0, 1, 1, 0, 1, 0, 0, 1]"],
+        "different ciphertexts: 2",
+        "labels that the host reads: [0, 1, 1, 0, 1, 0, 0, 1]",
+        "labels of the guest:        [0, 1, 1, 0, 1, 0, 0, 1]",
+    ],
     "refused_queue": [
         "the queue was made: False",
-        "no error was raised: what is sent to this queue is lost, and the other party waits for ever"],
+        "no error was raised: what is sent to this queue is lost, and the other party waits for ever",
+    ],
     "collected_in_a_transaction": ["3 seconds later it still waits for a lock that it holds"],
-}  # fmt: skip
+}
 
 
 def run(script, *path):
     """What a script prints, with these folders on its path."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))}
-    return subprocess.run([sys.executable, "-W", "ignore", f"{script}.py"], cwd=SCRIPTS, env=environment,
-                          capture_output=True, text=True, timeout=600)  # fmt: skip
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", f"{script}.py"],
+        cwd=SCRIPTS,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
 
 
 @pytest.fixture
@@ -57,17 +71,29 @@ def test_the_fence_stops_it(script):
 def test_a_queue_is_asked_for_again_by_our_servers(pika):
     text = (SCRIPTS / "refused_queue.py").read_text()
     text = text.replace("server = http", "import sitecustomize\nsitecustomize.PATIENCE_SECONDS = 0.2\nserver = http", 1)
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", text], capture_output=True, text=True, timeout=600,
-                          env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (SITE, pika)))})  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", text],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (SITE, pika)))},
+    )
     assert "did not make the queue send-queue" in done.stderr
 
 
 def test_no_table_is_collected_in_a_transaction_by_our_servers():
     # Three seconds tell a lock that is never released; a slow disk may take as long to note a table.
-    text = (SCRIPTS / "collected_in_a_transaction.py").read_text().replace("threading.Timer(3,", "threading.Timer(300,", 1)
+    text = (
+        (SCRIPTS / "collected_in_a_transaction.py").read_text().replace("threading.Timer(3,", "threading.Timer(300,", 1)
+    )
     assert "Timer(300," in text
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", text], capture_output=True, text=True, timeout=600,
-                          env={**os.environ, "PYTHONPATH": str(SITE)})  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", text],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env={**os.environ, "PYTHONPATH": str(SITE)},
+    )
     assert done.stdout.splitlines() == ["it was noted"], done.stderr
 
 

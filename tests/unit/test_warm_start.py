@@ -1,4 +1,5 @@
 """A task that starts from a fork server is the same as one that starts cold, and where it cannot be, it starts cold."""
+
 import gzip
 import json
 import os
@@ -14,7 +15,6 @@ import pytest
 
 from fate_dp.deploy.site import warm_handover
 from fate_dp.deploy.warm_start import control
-
 from tests.fork_servers import end, lives, make_place, number_in, serving, wait_until
 
 HELLO = "print('hello')"
@@ -58,31 +58,42 @@ print(json.dumps({
 
 
 def test_a_task_finds_itself_as_it_would_cold(shared, tmp_path):
-    options = {"cwd": tmp_path, "umask": 0o027, "more": {"A_VARIABLE": "of this task\udcff alone"}, "pass_fds": (0, 1, 2)}
+    options = {
+        "cwd": tmp_path,
+        "umask": 0o027,
+        "more": {"A_VARIABLE": "of this task\udcff alone"},
+        "pass_fds": (0, 1, 2),
+    }
     warm, cold = warm_and_cold(shared, EVERYTHING, "--config", "x y", "ä", **options)
     assert warm.stderr == cold.stderr == ""
     assert json.loads(warm.stdout) == json.loads(cold.stdout)
 
 
-@pytest.mark.parametrize("text, status", [
-    ("import sys; sys.exit(3)", 3),
-    ("import sys; sys.exit()", 0),
-    ("import sys; sys.exit('what went wrong')", 1),
-    ("import sys; sys.exit(259)", 3),
-    ("def f():\n    raise ValueError('of the task')\nf()", 1),
-    ("print('no end of text", 1),
-    ("raise KeyboardInterrupt", -signal.SIGINT),
-    ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", -signal.SIGTERM),
-    ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
-    ("import os; os.abort()", -signal.SIGABRT),
-    ("import os; os._exit(7)", 7),
-    ("import sys; sys.stdout.close(); sys.exit(0)", 0),
-    ("import atexit; atexit.register(print, 'at the end'); print('first')", 0),
-    ("import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.3), print('a thread'))).start()", 0),
-    ("import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start(); print('x')", 0),
-    ("from concurrent.futures import ThreadPoolExecutor as P; p = P(2); print(list(p.map(abs, [-1])))", 0),
-    ("from multiprocessing import Pool\nwith Pool(2) as p: print(p.map(abs, [-1, -2]))", 0),
-])
+@pytest.mark.parametrize(
+    "text, status",
+    [
+        ("import sys; sys.exit(3)", 3),
+        ("import sys; sys.exit()", 0),
+        ("import sys; sys.exit('what went wrong')", 1),
+        ("import sys; sys.exit(259)", 3),
+        ("def f():\n    raise ValueError('of the task')\nf()", 1),
+        ("print('no end of text", 1),
+        ("raise KeyboardInterrupt", -signal.SIGINT),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", -signal.SIGTERM),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
+        ("import os; os.abort()", -signal.SIGABRT),
+        ("import os; os._exit(7)", 7),
+        ("import sys; sys.stdout.close(); sys.exit(0)", 0),
+        ("import atexit; atexit.register(print, 'at the end'); print('first')", 0),
+        ("import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.3), print('a thread'))).start()", 0),
+        (
+            "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start(); print('x')",
+            0,
+        ),
+        ("from concurrent.futures import ThreadPoolExecutor as P; p = P(2); print(list(p.map(abs, [-1])))", 0),
+        ("from multiprocessing import Pool\nwith Pool(2) as p: print(p.map(abs, [-1, -2]))", 0),
+    ],
+)
 def test_a_task_ends_as_it_would_cold(shared, text, status):
     warm, cold = warm_and_cold(shared, text)
     assert (warm.returncode, warm.stdout, warm.stderr) == (cold.returncode, cold.stdout, cold.stderr)
@@ -104,8 +115,12 @@ temporary = tempfile.NamedTemporaryFile(dir=".", prefix="gone")
         folder.mkdir()
         more = {} if kind == "warm" else {warm_handover.SWITCH: "off"}
         assert shared.run_task(text.format(folder=str(folder)), more=more).returncode == 0
-        contents.append({path.name: (gzip.open(path).read() if path.name == "packed" else path.read_bytes())
-                         for path in folder.iterdir()})  # fmt: skip
+        contents.append(
+            {
+                path.name: (gzip.open(path).read() if path.name == "packed" else path.read_bytes())
+                for path in folder.iterdir()
+            }
+        )
     assert contents[0] == contents[1] == dict.fromkeys(("plain", "raw", "packed"), b"to the end")
 
 
@@ -288,13 +303,19 @@ sys.modules["torch"] = types.SimpleNamespace(Generator=Generator, cuda=cuda)
 """
 
 
-@pytest.mark.parametrize("module, sentence", [
-    ("import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()", "started a thread"),
-    ("import os\nFILE = open(os.devnull)", "keeps /dev/null open"),
-    ("class PrivateKey: pass\nKEY = PrivateKey()", "made anew for each task: of_the_task.PrivateKey"),
-    (WITH_CUDA, "has initialised CUDA"),
-    ("class Rng: pass\nGENERATOR = Rng()", "a key that cannot be made anew for each task: of_the_task.Rng"),
-])
+@pytest.mark.parametrize(
+    "module, sentence",
+    [
+        (
+            "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()",
+            "started a thread",
+        ),
+        ("import os\nFILE = open(os.devnull)", "keeps /dev/null open"),
+        ("class PrivateKey: pass\nKEY = PrivateKey()", "made anew for each task: of_the_task.PrivateKey"),
+        (WITH_CUDA, "has initialised CUDA"),
+        ("class Rng: pass\nGENERATOR = Rng()", "a key that cannot be made anew for each task: of_the_task.Rng"),
+    ],
+)
 def test_what_a_fork_would_break_is_not_served(place, module, sentence):
     (place.root / "modules" / "of_the_task.py").write_text(module)
     with serving(place, ("of_the_task",)) as server:
@@ -330,6 +351,7 @@ def test_a_task_that_runs_out_of_memory_ends_as_it_would_cold(shared):
 
 def test_a_full_disk_keeps_no_task_from_starting(shared):
     """Neither the count nor anything else can be written then."""
+
     def full():
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
@@ -368,7 +390,9 @@ def test_an_idle_server_ends_and_so_does_one_whose_owner_has_ended(place, tmp_pa
     mark = tmp_path / "pid"
     try:
         with serving(place, options=("--owner", str(owner.pid))) as server:
-            task = place.start_task(f"import os, time; open({str(mark)!r}, 'w').write(str(os.getpid())); time.sleep(600)")
+            task = place.start_task(
+                f"import os, time; open({str(mark)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+            )
             child = number_in(mark)
             owner.kill()
             owner.wait()
@@ -391,7 +415,8 @@ def test_the_operators_switches(place):
         assert place.run_task(HELLO).stdout == "hello\n"
         assert control.look(place.folder).sentence() == (
             "Tasks start cold: warm start is switched off. So far 0 processes of tasks started warm, 1 cold "
-            "(1: warm start was switched off).")  # fmt: skip
+            "(1: warm start was switched off)."
+        )
         control.switch(place.folder, cold=False)
         assert place.run_task(HELLO, more={warm_handover.SWITCH: "off"}).stdout == "hello\n"
         assert place.run_task(HELLO).stdout == "hello\n"
@@ -416,7 +441,8 @@ def test_the_first_task_starts_a_server_that_knows_nothing_of_it(place, monkeypa
     monkeypatch.setattr(os, "waitpid", lambda *arguments: None)
     monkeypatch.setattr(os, "fork", lambda: 0)
     monkeypatch.setattr(
-        warm_handover, "become", lambda command, environment, folder: started.update(environment, command=command))
+        warm_handover, "become", lambda command, environment, folder: started.update(environment, command=command)
+    )
     folder = warm_handover.open_private_folder(str(place.folder))
     secret = {"FATE_TASK_CONFIG": "parameters: secret", "FATE_JOB_ID": "1", warm_handover.OWNER: "77", "LANG": "C"}
     warm_handover.start_server(folder, "somekey", secret)
@@ -428,7 +454,11 @@ def test_the_first_task_starts_a_server_that_knows_nothing_of_it(place, monkeypa
 
 
 def test_programs_that_are_no_tasks_are_left_alone(place):
-    for arguments in (["python", "fate_executor.py", "component", "x"], ["python", "-c", "1", "2"], ["python"],
-                      ["python", "-W", "/a/fate_flow/manager/worker/fate_executor.py", "component"]):  # fmt: skip
+    for arguments in (
+        ["python", "fate_executor.py", "component", "x"],
+        ["python", "-c", "1", "2"],
+        ["python"],
+        ["python", "-W", "/a/fate_flow/manager/worker/fate_executor.py", "component"],
+    ):
         assert not warm_handover.is_executor(arguments)
     assert warm_handover.is_executor(["python", "/a/fate_flow/manager/worker/fate_executor.py", "component", "execute"])

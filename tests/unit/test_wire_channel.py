@@ -1,15 +1,19 @@
 """Our messages over a federation that carries bytes: order, slices, what is refused, and how a party stops."""
+
 import pickle
 import queue
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 
-from fate_dp.components.common.wire import channel as channels, codec
+from fate_dp.components.common.wire import channel as channels
+from fate_dp.components.common.wire import codec
 from fate_dp.components.common.wire.channel import QUEUE, Channel, MalformedMessage, Stopped
-from fate_dp.components.common.wire.kinds import KINDS as OURS, Rows, is_one_of, kinds_of, rows_of
+from fate_dp.components.common.wire.codec import KINDS as OURS
+from fate_dp.components.common.wire.codec import Rows, is_one_of, kinds_of, rows_of
 
 GUEST, HOST, ARBITER = ("guest", "9999"), ("host", "10000"), ("arbiter", "10002")
 EVERYBODY = (GUEST, HOST, ARBITER)
@@ -55,7 +59,11 @@ def test_messages_are_read_in_any_order_and_by_namespace(shelves):
         guest.send([HOST], f"epoch-{number}", "terms", number)
     guest.send([HOST, ARBITER], "epoch-0", "other", "x")
     assert [host.receive(GUEST, f"epoch-{number}", "terms") for number in (2, 0, 1)] == [2, 0, 1]
-    assert host.receive(GUEST, "epoch-0", "other") == channel_of(ARBITER, shelves).receive(GUEST, "epoch-0", "other") == "x"
+    assert (
+        host.receive(GUEST, "epoch-0", "other")
+        == channel_of(ARBITER, shelves).receive(GUEST, "epoch-0", "other")
+        == "x"
+    )
 
 
 @given(st.integers(1, 5000), st.integers(0, 5000))
@@ -91,10 +99,13 @@ HOSTILE = {
     "a stop of two lines": b"." + codec.encode((channels.STOP, "", "")) + codec.encode("a\nb"),
     "a stop of many words": b"." + codec.encode((channels.STOP, "", "")) + codec.encode("a" * 2001),
     "a table of one fact": b"." + codec.encode((channels.TABLE, "task", "weights")) + codec.encode([1]),
-    "a table of endless partitions": b"." + codec.encode((channels.TABLE, "task", "weights")) + codec.encode([1, 1 << 30, 0, 0]),
-    "a table of keys that FATE unpickles": b"." + codec.encode((channels.TABLE, "task", "weights"))
+    "a table of endless partitions": b"."
+    + codec.encode((channels.TABLE, "task", "weights"))
+    + codec.encode([1, 1 << 30, 0, 0]),
+    "a table of keys that FATE unpickles": b"."
+    + codec.encode((channels.TABLE, "task", "weights"))
     + codec.encode([1, 1, 2, 0]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -106,7 +117,7 @@ def test_what_is_no_message_is_refused_with_the_name_and_the_sender(shelves, nam
 
 def test_what_nobody_asked_for_is_bounded(shelves, monkeypatch):
     guest, host = channel_of(GUEST, shelves), channel_of(HOST, shelves)
-    monkeypatch.setattr(channels, "MOST_BYTES", 1000)
+    monkeypatch.setattr(channels, "MAX_BYTES", 1000)
     for number in range(3):
         guest.send([HOST], "task", f"flood {number}", bytes(400))
     with pytest.raises(MalformedMessage, match="more than 1000 bytes of messages wait"):
@@ -135,10 +146,17 @@ def test_a_message_without_a_known_name_is_not_sent(shelves):
         channel_of(GUEST, shelves).send([HOST], "task", "unknown", 1)
 
 
-@pytest.mark.parametrize("value, kinds", [
-    (1, (int,)), (None, (str, None)), ([], ([int],)), ([[1], []], ([[int]],)), ({"a": None}, ({"a": (int, None)},)),
-    (b"", (Rows(int), bytes)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "value, kinds",
+    [
+        (1, (int,)),
+        (None, (str, None)),
+        ([], ([int],)),
+        ([[1], []], ([[int]],)),
+        ({"a": None}, ({"a": (int, None)},)),
+        (b"", (Rows(int), bytes)),
+    ],
+)
 def test_kinds_of_values(value, kinds):
     assert is_one_of(value, kinds) and not is_one_of(value, ())
     for other in (True, 1.0, (1,), [True], {"b": 1}, {"a": 1, "b": 1}):
@@ -175,4 +193,6 @@ def test_what_was_sent_before_a_stop_is_still_read(shelves):
     assert guest.receive(HOST, "task", "scores") == 5
     with pytest.raises(Stopped) as stopped:
         guest.receive(HOST, "task", "more")
-    assert str(stopped.value) == "host 10000: The task failed before the first message (KeyError); see that party's log."
+    assert (
+        str(stopped.value) == "host 10000: The task failed before the first message (KeyError); see that party's log."
+    )

@@ -1,11 +1,12 @@
 """No component of ours is entered without plain messages, and nothing of ours sends by FATE's own way."""
+
 import re
 from pathlib import Path
 
 import pytest
 
-import fate_dp.components.common.wire.task as task
-from fate_dp.components.common.wire.task import with_plain_messages
+import fate_dp.components.common.wire.channel as task
+from fate_dp.components.common.wire.channel import with_plain_messages
 
 COMPONENTS = Path(task.__file__).parents[2]
 ENTRIES = sorted(COMPONENTS.glob("*/component.py"))

@@ -1,24 +1,130 @@
-"""Values as bytes and back: plain builtins and numpy arrays of numbers. Bytes in this form can name no class.
+"""Every name that a message of ours can have, and what comes under it; anything else is refused before it is looked at.
 
-What travels: None, bool, int of any size, float, str, bytes, list, tuple, dict (keys: str, int, bytes), numpy arrays of
-numbers, and object arrays of integers. Anything else, a subclass too, is refused where it is sent.
-
-A value is one letter and what follows it; counts and lengths are base 128, least digit first. Every value has exactly
-one form, and `decode` takes no other, so that ``encode(decode(data)) == data`` for whatever it accepts. Memory is
-reserved for what is there and never for what is announced: at most `BYTES_FOR_ONE` for each byte of a message.
-
-No library does it: msgpack and CBOR make room for whatever a header announces, and know no tuples, arrays or integers
-above 64 bits, so that all but text and floats would be an extension of our own; safetensors knows arrays alone.
+A kind is a type, None, ``[kind]`` (a list of such), ``{key: kind}`` (a dict with these keys), or `Rows`. Several kinds
+under one name are different components' messages. Shapes, lengths and values are checked by whoever reads a message.
 """
+
+from __future__ import annotations
+
+import re
 import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+_NUMBERED = re.compile(r"_\d+$")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table whose values are of this kind."""
+
+    values: object
+
+
+KINDS = {
+    # Before a task, and between its steps.
+    "asks": (bool,),
+    "preflight": ({"facts": (dict, None), "problem": (str, None), "plugin": str},),
+    "verdict": ({"problem": (str, None), "terms": (dict, None)},),
+    # dp_hetero_lr, align, share_lr.
+    "public_key": (dict, bytes),
+    "terms": (dict,),
+    "mean_square_bits": (int,),
+    "training_state": (str,),
+    "training_rows": (Rows(tuple),),
+    "held_out_rows": (Rows(tuple),),
+    "encrypted_rows": (Rows(bytes),),
+    "masked_products": ([[bytes]], [bytes]),
+    "masks": ([dict],),
+    "products": ([dict],),
+    "hidden_weights": ([int],),
+    "hidden_losses": ([[int]],),
+    "leading_bits": ([int],),
+    "loss_shares": ([int],),
+    "weight_shares": ([int],),
+    "scores": (Rows(np.ndarray),),
+    "consent": (bool,),
+    "all_consent": (bool,),
+    "encrypted_scores": (Rows(bytes),),
+    "decrypted": ([bytes],),
+    "weight_change": (float,),
+    "loss_part": (bytes,),
+    "queries": (Rows(bytes),),
+    "answers": (Rows(bytes),),
+    "records": (Rows(bytes), int),
+    "double_tags": (Rows(int),),
+    "masked": (Rows(bytes), [bytes]),
+    "label_excess": (int,),
+    "encrypted_columns": (Rows(bytes),),
+    "masked_scores": (Rows([bytes]),),
+    "score_shares": (Rows(np.ndarray),),
+    "label_shares": (Rows(np.ndarray),),
+    # dp_homo_nn, shuffler.
+    "start_weights": (np.ndarray,),
+    "round": (dict,),
+    "ready": (bool,),
+    "present": ([str],),
+    "message": (bytes,),
+    "contributions": (np.ndarray, None),
+    "scales": ([float],),
+    "outcome": (dict,),
+    "shuffled": (bytes,),
+    "server_key": (bytes,),
+    "messages": (bytes,),
+    "statistics": (list, dict),
+}
+
+
+def kinds_of(name: str) -> tuple | None:
+    """The kinds under a name, None where it is no name of ours; ``messages_7`` is one of the messages."""
+    return KINDS.get(name, KINDS.get(_NUMBERED.sub("", name)))
+
+
+def is_one_of(value: Any, kinds: tuple) -> bool:
+    """Whether a plain value is of one of these kinds."""
+    return any(_is(value, kind) for kind in kinds)
+
+
+def rows_of(kinds: tuple) -> tuple:
+    """Kinds that the values of a table can have, none where no table is among ``kinds``."""
+    return tuple(kind.values for kind in kinds if isinstance(kind, Rows))
+
+
+def _is(value: Any, kind: Any) -> bool:
+    if isinstance(kind, tuple):
+        return is_one_of(value, kind)
+    if isinstance(kind, list):
+        return type(value) is list and all(_is(item, kind[0]) for item in value)
+    if isinstance(kind, dict):
+        return type(value) is dict and value.keys() == kind.keys() and all(_is(value[key], kind[key]) for key in kind)
+    if kind is None:
+        return value is None
+    return type(value) is kind
+
+
+# Values as bytes and back: plain builtins and numpy arrays of numbers. Bytes in this form can name no class.
+#
+# What travels: None, bool, int of any size, float, str, bytes, list, tuple, dict (keys: str, int, bytes), numpy arrays of
+# numbers, and object arrays of integers. Anything else, a subclass too, is refused where it is sent.
+#
+# A value is one letter and what follows it; counts and lengths are base 128, least digit first. Every value has exactly
+# one form, and `decode` takes no other, so that ``encode(decode(data)) == data`` for whatever it accepts. Memory is
+# reserved for what is there and never for what is announced: at most `BYTES_FOR_ONE` for each byte of a message.
+#
+# No library does it: msgpack and CBOR make room for whatever a header announces, and know no tuples, arrays or integers
+# above 64 bits, so that all but text and floats would be an extension of our own; safetensors knows arrays alone.
+
+
 BYTES_FOR_ONE = 64
-MOST_LEVELS = 32
+MAX_LEVELS = 32
 """Of lists, tuples and dicts within each other."""
-_MOST_COUNT = 1 << 48
+Put = Callable[[bytes], Any]
+_MAX_COUNT = 1 << 48
 _NONE, _TRUE, _FALSE, _INT, _FLOAT, _TEXT, _BYTES, _LIST, _TUPLE, _DICT, _NUMBERS, _INTEGERS = b"NTFidsbltmao"
+_CONSTANTS = {_NONE: None, _TRUE: True, _FALSE: False}
 _DTYPES = tuple(map(np.dtype, ("|b1", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "<f2", "<f4", "<f8")))
 _KEYS = (str, int, bytes)
 _DOUBLE = struct.Struct("<d")
@@ -32,54 +138,50 @@ class Malformed(ValueError):
     """Bytes of another party are no plain value; the message says why, and quotes nothing of them."""
 
 
-def encode(value) -> bytes:
+def encode(value: Any) -> bytes:
     """The one form of a plain value; raises NotPlain for anything else."""
-    parts = []
-    _write(value, parts.append, MOST_LEVELS)
+    parts: list[bytes] = []
+    _write(value, parts.append, MAX_LEVELS)
     return b"".join(parts)
 
 
-def decode(data: bytes):
+def decode(data: bytes) -> Any:
     """The value of which ``data`` is the form; raises Malformed. Arrays are new and may be written to."""
     reader = _Reader(data)
-    value = reader.value(MOST_LEVELS)
+    value = reader.value(MAX_LEVELS)
     if reader.at != len(data):
         raise Malformed("there are bytes after its end")
     return value
 
 
-def decode_two(data: bytes):
+def decode_two(data: bytes) -> tuple[Any, bytes]:
     """(first value, bytes that follow it), for what has a header; raises Malformed."""
     reader = _Reader(data)
-    return reader.value(MOST_LEVELS), data[reader.at :]
+    return reader.value(MAX_LEVELS), data[reader.at :]
 
 
-def _write(value, put, levels) -> None:
+def _write(value: Any, put: Put, levels: int) -> None:
     writer = _WRITERS.get(type(value))
     if writer is None:
         raise NotPlain(f"A {type(value).__name__} is no plain value: it cannot be sent to another party.")
     writer(value, put, levels)
 
 
-def _write_none(value, put, levels):
-    put(b"N")
-
-
-def _write_bool(value, put, levels):
-    put(b"T" if value else b"F")
-
-
-def _write_int(value, put, levels):
+def _write_int(value: Any, put: Put, levels: int) -> None:
     data = value.to_bytes(_width(value), "big", signed=True)
     put(b"i" + _count(len(data)))
     put(data)
 
 
-def _write_float(value, put, levels):
+def _write_constant(value: Any, put: Put, levels: int) -> None:
+    put({None: b"N", True: b"T", False: b"F"}[value])
+
+
+def _write_float(value: Any, put: Put, levels: int) -> None:
     put(b"d" + _DOUBLE.pack(value))
 
 
-def _write_text(value, put, levels):
+def _write_text(value: Any, put: Put, levels: int) -> None:
     try:
         data = value.encode("utf-8")
     except UnicodeEncodeError:
@@ -88,19 +190,19 @@ def _write_text(value, put, levels):
     put(data)
 
 
-def _write_bytes(value, put, levels):
+def _write_bytes(value: Any, put: Put, levels: int) -> None:
     put(b"b" + _count(len(value)))
     put(value)
 
 
-def _write_items(value, put, levels):
+def _write_items(value: Any, put: Put, levels: int) -> None:
     put((b"l" if type(value) is list else b"t") + _count(len(value)))
     levels = _deeper(levels, NotPlain)
     for item in value:
         _write(item, put, levels)
 
 
-def _write_dict(value, put, levels):
+def _write_dict(value: Any, put: Put, levels: int) -> None:
     put(b"m" + _count(len(value)))
     levels = _deeper(levels, NotPlain)
     for key, item in value.items():
@@ -110,7 +212,7 @@ def _write_dict(value, put, levels):
         _write(item, put, levels)
 
 
-def _write_array(value, put, levels):
+def _write_array(value: Any, put: Put, levels: int) -> None:
     shape = bytes([value.ndim]) + b"".join(map(_count, value.shape))
     if value.dtype == object:
         items = value.ravel().tolist()
@@ -128,9 +230,17 @@ def _write_array(value, put, levels):
 
 
 _WRITERS = {
-    type(None): _write_none, bool: _write_bool, int: _write_int, float: _write_float, str: _write_text,
-    bytes: _write_bytes, list: _write_items, tuple: _write_items, dict: _write_dict, np.ndarray: _write_array,
-}  # fmt: skip
+    type(None): _write_constant,
+    bool: _write_constant,
+    int: _write_int,
+    float: _write_float,
+    str: _write_text,
+    bytes: _write_bytes,
+    list: _write_items,
+    tuple: _write_items,
+    dict: _write_dict,
+    np.ndarray: _write_array,
+}
 
 
 def _width(value: int) -> int:
@@ -147,60 +257,54 @@ def _count(number: int) -> bytes:
     return bytes(digits)
 
 
-def _deeper(levels: int, error) -> int:
+def _deeper(levels: int, error: type[Exception]) -> int:
     if levels == 0:
-        raise error(f"it has more than {MOST_LEVELS} levels of lists, tuples and dicts")
+        raise error(f"it has more than {MAX_LEVELS} levels of lists, tuples and dicts")
     return levels - 1
 
 
 class _Reader:
     """Reads values of ``data`` from ``at`` on."""
 
-    def __init__(self, data: bytes):
+    def __init__(self, data: bytes) -> None:
         self._data, self.at = data, 0
 
-    def value(self, levels: int):
-        reader = _READERS.get(self._byte())
+    def value(self, levels: int) -> Any:
+        letter = self._byte()
+        if letter in _CONSTANTS:
+            return _CONSTANTS[letter]
+        reader = _READERS.get(letter)
         if reader is None:
             raise Malformed("something in it is no plain value")
         return reader(self, levels)
 
-    def read_none(self, levels):
-        return None
-
-    def read_true(self, levels):
-        return True
-
-    def read_false(self, levels):
-        return False
-
-    def read_int(self, levels):
+    def read_int(self, levels: int) -> int:
         data = self._take(self._count())
         value = int.from_bytes(data, "big", signed=True)
         if len(data) != _width(value):
             raise Malformed("an integer in it is not in its shortest form")
         return value
 
-    def read_float(self, levels):
+    def read_float(self, levels: int) -> float:
         return _DOUBLE.unpack(self._take(_DOUBLE.size))[0]
 
-    def read_text(self, levels):
+    def read_text(self, levels: int) -> str:
         try:
             return self._take(self._count()).decode("utf-8")
         except UnicodeDecodeError:
             raise Malformed("a text in it is not UTF-8") from None
 
-    def read_bytes(self, levels):
+    def read_bytes(self, levels: int) -> bytes:
         return self._take(self._count())
 
-    def read_list(self, levels):
+    def read_list(self, levels: int) -> list:
         count, levels = self._count(least_bytes=1), _deeper(levels, Malformed)
         return [self.value(levels) for _ in range(count)]
 
-    def read_tuple(self, levels):
+    def read_tuple(self, levels: int) -> tuple:
         return tuple(self.read_list(levels))
 
-    def read_dict(self, levels):
+    def read_dict(self, levels: int) -> dict:
         count, levels, found = self._count(least_bytes=2), _deeper(levels, Malformed), {}
         for _ in range(count):
             key = self.value(levels)
@@ -209,7 +313,7 @@ class _Reader:
             found[key] = self.value(levels)
         return found
 
-    def read_numbers(self, levels):
+    def read_numbers(self, levels: int) -> np.ndarray:
         kind = self._byte()
         if kind >= len(_DTYPES):
             raise Malformed("an array in it has numbers of no known kind")
@@ -219,7 +323,7 @@ class _Reader:
             raise Malformed("an array in it has truth values beside 0 and 1")
         return self._shaped(np.frombuffer(data, dtype).copy(), shape)
 
-    def read_integers(self, levels):
+    def read_integers(self, levels: int) -> np.ndarray:
         shape, count = self._shape()
         width = self._count(fits=False)
         data = self._take(count * width)
@@ -230,13 +334,13 @@ class _Reader:
         array[:] = items
         return self._shaped(array, shape)
 
-    def _shape(self):
+    def _shape(self) -> tuple[tuple[int, ...], int]:
         shape, count = tuple(self._count(fits=False) for _ in range(self._byte())), 1
         for length in shape:
             count *= length
         return shape, count
 
-    def _shaped(self, array, shape):
+    def _shaped(self, array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         try:
             return array.reshape(shape)
         except ValueError:
@@ -254,7 +358,7 @@ class _Reader:
             if digit < 0x80:
                 break
             shift += 7
-            if number >= _MOST_COUNT or shift > 48:
+            if number >= _MAX_COUNT or shift > 48:
                 raise Malformed("a count in it is too large")
         if digit == 0 and shift:
             raise Malformed("a count in it is not in its shortest form")
@@ -271,7 +375,13 @@ class _Reader:
 
 
 _READERS = {
-    _NONE: _Reader.read_none, _TRUE: _Reader.read_true, _FALSE: _Reader.read_false, _INT: _Reader.read_int,
-    _FLOAT: _Reader.read_float, _TEXT: _Reader.read_text, _BYTES: _Reader.read_bytes, _LIST: _Reader.read_list,
-    _TUPLE: _Reader.read_tuple, _DICT: _Reader.read_dict, _NUMBERS: _Reader.read_numbers, _INTEGERS: _Reader.read_integers,
-}  # fmt: skip
+    _INT: _Reader.read_int,
+    _FLOAT: _Reader.read_float,
+    _TEXT: _Reader.read_text,
+    _BYTES: _Reader.read_bytes,
+    _LIST: _Reader.read_list,
+    _TUPLE: _Reader.read_tuple,
+    _DICT: _Reader.read_dict,
+    _NUMBERS: _Reader.read_numbers,
+    _INTEGERS: _Reader.read_integers,
+}

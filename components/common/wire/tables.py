@@ -3,22 +3,27 @@
 The engine's own form of a row is a pickle. A party's own rows are pickled and unpickled as ever; those of another party
 are read as bytes, taken apart by `codec`, and only what that made of them is pickled for this party's workers.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 from fate.arch.computing.api import KVTable
 from fate.arch.computing.serdes import get_serdes_by_type
 from fate.arch.federation.api import TableMeta
 
 from . import codec
-from .kinds import is_one_of
+from .codec import is_one_of
 
-MOST_PARTITIONS = 1 << 14
+MAX_PARTITIONS = 1 << 14
 _PICKLED = 0
 _KEY_FORMS, _PARTITIONERS = (0, 1), (0, 1, 2, 3)
 """Of FATE: how keys are pickled here, and how they are spread over partitions."""
 
 
-def is_table(value) -> bool:
+def is_table(value: Any) -> bool:
     return isinstance(value, KVTable)
 
 
@@ -33,7 +38,7 @@ def encoded(table: KVTable) -> KVTable:
     return _mapped(table, encode, table.key_serdes_type, table.partitioner_type, shuffle=False)
 
 
-def received(facts, kinds: tuple, pull) -> KVTable:
+def received(facts: Any, kinds: tuple, pull: Callable[[TableMeta], KVTable]) -> KVTable:
     """A table of this party's own with the rows of one that another party sent.
 
     Args:
@@ -61,31 +66,34 @@ def received(facts, kinds: tuple, pull) -> KVTable:
     return table
 
 
-def _checked(facts) -> list:
+def _checked(facts: Any) -> list:
     if type(facts) is not list or len(facts) != 4 or any(type(fact) is not int for fact in facts):
         raise codec.Malformed("it says of a table what no message says")
     rows, partitions, key_form, partitioner = facts
-    sound = rows >= 0 and 1 <= partitions <= MOST_PARTITIONS and key_form in _KEY_FORMS and partitioner in _PARTITIONERS
+    sound = rows >= 0 and 1 <= partitions <= MAX_PARTITIONS and key_form in _KEY_FORMS and partitioner in _PARTITIONERS
     if not sound:
         raise codec.Malformed("it says of a table what no table is like")
     return facts
 
 
-def _mapped(table: KVTable, rows, key_form: int, partitioner: int, shuffle: bool) -> KVTable:
+def _mapped(table: KVTable, rows: Any, key_form: int, partitioner: int, shuffle: bool) -> KVTable:
     """``rows`` get the engine's bytes of keys and values, and give such bytes: nothing else looks at them."""
     return table.mapPartitionsWithIndexNoSerdes(
-        rows, shuffle=shuffle, output_key_serdes_type=key_form, output_value_serdes_type=_PICKLED,
+        rows,
+        shuffle=shuffle,
+        output_key_serdes_type=key_form,
+        output_value_serdes_type=_PICKLED,
         output_partitioner_type=partitioner,
-    )  # fmt: skip
+    )
 
 
-def _encoded_rows(_, rows, key_form: int, value_form: int):
+def _encoded_rows(_: int, rows: Any, key_form: int, value_form: int) -> Iterator[tuple[bytes, bytes]]:
     key_serdes, value_serdes = get_serdes_by_type(key_form), get_serdes_by_type(value_form)
     for key, value in rows:
         yield codec.encode(key_serdes.deserialize(key)), codec.encode(value_serdes.deserialize(value))
 
 
-def _decoded_rows(_, rows, key_form: int, kinds: tuple):
+def _decoded_rows(_: int, rows: Any, key_form: int, kinds: tuple) -> Iterator[tuple[bytes, bytes]]:
     key_serdes, value_serdes = get_serdes_by_type(key_form), get_serdes_by_type(_PICKLED)
     for row in rows:
         try:
@@ -95,7 +103,7 @@ def _decoded_rows(_, rows, key_form: int, kinds: tuple):
         yield key_serdes.serialize(key), value_serdes.serialize(value)
 
 
-def _reasons(index: int, rows, key_form: int, kinds: tuple):
+def _reasons(index: int, rows: Any, key_form: int, kinds: tuple) -> Iterator[tuple[bytes, bytes]]:
     """The first reason of a partition why a row cannot be read."""
     serdes = get_serdes_by_type(_PICKLED)
     for row in rows:
@@ -106,14 +114,14 @@ def _reasons(index: int, rows, key_form: int, kinds: tuple):
             return
 
 
-def _decoded(row, key_form: int, kinds: tuple) -> tuple:
+def _decoded(row: tuple[bytes, bytes], key_form: int, kinds: tuple) -> tuple:
     key, value = _key(row[0], key_form), codec.decode(row[1])
     if not is_one_of(value, kinds):
         raise codec.Malformed("a value is of another kind than those of this table")
     return key, value
 
 
-def _key(data: bytes, key_form: int):
+def _key(data: bytes, key_form: int) -> Any:
     key = codec.decode(data)
     if type(key) not in (int, str, bytes, tuple):
         raise codec.Malformed("a key is no integer, text, bytes or tuple")

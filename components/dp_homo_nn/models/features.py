@@ -1,57 +1,91 @@
-"""Features of images that need no training data: the scattering transform, normalised per record by a public rule.
+"""kymatio 0.3 imports ``scipy.special.sph_harm``, which later releases of scipy renamed; only its 3D part uses it."""
 
-S. Mallat, "Group invariant scattering", 2012; as features for private training: F. Tramer and D. Boneh, "Differentially
-private learning needs better features (or much more data)", ICLR 2021. Kymatio makes the filters.
+from __future__ import annotations
 
-A record's features depend on that record only, to the last bit: every call of a library sees one image, all calls have
-the same shapes, in memory that torch aligns to 64 bytes, by one thread. What is computed at once are the filters of one
-scale, for one image.
-"""
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Callable, List
 
 import numpy as np
+import scipy.special
 import torch
+from torch import Tensor
 
-from fate_dp.components.dp_homo_nn.models.scipy_names import with_old_scipy_names
-from fate_dp.components.dp_homo_nn.record_arithmetic import UnsoundArithmetic, one_thread
+from ..record_arithmetic import UnsoundArithmetic, one_thread
+
+
+@contextmanager
+def with_old_scipy_names() -> Iterator[None]:
+    """Within the block ``scipy.special`` has the old name; afterwards it is as it was."""
+    if hasattr(scipy.special, "sph_harm"):
+        yield
+        return
+    scipy.special.sph_harm = scipy.special.sph_harm_y
+    try:
+        yield
+    finally:
+        del scipy.special.sph_harm
+
+
+# Features of images that need no training data: the scattering transform, normalised per record by a public rule.
+#
+# S. Mallat, "Group invariant scattering", 2012; as features for private training: F. Tramer and D. Boneh, "Differentially
+# private learning needs better features (or much more data)", ICLR 2021. Kymatio makes the filters.
+#
+# A record's features depend on that record only, to the last bit: every call of a library sees one image, all calls have
+# the same shapes, in memory that torch aligns to 64 bytes, by one thread. What is computed at once are the filters of one
+# scale, for one image.
+
 
 IMAGES_BETWEEN_PROGRESS = 256
 # Keeps a group without any variation at zero; as in torch's group normalisation.
-SMALLEST_VARIANCE = 1e-5
+MIN_VARIANCE = 1e-5
 
 
 @dataclass(frozen=True)
 class Filters:
     """Filters of a transform, as real numbers in the frequency domain.
 
-    :param pad: from images (channels, height, width) to complex squares with a border, and ``unpad`` back.
-    :param low: low-pass filter by resolution. :param band: by scale and resolution, (angles, n, n).
+    Attributes:
+        pad: from images (channels, height, width) to complex squares with a border, and ``unpad`` back.
+        low: low-pass filter by resolution.
+        band: by scale and resolution, (angles, n, n).
     """
 
     pad: Callable
     unpad: Callable
-    low: List[torch.Tensor]
-    band: List[List[torch.Tensor]]
+    low: list[Tensor]
+    band: list[list[Tensor]]
 
 
-def scattering_channels(scales, angles):
+def scattering_channels(scales: int, angles: int) -> int:
     """Scattering coefficients per channel and place: 1 + L J + L^2 J (J - 1) / 2, which is 81 for J = 2, L = 8."""
     return 1 + angles * scales + angles**2 * scales * (scales - 1) // 2
 
 
-def scattering_features(images, scales=2, angles=8, groups=27, progress=None):
+def scattering_features(
+    images: np.ndarray,
+    scales: int = 2,
+    angles: int = 8,
+    groups: int = 27,
+    progress: Callable[[int], None] | None = None,
+) -> np.ndarray:
     """Scattering coefficients of images, normalised within groups of channels of each image.
 
-    :param images: array (n, channels, height, width), real numbers.
-    :param scales: J; a coefficient stands for 2^J x 2^J pixels.
-    :param angles: L.
-    :param groups: groups of coefficient channels, each brought to mean 0 and variance 1 within one image; it divides
-        channels * 81. 0 for no normalisation.
-    :param progress: called with the number of images done after every block, if given.
-    :raises UnsoundArithmetic: this machine gives an image other bits after another image; one sentence.
-    :returns: float32 array (n, K), K = channels * 81 * (height / 4) * (width / 4) for J = 2 and L = 8.
+    Args:
+        images: array (n, channels, height, width), real numbers.
+        scales: J; a coefficient stands for 2^J x 2^J pixels.
+        angles: L.
+        groups: groups of coefficient channels, each brought to mean 0 and variance 1 within one image; it divides
+            channels * 81. 0 for no normalisation.
+        progress: called with the number of images done after every block, if given.
+
+    Returns:
+        float32 array (n, K), K = channels * 81 * (height / 4) * (width / 4) for J = 2 and L = 8.
+
+    Raises:
+        UnsoundArithmetic: this machine gives an image other bits after another image; one sentence.
     """
     count, channels, height, width = images.shape
     with torch.no_grad(), one_thread():
@@ -64,14 +98,14 @@ def scattering_features(images, scales=2, angles=8, groups=27, progress=None):
             copied = torch.tensor(np.ascontiguousarray(image, dtype=np.float32))
             coefficients = _coefficients(copied, filters).reshape(1, *shape)
             if groups:
-                coefficients = torch.nn.functional.group_norm(coefficients, groups, eps=SMALLEST_VARIANCE)
+                coefficients = torch.nn.functional.group_norm(coefficients, groups, eps=MIN_VARIANCE)
             features[place] = coefficients.flatten().numpy()
             if progress is not None and ((place + 1) % IMAGES_BETWEEN_PROGRESS == 0 or place + 1 == count):
                 progress(place + 1)
     return features
 
 
-def _coefficients(image, filters):
+def _coefficients(image: Tensor, filters: Filters) -> Tensor:
     """Orders 0, 1 and 2 of one image: (channels, coefficients, height, width)."""
     scales = len(filters.band)
     spectrum = torch.fft.fft2(filters.pad(image).squeeze(-1))
@@ -89,18 +123,18 @@ def _coefficients(image, filters):
     return torch.cat([_averaged(spectrum.unsqueeze(1), 0, filters), *first, *second], dim=1)
 
 
-def _modulus_spectrum(product, octaves):
+def _modulus_spectrum(product: Tensor, octaves: int) -> Tensor:
     """Spectrum of the modulus of what has the spectrum ``product``, at a resolution lower by ``octaves``."""
     return torch.fft.fft2(torch.fft.ifft2(_coarser(product, octaves)).abs())
 
 
-def _averaged(spectrum, resolution, filters):
+def _averaged(spectrum: Tensor, resolution: int, filters: Filters) -> Tensor:
     """Low-passed at the lowest resolution, without the border."""
     octaves = len(filters.band) - resolution
     return filters.unpad(torch.fft.ifft2(_coarser(spectrum * filters.low[resolution], octaves)).real.unsqueeze(-1))
 
 
-def _coarser(spectrum, octaves):
+def _coarser(spectrum: Tensor, octaves: int) -> Tensor:
     """The spectrum of every 2^octaves-th sample in both directions: the mean of its aliases."""
     step = 2**octaves
     height, width = (side // step for side in spectrum.shape[-2:])
@@ -108,7 +142,7 @@ def _coarser(spectrum, octaves):
 
 
 @lru_cache(maxsize=4)
-def _filters(scales, angles, shape):
+def _filters(scales: int, angles: int, shape: tuple[int, int, int]) -> Filters:
     with with_old_scipy_names():
         from kymatio.torch import Scattering2D
     transform = Scattering2D(scales, shape[1:], L=angles)
@@ -123,7 +157,7 @@ def _filters(scales, angles, shape):
     return filters
 
 
-def _check_bits(filters, shape):
+def _check_bits(filters: Filters, shape: tuple[int, int, int]) -> None:
     """Refuse a machine on which an image's coefficients depend on what was computed before."""
     first, second = torch.rand(2, *shape, generator=torch.Generator().manual_seed(0))
     found = [_coefficients(image.clone(), filters) for image in (first, second, first)]

@@ -1,28 +1,37 @@
 """What a job says of its model: public, the same at every party, and no name of anything to import."""
+
+from __future__ import annotations
+
 from dataclasses import dataclass, field
+from typing import Any
 
-from fate_dp.components.common import checks
+import numpy as np
+import torch
+from torch import nn
 
-MOST_FEATURES = 2**20
-MOST_CLASSES = 2**12
+from fate_dp.privacy.validation import InvalidArgument
+
+from ...common import parameters
+
+MAX_FEATURES = 2**20
+MAX_CLASSES = 2**12
 # Images that are told by their number of values alone.
 KNOWN_SHAPES = {784: (1, 28, 28), 1024: (1, 32, 32), 3072: (3, 32, 32)}
-
-
-class InvalidModel(ValueError):
-    """A model is unknown, not allowed, or its parameters are outside their range: one sentence."""
 
 
 @dataclass(frozen=True)
 class ModelSpec:
     """Public description of a model.
 
-    :param name: 'logistic_regression', 'mlp', 'cnn', 'scattering_linear', or 'module:<name>' with a name that the
-        operator of every party allows.
-    :param features: number of values of a record, those of a flattened image included.
-    :param classes: number of classes, at least 2; 1 for regression. Two classes share one output, the log-odds.
-    :param params: parameters of the model; ``seed`` (public, 0 if not given) decides the start weights.
-    :raises ValueError: one sentence naming the field, its value and what is allowed.
+    Attributes:
+        name: 'logistic_regression', 'mlp', 'cnn', 'scattering_linear', or 'module:<name>' with a name that the operator
+            of every party allows.
+        features: number of values of a record, those of a flattened image included.
+        classes: number of classes, at least 2; 1 for regression. Two classes share one output, the log-odds.
+        params: parameters of the model; ``seed`` (public, 0 if not given) decides the start weights.
+
+    Raises:
+        ValueError: one sentence naming the field, its value and what is allowed.
     """
 
     name: str
@@ -30,46 +39,77 @@ class ModelSpec:
     classes: int
     params: dict = field(default_factory=dict)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not isinstance(self.name, str):
-            raise InvalidModel(f"model is {self.name!r} but must be a name.")
-        checks.number("features", self.features, at_least=1, at_most=MOST_FEATURES, whole=True)
-        checks.number("classes", self.classes, at_least=1, at_most=MOST_CLASSES, whole=True)
+            raise InvalidArgument(f"model is {self.name!r} but must be a name.")
+        parameters.number("features", self.features, at_least=1, at_most=MAX_FEATURES, whole=True)
+        parameters.number("classes", self.classes, at_least=1, at_most=MAX_CLASSES, whole=True)
         if not isinstance(self.params, dict) or not all(isinstance(key, str) for key in self.params):
-            raise InvalidModel(f"params is {self.params!r} but must map names of parameters to values.")
-        checks.number("seed", self.seed, at_least=0, at_most=2**62, whole=True)
+            raise InvalidArgument(f"params is {self.params!r} but must map names of parameters to values.")
+        parameters.number("seed", self.seed, at_least=0, at_most=2**62, whole=True)
 
     @property
-    def outputs(self):
+    def outputs(self) -> int:
         """Number of values that the model puts out for a record: logits, or the prediction of a regression."""
         return 1 if self.classes <= 2 else self.classes
 
     @property
-    def seed(self):
+    def seed(self) -> int:
         """The public seed of the start weights."""
         return self.params.get("seed", 0)
 
-    def parameters(self, **defaults):
+    def parameters(self, **defaults: Any) -> dict[str, Any]:
         """``params`` over ``defaults``, as a dict without the seed; a key that is not among them is refused."""
         unknown = sorted(set(self.params) - set(defaults) - {"seed"})
         if unknown:
             allowed = ", ".join(sorted([*defaults, "seed"]))
-            raise InvalidModel(f"params of {self.name} has {unknown[0]!r} but may have {allowed} only.")
+            raise InvalidArgument(f"params of {self.name} has {unknown[0]!r} but may have {allowed} only.")
         return {name: self.params.get(name, default) for name, default in defaults.items()}
 
-    def image_shape(self, given=None):
+    def image_shape(self, given: Any = None) -> tuple[int, int, int]:
         """(channels, height, width) of a record: as ``given``, or known from the number of features."""
         shape = KNOWN_SHAPES.get(self.features) if given is None else given
         if shape is None:
             known = ", ".join(map(str, KNOWN_SHAPES))
-            raise InvalidModel(
+            raise InvalidArgument(
                 f"input_shape is not given but must be for {self.features} features; only {known} are known."
             )
         if not isinstance(shape, (list, tuple)) or len(shape) != 3:
-            raise InvalidModel(f"input_shape is {shape!r} but must be channels, height and width.")
+            raise InvalidArgument(f"input_shape is {shape!r} but must be channels, height and width.")
         channels, height, width = (
-            checks.number("input_shape", size, at_least=1, at_most=MOST_FEATURES, whole=True) for size in shape
+            parameters.number("input_shape", size, at_least=1, at_most=MAX_FEATURES, whole=True) for size in shape
         )
         if channels * height * width != self.features:
-            raise InvalidModel(f"input_shape is {shape!r} but must hold the {self.features} features of a record.")
+            raise InvalidArgument(f"input_shape is {shape!r} but must hold the {self.features} features of a record.")
         return channels, height, width
+
+
+# Weights of a module as one flat array, in the order of ``module.parameters()``.
+
+
+def dimension(module: nn.Module) -> int:
+    """Number d of parameters."""
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def flat_weights(module: nn.Module) -> np.ndarray:
+    """All parameters as a new float64 array (d,)."""
+    parts = [parameter.detach().cpu().numpy().ravel() for parameter in module.parameters()]
+    return np.concatenate(parts).astype(np.float64)
+
+
+def load_flat(module: nn.Module, weights: np.ndarray) -> None:
+    """Set the parameters to ``weights``, real numbers (d,), rounded to the module's own precision."""
+    weights = np.asarray(weights)
+    if weights.shape != (dimension(module),) or weights.dtype.kind not in "fiu":
+        raise InvalidArgument(
+            f"weights have shape {weights.shape} and type {weights.dtype} but must be {dimension(module)} real numbers."
+        )
+    if not np.isfinite(weights).all():
+        raise InvalidArgument("weights hold a NaN or an infinity but must be finite.")
+    start = 0
+    with torch.no_grad():
+        for parameter in module.parameters():
+            part = weights[start : start + parameter.numel()]
+            parameter.copy_(torch.from_numpy(part.astype(np.float64)).view_as(parameter))
+            start += parameter.numel()

@@ -1,134 +1,221 @@
-"""What rounds cost, as events of the privacy core, and the noise for a target.
+"""What rounds cost, as events of the privacy core, and the noise for a target. Epsilons are in nats.
 
-Nothing is computed here that ``privacy.accounting`` does not prove: this module says which of its events a round is.
+Nothing is computed here that `privacy.accounting` does not prove: this module says which of its events a round is.
 
 - ``secure_sum``: ``secure_sum_event`` of n clients, of which t are tolerated, with Poisson sampling.
 - ``local``: ``PoissonSampledGaussian`` of the client's own message, once per noised step. The records of one client
   meet that client's noise only, so what other clients send costs them nothing.
-- ``shuffle``: ``Shuffled`` once per epoch (``schedule``), replace-one only; and, against a shuffler that collaborates
-  with the server, ``PureDP`` of one message per epoch (``collusion_events``).
+- ``shuffle``: ``Shuffled`` once per epoch, replace-one only; and, against a shuffler that collaborates with the server,
+  ``PureDP`` of one message per epoch (`collusion_events`).
 
-A clip of another size changes the grid with it, so a clip holds 2^34 to 2^35 steps. Events are stated for 2^34, where
-grid and slack weigh most: one event for all rounds, whatever their clips. Epsilons are in nats.
+An epoch of ``shuffle`` has P = ceil(records / batch_size) rounds. The record at the public place i sends in the epoch's
+round i mod P; which of a client's records stands at which of its places is a permutation that the client draws anew for
+every epoch and keeps (docs/proofs-dp_homo_nn.md).
 """
+
+from __future__ import annotations
+
 import math
+from collections.abc import Collection
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from fate_dp.privacy.accounting.accountant import make_accountant
-from fate_dp.privacy.accounting.analytic_gaussian import gaussian_sigma
-from fate_dp.privacy.accounting.calibration import LEAST_START, UnreachableTarget, calibrate
-from fate_dp.privacy.accounting.privacy_parameters import check_target
+from fate_dp.privacy.accounting.calibration import MIN_START, UnreachableTarget, calibrate
+from fate_dp.privacy.accounting.gaussian import gaussian_sigma
 from fate_dp.privacy.accounting.secure_sum import SecureSum, noise_share_sigma, secure_sum_event
 from fate_dp.privacy.accounting.shuffling import shuffle_epsilon
 from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.events import REPLACE_ONE, Event, PoissonSampledGaussian, PureDP, Shuffled, clips_moved
-from fate_dp.privacy.noise.discrete_gaussian import discrete_gaussian_slack
-from fate_dp.privacy.noise.rounded_noise import gaussian_slack
-from fate_dp.privacy.number_kinds import is_whole
+from fate_dp.privacy.noise.discrete import discrete_gaussian_slack, gaussian_slack
+from fate_dp.privacy.validation import check_target
 
-from .schedule import epochs_of, honest_messages
-from .terms import LARGEST_MULTIPLIER, SECURE_SUM, SHUFFLE, STEPS_OF_CLIP, InvalidTerms
+from .terms import MAX_MULTIPLIER, SECURE_SUM, SHUFFLE, STEPS_OF_CLIP, InvalidTerms, RoundTerms
+
+Rounds = int | Collection[int]
+"""A number of rounds, the first ones; or the numbers (from 0) of the rounds that ran."""
+
+
+def rounds_per_epoch(terms: RoundTerms) -> int:
+    """P, at least 1."""
+    # A quotient that rounding put just above a whole number stands for that number.
+    return max(1, math.ceil(terms.records / terms.batch_size * (1 - 1e-12)))
+
+
+def epochs_of(terms: RoundTerms, rounds: Rounds) -> int:
+    """In how many rounds one record sends at most.
+
+    Args:
+        rounds: a number of rounds, the first ones; or the numbers (from 0) of the rounds that ran, of which several may
+            lie in one epoch, or two in two.
+    """
+    if not isinstance(rounds, Collection):
+        return -(-rounds // rounds_per_epoch(terms))
+    return len({number // rounds_per_epoch(terms) for number in rounds})
+
+
+def client_sizes(terms: RoundTerms) -> tuple[int, ...]:
+    """Records of each client: the public numbers, or as equal ones as possible."""
+    if terms.client_records is not None:
+        return terms.client_records
+    share, rest = divmod(terms.records, terms.clients)
+    return tuple(share + (position < rest) for position in range(terms.clients))
+
+
+def senders(terms: RoundTerms, position: int, round_number: int) -> np.ndarray:
+    """Places, within the client at ``position``, of the records that send in a round: int64 array."""
+    sizes, period = client_sizes(terms), rounds_per_epoch(terms)
+    first = (round_number - sum(sizes[:position])) % period
+    return np.arange(first, sizes[position], period, dtype=np.int64)
+
+
+def scheduled_messages(terms: RoundTerms, round_number: int) -> int:
+    """Messages of all clients in a round if none is missing."""
+    period = rounds_per_epoch(terms)
+    return len(range(round_number % period, terms.records, period))
+
+
+def honest_messages(terms: RoundTerms) -> int:
+    """The least number of honest messages of any round that is passed on.
+
+    Raises:
+        InvalidTerms: when it is below 1.
+    """
+    dropping = _most_messages(terms, terms.max_dropouts - terms.colluding)
+    messages = terms.records // rounds_per_epoch(terms) - dropping - _most_messages(terms, terms.colluding)
+    if messages < 1:
+        raise InvalidTerms(
+            f"batch_size is {terms.batch_size:g}, but of so few messages in a round none may be left that is honest "
+            f"once {terms.max_dropouts} of {terms.clients} clients are missing or collude; raise batch_size, or lower "
+            "max_dropouts."
+        )
+    return messages
+
+
+def min_messages(terms: RoundTerms) -> int:
+    """The number of messages below which a round ends at the shuffler."""
+    return honest_messages(terms) + _most_messages(terms, terms.colluding)
+
+
+def _most_messages(terms: RoundTerms, clients: int) -> int:
+    """The most messages that so many clients send in one round together."""
+    period = rounds_per_epoch(terms)
+    return sum(sorted((-(-size // period) for size in client_sizes(terms)), reverse=True)[:clients])
+
+
+# A clip of another size changes the grid with it, so a clip holds 2^34 to 2^35 steps. Events are stated for 2^34, where
+# grid and slack weigh most: one event for all rounds, whatever their clips.
+
 
 OBSERVERS = ("client", "model", "server")
-LEAST_STEPS_OF_CLIP = STEPS_OF_CLIP / 2
+MIN_STEPS_OF_CLIP = STEPS_OF_CLIP / 2
 # Relative: how far below the largest epsilon0 that meets a target the one found may lie.
 EPSILON0_TOLERANCE = 2e-3
-LEAST_EPSILON = 1e-300
+MIN_EPSILON = 1e-300
 
 
-def secure_sum_of(terms):
+def secure_sum_of(terms: RoundTerms) -> SecureSum:
     """The ``SecureSum`` of the terms, whose grid is the coarsest that a clip can have."""
-    multiplier = _noise_of(terms)
-    share = noise_share_sigma(multiplier, LEAST_STEPS_OF_CLIP, terms.clients, terms.tolerated)
-    return SecureSum(multiplier, terms.clients, terms.tolerated, terms.vector_length, share, terms.colluding)
+    multiplier = noise_of(terms)
+    share = noise_share_sigma(multiplier, MIN_STEPS_OF_CLIP, terms.clients, terms.max_dropouts)
+    return SecureSum(multiplier, terms.clients, terms.max_dropouts, terms.vector_length, share, terms.colluding)
 
 
-def round_event(terms, relation, observers=OBSERVERS):
+def round_event(terms: RoundTerms, relation: str, observers: tuple[str, ...] = OBSERVERS) -> Event:
     """What one release of a round costs one unit, against ``observers``.
 
     In ``local`` with several local steps a round has ``terms.noised_steps`` of them; in ``shuffle`` a record takes part
     in one round per epoch only: ``events_of`` counts both.
 
-    :raises InvalidTerms, InvalidEvent: one sentence; for ``shuffle`` under add-or-remove, too.
+    Raises:
+        InvalidTerms, InvalidEvent: one sentence; for ``shuffle`` under add-or-remove, too.
     """
-    if terms.trust == SHUFFLE:
-        return Event(Shuffled(_noise_of(terms), honest_messages(terms)), terms.unit, relation, observers)
-    if terms.trust == SECURE_SUM:
+    if terms.aggregation == SHUFFLE:
+        return Event(Shuffled(noise_of(terms), honest_messages(terms)), terms.unit, relation, observers)
+    if terms.aggregation == SECURE_SUM:
         event = secure_sum_event(secure_sum_of(terms), terms.unit, relation, terms.sampling_probability, observers)
-        sampler = terms.clients * terms.vector_length * discrete_gaussian_slack(LEAST_STEPS_OF_CLIP)
+        sampler = terms.clients * terms.vector_length * discrete_gaussian_slack(MIN_STEPS_OF_CLIP)
         return replace(event, slack=min(1.0, event.slack + sampler))
-    process = PoissonSampledGaussian(terms.sampling_probability, _noise_of(terms))
-    slack = gaussian_slack(process.noise_multiplier * LEAST_STEPS_OF_CLIP, terms.vector_length)
+    process = PoissonSampledGaussian(terms.sampling_probability, noise_of(terms))
+    slack = gaussian_slack(process.noise_multiplier * MIN_STEPS_OF_CLIP, terms.vector_length)
     return Event(process, terms.unit, relation, observers, slack)
 
 
-def events_of(terms, relation, rounds=None, observers=OBSERVERS):
+def events_of(
+    terms: RoundTerms, relation: str, rounds: Rounds | None = None, observers: tuple[str, ...] = OBSERVERS
+) -> list[tuple[Event, int]]:
     """What rounds cost one unit: a list of (event, count) pairs.
 
-    :param rounds: None for all that are planned; a number, for the first ones; or the numbers (from 0) of those that
-        ran (``Server.rounds_run``). Where rounds were aborted, ``shuffle`` must be told which ones ran: a record may
-        have sent in every epoch that one of them lies in.
+    Args:
+        rounds: None for all that are planned; a number, for the first ones; or the numbers (from 0) of those that ran
+            (``Server.rounds_run``). Where rounds were aborted, ``shuffle`` must be told which ones ran: a record may
+            have sent in every epoch that one of them lies in.
     """
     rounds = terms.rounds if rounds is None else rounds
-    number = rounds if is_whole(rounds) else len(rounds)
-    count = epochs_of(terms, rounds) if terms.trust == SHUFFLE else number * terms.noised_steps
+    number = len(rounds) if isinstance(rounds, Collection) else rounds
+    count = epochs_of(terms, rounds) if terms.aggregation == SHUFFLE else number * terms.noised_steps
     return [(round_event(terms, relation, observers), count)] if count else []
 
 
-def collusion_events(terms, rounds=None):
+def collusion_events(terms: RoundTerms, rounds: Rounds | None = None) -> list[tuple[Event, int]]:
     """What ``shuffle`` costs one record against the shuffler together with the server: its messages, not amplified.
 
-    :param rounds: as in ``events_of``.
+    Args:
+        rounds: as in ``events_of``.
     """
     count = epochs_of(terms, terms.rounds if rounds is None else rounds)
-    return [(Event(PureDP(_noise_of(terms)), terms.unit, REPLACE_ONE, ("server", "shuffler")), count)] if count else []
+    return [(Event(PureDP(noise_of(terms)), terms.unit, REPLACE_ONE, ("server", "shuffler")), count)] if count else []
 
 
-def epsilon_of(terms, delta, relation, rounds=None):
+def epsilon_of(terms: RoundTerms, delta: float, relation: str, rounds: Rounds | None = None) -> float:
     """Epsilon (nats) of rounds at ``delta``; infinite where none is known. ``rounds`` as in ``events_of``."""
     return total_epsilon(events_of(terms, relation, rounds), delta)
 
 
-def relations_of(terms):
+def relations_of(terms: RoundTerms) -> tuple[str, ...]:
     """The relations under which the terms have an account."""
-    return (REPLACE_ONE,) if terms.trust == SHUFFLE else ("add_or_remove", REPLACE_ONE)
+    return (REPLACE_ONE,) if terms.aggregation == SHUFFLE else ("add_or_remove", REPLACE_ONE)
 
 
-def calibrate_terms(terms, epsilon, delta, relation):
+def calibrate_terms(terms: RoundTerms, epsilon: float, delta: float, relation: str) -> RoundTerms:
     """The same terms, at ``delta``, with the least noise whose account for all rounds is at most ``epsilon`` (nats).
 
     ``epsilon_of`` of the result never exceeds the target. The noise multiplier is at most 2e-5 above, an epsilon0 at
     most 2e-3 below, the best that the account accepts.
 
-    :raises UnreachableTarget: saying what would be in reach.
+    Raises:
+        UnreachableTarget: saying what would be in reach.
     """
     epsilon, delta = check_target(epsilon, delta)
     terms = replace(terms, delta=delta)
-    if terms.trust == SHUFFLE:
+    if terms.aggregation == SHUFFLE:
         return terms.with_noise(epsilon0=_calibrated_epsilon0(terms, epsilon, delta, relation))
     return terms.with_noise(noise_multiplier=_calibrated_multiplier(terms, epsilon, delta, relation))
 
 
-def _calibrated_multiplier(terms, epsilon, delta, relation):
+def _calibrated_multiplier(terms: RoundTerms, epsilon: float, delta: float, relation: str) -> float:
     count = terms.rounds * terms.noised_steps
     unsampled = gaussian_sigma(epsilon, delta, clips_moved(relation) * math.sqrt(count))
-    start = min(max(unsampled * terms.sampling_probability, min(unsampled, LEAST_START)), LARGEST_MULTIPLIER / 2)
+    start = min(max(unsampled * terms.sampling_probability, min(unsampled, MIN_START)), MAX_MULTIPLIER / 2)
     # Scales enter no event, and checking millions of them at every step of a search takes its time.
     bare = replace(terms, scales=None)
 
-    def event_of(multiplier):
+    def event_of(multiplier: float) -> Event:
         return round_event(bare.with_noise(noise_multiplier=multiplier), relation)
 
     try:
-        return calibrate(event_of, epsilon, delta, count, "pld", start, LARGEST_MULTIPLIER)
+        return calibrate(event_of, epsilon, delta, count, "pld", (start, MAX_MULTIPLIER))
     except UnreachableTarget as error:
-        raise UnreachableTarget(_what_is_in_reach(event_of(LARGEST_MULTIPLIER), count, epsilon, delta)) from error
+        raise UnreachableTarget(_what_is_in_reach(event_of(MAX_MULTIPLIER), count, epsilon, delta)) from error
 
 
-def _what_is_in_reach(event, count, epsilon, delta):
+def _what_is_in_reach(event: Event, count: int, epsilon: float, delta: float) -> str:
     accountant = make_accountant("pld", event.relation)
     accountant.compose(event, count)
     least = accountant.epsilon(delta)
+    process: Any = event.process
     reachable = (
         f"epsilon {least:.3g} at this delta"
         if math.isfinite(least)
@@ -136,12 +223,12 @@ def _what_is_in_reach(event, count, epsilon, delta):
     )
     return (
         f"epsilon {epsilon:g} at delta {delta:g} is out of reach over {count} releases: with the most noise there is, "
-        f"{event.process.noise_multiplier:g} times the clip, {reachable} would be met. Ask for that, or for fewer "
+        f"{process.noise_multiplier:g} times the clip, {reachable} would be met. Ask for that, or for fewer "
         "rounds."
     )
 
 
-def _calibrated_epsilon0(terms, epsilon, delta, relation):
+def _calibrated_epsilon0(terms: RoundTerms, epsilon: float, delta: float, relation: str) -> float:
     """The largest epsilon0 within the tolerance, by interpolation that never gives up more than half of the interval.
 
     Epsilon grows with epsilon0, in jumps where amplification ends. What is returned was shown to be enough.
@@ -150,7 +237,7 @@ def _calibrated_epsilon0(terms, epsilon, delta, relation):
     epochs, messages = epochs_of(terms, terms.rounds), honest_messages(terms)
     bare = replace(terms, scales=None)
 
-    def excess(log_epsilon0):
+    def excess(log_epsilon0: float) -> float:
         """At least that of ``epsilon_of``, at half its time; above 0 where epsilon0 is too large."""
         epsilon0 = math.exp(log_epsilon0)
         if epochs == 1:
@@ -159,7 +246,7 @@ def _calibrated_epsilon0(terms, epsilon, delta, relation):
             accountant = make_accountant("pld", relation)
             accountant.compose(round_event(bare.with_noise(epsilon0=epsilon0), relation), epochs)
             reached = min(accountant.epsilon(delta), epochs * epsilon0)
-        return math.log(max(reached, LEAST_EPSILON) / epsilon)
+        return math.log(max(reached, MIN_EPSILON) / epsilon)
 
     # So little adds up to epsilon without any amplification; amplification ends near the second.
     enough, below = math.log(epsilon / epochs * (1 - 1e-9)), -math.log(epochs + 1)
@@ -180,9 +267,12 @@ def _calibrated_epsilon0(terms, epsilon, delta, relation):
     return math.exp(enough)
 
 
-def _noise_of(terms):
-    name = "epsilon0" if terms.trust == SHUFFLE else "noise_multiplier"
+def noise_of(terms: RoundTerms) -> float:
+    """The noise multiplier, or epsilon0 in ``shuffle``."""
+    name = "epsilon0" if terms.aggregation == SHUFFLE else "noise_multiplier"
     value = getattr(terms, name)
     if value is None:
-        raise InvalidTerms(f"{name} is None but must be given, or calibrated for a target, in trust {terms.trust}.")
+        raise InvalidTerms(
+            f"{name} is None but must be given, or calibrated for a target, in aggregation {terms.aggregation}."
+        )
     return value

@@ -3,18 +3,22 @@
 Samples, batch sizes and a client's own coin never leave it. How long it takes is not hidden: a larger sample takes
 longer. For the unit client the update is computed whatever the coin says.
 """
+
+from __future__ import annotations
+
+from typing import Protocol
+
 import numpy as np
 
 from fate_dp.privacy.events import ADD_OR_REMOVE
-from fate_dp.privacy.mechanisms.clipping import clip_records
-from fate_dp.privacy.mechanisms.poisson_sampling import poisson_sample
-from fate_dp.privacy.noise.stream import open_stream
+from fate_dp.privacy.mechanisms.clipping import ClippedSum, clip_records
+from fate_dp.privacy.mechanisms.sampling import poisson_sample, random_permutation
+from fate_dp.privacy.noise.stream import Stream, open_stream
 
-from . import local, secure_sum, shuffled
-from .contribution import Contribution
-from .private_clip import joint_clip, with_indicators
-from .schedule import client_sizes, rounds_per_epoch, senders
-from .terms import CLIENT, SECURE_SUM, SHUFFLE, InvalidTerms
+from .account import client_sizes, rounds_per_epoch, senders
+from .aggregation import KINDS, Local, Shuffle
+from .contribution import Contribution, joint_clip, with_indicators
+from .terms import CLIENT, SHUFFLE, InvalidTerms, RoundTerms
 
 ROUNDING = 1 + 2.0**-40
 
@@ -23,61 +27,124 @@ class NotFinite(ValueError):
     """Weights or gradients hold NaN or an infinity, so that training has diverged."""
 
 
+class ClientRows(Protocol):
+    """The records of a client; everything that the methods return is private, see `simulation.ArrayRows`.
+
+    Attributes:
+        private: whether nobody else can repeat the samples.
+    """
+
+    @property
+    def private(self) -> bool: ...
+
+    def __len__(self) -> int: ...
+
+    def gradient_sum(
+        self, weights: np.ndarray, clip: float, sampling_probability: float, scales: np.ndarray | None = None
+    ) -> ClippedSum: ...
+
+    def gradient_sum_with_indicators(
+        self, weights: np.ndarray, clip: float, sampling_probability: float, scales: np.ndarray | None = None
+    ) -> ClippedSum: ...
+
+    def gradient_rows(
+        self, weights: np.ndarray, places: np.ndarray, epoch: int, scales: np.ndarray | None = None
+    ) -> np.ndarray: ...
+
+    def update(
+        self, weights: np.ndarray, steps: int, learning_rate: float, batch_size: int | None = None
+    ) -> np.ndarray: ...
+
+
+class SecretOrders:
+    """Orders of one client's records, for passes of local steps and for epochs; nobody else can repeat them.
+
+    Args:
+        count: number of records.
+        stream: None for the operating system's entropy.
+    """
+
+    def __init__(self, count: int, stream: Stream | None = None) -> None:
+        self._count, self._stream = count, stream
+        self._pass = np.arange(0)
+        self._epoch: tuple[int, np.ndarray] | None = None
+
+    def batch(self, step: int, size: int) -> np.ndarray:
+        """Places of the records of a local step; all of them, in order, where the batch holds that many."""
+        if size == self._count:
+            return np.arange(size)
+        per_pass = self._count // size
+        if step % per_pass == 0:
+            self._pass = random_permutation(self._count, self._stream)
+        start = step % per_pass * size
+        return self._pass[start : start + size]
+
+    def of_epoch(self, epoch: int) -> np.ndarray:
+        """The order of an epoch of ``shuffle``, drawn when it is first asked for."""
+        if self._epoch is None or self._epoch[0] != epoch:
+            self._epoch = epoch, random_permutation(self._count, self._stream)
+        return self._epoch[1]
+
+
 class Client:
     """A party with records.
 
-    :param rows: the records, for instance ``ArrayRows``; private.
-    :param terms: ``RoundTerms`` with noise; public.
-    :param random: a stream; None for the operating system's entropy.
-    :param position: of this client among all, from 0; public.
-    :raises InvalidTerms: the terms have no noise, or do not fit the rows.
+    Args:
+        rows: the records, for instance ``ArrayRows``; private.
+        terms: ``RoundTerms`` with noise; public.
+        rng: a stream; None for the operating system's entropy.
+        position: of this client among all, from 0; public.
+
+    Raises:
+        InvalidTerms: the terms have no noise, or do not fit the rows.
     """
 
-    def __init__(self, rows, terms, random=None, position=0):
-        needed = "epsilon0" if terms.trust == SHUFFLE else "noise_multiplier"
+    def __init__(self, rows: ClientRows, terms: RoundTerms, rng: Stream | None = None, position: int = 0) -> None:
+        needed = "epsilon0" if terms.aggregation == SHUFFLE else "noise_multiplier"
         if getattr(terms, needed) is None:
             raise InvalidTerms(f"{needed} is None but must be given before a client sends anything.")
         if not 0 <= position < terms.clients:
             raise InvalidTerms(f"position is {position} but must be below the number of clients, {terms.clients}.")
-        if terms.trust == SHUFFLE and len(rows) != client_sizes(terms)[position]:
+        if terms.aggregation == SHUFFLE and len(rows) != client_sizes(terms)[position]:
             raise InvalidTerms(
                 f"client_records says {client_sizes(terms)[position]} for client {position}, but it has {len(rows)}."
             )
         self.rows, self.terms, self.position = rows, terms, position
-        self._stream = open_stream(random)
+        self._stream = open_stream(rng)
         self._scales = terms.scales_array()
 
     @property
-    def private(self):
+    def private(self) -> bool:
         """Whether nobody else can repeat this client's noise and samples; if not, rounds cost an infinite epsilon."""
         return self._stream.private and self.rows.private
 
-    def contribution(self, weights, round_number, clip=None):
+    def contribution(self, weights: np.ndarray, round_number: int, clip: float | None = None) -> Contribution:
         """``Contribution`` of a round.
 
-        :param weights: float64 (d,), the server's; public.
-        :param clip: the round's clip; None for the schedule's. Where it follows a quantile, the server names it.
-        :raises NotFinite: the weights are not finite.
+        Args:
+            weights: float64 (d,), the server's; public.
+            clip: the round's clip; None for the schedule's. Where it follows a quantile, the server names it.
+
+        Raises:
+            NotFinite: the weights are not finite.
         """
         weights = self._checked(weights)
         clip = self.terms.clip_of(round_number) if clip is None else clip
-        if self.terms.trust == SHUFFLE:
+        if self.terms.aggregation == SHUFFLE:
             content = self._answers(weights, round_number, clip)
-        elif self.terms.trust == SECURE_SUM:
-            content = secure_sum.noised_steps(self._clipped(weights, clip), self.terms, self._stream)
         elif self.terms.noised_steps > 1:
             content = self._noised_walk(weights, clip)
         else:
-            content = local.noised(self._clipped(weights, clip), self.terms, self._stream).value
+            content = KINDS[self.terms.aggregation].noised(self._clipped(weights, clip), self.terms, self._stream)
         return Contribution(self.position, round_number, clip, content)
 
-    def _answers(self, weights, round_number, clip):
+    def _answers(self, weights: np.ndarray, round_number: int, clip: float) -> np.ndarray:
         places = senders(self.terms, self.position, round_number)
         epoch = round_number // rounds_per_epoch(self.terms)
         rows = self.rows.gradient_rows(weights, places, epoch, self._scales)
-        return shuffled.answers(rows, self.terms, clip, self._stream)
+        return Shuffle.answers(rows, self.terms, clip, self._stream)
 
-    def _clipped(self, weights, clip):
+    def _clipped(self, weights: np.ndarray, clip: float) -> ClippedSum:
         terms = self.terms
         if terms.unit == CLIENT:
             clipped = self._clipped_update(weights, clip)
@@ -86,9 +153,10 @@ class Client:
             clipped = make(weights, clip, terms.sampling_probability, self._scales)
         return self._within_account(clipped, clip)
 
-    def _clipped_update(self, weights, clip):
+    def _clipped_update(self, weights: np.ndarray, clip: float) -> ClippedSum:
         """The weighted update or, by this client's secret coin, nothing at all."""
         terms = self.terms
+        assert terms.local_learning_rate is not None
         update = self.rows.update(weights, terms.local_steps, terms.local_learning_rate, terms.local_batch_size)
         row = update * (terms.weight_of(self.position) * terms.clients)
         if self._scales is not None:
@@ -97,20 +165,21 @@ class Client:
         rows = row[None, :][taking_part]
         return clip_records(rows, clip) if terms.clip_quantile is None else with_indicators(rows, clip)
 
-    def _noised_walk(self, weights, clip):
+    def _noised_walk(self, weights: np.ndarray, clip: float) -> np.ndarray:
         """Several noised steps of plain descent; this client's weight times the way that they led.
 
         The noisy sum of a step is divided by this client's public share of the expected batch.
         """
         terms, current = self.terms, weights.copy()
         share = terms.weight_of(self.position)
+        assert terms.local_learning_rate is not None
         for _ in range(terms.local_steps):
-            mean = local.noised(self._clipped(current, clip), terms, self._stream).value / (terms.normaliser * share)
+            mean = Local.noised(self._clipped(current, clip), terms, self._stream) / (terms.normaliser * share)
             current -= terms.local_learning_rate * (mean if self._scales is None else mean * self._scales)
             self._checked(current)
         return (weights - current) * share
 
-    def _within_account(self, clipped, clip):
+    def _within_account(self, clipped: ClippedSum, clip: float) -> ClippedSum:
         """Refuse rows that report more sensitivity than the account has for them."""
         bound = clip if self.terms.clip_quantile is None else joint_clip(clip)
         allowed = (bound / clipped.grid + self.terms.vector_length**0.5) * ROUNDING
@@ -121,7 +190,7 @@ class Client:
             )
         return clipped
 
-    def _checked(self, weights):
+    def _checked(self, weights: np.ndarray) -> np.ndarray:
         weights = np.asarray(weights, dtype=np.float64)
         if weights.shape != (self.terms.dimension,):
             raise InvalidTerms(f"weights have shape {weights.shape} but must be ({self.terms.dimension},).")

@@ -1,34 +1,112 @@
-"""The server: public weights, moved along noisy means by an optimiser; it sees no record and adds no noise."""
+"""torch's optimisers and learning-rate schedules under FATE's names, for flat weights."""
+
+from __future__ import annotations
+
 import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import torch
 
+from fate_dp.privacy.validation import InvalidArgument
+
 from .client import NotFinite
-from .optimizers import make_optimizer, make_scheduler
-from .private_clip import next_clip
+from .contribution import NoisyMean, next_clip
+from .terms import RoundTerms
+
+OPTIMIZERS = {
+    "adadelta": torch.optim.Adadelta,
+    "adagrad": torch.optim.Adagrad,
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
+    "adamax": torch.optim.Adamax,
+    "asgd": torch.optim.ASGD,
+    "nadam": torch.optim.NAdam,
+    "radam": torch.optim.RAdam,
+    "rmsprop": torch.optim.RMSprop,
+    "rprop": torch.optim.Rprop,
+    "sgd": torch.optim.SGD,
+}
+SCHEDULERS = {
+    "constant": torch.optim.lr_scheduler.ConstantLR,
+    "step": torch.optim.lr_scheduler.StepLR,
+    "linear": torch.optim.lr_scheduler.LinearLR,
+    "exponential": torch.optim.lr_scheduler.ExponentialLR,
+    "cosine": torch.optim.lr_scheduler.CosineAnnealingLR,
+}
+PENALTIES = ("l1", "l2", "none", None)
+
+
+def make_optimizer(parameter: torch.nn.Parameter, optimizer: Mapping[str, Any]) -> torch.optim.Optimizer:
+    """The torch optimiser of FATE's dictionary ``{"method", "penalty", "alpha", "optimizer_params"}``."""
+    method, penalty = optimizer.get("method", "sgd"), optimizer.get("penalty")
+    if penalty not in PENALTIES:
+        raise InvalidArgument(f"optimizer.penalty is {penalty!r} but must be l1, l2 or none.")
+    return _made("optimizer", OPTIMIZERS, method, [parameter], optimizer.get("optimizer_params") or {})
+
+
+def make_scheduler(
+    optimizer: torch.optim.Optimizer, learning_rate_scheduler: Mapping[str, Any] | None
+) -> torch.optim.lr_scheduler.LRScheduler | None:
+    """The torch schedule of FATE's ``{"method", "scheduler_params"}``, one step per round; None without one.
+
+    As in FATE the names stand for torch's classes with torch's defaults, except that ``constant`` without parameters
+    leaves the learning rate alone (torch's own starts at a third of it).
+    """
+    if not learning_rate_scheduler:
+        return None
+    method, params = (
+        learning_rate_scheduler.get("method", "constant"),
+        learning_rate_scheduler.get("scheduler_params") or {},
+    )
+    if method == "constant" and not params:
+        return None
+    return _made("learning_rate_scheduler", SCHEDULERS, method, optimizer, params)
+
+
+def _made(
+    name: str, kinds: Mapping[str, Callable[..., Any]], method: str, subject: Any, params: Mapping[str, Any]
+) -> Any:
+    if method not in kinds:
+        raise InvalidArgument(f"{name}.method is {method!r} but must be one of {', '.join(kinds)}.")
+    try:
+        return kinds[method](subject, **params)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument(f"{name} {method} refuses its parameters {params!r}: {error}.") from error
+
+
+# The server: public weights, moved along noisy means by an optimiser; it sees no record and adds no noise.
 
 
 class Server:
     """Weights, optimiser and the clip of the next round; everything in it follows from released values.
 
-    :param terms: ``RoundTerms``.
-    :param weights: flat weights to start from, (d,).
-    :param optimizer: FATE's dictionary ``{"method", "penalty", "alpha", "optimizer_params"}``. ``sgd`` of learning
-        rate 1 on clients' updates is federated averaging.
-    :param learning_rate_scheduler: FATE's ``{"method", "scheduler_params"}``; None for a constant learning rate. It
-        counts rounds.
-    :param step_factor: public; a noisy mean gradient is multiplied by it.
-    :raises InvalidOptimizer, NotFinite: one sentence.
+    Args:
+        terms: ``RoundTerms``.
+        weights: flat weights to start from, (d,).
+        optimizer: FATE's dictionary ``{"method", "penalty", "alpha", "optimizer_params"}``. ``sgd`` of learning rate 1
+            on clients' updates is federated averaging.
+        learning_rate_scheduler: FATE's ``{"method", "scheduler_params"}``; None for a constant learning rate. It counts
+            rounds.
+        step_factor: public; a noisy mean gradient is multiplied by it.
     """
 
-    def __init__(self, terms, weights, optimizer, learning_rate_scheduler=None, step_factor=1.0):
+    def __init__(
+        self,
+        terms: RoundTerms,
+        weights: np.ndarray,
+        optimizer: Mapping[str, Any],
+        learning_rate_scheduler: Mapping[str, Any] | None = None,
+        step_factor: float = 1.0,
+    ) -> None:
         weights = np.array(weights, dtype=np.float64).ravel()
         if len(weights) != terms.dimension:
             raise ValueError(f"weights have {len(weights)} numbers but must have {terms.dimension}.")
         _check_finite("start weights", weights)
         self.terms, self._step_factor = terms, step_factor
-        self.rounds_run, self.rounds_aborted = [], []
+        self.rounds_run: list[int] = []
+        self.rounds_aborted: list[int] = []
         self._parameter = torch.nn.Parameter(torch.tensor(weights))
         self._penalty, self._alpha = optimizer.get("penalty"), optimizer.get("alpha") or 0.0
         self._optimizer = make_optimizer(self._parameter, optimizer)
@@ -36,28 +114,30 @@ class Server:
         self._followed_clip = terms.clips[0]
 
     @property
-    def weights(self):
+    def weights(self) -> np.ndarray:
         """The weights of the next round, float64 (d,), a copy; public."""
         return self._parameter.detach().numpy().copy()
 
     @property
-    def learning_rate(self):
+    def learning_rate(self) -> float:
         """Of the next step."""
         return self._optimizer.param_groups[0]["lr"]
 
-    def clip(self, round_number):
+    def clip(self, round_number: int) -> float:
         """The clip of a round: the schedule's, or the one that follows the quantile."""
         return self.terms.clip_of(round_number) if self.terms.clip_quantile is None else self._followed_clip
 
-    def step(self, mean_gradient):
+    def step(self, mean_gradient: NoisyMean | np.ndarray) -> np.ndarray:
         """Move along a noisy mean gradient (d,), or a ``NoisyMean``; returns the new flat weights.
 
         The penalty reads public weights only, so it needs neither clip nor noise: l2 adds alpha times the weights, l1
         shrinks them towards zero by learning rate times alpha after the step.
 
-        :raises NotFinite: gradient or new weights hold NaN or an infinity; the weights stay what they were.
+        Raises:
+            NotFinite: gradient or new weights hold NaN or an infinity; the weights stay what they were.
         """
-        gradient = getattr(mean_gradient, "gradient", mean_gradient)
+        mean = mean_gradient if isinstance(mean_gradient, NoisyMean) else NoisyMean(mean_gradient)
+        gradient = mean.gradient
         _check_finite("noisy mean gradient", gradient)
         before = self._parameter.detach().clone()
         self._parameter.grad = torch.tensor(np.asarray(gradient, dtype=np.float64) * self._step_factor)
@@ -73,24 +153,24 @@ class Server:
             raise NotFinite(
                 "The weights became infinite or NaN in a step: training has diverged; lower the learning rate."
             )
-        self._advance(getattr(mean_gradient, "share_below", None))
+        self._advance(mean.share_below)
         return self.weights
 
-    def _shrink(self, by):
+    def _shrink(self, by: float) -> None:
         with torch.no_grad():
             self._parameter.copy_(torch.sign(self._parameter) * torch.clamp(self._parameter.abs() - by, min=0))
 
-    def _advance(self, share_below):
+    def _advance(self, share_below: float | None) -> None:
         if self._scheduler is not None:
             with warnings.catch_warnings():
                 # ConstantLR and LinearLR warn of their own way to set rates.
                 warnings.filterwarnings("ignore", module="torch.optim.lr_scheduler")
                 self._scheduler.step()
-        if share_below is not None:
-            quantile, first = self.terms.clip_quantile, self.terms.clips[0]
+        quantile, first = self.terms.clip_quantile, self.terms.clips[0]
+        if share_below is not None and quantile is not None:
             self._followed_clip = next_clip(self._followed_clip, share_below, quantile, first)
 
 
-def _check_finite(name, values):
+def _check_finite(name: str, values: np.ndarray) -> None:
     if not np.isfinite(values).all():
         raise NotFinite(f"There is NaN or an infinity in the {name}: training has diverged; lower the learning rate.")

@@ -1,24 +1,193 @@
-"""All parties of a training in one process, with their own code: for experiments and tests, not for real data."""
-from fate_dp.components.shuffler.messages import TooFewMessages
-from fate_dp.privacy.accounting.secure_sum import TooFewArrived
+"""A client's records in memory: what a ``Client`` asks of its rows, on arrays."""
 
-from .contribution import RoundLost
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from fate_dp.privacy.accounting.secure_sum import TooFewArrived
+from fate_dp.privacy.mechanisms.clipping import ClippedSum
+from fate_dp.privacy.mechanisms.sampling import poisson_sample
+from fate_dp.privacy.noise.stream import Stream, open_stream
+
+from ...protocols.federation import Federation, PartyId, name_of
+from ...protocols.sealed_shuffle import TooFewMessages
+from .aggregation import Shuffle, make_aggregation
+from .client import Client, SecretOrders
+from .contribution import Contribution, NoisyMean, RoundLost, with_indicators
+from .server import Server
+from .terms import RoundTerms
+
+RECORDS_AT_ONCE = 256
+
+
+class ArrayRows:
+    """Features and labels of one client; everything it returns is private.
+
+    Args:
+        features: float32 (n, m).
+        labels: (n,).
+        gradients: ``RecordGradients``.
+        rng: a stream; None for the operating system's entropy.
+    """
+
+    def __init__(self, features: np.ndarray, labels: np.ndarray, gradients: Any, rng: Stream | None = None) -> None:
+        self.features, self.labels, self.gradients = features, labels, gradients
+        self._stream = open_stream(rng)
+        self._orders = SecretOrders(len(features), self._stream)
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    @property
+    def private(self) -> bool:
+        """Whether nobody else can repeat the samples."""
+        return self._stream.private
+
+    def gradient_sum(
+        self, weights: np.ndarray, clip: float, sampling_probability: float, scales: np.ndarray | None = None
+    ) -> ClippedSum:
+        """``ClippedSum`` over a fresh Poisson sample."""
+        batch = poisson_sample(len(self), sampling_probability, self._stream)
+        return self.gradients.clipped_sum(weights, self.features[batch], self.labels[batch], clip, scales)
+
+    def gradient_sum_with_indicators(
+        self, weights: np.ndarray, clip: float, sampling_probability: float, scales: np.ndarray | None = None
+    ) -> ClippedSum:
+        """The same with one more coordinate (`contribution.with_indicators`)."""
+        batch = poisson_sample(len(self), sampling_probability, self._stream)
+        return with_indicators(self._scaled_rows(weights, batch, scales), clip)
+
+    def gradient_rows(
+        self, weights: np.ndarray, places: np.ndarray, epoch: int, scales: np.ndarray | None = None
+    ) -> np.ndarray:
+        """(b, d): gradients of the records at these places of the epoch's secret order."""
+        return self._scaled_rows(weights, self._orders.of_epoch(epoch)[places], scales)
+
+    def update(
+        self, weights: np.ndarray, steps: int, learning_rate: float, batch_size: int | None = None
+    ) -> np.ndarray:
+        """(d,): old minus new weights after steps of plain gradient descent on this client's own records."""
+        current, size = np.array(weights, dtype=np.float64), min(batch_size or len(self), len(self))
+        for step in range(steps):
+            batch = self._orders.batch(step, size)
+            if len(batch):
+                current -= learning_rate * self._mean_gradient(current, batch)
+        return weights - current
+
+    def _mean_gradient(self, weights: np.ndarray, batch: np.ndarray) -> np.ndarray:
+        total = np.zeros(len(weights))
+        for start in range(0, len(batch), RECORDS_AT_ONCE):
+            part = batch[start : start + RECORDS_AT_ONCE]
+            total += self.gradients.rows(weights, self.features[part], self.labels[part]).sum(axis=0, dtype=np.float64)
+        return total / len(batch)
+
+    def _scaled_rows(self, weights: np.ndarray, batch: np.ndarray, scales: np.ndarray | None) -> np.ndarray:
+        rows = self.gradients.rows(weights, self.features[batch], self.labels[batch])
+        return rows if scales is None else rows / scales
+
+
+# All parties of a training in one process, with their own code: for experiments and tests, not for real data.
+
+
+@dataclass
+class InProcess:
+    """`Channel` of one party to others in the same process; ``letters`` are those of all."""
+
+    me: PartyId
+    letters: dict[tuple[PartyId, PartyId, str], Any]
+    session: str = "simulation"
+
+    def put(self, party: PartyId, name: str, value: Any) -> None:
+        self.letters[self.me, party, name] = value
+
+    def get(self, party: PartyId, name: str) -> Any:
+        return self.letters.pop((party, self.me, name))
+
+
+SERVER, SHUFFLER = ("server", ""), ("shuffler", "")
+
+
+class Transport:
+    """The way of a round's contributions to the server's mean, through the aggregations of all parties.
+
+    Args:
+        terms: ``RoundTerms``.
+        encrypted: switches masks and sealed boxes; the way is the same without.
+        message_splitting: of `aggregation.Shuffle`.
+    """
+
+    def __init__(self, terms: RoundTerms, encrypted: bool = False, message_splitting: str = "none") -> None:
+        clients = [("client", str(position)) for position in range(terms.clients)]
+        self.terms = terms
+        letters: dict = {}
+        self.federation = Federation(clients[0], tuple(clients[1:]), SERVER, SHUFFLER)
+        parties = (*clients, SERVER, SHUFFLER)
+        make = partial(make_aggregation, terms, self.federation, message_splitting, encrypted)
+        # Without keys one party's part is like any other's.
+        shared = None if encrypted else make()
+        self.parties = {party: (shared or make(), InProcess(party, letters)) for party in parties}
+        for aggregation, channel in self.parties.values():
+            aggregation.offer_keys(channel)
+        for aggregation, channel in self.parties.values():
+            aggregation.take_keys(channel)
+
+    def check_ready(self, positions: Sequence[int], round_number: int) -> None:
+        """Raises `TooFewArrived` or `TooFewMessages` unless the clients at these positions are enough for a round."""
+        aggregation, _ = self.parties[self.federation.server]
+        aggregation.check_ready(positions, round_number)
+
+    def deliver(self, contributions: Sequence[Contribution], lost: Collection[int] = frozenset()) -> NoisyMean:
+        """The mean of the contributions of all ready clients, of which the messages of positions ``lost`` got lost.
+
+        Raises:
+            RoundLost: the round is spent without a result.
+        """
+        first, clients = contributions[0], [self.federation.data[each.position] for each in contributions]
+        present = frozenset(map(name_of, clients))
+        for client, contribution in zip(clients, contributions):
+            aggregation, channel = self.parties[client]
+            aggregation.send(channel, None if contribution.position in lost else contribution, present)
+        aggregation, channel = self.parties[SHUFFLER]
+        if isinstance(aggregation, Shuffle):
+            aggregation.relay(channel, present, first.round_number)
+        aggregation, channel = self.parties[self.federation.server]
+        return aggregation.receive(channel, present, first.round_number, first.clip)
+
 
 BEFORE, AFTER = "before", "after"
 
 
-def simulate(terms, clients, server, transport, progress=None, failure=None):
+Failure = Callable[[int, int], str | None]
+"""Of (position, round number): when a client fails in a round, `BEFORE` it is ready, `AFTER` it said so, or None."""
+
+
+def simulate(
+    terms: RoundTerms,
+    clients: Sequence[Client],
+    server: Server,
+    transport: Transport,
+    progress: Callable[[int, Server], None] | None = None,
+    failure: Failure | None = None,
+) -> np.ndarray:
     """Run all rounds and return the server's weights, float64 (d,).
 
     ``server.rounds_run`` lists the rounds in which messages left, each of which is to be charged whether or not it gave
     a step; ``server.rounds_aborted`` those that ended before.
 
-    :param clients: ``Client`` objects, one per position.
-    :param transport: from ``make_transport``.
-    :param progress: None, or called with (round number, server) after every round.
-    :param failure: None, or a function of (position, round number) that says when a client fails in a round:
-        ``before`` it is ready, ``after`` it said so, or None.
-    :raises NotFinite: training has diverged.
+    Args:
+        clients: ``Client`` objects, one per position.
+        transport: from ``Transport``.
+        progress: None, or called with (round number, server) after every round.
+        failure: None, or a function of (position, round number) that says when a client fails in a round: ``before`` it
+            is ready, ``after`` it said so, or None.
+
+    Raises:
+        NotFinite: training has diverged.
     """
     for round_number in range(terms.rounds):
         mean = _round(clients, server, transport, round_number, failure or (lambda position, number: None))
@@ -29,7 +198,9 @@ def simulate(terms, clients, server, transport, progress=None, failure=None):
     return server.weights
 
 
-def _round(clients, server, transport, round_number, failure):
+def _round(
+    clients: Sequence[Client], server: Server, transport: Transport, round_number: int, failure: Failure
+) -> NoisyMean | None:
     failures = {client.position: failure(client.position, round_number) for client in clients}
     ready = [client for client in clients if failures[client.position] != BEFORE]
     try:

@@ -9,12 +9,13 @@ encryption and masks. Not protected: what final weights say about features. Each
     fate-dp upload-examples dp_hetero_lr
     python examples/pipeline/dp_hetero_lr/test_binary.py
 """
+
 from fate_client.pipeline import FateFlowPipeline
 from fate_client.pipeline.components.fate import PSI, Reader
 
-from fate_dp.pipelines.components import DPHeteroLR, LabelFlip
-from fate_dp.pipelines.example_job import load_config, run_example
-from fate_dp.pipelines.job import run_job, task_metrics
+from fate_dp.pipelines.clients import DPHeteroLR, LabelFlip
+from fate_dp.pipelines.jobs.example_job import load_config, run_example
+from fate_dp.pipelines.jobs.job import run_job, task_metrics
 
 
 def main(config, namespace=""):
@@ -29,7 +30,10 @@ def main(config, namespace=""):
 
     # The guest's operator declared this source and its budget; jobs that flip it at the same epsilon again cost nothing.
     label_flip_0 = LabelFlip(
-        "label_flip_0", runtime_parties=both, epsilon=2.0, label_source=f"experiment{namespace}/default_credit_hetero_guest/y",
+        "label_flip_0",
+        runtime_parties=both,
+        epsilon=2.0,
+        label_source=f"experiment{namespace}/default_credit_hetero_guest/y",
         input_data=psi_0.outputs["output_data"],
     )
     dp_hetero_lr_0 = DPHeteroLR("dp_hetero_lr_0", train_data=label_flip_0.outputs["output_data"], epochs=config.epochs)

@@ -9,12 +9,13 @@ Scores are compared with flipped labels: use the figures to compare settings, no
     fate-dp upload-examples dp_hetero_lr
     python examples/pipeline/dp_hetero_lr/test_cross_validation.py
 """
+
 from fate_client.pipeline import FateFlowPipeline
 from fate_client.pipeline.components.fate import PSI, Reader
 
-from fate_dp.pipelines.components import DPHeteroLR, LabelFlip
-from fate_dp.pipelines.example_job import load_config, run_example
-from fate_dp.pipelines.job import run_job, task_output_data
+from fate_dp.pipelines.clients import DPHeteroLR, LabelFlip
+from fate_dp.pipelines.jobs.example_job import load_config, run_example
+from fate_dp.pipelines.jobs.job import run_job, task_output_data
 
 
 def main(config, namespace=""):
@@ -27,12 +28,18 @@ def main(config, namespace=""):
     reader_0.hosts[0].task_parameters(namespace=f"fate_dp_demo{namespace}", name="host_train")
     psi_0 = PSI("psi_0", runtime_parties=both, input_data=reader_0.outputs["output_data"])
     label_flip_0 = LabelFlip(
-        "label_flip_0", runtime_parties=both, epsilon=2.0, label_source=f"fate_dp_demo{namespace}/guest_train/y",
+        "label_flip_0",
+        runtime_parties=both,
+        epsilon=2.0,
+        label_source=f"fate_dp_demo{namespace}/guest_train/y",
         input_data=psi_0.outputs["output_data"],
     )
     # The same folds in every run, so that a repetition shows no further models.
     dp_hetero_lr_0 = DPHeteroLR(
-        "dp_hetero_lr_0", cv_data=label_flip_0.outputs["output_data"], epochs=config.epochs, flipback={"mode": "none"},
+        "dp_hetero_lr_0",
+        cv_data=label_flip_0.outputs["output_data"],
+        epochs=config.epochs,
+        flipback={"mode": "none"},
         cv_param={"n_splits": 3, "shuffle": True, "random_state": 7},
     )
 

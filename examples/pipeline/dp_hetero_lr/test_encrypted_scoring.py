@@ -10,13 +10,14 @@ ledger counts them against a cap.
     fate-dp upload-examples dp_hetero_lr
     python examples/pipeline/dp_hetero_lr/test_encrypted_scoring.py
 """
+
 from fate_client.pipeline import FateFlowPipeline
 from fate_client.pipeline.components.fate import PSI, Reader
 from fate_client.pipeline.interface import DataWarehouseChannel
 
-from fate_dp.pipelines.components import DPHeteroLR, LabelFlip
-from fate_dp.pipelines.example_job import load_config, run_example
-from fate_dp.pipelines.job import run_job, task_output_data
+from fate_dp.pipelines.clients import DPHeteroLR, LabelFlip
+from fate_dp.pipelines.jobs.example_job import load_config, run_example
+from fate_dp.pipelines.jobs.job import run_job, task_output_data
 
 
 def main(config, namespace=""):
@@ -25,16 +26,28 @@ def main(config, namespace=""):
     pipeline = FateFlowPipeline().set_parties(guest=config.guest, host=[config.host])
 
     # Tables can be named where they are read: PSI then needs no reader before it.
-    psi_0 = PSI("psi_0", runtime_parties=both, input_data=[
-        DataWarehouseChannel(name="guest_train", namespace=f"fate_dp_demo{namespace}", parties={"guest": [config.guest]}),
-        DataWarehouseChannel(name="host_train", namespace=f"fate_dp_demo{namespace}", parties={"host": [config.host]}),
-    ])
+    psi_0 = PSI(
+        "psi_0",
+        runtime_parties=both,
+        input_data=[
+            DataWarehouseChannel(
+                name="guest_train", namespace=f"fate_dp_demo{namespace}", parties={"guest": [config.guest]}
+            ),
+            DataWarehouseChannel(
+                name="host_train", namespace=f"fate_dp_demo{namespace}", parties={"host": [config.host]}
+            ),
+        ],
+    )
     label_flip_0 = LabelFlip(
-        "label_flip_0", runtime_parties=both, epsilon=2.0, label_source=f"fate_dp_demo{namespace}/guest_train/y",
+        "label_flip_0",
+        runtime_parties=both,
+        epsilon=2.0,
+        label_source=f"fate_dp_demo{namespace}/guest_train/y",
         input_data=psi_0.outputs["output_data"],
     )
     dp_hetero_lr_0 = DPHeteroLR(
-        "dp_hetero_lr_0", train_data=label_flip_0.outputs["output_data"], epochs=config.epochs, scoring="encrypted")
+        "dp_hetero_lr_0", train_data=label_flip_0.outputs["output_data"], epochs=config.epochs, scoring="encrypted"
+    )
     pipeline.add_tasks([psi_0, label_flip_0, dp_hetero_lr_0])
     run_job(pipeline, config.flow)
 

@@ -11,12 +11,13 @@ host's operator allowed scores of so many models, and a job shows four.
     fate-dp upload-examples dp_hetero_lr
     python examples/pipeline/dp_hetero_lr/test_multi_class.py
 """
+
 from fate_client.pipeline import FateFlowPipeline
 from fate_client.pipeline.components.fate import PSI, Evaluation, Reader
 
-from fate_dp.pipelines.components import DPHeteroLR, LabelFlip
-from fate_dp.pipelines.example_job import load_config, run_example
-from fate_dp.pipelines.job import run_job, task_metrics
+from fate_dp.pipelines.clients import DPHeteroLR, LabelFlip
+from fate_dp.pipelines.jobs.example_job import load_config, run_example
+from fate_dp.pipelines.jobs.job import run_job, task_metrics
 
 
 def main(config, namespace=""):
@@ -31,15 +32,21 @@ def main(config, namespace=""):
 
     # The classes are declared, not found: which labels occur is nobody's business.
     label_flip_0 = LabelFlip(
-        "label_flip_0", runtime_parties=both, epsilon=2.0, classes=[0, 1, 2, 3],
-        label_source=f"experiment{namespace}/vehicle_scale_hetero_guest/y", input_data=psi_0.outputs["output_data"],
+        "label_flip_0",
+        runtime_parties=both,
+        epsilon=2.0,
+        classes=[0, 1, 2, 3],
+        label_source=f"experiment{namespace}/vehicle_scale_hetero_guest/y",
+        input_data=psi_0.outputs["output_data"],
     )
     dp_hetero_lr_0 = DPHeteroLR(
         "dp_hetero_lr_0", train_data=label_flip_0.outputs["output_data"], epochs=config.epochs, train_scores=True
     )
     # It compares with the flips, as the guest's ledger knows no others.
     evaluation_0 = Evaluation(
-        "evaluation_0", runtime_parties={"guest": config.guest}, default_eval_setting="multi",
+        "evaluation_0",
+        runtime_parties={"guest": config.guest},
+        default_eval_setting="multi",
         input_datas=[dp_hetero_lr_0.outputs["train_output_data"]],
     )
 

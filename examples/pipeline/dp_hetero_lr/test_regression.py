@@ -9,12 +9,13 @@ them from what a motor can do, not from the table. Not protected: what final wei
     fate-dp upload-examples dp_hetero_lr
     python examples/pipeline/dp_hetero_lr/test_regression.py
 """
+
 from fate_client.pipeline import FateFlowPipeline
 from fate_client.pipeline.components.fate import PSI, Reader
 
-from fate_dp.pipelines.components import DPHeteroLR, LabelFlip
-from fate_dp.pipelines.example_job import load_config, run_example
-from fate_dp.pipelines.job import run_job, task_metrics
+from fate_dp.pipelines.clients import DPHeteroLR, LabelFlip
+from fate_dp.pipelines.jobs.example_job import load_config, run_example
+from fate_dp.pipelines.jobs.job import run_job, task_metrics
 
 
 def main(config, namespace=""):
@@ -29,11 +30,16 @@ def main(config, namespace=""):
     psi_0 = PSI("psi_0", runtime_parties=both, input_data=reader_0.outputs["output_data"])
 
     label_flip_0 = LabelFlip(
-        "label_flip_0", runtime_parties=both, epsilon=4.0, bounds=[-2.0, 2.0],
-        label_source=f"experiment{namespace}/motor_hetero_guest/motor_speed", input_data=psi_0.outputs["output_data"],
+        "label_flip_0",
+        runtime_parties=both,
+        epsilon=4.0,
+        bounds=[-2.0, 2.0],
+        label_source=f"experiment{namespace}/motor_hetero_guest/motor_speed",
+        input_data=psi_0.outputs["output_data"],
     )
     dp_hetero_lr_0 = DPHeteroLR(
-        "dp_hetero_lr_0", train_data=label_flip_0.outputs["output_data"], epochs=config.epochs, family="gaussian")
+        "dp_hetero_lr_0", train_data=label_flip_0.outputs["output_data"], epochs=config.epochs, family="gaussian"
+    )
 
     pipeline.add_tasks([reader_0, psi_0, label_flip_0, dp_hetero_lr_0])
     job = run_job(pipeline, config.flow)

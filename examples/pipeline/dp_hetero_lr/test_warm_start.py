@@ -9,12 +9,13 @@ here each party sees its own weights twice.
     fate-dp upload-examples dp_hetero_lr
     python examples/pipeline/dp_hetero_lr/test_warm_start.py
 """
+
 from fate_client.pipeline import FateFlowPipeline
 from fate_client.pipeline.components.fate import PSI, Reader
 
-from fate_dp.pipelines.components import DPHeteroLR, LabelFlip
-from fate_dp.pipelines.example_job import load_config, run_example
-from fate_dp.pipelines.job import run_job, task_metrics
+from fate_dp.pipelines.clients import DPHeteroLR, LabelFlip
+from fate_dp.pipelines.jobs.example_job import load_config, run_example
+from fate_dp.pipelines.jobs.job import run_job, task_metrics
 
 
 def main(config, namespace=""):
@@ -27,14 +28,18 @@ def main(config, namespace=""):
     reader_0.hosts[0].task_parameters(namespace=f"fate_dp_demo{namespace}", name="host_train")
     psi_0 = PSI("psi_0", runtime_parties=both, input_data=reader_0.outputs["output_data"])
     label_flip_0 = LabelFlip(
-        "label_flip_0", runtime_parties=both, epsilon=2.0, label_source=f"fate_dp_demo{namespace}/guest_train/y",
+        "label_flip_0",
+        runtime_parties=both,
+        epsilon=2.0,
+        label_source=f"fate_dp_demo{namespace}/guest_train/y",
         input_data=psi_0.outputs["output_data"],
     )
 
     flipped = label_flip_0.outputs["output_data"]
     dp_hetero_lr_0 = DPHeteroLR("dp_hetero_lr_0", train_data=flipped, epochs=3, tol=0)
     dp_hetero_lr_1 = DPHeteroLR(
-        "dp_hetero_lr_1", train_data=flipped, epochs=3, tol=0, warm_start_model=dp_hetero_lr_0.outputs["output_model"])
+        "dp_hetero_lr_1", train_data=flipped, epochs=3, tol=0, warm_start_model=dp_hetero_lr_0.outputs["output_model"]
+    )
 
     pipeline.add_tasks([reader_0, psi_0, label_flip_0, dp_hetero_lr_0, dp_hetero_lr_1])
     job = run_job(pipeline, config.flow)

@@ -9,12 +9,13 @@ joint scores: the guest sees those of the first model, which the host's ledger c
     fate-dp upload-examples flipback
     python examples/pipeline/flipback/test_flipback.py
 """
+
 from fate_client.pipeline import FateFlowPipeline
 from fate_client.pipeline.components.fate import PSI, Reader
 
-from fate_dp.pipelines.components import DPHeteroLR, Flipback, LabelFlip
-from fate_dp.pipelines.example_job import load_config, run_example
-from fate_dp.pipelines.job import run_job, task_output_data
+from fate_dp.pipelines.clients import DPHeteroLR, Flipback, LabelFlip
+from fate_dp.pipelines.jobs.example_job import load_config, run_example
+from fate_dp.pipelines.jobs.job import run_job, task_output_data
 
 
 def main(config, namespace=""):
@@ -27,16 +28,25 @@ def main(config, namespace=""):
     reader_0.hosts[0].task_parameters(namespace=f"fate_dp_demo{namespace}", name="host_train")
     psi_0 = PSI("psi_0", runtime_parties=both, input_data=reader_0.outputs["output_data"])
     label_flip_0 = LabelFlip(
-        "label_flip_0", runtime_parties=both, epsilon=2.0, label_source=f"fate_dp_demo{namespace}/guest_train/y",
+        "label_flip_0",
+        runtime_parties=both,
+        epsilon=2.0,
+        label_source=f"fate_dp_demo{namespace}/guest_train/y",
         input_data=psi_0.outputs["output_data"],
     )
 
     flipped = label_flip_0.outputs["output_data"]
     first = DPHeteroLR("first", train_data=flipped, epochs=config.epochs, flipback={"mode": "none"}, train_scores=True)
     flipback_0 = Flipback(
-        "flipback_0", runtime_parties=both, mode="posterior", input_data=flipped, scores=first.outputs["train_output_data"])
+        "flipback_0",
+        runtime_parties=both,
+        mode="posterior",
+        input_data=flipped,
+        scores=first.outputs["train_output_data"],
+    )
     second = DPHeteroLR(
-        "second", train_data=flipback_0.outputs["output_data"], epochs=config.epochs, flipback={"mode": "none"})
+        "second", train_data=flipback_0.outputs["output_data"], epochs=config.epochs, flipback={"mode": "none"}
+    )
 
     pipeline.add_tasks([reader_0, psi_0, label_flip_0, first, flipback_0, second])
     job = run_job(pipeline, config.flow)

@@ -9,12 +9,13 @@ gets the model. Not protected: how many records matched (hide_size hides it), an
     fate-dp upload-examples share_lr
     python examples/pipeline/share_lr/test_align_share_lr.py
 """
+
 from fate_client.pipeline import FateFlowPipeline
 from fate_client.pipeline.components.fate import Reader
 
-from fate_dp.pipelines.components import Align, LabelFlip, ShareLR
-from fate_dp.pipelines.example_job import load_config, run_example
-from fate_dp.pipelines.job import run_job
+from fate_dp.pipelines.clients import Align, LabelFlip, ShareLR
+from fate_dp.pipelines.jobs.example_job import load_config, run_example
+from fate_dp.pipelines.jobs.job import run_job
 
 
 def main(config, namespace=""):
@@ -27,13 +28,18 @@ def main(config, namespace=""):
     reader_0.hosts[0].task_parameters(namespace=f"fate_dp_demo{namespace}", name="host_train")
     # Labels are flipped before the join, so that the flip of every record is the same whatever it is joined with.
     label_flip_0 = LabelFlip(
-        "label_flip_0", epsilon=2.0, label_source=f"fate_dp_demo{namespace}/guest_train/y",
+        "label_flip_0",
+        epsilon=2.0,
+        label_source=f"fate_dp_demo{namespace}/guest_train/y",
         input_data=reader_0.outputs["output_data"],
     )
     align_0 = Align("align_0", input_data=label_flip_0.outputs["output_data"])
     # The weights are opened to the guest alone; `both`, `host` and `nobody` are the other choices.
     share_lr_0 = ShareLR(
-        "share_lr_0", train_data=align_0.outputs["output_data"], alignment=align_0.outputs["alignment"], epochs=config.epochs,
+        "share_lr_0",
+        train_data=align_0.outputs["output_data"],
+        alignment=align_0.outputs["alignment"],
+        epochs=config.epochs,
         reveal="guest",
     )
 

@@ -9,12 +9,13 @@ sees the result, as long as shuffler and arbiter do not pool what they saw. Not 
     fate-dp upload-examples shuffler
     python examples/pipeline/shuffler/test_shuffler.py
 """
+
 from fate_client.pipeline import FateFlowPipeline
 from fate_client.pipeline.components.fate import Reader
 
-from fate_dp.pipelines.components import Shuffler
-from fate_dp.pipelines.example_job import load_config, run_example
-from fate_dp.pipelines.job import run_job
+from fate_dp.pipelines.clients import Shuffler
+from fate_dp.pipelines.jobs.example_job import load_config, run_example
+from fate_dp.pipelines.jobs.job import run_job
 
 
 def main(config, namespace=""):
@@ -29,7 +30,10 @@ def main(config, namespace=""):
 
     # Ranges must be public: values outside count as the nearer end. x0 is the credit limit, x4 the age, both standardised.
     shuffler_0 = Shuffler(
-        "shuffler_0", shuffler=shuffler, epsilon=1.0, least_messages=800,
+        "shuffler_0",
+        shuffler=shuffler,
+        epsilon=1.0,
+        min_messages=800,
         requests=[
             {"column": "x0", "kind": "mean", "low": -2.0, "high": 4.0},
             {"column": "x4", "kind": "histogram", "low": -2.0, "high": 4.0, "bins": 3},
@@ -42,7 +46,9 @@ def main(config, namespace=""):
 
     statistics = pipeline.get_task_info("shuffler_0").get_output_model()["output_model"]["data"]["statistics"]
     mean, histogram = statistics
-    print(f"mean of x0: {mean['estimate']:.3f}, standard error {mean['standard_error']:.3f}, of {mean['messages']} records")
+    print(
+        f"mean of x0: {mean['estimate']:.3f}, standard error {mean['standard_error']:.3f}, of {mean['messages']} records"
+    )
     for share in histogram["shares"]:
         print(f"share of x4 from {share['from']} to {share['to']}: {share['estimate']:.3f}")
     return pipeline

@@ -1,0 +1,74 @@
+"""Entry points of components: a stage takes a declaration of parameters, and FATE sees the parameters themselves."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import is_dataclass
+from functools import wraps
+from typing import Any
+
+from fate.components.core import cpn
+from fate.components.core.params import Parameter as FateParameter
+
+from .parameters import Parameter, parameters_of, settings_of
+
+
+def with_parameters(
+    stage: Callable | None = None, *, leave_out: Iterable[str] = (), unmade: Mapping[str, type] | None = None
+) -> Callable:
+    """A decorator of a component's function, which FATE reads from its signature.
+
+    An argument that is annotated with a dataclass of parameters (`parameters.parameter`) stands in FATE's eyes for all of
+    them, in their order; the function gets the dataclass made from what FATE gives.
+
+    Args:
+        leave_out: parameters that this stage does not take.
+        unmade: arguments for which the function gets the parameters as a mapping, since it makes the dataclass itself.
+    """
+    if stage is None:
+        return lambda decorated: with_parameters(decorated, leave_out=leave_out, unmade=unmade)
+    whole, signature = dict(unmade or {}), inspect.signature(stage)
+    kinds = whole | {each.name: each.annotation for each in signature.parameters.values() if _declares(each.annotation)}
+    taken = {
+        argument: [each for each in parameters_of(kind).values() if each.name not in leave_out]
+        for argument, kind in kinds.items()
+    }
+
+    @wraps(stage)
+    def called(ctx: Any, role: Any, **given: Any) -> Any:
+        for argument, declared in taken.items():
+            values = {each.name: given.pop(each.name, each.shown_default) for each in declared}
+            given[argument] = values if argument in whole else settings_of(kinds[argument], values)
+        return stage(ctx, role, **given)
+
+    called.__signature__ = signature.replace(parameters=list(_expanded(signature, taken)))  # type: ignore[attr-defined]
+    return called
+
+
+def _declares(annotation: Any) -> bool:
+    return isinstance(annotation, type) and is_dataclass(annotation)
+
+
+def _expanded(signature: inspect.Signature, taken: Mapping[str, list[Parameter]]) -> Iterable[inspect.Parameter]:
+    for argument in signature.parameters.values():
+        if argument.name not in taken:
+            yield argument
+        for each in taken.get(argument.name, ()):
+            yield argument.replace(name=each.name, annotation=fate_parameter(each))
+
+
+def fate_parameter(declared: Parameter) -> Any:
+    """FATE's parameter: the check makes its value, and FATE shows the sentence that the check raises."""
+    type_ = type(
+        declared.title,
+        (FateParameter,),
+        {
+            "parse": staticmethod(declared.check),
+            "schema": staticmethod(lambda: {"title": declared.title, "description": declared.note}),
+            "__module__": __name__,
+        },
+    )
+    return cpn.parameter(
+        type=type_, default=declared.shown_default, optional=not declared.needed, desc=declared.sentence
+    )

@@ -1,0 +1,295 @@
+"""Solver cross_product: the statistics of all rows are shared once, and the epochs afterwards read no row.
+
+- **The guest receives** a host's rows under the host's key, or none; masked numbers; the mean loss of every epoch and
+  model, rounded; and at the end its own weights. Losses and own weights are functions of the cross block with the hosts:
+  for a host with one feature they determine it. Joint scores it sees in rounds of flipback and corrections of the
+  sigmoid, and when rows are predicted: each is one linear equation per host feature for every row, and counted in the
+  host's ledger.
+- **A host receives** the guest's and other hosts' rows under their owners' keys, masked numbers, whether losses stay
+  within bounds, the number of epochs that ran, and its own weights at the end and at every round with joint scores.
+  Where one step lies between two weights that it knows, it knows its gradient of that step: labels are protected by the
+  flip alone.
+- **The arbiter** logs how far training is. It receives no ciphertext and no sum.
+
+See docs/cryptography.md.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fate_dp.crypto.cross_product import MEAN_SQUARE_BITS
+from fate_dp.crypto.descent_steps import QuadraticShare
+from fate_dp.privacy.mechanisms.second_moments import MomentNoise, clip_target
+
+from ...common.charges import home_of
+from ...common.frames import collect_column
+from ...protocols.federation import others
+from ...protocols.optimizers import (
+    CONVERGED,
+    DIVERGED,
+    GOES_ON,
+    Convergence,
+    corrected_target,
+    majoriser_constants,
+    refuse_divergence,
+)
+from ...protocols.prediction_frames import probabilities
+from ...protocols.shared_descent import JointColumns, SharedSteps, Start, exchange_keys
+from ...protocols.training_terms import NOISE_CURVATURE, TrainingTerms
+from ..labels import Relabelling, one_vs_rest
+from ..model import PartyModel, note_loss
+from ..rows import UNIT, Table, relabel
+from ..scores import ScoreRelease, joint_score_blocks
+from .statistics import Statistics
+
+if TYPE_CHECKING:
+    from fate.arch import Context
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class CrossProduct:
+    """The `Solver` whose weights stay shared; ``noise`` is added once to this party's shares of the statistics."""
+
+    noise: MomentNoise | None = field(default=None, repr=False)
+
+    def train_guest(self, ctx: Context, rows: Table, model: PartyModel, relabelling: Relabelling) -> None:
+        """Direct the epochs; ``model`` gets the guest's own weights and nobody else's."""
+        terms = model.terms
+        targets = Targets(terms, relabelling)
+        check_targets(targets.columns, terms.batches)
+        rows = relabel(rows, targets.columns)
+        training = SharedTraining(ctx, rows, model, self.noise)
+        convergence = Convergence(terms.descent.early_stop, terms.descent.tol)
+        for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(terms.descent.epochs):
+            model.start_epoch(epoch)
+            if epoch in terms.score_epochs:
+                rows = _with_next_targets(epoch_ctx, rows, model, targets, training, epoch)
+            loss = _direct_epoch(epoch_ctx, training, targets, terms, epoch)
+            note_loss(epoch_ctx, model, epoch, loss)
+            state = convergence.state(epoch, terms.descent.epochs, loss, None)
+            if state == CONVERGED and any(later > epoch for later in terms.correction_epochs):
+                # The quadratic of this phase is at its minimum; the next correction brings another one.
+                state = GOES_ON
+            _tell(others(epoch_ctx), state)
+            if model.ends(state):
+                break
+        training.finish(ctx.sub_ctx("finish"), model)
+
+    def train_host(self, ctx: Context, rows: Table, model: PartyModel, release: ScoreRelease) -> None:
+        """Run the epochs that the guest directs; ``model`` gets this host's own weights and nobody else's."""
+        terms, training = model.terms, SharedTraining(ctx, rows, model, self.noise)
+        for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(terms.descent.epochs):
+            model.start_epoch(epoch)
+            if epoch in terms.score_epochs:
+                # A warm start's weights were shown as they are; opened and rounded they would be others, and count anew.
+                if epoch:
+                    model.columns = training.own_weights(epoch_ctx.sub_ctx("weights"))
+                flipback = epoch in terms.flipback_epochs
+                release.record(model.weights, "flipback" if flipback else "correction of the sigmoid")
+                epoch_ctx.guest.put("scores", release.rounded(rows, model.weights, model.settings.score_step))
+                target_ctx = epoch_ctx.sub_ctx("target")
+                refuse_divergence(target_ctx.guest.get("training_state"))
+                training.take_targets(target_ctx)
+            if model.ends(_follow_epoch(epoch_ctx, training, epoch)):
+                break
+        training.finish(ctx.sub_ctx("finish"), model)
+
+    def serve_arbiter(self, ctx: Context, terms: TrainingTerms) -> int:
+        """Follow the guest's word after every epoch; returns the epochs that ran."""
+        for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(terms.descent.epochs):
+            state = epoch_ctx.guest.get("training_state")
+            refuse_divergence(state)
+            logger.info("epoch %d of at most %d: %s", epoch + 1, terms.descent.epochs, state)
+            if state != GOES_ON:
+                break
+        return epoch + 1
+
+
+def _with_next_targets(
+    ctx: Context, rows: Table, model: PartyModel, targets: Targets, training: SharedTraining, epoch: int
+) -> Table:
+    """Open the own weights, get the joint scores, and let all parties hold shares of the new targets' products."""
+    if epoch:
+        model.columns = training.own_weights(ctx.sub_ctx("weights"))
+    scores = collect_column(joint_score_blocks(ctx, rows, model.weights, model.settings.score_step))
+    rows, target_ctx = relabel(rows, targets.after(epoch, scores)), ctx.sub_ctx("target")
+    if not fits(targets.columns, model.terms.batches):
+        _end_diverged(target_ctx.hosts, ctx)
+    _tell(target_ctx.hosts, GOES_ON)
+    training.take_targets(target_ctx, rows)
+    return rows
+
+
+def _direct_epoch(ctx: Context, training: SharedTraining, targets: Targets, terms: TrainingTerms, epoch: int) -> float:
+    """One pass over the batches; the mean loss per record, each batch's taken before its step and none opened alone.
+
+    Of several models it is the mean of theirs.
+    """
+    loss = 0.0
+    training.prepare(ctx.sub_ctx("prepare"), epoch)
+    for group_ctx, batches in ctx.on_batches.ctxs_zip(training.groups()):
+        hidden = training.run_steps(group_ctx, batches, epoch)
+        # The batches of a group are consecutive rows.
+        bounds = terms.batches[batches[0]][0], terms.batches[batches[-1]][1]
+        varying = training.losses(hidden, group_ctx.hosts.get("loss_shares"), batches)
+        means = [mean + targets.constant(bounds) for mean in varying]
+        loss += fmean(means) * (bounds[1] - bounds[0]) / terms.rows
+        if not all(map(training.passes, means)):
+            _end_diverged(group_ctx.hosts, ctx)
+        _tell(group_ctx.hosts, GOES_ON)
+    return loss
+
+
+def _follow_epoch(ctx: Context, training: SharedTraining, epoch: int) -> str:
+    """One pass over the batches at a host; the guest's word after it."""
+    training.prepare(ctx.sub_ctx("prepare"), epoch)
+    for group_ctx, batches in ctx.on_batches.ctxs_zip(training.groups()):
+        hidden = training.run_steps(group_ctx, batches, epoch)
+        group_ctx.guest.put("loss_shares", training.loss_shares(hidden, batches, epoch))
+        refuse_divergence(group_ctx.guest.get("training_state"))
+    return ctx.guest.get("training_state")
+
+
+def _end_diverged(hosts: Iterable, epoch_ctx: Context) -> None:
+    """Let every party know where it waits for a word, and stop."""
+    _tell(hosts, DIVERGED)
+    _tell([party for party in others(epoch_ctx) if party.role == "arbiter"], DIVERGED)
+    refuse_divergence(DIVERGED)
+
+
+def _tell(parties: Iterable, state: str) -> None:
+    for party in parties:
+        party.put("training_state", state)
+
+
+class SharedTraining(SharedSteps):
+    """One data party's shares of one training, of one model or of several on the same statistics.
+
+    Every data party calls the same methods in the same order. The first use of the network computes the statistics of
+    all batches. Noise is added to them here, so that nothing else ever sees them without it.
+    """
+
+    def __init__(self, ctx: Context, rows: Table, model: PartyModel, noise: MomentNoise | None = None) -> None:
+        terms = model.terms
+        if bool(terms.noise) != (noise is not None):
+            raise ValueError("A training is agreed on with noise and started without, or the other way round.")
+        columns = JointColumns.of(ctx, terms.features)
+        self._divisor, self._noise = terms.curvature, noise
+        keys = exchange_keys(ctx.sub_ctx("keys"), columns, terms.descent.key_length)
+        model.keys_fingerprint = keys.fingerprint
+        self._statistics = Statistics(rows, columns, keys, terms)
+        self._sums = self._statistics.gather(ctx.sub_ctx("statistics"))
+        if noise is not None:
+            self._sums = [sums.with_noise(noise, columns) for sums in self._sums]
+        start = Start(model.columns, model.learning_rates(), model.shared_states)
+        self._steps_at_once = terms.steps_between_checks(start.learning_rates)
+        self._identity = {"run": terms.run, "parties": [list(name) for name in columns.names]}
+        super().__init__(columns, keys, self._scaled(terms), terms, start, home_of(ctx).key)
+
+    def groups(self) -> list[list[int]]:
+        """The batches of an epoch in groups: so many steps may run before the guest looks at their losses."""
+        numbers, size = list(range(len(self._terms.batches))), self._steps_at_once
+        return [numbers[first : first + size] for first in range(0, len(numbers), size)]
+
+    def own_weights(self, ctx: Context) -> list[np.ndarray]:
+        """float64: this party's own weights of every model, opened to it alone."""
+        peers = self._columns.peers(ctx)
+        for position, party in peers.items():
+            theirs = self._columns.slice_of(position)
+            party.put("weight_shares", [share for descent in self._descents for share in descent.share_of(theirs)])
+        received = self._of_each_model([party.get("weight_shares") for party in peers.values()])
+        return [descent.own_weights(shares) for descent, shares in zip(self._descents, received)]
+
+    def take_targets(self, ctx: Context, rows: Table | None = None) -> None:
+        """Go on with other targets; ``rows`` are the guest's with them, None at hosts."""
+        self._sums = self._statistics.next_target(ctx, self._sums, rows)
+        self._shares = self._scaled(self._terms)
+
+    def finish(self, ctx: Context, model: PartyModel) -> None:
+        """Open every party's own weights to it; the model also keeps what a warm start needs."""
+        model.columns = self.own_weights(ctx)
+        model.shared_states = [{**self._identity, **descent.state()} for descent in self._descents]
+
+    def _scaled(self, terms: TrainingTerms) -> list[QuadraticShare]:
+        """Of every batch, there of every model: these differ in b alone."""
+        divisor, curvature = 1, self._divisor
+        if self._noise is not None:
+            # The target is c (y - 1/2): b is divided by c, too.
+            divisor, curvature = self._divisor, 1
+        of_batches = [
+            QuadraticShare.scaled(sums.matrix, sums.linear, (last - first) * divisor, curvature)
+            for sums, (first, last) in zip(self._sums, terms.batches, strict=True)
+        ]
+        return [QuadraticShare(share.matrix, linear) for share in of_batches for linear in share.linear.T]
+
+
+class Targets:
+    """The guest's targets t (n, models) and the constants (n,) of the loss mean(z^2 / (2 c) - t z) + constant.
+
+    All in global row order on the guest's driver.
+
+    - binomial, Taylor: c = 4, t = y - 1/2, constant log 2: the Taylor polynomial of the logistic loss.
+    - binomial, exact: c = 4, t = z_k / 4 + y - sigmoid(z_k) at the scores z_k of the last correction: the loss is the
+      majoriser of Boehning and Lindsay (1988), which touches the logistic loss at z_k and lies above it elsewhere.
+    - more than two classes, Taylor: for each of them as above, with y = 1 where the label is the class and 0 elsewhere.
+    - gaussian: c = 1, t = y, constant mean(y^2) / 2: half the mean squared error.
+    - binomial, Taylor, with noise: c = 4 and the loss z^2 / (2 c) - t z / c with t = 4 (y - 1/2), which is the same
+      loss; the products of this larger target are the less disturbed by noise. Its constant log 2 reads no row.
+    """
+
+    def __init__(self, terms: TrainingTerms, relabelling: Relabelling) -> None:
+        self._terms, self._relabelling, self._corrected = terms, relabelling, False
+        self.columns, self._constants = self._without_scores(relabelling.labels)
+
+    def after(self, epoch: int, scores: np.ndarray) -> np.ndarray:
+        """The targets of the epochs from ``epoch`` on, given the joint scores z (n,) of the one model as it is."""
+        if epoch in self._terms.flipback_epochs:
+            self._relabelling.next_labels(probabilities(scores))
+        labels = self._relabelling.labels
+        if self._corrected or epoch in self._terms.correction_epochs:
+            self._corrected = True
+            self.columns = corrected_target(labels, scores)[:, None]
+            self._constants = majoriser_constants(scores)
+        else:
+            self.columns, self._constants = self._without_scores(labels)
+        return self.columns
+
+    def constant(self, bounds: tuple[int, int]) -> float:
+        """The constant of every model's loss of one batch."""
+        return float(np.mean(self._constants[bounds[0] : bounds[1]]))
+
+    def _without_scores(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if self._terms.descent.family == "gaussian":
+            return labels[:, None], 0.5 * labels**2
+        constants = np.full(len(labels), math.log(2.0))
+        if self._terms.noise is not None:
+            moments = self._terms.noise.moments
+            # On the grid of the noise, of which `own_targets` makes the exact integers.
+            clipped = clip_target(NOISE_CURVATURE * (labels - 0.5), moments.bounds[0], moments.fraction_bits)
+            return (clipped * UNIT)[:, None], constants
+        return one_vs_rest(labels, self._terms.classes) - 0.5, constants
+
+
+def check_targets(columns: np.ndarray, batches: Iterable[tuple[int, int]]) -> None:
+    """Refuse labels whose mean square over a batch exceeds what the masks are made for."""
+    if not fits(columns, batches):
+        raise ValueError(
+            f"The labels have a mean square above {2**MEAN_SQUARE_BITS} in a batch; solver cross_product needs less: "
+            "standardise them."
+        )
+
+
+def fits(columns: np.ndarray, batches: Iterable[tuple[int, int]]) -> bool:
+    """Whether the mean square of every target over every batch is one that the masks are made for."""
+    limit = 2.0**MEAN_SQUARE_BITS * (1 - 1e-6)
+    return all(float(np.mean(columns[first:last] ** 2, axis=0).max()) <= limit for first, last in batches)

@@ -1,0 +1,130 @@
+"""The labels of a training: the classes that it tells apart, flipback between its epochs, and how noisy the labels are.
+
+Classes are declared and never found in labels. With two there is one model, of P(y = 1). With k > 2 there are k, one for
+each class against the rest, as in FATE's CoordinatedLR: model c is trained on the target 1 where the label is c, and 0
+elsewhere. All of them share X^T X and the one pass over encrypted rows; only X^T t is one column for each.
+
+Flips among k classes leave (e^epsilon - 1) / (e^epsilon + k - 1) of every target's signal and add the same constant to
+all of them, so that the class with the largest score is the same in expectation. No FATE in here.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from fate_dp.privacy.flipback import Flipback
+from fate_dp.privacy.mechanisms.local_numbers import piecewise_law
+
+from ..common.charges import PartyHome
+from ..common.provenance import LabelPrivacy
+from ..protocols.training_terms import BINARY, class_names
+from .combinations import NONE, check_classes
+from .settings import TrainSettings
+
+
+def one_vs_rest(labels: np.ndarray, classes: Sequence[float]) -> np.ndarray:
+    """float64 (rows, models): labels from 0 to 1 as they are for two classes, else 1 where the label is the class."""
+    return labels[:, None] if len(classes) == 2 else (labels[:, None] == np.asarray(classes)).astype(np.float64)
+
+
+def declared_classes(home: PartyHome, settings: TrainSettings, privacy: LabelPrivacy) -> tuple[float, ...]:
+    """At the guest: those of the flips by its ledger, of the parameter for public labels; `BINARY` without either.
+
+    Raises:
+        ValueError: the settings do not train them.
+    """
+    flipped = None if settings.family != "binomial" else _flipped_among(home, privacy)
+    check_classes(settings, flipped)
+    if settings.family != "binomial":
+        return BINARY
+    return flipped or settings.classes or BINARY
+
+
+def _flipped_among(home: PartyHome, privacy: LabelPrivacy) -> tuple[float, ...] | None:
+    """Declared classes of the flips that the labels are, None for public ones, revised ones and numbers."""
+    release = privacy.flips
+    if release is None or release.bounds is not None:
+        return None
+    if release.classes == 2:
+        return BINARY
+    # A ledger that was written by other means than label_flip may name none: then the parameter does.
+    return tuple(sorted(map(float, home.ledger.class_labels(release.entry_id)))) or None
+
+
+def parameter_of(settings: TrainSettings) -> list[float] | None:
+    """At a host: the parameter as `check_hosts_classes` reads it."""
+    return None if settings.classes is None else list(settings.classes)
+
+
+def check_hosts_classes(classes: Sequence[float], hosts: Mapping[str, dict]) -> None:
+    """At the guest: a host whose own parameter lists other classes would train on no others."""
+    for name, facts in hosts.items():
+        if facts["classes"] not in (None, list(classes)):
+            own, agreed = class_names(facts["classes"]), class_names(classes)
+            raise ValueError(f"classes is {own} at {name}, but the training's are {agreed}; both must be the same.")
+
+
+class Relabelling:
+    """Flipback inside a training: the guest's current labels, and the next ones from joint scores.
+
+    It is post-processing, so the epsilon of the labels does not change.
+    """
+
+    def __init__(self, settings: TrainSettings, labels: np.ndarray, privacy: LabelPrivacy) -> None:
+        self.labels, self._epochs = labels, settings.epochs
+        self._flipback: Flipback | None = None
+        # Soft labels come from an earlier flipback; only flips as released can be reverted by Bayes' rule.
+        flips = privacy.flips
+        if settings.family != "binomial" or flips is None or flips.classes != 2 or flips.bounds is not None:
+            return
+        # With noise, flipback auto means none; other modes are refused.
+        if settings.flipback.mode != "none" and settings.noise == NONE:
+            self._flipback = Flipback(
+                settings.flipback, labels, flips.epsilon, stream=secrets.SystemRandom(), sigmoid=settings.sigmoid
+            )
+
+    @property
+    def mode_that_ran(self) -> str:
+        """The mode of flipback, none where training ended before its first round."""
+        return self._flipback.mode if self._flipback is not None and self._flipback.rounds_done else "none"
+
+    def leave_out(self) -> None:
+        """No flipback: a host shows no scores for it."""
+        self._flipback = None
+
+    @property
+    def rounds(self) -> list[int]:
+        """Epochs (from 0) that begin with a round of flipback."""
+        if self._flipback is None or self._flipback.mode == "none":
+            return []
+        return self._flipback.settings.planned_epochs(self._epochs)
+
+    def next_labels(self, scores: np.ndarray) -> np.ndarray:
+        """Labels for the epochs to come, from P(y = 1) of every row under the joint model."""
+        if self._flipback is None:
+            raise RuntimeError("A round of flipback began in a training without flipback.")
+        self.labels = self._flipback.relabel(self.labels, scores)
+        return self.labels
+
+
+def equivalent_epsilon(privacy: LabelPrivacy, labels: np.ndarray) -> float:
+    """Epsilon (nats) of flips that leave as much noise per signal as the labels have, for `default_optimizer`.
+
+    For flips and public labels it is theirs. Numbers with noise of variance s around labels of variance v, half of which
+    features explain as that rule assumes, have residuals of v / 2 + s over a signal of v / 2: the best ridge penalty is
+    1 + 2 s / v times that of exact labels, where flips have 1 / tanh^2(epsilon / 2) times it. Both variances follow from
+    the noisy labels and the public law, so that this costs no privacy; hosts accept the default penalty of any epsilon.
+    """
+    flips = privacy.flips
+    if flips is None or flips.bounds is None:
+        return privacy.epsilon
+    law = piecewise_law(flips.epsilon, flips.bounds, flips.classes)
+    total = float(np.var(labels))
+    noise = float(law.variance(np.clip(np.mean(labels), law.low, law.high)))
+    # Where noise is nearly all, the difference is known to about this.
+    signal = max(total - noise, total / math.sqrt(len(labels)))
+    return 2 * math.atanh(1 / math.sqrt(1 + 2 * noise / signal))

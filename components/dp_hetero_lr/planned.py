@@ -1,0 +1,145 @@
+"""Whether a training that a job plans can succeed on flips: what label_flip asks before it charges them.
+
+The client asks the same, so that what reads tables is imported only where tables are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..common.charges import JobReference, PartyHome
+from ..common.job_files import JobPlan, PlannedTask
+from ..common.parameters import parameters_of
+from ..protocols.optimizers import batch_bounds, check_few_valued_batches
+from ..protocols.training_terms import BINARY, Descent, models_of
+from . import settings as declared
+from .combinations import NONE, PER_EPOCH, check_classes, check_settings, refuse_folds, solver_of
+from .settings import TrainSettings
+
+if TYPE_CHECKING:
+    from fate.arch.dataframe import DataFrame
+
+CROSS_VALIDATION = "cross_validation"
+VALIDATION_INPUT = "validate_data"
+WARM_START = "warm_start_model"
+
+
+def host_facts(home: PartyHome, job: JobReference, frame: DataFrame) -> dict:
+    """What a training will ask of a host's table, beside what `pass_through` checks; builtins for the guest."""
+    from . import rows, scores, terms
+
+    prepared = rows.prepare_rows(frame, fit_intercept=False, with_label=False)
+    release = scores.ScoreRelease.of(home, job, frame)
+    return {**terms.host_facts(frame, release, prepared), **_size(prepared, frame)}
+
+
+@dataclass(frozen=True)
+class PlannedTraining:
+    """One task of dp_hetero_lr that trains on flips; every check raises ValueError, the component's own sentence.
+
+    Attributes:
+        plan: the job.
+        task: of the plan.
+    """
+
+    plan: JobPlan
+    task: PlannedTask
+
+    @property
+    def settings(self) -> TrainSettings:
+        """What dp_hetero_lr makes of the task's parameters, those of single parties aside."""
+        known = parameters_of(TrainSettings)
+        given = {name: value for name, value in self.task.parameters.items() if name in known and value is not None}
+        checked: Any = {name: known[name].check(value) for name, value in given.items()}
+        return TrainSettings(**checked)
+
+    @property
+    def has_noise(self) -> bool:
+        return self.settings.noise != NONE
+
+    def check(self, flip: PlannedTask, classes: tuple[float, ...] | None) -> None:
+        """Refuse what cannot succeed whatever the tables hold.
+
+        Args:
+            flip: the task of label_flip.
+            classes: among which it flips; None where it makes numbers noisy.
+        """
+        settings, plan = self.settings, self.plan
+        check_settings(settings)
+        if self.task.stage == CROSS_VALIDATION:
+            refuse_folds(settings)
+        if classes is None and settings.family == "binomial":
+            raise ValueError(
+                f"family binomial trains on labels 0 and 1, but {flip.name} has bounds: its labels are numbers."
+            )
+        if classes is not None:
+            _check_classes(settings, classes)
+        source = flip.parameters.get("label_source")
+        if settings.label_source not in (None, source):
+            raise ValueError(f"label_source is {settings.label_source}, but {flip.name} flips the labels of {source}.")
+        arbiters, needs_one = plan.parties("arbiter", self.task.name), solver_of(settings) == PER_EPOCH
+        if len(arbiters) > 1 or (needs_one and not arbiters):
+            wanted = "exactly one" if needs_one else "at most one"
+            raise ValueError(f"The job names {len(arbiters)} arbiters; this task needs {wanted}.")
+        if not plan.parties("host", self.task.name):
+            raise ValueError("The job names no host; at least one host with features is needed.")
+
+    def check_tables(
+        self, frame: DataFrame, epsilon: float, hosts: Mapping[str, dict], flipped: tuple[float, ...]
+    ) -> None:
+        """At the guest: refuse what dp_hetero_lr would refuse in its first message, where it reads the flips as they are.
+
+        Args:
+            frame: the guest's table.
+            epsilon: of the flips, nats.
+            hosts: {name: `host_facts`}.
+            flipped: the classes that labels are flipped among.
+        """
+        from .rows import prepare_rows
+        from .terms import JointTable, check_hosts, feature_counts, score_epochs, training_terms
+
+        settings, task = self.settings, self.task
+        descent = Descent.of(settings, shared=solver_of(settings) != PER_EPOCH)
+        classes = flipped if settings.family == "binomial" else BINARY
+        models, fit_intercept = models_of(classes), settings.init_param["fit_intercept"]
+        # With auto, flipback is left out where a host shows no scores; numbers and more than two classes have none.
+        revised = settings.flipback.mode not in ("auto", "none") and settings.family == "binomial" and models == 1
+        flipback = settings.flipback.planned_epochs(settings.epochs) if revised else []
+        shown = len(score_epochs(descent, flipback, None))
+        if task.stage == CROSS_VALIDATION:
+            folds = declared.cv_param(task.parameters.get("cv_param") or {})["n_splits"]
+            check_hosts(frame, hosts, folds * (shown + models))
+            return
+        check_hosts(frame, hosts, shown, settings.train_scores or self.plan.has_input(task.name, VALIDATION_INPUT))
+        if WARM_START in task.model_inputs:
+            return
+        own = _size(prepare_rows(frame, fit_intercept=fit_intercept, with_label=False), frame)
+        sizes = [own, *hosts.values()]
+        too_large = next((size["too_large"] for size in sizes if size["too_large"]), None)
+        if too_large is not None and descent.shared:
+            raise ValueError(too_large)
+        features = feature_counts(frame, fit_intercept, hosts)
+        if any(facts["few_valued"] for facts in hosts.values()):
+            check_few_valued_batches(frame.shape[0], settings.batch_size, sum(features) + models - 1)
+        bits = max(size["mean_square_bits"] for size in sizes)
+        training_terms(descent, JointTable(frame.shape[0], features, bits, classes), epsilon, None, flipback)
+
+
+def _check_classes(settings: TrainSettings, classes: tuple[float, ...]) -> None:
+    """Any declared class may occur among the flips that the training will read."""
+    if settings.family == "binomial" and len(classes) == 2 and not all(0 <= value <= 1 for value in classes):
+        raise ValueError(f"family binomial trains on labels 0 and 1, but the flips have the classes {list(classes)}.")
+    check_classes(settings, BINARY if len(classes) == 2 else classes)
+
+
+def _size(prepared: Any, frame: DataFrame) -> dict:
+    """How large the columns are over all rows; those of single batches are no smaller."""
+    from .cross_product.statistics import mean_square_bits
+
+    try:
+        bits = mean_square_bits(prepared, frame.schema.columns.to_list(), batch_bounds(frame.shape[0], None))
+    except ValueError as error:
+        return {"mean_square_bits": 0, "too_large": getattr(error, "public", str(error))}
+    return {"mean_square_bits": bits, "too_large": None}

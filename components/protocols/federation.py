@@ -1,0 +1,134 @@
+"""Who takes part in a task, read from FATE's context: who holds data, who shuffles, who is the arbiter."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+Context = Any
+"""FATE's, or one of our plain messages: a federation with parties (role, party id), ``rank`` and ``parties``."""
+PartyId = tuple[str, str]
+"""(role, party id)."""
+
+
+@dataclass(frozen=True)
+class Federation:
+    """Who plays what in a task.
+
+    Attributes:
+        guest: it passes the verdicts on.
+        hosts: those with data, in order.
+        arbiter: the server of horizontal training; None without one.
+        shuffler: a host without data; None without one.
+    """
+
+    guest: PartyId
+    hosts: tuple[PartyId, ...]
+    arbiter: PartyId | None = None
+    shuffler: PartyId | None = None
+
+    @classmethod
+    def of(cls, parties: Iterable[PartyId], shuffler: str | None = None) -> Federation:
+        """The roles of a task whose numbers of parties `require` has checked.
+
+        Args:
+            shuffler: party id of the host that shuffles; where no host has it, the federation has no shuffler.
+        """
+        parties = sorted((role, number) for role, number in parties)
+        hosts = [party for party in parties if party[0] == "host"]
+        return cls(
+            guest=next(party for party in parties if party[0] == "guest"),
+            hosts=tuple(party for party in hosts if party[1] != shuffler),
+            arbiter=next((party for party in parties if party[0] == "arbiter"), None),
+            shuffler=next((party for party in hosts if party[1] == shuffler), None),
+        )
+
+    @property
+    def data(self) -> tuple[PartyId, ...]:
+        """The parties with data, the guest first; the same at every party."""
+        return (self.guest, *self.hosts)
+
+    @property
+    def server(self) -> PartyId:
+        """The arbiter of a task that needs one."""
+        assert self.arbiter is not None, "The task's roles were not checked."
+        return self.arbiter
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parties with data, in order."""
+        return tuple(map(name_of, self.data))
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Party ids of the parties with data, in order."""
+        return tuple(number for _, number in self.data)
+
+    def named(self, names: Collection[str]) -> list[PartyId]:
+        """The parties with data of these names, in order."""
+        return [party for party in self.data if name_of(party) in names]
+
+
+def require(parties: Iterable[PartyId], role: str, reason: str, at_most: int | None = None, at_least: int = 1) -> None:
+    """Refuse a task with too few or too many parties of a role.
+
+    Every party sees the same list, so every party raises the same sentence without a message.
+
+    Args:
+        reason: what the task needs, the end of the sentence.
+        at_most: None for any number.
+    """
+    number = sum(party[0] == role for party in parties)
+    if number < at_least or (at_most is not None and number > at_most):
+        found = "no host" if role == "host" and not number else f"{number} {role}s"
+        raise ValueError(f"The job names {found}; {reason}")
+
+
+def check_roles(ctx: Context, *, arbiter: bool) -> None:
+    """Refuse a task without exactly one guest, at least one host and at most one arbiter; where asked, exactly one."""
+    parties = ctx.federation.parties
+    require(parties, "guest", "exactly one party holds the labels.", at_most=1)
+    require(parties, "host", "at least one host with features is needed.")
+    wanted = "exactly one" if arbiter else "at most one"
+    require(parties, "arbiter", f"this task needs {wanted}.", at_most=1, at_least=int(arbiter))
+
+
+def roles(ctx: Context) -> list[str]:
+    """Role of every party of the task, e.g. ["guest", "host", "arbiter"]."""
+    return [role for role, _ in ctx.federation.parties]
+
+
+def others(ctx: Context) -> list:
+    """All parties of the task but this one."""
+    return [party for party in ctx.parties if party.rank != ctx.rank]
+
+
+def data_parties(ctx: Context) -> list[PartyId]:
+    """(role, party id) of all parties that hold rows, this one among them, the guest first."""
+    return sorted(
+        (party for party in ctx.federation.parties if party[0] != "arbiter"), key=lambda party: party[0] != "guest"
+    )
+
+
+def data_peers(ctx: Context) -> list:
+    """The other parties that hold rows: guest and hosts."""
+    return [party for party in others(ctx) if party.role != "arbiter"]
+
+
+def own_party(ctx: Context) -> PartyId:
+    """(role, party id) of the party that runs this process."""
+    return tuple(ctx.federation.local_party)
+
+
+def party_of(ctx: Context, member: PartyId) -> Any:
+    """The party of a context, for messages under its name."""
+    return next(party for party in ctx.parties if tuple(party.party) == member)
+
+
+def party_name(ctx: Context) -> str:
+    return name_of(own_party(ctx))
+
+
+def name_of(party: PartyId) -> str:
+    return " ".join(party)

@@ -1,0 +1,208 @@
+"""Before work starts every party checks its own inputs, and all parties learn the verdict.
+
+FATE-Flow shows a party only its own errors, so a refusal that stayed with the party that raised it would look like an
+unexplained failure to the others. Here each party sends its sentence (or none) to the guest, and the guest sends the
+first one, with the name of the party, to everybody: all of them raise it.
+
+The first thing that is compared is the version of this plugin: parties with different ones may not mean the same by a
+message.
+
+Where the full sentence would tell others what only its own party may know, the exception has an attribute ``public``
+with the sentence for the others.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from .federation import others, party_name
+
+if TYPE_CHECKING:
+    from fate.arch import Context
+
+Result = TypeVar("Result")
+logger = logging.getLogger(__name__)
+
+DISTRIBUTION = "fate-dp"
+UNKNOWN = "unknown"
+
+
+@cache
+def plugin_version() -> str:
+    """For example 0.2.0; 'unknown' where the files lie on the path without an installation."""
+    try:
+        return version(DISTRIBUTION)
+    except PackageNotFoundError:
+        return UNKNOWN
+
+
+class Refused(ValueError):
+    """A job was refused before any work; the message is one sentence that names the party and the reason."""
+
+
+class PrivateReason(ValueError):
+    """A refusal whose full sentence stays with its own party; ``public`` is the one for the others."""
+
+    def __init__(self, message: str, public: str):
+        super().__init__(message)
+        self.public = public
+
+
+class Attempt(NamedTuple):
+    """Outcome of one party's step: facts, or a sentence for all parties and one for the party itself."""
+
+    facts: dict | None = None
+    problem: str | None = None
+    detail: str | None = None
+
+
+@dataclass
+class Preflight:
+    """One party's checks before a task; what they find stays in attributes, for the work afterwards.
+
+    A sub-class for each role of a task says what the role checks. `agree` must have run before attributes are read.
+
+    Attributes:
+        ctx: FATE's context, of the task or of the stage that is checked.
+    """
+
+    ctx: Context
+
+    def check(self) -> dict:
+        """Look at this party's own inputs; return facts (builtins) for the guest.
+
+        Raises:
+            ValueError: the inputs do not fit; one sentence, and ``public`` where others get another one.
+        """
+        return {}
+
+    def commit(self, hosts: dict[str, dict]) -> dict:
+        """At the guest alone: make the last checks, and record what must be recorded before work starts (a budget).
+
+        Args:
+            hosts: {name: facts} of every host.
+
+        Returns:
+            The terms (builtins) for all parties.
+
+        Raises:
+            ValueError: the parties' inputs do not fit together, or a ledger does not allow the task.
+        """
+        return {}
+
+    def agree(self) -> dict:
+        """Run `check` at every party and `commit` at the guest.
+
+        Returns:
+            The terms that the guest sets.
+
+        Raises:
+            Refused: some party's check, or the guest's commit, did not succeed; at every party.
+        """
+        own = _attempt(self.ctx, self.check)
+        if self.ctx.is_on_guest:
+            own, verdict = _judge(self.ctx, own, self.commit)
+        else:
+            self.ctx.guest.put("preflight", {"facts": own.facts, "problem": own.problem, "plugin": plugin_version()})
+            verdict = self.ctx.guest.get("verdict")
+        if verdict["problem"]:
+            raise Refused(own.detail if verdict["problem"] == own.problem else verdict["problem"])
+        logger.info("the checks of all %d parties passed", len(others(self.ctx)) + 1)
+        return verdict["terms"]
+
+
+def agree(ctx: Context, check: Callable[[], dict], commit: Callable[[dict], dict] | None = None) -> dict:
+    """`Preflight.agree` of two functions, for a task that keeps nothing of its checks."""
+    return _Functions(ctx, check, commit or (lambda hosts: {})).agree()
+
+
+@dataclass
+class _Functions(Preflight):
+    check: Callable[[], dict]
+    commit: Callable[[dict], dict]  # type: ignore[assignment]
+
+
+def _attempt(ctx: Context, step: Callable[[], dict]) -> Attempt:
+    try:
+        return Attempt(facts=step())
+    except ValueError as error:
+        name = party_name(ctx)
+        return Attempt(problem=f"{name}: {getattr(error, 'public', error)}", detail=f"{name}: {error}")
+    except Exception as error:
+        # The others wait for a verdict: they get one, and the cause stays in this party's log.
+        logger.exception("the check before the job failed")
+        problem = f"{party_name(ctx)}: The check before the job failed ({type(error).__name__}); see that party's log."
+        return Attempt(problem=problem, detail=problem)
+
+
+def _other_version(ctx: Context, reports: dict) -> str | None:
+    for (role, number), report in reports.items():
+        found, own = report.get("plugin"), plugin_version()
+        if found != own:
+            return (
+                f"{role} {number} runs FATE-DP {found or 'of an earlier version'} and {party_name(ctx)} runs {own}; install "
+                "one version at all parties, or choose a provider that has it."
+            )
+    return None
+
+
+def _judge(ctx: Context, own: Attempt, commit: Callable[[dict], dict]) -> tuple[Attempt, dict]:
+    reports = {party.party: party.get("preflight") for party in others(ctx)}
+    problems = [_other_version(ctx, reports), own.problem, *(report["problem"] for report in reports.values())]
+    problem: str | None = next((sentence for sentence in problems if sentence), None)
+    terms: dict | None = {}
+    if problem is None:
+        hosts = {f"{role} {number}": report["facts"] for (role, number), report in reports.items() if role == "host"}
+        own = _attempt(ctx, lambda: commit(hosts))
+        terms, problem = own.facts, own.problem
+    verdict = {"problem": problem, "terms": terms}
+    for party in others(ctx):
+        party.put("verdict", verdict)
+    return own, verdict
+
+
+@dataclass(frozen=True)
+class Together:
+    """Work that every party of a task does, or none.
+
+    ``Together(ctx)(stage, work)`` returns what ``work()`` does here; if it fails at one party, all raise one sentence.
+    All parties of the context call it, in the same order of stages.
+    """
+
+    ctx: Context
+
+    def __call__(self, stage: str, work: Callable[[], Result]) -> Result:
+        results: list[Result] = []
+
+        def check() -> dict:
+            results.append(work())
+            return {}
+
+        agree(self.ctx.sub_ctx(stage), check)
+        return results[0]
+
+
+MIN_NUMBER_SHOWN = 5e-7
+"""The board rounds to six digits after the point: a smaller number would be shown as 0."""
+
+
+def show_summary(ctx: Context, facts: dict) -> None:
+    """Show what a task says about itself: a table on FATE-Board, and the same facts as one line of its log.
+
+    Args:
+        ctx: FATE's context of the task.
+        facts: flat {name: text or number}.
+    """
+    readable = {name: _readable(value) for name, value in facts.items()}
+    logger.info("summary: %s", "; ".join(f"{name}: {value}" for name, value in readable.items()))
+    ctx.metrics.log_metrics(readable, "summary")
+
+
+def _readable(value: object) -> object:
+    small = isinstance(value, float) and 0 < abs(value) < MIN_NUMBER_SHOWN
+    return f"{value:g}" if small else value

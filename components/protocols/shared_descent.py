@@ -1,0 +1,284 @@
+"""Descent on shares over FATE's network: whose columns are where, everybody's keys, and the steps, around
+`fate_dp.crypto.shared_descent`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from fate_dp.crypto.descent_steps import (
+    PreparedSteps,
+    QuadraticShare,
+    StepLayout,
+    StepMasks,
+    StepProducts,
+    draw_masks,
+    encrypt_masks,
+    multiply_masks,
+    open_answer,
+)
+from fate_dp.crypto.paillier import PrivateKey, PublicKey, generate_keypair
+from fate_dp.crypto.shared_descent import LOSS_STEP, SharedDescent, passes
+
+from .federation import data_parties
+from .training_terms import TrainingTerms
+
+if TYPE_CHECKING:
+    from fate.arch import Context
+
+Result = TypeVar("Result")
+Party = Any  # FATE's object of another party: put, get, role, party
+Messages = Sequence[Sequence]
+
+
+@dataclass(frozen=True)
+class JointColumns:
+    """Which coordinates of the joint weight vector belong to which data party, the guest first.
+
+    Attributes:
+        names: (role, party id) of every data party.
+        counts: columns of every data party, the guest's with the intercept.
+        own: position of the party that runs this process.
+    """
+
+    names: tuple[tuple[str, str], ...]
+    counts: tuple[int, ...]
+    own: int
+
+    @classmethod
+    def of(cls, ctx: Context, counts: Iterable[int]) -> JointColumns:
+        names = tuple((role, party) for role, party in data_parties(ctx))
+        return cls(names, tuple(counts), names.index(tuple(ctx.federation.local_party)))
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts)
+
+    @property
+    def is_guest(self) -> bool:
+        return self.own == 0
+
+    def slice_of(self, position: int) -> slice:
+        ends = list(accumulate(self.counts))
+        return slice(ends[position] - self.counts[position], ends[position])
+
+    @property
+    def own_slice(self) -> slice:
+        return self.slice_of(self.own)
+
+    def peers(self, ctx: Context) -> dict[int, Party]:
+        """The other data parties as FATE's objects of this context, by position."""
+        places = {name: position for position, name in enumerate(self.names) if position != self.own}
+        return {places[tuple(party.party)]: party for party in ctx.parties if tuple(party.party) in places}
+
+
+@dataclass(frozen=True)
+class Keys:
+    """This party's secret key, and the other data parties' public keys by position."""
+
+    private: PrivateKey
+    peers: dict[int, PublicKey]
+
+    @property
+    def public(self) -> PublicKey:
+        return self.private.public_key
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all data parties' keys: whoever replaced one on its way made two parties see different ones."""
+        moduli = sorted([self.public.n, *(key.n for key in self.peers.values())])
+        return hashlib.sha256(" ".join(map(str, moduli)).encode()).hexdigest()[:32]
+
+
+def exchange_keys(ctx: Context, columns: JointColumns, key_length: int) -> Keys:
+    """Make a key pair of one training, and swap public keys with the other data parties."""
+    _, private_key = generate_keypair(key_length)
+    peers = columns.peers(ctx)
+    for party in peers.values():
+        party.put("public_key", private_key.to_wire())
+    received = {position: PublicKey.from_wire(party.get("public_key")) for position, party in peers.items()}
+    for position, key in received.items():
+        if key.key_length != key_length:
+            raise ValueError(
+                f"{peers[position].name} sent a key of {key.key_length} bits; he_param.key_length is {key_length}."
+            )
+    return Keys(private_key, received)
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a descent begins at one party.
+
+    Attributes:
+        weights: float64 (m,) of this party's columns, for every model.
+        learning_rates: the step size of every epoch.
+        states: of every model, see `SharedDescent`; None for fresh ones.
+    """
+
+    weights: Sequence[np.ndarray]
+    learning_rates: Sequence[float]
+    states: Sequence[dict | None] | None = None
+
+
+class SharedSteps:
+    """One data party's shares of one descent, or of one for each of several models that step together.
+
+    Every data party calls the same methods in the same order. Where a message speaks of several models, what it says of
+    them stands one behind the other. Every model of every batch has masks and prepared steps of its own.
+    """
+
+    def __init__(
+        self,
+        columns: JointColumns,
+        keys: Keys,
+        shares: list[QuadraticShare],
+        terms: TrainingTerms,
+        start: Start,
+        secret: bytes,
+    ) -> None:
+        """
+        Args:
+            columns: of all data parties.
+            keys: of this training.
+            shares: this party's, of every batch, there of every model.
+            terms: public.
+            start: where every model begins.
+            secret: this party's, with which it rounds losses.
+        """
+        self._columns, self._keys, self._shares, self._terms = columns, keys, shares, terms
+        self._layout, rule = terms.step_layout(keys.public), terms.update_rule(start.learning_rates)
+        self._descents = [
+            SharedDescent(weights, columns.own_slice, self._layout, rule, terms.penalties, columns.is_guest, state)
+            for weights, state in zip(start.weights, start.states or [None] * len(start.weights), strict=True)
+        ]
+        public = json.dumps({name: value for name, value in terms.to_wire().items() if name != "run"}, sort_keys=True)
+        self._rounding_key = hmac.digest(secret, f"rounding of losses {public}".encode(), "sha256")
+        self._prepared: list[PreparedSteps] = []
+
+    def prepare(self, ctx: Context, epoch: int) -> None:
+        """Make masks and their products for as many epochs as fit into the messages, if none are left."""
+        if self._prepared and self._prepared[0].left:
+            return
+        layout, peers = self._layout.at_most(self._terms.descent.epochs - epoch), self._columns.peers(ctx)
+        masks = [draw_masks(layout) for _ in self._shares]
+        encryption, expected = self._keys.private.encryption(), 2 * self._columns.total * len(self._shares)
+        for party in peers.values():
+            party.put("masks", [encrypt_masks(of_batch, layout, encryption, expected) for of_batch in masks])
+        multiplied = self._settled(ctx, "masks", lambda: self._multiplied(peers, masks, layout))
+        for position, party in peers.items():
+            party.put("products", [answer for answer, _ in multiplied[position]])
+        opened = self._settled(ctx, "products", lambda: self._opened(peers, layout))
+        exchanged = zip(*([own for _, own in answers] for answers in multiplied.values()), *opened)
+        self._prepared = [
+            PreparedSteps(share, of_batch, list(of_all), layout)
+            for share, of_batch, of_all in zip(self._shares, masks, exchanged)
+        ]
+
+    def run_steps(self, ctx: Context, batches: Sequence[int], epoch: int) -> list[list[list[int]]]:
+        """One step for each of the batches; returns what the others said about their losses."""
+        for step_ctx, batch in ctx.sub_ctx("steps").ctxs_zip(batches):
+            self._step(step_ctx, batch, epoch)
+        hidden = [factors for descent in self._descents for factors in descent.hidden_losses()]
+        return self._swapped(ctx, "hidden_losses", hidden)
+
+    def loss_shares(self, hidden_of_others: Messages, batches: Sequence[int], epoch: int) -> list[int]:
+        """At a host: its share of the losses of the last `run_steps`, for every model added up and rounded, for the guest.
+
+        Rounding is a keyed function of the training's public terms: whoever repeats it gets the same number, and a
+        training that is repeated ends at the same epoch.
+        """
+        rows = self._rows_of(batches)
+        return [
+            descent.loss_share(hidden, rows, self._rounding(epoch, batches[0], model))
+            for model, (descent, hidden) in enumerate(zip(self._descents, self._of_each_model(hidden_of_others)))
+        ]
+
+    def losses(self, hidden_of_others: Messages, shares_of_others: Messages, batches: Sequence[int]) -> list[float]:
+        """At the guest: every model's mean loss over the rows of the last `run_steps` without its constant, penalty included.
+
+        Args:
+            hidden_of_others: what `run_steps` returned.
+            shares_of_others: what every host made with `loss_shares`.
+            batches: of the last `run_steps`.
+        """
+        rows, hidden = self._rows_of(batches), self._of_each_model(hidden_of_others)
+        means = [
+            descent.loss(of_model, [share for (share,) in of_hosts], rows)
+            for descent, of_model, of_hosts in zip(self._descents, hidden, self._of_each_model(shares_of_others))
+        ]
+        return [mean - len(shares_of_others) * LOSS_STEP / 2 for mean in means]
+
+    def passes(self, loss: float) -> bool:
+        """Whether a loss of `losses`, its constant added, is one that a training within its bounds can have."""
+        return passes(loss, self._terms.bounds)
+
+    def _rounding(self, epoch: int, batch: int, model: int) -> float:
+        what = f"loss of epoch {epoch} from batch {batch} of model {model}"
+        return int.from_bytes(hmac.digest(self._rounding_key, what.encode(), "sha256")[:6], "big") / 2.0**48
+
+    def _rows_of(self, batches: Sequence[int]) -> list[int]:
+        bounds = [self._terms.batches[batch] for batch in batches]
+        return [last - first for first, last in bounds]
+
+    def _settled(self, ctx: Context, stage: str, work: Callable[[], Result]) -> Result:
+        """What ``work()`` does with messages of the others. A sub-class may have all parties wait for its success."""
+        return work()
+
+    def _multiplied(
+        self, peers: Mapping[int, Party], masks: Sequence[StepMasks], layout: StepLayout
+    ) -> dict[int, list[tuple]]:
+        """{position: [(answer for that party, this party's share of the product) of every batch]}."""
+        return {
+            position: [
+                multiply_masks(self._shares[at], masks[at], received, layout, self._keys.peers[position])
+                for at, received in enumerate(party.get("masks"))
+            ]
+            for position, party in peers.items()
+        }
+
+    def _opened(self, peers: Mapping[int, Party], layout: StepLayout) -> list[list[StepProducts]]:
+        """For every other party, this party's share of the product of every batch."""
+        return [
+            [open_answer(answer, layout, self._keys.private) for answer in party.get("products")]
+            for party in peers.values()
+        ]
+
+    def _step(self, ctx: Context, batch: int, epoch: int) -> None:
+        models = len(self._descents)
+        of_batch = slice(batch * models, (batch + 1) * models)
+        steps = [prepared.take() for prepared in self._prepared[of_batch]]
+        own = [number for descent, step in zip(self._descents, steps) for number in descent.hidden_weights(step)]
+        hidden, heads = self._of_each_model(self._swapped(ctx, "hidden_weights", own)), []
+        for descent, share, step, of_model in zip(self._descents, self._shares[of_batch], steps, hidden):
+            heads.extend(descent.receive(share, step, of_model))
+        heads_of_others: list = []
+        if heads and self._columns.is_guest:
+            heads_of_others = [party.get("leading_bits") for party in self._columns.peers(ctx).values()]
+        elif heads:
+            self._columns.peers(ctx)[0].put("leading_bits", heads)
+        for descent, of_model in zip(self._descents, self._of_each_model(heads_of_others)):
+            descent.move(epoch, of_model)
+
+    def _of_each_model(self, messages: Messages) -> list[list[Sequence]]:
+        """For every model, the part of every message that speaks of it."""
+        models = len(self._descents)
+        if any(len(message) % models for message in messages):
+            raise ValueError(f"A message does not say the same of each of {models} models, as all parties' must.")
+        sizes = [len(message) // models for message in messages]
+        return [
+            [message[at * size : (at + 1) * size] for message, size in zip(messages, sizes)] for at in range(models)
+        ]
+
+    def _swapped(self, ctx: Context, name: str, message: list) -> list:
+        peers = self._columns.peers(ctx).values()
+        for party in peers:
+            party.put(name, message)
+        return [party.get(name) for party in peers]

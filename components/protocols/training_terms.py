@@ -1,0 +1,415 @@
+"""What the parties of a vertical training agree on before it starts, and what follows from that alone.
+
+The guest sets the terms, which travel as a plain dictionary; a host takes none but those that the job's parameters give.
+They are public and the same at every party: bounds of the loss, widths of masks and the pace of checks rest on nothing
+else. dp_hetero_lr and share_lr train on the same terms.
+
+With noise E of the moments, H = (X^T X + E) / (c n) may have negative eigenvalues. With probability at least 0.999 none
+lies below -r, r = ``SecondMoments.required_ridge``, and by symmetry of the noise, with the same probability, E / (c n)
+has none above r. The ridge is at least 5/4 r, and on every weight: then the loss curves by r / 4 at least. (It is still
+convex unless the noise exceeds 5/4 of r, which is far less probable than 0.001.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
+from math import log2, sqrt
+from typing import Any
+
+from fate_dp.crypto.cross_product import DROPPED_BITS, MEAN_SQUARE_BITS, product_layout
+from fate_dp.crypto.descent_steps import QuadraticBounds, StepLayout, UpdateRule, share_bits
+from fate_dp.crypto.paillier import PublicKey
+from fate_dp.crypto.shared_descent import steps_allowed
+from fate_dp.crypto.slots import SlotLayout
+from fate_dp.privacy.mechanisms.second_moments import RowBounds, SecondMoments
+
+from .optimizers import PartyOptimizer, correction_epochs
+
+BINARY = (0.0, 1.0)
+CURVATURE = {"binomial": 4, "gaussian": 1}
+"""The c of a family: the loss of a record is z^2 / (2 c) - t z and a constant."""
+NOISE_CURVATURE = 4
+"""The c of the Taylor loss z^2 / (2 c) - t z / c with targets t = c (y - 1/2); noise is for family binomial alone."""
+NOISE_TARGET = NOISE_CURVATURE / 2
+ADAPTIVE = "adaptive"
+FIRST_FIT, TRAINING = "first_fit", "training"
+RIDGE_MARGIN = 1.25
+MOMENTUM = 0.9
+_MAX_STEPS_BETWEEN_CHECKS = 64
+
+OTHER_SIZES = "The guest's numbers of rows and features are not those of this host; it does not train on others."
+OTHER_BOUND = "The guest's bound on mean squares is not one of this host's columns; it does not train under it."
+OTHER_NOISE = "The guest's terms of noise are not those of this host's parameters; it trains on no others."
+MALFORMED = "The guest's terms are not of the form that this version knows; this party does not train on them."
+
+
+def models_of(classes: Sequence[float]) -> int:
+    """How many models tell the classes apart."""
+    return 1 if len(classes) == 2 else len(classes)
+
+
+def class_names(classes: Sequence[float]) -> list[int | float]:
+    """As FATE's models and predictions name them: whole numbers without a point."""
+    return [int(value) if float(value).is_integer() else float(value) for value in classes]
+
+
+@dataclass(frozen=True)
+class Descent:
+    """What a job's parameters say of a descent; every party reads it from its own copy of them.
+
+    Attributes:
+        epochs: of the training, at most.
+        family: binomial or gaussian.
+        sigmoid: taylor or exact, which is corrected ``sigmoid_rounds`` times.
+        fit_intercept: whether the guest's last weight is an intercept.
+        key_length: of every party's Paillier key, in bits.
+        scheduler: of the learning rate, in FATE's format.
+        early_stop, tol: when training ends, see `Convergence`.
+        batch_size: rows of a batch, None for all.
+        optimizer: in FATE's format, None for the default.
+        shared: whether weights stay shared while they are trained, which needs an update rule that is linear in them.
+    """
+
+    epochs: int
+    family: str
+    sigmoid: str
+    sigmoid_rounds: int
+    fit_intercept: bool
+    key_length: int
+    scheduler: dict
+    early_stop: str
+    tol: float
+    batch_size: int | None
+    optimizer: dict | None
+    shared: bool = True
+
+    @classmethod
+    def of(cls, settings: Any, shared: bool = True) -> Descent:
+        """From the `TrainSettings` of a component, which no protocol imports."""
+        return cls(
+            settings.epochs,
+            settings.family,
+            settings.sigmoid,
+            settings.sigmoid_rounds,
+            settings.init_param["fit_intercept"],
+            settings.he_param["key_length"],
+            settings.learning_rate_scheduler,
+            settings.early_stop,
+            settings.tol,
+            settings.batch_size,
+            settings.optimizer,
+            shared,
+        )
+
+    def corrections(self, warm_start: dict | None) -> list[int]:
+        """Epochs (from 0) that begin with a correction of the Taylor sigmoid."""
+        if self.sigmoid != "exact":
+            return []
+        return correction_epochs(self.epochs, self.sigmoid_rounds, warm_start is not None)
+
+    @property
+    def target_bits(self) -> int:
+        """The target's mean square is at most 2 to this: those of the Taylor sigmoid are plus and minus one half."""
+        return -2 if (self.family, self.sigmoid) == ("binomial", "taylor") else MEAN_SQUARE_BITS
+
+
+@dataclass(frozen=True)
+class PartyNoise:
+    """What all parties must know of one party's noise.
+
+    Attributes:
+        kind: uniform or adaptive.
+        features, radius, intercept, target: of the party's `RowBounds`.
+        multipliers: {fit: standard deviation of its Gaussian noise in units of the sensitivity}, 0 without a promise.
+    """
+
+    kind: str
+    features: int
+    radius: float
+    intercept: bool
+    target: float
+    multipliers: dict[str, float]
+
+    @property
+    def bounds(self) -> RowBounds:
+        return RowBounds(self.features, self.radius, self.intercept, self.target)
+
+    def to_wire(self) -> dict:
+        return asdict(self)
+
+    @classmethod
+    def from_wire(cls, wire: dict) -> PartyNoise:
+        """Raises ValueError for what `to_wire` did not write."""
+        if not isinstance(wire, dict) or wire.keys() != {field.name for field in fields(cls)}:
+            raise ValueError("A party's part of the noise is not of the form that this version knows.")
+        return cls(**wire)
+
+
+@dataclass(frozen=True)
+class NoiseTerms:
+    """Noise on second moments, as all data parties know it.
+
+    Attributes:
+        kind: uniform or adaptive.
+        fit: the fit that these terms are of, see `fits`.
+        parties: the noise of every data party, the guest's first.
+    """
+
+    kind: str
+    fit: str
+    parties: tuple[PartyNoise, ...]
+
+    @property
+    def fits(self) -> tuple[str, ...]:
+        """The fits of a training, each on second moments with noise of its own."""
+        return (FIRST_FIT, TRAINING) if self.kind == ADAPTIVE else (TRAINING,)
+
+    def of_fit(self, fit: str) -> NoiseTerms:
+        return replace(self, fit=fit)
+
+    @cached_property
+    def moments(self) -> SecondMoments:
+        """What every party builds from the terms, the same object at all of them."""
+        multipliers = tuple(party.multipliers[self.fit] for party in self.parties)
+        return SecondMoments(tuple(party.bounds for party in self.parties), multipliers)
+
+    @property
+    def largest(self) -> list[float]:
+        """Of every data party, the largest noise that a sum may get; ascending."""
+        return sorted(map(self.moments.largest_noise, range(len(self.parties))))
+
+    def check_size(self, rows: int) -> None:
+        """Refuse noise that exceeds what masks are made for: sums of ``rows`` products of mean square 2^8 each."""
+        if self.largest[-1] > rows * 2.0**MEAN_SQUARE_BITS:
+            raise ValueError(
+                f"The noise may reach {self.largest[-1]:.3g}, and sums over {rows} records are masked up to "
+                f"{rows * 2**MEAN_SQUARE_BITS}; raise noise_epsilon, lower noise_radius, or take more records."
+            )
+
+    def optimizer(self, given: dict | None, default_alpha: float, rows: int) -> dict:
+        """Optimiser settings in FATE's format: those that were given, or gradient descent with momentum 0.9.
+
+        The default step is one over the largest curvature, noise and ridge included, so that it never overshoots.
+
+        Args:
+            given: the job's optimizer, None for the default.
+            default_alpha: the ridge of a training without noise.
+            rows: number n of records, public.
+        """
+        wanted = given["alpha"] if given and given["penalty"] == "l2" else 0.0 if given else default_alpha
+        required = self.moments.required_ridge(rows, NOISE_CURVATURE)
+        alpha = max(wanted, RIDGE_MARGIN * required)
+        if given:
+            return {**given, "penalty": "l2", "alpha": alpha}
+        rate = 1 / (self.moments.largest_curvature(NOISE_CURVATURE) + required + alpha)
+        params = {"lr": rate, "momentum": MOMENTUM}
+        return {"method": "sgd", "penalty": "l2", "alpha": alpha, "optimizer_params": params}
+
+    def to_wire(self) -> dict:
+        return {"kind": self.kind, "fit": self.fit, "parties": [party.to_wire() for party in self.parties]}
+
+    @classmethod
+    def from_wire(cls, wire: dict) -> NoiseTerms:
+        """Raises ValueError for what `to_wire` did not write."""
+        if not isinstance(wire, dict) or wire.keys() != {"kind", "fit", "parties"}:
+            raise ValueError(OTHER_NOISE)
+        return cls(wire["kind"], wire["fit"], tuple(map(PartyNoise.from_wire, wire["parties"])))
+
+
+@dataclass(frozen=True)
+class TrainingTerms:
+    """Public numbers that direct a training.
+
+    Attributes:
+        rows: number n of training records.
+        batches: (first row, row after the last) of every batch.
+        optimizer: in FATE's format.
+        flipback_epochs, correction_epochs: epochs (from 0) that begin with a round of flipback, with a correction of
+            the sigmoid.
+        score_epochs: epochs that begin with joint scores at the guest, for either of the two.
+        features: columns of all data parties, the guest's first, its intercept among them.
+        mean_square_bits: the mean square of every column over every batch is at most 2 to this.
+        run: random name of the training.
+        noise: None without.
+        classes: label values that may occur, in ascending order.
+        descent: from the job's parameters; it does not travel.
+    """
+
+    rows: int
+    batches: tuple[tuple[int, int], ...]
+    optimizer: dict
+    flipback_epochs: tuple[int, ...]
+    correction_epochs: tuple[int, ...]
+    score_epochs: tuple[int, ...]
+    features: tuple[int, ...]
+    mean_square_bits: int
+    run: str
+    noise: NoiseTerms | None
+    classes: tuple[float, ...]
+    descent: Descent
+
+    def to_wire(self) -> dict:
+        """Builtins, as all parties exchange them."""
+        wire = {name: getattr(self, name) for name in WIRE}
+        lists = {name: list(value) for name, value in wire.items() if isinstance(value, tuple)}
+        return {**wire, **lists, "noise": self.noise and self.noise.to_wire()}
+
+    @classmethod
+    def from_wire(cls, wire: dict, descent: Descent) -> TrainingTerms:
+        """Raises ValueError, one sentence, for what is not of the form that `to_wire` gives."""
+        if not isinstance(wire, dict) or wire.keys() != set(WIRE):
+            raise ValueError(MALFORMED)
+        if type(wire["rows"]) is not int or not _are_whole(wire["features"]):
+            raise ValueError(OTHER_SIZES)
+        if type(wire["mean_square_bits"]) is not int:
+            raise ValueError(OTHER_BOUND)
+        if not _are_classes(wire["classes"]):
+            raise ValueError(
+                "The guest's classes are not two or more numbers in ascending order; this host trains on no others."
+            )
+        epochs = [wire[name] for name in ("flipback_epochs", "correction_epochs", "score_epochs")]
+        batches = isinstance(wire["batches"], list) and all(_are_whole(bounds, 2) for bounds in wire["batches"])
+        if not batches or not all(map(_are_whole, epochs)) or not isinstance(wire["optimizer"], dict):
+            raise ValueError(MALFORMED)
+        sequences = {name: tuple(value) for name, value in wire.items() if isinstance(value, list)}
+        sequences["batches"] = tuple(map(tuple, wire["batches"]))
+        noise = None if wire["noise"] is None else NoiseTerms.from_wire(wire["noise"])
+        return cls(**{**wire, **sequences, "noise": noise}, descent=descent)
+
+    @property
+    def models(self) -> int:
+        """How many models are trained, side by side."""
+        return models_of(self.classes)
+
+    @property
+    def dropped_bits(self) -> int:
+        """Bits of features that are rounded off before products; with noise none, whose grid may be finer than they."""
+        return 0 if self.noise else DROPPED_BITS
+
+    @property
+    def curvature(self) -> int:
+        return CURVATURE[self.descent.family]
+
+    @cached_property
+    def bounds(self) -> QuadraticBounds:
+        """Public numbers about the loss, for the widths of masks and the pace of checks."""
+        if self.noise:
+            return self._noisy_bounds(self.noise)
+        return QuadraticBounds(
+            dimension=sum(self.features),
+            divisor=self.curvature,
+            penalty=self._ridge,
+            mean_square_bits=self.mean_square_bits,
+            target_mean_square=2.0**self.descent.target_bits,
+        )
+
+    @property
+    def penalties(self) -> list[float]:
+        """The ridge penalty of every joint weight.
+
+        Without noise the guest's intercept, its last weight, has none; with noise its column carries noise as well.
+        """
+        bare = self.features[0] - 1 if self.descent.fit_intercept and not self.noise else None
+        return [0.0 if at == bare else self._ridge for at in range(sum(self.features))]
+
+    def learning_rates(self) -> list[float]:
+        """The step size of every epoch; lets torch judge names and ranges of its parameters before work starts."""
+        try:
+            rule = PartyOptimizer([0.0], self.optimizer, self.descent.scheduler)
+            return rule.learning_rates(self.descent.epochs)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"optimizer_params or scheduler_params do not fit their method: {error}.") from error
+
+    def update_rule(self, learning_rates: Sequence[float]) -> UpdateRule:
+        """The optimiser's rule, linear in weights and gradients; refuses parameters that are not."""
+        return UpdateRule.from_sgd(self.optimizer["optimizer_params"], learning_rates)
+
+    def steps_between_checks(self, learning_rates: Sequence[float]) -> int:
+        """Steps that may run before the guest looks at their losses, at most 64; refuses a rule under which none may."""
+        steps = self.descent.epochs * len(self.batches)
+        together = min(_MAX_STEPS_BETWEEN_CHECKS, len(self.batches))
+        allowed = steps_allowed(self.bounds, self.update_rule(learning_rates), steps, together)
+        return min(_MAX_STEPS_BETWEEN_CHECKS, allowed)
+
+    def step_layout(self, key: PublicKey) -> StepLayout:
+        """Widths of masks and messages; ``key`` stands for every party's, which have the same length."""
+        sizes = [last - first for first, last in self.batches]
+        # Shares come in units of 2^-48, whatever the unit that products were made in.
+        value_bits = self.sums_layout(max(sizes), key).value_bits + 2 * self.dropped_bits
+        matrix_bits = share_bits(value_bits, min(sizes), self.curvature)
+        parties, epochs = len(self.features), self.descent.epochs
+        return StepLayout(self.bounds, parties, key.key_length, matrix_bits, epochs, sum(sizes))
+
+    def sums_layout(self, rows: int, key: PublicKey) -> SlotLayout:
+        """Slots of the cross products of a batch: as narrow as what the parties know of their columns allows.
+
+        By Cauchy and Schwarz the mean product of two columns is at most the root of the product of their mean squares.
+        Noise may be as large as the largest sums that there are.
+        """
+        bits = MEAN_SQUARE_BITS
+        if not self.noise:
+            bits = max(self.mean_square_bits, -(-(self.mean_square_bits + self.descent.target_bits) // 2))
+        return product_layout(rows, key, bits, self.dropped_bits)
+
+    def first_fit(self) -> TrainingTerms:
+        """The terms of the first fit of adaptive noise: more noise, hence a ridge and a step size of its own."""
+        if self.noise is None:
+            raise ValueError("A training without noise has one fit.")
+        noise = self.noise.of_fit(FIRST_FIT)
+        return replace(self, noise=noise, optimizer=noise.optimizer(None, 0.0, self.rows))
+
+    def check_ridge(self) -> None:
+        """At a host: refuse an optimiser under which the noisy loss may have no minimum."""
+        if self.noise is None:
+            return
+        required = self.noise.moments.required_ridge(self.rows, NOISE_CURVATURE)
+        if self.optimizer["penalty"] != "l2" or not self._ridge >= RIDGE_MARGIN * required * (1 - 1e-9):
+            raise ValueError(
+                f"The guest plans a ridge of {self.optimizer['alpha']:g}, but noise needs at least "
+                f"{RIDGE_MARGIN * required:g}."
+            )
+
+    @property
+    def _ridge(self) -> float:
+        return self.optimizer["alpha"] if self.optimizer["penalty"] == "l2" else 0.0
+
+    def _noisy_bounds(self, noise: NoiseTerms) -> QuadraticBounds:
+        """Rows are bounded by their radii, so their mean squares are, whatever the data.
+
+        The noise of H is bounded with probability at least 0.999, as above; that of b is bounded for certain: every
+        entry holds the noise of at most two parties, none beyond ``largest_noise``. With curvature at least alpha - r
+        the loss is nowhere below -|b|^2 / (2 (alpha - r)).
+        """
+        moments, dimension, alpha = noise.moments, sum(self.features), self.optimizer["alpha"]
+        required = moments.required_ridge(self.rows, NOISE_CURVATURE)
+        squares = moments.largest_curvature(NOISE_CURVATURE) * NOISE_CURVATURE
+        bits: Any = log2(squares / dimension)  # no whole number here
+        bounds = QuadraticBounds(
+            dimension=dimension,
+            divisor=NOISE_CURVATURE,
+            mean_square_bits=bits,
+            target_mean_square=(NOISE_TARGET / NOISE_CURVATURE) ** 2,
+            penalty=alpha,
+            noise=required,
+            linear_noise=sqrt(dimension) * sum(noise.largest[-2:]) / (NOISE_CURVATURE * self.rows),
+        )
+        return replace(bounds, minimum=-(bounds.linear_norm**2) / (2 * (alpha - required)))
+
+
+WIRE = tuple(field.name for field in fields(TrainingTerms) if field.name != "descent")
+"""Names of what travels."""
+
+
+def _are_whole(value: object, count: int | None = None) -> bool:
+    """A sequence of integers; with ``count`` of so many."""
+    if not isinstance(value, (list, tuple)) or (count is not None and len(value) != count):
+        return False
+    return all(type(number) is int for number in value)
+
+
+def _are_classes(value: object) -> bool:
+    if not isinstance(value, list) or len(value) < 2 or not all(type(number) is float for number in value):
+        return False
+    return all(first < second for first, second in zip(value, value[1:]))

@@ -1,0 +1,332 @@
+"""What the cluster computes with, and which installed programs that takes."""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import psutil
+
+from fate_dp.privacy.private_files import replace_file
+
+from ..flow.programs import HOST, FlowServerError, log_end, wait_until
+from ..flow.server import MARK, end_all, processes_of, start_detached
+from .parties import BrokerPorts, kept_secret, make_private_folder
+
+ENGINES = ("standalone", "spark")
+# The commands of this name on PATH change to the account of the system's broker first, or refuse to run.
+BROKER_PROGRAMS = Path("/usr/lib/rabbitmq/bin")
+EXTRA = 'pip install "fate-dp[fate,cluster]"'
+
+
+def missing(engine: str) -> str | None:
+    """One sentence about the first thing that is not installed, or None where all is."""
+    if not (BROKER_PROGRAMS / "rabbitmq-server").is_file():
+        return "RabbitMQ, which carries the parties' messages, is not installed; run `apt-get install rabbitmq-server`."
+    if router_program() is None:
+        return "nginx, which routes the servers' commands, is not installed; run `apt-get install nginx-light`."
+    if importlib.util.find_spec("fate_flow") is None:
+        return f"FATE-Flow is not installed; run `{EXTRA}`."
+    if importlib.util.find_spec("pika") is None:
+        return f"The Python package pika, FATE's way to RabbitMQ, is not installed; run `{EXTRA}`."
+    if engine == "spark" and importlib.util.find_spec("pyspark") is None:
+        return f"The Python package pyspark is not installed; run `{EXTRA}`."
+    if engine == "spark" and java_program() is None:
+        return "Java, which Spark runs on, is not installed; run `apt-get install default-jre-headless`."
+    return None
+
+
+def check_engine(engine: str) -> None:
+    """Refuse an engine that is unknown or whose programs are not installed."""
+    if engine not in ENGINES:
+        raise FlowServerError(f"The engine is {engine!r}; allowed are {' and '.join(ENGINES)}.")
+    sentence = missing(engine)
+    if sentence is not None:
+        raise FlowServerError(sentence)
+
+
+def router_program() -> str | None:
+    """nginx, also where an ordinary user's PATH leaves out the administrator's programs."""
+    return shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
+
+
+def java_program() -> str | None:
+    """The Java that Spark's own scripts would take."""
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+
+
+# What `up`, `status` and `down` ask of each piece of the cluster: broker, router, servers.
+
+
+@dataclass(frozen=True)
+class PieceStatus:
+    """`state` is 'running', 'not answering' or 'stopped'."""
+
+    name: str
+    state: str
+    address: str
+    pid: int | None = None
+
+
+class Piece(Protocol):
+    """One program of the cluster, in a folder of its own."""
+
+    @property
+    def name(self) -> str: ...
+
+    def status(self) -> PieceStatus: ...
+
+    def start(self, progress: Callable[[str], None]) -> None:
+        """Start it and wait until it answers, after ending what an earlier one left behind; raises FlowServerError."""
+
+    def stop(self) -> int:
+        """End all its processes; returns how many there were."""
+
+
+def failed_start(name: str, process: subprocess.Popen, patience: float, log: Path) -> FlowServerError:
+    """Why a program did not come up, with the end of its log."""
+    ended = process.poll()
+    happened = f"did not answer within {patience:g} seconds" if ended is None else f"ended with exit status {ended}"
+    return FlowServerError(f"The {name} {happened}; the end of {log}:\n{log_end(log)}")
+
+
+def status_of(name: str, address: str, processes: list, answers: Callable[[], bool]) -> PieceStatus:
+    """The status of a piece from its processes, the oldest of which stands for all."""
+    if not processes:
+        return PieceStatus(name, "stopped", address)
+    oldest = min(processes, key=lambda process: process.create_time())
+    return PieceStatus(name, "running" if answers() else "not answering", address, oldest.pid)
+
+
+# The message broker: a RabbitMQ of the cluster's own, beside whatever broker the system runs.
+#
+# Everything of it lies in one folder, its node has a name and a port mapper of its own, and it listens on the loopback
+# interface only. It keeps nothing from one start to the next: it carries messages of running tasks, which FATE sends as
+# transient ones, so that no task outlives its broker.
+
+USER = "fate"
+BROKER_START_SECONDS = 90.0
+ANSWER_SECONDS = 5.0
+BROKER_CONFIGURATION = """\
+listeners.tcp.default = {host}:{messages}
+management.tcp.ip = {host}
+management.tcp.port = {management}
+# No figures but states are read, and they cost a processor that trains.
+management.rates_mode = none
+collect_statistics_interval = 60000
+default_user = {user}
+default_pass = {password}
+log.file.level = warning
+"""
+
+
+@dataclass(frozen=True)
+class Broker:
+    """RabbitMQ in `folder`."""
+
+    folder: Path
+    ports: BrokerPorts
+    name: str = "broker"
+
+    def password(self) -> str:
+        """The password of the broker's administrator, as which FATE makes a user for every task."""
+        make_private_folder(self.folder)
+        return kept_secret(self.folder / "password")
+
+    def status(self) -> PieceStatus:
+        address = f"{HOST}:{self.ports.messages}"
+        return status_of(self.name, address, processes_of(self.folder), self.answers)
+
+    def answers(self) -> bool:
+        """Whether the broker takes connections and knows its administrator."""
+        url = f"http://{HOST}:{self.ports.management}/api/overview"
+        token = base64.b64encode(f"{USER}:{self.password()}".encode()).decode()
+        request = urllib.request.Request(url, headers={"Authorization": f"Basic {token}"})
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with direct.open(request, timeout=ANSWER_SECONDS) as response:
+                overview = response.status == 200
+            with socket.create_connection((HOST, self.ports.messages), timeout=ANSWER_SECONDS):
+                return overview
+        except OSError:
+            return False
+
+    def start(self, progress: Callable[[str], None]) -> None:
+        self.stop()
+        self._install()
+        progress(f"The broker starts at {HOST}:{self.ports.messages}.")
+        # RabbitMQ would start the port mapper itself, but on a port and on interfaces that it shares with others.
+        subprocess.Popen(
+            ["epmd", "-address", HOST, "-port", str(self.ports.mapper)],
+            env=self._environment(),
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        log = self.folder / "broker.log"
+        process = start_detached([str(BROKER_PROGRAMS / "rabbitmq-server")], self.folder, self._environment(), log)
+        if not wait_until(self.answers, lambda: process.poll() is None, BROKER_START_SECONDS):
+            failure = failed_start(self.name, process, BROKER_START_SECONDS, log)
+            self.stop()
+            raise failure
+
+    def stop(self) -> int:
+        return end_all(lambda: processes_of(self.folder))
+
+    def _install(self) -> None:
+        password = self.password()
+        for old in ("data", "log"):
+            shutil.rmtree(self.folder / old, ignore_errors=True)
+            make_private_folder(self.folder / old)
+        ports = {"messages": self.ports.messages, "management": self.ports.management}
+        replace_file(
+            self.folder / "rabbitmq.conf",
+            BROKER_CONFIGURATION.format(host=HOST, user=USER, password=password, **ports).encode(),
+        )
+        replace_file(self.folder / "advanced.config", b"[].\n")
+        replace_file(self.folder / "rabbitmq-env.conf", b"")
+        replace_file(self.folder / "enabled_plugins", b"[rabbitmq_management].\n")
+        # What lets another Erlang node give this one orders.
+        kept_secret(self.folder / ".erlang.cookie")
+        (self.folder / ".erlang.cookie").chmod(0o400)
+
+    def _environment(self) -> dict[str, str]:
+        """All of RabbitMQ's places in this folder, none of them the system's."""
+        folder = self.folder
+        return {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "LANG": "C.UTF-8",
+            "HOME": str(folder),
+            MARK: str(folder),
+            "ERL_EPMD_ADDRESS": HOST,
+            "ERL_EPMD_PORT": str(self.ports.mapper),
+            "RABBITMQ_NODENAME": f"fate-dp-{self.ports.messages}@localhost",
+            "RABBITMQ_DIST_PORT": str(self.ports.distribution),
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
+            "RABBITMQ_CONF_ENV_FILE": str(folder / "rabbitmq-env.conf"),
+            "RABBITMQ_CONFIG_FILE": str(folder / "rabbitmq.conf"),
+            "RABBITMQ_ADVANCED_CONFIG_FILE": str(folder / "advanced.config"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "enabled_plugins"),
+            "RABBITMQ_MNESIA_BASE": str(folder / "data"),
+            "RABBITMQ_LOG_BASE": str(folder / "log"),
+        }
+
+
+# The router of the command channel: an nginx that hands each command to the server of the party that it is for.
+#
+# FATE-Flow sends every command, those to its own party included, as HTTP to one address, and names the receiver in the
+# header `dest-party-id`. nginx is what operators would put there between sites, where it also does TLS; so it is here.
+
+ROUTER_START_SECONDS = 20.0
+# FATE-Flows ask each other for nothing but /v2/partner/ and /v2/scheduler/. The rest is for a party itself: FATE-Flow
+# asks nobody for a signature at /v2/worker/, where tasks report and models are.
+ROUTER_CONFIGURATION = """\
+daemon off;
+{user}pid {folder}/router.pid;
+error_log stderr;
+worker_processes 1;
+events {{ worker_connections 1024; }}
+http {{
+    access_log off;
+    client_max_body_size 0;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/unused;
+    uwsgi_temp_path {folder}/unused;
+    scgi_temp_path {folder}/unused;
+    map $http_dest_party_id $server_of_party {{
+        default "";
+{routes}
+    }}
+    server {{
+        listen {host}:{port};
+        default_type application/json;
+        location = /router {{ return 200 '{{"code": 0, "message": "success"}}'; }}
+        location ~ ^/v2/(partner|scheduler)/ {{
+            if ($server_of_party = "") {{
+                return 404 '{{"code": 404, "message": "The cluster has no party $http_dest_party_id."}}';
+            }}
+            proxy_pass http://$server_of_party;
+            proxy_http_version 1.1;
+            proxy_connect_timeout 5s;
+            proxy_read_timeout 600s;
+            proxy_send_timeout 600s;
+        }}
+        location / {{
+            return 403 '{{"code": 403, "message": "Parties may ask for /v2/partner/ and /v2/scheduler/ only."}}';
+        }}
+    }}
+}}
+"""
+
+
+@dataclass(frozen=True)
+class Router:
+    """nginx in `folder`; `servers` is party id -> HTTP port."""
+
+    folder: Path
+    port: int
+    servers: Mapping[str, int]
+    name: str = "router"
+
+    def status(self) -> PieceStatus:
+        return status_of(self.name, f"{HOST}:{self.port}", self._processes(), self.answers)
+
+    def answers(self) -> bool:
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with direct.open(f"http://{HOST}:{self.port}/router", timeout=ANSWER_SECONDS) as response:
+                return response.status == 200
+        except (OSError, urllib.error.URLError):
+            return False
+
+    def start(self, progress: Callable[[str], None]) -> None:
+        self.stop()
+        make_private_folder(self.folder)
+        configuration, log = self.folder / "nginx.conf", self.folder / "router.log"
+        replace_file(configuration, self._configuration().encode())
+        progress(f"The router starts at {HOST}:{self.port}.")
+        command = [router_program(), "-p", str(self.folder), "-c", str(configuration), "-e", "stderr"]
+        process = start_detached(command, self.folder, {"PATH": os.environ.get("PATH", os.defpath)}, log)
+        if not wait_until(self.answers, lambda: process.poll() is None, ROUTER_START_SECONDS):
+            failure = failed_start(self.name, process, ROUTER_START_SECONDS, log)
+            self.stop()
+            raise failure
+
+    def stop(self) -> int:
+        return end_all(self._processes)
+
+    def _configuration(self) -> str:
+        # Started by root, nginx would give its worker to an account that cannot enter this folder.
+        user = f"user {pwd.getpwuid(0).pw_name};\n" if os.geteuid() == 0 else ""
+        routes = "\n".join(f'        "{party_id}" {HOST}:{port};' for party_id, port in self.servers.items())
+        return ROUTER_CONFIGURATION.format(user=user, folder=self.folder, routes=routes, host=HOST, port=self.port)
+
+    def _processes(self) -> list:
+        return router_processes(self.folder)
+
+
+def router_processes(folder: Path) -> list:
+    """nginx overwrites the environment that would mark its processes, but all stay in the folder they began in."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.name() == "nginx" and process.cwd() == str(folder):
+                found.append(process)
+        except (psutil.Error, OSError):
+            continue
+    return found

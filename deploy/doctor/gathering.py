@@ -1,0 +1,410 @@
+"""What the checks look at: an environment, addresses of this machine, providers, and the FATE-Flow of this site."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import psutil
+import yaml
+
+from fate_dp.privacy.validation import InvalidArgument
+
+from ..flow.client import Answer, Credentials, FlowAddress, FlowSilent, ask, client_settings, credentials_for
+from ..flow.programs import read_record
+from ..flow.server import ANSWERS, REFUSES, SILENT, state_of
+from ..site.fence import ALLOW
+from .findings import Finding, unseen
+
+# As in the settings.py that FATE-Flow 2.2 is published with.
+ADMINISTRATOR = ("admin", "fate_flow_admin")
+# A command between sites: FATE-Flow asks for the signature first, then for the fields, without which it does nothing.
+SITE_COMMAND, WITHOUT_FIELDS = "scheduler/task/report", Answer(5001, "Invalid request.")
+
+
+class SiteCredentials(Credentials):
+    """Between sites, the signature covers the party that begins the job; FATE-Flow fails where it is not sent."""
+
+    def headers(self) -> dict[str, str]:
+        return {**super().headers(), "initiatorPartyId": ""}
+
+
+def takes_published_key(address: FlowAddress, state: str, authentication: dict) -> bool:
+    """Whether authentication is on, but the published key passes it; `authentication` is that part of the settings."""
+    try:
+        if state == REFUSES or (state == ANSWERS and authentication.get("client")):
+            answer = ask(address, "server/fateflow", credentials=Credentials(*ADMINISTRATOR))
+            return answer.code == 0 and bool(answer.data)
+        if state == ANSWERS and authentication.get("site"):
+            answer = ask(address, SITE_COMMAND, {}, SiteCredentials(*ADMINISTRATOR))
+            return (answer.code, answer.message) == (WITHOUT_FIELDS.code, WITHOUT_FIELDS.message)
+    except FlowSilent:
+        pass
+    return False
+
+
+# A Python environment as its own interpreter sees it: this one, a server's, or a provider's.
+
+PROBE = Path(__file__).with_name("probe.py")
+PROBE_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """One installation of FATE-DP; `source` is the folder of an editable one."""
+
+    version: str
+    location: str
+    source: str | None
+    requires: tuple
+    announces: tuple
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What the probe reports; `lookup` has each entry point's [component, why it does not load], or an error.
+
+    `unrecorded` names those of FATE's distributions whose packages lie on the path without a record of installation.
+    """
+
+    executable: str
+    python: tuple
+    distributions: dict
+    plugins: tuple
+    folders: dict
+    lookup: dict
+    unrecorded: tuple = ()
+
+    def version(self, name: str) -> str | None:
+        """The version of the distribution that is used; None where it is not installed."""
+        found = self.distributions.get(name)
+        return found[0][0] if found else None
+
+    @property
+    def plugin(self) -> Plugin | None:
+        """The installation of FATE-DP that is used."""
+        return self.plugins[0] if self.plugins else None
+
+    def pip_install(self, *requirements: str) -> str:
+        """The command that installs something here."""
+        return f"`{self.executable} -m pip install " + " ".join(f'"{each}"' for each in requirements) + "`"
+
+    def install_plugin(self) -> str:
+        """The command that installs FATE-DP here, anew where it is; pip knows no index that has it."""
+        options = "--force-reinstall --no-deps " if self.plugins else ""
+        return (
+            f"`{self.executable} -m pip install {options}WHEEL`, WHEEL being the file fate_dp-*.whl, "
+            "or -e and a checkout"
+        )
+
+
+def examine(python: str = sys.executable, path: str = "") -> Environment:
+    """Run the probe in an interpreter, with the folder `path` in front of its module path as FATE-Flow puts it there.
+
+    Raises:
+        InvalidArgument: there is no such interpreter, or it fails.
+    """
+    return _examined(python, path)
+
+
+@cache
+def _examined(python: str, path: str) -> Environment:
+    variables = {**os.environ, "PYTHONWARNINGS": "ignore", "PYTHONDONTWRITEBYTECODE": "1"}
+    if path:
+        variables["PYTHONPATH"] = os.pathsep.join(filter(None, [path, os.environ.get("PYTHONPATH")]))
+    try:
+        done = subprocess.run(
+            [python, str(PROBE)], env=variables, cwd="/", capture_output=True, text=True, timeout=PROBE_SECONDS
+        )
+    except OSError as error:
+        raise InvalidArgument(f"The Python {python} cannot be run: {error.strerror}.") from error
+    except subprocess.TimeoutExpired as error:
+        raise InvalidArgument(f"The Python {python} did not answer within {PROBE_SECONDS} seconds.") from error
+    lines = done.stdout.splitlines()
+    if done.returncode or not lines:
+        reason = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+        raise InvalidArgument(f"The Python {python} could not list what is installed: {reason}.")
+    return environment_from(json.loads(lines[-1]))
+
+
+def environment_from(report: dict) -> Environment:
+    """The environment that a probe's report describes."""
+    tuples = {name: tuple(report[name]) for name in ("python", "unrecorded")}
+    plugins = tuple(
+        Plugin(**{**each, "requires": tuple(each["requires"]), "announces": tuple(each["announces"])})
+        for each in report["plugins"]
+    )
+    return Environment(**{**report, **tuples, "plugins": plugins})
+
+
+# Which addresses are this machine's own, who listens on them, and which files only this user can have put there.
+
+LOOPBACK = ("127.", "::1", "::ffff:127.")
+
+
+@dataclass(frozen=True)
+class Listener:
+    """A socket that waits for connections; `program` is None where another user's."""
+
+    ip: str
+    port: int
+    pid: int | None = None
+    program: str | None = None
+
+    @property
+    def is_local(self) -> bool:
+        return self.ip.startswith(LOOPBACK)
+
+
+def is_here(host: str) -> bool:
+    """Whether an address is this machine's own."""
+    try:
+        ips = {str(entry[4][0]) for entry in socket.getaddrinfo(host, None)}
+    except OSError:
+        return False
+    own = {address.address for addresses in psutil.net_if_addrs().values() for address in addresses}
+    return all(ip.startswith(LOOPBACK) or ip in own for ip in ips)
+
+
+def listeners(ports: tuple) -> tuple[Listener, ...]:
+    """Who listens on these ports of this machine, on which addresses."""
+    found = [
+        each for each in psutil.net_connections("tcp") if each.status == psutil.CONN_LISTEN and each.laddr.port in ports
+    ]
+    return tuple(Listener(each.laddr.ip, each.laddr.port, each.pid, _program(each.pid)) for each in found)
+
+
+def _program(pid: int | None) -> str | None:
+    try:
+        return psutil.Process(pid).name() if pid else None
+    except psutil.Error:
+        return None
+
+
+def is_trusted(path: str) -> bool:
+    """Whether a file and all folders above it, links on the way included, are this user's or the administrator's."""
+    lexical = Path(os.path.abspath(path))
+    return all(map(_is_ours, {lexical, *lexical.parents, lexical.resolve(), *lexical.resolve().parents}))
+
+
+def _is_ours(path: Path) -> bool:
+    status = path.lstat()
+    open_to_all = status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX
+    return status.st_uid in (0, os.geteuid()) and (not open_to_all or stat.S_ISLNK(status.st_mode))
+
+
+# A provider of FATE's components as FATE-Flow has it registered, and what is installed where it points.
+
+
+@dataclass(frozen=True)
+class Provider:
+    """A registered provider; without an `environment`, `trouble` says what is wrong or `unseen` why nobody looked."""
+
+    name: str
+    version: str
+    path: str
+    python: str
+    environment: Environment | None = None
+    trouble: str = ""
+    unseen: str = ""
+
+
+def provider_from(row: dict, examined: bool) -> Provider:
+    """A provider as FATE-Flow describes it."""
+    metadata = row.get("metadata") or {}
+    path, python = metadata.get("path") or "", metadata.get("venv") or ""
+    provider = Provider(row["provider_name"], row["version"], path, python)
+    if not examined or row.get("device") != "local":
+        return replace(provider, unseen="it is on another machine or in a container")
+    try:
+        return _looked_into(provider)
+    except PermissionError as error:
+        return replace(provider, unseen=f"{error.filename or python} cannot be looked at ({error.strerror})")
+
+
+def _looked_into(provider: Provider) -> Provider:
+    """A provider of this machine with what is installed there."""
+    path, python = provider.path, provider.python
+    if path and not Path(path).is_dir():
+        return replace(provider, trouble=f"its folder {path} is gone")
+    if not Path(python).is_file():
+        return replace(provider, trouble=f"its Python {python} is gone")
+    if not all(map(is_trusted, filter(None, (path, python)))):
+        # Whoever has the port while FATE-Flow is down could name any program to run.
+        return replace(provider, unseen="another user could have put its files there, so they are not run")
+    try:
+        return replace(provider, environment=examine(python, path))
+    except InvalidArgument as error:
+        return replace(provider, trouble=f"its Python does not answer: {str(error).rstrip('.')}")
+
+
+# The FATE-Flow server of this site: what it answers, how it is set up, which providers it has, where it listens.
+
+SERVICE_CONF = "service_conf.yaml"
+# Of the server's environment, which may hold secrets, nothing else is kept.
+SEEN_VARIABLES = ("PYTHONPATH", ALLOW)
+
+
+@dataclass(frozen=True)
+class FlowSite:
+    """What is known about the site's server; `settings` are those of service_conf.yaml, empty where nobody told."""
+
+    address: FlowAddress | None
+    state: str = SILENT
+    reason: str = ""
+    version: str | None = None
+    is_here: bool = True
+    settings: dict = field(default_factory=dict)
+    providers: tuple | None = None
+    listeners: tuple = ()
+    settings_trouble: str = ""
+    unreadable: str = ""
+    """Which file of the home is closed to this user."""
+    takes_the_known_key: bool = False
+    variables: dict | None = None
+    """Those of `SEEN_VARIABLES` that the running server was started with; None where they cannot be seen."""
+
+    @property
+    def runs(self) -> bool:
+        """Whether a FATE-Flow is there, be it one that does not know this client."""
+        return self.state in (ANSWERS, REFUSES)
+
+    def ports(self) -> dict[str, int]:
+        """The ports that are the server's own."""
+        flow = self.section("fateflow")
+        ports = {"HTTP": self.address.port if self.address else flow.get("http_port"), "gRPC": flow.get("grpc_port")}
+        return {name: port for name, port in ports.items() if port}
+
+    def section(self, name: str) -> dict:
+        """One part of the settings; empty where it is not set."""
+        return section_of(self.settings, name)
+
+    @property
+    def default_provider(self) -> str:
+        """Name of the provider of tasks that choose none; parts that are not set are FATE's own."""
+        chosen = self.section("default_provider")
+        version = chosen.get("version") or self.version
+        return f"{chosen.get('name') or 'fate'}:{version}@{chosen.get('device') or 'local'}"
+
+
+def gather(home: Path, flow: FlowAddress | None = None) -> FlowSite:
+    """Ask the server at `flow`, else that of the embedded home, else the one that `flow init` names."""
+    settings: dict = {}
+    trouble, unreadable, address = "", "", flow
+    try:
+        settings, trouble = _settings_of(home)
+        address = flow or _known_address(home, settings)
+    except PermissionError as error:
+        unreadable = f"{error.filename or home} cannot be read: {error.strerror}."
+    site = FlowSite(address, settings=settings, settings_trouble=trouble, unreadable=unreadable)
+    return _asked(site, address) if address else site
+
+
+def _asked(site: FlowSite, address: FlowAddress) -> FlowSite:
+    """The same site with what its server answers."""
+    here, credentials = is_here(address.host), credentials_for(address)
+    found = state_of(address)
+    site = replace(site, state=found.state, reason=found.reason, version=found.version, is_here=here)
+    if found.state == ANSWERS:
+        live = _live_settings(address, credentials) or site.settings
+        site = replace(site, settings=live, providers=_providers(address, credentials, here))
+    listening = listeners(tuple(site.ports().values())) if here else ()
+    known = takes_published_key(address, site.state, site.section("authentication"))
+    variables = _variables(listening, address.port) if site.runs else None
+    return replace(site, listeners=listening, takes_the_known_key=known, variables=variables)
+
+
+def _variables(listening: tuple, port: int) -> dict | None:
+    """What the process that listens on the server's port was started with, where this user may know."""
+    for each in listening:
+        if each.port == port and each.pid is not None:
+            try:
+                environment = psutil.Process(each.pid).environ()
+            except (psutil.Error, OSError):
+                return None
+            return {name: environment[name] for name in SEEN_VARIABLES if name in environment}
+    return None
+
+
+def _known_address(home: Path, settings: dict) -> FlowAddress | None:
+    record = read_record(home / "server.json")
+    if record is not None:
+        return FlowAddress("127.0.0.1", record.http_port)
+    told = section_of(settings, "fateflow")
+    host, port = told.get("host"), told.get("http_port")
+    if not settings:
+        client = client_settings()
+        host, port = client.get("ip"), client.get("port")
+    try:
+        return FlowAddress("127.0.0.1" if host == "0.0.0.0" else str(host), int(port)) if host and port else None
+    except ValueError:
+        return None
+
+
+def section_of(settings: dict, name: str) -> dict:
+    """One part of service_conf.yaml; empty where it is not set."""
+    section = settings.get(name)
+    return section if isinstance(section, dict) else {}
+
+
+def _settings_of(home: Path) -> tuple[dict, str]:
+    """service_conf.yaml of the home, with the local changes that FATE-Flow puts over it, and what is wrong there."""
+    settings: dict = {}
+    for path in (home / "conf" / SERVICE_CONF, home / "conf" / f"local.{SERVICE_CONF}"):
+        try:
+            settings.update(yaml.safe_load(path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            continue
+        except PermissionError:
+            raise
+        except OSError as error:
+            return settings, f"{path} cannot be read: {error.strerror}."
+        except (UnicodeDecodeError, yaml.YAMLError, TypeError, ValueError):
+            return settings, f"{path} is no mapping in YAML, so that FATE-Flow cannot start with it."
+    return settings, ""
+
+
+def _live_settings(address: FlowAddress, credentials: Credentials | None) -> dict:
+    """The settings with which the running server started, where it tells; the file may have changed since."""
+    told = _told(address, "server/query/all", credentials)
+    return {key.lower(): value for key, value in told.items()} if isinstance(told, dict) else {}
+
+
+def _providers(address: FlowAddress, credentials: Credentials | None, here: bool) -> tuple | None:
+    """The providers of FATE's components, those on this machine with what is installed there."""
+    rows = _told(address, "provider/query?name=fate", credentials)
+    return None if rows is None else tuple(provider_from(row, here) for row in rows)
+
+
+def _told(address: FlowAddress, path: str, credentials: Credentials | None) -> Any:
+    """What a server that has just answered tells more; None where it does not."""
+    try:
+        answer = ask(address, path, credentials=credentials)
+    except FlowSilent:
+        return None
+    return answer.data if answer.code == 0 else None
+
+
+# What is said of a setting of FATE-Flow where neither the server nor its service_conf.yaml tells it.
+
+
+def unseen_settings(site: FlowSite, what: str) -> Finding:
+    """`what` cannot be seen; how its settings come to light depends on whether the server answers."""
+    named = "with --home naming the folder that holds its conf/service_conf.yaml"
+    if site.state == ANSWERS:
+        return unseen(
+            f"{what} cannot be seen: FATE-Flow does not tell its settings.",
+            f"Run the doctor on the server's machine, {named}.",
+        )
+    return unseen(
+        f"{what} cannot be seen: the settings of FATE-Flow are not known here.",
+        f"Mend the line about FATE-Flow first, or run the doctor on the server's machine, {named}.",
+    )

@@ -1,0 +1,137 @@
+"""Where a FATE-Flow server listens."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import importlib.util
+import json
+import secrets
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+API_VERSION = "v2"
+
+
+@dataclass(frozen=True)
+class FlowAddress:
+    """Host and HTTP port of a FATE-Flow server."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+# The app id and token with which requests to a FATE-Flow are signed where its client authentication is on.
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """An app's identity at FATE-Flow, as `flow init --app-id --app-token` keeps it."""
+
+    app_id: str
+    app_token: str = field(repr=False)
+
+    def headers(self) -> dict[str, str]:
+        """FATE-Flow's signature of a request; its MD5 is no protection against who can read the traffic."""
+        nonce, timestamp = f"{1000 + secrets.randbelow(9000)}", f"{int(time.time() * 1000)}"
+        digest = hashlib.md5(f"{self.app_id}{nonce}{timestamp}".encode()).hexdigest()
+        signature = hashlib.md5(f"{digest}{self.app_token}".encode()).hexdigest()
+        return {"appId": self.app_id, "userName": "", "Nonce": nonce, "Timestamp": timestamp, "Signature": signature}
+
+
+def client_settings() -> dict:
+    """What `flow init` wrote for this environment: ip, port, app_id, app_token; empty where fate_client is missing."""
+    specification = importlib.util.find_spec("fate_client")
+    if specification is None or specification.origin is None:
+        return {}
+    try:
+        content = yaml.safe_load((Path(specification.origin).parent / "settings.yaml").read_text(encoding="utf-8"))
+        return dict(content["flow_service"])
+    except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError):
+        return {}
+
+
+def credentials_for(address: FlowAddress, settings: dict | None = None) -> Credentials | None:
+    """The credentials of `flow init`, for the server that they were given for only."""
+    settings = client_settings() if settings is None else settings
+    if (_host(settings.get("ip")), str(settings.get("port"))) != (_host(address.host), str(address.port)):
+        return None
+    if not settings.get("app_id") or not settings.get("app_token"):
+        return None
+    return Credentials(str(settings["app_id"]), str(settings["app_token"]))
+
+
+def _host(name: object) -> str:
+    return "127.0.0.1" if name == "localhost" else str(name)
+
+
+# Questions to a FATE-Flow over HTTP, signed where its client authentication asks for it.
+
+PATIENCE_SECONDS = 5.0
+
+
+class FlowSilent(Exception):
+    """No FATE-Flow answers at the address; the message is the reason, or says what answers instead where `is_foreign`."""
+
+    def __init__(self, reason: str, is_foreign: bool = False) -> None:
+        super().__init__(reason)
+        self.is_foreign = is_foreign
+
+
+@dataclass(frozen=True)
+class Answer:
+    """FATE-Flow's answer; code 0 is success."""
+
+    code: int
+    message: str
+    data: Any = None
+
+
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    """FATE-Flow never sends a client elsewhere; whoever does would get the signature with the request."""
+
+    def redirect_request(self, *arguments: object) -> None:
+        return None
+
+
+def ask(
+    address: FlowAddress,
+    path: str,
+    body: dict | None = None,
+    credentials: Credentials | None = None,
+    patience: float = PATIENCE_SECONDS,
+) -> Answer:
+    """GET `path`, or POST `body` to it.
+
+    Raises:
+        FlowSilent: no FATE-Flow answers.
+    """
+    request = urllib.request.Request(
+        f"http://{address}/{API_VERSION}/{path}",
+        data=None if body is None else json.dumps(body).encode(),
+        headers={"Content-Type": "application/json", **(credentials.headers() if credentials else {})},
+    )
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}), NoRedirect)
+    try:
+        with direct.open(request, timeout=patience) as response:
+            answer = json.load(response)
+        return Answer(int(answer["code"]), str(answer.get("message", "")), answer.get("data"))
+    except urllib.error.HTTPError as error:
+        raise FlowSilent(f"HTTP status {error.code}", is_foreign=True) from error
+    except urllib.error.URLError as error:
+        raise FlowSilent(str(getattr(error.reason, "strerror", None) or error.reason)) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FlowSilent("no answer of FATE-Flow's form", is_foreign=True) from error
+    except OSError as error:
+        raise FlowSilent(str(error.strerror or error)) from error
+    except http.client.HTTPException as error:
+        raise FlowSilent("no HTTP", is_foreign=True) from error

@@ -1,0 +1,226 @@
+"""FATE-Flow's `settings.py`, a program that holds what no configuration file can say."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import secrets
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from fate_dp.privacy.private_files import publish_if_absent, replace_file
+
+from .programs import EMBEDDED, HOST, FlowServerError, ServerRecord, ServerSetup
+
+
+def set_settings(path: Path, values: Mapping[str, str]) -> None:
+    """Assign texts to names that `path` assigns once each, in one step; the file is then its owner's alone.
+
+    Raises:
+        FlowServerError: a name is assigned more or less often, and nothing was changed.
+    """
+    text = path.read_text(encoding="utf-8")
+    for name, value in values.items():
+        line = f"{name} = {value!r}".replace("\\", "\\\\")
+        text, found = re.subn(rf"^{name} = .*$", line, text, flags=re.MULTILINE)
+        if found != 1:
+            raise FlowServerError(f"{path} sets {name} {found} times; FATE-Flow 2.2.0 sets it once.")
+    replace_file(path, text.encode())
+
+
+# A key of its own for the administrator of a FATE-Flow, in place of the one that stands in its published source.
+#
+# With authentication on, whoever has this key may let in others. FATE-Flow takes it from its `settings.py` only.
+
+KEY_FILE = "administrator.key"
+KEY = re.compile(r"[A-Za-z0-9_-]{16,}")
+
+
+def install_administrator_key(settings: Path, key_file: Path) -> None:
+    """Make `settings`, FATE-Flow's settings.py, name the key in `key_file`, which is made if it is not there.
+
+    Raises:
+        FlowServerError: the file holds something else, or FATE-Flow's settings have no such key.
+    """
+    set_settings(settings, {"ADMIN_KEY": kept_key(key_file)})
+
+
+def kept_key(key_file: Path) -> str:
+    """The key in a file, drawn at random where the file does not exist yet."""
+    publish_if_absent(key_file, secrets.token_urlsafe(24).encode())
+    key = key_file.read_text(encoding="utf-8", errors="replace").strip()
+    if not KEY.fullmatch(key):
+        raise FlowServerError(
+            f"{key_file} holds no administrator's key; it must be 16 or more letters, digits, - and _."
+        )
+    return key
+
+
+# The folder that holds everything of one embedded FATE-Flow: program, configuration, database, data, logs.
+#
+# The layout is FATE-Flow's own for a server outside site-packages: it looks for `conf/` and `fateflow.env` three
+# folders above its modules and writes its database, `jobs/`, `logs/`, `data/` and `model/` beside them. A server that
+# runs from a copy of the package in `python/` therefore keeps all it writes in the home, and the installed package,
+# which every other server of the same environment shares, stays as it is.
+
+# As FATE-Flow is published. `fate_flow init --home` writes its server's folders over these in the installed package; a
+# copy that kept them would work on that server's database and tables.
+BESIDE_ITS_MODULES = {
+    "LOG_DIR": "",
+    "DATA_DIR": "",
+    "MODEL_DIR": "",
+    "JOB_DIR": "",
+    "UPLOAD_DATA_HOME": "",
+    "DEFAULT_SERVER_CONF_PATH": "",
+    "SQLITE_FILE_DIR": "",
+    "SQLITE_FILE_NAME": "fate_flow_sqlite.db",
+}
+# What a server without `--home` keeps beside its modules, besides its configuration.
+KEPT_BESIDE = {"conf", "data", "jobs", "localfs", "logs", "model", "temps", "pids"}
+# What every server of ours has in service_conf.yaml; that of the installed package may say anything of another server.
+ALONE = {
+    "use_registry": False,
+    "encrypt": {},
+    "computing": {"standalone": {"cores": 32}},
+    "storage": {},
+    "zookeeper": {},
+    "hook_module": {
+        "client_authentication": "fate_flow.hook.flow.client_authentication",
+        "site_authentication": "fate_flow.hook.flow.site_authentication",
+        "permission": "fate_flow.hook.flow.permission",
+    },
+    "database": {"engine": "sqlite", "decrypt_key": None, "sqlite": {"path": None}},
+    "model_store": {"engine": "file", "decrypt_key": None, "file": {"path": None}},
+    "default_provider": {"name": "fate", "version": None, "device": "local"},
+    "federation": {"osx": {"host": HOST, "port": 9370, "mode": "stream"}},
+    "authentication": {"client": False, "site": False, "permission": False},
+}
+
+
+@dataclass(frozen=True)
+class FlowHome:
+    """The paths inside one home folder."""
+
+    root: Path
+
+    @property
+    def python(self) -> Path:
+        return self.root / "python"
+
+    @property
+    def conf(self) -> Path:
+        return self.root / "conf"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    @property
+    def parties(self) -> Path:
+        """What each party keeps to itself: key, ledger and policy in `party-<id>/`."""
+        return self.root / "parties"
+
+    @property
+    def warm(self) -> Path:
+        """The sockets of the fork servers from which tasks start."""
+        return self.root / "warm"
+
+    @property
+    def record(self) -> Path:
+        return self.root / "server.json"
+
+    @property
+    def lock(self) -> Path:
+        return self.root / "server.lock"
+
+    @property
+    def server_log(self) -> Path:
+        return self.root / "server.log"
+
+
+def open_home(folder: str | os.PathLike) -> FlowHome:
+    """The home at `folder`, which need not exist yet."""
+    root = Path(folder).expanduser().resolve()
+    # FATE-Flow takes any module path that contains this text for an installation inside the environment.
+    if sys.prefix in str(root):
+        raise FlowServerError(
+            f"The FATE-Flow home {root} lies in the Python environment {sys.prefix}; choose a folder outside it."
+        )
+    return FlowHome(root)
+
+
+def make_home(home: FlowHome) -> None:
+    """Create the folders that must exist before the server; others' eyes are kept out of keys and data."""
+    try:
+        home.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        home.parties.mkdir(mode=0o700, exist_ok=True)
+        home.warm.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise FlowServerError(
+            f"The FATE-Flow home {home.root} cannot be created ({error.strerror}); choose another folder."
+        ) from error
+
+
+def install_server(home: FlowHome, record: ServerRecord, setup: ServerSetup = EMBEDDED) -> None:
+    """Copy the FATE-Flow package into the home and write its configuration.
+
+    The package may be one that serves an operator already: nothing of that server comes along.
+    """
+    package = installed_flow_package()
+    shutil.rmtree(home.python, ignore_errors=True)
+    shutil.copytree(package, home.python / "fate_flow", ignore=beside_the_modules_of(package))
+    shutil.copytree(package / "conf", home.conf, dirs_exist_ok=True, ignore=shutil.ignore_patterns("local.*", "*.pem"))
+    shutil.copy2(package / "fateflow.env", home.root)
+    key = kept_key(home.conf / KEY_FILE)
+    set_settings(home.python / "fate_flow" / "settings.py", {**BESIDE_ITS_MODULES, "ADMIN_KEY": key})
+    replace_yaml(home.conf / "service_conf.yaml", service_settings(record, setup))
+    rewrite_yaml(home.conf / "job_default_config.yaml", dict(setup.jobs))
+    if setup.routes:
+        replace_yaml(home.conf / "rabbitmq_route_table.yaml", dict(setup.routes))
+
+
+def beside_the_modules_of(package: Path) -> Callable[[str, list], set]:
+    """What `copytree` must leave out: compiled modules, and what a server that runs from the package keeps in it."""
+
+    def left_out(folder: str, names: list) -> set:
+        kept = KEPT_BESIDE if Path(folder) == package else set()
+        return {name for name in names if name == "__pycache__" or name in kept or ".db" in name}
+
+    return left_out
+
+
+def installed_flow_package() -> Path:
+    """Where fate_flow is installed, found without importing it."""
+    specification = importlib.util.find_spec("fate_flow")
+    if specification is None or specification.origin is None:
+        raise FlowServerError(f'FATE-Flow is not installed in {sys.prefix}; run `pip install "fate-dp[fate]"`.')
+    return Path(specification.origin).parent
+
+
+def service_settings(record: ServerRecord, setup: ServerSetup = EMBEDDED) -> dict:
+    """The whole of service_conf.yaml; the database is SQLite in the home."""
+    ports = {"http_port": record.http_port, "grpc_port": record.grpc_port}
+    return {
+        **ALONE,
+        "party_id": setup.party_id,
+        "log_level": 20,
+        "fateflow": {"host": HOST, **ports, "proxy_name": setup.proxy},
+        "default_engines": dict(setup.engines),
+        **setup.service,
+    }
+
+
+def rewrite_yaml(path: Path, changes: dict) -> None:
+    """Replace the top-level keys of a YAML file that are named in `changes`."""
+    replace_yaml(path, {**yaml.safe_load(path.read_text(encoding="utf-8")), **changes})
+
+
+def replace_yaml(path: Path, content: dict) -> None:
+    """Write a YAML file for its owner's eyes: it may hold a password."""
+    replace_file(path, yaml.safe_dump(content).encode())

@@ -1,0 +1,154 @@
+"""Waiting for a program that was started, and the end of its log where it did not come up."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import psutil
+
+LOG_LINES_SHOWN = 15
+
+
+def wait_until(answers: Callable[[], bool], lives: Callable[[], bool], patience: float) -> bool:
+    """Whether something answers before it ends or `patience` seconds are over."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline and lives():
+        if answers():
+            return True
+        time.sleep(0.2)
+    return False
+
+
+def log_end(log: Path) -> str:
+    """The last lines of a program's output."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return "\n".join(lines[-LOG_LINES_SHOWN:])
+
+
+# The one exception of this folder.
+
+
+class FlowServerError(Exception):
+    """The embedded FATE-Flow cannot do what was asked; the message is one sentence for the user."""
+
+
+# Free TCP ports on the loopback interface.
+
+HOST = "127.0.0.1"
+LOWEST, HIGHEST = 1024, 65535
+# Below Linux's range for outgoing connections (32768 and up): a port that was free stays free.
+CHOSEN_FROM = range(20000, 32000)
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen on `port` now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+def free_port(besides: tuple[int, ...] = ()) -> int:
+    """A free port, drawn at random so that two servers that start together do not meet."""
+    for port in random.sample(CHOSEN_FROM, 1000):
+        if port not in besides and is_free(port):
+            return port
+    raise FlowServerError(
+        f"No free port was found on {HOST} between {CHOSEN_FROM.start} and {CHOSEN_FROM.stop - 1}; "
+        "stop a program that listens there or name a free one with --port."
+    )
+
+
+def check_requested_port(port: int) -> None:
+    """Refuse a port that a user asked for and that cannot be had."""
+    if not LOWEST <= port <= HIGHEST:
+        raise FlowServerError(f"Port {port} is not allowed; choose one from {LOWEST} to {HIGHEST}.")
+    if not is_free(port):
+        raise FlowServerError(
+            f"Port {port} on {HOST} is taken by another program; pass a free one with --port, "
+            "or leave --port out to have one chosen."
+        )
+
+
+# What is remembered about the embedded server between two calls, and whether that server lives.
+
+# Kernel clock ticks and adjusted clocks move the reported start time by fractions of a second.
+START_TIME_TOLERANCE = 1.0
+
+
+@dataclass(frozen=True)
+class ServerRecord:
+    """Ports, kept over restarts, and the last process; `pid` is None after `down`."""
+
+    http_port: int
+    grpc_port: int
+    pid: int | None = None
+    started: float | None = None
+
+
+def read_record(path: Path) -> ServerRecord | None:
+    """The record at `path`; None where there is none or a crash left it unreadable."""
+    try:
+        return ServerRecord(**json.loads(path.read_text(encoding="utf-8")))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+
+
+def write_record(path: Path, record: ServerRecord) -> None:
+    """Replace the record in one step, so that a reader never sees half of it."""
+    draft = path.with_suffix(".draft")
+    draft.write_text(json.dumps(asdict(record), indent=2) + "\n", encoding="utf-8")
+    os.replace(draft, path)
+
+
+def is_alive(record: ServerRecord | None) -> bool:
+    """Whether the recorded process runs; another process that got its recycled id does not count."""
+    if record is None or record.pid is None:
+        return False
+    try:
+        process = psutil.Process(record.pid)
+        same_process = abs(process.create_time() - record.started) < START_TIME_TOLERANCE
+        return same_process and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+# What makes one FATE-Flow server different from another: its party, its engines, and the ways to other parties.
+
+COMPUTING_PARTITIONS = 4
+JOB_CORES = 4
+
+
+@dataclass(frozen=True)
+class ServerSetup:
+    """The defaults are the embedded server's: one server that plays all parties, with standalone engines."""
+
+    party_id: str = ""
+    proxy: str = "osx"
+    """FATE-Flow's name for the kind of router that brings commands to the other parties' servers."""
+    engines: Mapping[str, str] = field(
+        default_factory=lambda: {"computing": "standalone", "federation": "standalone", "storage": "standalone"}
+    )
+    service: Mapping[str, dict] = field(default_factory=dict)
+    """Further top-level keys of service_conf.yaml."""
+    jobs: Mapping[str, object] = field(
+        default_factory=lambda: {"computing_partitions": COMPUTING_PARTITIONS, "job_cores": JOB_CORES}
+    )
+    """What differs from FATE-Flow's own job_default_config.yaml."""
+    routes: Mapping[str, dict] = field(default_factory=dict)
+    """Where each party's broker is: the content of rabbitmq_route_table.yaml; none for no broker."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables of the server and its tasks, beside those that every server has."""
+
+
+EMBEDDED = ServerSetup()

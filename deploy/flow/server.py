@@ -1,0 +1,385 @@
+"""What is at an address: a FATE-Flow that answers, one that asks who is there, nothing, or something else."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+
+import psutil
+
+from fate_dp.privacy.private_files import HOME_VARIABLE
+
+from ..site.warm_handover import FOLDER as WARM_FOLDER
+from ..warm_start import control
+from . import home_command
+from .client import Answer, FlowAddress, FlowSilent, ask, credentials_for
+from .home import FlowHome, install_server, make_home, open_home
+from .programs import (
+    EMBEDDED,
+    HOST,
+    FlowServerError,
+    ServerRecord,
+    ServerSetup,
+    check_requested_port,
+    free_port,
+    is_alive,
+    is_free,
+    log_end,
+    read_record,
+    wait_until,
+    write_record,
+)
+
+ANSWERS, REFUSES, SILENT, FOREIGN = "answers", "refuses", "silent", "foreign"
+# FATE-Flow's codes for an app that is unknown, a signature that is wrong, an app without rights, and no permission.
+REFUSED_CLIENT = (5002, 5003, 5004, 5005)
+EXPIRED = 5000
+
+
+@dataclass(frozen=True)
+class FlowState:
+    """One of the four, why, and the version that FATE-Flow tells clients that it knows."""
+
+    state: str
+    reason: str = ""
+    version: str | None = None
+
+    @property
+    def runs(self) -> bool:
+        """Whether a FATE-Flow is there, be it one with client authentication that does not know this client."""
+        return self.state in (ANSWERS, REFUSES)
+
+
+def state_of(address: FlowAddress) -> FlowState:
+    """Ask what is at `address`, with the credentials of `flow init` where they are for it."""
+    try:
+        answer = ask(address, "server/fateflow", credentials=credentials_for(address))
+    except FlowSilent as silence:
+        return FlowState(FOREIGN if silence.is_foreign else SILENT, str(silence))
+    version = version_in(answer)
+    if version:
+        return FlowState(ANSWERS, version=version)
+    if refuses_client(answer):
+        return FlowState(REFUSES, refusal_in(answer))
+    return FlowState(SILENT, f"it has an error of its own, {answer.code}: {answer.message}")
+
+
+def refuses_client(answer: Answer) -> bool:
+    """Whether an answer says no more than that FATE-Flow does not know who asks."""
+    return answer.code in (*REFUSED_CLIENT, EXPIRED) or "appId" in answer.message
+
+
+def refusal_in(answer: Answer) -> str:
+    """Why FATE-Flow refuses a client."""
+    if answer.code == EXPIRED:
+        return f"{answer.message}: its clock and that of this machine differ by over a minute"
+    return answer.message
+
+
+def version_in(answer: Answer) -> str | None:
+    """The version of FATE-Flow in its answer about itself."""
+    servers = answer.data if isinstance(answer.data, dict) else {}
+    return next((each.get("version") for each in servers.values() if isinstance(each, dict)), None)
+
+
+def unknown_client(address: FlowAddress, reason: str) -> str:
+    """What to do where FATE-Flow asks for a signature that it knows."""
+    return (
+        f"FATE-Flow at {address} knows its clients and refuses this one ({reason}); run `flow init --ip {address.host} "
+        f"--port {address.port} --app-id ID --app-token TOKEN` with an app's credentials."
+    )
+
+
+# Start and stop the processes of a server: itself and the tasks that it started.
+
+# Every process of a server inherits this variable, and no other process has it with this home.
+MARK = "FATE_DP_FLOW_HOME"
+# Its sitecustomize.py makes tasks start warm, and wait for the broker's queues.
+SITE = Path(__file__).parents[1] / "site"
+SECONDS_TO_END = 5.0
+SECONDS_BETWEEN_LOOKS = 0.05
+# Three parties' tasks run at once; with a thread per core and library each they only fight.
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "RAYON_NUM_THREADS")
+# With it MKL gives a row of a product the same bits wherever it stands, on more processors than without. No guarantee
+# rests on that (see components/dp_homo_nn/record_layers.py): it is a second line, and read when the library is loaded.
+ARITHMETIC = {"MKL_CBWR": "AVX2"}
+# FATE-Flow writes the environment of every task into its log: nothing goes there that a task does not need.
+INHERITED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
+INHERITED_PREFIX = "FATE_DP_"
+
+
+def server_environment(home: FlowHome) -> dict[str, str]:
+    """The environment of the server, which its tasks inherit."""
+    environment = {
+        name: value for name, value in os.environ.items() if name in INHERITED or name.startswith(INHERITED_PREFIX)
+    }
+    environment.update(dict.fromkeys(ONE_THREAD, "1"))
+    environment.update({name: os.environ.get(name, value) for name, value in ARITHMETIC.items()})
+    environment[MARK] = str(home.root)
+    environment[HOME_VARIABLE] = str(home.parties)
+    environment[WARM_FOLDER] = str(home.warm)
+    path = [str(home.python), str(SITE), os.environ.get("PYTHONPATH")]
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
+    return environment
+
+
+def start_server(home: FlowHome, further: Mapping[str, str] = MappingProxyType({})) -> subprocess.Popen:
+    """Start the server of a home; `further` are variables of its environment beside the usual ones."""
+    command = [sys.executable, "-m", "fate_dp.deploy.flow.process"]
+    return start_detached(command, home.root, {**server_environment(home), **further}, home.server_log)
+
+
+def start_detached(command: list, folder: Path, environment: Mapping[str, str], log_file: Path) -> subprocess.Popen:
+    """Start a program in a process group of its own, so that it outlives the caller's terminal.
+
+    What it writes is for its owner's eyes: the logs of tasks tell what a party trains on.
+    """
+    with log_file.open("wb") as log:
+        return subprocess.Popen(
+            command,
+            cwd=folder,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            umask=0o077,
+        )
+
+
+def marked_processes(home: FlowHome) -> list:
+    """The server of this home and its tasks, tasks of a server that was killed included."""
+    return processes_of(home.root)
+
+
+def processes_of(folder: Path) -> list:
+    """Every process that carries the mark of a folder."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARK) == str(folder) and runs(process):
+                found.append(process)
+        except (psutil.Error, OSError):
+            continue
+    # A task may itself ask for `down`; it is ended by the server's end, not by its own hand.
+    return [process for process in found if process.pid != os.getpid()]
+
+
+def stop_processes(home: FlowHome) -> int:
+    """End every process of this home, the stubborn ones by force; returns how many there were."""
+    return end_all(lambda: marked_processes(home))
+
+
+def end_all(find: Callable[[], Iterable]) -> int:
+    """End every process that `find` finds, the stubborn ones by force; returns how many there were."""
+    processes = list(find())
+    for process in processes:
+        send(process.terminate)
+    stubborn = [*left_after(SECONDS_TO_END, processes), *find()]
+    for process in stubborn:
+        send(process.kill)
+    left_after(SECONDS_TO_END, stubborn)
+    return len(processes)
+
+
+def left_after(seconds: float, processes: list) -> list:
+    """Wait until these processes have ended, for so many seconds at most; returns those that run still.
+
+    One that has ended and that its parent has not waited for counts as ended: where the machine's first process waits
+    for no orphans, as in many containers, it stays for ever.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        _, processes = psutil.wait_procs(processes, timeout=0)
+        processes = [each for each in processes if runs(each)]
+        if not processes or time.monotonic() > deadline:
+            return processes
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+
+
+def runs(process: psutil.Process) -> bool:
+    """Whether a process has not ended yet."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def send(signal_sender: Callable[[], None]) -> None:
+    """Signal a process that may have ended meanwhile."""
+    with suppress(psutil.NoSuchProcess):
+        signal_sender()
+
+
+# The embedded FATE-Flow server: `up`, `status` and `down`.
+#
+# One server per home folder, FATE-Flow 2.2 with standalone engines and SQLite, listening on the loopback interface
+# only. Whoever may open connections on this machine may use it; authentication for clients and sites, which the home's
+# `conf/local.service_conf.yaml` can switch on, leaves the pages of tasks (`/v2/worker/`) open.
+
+START_SECONDS = 90.0
+# A server that lives but is busy with three parties' tasks may be slow to answer; a hung one never does.
+BUSY_SECONDS = 20.0
+LOCK_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class FlowStatus:
+    """`state` is 'running', 'not answering' or 'stopped'; the address is None where none was ever chosen."""
+
+    state: str
+    address: FlowAddress | None = None
+    pid: int | None = None
+    version: str | None = None
+
+
+def up(
+    home: str | os.PathLike,
+    http_port: int | None = None,
+    progress: Callable[[str], None] = lambda sentence: None,
+    patience: float = START_SECONDS,
+    setup: ServerSetup = EMBEDDED,
+    cold: bool = False,
+) -> FlowAddress:
+    """Make sure that the server of `home` runs and answers; returns where.
+
+    Its tasks start warm, from a fork server beside it, or cold from now on.
+    """
+    flow_home = open_home(home)
+    make_home(flow_home)
+    control.switch(flow_home.warm, cold)
+    with locked(flow_home):
+        record = read_record(flow_home.record)
+        if (
+            record is not None
+            and is_alive(record)
+            and wait_for_answer(address_of(record), BUSY_SECONDS, lambda: is_alive(record))
+        ):
+            refuse_other_port(flow_home, record, http_port)
+            progress(f"FATE-Flow already runs at {address_of(record)}.")
+            return address_of(record)
+        return start(flow_home, record, http_port, progress, patience, setup)
+
+
+def status(home: str | os.PathLike) -> FlowStatus:
+    """What the server of `home` is doing."""
+    record = read_record(open_home(home).record)
+    if record is None:
+        return FlowStatus("stopped")
+    if not is_alive(record):
+        return FlowStatus("stopped", address_of(record))
+    found = state_of(address_of(record))
+    return FlowStatus("running" if found.runs else "not answering", address_of(record), record.pid, found.version)
+
+
+def down(home: str | os.PathLike) -> bool:
+    """Stop the server of `home` and its tasks, nothing else; False if nothing ran."""
+    flow_home = open_home(home)
+    if not flow_home.root.is_dir():
+        # Nothing to lock, but processes may have outlived their folder.
+        return stop_processes(flow_home) > 0
+    with locked(flow_home):
+        stopped = stop_processes(flow_home)
+        record = read_record(flow_home.record)
+        if record is not None:
+            write_record(flow_home.record, replace(record, pid=None, started=None))
+    return stopped > 0
+
+
+def start(
+    home: FlowHome,
+    last: ServerRecord | None,
+    http_port: int | None,
+    progress: Callable[[str], None],
+    patience: float,
+    setup: ServerSetup = EMBEDDED,
+) -> FlowAddress:
+    """Start a server where none answers; what an earlier one left behind is ended first."""
+    if last is not None and last.pid is not None:
+        progress("FATE-Flow no longer answers; it is started again.")
+    stop_processes(home)
+    record = choose_ports(last, http_port)
+    install_server(home, record, setup)
+    control.forget(home.warm)
+    progress(f"FATE-Flow starts at {address_of(record)}.")
+    process = start_server(home, setup.environment)
+    write_record(home.record, replace(record, pid=process.pid, started=start_time(process.pid)))
+    if not wait_for_answer(address_of(record), patience, lambda: process.poll() is None):
+        exit_status = process.poll()
+        stop_processes(home)
+        write_record(home.record, record)
+        raise FlowServerError(failed_start(home, record, exit_status, patience))
+    progress(f"FATE-Flow answers at {address_of(record)}.")
+    return address_of(record)
+
+
+def failed_start(home: FlowHome, record: ServerRecord, exit_status: int | None, patience: float) -> str:
+    """Why a server did not come up."""
+    if exit_status is not None:
+        happened = f"ended at once with exit status {exit_status}"
+    else:
+        happened = f"did not answer at {address_of(record)} within {patience:g} seconds"
+    return f"FATE-Flow {happened}; the end of {home.server_log}:\n{log_end(home.server_log)}"
+
+
+def choose_ports(last: ServerRecord | None, http_port: int | None) -> ServerRecord:
+    """The requested port, else the ones of last time where they are free, else new ones."""
+    if http_port is not None:
+        check_requested_port(http_port)
+    elif last is not None and is_free(last.http_port):
+        http_port = last.http_port
+    else:
+        http_port = free_port()
+    if last is not None and last.grpc_port != http_port and is_free(last.grpc_port):
+        return ServerRecord(http_port, last.grpc_port)
+    return ServerRecord(http_port, free_port(besides=(http_port,)))
+
+
+def refuse_other_port(home: FlowHome, record: ServerRecord, http_port: int | None) -> None:
+    """A running server is not moved behind the back of the jobs that it runs."""
+    if http_port is not None and http_port != record.http_port:
+        raise FlowServerError(
+            f"The FATE-Flow of {home.root} already runs on port {record.http_port}; "
+            f"run `{home_command('down', home.root)}` first to start it on port {http_port}."
+        )
+
+
+def wait_for_answer(address: FlowAddress, patience: float, lives: Callable[[], bool]) -> bool:
+    """Whether the server answers before it ends or `patience` seconds are over."""
+    return wait_until(lambda: state_of(address).runs, lives, patience)
+
+
+@contextmanager
+def locked(home: FlowHome) -> Iterator[None]:
+    """Let one `up` or `down` at a time work on a home; the lock goes with its holder, however that ends."""
+    deadline = time.monotonic() + LOCK_SECONDS
+    with home.lock.open("a") as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise FlowServerError(
+                        f"Another `fate-dp up` or `down` has held {home.lock} for {LOCK_SECONDS:.0f} seconds; "
+                        "wait for it or end it."
+                    ) from None
+                time.sleep(0.1)
+        yield
+
+
+def address_of(record: ServerRecord) -> FlowAddress:
+    return FlowAddress(HOST, record.http_port)
+
+
+def start_time(pid: int) -> float:
+    """When a process began, as psutil gives it: the second half of its identity."""
+    return psutil.Process(pid).create_time()

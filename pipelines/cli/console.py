@@ -1,0 +1,146 @@
+"""What several commands share: their flags, their console with its progress, and the server that they use.
+
+What a command needs beyond its flags is imported where it begins, here and in the modules of all commands: `fate-dp`
+and its help start without arrays, tables, a terminal's drawings or FATE.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fate_dp.deploy.flow import DEFAULT_HOME
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fate_dp.deploy.flow.client import FlowAddress
+
+Commands = argparse._SubParsersAction
+"""Where commands are added, each with its own parser."""
+Run = Callable[[argparse.Namespace], "int | None"]
+"""What a command does with its flags; returns the exit status, None for success."""
+
+
+def add_command(
+    commands: Commands, name: str, text: str, run: Run | None = None, **more: Any
+) -> argparse.ArgumentParser:
+    """Add a command whose help is `text`; `more` are further settings of its parser."""
+    command = commands.add_parser(name, help=text, **{"description": sentence(text), **more})
+    if run is not None:
+        command.set_defaults(run=run)
+    return command
+
+
+def add_kinds(commands: Commands, name: str, text: str, title: str, metavar: str = "WHAT") -> Commands:
+    """Add a command that has commands of its own; returns where these are added."""
+    return add_command(commands, name, text).add_subparsers(title=title, metavar=metavar, required=True)
+
+
+def sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def add_home(command: argparse.ArgumentParser, text: str, default: str | Path = DEFAULT_HOME) -> None:
+    """Add --home, a folder that `text` describes."""
+    command.add_argument("--home", type=Path, default=Path(default), help=f"{text} ({default})")
+
+
+def add_flow(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--flow", metavar="HOST:PORT", help="use a FATE-Flow that already runs")
+
+
+def add_cold(command: argparse.ArgumentParser) -> None:
+    """Add the switch of the commands that start a server."""
+    command.add_argument(
+        "--cold",
+        action="store_true",
+        help="from now on, start each task's processes anew instead of from the fork server; without it, warm again",
+    )
+
+
+def given(options: argparse.Namespace, kind: type) -> dict:
+    """The fields of the dataclass `kind` that the command line gave, so that its defaults stand in one place."""
+    values = {item.name: getattr(options, item.name, None) for item in fields(kind)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+class TaskLines:
+    """Progress of jobs on a terminal: a spinner with what runs now, and one line for each task that has ended.
+
+    Use as a context manager; `task` and `sentence` are the progress callbacks of jobs and of the server.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._status = console.status("starting")
+        self._since: dict[tuple[str, str], float] = {}
+
+    def __enter__(self) -> TaskLines:
+        self._status.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._status.stop()
+
+    def sentence(self, text: str) -> None:
+        self._console.print(text, markup=False)
+
+    def task(self, job: str, task: str, status: str, seconds: float) -> None:
+        """A task of a job changed its status, ``seconds`` after the job began."""
+        if status == "running":
+            self._since[job, task] = time.monotonic()
+            self._status.update(f"{job}: {task} runs")
+        elif status not in ("waiting", "ready"):
+            spent = time.monotonic() - self._since.get((job, task), time.monotonic())
+            self._console.print(f"{job:<28} {task:<18} {status:<8} {spent:6.1f} s", markup=False, highlight=False)
+
+
+def wide_console() -> Console:
+    """A console whose tables keep their width in a pipe, where rich would assume 80 columns."""
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=100)
+
+
+def parties_folder(home: Path) -> Path:
+    """Where the embedded server keeps the parties' homes."""
+    from fate_dp.deploy.flow.home import open_home
+
+    return open_home(home).parties
+
+
+def demo_server(options: argparse.Namespace, lines: TaskLines) -> tuple[FlowAddress, Path | None]:
+    """The server named with --flow, else the embedded one, started where needed; and the home of the latter."""
+    from fate_dp.deploy.flow import server
+
+    from ..jobs.flow import resolve_flow
+
+    if not options.flow:
+        return server.up(options.home, progress=lines.sentence, cold=options.cold), options.home
+    # How another FATE-Flow starts its tasks is its operator's to say.
+    if options.cold:
+        raise ValueError(
+            f"--cold is for the embedded FATE-Flow, but --flow names {options.flow}; its operator sets "
+            "FATE_DP_WARM_START=off in its environment."
+        )
+    return resolve_flow(options.flow, options.home), None
+
+
+def show_demo(find_sites: Callable[[TaskLines], tuple], output: Path) -> None:
+    """Run the demo at the sites of guest and host, and print what it found; `find_sites` may tell its progress."""
+    from ..jobs.demo import Run, run_demo
+    from .tables import print_ledger, print_result
+
+    console = wide_console()
+    with TaskLines(console) as lines:
+        guest, host = find_sites(lines)
+        result = run_demo(Run(guest, host, output, lines.task))
+    print_result(result, console)
+    print_ledger(result["ledgers"], console)
+    console.print(f"Report: {output / 'report.html'}   Result: {output / 'result.json'}")

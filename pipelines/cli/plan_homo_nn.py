@@ -1,0 +1,277 @@
+"""``fate-dp plan homo-nn``: what a training of dp_homo_nn costs in each trust model, before anything is spent.
+
+Computed from public numbers only, by the functions that every party computes its charges with. Epsilons are in nats, at
+the request's delta, under both relations where there is an account; noise is per coordinate of a round's mean gradient,
+in units of the clip. Proved is what guarantee.yaml of dp_homo_nn says; clients are honest but curious.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
+
+from fate_dp.components.dp_homo_nn.settings import AGGREGATIONS, TrainSettings, module_name
+
+from .console import wide_console
+from .tables import TextTable, json_able, print_table, print_text, rounded_up
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rich.console import Console
+
+    from fate_dp.components.dp_homo_nn.rounds.terms import RoundTerms
+
+RELATIONS = {"add_or_remove": "epsilon, add-or-remove", "replace_one": "epsilon, replace-one"}
+
+
+@dataclass(frozen=True)
+class HomoNNRequest:
+    """What is asked. ``settings`` are those of a training with aggregation secure_sum; the other two differ in trust alone.
+
+    Args:
+        clients: parties with data, of equal size.
+        features: of a record; None where ``dimension`` says how many parameters the model has.
+        epsilon0: of a message with aggregation shuffle; None means what an ``epsilon`` allows, or 1.
+    """
+
+    settings: TrainSettings
+    clients: int
+    features: int | None = None
+    dimension: int | None = None
+    epsilon0: float | None = None
+
+
+@dataclass(frozen=True)
+class TrustPlan:
+    """One trust model; ``refused`` says in a sentence why there is no such training, and the rest is None then."""
+
+    aggregation: str
+    noise_multiplier: float | None = None
+    epsilon0: float | None = None
+    epsilon: dict | None = None
+    epsilon_if_shuffler_and_server_collude: float | None = None
+    noise_of_mean: float | None = None
+    noise_to_signal: float | None = None
+    messages: int | None = None
+    refused: str | None = None
+
+
+@dataclass(frozen=True)
+class HomoNNPlan:
+    """The answer; ``warning`` is a sentence on a delta that promises too little."""
+
+    clients: int
+    dimension: int
+    rounds: int | None
+    batch_size: float | None
+    records: int
+    delta: float
+    rows: tuple
+    warning: str | None
+
+
+def plan_homo_nn(request: HomoNNRequest, progress: Callable[[str], None] = lambda sentence: None) -> HomoNNPlan:
+    """The three trust models beside each other; raises ValueError where none of them could run."""
+    dimension = dimension_of(request)
+    rows = []
+    for trust in AGGREGATIONS:
+        progress(f"Accounting aggregation {trust}")
+        rows.append(_row(request, trust, dimension))
+    settings = request.settings
+    if all(row.refused for row in rows):
+        raise ValueError(rows[0].refused)
+    trust = next(row.aggregation for row in rows if not row.refused)
+    warning = _terms(request, _with_trust(request, trust), dimension).delta_warning()
+    return HomoNNPlan(
+        request.clients,
+        dimension,
+        settings.rounds,
+        settings.batch_size,
+        settings.records,
+        settings.delta,
+        tuple(rows),
+        warning,
+    )
+
+
+def dimension_of(request: HomoNNRequest) -> int:
+    """Number of the model's parameters: as given, or counted on the model.
+
+    Raises:
+        ValueError: an unknown model, parameters that it does not take, or a model only an operator has.
+    """
+    if request.dimension is not None:
+        return request.dimension
+    name = request.settings.model["name"]
+    if module_name(name) is not None:
+        raise ValueError(
+            f"--model is {name!r}, which only the parties' operators have; say --dimension, its parameters."
+        )
+    if request.features is None:
+        raise ValueError(
+            "--features is not given; it must be the number of features, or --dimension that of parameters."
+        )
+    from fate_dp.components.dp_homo_nn.models.registry import ModelSource, spec_of_job
+    from fate_dp.components.dp_homo_nn.models.spec import dimension
+
+    return dimension(
+        ModelSource.of(spec_of_job(request.settings, request.features), request.settings.loss, {}).module()
+    )
+
+
+def _row(request: HomoNNRequest, trust: str, dimension: int) -> TrustPlan:
+    from fate_dp.components.dp_homo_nn.round_terms import calibrated, guarantee_of, noise_of_mean
+    from fate_dp.components.dp_homo_nn.rounds.account import honest_messages
+
+    try:
+        settings = _with_trust(request, trust)
+        terms = calibrated(settings, _terms(request, settings, dimension))
+        guarantee = guarantee_of(settings, terms)
+    except ValueError as refusal:
+        return TrustPlan(trust, refused=str(refusal))
+    noise, messages = noise_of_mean(terms), honest_messages(terms) if trust == "shuffle" else None
+    return TrustPlan(
+        trust,
+        terms.noise_multiplier,
+        terms.epsilon0,
+        dict(guarantee.epsilons),
+        guarantee.collusion,
+        noise,
+        noise * math.sqrt(dimension),
+        messages,
+    )
+
+
+def _with_trust(request: HomoNNRequest, trust: str) -> TrainSettings:
+    if trust != "shuffle":
+        return replace(request.settings, aggregation=trust)
+    epsilon0 = request.epsilon0 or (None if request.settings.epsilon else 1.0)
+    return replace(
+        request.settings,
+        aggregation=trust,
+        shuffler="shuffler",
+        noise_multiplier=None,
+        epsilon0=epsilon0,
+        relation=None,
+        epsilon=request.settings.epsilon if epsilon0 is None else None,
+    )
+
+
+def _terms(request: HomoNNRequest, settings: TrainSettings, dimension: int) -> RoundTerms:
+    from fate_dp.components.dp_homo_nn.round_terms import round_terms
+
+    return round_terms(settings, [f"client {number}" for number in range(request.clients)], dimension)
+
+
+def trust_table(plan: HomoNNPlan) -> TextTable:
+    """A line per trust model."""
+    rows = tuple(
+        (row.aggregation, "refused", *["-"] * 5)
+        if row.refused
+        else (
+            row.aggregation,
+            _size(row),
+            *(_epsilon(row, relation) for relation in RELATIONS),
+            _collusion(row),
+            rounded_up(row.noise_of_mean),
+            rounded_up(row.noise_to_signal),
+        )
+        for row in plan.rows
+    )
+    headings = (
+        "aggregation",
+        "noise",
+        *RELATIONS.values(),
+        "if shuffler and server collude",
+        "noise of mean",
+        "noise/signal",
+    )
+    return TextTable(headings, rows, frozenset(headings[2:]))
+
+
+def print_plan(plan: HomoNNPlan, console: Console) -> None:
+    """Print the answer on a rich console."""
+    print_table(
+        console,
+        f"dp_homo_nn: {plan.rounds} rounds, {plan.clients} parties with data, about {plan.batch_size:g} of "
+        f"{plan.records} units in a round, {plan.dimension} parameters, delta {plan.delta:g}",
+        trust_table(plan),
+    )
+    for row in plan.rows:
+        if row.refused:
+            print_text(console, f"{row.aggregation}: {row.refused}")
+    print_text(
+        console,
+        "Epsilon (nats) is against server, other clients and whoever gets the model; accountant: PLD "
+        "(dp-accounting), for shuffle the better of hiding among clones and composition. Noise of mean is the standard "
+        "deviation per coordinate of a round's mean over the clip; noise/signal is its expected norm over the clip. "
+        "Sigma, over the clip too, is that of the whole sum with secure_sum, and of each party's own message with local.",
+    )
+    if plan.warning:
+        print_text(console, f"Warning: {plan.warning}")
+
+
+def run(options: argparse.Namespace) -> None:
+    """The command."""
+    request = request_of(options)
+    if options.json:
+        print(json.dumps(json_able(asdict(plan_homo_nn(request))), indent=2, allow_nan=False))
+        return
+    console = wide_console()
+    with console.status("") as status:
+        plan = plan_homo_nn(request, progress=status.update)
+    print_plan(plan, console)
+
+
+def request_of(options: argparse.Namespace) -> HomoNNRequest:
+    """The request of a command line; raises ValueError in the words of the component's own checks."""
+    from fate_dp.components.dp_homo_nn.settings import given_settings
+
+    names = (
+        "rounds",
+        "batch_size",
+        "records",
+        "epsilon",
+        "noise_multiplier",
+        "delta",
+        "relation",
+        "clip",
+        "unit",
+        "max_dropouts",
+        "local_steps",
+        "local_learning_rate",
+        "classes",
+    )
+    given = {name: getattr(options, name) for name in names}
+    model = {"name": options.model, "params": _params(options.model_params)}
+    settings = given_settings({**given, "model": model})
+    return HomoNNRequest(settings, options.clients, options.features, options.dimension, options.epsilon0)
+
+
+def _params(text: str | None) -> dict:
+    try:
+        return {} if text is None else json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(
+            f"--model-params is {text!r}; it must be a JSON object, for example '{{\"hidden\": [32]}}'."
+        ) from error
+
+
+def _size(row: TrustPlan) -> str:
+    if row.epsilon0 is not None:
+        return f"epsilon0 {rounded_up(row.epsilon0)}"
+    return f"sigma {rounded_up(row.noise_multiplier or 0.0)}"
+
+
+def _epsilon(row: TrustPlan, relation: str) -> str:
+    epsilons = row.epsilon or {}
+    return rounded_up(epsilons[relation]) if relation in epsilons else "-"
+
+
+def _collusion(row: TrustPlan) -> str:
+    collusion = row.epsilon_if_shuffler_and_server_collude
+    return "-" if collusion is None else rounded_up(collusion)

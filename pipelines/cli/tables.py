@@ -1,0 +1,281 @@
+"""The tables of a demo's result: their cells as text, and drawn in a terminal."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..jobs.table_caps import CapLine
+
+MODELS = ("private", "guest_only", "not_private")
+METRICS = {"accuracy": "accuracy", "auc": "AUC", "precision": "precision", "recall": "recall", "f1": "F1"}
+UNBROKEN = ("mechanism", "task", "party", "balanced by")
+WIDEST = {"observer": 14}
+LONGEST_HEADING = 10
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """Headings and cells as text; `numeric` names the headings whose column is aligned to the right."""
+
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numeric: frozenset[str] = frozenset()
+
+
+def rounded_up(value: float, digits: int = 4) -> str:
+    """Text of ``digits`` significant digits that is never below the value."""
+    return _rounded(value, digits, ROUND_CEILING)
+
+
+def rounded_down(value: float, digits: int = 4) -> str:
+    """Text of ``digits`` significant digits that is never above the value."""
+    return _rounded(value, digits, ROUND_FLOOR)
+
+
+def _rounded(value: float, digits: int, direction: str) -> str:
+    if not math.isfinite(value):
+        return "infinity"
+    rounded = Context(prec=digits, rounding=direction).create_decimal(Decimal(value)).normalize()
+    # Where all digits stand before the point, the exponent would only hide them.
+    return f"{rounded:f}" if -5 < rounded.adjusted() < 15 else f"{rounded:g}"
+
+
+def json_able(value: Any) -> Any:
+    """Nested lists and mappings for JSON; an infinite epsilon is the text 'infinity', as in the ledger."""
+    if isinstance(value, dict):
+        return {name: json_able(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_able(item) for item in value]
+    return "infinity" if value == math.inf else value
+
+
+def epsilon_text(epsilon: float | str) -> str:
+    """An epsilon as results hold it, a number or 'infinity', in words; rounded up, since it is an upper bound."""
+    if float(epsilon) == float("inf"):
+        return "infinity"
+    return f"{float(Context(prec=6, rounding=ROUND_CEILING).create_decimal(repr(float(epsilon)))):g}"
+
+
+def floor_text(left: float) -> str:
+    """What is left of a budget, rounded down."""
+    return f"{float(Context(prec=6, rounding=ROUND_FLOOR).create_decimal(repr(left))):g}"
+
+
+FORMS: dict[str, Callable[[Any], str]] = {
+    "epsilon": epsilon_text,
+    "left": floor_text,
+    "records": lambda records: str(records or "-"),
+    "most_bias": lambda bias: "unknown" if bias is None else f"{bias:.3f}",
+    **dict.fromkeys(("delta", "cap"), "{:g}".format),
+    **dict.fromkeys(("on_flips", "estimate", "standard_error"), "{:.3f}".format),
+}
+"""How the values of lines are written by their names; others as they are."""
+
+
+def table_of(lines: Iterable[dict], columns: dict[str, str], numeric: Iterable[str]) -> TextTable:
+    """A row for each line; `columns` are the headings with the names of their values."""
+    rows = tuple(tuple(FORMS.get(name, str)(line[name]) for name in columns.values()) for line in lines)
+    return TextTable(tuple(columns), rows, frozenset(numeric))
+
+
+def named(lines: list[dict], key: str, tables: dict[str, list[str]]) -> list[dict]:
+    """Lines of a ledger with the names of tables in place of those that it has for their datasets.
+
+    Where several datasets were read from the same tables, with other columns perhaps, some letters of the ledger's name
+    tell them apart.
+    """
+    from fate_dp.privacy.policy import NUMBERED_COLUMNS
+
+    dataset = re.compile(NUMBERED_COLUMNS)
+    return [{**line, key: dataset.sub(lambda match: _table_name(match[0], tables), line[key])} for line in lines]
+
+
+def _table_name(dataset: str, tables: dict[str, list[str]]) -> str:
+    if dataset not in tables:
+        return dataset
+    alike = [other for other, names in tables.items() if names == tables[dataset]]
+    return ", ".join(tables[dataset]) + (f" ({dataset.partition(':')[2]})" if len(alike) > 1 else "")
+
+
+def model_table(result: dict) -> TextTable:
+    """The three models with their metrics on the held-out part."""
+    rows = tuple(
+        (
+            model["title"],
+            epsilon_text(model["epsilon"]),
+            model["flipback"],
+            *(f"{model['metrics'][name]:.3f}" for name in METRICS),
+        )
+        for model in (result["models"][name] for name in MODELS)
+    )
+    headings = ("model", "epsilon", "flipback", *METRICS.values())
+    return TextTable(headings, rows, frozenset(("epsilon", *METRICS.values())))
+
+
+def training_table(result: dict) -> TextTable:
+    """The private model's figures on the training rows: on flips, and corrected for their known rate."""
+    headings = ("measure", "on flips", "on true labels, estimated", "standard error", "bias at most")
+    keys = ("measure", "on_flips", "estimate", "standard_error", "most_bias")
+    return table_of(result["training_figures"], dict(zip(headings, keys)), headings[1:])
+
+
+def observer_table(result: dict) -> TextTable:
+    """What is guaranteed against each observer."""
+    names = ("observer", "unit", "relation", "epsilon", "delta", "note")
+    return table_of(result["privacy"]["epsilon_per_observer"], dict(zip(names, names)), ("epsilon", "delta"))
+
+
+def party_table(result: dict) -> TextTable:
+    """Who holds how much, and what PSI left of it."""
+    parties = result["data"]["parties"]
+    held = [(party["party"], str(party["features"]), party["rows"]) for party in parties]
+    features = str(sum(party["features"] for party in parties))
+    held.append(("in common, found by PSI", features, result["data"]["common_rows"]))
+    rows = tuple((name, count, str(parts["train"]), str(parts["test"])) for name, count, parts in held)
+    headings = ("held by", "features", "training records", "held-out records")
+    return TextTable(headings, rows, frozenset(headings[1:]))
+
+
+def seconds_table(result: dict) -> TextTable:
+    """Seconds of each task."""
+    rows = tuple((line["job"], line["task"], f"{line['seconds']:.1f}") for line in result["seconds"]["tasks"])
+    return TextTable(("job", "task", "seconds"), rows, frozenset(("seconds",)))
+
+
+def ledger_table(entries: list[dict]) -> TextTable:
+    """The entries of one party's ledger without their notes, which are too long for a column."""
+    names = ("source", "mechanism", "epsilon", "delta", "unit", "observer", "records", "uses")
+    columns = {"no.": "entry_id", **dict(zip(names, names))}
+    return table_of(entries, columns, ("no.", "epsilon", "delta", "records", "uses"))
+
+
+def total_table(totals: list[dict]) -> TextTable:
+    """What each observer learned in all of each dataset."""
+    names = ("dataset", "unit", "relation", "observer", "epsilon", "delta")
+    return table_of(totals, dict(zip(names, names)), ("epsilon", "delta"))
+
+
+def cap_table(lines: Iterable[CapLine]) -> TextTable:
+    """What of the caps of tables is spent; `lines` are ``table_caps.CapLine``."""
+    rows = tuple(
+        (
+            line.party,
+            line.table,
+            line.kind,
+            epsilon_text(line.spent),
+            f"{line.cap:g}",
+            floor_text(line.left),
+            "" if line.delta is None else f"{line.delta:g}",
+            line.origin,
+        )
+        for line in lines
+    )
+    headings = ("party", "table", "cap of", "spent", "cap", "left", "delta", "set")
+    return TextTable(headings, rows, frozenset(("spent", "cap", "left", "delta")))
+
+
+def total_notes(totals: list[dict]) -> list[str]:
+    """What the lines of `total_table` leave open, once for all observers of a dataset."""
+    observers: dict[tuple, list[str]] = {}
+    for line in totals:
+        if line["note"]:
+            key = line["dataset"], line["unit"], line["relation"], line["note"]
+            observers.setdefault(key, []).append(line["observer"])
+    return [
+        f"{dataset}, {unit}, {relation}, against {', '.join(names)}: {note}."
+        for (dataset, unit, relation, note), names in observers.items()
+    ]
+
+
+def budget_table(budgets: list[dict]) -> TextTable:
+    """What of each cap is spent and left, at the delta of the cap."""
+    headings = ("dataset", "unit", "relation", "observer", "spent", "cap", "left", "delta")
+    keys = ("dataset", "unit", "relation", "observer", "epsilon", "cap", "left", "delta")
+    return table_of(budgets, dict(zip(headings, keys)), headings[4:])
+
+
+def print_result(result: dict, console: Console) -> None:
+    """Print models, guarantees and times on a rich console."""
+    rows = result["models"]["private"]["metrics"]["rows"]
+    print_table(console, f"Three models on {rows} held-out records", model_table(result))
+    print_table(console, "Epsilon per observer", observer_table(result))
+    for release in result["privacy"]["score_releases"]:
+        print_text(
+            console,
+            f"Joint scores of training records shown to the guest by {release['party']}, over all jobs: "
+            f"{release['released']} of at most {release['cap']}.",
+        )
+    print_table(console, f"Seconds per task; {result['seconds']['total']:.0f} in all", seconds_table(result))
+
+
+def print_ledger(entries_by_party: dict[str, list[dict]], console: Console) -> None:
+    """Print one line per ledger entry, and below each party's lines what the entries mean."""
+    for party, entries in entries_by_party.items():
+        if not entries:
+            print_text(console, f"\nLedger of {party}: nothing was released.")
+            continue
+        # The widest table: with the usual gaps it would not fit into 100 columns.
+        print_table(console, f"Ledger of {party}", ledger_table(entries), padding=0)
+        for entry in entries:
+            print_text(console, f"No. {entry['entry_id']}: {entry['note']}.")
+
+
+def print_totals(totals_by_party: dict[str, list[dict]], console: Console) -> None:
+    """Print one line per dataset, unit, relation and observer of each party."""
+    for party, totals in totals_by_party.items():
+        if totals:
+            print_table(console, f"Totals of {party}: epsilon is an upper bound at delta", total_table(totals))
+            for sentence in total_notes(totals):
+                print_text(console, sentence)
+
+
+def print_budgets(budgets_by_party: dict[str, list[dict]], console: Console) -> None:
+    """Print how much of each party's caps is left."""
+    for party, budgets in budgets_by_party.items():
+        if budgets:
+            print_table(console, f"Budgets of {party}: epsilon at the delta of the cap", budget_table(budgets))
+
+
+def print_table(console: Console, title: str, table: TextTable, padding: int = 1) -> None:
+    """Draw a table below its title on a rich console."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(
+        title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, padding=(0, padding, 0, 0)
+    )
+    for heading in table.headings:
+        is_numeric = heading in table.numeric
+        drawn.add_column(
+            _in_two_lines(heading) if is_numeric else heading,
+            justify="right" if is_numeric else "left",
+            overflow="fold",
+            no_wrap=is_numeric or heading in UNBROKEN,
+            max_width=WIDEST.get(heading),
+        )
+    for row in table.rows:
+        # Names come from files: as plain text they cannot be read as markup.
+        drawn.add_row(*(Text(cell) for cell in row))
+    console.print()
+    console.print(drawn)
+
+
+def _in_two_lines(heading: str) -> str:
+    """A long heading above numbers, which are not wrapped, broken at its last blank."""
+    return "\n".join(heading.rsplit(" ", 1)) if len(heading) > LONGEST_HEADING else heading
+
+
+def print_text(console: Console, text: str) -> None:
+    """Print a text as it is: what looks like markup in it is text."""
+    from rich.text import Text
+
+    console.print(Text(text))

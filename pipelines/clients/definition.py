@@ -1,0 +1,181 @@
+"""What the client classes share: their signature, documentation and checks, made from what the component declares."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from functools import reduce
+from operator import or_
+from pathlib import Path
+from textwrap import TextWrapper
+from typing import Any, ClassVar
+
+from fate_client.pipeline.components.component_base import Component
+from fate_client.pipeline.conf.types import PlaceHolder
+from fate_client.pipeline.interface import DataWarehouseChannel, ModelWarehouseChannel, TaskOutputArtifactChannel
+
+from fate_dp.components.common.parameters import Parameter, parameters_of, settings_of
+
+Artifact = TaskOutputArtifactChannel | DataWarehouseChannel | ModelWarehouseChannel
+
+
+class DeclaredTask(Component):
+    """A task of a component: takes the parameters that the component's settings declare, and refuses what it refuses.
+
+        class Smote(DeclaredTask, component="smote", declares=(Settings,)):
+            train_data: Artifact
+
+    The annotations of the class are the component's inputs. A parameter may be left out, or be None, where it has a
+    default or is given for each party: ``task.hosts[0].task_parameters(noise_epsilon=1.0)``.
+    """
+
+    declarations: ClassVar[tuple[type, ...]] = ()
+    parameters: ClassVar[Mapping[str, Parameter]] = {}
+    inputs: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, component: str = "", declares: tuple[type, ...] = (), **others: Any) -> None:
+        super().__init_subclass__(**others)
+        if not component:
+            return
+        # Absolute, since fate_client would look for a relative path inside itself.
+        cls.yaml_define_path = str(Path(__file__).parent / f"{component}.yaml")
+        cls.declarations = declares
+        cls.parameters = reduce(or_, (dict(parameters_of(each)) for each in declares))
+        cls.inputs = tuple(cls.__dict__.get("__annotations__", ()))
+        cls.__signature__ = _signature(cls)
+        cls.__doc__ = f"{inspect.cleandoc(cls.__doc__ or '')}\n\nArgs:\n{_told(cls)}\n"
+
+    def __init__(self, _name: str, runtime_parties: dict | None = None, **given: Any) -> None:
+        names = (*self.parameters, *self.inputs)
+        refuse_unknown(type(self).__name__, (name for name in given if name not in names), self.parameters)
+        values = {name: given.get(name, PlaceHolder()) for name in names}
+        asked = {name: each.check(values[name]) for name, each in self.parameters.items() if is_given(values[name])}
+        self._process_init_inputs({"_name": _name, "runtime_parties": runtime_parties, **values})
+        super().__init__()
+        self._name = _name
+        self.runtime_parties = runtime_parties
+        self.__dict__.update(values)
+        self.check_together(asked)
+
+    def check_together(self, asked: Mapping[str, Any]) -> dict[type, Any]:
+        """Refuse what does not go together.
+
+        Args:
+            asked: the parameters that were given, as the component takes them.
+
+        Returns:
+            What they make, by declaration, where all that is needed was given.
+
+        Raises:
+            ValueError: the sentence that the component itself would raise.
+        """
+        made = {}
+        for declaration in self.declarations:
+            own = parameters_of(declaration)
+            if all(name in asked for name, each in own.items() if each.needed):
+                made[declaration] = settings_of(declaration, {name: asked[name] for name in asked if name in own})
+        return made
+
+
+def is_given(value: Any) -> bool:
+    """Whether a parameter or an input was given to a task."""
+    return value is not None and not isinstance(value, PlaceHolder)
+
+
+def _signature(task: type[DeclaredTask]) -> inspect.Signature:
+    """That of `DeclaredTask.__init__` with the parameters and inputs by name."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    first = list(inspect.signature(DeclaredTask.__init__, eval_str=True).parameters.values())[1:3]
+    declared = [
+        inspect.Parameter(each.name, keyword, default=_default(each), annotation=_annotation(each))
+        for each in task.parameters.values()
+    ]
+    inputs = [inspect.Parameter(name, keyword, default=None, annotation="Artifact | None") for name in task.inputs]
+    return inspect.Signature([*first, *declared, *inputs])
+
+
+def _annotation(declared: Parameter) -> Any:
+    kind: Any = reduce(or_, declared.kinds)
+    return kind | None if declared.shown_default is None else kind
+
+
+def _told(task: type[DeclaredTask]) -> str:
+    """The lines of the docstring on parameters."""
+    wrap = TextWrapper(width=120, initial_indent="    ", subsequent_indent="        ").fill
+    lines = []
+    for each in task.parameters.values():
+        default = "" if each.shown_default is None else f"; {_default(each)!r} unless given"
+        kind = " | ".join(kind.__name__ for kind in each.kinds)
+        lines.append(wrap(f"{each.name} ({kind}): {each.sentence}{'; needed' if each.needed else default}."))
+    return "\n".join(lines)
+
+
+def _default(declared: Parameter) -> Any:
+    """As a job writes it: FATE's files have lists, no tuples."""
+    return list(declared.shown_default) if isinstance(declared.shown_default, tuple) else declared.shown_default
+
+
+# Parameters that FATE's components have and ours have not: what to do instead, in one sentence.
+
+_LEAVE_IT_OUT = "leave it out"
+_RATE = "the learning rate is optimizer={'optimizer_params': {'lr': ...}}"
+_PRECISION = f"the precision of numbers under encryption is fixed; {_LEAVE_IT_OUT}"
+_RUNNER = "model, loss, optimizer and rounds are parameters by themselves; give model={'name': ...}"
+_ROUNDS = f"noise is made for a number of rounds that is fixed beforehand; {_LEAVE_IT_OUT}"
+
+OF_FATE: Mapping[str, Mapping[str, str]] = {
+    "DPHeteroLR": {
+        "floating_point_precision": _PRECISION,
+        "output_cv_data": f"cross-validation always gives the scores of its folds; {_LEAVE_IT_OUT}",
+        "learning_rate": _RATE,
+        "reveal_every_epoch": f"each party's own weights are opened at the end; {_LEAVE_IT_OUT}",
+        "reveal_loss_freq": f"the guest sees the mean loss of every epoch; {_LEAVE_IT_OUT}",
+        "epsilon": "the epsilon of labels is a parameter of LabelFlip, that of features is noise_epsilon",
+    },
+    "ShareLR": {
+        "floating_point_precision": _PRECISION,
+        "output_cv_data": f"there is no cross-validation on shares; {_LEAVE_IT_OUT}",
+        "cv_data": f"there is no cross-validation on shares; {_LEAVE_IT_OUT}",
+        "cv_param": f"there is no cross-validation on shares; {_LEAVE_IT_OUT}",
+        "batch_size": f"all joined rows are one batch; {_LEAVE_IT_OUT}",
+        "validate_data": "rows to predict come as test_data of a task with input_model",
+        "warm_start_model": f"training on shares starts from zero; {_LEAVE_IT_OUT}",
+        "learning_rate": _RATE,
+        "solver": f"it is cross_product always; {_LEAVE_IT_OUT}",
+        "reveal_every_epoch": "reveal says whom the weights are opened to at the end",
+        "reveal_loss_freq": f"the guest sees the mean loss of every epoch; {_LEAVE_IT_OUT}",
+        "epsilon": "the epsilon of labels is a parameter of LabelFlip, that of the number of matches hide_size of Align",
+    },
+    "DPHomoNN": {
+        "runner_module": _RUNNER,
+        "runner_class": _RUNNER,
+        "runner_conf": _RUNNER,
+        "source": "a module of your own is model={'name': 'module:NAME'}, which each party's operator allows in its policy",
+        "epochs": "rounds is the number of noisy updates; an epoch is records / batch_size of them",
+        "tol": _ROUNDS,
+        "early_stop": _ROUNDS,
+        "learning_rate": _RATE,
+        "ovr": f"a model of several classes has one output for each, by classes; {_LEAVE_IT_OUT}",
+        "label_num": "it is called classes here",
+        "validate_data": "rows to predict come as test_data of a task with input_model",
+        "warm_start_model": f"training starts from public weights, by init_param; {_LEAVE_IT_OUT}",
+    },
+}
+
+
+def refuse_unknown(component: str, unknown: Iterable[str], known: Iterable[str]) -> None:
+    """Raise one sentence for the first parameter that a component has not: what FATE calls so, or a name like it.
+
+    Args:
+        component: name of the client class.
+        unknown: names of the parameters that it was given and has not.
+        known: names of those that it has.
+    """
+    for name in unknown:
+        advice = OF_FATE.get(component, {}).get(name)
+        if advice is None:
+            alike = get_close_matches(name, list(known), 1)
+            advice = f"did you mean {alike[0]}?" if alike else f"it has {', '.join(known)}."
+            raise ValueError(f"{component} has no parameter {name}; {advice}")
+        raise ValueError(f"{component} has no parameter {name}: {advice}.")

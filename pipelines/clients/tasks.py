@@ -1,0 +1,177 @@
+"""The client classes, one for each component: what they are for, and what inputs they take.
+
+Parameters, their documentation and their checks come from the components' settings, see `definition.DeclaredTask`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from fate_dp.components.align.settings import Parameters as AlignParameters
+from fate_dp.components.dp_hetero_lr import settings as hetero_lr
+from fate_dp.components.dp_hetero_lr.combinations import PER_EPOCH, check_classes, check_settings, solver_of
+from fate_dp.components.dp_homo_nn import settings as homo_nn
+from fate_dp.components.flipback.settings import Settings as FlipbackSettings
+from fate_dp.components.label_flip.settings import Settings as LabelFlipSettings
+from fate_dp.components.share_lr import settings as share_lr
+from fate_dp.components.shuffler.settings import Settings as ShufflerSettings
+from fate_dp.components.smote.settings import Settings as SmoteSettings
+
+from .definition import Artifact, DeclaredTask, is_given
+
+
+class LabelFlip(DeclaredTask, component="label_flip", declares=(LabelFlipSettings,)):
+    """Randomised response on the guest's labels, or unbiased noise on numbers, once per record and epsilon.
+
+    ``label_source`` is the unit of the budget in the guest's ledger. With ``bounds`` labels become noisy, and unbiased, so
+    that linear regression (family gaussian) learns from them.
+    """
+
+    input_data: Artifact
+
+
+class DPHeteroLR(
+    DeclaredTask,
+    component="dp_hetero_lr",
+    declares=(hetero_lr.TrainSettings, hetero_lr.PredictSettings, hetero_lr.FoldSettings),
+):
+    """Vertical logistic regression under Paillier; parameters are named as in FATE's CoordinatedLR.
+
+    ``needs_arbiter`` says what the chosen solver needs: per_epoch needs one. ``noise_epsilon``, ``noise_delta`` and
+    ``noise_radius`` are each party's own, so give them by party:
+    ``component.hosts[0].task_parameters(noise_epsilon=1.0)``.
+    """
+
+    train_data: Artifact
+    validate_data: Artifact
+    cv_data: Artifact
+    test_data: Artifact
+    input_model: Artifact
+    warm_start_model: Artifact
+
+    def check_together(self, asked: Mapping[str, Any]) -> dict[type, Any]:
+        made = super().check_together(asked)
+        chosen = made[hetero_lr.TrainSettings]
+        check_settings(chosen)
+        check_classes(chosen)
+        _warn_of_solver(chosen)
+        self.needs_arbiter = solver_of(chosen) == PER_EPOCH
+        # Asked for already here: the client fills in what was not given later.
+        self._scores_rows = asked.get("train_scores", False) or is_given(self.validate_data)
+        return made
+
+    @property
+    def outputs(self) -> dict:
+        """Artifacts for other tasks, by name; train_output_data only where scores are shown."""
+        outputs = super().outputs
+        return outputs if self._scores_rows else _Outputs(outputs, self._name)
+
+
+class _Outputs(dict):
+    """Outputs of a task that shows the guest no scores of training rows."""
+
+    def __init__(self, outputs: dict, name: str) -> None:
+        super().__init__(outputs)
+        self._name = name
+
+    def __getitem__(self, key: str) -> Any:
+        if key == "train_output_data":
+            raise ValueError(
+                f"{self._name} has no train_output_data, which flipback and evaluation read: the guest gets no scores of "
+                "training rows unless train_scores is true; set train_scores=True."
+            )
+        return super().__getitem__(key)
+
+
+def _warn_of_solver(chosen: hetero_lr.TrainSettings) -> None:
+    """Say that a parameter took the solver that nobody asked for."""
+    if chosen.solver is None and solver_of(chosen) == PER_EPOCH:
+        warnings.warn(
+            f"{hetero_lr.hindrance_to_cross_product(chosen)}, so that solver per_epoch trains: it encrypts in every epoch, "
+            f"which took 42 times the processor time for 30 epochs, runs {hetero_lr.STEP_BY_STEP.epochs} by default, needs an "
+            "arbiter, and guest and hosts see their own gradients; leave the parameter out for cross_product, or set solver "
+            "to per_epoch to keep it.",
+            stacklevel=4,
+        )
+
+
+class Flipback(DeclaredTask, component="flipback", declares=(FlipbackSettings,)):
+    """Better labels for a second training, from ``scores``, the train_output_data of a first one. Costs no epsilon."""
+
+    input_data: Artifact
+    scores: Artifact
+
+
+class DPHomoNN(DeclaredTask, component="dp_homo_nn", declares=(homo_nn.TrainSettings,)):
+    """Horizontal training with differential privacy: guest and hosts hold records, the arbiter is the server.
+
+    ``records`` must be given for a training, and either ``epsilon`` or ``noise_multiplier`` (``epsilon0`` for aggregation
+    shuffle, which needs ``rounds`` and ``batch_size``, too). With ``aggregation`` shuffle the host with the party id
+    ``shuffler`` takes part without data: leave it out of the reader's ``runtime_parties``. ``fate-dp plan homo-nn`` tells
+    beforehand what each trust model costs.
+    """
+
+    train_data: Artifact
+    test_data: Artifact
+    input_model: Artifact
+
+    def check_together(self, asked: Mapping[str, Any]) -> dict[type, Any]:
+        # A task that only predicts needs no settings.
+        return {homo_nn.TrainSettings: homo_nn.given_settings(asked)} if asked else {}
+
+
+class Align(DeclaredTask, component="align", declares=(AlignParameters,)):
+    """The records of the guest and one host, joined by match id as additive shares; nobody learns which ids matched.
+
+    Values are fixed-point numbers below 16: standardise features before. The table of shares is for ``share_lr``.
+    ``input_data`` is the output of a reader, or of ``label_flip``, at both parties; flips that label_flip released are found
+    without ``label_source``. What ``hide_size`` costs is charged to the ledger of each party.
+    """
+
+    input_data: Artifact
+
+
+class ShareLR(DeclaredTask, component="share_lr", declares=(share_lr.Training, share_lr.Prediction)):
+    """Logistic or linear regression of a guest and one host on what ``align`` left: shares of all columns.
+
+    Parameters are named as in FATE's CoordinatedLR, the optimizer's method is sgd and weights start from zero.
+    ``train_data`` and ``test_data`` are ``output_data`` of an ``align``, ``alignment`` that of the same one.
+    """
+
+    train_data: Artifact
+    test_data: Artifact
+    alignment: Artifact
+    input_model: Artifact
+
+    def check_together(self, asked: Mapping[str, Any]) -> dict[type, Any]:
+        made = super().check_together(asked)
+        share_lr.ShareSettings.of(**vars(made[share_lr.Training]))
+        return made
+
+
+class Shuffler(DeclaredTask, component="shuffler", declares=(ShufflerSettings,)):
+    """Private mean, histogram and frequency of columns over the records of all parties, in the shuffle model.
+
+    The guest and all hosts but one bring tables with the same columns; the host named ``shuffler`` brings none, and the
+    arbiter is the server: ``input_data`` comes from a reader without these two. The fewer ``min_messages``, the more epsilon
+    costs. Exactly one of ``epsilon`` and ``epsilon0`` is given.
+
+    Each of ``requests`` is ``{"column": .., "kind": "mean", "low": .., "high": ..}``, a ``histogram`` with ``bins`` besides,
+    or a ``frequency`` with ``values`` in place of the range. A mean may have ``points``, 2 unless given. Ranges must come
+    from public facts: values outside count as the nearer end.
+    """
+
+    input_data: Artifact
+
+
+class Smote(DeclaredTask, component="smote", declares=(SmoteSettings,)):
+    """Over-sampling of each party's own training rows; what is computed from them protects no record.
+
+    For the stage train only: a deployed pipeline leaves it out, and `run_job` refuses to split or test on its output.
+    ``dataset`` is the same at all parties unless it is given for each of them:
+    ``task.guest.task_parameters(dataset=...)``, ``task.hosts[0].task_parameters(dataset=...)``.
+    """
+
+    train_data: Artifact

@@ -1,0 +1,386 @@
+"""The guest's own features alone: what it reaches without a federation, on the labels it would train on anyway."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+import numpy
+import pandas
+
+from fate_dp.components.protocols import label_figures as figures
+from fate_dp.data_prep.breast_cancer import PUBLIC_FOLDER, Split, write_tables
+from fate_dp.deploy.flow.client import FlowAddress
+from fate_dp.privacy.noisy_label_metrics import ACCURACY, AUC, KS
+from fate_dp.privacy.private_files import atomic_write
+
+from ..report.guarantees import Protocol, component_guarantee
+from .hetero_lr import Parties, Tables, TrainingPlan, prediction_pipeline, training_pipeline
+from .job import JobResult, run_job, task_metrics, task_output_data, task_output_model
+from .party_ledgers import declare, declare_public, party_ledger, score_releases
+from .upload import TableMeta, upload_table
+
+if TYPE_CHECKING:
+    from fate_client.pipeline import FateFlowPipeline
+
+
+def fit_locally(
+    training_table: pandas.DataFrame, held_out_table: pandas.DataFrame, label: str, features: list
+) -> numpy.ndarray:
+    """Scores of the held-out records under scikit-learn's logistic regression with its default penalty."""
+    from sklearn.linear_model import LogisticRegression
+
+    numbers = training_table[features].astype(float), training_table[label].astype(float).astype(int)
+    model = LogisticRegression(max_iter=1000).fit(*numbers)
+    return model.predict_proba(held_out_table[features].astype(float))[:, 1]
+
+
+# Measures of a binary classifier on held-out records.
+
+ROC_POINTS = 200
+
+
+def measure(labels: Any, scores: Any, threshold: float = 0.5) -> dict:
+    """Metrics and ROC curve in the form of the result schema; label 1 is the positive class."""
+    from sklearn import metrics
+
+    labels, scores = numpy.asarray(labels, dtype=float), numpy.asarray(scores, dtype=float)
+    predicted = scores > threshold
+    precision, recall, f1, _ = metrics.precision_recall_fscore_support(
+        labels, predicted, average="binary", zero_division=0
+    )
+    false_positive, true_positive, _ = metrics.roc_curve(labels, scores)
+    kept = numpy.unique(numpy.linspace(0, len(false_positive) - 1, ROC_POINTS).astype(int))
+    return {
+        "metrics": {
+            "accuracy": float(metrics.accuracy_score(labels, predicted)),
+            "auc": float(metrics.roc_auc_score(labels, scores)),
+            "precision": float(precision),
+            "recall": float(recall),
+            "f1": float(f1),
+            "rows": len(labels),
+        },
+        "roc": {"fpr": false_positive[kept].tolist(), "tpr": true_positive[kept].tolist()},
+    }
+
+
+# The main job: label-private vertical logistic regression on breast-cancer data, through FATE-Flow, with its yardsticks.
+
+COMPONENT, TASK = "dp_hetero_lr", "dp_hetero_lr_0"
+NAMESPACE = "fate_dp_demo"
+EPSILON = 2.0
+# A fixed start makes a second run give the same weights, so that the host's ledger counts its scores once. Standardised,
+# balanced data needs no intercept.
+TRAINING = {
+    "init_param": {"method": "kaiming", "fit_intercept": False, "random_state": 2024},
+    "flipback": {"mode": "auto"},
+    "true_labels": True,
+}
+# The private training shows the guest the scores of the training rows, one release of the host's cap, so that it can
+# estimate how good the model is from the flips alone; predictions of the held-out rows are held against true labels.
+SCORED = {**TRAINING, "train_scores": True}
+PRIVATE = Tables(NAMESPACE, "guest_train", "host_train")
+PUBLIC = Tables(NAMESPACE, "guest_train_public", "host_train")
+PUBLIC_COPY = f"{PUBLIC_FOLDER}/guest_train"
+HELD_OUT = Tables(NAMESPACE, "guest_test", "host_test")
+# Which file is uploaded as which table.
+FILES = {
+    PRIVATE.guest: "guest_train",
+    PUBLIC.guest: PUBLIC_COPY,
+    PRIVATE.host: "host_train",
+    HELD_OUT.guest: "guest_test",
+    HELD_OUT.host: "host_test",
+}
+UPLOAD = "upload {}"
+JOB_NAMES = (*map(UPLOAD.format, FILES), "train private", "predict private", "train not private", "predict not private")
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a party's FATE-Flow answers, the folder of its key and ledger, and the server's home if it is ours."""
+
+    address: FlowAddress
+    parties_folder: Path
+    home: Path | None = None
+
+
+@dataclass
+class Run:
+    """One run of the demo: where it works, and what it has measured so far.
+
+    Guest and host may share a server, as the embedded one plays all parties; the jobs are the guest's.
+    """
+
+    guest: Site
+    host: Site
+    output: Path
+    progress: Callable[[str, str, str, float], None]
+    parties: Parties = Parties()
+    split: Split = Split()
+    results: dict[str, JobResult] = field(default_factory=dict)
+    """Each job's result by its name, in the order in which they ended."""
+    stop: Event = field(default_factory=Event)
+    """Set where a job failed while others ran."""
+
+    @property
+    def data(self) -> Path:
+        """Where the files to upload are written."""
+        return self.output / "data"
+
+    def job(self, name: str, pipeline: FateFlowPipeline) -> JobResult:
+        """Run a pipeline as a job of that name; returns its result."""
+        self.results[name] = run_job(
+            pipeline, self.guest.address, lambda *news: self.progress(name, *news), home=self.guest.home, stop=self.stop
+        )
+        return self.results[name]
+
+    def together(self, *works: Callable[[], object]) -> list:
+        """Do several things at once that need nothing of each other; returns what each of them does.
+
+        Where one fails, or the user interrupts, the others' jobs are stopped.
+        """
+        with ThreadPoolExecutor(len(works)) as threads:
+            futures = [threads.submit(work) for work in works]
+            try:
+                ended, _ = wait(futures, return_when=FIRST_EXCEPTION)
+                failures = [failure for each in ended if (failure := each.exception())]
+                if failures:
+                    raise failures[0]
+            except BaseException:
+                self.stop.set()
+                raise
+        return [each.result() for each in futures]
+
+    def jobs(self) -> list[dict]:
+        """The result's list of jobs, whichever of those that ran at once ended first."""
+        return [{"name": name, "job_id": self.results[name].job_id} for name in JOB_NAMES]
+
+    def tasks(self) -> list[dict]:
+        """The result's list of tasks and their seconds."""
+        return [
+            {"job": name, "task": task, "seconds": spent}
+            for name in JOB_NAMES
+            for task, spent in self.results[name].seconds_per_task().items()
+        ]
+
+    def guest_tables(self, result: JobResult, task: str) -> dict:
+        return task_output_data(self.guest.address, result.job_id, "guest", self.parties.guest, task)
+
+    def guest_model(self, result: JobResult) -> dict:
+        model = task_output_model(self.guest.address, result.job_id, "guest", self.parties.guest, TASK)
+        return model["output_model"]
+
+    def summary(self, result: JobResult) -> dict:
+        """What the training said of itself at the guest."""
+        metrics = task_metrics(self.guest.address, result.job_id, "guest", self.parties.guest, TASK)
+        return next(record["data"] for record in metrics if record["name"] == "summary")
+
+
+def run_demo(run: Run) -> dict:
+    """Prepare, upload, train, predict, compare; returns the result (schema: result_schema.json)."""
+    begin = time.monotonic()
+    manifest = upload_data(run)
+    declare(run.guest.parties_folder, run.parties.guest, PRIVATE.label_source())
+    copy = run.data / f"{PUBLIC_COPY}.csv"
+    declare_public(run.guest.parties_folder, run.parties.guest, PUBLIC.label_source(), copy)
+    trained, yardstick = run.together(
+        lambda: train_and_predict(run, "private", PRIVATE, EPSILON, SCORED),
+        lambda: train_and_predict(run, "not private", PUBLIC, None, TRAINING),
+    )
+    alone, seconds_alone = guest_alone(trained)
+    protocol = component_guarantee(COMPONENT).protocol(trained.summary["solver"])
+    models = {
+        "private": federated_model("federated, labels flipped", trained),
+        "guest_only": alone,
+        "not_private": federated_model("federated, no privacy", yardstick),
+    }
+    result = {
+        "schema": "fate-dp/demo-result/3",
+        "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "fate_dp_version": version("fate-dp"),
+        "fate_version": version("pyfate"),
+        "data": describe_data(run, manifest, trained),
+        "models": models,
+        "training_figures": training_figures(trained.summary),
+        "privacy": {
+            "protocol": {
+                "component": COMPONENT,
+                **asdict(protocol),
+                "views": [asdict(view) for view in protocol.views],
+            },
+            "epsilon_per_observer": guarantees(protocol, EPSILON),
+            "score_releases": score_releases(run.host.parties_folder, run.parties.host, host_features(manifest)),
+        },
+        "ledgers": {
+            f"guest {run.parties.guest}": party_ledger(run.guest.parties_folder, run.parties.guest),
+            f"host {run.parties.host}": party_ledger(run.host.parties_folder, run.parties.host),
+        },
+        "seconds": {
+            "total": time.monotonic() - begin,
+            "tasks": [*run.tasks(), {"job": "guest alone", "task": "local fit", "seconds": seconds_alone}],
+        },
+        "jobs": run.jobs(),
+    }
+    write_result(result, run.output)
+    return result
+
+
+def upload_data(run: Run) -> dict:
+    """Write both sides' files and upload them; the guest's training table twice, once under a name declared public."""
+    manifest = write_tables(run.data, run.split)
+    run.together(*(partial(upload, run, table, file) for table, file in FILES.items()))
+    return manifest
+
+
+def upload(run: Run, table: str, file: str) -> None:
+    """Upload one of the files to the server of its party."""
+    guests = file.rpartition("/")[2].startswith("guest")
+    site = run.guest if guests else run.host
+    name = UPLOAD.format(table)
+    run.results[name] = upload_table(
+        site.address,
+        run.data / f"{file}.csv",
+        NAMESPACE,
+        table,
+        TableMeta(label_name="y" if guests else None),
+        home=site.home,
+        progress=lambda *news: run.progress(name, *news),
+        stop=run.stop,
+    )
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained model, its training's summary, the labels it saw, and its scores on the held-out records."""
+
+    model: dict
+    summary: dict
+    training_table: pandas.DataFrame
+    held_out: pandas.DataFrame
+    held_out_table: pandas.DataFrame
+
+
+def train_and_predict(run: Run, name: str, tables: Tables, epsilon: float | None, settings: dict) -> Trained:
+    """Train, deploy, predict the held-out part."""
+    pipeline = training_pipeline(TrainingPlan(run.parties, tables, epsilon, settings))
+    training = run.job(f"train {name}", pipeline)
+    prediction = run.job(f"predict {name}", prediction_pipeline(pipeline, run.parties, HELD_OUT))
+    labelled_by = "psi_0" if epsilon is None else "label_flip_0"
+    return Trained(
+        run.guest_model(training),
+        run.summary(training),
+        run.guest_tables(training, labelled_by)["output_data"],
+        run.guest_tables(prediction, TASK)["test_output_data"],
+        run.guest_tables(prediction, "psi_0")["output_data"],
+    )
+
+
+def federated_model(title: str, trained: Trained) -> dict:
+    """The result's entry for a federated model; loss per epoch, but measures of the final model only, since measures
+    per epoch would show the guest the host's scores at every epoch."""
+    meta, estimator = trained.model["meta"], trained.model["data"]["estimator"]
+    return {
+        "title": title,
+        "epsilon": meta["privacy"]["epsilon"],
+        "flipback": meta["privacy"]["flipback"],
+        **measure(trained.held_out["label"], trained.held_out["predict_score"]),
+        "loss_per_epoch": estimator["losses"],
+        "epochs_run": estimator["end_epoch"],
+    }
+
+
+def training_figures(summary: dict) -> list:
+    """What the private model's guest sees of it without true labels: measures on the flips, and what they are corrected to.
+
+    A summary has numbers too small for the board as text.
+    """
+    rows = figures.TRAINING_ROWS
+    return [
+        {
+            "measure": name,
+            "on_flips": float(summary[figures.on_labels(rows, name, "flips")]),
+            "estimate": float(summary[figures.estimated(rows, name)]),
+            "standard_error": float(summary[figures.standard_error(rows, name)]),
+            "most_bias": None if most is None else float(most),
+        }
+        for name in (ACCURACY, AUC, KS)
+        for most in [summary.get(figures.bias(rows, name))]
+    ]
+
+
+def guest_alone(trained: Trained) -> tuple[dict, float]:
+    """What the guest reaches without a host, on the same flipped labels, and the seconds that the fit took."""
+    begin = time.monotonic()
+    scores = fit_locally(
+        trained.training_table, trained.held_out_table, "y", trained.model["data"]["estimator"]["header"]
+    )
+    seconds = time.monotonic() - begin
+    model = {
+        "title": "guest alone, labels flipped",
+        "epsilon": trained.model["meta"]["privacy"]["epsilon"],
+        "flipback": "none",
+        **measure(trained.held_out_table["y"], scores),
+        "loss_per_epoch": [],
+        "epochs_run": None,
+    }
+    return model, seconds
+
+
+def guarantees(protocol: Protocol, epsilon: float) -> list:
+    """Epsilon per observer of a training without noise on labels flipped at ``epsilon``, as the component declares it.
+
+    The note of a line is what the observer sees of the protocol that ran.
+    """
+    promised = {(promise.event, promise.unit): promise for promise in component_guarantee(COMPONENT).promises}
+    kept = ((promised["RandomizedResponse", "label"], epsilon), (promised["NotPrivate", "record"], "infinity"))
+    return [
+        {
+            "observer": observer,
+            "unit": promise.unit,
+            "relation": promise.relation,
+            "epsilon": spent,
+            "delta": 0,
+            "note": protocol.view_of(observer).sees,
+        }
+        for promise, spent in kept
+        for observer in promise.observers
+    ]
+
+
+def describe_data(run: Run, manifest: dict, trained: Trained) -> dict:
+    files = manifest["files"]
+    rows = {
+        side: {part: files[f"{side}_{part}.csv"]["rows"] for part in ("train", "test")} for side in ("guest", "host")
+    }
+    guest_features = len(files["guest_train.csv"]["columns"]) - 2
+    return {
+        "name": "breast cancer (scikit-learn)",
+        "seed": run.split.seed,
+        "parties": [
+            {"party": f"guest {run.parties.guest}", "features": guest_features, "rows": rows["guest"]},
+            {"party": f"host {run.parties.host}", "features": host_features(manifest), "rows": rows["host"]},
+        ],
+        "common_rows": {"train": len(trained.training_table), "test": len(trained.held_out)},
+    }
+
+
+def host_features(manifest: dict) -> int:
+    return len(manifest["files"]["host_train.csv"]["columns"]) - 1
+
+
+def write_result(result: dict, folder: Path) -> None:
+    """Write result.json and report.html, each whole or not at all."""
+    from ..report.demo import write_report
+
+    folder.mkdir(parents=True, exist_ok=True)
+    atomic_write(folder / "result.json", json.dumps(result, indent=2, allow_nan=False) + "\n")
+    write_report(result, folder / "report.html")

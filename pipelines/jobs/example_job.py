@@ -1,0 +1,96 @@
+"""What the scripts in examples/ share: their settings in a file, as FATE's examples have them, and a command line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from fate_dp.deploy.flow.client import FlowAddress
+from fate_dp.privacy.validation import InvalidArgument
+
+from .flow import FlowUnavailable, as_address
+from .job import JobFailed, NoOutput
+
+ROLES = ("guest", "host", "arbiter")
+
+
+@dataclass(frozen=True)
+class ExampleConfig:
+    """Who takes part in the examples, the FATE-Flow that they are sent to, and how long they train."""
+
+    guest: str
+    hosts: tuple[str, ...]
+    arbiter: str
+    flow: FlowAddress
+    epochs: int
+    rounds: int
+
+    @property
+    def host(self) -> str:
+        """The host of an example that has one."""
+        return self.hosts[0]
+
+
+def load_config(path: str | os.PathLike) -> ExampleConfig:
+    """Read the file that an example was given.
+
+    Raises:
+        InvalidArgument: it is missing, or names other parties than examples need.
+    """
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidArgument(f"The settings {path} cannot be read: {error.strerror}.") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InvalidArgument(f"The settings {path} are no YAML.") from error
+    parties = content.get("parties") if isinstance(content, dict) else None
+    ids = {role: _ids(path, role, parties) for role in ROLES}
+    if len(ids["host"]) < 2:
+        raise InvalidArgument(f"The settings {path} name one host; the examples need two, of which most use the first.")
+    try:
+        flow = as_address(content.get("flow"))
+    except FlowUnavailable as error:
+        raise InvalidArgument(f"In the settings {path}, flow is wrong: {error}") from error
+    lengths = [_length(path, name, content.get(name)) for name in ("epochs", "rounds")]
+    return ExampleConfig(ids["guest"][0], tuple(ids["host"]), ids["arbiter"][0], flow, *lengths)
+
+
+def _ids(path: str | os.PathLike, role: str, parties: object) -> list[str]:
+    ids = parties.get(role) if isinstance(parties, dict) else None
+    if not isinstance(ids, list) or not ids or not all(isinstance(each, (str, int)) for each in ids):
+        raise InvalidArgument(f"The settings {path} have no list of party ids for parties: {role}.")
+    return [str(each) for each in ids]
+
+
+def _length(path: str | os.PathLike, name: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidArgument(f"In the settings {path}, {name} is {value!r}; it must be a whole number of at least 1.")
+    return value
+
+
+def run_example(main: Callable, arguments: list[str] | None = None) -> int:
+    """Run an example from the command line; what a party refuses is printed as its sentence. Returns the exit status."""
+    script = Path(sys.modules[main.__module__].__file__ or "")
+    parser = argparse.ArgumentParser(
+        script.name, description=(sys.modules[main.__module__].__doc__ or "").split("\n\n")[0]
+    )
+    parser.add_argument(
+        "--config",
+        type=Path,
+        default=script.parents[2] / "config.yaml",
+        help="parties and FATE-Flow (examples/config.yaml)",
+    )
+    parser.add_argument("--namespace", default="", help="what the namespace of the tables has after its name; nothing")
+    options = parser.parse_args(arguments)
+    try:
+        main(options.config, options.namespace)
+    except (InvalidArgument, JobFailed, NoOutput, FlowUnavailable) as refusal:
+        print(refusal, file=sys.stderr)
+        return 1
+    return 0

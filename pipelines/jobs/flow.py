@@ -1,0 +1,90 @@
+"""Which FATE-Flow server a command talks to: one named with --flow, or the embedded one."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from fate_dp.deploy.flow import home_command
+from fate_dp.deploy.flow.client import API_VERSION, FlowAddress, credentials_for
+from fate_dp.deploy.flow.server import REFUSES, state_of, status, unknown_client
+
+if TYPE_CHECKING:
+    from fate_client.flow_sdk import FlowClient
+
+
+HIGHEST_PORT = 65535
+
+
+class FlowUnavailable(Exception):
+    """No FATE-Flow server can be used; the message is one sentence for the user."""
+
+
+def resolve_flow(flow: str | None, home: str | os.PathLike) -> FlowAddress:
+    """The address of a server that answers: `flow` (HOST:PORT) if given, else the embedded server of `home`."""
+    if flow is not None:
+        return answering(parse_address(flow))
+    embedded = status(home)
+    if embedded.address is None:
+        raise FlowUnavailable(
+            f"No FATE-Flow was started in {home}; start one with `{home_command('up', home)}` or pass --flow HOST:PORT."
+        )
+    return answering(embedded.address)
+
+
+def as_address(address: FlowAddress | str) -> FlowAddress:
+    """An address, given as such or as text, HOST:PORT."""
+    return address if isinstance(address, FlowAddress) else parse_address(address, "address")
+
+
+def parse_address(text: str, name: str = "--flow") -> FlowAddress:
+    """Read HOST:PORT.
+
+    Args:
+        name: of what was given, for the refusal.
+
+    Raises:
+        FlowUnavailable: it reads otherwise.
+    """
+    match = re.fullmatch(r"([A-Za-z0-9._-]+):([0-9]{1,5})", text.strip()) if isinstance(text, str) else None
+    if match is None or not 0 < int(match[2]) <= HIGHEST_PORT:
+        raise FlowUnavailable(
+            f"{name} {text!r} is not an address; give HOST:PORT with a port from 1 to {HIGHEST_PORT}, "
+            "for example 127.0.0.1:9380."
+        )
+    return FlowAddress(match[1], int(match[2]))
+
+
+def answering(address: FlowAddress) -> FlowAddress:
+    """The same address, refused where no FATE-Flow answers this client."""
+    found = state_of(address)
+    if found.state == REFUSES:
+        raise FlowUnavailable(unknown_client(address, found.reason))
+    if not found.runs:
+        raise FlowUnavailable(
+            f"No FATE-Flow answers at {address}; start one with `fate-dp up` or pass --flow HOST:PORT."
+        )
+    return address
+
+
+def connect(address: FlowAddress) -> FlowClient:
+    """A fate_client FlowClient for `address`, which signs what it asks where `flow init` gave credentials for it.
+
+    Pipeline objects of this process use the same server from now on, but fate_client does not sign for them.
+    """
+    from fate_client.flow_sdk import FlowClient
+    from fate_client.pipeline.conf.env_config import FlowConfig
+
+    FlowConfig.IP, FlowConfig.PORT, FlowConfig.VERSION = address.host, address.port, API_VERSION
+    bypass_proxy(address.host)
+    credentials = credentials_for(address)
+    signed = {} if credentials is None else {"app_id": credentials.app_id, "app_token": credentials.app_token}
+    return FlowClient(ip=address.host, port=address.port, version=API_VERSION, **signed)
+
+
+def bypass_proxy(host: str) -> None:
+    """Keep the traffic with the server away from a proxy that the environment names for the outside."""
+    bypassed = os.environ.get("NO_PROXY", os.environ.get("no_proxy", ""))
+    if host not in bypassed.split(","):
+        os.environ["NO_PROXY"] = os.environ["no_proxy"] = f"{bypassed},{host}".lstrip(",")

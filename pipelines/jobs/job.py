@@ -1,0 +1,434 @@
+"""What a job may not do with the rows that smote made, told from its DAG before it is submitted.
+
+A synthetic row lies between two training records. Split afterwards, its neighbours come to lie on the other side, and a
+model is praised for what it has seen; tested on it, it is judged on records that do not exist.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+from fate_dp.components.common.job_files import JobPlan, receivers
+from fate_dp.components.label_flip.chain import refusal_of_plan
+from fate_dp.deploy.flow.client import FlowAddress
+
+from .flow import as_address, connect
+
+if TYPE_CHECKING:
+    import pandas
+    from fate_client.flow_sdk import FlowClient
+    from fate_client.pipeline import FateFlowPipeline
+
+
+SPLIT_FIRST = "{task} would split rows that {smote} has over-sampled; put data_split before smote."
+NOT_FOR_TESTS = "{task} takes rows that {smote} has over-sampled as {key}; models are tested on real rows only."
+FLIP_FIRST = "{task} would flip labels after {smote} has made rows from the true ones; put label_flip before smote."
+FOLD_FIRST = "{task} would cross-validate over rows that {smote} has over-sampled; cross-validate on real rows only."
+TWICE = "{task} would over-sample rows that {smote} has over-sampled; one of the two is enough."
+
+BY_COMPONENT = {"data_split": SPLIT_FIRST, "label_flip": FLIP_FIRST, "smote": TWICE}
+BY_INPUT = {"validate_data": NOT_FOR_TESTS, "test_data": NOT_FOR_TESTS, "cv_data": FOLD_FIRST}
+
+
+def misuse_of_synthetic_rows(tasks: dict) -> str | None:
+    """One sentence on the first task that may not have the rows of a smote task, directly or through others, or None.
+
+    `tasks` is `dag.tasks` of a compiled pipeline. Models carry no rows, and are not followed.
+    """
+    for smote in (name for name, task in tasks.items() if task["component_ref"] == "smote"):
+        for name, key in receivers(tasks, smote):
+            sentence = BY_COMPONENT.get(tasks[name]["component_ref"]) or BY_INPUT.get(key)
+            if sentence is not None:
+                return sentence.format(task=f"Task {name}", smote=smote, key=key)
+    return None
+
+
+# Run a pipeline on FATE-Flow, tell how far it is, and say why it failed in the words of the party that refused.
+
+Progress = Callable[[str, str, float], None]
+"""Called with a task's name, its status and the seconds since the job began, whenever the status changes."""
+
+POLL_SECONDS = 0.3
+SILENCE_SECONDS = 30.0
+LOG_LINES_SHOWN = 10
+ENDED = ("success", "failed", "canceled", "timeout")
+TRACEBACK = "Traceback (most recent call last):"
+# What FATE-Flow writes where a task's process ended and left nothing behind.
+NO_RESULT = "No found task output."
+NOT_LOADED = "'NoneType' object has no attribute 'inputs'"
+
+
+@dataclass(frozen=True)
+class TaskRecord:
+    """One task at one party; `seconds` is None where it never ended."""
+
+    task: str
+    role: str
+    party_id: str
+    status: str
+    seconds: float | None
+    error: str = ""
+
+    def __str__(self) -> str:
+        return f"task {self.task} of {self.role} {self.party_id}"
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """A job that ended well."""
+
+    job_id: str
+    seconds: float
+    tasks: tuple[TaskRecord, ...]
+
+    def seconds_per_task(self) -> dict[str, float]:
+        """For each task the time of its slowest party, in the order in which tasks were started."""
+        longest: dict[str, float] = {}
+        for record in self.tasks:
+            longest[record.task] = max(longest.get(record.task, 0.0), record.seconds or 0.0)
+        return longest
+
+
+@dataclass(frozen=True)
+class Watch:
+    """How a job is followed: who hears of its progress, for how many seconds at most, and what stops it before.
+
+    `home` is the folder of the embedded server, where it is that one: a task that died silently is then explained by
+    the end of its log.
+    """
+
+    progress: Progress = lambda task, status, seconds: None
+    timeout: float = 3600.0
+    home: str | os.PathLike | None = None
+    stop: Event = field(default_factory=Event)
+
+
+class JobFailed(Exception):
+    """A job did not succeed; the message is the sentence that a component raised, at whichever party."""
+
+    def __init__(self, message: str, job_id: str | None = None, record: TaskRecord | None = None) -> None:
+        super().__init__(message)
+        self.job_id = job_id
+        self.record = record
+
+
+class NoOutput(Exception):
+    """A task has no output of the kind that was asked for."""
+
+
+def run_job(
+    pipeline: FateFlowPipeline,
+    address: FlowAddress | str,
+    progress: Progress = lambda task, status, seconds: None,
+    timeout: float = 3600.0,
+    home: str | os.PathLike | None = None,
+    stop: Event | None = None,
+) -> JobResult:
+    """Compile a fate_client pipeline, training or prediction, run it and wait for its end.
+
+    `address` is HOST:PORT of the FATE-Flow server, as `fate-dp status` shows it. Afterwards `pipeline.deploy` and
+    `pipeline.get_task_info` work as after `fit`. With `home`, the folder of the embedded server, a task that died
+    silently is explained by the end of its log. The job is stopped when `stop` is set, as it is where one of several
+    jobs that run at once fails.
+    """
+    import yaml
+    from fate_client.pipeline.entity.model_info import FateFlowModelInfo
+
+    check_parties(pipeline)
+    address = as_address(address)
+    client = connect(address)
+    pipeline.compile()
+    dag_schema = yaml.safe_load(pipeline.get_dag())
+    check_over_sampling(dag_schema)
+    check_chain(dag_schema)
+    response = client.job.submit(dag_schema=dag_schema)
+    if response.get("code") != 0:
+        raise JobFailed(f"FATE-Flow at {address} refused the job: {reason_of(response)}.")
+    job_id, model = response["job_id"], response["data"]
+    guest = parties_of(pipeline, "guest")[0]
+    result = follow_job(client, job_id, "guest", guest, Watch(progress, timeout, home, stop or Event()))
+    pipeline.model_info = FateFlowModelInfo(job_id, "guest", guest, model["model_id"], model["model_version"])
+    return result
+
+
+def check_parties(pipeline: FateFlowPipeline) -> None:
+    """Refuse what a later task would refuse only after label_flip has spent: other numbers of guests or arbiters."""
+    guests, arbiters = (len(parties_of(pipeline, role)) for role in ("guest", "arbiter"))
+    if guests != 1:
+        raise JobFailed(f"The pipeline names {guests} guests; exactly one party holds the labels.")
+    trainings = [task for task in pipeline.tasks.values() if pipeline.stage == "train" and _is_training(task)]
+    if trainings and arbiters > 1:
+        raise JobFailed(f"The pipeline names {arbiters} arbiters; dp_hetero_lr takes at most one.")
+    if any(task.needs_arbiter for task in trainings) and arbiters != 1:
+        raise JobFailed("The pipeline names no arbiter; dp_hetero_lr with solver per_epoch needs exactly one.")
+
+
+def _is_training(task: Any) -> bool:
+    return task.component_ref == "dp_hetero_lr"
+
+
+def check_over_sampling(dag_schema: dict) -> None:
+    """Refuse a job that would split or test on rows that smote made, which no component can see by itself."""
+    sentence = misuse_of_synthetic_rows(dag_schema["dag"]["tasks"])
+    if sentence is not None:
+        raise JobFailed(sentence)
+
+
+def check_chain(dag_schema: dict) -> None:
+    """Refuse a training that could not read the flips before it, for which label_flip would have been charged."""
+    sentence = refusal_of_plan(JobPlan(dag_schema["dag"]))
+    if sentence is not None:
+        raise JobFailed(sentence)
+
+
+def parties_of(pipeline: FateFlowPipeline, role: str) -> list:
+    """Party ids of a role, none where the pipeline does not name it."""
+    return next((list(ids) for name, ids in pipeline.parties if name == role), [])
+
+
+def follow_job(client: FlowClient, job_id: str, role: str, party_id: str, watch: Watch) -> JobResult:
+    """Wait for the end of a submitted job; whoever gives up waiting, by timeout or Ctrl-C, stops the job."""
+    begin = time.monotonic()
+    try:
+        status = wait_for_end(client, job_id, role, party_id, watch)
+    except BaseException:
+        client.job.stop(job_id=job_id)
+        raise
+    tasks = query_tasks(client, job_id)
+    if status != "success":
+        raise explain(job_id, status, tasks, watch.home)
+    return JobResult(job_id, time.monotonic() - begin, tasks)
+
+
+def wait_for_end(client: FlowClient, job_id: str, role: str, party_id: str, watch: Watch) -> str:
+    """Poll the job until it ends; returns its last status."""
+    begin = last_answer = time.monotonic()
+    shown: dict[str, str] = {}
+    while True:
+        response = client.job.query(job_id=job_id, role=role, party_id=party_id)
+        now = time.monotonic()
+        if response.get("code") == 0:
+            last_answer = now
+            report_changes(query_tasks(client, job_id), shown, watch.progress, now - begin)
+            if response["data"][0]["status"] in ENDED:
+                return response["data"][0]["status"]
+        elif now - last_answer > SILENCE_SECONDS:
+            raise JobFailed(
+                f"FATE-Flow has not answered for {SILENCE_SECONDS:.0f} seconds while job {job_id} ran "
+                f"({reason_of(response)}); start it with `fate-dp up` and run the job again.",
+                job_id,
+            )
+        if now > begin + watch.timeout:
+            raise JobFailed(timeout_sentence(job_id, now - begin, shown), job_id)
+        if watch.stop.wait(POLL_SECONDS):
+            raise JobFailed(
+                f"Job {job_id} was stopped, since another one that it belongs with did not succeed.", job_id
+            )
+
+
+def timeout_sentence(job_id: str, seconds: float, shown: dict[str, str]) -> str:
+    unfinished = [task for task, status in shown.items() if status != "success"]
+    return (
+        f"Job {job_id} was stopped after {seconds:.0f} seconds, its time limit, in "
+        f"{', '.join(unfinished) or 'no task'}; allow more time or look into the log of that task."
+    )
+
+
+def report_changes(tasks: tuple[TaskRecord, ...], shown: dict[str, str], progress: Progress, seconds: float) -> None:
+    """Tell `progress` which tasks changed their status since the last look; `shown` remembers."""
+    parties: dict[str, list[str]] = {}
+    for record in tasks:
+        parties.setdefault(record.task, []).append(record.status)
+    for task, statuses in parties.items():
+        status = common_status(statuses)
+        if shown.get(task) != status:
+            shown[task] = status
+            progress(task, status, seconds)
+
+
+def common_status(statuses: list[str]) -> str:
+    """The status of a task over all its parties: the worst that happened, else what still goes on."""
+    for status in ("failed", "timeout", "canceled", "running"):
+        if status in statuses:
+            return status
+    if all(status == "success" for status in statuses):
+        return "success"
+    return "running" if "success" in statuses else "waiting"
+
+
+def query_tasks(client: FlowClient, job_id: str) -> tuple[TaskRecord, ...]:
+    """All tasks of all parties that the server knows, in the order of their start."""
+    response = client.task.query(job_id=job_id)
+    if response.get("code") != 0:
+        return ()
+    rows = sorted(response["data"], key=lambda row: (row["start_time"] is None, row["start_time"] or 0))
+    return tuple(task_record(row) for row in rows)
+
+
+def task_record(row: dict) -> TaskRecord:
+    """One row of FATE-Flow's task query; its times are milliseconds."""
+    start, end = row.get("start_time"), row.get("end_time")
+    seconds = (end - start) / 1000 if start and end else None
+    return TaskRecord(
+        row["task_name"],
+        row["role"],
+        row["party_id"],
+        row["party_status"] or "waiting",
+        seconds,
+        (row.get("error_report") or "").strip(),
+    )
+
+
+def explain(job_id: str, status: str, tasks: tuple[TaskRecord, ...], home: str | os.PathLike | None) -> JobFailed:
+    """The exception for a job that ended badly."""
+    told = [record for record in tasks if record.error not in ("", NO_RESULT)]
+    if told:
+        record = max(told, key=lambda record: len(raised_sentence(record.error)))
+        return JobFailed(readable_error(record), job_id, record)
+    broken = [record for record in tasks if record.status in ("failed", "timeout")]
+    if status == "canceled" or not broken:
+        log = f"; FATE-Flow's log of it is {Path(home) / 'logs' / job_id / 'fate_flow_schedule.log'}" if home else ""
+        return JobFailed(
+            f"Job {job_id} ended as '{status}' without a message from any party, as one does that is stopped, or whose "
+            f"servers were restarted or out of reach; run it again{log}.",
+            job_id,
+        )
+    for record in broken:
+        logged = logged_traceback(job_id, record, home)
+        if logged is not None:
+            return JobFailed(raised_sentence(logged), job_id, record)
+    killed = next((record for record in broken if record.error == NO_RESULT), None)
+    if killed is not None:
+        return JobFailed(
+            f"The process of {killed} ended without a result or a message, as one does that is killed, for example "
+            f"where memory ran out; look there, and run the job again. Here, {log_end(job_id, killed, home)}",
+            job_id,
+            killed,
+        )
+    record = broken[0]
+    return JobFailed(
+        f"The {record} failed without a message, perhaps since another party's did; ask the operators of parties with "
+        f"servers of their own. Here, {log_end(job_id, record, home)}",
+        job_id,
+        record,
+    )
+
+
+def logged_traceback(job_id: str, record: TaskRecord, home: str | os.PathLike | None) -> str | None:
+    """The last traceback in a task's own log: FATE-Flow loses reports of tasks that it ends for another party's sake."""
+    if home is None:
+        return None
+    log = task_logs(home, job_id, record) / "component" / "ERROR"
+    text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+    _, found, report = text.rpartition(TRACEBACK)
+    # Lines of the log that follow begin with their level.
+    return found + report.partition("\n[")[0] if found else None
+
+
+def task_logs(home: str | os.PathLike, job_id: str, record: TaskRecord) -> Path:
+    return Path(home) / "logs" / job_id / record.role / record.party_id / record.task
+
+
+def readable_error(record: TaskRecord) -> str:
+    if NOT_LOADED in record.error:
+        return (
+            f"The component of {record} could not be loaded in the server's Python; "
+            "the reason is in the task's log stdout/component_define."
+        )
+    return raised_sentence(record.error)
+
+
+def raised_sentence(report: str) -> str:
+    """The message of the last exception in a traceback, without the exception's class.
+
+    What FATE-Flow itself has to say is no traceback but a line that may hold a server's JSON answer: its message then.
+    """
+    lines = report.strip().splitlines()
+    if TRACEBACK not in report:
+        told = re.search(r'"message": ?("(?:[^"\\]|\\.)*")', report)
+        return json.loads(told[1]) if told else " ".join(line.strip() for line in lines)
+    heads = [number for number, line in enumerate(lines) if re.match(r"(\w+\.)*[A-Za-z_]\w*(: |$)", line)]
+    if not heads:
+        return lines[-1].strip()
+    raised = "\n".join(lines[heads[-1] :]).strip()
+    message = raised.partition(": ")[2]
+    # A lone word, such as the missing key of a KeyError, says nothing without the class.
+    return message if " " in message else raised
+
+
+def log_end(job_id: str, record: TaskRecord, home: str | os.PathLike | None) -> str:
+    """Where the log of a task is, and its last lines where it lies on this machine."""
+    if home is None:
+        return f"look into the server's logs of job {job_id}."
+    folder = task_logs(home, job_id, record)
+    for log in (folder / "stdout" / "task_execute", folder / "root" / "ERROR", folder / "stdout" / "task_entrypoint"):
+        if log.is_file() and log.stat().st_size:
+            lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES_SHOWN:]
+            return f"the end of {log}:\n" + "\n".join(lines)
+    return f"its logs are in {folder}."
+
+
+def task_metrics(address: FlowAddress, job_id: str, role: str, party_id: str, task: str) -> list[dict]:
+    """The metric records of a task at a party, in the order in which they were logged."""
+    response = connect(address).output.query_metric(job_id=job_id, role=role, party_id=party_id, task_name=task)
+    return output_of(response, "metrics", job_id, role, party_id, task) or []
+
+
+def task_output_model(address: FlowAddress, job_id: str, role: str, party_id: str, task: str) -> dict:
+    """The model of a task at a party, by output key."""
+    response = connect(address).output.query_model(job_id=job_id, role=role, party_id=party_id, task_name=task)
+    model = output_of(response, "model", job_id, role, party_id, task)
+    if not model:
+        raise NoOutput(f"Task {task} of {role} {party_id} in job {job_id} has no model output.")
+    return model
+
+
+def task_output_data(address: FlowAddress, job_id: str, role: str, party_id: str, task: str) -> dict:
+    """The tables of a task at a party as pandas frames, by output key; a list where an output has several."""
+    from fate_client.pipeline.utils.fateflow.fate_flow_job_invoker import FATEFlowJobInvoker
+
+    invoker = FATEFlowJobInvoker()
+    # Its own client signs nothing.
+    invoker._client = connect(address)
+    try:
+        frames = invoker.get_output_data(job_id, role, party_id, task)
+    except (ValueError, IndexError, OSError) as error:
+        raise NoOutput(f"Task {task} of {role} {party_id} in job {job_id} has no data output.") from error
+    return {key: readable_tables(tables) for key, tables in (frames or {}).items()}
+
+
+def readable_tables(tables: Any) -> Any:
+    """One table, or FATE-Flow's dictionary of the tables of a multiple output as a list."""
+    if isinstance(tables, dict):
+        return [with_numbers(tables[file]) for file in sorted(tables, key=len)]
+    return with_numbers(tables)
+
+
+def with_numbers(frame: pandas.DataFrame) -> pandas.DataFrame:
+    """fate_client reads prediction frames as text; labels and scores are numbers again here."""
+    import pandas
+
+    for column in {"label", "predict_result", "predict_score"} & set(frame.columns):
+        frame[column] = pandas.to_numeric(frame[column])
+    return frame
+
+
+def output_of(response: dict, kind: str, job_id: str, role: str, party_id: str, task: str) -> Any:
+    """The data of FATE-Flow's answer about an output."""
+    if response.get("code") != 0:
+        raise NoOutput(f"Task {task} of {role} {party_id} in job {job_id} has no {kind}: {reason_of(response)}.")
+    return response.get("data")
+
+
+def reason_of(response: dict) -> str:
+    """What FATE-Flow, or fate_client where no server answered, says went wrong."""
+    told = str(response.get("message") or response.get("retmsg") or response)
+    return (raised_sentence(told) if TRACEBACK in told else told).rstrip(".")

@@ -1,0 +1,242 @@
+"""Ledgers and policies of parties whose homes lie on this machine, as the client reads and edits them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fate_dp.components.common.charges import PartyHome, columns_name, id_space
+from fate_dp.privacy import BudgetCap, InvalidPolicy, LedgerUnavailable
+from fate_dp.privacy.events import REPLACE_ONE
+from fate_dp.privacy.label_flips import record_tags
+from fate_dp.privacy.ledger.entries import JOINT_SCORES
+from fate_dp.privacy.ledger.ledger import declare_public_labels
+from fate_dp.privacy.policy import declare_caps, declare_source
+from fate_dp.privacy.private_files import LEDGER_FILE, POLICY_FILE, AnyPath, party_folder, party_ids
+from fate_dp.privacy.validation import check_delta_or_zero
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True)
+class NewCaps:
+    """Caps of a table that are to be set; None leaves one as it is.
+
+    Attributes:
+        epsilon: Nats that private steps on the table may spend, at ``delta``.
+        delta: See ``epsilon``.
+        scores: Models of whose joint scores of the table's rows a host shows the guest.
+        rows: Rows that a host scores for the guest with its weights of a model of the table's columns.
+        labels: Nats that the labels of the table may spend, at delta 0.
+    """
+
+    epsilon: float | None = None
+    delta: float | None = None
+    scores: int | None = None
+    rows: int | None = None
+    labels: float | None = None
+
+    @property
+    def are_given(self) -> bool:
+        return any(getattr(self, item.name) is not None for item in fields(self))
+
+
+def declare_table(
+    home: Path, csv_file: AnyPath, *, id_name: str = "id", label: str | None = None, caps: NewCaps = NewCaps()
+) -> str:
+    """Set the caps of a table before its first job: its caps in the policy, its records in the ledger.
+
+    A job may leave columns away or take some rows. The ledger knows the table by its records then, as soon as it has
+    seen them; here it sees them before anybody can ask for less. Returns the dataset's name in the ledger.
+
+    Args:
+        label: Name of the label column, which is no feature.
+        caps: Epsilon, delta and scores that are to be set.
+
+    Raises:
+        InvalidPolicy: A cap is malformed, or the file lacks these columns; no cap is declared.
+    """
+    import pandas
+
+    table = pandas.read_csv(csv_file, dtype=str, keep_default_na=False)
+    missing = next((name for name in (id_name, label) if name is not None and name not in table), None)
+    if missing is not None:
+        raise InvalidPolicy(
+            f"The file {csv_file} has no column {missing!r}; name its id column with --id, its label with --label."
+        )
+    columns = [name for name in table if name not in (id_name, label)]
+    party = PartyHome(home)
+    tags = record_tags(table[id_name], party.key, id_space(party.policy, id_name))
+    # Another table with these columns has their name already; the caps are of these records.
+    name = party.ledger.remember_dataset(columns_name(columns), columns, records=tags, key_id=party.key_id)
+    declare_caps(home / POLICY_FILE, name, epsilon=caps.epsilon, delta=caps.delta, scores=caps.scores)
+    return name
+
+
+def home_at(parties_folder: AnyPath, party_id: str) -> PartyHome:
+    """The home of a party among those of this machine."""
+    return PartyHome(party_folder(parties_folder, party_id))
+
+
+def party_ledger(parties_folder: AnyPath, party_id: str) -> list[dict[str, Any]]:
+    """Entries of one party's ledger; none where the party has no ledger yet."""
+    home = home_at(parties_folder, party_id)
+    return home.ledger.entries() if has_ledger(home) else []
+
+
+def all_ledgers(parties_folder: AnyPath, delta: float) -> dict[str, dict[str, Any]]:
+    """{"party 9999": {"entries": [...], "totals": [...], "budgets": [...], "tables": {...}}, ...} of every party with a
+    home here.
+
+    Entries and totals are at ``delta``, budgets at the delta of their caps; ``tables`` are the names of the tables that
+    each dataset was read from, where that is known.
+
+    Raises:
+        LedgerUnavailable: A folder or a ledger cannot be read; what is not shown might have been spent.
+    """
+    check_delta_or_zero(delta)
+    if _is_there(parties_folder) and not os.access(parties_folder, os.R_OK | os.X_OK):
+        raise LedgerUnavailable(f"The path {parties_folder} cannot be read: Permission denied.")
+    ids = party_ids(parties_folder)
+    return {f"party {party_id}": _ledger_at(home_at(parties_folder, party_id), delta) for party_id in ids}
+
+
+def _ledger_at(home: PartyHome, delta: float) -> dict[str, Any]:
+    if not has_ledger(home):
+        return {"entries": [], "totals": [], "budgets": [], "tables": {}}
+    ledger, totals = home.ledger, home.ledger.totals(delta)
+    budgets = _budgets(home, totals)
+    return {"entries": ledger.entries(delta), "totals": totals, "budgets": budgets, "tables": ledger.tables()}
+
+
+def _budgets(home: PartyHome, totals: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What may still be spent where something was: totals at the delta of their cap; infinite ones are outside caps.
+
+    Replace-one totals only: all events count there, and caps are checked against them.
+    """
+    policy, budgets = home.policy, []
+    spent_at: dict[float, dict[tuple[str, ...], float | str]] = {}
+    for line in totals:
+        if line["relation"] != REPLACE_ONE:
+            continue
+        dataset = line["dataset"]
+        if line["unit"] == "label":
+            cap = BudgetCap(policy.label_cap(dataset), 0.0)
+        else:
+            cap = policy.dataset_cap(dataset, home.ledger.related(dataset))
+        if cap.delta not in spent_at:
+            spent_at[cap.delta] = {_view(total): total["epsilon"] for total in home.ledger.totals(cap.delta)}
+        spent = spent_at[cap.delta][_view(line)]
+        shown = {name: value for name, value in line.items() if name != "note"}
+        left = max(0.0, cap.epsilon - float(spent))
+        if spent != "infinity":
+            budgets.append({**shown, "epsilon": spent, "delta": cap.delta, "cap": cap.epsilon, "left": left})
+    return budgets
+
+
+def _view(line: dict[str, Any]) -> tuple[str, ...]:
+    return line["dataset"], line["unit"], line["relation"], line["observer"]
+
+
+def declare(
+    parties_folder: AnyPath,
+    party_id: str,
+    source: str,
+    *,
+    cap: float | None = None,
+    columns: list[str] | None = None,
+    records: int | None = None,
+) -> Path:
+    """Declare a label source in a party's policy, perhaps for one table only; returns the policy's path."""
+    policy = make_home(parties_folder, party_id) / POLICY_FILE
+    declare_source(policy, source, cap=cap, columns=columns, records=records)
+    return policy
+
+
+def label_budget(parties_folder: AnyPath, party_id: str, source: str) -> tuple[float, float]:
+    """(cap, spent) of a label source, in nats at delta 0; ``InvalidPolicy`` where the party has not declared it."""
+    home = home_at(parties_folder, party_id)
+    policy = home.policy
+    if not policy.is_declared(source):
+        raise InvalidPolicy(
+            f"Party {party_id} has not declared the label source {source}; `fate-dp declare {source}` does."
+        )
+    return policy.label_cap(source), home.ledger.spent_of_labels(source) if has_ledger(home) else 0.0
+
+
+def make_home(parties_folder: AnyPath, party_id: str) -> Path:
+    """A party's home, made for its owner's eyes only where it does not exist."""
+    home = party_folder(parties_folder, party_id)
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return home
+
+
+def declare_public(parties_folder: AnyPath, party_id: str, source: str, csv_file: AnyPath, id_name: str = "id") -> None:
+    """Declare that the labels of a CSV file need no protection, under the source that its upload will have."""
+    import pandas
+
+    label = source.rpartition("/")[2]
+    table = pandas.read_csv(csv_file, dtype=str)
+    if id_name not in table:
+        raise InvalidPolicy(f"The file {csv_file} has no id column {id_name!r}; name it with --id: {_listed(table)}.")
+    if label not in table:
+        raise InvalidPolicy(
+            f"The file {csv_file} has no label column {label!r}, with which {source} ends: {_listed(table)}."
+        )
+    declare_public_labels(make_home(parties_folder, party_id), source, table[id_name], table[label])
+
+
+def _listed(table: pandas.DataFrame) -> str:
+    return f"its columns are {', '.join(map(str, table.columns[:8]))}{', ...' if len(table.columns) > 8 else ''}"
+
+
+def why_meaningless(parties_folder: AnyPath, party_id: str, source: str) -> str | None:
+    """One sentence where a declared label source will be asked for by no job, as far as the ledgers here tell.
+
+    Sources count where a party is the guest of a job, and has the table.
+    """
+    table = source.rpartition("/")[0]
+    readers = [reader for reader in party_ids(parties_folder) if table in _tables_of(home_at(parties_folder, reader))]
+    if readers and party_id not in readers:
+        return (
+            f"At party {party_id} this means nothing so far: jobs have read {table} at party {readers[0]}; a label source is "
+            f"declared where the guest is, with --party {readers[0]}."
+        )
+    shown = [entry for entry in party_ledger(parties_folder, party_id) if entry["mechanism"] == JOINT_SCORES]
+    if shown and not readers:
+        return f"Party {party_id} has been a host of jobs; a label source means nothing but in jobs of which it is the guest."
+    return None
+
+
+def _tables_of(home: PartyHome) -> set[str]:
+    """Names of the tables that jobs read at a party."""
+    return {table for tables in home.ledger.tables().values() for table in tables} if has_ledger(home) else set()
+
+
+def score_releases(parties_folder: AnyPath, host: str, features: int) -> list[dict[str, Any]]:
+    """How often the host showed the guest joint scores of training rows, and its cap."""
+    home = home_at(parties_folder, host)
+    ledger, policy = home.ledger, home.policy
+    datasets = {entry["source"] for entry in party_ledger(parties_folder, host) if entry["mechanism"] == JOINT_SCORES}
+    caps = {name: policy.score_cap(name, features, ledger.related(name)) for name in sorted(datasets)}
+    return [
+        {"party": f"host {host}", "released": ledger.scores_released(name), "cap": cap} for name, cap in caps.items()
+    ]
+
+
+def has_ledger(home: PartyHome) -> bool:
+    """Whether the party has a ledger; ``LedgerUnavailable`` where nobody can tell."""
+    return _is_there(home.path / LEDGER_FILE)
+
+
+def _is_there(path: AnyPath) -> bool:
+    try:
+        Path(path).stat()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise LedgerUnavailable(f"The path {path} cannot be read: {error.strerror}.") from error
+    return True

@@ -1,0 +1,387 @@
+"""Plans: what noise a privacy target needs, what it costs in accuracy, and how many runs a budget holds.
+
+A plan is computed from public numbers only, so planning spends nothing. Epsilons are in nats and are upper bounds;
+noise is never smaller than the target needs; counts of runs are rounded down.
+
+*Labels* (``plan_labels``): k-ary randomised response, unit *label*, *replace-one*, delta 0 (Warner 1965; Kairouz, Oh
+and Viswanath 2016), memoised as ``label_flip`` does it.
+
+*Training* (``plan_training``): Poisson-sampled sums of clipped contributions with Gaussian noise, unit *record*, under
+both relations. Assumed, and not proved here: clients are honest but curious and draw real Poisson batches whose sizes
+stay secret, the mean is taken with the public normaliser ``expected_batch``, and other clients see the mean only.
+Numbers hold for continuous noise; what a grid adds is charged by the mechanism's event when it runs.
+
+Fields are named as the flags of ``fate-dp plan``, and so are they in refusals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fate_dp.privacy.events import ADD_OR_REMOVE, RELATIONS, REPLACE_ONE
+from fate_dp.privacy.policy import Policy
+from fate_dp.privacy.validation import InvalidArgument, is_finite, is_whole
+
+# Where a budget holds more runs than this, the exact count answers no question that anybody has.
+MAX_RUNS = 100
+# Accountants take many seconds beyond these.
+MAX_ROUNDS, MAX_ROUNDS_OF_ALL_RUNS = 10**5, 10**6
+# Relative: more than the roundings of a product and a root.
+MARGIN = 1e-15
+# More than anybody has of anything, and still exact as a float.
+MAX_COUNT = 10**15
+# Beyond these no plan is meant, and accountants lose their footing.
+SMALLEST, LARGEST = 1e-6, 1e6
+# Privacy loss distributions cut off tails; from here on down their answers are checked by no exact one.
+MIN_DELTA = 1e-12
+# One record of more than anybody has; far below, accountants take minutes.
+MIN_SAMPLING_PROBABILITY = 1e-12
+# Bounds for shuffled messages take minutes beyond, and more messages only lower them.
+MAX_MESSAGES = 10**6
+# As in the ledger: sums of epsilons such as 0.1 + 0.2 must not exceed a cap of 0.3 by rounding errors alone.
+ROUNDING = 1e-12
+SEEN = {
+    "local": "each client's noisy message, and who sent it",
+    "shuffle": "the set of noisy messages, not who sent which",
+    "secure_sum": "the noisy sum only",
+}
+
+
+def _refused(name: str, value: Any, allowed: str) -> InvalidArgument:
+    """The error of a flag, whose value must be what is allowed."""
+    return InvalidArgument.of(f"--{name.replace('_', '-')}", value, allowed)
+
+
+@dataclass(frozen=True)
+class LabelPlanRequest:
+    """What is asked about flipping labels.
+
+    Args:
+        records: labels to flip.
+        epsilon: nats per label.
+        classes: label values that may occur, at least 2.
+        cap: total epsilon that the label source may spend; the policy's default unless given.
+        prior: public guess of the share of the class of interest; 1 / classes unless given.
+        spent: epsilon of that cap that was spent before; None where no ledger was asked.
+    """
+
+    records: int
+    epsilon: float
+    classes: int = 2
+    cap: float = Policy.default_label_cap
+    prior: float | None = None
+    spent: float | None = None
+
+    @property
+    def left(self) -> float:
+        """What releases at a new epsilon or key can still spend."""
+        return max(0.0, self.cap - (self.spent or 0.0))
+
+    def __post_init__(self) -> None:
+        check_whole("records", self.records, 1)
+        _check_positive("epsilon", self.epsilon)
+        check_whole("classes", self.classes, 2)
+        _check_positive("cap", self.cap)
+        if self.prior is not None:
+            _check_between("prior", self.prior)
+
+
+@dataclass(frozen=True)
+class LabelPlan:
+    """The answer: probabilities, what they cost, and what the cap holds.
+
+    ``posterior_if_shown`` and ``posterior_if_not_shown`` are P(true label is the class of interest) given that the
+    flipped label is, or is not, that class. ``standard_error`` is that of the class share estimated from flipped
+    labels; ``equivalent_records`` unflipped labels would give the same error. ``releases`` counts releases that add up
+    (new epsilons or keys, each at this epsilon); repeats of the same release cost nothing.
+    """
+
+    request: LabelPlanRequest
+    prior: float
+    keep_probability: float
+    flip_probability: float
+    expected_flips: float
+    posterior_if_shown: float
+    posterior_if_not_shown: float
+    standard_error: float
+    standard_error_unflipped: float
+    equivalent_records: float
+    releases: int
+    left_after_one: float
+
+
+@dataclass(frozen=True)
+class TrainingPlanRequest:
+    """What is asked about training with noise; exactly one of ``epsilon`` and ``noise_multiplier`` is given.
+
+    Args:
+        records: records of all clients together.
+        clients: clients of equal size, more than ``max_dropouts``.
+        rounds: noisy updates in one run.
+        sampling_probability: chance of each record to take part in a round, by a coin of its own.
+        delta: of the guarantee.
+        epsilon: target in nats.
+        noise_multiplier: sigma over the clip that the guarantee rests on (in ``secure_sum``, that of the sum of the
+            clients that neither collude nor drop out).
+        clip: largest l2 norm of one record's contribution.
+        dimension: number of coordinates of an update, for the ratio of noise to signal.
+        relation: of the target and of the budget; results are given under both.
+        max_dropouts: clients that may collude with the observer or drop out; at least 1, since every client knows its
+            own noise.
+        cap_epsilon: budget of the dataset (at ``delta``), to count the runs that it holds.
+        epsilon0: of the pure local randomiser that is shuffled for comparison.
+    """
+
+    records: int
+    clients: int
+    rounds: int
+    sampling_probability: float
+    delta: float
+    epsilon: float | None = None
+    noise_multiplier: float | None = None
+    clip: float = 1.0
+    dimension: int | None = None
+    relation: str = ADD_OR_REMOVE
+    max_dropouts: int = 1
+    cap_epsilon: float | None = None
+    epsilon0: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("records", "max_dropouts"):
+            check_whole(name, getattr(self, name), 1)
+        check_whole("rounds", self.rounds, 1, largest=MAX_ROUNDS)
+        check_whole("clients", self.clients, self.max_dropouts + 1, why=" (one more than --max-dropouts)")
+        if self.clients > self.records:
+            raise _refused("clients", self.clients, f"at most the number of records, {self.records}")
+        sampled = self.sampling_probability
+        if not is_finite(sampled) or not MIN_SAMPLING_PROBABILITY <= sampled <= 1:
+            raise _refused("sampling_probability", sampled, f"at least {MIN_SAMPLING_PROBABILITY:g} and at most 1")
+        if not is_finite(self.delta) or not MIN_DELTA <= self.delta < 1:
+            raise _refused("delta", self.delta, f"at least {MIN_DELTA:g} and less than 1")
+        if (self.epsilon is None) == (self.noise_multiplier is None):
+            raise _refused("epsilon", self.epsilon, "given if and only if --noise-multiplier is not")
+        for name in ("epsilon", "noise_multiplier", "cap_epsilon"):
+            if getattr(self, name) is not None:
+                _check_positive(name, getattr(self, name))
+        if self.dimension is not None:
+            check_whole("dimension", self.dimension, 1)
+        _check_positive("clip", self.clip)
+        _check_positive("epsilon0", self.epsilon0)
+        if self.relation not in RELATIONS:
+            raise _refused("relation", self.relation, f"one of {', '.join(RELATIONS)}")
+
+    @property
+    def expected_batch(self) -> float:
+        """Public normaliser of a round's sum, over all clients."""
+        return self.records * self.sampling_probability
+
+    @property
+    def most_runs(self) -> int:
+        """A budget that holds so many runs is not counted any further."""
+        return min(MAX_RUNS, MAX_ROUNDS_OF_ALL_RUNS // self.rounds)
+
+
+@dataclass(frozen=True)
+class TrustRow:
+    """One trust model. Standard deviations are per coordinate, in the unit of the clip.
+
+    ``epsilon_server`` and ``epsilon_client`` map each relation to an epsilon at the request's delta: against a server
+    and against other clients, up to ``max_dropouts`` of them together. ``noise_to_signal`` is the expected norm of the
+    noise on the mean over the largest norm of the mean at the expected batch; None without a dimension. ``runs`` fit
+    the cap against the server, or more where it is the request's ``most_runs``; None without a cap.
+    """
+
+    aggregation: str
+    server_sees: str
+    client_sigma: float
+    sum_sigma: float
+    mean_sigma: float
+    noise_to_signal: float | None
+    epsilon_server: dict
+    epsilon_client: dict
+    runs: int | None
+
+
+@dataclass(frozen=True)
+class ShuffledPure:
+    """``messages`` pure ``epsilon0``-LDP messages, shuffled: epsilon of one round and of all; replace-one.
+
+    Of more than ``MAX_MESSAGES`` only so many are counted, which is the safe side.
+    """
+
+    sender: str
+    messages: int
+    epsilon0: float
+    epsilon_one_round: float
+    epsilon_all_rounds: float
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """The answer: the noise multiplier, a row per trust model, and what shuffling does for pure local randomisers."""
+
+    request: TrainingPlanRequest
+    noise_multiplier: float
+    rows: tuple
+    shuffled_pure: tuple
+
+
+def plan_labels(request: LabelPlanRequest) -> LabelPlan:
+    """What flipping these labels at this epsilon tells, costs, and leaves of the cap."""
+    from fate_dp.privacy.mechanisms.randomized_response import flip_probability, keep_probability
+
+    epsilon, others = request.epsilon, request.classes - 1
+    prior = 1 / request.classes if request.prior is None else request.prior
+    keep, flip = keep_probability(epsilon, request.classes), flip_probability(epsilon, request.classes)
+    false_alarm = flip / others
+    # keep - false_alarm without cancellation at small epsilon.
+    signal = -math.expm1(-epsilon) * keep
+    shown = prior * keep + (1 - prior) * false_alarm
+    not_shown = prior * flip + (1 - prior) * (1 - false_alarm)
+    spread, spread_unflipped = shown * not_shown, prior * (1 - prior)
+    releases = math.floor(request.left * (1 + ROUNDING) / epsilon)
+    return LabelPlan(
+        request=request,
+        prior=prior,
+        keep_probability=keep,
+        flip_probability=flip,
+        expected_flips=request.records * flip,
+        posterior_if_shown=prior * keep / shown,
+        posterior_if_not_shown=prior * flip / not_shown,
+        standard_error=math.sqrt(spread / request.records) / signal,
+        standard_error_unflipped=math.sqrt(spread_unflipped / request.records),
+        equivalent_records=request.records * signal**2 * spread_unflipped / spread,
+        releases=releases,
+        left_after_one=max(0.0, request.left - epsilon) if releases else request.left,
+    )
+
+
+def plan_training(
+    request: TrainingPlanRequest, progress: Callable[[str], None] = lambda sentence: None
+) -> TrainingPlan:
+    """Noise, guarantees and runs of the three trust models with the same clients and the same model.
+
+    Args:
+        progress: called with a sentence before each longer computation.
+    """
+    from fate_dp.privacy.accounting.secure_sum import noise_share_sigma
+
+    progress("Searching the noise for the target")
+    multiplier = request.noise_multiplier or _calibrated(request)
+    progress("Accounting the three trust models")
+    own = _epsilons(request, multiplier)
+    of_the_rest = _epsilons(request, multiplier * math.sqrt(request.clients - request.max_dropouts) * (1 - MARGIN))
+    progress("Counting the runs that the budget holds")
+    runs = _runs(request, multiplier)
+    whole = multiplier * request.clip
+    share = noise_share_sigma(multiplier, request.clip, request.clients, request.max_dropouts)
+    rows = (
+        _row(request, "local", whole, own, of_the_rest, runs),
+        _row(request, "shuffle", whole, own, of_the_rest, runs),
+        _row(request, "secure_sum", share, own, own, runs),
+    )
+    progress("Shuffling pure messages, for comparison")
+    return TrainingPlan(request, multiplier, rows, _shuffled_pure(request))
+
+
+def _calibrated(request: TrainingPlanRequest) -> float:
+    from fate_dp.privacy.accounting.calibration import calibrate_noise_multiplier
+
+    assert request.epsilon is not None  # one of the two is given, as the request has checked
+    return calibrate_noise_multiplier(
+        request.epsilon, request.delta, request.sampling_probability, request.rounds, relation=request.relation
+    )
+
+
+def _epsilon(request: TrainingPlanRequest, multiplier: float, relation: str, runs: int = 1) -> float:
+    from fate_dp.privacy.accounting.calibration import subsampled_gaussian_epsilon
+
+    return subsampled_gaussian_epsilon(
+        request.sampling_probability, multiplier, runs * request.rounds, request.delta, relation=relation
+    )
+
+
+def _epsilons(request: TrainingPlanRequest, multiplier: float) -> dict[str, float]:
+    return {relation: _epsilon(request, multiplier, relation) for relation in (ADD_OR_REMOVE, REPLACE_ONE)}
+
+
+def _row(
+    request: TrainingPlanRequest,
+    aggregation: str,
+    client_sigma: float,
+    epsilon_server: dict[str, float],
+    epsilon_client: dict[str, float],
+    runs: int | None,
+) -> TrustRow:
+    sum_sigma = client_sigma * math.sqrt(request.clients)
+    mean_sigma = sum_sigma / request.expected_batch
+    ratio = None if request.dimension is None else mean_sigma * math.sqrt(request.dimension) / request.clip
+    return TrustRow(
+        aggregation=aggregation,
+        server_sees=SEEN[aggregation],
+        client_sigma=client_sigma,
+        sum_sigma=sum_sigma,
+        mean_sigma=mean_sigma,
+        noise_to_signal=ratio,
+        epsilon_server=epsilon_server,
+        epsilon_client=epsilon_client,
+        runs=runs,
+    )
+
+
+def _runs(request: TrainingPlanRequest, multiplier: float) -> int | None:
+    """Largest number of runs, at most ``most_runs``, whose rounds together stay within the cap; None without a cap."""
+    if request.cap_epsilon is None:
+        return None
+    fits, too_many = 0, 1
+    while too_many <= request.most_runs and _fits(request, multiplier, too_many):
+        fits, too_many = too_many, 2 * too_many
+    too_many = min(too_many, request.most_runs + 1)
+    while too_many - fits > 1:
+        middle = (fits + too_many) // 2
+        fits, too_many = (middle, too_many) if _fits(request, multiplier, middle) else (fits, middle)
+    return fits
+
+
+def _fits(request: TrainingPlanRequest, multiplier: float, runs: int) -> bool:
+    return _epsilon(request, multiplier, request.relation, runs) <= (request.cap_epsilon or 0.0)
+
+
+def _shuffled_pure(request: TrainingPlanRequest) -> tuple[ShuffledPure, ...]:
+    senders = {"client": request.clients, "record": max(1, math.floor(request.expected_batch))}
+    return tuple(
+        _shuffled_messages(request, sender, min(messages, MAX_MESSAGES)) for sender, messages in senders.items()
+    )
+
+
+def _shuffled_messages(request: TrainingPlanRequest, sender: str, messages: int) -> ShuffledPure:
+    from fate_dp.privacy.accounting.shuffling import shuffle_composition_epsilon, shuffle_epsilon
+
+    return ShuffledPure(
+        sender=sender,
+        messages=messages,
+        epsilon0=request.epsilon0,
+        epsilon_one_round=shuffle_epsilon(request.epsilon0, messages, request.delta, "any"),
+        epsilon_all_rounds=shuffle_composition_epsilon(
+            request.epsilon0, messages, request.rounds, request.delta, "any"
+        ),
+    )
+
+
+def _check_positive(name: str, value: Any) -> None:
+    if not is_finite(value) or not SMALLEST <= value <= LARGEST:
+        raise _refused(name, value, f"a number from {SMALLEST:g} to {LARGEST:g}")
+
+
+def _check_between(name: str, value: Any) -> None:
+    if not is_finite(value) or not 0 < value < 1:
+        raise _refused(name, value, "greater than 0 and less than 1")
+
+
+def check_whole(name: str, value: Any, least: int, *, largest: int = MAX_COUNT, why: str = "") -> None:
+    """Raise ``InvalidArgument``, naming the flag, unless ``value`` is a whole number from ``least`` to ``largest``."""
+    if not is_whole(value) or not least <= value <= largest:
+        raise _refused(name, value, f"a whole number from {least}{why} to {largest}")

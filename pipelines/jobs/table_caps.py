@@ -1,0 +1,268 @@
+"""The caps of a party's tables by the names that they were uploaded under: what is spent, what may be, and setting it."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import NoReturn
+
+from fate_dp.components.common.charges import PartyHome, columns_name
+from fate_dp.privacy import InvalidPolicy
+from fate_dp.privacy.ledger.database import WEIGHTS
+from fate_dp.privacy.ledger.datasets import base_name
+from fate_dp.privacy.ledger.labels import ROUNDING
+from fate_dp.privacy.policy import NUMBERED_COLUMNS, declare_caps, declare_source
+from fate_dp.privacy.private_files import POLICY_FILE, AnyPath, party_ids
+from fate_dp.privacy.validation import InvalidArgument
+
+from .party_ledgers import NewCaps, has_ledger, home_at, make_home
+
+TABLE = re.compile(r"[^/\s]+/[^/\s]+")
+DEFAULT, DECLARED = "default", "declared"
+
+
+@dataclass(frozen=True)
+class CapLine:
+    """One cap of one table: ``spent`` and ``cap`` in the unit that ``kind`` says; epsilons at ``delta``."""
+
+    party: str
+    table: str
+    kind: str
+    spent: float
+    cap: float
+    delta: float | None
+    origin: str
+
+    @property
+    def left(self) -> float:
+        return max(0.0, self.cap - self.spent)
+
+
+@dataclass(frozen=True)
+class PartyTable:
+    """A table of one party: the datasets that jobs read from it, or would, and its declared label sources."""
+
+    party: str
+    table: str
+    home: PartyHome
+    datasets: tuple[str, ...]
+
+    @property
+    def sources(self) -> list[str]:
+        return sorted(source for source in self.home.policy.label_sources if source.rpartition("/")[0] == self.table)
+
+
+def known_tables(folder: AnyPath, party: str | None = None) -> list[PartyTable]:
+    """All tables of the parties with a home here, or of one of them, that a job has read or a source was declared for."""
+    found = []
+    for party_id in party_ids(folder) if party is None else [party]:
+        home = home_at(folder, party_id)
+        datasets: dict[str, list[str]] = {source.rpartition("/")[0]: [] for source in home.policy.label_sources}
+        if has_ledger(home):
+            for dataset, tables in home.ledger.tables().items():
+                for table in tables:
+                    datasets.setdefault(table, []).append(dataset)
+        found += [PartyTable(party_id, table, home, tuple(names)) for table, names in sorted(datasets.items())]
+    return found
+
+
+def table_of(
+    folder: AnyPath, table: str, party: str | None, uploaded_columns: Callable[[str], list[str] | None]
+) -> PartyTable:
+    """The one table of that name.
+
+    Args:
+        folder: Where the parties' homes lie.
+        table: ``namespace/name``, or a dataset's own name as the ledger shows it where no job told a table.
+        party: Whose it is, where several have one.
+        uploaded_columns: Function from a table's name to the names of its features, None where FATE-Flow has no such
+            table or does not run; asked only for a table that no job has read.
+
+    Raises:
+        InvalidArgument: There is none, or several parties have one.
+    """
+    if re.fullmatch(NUMBERED_COLUMNS, table):
+        return _dataset(folder, table, party)
+    if not TABLE.fullmatch(table):
+        raise InvalidArgument(f"The table is {table!r}; it must read NAMESPACE/NAME, as it was uploaded.")
+    known = [found for found in known_tables(folder, party) if found.table == table]
+    if len(known) > 1:
+        _refuse_several(table, [found.party for found in known])
+    if known and known[0].datasets:
+        return known[0]
+    columns = uploaded_columns(table)
+    if columns is None and not known:
+        raise InvalidArgument(
+            f"The table {table} is unknown: no job of {_whom(party)} has read it, and no FATE-Flow that runs here has it; "
+            "check the name, or name the server with --flow."
+        )
+    owner = known[0].party if known else party
+    if owner is None:
+        raise InvalidArgument(f"No job has read the table {table} yet; say with --party whose it is.")
+    datasets = () if columns is None else (columns_name(columns),)
+    return PartyTable(owner, table, home_at(folder, owner), datasets)
+
+
+def lines_of(table: PartyTable) -> list[CapLine]:
+    """Every cap that holds for the table."""
+    ledger, policy, line, found = table.home.ledger, table.home.policy, partial(CapLine, table.party, table.table), []
+    for source in table.sources:
+        kind, spent = f"labels {source.rpartition('/')[2]}, epsilon", ledger.spent_of_labels(source)
+        origin = DEFAULT if policy.label_sources[source].cap is None else DECLARED
+        found.append(line(kind, spent, policy.label_cap(source), 0.0, origin))
+    for dataset in table.datasets:
+        budget = policy.dataset_cap(dataset, ledger.related(dataset))
+        spent = ledger.spent_by_steps(dataset, budget.delta)
+        origin = DEFAULT if budget == policy.default_dataset_cap else DECLARED
+        found.append(line("private steps, epsilon", spent, budget.epsilon, budget.delta, origin))
+        counted = [] if table.sources else [("models whose scores were shown", dataset)]
+        if counted and ledger.scores_released(_weights(dataset)):
+            counted.append(("rows scored with the weights", _weights(dataset)))
+        features = ledger.feature_count(dataset)
+        for kind, name in counted:
+            cap = policy.score_cap(name, features, ledger.related(name))
+            origin = DEFAULT if cap == features // 4 and name not in policy.score_caps else DECLARED
+            found.append(line(kind, ledger.scores_released(name), cap, None, origin))
+    return list(dict.fromkeys(found))
+
+
+def _weights(dataset: str) -> str:
+    """Under which name the ledger counts rows scored with the weights of the dataset's columns."""
+    return f"{WEIGHTS}{base_name(dataset)}"
+
+
+def counted_together(table: PartyTable) -> str | None:
+    """One sentence where other tables have records in common with this one, as far as match ids say."""
+    ledger, names = table.home.ledger, table.home.ledger.tables()
+    related = {name for dataset in table.datasets for other in ledger.related(dataset) for name in names.get(other, [])}
+    others = ", ".join(sorted(related - {table.table}))
+    if not others:
+        return None
+    return (
+        f"{table.table} counts together with {others}: they have match ids in common. Where those are mere row numbers, "
+        "upload the tables with id columns of their own, and list these under separate_ids in the policy."
+    )
+
+
+def set_caps(table: PartyTable, caps: NewCaps) -> None:
+    """Write caps into the party's policy; all of them or none.
+
+    Raises:
+        InvalidPolicy: A cap is malformed or below what is spent, or the table has no such cap.
+    """
+    _refuse_below_spent(table, caps)
+    _refuse_above_default_unread(table, caps)
+    _check(table, caps)
+    make_home(table.home.path.parent, table.party)
+    path = table.home.path / POLICY_FILE
+    for dataset in table.datasets:
+        if any(value is not None for value in (caps.epsilon, caps.delta, caps.scores)):
+            declare_caps(path, dataset, epsilon=caps.epsilon, delta=caps.delta, scores=caps.scores)
+        if caps.rows is not None:
+            declare_caps(path, _weights(dataset), scores=caps.rows)
+    if caps.labels is not None:
+        declare_source(path, table.sources[0], cap=caps.labels)
+
+
+def smaller_cap_elsewhere(table: PartyTable, caps: NewCaps) -> str | None:
+    """One sentence where the cap of a table with some of the same records is smaller, and holds."""
+    ledger, policy = table.home.ledger, table.home.policy
+    for dataset in table.datasets:
+        related, columns = ledger.related(dataset), ledger.feature_count(dataset)
+        for asked, holding in (
+            (caps.epsilon, policy.dataset_cap(dataset, related).epsilon),
+            (caps.scores, policy.score_cap(dataset, columns, related)),
+        ):
+            if asked is not None and holding < asked:
+                names = ", ".join(sorted({ledger.called(other) for other in related if other != dataset}))
+                return (
+                    f"It stays {holding:g} for now, since that is the cap of a table with records in common: {names}."
+                )
+    return None
+
+
+def _dataset(folder: AnyPath, dataset: str, party: str | None) -> PartyTable:
+    homes = {party_id: home_at(folder, party_id) for party_id in (party_ids(folder) if party is None else [party])}
+    known = [name for name, home in homes.items() if has_ledger(home) and home.ledger.feature_count(dataset)]
+    if len(known) > 1:
+        _refuse_several(dataset, known)
+    if not known:
+        raise InvalidArgument(f"The dataset {dataset} is unknown to the ledger of {_whom(party)}.")
+    return PartyTable(known[0], dataset, homes[known[0]], (dataset,))
+
+
+def _refuse_several(table: str, parties: list[str]) -> NoReturn:
+    raise InvalidArgument(f"Parties {' and '.join(parties)} have a table {table}; name one with --party.")
+
+
+def _whom(party: str | None) -> str:
+    return "any party with a home here" if party is None else f"party {party}"
+
+
+def _refuse_below_spent(table: PartyTable, caps: NewCaps) -> None:
+    ledger, policy = table.home.ledger, table.home.policy
+    if caps.labels is not None:
+        if len(table.sources) != 1:
+            raise InvalidPolicy(
+                f"The table {table.table} has {len(table.sources)} declared label sources at party {table.party}; set the cap "
+                f"of one with `fate-dp declare {table.table}/COLUMN --cap EPSILON`."
+            )
+        spent = ledger.spent_of_labels(table.sources[0])
+        _refuse_below(table, "--labels", caps.labels, spent, "epsilon {:g} of its labels")
+    others = (caps.epsilon, caps.delta, caps.scores, caps.rows)
+    if not table.datasets and any(value is not None for value in others):
+        raise InvalidPolicy(
+            f"No job has read the table {table.table} yet and FATE-Flow does not run here, so that its columns are unknown; "
+            "start it with `fate-dp up`, or use `fate-dp declare-table FILE`."
+        )
+    for dataset in table.datasets:
+        held = policy.dataset_cap(dataset, [dataset])
+        epsilon, delta = caps.epsilon or held.epsilon, caps.delta or held.delta
+        if caps.epsilon is not None or caps.delta is not None:
+            spent = ledger.spent_by_steps(dataset, delta)
+            _refuse_below(table, "--epsilon", epsilon, spent, f"epsilon {{:g}} (at delta {delta:g}) of its records")
+        if caps.scores is not None:
+            shown = ledger.scores_released(dataset)
+            _refuse_below(table, "--scores", caps.scores, shown, "joint scores of {:g} models")
+        if caps.rows is not None:
+            scored = ledger.scores_released(_weights(dataset))
+            _refuse_below(table, "--rows", caps.rows, scored, "{:g} rows")
+
+
+def _refuse_above_default_unread(table: PartyTable, caps: NewCaps) -> None:
+    """A table that no job has read is known by its columns alone, which another table may have, or a part of one."""
+    tables, default = table.home.ledger.tables(), table.home.policy.default_dataset_cap
+    for dataset in table.datasets:
+        raises = (caps.epsilon or 0) > default.epsilon or (caps.delta or 0) > default.delta or caps.scores or caps.rows
+        if raises and table.table not in tables.get(dataset, []) and dataset != table.table:
+            raise InvalidPolicy(
+                f"No job has read the table {table.table} yet, and a cap above the default needs to know its records; use "
+                "`fate-dp declare-table FILE`, or run a job on it first."
+            )
+
+
+def _check(table: PartyTable, caps: NewCaps) -> None:
+    """Refuse a malformed cap before any is written: they are tried on a file that nobody reads."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / POLICY_FILE
+        try:
+            for dataset in table.datasets:
+                declare_caps(path, dataset, epsilon=caps.epsilon, delta=caps.delta, scores=caps.scores)
+                declare_caps(path, f"{WEIGHTS}{dataset}", scores=caps.rows)
+            for source in table.sources:
+                declare_source(path, source, cap=caps.labels)
+        except InvalidPolicy as error:
+            raise InvalidPolicy(str(error).replace(str(path), str(table.home.path / POLICY_FILE))) from error
+
+
+def _refuse_below(table: PartyTable, option: str, cap: float, spent: float, what: str) -> None:
+    # A cap below 0 is none at all, as the policy will say.
+    if 0 <= cap < spent * (1 - ROUNDING):
+        raise InvalidPolicy(
+            f"{option} is {cap:g}, below what the table {table.table} of party {table.party} has spent, {what.format(spent)}; "
+            "a cap cannot take back what was released, and nothing was changed."
+        )

@@ -1,0 +1,246 @@
+"""Upload a CSV file as a table that FATE's reader finds by namespace and name."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from threading import Event
+
+import numpy
+import pandas
+
+from fate_dp.data_prep.lending_club.written import verify
+from fate_dp.deploy.flow.client import FlowAddress
+from fate_dp.privacy.validation import InvalidArgument
+
+from .flow import connect
+from .job import JobFailed, JobResult, Progress, Watch, follow_job, reason_of
+
+NUMBER_TYPE = "float64"
+WHOLE_NUMBER_TYPES = ("int32", "int64", "long", "int")
+
+
+@dataclass(frozen=True)
+class TableMeta:
+    """How FATE shall read the columns; every column but the id and the label is a feature of type `dtype`."""
+
+    id_name: str = "id"
+    label_name: str | None = None
+    label_type: str = "int32"
+    dtype: str = "float64"
+    delimiter: str = ","
+    least_classes: int = 2
+    """Different labels that must occur; 1 for a table that is only predicted."""
+
+    def for_fate(self) -> dict:
+        """The metadata keys of FATE-Flow's upload; the sample id is made by FATE, row by row."""
+        meta = {"match_id_name": self.id_name, "dtype": self.dtype, "delimiter": self.delimiter}
+        if self.label_name is not None:
+            meta.update(label_name=self.label_name, label_type=self.label_type)
+        return meta
+
+
+def upload_table(
+    address: FlowAddress,
+    csv_file: str | os.PathLike,
+    namespace: str,
+    name: str,
+    meta: TableMeta = TableMeta(),
+    partitions: int = 4,
+    progress: Progress = lambda task, status, seconds: None,
+    timeout: float = 600.0,
+    home: str | os.PathLike | None = None,
+    stop: Event | None = None,
+) -> JobResult:
+    """Check a CSV file and upload it; a table of the same namespace and name is replaced.
+
+    The upload is given up when `stop` is set, as it is where one of several jobs that run at once fails.
+    """
+    check_table(csv_file, meta)
+    client = connect(address)
+    response = client.data.upload_file(
+        file=str(csv_file),
+        head=True,
+        partitions=partitions,
+        meta=meta.for_fate(),
+        namespace=namespace,
+        name=name,
+        extend_sid=True,
+    )
+    if response.get("code") != 0:
+        raise JobFailed(f"FATE-Flow at {address} refused the upload of {csv_file}: {reason_of(response)}.")
+    return follow_job(client, response["job_id"], "local", "0", Watch(progress, timeout, home, stop or Event()))
+
+
+def check_table(csv_file: str | os.PathLike, meta: TableMeta) -> None:
+    """Refuse what FATE would read wrongly, drop silently or stumble over in the middle of a job."""
+    path = Path(csv_file)
+    columns = read_header(path, meta)
+    frame = read_as_text(path, meta, columns)
+    check_ids(path, frame[meta.id_name])
+    if meta.label_name is not None:
+        check_label(path, frame[meta.label_name], meta)
+    for column in columns:
+        if column not in (meta.id_name, meta.label_name):
+            check_numbers(path, frame[column], "feature")
+    if meta.label_name is not None:
+        check_classes(path, frame[meta.label_name], meta)
+
+
+def found_label_type(csv_file: str | os.PathLike, meta: TableMeta) -> str:
+    """The type that fits the labels of a file: of whole numbers that of `meta`, else float64."""
+    path = Path(csv_file)
+    labels = read_as_text(path, meta, read_header(path, meta))[meta.label_name]
+    broken = pandas.to_numeric(labels, errors="coerce") % 1
+    return NUMBER_TYPE if (broken > 0).any() else meta.label_type
+
+
+def read_header(path: Path, meta: TableMeta) -> list[str]:
+    """The column names of the file."""
+    try:
+        with path.open(newline="", encoding="utf-8") as lines:
+            columns = next(csv.reader(lines, delimiter=meta.delimiter, quoting=csv.QUOTE_NONE), [])
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise InvalidArgument(f"The table {path} cannot be read: {reason}.") from error
+    for wanted, role in ((meta.id_name, "id"), (meta.label_name, "label")):
+        if wanted is not None and wanted not in columns:
+            raise InvalidArgument(
+                f"The table {path} has no {role} column {wanted!r}; name it with --{role}: its columns are {listing(columns)}."
+            )
+    repeated = sorted({column for column in columns if columns.count(column) > 1})
+    if repeated:
+        raise InvalidArgument(f"The table {path} has the column {repeated[0]!r} more than once; rename one of them.")
+    return columns
+
+
+def read_as_text(path: Path, meta: TableMeta, columns: list[str]) -> pandas.DataFrame:
+    """All values as they stand in the file; quotes are kept, because FATE splits lines without regard to them."""
+    import warnings
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pandas.errors.ParserWarning)
+            frame = pandas.read_csv(
+                path,
+                sep=meta.delimiter,
+                dtype=str,
+                keep_default_na=False,
+                index_col=False,
+                quoting=csv.QUOTE_NONE,
+                skip_blank_lines=False,
+            )
+    except (pandas.errors.ParserError, pandas.errors.ParserWarning) as error:
+        raise InvalidArgument(
+            f"The table {path} has a row with more values than its {len(columns)} columns."
+        ) from error
+    if frame.empty:
+        raise InvalidArgument(f"The table {path} has no rows.")
+    return frame.fillna("")
+
+
+def check_ids(path: Path, ids: pandas.Series) -> None:
+    """Every row needs an id of its own."""
+    blank = ids.str.strip() == ""
+    if blank.any():
+        raise InvalidArgument(f"The table {path} has no {ids.name!r} in line {first_line(blank)}; every row needs one.")
+    repeated = ids.duplicated()
+    if repeated.any():
+        raise InvalidArgument(
+            f"The table {path} has the {ids.name!r} {ids[repeated].iloc[0]!r} again in line {first_line(repeated)}; "
+            "ids must not repeat."
+        )
+
+
+def check_label(path: Path, labels: pandas.Series, meta: TableMeta) -> None:
+    """Labels must be numbers of the declared type; FATE would cut 0.5 down to 0 without a word."""
+    numbers = check_numbers(path, labels, "label")
+    broken = numbers % 1 != 0
+    if meta.label_type in WHOLE_NUMBER_TYPES and broken.any():
+        raise InvalidArgument(
+            f"The table {path} has the label {labels[broken].iloc[0]!r} in line {first_line(broken)}; "
+            f"labels of type {meta.label_type} must be whole numbers, those of type {NUMBER_TYPE} may be any."
+        )
+
+
+def check_classes(path: Path, labels: pandas.Series, meta: TableMeta) -> None:
+    """Enough classes must occur: asked here, at the guest alone, since in a job the other parties would see the answer."""
+    found = labels.nunique()
+    if found < meta.least_classes:
+        raise InvalidArgument(
+            f"The table {path} has {found} different label in {meta.label_name!r}; training needs at least "
+            f"{meta.least_classes}."
+        )
+
+
+def check_numbers(path: Path, values: pandas.Series, role: str) -> pandas.Series:
+    """The column as numbers; missing, infinite and other values that are none are refused."""
+    numbers = pandas.to_numeric(values, errors="coerce")
+    wrong = ~numpy.isfinite(numbers)
+    if wrong.any():
+        value = values[wrong].iloc[0]
+        raise InvalidArgument(
+            f"The table {path} has {repr(value) if value else 'nothing'} as {role} {values.name!r} "
+            f"in line {first_line(wrong)}; finite numbers are allowed."
+        )
+    return numbers
+
+
+def first_line(mask: pandas.Series) -> int:
+    """The line of the file, its header being line 1, where a row mask is first true."""
+    return int(mask.to_numpy().argmax()) + 2
+
+
+def listing(columns: list[str], shown: int = 8) -> str:
+    """Column names for a sentence, cut short."""
+    rest = len(columns) - shown
+    return ", ".join(columns[:shown]) + (f" and {rest} more" if rest > 0 else "")
+
+
+# Upload the tables of a prepared folder, once every file of it is as its manifest says.
+
+NAMESPACE = "lending_club"
+
+
+def upload_prepared(
+    address: FlowAddress,
+    folder: str | os.PathLike,
+    namespace: str = NAMESPACE,
+    progress: Callable[[str, str, str, float], None] = lambda table, task, status, seconds: None,
+    home: str | os.PathLike | None = None,
+) -> dict[str, str]:
+    """Upload each party's training rows as ``<role>_<party>_train`` and the test rows as ``test``.
+
+    In a vertical split each party's part of the test rows is ``<role>_<party>_test``. ``progress`` is called with a
+    table's name and what `upload_table` says. Returns the table's name for each file. Raises InvalidArgument for a folder
+    that is no preparation or was changed.
+    """
+    folder = Path(folder)
+    files = verify(folder)["files"]
+    tables = {path: entry for path, entry in files.items() if "table" in entry}
+    # All of them before the first upload: a job needs every table.
+    metas = {path: read_meta(folder / entry["meta"]) for path, entry in tables.items()}
+    for path, entry in tables.items():
+        name = entry["table"]
+        upload_table(address, folder / path, namespace, name, metas[path], home=home, progress=partial(progress, name))
+    return {path: entry["table"] for path, entry in tables.items()}
+
+
+def read_meta(path: Path) -> TableMeta:
+    """The metadata that was written beside a table."""
+    try:
+        meta = json.loads(path.read_text(encoding="utf-8"))
+        return TableMeta(
+            id_name=meta["match_id_name"],
+            dtype=meta["dtype"],
+            delimiter=meta["delimiter"],
+            label_name=meta.get("label_name"),
+            label_type=meta.get("label_type", TableMeta.label_type),
+        )
+    except (ValueError, KeyError) as error:
+        raise InvalidArgument(f"{path} is no upload metadata; prepare the loans again.") from error

@@ -1,0 +1,204 @@
+"""The pictures of a demo's report as inline SVG: the same numbers give the same bytes."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import TYPE_CHECKING, Any
+
+from fate_dp.privacy.private_files import atomic_write
+
+from ..cli import tables
+from ..cli.tables import MODELS, epsilon_text
+from .page import BLUE, GREEN, INK, ORANGE, SERIES, moment, percent, render, svg_drawing
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+    from matplotlib.axes import Axes
+
+
+# The line styles tell the models apart without colour.
+STYLES: dict[str, dict[str, Any]] = {
+    "private": {"color": BLUE, "linestyle": "-"},
+    "guest_only": {"color": GREEN, "linestyle": ":"},
+    "not_private": {"color": ORANGE, "linestyle": "--"},
+}
+
+
+def loss_figure(models: dict) -> Markup:
+    """Loss per epoch of every model that has one."""
+
+    def draw(axis: Axes) -> None:
+        for name in MODELS:
+            losses = models[name]["loss_per_epoch"]
+            if losses:
+                axis.plot(range(1, len(losses) + 1), losses, label=models[name]["title"], **STYLES[name])
+        axis.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
+        axis.set_xlabel("epoch")
+        axis.set_ylabel("loss")
+        axis.legend(loc="upper right")
+
+    return svg_drawing("loss", "Loss per epoch", (5.4, 4.2), draw)
+
+
+def roc_figure(models: dict) -> Markup:
+    """ROC curves of all models and the diagonal of a guess."""
+
+    def draw(axis: Axes) -> None:
+        axis.plot([0, 1], [0, 1], color=INK, alpha=0.35, linewidth=1)
+        for name in MODELS:
+            roc, auc = models[name]["roc"], models[name]["metrics"]["auc"]
+            axis.plot(roc["fpr"], roc["tpr"], label=f"{models[name]['title']} (AUC {auc:.3f})", **STYLES[name])
+        axis.set_xlabel("false positive rate")
+        axis.set_ylabel("true positive rate")
+        axis.legend(loc="lower right")
+
+    return svg_drawing("roc", "ROC curves on held-out records", (5.4, 4.2), draw)
+
+
+def seconds_figure(tasks: list[dict]) -> Markup:
+    """One bar per task, one colour per job."""
+    jobs = list(dict.fromkeys(line["job"] for line in tasks))
+
+    def draw(axis: Axes) -> None:
+        for number, job in enumerate(jobs):
+            bars = [(place, line["seconds"]) for place, line in enumerate(tasks) if line["job"] == job]
+            places, seconds = zip(*bars)
+            drawn = axis.barh(places, seconds, 0.7, color=SERIES[number % len(SERIES)], label=job)
+            axis.bar_label(drawn, fmt="%.1f", padding=4, fontsize=10)
+        axis.set_yticks(range(len(tasks)), [line["task"] for line in tasks])
+        axis.invert_yaxis()
+        axis.grid(axis="y", visible=False)
+        axis.tick_params(axis="y", length=0)
+        axis.margins(x=0.08, y=0.02)
+        axis.set_xlabel("seconds")
+        axis.figure.legend(loc="outside upper left", ncols=max(1, min(4, len(jobs))))
+
+    return svg_drawing("seconds", "Seconds per task", (9.6, 1.4 + 0.3 * max(1, len(tasks))), draw)
+
+
+# The demo's report: one HTML file that needs nothing else, for readers who do not run programs.
+
+OBSERVERS = {
+    "guest": "The guest \N{EN DASH} holds the labels",
+    "host": "The host \N{EN DASH} holds further features, no labels",
+    "arbiter": "The arbiter \N{EN DASH} holds no records",
+    "model": "Whoever gets the model",
+}
+TITLE = "What label privacy costs, and what it protects"
+
+
+def write_report(result: dict, path: str | os.PathLike) -> None:
+    """Write the report of a result, a dictionary as result_schema.json describes it, to `path`, whole or not at all."""
+    atomic_write(path, report_html(result))
+
+
+def report_html(result: dict) -> str:
+    """The report as one HTML document; the same result gives the same text."""
+    private = result["models"]["private"]
+    return render(
+        "report_template.html",
+        result=result,
+        title=TITLE,
+        of="result of the demo",
+        created=moment(result["created"]),
+        summary=summary(result),
+        cards=cards(result["models"]),
+        precision_of_figures=precision_of_figures(private["metrics"]),
+        protocol=result["privacy"]["protocol"],
+        views=views(result["privacy"]),
+        tables=tables,
+        explanation=explanation,
+        loss_figure=loss_figure(result["models"]),
+        roc_figure=roc_figure(result["models"]),
+        seconds_figure=seconds_figure(result["seconds"]["tasks"]),
+        **label_guarantee(private["epsilon"]),
+    )
+
+
+def summary(result: dict) -> str:
+    """What was done and what came out, in one paragraph."""
+    data, models = result["data"], result["models"]
+    guest, *hosts = data["parties"]
+    others = " and ".join(f"{host['party']} ({host['features']} features)" for host in hosts)
+    accuracy = {name: models[name]["metrics"]["accuracy"] for name in MODELS}
+    private, rows = models["private"], models["private"]["metrics"]["rows"]
+    return (
+        f"{guest['party'].capitalize()} (the labels and {guest['features']} features) and {others} trained one "
+        f"logistic regression on {data['common_rows']['train']} common records of {data['name']}, without "
+        f"showing each other their data. Beforehand the guest flipped some of its labels at random, at epsilon "
+        f"{epsilon_text(private['epsilon'])}. On {rows} held-out records the model is right in "
+        f"{percent(accuracy['private'])} of all cases. That is "
+        f"{comparison(accuracy['private'] - accuracy['guest_only'])} the guest reaches with its own features on the "
+        f"same flipped labels, and {comparison(accuracy['private'] - accuracy['not_private'])} the same training "
+        f"reaches without any flips."
+    )
+
+
+def comparison(difference: float) -> str:
+    """A difference of two shares in words, to be followed by what is compared with."""
+    points = round(100 * difference, 1)
+    if points == 0:
+        return "as much as"
+    return f"{abs(points):.1f} percentage points {'more' if points > 0 else 'less'} than"
+
+
+def precision_of_figures(metrics: dict) -> str:
+    """How far accuracies on this many records can be trusted."""
+    accuracy, rows = metrics["accuracy"], metrics["rows"]
+    error = math.sqrt(accuracy * (1 - accuracy) / rows)
+    return (
+        f"One held-out record is {100 / rows:.1f} percentage points of accuracy, and the standard error of the "
+        f"private model's is {100 * error:.1f}: differences of a few records are chance."
+    )
+
+
+def score_releases(releases: list[dict]) -> str:
+    """How often the guest got joint scores of training records."""
+    return " ".join(
+        f"By the ledger of {release['party']}, over all jobs, the guest got the joint scores of all training records "
+        f"{release['released']} of at most {release['cap']} times."
+        for release in releases
+    )
+
+
+def views(privacy: dict) -> list[tuple[str, str]]:
+    """What each observer sees of the protocol that ran, and what protects the others from it, below the observer's name."""
+    parts = []
+    for view in privacy["protocol"]["views"]:
+        told = f"{view['sees']} Protection: {view['protected_by']}"
+        if view["observer"] == "guest" and privacy["score_releases"]:
+            told = f"{told} {score_releases(privacy['score_releases'])}"
+        parts.append((OBSERVERS.get(view["observer"], view["observer"]), told))
+    return parts
+
+
+def label_guarantee(epsilon: float) -> dict[str, str]:
+    """What an epsilon of labels with two classes means: rates of the flip and the change of odds."""
+    from fate_dp.privacy.mechanisms.randomized_response import flip_probability
+
+    flip = flip_probability(epsilon)
+    return {
+        "epsilon": epsilon_text(epsilon),
+        "flip": percent(flip),
+        "keep": percent(1 - flip),
+        "odds": f"{math.exp(epsilon):.1f}",
+    }
+
+
+def cards(models: dict) -> list[tuple[str, str, str]]:
+    """The key figures at the head of the page: what chooses their colour, the figure, and what it is."""
+    figures = [
+        (name, percent(models[name]["metrics"]["accuracy"]), f"accuracy: {models[name]['title']}") for name in MODELS
+    ]
+    return [*figures, ("epsilon", f"ε = {epsilon_text(models['private']['epsilon'])}", "of each training label")]
+
+
+def explanation(entry: dict) -> str:
+    pending = f" {entry['pending']} uses are not confirmed, and charged all the same." if entry["pending"] else ""
+    charged = "Counted towards a cap" if entry["counted"] else "Not counted towards a cap"
+    return (
+        f"{entry['note'][:1].upper()}{entry['note'][1:]}. {charged}; relation {entry['relation']}.{pending} "
+        f"First used {moment(entry['first_time'])}, last {moment(entry['last_time'])}; "
+        f"jobs {', '.join(entry['jobs']) or 'none'}."
+    )

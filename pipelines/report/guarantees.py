@@ -1,0 +1,210 @@
+"""What components and mechanisms guarantee, as declared in YAML beside them, checked field by field.
+
+Every component has a ``guarantee.yaml`` in its folder, every package of mechanisms one ``guarantees.yaml``. A missing
+file, a missing or unknown field, or a word that ``privacy/events.py`` does not know is refused: a page that documents
+guarantees must not be complete by chance.
+"""
+
+from __future__ import annotations
+
+import typing
+from dataclasses import MISSING, dataclass, fields
+from importlib import metadata
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import yaml
+
+import fate_dp.components
+import fate_dp.privacy
+from fate_dp.privacy.events import OBSERVERS, PROCESS_NAMES, RELATIONS, UNITS
+from fate_dp.privacy.validation import InvalidArgument
+
+COMPONENTS = Path(fate_dp.components.__file__).parent
+PRIVACY = Path(fate_dp.privacy.__file__).parent
+MECHANISM_PACKAGES = ("mechanisms", "noise", "accounting")
+ENTRY_POINTS = "fate.ext.component_desc"
+NO_EVENT = "none"
+
+
+@dataclass(frozen=True)
+class Promise:
+    """One statement of a component: who is protected from whom, and by what formula (LaTeX)."""
+
+    guarantee: str
+    unit: str
+    relation: str
+    observers: tuple[str, ...]
+    formula: str
+    event: str
+
+
+@dataclass(frozen=True)
+class View:
+    """What one observer sees of a protocol, and what protects the others from it."""
+
+    observer: str
+    sees: str
+    protected_by: str
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """One of the ways in which a component computes, by the value of its parameter ``solver``."""
+
+    solver: str
+    does: str
+    views: tuple[View, ...]
+    collusion: str
+
+    def view_of(self, observer: str) -> View:
+        """What one observer sees; raises KeyError where the declaration says nothing of it."""
+        return {view.observer: view for view in self.views}[observer]
+
+
+@dataclass(frozen=True)
+class ComponentGuarantee:
+    """All that the page says about one component; ``protocols`` only of one that has several."""
+
+    component: str
+    does: str
+    promises: tuple[Promise, ...]
+    assumptions: tuple[str, ...]
+    not_covered: tuple[str, ...]
+    references: tuple[str, ...]
+    ledger: tuple[str, ...]
+    protocols: tuple[Protocol, ...] = ()
+
+    def protocol(self, solver: str) -> Protocol:
+        """The declared protocol of a solver.
+
+        Raises:
+            InvalidArgument: there is none.
+        """
+        found = next((protocol for protocol in self.protocols if protocol.solver == solver), None)
+        if found is None:
+            raise InvalidArgument(f"{self.component} declares no protocol for solver {solver!r}.")
+        return found
+
+
+@dataclass(frozen=True)
+class MechanismGuarantee:
+    """All that the page says about one mechanism, sampler or accountant; ``names`` are its public functions."""
+
+    module: str
+    names: tuple[str, ...]
+    guarantee: str
+    sensitivity: str
+    events: tuple[str, ...]
+    references: tuple[str, ...]
+    caveats: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Declarations:
+    """The mechanisms of one package, and its modules that declare nothing because others stand for them."""
+
+    mechanisms: tuple[MechanismGuarantee, ...]
+    supporting: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class UnsoundRule:
+    """A rule that is found in print and does not hold, what it really gives, and what is done instead."""
+
+    rule: str
+    claim: str
+    really: str
+    instead: str
+
+
+ALLOWED = {
+    "unit": UNITS,
+    "observer": OBSERVERS,
+    "relation": RELATIONS,
+    "observers": OBSERVERS,
+    "event": (*PROCESS_NAMES, NO_EVENT),
+    "events": tuple(PROCESS_NAMES),
+}
+Declared = TypeVar("Declared")
+MAY_BE_EMPTY = ("events", "supporting", "caveats")
+
+
+def component_names() -> list[str]:
+    """Components of FATE-DP that FATE discovers."""
+    points = metadata.entry_points(group=ENTRY_POINTS)
+    return sorted({point.name for point in points if point.value.startswith("fate_dp.components.")})
+
+
+def component_guarantee(name: str, folder: Path = COMPONENTS) -> ComponentGuarantee:
+    """The declaration of one component.
+
+    Raises:
+        InvalidArgument: when it has none, or one that is incomplete or of another component.
+    """
+    content, where = _read(folder / name / "guarantee.yaml")
+    guarantee = _checked(ComponentGuarantee, content, where)
+    if guarantee.component != name:
+        raise InvalidArgument(f"component in {where} is {guarantee.component!r} but must be {name!r}.")
+    return guarantee
+
+
+def mechanism_guarantees(package: str, folder: Path = PRIVACY) -> tuple[MechanismGuarantee, ...]:
+    """The declarations of one package of ``fate_dp.privacy``, which must name each of its modules.
+
+    Raises:
+        InvalidArgument: when a module is not named, or a named one does not exist.
+    """
+    content, where = _read(folder / package / "guarantees.yaml")
+    declared = _checked(Declarations, content, where)
+    named = {item.module for item in declared.mechanisms} | set(declared.supporting)
+    modules = {path.stem for path in (folder / package).glob("*.py")} - {"__init__"}
+    if named != modules:
+        raise InvalidArgument(
+            f"{where} declares no guarantee of the modules {sorted(modules - named)} and names "
+            f"{sorted(named - modules)}, which do not exist, but must name every module of its package."
+        )
+    return declared.mechanisms
+
+
+def unsound_rules(path: Path = PRIVACY / "unsound_rules.yaml") -> tuple[UnsoundRule, ...]:
+    """Rules of the sources and of common practice that do not hold."""
+    content, where = _read(path)
+    return tuple(_checked(UnsoundRule, rule, where) for rule in content)
+
+
+def _read(path: Path) -> tuple[Any, str]:
+    where = f"{path.parent.name}/{path.name}"
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8")), where
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise InvalidArgument(f"{where} is missing or no valid YAML but must declare what is guaranteed.") from error
+
+
+def _checked(kind: type[Declared], content: Any, where: str) -> Declared:
+    """``content`` as an instance of the dataclass ``kind``: every field without a default, no unknown one, nothing empty."""
+    names = [item.name for item in fields(cast(Any, kind)) if item.default is MISSING or item.name in (content or ())]
+    if not isinstance(content, dict) or set(content) != set(names):
+        given = sorted(map(str, content)) if isinstance(content, dict) else content
+        raise InvalidArgument(f"{where} has the fields {given} but {kind.__name__} must have {names}, each once.")
+    types = typing.get_type_hints(kind)
+    return kind(**{name: _value(types[name], name, content[name], where) for name in names})
+
+
+def _value(kind: Any, name: str, value: Any, where: str) -> Any:
+    if kind is str:
+        return _text(name, value, where)
+    if not isinstance(value, list) or not (value or name in MAY_BE_EMPTY):
+        raise InvalidArgument(f"{name} in {where} is {value!r} but must be a list that is not empty.")
+    (item_kind, _) = typing.get_args(kind)
+    if item_kind is str:
+        return tuple(_text(name, item, where) for item in value)
+    return tuple(_checked(item_kind, item, where) for item in value)
+
+
+def _text(name: str, value: Any, where: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidArgument(f"{name} in {where} is {value!r} but must be text that is not empty.")
+    if name in ALLOWED and value not in ALLOWED[name]:
+        raise InvalidArgument(f"{name} in {where} is {value!r} but must be one of {', '.join(ALLOWED[name])}.")
+    return value.strip()

@@ -1,0 +1,109 @@
+"""What the reports share: their templates, times and shares as text, and drawings."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+FOLDER = Path(__file__).parent
+
+
+def render(template: str, **named: object) -> str:
+    """The page of a template beside this file; all text in it is escaped, but what is `Markup` already."""
+    environment = Environment(
+        loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    return environment.get_template(template).render(percent=percent, **named)
+
+
+def moment(time: str) -> str:
+    """A time as datetime.isoformat writes it, to the minute."""
+    return datetime.fromisoformat(time).strftime("%Y-%m-%d %H:%M %Z").strip()
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.1f}\N{NO-BREAK SPACE}%"
+
+
+# Drawings of reports as inline SVG in the page's own text colour: the same numbers give the same bytes.
+
+# Readable on white and on black, told apart by eyes that confuse red and green.
+BLUE, ORANGE, GREEN, GREY = "#2f7ed8", "#c96f1a", "#2e9366", "#8d98a5"
+SERIES = (BLUE, ORANGE, GREEN, "#8a63c9", "#b8505f", "#5d7f8c")
+# A colour that nothing else uses: the page's own text colour takes its place.
+INK = "#010203"
+SETTINGS = {
+    "svg.fonttype": "none",
+    "text.parse_math": False,
+    "font.family": "sans-serif",
+    "font.size": 11,
+    "text.color": INK,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "grid.color": INK,
+    "grid.alpha": 0.12,
+    "lines.linewidth": 2.0,
+    "legend.frameon": False,
+    "legend.handlelength": 2.6,
+}
+
+
+def svg_drawing(
+    name: str, description: str, size: tuple[float, float], draw: Callable[[Any], None], columns: int = 1
+) -> Markup:
+    """An `<svg>` element of `size` inches at 72 pixels each. `name` is unique on its page: it keeps ids apart.
+
+    `draw` gets the axis, or where there are several `columns` all axes, and draws on them.
+    """
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    buffer = io.StringIO()
+    with rc_context({**SETTINGS, "svg.hashsalt": name}):
+        figure = Figure(figsize=size, layout="constrained")
+        FigureCanvasSVG(figure)
+        axes = figure.subplots(ncols=columns)
+        for axis in figure.axes:
+            axis.grid(True)
+            axis.set_axisbelow(True)
+        draw(axes)
+        figure.savefig(
+            buffer,
+            format="svg",
+            transparent=True,
+            metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
+        )
+    return _inlined(buffer.getvalue(), name, description)
+
+
+def bare_rows(axis: Axes, names: Sequence[str]) -> None:
+    """Name the rows of a chart of horizontal bars or points, the first on top, without lines between them."""
+    axis.set_yticks(range(len(names)), names)
+    axis.set_ylim(len(names) - 0.4, -0.6)
+    axis.grid(axis="y", visible=False)
+    axis.tick_params(axis="y", length=0)
+
+
+def _inlined(document: str, name: str, description: str) -> Markup:
+    """The drawing without the XML head, its ids apart from those of other drawings, its ink the page's."""
+    drawing = document[document.index("<svg") :]
+    drawing = re.sub(r'(\bid="|="#|url\(#)', rf"\g<1>{name}-", drawing).replace(INK, "currentColor")
+    named = f'<svg role="img" aria-label="{escape(description)}" class="figure" '
+    return Markup(drawing.replace("<svg ", named, 1).strip())

@@ -1,0 +1,237 @@
+"""The computed tables of ``docs/privacy.md``, each by the library's public functions.
+
+    python -m fate_dp.pipelines.report.privacy_tables flip_rates
+
+prints one of them. Epsilons, deltas and noise are rounded up, numbers of records down.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from fate_dp.privacy.accounting.calibration import subsampled_gaussian_epsilon
+from fate_dp.privacy.accounting.composition import compose_pure, source_composition_epsilon, unsampled_source_epsilon
+from fate_dp.privacy.accounting.gaussian import gaussian_delta, gaussian_sigma
+from fate_dp.privacy.accounting.privacy_profiles import in_amplified_range, shuffle_closed_form
+from fate_dp.privacy.accounting.shuffling import shuffle_epsilon
+
+from ..cli.tables import rounded_down, rounded_up
+from ..jobs.plan import LabelPlanRequest, TrainingPlanRequest, plan_labels, plan_training
+
+DELTA = 1e-5
+SHUFFLE_DELTA = 1e-6
+
+
+@dataclass(frozen=True)
+class ComputedTable:
+    """A table with its title and a sentence on what it shows; headings name the function of their column."""
+
+    title: str
+    says: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table as Markdown; cells must hold no line breaks."""
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def flip_rates() -> ComputedTable:
+    """How often labels are flipped, and what is left of their information."""
+    rows = []
+    for epsilon in (0.25, 0.5, 1.0, 2.0, 4.0, 8.0):
+        two, ten = (plan_labels(LabelPlanRequest(1000, epsilon, classes)) for classes in (2, 10))
+        rows.append(
+            (
+                f"{epsilon:g}",
+                f"{two.keep_probability:.5f}",
+                f"{two.flip_probability:.5f}",
+                f"{ten.flip_probability:.5f}",
+                rounded_down(two.equivalent_records, 3),
+                rounded_down(ten.equivalent_records, 3),
+            )
+        )
+    return ComputedTable(
+        "Flip rates",
+        "Randomised response with k classes, and how many unflipped labels would tell as much about the share of one "
+        "class (prior 1/k) as 1000 flipped ones do: for two classes 1000 (1 - 2q)^2.",
+        ("epsilon", "keep, k = 2", "flip q, k = 2", "flip, k = 10", "worth of 1000, k = 2", "worth of 1000, k = 10"),
+        tuple(rows),
+    )
+
+
+def fresh_flips() -> ComputedTable:
+    """What T independent flips of the same labels cost."""
+    cases = ((1.0, 1), (1.0, 2), (1.0, 5), (1.0, 10), (1.0, 30), (0.5, 20))
+    rows = tuple(
+        (
+            f"{epsilon:g}",
+            str(times),
+            f"{epsilon:g}",
+            f"{epsilon * times:g}",
+            rounded_up(compose_pure([epsilon] * times, DELTA), 6),
+        )
+        for epsilon, times in cases
+    )
+    return ComputedTable(
+        "Fresh flips",
+        "Flipping anew at every epoch composes; a memoised flip is released once. `compose_pure` is exact for "
+        f"randomised response, here at delta {DELTA:g}.",
+        ("epsilon of one flip", "times T", "memoised", "fresh, delta 0", f"fresh, delta {DELTA:g}"),
+        rows,
+    )
+
+
+def gaussian_calibration() -> ComputedTable:
+    """The analytic Gaussian beside the classic formula."""
+    rows = []
+    for epsilon in (0.1, 0.5, 1.0, 2.0, 8.0, 10.0, 50.0):
+        classic = math.sqrt(2 * math.log(1.25 / DELTA)) / epsilon
+        real = gaussian_delta(classic, epsilon)
+        rows.append(
+            (
+                f"{epsilon:g}",
+                rounded_up(gaussian_sigma(epsilon, DELTA), 5),
+                f"{classic:.4g}",
+                rounded_up(real, 3),
+                "yes" if real <= DELTA else "**no**",
+            )
+        )
+    return ComputedTable(
+        "Gaussian noise for one query of sensitivity 1",
+        f"`gaussian_sigma` at delta {DELTA:g} beside the classic sqrt(2 ln(1.25 / delta)) / epsilon, which is proved "
+        "for epsilon below 1 only and adds too little noise at large epsilon.",
+        ("epsilon", "analytic sigma", "classic sigma", "its real delta", "classic holds"),
+        tuple(rows),
+    )
+
+
+def relations() -> ComputedTable:
+    """One noise, two relations, two accountants."""
+    rows = []
+    for rate, rate_text, noise, steps in ((4096 / 60000, "4096/60000", 3.937, 219), (0.04, "0.04", 1.5, 2250)):
+        epsilons = (
+            subsampled_gaussian_epsilon(rate, noise, steps, DELTA, accountant=accountant, relation=relation)
+            for accountant, relation in (("pld", "add_or_remove"), ("rdp", "add_or_remove"), ("pld", "replace_one"))
+        )
+        rows.append((rate_text, f"{noise:g}", str(steps), *map(rounded_up, epsilons)))
+    return ComputedTable(
+        "The relation matters",
+        f"`subsampled_gaussian_epsilon` of the same Poisson-sampled training at delta {DELTA:g}; the noise multiplier "
+        "is sigma over the clip.",
+        ("sampling", "noise multiplier", "steps", "add-or-remove, PLD", "add-or-remove, RDP", "replace-one, PLD"),
+        tuple(rows),
+    )
+
+
+def shuffled_flips() -> ComputedTable:
+    """One shuffled message per unit: exact, numeric bound and closed form."""
+    rows = []
+    for messages, epsilon0 in ((100, 1.0), (1000, 1.0), (10000, 1.0), (10000, 2.0), (100000, 4.0)):
+        in_range = in_amplified_range(epsilon0, messages, SHUFFLE_DELTA)
+        rows.append(
+            (
+                str(messages),
+                f"{epsilon0:g}",
+                rounded_up(shuffle_epsilon(epsilon0, messages, SHUFFLE_DELTA, "randomized_response")),
+                rounded_up(shuffle_epsilon(epsilon0, messages, SHUFFLE_DELTA, "any")),
+                rounded_up(shuffle_closed_form(epsilon0, messages, SHUFFLE_DELTA)) if in_range else "out of its range",
+                "not amplified",
+            )
+        )
+    return ComputedTable(
+        "Shuffled messages, one round",
+        f"`shuffle_epsilon` at delta {SHUFFLE_DELTA:g}, replace-one, of n honest messages. For randomised response the "
+        "exact sum over the worst data set; for any pure local randomiser the numeric clones bound; beside them the "
+        "closed form of the same paper. Out of its range none of the bounds for any randomiser is claimed.",
+        ("n", "epsilon0", "randomised response", "any pure randomiser", "closed form", "Gaussian messages"),
+        tuple(rows),
+    )
+
+
+def source_composition() -> ComputedTable:
+    """The source's composition statement beside the accountant's."""
+    rows = []
+    for rate, noise, rounds in ((0.01, 1.0, 1000), (0.04, 1.5, 2250), (0.1, 2.0, 100), (1.0, 5.0, 10)):
+        epsilons = (
+            unsampled_source_epsilon(rounds, noise, DELTA),
+            source_composition_epsilon(rounds, rate, noise, DELTA),
+            subsampled_gaussian_epsilon(rate, noise, rounds, DELTA),
+        )
+        rows.append((f"{rate:g}", f"{noise:g}", str(rounds), *map(rounded_up, epsilons)))
+    return ComputedTable(
+        "The source's composition beside PLD",
+        "Epsilon of T rounds of Gaussian noise on clipped sums under add-or-remove, each record in each round by a "
+        f"coin of its own, at delta {DELTA:g}. The source's formula holds for Gaussian noise with such coins only, and "
+        "is loose: it gives up that nobody knows in which rounds a record took part. Without sampling the two agree.",
+        ("sampling p", "noise multiplier", "rounds T", "source, eq. 3.24 (p = 1)", "source, eq. 3.23", "PLD"),
+        tuple(rows),
+    )
+
+
+def trust_models() -> ComputedTable:
+    """The three trust models at one target."""
+    request = TrainingPlanRequest(
+        records=60000,
+        clients=10,
+        rounds=219,
+        sampling_probability=4096 / 60000,
+        delta=DELTA,
+        epsilon=2.0,
+        cap_epsilon=8.0,
+    )
+    plan = plan_training(request)
+    rows = tuple(
+        (
+            row.aggregation,
+            row.server_sees,
+            rounded_up(row.client_sigma),
+            rounded_up(row.sum_sigma),
+            rounded_up(row.epsilon_server["add_or_remove"]),
+            rounded_up(row.epsilon_server["replace_one"]),
+            str(row.runs),
+        )
+        for row in plan.rows
+    )
+    return ComputedTable(
+        "Three trust models",
+        "`fate-dp plan training --records 60000 --clients 10 --rounds 219 --batch-size 4096 --epsilon 2 --delta 1e-5 "
+        "--cap-epsilon 8`: the same clients and the same model; what differs is what the server sees. Sigma is in "
+        "units of the clip.",
+        (
+            "aggregation",
+            "server sees",
+            "sigma per client",
+            "sigma of the sum",
+            "epsilon, add-or-remove",
+            "epsilon, replace-one",
+            "runs in epsilon 8",
+        ),
+        rows,
+    )
+
+
+TABLES = {
+    "flip_rates": flip_rates,
+    "fresh_flips": fresh_flips,
+    "gaussian_calibration": gaussian_calibration,
+    "relations": relations,
+    "shuffled_flips": shuffled_flips,
+    "source_composition": source_composition,
+    "trust_models": trust_models,
+}
+
+
+def main() -> None:
+    """Print the table named on the command line."""
+    table = TABLES[sys.argv[1]]()
+    print(markdown_table(table.headings, table.rows))
+
+
+if __name__ == "__main__":
+    main()

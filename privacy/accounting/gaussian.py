@@ -1,0 +1,248 @@
+"""The Gaussian mechanism, exactly: delta, epsilon or sigma from the other two; groups of coordinates; rho-zCDP.
+
+Adding N(0, sigma^2) to every coordinate of a query of l2 sensitivity S is (epsilon, delta)-DP if and only if
+
+    delta >= Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu),    mu = S / sigma
+
+(B. Balle and Y.-X. Wang, "Improving the Gaussian mechanism for differential privacy", ICML 2018, theorem 8). Epsilon is
+in nats; relation, unit and observer are those for which S is the sensitivity. The formula is evaluated in many digits
+and rounded to the safe side. All holds for noise from the real-valued normal distribution; what a sampler deviates from
+it is charged elsewhere, as slack. More in docs/proofs-privacy.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..validation import InvalidArgument, check_delta, check_epsilon_or_zero, check_target, positive
+
+
+def high_precision(bits: float) -> Any:
+    """An mpmath context of its own with ``bits`` bits of precision: no thread can change another's."""
+    import mpmath
+
+    context = mpmath.MPContext()
+    context.prec = int(bits)
+    return context
+
+
+def float_above(value: Any) -> float:
+    """The smallest float that is not less than the mpmath number ``value``; infinity beyond the range of floats."""
+    nearest = float(value)
+    return nearest if nearest >= value else math.nextafter(nearest, math.inf)
+
+
+def float_below(value: Any) -> float:
+    """The largest float that is not greater than the mpmath number ``value``."""
+    nearest = float(value)
+    return nearest if nearest <= value else math.nextafter(nearest, -math.inf)
+
+
+CORRECT_BITS = 80
+# Where epsilon/mu - mu/2 exceeds this, delta < e^(-40^2/2) is below the smallest positive float.
+FAR_TAIL = 40.0
+# Relative: leaves room for the last bits that are not correct, so that the delta of a result meets the target.
+TARGET_MARGIN = 2.0**-70
+NEWTON_STEPS = 200
+
+
+def gaussian_delta(sigma: float, epsilon: float, sensitivity: float = 1.0) -> float:
+    """Smallest delta at which noise ``sigma`` gives ``epsilon``, rounded up to a float; at least 2^-1074, at most 1.
+
+    Args:
+        sigma: standard deviation of the noise on each coordinate, in the unit of ``sensitivity``.
+        sensitivity: l2 sensitivity of the query under the relation that is claimed.
+    """
+    sigma, sensitivity = positive("sigma", sigma), positive("sensitivity", sensitivity)
+    epsilon = check_epsilon_or_zero(epsilon)
+    context = _context(sensitivity / sigma, epsilon)
+    mu = context.mpf(sensitivity) / sigma
+    if epsilon / mu - mu / 2 > FAR_TAIL:
+        return math.nextafter(0.0, 1.0)
+    delta, _, _ = _delta_and_slopes(context, mu, context.mpf(epsilon))
+    return min(1.0, max(math.nextafter(0.0, 1.0), float_above(delta * (1 + context.mpf(2) ** -CORRECT_BITS))))
+
+
+def gaussian_epsilon(sigma: float, delta: float, sensitivity: float = 1.0) -> float:
+    """Smallest epsilon (nats) at which noise ``sigma`` meets ``delta``, rounded up.
+
+    0.0 where delta is met at epsilon 0, infinity where the epsilon exceeds the range of floats. Parameters as in
+    ``gaussian_delta``.
+    """
+    sigma, sensitivity = positive("sigma", sigma), positive("sensitivity", sensitivity)
+    delta = check_delta(delta)
+    if gaussian_delta(sigma, 0.0, sensitivity) <= delta:
+        return 0.0
+    tail = math.sqrt(-2 * math.log(delta))
+    enough = sensitivity / sigma * (sensitivity / sigma / 2 + tail)
+    if math.isinf(enough):
+        return math.inf
+    context = _context(sensitivity / sigma, enough)
+    mu, target = context.mpf(sensitivity) / sigma, context.mpf(delta) * (1 - context.mpf(TARGET_MARGIN))
+    # delta(epsilon) <= Q(epsilon/mu - mu/2) <= e^(-tail^2/2), so this epsilon is enough. ln delta is decreasing and
+    # concave in epsilon, so Newton's steps from there go down and never pass the solution.
+    epsilon = mu * (mu / 2 + tail)
+    for _ in range(NEWTON_STEPS):
+        reached, _, slope = _delta_and_slopes(context, mu, epsilon)
+        step = context.log(target / reached) * reached / slope
+        epsilon -= step
+        if step <= epsilon * TARGET_MARGIN:
+            break
+    return float_above(epsilon)
+
+
+def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
+    """Smallest sigma that gives (``epsilon``, ``delta``), rounded up.
+
+    ``gaussian_delta(sigma, epsilon, sensitivity) <= delta`` holds for it; infinity beyond the range of floats.
+
+    Args:
+        sensitivity: l2 sensitivity of the query under the relation that is claimed; sigma has its unit.
+
+    >>> round(gaussian_sigma(1.0, 1e-5), 4)
+    3.7306
+    """
+    epsilon, delta = check_target(epsilon, delta)
+    sensitivity = positive("sensitivity", sensitivity)
+    # Both are small enough: delta <= e^(-tail^2/2) at the first, delta <= mu / sqrt(2 pi) at the second. ln delta is
+    # increasing and concave in mu, so Newton's steps from there go up and never pass the solution.
+    tail = math.sqrt(-2 * math.log(delta))
+    starts = 2 * epsilon / (tail + math.sqrt(tail * tail + 2 * epsilon)), delta * math.sqrt(2 * math.pi)
+    start = max(starts) * (1 - 1e-9)
+    context = _context(start, epsilon)
+    mu, epsilon, target = (
+        context.mpf(start),
+        context.mpf(epsilon),
+        context.mpf(delta) * (1 - context.mpf(TARGET_MARGIN)),
+    )
+    for _ in range(NEWTON_STEPS):
+        reached, slope, _ = _delta_and_slopes(context, mu, epsilon)
+        step = context.log(target / reached) * reached / slope
+        mu += step
+        if step <= mu * TARGET_MARGIN:
+            break
+    return float_above(sensitivity / mu)
+
+
+def _context(mu: float, epsilon: float) -> Any:
+    """Precision for ``mu`` at least and ``epsilon`` at most: the difference of the tails loses log2(b^3 / mu) bits."""
+    mu = min(max(mu, math.ulp(0.0)), 1e300)
+    largest = max(1.0, epsilon / mu + mu / 2)
+    bits = 3 * math.log2(min(largest, 1e300)) - min(0.0, math.log2(mu))
+    return high_precision(2 * CORRECT_BITS + bits)
+
+
+def _delta_and_slopes(context: Any, mu: Any, epsilon: Any) -> tuple[Any, Any, Any]:
+    """Delta, its derivative in mu, and minus its derivative in epsilon."""
+    lower, upper = epsilon / mu - mu / 2, epsilon / mu + mu / 2
+    root = context.sqrt(2)
+    penalty = context.exp(epsilon) * context.erfc(upper / root) / 2
+    density = context.exp(-lower * lower / 2) / context.sqrt(2 * context.pi)
+    return context.erfc(lower / root) / 2 - penalty, density, penalty
+
+
+PRECISION_BITS = 200
+# Relative: covers the last bits of a sum of any number of groups that fits in memory.
+MARGIN_EXPONENT = -100
+
+
+def grouped_gaussian_epsilon(clips: Iterable[float], sigmas: Iterable[float], delta: float) -> float:
+    """Smallest epsilon (nats) of Gaussian noise of its own scale per coordinate group at ``delta``, rounded up.
+
+    One Gaussian mechanism of mu = sqrt(sum_g (C_g / sigma_g)^2), after every group was divided by its sigma. Groups and
+    scales come from public facts; scales that depend on the data need an account of their own.
+
+    Args:
+        clips: l2 sensitivity C_g of each group under the relation that is claimed: for clipped sums the clip under
+            add-or-remove, twice the clip under replace-one.
+        sigmas: standard deviation of the noise on each coordinate of the group, in the unit of its C_g.
+    """
+    return gaussian_epsilon(grouped_noise_multiplier(clips, sigmas), delta)
+
+
+def grouped_noise_multiplier(clips: Iterable[float], sigmas: Iterable[float]) -> float:
+    """1 / mu, rounded down: sigma over sensitivity of the one Gaussian mechanism with the same guarantee.
+
+    Parameters as in ``grouped_gaussian_epsilon``.
+    """
+    moved, scales = [positive("clips", clip) for clip in clips], [positive("sigmas", sigma) for sigma in sigmas]
+    if not moved:
+        raise InvalidArgument("clips is empty but must have one value per group, at least one.")
+    if len(moved) != len(scales):
+        raise InvalidArgument(f"sigmas has {len(scales)} values but must have one per group, {len(moved)}.")
+    context = high_precision(PRECISION_BITS)
+    squared_mu = context.fsum((context.mpf(clip) / sigma) ** 2 for clip, sigma in zip(moved, scales))
+    return float_below((1 - context.mpf(2) ** MARGIN_EXPONENT) / context.sqrt(squared_mu))
+
+
+# Zero-concentrated differential privacy (rho-zCDP) to (epsilon, delta) and back: C. Canonne, G. Kamath and T. Steinke,
+# "The discrete Gaussian for differential privacy", NeurIPS 2020, proposition 7 at the Renyi divergence rho alpha of
+# order alpha.
+
+MARGIN = 1e-13
+# Natural logarithms of alpha - 1 between which the order is searched.
+LOG_ORDERS = (-40.0, 700.0)
+BISECTIONS = 80
+
+
+def zcdp_delta(rho: float, epsilon: float) -> float:
+    """Delta that rho-zCDP gives at ``epsilon`` (at least 0, nats), rounded up; at most 1."""
+    rho, epsilon = positive("rho", rho), check_epsilon_or_zero(epsilon)
+    excess = _best_order(rho_at=lambda excess: rho, epsilon_at=lambda excess: epsilon)
+    exponent = excess * ((1 + excess) * rho - epsilon) - math.log(excess) - (1 + excess) * math.log1p(1 / excess)
+    rounding = MARGIN * (1 + excess * ((1 + excess) * rho + epsilon) + abs(math.log(excess)))
+    # The next float up: the margin covers roundings relative to the result, not those of subnormal numbers.
+    return min(1.0, math.nextafter(math.exp(min(0.0, exponent + rounding)), math.inf))
+
+
+def zcdp_epsilon(rho: float, delta: float) -> float:
+    """Epsilon (nats) that rho-zCDP gives at ``delta``, rounded up; 0.0 where delta is met at epsilon 0."""
+    rho, delta = positive("rho", rho), check_delta(delta)
+
+    def epsilon_at(excess: float) -> float:
+        return (1 + excess) * rho + _conversion_cost(excess, delta)
+
+    excess = _best_order(rho_at=lambda excess: rho, epsilon_at=epsilon_at)
+    rounding = MARGIN * ((1 + excess) * rho + _conversion_size(excess, delta))
+    return max(0.0, epsilon_at(excess) + rounding)
+
+
+def zcdp_rho(epsilon: float, delta: float) -> float:
+    """Largest rho for which rho-zCDP gives (``epsilon``, ``delta``), rounded down; 0.0 if that is no positive float."""
+    epsilon, delta = check_target(epsilon, delta)
+
+    def rho_at(excess: float) -> float:
+        return (epsilon - _conversion_cost(excess, delta)) / (1 + excess)
+
+    excess = _best_order(rho_at=rho_at, epsilon_at=lambda excess: epsilon)
+    return max(0.0, rho_at(excess) - MARGIN * (epsilon + _conversion_size(excess, delta)) / (1 + excess))
+
+
+def _conversion_cost(excess: float, delta: float) -> float:
+    """Epsilon minus the Renyi divergence of order 1 + ``excess``, at ``delta``."""
+    return (-math.log(delta) - math.log1p(excess)) / excess - math.log1p(1 / excess)
+
+
+def _conversion_size(excess: float, delta: float) -> float:
+    """Sum of the absolute values of the terms of ``_conversion_cost``."""
+    return (-math.log(delta) + math.log1p(excess)) / excess + math.log1p(1 / excess)
+
+
+def _best_order(rho_at: Callable[[float], float], epsilon_at: Callable[[float], float]) -> float:
+    """alpha - 1 at which the conversion is best.
+
+    At fixed rho and epsilon ln delta is convex in alpha: its derivative (2 alpha - 1) rho - epsilon + ln(1 - 1/alpha)
+    increases. So the orders that meet a given delta form an interval, and along rho(alpha) or epsilon(alpha) at that
+    delta the sign of the same derivative tells on which side of the best order alpha lies.
+    """
+    low, high = LOG_ORDERS
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        excess = math.exp(middle)
+        if (1 + 2 * excess) * rho_at(excess) - epsilon_at(excess) - math.log1p(1 / excess) < 0:
+            low = middle
+        else:
+            high = middle
+    return math.exp(low)

@@ -1,0 +1,177 @@
+"""Datasets of one party that hold records in common: what was released of one tells of the other.
+
+A dataset is a table's set of columns here, since rows come and go, and records are known by keyed tags of their match
+ids. Whatever columns a job leaves in a table, it stays related to every table that ever shared a record with it, and to
+those that share one with these, and so on: a *family*. What is charged or counted by dataset is added up over the family.
+Columns alone relate nothing: unrelated tables often have some of the same names, or all, and are datasets of their own
+then, told apart by a number behind the name.
+
+Tags of another key say nothing. So datasets that were remembered under another key join every family that is touched
+under this one; and what an earlier version remembered, by columns only, joins where a column has the same name.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from itertools import count
+
+from .database import WEIGHTS, Chapter, joined
+
+# The number of a dataset follows this, where several have the same columns and no record in common.
+NUMBERED = "#"
+
+# The dataset :dataset itself and every other one of its family.
+RELATED = f"""
+    SELECT :dataset AS dataset
+    UNION SELECT other.dataset FROM dataset_family own JOIN dataset_family other ON other.family = own.family
+    WHERE own.dataset = :dataset
+    UNION SELECT other.dataset FROM dataset_column own
+    JOIN dataset_column other ON other.column_name = own.column_name AND other.dataset LIKE '{WEIGHTS}%'
+    WHERE own.dataset = :dataset AND :dataset LIKE '{WEIGHTS}%'"""
+
+FAMILIES_OF_RECORDS = """
+    SELECT DISTINCT f.joined FROM temp.staged s CROSS JOIN family_record r ON r.record = s.record
+    JOIN family f ON f.number = r.number"""
+FAMILIES_OF_OTHER_KEYS = "SELECT DISTINCT family FROM dataset_family WHERE key_id NOT IN ('', ?)"
+FAMILIES_OF_COLUMN = """
+    SELECT d.family FROM dataset_family d JOIN dataset_column c USING (dataset)
+    WHERE d.key_id = '' AND c.column_name = ?"""
+
+
+def base_name(dataset: str) -> str:
+    """The dataset's name as its columns give it, which policies use."""
+    return dataset.partition(NUMBERED)[0]
+
+
+class DatasetLedger(Chapter):
+    """Which datasets count together, and what people call them.
+
+    The ledger's own name of a dataset comes from its columns, since no job parameter may choose a budget. The tables,
+    ``namespace/name`` as uploaded, that jobs read it from are for people: lines, refusals and ``fate-dp cap`` show them.
+    """
+
+    def remember_dataset(
+        self, dataset: str, columns: Iterable[str], *, records: Iterable[bytes], key_id: str, tables: Iterable[str] = ()
+    ) -> str:
+        """Remember the columns and records of a dataset, and return its name; what shares a record is counted together.
+
+        Args:
+            dataset: Name that the columns give. A table of these columns that shares no record with an earlier one of
+                them is another dataset, and gets a number behind its name.
+            records: 16-byte tags of the match ids under the key ``key_id``, read once.
+            tables: ``namespace/name`` of the tables that the rows come from, where that is known; for people.
+        """
+        columns = list(columns)
+        rows = ((record,) for record in records)
+        with self._database.staged({"record": bytes}, rows, "IMMEDIATE", repeated=True) as (connection, staged):
+            touched = _touched(connection, columns, key_id)
+            if not staged:
+                touched |= _families_of_name(connection, dataset)
+            name = _name(connection, dataset, touched, key_id)
+            family = joined(connection, touched)
+            # What an earlier version remembered stays marked by an empty key: it holds records that nobody can name.
+            connection.execute("INSERT OR IGNORE INTO dataset_family VALUES (?, ?, ?)", (name, family, key_id))
+            _remember(connection, "dataset_column", name, columns)
+            _remember(connection, "dataset_table", name, tables)
+            connection.execute("INSERT OR IGNORE INTO family_record SELECT record, ? FROM temp.staged", (family,))
+        return name
+
+    def remember_weights(self, dataset: str, columns: Iterable[str]) -> None:
+        """Remember which columns a model's weights belong to; models on a column of the same name count together.
+
+        The name of their ``dataset`` begins with ``WEIGHTS``.
+        """
+        with self._database.writing() as connection:
+            _remember(connection, "dataset_column", dataset, columns)
+
+    def related(self, dataset: str) -> list[str]:
+        """Names of all datasets that count together with this one, itself among them, in order."""
+        with self._database.reading() as connection:
+            rows = connection.execute(f"SELECT * FROM ({RELATED}) ORDER BY 1", {"dataset": dataset})
+            return [name for (name,) in rows]
+
+    def feature_count(self, dataset: str) -> int:
+        """How many columns the dataset has, 0 for one that no job has read."""
+        query = "SELECT count(*) FROM dataset_column WHERE dataset = ?"
+        with self._database.reading() as connection:
+            return int(connection.execute(query, (dataset,)).fetchone()[0])
+
+    def tables(self) -> dict[str, list[str]]:
+        """{dataset: names of the tables that jobs read it from, in order} of every dataset whose tables are known."""
+        found: dict[str, list[str]] = {}
+        with self._database.reading() as connection:
+            for dataset, table in connection.execute("SELECT dataset, table_name FROM dataset_table ORDER BY 1, 2"):
+                found.setdefault(dataset, []).append(table)
+        return found
+
+    def called(self, dataset: str) -> str:
+        """The dataset for a sentence: its tables where they are known, else its own name."""
+        with self._database.reading() as connection:
+            return called(connection, dataset)
+
+    def cap_command(self, dataset: str, option: str) -> str:
+        """The command with which an operator changes a cap of the dataset; ``option`` names the cap."""
+        with self._database.reading() as connection:
+            return cap_command(connection, dataset, option)
+
+
+def called(connection: sqlite3.Connection, dataset: str) -> str:
+    """See ``DatasetLedger.called``."""
+    tables = _tables(connection, dataset)
+    return f"table {' and '.join(tables)}" if tables else f"dataset {dataset}"
+
+
+def cap_command(connection: sqlite3.Connection, dataset: str, option: str) -> str:
+    """See ``DatasetLedger.cap_command``."""
+    tables = _tables(connection, dataset)
+    return f"fate-dp cap {tables[0] if tables else dataset.removeprefix(WEIGHTS)} {option}"
+
+
+def datasets_of_other_keys(connection: sqlite3.Connection, dataset: str, key_id: str) -> list[str]:
+    """Those of the family whose records were remembered under a key that is not this one."""
+    rows = connection.execute(
+        f"SELECT dataset FROM dataset_family WHERE dataset IN ({RELATED}) AND key_id NOT IN ('', :key_id)",
+        {"dataset": dataset, "key_id": key_id},
+    )
+    return [name for (name,) in rows]
+
+
+def _tables(connection: sqlite3.Connection, dataset: str) -> list[str]:
+    query = "SELECT table_name FROM dataset_table WHERE dataset = ? ORDER BY 1"
+    rows = connection.execute(query, (dataset,)).fetchall()
+    if not rows and dataset.startswith(WEIGHTS):
+        return _tables(connection, dataset.removeprefix(WEIGHTS))
+    return [table for (table,) in rows]
+
+
+def _remember(connection: sqlite3.Connection, table: str, dataset: str, names: Iterable[str]) -> None:
+    connection.executemany(f"INSERT OR IGNORE INTO {table} VALUES (?, ?)", [(dataset, name) for name in names])
+
+
+def _touched(connection: sqlite3.Connection, columns: list[str], key_id: str) -> set[int]:
+    found = connection.execute(FAMILIES_OF_RECORDS).fetchall()
+    found += connection.execute(FAMILIES_OF_OTHER_KEYS, (key_id,)).fetchall()
+    for column in columns:
+        found += connection.execute(FAMILIES_OF_COLUMN, (column,)).fetchall()
+    return {number for (number,) in found}
+
+
+def _families_of_name(connection: sqlite3.Connection, dataset: str) -> set[int]:
+    """Of all tables of these columns, where it is not known which of them is meant."""
+    rows = connection.execute(
+        f"SELECT family FROM dataset_family WHERE dataset = :name OR dataset LIKE :name || '{NUMBERED}%'",
+        {"name": dataset},
+    )
+    return {number for (number,) in rows}
+
+
+def _name(connection: sqlite3.Connection, dataset: str, touched: set[int], key_id: str) -> str:
+    """That of the dataset of these columns in a touched family, else the first one that is free."""
+
+    def fits(name: str) -> bool:
+        known = connection.execute("SELECT family, key_id FROM dataset_family WHERE dataset = ?", (name,)).fetchone()
+        return known is None or known[0] in touched and known[1] in ("", key_id)
+
+    names = (dataset if number == 1 else f"{dataset}{NUMBERED}{number}" for number in count(1))
+    return next(name for name in names if fits(name))

@@ -1,0 +1,118 @@
+"""A host's count of joint scores given to the guest.
+
+Joint scores show the guest X_h w_h. They have no differential privacy; after as many different w as the host has
+features, X_h is known up to one square matrix. So different releases are counted per dataset over all jobs, and refused
+beyond a cap. Datasets that share a record count together (``datasets``): dropping a column must not open a new count.
+Scores of records outside training are noted, not counted.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+
+from .database import WEIGHTS, Chapter
+from .datasets import RELATED, called, cap_command, datasets_of_other_keys
+from .entries import JOINT_SCORES, LedgerError, Use, add_release, check_count, find_or_add_entry, score_entry
+
+TRAINED_ON = f"""
+    SELECT 1 FROM ({RELATED}) AS related CROSS JOIN temp.staged s
+    CROSS JOIN training_record t ON t.dataset = related.dataset AND t.id_tag = s.id_tag LIMIT 1"""
+
+
+def cap_option(dataset: str) -> str:
+    """Of the command that changes the cap: for models whose scores are shown, or for rows scored with a model's weights."""
+    return "--rows N" if dataset.startswith(WEIGHTS) else "--scores N"
+
+
+class ScoreLedger(Chapter):
+    """Releases of joint scores, and the records that were trained on."""
+
+    def scores_released(self, dataset: str) -> int:
+        """Number of different joint scores on training records released of this and related datasets."""
+        with self._database.reading() as connection:
+            return _released(connection, dataset)
+
+    def check_scores(self, *, dataset: str, planned: int, cap: int) -> None:
+        """Raise ``LedgerError`` if ``planned`` more releases of joint scores would exceed ``cap``."""
+        check_count("planned", planned)
+        check_count("cap", cap)
+        with self._database.open() as connection:
+            _refuse_beyond_cap(connection, dataset, planned, cap)
+
+    def are_scores_new(self, *, dataset: str, weights_digest: str) -> bool:
+        """Whether ``record_scores`` of these weights would count as a new release."""
+        with self._database.reading() as connection:
+            return _are_new(connection, dataset, weights_digest)
+
+    def record_scores(
+        self, *, dataset: str, weights_digest: str, purpose: str, rows: int, cap: int, job_id: str, task_id: str
+    ) -> bool:
+        """Count a release of joint scores on training records before it happens; returns whether the count went up.
+
+        Args:
+            weights_digest: Digest of the host's weights and rows; the same scores again are no new release.
+            cap: Largest number of different weights over all jobs.
+
+        Raises:
+            LedgerError: Beyond ``cap``; nothing is written.
+        """
+        check_count("cap", cap)
+        with self._database.writing() as connection:
+            is_new = _are_new(connection, dataset, weights_digest)
+            _refuse_beyond_cap(connection, dataset, int(is_new), cap)
+            entry_id = find_or_add_entry(connection, score_entry(dataset, purpose, True))
+            add_release(connection, entry_id, Use(job_id, task_id, rows, weights_digest))
+        return is_new
+
+    def record_prediction(self, *, dataset: str, weights_digest: str, rows: int, job_id: str, task_id: str) -> None:
+        """Note, without counting, that scores of records outside training were released."""
+        with self._database.writing() as connection:
+            entry_id = find_or_add_entry(connection, score_entry(dataset, "prediction", False))
+            add_release(connection, entry_id, Use(job_id, task_id, rows, weights_digest))
+
+    def remember_training_records(self, dataset: str, id_tags: Iterable[bytes]) -> None:
+        """Remember records as used in training, so that later predictions on them are counted."""
+        with self._database.writing() as connection:
+            rows = ((dataset, id_tag) for id_tag in id_tags)
+            connection.executemany("INSERT OR IGNORE INTO training_record VALUES (?, ?)", rows)
+
+    def has_training_record(self, dataset: str, id_tags: Iterable[bytes], *, key_id: str) -> bool:
+        """Whether any of the records was, or may have been, used in training with this dataset or a related one.
+
+        It may have been where a related dataset was trained on under another key, whose tags these are not.
+        """
+        trained = "SELECT 1 FROM training_record WHERE dataset = ?"
+        rows = ((id_tag,) for id_tag in id_tags)
+        with self._database.staged({"id_tag": bytes}, rows, repeated=True) as (connection, _):
+            found = connection.execute(TRAINED_ON, {"dataset": dataset}).fetchone()
+            hidden = datasets_of_other_keys(connection, dataset, key_id)
+            return found is not None or any(connection.execute(trained, (name,)).fetchone() for name in hidden)
+
+
+def _released(connection: sqlite3.Connection, dataset: str) -> int:
+    row = connection.execute(
+        "SELECT count(DISTINCT r.fingerprint) FROM entry e JOIN release r USING (entry_id)"
+        f" WHERE e.subject IN ({RELATED}) AND e.mechanism = :mechanism AND e.counted",
+        {"dataset": dataset, "mechanism": JOINT_SCORES},
+    ).fetchone()
+    return int(row[0])
+
+
+def _are_new(connection: sqlite3.Connection, dataset: str, weights_digest: str) -> bool:
+    counted = connection.execute(
+        "SELECT 1 FROM entry e JOIN release r USING (entry_id)"
+        " WHERE e.subject = ? AND e.mechanism = ? AND e.counted AND r.fingerprint = ?",
+        (dataset, JOINT_SCORES, weights_digest),
+    ).fetchone()
+    return counted is None
+
+
+def _refuse_beyond_cap(connection: sqlite3.Connection, dataset: str, planned: int, cap: int) -> None:
+    released = _released(connection, dataset)
+    if planned and released + planned > cap:
+        raise LedgerError(
+            f"The {called(connection, dataset)} has released joint scores of {released} models (tables with the same match "
+            f"ids count together), {planned} more are planned, and the cap is {cap}; its operator changes that with "
+            f"`{cap_command(connection, dataset, cap_option(dataset))}`."
+        )

@@ -1,0 +1,262 @@
+"""Private steps of any mechanism, charged by their events against the cap of a dataset.
+
+A step is written, and charged, before its output is released. Its release key names the draw: a task that repeats the
+same draw after a crash records the same release, which costs once.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..events import ADD_OR_REMOVE, REPLACE_ONE, Event
+from ..policy import is_source
+from ..validation import InvalidArgument, check_delta_or_zero, is_whole
+from .database import Chapter, Database
+from .datasets import called, cap_command
+from .entries import (
+    BudgetCap,
+    BudgetExceeded,
+    LedgerError,
+    Use,
+    add_release,
+    check_count,
+    find_or_add_entry,
+    over_sampling_entry,
+    step_entry,
+    stored_event,
+)
+from .labels import ROUNDING
+from .totals import Alternatives, Charge, View, charges, largest_total, seen_by, spent_by_steps
+
+MAX_ROUNDS = 10**9
+STORED = """
+    SELECT r.release_id, r.state, e.subject, e.event, s.rounds, e.purpose, r.fingerprint
+    FROM private_step s JOIN release r USING (release_id) JOIN entry e USING (entry_id) WHERE s.release_key = ?"""
+
+
+@dataclass(frozen=True)
+class PrivateStep:
+    """``count`` rounds of ``event`` on one dataset; see ``StepLedger.record``."""
+
+    dataset: str
+    event: Event
+    count: int
+    release_key: str
+    fingerprint: str
+    purpose: str
+
+    def __post_init__(self) -> None:
+        for name in ("dataset", "release_key"):
+            if not isinstance(getattr(self, name), str) or not getattr(self, name).strip():
+                raise InvalidArgument(f"{name} is {getattr(self, name)!r} but must be non-empty text.")
+        if self.dataset != self.dataset.strip():
+            raise InvalidArgument(f"dataset is {self.dataset!r} but must have no white space around it.")
+        for name in ("fingerprint", "purpose"):
+            if not isinstance(getattr(self, name), str):
+                raise InvalidArgument(f"{name} is {getattr(self, name)!r} but must be text.")
+        if not isinstance(self.event, Event):
+            raise InvalidArgument(f"event is {self.event!r} but must be an Event.")
+        if self.event.unit == "label" and not is_source(self.dataset):
+            raise InvalidArgument(
+                f"dataset is {self.dataset!r} but must read namespace/name/column for the unit label, as flips do."
+            )
+        if not is_whole(self.count) or not 1 <= self.count <= MAX_ROUNDS:
+            raise InvalidArgument(f"count is {self.count!r} but must be a whole number from 1 to {MAX_ROUNDS}.")
+        object.__setattr__(self, "count", int(self.count))
+
+
+@dataclass(frozen=True)
+class StepRelease:
+    """What ``StepLedger.record`` wrote; ``is_new`` is False when the release had been recorded before.
+
+    ``is_released`` tells then whether its output was marked as written. If it was, keep that output. If not, nobody
+    knows whether somebody saw it: only the very same output may follow under this key, another draw needs another key.
+    """
+
+    release_id: int
+    is_new: bool
+    is_released: bool
+
+
+class FittingCharges:
+    """What was composed in this process and fits under a cap, so that a task with many rounds composes it once.
+
+    Composition is monotone: whoever sees some of several releases learns no more than who sees all of them. So a bound
+    of charges holds for every part of them, whatever the order in which they are recorded. This is arithmetic, which
+    no write to any ledger can make untrue.
+    """
+
+    def __init__(self) -> None:
+        self._found: defaultdict[BudgetCap, tuple[dict[Event, int], ...]] = defaultdict(tuple)
+
+    def cover(self, seen: Alternatives, cap: BudgetCap) -> bool:
+        """Whether every alternative in ``seen`` is part of charges that fit under ``cap``."""
+        found = self._found[cap]
+        return all(any(_is_part(dict(charged), other) for other in found) for charged in seen)
+
+    def add(self, seen: Alternatives, cap: BudgetCap) -> None:
+        """Remember alternatives that fit under ``cap``, and forget what is part of them."""
+        for charged in map(dict, seen):
+            kept = tuple(other for other in self._found[cap] if not _is_part(other, charged))
+            self._found[cap] = (*kept, charged)
+
+
+def _is_part(charged: dict[Event, int], of: dict[Event, int]) -> bool:
+    return all(of.get(event, 0) >= count for event, count in charged.items())
+
+
+class StepLedger(Chapter):
+    """What private steps cost, and whether they still fit under the cap of their dataset."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._fitting = FittingCharges()
+
+    def record(
+        self,
+        *,
+        dataset: str,
+        event: Event,
+        count: int = 1,
+        cap: BudgetCap | None,
+        release_key: str,
+        job_id: str,
+        task_id: str,
+        fingerprint: str,
+        purpose: str = "",
+    ) -> StepRelease:
+        """Record a private step before its output is released; it is charged from then on.
+
+        For each observer of the event, the total of the dataset's events of the same unit under replace-one, composed
+        with this one, may not exceed ``cap.epsilon`` at ``cap.delta``. That holds events of both relations, and is the
+        largest total; see ``totals``. The release stays 'pending' until ``mark_released``.
+
+        Composing may take seconds, in which other jobs must not wait for the write lock. So the cap is checked without
+        it; the step is written only if, under the lock, the charges are still part of those that were found to fit,
+        else they are checked anew. Two jobs at once can thus not both take what is left of a cap.
+
+        Args:
+            dataset: Name that ``remember_dataset`` gave, or a label source for the unit label.
+            event: What is released; ``count`` rounds of it.
+            count: Number of rounds, from 1 to 10^9.
+            cap: None for public data, outside any cap. An event without guarantee fits under none.
+            release_key: Names the draw. The same key with the same dataset, event, count, fingerprint and purpose is
+                the same release and costs nothing more, so a caller must repeat the draw bit by bit or use another
+                key. Noise from the operating system's entropy cannot be repeated: a task that starts again needs a new
+                key, and is charged again, unless it kept the noisy output of the first time.
+            purpose: What the step is for; steps of one event and purpose are one line of the ledger.
+
+        Raises:
+            BudgetExceeded: Beyond the cap; nothing is written, as with whatever the accountant refuses.
+            LedgerError: The release key names another release.
+            InvalidArgument: An argument is malformed.
+        """
+        if not isinstance(cap, (BudgetCap, type(None))):
+            raise InvalidArgument(f"cap is {cap!r} but must be a BudgetCap, or None for public data.")
+        step = PrivateStep(dataset, event, count, release_key, fingerprint, purpose)
+        asked = ((step.event, step.count),)
+        while True:
+            with self._database.writing() as connection:
+                known = _find(connection, step)
+                if known is not None:
+                    return known
+                charged = charges(connection, dataset)
+                if cap is None or all(
+                    self._fitting.cover(seen, cap) for seen in _seen_together(charged, asked).values()
+                ):
+                    entry_id = find_or_add_entry(connection, step_entry(step.dataset, step.event, step.purpose))
+                    use = Use(job_id, task_id, fingerprint=step.fingerprint, state="pending")
+                    release_id = add_release(connection, entry_id, use)
+                    values = (release_id, step.release_key, step.count)
+                    connection.execute("INSERT INTO private_step VALUES (?, ?, ?)", values)
+                    return StepRelease(release_id, is_new=True, is_released=False)
+            self._refuse_beyond_cap(dataset, charged, asked, cap)
+
+    def check_steps(self, *, dataset: str, events: Iterable[Charge], cap: BudgetCap) -> None:
+        """Refuse ``events`` that, recorded one after the other, would exceed ``cap``.
+
+        Nothing is written, so a task can ask before any work; another job may still come first before ``record``. As
+        long as none does, recording some of ``events`` through this object composes nothing again.
+
+        Each event is held against the cap for its own unit and observers.
+
+        Raises:
+            BudgetExceeded: They do not fit.
+        """
+        with self._database.reading() as connection:
+            charged = charges(connection, dataset)
+        self._refuse_beyond_cap(dataset, charged, tuple(events), cap)
+
+    def spent_by_steps(self, dataset: str, delta: float) -> float:
+        """What counts against the cap of a dataset at ``delta``, in nats: the largest total of any observer."""
+        delta = check_delta_or_zero(delta)
+        with self._database.reading() as connection:
+            charged = charges(connection, dataset)
+        return spent_by_steps(charged, delta)
+
+    def record_over_sampling(
+        self, *, dataset: str, method: str, rows: int, synthetic_rows: int, job_id: str, task_id: str
+    ) -> None:
+        """Note that a table was over-sampled: epsilon infinity for the unit record from here on.
+
+        Nothing is charged, since nothing was released; what is computed from the rows is charged when it is released,
+        as ``privacy.events`` says. One entry per dataset and method. ``synthetic_rows`` of the ``rows`` are new.
+        """
+        check_count("rows", rows)
+        check_count("synthetic_rows", synthetic_rows)
+        with self._database.writing() as connection:
+            entry_id = find_or_add_entry(connection, over_sampling_entry(dataset, method))
+            note = f"{synthetic_rows} of {rows} rows are synthetic"
+            add_release(connection, entry_id, Use(job_id, task_id, rows, note=note))
+
+    def _refuse_beyond_cap(
+        self, dataset: str, charged: Alternatives, asked: tuple[Charge, ...], cap: BudgetCap
+    ) -> None:
+        """Compose, outside any transaction, what each observer will have seen; what fits is remembered."""
+        for view, seen in _seen_together(charged, asked).items():
+            if self._fitting.cover(seen, cap):
+                continue
+            total = largest_total(seen, cap.delta)
+            if total > cap.epsilon * (1 + ROUNDING):
+                spent = largest_total(seen_by(charged, view), cap.delta)
+                alone = largest_total(seen_by(frozenset({asked}), view), cap.delta)
+                stated = {event.relation for event, _ in asked if view.holds(event)}
+                counted = (
+                    "; an add-or-remove step counts for removing one and adding one" if ADD_OR_REMOVE in stated else ""
+                )
+                with self._database.reading() as connection:
+                    named, command = called(connection, dataset), cap_command(connection, dataset, "--epsilon EPSILON")
+                raise BudgetExceeded(
+                    f"The {named} has spent epsilon {spent:g} against the {view.observer}, this step asks for "
+                    f"{alone:g} (total {total:g}), and the cap is {cap.epsilon:g}, all at delta {cap.delta:g} (unit "
+                    f"{view.unit}, relation {view.relation}{counted}); its operator changes that with `{command}`."
+                )
+            self._fitting.add(seen, cap)
+
+
+def _find(connection: sqlite3.Connection, step: PrivateStep) -> StepRelease | None:
+    """The release of this key, or None; refused if it was another step."""
+    row = connection.execute(STORED, (step.release_key,)).fetchone()
+    if row is None:
+        return None
+    release_id, state, dataset, text, rounds, purpose, fingerprint = row
+    stored = PrivateStep(dataset, stored_event(text), rounds, step.release_key, fingerprint, purpose)
+    if stored != step:
+        raise LedgerError(
+            f"release_key is {step.release_key!r} but the ledger holds another release of that name, of the dataset "
+            f"{dataset}; every draw needs a name of its own."
+        )
+    return StepRelease(release_id, is_new=False, is_released=state == "released")
+
+
+def _seen_together(charged: Alternatives, asked: tuple[Charge, ...]) -> dict[View, Alternatives]:
+    """{view: what it will have seen} of all who see a step that is asked for.
+
+    Under replace-one every event counts, and none less than under add-or-remove.
+    """
+    together = frozenset((*alternative, *asked) for alternative in charged)
+    views = {View(event.unit, REPLACE_ONE, observer) for event, _ in asked for observer in event.observers}
+    return {view: seen_by(together, view) for view in sorted(views)}

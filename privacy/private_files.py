@@ -1,0 +1,163 @@
+"""Files written so that a crash leaves the old content, the new one, or no file, and a party's private ones among them.
+
+What never leaves a party, its key, ledger and policy, lies in one folder per party id below ``$FATE_DP_HOME`` (default
+``~/.fate-dp``), because FATE's standalone mode runs all parties on one machine.
+"""
+
+from __future__ import annotations
+
+import errno
+import hmac
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .validation import InvalidArgument
+
+HOME_VARIABLE = "FATE_DP_HOME"
+KEY_FILE, LEDGER_FILE, POLICY_FILE = "flip.key", "ledger.sqlite", "policy.yaml"
+PARTY_PREFIX = "party-"
+KEY_BYTES = 32
+
+AnyPath = str | os.PathLike[str]
+
+
+def publish_if_absent(path: AnyPath, content: bytes) -> None:
+    """Create ``path`` (mode 0600, its folder 0700) with ``content`` unless it exists; the first of several wins.
+
+    The file appears under its name complete and durable, or not at all.
+    """
+    _make_private_folder(Path(path).parent)
+    with _written_beside(Path(path), content, 0o600) as temporary:
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return
+        _sync_folder(Path(path).parent)
+
+
+def replace_file(path: AnyPath, content: bytes) -> None:
+    """Write ``content`` to ``path`` (mode 0600, its folder 0700) in one step, in place of what was there."""
+    _make_private_folder(Path(path).parent)
+    with _written_beside(Path(path), content, 0o600) as temporary:
+        os.replace(temporary, path)
+        _sync_folder(Path(path).parent)
+
+
+def atomic_write(path: AnyPath, text: str) -> None:
+    """Write a result for others in one step, with the mode that the umask gives, into a folder that exists.
+
+    Raises:
+        InvalidArgument: It could not be written; what was there is kept.
+    """
+    try:
+        with _written_beside(Path(path), text.encode("utf-8"), 0o666) as temporary:
+            os.replace(temporary, path)
+    except OSError as error:
+        reason = error.strerror or error
+        raise InvalidArgument(f"{path} could not be written: {reason}; what was there is kept.") from error
+
+
+@contextmanager
+def _written_beside(path: Path, content: bytes, mode: int) -> Iterator[Path]:
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _make_private_folder(folder: Path) -> None:
+    if folder.is_dir():
+        return
+    _make_private_folder(folder.parent)
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        return
+    _sync_folder(folder.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def parties_folder() -> Path:
+    """The folder of all parties of this machine, as the environment says."""
+    return Path(os.environ.get(HOME_VARIABLE) or Path.home() / ".fate-dp")
+
+
+def party_folder(folder: AnyPath, party_id: str) -> Path:
+    """The folder of one party within that of all."""
+    return Path(folder) / f"{PARTY_PREFIX}{party_id}"
+
+
+def party_ids(folder: AnyPath) -> list[str]:
+    """Ids of the parties that have a folder, in order."""
+    return sorted(path.name.removeprefix(PARTY_PREFIX) for path in Path(folder).glob(f"{PARTY_PREFIX}*"))
+
+
+class UnsafeKeyFile(ValueError):
+    """The key file could be known to, or have been chosen by, somebody else, or it is damaged."""
+
+
+def load_or_create_key(path: AnyPath) -> bytes:
+    """Return the secret 32-byte key stored at ``path``; draw it from the operating system's entropy on first use.
+
+    A party derives its flips and tags from it, and it never leaves that party. The file has mode 0600 and a folder made for it 0700. Processes that start together agree on one key, and a crash
+    leaves a whole key or none.
+
+    Raises:
+        UnsafeKeyFile: The file is a symbolic link, not a regular file, not ours, open to group or others, or not 32
+            bytes long.
+    """
+    path = Path(path)
+    if not os.path.lexists(path):
+        publish_if_absent(path, secrets.token_bytes(KEY_BYTES))
+    descriptor = _open_without_following(path)
+    try:
+        _check_file(path, os.fstat(descriptor))
+        return os.read(descriptor, KEY_BYTES)
+    finally:
+        os.close(descriptor)
+
+
+def key_id(key: bytes) -> str:
+    """Public identifier of a key: 16 hexadecimal digits that reveal nothing else about it."""
+    return hmac.digest(key, b"fate-dp key identifier", "sha256")[:8].hex()
+
+
+def _open_without_following(path: Path) -> int:
+    try:
+        # Non-blocking, because opening a named pipe would otherwise wait for a writer.
+        return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except PermissionError as error:
+        raise UnsafeKeyFile(f"The key file {path} cannot be read by this user and must belong to it.") from error
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise UnsafeKeyFile(f"The key file {path} is a symbolic link but must be a regular file.") from error
+
+
+def _check_file(path: Path, status: os.stat_result) -> None:
+    mode = stat.S_IMODE(status.st_mode)
+    if not stat.S_ISREG(status.st_mode):
+        raise UnsafeKeyFile(f"The key file {path} is not a regular file.")
+    if status.st_uid != os.geteuid():
+        raise UnsafeKeyFile(f"The key file {path} belongs to user {status.st_uid} but must belong to {os.geteuid()}.")
+    if mode & 0o077:
+        raise UnsafeKeyFile(f"The key file {path} has mode {mode:04o}, open to group or others, but must have 0600.")
+    if status.st_size != KEY_BYTES:
+        raise UnsafeKeyFile(f"The key file {path} has {status.st_size} bytes but must have {KEY_BYTES}.")

@@ -1,0 +1,1 @@
+"""What tests and benchmarks share: parties as threads and processes of one machine, over FATE's own federation."""

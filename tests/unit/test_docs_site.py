@@ -1,0 +1,164 @@
+"""The documentation hangs together: pages of the menu exist, links and keys of references lead somewhere.
+
+Cheap, and without building the site: `make docs` checks the rest, and fails on every warning.
+"""
+
+import importlib.util
+import re
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), ROOT / "deploy" / "README.md"])
+README_LINES = 200
+FENCE = re.compile(r"^(`{3,}|~{3,}).*?^\1", re.M | re.S)
+INDENTED = re.compile(r"(?:^|\n)\n((?: {4}|\t).*\n)+")
+LINK = re.compile(r"\]\(([^()\s]+)(?:\s+\"[^\"]*\")?\)")
+HEADING = re.compile(r"^#{1,6} +(.+?) *$", re.M)
+
+
+def hooks():
+    spec = importlib.util.spec_from_file_location("site_hooks", DOCS / "_site" / "hooks.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+HOOKS = hooks()
+
+
+def prose(path):
+    """The text of a page without its code."""
+    return FENCE.sub("", path.read_text(encoding="utf-8"))
+
+
+def slugs(path):
+    """Anchors of a page: of its headings, as GitHub and the site make them, and those written as HTML."""
+    text = prose(path)
+    titles = [re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", r"\1", title) for title in HEADING.findall(text)]
+    made = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+    return made | set(re.findall(r'<a id="([^"]+)">', text))
+
+
+def nav_pages(entries):
+    for entry in entries:
+        for value in entry.values() if isinstance(entry, dict) else [entry]:
+            yield from nav_pages(value) if isinstance(value, list) else [value]
+
+
+class Loader(yaml.SafeLoader):
+    """Reads mkdocs.yml, whose settings name functions of Python."""
+
+
+Loader.add_multi_constructor("!!python/", lambda loader, suffix, node: None)
+Loader.add_multi_constructor("tag:yaml.org,2002:python/", lambda loader, suffix, node: None)
+
+
+@pytest.fixture(scope="module")
+def site():
+    return yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), Loader)
+
+
+def is_page(name):
+    if name.startswith("reference/"):
+        stem = Path(name).stem
+        return stem == "index" or all((ROOT / folder).exists() for folder in HOOKS.REFERENCE[stem][1])
+    return (ROOT / HOOKS.origin_of(name)).is_file()
+
+
+def test_every_page_of_the_menu_exists(site):
+    names = list(nav_pages(site["nav"]))
+    assert len(names) == len(set(names)) > 30
+    assert [name for name in names if not is_page(name)] == []
+
+
+def test_every_page_is_in_the_menu(site):
+    names = set(nav_pages(site["nav"]))
+    written = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    notebooks = {f"notebooks/{path.stem}.md" for path in (DOCS / "notebooks").glob("*.ipynb")}
+    reference = {f"reference/{name}.md" for name in HOOKS.REFERENCE}
+    assert (written | notebooks | reference | set(HOOKS.PAGES)) - names == set()
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_relative_link_leads_somewhere(path):
+    lost = []
+    for target in LINK.findall(prose(path)):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        name, _, anchor = unquote(target).partition("#")
+        aim = (path.parent / name).resolve() if name else path
+        if not aim.exists() or (anchor and aim.suffix == ".md" and anchor not in slugs(aim)):
+            lost.append(target)
+    assert lost == []
+
+
+GENERATED = ("docs/privacy.md", "docs/parameters.md")
+OWN = re.compile(r"`((?:privacy|crypto|components|pipelines|data_prep|deploy|bench|tests|docs|conf|examples)/[\w./]+)`")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [page for page in PAGES if page.relative_to(ROOT).as_posix() not in (*GENERATED, "CHANGELOG.md")],
+    ids=lambda path: path.relative_to(ROOT).as_posix(),
+)
+def test_every_file_that_a_page_names_exists(path):
+    assert [name for name in OWN.findall(prose(path)) if "NAME" not in name and not (ROOT / name).exists()] == []
+
+
+def test_the_readme_is_short_and_names_both_commands():
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= README_LINES
+    assert "    make install" in "\n".join(lines) and "    make demo" in "\n".join(lines)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_key_that_a_page_cites_is_in_the_references(path):
+    cited = set(HOOKS.KEY.findall(INDENTED.sub("\n", prose(path))))
+    assert cited - defined_keys() == set()
+
+
+def defined_keys():
+    return set(re.findall(r"\*\*\[(\w+)\]\*\*", (DOCS / "references.md").read_text(encoding="utf-8")))
+
+
+def test_every_key_has_an_anchor_of_its_own_and_the_documents_are_in_the_citation_file():
+    text = (DOCS / "references.md").read_text(encoding="utf-8")
+    keys = re.findall(r'<a id="(\w+)"></a>\*\*\[(\w+)\]\*\*', text)
+    assert len(keys) == len(defined_keys()) == text.count("**[")
+    assert all(anchor == key.lower() for anchor, key in keys)
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    documents = text.split("## ")[1]
+    noted = " ".join(entry["notes"] for entry in citation["references"])
+    for key in re.findall(r"\*\*\[(\w+)\]\*\*", documents):
+        assert key in noted
+    assert len(citation["references"]) == 5
+
+
+def test_measured_tables_stand_beside_their_commands():
+    """Each section of the figures names the command that measured it, or the one that computes it."""
+    sections = (DOCS / "figures.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    without = [
+        section.splitlines()[0] for section in sections if not re.search(r"`(make|python -m|fate-dp) ?[^`]*`", section)
+    ]
+    assert len(sections) >= 14 and without == []
+
+
+def test_notebooks_become_pages_with_their_cells():
+    for path in sorted((DOCS / "notebooks").glob("*.ipynb")):
+        page = HOOKS.notebook_page(path, {})
+        assert page.startswith("# ") and page.count("```python") >= 3
+
+
+def test_links_are_moved_to_where_the_site_has_their_targets():
+    text = HOOKS.with_site_links(
+        "[a](../../deploy/README.md#install) [b](../privacy.md) [c](../../examples/config.yaml) [He2021]\n"
+        "```\n[d](../../deploy/README.md)\n```\n",
+        "howto/plan.md",
+    )
+    assert "[a](../operators.md#install) [b](../privacy.md) [c](../files/examples/config.yaml)" in text
+    assert "../references.md#he2021" in text and "[d](../../deploy/README.md)" in text
