@@ -8,11 +8,14 @@ value.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection
 from numbers import Integral, Real
 from typing import TypeGuard
 
 MIN_SENSITIVITY, MAX_SENSITIVITY = 1e-150, 1e150
+PARTY_ID = re.compile(r"[0-9A-Za-z_]{1,64}")
+"""What FATE takes as the id of a party, and every file system as a name."""
 
 
 class InvalidArgument(ValueError):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fate_dp.privacy.validation import InvalidArgument, is_finite, is_whole
+from fate_dp.privacy.validation import PARTY_ID, InvalidArgument, is_finite, is_whole
 
 from ..division import Shares
 from ..over_sampling import METHODS
@@ -19,7 +18,6 @@ SKEWS = ("none", "label", "state")
 UNITS = ("raw", "public")
 HORIZONTAL_PARTIES, VERTICAL_PARTIES = ("9999", "10000", "9998"), ("9999", "10000")
 HORIZONTAL_SHARES = (25.0, 25.0, 50.0)
-PARTY_ID = re.compile(r"[0-9A-Za-z_]{1,64}")
 _KINDS = {"seed": int, "neighbours": int, "test_share": float, "most_missing": float, "concentration": float}
 DIVIDED_COLUMNS = tuple(column for column in STUDY_COLUMNS if column != LABEL)
 # The lender knows the application and the terms that it offers; a credit bureau knows the rest.

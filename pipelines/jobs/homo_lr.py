@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fate_dp.data_prep.lending_club.options import PARTY_ID
-from fate_dp.privacy.validation import InvalidArgument, is_finite, is_whole
+from fate_dp.privacy.validation import PARTY_ID, InvalidArgument, is_finite, is_whole
 
 if TYPE_CHECKING:
     from fate_client.pipeline import FateFlowPipeline
