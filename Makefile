@@ -19,7 +19,8 @@ DOCS := .venv-docs
 
 install: $(INSTALLED)
 
-$(INSTALLED): setup.py pyproject.toml constraints.txt
+# An entry point for each component, so that a new one is announced.
+$(INSTALLED): setup.py pyproject.toml constraints.txt $(wildcard components/*/component.py)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) -q "setuptools<81" wheel
 	$(PIP) --no-build-isolation -e ".[fate]"

@@ -6,6 +6,7 @@ from setuptools import find_packages, setup
 
 PARTS = ("privacy", "crypto", "components", "pipelines", "conf", "data_prep", "deploy")
 ROOT = Path(__file__).parent
+COMPONENTS = sorted(path.parent.name for path in ROOT.glob("components/*/component.py"))
 
 
 def part_packages(part):
@@ -68,15 +69,6 @@ setup(
     },
     entry_points={
         "console_scripts": ["fate-dp = fate_dp.pipelines.cli.main:main"],
-        "fate.ext.component_desc": [
-            "label_flip = fate_dp.components.label_flip.component:label_flip",
-            "flipback = fate_dp.components.flipback.component:flipback",
-            "dp_hetero_lr = fate_dp.components.dp_hetero_lr.component:dp_hetero_lr",
-            "smote = fate_dp.components.smote.component:smote",
-            "dp_homo_nn = fate_dp.components.dp_homo_nn.component:dp_homo_nn",
-            "shuffler = fate_dp.components.shuffler.component:shuffler",
-            "align = fate_dp.components.align.component:align",
-            "share_lr = fate_dp.components.share_lr.component:share_lr",
-        ],
+        "fate.ext.component_desc": [f"{name} = fate_dp.components.{name}.component:{name}" for name in COMPONENTS],
     },
 )

@@ -25,7 +25,7 @@ CORE = ("privacy", "crypto")
 LINES_BEFORE = 52_112
 """Lines of the product at fcc9621, before it was folded, once the formatter has been over it (49,999 as it stood)."""
 LIMITS = {
-    "modules": ("at most", 230),
+    "modules": ("at most", 233),
     "median_lines": ("at least", 130),
     "circles": ("at most", 0),
     "annotated_core": ("at least", 1.0),

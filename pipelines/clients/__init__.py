@@ -3,6 +3,15 @@
 Parameters are checked when the object is made, with the same functions that the components use at every party.
 """
 
+from typing import TYPE_CHECKING
+
+from .definition import DeclaredTask, derived_tasks
 from .tasks import Align, DPHeteroLR, DPHomoNN, Flipback, LabelFlip, ShareLR, Shuffler, Smote
 
-__all__ = ["Align", "DPHeteroLR", "DPHomoNN", "Flipback", "LabelFlip", "ShareLR", "Shuffler", "Smote"]
+_DERIVED = derived_tasks(__name__)
+globals().update(_DERIVED)
+__all__ = ["Align", "DPHeteroLR", "DPHomoNN", "Flipback", "LabelFlip", "ShareLR", "Shuffler", "Smote", *_DERIVED]
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> type[DeclaredTask]: ...

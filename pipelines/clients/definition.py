@@ -6,11 +6,14 @@ import inspect
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from functools import reduce
+from importlib import import_module
 from operator import or_
 from pathlib import Path
 from textwrap import TextWrapper
+from types import new_class
 from typing import Any, ClassVar
 
+import yaml
 from fate_client.pipeline.components.component_base import Component
 from fate_client.pipeline.conf.types import PlaceHolder
 from fate_client.pipeline.interface import DataWarehouseChannel, ModelWarehouseChannel, TaskOutputArtifactChannel
@@ -76,6 +79,35 @@ class DeclaredTask(Component):
             if all(name in asked for name, each in own.items() if each.needed):
                 made[declaration] = settings_of(declaration, {name: asked[name] for name in asked if name in own})
         return made
+
+
+def derived_tasks(module: str) -> dict[str, type[DeclaredTask]]:
+    """{name: class} of the components that have a YAML and no class of their own: LabelCount of label_count.
+
+    What it is for and its inputs come from the YAML, parameters from ``Settings`` of the component's ``settings.py``.
+
+    Args:
+        module: where the classes will be found, for pickle.
+    """
+    written = {Path(each.yaml_define_path).stem for each in DeclaredTask.__subclasses__()}
+    components = {path.stem for path in Path(__file__).parent.glob("*.yaml")} - written
+    return {each.__name__: each for each in (_derived(name, module) for name in sorted(components))}
+
+
+def _derived(component: str, module: str) -> type[DeclaredTask]:
+    path = Path(__file__).parent / f"{component}.yaml"
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))["component"]
+    inputs = [name for kind in content["input_artifacts"].values() for name in kind or ()]
+    members = {
+        "__doc__": content["description"],
+        "__module__": module,
+        "__annotations__": dict.fromkeys(inputs, Artifact),
+    }
+    name = "".join(word.capitalize() for word in component.split("_"))
+    declares = (import_module(f"fate_dp.components.{component}.settings").Settings,)
+    return new_class(
+        name, (DeclaredTask,), {"component": component, "declares": declares}, lambda to: to.update(members)
+    )
 
 
 def is_given(value: Any) -> bool:
