@@ -1,4 +1,4 @@
-"""Who takes part in the cluster."""
+"""Who takes part in the cluster, at which ports, and how its folders and files stay its owner's alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from fate_dp.privacy.private_files import publish_if_absent, replace_file
+from fate_dp.privacy.private_files import publish_if_absent
 
 from ..flow.programs import FlowServerError, free_port, is_free
 
@@ -35,9 +35,6 @@ PARTIES = (
     # The study of three institutions and the pipelines with a shuffler need two hosts.
     ClusterParty("host", "9998"),
 )
-
-
-# Folders and files of the cluster for their owner's eyes only.
 
 
 @contextmanager
@@ -66,9 +63,6 @@ def kept_secret(path: Path) -> str:
     if not path.is_file():
         publish_if_absent(path, f"{secrets.token_urlsafe(32)}\n".encode())
     return path.read_text(encoding="utf-8").strip()
-
-
-# The ports of all pieces of a cluster, kept from one start to the next.
 
 
 @dataclass(frozen=True)
@@ -123,8 +117,3 @@ def read_record(path: Path) -> ClusterRecord | None:
         return ClusterRecord(content["engine"], content["router"], BrokerPorts(**content["broker"]), servers)
     except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None
-
-
-def write_record(path: Path, record: ClusterRecord) -> None:
-    """Replace the record in one step, so that a reader never sees half of it."""
-    replace_file(path, (json.dumps(asdict(record), indent=2) + "\n").encode())

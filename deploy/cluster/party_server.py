@@ -1,4 +1,4 @@
-"""What the configuration of a cluster's FATE-Flow servers says: engines, broker, router, the party's id."""
+"""One party's FATE-Flow server: its configuration, and a home, keys, ledgers, database and data of its own."""
 
 from __future__ import annotations
 
@@ -102,8 +102,6 @@ def spark_environment(folder: Path) -> dict[str, str]:
     return {**variables, "JAVA_HOME": java} if java else variables
 
 
-# One party's FATE-Flow server: a home, keys, ledgers, database and data of its own.
-
 # Four servers start at once, each with seconds of imports, on a machine that may have two cores.
 START_SECONDS = 240.0
 
@@ -133,7 +131,7 @@ class PartyServer:
 
     def start(self, progress: Callable[[str], None]) -> None:
         make_home(self.home)
-        stop_processes(self.home)
+        stop_processes(self.folder)
         write_record(self.home.record, ServerRecord(self.http_port, self.grpc_port))
         try:
             server.up(
@@ -146,7 +144,3 @@ class PartyServer:
             )
         except FlowServerError as error:
             raise FlowServerError(f"The server of {self.name} did not start: {error}") from error
-
-    def stop(self) -> int:
-        # The record keeps the process id, which `status` knows to be dead: nothing to write, as on a full disk.
-        return stop_processes(self.home)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import http.client
-import json
 import os
 import socket
 import urllib.error
-import urllib.request
 from pathlib import Path
 
+from ..flow.client import ask_broker
 from ..flow.server import ANSWERS, FOREIGN, REFUSES
 from ..site import fence as rules
 from ..warm_start.control import WarmStart
@@ -212,7 +210,7 @@ def broker_user(site: FlowSite) -> Finding:
         return _no_broker(site)
     where, user = f"{settings.get('host')}:{settings.get('mng_port')}", settings.get("user")
     try:
-        tags = _tags_of(where, user, settings.get("password"))
+        tags = ask_broker(where, "whoami", user, settings.get("password"), PATIENCE_SECONDS)["tags"]
     except urllib.error.HTTPError as error:
         if error.code == 401:
             return problem(
@@ -225,7 +223,7 @@ def broker_user(site: FlowSite) -> Finding:
         return _no_management(where, getattr(error.reason, "strerror", None) or error.reason)
     except (OSError, ValueError, TypeError, KeyError, http.client.HTTPException) as error:
         return _no_management(where, error)
-    if "administrator" not in tags:
+    if "administrator" not in (tags.split(",") if isinstance(tags, str) else tags):
         return problem(
             f"RabbitMQ's user {user!r} is no administrator, but FATE makes virtual hosts.",
             f"Run `rabbitmqctl set_user_tags {user} administrator`.",
@@ -267,16 +265,6 @@ def _no_management(where: str, reason: object) -> Finding:
         "Run `rabbitmq-plugins enable rabbitmq_management`, or correct federation.rabbitmq.mng_port in "
         "service_conf.yaml.",
     )
-
-
-def _tags_of(where: str, user: object, password: object) -> list:
-    """The roles of a user, as RabbitMQ's management names them."""
-    login = base64.b64encode(f"{user}:{password}".encode()).decode()
-    request = urllib.request.Request(f"http://{where}/api/whoami", headers={"Authorization": f"Basic {login}"})
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with direct.open(request, timeout=PATIENCE_SECONDS) as response:
-        tags = json.load(response)["tags"]
-    return tags.split(",") if isinstance(tags, str) else tags
 
 
 def _rabbitmq(site: FlowSite) -> dict | None:

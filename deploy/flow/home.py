@@ -9,7 +9,6 @@ import secrets
 import shutil
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -103,45 +102,17 @@ ALONE = {
 }
 
 
-@dataclass(frozen=True)
 class FlowHome:
     """The paths inside one home folder."""
 
-    root: Path
-
-    @property
-    def python(self) -> Path:
-        return self.root / "python"
-
-    @property
-    def conf(self) -> Path:
-        return self.root / "conf"
-
-    @property
-    def logs(self) -> Path:
-        return self.root / "logs"
-
-    @property
-    def parties(self) -> Path:
-        """What each party keeps to itself: key, ledger and policy in `party-<id>/`."""
-        return self.root / "parties"
-
-    @property
-    def warm(self) -> Path:
-        """The sockets of the fork servers from which tasks start."""
-        return self.root / "warm"
-
-    @property
-    def record(self) -> Path:
-        return self.root / "server.json"
-
-    @property
-    def lock(self) -> Path:
-        return self.root / "server.lock"
-
-    @property
-    def server_log(self) -> Path:
-        return self.root / "server.log"
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.python, self.conf, self.logs = root / "python", root / "conf", root / "logs"
+        # What each party keeps to itself: key, ledger and policy in `party-<id>/`.
+        self.parties = root / "parties"
+        # The sockets of the fork servers from which tasks start.
+        self.warm = root / "warm"
+        self.record, self.lock, self.server_log = root / "server.json", root / "server.lock", root / "server.log"
 
 
 def open_home(folder: str | os.PathLike) -> FlowHome:
@@ -158,9 +129,8 @@ def open_home(folder: str | os.PathLike) -> FlowHome:
 def make_home(home: FlowHome) -> None:
     """Create the folders that must exist before the server; others' eyes are kept out of keys and data."""
     try:
-        home.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        home.parties.mkdir(mode=0o700, exist_ok=True)
-        home.warm.mkdir(mode=0o700, exist_ok=True)
+        for folder in (home.root, home.parties, home.warm):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise FlowServerError(
             f"The FATE-Flow home {home.root} cannot be created ({error.strerror}); choose another folder."
@@ -180,7 +150,8 @@ def install_server(home: FlowHome, record: ServerRecord, setup: ServerSetup = EM
     key = kept_key(home.conf / KEY_FILE)
     set_settings(home.python / "fate_flow" / "settings.py", {**BESIDE_ITS_MODULES, "ADMIN_KEY": key})
     replace_yaml(home.conf / "service_conf.yaml", service_settings(record, setup))
-    rewrite_yaml(home.conf / "job_default_config.yaml", dict(setup.jobs))
+    jobs = home.conf / "job_default_config.yaml"
+    replace_yaml(jobs, {**yaml.safe_load(jobs.read_text(encoding="utf-8")), **setup.jobs})
     if setup.routes:
         replace_yaml(home.conf / "rabbitmq_route_table.yaml", dict(setup.routes))
 
@@ -214,11 +185,6 @@ def service_settings(record: ServerRecord, setup: ServerSetup = EMBEDDED) -> dic
         "default_engines": dict(setup.engines),
         **setup.service,
     }
-
-
-def rewrite_yaml(path: Path, changes: dict) -> None:
-    """Replace the top-level keys of a YAML file that are named in `changes`."""
-    replace_yaml(path, {**yaml.safe_load(path.read_text(encoding="utf-8")), **changes})
 
 
 def replace_yaml(path: Path, content: dict) -> None:

@@ -1,17 +1,19 @@
-"""Waiting for a program that was started, and the end of its log where it did not come up."""
+"""What every start of a program takes: patience, free ports, and a record of what was started."""
 
 from __future__ import annotations
 
 import json
-import os
 import random
 import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
+
+from fate_dp.privacy.private_files import replace_file
 
 LOG_LINES_SHOWN = 15
 
@@ -30,9 +32,6 @@ def log_end(log: Path) -> str:
     """The last lines of a program's output."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     return "\n".join(lines[-LOG_LINES_SHOWN:])
-
-
-# The one exception of this folder.
 
 
 class FlowServerError(Exception):
@@ -104,11 +103,9 @@ def read_record(path: Path) -> ServerRecord | None:
         return None
 
 
-def write_record(path: Path, record: ServerRecord) -> None:
-    """Replace the record in one step, so that a reader never sees half of it."""
-    draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps(asdict(record), indent=2) + "\n", encoding="utf-8")
-    os.replace(draft, path)
+def write_record(path: Path, record: Any) -> None:
+    """Replace the record, a dataclass, in one step, so that a reader never sees half of it."""
+    replace_file(path, (json.dumps(asdict(record), indent=2) + "\n").encode())
 
 
 def is_alive(record: ServerRecord | None) -> bool:

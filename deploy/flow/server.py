@@ -1,4 +1,4 @@
-"""What is at an address: a FATE-Flow that answers, one that asks who is there, nothing, or something else."""
+"""The embedded FATE-Flow server: what is at its address, its processes, and its start and stop."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def unknown_client(address: FlowAddress, reason: str) -> str:
     )
 
 
-# Start and stop the processes of a server: itself and the tasks that it started.
+# The processes of a server: itself and the tasks that it started.
 
 # Every process of a server inherits this variable, and no other process has it with this home.
 MARK = "FATE_DP_FLOW_HOME"
@@ -155,37 +155,41 @@ def start_detached(command: list, folder: Path, environment: Mapping[str, str], 
         )
 
 
-def marked_processes(home: FlowHome) -> list:
-    """The server of this home and its tasks, tasks of a server that was killed included."""
-    return processes_of(home.root)
-
-
 def processes_of(folder: Path) -> list:
-    """Every process that carries the mark of a folder."""
+    """Every process that carries the mark of a folder: a home's server and its tasks, one that was killed included.
+
+    A task may itself ask for `down`; it is ended by the server's end, not by its own hand.
+    """
+    return processes_where(
+        lambda process: process.pid != os.getpid() and process.environ().get(MARK) == str(folder) and runs(process)
+    )
+
+
+def processes_where(belongs: Callable[[psutil.Process], bool]) -> list:
+    """The processes, among those that this user may look at, of which something holds."""
     found = []
     for process in psutil.process_iter():
-        try:
-            if process.environ().get(MARK) == str(folder) and runs(process):
+        with suppress(psutil.Error, OSError):
+            if belongs(process):
                 found.append(process)
-        except (psutil.Error, OSError):
-            continue
-    # A task may itself ask for `down`; it is ended by the server's end, not by its own hand.
-    return [process for process in found if process.pid != os.getpid()]
+    return found
 
 
-def stop_processes(home: FlowHome) -> int:
-    """End every process of this home, the stubborn ones by force; returns how many there were."""
-    return end_all(lambda: marked_processes(home))
+def stop_processes(folder: Path) -> int:
+    """End every process with the mark of a folder; returns how many there were."""
+    return end_all(lambda: processes_of(folder))
 
 
 def end_all(find: Callable[[], Iterable]) -> int:
     """End every process that `find` finds, the stubborn ones by force; returns how many there were."""
     processes = list(find())
     for process in processes:
-        send(process.terminate)
+        with suppress(psutil.NoSuchProcess):
+            process.terminate()
     stubborn = [*left_after(SECONDS_TO_END, processes), *find()]
     for process in stubborn:
-        send(process.kill)
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
     left_after(SECONDS_TO_END, stubborn)
     return len(processes)
 
@@ -213,13 +217,7 @@ def runs(process: psutil.Process) -> bool:
         return False
 
 
-def send(signal_sender: Callable[[], None]) -> None:
-    """Signal a process that may have ended meanwhile."""
-    with suppress(psutil.NoSuchProcess):
-        signal_sender()
-
-
-# The embedded FATE-Flow server: `up`, `status` and `down`.
+# Start and stop: `up`, `status` and `down`.
 #
 # One server per home folder, FATE-Flow 2.2 with standalone engines and SQLite, listening on the loopback interface
 # only. Whoever may open connections on this machine may use it; authentication for clients and sites, which the home's
@@ -261,9 +259,14 @@ def up(
         if (
             record is not None
             and is_alive(record)
-            and wait_for_answer(address_of(record), BUSY_SECONDS, lambda: is_alive(record))
+            and wait_until(lambda: state_of(address_of(record)).runs, lambda: is_alive(record), BUSY_SECONDS)
         ):
-            refuse_other_port(flow_home, record, http_port)
+            if http_port not in (None, record.http_port):
+                # A running server is not moved behind the back of the jobs that it runs.
+                raise FlowServerError(
+                    f"The FATE-Flow of {flow_home.root} already runs on port {record.http_port}; "
+                    f"run `{home_command('down', flow_home.root)}` first to start it on port {http_port}."
+                )
             progress(f"FATE-Flow already runs at {address_of(record)}.")
             return address_of(record)
         return start(flow_home, record, http_port, progress, patience, setup)
@@ -285,9 +288,9 @@ def down(home: str | os.PathLike) -> bool:
     flow_home = open_home(home)
     if not flow_home.root.is_dir():
         # Nothing to lock, but processes may have outlived their folder.
-        return stop_processes(flow_home) > 0
+        return stop_processes(flow_home.root) > 0
     with locked(flow_home):
-        stopped = stop_processes(flow_home)
+        stopped = stop_processes(flow_home.root)
         record = read_record(flow_home.record)
         if record is not None:
             write_record(flow_home.record, replace(record, pid=None, started=None))
@@ -305,29 +308,27 @@ def start(
     """Start a server where none answers; what an earlier one left behind is ended first."""
     if last is not None and last.pid is not None:
         progress("FATE-Flow no longer answers; it is started again.")
-    stop_processes(home)
+    stop_processes(home.root)
     record = choose_ports(last, http_port)
+    address = address_of(record)
     install_server(home, record, setup)
     control.forget(home.warm)
-    progress(f"FATE-Flow starts at {address_of(record)}.")
+    progress(f"FATE-Flow starts at {address}.")
     process = start_server(home, setup.environment)
-    write_record(home.record, replace(record, pid=process.pid, started=start_time(process.pid)))
-    if not wait_for_answer(address_of(record), patience, lambda: process.poll() is None):
+    write_record(home.record, replace(record, pid=process.pid, started=psutil.Process(process.pid).create_time()))
+    if not wait_until(lambda: state_of(address).runs, lambda: process.poll() is None, patience):
         exit_status = process.poll()
-        stop_processes(home)
+        stop_processes(home.root)
         write_record(home.record, record)
-        raise FlowServerError(failed_start(home, record, exit_status, patience))
-    progress(f"FATE-Flow answers at {address_of(record)}.")
-    return address_of(record)
-
-
-def failed_start(home: FlowHome, record: ServerRecord, exit_status: int | None, patience: float) -> str:
-    """Why a server did not come up."""
-    if exit_status is not None:
-        happened = f"ended at once with exit status {exit_status}"
-    else:
-        happened = f"did not answer at {address_of(record)} within {patience:g} seconds"
-    return f"FATE-Flow {happened}; the end of {home.server_log}:\n{log_end(home.server_log)}"
+        happened = (
+            f"did not answer at {address} within {patience:g} seconds"
+            if exit_status is None
+            else f"ended at once with exit status {exit_status}"
+        )
+        log = home.server_log
+        raise FlowServerError(f"FATE-Flow {happened}; the end of {log}:\n{log_end(log)}")
+    progress(f"FATE-Flow answers at {address}.")
+    return address
 
 
 def choose_ports(last: ServerRecord | None, http_port: int | None) -> ServerRecord:
@@ -341,20 +342,6 @@ def choose_ports(last: ServerRecord | None, http_port: int | None) -> ServerReco
     if last is not None and last.grpc_port != http_port and is_free(last.grpc_port):
         return ServerRecord(http_port, last.grpc_port)
     return ServerRecord(http_port, free_port(besides=(http_port,)))
-
-
-def refuse_other_port(home: FlowHome, record: ServerRecord, http_port: int | None) -> None:
-    """A running server is not moved behind the back of the jobs that it runs."""
-    if http_port is not None and http_port != record.http_port:
-        raise FlowServerError(
-            f"The FATE-Flow of {home.root} already runs on port {record.http_port}; "
-            f"run `{home_command('down', home.root)}` first to start it on port {http_port}."
-        )
-
-
-def wait_for_answer(address: FlowAddress, patience: float, lives: Callable[[], bool]) -> bool:
-    """Whether the server answers before it ends or `patience` seconds are over."""
-    return wait_until(lambda: state_of(address).runs, lives, patience)
 
 
 @contextmanager
@@ -378,8 +365,3 @@ def locked(home: FlowHome) -> Iterator[None]:
 
 def address_of(record: ServerRecord) -> FlowAddress:
     return FlowAddress(HOST, record.http_port)
-
-
-def start_time(pid: int) -> float:
-    """When a process began, as psutil gives it: the second half of its identity."""
-    return psutil.Process(pid).create_time()
