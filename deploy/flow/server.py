@@ -19,6 +19,7 @@ from fate_dp.privacy.private_files import HOME_VARIABLE
 
 from ..site.warm_handover import FOLDER as WARM_FOLDER
 from ..warm_start import control
+from ..warm_start.processes import runs
 from . import home_command
 from .client import Answer, FlowAddress, FlowSilent, ask, credentials_for
 from .home import FlowHome, install_server, make_home, open_home
@@ -207,14 +208,6 @@ def left_after(seconds: float, processes: list) -> list:
         if not processes or time.monotonic() > deadline:
             return processes
         time.sleep(SECONDS_BETWEEN_LOOKS)
-
-
-def runs(process: psutil.Process) -> bool:
-    """Whether a process has not ended yet."""
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 # Start and stop: `up`, `status` and `down`.

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
+
 from fate_dp.deploy.site.warm_handover import (
     COUNT_PREFIX,
     OFF_FILE,
@@ -21,7 +23,6 @@ from fate_dp.deploy.site.warm_handover import (
 )
 
 from .fork_server import STATE_PREFIX
-from .processes import identity_of
 
 # Left by a FATE-Flow in whose own environment warm start is off, which other processes do not see.
 OFF_FOR_SERVER_FILE = "off-for-server"
@@ -167,14 +168,8 @@ def look(folder: Path, environment: Mapping[str, str] | None = None) -> WarmStar
 def state_in(path: Path) -> ForkServerState:
     """What a state file says."""
     told = json.loads(path.read_text(encoding="utf-8"))
-    lives = identity_of(told["pid"]) is not None
-    return ForkServerState(told["pid"], told["state"], told["sentence"], lives, resident(told["pid"]) if lives else 0)
-
-
-def resident(pid: int) -> int:
-    """The bytes of memory that a process has in use, shared ones included."""
     try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
-    except OSError:
-        return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
+        memory, lives = psutil.Process(told["pid"]).memory_info().rss, True
+    except psutil.Error:
+        memory, lives = 0, False
+    return ForkServerState(told["pid"], told["state"], told["sentence"], lives, memory)

@@ -22,12 +22,14 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+import psutil
+
 from fate_dp.deploy.site.warm_handover import REFUSED, STARTED_PREFIX, inside, open_private_folder
 
 from . import worker
 from .inheritance import Inheritance, find_inheritance
 from .preload import Imported, import_all
-from .processes import Identity, available_memory, end_with_descendants, foreign_descriptors, identity_of, thread_count
+from .processes import available_memory, end_with_descendants, foreign_descriptors, runs, thread_count
 
 IDLE_SECONDS = 900.0
 OWNER_CHECK_SECONDS = 2.0
@@ -40,6 +42,7 @@ MIN_MEMORY = 1_000_000_000
 SHARERS = "FATE_DP_WARM_SHARERS"
 STATE_PREFIX, LOCK_PREFIX = "state.", "lock."
 MAX_LOG = 1_000_000
+OWNER_HAS_ENDED = "the FATE-Flow that it served has ended"
 HANG_UP = select.POLLHUP | select.POLLERR | select.POLLRDHUP
 
 
@@ -117,7 +120,7 @@ class ForkServer:
     inheritance: Inheritance
     own: frozenset[int]
     """The files that it has open besides the connections of its children."""
-    owner: Identity | None = None
+    owner: psutil.Process | None = None
     idle_seconds: float = IDLE_SECONDS
     children: dict[int, socket.socket] = field(default_factory=dict)
     """Each child's process id, with the connection to the process that it stands for."""
@@ -131,12 +134,11 @@ class ForkServer:
         idle_since, reason = time.monotonic(), ""
         while not reason or self.children:
             events = dict(poll.poll(OWNER_CHECK_SECONDS * 1000))
-            if self.owner is not None and not self.owner.lives:
+            if self.owner is not None and not runs(self.owner):
                 for pid in self.children:
                     end_with_descendants(pid)
-                reason = "the FATE-Flow that it served has ended"
                 if self.listener.fileno() >= 0:
-                    self.place.leave(self.listener, reason)
+                    self.place.leave(self.listener, OWNER_HAS_ENDED)
                 return
             for pid in [pid for pid, each in self.children.items() if events.get(each.fileno(), 0) & HANG_UP]:
                 # Whoever waited for this task has gone, as when FATE-Flow kills it.
@@ -222,7 +224,7 @@ def refuse(connection: socket.socket, word: str) -> None:
     connection.close()
 
 
-def prepared(place: Place, listener: socket.socket, options: argparse.Namespace) -> ForkServer:
+def prepared(place: Place, listener: socket.socket, owner: psutil.Process | None, idle_seconds: float) -> ForkServer:
     """A server that has imported everything.
 
     Raises:
@@ -251,8 +253,7 @@ def prepared(place: Place, listener: socket.socket, options: argparse.Namespace)
     # Without this, each child's first search for garbage would write to, and so copy, all that was imported.
     gc.collect()
     gc.freeze()
-    owner = None if options.owner is None else identity_of(options.owner) or Identity(options.owner, "")
-    return ForkServer(place, listener, wake, bell, imported, inheritance, frozenset(own), owner, options.idle_seconds)
+    return ForkServer(place, listener, wake, bell, imported, inheritance, frozenset(own), owner, idle_seconds)
 
 
 def check_memory() -> None:
@@ -282,7 +283,11 @@ def main() -> None:
     place.note("starting")
     listener = place.listen()
     try:
-        server = prepared(place, listener, options)
+        owner = None if options.owner is None else psutil.Process(options.owner)
+        server = prepared(place, listener, owner, options.idle_seconds)
+    except psutil.NoSuchProcess:
+        place.leave(listener, OWNER_HAS_ENDED)
+        return
     except NotServing as refusal:
         place.leave(listener, str(refusal))
         place.postpone()
