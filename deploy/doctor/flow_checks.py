@@ -46,8 +46,7 @@ def answers(site: FlowSite) -> Finding:
         return unseen(
             f"FATE-Flow at {site.address} refuses to answer: {site.reason}.",
             f"Run `flow init --ip {site.address.host} --port {site.address.port} --app-id ID --app-token TOKEN` with "
-            "the "
-            "credentials of its client authentication, then the doctor again.",
+            "the credentials of its client authentication, then the doctor again.",
         )
     if site.state == FOREIGN:
         return problem(
@@ -211,6 +210,13 @@ def broker_user(site: FlowSite) -> Finding:
     where, user = f"{settings.get('host')}:{settings.get('mng_port')}", settings.get("user")
     try:
         tags = ask_broker(where, "whoami", user, settings.get("password"), PATIENCE_SECONDS)["tags"]
+        tags = tags.split(",") if isinstance(tags, str) else tags
+        if "administrator" in tags:
+            return ok(f"RabbitMQ's management at {where} lets {user!r} in.")
+        return problem(
+            f"RabbitMQ's user {user!r} is no administrator, but FATE makes virtual hosts.",
+            f"Run `rabbitmqctl set_user_tags {user} administrator`.",
+        )
     except urllib.error.HTTPError as error:
         if error.code == 401:
             return problem(
@@ -218,17 +224,16 @@ def broker_user(site: FlowSite) -> Finding:
                 f"Run `rabbitmqctl add_user {user} PASSWORD` or `change_password`, and write it to "
                 "federation.rabbitmq.password.",
             )
-        return _no_management(where, f"HTTP status {error.code}")
+        reason: object = f"HTTP status {error.code}"
     except urllib.error.URLError as error:
-        return _no_management(where, getattr(error.reason, "strerror", None) or error.reason)
+        reason = getattr(error.reason, "strerror", None) or error.reason
     except (OSError, ValueError, TypeError, KeyError, http.client.HTTPException) as error:
-        return _no_management(where, error)
-    if "administrator" not in (tags.split(",") if isinstance(tags, str) else tags):
-        return problem(
-            f"RabbitMQ's user {user!r} is no administrator, but FATE makes virtual hosts.",
-            f"Run `rabbitmqctl set_user_tags {user} administrator`.",
-        )
-    return ok(f"RabbitMQ's management at {where} lets {user!r} in.")
+        reason = error
+    return problem(
+        f"RabbitMQ's management does not answer at {where}: {reason}.",
+        "Run `rabbitmq-plugins enable rabbitmq_management`, or correct federation.rabbitmq.mng_port in "
+        "service_conf.yaml.",
+    )
 
 
 @check(SITE, "broker's reach")
@@ -259,14 +264,6 @@ def _no_broker(site: FlowSite) -> Finding:
     return ok("No broker is in use.") if site.settings else unseen_settings(site, "Whether a broker is in use")
 
 
-def _no_management(where: str, reason: object) -> Finding:
-    return problem(
-        f"RabbitMQ's management does not answer at {where}: {reason}.",
-        "Run `rabbitmq-plugins enable rabbitmq_management`, or correct federation.rabbitmq.mng_port in "
-        "service_conf.yaml.",
-    )
-
-
 def _rabbitmq(site: FlowSite) -> dict | None:
     """The broker's settings; None where parties talk otherwise."""
     if site.section("default_engines").get("federation") != "rabbitmq":
@@ -295,18 +292,7 @@ def fence(site: FlowSite) -> Finding:
                 f"own: {HARM}.",
                 f"Move that file away, or run `fate-dp provider remove {provider.version}`.",
             )
-    return _widening(site.variables.get(rules.ALLOW, "").replace(",", " ").split())
-
-
-def is_fenced(python_path: str) -> bool:
-    """Whether the first customisation on a module path is ours."""
-    folders = [Path(each) for each in python_path.split(os.pathsep) if each]
-    first = next((each for each in folders if (each / CUSTOMISATION).is_file()), None)
-    return first is not None and (first / RULES).is_file()
-
-
-def _widening(names: list[str]) -> Finding:
-    """What the operator lets in beside the list."""
+    names = site.variables.get(rules.ALLOW, "").replace(",", " ").split()
     wrong = [sentence for sentence in map(rules.wrong_name, names) if sentence]
     if wrong:
         return problem(
@@ -319,6 +305,13 @@ def _widening(names: list[str]) -> Finding:
             "Keep only those that do no harm whatever a peer calls them with.",
         )
     return ok("Tasks take from other parties only what is on the fence's list.")
+
+
+def is_fenced(python_path: str) -> bool:
+    """Whether the first customisation on a module path is ours."""
+    folders = [Path(each) for each in python_path.split(os.pathsep) if each]
+    first = next((each for each in folders if (each / CUSTOMISATION).is_file()), None)
+    return first is not None and (first / RULES).is_file()
 
 
 @check(WARM, "warm start")
@@ -335,10 +328,7 @@ def warm_start(found: WarmStart) -> Finding:
 def default_provider(site: FlowSite, own: Environment | None) -> Finding:
     """The environment of tasks that choose no provider."""
     if site.providers is None:
-        return unseen(
-            "Which environment tasks run in cannot be seen while FATE-Flow does not tell.",
-            "Mend the line about FATE-Flow first.",
-        )
+        return _not_told("Which environment tasks run in")
     provider = next((each for each in site.providers if each.name == site.default_provider), None)
     if provider is None:
         return problem(
@@ -359,15 +349,16 @@ def default_provider(site: FlowSite, own: Environment | None) -> Finding:
 def plugin_providers(site: FlowSite, own: Environment | None) -> Finding:
     """The environments that `fate-dp provider register` made known."""
     if site.providers is None:
-        return unseen(
-            "Which providers are registered cannot be seen while FATE-Flow does not tell.",
-            "Mend the line about FATE-Flow first.",
-        )
+        return _not_told("Which providers are registered")
     ours = [each for each in site.providers if is_plugin_provider(each)]
     remarks = [finding for finding in (_registered(each, site, own) for each in ours) if finding.cure]
     if remarks:
         return min(remarks, key=lambda finding: MOST_URGENT_FIRST.index(finding.state))
     return ok(", ".join(each.name for each in ours) + "." if ours else "None is registered, and none is needed.")
+
+
+def _not_told(what: str) -> Finding:
+    return unseen(f"{what} cannot be seen while FATE-Flow does not tell.", "Mend the line about FATE-Flow first.")
 
 
 def is_plugin_provider(provider: Provider) -> bool:

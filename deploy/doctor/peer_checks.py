@@ -8,7 +8,8 @@ its port is reachable and its client authentication off, is its own version and 
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING
+
+from packaging.version import InvalidVersion, Version
 
 from ..flow.client import FlowAddress, FlowSilent, ask, credentials_for
 from ..flow.server import ANSWERS, FOREIGN, SILENT, state_of
@@ -16,9 +17,6 @@ from .findings import PEER, Finding, check, ok, problem, unseen
 from .flow_checks import PLUGIN_PREFIX
 from .gathering import Environment, is_here
 from .own_checks import FATE_VERSION
-
-if TYPE_CHECKING:
-    from packaging.version import Version
 
 OPERATORS_WORD = "its operator to run `fate-dp doctor` there and compare the line `FATE-DP`"
 
@@ -55,9 +53,8 @@ def _silent(address: FlowAddress, reason: str) -> Finding:
         return problem(said, f"Correct the name {address.host} of --peer, or make it known to this machine.")
     return unseen(
         said,
-        "Compare --peer with the host and port that its operator names. Where its FATE-Flow is reached "
-        f"through a router only, as is best, ask {OPERATORS_WORD}; else have it started, or its port "
-        "opened to this machine.",
+        "Compare --peer with the host and port that its operator names. Where its FATE-Flow is reached through a "
+        f"router only, as is best, ask {OPERATORS_WORD}; else have it started, or its port opened to this machine.",
     )
 
 
@@ -76,8 +73,8 @@ def peer_plugin(address: FlowAddress, own: Environment | None) -> Finding:
         rows = answer.data if answer.code == 0 else None
     except FlowSilent:
         rows = None
-    versions = {row["version"]: _version_in(row["version"]) for row in rows or []}
-    versions = {name: version for name, version in sorted(versions.items()) if version is not None}
+    names = sorted(row["version"] for row in rows or [] if row["version"].startswith(PLUGIN_PREFIX))
+    versions = {name: version for name in names if (version := _version(name.removeprefix(PLUGIN_PREFIX)))}
     if not versions:
         return unseen(
             f"Which FATE-DP the tasks of {address} have cannot be seen: FATE-Flow tells no packages, and no "
@@ -95,14 +92,8 @@ def peer_plugin(address: FlowAddress, own: Environment | None) -> Finding:
     )
 
 
-def _version_in(name: str) -> Version | None:
-    """The version of FATE-DP in that of a provider; None where it is FATE's own or one that somebody chose."""
-    return _version(name.removeprefix(PLUGIN_PREFIX)) if name.startswith(PLUGIN_PREFIX) else None
-
-
 def _version(text: str) -> Version | None:
-    from packaging.version import InvalidVersion, Version
-
+    """The version that a text is; None where it is none, as in FATE's own provider or one that somebody named."""
     try:
         return Version(text)
     except InvalidVersion:

@@ -133,8 +133,7 @@ def check_version(version: str) -> None:
     if not VERSION.fullmatch(version):
         raise FlowServerError(
             f"The provider's version is {version!r} but must begin with {PLUGIN_PREFIX} and have at most 20 letters, "
-            "digits "
-            "and the signs . _ + -, for example dp0.2.0."
+            "digits and the signs . _ + -, for example dp0.2.0."
         )
 
 
@@ -143,8 +142,7 @@ def check_here(address: FlowAddress) -> None:
     if not is_here(address.host):
         raise FlowServerError(
             f"FATE-Flow at {address} is on another machine; run this command there, because the provider's Python "
-            "must be "
-            "checked where its tasks will run."
+            "must be checked where its tasks will run."
         )
 
 

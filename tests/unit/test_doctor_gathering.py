@@ -61,7 +61,7 @@ def test_two_installations_and_a_component_that_does_not_import(tmp_path):
 
 def test_a_fate_that_pip_does_not_know_is_there_all_the_same(tmp_path):
     environment = examine(*unrecorded_fate(tmp_path))
-    assert environment.unrecorded == ("fate-client", "fate-flow", "pyfate")
+    assert environment.unrecorded == ["fate-client", "fate-flow", "pyfate"]
     assert own_checks.fate(environment).said == "FATE, FATE-Flow and fate_client 2.2.0."
     assert [each for each in environment_findings(environment) if each.state != "ok"] == []
 
