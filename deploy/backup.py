@@ -130,18 +130,15 @@ def _copy_ledger(source: Path, target: Path) -> None:
         ledger.execute("SELECT count(*) FROM sqlite_master").fetchone()
         with closing(sqlite3.connect(target)) as copy:
             ledger.backup(copy)
-            _check_ledger(copy, source)
-    descriptor = os.open(target, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _check_ledger(copy: sqlite3.Connection, source: Path) -> None:
-    """A copy that would be of no use must not push good ones out of the operator's rotation."""
-    (verdict,) = copy.execute("PRAGMA integrity_check(1)").fetchone()
-    if verdict != "ok":
-        raise BackupRefused(f"The ledger {source} is damaged ({verdict}); keep it and its older backups as they are.")
-    if not version_of(copy):
-        raise BackupRefused(f"{source} holds no ledger, only an empty or another database; keep the older backups.")
+            # A copy that would be of no use must not push good ones out of the operator's rotation.
+            (verdict,) = copy.execute("PRAGMA integrity_check(1)").fetchone()
+            if verdict != "ok":
+                raise BackupRefused(
+                    f"The ledger {source} is damaged ({verdict}); keep it and its older backups as they are."
+                )
+            if not version_of(copy):
+                raise BackupRefused(
+                    f"{source} holds no ledger, only an empty or another database; keep the older backups."
+                )
+    with target.open("rb") as file:
+        os.fsync(file.fileno())

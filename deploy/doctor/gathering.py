@@ -108,11 +108,7 @@ class Environment:
 
 @cache
 def examine(python: str = sys.executable, path: str = "") -> Environment:
-    """Run the probe in an interpreter, with the folder `path` in front of its module path as FATE-Flow puts it there.
-
-    Raises:
-        InvalidArgument: there is no such interpreter, or it fails.
-    """
+    """Run the probe in an interpreter, with the folder `path` in front of its module path as FATE-Flow puts it there."""
     variables = {**os.environ, "PYTHONWARNINGS": "ignore", "PYTHONDONTWRITEBYTECODE": "1"}
     if path:
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, [path, os.environ.get("PYTHONPATH")]))

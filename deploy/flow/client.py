@@ -119,11 +119,7 @@ def ask(
     credentials: Credentials | None = None,
     patience: float = PATIENCE_SECONDS,
 ) -> Answer:
-    """GET `path`, or POST `body` to it.
-
-    Raises:
-        FlowSilent: no FATE-Flow answers.
-    """
+    """GET `path`, or POST `body` to it; raises FlowSilent where no FATE-Flow answers."""
     request = urllib.request.Request(
         f"http://{address}/{API_VERSION}/{path}",
         data=None if body is None else json.dumps(body).encode(),

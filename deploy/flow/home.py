@@ -19,11 +19,7 @@ from .programs import EMBEDDED, HOST, FlowServerError, ServerRecord, ServerSetup
 
 
 def set_settings(path: Path, values: Mapping[str, str]) -> None:
-    """Assign texts to names that `path` assigns once each, in one step; the file is then its owner's alone.
-
-    Raises:
-        FlowServerError: a name is assigned more or less often, and nothing was changed.
-    """
+    """Assign texts to names that `path` assigns once each, or raise; the file is then its owner's alone."""
     text = path.read_text(encoding="utf-8")
     for name, value in values.items():
         line = f"{name} = {value!r}".replace("\\", "\\\\")
@@ -33,21 +29,10 @@ def set_settings(path: Path, values: Mapping[str, str]) -> None:
     replace_file(path, text.encode())
 
 
-# A key of its own for the administrator of a FATE-Flow, in place of the one that stands in its published source.
-#
-# With authentication on, whoever has this key may let in others. FATE-Flow takes it from its `settings.py` only.
-
+# The administrator's key of a FATE-Flow, in place of the one that stands in its published source: with authentication
+# on, whoever has it may let in others. FATE-Flow takes it from its `settings.py` only.
 KEY_FILE = "administrator.key"
 KEY = re.compile(r"[A-Za-z0-9_-]{16,}")
-
-
-def install_administrator_key(settings: Path, key_file: Path) -> None:
-    """Make `settings`, FATE-Flow's settings.py, name the key in `key_file`, which is made if it is not there.
-
-    Raises:
-        FlowServerError: the file holds something else, or FATE-Flow's settings have no such key.
-    """
-    set_settings(settings, {"ADMIN_KEY": kept_key(key_file)})
 
 
 def kept_key(key_file: Path) -> str:

@@ -99,11 +99,7 @@ def folder_of(environment: Mapping[str, str]) -> str:
 
 
 def open_private_folder(path: str) -> int:
-    """A descriptor of a folder into which nobody but this user can put or replace anything.
-
-    Raises:
-        OSError: it is not there, or is not so.
-    """
+    """A descriptor of a folder, which must be one into which nobody but this user can put or replace anything."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     status = os.fstat(folder)
     if status.st_uid != os.geteuid() or status.st_mode & 0o077:
@@ -138,11 +134,7 @@ def key_of(environment: Mapping[str, str]) -> str:
 
 
 def connected(folder: int, arguments: list) -> _socket.socket:
-    """A connection to the fork server, whose process is known to be this user's.
-
-    Raises:
-        Cold: there is none, which is told apart from the operator's wish that there be none.
-    """
+    """A connection to the fork server, whose process is known to be this user's; raises Cold where there is none."""
     if is_off(folder, os.environ):
         raise Cold("switched-off")
     if "PYSPARK_GATEWAY_PORT" in os.environ:
@@ -186,11 +178,7 @@ def is_open(descriptor: int) -> bool:
 
 
 def accepted(connection: _socket.socket, asked: tuple) -> int:
-    """The process id of the child that has taken the task over, and now begins.
-
-    Raises:
-        Cold: the server refused, with its reason, or did not answer; no child begins then.
-    """
+    """The process id of the child that has taken the task over, and now begins; else raises Cold, and none begins."""
     import _signal
     import _socket
 

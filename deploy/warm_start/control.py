@@ -89,15 +89,12 @@ class WarmStart:
         elif self.serving:
             doing = "Tasks start warm: " + " and ".join(map(_described, self.serving))
         else:
-            doing = "Tasks start cold at first: no fork server runs until one comes" + (
-                f" ({self.refusal.rstrip('.')})" if self.refusal else ""
-            )
-        return f"{doing}. {self._counted()}"
-
-    def _counted(self) -> str:
+            why = f" ({self.refusal.rstrip('.')})" if self.refusal else ""
+            doing = f"Tasks start cold at first: no fork server runs until one comes{why}"
         cold = sum(self.cold.values())
         why = "; ".join(f"{number}: {WHY_COLD.get(word, word)}" for word, number in sorted(self.cold.items()) if number)
-        return f"So far {self.warm} processes of tasks started warm, {cold} cold" + (f" ({why})." if why else ".")
+        counted = f"So far {self.warm} processes of tasks started warm, {cold} cold"
+        return f"{doing}. {counted} ({why})." if why else f"{doing}. {counted}."
 
 
 def _described(server: ForkServerState) -> str:

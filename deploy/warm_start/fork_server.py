@@ -225,11 +225,7 @@ def refuse(connection: socket.socket, word: str) -> None:
 
 
 def prepared(place: Place, listener: socket.socket, owner: psutil.Process | None, idle_seconds: float) -> ForkServer:
-    """A server that has imported everything.
-
-    Raises:
-        NotServing: a fork would not be harmless, or the machine too small for it.
-    """
+    """A server that has imported everything; raises NotServing where a fork is not harmless or memory is short."""
     check_memory()
     wake, bell = socket.socketpair()
     for each in (wake, bell):
