@@ -18,18 +18,21 @@ from fate_dp.deploy.warm_start import control as warm_start
 from ..flow.home import FlowHome, make_home, open_home
 from ..flow.programs import FlowServerError, wait_until, write_record
 from ..flow.server import BUSY_SECONDS, locked, stop_processes
-from .parties import (
+from .party_server import PartyServer, party_setup
+from .programs import (
     PARTIES,
+    Broker,
     ClusterParty,
     ClusterRecord,
+    PieceStatus,
+    Router,
+    check_engine,
     make_private_folder,
     new_record,
     private_umask,
     read_record,
     taken_port,
 )
-from .party_server import PartyServer, party_setup
-from .programs import Broker, PieceStatus, Router, check_engine
 
 BROKER, ROUTER = "broker", "router"
 Piece = Broker | Router | PartyServer
@@ -79,8 +82,11 @@ def up(
     make_private_folder(folder.root)
     with private_umask(), locked(folder):
         cluster = Cluster(folder.root, settled_record(folder, engine))
-        if all(piece.status().state == "stopped" for piece in cluster.pieces()):
-            cluster = with_free_ports(cluster)
+        idle = all(piece.status().state == "stopped" for piece in cluster.pieces())
+        if idle and taken_port(cluster.record) is not None:
+            # Another program has taken one while nothing ran.
+            cluster = Cluster(folder.root, new_record(cluster.record.engine))
+            write_record(folder.root / "cluster.json", cluster.record)
         for server in cluster.servers:
             make_home(server.home)
             warm_start.switch(server.home.warm, cold)
@@ -136,15 +142,6 @@ def settled_record(folder: FlowHome, engine: str | None) -> ClusterRecord:
         record = new_record(wanted)
         write_record(path, record)
     return record
-
-
-def with_free_ports(cluster: Cluster) -> Cluster:
-    """The same cluster, at new ports where another program has taken one of its own while nothing ran."""
-    if taken_port(cluster.record) is None:
-        return cluster
-    record = new_record(cluster.record.engine)
-    write_record(cluster.root / "cluster.json", record)
-    return Cluster(cluster.root, record)
 
 
 def start_all(cluster: Cluster, pieces: list[Piece], progress: Progress) -> None:

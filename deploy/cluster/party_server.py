@@ -16,8 +16,7 @@ from ..flow.programs import HOST, JOB_CORES, FlowServerError, ServerRecord, Serv
 from ..flow.server import SITE, stop_processes
 from ..warm_start.control import is_switched_off
 from ..warm_start.fork_server import SHARERS as WARM_SHARERS
-from .parties import PARTIES, ClusterParty, ClusterRecord, make_private_folder
-from .programs import USER, Broker, PieceStatus
+from .programs import PARTIES, USER, Broker, ClusterParty, ClusterRecord, PieceStatus, make_private_folder
 
 SPARK_THREADS = 2
 DAEMON = "fate_dp.deploy.cluster.spark_daemon"
@@ -59,7 +58,9 @@ def party_setup(record: ClusterRecord, party: ClusterParty, broker: Broker, fold
     }
     commands = {"host": HOST, "protocol": "http", "http_port": record.router}
     storage = {"standalone": "standalone", "spark": "file"}[record.engine]
-    computing: dict[str, int | str] = {"cores": jobs_at_once() * JOB_CORES}
+    # Jobs that a server runs side by side; further ones wait for their turn.
+    jobs_at_once = max(2, (os.cpu_count() or 2) // 2)
+    computing: dict[str, int | str] = {"cores": jobs_at_once * JOB_CORES}
     if record.engine == "spark":
         # Empty: `spark-submit` is that of the installed pyspark.
         computing["home"] = ""
@@ -75,11 +76,6 @@ def party_setup(record: ClusterRecord, party: ClusterParty, broker: Broker, fold
             **(spark_environment(folder) if record.engine == "spark" else {}),
         },
     )
-
-
-def jobs_at_once() -> int:
-    """Jobs that a server runs side by side; further ones wait for their turn."""
-    return max(2, (os.cpu_count() or 2) // 2)
 
 
 def spark_environment(folder: Path) -> dict[str, str]:

@@ -352,7 +352,11 @@ def default_provider(site: FlowSite, own: Environment | None) -> Finding:
             "Set default_provider in service_conf.yaml to one that `fate-dp provider list` shows.",
         )
     finding = holds_plugin(provider, own)
-    ours = [each.name for each in site.providers if is_plugin_provider(each) and not holds_plugin(each, own).cure]
+    ours = [
+        each.name
+        for each in site.providers
+        if each.version.startswith(PLUGIN_PREFIX) and not holds_plugin(each, own).cure
+    ]
     if finding.cure and ours:
         return warning(
             f"{finding.said} Only jobs that choose {ours[0]} find the components.",
@@ -366,7 +370,7 @@ def plugin_providers(site: FlowSite, own: Environment | None) -> Finding:
     """The environments that `fate-dp provider register` made known."""
     if site.providers is None:
         return _not_told("Which providers are registered")
-    ours = [each for each in site.providers if is_plugin_provider(each)]
+    ours = [each for each in site.providers if each.version.startswith(PLUGIN_PREFIX)]
     remarks = [finding for finding in (_registered(each, site, own) for each in ours) if finding.cure]
     if remarks:
         return min(remarks, key=lambda finding: MOST_URGENT_FIRST.index(finding.state))
@@ -375,10 +379,6 @@ def plugin_providers(site: FlowSite, own: Environment | None) -> Finding:
 
 def _not_told(what: str) -> Finding:
     return unseen(f"{what} cannot be seen while FATE-Flow does not tell.", "Mend the line about FATE-Flow first.")
-
-
-def is_plugin_provider(provider: Provider) -> bool:
-    return provider.version.startswith(PLUGIN_PREFIX)
 
 
 def _registered(provider: Provider, site: FlowSite, own: Environment | None) -> Finding:
@@ -440,7 +440,23 @@ OPERATORS_WORD = "its operator to run `fate-dp doctor` there and compare the lin
 def peer_answers(address: FlowAddress, own: Environment | None) -> Finding:
     found = state_of(address)
     if found.state == SILENT:
-        return _silent(address, found.reason)
+        said = f"No FATE-Flow answers at {address}: {found.reason}."
+        if is_here(address.host):
+            return problem(
+                said,
+                "Have it started, or correct --peer; where parties reach each other through a router only, leave "
+                "--peer out.",
+            )
+        try:
+            socket.getaddrinfo(address.host, None)
+        except OSError:
+            return problem(said, f"Correct the name {address.host} of --peer, or make it known to this machine.")
+        # A port that is closed to other machines is as it should be, and looks as a server that is down does.
+        return unseen(
+            said,
+            "Compare --peer with the host and port that its operator names. Where its FATE-Flow is reached through a "
+            f"router only, as is best, ask {OPERATORS_WORD}; else have it started, or its port opened to this machine.",
+        )
     if found.state == FOREIGN:
         return problem(f"What answers at {address} is no FATE-Flow: {found.reason}.", "Correct the port of --peer.")
     if found.state == ANSWERS and found.version != FATE_VERSION:
@@ -453,31 +469,6 @@ def peer_answers(address: FlowAddress, own: Environment | None) -> Finding:
         if found.state == ANSWERS
         else f"FATE-Flow answers at {address}, but tells only clients that it knows."
     )
-
-
-def _silent(address: FlowAddress, reason: str) -> Finding:
-    """A peer's port that is closed to other machines is as it should be, and looks as a server that is down does."""
-    said = f"No FATE-Flow answers at {address}: {reason}."
-    if is_here(address.host):
-        return problem(
-            said,
-            "Have it started, or correct --peer; where parties reach each other through a router "
-            "only, leave --peer out.",
-        )
-    if not _is_known(address.host):
-        return problem(said, f"Correct the name {address.host} of --peer, or make it known to this machine.")
-    return unseen(
-        said,
-        "Compare --peer with the host and port that its operator names. Where its FATE-Flow is reached through a "
-        f"router only, as is best, ask {OPERATORS_WORD}; else have it started, or its port opened to this machine.",
-    )
-
-
-def _is_known(host: str) -> bool:
-    try:
-        return bool(socket.getaddrinfo(host, None))
-    except OSError:
-        return False
 
 
 @check(PEER, "peer's FATE-DP")

@@ -8,6 +8,7 @@ import socket
 import stat
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -163,17 +164,14 @@ def is_here(host: str) -> bool:
 
 def listeners(ports: tuple) -> tuple[Listener, ...]:
     """Who listens on these ports of this machine, on which addresses."""
-    found = [
-        each for each in psutil.net_connections("tcp") if each.status == psutil.CONN_LISTEN and each.laddr.port in ports
-    ]
-    return tuple(Listener(each.laddr.ip, each.laddr.port, each.pid, _program(each.pid)) for each in found)
-
-
-def _program(pid: int | None) -> str | None:
-    try:
-        return psutil.Process(pid).name() if pid else None
-    except psutil.Error:
-        return None
+    found = []
+    for each in psutil.net_connections("tcp"):
+        if each.status == psutil.CONN_LISTEN and each.laddr.port in ports:
+            program = None
+            with suppress(psutil.Error):
+                program = psutil.Process(each.pid).name() if each.pid else None
+            found.append(Listener(each.laddr.ip, each.laddr.port, each.pid, program))
+    return tuple(found)
 
 
 def is_trusted(path: str) -> bool:
@@ -201,32 +199,25 @@ class Provider:
 
 
 def provider_from(row: dict, examined: bool) -> Provider:
-    """A provider as FATE-Flow describes it."""
+    """A provider as FATE-Flow describes it, one of this machine with what is installed there."""
     metadata = row.get("metadata") or {}
     path, python = metadata.get("path") or "", metadata.get("venv") or ""
     provider = Provider(row["provider_name"], row["version"], path, python)
     if not examined or row.get("device") != "local":
         return replace(provider, unseen="it is on another machine or in a container")
     try:
-        return _looked_into(provider)
-    except PermissionError as error:
-        return replace(provider, unseen=f"{error.filename or python} cannot be looked at ({error.strerror})")
-
-
-def _looked_into(provider: Provider) -> Provider:
-    """A provider of this machine with what is installed there."""
-    path, python = provider.path, provider.python
-    if path and not Path(path).is_dir():
-        return replace(provider, trouble=f"its folder {path} is gone")
-    if not Path(python).is_file():
-        return replace(provider, trouble=f"its Python {python} is gone")
-    if not all(map(is_trusted, filter(None, (path, python)))):
-        # Whoever has the port while FATE-Flow is down could name any program to run.
-        return replace(provider, unseen="another user could have put its files there, so they are not run")
-    try:
+        if path and not Path(path).is_dir():
+            return replace(provider, trouble=f"its folder {path} is gone")
+        if not Path(python).is_file():
+            return replace(provider, trouble=f"its Python {python} is gone")
+        if not all(map(is_trusted, filter(None, (path, python)))):
+            # Whoever has the port while FATE-Flow is down could name any program to run.
+            return replace(provider, unseen="another user could have put its files there, so they are not run")
         return replace(provider, environment=examine(python, path))
     except InvalidArgument as error:
         return replace(provider, trouble=f"its Python does not answer: {str(error).rstrip('.')}")
+    except PermissionError as error:
+        return replace(provider, unseen=f"{error.filename or python} cannot be looked at ({error.strerror})")
 
 
 # The FATE-Flow server of this site.

@@ -223,20 +223,17 @@ def component_files(environment: Environment) -> Finding:
         )
     descriptions = Path(folder) / "clients"
     for name in component_names(environment):
-        trouble = _trouble_of(descriptions / f"{name}.yaml", name)
-        if trouble:
+        path, described = descriptions / f"{name}.yaml", None
+        trouble = f"The file {path} does not describe the component {name}."
+        try:
+            described = yaml.safe_load(path.read_text(encoding="utf-8"))["component"]["name"]
+        except OSError as error:
+            trouble = f"The description {path} of a component cannot be read: {error.strerror}."
+        except (yaml.YAMLError, KeyError, TypeError, UnicodeDecodeError):
+            pass  # so it describes none
+        if described != name:
             return problem(trouble, f"Run {environment.install_plugin()}.")
     return ok(f"The descriptions of all components are in {descriptions}.")
-
-
-def _trouble_of(path: Path, name: str) -> str:
-    try:
-        described = yaml.safe_load(path.read_text(encoding="utf-8"))["component"]["name"]
-    except OSError as error:
-        return f"The description {path} of a component cannot be read: {error.strerror}."
-    except (yaml.YAMLError, KeyError, TypeError, UnicodeDecodeError):
-        described = None
-    return "" if described == name else f"The file {path} does not describe the component {name}."
 
 
 def component_names(environment: Environment) -> list:

@@ -19,7 +19,7 @@ from fate_dp.privacy.private_files import HOME_VARIABLE
 
 from ..site.warm_handover import FOLDER as WARM_FOLDER
 from ..warm_start import control
-from ..warm_start.processes import runs
+from ..warm_start.fork_server import runs
 from . import home_command
 from .client import Answer, FlowAddress, FlowSilent, ask, credentials_for
 from .home import FlowHome, install_server, make_home, open_home

@@ -78,7 +78,7 @@ def hand_over() -> None:
         start_in_new_folder()
         return
     try:
-        connection = connected(folder, arguments)
+        connection = connected(folder)
         child = accepted(connection, request(arguments, {folder, connection.fileno()}))
     except Exception as reason:
         count(folder, "cold." + (str(reason) if isinstance(reason, Cold) else "error"))
@@ -133,7 +133,7 @@ def key_of(environment: Mapping[str, str]) -> str:
     return _imp.source_hash(PROTOCOL, text.encode("utf-8", "surrogateescape")).hex()
 
 
-def connected(folder: int, arguments: list) -> _socket.socket:
+def connected(folder: int) -> _socket.socket:
     """A connection to the fork server, whose process is known to be this user's; raises Cold where there is none."""
     if is_off(folder, os.environ):
         raise Cold("switched-off")
@@ -346,18 +346,14 @@ def start_server(folder: int, key: str, environment: Mapping[str, str]) -> None:
     try:
         os.setsid()
         if not os.fork():
-            become(command, variables, folder)
+            # The server has none of the task's files, and its own log.
+            nothing = os.open(os.devnull, os.O_RDWR)
+            log = os.open(inside(folder, "log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            for source, number in ((nothing, 0), (log, 1), (log, 2)):
+                os.dup2(source, number)
+            os.closerange(3, 4096)
+            os.chdir("/")
+            os.umask(0o077)
+            os.execve(command[0], command, variables)
     finally:
         os._exit(0)
-
-
-def become(command: list, environment: dict, folder: int) -> None:
-    """Replace this forked process by the server, with none of the task's files and its own log."""
-    nothing = os.open(os.devnull, os.O_RDWR)
-    log = os.open(inside(folder, "log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    for source, number in ((nothing, 0), (log, 1), (log, 2)):
-        os.dup2(source, number)
-    os.closerange(3, 4096)
-    os.chdir("/")
-    os.umask(0o077)
-    os.execve(command[0], command, environment)

@@ -13,12 +13,12 @@ from tests.fork_servers import make_place, serving
 GENERATORS = {"random.Random", "numpy.random.mtrand.RandomState", "numpy.random._mt19937.MT19937", "torch._C.Generator"}
 SCAN = """
 import json
-from fate_dp.deploy.warm_start import inheritance, preload, processes
+from fate_dp.deploy.warm_start import fork_server, inheritance, preload
 preload.import_all()
 found = inheritance.find_inheritance()
 print(json.dumps({
     "generators": sorted(map(inheritance.name_of, found.generators)), "unknown": found.unknown,
-    "threads": processes.thread_count(), "folders": len(found.folders),
+    "threads": fork_server.thread_count(), "folders": len(found.folders),
 }))
 """
 
