@@ -40,10 +40,7 @@ def back_up(
 
     A ledger may be in use. A folder appears under its name, `party-ID-` and the time in UTC, when all in it is on the
     disk and the copy of the ledger has been checked; older backups are left alone, drafts of killed ones are removed.
-    `done` is called with each backup as soon as it is there.
-
-    Raises:
-        BackupRefused: There is nothing to copy, or it cannot be read, or is no ledger, or cannot be written.
+    `done` is called with each backup as soon as it is there. Raises BackupRefused.
     """
     if target.resolve().is_relative_to(parties.resolve()):
         raise BackupRefused(f"The folder {target} lies among the parties' own in {parties}; choose one outside it.")

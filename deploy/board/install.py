@@ -92,8 +92,7 @@ class InstalledDescription:
 def compare(dag_folder: str | os.PathLike, descriptions: Path, version: str) -> list[InstalledDescription]:
     """What the folder holds of each description, with the text that belongs there.
 
-    Raises:
-        FlowServerError: the folder is no board's, or a file that is not ours has the name of one of our components.
+    Raises FlowServerError where the folder is no board's, or a file with the name of a component of ours is not ours.
     """
     dag = checked_folder(Path(dag_folder))
     found = []

@@ -22,7 +22,6 @@ from .party_server import PartyServer, party_setup
 from .programs import (
     PARTIES,
     Broker,
-    ClusterParty,
     ClusterRecord,
     PieceStatus,
     Router,
@@ -57,12 +56,12 @@ class Cluster:
 
     @property
     def servers(self) -> list[PartyServer]:
-        return [self._server(party, self.root / party.name) for party in PARTIES]
-
-    def _server(self, party: ClusterParty, folder: Path) -> PartyServer:
-        setup = partial(party_setup, self.record, party, self.broker, folder)
-        http_port, grpc_port = self.record.servers[party.party_id]
-        return PartyServer(party, folder, http_port, grpc_port, setup)
+        found = []
+        for party in PARTIES:
+            folder, ports = self.root / party.name, self.record.servers[party.party_id]
+            setup = partial(party_setup, self.record, party, self.broker, folder)
+            found.append(PartyServer(party, folder, ports[0], ports[1], setup))
+        return found
 
     def pieces(self) -> list[Piece]:
         """All of them, those that others need first."""

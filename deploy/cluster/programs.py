@@ -127,8 +127,6 @@ def read_record(path: Path) -> ClusterRecord | None:
         return None
 
 
-# What must be installed.
-
 ENGINES = ("standalone", "spark")
 # The commands of this name on PATH change to the account of the system's broker first, or refuse to run.
 BROKER_PROGRAMS = Path("/usr/lib/rabbitmq/bin")
@@ -299,23 +297,8 @@ class Broker(Program):
         # What lets another Erlang node give this one orders.
         kept_secret(folder / ".erlang.cookie")
         (folder / ".erlang.cookie").chmod(0o400)
-        environment = self._environment()
-        # RabbitMQ would start the port mapper itself, but on a port and on interfaces that it shares with others.
-        subprocess.Popen(
-            ["epmd", "-address", HOST, "-port", str(self.ports.mapper)],
-            env=environment,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        return [str(BROKER_PROGRAMS / "rabbitmq-server")], environment
-
-    def _environment(self) -> dict[str, str]:
-        """All of RabbitMQ's places in this folder, none of them the system's."""
-        folder = self.folder
-        return {
+        # All of RabbitMQ's places are in this folder, none of them the system's.
+        environment = {
             "PATH": os.environ.get("PATH", os.defpath),
             "LANG": "C.UTF-8",
             "HOME": str(folder),
@@ -332,6 +315,17 @@ class Broker(Program):
             "RABBITMQ_MNESIA_BASE": str(folder / "data"),
             "RABBITMQ_LOG_BASE": str(folder / "log"),
         }
+        # RabbitMQ would start the port mapper itself, but on a port and on interfaces that it shares with others.
+        subprocess.Popen(
+            ["epmd", "-address", HOST, "-port", str(self.ports.mapper)],
+            env=environment,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        return [str(BROKER_PROGRAMS / "rabbitmq-server")], environment
 
 
 # The router of the command channel: an nginx that hands each command to the server of the party that it is for.

@@ -52,8 +52,6 @@ def takes_published_key(address: FlowAddress, state: str, authentication: dict) 
     return False
 
 
-# A Python environment as its own interpreter sees it: this one, a server's, or a provider's.
-
 PROBE = Path(__file__).with_name("probe.py")
 PROBE_SECONDS = 60
 
@@ -132,8 +130,6 @@ def environment_from(report: dict) -> Environment:
     """The environment that a probe's report describes."""
     return Environment(**{**report, "plugins": [Plugin(**each) for each in report["plugins"]]})
 
-
-# Which addresses are this machine's own, who listens on them, and which files only this user can have put there.
 
 LOOPBACK = ("127.", "::1", "::ffff:127.")
 
@@ -219,8 +215,6 @@ def provider_from(row: dict, examined: bool) -> Provider:
     except PermissionError as error:
         return replace(provider, unseen=f"{error.filename or python} cannot be looked at ({error.strerror})")
 
-
-# The FATE-Flow server of this site.
 
 SERVICE_CONF = "service_conf.yaml"
 # Of the server's environment, which may hold secrets, nothing else is kept.

@@ -29,7 +29,7 @@ from fate_dp.privacy.private_files import (
 )
 
 from .findings import ENVIRONMENT, PARTIES, PARTY, Finding, check, ok, problem, run_checks, unseen, warning
-from .gathering import Environment, Plugin
+from .gathering import Environment
 
 FATE_VERSION = "2.2.0"
 FATE_PACKAGES = ("pyfate", "fate-flow", "fate-client")
@@ -114,7 +114,8 @@ def _within(environment: Environment, name: str, allowed: str, why: str) -> Find
 @check(ENVIRONMENT, "FATE-DP")
 def installed_once(environment: Environment) -> Finding:
     """One installation, and the modules come from it."""
-    if environment.plugin is None:
+    plugin = environment.plugin
+    if plugin is None:
         return problem(
             f"FATE-DP is not installed for {environment.executable}.", f"Run {environment.install_plugin()}."
         )
@@ -125,11 +126,7 @@ def installed_once(environment: Environment) -> Finding:
             f"Run `{environment.executable} -m pip uninstall fate-dp` until none is left and take folders that pip "
             f"does not know off PYTHONPATH, then run {environment.install_plugin()}.",
         )
-    return _comes_from(environment, environment.plugin)
-
-
-def _comes_from(environment: Environment, plugin: Plugin) -> Finding:
-    """What is recorded as installed is what is imported."""
+    # What is recorded as installed is what is imported.
     if plugin.source is not None and not Path(plugin.source).is_dir():
         return problem(
             f"FATE-DP {plugin.version} is an editable installation of {plugin.source}, which is gone.",
@@ -155,9 +152,12 @@ def requirements(environment: Environment) -> Finding:
     """What else FATE-DP itself requires, as its own metadata says it."""
     if environment.plugin is None:
         return ok("FATE-DP is not installed here, so it requires nothing.")
-    version = ".".join(map(str, environment.python[:2]))
-    here = {"extra": "", "python_version": version}
-    required = [each for each in map(Requirement, environment.plugin.requires) if _looked_at_here(each, here)]
+    here = {"extra": "", "python_version": ".".join(map(str, environment.python[:2]))}
+    required = [
+        each
+        for each in map(Requirement, environment.plugin.requires)
+        if canonicalize_name(each.name) not in LOOKED_AT_ALONE and (each.marker is None or each.marker.evaluate(here))
+    ]
     installed = [environment.version(canonicalize_name(each.name)) for each in required]
     broken = {
         each: version
@@ -171,12 +171,6 @@ def requirements(environment: Environment) -> Finding:
         f"Requirements of FATE-DP are not met: {found}.",
         f"Run {environment.pip_install(*map(_without_marker, broken))}.",
     )
-
-
-def _looked_at_here(requirement: Requirement, environment: dict[str, str]) -> bool:
-    if canonicalize_name(requirement.name) in LOOKED_AT_ALONE:
-        return False
-    return requirement.marker is None or requirement.marker.evaluate(environment)
 
 
 def _without_marker(requirement: Requirement) -> str:
@@ -309,7 +303,7 @@ def private_folder(path: Path) -> Finding:
     to_owner = f"Run `chown -R USER {path}`, USER being who runs FATE-Flow, and the doctor as that user."
     finding = _not_private(path, status, to_owner, f"Run `chmod 700 {path}`.")
     if finding is None and not os.access(path, os.R_OK | os.W_OK | os.X_OK) and not _read_only(path):
-        said = f"{path} has mode {mode_of(status)}, with which its owner cannot use it."
+        said = f"{path} has mode {stat.S_IMODE(status.st_mode):04o}, with which its owner cannot use it."
         finding = problem(said, f"Run `chmod 700 {path}`.")
     return finding or ok(f"{path} is open to its owner only.")
 
@@ -319,13 +313,8 @@ def _not_private(path: Path, status: os.stat_result, to_owner: str, close: str) 
     if status.st_uid != os.geteuid():
         return problem(f"{path} belongs to user {status.st_uid}, but this is user {os.geteuid()}.", to_owner)
     if status.st_mode & OTHERS:
-        return problem(f"{path} has mode {mode_of(status)}, open to group or others.", close)
+        return problem(f"{path} has mode {stat.S_IMODE(status.st_mode):04o}, open to group or others.", close)
     return None
-
-
-def mode_of(status: os.stat_result) -> str:
-    """The permissions as `chmod` takes them."""
-    return f"{stat.S_IMODE(status.st_mode):04o}"
 
 
 @check(PARTY, "files")
@@ -373,7 +362,16 @@ def ledger(party: Path) -> Finding:
         return ok("There is no ledger yet; it is made when something is first released.")
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=rw", uri=True, timeout=BUSY_SECONDS)) as connection:
-            return _ledger_content(path, connection)
+            deadline = time.monotonic() + INTEGRITY_SECONDS
+            connection.set_progress_handler(lambda: time.monotonic() > deadline, 100_000)
+            version = version_of(connection)
+            if version > SCHEMA_VERSION:
+                return problem(
+                    f"{path} has version {version}, but this FATE-DP reads versions up to {SCHEMA_VERSION}.",
+                    "Install the FATE-DP that wrote it, or a later one; an older one must not charge this ledger.",
+                )
+            (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+            return ok(f"{path} opens and is whole (version {version}).") if verdict == "ok" else _damaged(path, verdict)
     except (sqlite3.Error, LedgerUnavailable) as error:
         if "locked" in str(error):
             return unseen(f"{path} is being written.", "Run the doctor again when the job that runs has ended.")
@@ -383,21 +381,6 @@ def ledger(party: Path) -> Finding:
                 f"Run `sqlite3 {path} 'PRAGMA integrity_check'` when no job runs.",
             )
         return _damaged(path, str(error))
-
-
-def _ledger_content(path: Path, connection: sqlite3.Connection) -> Finding:
-    deadline = time.monotonic() + INTEGRITY_SECONDS
-    connection.set_progress_handler(lambda: time.monotonic() > deadline, 100_000)
-    version = version_of(connection)
-    if version > SCHEMA_VERSION:
-        return problem(
-            f"{path} has version {version}, but this FATE-DP reads versions up to {SCHEMA_VERSION}.",
-            "Install the FATE-DP that wrote it, or a later one; an older one must not charge this ledger.",
-        )
-    (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-    if verdict != "ok":
-        return _damaged(path, verdict)
-    return ok(f"{path} opens and is whole (version {version}).")
 
 
 def _damaged(path: Path, reason: str) -> Finding:

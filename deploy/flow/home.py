@@ -8,7 +8,7 @@ import re
 import secrets
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
@@ -19,7 +19,7 @@ from .programs import EMBEDDED, HOST, FlowServerError, ServerRecord, ServerSetup
 
 
 def set_settings(path: Path, values: Mapping[str, str]) -> None:
-    """Assign texts to names that `path` assigns once each, or raise; the file is then its owner's alone."""
+    """Assign texts to names that `path` assigns once each, else change nothing and raise; its owner alone has it then."""
     text = path.read_text(encoding="utf-8")
     for name, value in values.items():
         line = f"{name} = {value!r}".replace("\\", "\\\\")
@@ -56,13 +56,8 @@ def kept_key(key_file: Path) -> str:
 # As FATE-Flow is published. `fate_flow init --home` writes its server's folders over these in the installed package; a
 # copy that kept them would work on that server's database and tables.
 BESIDE_ITS_MODULES = {
-    "LOG_DIR": "",
-    "DATA_DIR": "",
-    "MODEL_DIR": "",
-    "JOB_DIR": "",
-    "UPLOAD_DATA_HOME": "",
-    "DEFAULT_SERVER_CONF_PATH": "",
-    "SQLITE_FILE_DIR": "",
+    **dict.fromkeys(("LOG_DIR", "DATA_DIR", "MODEL_DIR", "JOB_DIR", "UPLOAD_DATA_HOME"), ""),
+    **dict.fromkeys(("DEFAULT_SERVER_CONF_PATH", "SQLITE_FILE_DIR"), ""),
     "SQLITE_FILE_NAME": "fate_flow_sqlite.db",
 }
 # What a server without `--home` keeps beside its modules, besides its configuration.
@@ -128,8 +123,14 @@ def install_server(home: FlowHome, record: ServerRecord, setup: ServerSetup = EM
     The package may be one that serves an operator already: nothing of that server comes along.
     """
     package = installed_flow_package()
+
+    def left_out(folder: str, names: list) -> set:
+        # Compiled modules, and what a server that runs from the package keeps in it.
+        kept = KEPT_BESIDE if Path(folder) == package else set()
+        return {name for name in names if name == "__pycache__" or name in kept or ".db" in name}
+
     shutil.rmtree(home.python, ignore_errors=True)
-    shutil.copytree(package, home.python / "fate_flow", ignore=beside_the_modules_of(package))
+    shutil.copytree(package, home.python / "fate_flow", ignore=left_out)
     shutil.copytree(package / "conf", home.conf, dirs_exist_ok=True, ignore=shutil.ignore_patterns("local.*", "*.pem"))
     shutil.copy2(package / "fateflow.env", home.root)
     key = kept_key(home.conf / KEY_FILE)
@@ -139,16 +140,6 @@ def install_server(home: FlowHome, record: ServerRecord, setup: ServerSetup = EM
     replace_yaml(jobs, {**yaml.safe_load(jobs.read_text(encoding="utf-8")), **setup.jobs})
     if setup.routes:
         replace_yaml(home.conf / "rabbitmq_route_table.yaml", dict(setup.routes))
-
-
-def beside_the_modules_of(package: Path) -> Callable[[str, list], set]:
-    """What `copytree` must leave out: compiled modules, and what a server that runs from the package keeps in it."""
-
-    def left_out(folder: str, names: list) -> set:
-        kept = KEPT_BESIDE if Path(folder) == package else set()
-        return {name for name in names if name == "__pycache__" or name in kept or ".db" in name}
-
-    return left_out
 
 
 def installed_flow_package() -> Path:

@@ -38,8 +38,6 @@ class FlowServerError(Exception):
     """The embedded FATE-Flow cannot do what was asked; the message is one sentence for the user."""
 
 
-# Free TCP ports on the loopback interface.
-
 HOST = "127.0.0.1"
 LOWEST, HIGHEST = 1024, 65535
 # Below Linux's range for outgoing connections (32768 and up): a port that was free stays free.
@@ -79,8 +77,6 @@ def check_requested_port(port: int) -> None:
         )
 
 
-# What is remembered about the embedded server between two calls, and whether that server lives.
-
 # Kernel clock ticks and adjusted clocks move the reported start time by fractions of a second.
 START_TIME_TOLERANCE = 1.0
 
@@ -119,8 +115,6 @@ def is_alive(record: ServerRecord | None) -> bool:
     except psutil.NoSuchProcess:
         return False
 
-
-# What makes one FATE-Flow server different from another: its party, its engines, and the ways to other parties.
 
 COMPUTING_PARTITIONS = 4
 JOB_CORES = 4

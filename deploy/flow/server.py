@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 
 import psutil
 
@@ -99,8 +98,6 @@ def unknown_client(address: FlowAddress, reason: str) -> str:
     )
 
 
-# The processes of a server: itself and the tasks that it started.
-
 # Every process of a server inherits this variable, and no other process has it with this home.
 MARK = "FATE_DP_FLOW_HOME"
 # Its sitecustomize.py makes tasks start warm, and wait for the broker's queues.
@@ -122,20 +119,16 @@ def server_environment(home: FlowHome) -> dict[str, str]:
     environment = {
         name: value for name, value in os.environ.items() if name in INHERITED or name.startswith(INHERITED_PREFIX)
     }
-    environment.update(dict.fromkeys(ONE_THREAD, "1"))
-    environment.update({name: os.environ.get(name, value) for name, value in ARITHMETIC.items()})
-    environment[MARK] = str(home.root)
-    environment[HOME_VARIABLE] = str(home.parties)
-    environment[WARM_FOLDER] = str(home.warm)
     path = [str(home.python), str(SITE), os.environ.get("PYTHONPATH")]
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
-    return environment
-
-
-def start_server(home: FlowHome, further: Mapping[str, str] = MappingProxyType({})) -> subprocess.Popen:
-    """Start the server of a home; `further` are variables of its environment beside the usual ones."""
-    command = [sys.executable, "-m", "fate_dp.deploy.flow.process"]
-    return start_detached(command, home.root, {**server_environment(home), **further}, home.server_log)
+    return {
+        **environment,
+        **dict.fromkeys(ONE_THREAD, "1"),
+        **{name: os.environ.get(name, value) for name, value in ARITHMETIC.items()},
+        MARK: str(home.root),
+        HOME_VARIABLE: str(home.parties),
+        WARM_FOLDER: str(home.warm),
+        "PYTHONPATH": os.pathsep.join(filter(None, path)),
+    }
 
 
 def start_detached(command: list, folder: Path, environment: Mapping[str, str], log_file: Path) -> subprocess.Popen:
@@ -248,21 +241,46 @@ def up(
     make_home(flow_home)
     control.switch(flow_home.warm, cold)
     with locked(flow_home):
-        record = read_record(flow_home.record)
+        last = read_record(flow_home.record)
         if (
-            record is not None
-            and is_alive(record)
-            and wait_until(lambda: state_of(address_of(record)).runs, lambda: is_alive(record), BUSY_SECONDS)
+            last is not None
+            and is_alive(last)
+            and wait_until(lambda: state_of(address_of(last)).runs, lambda: is_alive(last), BUSY_SECONDS)
         ):
-            if http_port not in (None, record.http_port):
+            if http_port not in (None, last.http_port):
                 # A running server is not moved behind the back of the jobs that it runs.
                 raise FlowServerError(
-                    f"The FATE-Flow of {flow_home.root} already runs on port {record.http_port}; "
+                    f"The FATE-Flow of {flow_home.root} already runs on port {last.http_port}; "
                     f"run `{home_command('down', flow_home.root)}` first to start it on port {http_port}."
                 )
-            progress(f"FATE-Flow already runs at {address_of(record)}.")
-            return address_of(record)
-        return start(flow_home, record, http_port, progress, patience, setup)
+            progress(f"FATE-Flow already runs at {address_of(last)}.")
+            return address_of(last)
+        if last is not None and last.pid is not None:
+            progress("FATE-Flow no longer answers; it is started again.")
+        # What an earlier server left behind is ended first.
+        stop_processes(flow_home.root)
+        record = choose_ports(last, http_port)
+        address = address_of(record)
+        install_server(flow_home, record, setup)
+        control.forget(flow_home.warm)
+        progress(f"FATE-Flow starts at {address}.")
+        command, log = [sys.executable, "-m", "fate_dp.deploy.flow.process"], flow_home.server_log
+        environment = {**server_environment(flow_home), **setup.environment}
+        process = start_detached(command, flow_home.root, environment, log)
+        started = psutil.Process(process.pid).create_time()
+        write_record(flow_home.record, replace(record, pid=process.pid, started=started))
+        if not wait_until(lambda: state_of(address).runs, lambda: process.poll() is None, patience):
+            exit_status = process.poll()
+            stop_processes(flow_home.root)
+            write_record(flow_home.record, record)
+            happened = (
+                f"did not answer at {address} within {patience:g} seconds"
+                if exit_status is None
+                else f"ended at once with exit status {exit_status}"
+            )
+            raise FlowServerError(f"FATE-Flow {happened}; the end of {log}:\n{log_end(log)}")
+        progress(f"FATE-Flow answers at {address}.")
+        return address
 
 
 def status(home: str | os.PathLike) -> FlowStatus:
@@ -288,40 +306,6 @@ def down(home: str | os.PathLike) -> bool:
         if record is not None:
             write_record(flow_home.record, replace(record, pid=None, started=None))
     return stopped > 0
-
-
-def start(
-    home: FlowHome,
-    last: ServerRecord | None,
-    http_port: int | None,
-    progress: Callable[[str], None],
-    patience: float,
-    setup: ServerSetup = EMBEDDED,
-) -> FlowAddress:
-    """Start a server where none answers; what an earlier one left behind is ended first."""
-    if last is not None and last.pid is not None:
-        progress("FATE-Flow no longer answers; it is started again.")
-    stop_processes(home.root)
-    record = choose_ports(last, http_port)
-    address = address_of(record)
-    install_server(home, record, setup)
-    control.forget(home.warm)
-    progress(f"FATE-Flow starts at {address}.")
-    process = start_server(home, setup.environment)
-    write_record(home.record, replace(record, pid=process.pid, started=psutil.Process(process.pid).create_time()))
-    if not wait_until(lambda: state_of(address).runs, lambda: process.poll() is None, patience):
-        exit_status = process.poll()
-        stop_processes(home.root)
-        write_record(home.record, record)
-        happened = (
-            f"did not answer at {address} within {patience:g} seconds"
-            if exit_status is None
-            else f"ended at once with exit status {exit_status}"
-        )
-        log = home.server_log
-        raise FlowServerError(f"FATE-Flow {happened}; the end of {log}:\n{log_end(log)}")
-    progress(f"FATE-Flow answers at {address}.")
-    return address
 
 
 def choose_ports(last: ServerRecord | None, http_port: int | None) -> ServerRecord:

@@ -264,9 +264,6 @@ def prepared(place: Place, listener: socket.socket, owner: psutil.Process | None
     return ForkServer(place, listener, wake, bell, imported, inheritance, frozenset(own), owner, idle_seconds)
 
 
-# What it asks about processes: who runs, what this one has open, what memory is left; and how to end some.
-
-
 def runs(process: psutil.Process) -> bool:
     """Whether a process has not ended yet; one that nobody has waited for yet has."""
     try:

@@ -55,9 +55,12 @@ class Inheritance:
     """and would have had so many in a new process."""
 
     def make_own(self) -> None:
-        """In a child: draw new states, as a new process would, and leave the fork server its folders."""
+        """In a child: draw new states from the operating system, and leave the fork server its folders."""
         for each in self.generators:
-            renew(each)
+            if name_of(each).startswith("numpy.random._") and hasattr(each, "state"):
+                each.state = type(each)().state
+            else:
+                each.seed()
         process = sys.modules.get("multiprocessing.process")
         if process is not None:
             # By this key Python's multiprocessing knows its own processes; it was drawn on import.
@@ -72,14 +75,6 @@ class Inheritance:
         """In the fork server, at its end: remove what its modules have left on the disk."""
         for folder in self.folders:
             folder.cleanup()
-
-
-def renew(generator: Any) -> None:
-    """Give a generator a state from the operating system."""
-    if name_of(generator).startswith("numpy.random._") and hasattr(generator, "state"):
-        generator.state = type(generator)().state
-    else:
-        generator.seed()
 
 
 def find_inheritance() -> Inheritance:

@@ -78,7 +78,11 @@ def import_all() -> Imported:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name in (*MODULES, *own_components()):
-            import_if_there(name)
+            try:
+                importlib.import_module(name)
+            except Exception as error:
+                # What does not import here, the tasks that need it will say.
+                print(f"{name} is not imported in advance: {type(error).__name__}: {error}", flush=True)
     gc.enable()
     os.environ.clear()
     os.environ.update(before)
@@ -90,14 +94,6 @@ def own_components() -> list[str]:
     from importlib.metadata import entry_points
 
     return [entry.module for entry in entry_points(group=COMPONENTS) if entry.module.startswith(OURS)]
-
-
-def import_if_there(name: str) -> None:
-    """Import a module; what does not import here, the tasks that need it will say."""
-    try:
-        importlib.import_module(name)
-    except Exception as error:
-        print(f"{name} is not imported in advance: {type(error).__name__}: {error}", flush=True)
 
 
 def files_read(folders: list[str]) -> Iterator[str]:
