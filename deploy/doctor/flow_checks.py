@@ -10,7 +10,7 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from ..flow.client import FlowAddress, FlowSilent, ask, ask_broker, credentials_for
+from ..flow.client import FlowAddress, ask_broker, credentials_for
 from ..flow.server import ANSWERS, FOREIGN, REFUSES, SILENT, state_of
 from ..site import fence as rules
 from ..warm_start.control import WarmStart
@@ -29,7 +29,7 @@ from .findings import (
     unseen,
     warning,
 )
-from .gathering import LOOPBACK, Environment, FlowSite, Provider, is_here, listeners, unseen_settings
+from .gathering import LOOPBACK, Environment, FlowSite, Provider, answer_of, is_here, listeners, unseen_settings
 from .own_checks import FATE_VERSION, environment_findings
 
 START = "Start it (`fate-dp up` the embedded one, `fate_flow start` an installed one), or name it with --flow HOST:PORT"
@@ -474,11 +474,7 @@ def peer_answers(address: FlowAddress, own: Environment | None) -> Finding:
 @check(PEER, "peer's FATE-DP")
 def peer_plugin(address: FlowAddress, own: Environment | None) -> Finding:
     """The peer's version of FATE-DP, where a provider's name tells it."""
-    try:
-        answer = ask(address, "provider/query?name=fate", credentials=credentials_for(address))
-        rows = answer.data if answer.code == 0 else None
-    except FlowSilent:
-        rows = None
+    rows = answer_of(address, "provider/query?name=fate", credentials_for(address))
     names = sorted(row["version"] for row in rows or [] if row["version"].startswith(PLUGIN_PREFIX))
     versions = {name: version for name in names if (version := _version(name.removeprefix(PLUGIN_PREFIX)))}
     if not versions:

@@ -283,9 +283,9 @@ def _asked(site: FlowSite, address: FlowAddress) -> FlowSite:
     site = replace(site, state=found.state, reason=found.reason, version=found.version, is_here=here)
     if found.state == ANSWERS:
         # The settings with which it started, where it tells them; the file may have changed since.
-        told = _told(address, "server/query/all", credentials)
-        live = {key.lower(): value for key, value in told.items()} if isinstance(told, dict) else {}
-        rows = _told(address, "provider/query?name=fate", credentials)
+        settings = answer_of(address, "server/query/all", credentials)
+        live = {key.lower(): value for key, value in settings.items()} if isinstance(settings, dict) else {}
+        rows = answer_of(address, "provider/query?name=fate", credentials)
         providers = None if rows is None else tuple(provider_from(row, here) for row in rows)
         site = replace(site, settings=live or site.settings, providers=providers)
     listening = listeners(tuple(site.ports().values())) if here else ()
@@ -335,7 +335,7 @@ def _settings_of(home: Path) -> tuple[dict, str]:
     return settings, ""
 
 
-def _told(address: FlowAddress, path: str, credentials: Credentials | None) -> Any:
+def answer_of(address: FlowAddress, path: str, credentials: Credentials | None) -> Any:
     """What a server that has just answered tells more; None where it does not."""
     try:
         answer = ask(address, path, credentials=credentials)

@@ -346,14 +346,18 @@ def start_server(folder: int, key: str, environment: Mapping[str, str]) -> None:
     try:
         os.setsid()
         if not os.fork():
-            # The server has none of the task's files, and its own log.
-            nothing = os.open(os.devnull, os.O_RDWR)
-            log = os.open(inside(folder, "log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-            for source, number in ((nothing, 0), (log, 1), (log, 2)):
-                os.dup2(source, number)
-            os.closerange(3, 4096)
-            os.chdir("/")
-            os.umask(0o077)
-            os.execve(command[0], command, variables)
+            become(command, variables, folder)
     finally:
         os._exit(0)
+
+
+def become(command: list, environment: dict, folder: int) -> None:
+    """Replace this forked process by the server, with none of the task's files and its own log."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    log = os.open(inside(folder, "log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for source, number in ((nothing, 0), (log, 1), (log, 2)):
+        os.dup2(source, number)
+    os.closerange(3, 4096)
+    os.chdir("/")
+    os.umask(0o077)
+    os.execve(command[0], command, environment)

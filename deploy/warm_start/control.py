@@ -103,11 +103,7 @@ def _described(server: ForkServerState) -> str:
 
 
 def start_for(provider_path: str) -> None:
-    """Start a fork server for the tasks of a FATE-Flow that runs in this process, before the first task comes.
-
-    Args:
-        provider_path: what FATE-Flow puts in front of its tasks' PYTHONPATH.
-    """
+    """Start a fork server for this process's FATE-Flow before its first task, whose PYTHONPATH begins with this path."""
     environment = dict(os.environ)
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (provider_path, environment.get("PYTHONPATH"))))
     try:
