@@ -30,8 +30,8 @@ import psutil
 from fate_dp.deploy.flow import server as flow_server
 from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.deploy.flow.home import open_home
-from fate_dp.deploy.flow.server import runs
 from fate_dp.deploy.warm_start import control
+from fate_dp.deploy.warm_start.fork_server import runs
 from fate_dp.pipelines.jobs.demo import EPSILON, PRIVATE, TRAINING, Run, Site, run_demo, upload_data
 from fate_dp.pipelines.jobs.hetero_lr import Parties, TrainingPlan, training_pipeline
 from fate_dp.pipelines.jobs.job import run_job

@@ -40,10 +40,7 @@ def back_up(
 
     A ledger may be in use. A folder appears under its name, `party-ID-` and the time in UTC, when all in it is on the
     disk and the copy of the ledger has been checked; older backups are left alone, drafts of killed ones are removed.
-    `done` is called with each backup as soon as it is there.
-
-    Raises:
-        BackupRefused: There is nothing to copy, or it cannot be read, or is no ledger, or cannot be written.
+    `done` is called with each backup as soon as it is there. Raises BackupRefused.
     """
     if target.resolve().is_relative_to(parties.resolve()):
         raise BackupRefused(f"The folder {target} lies among the parties' own in {parties}; choose one outside it.")
@@ -130,18 +127,15 @@ def _copy_ledger(source: Path, target: Path) -> None:
         ledger.execute("SELECT count(*) FROM sqlite_master").fetchone()
         with closing(sqlite3.connect(target)) as copy:
             ledger.backup(copy)
-            _check_ledger(copy, source)
-    descriptor = os.open(target, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _check_ledger(copy: sqlite3.Connection, source: Path) -> None:
-    """A copy that would be of no use must not push good ones out of the operator's rotation."""
-    (verdict,) = copy.execute("PRAGMA integrity_check(1)").fetchone()
-    if verdict != "ok":
-        raise BackupRefused(f"The ledger {source} is damaged ({verdict}); keep it and its older backups as they are.")
-    if not version_of(copy):
-        raise BackupRefused(f"{source} holds no ledger, only an empty or another database; keep the older backups.")
+            # A copy that would be of no use must not push good ones out of the operator's rotation.
+            (verdict,) = copy.execute("PRAGMA integrity_check(1)").fetchone()
+            if verdict != "ok":
+                raise BackupRefused(
+                    f"The ledger {source} is damaged ({verdict}); keep it and its older backups as they are."
+                )
+            if not version_of(copy):
+                raise BackupRefused(
+                    f"{source} holds no ledger, only an empty or another database; keep the older backups."
+                )
+    with target.open("rb") as file:
+        os.fsync(file.fileno())

@@ -1,4 +1,4 @@
-"""The one exception of this folder."""
+"""The YAML files from which FATE-Board knows the ports of a component, and their way into its ``dag/`` folder."""
 
 from __future__ import annotations
 
@@ -14,36 +14,23 @@ import yaml
 
 from ..flow.programs import FlowServerError
 
-# Component descriptions: the YAML files from which FATE-Board knows the ports of a component.
-#
 # The board serves ``dag/<component>.yaml`` of its working directory, as JSON, and draws a job's graph only if it finds
 # the file of every component in it. From a file it reads ``component.input_artifacts`` and ``output_artifacts``: of each
 # artifact under ``data`` and ``model`` the lists ``roles`` and ``stages``, and ``is_multi``. One that lacks a list stops
 # the drawing of every job with that component (FATE-Board 2.1.0: JobDetailService.getComponentStaticInfo,
 # utils/portCongifurationExplain.ts, utils/dagExplaination.ts).
-
-
 SUFFIX = ".yaml"
 PORT_KINDS = ("data", "model")
 
 
 def read_descriptions(folder: Path) -> dict[str, str]:
-    """The text of each description in `folder`, by component.
-
-    Raises:
-        FlowServerError: one of them is not what the board can read.
-    """
+    """The text of each description in `folder`, by component; raises FlowServerError if the board cannot read one."""
     found = {path.stem: path.read_text(encoding="utf-8") for path in sorted(Path(folder).glob(f"*{SUFFIX}"))}
     for component, text in found.items():
         wrong = flaw_of(component, text)
         if wrong:
             raise FlowServerError(f"The description {component}{SUFFIX} in {folder} {wrong}; install fate-dp again.")
     return found
-
-
-def described_component(text: str) -> str | None:
-    """The component that a YAML text describes, None if it describes none."""
-    return _name_in(_loaded(text))
 
 
 def flaw_of(component: str, text: str) -> str | None:
@@ -61,13 +48,11 @@ def flaw_of(component: str, text: str) -> str | None:
             return f"has no {side}"
         for kind in PORT_KINDS:
             for name, port in (artifacts.get(kind) or {}).items():
-                if not _has_lists(port):
+                if not isinstance(port, dict) or not all(
+                    isinstance(port.get(key), list) for key in ("roles", "stages")
+                ):
                     return f"gives the artifact {name} no list of roles and stages"
     return None
-
-
-def _has_lists(port: object) -> bool:
-    return isinstance(port, dict) and all(isinstance(port.get(key), list) for key in ("roles", "stages"))
 
 
 def _name_in(document: object) -> str | None:
@@ -82,12 +67,9 @@ def _loaded(text: str) -> Any:
         return None
 
 
-# Install the component descriptions into a FATE-Board's ``dag/`` folder.
-#
 # A file of ours begins with a stamp, a comment that the board's YAML reader skips; only such files are ever replaced.
 # What a later version no longer ships stays: old jobs in the board still need it to be drawn. All files are looked at
 # before the first is written, and each is replaced in one step, so that a board that reads meanwhile never sees half.
-
 STAMP = "# Installed by fate-dp "
 # FATE's own, in every board since 2.0; a folder without a description of any of them is not a board's.
 FATE_COMPONENTS = ("reader", "psi", "evaluation")
@@ -110,8 +92,7 @@ class InstalledDescription:
 def compare(dag_folder: str | os.PathLike, descriptions: Path, version: str) -> list[InstalledDescription]:
     """What the folder holds of each description, with the text that belongs there.
 
-    Raises:
-        FlowServerError: the folder is no board's, or a file that is not ours has the name of one of our components.
+    Raises FlowServerError where the folder is no board's, or a file with the name of a component of ours is not ours.
     """
     dag = checked_folder(Path(dag_folder))
     found = []
@@ -122,11 +103,7 @@ def compare(dag_folder: str | os.PathLike, descriptions: Path, version: str) -> 
 
 
 def install(dag_folder: str | os.PathLike, descriptions: Path, version: str) -> list[InstalledDescription]:
-    """Write what is missing or of another version; returns what was found before.
-
-    Raises:
-        FlowServerError: as `compare`, or a file cannot be written.
-    """
+    """Write what is missing or of another version; returns what was found before, and raises as `compare`."""
     found = compare(dag_folder, descriptions, version)
     for item in found:
         if item.state != CURRENT:
@@ -138,7 +115,7 @@ def checked_folder(dag: Path) -> Path:
     """The folder itself if it is a board's ``dag/``."""
     if not dag.is_dir():
         raise FlowServerError(f"{dag} is not a folder; give the dag/ folder in the working directory of FATE-Board.")
-    if any(described_component(_read(dag / f"{name}{SUFFIX}")) == name for name in FATE_COMPONENTS):
+    if any(_name_in(_loaded(_read(dag / f"{name}{SUFFIX}"))) == name for name in FATE_COMPONENTS):
         return dag
     nearby = dag / "dag"
     hint = f"did you mean {nearby}?" if nearby.is_dir() else "it holds a description of each of FATE's components."

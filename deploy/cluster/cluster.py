@@ -16,22 +16,25 @@ from pathlib import Path
 from fate_dp.deploy.warm_start import control as warm_start
 
 from ..flow.home import FlowHome, make_home, open_home
-from ..flow.programs import FlowServerError, wait_until
-from ..flow.server import BUSY_SECONDS, end_all, locked, processes_of, stop_processes
-from .parties import (
+from ..flow.programs import FlowServerError, wait_until, write_record
+from ..flow.server import BUSY_SECONDS, locked, stop_processes
+from .party_server import PartyServer, party_setup
+from .programs import (
     PARTIES,
+    Broker,
     ClusterRecord,
+    PieceStatus,
+    Router,
+    check_engine,
     make_private_folder,
     new_record,
     private_umask,
     read_record,
     taken_port,
-    write_record,
 )
-from .party_server import PartyServer, party_setup
-from .programs import Broker, Piece, PieceStatus, Router, check_engine, router_processes
 
 BROKER, ROUTER = "broker", "router"
+Piece = Broker | Router | PartyServer
 Progress = Callable[[str], None]
 
 
@@ -48,23 +51,17 @@ class Cluster:
 
     @property
     def router(self) -> Router:
-        return Router(
-            self.root / ROUTER,
-            self.record.router,
-            {party_id: http_port for party_id, (http_port, _) in self.record.servers.items()},
-        )
+        http_ports = {party_id: http_port for party_id, (http_port, _) in self.record.servers.items()}
+        return Router(self.root / ROUTER, self.record.router, http_ports)
 
     @property
     def servers(self) -> list[PartyServer]:
-        return [self.server(party.party_id) for party in PARTIES]
-
-    def server(self, party_id: str) -> PartyServer:
-        """The server of a party."""
-        party = next(party for party in PARTIES if party.party_id == party_id)
-        folder = self.root / party.name
-        setup = partial(party_setup, self.record, party, self.broker, folder)
-        http_port, grpc_port = self.record.servers[party_id]
-        return PartyServer(party, folder, http_port, grpc_port, setup)
+        found = []
+        for party in PARTIES:
+            folder, ports = self.root / party.name, self.record.servers[party.party_id]
+            setup = partial(party_setup, self.record, party, self.broker, folder)
+            found.append(PartyServer(party, folder, ports[0], ports[1], setup))
+        return found
 
     def pieces(self) -> list[Piece]:
         """All of them, those that others need first."""
@@ -77,14 +74,18 @@ def up(
     """Make sure that every piece of the cluster runs and answers; what already does is left alone.
 
     `engine` None means the one of last time, standalone at first; `cold`, that from now on no task starts from a fork
-    server. Raises FlowServerError, after everything was stopped
-    again, where a piece does not come up.
+    server. Raises FlowServerError, after everything was stopped again, where a piece does not come up.
     """
-    folder = open_cluster_folder(home)
+    # The cluster's lock is named like a server's.
+    folder = open_home(home)
+    make_private_folder(folder.root)
     with private_umask(), locked(folder):
         cluster = Cluster(folder.root, settled_record(folder, engine))
-        if all(piece.status().state == "stopped" for piece in cluster.pieces()):
-            cluster = with_free_ports(cluster)
+        idle = all(piece.status().state == "stopped" for piece in cluster.pieces())
+        if idle and taken_port(cluster.record) is not None:
+            # Another program has taken one while nothing ran.
+            cluster = Cluster(folder.root, new_record(cluster.record.engine))
+            write_record(folder.root / "cluster.json", cluster.record)
         for server in cluster.servers:
             make_home(server.home)
             warm_start.switch(server.home.warm, cold)
@@ -125,13 +126,6 @@ def find(home: str | os.PathLike) -> Cluster | None:
     return None if record is None else Cluster(root, record)
 
 
-def open_cluster_folder(home: str | os.PathLike) -> FlowHome:
-    """The folder, made where it does not exist; its lock is named like a server's."""
-    folder = open_home(home)
-    make_private_folder(folder.root)
-    return folder
-
-
 def settled_record(folder: FlowHome, engine: str | None) -> ClusterRecord:
     """Engine and ports: those of last time, else new ones."""
     path = folder.root / "cluster.json"
@@ -147,15 +141,6 @@ def settled_record(folder: FlowHome, engine: str | None) -> ClusterRecord:
         record = new_record(wanted)
         write_record(path, record)
     return record
-
-
-def with_free_ports(cluster: Cluster) -> Cluster:
-    """The same cluster, at new ports where another program has taken one of its own while nothing ran."""
-    if taken_port(cluster.record) is None:
-        return cluster
-    record = new_record(cluster.record.engine)
-    write_record(cluster.root / "cluster.json", record)
-    return Cluster(cluster.root, record)
 
 
 def start_all(cluster: Cluster, pieces: list[Piece], progress: Progress) -> None:
@@ -174,7 +159,7 @@ def start_all(cluster: Cluster, pieces: list[Piece], progress: Progress) -> None
 
 def stop_all(root: Path) -> int:
     """End every process of the cluster, the servers first, since tasks need the others; returns how many there were."""
-    homes = [FlowHome(root / party.name) for party in PARTIES]
+    homes = [root / party.name for party in PARTIES]
     with ThreadPoolExecutor(len(homes)) as threads:
         stopped = sum(threads.map(stop_processes, homes))
-    return stopped + end_all(lambda: router_processes(root / ROUTER)) + end_all(lambda: processes_of(root / BROKER))
+    return stopped + Router(root / ROUTER, 0, {}).stop() + stop_processes(root / BROKER)

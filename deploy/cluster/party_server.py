@@ -1,4 +1,4 @@
-"""What the configuration of a cluster's FATE-Flow servers says: engines, broker, router, the party's id."""
+"""One party's FATE-Flow server: its configuration, and a home, keys, ledgers, database and data of its own."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from ..flow.programs import HOST, JOB_CORES, FlowServerError, ServerRecord, Serv
 from ..flow.server import SITE, stop_processes
 from ..warm_start.control import is_switched_off
 from ..warm_start.fork_server import SHARERS as WARM_SHARERS
-from .parties import PARTIES, ClusterParty, ClusterRecord, make_private_folder
-from .programs import USER, Broker, PieceStatus
+from .programs import PARTIES, USER, Broker, ClusterParty, ClusterRecord, PieceStatus, make_private_folder
 
 SPARK_THREADS = 2
 DAEMON = "fate_dp.deploy.cluster.spark_daemon"
@@ -59,7 +58,9 @@ def party_setup(record: ClusterRecord, party: ClusterParty, broker: Broker, fold
     }
     commands = {"host": HOST, "protocol": "http", "http_port": record.router}
     storage = {"standalone": "standalone", "spark": "file"}[record.engine]
-    computing: dict[str, int | str] = {"cores": jobs_at_once() * JOB_CORES}
+    # Jobs that a server runs side by side; further ones wait for their turn.
+    jobs_at_once = max(2, (os.cpu_count() or 2) // 2)
+    computing: dict[str, int | str] = {"cores": jobs_at_once * JOB_CORES}
     if record.engine == "spark":
         # Empty: `spark-submit` is that of the installed pyspark.
         computing["home"] = ""
@@ -75,11 +76,6 @@ def party_setup(record: ClusterRecord, party: ClusterParty, broker: Broker, fold
             **(spark_environment(folder) if record.engine == "spark" else {}),
         },
     )
-
-
-def jobs_at_once() -> int:
-    """Jobs that a server runs side by side; further ones wait for their turn."""
-    return max(2, (os.cpu_count() or 2) // 2)
 
 
 def spark_environment(folder: Path) -> dict[str, str]:
@@ -101,8 +97,6 @@ def spark_environment(folder: Path) -> dict[str, str]:
     java = os.environ.get("JAVA_HOME")
     return {**variables, "JAVA_HOME": java} if java else variables
 
-
-# One party's FATE-Flow server: a home, keys, ledgers, database and data of its own.
 
 # Four servers start at once, each with seconds of imports, on a machine that may have two cores.
 START_SECONDS = 240.0
@@ -133,7 +127,7 @@ class PartyServer:
 
     def start(self, progress: Callable[[str], None]) -> None:
         make_home(self.home)
-        stop_processes(self.home)
+        stop_processes(self.folder)
         write_record(self.home.record, ServerRecord(self.http_port, self.grpc_port))
         try:
             server.up(
@@ -146,7 +140,3 @@ class PartyServer:
             )
         except FlowServerError as error:
             raise FlowServerError(f"The server of {self.name} did not start: {error}") from error
-
-    def stop(self) -> int:
-        # The record keeps the process id, which `status` knows to be dead: nothing to write, as on a full disk.
-        return stop_processes(self.home)

@@ -1,28 +1,131 @@
-"""What the cluster computes with, and which installed programs that takes."""
+"""Who takes part in a cluster, at which ports, and its programs besides the FATE-Flow servers: broker and router."""
 
 from __future__ import annotations
 
-import base64
 import importlib.util
+import json
 import os
 import pwd
+import secrets
 import shutil
 import socket
 import subprocess
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol
 
-import psutil
+from fate_dp.privacy.private_files import publish_if_absent, replace_file
 
-from fate_dp.privacy.private_files import replace_file
+from ..flow.client import ask_broker, opened
+from ..flow.programs import HOST, FlowServerError, free_port, is_free, log_end, wait_until
+from ..flow.server import MARK, end_all, processes_of, processes_where, start_detached
 
-from ..flow.programs import HOST, FlowServerError, log_end, wait_until
-from ..flow.server import MARK, end_all, processes_of, start_detached
-from .parties import BrokerPorts, kept_secret, make_private_folder
+
+@dataclass(frozen=True)
+class ClusterParty:
+    """A party with a server of its own; `role` is the one it usually plays."""
+
+    role: str
+    party_id: str
+
+    @property
+    def name(self) -> str:
+        """The name of its home in the cluster's folder."""
+        return f"{self.role}-{self.party_id}"
+
+
+PARTIES = (
+    ClusterParty("guest", "9999"),
+    ClusterParty("host", "10000"),
+    ClusterParty("arbiter", "10001"),
+    # The study of three institutions and the pipelines with a shuffler need two hosts.
+    ClusterParty("host", "9998"),
+)
+
+
+@contextmanager
+def private_umask() -> Iterator[None]:
+    """Meanwhile, whatever this process creates is for its owner's eyes, what others' code creates included."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def make_private_folder(folder: Path) -> None:
+    """Create a folder of mode 0700; one that exists and that others may enter is closed to them."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)
+    except OSError as error:
+        raise FlowServerError(
+            f"The folder {folder} cannot be made private ({error.strerror}); choose another one with --home."
+        ) from error
+
+
+def kept_secret(path: Path) -> str:
+    """The secret in a file, drawn at random where the file does not exist yet; all who ask at once get the same."""
+    if not path.is_file():
+        publish_if_absent(path, f"{secrets.token_urlsafe(32)}\n".encode())
+    return path.read_text(encoding="utf-8").strip()
+
+
+@dataclass(frozen=True)
+class BrokerPorts:
+    """RabbitMQ's: messages, management over HTTP, Erlang's distribution and its port mapper."""
+
+    messages: int
+    management: int
+    distribution: int
+    mapper: int
+
+
+@dataclass(frozen=True)
+class ClusterRecord:
+    """What a cluster's folder remembers: engine and ports; `servers` is party id -> [HTTP port, gRPC port]."""
+
+    engine: str
+    router: int
+    broker: BrokerPorts
+    servers: dict[str, list[int]]
+
+    def all_ports(self) -> Iterable[int]:
+        yield self.router
+        yield from asdict(self.broker).values()
+        for pair in self.servers.values():
+            yield from pair
+
+
+def new_record(engine: str) -> ClusterRecord:
+    """Free ports for every piece."""
+    taken: list[int] = []
+
+    def next_port() -> int:
+        taken.append(free_port(besides=tuple(taken)))
+        return taken[-1]
+
+    broker = BrokerPorts(*(next_port() for _ in range(4)))
+    servers = {party.party_id: [next_port(), next_port()] for party in PARTIES}
+    return ClusterRecord(engine, next_port(), broker, servers)
+
+
+def taken_port(record: ClusterRecord) -> int | None:
+    """The first port of a cluster that does not run which another program has taken meanwhile."""
+    return next((port for port in record.all_ports() if not is_free(port)), None)
+
+
+def read_record(path: Path) -> ClusterRecord | None:
+    """The record at `path`; None where there is none or a crash left it unreadable."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        servers = {party.party_id: content["servers"][party.party_id] for party in PARTIES}
+        return ClusterRecord(content["engine"], content["router"], BrokerPorts(**content["broker"]), servers)
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return None
+
 
 ENGINES = ("standalone", "spark")
 # The commands of this name on PATH change to the account of the system's broker first, or refuse to run.
@@ -67,9 +170,6 @@ def java_program() -> str | None:
     return shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
 
 
-# What `up`, `status` and `down` ask of each piece of the cluster: broker, router, servers.
-
-
 @dataclass(frozen=True)
 class PieceStatus:
     """`state` is 'running', 'not answering' or 'stopped'."""
@@ -80,34 +180,55 @@ class PieceStatus:
     pid: int | None = None
 
 
-class Piece(Protocol):
-    """One program of the cluster, in a folder of its own."""
+class Program(ABC):
+    """A program that works in a folder of its own, where `name`.log is its log."""
+
+    name: str
+    patience: float
+    folder: Path
 
     @property
-    def name(self) -> str: ...
+    @abstractmethod
+    def address(self) -> str: ...
 
-    def status(self) -> PieceStatus: ...
+    @abstractmethod
+    def answers(self) -> bool: ...
+
+    @abstractmethod
+    def processes(self) -> list:
+        """All its processes, those included that an earlier start has left."""
+
+    @abstractmethod
+    def install(self) -> tuple[list[str], dict[str, str]]:
+        """Write what the program reads; returns its command and environment."""
+
+    def status(self) -> PieceStatus:
+        """What it is doing; the oldest of its processes stands for all."""
+        processes = self.processes()
+        if not processes:
+            return PieceStatus(self.name, "stopped", self.address)
+        oldest = min(processes, key=lambda process: process.create_time())
+        return PieceStatus(self.name, "running" if self.answers() else "not answering", self.address, oldest.pid)
 
     def start(self, progress: Callable[[str], None]) -> None:
         """Start it and wait until it answers, after ending what an earlier one left behind; raises FlowServerError."""
+        self.stop()
+        make_private_folder(self.folder)
+        command, environment = self.install()
+        progress(f"The {self.name} starts at {self.address}.")
+        log = self.folder / f"{self.name}.log"
+        process = start_detached(command, self.folder, environment, log)
+        if wait_until(self.answers, lambda: process.poll() is None, self.patience):
+            return
+        ended = process.poll()
+        did = f"did not answer within {self.patience:g} seconds" if ended is None else f"ended with exit status {ended}"
+        failure = FlowServerError(f"The {self.name} {did}; the end of {log}:\n{log_end(log)}")
+        self.stop()
+        raise failure
 
     def stop(self) -> int:
         """End all its processes; returns how many there were."""
-
-
-def failed_start(name: str, process: subprocess.Popen, patience: float, log: Path) -> FlowServerError:
-    """Why a program did not come up, with the end of its log."""
-    ended = process.poll()
-    happened = f"did not answer within {patience:g} seconds" if ended is None else f"ended with exit status {ended}"
-    return FlowServerError(f"The {name} {happened}; the end of {log}:\n{log_end(log)}")
-
-
-def status_of(name: str, address: str, processes: list, answers: Callable[[], bool]) -> PieceStatus:
-    """The status of a piece from its processes, the oldest of which stands for all."""
-    if not processes:
-        return PieceStatus(name, "stopped", address)
-    oldest = min(processes, key=lambda process: process.create_time())
-    return PieceStatus(name, "running" if answers() else "not answering", address, oldest.pid)
+        return end_all(self.processes)
 
 
 # The message broker: a RabbitMQ of the cluster's own, beside whatever broker the system runs.
@@ -117,7 +238,6 @@ def status_of(name: str, address: str, processes: list, answers: Callable[[], bo
 # transient ones, so that no task outlives its broker.
 
 USER = "fate"
-BROKER_START_SECONDS = 90.0
 ANSWER_SECONDS = 5.0
 BROKER_CONFIGURATION = """\
 listeners.tcp.default = {host}:{messages}
@@ -133,81 +253,52 @@ log.file.level = warning
 
 
 @dataclass(frozen=True)
-class Broker:
+class Broker(Program):
     """RabbitMQ in `folder`."""
 
     folder: Path
     ports: BrokerPorts
-    name: str = "broker"
+    name = "broker"
+    patience = 90.0
+
+    @property
+    def address(self) -> str:
+        return f"{HOST}:{self.ports.messages}"
 
     def password(self) -> str:
         """The password of the broker's administrator, as which FATE makes a user for every task."""
         make_private_folder(self.folder)
         return kept_secret(self.folder / "password")
 
-    def status(self) -> PieceStatus:
-        address = f"{HOST}:{self.ports.messages}"
-        return status_of(self.name, address, processes_of(self.folder), self.answers)
+    def processes(self) -> list:
+        return processes_of(self.folder)
 
     def answers(self) -> bool:
         """Whether the broker takes connections and knows its administrator."""
-        url = f"http://{HOST}:{self.ports.management}/api/overview"
-        token = base64.b64encode(f"{USER}:{self.password()}".encode()).decode()
-        request = urllib.request.Request(url, headers={"Authorization": f"Basic {token}"})
-        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
-            with direct.open(request, timeout=ANSWER_SECONDS) as response:
-                overview = response.status == 200
+            ask_broker(f"{HOST}:{self.ports.management}", "overview", USER, self.password(), ANSWER_SECONDS)
             with socket.create_connection((HOST, self.ports.messages), timeout=ANSWER_SECONDS):
-                return overview
-        except OSError:
+                return True
+        except (OSError, ValueError):
             return False
 
-    def start(self, progress: Callable[[str], None]) -> None:
-        self.stop()
-        self._install()
-        progress(f"The broker starts at {HOST}:{self.ports.messages}.")
-        # RabbitMQ would start the port mapper itself, but on a port and on interfaces that it shares with others.
-        subprocess.Popen(
-            ["epmd", "-address", HOST, "-port", str(self.ports.mapper)],
-            env=self._environment(),
-            cwd=self.folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        log = self.folder / "broker.log"
-        process = start_detached([str(BROKER_PROGRAMS / "rabbitmq-server")], self.folder, self._environment(), log)
-        if not wait_until(self.answers, lambda: process.poll() is None, BROKER_START_SECONDS):
-            failure = failed_start(self.name, process, BROKER_START_SECONDS, log)
-            self.stop()
-            raise failure
-
-    def stop(self) -> int:
-        return end_all(lambda: processes_of(self.folder))
-
-    def _install(self) -> None:
-        password = self.password()
+    def install(self) -> tuple[list[str], dict[str, str]]:
+        folder, password = self.folder, self.password()
         for old in ("data", "log"):
-            shutil.rmtree(self.folder / old, ignore_errors=True)
-            make_private_folder(self.folder / old)
-        ports = {"messages": self.ports.messages, "management": self.ports.management}
-        replace_file(
-            self.folder / "rabbitmq.conf",
-            BROKER_CONFIGURATION.format(host=HOST, user=USER, password=password, **ports).encode(),
+            shutil.rmtree(folder / old, ignore_errors=True)
+            make_private_folder(folder / old)
+        configuration = BROKER_CONFIGURATION.format(
+            host=HOST, user=USER, password=password, messages=self.ports.messages, management=self.ports.management
         )
-        replace_file(self.folder / "advanced.config", b"[].\n")
-        replace_file(self.folder / "rabbitmq-env.conf", b"")
-        replace_file(self.folder / "enabled_plugins", b"[rabbitmq_management].\n")
+        replace_file(folder / "rabbitmq.conf", configuration.encode())
+        replace_file(folder / "advanced.config", b"[].\n")
+        replace_file(folder / "rabbitmq-env.conf", b"")
+        replace_file(folder / "enabled_plugins", b"[rabbitmq_management].\n")
         # What lets another Erlang node give this one orders.
-        kept_secret(self.folder / ".erlang.cookie")
-        (self.folder / ".erlang.cookie").chmod(0o400)
-
-    def _environment(self) -> dict[str, str]:
-        """All of RabbitMQ's places in this folder, none of them the system's."""
-        folder = self.folder
-        return {
+        kept_secret(folder / ".erlang.cookie")
+        (folder / ".erlang.cookie").chmod(0o400)
+        # All of RabbitMQ's places are in this folder, none of them the system's.
+        environment = {
             "PATH": os.environ.get("PATH", os.defpath),
             "LANG": "C.UTF-8",
             "HOME": str(folder),
@@ -224,6 +315,17 @@ class Broker:
             "RABBITMQ_MNESIA_BASE": str(folder / "data"),
             "RABBITMQ_LOG_BASE": str(folder / "log"),
         }
+        # RabbitMQ would start the port mapper itself, but on a port and on interfaces that it shares with others.
+        subprocess.Popen(
+            ["epmd", "-address", HOST, "-port", str(self.ports.mapper)],
+            env=environment,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        return [str(BROKER_PROGRAMS / "rabbitmq-server")], environment
 
 
 # The router of the command channel: an nginx that hands each command to the server of the party that it is for.
@@ -231,7 +333,6 @@ class Broker:
 # FATE-Flow sends every command, those to its own party included, as HTTP to one address, and names the receiver in the
 # header `dest-party-id`. nginx is what operators would put there between sites, where it also does TLS; so it is here.
 
-ROUTER_START_SECONDS = 20.0
 # FATE-Flows ask each other for nothing but /v2/partner/ and /v2/scheduler/. The rest is for a party itself: FATE-Flow
 # asks nobody for a signature at /v2/worker/, where tasks report and models are.
 ROUTER_CONFIGURATION = """\
@@ -275,58 +376,38 @@ http {{
 
 
 @dataclass(frozen=True)
-class Router:
+class Router(Program):
     """nginx in `folder`; `servers` is party id -> HTTP port."""
 
     folder: Path
     port: int
     servers: Mapping[str, int]
-    name: str = "router"
+    name = "router"
+    patience = 20.0
 
-    def status(self) -> PieceStatus:
-        return status_of(self.name, f"{HOST}:{self.port}", self._processes(), self.answers)
+    @property
+    def address(self) -> str:
+        return f"{HOST}:{self.port}"
+
+    def processes(self) -> list:
+        """nginx overwrites the environment that would mark its processes, but all stay in the folder they began in."""
+        return processes_where(lambda process: process.name() == "nginx" and process.cwd() == str(self.folder))
 
     def answers(self) -> bool:
-        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
-            with direct.open(f"http://{HOST}:{self.port}/router", timeout=ANSWER_SECONDS) as response:
-                return response.status == 200
-        except (OSError, urllib.error.URLError):
+            with opened(f"http://{self.address}/router", ANSWER_SECONDS) as response:
+                return bool(response.status == 200)
+        except OSError:
             return False
 
-    def start(self, progress: Callable[[str], None]) -> None:
-        self.stop()
-        make_private_folder(self.folder)
-        configuration, log = self.folder / "nginx.conf", self.folder / "router.log"
+    def install(self) -> tuple[list[str], dict[str, str]]:
+        configuration = self.folder / "nginx.conf"
         replace_file(configuration, self._configuration().encode())
-        progress(f"The router starts at {HOST}:{self.port}.")
-        command = [router_program(), "-p", str(self.folder), "-c", str(configuration), "-e", "stderr"]
-        process = start_detached(command, self.folder, {"PATH": os.environ.get("PATH", os.defpath)}, log)
-        if not wait_until(self.answers, lambda: process.poll() is None, ROUTER_START_SECONDS):
-            failure = failed_start(self.name, process, ROUTER_START_SECONDS, log)
-            self.stop()
-            raise failure
-
-    def stop(self) -> int:
-        return end_all(self._processes)
+        command = [str(router_program()), "-p", str(self.folder), "-c", str(configuration), "-e", "stderr"]
+        return command, {"PATH": os.environ.get("PATH", os.defpath)}
 
     def _configuration(self) -> str:
         # Started by root, nginx would give its worker to an account that cannot enter this folder.
         user = f"user {pwd.getpwuid(0).pw_name};\n" if os.geteuid() == 0 else ""
         routes = "\n".join(f'        "{party_id}" {HOST}:{port};' for party_id, port in self.servers.items())
         return ROUTER_CONFIGURATION.format(user=user, folder=self.folder, routes=routes, host=HOST, port=self.port)
-
-    def _processes(self) -> list:
-        return router_processes(self.folder)
-
-
-def router_processes(folder: Path) -> list:
-    """nginx overwrites the environment that would mark its processes, but all stay in the folder they began in."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.name() == "nginx" and process.cwd() == str(folder):
-                found.append(process)
-        except (psutil.Error, OSError):
-            continue
-    return found

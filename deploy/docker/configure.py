@@ -18,7 +18,7 @@ import yaml
 
 from fate_dp.privacy.private_files import replace_file
 
-from ..flow.home import KEY_FILE, install_administrator_key
+from ..flow.home import KEY_FILE, kept_key, set_settings
 from ..flow.programs import FlowServerError
 
 PROJECT, PARTIES = "/data/projects/fate", "/var/lib/fate-dp/parties"
@@ -46,17 +46,9 @@ class PartySettings:
     client_authentication: bool
     site_authentication: bool
 
-    @property
-    def asks_who_is_there(self) -> bool:
-        return self.client_authentication or self.site_authentication
-
 
 def read_settings(environment: Mapping[str, str]) -> PartySettings:
-    """The settings of this container.
-
-    Raises:
-        FlowServerError: a variable or a secret is missing or not what it must be.
-    """
+    """The settings of this container; raises FlowServerError where a variable or a secret is not what it must be."""
     broker = environment.get("FATE_DP_BROKER", "")
     party_id = environment.get("FATE_DP_PARTY", "")
     client = switch(environment, "FATE_DP_CLIENT_AUTHENTICATION")
@@ -103,12 +95,16 @@ def switch(environment: Mapping[str, str], name: str) -> bool:
 
 def flow_settings(settings: PartySettings) -> dict:
     """The content of local.service_conf.yaml."""
-    flow = {"host": settings.host, "http_port": FLOW_HTTP, "grpc_port": FLOW_GRPC, "proxy_name": "osx"}
     switches = {"client": settings.client_authentication, "site": settings.site_authentication, "permission": False}
-    database = {"engine": "sqlite", "sqlite": {"path": str(settings.project / DATABASE)}}
-    common = {"log_level": 20, "authentication": switches, "database": database}
+    common = {
+        "log_level": 20,
+        "authentication": switches,
+        "database": {"engine": "sqlite", "sqlite": {"path": str(settings.project / DATABASE)}},
+        "party_id": settings.party_id,
+    }
+    flow = {"host": settings.host, "http_port": FLOW_HTTP, "grpc_port": FLOW_GRPC}
     if not settings.broker:
-        return {**common, "party_id": settings.party_id, "fateflow": flow}
+        return {**common, "fateflow": {**flow, "proxy_name": "osx"}}
     host, _, port = settings.router.partition(":")
     messages = {
         "host": settings.broker,
@@ -120,7 +116,6 @@ def flow_settings(settings: PartySettings) -> dict:
     }
     return {
         **common,
-        "party_id": settings.party_id,
         "fateflow": {**flow, "proxy_name": "nginx"},
         "default_engines": {"computing": "standalone", "federation": "rabbitmq", "storage": "standalone"},
         "federation": {"rabbitmq": messages, "nginx": {"host": host, "http_port": int(port or 80), "protocol": "http"}},
@@ -174,8 +169,8 @@ def main() -> int:
     try:
         settings = read_settings(os.environ)
         configure(settings, flow_conf())
-        if settings.asks_who_is_there:
-            install_administrator_key(flow_package() / "settings.py", settings.keys / KEY_FILE)
+        if settings.client_authentication or settings.site_authentication:
+            set_settings(flow_package() / "settings.py", {"ADMIN_KEY": kept_key(settings.keys / KEY_FILE)})
     except FlowServerError as error:
         print(error, file=sys.stderr)
         return 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,10 +14,9 @@ from fate_dp.privacy import private_files
 from fate_dp.privacy.validation import InvalidArgument
 
 from ..flow.client import FlowAddress
-from . import flow_checks, peer_checks  # noqa: F401  # their checks are on the list once they are imported
-from .findings import PARTIES, PARTY, PEER, PROBLEM, PROVIDERS, SITE, WARM, Finding, problem, run_checks
+from . import flow_checks, own_checks  # noqa: F401  # their checks are on the list once they are imported
+from .findings import ENVIRONMENT, PARTIES, PARTY, PEER, PROBLEM, PROVIDERS, SITE, WARM, Finding, problem, run_checks
 from .gathering import Environment, FlowSite, examine, gather
-from .own_checks import environment_findings
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Examined:
 def look(home: Path, flow: FlowAddress | None, peers: tuple[FlowAddress, ...]) -> Examined:
     """Gather what the checks need to know."""
     try:
-        environment, trouble = examine(), ""
+        environment, trouble = examine(sys.executable, ""), ""
     except InvalidArgument as error:
         environment, trouble = None, str(error)
     return Examined(environment, trouble, parties_of(home), gather(home, flow), peers, warm_start_of(home))
@@ -59,9 +60,16 @@ def parties_of(home: Path) -> Path:
 def findings(examined: Examined) -> list[Finding]:
     """Every check's finding, in order."""
     own, folder = examined.environment, examined.parties
-    results = _of_environment(examined) + run_checks(PARTIES, folder)
-    for party_id in _party_ids(folder):
-        results += run_checks(PARTY, private_files.party_folder(folder, party_id), suffix=f" of party {party_id}")
+    if own is not None:
+        results = run_checks(ENVIRONMENT, own)
+    else:
+        cure = "Mend this Python, or run the doctor of another installation."
+        results = [replace(problem(examined.environment_trouble, cure), check="Python")]
+    results += run_checks(PARTIES, folder)
+    # A folder that cannot be read is a finding of its own already.
+    with suppress(OSError):
+        for party_id in private_files.party_ids(folder):
+            results += run_checks(PARTY, private_files.party_folder(folder, party_id), suffix=f" of party {party_id}")
     results += run_checks(SITE, examined.site) + run_checks(PROVIDERS, examined.site, own)
     if examined.warm is not None:
         results += run_checks(WARM, examined.warm)
@@ -72,17 +80,3 @@ def findings(examined: Examined) -> list[Finding]:
 
 def has_problem(results: list[Finding]) -> bool:
     return any(each.state == PROBLEM for each in results)
-
-
-def _of_environment(examined: Examined) -> list[Finding]:
-    if examined.environment is not None:
-        return environment_findings(examined.environment)
-    finding = problem(examined.environment_trouble, "Mend this Python, or run the doctor of another installation.")
-    return [replace(finding, check="Python")]
-
-
-def _party_ids(folder: Path) -> list:
-    try:
-        return private_files.party_ids(folder)
-    except OSError:
-        return []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 OK, WARNING, UNSEEN, PROBLEM = "ok", "warning", "not seen", "problem"
 # What a check looks at: an installation, the folder of all parties and each party's in it, the site's FATE-Flow, its
@@ -22,24 +23,13 @@ class Finding:
     check: str = ""
 
 
-def ok(said: str) -> Finding:
-    return Finding(OK, said)
-
-
-def warning(said: str, cure: str) -> Finding:
-    """It works, but an operator should know and decide."""
-    return Finding(WARNING, said, cure)
-
-
-def unseen(said: str, cure: str) -> Finding:
-    """Nothing can be said from here; the cure is how to find out."""
-    return Finding(UNSEEN, said, cure)
-
-
-def problem(said: str, cure: str) -> Finding:
-    """Jobs fail, or a secret is open to others."""
-    return Finding(PROBLEM, said, cure)
-
+ok = partial(Finding, OK)
+# It works, but an operator should know and decide.
+warning = partial(Finding, WARNING)
+# Nothing can be said from here; the cure is how to find out.
+unseen = partial(Finding, UNSEEN)
+# Jobs fail, or a secret is open to others.
+problem = partial(Finding, PROBLEM)
 
 Check = Callable[..., Finding]
 CHECKS: dict[str, dict[str, Check]] = {}
@@ -57,16 +47,15 @@ def check(subject: str, name: str) -> Callable[[Check], Check]:
 
 
 def run_checks(subject: str, *looked_at: object, suffix: str = "") -> list[Finding]:
-    """The finding of each check of a subject, under its name and the suffix."""
-    return [replace(_finding(each, looked_at), check=name + suffix) for name, each in CHECKS[subject].items()]
-
-
-def _finding(each: Check, looked_at: tuple) -> Finding:
-    """What a check found; one that the operating system stops has found that it is stopped."""
-    try:
-        return each(*looked_at)
-    except OSError as error:
-        return problem(
-            f"{error.filename or 'Something'} cannot be looked at: {error.strerror or error}.",
-            "Run the doctor as the user who runs FATE-Flow.",
-        )
+    """The finding of each check of a subject, under its name and the suffix; one that is stopped has found just that."""
+    found = []
+    for name, function in CHECKS[subject].items():
+        try:
+            finding = function(*looked_at)
+        except OSError as error:
+            finding = problem(
+                f"{error.filename or 'Something'} cannot be looked at: {error.strerror or error}.",
+                "Run the doctor as the user who runs FATE-Flow.",
+            )
+        found.append(replace(finding, check=name + suffix))
+    return found

@@ -1,21 +1,35 @@
-"""Does the site's FATE-Flow answer, to whom, with which broker and fence, and do its tasks find the components?"""
+"""Do FATE-Flows answer, to whom, with which broker and fence, and do their tasks find the components?"""
 
 from __future__ import annotations
 
-import base64
 import http.client
-import json
 import os
 import socket
 import urllib.error
-import urllib.request
 from pathlib import Path
 
-from ..flow.server import ANSWERS, FOREIGN, REFUSES
+from packaging.version import InvalidVersion, Version
+
+from ..flow.client import FlowAddress, ask_broker, credentials_for
+from ..flow.server import ANSWERS, FOREIGN, REFUSES, SILENT, state_of
 from ..site import fence as rules
 from ..warm_start.control import WarmStart
-from .findings import PROBLEM, PROVIDERS, SITE, UNSEEN, WARM, WARNING, Finding, check, ok, problem, unseen, warning
-from .gathering import LOOPBACK, Environment, FlowSite, Provider, listeners, unseen_settings
+from .findings import (
+    PEER,
+    PROBLEM,
+    PROVIDERS,
+    SITE,
+    UNSEEN,
+    WARM,
+    WARNING,
+    Finding,
+    check,
+    ok,
+    problem,
+    unseen,
+    warning,
+)
+from .gathering import LOOPBACK, Environment, FlowSite, Provider, answer_of, is_here, listeners, unseen_settings
 from .own_checks import FATE_VERSION, environment_findings
 
 START = "Start it (`fate-dp up` the embedded one, `fate_flow start` an installed one), or name it with --flow HOST:PORT"
@@ -48,8 +62,7 @@ def answers(site: FlowSite) -> Finding:
         return unseen(
             f"FATE-Flow at {site.address} refuses to answer: {site.reason}.",
             f"Run `flow init --ip {site.address.host} --port {site.address.port} --app-id ID --app-token TOKEN` with "
-            "the "
-            "credentials of its client authentication, then the doctor again.",
+            "the credentials of its client authentication, then the doctor again.",
         )
     if site.state == FOREIGN:
         return problem(
@@ -212,7 +225,14 @@ def broker_user(site: FlowSite) -> Finding:
         return _no_broker(site)
     where, user = f"{settings.get('host')}:{settings.get('mng_port')}", settings.get("user")
     try:
-        tags = _tags_of(where, user, settings.get("password"))
+        tags = ask_broker(where, "whoami", user, settings.get("password"), PATIENCE_SECONDS)["tags"]
+        tags = tags.split(",") if isinstance(tags, str) else tags
+        if "administrator" in tags:
+            return ok(f"RabbitMQ's management at {where} lets {user!r} in.")
+        return problem(
+            f"RabbitMQ's user {user!r} is no administrator, but FATE makes virtual hosts.",
+            f"Run `rabbitmqctl set_user_tags {user} administrator`.",
+        )
     except urllib.error.HTTPError as error:
         if error.code == 401:
             return problem(
@@ -220,17 +240,16 @@ def broker_user(site: FlowSite) -> Finding:
                 f"Run `rabbitmqctl add_user {user} PASSWORD` or `change_password`, and write it to "
                 "federation.rabbitmq.password.",
             )
-        return _no_management(where, f"HTTP status {error.code}")
+        reason: object = f"HTTP status {error.code}"
     except urllib.error.URLError as error:
-        return _no_management(where, getattr(error.reason, "strerror", None) or error.reason)
+        reason = getattr(error.reason, "strerror", None) or error.reason
     except (OSError, ValueError, TypeError, KeyError, http.client.HTTPException) as error:
-        return _no_management(where, error)
-    if "administrator" not in tags:
-        return problem(
-            f"RabbitMQ's user {user!r} is no administrator, but FATE makes virtual hosts.",
-            f"Run `rabbitmqctl set_user_tags {user} administrator`.",
-        )
-    return ok(f"RabbitMQ's management at {where} lets {user!r} in.")
+        reason = error
+    return problem(
+        f"RabbitMQ's management does not answer at {where}: {reason}.",
+        "Run `rabbitmq-plugins enable rabbitmq_management`, or correct federation.rabbitmq.mng_port in "
+        "service_conf.yaml.",
+    )
 
 
 @check(SITE, "broker's reach")
@@ -261,24 +280,6 @@ def _no_broker(site: FlowSite) -> Finding:
     return ok("No broker is in use.") if site.settings else unseen_settings(site, "Whether a broker is in use")
 
 
-def _no_management(where: str, reason: object) -> Finding:
-    return problem(
-        f"RabbitMQ's management does not answer at {where}: {reason}.",
-        "Run `rabbitmq-plugins enable rabbitmq_management`, or correct federation.rabbitmq.mng_port in "
-        "service_conf.yaml.",
-    )
-
-
-def _tags_of(where: str, user: object, password: object) -> list:
-    """The roles of a user, as RabbitMQ's management names them."""
-    login = base64.b64encode(f"{user}:{password}".encode()).decode()
-    request = urllib.request.Request(f"http://{where}/api/whoami", headers={"Authorization": f"Basic {login}"})
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with direct.open(request, timeout=PATIENCE_SECONDS) as response:
-        tags = json.load(response)["tags"]
-    return tags.split(",") if isinstance(tags, str) else tags
-
-
 def _rabbitmq(site: FlowSite) -> dict | None:
     """The broker's settings; None where parties talk otherwise."""
     if site.section("default_engines").get("federation") != "rabbitmq":
@@ -307,18 +308,7 @@ def fence(site: FlowSite) -> Finding:
                 f"own: {HARM}.",
                 f"Move that file away, or run `fate-dp provider remove {provider.version}`.",
             )
-    return _widening(site.variables.get(rules.ALLOW, "").replace(",", " ").split())
-
-
-def is_fenced(python_path: str) -> bool:
-    """Whether the first customisation on a module path is ours."""
-    folders = [Path(each) for each in python_path.split(os.pathsep) if each]
-    first = next((each for each in folders if (each / CUSTOMISATION).is_file()), None)
-    return first is not None and (first / RULES).is_file()
-
-
-def _widening(names: list[str]) -> Finding:
-    """What the operator lets in beside the list."""
+    names = site.variables.get(rules.ALLOW, "").replace(",", " ").split()
     wrong = [sentence for sentence in map(rules.wrong_name, names) if sentence]
     if wrong:
         return problem(
@@ -331,6 +321,13 @@ def _widening(names: list[str]) -> Finding:
             "Keep only those that do no harm whatever a peer calls them with.",
         )
     return ok("Tasks take from other parties only what is on the fence's list.")
+
+
+def is_fenced(python_path: str) -> bool:
+    """Whether the first customisation on a module path is ours."""
+    folders = [Path(each) for each in python_path.split(os.pathsep) if each]
+    first = next((each for each in folders if (each / CUSTOMISATION).is_file()), None)
+    return first is not None and (first / RULES).is_file()
 
 
 @check(WARM, "warm start")
@@ -347,10 +344,7 @@ def warm_start(found: WarmStart) -> Finding:
 def default_provider(site: FlowSite, own: Environment | None) -> Finding:
     """The environment of tasks that choose no provider."""
     if site.providers is None:
-        return unseen(
-            "Which environment tasks run in cannot be seen while FATE-Flow does not tell.",
-            "Mend the line about FATE-Flow first.",
-        )
+        return _not_told("Which environment tasks run in")
     provider = next((each for each in site.providers if each.name == site.default_provider), None)
     if provider is None:
         return problem(
@@ -358,7 +352,11 @@ def default_provider(site: FlowSite, own: Environment | None) -> Finding:
             "Set default_provider in service_conf.yaml to one that `fate-dp provider list` shows.",
         )
     finding = holds_plugin(provider, own)
-    ours = [each.name for each in site.providers if is_plugin_provider(each) and not holds_plugin(each, own).cure]
+    ours = [
+        each.name
+        for each in site.providers
+        if each.version.startswith(PLUGIN_PREFIX) and not holds_plugin(each, own).cure
+    ]
     if finding.cure and ours:
         return warning(
             f"{finding.said} Only jobs that choose {ours[0]} find the components.",
@@ -371,19 +369,16 @@ def default_provider(site: FlowSite, own: Environment | None) -> Finding:
 def plugin_providers(site: FlowSite, own: Environment | None) -> Finding:
     """The environments that `fate-dp provider register` made known."""
     if site.providers is None:
-        return unseen(
-            "Which providers are registered cannot be seen while FATE-Flow does not tell.",
-            "Mend the line about FATE-Flow first.",
-        )
-    ours = [each for each in site.providers if is_plugin_provider(each)]
+        return _not_told("Which providers are registered")
+    ours = [each for each in site.providers if each.version.startswith(PLUGIN_PREFIX)]
     remarks = [finding for finding in (_registered(each, site, own) for each in ours) if finding.cure]
     if remarks:
         return min(remarks, key=lambda finding: MOST_URGENT_FIRST.index(finding.state))
     return ok(", ".join(each.name for each in ours) + "." if ours else "None is registered, and none is needed.")
 
 
-def is_plugin_provider(provider: Provider) -> bool:
-    return provider.version.startswith(PLUGIN_PREFIX)
+def _not_told(what: str) -> Finding:
+    return unseen(f"{what} cannot be seen while FATE-Flow does not tell.", "Mend the line about FATE-Flow first.")
 
 
 def _registered(provider: Provider, site: FlowSite, own: Environment | None) -> Finding:
@@ -430,3 +425,78 @@ def holds_plugin(provider: Provider, own: Environment | None) -> Finding:
     if troubles:
         return problem(f"The provider {provider.name} cannot run the components. {troubles[0].said}", troubles[0].cure)
     return ok(f"{provider.name} has FATE-DP {environment.plugin.version} in {provider.python}.")
+
+
+# What can be seen of another party's site.
+#
+# FATE-Flow has no question that tells which packages a peer's tasks have. What a peer's FATE-Flow tells a client, where
+# its port is reachable and its client authentication off, is its own version and the names of its providers; those that
+# `fate-dp provider register` made carry the version of FATE-DP in their name.
+
+OPERATORS_WORD = "its operator to run `fate-dp doctor` there and compare the line `FATE-DP`"
+
+
+@check(PEER, "peer")
+def peer_answers(address: FlowAddress, own: Environment | None) -> Finding:
+    found = state_of(address)
+    if found.state == SILENT:
+        said = f"No FATE-Flow answers at {address}: {found.reason}."
+        if is_here(address.host):
+            return problem(
+                said,
+                "Have it started, or correct --peer; where parties reach each other through a router only, leave "
+                "--peer out.",
+            )
+        try:
+            socket.getaddrinfo(address.host, None)
+        except OSError:
+            return problem(said, f"Correct the name {address.host} of --peer, or make it known to this machine.")
+        # A port that is closed to other machines is as it should be, and looks as a server that is down does.
+        return unseen(
+            said,
+            "Compare --peer with the host and port that its operator names. Where its FATE-Flow is reached through a "
+            f"router only, as is best, ask {OPERATORS_WORD}; else have it started, or its port opened to this machine.",
+        )
+    if found.state == FOREIGN:
+        return problem(f"What answers at {address} is no FATE-Flow: {found.reason}.", "Correct the port of --peer.")
+    if found.state == ANSWERS and found.version != FATE_VERSION:
+        return problem(
+            f"FATE-Flow {found.version} answers at {address}, but this site's is to be {FATE_VERSION}.",
+            f"Have FATE {FATE_VERSION} installed there.",
+        )
+    return ok(
+        f"FATE-Flow {found.version} answers at {address}."
+        if found.state == ANSWERS
+        else f"FATE-Flow answers at {address}, but tells only clients that it knows."
+    )
+
+
+@check(PEER, "peer's FATE-DP")
+def peer_plugin(address: FlowAddress, own: Environment | None) -> Finding:
+    """The peer's version of FATE-DP, where a provider's name tells it."""
+    rows = answer_of(address, "provider/query?name=fate", credentials_for(address))
+    names = sorted(row["version"] for row in rows or [] if row["version"].startswith(PLUGIN_PREFIX))
+    versions = {name: version for name in names if (version := _version(name.removeprefix(PLUGIN_PREFIX)))}
+    if not versions:
+        return unseen(
+            f"Which FATE-DP the tasks of {address} have cannot be seen: FATE-Flow tells no packages, and no "
+            "provider there names its version.",
+            f"Ask {OPERATORS_WORD}.",
+        )
+    if own is not None and own.plugin is not None and _version(own.plugin.version) not in versions.values():
+        return problem(
+            f"The peer at {address} has registered {', '.join(versions)}, but FATE-DP here is {own.plugin.version}.",
+            "Install one version at all parties, and register it where it is a provider (`fate-dp provider register`).",
+        )
+    return ok(
+        f"The peer at {address} has registered {', '.join(versions)}; what its jobs use that choose no "
+        "provider is not seen."
+    )
+
+
+def _version(text: str) -> Version | None:
+    """The version that a text is; None where it is none, as in FATE's own provider or one that somebody named."""
+    try:
+        return Version(text)
+    except InvalidVersion:
+        return None

@@ -8,6 +8,7 @@ import socket
 import stat
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -51,8 +52,6 @@ def takes_published_key(address: FlowAddress, state: str, authentication: dict) 
     return False
 
 
-# A Python environment as its own interpreter sees it: this one, a server's, or a provider's.
-
 PROBE = Path(__file__).with_name("probe.py")
 PROBE_SECONDS = 60
 
@@ -64,8 +63,8 @@ class Plugin:
     version: str
     location: str
     source: str | None
-    requires: tuple
-    announces: tuple
+    requires: list
+    announces: list
 
 
 @dataclass(frozen=True)
@@ -76,12 +75,12 @@ class Environment:
     """
 
     executable: str
-    python: tuple
+    python: list
     distributions: dict
-    plugins: tuple
+    plugins: list[Plugin]
     folders: dict
     lookup: dict
-    unrecorded: tuple = ()
+    unrecorded: list
 
     def version(self, name: str) -> str | None:
         """The version of the distribution that is used; None where it is not installed."""
@@ -106,17 +105,9 @@ class Environment:
         )
 
 
-def examine(python: str = sys.executable, path: str = "") -> Environment:
-    """Run the probe in an interpreter, with the folder `path` in front of its module path as FATE-Flow puts it there.
-
-    Raises:
-        InvalidArgument: there is no such interpreter, or it fails.
-    """
-    return _examined(python, path)
-
-
 @cache
-def _examined(python: str, path: str) -> Environment:
+def examine(python: str = sys.executable, path: str = "") -> Environment:
+    """Run the probe in an interpreter, with the folder `path` in front of its module path as FATE-Flow puts it there."""
     variables = {**os.environ, "PYTHONWARNINGS": "ignore", "PYTHONDONTWRITEBYTECODE": "1"}
     if path:
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, [path, os.environ.get("PYTHONPATH")]))
@@ -137,15 +128,8 @@ def _examined(python: str, path: str) -> Environment:
 
 def environment_from(report: dict) -> Environment:
     """The environment that a probe's report describes."""
-    tuples = {name: tuple(report[name]) for name in ("python", "unrecorded")}
-    plugins = tuple(
-        Plugin(**{**each, "requires": tuple(each["requires"]), "announces": tuple(each["announces"])})
-        for each in report["plugins"]
-    )
-    return Environment(**{**report, **tuples, "plugins": plugins})
+    return Environment(**{**report, "plugins": [Plugin(**each) for each in report["plugins"]]})
 
-
-# Which addresses are this machine's own, who listens on them, and which files only this user can have put there.
 
 LOOPBACK = ("127.", "::1", "::ffff:127.")
 
@@ -176,37 +160,30 @@ def is_here(host: str) -> bool:
 
 def listeners(ports: tuple) -> tuple[Listener, ...]:
     """Who listens on these ports of this machine, on which addresses."""
-    found = [
-        each for each in psutil.net_connections("tcp") if each.status == psutil.CONN_LISTEN and each.laddr.port in ports
-    ]
-    return tuple(Listener(each.laddr.ip, each.laddr.port, each.pid, _program(each.pid)) for each in found)
-
-
-def _program(pid: int | None) -> str | None:
-    try:
-        return psutil.Process(pid).name() if pid else None
-    except psutil.Error:
-        return None
+    found = []
+    for each in psutil.net_connections("tcp"):
+        if each.status == psutil.CONN_LISTEN and each.laddr.port in ports:
+            program = None
+            with suppress(psutil.Error):
+                program = psutil.Process(each.pid).name() if each.pid else None
+            found.append(Listener(each.laddr.ip, each.laddr.port, each.pid, program))
+    return tuple(found)
 
 
 def is_trusted(path: str) -> bool:
     """Whether a file and all folders above it, links on the way included, are this user's or the administrator's."""
     lexical = Path(os.path.abspath(path))
-    return all(map(_is_ours, {lexical, *lexical.parents, lexical.resolve(), *lexical.resolve().parents}))
-
-
-def _is_ours(path: Path) -> bool:
-    status = path.lstat()
-    open_to_all = status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX
-    return status.st_uid in (0, os.geteuid()) and (not open_to_all or stat.S_ISLNK(status.st_mode))
-
-
-# A provider of FATE's components as FATE-Flow has it registered, and what is installed where it points.
+    for each in {lexical, *lexical.parents, lexical.resolve(), *lexical.resolve().parents}:
+        status = each.lstat()
+        open_to_all = status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX
+        if status.st_uid not in (0, os.geteuid()) or (open_to_all and not stat.S_ISLNK(status.st_mode)):
+            return False
+    return True
 
 
 @dataclass(frozen=True)
 class Provider:
-    """A registered provider; without an `environment`, `trouble` says what is wrong or `unseen` why nobody looked."""
+    """One that FATE-Flow has; without an `environment`, `trouble` says what is wrong or `unseen` why nobody looked."""
 
     name: str
     version: str
@@ -218,35 +195,26 @@ class Provider:
 
 
 def provider_from(row: dict, examined: bool) -> Provider:
-    """A provider as FATE-Flow describes it."""
+    """A provider as FATE-Flow describes it, one of this machine with what is installed there."""
     metadata = row.get("metadata") or {}
     path, python = metadata.get("path") or "", metadata.get("venv") or ""
     provider = Provider(row["provider_name"], row["version"], path, python)
     if not examined or row.get("device") != "local":
         return replace(provider, unseen="it is on another machine or in a container")
     try:
-        return _looked_into(provider)
-    except PermissionError as error:
-        return replace(provider, unseen=f"{error.filename or python} cannot be looked at ({error.strerror})")
-
-
-def _looked_into(provider: Provider) -> Provider:
-    """A provider of this machine with what is installed there."""
-    path, python = provider.path, provider.python
-    if path and not Path(path).is_dir():
-        return replace(provider, trouble=f"its folder {path} is gone")
-    if not Path(python).is_file():
-        return replace(provider, trouble=f"its Python {python} is gone")
-    if not all(map(is_trusted, filter(None, (path, python)))):
-        # Whoever has the port while FATE-Flow is down could name any program to run.
-        return replace(provider, unseen="another user could have put its files there, so they are not run")
-    try:
+        if path and not Path(path).is_dir():
+            return replace(provider, trouble=f"its folder {path} is gone")
+        if not Path(python).is_file():
+            return replace(provider, trouble=f"its Python {python} is gone")
+        if not all(map(is_trusted, filter(None, (path, python)))):
+            # Whoever has the port while FATE-Flow is down could name any program to run.
+            return replace(provider, unseen="another user could have put its files there, so they are not run")
         return replace(provider, environment=examine(python, path))
     except InvalidArgument as error:
         return replace(provider, trouble=f"its Python does not answer: {str(error).rstrip('.')}")
+    except PermissionError as error:
+        return replace(provider, unseen=f"{error.filename or python} cannot be looked at ({error.strerror})")
 
-
-# The FATE-Flow server of this site: what it answers, how it is set up, which providers it has, where it listens.
 
 SERVICE_CONF = "service_conf.yaml"
 # Of the server's environment, which may hold secrets, nothing else is kept.
@@ -284,8 +252,9 @@ class FlowSite:
         return {name: port for name, port in ports.items() if port}
 
     def section(self, name: str) -> dict:
-        """One part of the settings; empty where it is not set."""
-        return section_of(self.settings, name)
+        """One part of service_conf.yaml; empty where it is not set."""
+        section = self.settings.get(name)
+        return section if isinstance(section, dict) else {}
 
     @property
     def default_provider(self) -> str:
@@ -297,15 +266,14 @@ class FlowSite:
 
 def gather(home: Path, flow: FlowAddress | None = None) -> FlowSite:
     """Ask the server at `flow`, else that of the embedded home, else the one that `flow init` names."""
-    settings: dict = {}
-    trouble, unreadable, address = "", "", flow
+    site = FlowSite(flow)
     try:
         settings, trouble = _settings_of(home)
-        address = flow or _known_address(home, settings)
+        site = replace(site, settings=settings, settings_trouble=trouble)
+        site = replace(site, address=flow or _known_address(home, site))
     except PermissionError as error:
-        unreadable = f"{error.filename or home} cannot be read: {error.strerror}."
-    site = FlowSite(address, settings=settings, settings_trouble=trouble, unreadable=unreadable)
-    return _asked(site, address) if address else site
+        site = replace(site, unreadable=f"{error.filename or home} cannot be read: {error.strerror}.")
+    return _asked(site, site.address) if site.address else site
 
 
 def _asked(site: FlowSite, address: FlowAddress) -> FlowSite:
@@ -314,8 +282,12 @@ def _asked(site: FlowSite, address: FlowAddress) -> FlowSite:
     found = state_of(address)
     site = replace(site, state=found.state, reason=found.reason, version=found.version, is_here=here)
     if found.state == ANSWERS:
-        live = _live_settings(address, credentials) or site.settings
-        site = replace(site, settings=live, providers=_providers(address, credentials, here))
+        # The settings with which it started, where it tells them; the file may have changed since.
+        settings = answer_of(address, "server/query/all", credentials)
+        live = {key.lower(): value for key, value in settings.items()} if isinstance(settings, dict) else {}
+        rows = answer_of(address, "provider/query?name=fate", credentials)
+        providers = None if rows is None else tuple(provider_from(row, here) for row in rows)
+        site = replace(site, settings=live or site.settings, providers=providers)
     listening = listeners(tuple(site.ports().values())) if here else ()
     known = takes_published_key(address, site.state, site.section("authentication"))
     variables = _variables(listening, address.port) if site.runs else None
@@ -334,25 +306,16 @@ def _variables(listening: tuple, port: int) -> dict | None:
     return None
 
 
-def _known_address(home: Path, settings: dict) -> FlowAddress | None:
+def _known_address(home: Path, site: FlowSite) -> FlowAddress | None:
     record = read_record(home / "server.json")
     if record is not None:
         return FlowAddress("127.0.0.1", record.http_port)
-    told = section_of(settings, "fateflow")
-    host, port = told.get("host"), told.get("http_port")
-    if not settings:
-        client = client_settings()
-        host, port = client.get("ip"), client.get("port")
+    told, client = site.section("fateflow"), {} if site.settings else client_settings()
+    host, port = told.get("host") or client.get("ip"), told.get("http_port") or client.get("port")
     try:
         return FlowAddress("127.0.0.1" if host == "0.0.0.0" else str(host), int(port)) if host and port else None
     except ValueError:
         return None
-
-
-def section_of(settings: dict, name: str) -> dict:
-    """One part of service_conf.yaml; empty where it is not set."""
-    section = settings.get(name)
-    return section if isinstance(section, dict) else {}
 
 
 def _settings_of(home: Path) -> tuple[dict, str]:
@@ -372,19 +335,7 @@ def _settings_of(home: Path) -> tuple[dict, str]:
     return settings, ""
 
 
-def _live_settings(address: FlowAddress, credentials: Credentials | None) -> dict:
-    """The settings with which the running server started, where it tells; the file may have changed since."""
-    told = _told(address, "server/query/all", credentials)
-    return {key.lower(): value for key, value in told.items()} if isinstance(told, dict) else {}
-
-
-def _providers(address: FlowAddress, credentials: Credentials | None, here: bool) -> tuple | None:
-    """The providers of FATE's components, those on this machine with what is installed there."""
-    rows = _told(address, "provider/query?name=fate", credentials)
-    return None if rows is None else tuple(provider_from(row, here) for row in rows)
-
-
-def _told(address: FlowAddress, path: str, credentials: Credentials | None) -> Any:
+def answer_of(address: FlowAddress, path: str, credentials: Credentials | None) -> Any:
     """What a server that has just answered tells more; None where it does not."""
     try:
         answer = ask(address, path, credentials=credentials)
@@ -393,11 +344,8 @@ def _told(address: FlowAddress, path: str, credentials: Credentials | None) -> A
     return answer.data if answer.code == 0 else None
 
 
-# What is said of a setting of FATE-Flow where neither the server nor its service_conf.yaml tells it.
-
-
 def unseen_settings(site: FlowSite, what: str) -> Finding:
-    """`what` cannot be seen; how its settings come to light depends on whether the server answers."""
+    """Neither the server nor its service_conf.yaml tells `what`."""
     named = "with --home naming the folder that holds its conf/service_conf.yaml"
     if site.state == ANSWERS:
         return unseen(

@@ -8,9 +8,11 @@ import stat
 import time
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 from fate_dp.privacy.ledger.database import SCHEMA_VERSION, version_of
 from fate_dp.privacy.ledger.entries import LedgerUnavailable
@@ -27,10 +29,7 @@ from fate_dp.privacy.private_files import (
 )
 
 from .findings import ENVIRONMENT, PARTIES, PARTY, Finding, check, ok, problem, run_checks, unseen, warning
-from .gathering import Environment, Plugin
-
-if TYPE_CHECKING:
-    from packaging.requirements import Requirement
+from .gathering import Environment
 
 FATE_VERSION = "2.2.0"
 FATE_PACKAGES = ("pyfate", "fate-flow", "fate-client")
@@ -103,8 +102,6 @@ def setuptools(environment: Environment) -> Finding:
 
 
 def _within(environment: Environment, name: str, allowed: str, why: str) -> Finding:
-    from packaging.specifiers import SpecifierSet
-
     version = environment.version(name)
     if version is not None and SpecifierSet(allowed).contains(version, prereleases=True):
         return ok(f"{name} {version}.")
@@ -117,7 +114,8 @@ def _within(environment: Environment, name: str, allowed: str, why: str) -> Find
 @check(ENVIRONMENT, "FATE-DP")
 def installed_once(environment: Environment) -> Finding:
     """One installation, and the modules come from it."""
-    if environment.plugin is None:
+    plugin = environment.plugin
+    if plugin is None:
         return problem(
             f"FATE-DP is not installed for {environment.executable}.", f"Run {environment.install_plugin()}."
         )
@@ -126,14 +124,9 @@ def installed_once(environment: Environment) -> Finding:
         return problem(
             f"FATE-DP is installed {len(places)} times, in {' and '.join(places)}; only the first is used.",
             f"Run `{environment.executable} -m pip uninstall fate-dp` until none is left and take folders that pip "
-            "does "
-            f"not know off PYTHONPATH, then run {environment.install_plugin()}.",
+            f"does not know off PYTHONPATH, then run {environment.install_plugin()}.",
         )
-    return _comes_from(environment, environment.plugin)
-
-
-def _comes_from(environment: Environment, plugin: Plugin) -> Finding:
-    """What is recorded as installed is what is imported."""
+    # What is recorded as installed is what is imported.
     if plugin.source is not None and not Path(plugin.source).is_dir():
         return problem(
             f"FATE-DP {plugin.version} is an editable installation of {plugin.source}, which is gone.",
@@ -157,37 +150,27 @@ def _comes_from(environment: Environment, plugin: Plugin) -> Finding:
 @check(ENVIRONMENT, "requirements")
 def requirements(environment: Environment) -> Finding:
     """What else FATE-DP itself requires, as its own metadata says it."""
-    from packaging.requirements import Requirement
-
     if environment.plugin is None:
         return ok("FATE-DP is not installed here, so it requires nothing.")
-    required = [each for each in map(Requirement, environment.plugin.requires) if _applies(each, environment)]
-    broken = [each for each in required if not _met(each, environment)]
+    here = {"extra": "", "python_version": ".".join(map(str, environment.python[:2]))}
+    required = [
+        each
+        for each in map(Requirement, environment.plugin.requires)
+        if canonicalize_name(each.name) not in LOOKED_AT_ALONE and (each.marker is None or each.marker.evaluate(here))
+    ]
+    installed = [environment.version(canonicalize_name(each.name)) for each in required]
+    broken = {
+        each: version
+        for each, version in zip(required, installed, strict=True)
+        if version is None or not each.specifier.contains(version, prereleases=True)
+    }
     if not broken:
         return ok(f"The other {len(required)} packages that FATE-DP requires are there.")
-    found = "; ".join(f"{each.name} is {environment.version(_normal(each.name)) or 'missing'}" for each in broken)
+    found = "; ".join(f"{each.name} is {version or 'missing'}" for each, version in broken.items())
     return problem(
         f"Requirements of FATE-DP are not met: {found}.",
         f"Run {environment.pip_install(*map(_without_marker, broken))}.",
     )
-
-
-def _applies(requirement: Requirement, environment: Environment) -> bool:
-    if _normal(requirement.name) in LOOKED_AT_ALONE:
-        return False
-    version = ".".join(map(str, environment.python[:2]))
-    return requirement.marker is None or requirement.marker.evaluate({"extra": "", "python_version": version})
-
-
-def _met(requirement: Requirement, environment: Environment) -> bool:
-    version = environment.version(_normal(requirement.name))
-    return version is not None and requirement.specifier.contains(version, prereleases=True)
-
-
-def _normal(name: str) -> str:
-    from packaging.utils import canonicalize_name
-
-    return canonicalize_name(name)
 
 
 def _without_marker(requirement: Requirement) -> str:
@@ -205,8 +188,7 @@ def components_found(environment: Environment) -> Finding:
         )
     expected = component_names(environment)
     found = {name for name, _ in environment.lookup["found"].values() if name}
-    looked_up = environment.lookup["found"].items()
-    failed = {entry: reason for entry, (_, reason) in looked_up if reason and entry in expected}
+    failed = {name: why for name, (_, why) in environment.lookup["found"].items() if why and name in expected}
     if failed:
         entry, reason = next(iter(failed.items()))
         return problem(
@@ -235,20 +217,17 @@ def component_files(environment: Environment) -> Finding:
         )
     descriptions = Path(folder) / "clients"
     for name in component_names(environment):
-        trouble = _trouble_of(descriptions / f"{name}.yaml", name)
-        if trouble:
+        path, described = descriptions / f"{name}.yaml", None
+        trouble = f"The file {path} does not describe the component {name}."
+        try:
+            described = yaml.safe_load(path.read_text(encoding="utf-8"))["component"]["name"]
+        except OSError as error:
+            trouble = f"The description {path} of a component cannot be read: {error.strerror}."
+        except (yaml.YAMLError, KeyError, TypeError, UnicodeDecodeError):
+            pass  # so it describes none
+        if described != name:
             return problem(trouble, f"Run {environment.install_plugin()}.")
     return ok(f"The descriptions of all components are in {descriptions}.")
-
-
-def _trouble_of(path: Path, name: str) -> str:
-    try:
-        described = yaml.safe_load(path.read_text(encoding="utf-8"))["component"]["name"]
-    except OSError as error:
-        return f"The description {path} of a component cannot be read: {error.strerror}."
-    except (yaml.YAMLError, KeyError, TypeError, UnicodeDecodeError):
-        described = None
-    return "" if described == name else f"The file {path} does not describe the component {name}."
 
 
 def component_names(environment: Environment) -> list:
@@ -321,23 +300,21 @@ def private_folder(path: Path) -> Finding:
     if not path.is_dir():
         return problem(f"{path} is not a folder.", f"Move it away: `mv {path} {path}.other`.")
     status = path.stat()
+    to_owner = f"Run `chown -R USER {path}`, USER being who runs FATE-Flow, and the doctor as that user."
+    finding = _not_private(path, status, to_owner, f"Run `chmod 700 {path}`.")
+    if finding is None and not os.access(path, os.R_OK | os.W_OK | os.X_OK) and not _read_only(path):
+        said = f"{path} has mode {stat.S_IMODE(status.st_mode):04o}, with which its owner cannot use it."
+        finding = problem(said, f"Run `chmod 700 {path}`.")
+    return finding or ok(f"{path} is open to its owner only.")
+
+
+def _not_private(path: Path, status: os.stat_result, to_owner: str, close: str) -> Finding | None:
+    """Another user's, or open to others; with how it comes to its owner, or is closed."""
     if status.st_uid != os.geteuid():
-        return problem(
-            f"{path} belongs to user {status.st_uid}, but this is user {os.geteuid()}.",
-            f"Run `chown -R USER {path}`, USER being who runs FATE-Flow, and the doctor as that user.",
-        )
+        return problem(f"{path} belongs to user {status.st_uid}, but this is user {os.geteuid()}.", to_owner)
     if status.st_mode & OTHERS:
-        return problem(f"{path} has mode {mode_of(status)}, open to group or others.", f"Run `chmod 700 {path}`.")
-    if not os.access(path, os.R_OK | os.W_OK | os.X_OK) and not _read_only(path):
-        return problem(
-            f"{path} has mode {mode_of(status)}, with which its owner cannot use it.", f"Run `chmod 700 {path}`."
-        )
-    return ok(f"{path} is open to its owner only.")
-
-
-def mode_of(status: os.stat_result) -> str:
-    """The permissions as `chmod` takes them."""
-    return f"{stat.S_IMODE(status.st_mode):04o}"
+        return problem(f"{path} has mode {stat.S_IMODE(status.st_mode):04o}, open to group or others.", close)
+    return None
 
 
 @check(PARTY, "files")
@@ -350,13 +327,10 @@ def files(party: Path) -> Finding:
                 f"{path} is no regular file, as all in this folder are.",
                 f"Find out who put it there, and move it out of {party}.",
             )
-        if status.st_uid != os.geteuid():
-            return problem(
-                f"{path} belongs to user {status.st_uid}, but this is user {os.geteuid()}.",
-                f"Run `chown USER {path}`, USER being who runs FATE-Flow.",
-            )
-        if status.st_mode & OTHERS:
-            return problem(f"{path} has mode {mode_of(status)}, open to group or others.", f"Run `chmod 600 {path}`.")
+        to_owner = f"Run `chown USER {path}`, USER being who runs FATE-Flow."
+        finding = _not_private(path, status, to_owner, f"Run `chmod 600 {path}`.")
+        if finding is not None:
+            return finding
     return ok("All files are open to their owner only.")
 
 
@@ -372,8 +346,7 @@ def key(party: Path) -> Finding:
         return problem(
             str(error),
             f"Run `chmod 600 {path}` if only its mode is wrong and nobody has read it; else restore {path} from a "
-            "backup "
-            "(with a new key, flips are new ones and are charged anew).",
+            "backup (with a new key, flips are new ones and are charged anew).",
         )
     return ok(f"{path} is a whole key.")
 
@@ -389,7 +362,16 @@ def ledger(party: Path) -> Finding:
         return ok("There is no ledger yet; it is made when something is first released.")
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=rw", uri=True, timeout=BUSY_SECONDS)) as connection:
-            return _ledger_content(path, connection)
+            deadline = time.monotonic() + INTEGRITY_SECONDS
+            connection.set_progress_handler(lambda: time.monotonic() > deadline, 100_000)
+            version = version_of(connection)
+            if version > SCHEMA_VERSION:
+                return problem(
+                    f"{path} has version {version}, but this FATE-DP reads versions up to {SCHEMA_VERSION}.",
+                    "Install the FATE-DP that wrote it, or a later one; an older one must not charge this ledger.",
+                )
+            (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+            return ok(f"{path} opens and is whole (version {version}).") if verdict == "ok" else _damaged(path, verdict)
     except (sqlite3.Error, LedgerUnavailable) as error:
         if "locked" in str(error):
             return unseen(f"{path} is being written.", "Run the doctor again when the job that runs has ended.")
@@ -401,27 +383,11 @@ def ledger(party: Path) -> Finding:
         return _damaged(path, str(error))
 
 
-def _ledger_content(path: Path, connection: sqlite3.Connection) -> Finding:
-    deadline = time.monotonic() + INTEGRITY_SECONDS
-    connection.set_progress_handler(lambda: time.monotonic() > deadline, 100_000)
-    version = version_of(connection)
-    if version > SCHEMA_VERSION:
-        return problem(
-            f"{path} has version {version}, but this FATE-DP reads versions up to {SCHEMA_VERSION}.",
-            "Install the FATE-DP that wrote it, or a later one; an older one must not charge this ledger.",
-        )
-    (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-    if verdict != "ok":
-        return _damaged(path, verdict)
-    return ok(f"{path} opens and is whole (version {version}).")
-
-
 def _damaged(path: Path, reason: str) -> Finding:
     return problem(
         f"The ledger {path} cannot be used: {' '.join(reason.split())}.",
         f"Stop FATE-Flow, keep a copy of {path}, and restore the last backup; what was released since then must be "
-        "charged "
-        "by hand, so ask for no further release from these data before.",
+        "charged by hand, so ask for no further release from these data before.",
     )
 
 

@@ -31,19 +31,16 @@ def main() -> None:
     recorded = {
         name: [[each.version, str(each.locate_file(""))] for each in found] for name, found in distributions.items()
     }
-    print(
-        json.dumps(
-            {
-                "executable": sys.executable,
-                "python": list(sys.version_info[:3]),
-                "distributions": {**recorded, **unrecorded},
-                "unrecorded": sorted(unrecorded),
-                "plugins": [plugin(each) for each in distributions.get(PLUGIN, [])],
-                "folders": {part: folder_of("fate_dp." + part) for part in PARTS},
-                "lookup": lookup(),
-            }
-        )
-    )
+    report = {
+        "executable": sys.executable,
+        "python": list(sys.version_info[:3]),
+        "distributions": {**recorded, **unrecorded},
+        "unrecorded": sorted(unrecorded),
+        "plugins": [plugin(each) for each in distributions.get(PLUGIN, [])],
+        "folders": {part: folder_of("fate_dp." + part) for part in PARTS},
+        "lookup": lookup(),
+    }
+    print(json.dumps(report))
 
 
 def installed() -> dict:

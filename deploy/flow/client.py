@@ -1,7 +1,8 @@
-"""Where a FATE-Flow server listens."""
+"""Questions to a FATE-Flow over HTTP, signed where its client authentication asks for it."""
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import http.client
 import importlib.util
@@ -28,9 +29,6 @@ class FlowAddress:
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
-
-
-# The app id and token with which requests to a FATE-Flow are signed where its client authentication is on.
 
 
 @dataclass(frozen=True)
@@ -74,8 +72,6 @@ def _host(name: object) -> str:
     return "127.0.0.1" if name == "localhost" else str(name)
 
 
-# Questions to a FATE-Flow over HTTP, signed where its client authentication asks for it.
-
 PATIENCE_SECONDS = 5.0
 
 
@@ -103,6 +99,19 @@ class NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
+def opened(request: str | urllib.request.Request, patience: float, *handlers: type) -> Any:
+    """The response to a request, which no proxy of the environment sees."""
+    return urllib.request.build_opener(urllib.request.ProxyHandler({}), *handlers).open(request, timeout=patience)
+
+
+def ask_broker(where: str, page: str, user: object, password: object, patience: float) -> Any:
+    """What RabbitMQ's management answers a user at a page of its interface, as JSON."""
+    login = base64.b64encode(f"{user}:{password}".encode()).decode()
+    request = urllib.request.Request(f"http://{where}/api/{page}", headers={"Authorization": f"Basic {login}"})
+    with opened(request, patience) as response:
+        return json.load(response)
+
+
 def ask(
     address: FlowAddress,
     path: str,
@@ -110,19 +119,14 @@ def ask(
     credentials: Credentials | None = None,
     patience: float = PATIENCE_SECONDS,
 ) -> Answer:
-    """GET `path`, or POST `body` to it.
-
-    Raises:
-        FlowSilent: no FATE-Flow answers.
-    """
+    """GET `path`, or POST `body` to it; raises FlowSilent where no FATE-Flow answers."""
     request = urllib.request.Request(
         f"http://{address}/{API_VERSION}/{path}",
         data=None if body is None else json.dumps(body).encode(),
         headers={"Content-Type": "application/json", **(credentials.headers() if credentials else {})},
     )
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}), NoRedirect)
     try:
-        with direct.open(request, timeout=patience) as response:
+        with opened(request, patience, NoRedirect) as response:
             answer = json.load(response)
         return Answer(int(answer["code"]), str(answer.get("message", "")), answer.get("data"))
     except urllib.error.HTTPError as error:

@@ -8,8 +8,7 @@ import re
 import secrets
 import shutil
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
@@ -20,11 +19,7 @@ from .programs import EMBEDDED, HOST, FlowServerError, ServerRecord, ServerSetup
 
 
 def set_settings(path: Path, values: Mapping[str, str]) -> None:
-    """Assign texts to names that `path` assigns once each, in one step; the file is then its owner's alone.
-
-    Raises:
-        FlowServerError: a name is assigned more or less often, and nothing was changed.
-    """
+    """Assign texts to names that `path` assigns once each, else change nothing and raise; its owner alone has it then."""
     text = path.read_text(encoding="utf-8")
     for name, value in values.items():
         line = f"{name} = {value!r}".replace("\\", "\\\\")
@@ -34,21 +29,10 @@ def set_settings(path: Path, values: Mapping[str, str]) -> None:
     replace_file(path, text.encode())
 
 
-# A key of its own for the administrator of a FATE-Flow, in place of the one that stands in its published source.
-#
-# With authentication on, whoever has this key may let in others. FATE-Flow takes it from its `settings.py` only.
-
+# The administrator's key of a FATE-Flow, in place of the one that stands in its published source: with authentication
+# on, whoever has it may let in others. FATE-Flow takes it from its `settings.py` only.
 KEY_FILE = "administrator.key"
 KEY = re.compile(r"[A-Za-z0-9_-]{16,}")
-
-
-def install_administrator_key(settings: Path, key_file: Path) -> None:
-    """Make `settings`, FATE-Flow's settings.py, name the key in `key_file`, which is made if it is not there.
-
-    Raises:
-        FlowServerError: the file holds something else, or FATE-Flow's settings have no such key.
-    """
-    set_settings(settings, {"ADMIN_KEY": kept_key(key_file)})
 
 
 def kept_key(key_file: Path) -> str:
@@ -72,13 +56,8 @@ def kept_key(key_file: Path) -> str:
 # As FATE-Flow is published. `fate_flow init --home` writes its server's folders over these in the installed package; a
 # copy that kept them would work on that server's database and tables.
 BESIDE_ITS_MODULES = {
-    "LOG_DIR": "",
-    "DATA_DIR": "",
-    "MODEL_DIR": "",
-    "JOB_DIR": "",
-    "UPLOAD_DATA_HOME": "",
-    "DEFAULT_SERVER_CONF_PATH": "",
-    "SQLITE_FILE_DIR": "",
+    **dict.fromkeys(("LOG_DIR", "DATA_DIR", "MODEL_DIR", "JOB_DIR", "UPLOAD_DATA_HOME"), ""),
+    **dict.fromkeys(("DEFAULT_SERVER_CONF_PATH", "SQLITE_FILE_DIR"), ""),
     "SQLITE_FILE_NAME": "fate_flow_sqlite.db",
 }
 # What a server without `--home` keeps beside its modules, besides its configuration.
@@ -103,45 +82,17 @@ ALONE = {
 }
 
 
-@dataclass(frozen=True)
 class FlowHome:
     """The paths inside one home folder."""
 
-    root: Path
-
-    @property
-    def python(self) -> Path:
-        return self.root / "python"
-
-    @property
-    def conf(self) -> Path:
-        return self.root / "conf"
-
-    @property
-    def logs(self) -> Path:
-        return self.root / "logs"
-
-    @property
-    def parties(self) -> Path:
-        """What each party keeps to itself: key, ledger and policy in `party-<id>/`."""
-        return self.root / "parties"
-
-    @property
-    def warm(self) -> Path:
-        """The sockets of the fork servers from which tasks start."""
-        return self.root / "warm"
-
-    @property
-    def record(self) -> Path:
-        return self.root / "server.json"
-
-    @property
-    def lock(self) -> Path:
-        return self.root / "server.lock"
-
-    @property
-    def server_log(self) -> Path:
-        return self.root / "server.log"
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.python, self.conf, self.logs = root / "python", root / "conf", root / "logs"
+        # What each party keeps to itself: key, ledger and policy in `party-<id>/`.
+        self.parties = root / "parties"
+        # The sockets of the fork servers from which tasks start.
+        self.warm = root / "warm"
+        self.record, self.lock, self.server_log = root / "server.json", root / "server.lock", root / "server.log"
 
 
 def open_home(folder: str | os.PathLike) -> FlowHome:
@@ -158,9 +109,8 @@ def open_home(folder: str | os.PathLike) -> FlowHome:
 def make_home(home: FlowHome) -> None:
     """Create the folders that must exist before the server; others' eyes are kept out of keys and data."""
     try:
-        home.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        home.parties.mkdir(mode=0o700, exist_ok=True)
-        home.warm.mkdir(mode=0o700, exist_ok=True)
+        for folder in (home.root, home.parties, home.warm):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise FlowServerError(
             f"The FATE-Flow home {home.root} cannot be created ({error.strerror}); choose another folder."
@@ -173,26 +123,23 @@ def install_server(home: FlowHome, record: ServerRecord, setup: ServerSetup = EM
     The package may be one that serves an operator already: nothing of that server comes along.
     """
     package = installed_flow_package()
+
+    def left_out(folder: str, names: list) -> set:
+        # Compiled modules, and what a server that runs from the package keeps in it.
+        kept = KEPT_BESIDE if Path(folder) == package else set()
+        return {name for name in names if name == "__pycache__" or name in kept or ".db" in name}
+
     shutil.rmtree(home.python, ignore_errors=True)
-    shutil.copytree(package, home.python / "fate_flow", ignore=beside_the_modules_of(package))
+    shutil.copytree(package, home.python / "fate_flow", ignore=left_out)
     shutil.copytree(package / "conf", home.conf, dirs_exist_ok=True, ignore=shutil.ignore_patterns("local.*", "*.pem"))
     shutil.copy2(package / "fateflow.env", home.root)
     key = kept_key(home.conf / KEY_FILE)
     set_settings(home.python / "fate_flow" / "settings.py", {**BESIDE_ITS_MODULES, "ADMIN_KEY": key})
     replace_yaml(home.conf / "service_conf.yaml", service_settings(record, setup))
-    rewrite_yaml(home.conf / "job_default_config.yaml", dict(setup.jobs))
+    jobs = home.conf / "job_default_config.yaml"
+    replace_yaml(jobs, {**yaml.safe_load(jobs.read_text(encoding="utf-8")), **setup.jobs})
     if setup.routes:
         replace_yaml(home.conf / "rabbitmq_route_table.yaml", dict(setup.routes))
-
-
-def beside_the_modules_of(package: Path) -> Callable[[str, list], set]:
-    """What `copytree` must leave out: compiled modules, and what a server that runs from the package keeps in it."""
-
-    def left_out(folder: str, names: list) -> set:
-        kept = KEPT_BESIDE if Path(folder) == package else set()
-        return {name for name in names if name == "__pycache__" or name in kept or ".db" in name}
-
-    return left_out
 
 
 def installed_flow_package() -> Path:
@@ -214,11 +161,6 @@ def service_settings(record: ServerRecord, setup: ServerSetup = EMBEDDED) -> dic
         "default_engines": dict(setup.engines),
         **setup.service,
     }
-
-
-def rewrite_yaml(path: Path, changes: dict) -> None:
-    """Replace the top-level keys of a YAML file that are named in `changes`."""
-    replace_yaml(path, {**yaml.safe_load(path.read_text(encoding="utf-8")), **changes})
 
 
 def replace_yaml(path: Path, content: dict) -> None:

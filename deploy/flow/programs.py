@@ -1,17 +1,19 @@
-"""Waiting for a program that was started, and the end of its log where it did not come up."""
+"""What every start of a program takes: patience, free ports, and a record of what was started."""
 
 from __future__ import annotations
 
 import json
-import os
 import random
 import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
+
+from fate_dp.privacy.private_files import replace_file
 
 LOG_LINES_SHOWN = 15
 
@@ -32,14 +34,9 @@ def log_end(log: Path) -> str:
     return "\n".join(lines[-LOG_LINES_SHOWN:])
 
 
-# The one exception of this folder.
-
-
 class FlowServerError(Exception):
     """The embedded FATE-Flow cannot do what was asked; the message is one sentence for the user."""
 
-
-# Free TCP ports on the loopback interface.
 
 HOST = "127.0.0.1"
 LOWEST, HIGHEST = 1024, 65535
@@ -80,8 +77,6 @@ def check_requested_port(port: int) -> None:
         )
 
 
-# What is remembered about the embedded server between two calls, and whether that server lives.
-
 # Kernel clock ticks and adjusted clocks move the reported start time by fractions of a second.
 START_TIME_TOLERANCE = 1.0
 
@@ -104,11 +99,9 @@ def read_record(path: Path) -> ServerRecord | None:
         return None
 
 
-def write_record(path: Path, record: ServerRecord) -> None:
-    """Replace the record in one step, so that a reader never sees half of it."""
-    draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps(asdict(record), indent=2) + "\n", encoding="utf-8")
-    os.replace(draft, path)
+def write_record(path: Path, record: Any) -> None:
+    """Replace the record, a dataclass, in one step, so that a reader never sees half of it."""
+    replace_file(path, (json.dumps(asdict(record), indent=2) + "\n").encode())
 
 
 def is_alive(record: ServerRecord | None) -> bool:
@@ -122,8 +115,6 @@ def is_alive(record: ServerRecord | None) -> bool:
     except psutil.NoSuchProcess:
         return False
 
-
-# What makes one FATE-Flow server different from another: its party, its engines, and the ways to other parties.
 
 COMPUTING_PARTITIONS = 4
 JOB_CORES = 4

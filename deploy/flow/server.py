@@ -1,4 +1,4 @@
-"""What is at an address: a FATE-Flow that answers, one that asks who is there, nothing, or something else."""
+"""The embedded FATE-Flow server: what is at its address, its processes, and its start and stop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 
 import psutil
 
@@ -19,6 +18,7 @@ from fate_dp.privacy.private_files import HOME_VARIABLE
 
 from ..site.warm_handover import FOLDER as WARM_FOLDER
 from ..warm_start import control
+from ..warm_start.fork_server import runs
 from . import home_command
 from .client import Answer, FlowAddress, FlowSilent, ask, credentials_for
 from .home import FlowHome, install_server, make_home, open_home
@@ -98,8 +98,6 @@ def unknown_client(address: FlowAddress, reason: str) -> str:
     )
 
 
-# Start and stop the processes of a server: itself and the tasks that it started.
-
 # Every process of a server inherits this variable, and no other process has it with this home.
 MARK = "FATE_DP_FLOW_HOME"
 # Its sitecustomize.py makes tasks start warm, and wait for the broker's queues.
@@ -121,20 +119,16 @@ def server_environment(home: FlowHome) -> dict[str, str]:
     environment = {
         name: value for name, value in os.environ.items() if name in INHERITED or name.startswith(INHERITED_PREFIX)
     }
-    environment.update(dict.fromkeys(ONE_THREAD, "1"))
-    environment.update({name: os.environ.get(name, value) for name, value in ARITHMETIC.items()})
-    environment[MARK] = str(home.root)
-    environment[HOME_VARIABLE] = str(home.parties)
-    environment[WARM_FOLDER] = str(home.warm)
     path = [str(home.python), str(SITE), os.environ.get("PYTHONPATH")]
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
-    return environment
-
-
-def start_server(home: FlowHome, further: Mapping[str, str] = MappingProxyType({})) -> subprocess.Popen:
-    """Start the server of a home; `further` are variables of its environment beside the usual ones."""
-    command = [sys.executable, "-m", "fate_dp.deploy.flow.process"]
-    return start_detached(command, home.root, {**server_environment(home), **further}, home.server_log)
+    return {
+        **environment,
+        **dict.fromkeys(ONE_THREAD, "1"),
+        **{name: os.environ.get(name, value) for name, value in ARITHMETIC.items()},
+        MARK: str(home.root),
+        HOME_VARIABLE: str(home.parties),
+        WARM_FOLDER: str(home.warm),
+        "PYTHONPATH": os.pathsep.join(filter(None, path)),
+    }
 
 
 def start_detached(command: list, folder: Path, environment: Mapping[str, str], log_file: Path) -> subprocess.Popen:
@@ -155,37 +149,41 @@ def start_detached(command: list, folder: Path, environment: Mapping[str, str], 
         )
 
 
-def marked_processes(home: FlowHome) -> list:
-    """The server of this home and its tasks, tasks of a server that was killed included."""
-    return processes_of(home.root)
-
-
 def processes_of(folder: Path) -> list:
-    """Every process that carries the mark of a folder."""
+    """Every process that carries the mark of a folder: a home's server and its tasks, one that was killed included.
+
+    A task may itself ask for `down`; it is ended by the server's end, not by its own hand.
+    """
+    return processes_where(
+        lambda process: process.pid != os.getpid() and process.environ().get(MARK) == str(folder) and runs(process)
+    )
+
+
+def processes_where(belongs: Callable[[psutil.Process], bool]) -> list:
+    """The processes, among those that this user may look at, of which something holds."""
     found = []
     for process in psutil.process_iter():
-        try:
-            if process.environ().get(MARK) == str(folder) and runs(process):
+        with suppress(psutil.Error, OSError):
+            if belongs(process):
                 found.append(process)
-        except (psutil.Error, OSError):
-            continue
-    # A task may itself ask for `down`; it is ended by the server's end, not by its own hand.
-    return [process for process in found if process.pid != os.getpid()]
+    return found
 
 
-def stop_processes(home: FlowHome) -> int:
-    """End every process of this home, the stubborn ones by force; returns how many there were."""
-    return end_all(lambda: marked_processes(home))
+def stop_processes(folder: Path) -> int:
+    """End every process with the mark of a folder; returns how many there were."""
+    return end_all(lambda: processes_of(folder))
 
 
 def end_all(find: Callable[[], Iterable]) -> int:
     """End every process that `find` finds, the stubborn ones by force; returns how many there were."""
     processes = list(find())
     for process in processes:
-        send(process.terminate)
+        with suppress(psutil.NoSuchProcess):
+            process.terminate()
     stubborn = [*left_after(SECONDS_TO_END, processes), *find()]
     for process in stubborn:
-        send(process.kill)
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
     left_after(SECONDS_TO_END, stubborn)
     return len(processes)
 
@@ -205,21 +203,7 @@ def left_after(seconds: float, processes: list) -> list:
         time.sleep(SECONDS_BETWEEN_LOOKS)
 
 
-def runs(process: psutil.Process) -> bool:
-    """Whether a process has not ended yet."""
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
-def send(signal_sender: Callable[[], None]) -> None:
-    """Signal a process that may have ended meanwhile."""
-    with suppress(psutil.NoSuchProcess):
-        signal_sender()
-
-
-# The embedded FATE-Flow server: `up`, `status` and `down`.
+# Start and stop: `up`, `status` and `down`.
 #
 # One server per home folder, FATE-Flow 2.2 with standalone engines and SQLite, listening on the loopback interface
 # only. Whoever may open connections on this machine may use it; authentication for clients and sites, which the home's
@@ -257,16 +241,46 @@ def up(
     make_home(flow_home)
     control.switch(flow_home.warm, cold)
     with locked(flow_home):
-        record = read_record(flow_home.record)
+        last = read_record(flow_home.record)
         if (
-            record is not None
-            and is_alive(record)
-            and wait_for_answer(address_of(record), BUSY_SECONDS, lambda: is_alive(record))
+            last is not None
+            and is_alive(last)
+            and wait_until(lambda: state_of(address_of(last)).runs, lambda: is_alive(last), BUSY_SECONDS)
         ):
-            refuse_other_port(flow_home, record, http_port)
-            progress(f"FATE-Flow already runs at {address_of(record)}.")
-            return address_of(record)
-        return start(flow_home, record, http_port, progress, patience, setup)
+            if http_port not in (None, last.http_port):
+                # A running server is not moved behind the back of the jobs that it runs.
+                raise FlowServerError(
+                    f"The FATE-Flow of {flow_home.root} already runs on port {last.http_port}; "
+                    f"run `{home_command('down', flow_home.root)}` first to start it on port {http_port}."
+                )
+            progress(f"FATE-Flow already runs at {address_of(last)}.")
+            return address_of(last)
+        if last is not None and last.pid is not None:
+            progress("FATE-Flow no longer answers; it is started again.")
+        # What an earlier server left behind is ended first.
+        stop_processes(flow_home.root)
+        record = choose_ports(last, http_port)
+        address = address_of(record)
+        install_server(flow_home, record, setup)
+        control.forget(flow_home.warm)
+        progress(f"FATE-Flow starts at {address}.")
+        command, log = [sys.executable, "-m", "fate_dp.deploy.flow.process"], flow_home.server_log
+        environment = {**server_environment(flow_home), **setup.environment}
+        process = start_detached(command, flow_home.root, environment, log)
+        started = psutil.Process(process.pid).create_time()
+        write_record(flow_home.record, replace(record, pid=process.pid, started=started))
+        if not wait_until(lambda: state_of(address).runs, lambda: process.poll() is None, patience):
+            exit_status = process.poll()
+            stop_processes(flow_home.root)
+            write_record(flow_home.record, record)
+            happened = (
+                f"did not answer at {address} within {patience:g} seconds"
+                if exit_status is None
+                else f"ended at once with exit status {exit_status}"
+            )
+            raise FlowServerError(f"FATE-Flow {happened}; the end of {log}:\n{log_end(log)}")
+        progress(f"FATE-Flow answers at {address}.")
+        return address
 
 
 def status(home: str | os.PathLike) -> FlowStatus:
@@ -285,49 +299,13 @@ def down(home: str | os.PathLike) -> bool:
     flow_home = open_home(home)
     if not flow_home.root.is_dir():
         # Nothing to lock, but processes may have outlived their folder.
-        return stop_processes(flow_home) > 0
+        return stop_processes(flow_home.root) > 0
     with locked(flow_home):
-        stopped = stop_processes(flow_home)
+        stopped = stop_processes(flow_home.root)
         record = read_record(flow_home.record)
         if record is not None:
             write_record(flow_home.record, replace(record, pid=None, started=None))
     return stopped > 0
-
-
-def start(
-    home: FlowHome,
-    last: ServerRecord | None,
-    http_port: int | None,
-    progress: Callable[[str], None],
-    patience: float,
-    setup: ServerSetup = EMBEDDED,
-) -> FlowAddress:
-    """Start a server where none answers; what an earlier one left behind is ended first."""
-    if last is not None and last.pid is not None:
-        progress("FATE-Flow no longer answers; it is started again.")
-    stop_processes(home)
-    record = choose_ports(last, http_port)
-    install_server(home, record, setup)
-    control.forget(home.warm)
-    progress(f"FATE-Flow starts at {address_of(record)}.")
-    process = start_server(home, setup.environment)
-    write_record(home.record, replace(record, pid=process.pid, started=start_time(process.pid)))
-    if not wait_for_answer(address_of(record), patience, lambda: process.poll() is None):
-        exit_status = process.poll()
-        stop_processes(home)
-        write_record(home.record, record)
-        raise FlowServerError(failed_start(home, record, exit_status, patience))
-    progress(f"FATE-Flow answers at {address_of(record)}.")
-    return address_of(record)
-
-
-def failed_start(home: FlowHome, record: ServerRecord, exit_status: int | None, patience: float) -> str:
-    """Why a server did not come up."""
-    if exit_status is not None:
-        happened = f"ended at once with exit status {exit_status}"
-    else:
-        happened = f"did not answer at {address_of(record)} within {patience:g} seconds"
-    return f"FATE-Flow {happened}; the end of {home.server_log}:\n{log_end(home.server_log)}"
 
 
 def choose_ports(last: ServerRecord | None, http_port: int | None) -> ServerRecord:
@@ -341,20 +319,6 @@ def choose_ports(last: ServerRecord | None, http_port: int | None) -> ServerReco
     if last is not None and last.grpc_port != http_port and is_free(last.grpc_port):
         return ServerRecord(http_port, last.grpc_port)
     return ServerRecord(http_port, free_port(besides=(http_port,)))
-
-
-def refuse_other_port(home: FlowHome, record: ServerRecord, http_port: int | None) -> None:
-    """A running server is not moved behind the back of the jobs that it runs."""
-    if http_port is not None and http_port != record.http_port:
-        raise FlowServerError(
-            f"The FATE-Flow of {home.root} already runs on port {record.http_port}; "
-            f"run `{home_command('down', home.root)}` first to start it on port {http_port}."
-        )
-
-
-def wait_for_answer(address: FlowAddress, patience: float, lives: Callable[[], bool]) -> bool:
-    """Whether the server answers before it ends or `patience` seconds are over."""
-    return wait_until(lambda: state_of(address).runs, lives, patience)
 
 
 @contextmanager
@@ -378,8 +342,3 @@ def locked(home: FlowHome) -> Iterator[None]:
 
 def address_of(record: ServerRecord) -> FlowAddress:
     return FlowAddress(HOST, record.http_port)
-
-
-def start_time(pid: int) -> float:
-    """When a process began, as psutil gives it: the second half of its identity."""
-    return psutil.Process(pid).create_time()

@@ -56,25 +56,31 @@ class Registration:
 def prepare(
     address: FlowAddress, python: str, version: str | None = None, path: str | None = None, cold: bool = False
 ) -> Registration:
-    """Check everything that FATE-Flow does not, before it is told anything.
+    """Check everything that FATE-Flow does not, before it is told anything; raises at what keeps tasks from running.
 
-    Without a `path`, the provider's tasks start warm, from a fork server that the first of them starts, unless they are
-    to start cold.
-
-    Raises:
-        FlowServerError: one sentence on the first thing that would keep tasks from running, and its cure.
+    Without a `path`, the provider's tasks start warm, from a fork server that the first of them starts, unless `cold`.
     """
-    check_here(address)
+    if not is_here(address.host):
+        raise FlowServerError(
+            f"FATE-Flow at {address} is on another machine; run this command there, because the provider's Python "
+            "must be checked where its tasks will run."
+        )
     # Not resolved: the interpreter of a virtual environment is a link, and only by the link's name is it that one's.
     python = os.path.abspath(os.path.expanduser(python))
-    folder = os.path.abspath(os.path.expanduser(path)) if path else own_folder(python)
-    check_paths(python, folder)
+    # FATE-Flow wants a folder that exists; that of the interpreter's environment shadows no module.
+    folder = os.path.abspath(os.path.expanduser(path)) if path else str(Path(python).parent.parent)
+    if not (os.path.isfile(python) and os.access(python, os.X_OK)):
+        raise FlowServerError(
+            f"The Python {python} does not exist or cannot be executed; --python must name the interpreter of an "
+            "environment, such as /opt/fate-dp/bin/python."
+        )
+    if not os.path.isdir(folder):
+        raise FlowServerError(f"The folder {folder} does not exist; --path must name one, or be left out.")
     try:
         environment = examine(python, folder)
     except InvalidArgument as error:
         raise FlowServerError(f"{error} Pass --python with the interpreter of one that has FATE-DP.") from error
-    check_environment(environment)
-    check_same_fate_flow(address, environment)
+    check_environment(address, environment)
     version = version or f"{PLUGIN_PREFIX}{environment.plugin and environment.plugin.version}"
     check_version(version)
     if not path and not cold:
@@ -82,17 +88,8 @@ def prepare(
     return Registration(version, python, folder, described(environment))
 
 
-def own_folder(python: str) -> str:
-    """The folder of an interpreter's environment: FATE-Flow wants one that exists, and this one shadows no module."""
-    return str(Path(python).parent.parent)
-
-
 def register(address: FlowAddress, registration: Registration) -> None:
-    """Tell FATE-Flow, and see that it took it.
-
-    Raises:
-        FlowServerError: when it did not.
-    """
+    """Tell FATE-Flow, and see that it took it."""
     answer = request(address, "provider/register", registration.request())
     if answer.code != 0:
         raise FlowServerError(f"FATE-Flow at {address} did not register {registration.name}: {answer.message}.")
@@ -113,11 +110,7 @@ def providers(address: FlowAddress) -> tuple[Provider, ...]:
 
 
 def remove(address: FlowAddress, version: str) -> str:
-    """Forget a provider of ours; returns its name. FATE's own are left alone.
-
-    Raises:
-        FlowServerError: when there is none; FATE-Flow itself would, asked to delete without a name, delete all.
-    """
+    """Forget a provider of ours; returns its name. Asked to delete without a name, FATE-Flow itself would delete all."""
     check_version(version)
     name = f"{NAME}:{version}@{DEVICE}"
     known = [each.name for each in providers(address)]
@@ -133,33 +126,12 @@ def check_version(version: str) -> None:
     if not VERSION.fullmatch(version):
         raise FlowServerError(
             f"The provider's version is {version!r} but must begin with {PLUGIN_PREFIX} and have at most 20 letters, "
-            "digits "
-            "and the signs . _ + -, for example dp0.2.0."
+            "digits and the signs . _ + -, for example dp0.2.0."
         )
 
 
-def check_here(address: FlowAddress) -> None:
-    """The paths of a provider are those of the server's machine."""
-    if not is_here(address.host):
-        raise FlowServerError(
-            f"FATE-Flow at {address} is on another machine; run this command there, because the provider's Python "
-            "must be "
-            "checked where its tasks will run."
-        )
-
-
-def check_paths(python: str, folder: str) -> None:
-    if not (os.path.isfile(python) and os.access(python, os.X_OK)):
-        raise FlowServerError(
-            f"The Python {python} does not exist or cannot be executed; --python must name the interpreter of an "
-            "environment, such as /opt/fate-dp/bin/python."
-        )
-    if not os.path.isdir(folder):
-        raise FlowServerError(f"The folder {folder} does not exist; --path must name one, or be left out.")
-
-
-def check_environment(environment: Environment) -> None:
-    """Everything that the doctor checks of an environment."""
+def check_environment(address: FlowAddress, environment: Environment) -> None:
+    """All that the doctor checks of it, and that it has the server's FATE-Flow, whose program its tasks run."""
     problems = [each for each in environment_findings(environment) if each.state == PROBLEM]
     if problems:
         more = f" ({len(problems) - 1} more: {', '.join(each.check for each in problems[1:])}.)" if problems[1:] else ""
@@ -167,15 +139,11 @@ def check_environment(environment: Environment) -> None:
             f"Nothing was registered, because {environment.executable} cannot run the components. "
             f"{problems[0].said} {problems[0].cure}{more}"
         )
-
-
-def check_same_fate_flow(address: FlowAddress, environment: Environment) -> None:
-    """Tasks run the server's program with the provider's packages."""
-    version = version_in(request(address, "server/fateflow"))
-    if environment.version("fate-flow") != version:
+    version, own = version_in(request(address, "server/fateflow")), environment.version("fate-flow")
+    if own != version:
         raise FlowServerError(
-            f"FATE-Flow at {address} is {version}, but {environment.executable} has "
-            f"{environment.version('fate-flow')}; FATE-DP is made for {FATE_VERSION}, so install that at the server."
+            f"FATE-Flow at {address} is {version}, but {environment.executable} has {own}; FATE-DP is made for "
+            f"{FATE_VERSION}, so install that at the server."
         )
 
 

@@ -41,23 +41,14 @@ ALLOW = "FATE_DP_FENCE_ALLOW"
 MADE = {
     "fate.arch.dataframe._dataframe": ("DataFrame",),
     "fate.arch.dataframe.manager.block_manager": (
-        "BlockManager",
-        "BoolBlock",
-        "Float32Block",
-        "Float64Block",
-        "IndexBlock",
-        "Int32Block",
-        "Int64Block",
-        "NPObjectBlock",
-        "PHETensorBlock",
+        *("BlockManager", "BoolBlock", "Float32Block", "Float64Block", "IndexBlock"),
+        *("Int32Block", "Int64Block", "NPObjectBlock", "PHETensorBlock"),
     ),
     "fate.arch.dataframe.manager.data_manager": ("DataManager",),
     "fate.arch.dataframe.manager.schema_manager": ("Schema", "SchemaManager"),
     "fate.arch.federation.api._serdes": (
-        "_ContextPersistentId",
-        "_NumpySafeTensorPersistentId",
-        "_TablePersistentId",
-        "_TorchSafeTensorPersistentId",
+        *("_ContextPersistentId", "_TablePersistentId"),
+        *("_NumpySafeTensorPersistentId", "_TorchSafeTensorPersistentId"),
     ),
     "fate.arch.federation.api._table_meta": ("TableMeta",),
     "fate.arch.histogram._histogram_distributed": ("DistributedHistogram",),
@@ -174,11 +165,7 @@ def closed(real: type) -> type:
 
 
 def storage_in(data: bytes) -> Any:
-    """The numbers of a tensor, as torch pickles them: in a pickle of their own, which torch would read without limits.
-
-    Raises:
-        FencedOff: it is something else that `torch.load` could read.
-    """
+    """The numbers of a tensor, as torch pickles them: in a pickle of their own, which torch would read without limits."""
     if not isinstance(data, bytes) or not data.startswith(STORAGE_BEGINS):
         raise FencedOff("A pickle gives torch a file to read which holds no tensor.")
     import torch
@@ -201,11 +188,7 @@ _known: dict[tuple[str, str], object] = {}
 
 
 def admitted(module: str, name: str) -> Any:
-    """What a name in a pickle stands for.
-
-    Raises:
-        FencedOff: the name is not let in; one sentence that says which it is and how to let it in.
-    """
+    """What a name in a pickle stands for; raises FencedOff, with how to let it in, where it is not let in."""
     found = _known.get((module, name))
     if found is not None:
         return found
@@ -233,11 +216,7 @@ def resolved(module: str, name: str) -> Any:
 
 
 def widened() -> set[str]:
-    """The names that the operator lets in beside the list, as the environment of this process has them now.
-
-    Raises:
-        FencedOff: one is not a module and one name in it.
-    """
+    """The names that the operator lets in beside the list, as the environment of this process has them now."""
     names = set(os.environ.get(ALLOW, "").replace(",", " ").split())
     for each in sorted(names):
         wrong = wrong_name(each)

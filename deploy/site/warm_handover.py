@@ -41,41 +41,11 @@ OF_ONE_TASK = ("FATE_TASK_CONFIG", "FATE_JOB_ID")
 # Variables that modules read when they are imported: tasks that differ in one need fork servers of their own. All
 # others are taken over with the task.
 READ_AT_IMPORT = (
-    "PYTHON",
-    "LD_",
-    "GLIBC",
-    "MALLOC_",
-    "LANG",
-    "LC_",
-    "TZ",
-    "HOME",
-    "XDG_",
-    "VIRTUAL_ENV",
-    "OMP_",
-    "KMP_",
-    "GOMP_",
-    "MKL_",
-    "OPENBLAS_",
-    "NUMEXPR_",
-    "RAYON_",
-    "BLIS_",
-    "CUDA",
-    "NVIDIA_",
-    "TORCH",
-    "PYTORCH_",
-    "NCCL_",
-    "HF_",
-    "TRANSFORMERS_",
-    "ARROW_",
-    "JE_",
-    "GRPC_",
-    "MPL",
-    "LOG_LEVEL",
-    "FATE_PROJECT_BASE",
-    "FATE_PYTHONPATH",
-    "FATE_ENABLE_TRACING",
-    "DEBUG_MODE_LOG_LEVEL",
-    "FATE_TASK_TYPE",
+    *("PYTHON", "VIRTUAL_ENV", "LD_", "GLIBC", "MALLOC_", "JE_", "LANG", "LC_", "TZ", "HOME", "XDG_"),
+    *("OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_", "NUMEXPR_", "RAYON_", "BLIS_", "CUDA", "NVIDIA_", "NCCL_"),
+    *("TORCH", "PYTORCH_", "HF_", "TRANSFORMERS_", "ARROW_", "GRPC_", "MPL"),
+    *("FATE_PROJECT_BASE", "FATE_PYTHONPATH", "FATE_ENABLE_TRACING", "FATE_TASK_TYPE"),
+    *("LOG_LEVEL", "DEBUG_MODE_LOG_LEVEL"),
 )
 EXECUTORS = ("fate_flow/manager/worker/fate_flow_executor.py", "fate_flow/manager/worker/fate_executor.py")
 # Changed whenever a fork server and a hand-over of before would not understand each other.
@@ -105,10 +75,10 @@ def hand_over() -> None:
         folder = open_private_folder(folder_of(os.environ))
     except OSError:
         # Missing, or not private: nothing in it is believed, and nothing is written there.
-        start_in_new_folder(arguments)
+        start_in_new_folder()
         return
     try:
-        connection = connected(folder, arguments)
+        connection = connected(folder)
         child = accepted(connection, request(arguments, {folder, connection.fileno()}))
     except Exception as reason:
         count(folder, "cold." + (str(reason) if isinstance(reason, Cold) else "error"))
@@ -129,11 +99,7 @@ def folder_of(environment: Mapping[str, str]) -> str:
 
 
 def open_private_folder(path: str) -> int:
-    """A descriptor of a folder into which nobody but this user can put or replace anything.
-
-    Raises:
-        OSError: it is not there, or is not so.
-    """
+    """A descriptor of a folder, which must be one into which nobody but this user can put or replace anything."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     status = os.fstat(folder)
     if status.st_uid != os.geteuid() or status.st_mode & 0o077:
@@ -167,12 +133,8 @@ def key_of(environment: Mapping[str, str]) -> str:
     return _imp.source_hash(PROTOCOL, text.encode("utf-8", "surrogateescape")).hex()
 
 
-def connected(folder: int, arguments: list) -> _socket.socket:
-    """A connection to the fork server, whose process is known to be this user's.
-
-    Raises:
-        Cold: there is none, which is told apart from the operator's wish that there be none.
-    """
+def connected(folder: int) -> _socket.socket:
+    """A connection to the fork server, whose process is known to be this user's; raises Cold where there is none."""
     if is_off(folder, os.environ):
         raise Cold("switched-off")
     if "PYSPARK_GATEWAY_PORT" in os.environ:
@@ -216,11 +178,8 @@ def is_open(descriptor: int) -> bool:
 
 
 def accepted(connection: _socket.socket, asked: tuple) -> int:
-    """The process id of the child that has taken the task over, and now begins.
-
-    Raises:
-        Cold: the server refused, with its reason, or did not answer; no child begins then.
-    """
+    """The process id of the child that has taken the task over, and now begins; else raises Cold, and none begins."""
+    import _signal
     import _socket
 
     message, descriptors = asked
@@ -251,7 +210,8 @@ def accepted(connection: _socket.socket, asked: tuple) -> int:
     try:
         connection.sendall(GO)
     except OSError:
-        restore_signals(before)
+        for number, handler in before.items():
+            _signal.signal(number, handler)
         raise Cold("no-answer") from None
     return child
 
@@ -268,14 +228,6 @@ def pass_on(child: int, number: int) -> None:
     """Send the child a signal, unless it has just ended: its status is then on the way."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(child, number)
-
-
-def restore_signals(handlers: dict) -> None:
-    """Let each signal do what `pass_signals_on` found."""
-    import _signal
-
-    for number, handler in handlers.items():
-        _signal.signal(number, handler)
 
 
 def follow(connection: _socket.socket, child: int) -> None:
@@ -352,7 +304,7 @@ def count(folder: int, how: str) -> None:
         pass  # a full disk stops no task here
 
 
-def start_in_new_folder(arguments: list) -> None:
+def start_in_new_folder() -> None:
     """Start a fork server where there was no folder for it yet; one that is not private is left alone."""
     path = folder_of(os.environ)
     if os.environ.get(SWITCH, "") == "off":

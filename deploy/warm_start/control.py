@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
+
 from fate_dp.deploy.site.warm_handover import (
     COUNT_PREFIX,
     OFF_FILE,
@@ -21,7 +23,6 @@ from fate_dp.deploy.site.warm_handover import (
 )
 
 from .fork_server import STATE_PREFIX
-from .processes import identity_of
 
 # Left by a FATE-Flow in whose own environment warm start is off, which other processes do not see.
 OFF_FOR_SERVER_FILE = "off-for-server"
@@ -88,15 +89,12 @@ class WarmStart:
         elif self.serving:
             doing = "Tasks start warm: " + " and ".join(map(_described, self.serving))
         else:
-            doing = "Tasks start cold at first: no fork server runs until one comes" + (
-                f" ({self.refusal.rstrip('.')})" if self.refusal else ""
-            )
-        return f"{doing}. {self._counted()}"
-
-    def _counted(self) -> str:
+            why = f" ({self.refusal.rstrip('.')})" if self.refusal else ""
+            doing = f"Tasks start cold at first: no fork server runs until one comes{why}"
         cold = sum(self.cold.values())
         why = "; ".join(f"{number}: {WHY_COLD.get(word, word)}" for word, number in sorted(self.cold.items()) if number)
-        return f"So far {self.warm} processes of tasks started warm, {cold} cold" + (f" ({why})." if why else ".")
+        counted = f"So far {self.warm} processes of tasks started warm, {cold} cold"
+        return f"{doing}. {counted} ({why})." if why else f"{doing}. {counted}."
 
 
 def _described(server: ForkServerState) -> str:
@@ -105,11 +103,7 @@ def _described(server: ForkServerState) -> str:
 
 
 def start_for(provider_path: str) -> None:
-    """Start a fork server for the tasks of a FATE-Flow that runs in this process, before the first task comes.
-
-    Args:
-        provider_path: what FATE-Flow puts in front of its tasks' PYTHONPATH.
-    """
+    """Start a fork server for this process's FATE-Flow before its first task, whose PYTHONPATH begins with this path."""
     environment = dict(os.environ)
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (provider_path, environment.get("PYTHONPATH"))))
     try:
@@ -167,14 +161,8 @@ def look(folder: Path, environment: Mapping[str, str] | None = None) -> WarmStar
 def state_in(path: Path) -> ForkServerState:
     """What a state file says."""
     told = json.loads(path.read_text(encoding="utf-8"))
-    lives = identity_of(told["pid"]) is not None
-    return ForkServerState(told["pid"], told["state"], told["sentence"], lives, resident(told["pid"]) if lives else 0)
-
-
-def resident(pid: int) -> int:
-    """The bytes of memory that a process has in use, shared ones included."""
     try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
-    except OSError:
-        return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
+        memory, lives = psutil.Process(told["pid"]).memory_info().rss, True
+    except psutil.Error:
+        memory, lives = 0, False
+    return ForkServerState(told["pid"], told["state"], told["sentence"], lives, memory)

@@ -19,15 +19,18 @@ import socket
 import struct
 import sys
 import time
+from collections.abc import Set
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
 
 from fate_dp.deploy.site.warm_handover import REFUSED, STARTED_PREFIX, inside, open_private_folder
 
 from . import worker
 from .inheritance import Inheritance, find_inheritance
 from .preload import Imported, import_all
-from .processes import Identity, available_memory, end_with_descendants, foreign_descriptors, identity_of, thread_count
 
 IDLE_SECONDS = 900.0
 OWNER_CHECK_SECONDS = 2.0
@@ -40,7 +43,13 @@ MIN_MEMORY = 1_000_000_000
 SHARERS = "FATE_DP_WARM_SHARERS"
 STATE_PREFIX, LOCK_PREFIX = "state.", "lock."
 MAX_LOG = 1_000_000
+OWNER_HAS_ENDED = "the FATE-Flow that it served has ended"
 HANG_UP = select.POLLHUP | select.POLLERR | select.POLLRDHUP
+# Where a container or a service has a limit of its own: (limit, in use), of the second and of the first kind of cgroup.
+GROUP_FILES = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+)
 
 
 class NotServing(Exception):
@@ -117,7 +126,7 @@ class ForkServer:
     inheritance: Inheritance
     own: frozenset[int]
     """The files that it has open besides the connections of its children."""
-    owner: Identity | None = None
+    owner: psutil.Process | None = None
     idle_seconds: float = IDLE_SECONDS
     children: dict[int, socket.socket] = field(default_factory=dict)
     """Each child's process id, with the connection to the process that it stands for."""
@@ -131,12 +140,11 @@ class ForkServer:
         idle_since, reason = time.monotonic(), ""
         while not reason or self.children:
             events = dict(poll.poll(OWNER_CHECK_SECONDS * 1000))
-            if self.owner is not None and not self.owner.lives:
+            if self.owner is not None and not runs(self.owner):
                 for pid in self.children:
                     end_with_descendants(pid)
-                reason = "the FATE-Flow that it served has ended"
                 if self.listener.fileno() >= 0:
-                    self.place.leave(self.listener, reason)
+                    self.place.leave(self.listener, OWNER_HAS_ENDED)
                 return
             for pid in [pid for pid, each in self.children.items() if events.get(each.fileno(), 0) & HANG_UP]:
                 # Whoever waited for this task has gone, as when FATE-Flow kills it.
@@ -222,13 +230,15 @@ def refuse(connection: socket.socket, word: str) -> None:
     connection.close()
 
 
-def prepared(place: Place, listener: socket.socket, options: argparse.Namespace) -> ForkServer:
-    """A server that has imported everything.
-
-    Raises:
-        NotServing: a fork would not be harmless, or the machine too small for it.
-    """
-    check_memory()
+def prepared(place: Place, listener: socket.socket, owner: psutil.Process | None, idle_seconds: float) -> ForkServer:
+    """A server that has imported everything; raises NotServing where a fork is not harmless or memory is short."""
+    sharers = int(os.environ.get(SHARERS, "1"))
+    needed, left = MIN_MEMORY * sharers, available_memory()
+    if left < needed:
+        raise NotServing(
+            f"{left // 1_000_000:,} MB of memory are available, but {needed // 1_000_000:,} MB are wanted before a fork "
+            f"server starts, {MIN_MEMORY // 1_000_000:,} MB for each of {sharers} servers on this machine."
+        )
     wake, bell = socket.socketpair()
     for each in (wake, bell):
         each.setblocking(False)
@@ -251,19 +261,70 @@ def prepared(place: Place, listener: socket.socket, options: argparse.Namespace)
     # Without this, each child's first search for garbage would write to, and so copy, all that was imported.
     gc.collect()
     gc.freeze()
-    owner = None if options.owner is None else identity_of(options.owner) or Identity(options.owner, "")
-    return ForkServer(place, listener, wake, bell, imported, inheritance, frozenset(own), owner, options.idle_seconds)
+    return ForkServer(place, listener, wake, bell, imported, inheritance, frozenset(own), owner, idle_seconds)
 
 
-def check_memory() -> None:
-    """Refuse where the parties' servers on this machine might not all find room."""
-    sharers = int(os.environ.get(SHARERS, "1"))
-    needed, left = MIN_MEMORY * sharers, available_memory()
-    if left < needed:
-        raise NotServing(
-            f"{left // 1_000_000:,} MB of memory are available, but {needed // 1_000_000:,} MB are wanted before a fork "
-            f"server starts, {MIN_MEMORY // 1_000_000:,} MB for each of {sharers} servers on this machine."
-        )
+def runs(process: psutil.Process) -> bool:
+    """Whether a process has not ended yet; one that nobody has waited for yet has."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def end_with_descendants(pid: int) -> None:
+    """Kill a process and all that it has started, and they."""
+    with suppress(psutil.NoSuchProcess):
+        leader = psutil.Process(pid)
+        family: set[psutil.Process] = set()
+        found = {leader}
+        while not found <= family:
+            family |= found
+            # What is stopped starts nothing more, so that the search comes to an end.
+            for each in family:
+                with suppress(psutil.NoSuchProcess):
+                    each.suspend()
+            found = set(leader.children(recursive=True))
+        for each in family:
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
+
+
+def thread_count() -> int:
+    """Threads of this process, those of native libraries included."""
+    return len(os.listdir("/proc/self/task"))
+
+
+def foreign_descriptors(own: Set[int]) -> list[str]:
+    """What this process has open besides its own files."""
+    found = []
+    for number in set(map(int, os.listdir("/proc/self/fd"))) - own:
+        try:
+            found.append(os.readlink(f"/proc/self/fd/{number}"))
+        except OSError:
+            continue  # the descriptor by which the folder itself was read
+    return found
+
+
+def available_memory() -> int:
+    """Bytes that a new process may use before others lose theirs, under the limits of machine and container."""
+    left = psutil.virtual_memory().available
+    for limit, used in GROUP_FILES:
+        try:
+            free = int(Path(limit).read_text(encoding="ascii")) - int(Path(used).read_text(encoding="ascii"))
+            left = min(left, free + reclaimable(Path(limit).parent))
+        except (OSError, ValueError):
+            continue  # no such cgroup, or "max": no limit
+    return left
+
+
+def reclaimable(group: Path) -> int:
+    """Bytes of a cgroup that only keep files at hand."""
+    for line in (group / "memory.stat").read_text(encoding="ascii").splitlines():
+        name, value = line.split()
+        if name in ("inactive_file", "total_inactive_file"):
+            return int(value)
+    return 0
 
 
 def main() -> None:
@@ -282,7 +343,11 @@ def main() -> None:
     place.note("starting")
     listener = place.listen()
     try:
-        server = prepared(place, listener, options)
+        owner = None if options.owner is None else psutil.Process(options.owner)
+        server = prepared(place, listener, owner, options.idle_seconds)
+    except psutil.NoSuchProcess:
+        place.leave(listener, OWNER_HAS_ENDED)
+        return
     except NotServing as refusal:
         place.leave(listener, str(refusal))
         place.postpone()

@@ -14,7 +14,7 @@ import random
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,9 +55,12 @@ class Inheritance:
     """and would have had so many in a new process."""
 
     def make_own(self) -> None:
-        """In a child: draw new states, as a new process would, and leave the fork server its folders."""
+        """In a child: draw new states from the operating system, and leave the fork server its folders."""
         for each in self.generators:
-            renew(each)
+            if name_of(each).startswith("numpy.random._") and hasattr(each, "state"):
+                each.state = type(each)().state
+            else:
+                each.seed()
         process = sys.modules.get("multiprocessing.process")
         if process is not None:
             # By this key Python's multiprocessing knows its own processes; it was drawn on import.
@@ -74,14 +77,6 @@ class Inheritance:
             folder.cleanup()
 
 
-def renew(generator: Any) -> None:
-    """Give a generator a state from the operating system."""
-    if name_of(generator).startswith("numpy.random._") and hasattr(generator, "state"):
-        generator.state = type(generator)().state
-    else:
-        generator.seed()
-
-
 def find_inheritance() -> Inheritance:
     """Everything that this process would hand to its children and that they must not share."""
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
@@ -93,23 +88,18 @@ def find_inheritance() -> Inheritance:
     # A numpy Generator holds no state beside that of its bit generator, which is found by itself.
     harmless = (random.SystemRandom, *((numpy.random.Generator,) if numpy is not None else ()))
     kinds: dict[type, str] = {}
-    generators: dict[int, Any] = {}
-    folders: dict[int, Any] = {}
-    unknown: set[str] = set()
-    for each in all_objects():
+    found: dict[str, dict[int, Any]] = {"renewable": {}, "folder": {}, "unknown": {}}
+    # Every object that another one refers to; some come several times.
+    for each in (thing for holder in gc.get_objects() for thing in gc.get_referents(holder)):
         kind = type(each)
         if kind not in kinds:
             kinds[kind] = kind_of(kind, renewable, harmless)
-        if kinds[kind] == "renewable":
-            generators[id(each)] = each
-        elif kinds[kind] == "folder":
-            folders[id(each)] = each
-        elif kinds[kind] == "unknown":
-            unknown.add(name_of(each))
+        if kinds[kind]:
+            found[kinds[kind]][id(each)] = each
     return Inheritance(
-        tuple(generators.values()),
-        tuple(sorted(unknown)),
-        tuple(folders.values()),
+        tuple(found["renewable"].values()),
+        tuple(sorted(set(map(name_of, found["unknown"].values())))),
+        tuple(found["folder"].values()),
         tuple(each for each in ThreadpoolController().lib_controllers if each.internal_api == "openblas"),
         threads_of_algebra(os.environ),
     )
@@ -135,9 +125,3 @@ def kind_of(kind: type, renewable: tuple[type, ...], harmless: tuple[type, ...])
 def name_of(thing: object) -> str:
     """The full name of a thing's type."""
     return f"{type(thing).__module__}.{type(thing).__qualname__}"
-
-
-def all_objects() -> Iterator[object]:
-    """Every object of this process that another one refers to; some several times."""
-    for holder in gc.get_objects():
-        yield from gc.get_referents(holder)

@@ -19,39 +19,25 @@ from pathlib import Path
 # Imports only: nothing here makes a key, opens a database or reads data. Between them they import nearly all that the
 # tasks of FATE's common components and of ours do; what is missing here, or not installed, a task imports by itself.
 MODULES = (
-    "numpy",
-    "pandas",
-    "torch",
-    "scipy.stats",
-    "sklearn.metrics",
-    "pkg_resources",
-    "ruamel.yaml",
-    "click",
-    "requests",
-    "multiprocessing.pool",
-    "concurrent.futures.process",
-    "sqlite3",
-    "lmdb",
-    "fate.arch",
-    "fate.arch.launchers.logger",
-    "fate.arch.dataframe",
-    "fate.arch.tensor",
-    "fate.arch.protocol.psi",
-    "fate.arch.computing.backends.standalone",
-    "fate.arch.federation.backends.standalone",
-    "fate.components.core",
-    "fate.components.core.spec.task",
-    "fate.components.entrypoint.utils",
-    "fate.components.components.reader",
-    "fate.components.components.psi",
-    "fate.components.components.evaluation",
-    "fate.components.components.coordinated_lr",
-    "fate.components.components.nn.nn_runner",
-    "fate_flow.entity.spec.dag",
-    "fate_flow.hub.flow_hub",
-    "fate_flow.hub.components_wraps.fate",
-    "fate_flow.components.components",
-    "ofx.api.client",
+    *(
+        "numpy",
+        "pandas",
+        "torch",
+        "scipy.stats",
+        "sklearn.metrics",
+        "pkg_resources",
+        "ruamel.yaml",
+        "click",
+        "requests",
+    ),
+    *("multiprocessing.pool", "concurrent.futures.process", "sqlite3", "lmdb"),
+    *("fate.arch", "fate.arch.launchers.logger", "fate.arch.dataframe", "fate.arch.tensor", "fate.arch.protocol.psi"),
+    *("fate.arch.computing.backends.standalone", "fate.arch.federation.backends.standalone"),
+    *("fate.components.core", "fate.components.core.spec.task", "fate.components.entrypoint.utils"),
+    *("fate.components.components.reader", "fate.components.components.psi", "fate.components.components.evaluation"),
+    *("fate.components.components.coordinated_lr", "fate.components.components.nn.nn_runner"),
+    *("fate_flow.entity.spec.dag", "fate_flow.hub.flow_hub", "fate_flow.hub.components_wraps.fate"),
+    *("fate_flow.components.components", "ofx.api.client"),
 )
 # FATE's components, and those that others add: whatever else they import, they import with these.
 COMPONENTS = "fate.ext.component_desc"
@@ -92,7 +78,11 @@ def import_all() -> Imported:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name in (*MODULES, *own_components()):
-            import_if_there(name)
+            try:
+                importlib.import_module(name)
+            except Exception as error:
+                # What does not import here, the tasks that need it will say.
+                print(f"{name} is not imported in advance: {type(error).__name__}: {error}", flush=True)
     gc.enable()
     os.environ.clear()
     os.environ.update(before)
@@ -104,14 +94,6 @@ def own_components() -> list[str]:
     from importlib.metadata import entry_points
 
     return [entry.module for entry in entry_points(group=COMPONENTS) if entry.module.startswith(OURS)]
-
-
-def import_if_there(name: str) -> None:
-    """Import a module; what does not import here, the tasks that need it will say."""
-    try:
-        importlib.import_module(name)
-    except Exception as error:
-        print(f"{name} is not imported in advance: {type(error).__name__}: {error}", flush=True)
 
 
 def files_read(folders: list[str]) -> Iterator[str]:
@@ -129,14 +111,9 @@ def files_read(folders: list[str]) -> Iterator[str]:
 
 def configuration_folders() -> list[Path]:
     """Where FATE-Flow and FATE keep what they read when they are imported."""
-    found = []
-    for name, function in (
-        ("fate_flow.runtime.system_settings", lambda each: each.FATE_FLOW_CONF_PATH),
-        ("fate.arch.config", lambda each: os.path.dirname(each.__file__)),
-    ):
-        if name in sys.modules:
-            found.append(Path(function(sys.modules[name])))
-    return found
+    flow, fate = map(sys.modules.get, ("fate_flow.runtime.system_settings", "fate.arch.config"))
+    found = [Path(flow.FATE_FLOW_CONF_PATH)] if flow else []
+    return found + ([Path(str(fate.__file__)).parent] if fate else [])
 
 
 def stamp_of(path: str) -> tuple[int, int, int]:

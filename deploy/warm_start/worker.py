@@ -58,7 +58,9 @@ def run(connection: socket.socket, parent: int, inheritance: Inheritance) -> NoR
     """In a forked child: become the process at the other end of the connection, and end as it would."""
     try:
         die_with(parent)
-        settle_signals()
+        # As in a Python process that has just started.
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         peer, _, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
         task, files = receive(connection)
         private = move_up(connection.detach())
@@ -81,12 +83,6 @@ def die_with(parent: int) -> None:
     library.prctl(PROCESS_NAME, b"warm-task", 0, 0, 0)
     if os.getppid() != parent:
         raise ProcessLookupError(parent)
-
-
-def settle_signals() -> None:
-    """As in a Python process that has just started."""
-    signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def receive(connection: socket.socket) -> tuple[Task, list[int]]:
@@ -188,16 +184,12 @@ def status_of(path: str) -> int:
         print(leaving.code, file=sys.stderr)
         return 1
     except BaseException as error:
-        show(error, path)
+        # As Python prints it, from the program's own first line on.
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename != path:
+            trace = trace.tb_next
+        sys.excepthook(type(error), error.with_traceback(trace), trace)
         return -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
-
-
-def show(error: BaseException, path: str) -> None:
-    """Print what was raised as Python does, from the program's own first line on."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename != path:
-        trace = trace.tb_next
-    sys.excepthook(type(error), error.with_traceback(trace), trace)
 
 
 def ended(status: int) -> int:

@@ -8,7 +8,7 @@ from itertools import permutations
 
 import pytest
 
-from fate_dp.deploy.cluster.parties import PARTIES
+from fate_dp.deploy.cluster.programs import PARTIES
 from fate_dp.deploy.doctor.gathering import SiteCredentials
 from fate_dp.deploy.flow import client
 from fate_dp.deploy.flow.client import Credentials, ask

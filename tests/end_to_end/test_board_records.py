@@ -10,13 +10,13 @@ from functools import cached_property
 import pandas as pd
 import pytest
 
-from fate_dp.deploy.board.rules import NEVER_DRAWN, TaskNames, check_records, check_task
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.pipelines.cli.servers import DESCRIPTIONS
 from fate_dp.pipelines.clients import Align, DPHeteroLR, Flipback, ShareLR, Smote
 from fate_dp.pipelines.jobs.flow import connect
 from fate_dp.pipelines.jobs.job import run_job
 from fate_dp.pipelines.jobs.party_ledgers import declare
+from tests.support.board_rules import NEVER_DRAWN, TaskNames, check_records, check_task
 
 from .loans import NAMESPACE, PARTIES, QUICK, evaluated, flipped_pipeline, loans, upload
 

@@ -15,7 +15,7 @@ from fate_dp.data_prep.breast_cancer import write_tables
 from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.deploy.flow.programs import FlowServerError
-from fate_dp.deploy.flow.server import down, marked_processes, state_of, status, up
+from fate_dp.deploy.flow.server import down, processes_of, state_of, status, up
 from fate_dp.pipelines.jobs.flow import FlowUnavailable, resolve_flow
 from fate_dp.pipelines.jobs.job import JobFailed, NoOutput, run_job, task_metrics, task_output_data, task_output_model
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
@@ -71,7 +71,7 @@ def test_server_from_up_to_down(own_home, foreign_server):
 
     assert down(own_home) is True
     assert down(own_home) is False
-    assert not listens(first.port) and marked_processes(open_home(own_home)) == []
+    assert not listens(first.port) and processes_of(open_home(own_home).root) == []
     assert listens(foreign_server), "down stops no other server"
 
 
@@ -102,7 +102,7 @@ def test_two_ups_at_once_start_one_server(own_home):
         caller.join()
     assert len(found) == 2 and found[0] == found[1]
     servers = [
-        each for each in marked_processes(open_home(own_home)) if "fate_dp.deploy.flow.process" in each.cmdline()
+        each for each in processes_of(open_home(own_home).root) if "fate_dp.deploy.flow.process" in each.cmdline()
     ]
     assert len(servers) == 1
 

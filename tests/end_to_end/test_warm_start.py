@@ -9,7 +9,7 @@ import pytest
 
 from fate_dp.data_prep.breast_cancer import write_tables
 from fate_dp.deploy.flow.home import open_home
-from fate_dp.deploy.flow.server import down, marked_processes, status, up
+from fate_dp.deploy.flow.server import down, processes_of, status, up
 from fate_dp.deploy.warm_start import control
 from fate_dp.pipelines.jobs.job import JobFailed, run_job, task_output_data
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
@@ -55,7 +55,7 @@ def look(home):
 def tasks_left(home):
     """Processes of the home beside FATE-Flow and the fork servers themselves."""
     kept = {status(home).pid, *(each.pid for each in look(home).servers)}
-    return [each for each in marked_processes(open_home(home)) if each.pid not in kept]
+    return [each for each in processes_of(open_home(home).root) if each.pid not in kept]
 
 
 def common_ids(address, home):
@@ -104,6 +104,6 @@ def test_a_fork_server_that_is_killed_in_the_middle_of_a_job(home, address):
 
 def test_a_fate_flow_that_is_killed_takes_all_along(home, address):
     serving_pid(home)
-    assert len(marked_processes(open_home(home))) >= 2
+    assert len(processes_of(open_home(home).root)) >= 2
     os.kill(status(home).pid, signal.SIGKILL)
-    wait_until(lambda: not marked_processes(open_home(home)))
+    wait_until(lambda: not processes_of(open_home(home).root))

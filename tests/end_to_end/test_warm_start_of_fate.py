@@ -9,16 +9,16 @@ import pytest
 from tests.fork_servers import make_place, serving
 
 # Every generator of random numbers that importing FATE and our components makes, by the type and how many there are. A
-# new one belongs here when `Inheritance.renew` has been seen to give it a state of its own in each child.
+# new one belongs here when `Inheritance.make_own` has been seen to give it a state of its own in each child.
 GENERATORS = {"random.Random", "numpy.random.mtrand.RandomState", "numpy.random._mt19937.MT19937", "torch._C.Generator"}
 SCAN = """
 import json
-from fate_dp.deploy.warm_start import inheritance, preload, processes
+from fate_dp.deploy.warm_start import fork_server, inheritance, preload
 preload.import_all()
 found = inheritance.find_inheritance()
 print(json.dumps({
     "generators": sorted(map(inheritance.name_of, found.generators)), "unknown": found.unknown,
-    "threads": processes.thread_count(), "folders": len(found.folders),
+    "threads": fork_server.thread_count(), "folders": len(found.folders),
 }))
 """
 

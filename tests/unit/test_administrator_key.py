@@ -6,8 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from fate_dp.deploy.flow.home import install_administrator_key
+from fate_dp.deploy.flow.home import kept_key, set_settings
 from fate_dp.deploy.flow.programs import FlowServerError
+
+
+def install_administrator_key(settings, key_file):
+    set_settings(settings, {"ADMIN_KEY": kept_key(key_file)})
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from fate_dp.deploy.board import rules
-from fate_dp.deploy.board.rules import WORDS, TaskNames, check_names, check_records, check_task, drawings
+from tests.support import board_rules as rules
+from tests.support.board_rules import WORDS, TaskNames, check_names, check_records, check_task, drawings
 
 NAMES = TaskNames("dp_hetero_lr_0", "dp_hetero_lr", "guest", "9999")
 GROUPS = [{"name": "iterations", "index": 0}]

@@ -13,22 +13,23 @@ import yaml
 from flow_double import flow_double
 
 from fate_dp.deploy.cluster import cluster, programs
-from fate_dp.deploy.cluster.parties import (
+from fate_dp.deploy.cluster.party_server import party_setup
+from fate_dp.deploy.cluster.programs import (
     PARTIES,
+    Broker,
     BrokerPorts,
     ClusterRecord,
+    PieceStatus,
+    Router,
     kept_secret,
     make_private_folder,
     new_record,
     read_record,
     taken_port,
-    write_record,
 )
-from fate_dp.deploy.cluster.party_server import party_setup
-from fate_dp.deploy.cluster.programs import Broker, PieceStatus, Router
 from fate_dp.deploy.flow import server
 from fate_dp.deploy.flow.home import FlowHome, service_settings
-from fate_dp.deploy.flow.programs import FlowServerError, ServerRecord, free_port
+from fate_dp.deploy.flow.programs import FlowServerError, ServerRecord, free_port, write_record
 from fate_dp.deploy.flow.server import MARK
 from fate_dp.pipelines.cli.main import main
 from fate_dp.privacy.private_files import replace_file

@@ -11,7 +11,7 @@ import pytest
 from doctor_examples import package, party, report, unrecorded_fate
 from flow_double import VERSION, flow_double, speaking
 
-from fate_dp.deploy.doctor import flow_checks, gathering, own_checks, peer_checks
+from fate_dp.deploy.doctor import flow_checks, gathering, own_checks
 from fate_dp.deploy.doctor.examination import findings, look
 from fate_dp.deploy.doctor.gathering import environment_from, examine, gather, provider_from
 from fate_dp.deploy.doctor.own_checks import environment_findings
@@ -61,7 +61,7 @@ def test_two_installations_and_a_component_that_does_not_import(tmp_path):
 
 def test_a_fate_that_pip_does_not_know_is_there_all_the_same(tmp_path):
     environment = examine(*unrecorded_fate(tmp_path))
-    assert environment.unrecorded == ("fate-client", "fate-flow", "pyfate")
+    assert environment.unrecorded == ["fate-client", "fate-flow", "pyfate"]
     assert own_checks.fate(environment).said == "FATE, FATE-Flow and fate_client 2.2.0."
     assert [each for each in environment_findings(environment) if each.state != "ok"] == []
 
@@ -329,8 +329,8 @@ def own(tmp_path):
 def test_a_peers_plugin_is_seen_where_a_provider_names_it(versions, state, said, own):
     rows = [provider_row(each) for each in versions]
     with flow_double({**VERSION, "provider/query?name=fate": rows}) as (address, _):
-        assert peer_checks.peer_answers(address, own).state == "ok"
-        finding = peer_checks.peer_plugin(address, own)
+        assert flow_checks.peer_answers(address, own).state == "ok"
+        finding = flow_checks.peer_plugin(address, own)
     assert finding.state == state and said in finding.said
     assert state == "ok" or "Install one version at all parties" in finding.cure or "Ask its operator" in finding.cure
 
@@ -347,19 +347,19 @@ def test_a_peer_elsewhere_that_keeps_its_port_to_itself(host, state, cure, own, 
     def silent(address):
         return FlowState(SILENT, "Connection refused")
 
-    monkeypatch.setattr(peer_checks, "state_of", silent)
-    finding = peer_checks.peer_answers(FlowAddress(host, 9380), own)
+    monkeypatch.setattr(flow_checks, "state_of", silent)
+    finding = flow_checks.peer_answers(FlowAddress(host, 9380), own)
     assert finding.state == state and cure in finding.cure
     assert f"No FATE-Flow answers at {host}:9380: Connection refused" in finding.said
     assert state == "problem" or "Compare --peer with the host and port" in finding.cure
 
 
 def test_a_peer_that_does_not_answer_and_one_of_another_version(own):
-    finding = peer_checks.peer_answers(NOWHERE, own)
+    finding = flow_checks.peer_answers(NOWHERE, own)
     assert finding.state == "problem" and "No FATE-Flow answers at 127.0.0.1:1" in finding.said
-    assert peer_checks.peer_plugin(NOWHERE, own).state == "not seen"
+    assert flow_checks.peer_plugin(NOWHERE, own).state == "not seen"
     with flow_double({"server/fateflow": {"flow": {"version": "2.1.0"}}}) as (address, _):
-        finding = peer_checks.peer_answers(address, own)
+        finding = flow_checks.peer_answers(address, own)
     assert finding.state == "problem" and "FATE-Flow 2.1.0 answers" in finding.said and "2.2.0" in finding.cure
 
 
