@@ -32,8 +32,8 @@ def subsampled_gaussian_epsilon(
     Args:
         noise_multiplier: sigma over the *clip*, whatever the relation.
         accountant: ``pld`` (tight) or ``rdp``.
-        relation: ``add_or_remove`` with a public normaliser, or ``replace_one`` (about twice the epsilon; the bound of
-            ``rdp`` is loose there).
+        relation: ``add_or_remove`` with a public normaliser, or ``replace_one`` (about twice as much; ``rdp`` is loose
+            there).
     """
     composed = make_accountant(accountant, relation)
     composed.compose(_step(sampling_probability, noise_multiplier, relation), whole("steps", steps, 1))

@@ -7,11 +7,10 @@ those arrive (``least_arrivals`` counts the known ones too). Every guarantee is 
 sum carries n / (n - t) times that variance.
 
 **Grid.** Clients round to a grid, in units of which (*steps*) noise is a whole number, and add modulo a large number,
-which is post-processing. Rounding adds at most sqrt(d) steps to the l2 norm of what a unit contributes in d
-coordinates.
+which is post-processing. Rounding adds at most sqrt(d) steps to the l2 norm of a contribution in d coordinates.
 
-A sum of m discrete Gaussians of s steps each is no discrete Gaussian: it is within total variation tau / 4 of one,
-tau = 10 sum_{k=1}^{m-1} exp(-2 pi^2 s^2 k / (k + 1)) (P. Kairouz, Z. Liu and T. Steinke, ICML 2021, arXiv 2102.06387;
+A sum of m discrete Gaussians of s steps each is no discrete Gaussian: it is within total variation tau / 4 of one, tau
+= 10 sum_{k=1}^{m-1} exp(-2 pi^2 s^2 k / (k + 1)) (P. Kairouz, Z. Liu and T. Steinke, ICML 2021, arXiv 2102.06387;
 docs/proofs-privacy.md has the step to total variation, and a proof of its own).
 """
 
@@ -66,9 +65,7 @@ class SecureSum:
         _check_steps(self.share_sigma_in_steps)
         whole("colluding", self.colluding, 1)
         if self.colluding > self.max_dropouts:
-            raise InvalidArgument(
-                f"colluding is {self.colluding} but must be at most max_dropouts, {self.max_dropouts}."
-            )
+            raise InvalidArgument.of("colluding", self.colluding, f"at most max_dropouts, {self.max_dropouts}")
 
     @property
     def unknown_shares(self) -> int:
@@ -101,11 +98,9 @@ def check_arrivals(configuration: SecureSum, arrived: int) -> int:
     Raises:
         TooFewArrived: When it is below ``configuration.least_arrivals``.
     """
-    whole("arrived", arrived, 0)
-    if arrived > configuration.clients:
-        raise InvalidArgument(
-            f"arrived is {arrived} but must be at most the number of clients, {configuration.clients}."
-        )
+    clients = configuration.clients
+    if whole("arrived", arrived, 0) > clients:
+        raise InvalidArgument.of("arrived", arrived, f"at most the number of clients, {clients}")
     if arrived < configuration.least_arrivals:
         raise TooFewArrived(
             f"arrived is {arrived} but must be at least {configuration.least_arrivals} of {configuration.clients} "
@@ -117,8 +112,8 @@ def check_arrivals(configuration: SecureSum, arrived: int) -> int:
 def summed_discrete_gaussian_slack(share_sigma_in_steps: float, shares: int, dimension: int) -> float:
     """Bound, for ``Event.slack``, on the total-variation distance of a sum of discrete Gaussians from a single one.
 
-    ``dimension`` times tau / 4, at most 1, with tau of the module's text; the single one has variance ``shares`` times
-    ``share_sigma_in_steps`` squared.
+    ``dimension`` times tau / 4, at most 1, with tau of the module's text; its variance is ``shares`` times that of a
+    share.
     """
     variance = _check_steps(share_sigma_in_steps) ** 2
     added = whole("shares", shares, 1) - 1
