@@ -113,11 +113,8 @@ def release_contributions(
 ) -> Release:
     """Mean contributions plus Laplace noise: epsilon-DP, delta 0 plus slack, unit record.
 
-    The noise has scale 2 / (n epsilon) under replace-one, 1 / (n epsilon) under add-or-remove with n a public constant.
-
-    Args:
-        sums: int64 array (m,), from ``contribution_sums``.
-        records: n, public: their number, or under add-or-remove a number near it by which sums are divided.
+    The noise has scale 2 / (n epsilon) under replace-one, 1 / (n epsilon) under add-or-remove. ``records`` n is public:
+    their number, or under add-or-remove a constant near it by which ``contribution_sums`` over all records are divided.
     """
     whole("records", records, 1, MAX_RECORDS, "a whole number from 1 to 2^30")
     release = geometric_mechanism(

@@ -54,15 +54,10 @@ class Audit:
 def audit_claim(
     attack: Callable[[Mechanism], float], mechanism: Mechanism, control: Mechanism, claimed: float
 ) -> Audit:
-    """Audit a claimed upper bound, in the unit of what ``attack`` returns.
+    """Audit a claimed upper bound, in the unit of what ``attack`` returns of a mechanism: a lower bound.
 
-    Args:
-        attack: Function of a mechanism that returns a lower bound, with a confidence of its own.
-        mechanism: What is claimed to be private, in the form the attack takes.
-        control: The same without privacy.
-
-    Raises:
-        RuntimeError: The bound on the control does not exceed the claim, or that on the mechanism is NaN.
+    ``control`` is the mechanism without privacy. Raises `RuntimeError` where the audit is void: the bound on the
+    control does not exceed the claim, or that on the mechanism is NaN.
     """
     broken = attack(control)
     if not broken > claimed:
@@ -186,9 +181,8 @@ def one_run_epsilon(canaries: int, guesses: int, correct: int, delta: float = 0.
 def guess_coins(scores: ArrayLike, guessed_heads: int, guessed_tails: int) -> NDArray[np.int64]:
     """The guesses of algorithm 1: +1 for the highest scores, -1 for the lowest, 0 (abstain) between.
 
-    Args:
-        scores: One finite number per canary, the higher the likelier its coin showed heads (present).
-        guessed_heads, guessed_tails: How many to guess as +1 and as -1, fixed before the run.
+    ``scores`` holds a finite number per canary, the higher the likelier its coin showed heads (present); how many to
+    guess as +1 and as -1 is fixed before the run.
     """
     scores = np.asarray(scores, dtype=float)
     if scores.ndim != 1 or not np.isfinite(scores).all():
@@ -205,9 +199,7 @@ def guess_coins(scores: ArrayLike, guessed_heads: int, guessed_tails: int) -> ND
 def audit_guesses(coins: ArrayLike, guesses: ArrayLike, delta: float = 0.0, confidence: float = 0.95) -> float:
     """Lower bound on epsilon (``one_run_epsilon``) from the coins of one run and what the auditor guessed.
 
-    Args:
-        coins: +1 or -1 per canary, as tossed before the run.
-        guesses: +1, -1 or 0 (abstain) per canary.
+    ``coins`` holds +1 or -1 per canary, as tossed before the run, ``guesses`` +1, -1 or 0 (abstain).
     """
     coins, guesses = np.asarray(coins), np.asarray(guesses)
     if coins.ndim != 1 or coins.shape != guesses.shape:

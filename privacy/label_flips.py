@@ -168,7 +168,6 @@ class LabelRelease:
     added over the union. Unit *label*, relation *replace-one*, delta 0.
 
     Attributes:
-        source: declared ``namespace/name/column``.
         epsilon: nats; infinity for true labels.
         classes: number of classes, or of grid points for numbers; 0 where it is not known.
         key_id: identifier of the flip key; empty where nothing is known of the draw but its epsilon.

@@ -107,11 +107,9 @@ def corrected_figures(
 
 
 def corrected_accuracy(flips: Array, predicted: Array, epsilon: float, classes: int = 2) -> Corrected:
-    """Accuracy of predicted classes, for any number k of declared ``classes``.
+    """Accuracy of predicted classes, for any number k of declared ``classes``, in whose terms ``predicted`` is.
 
-    Args:
-        flips: Labels of shape (n,), n at least 1, that were flipped at ``epsilon`` (nats).
-        predicted: Predictions in the same terms.
+    ``flips`` are labels of shape (n,), n at least 1, that were flipped at ``epsilon`` (nats).
     """
     agreement = float(np.mean(np.asarray(flips) == np.asarray(predicted)))
     kept, missed = keep_probability(epsilon, classes), flip_probability(epsilon, classes) / (classes - 1)

@@ -181,11 +181,7 @@ _Loader.add_implicit_resolver(
 
 
 def load_policy(path: AnyPath) -> Policy:
-    """Read the policy file; a missing file means the defaults. Names that nothing uses are logged as warnings.
-
-    Raises:
-        InvalidPolicy: One sentence on the first key or value that is not allowed.
-    """
+    """Read the policy file; a missing file means the defaults. Names that nothing uses are logged as warnings."""
     file = _File(path)
     content = file.read()
     file.check_keys("the file", content, Policy)
@@ -237,9 +233,7 @@ def declare_source(
 def declare_caps(
     path: AnyPath, dataset: str, *, epsilon: float | None = None, delta: float | None = None, scores: int | None = None
 ) -> None:
-    """Set what private steps may spend of a dataset, and how many models' scores it may show, as ``declare_source``
-    does.
-    """
+    """Set what private steps may spend of a dataset, and how many models' scores it shows; see ``declare_source``."""
     with _edited(path) as (policy, file, content):
         if budget := _declared({"epsilon": epsilon, "delta": delta}):
             budgets = content["dataset_caps"] = dict(content.get("dataset_caps") or {})
@@ -269,10 +263,7 @@ def _edited(path: AnyPath) -> Iterator[tuple[Policy, _File, dict[str, Any]]]:
 
 @dataclass(frozen=True)
 class _File:
-    """The policy file, as what it must hold is checked: every method returns what it was given, or refuses it.
-
-    Values are whatever YAML may hold; ``where`` says in words which of them it is.
-    """
+    """The policy file; methods return what they were given (``where`` in words) as YAML held it, or refuse it."""
 
     path: AnyPath
 

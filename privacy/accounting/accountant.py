@@ -80,8 +80,8 @@ class Accountant(ABC):
         """Charge ``count`` releases of ``event``; nothing has changed when this raises.
 
         Raises:
-            UnsupportedEvent: Naming accountant, mechanism and relation, when no bound is known here.
-            InvalidArgument: When the event protects another unit or holds under another relation.
+            UnsupportedEvent: No bound is known here for the mechanism under the relation.
+            InvalidArgument: The event protects another unit or holds under another relation.
         """
         count = whole("count", count, 1)
         reason = self.reason_against(event)

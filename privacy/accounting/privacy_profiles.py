@@ -296,11 +296,9 @@ def shuffled_profile(process: events.Shuffled, _: str) -> Pair:
 
     For ``any`` the profile is (1 - d) times that of the clones pair plus d times that of unamplified randomised
     response, d = ``smallest_amplified_delta``: as if the shuffler failed with probability d. So a delta far below the
-    range is met near epsilon0 only. What the profile gives there is proved, but ``shuffle_epsilon`` claims no less
-    than epsilon0. For ``randomized_response`` it is the blanket's, one pair for all data sets, so that rounds may be
-    composed; for a single round the exact count of ``shuffled_randomized_response`` is smaller.
-
-    C is rounded down to ``CLONE_BITS`` binary digits, which raises epsilon by at most about 1e-4 of its value.
+    range is met near epsilon0 only. For ``randomized_response`` it is the blanket's, one pair for all data sets, so
+    that rounds may be composed. C is rounded down to ``CLONE_BITS`` binary digits, which raises epsilon by at most
+    about 1e-4 of its value.
     """
 
     epsilon0, n = process.epsilon0, process.messages

@@ -3,15 +3,13 @@
 Of n clients up to t are *tolerated*: those that drop out, and those whose shares an observer knows. t is at least 1,
 since every client sees the sum and knows its own share. Each adds variance sigma^2 C^2 / (n - t) (C the clip, sigma the
 noise multiplier), so the shares that an observer does not know have the target's variance together as long as n - t of
-those arrive (``least_arrivals`` counts the known ones too). Every guarantee is stated at n - t; when all arrive, the
-sum carries n / (n - t) times that variance.
+those arrive. Every guarantee is stated at n - t; when all arrive, the sum carries n / (n - t) times that variance.
 
-**Grid.** Clients round to a grid, in units of which (*steps*) noise is a whole number, and add modulo a large number,
-which is post-processing. Rounding adds at most sqrt(d) steps to the l2 norm of a contribution in d coordinates.
-
-A sum of m discrete Gaussians of s steps each is no discrete Gaussian: it is within total variation tau / 4 of one, tau
-= 10 sum_{k=1}^{m-1} exp(-2 pi^2 s^2 k / (k + 1)) (P. Kairouz, Z. Liu and T. Steinke, ICML 2021, arXiv 2102.06387;
-docs/proofs-privacy.md has the step to total variation, and a proof of its own).
+Clients round to a grid, in units of which (*steps*) noise is a whole number, and add modulo a large number, which is
+post-processing. Rounding adds at most sqrt(d) steps to the l2 norm of a contribution in d coordinates. A sum of m
+discrete Gaussians of s steps each is within total variation tau / 4 of one, tau = 10 sum_{k=1}^{m-1} exp(-2 pi^2 s^2 k
+/ (k + 1)) (P. Kairouz, Z. Liu and T. Steinke, ICML 2021, arXiv 2102.06387; docs/proofs-privacy.md has the step to total
+variation, and a proof of its own).
 """
 
 from __future__ import annotations
@@ -145,8 +143,8 @@ def secure_sum_event(
     """What one round of a secure sum costs, against the server and every client, as an event with slack.
 
     The guarantee holds when ``check_arrivals`` passed. The noise is charged as continuous: the slack holds, for every
-    coordinate, the distance of the sum of shares from one discrete Gaussian and that of this from a rounded one. The
-    error of the sampler of the shares is not included; add it where it is not 0.
+    coordinate, the distance of the sum of shares from one discrete Gaussian and that of this from a rounded one; add
+    the error of the sampler of the shares where it is not 0.
 
     Args:
         unit: whose whole contribution is clipped: ``client`` or ``record``.

@@ -2,10 +2,9 @@
 
 Unit: whoever sends *one* message per round (a record or a client; the caller's event names it). Relation: replace-one.
 Observer: whoever sees the shuffled messages but not who sent which; the shuffler, or whoever collaborates with it, gets
-the local epsilon0 only. ``n`` counts honest messages that really arrived in the round: drop-outs and colluders reduce
-it. Epsilon is in nats, and every result is an upper bound, also in floating point. The messages must be *pure*
-epsilon0-LDP, all of one randomiser with the same public parameters: Gaussian noise is refused. Proofs:
-docs/proofs-privacy.md.
+the local epsilon0 only. ``n`` counts honest messages that really arrived: drop-outs and colluders reduce it. Epsilon is
+in nats, and every result is an upper bound, also in floating point. The messages must be *pure* epsilon0-LDP, all of
+one randomiser with the same public parameters. Proofs: docs/proofs-privacy.md.
 """
 
 from __future__ import annotations

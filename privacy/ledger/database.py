@@ -1,4 +1,4 @@
-"""The SQLite file of a ledger: its tables, how a file of an older version gets them in one transaction, and durable ones."""
+"""The SQLite file of a ledger: its tables, how a file of an older version gets them at once, durable transactions."""
 
 from __future__ import annotations
 

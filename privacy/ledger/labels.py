@@ -65,7 +65,7 @@ REGISTERED = """
     SELECT count(*) FROM temp.staged s CROSS JOIN public_label p
     ON p.source = ? AND p.key_id = ? AND p.id_tag = s.id_tag AND p.label = s.label"""
 SOURCES = f"SELECT DISTINCT subject FROM entry WHERE key_id {{}} ? AND mechanism IN {LABEL_DRAWS} ORDER BY subject"
-# Of the records under each key the one with the largest total.
+# The largest total of one record under each key.
 SPENT = f"""
     SELECT key_id, max(total) FROM (
         SELECT e.key_id, sum(e.epsilon) AS total FROM entry e JOIN released_label r USING (entry_id)
@@ -215,11 +215,9 @@ class LabelLedger(Chapter):
             return add_use(connection, entry, Use(job_id, task_id, rows, note=reason))[0]
 
     def find_labels(self, rows: LabelRows, *, source: str, key_id: str) -> LabelProvenance | None:
-        """Find the released or derived set of labels of which all ``rows`` are members, None where there is no such
-        set.
+        """Find the released or derived set of labels of which all ``rows`` are members, None where there is none.
 
-        Where several sets fit, the one with the largest epsilon is returned, since the labels could come from any of
-        them.
+        Where several fit, the one with the largest epsilon is returned, since the labels could come from any of them.
         """
         with self._database.staged(LABEL_ROW, rows) as (connection, records):
             if not records:
@@ -246,10 +244,7 @@ class LabelLedger(Chapter):
         return any(alike == common and flips < alike for common, alike, flips in overlaps)
 
     def register_public(self, *, source: str, key_id: str, rows: LabelRows) -> None:
-        """Remember the labels of a source that its operator declared public, record by record.
-
-        A name alone would let any table pass for a public one.
-        """
+        """Remember the labels of a public source, record by record: a name alone would let any table pass for it."""
         with self._database.staged(LABEL_ROW, rows, "IMMEDIATE") as (connection, _):
             statement = "INSERT OR REPLACE INTO public_label SELECT ?, ?, id_tag, label FROM temp.staged"
             connection.execute(statement, (source, key_id))
@@ -293,10 +288,7 @@ class LabelLedger(Chapter):
             return _spent(connection, source) + spent_by_label_steps(connection, source)
 
     def remember_model_scores(self, digest: str, releases: Iterable[LabelRelease]) -> None:
-        """Remember the label releases of the model that gave scores of this digest.
-
-        Scores carry what their model learned, so labels that are computed from them rest on those releases as well.
-        """
+        """Remember, by digest, the releases that scores, and labels that are computed from them, rest on."""
         content = json.dumps(releases_to_json(releases))
         with self._database.writing() as connection:
             connection.execute("INSERT OR REPLACE INTO model_scores VALUES (?, ?)", (digest, content))

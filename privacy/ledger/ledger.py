@@ -126,11 +126,7 @@ def declare_public_labels(
     """Declare that the labels of a source need no protection, at the party whose home is ``home``.
 
     The name stands in the policy then, and the labels in the ledger, so that no other table can pass for this one.
-
-    Raises:
-        InvalidPolicy: The source or the policy is malformed; nothing is declared, here as below.
-        InvalidArgument: A match id or a label is malformed.
-        LedgerError: The ledger refuses.
+    `InvalidPolicy`, `InvalidArgument` and `LedgerError` mean that nothing was declared.
     """
     home = Path(home)
     key = load_or_create_key(home / KEY_FILE)

@@ -139,14 +139,10 @@ class ClippedGroups:
 
 
 def clip_records(gradients: ArrayLike, clip: float) -> ClippedSum:
-    """Sum of the records' gradients, each clipped to l2 norm ``clip``.
+    """Sum of the records' gradients (records, ...), each row clipped to l2 norm ``clip``, public, from 1e-150 to 1e150.
 
     A record with a NaN or an infinity contributes zero; an empty batch is a sum of zeros. A public normaliser (an
     expected batch size, never a realised one) is applied to what was released: ``Release.scaled``.
-
-    Args:
-        gradients: array (records, ...), one row per record; rows are flattened for the norm.
-        clip: largest norm of one record's contribution, from 1e-150 to 1e150; a public constant.
     """
     clip = check_clip(clip)
     rows, usable, shape = _flattened(gradients)
@@ -158,11 +154,8 @@ def clip_records_by_group(
 ) -> ClippedGroups:
     """Sum of the records' gradients, each group of coordinates of each record clipped on its own.
 
-    A record with a NaN or an infinity in any group contributes zero to every group.
-
-    Args:
-        gradients: array (records, ...), one row per record; coordinates are those of the flattened row.
-        groups: per group an index array or a slice; together they hold every coordinate exactly once.
+    A record with a NaN or an infinity in any group contributes zero to every group. A group is an index array or a
+    slice of the flattened row; together they hold every coordinate exactly once.
     """
     rows, usable, shape = _flattened(gradients)
     indices = tuple(np.arange(rows.shape[1])[group].ravel() for group in groups)

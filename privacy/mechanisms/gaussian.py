@@ -70,8 +70,7 @@ def grouped_gaussian_mechanism(
     rng: Rng = None,
     **view: Unpack[View],
 ) -> Release:
-    """A sum clipped per group plus Gaussian noise with a public sigma of its own per group, in the unit of the
-    gradients.
+    """A sum clipped per group plus Gaussian noise with a sigma of its own per group, public, in their unit.
 
     One record may move every group at once, so the groups are one query, not several that compose: a linear change of
     variables makes it one Gaussian mechanism of multiplier 1 / mu, mu = sqrt(sum over groups of (C_g / sigma_g)^2).

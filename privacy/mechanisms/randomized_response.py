@@ -30,22 +30,16 @@ def keep_probability(epsilon: float, classes: int = 2) -> float:
 
 
 def flip_probability(epsilon: float, classes: int = 2) -> float:
-    """Probability that k-ary randomised response replaces the true label by another one.
-
-    Exact also at large epsilon, where ``1 - keep_probability`` would cancel. Parameters as in ``keep_probability``.
-    """
+    """As ``1 - keep_probability``, exact also at large epsilon, where that would cancel."""
     odds = _odds_of_flip(epsilon, classes)
     return odds / (1.0 + odds)
 
 
 def label_posterior(flipped: ArrayLike, epsilon: float, prior: ArrayLike) -> float | Floats:
-    """P(true label = 1 | flipped label) for two classes, by Bayes' rule; vectorised in ``flipped`` and ``prior``.
+    """P(true label = 1 | flipped label 0 or 1), by Bayes' rule; vectorised in ``flipped`` and ``prior``.
 
-    Post-processing of the flipped label: it costs no privacy as long as ``prior`` was not computed from true labels.
-
-    Args:
-        flipped: flipped labels, 0 or 1.
-        prior: P(true label = 1) before the flipped label is seen, from 0 to 1; may differ from record to record.
+    Post-processing of the flipped label: it costs no privacy as long as ``prior``, P(true label = 1) before the flipped
+    label is seen, was not computed from true labels. It may differ from record to record.
     """
     flipped, prior = np.broadcast_arrays(np.asarray(flipped), np.asarray(prior, dtype=float))
     if not np.isin(flipped, (0, 1)).all():
@@ -142,10 +136,8 @@ def grid_randomized_response(
 
     Args:
         values: one-dimensional; private. Values outside the grid count as its nearer end, NaN as its first point.
-        points: the public grid: at least two finite, strictly increasing numbers.
-
-    Returns:
-        ``Release`` of an int64 array, charged as ``RandomizedResponse`` with one class per point.
+        points: the public grid: at least two finite, strictly increasing numbers, the classes of the
+            ``RandomizedResponse`` that is charged for the ``Release`` of an int64 array.
     """
     points, stream = check_points(points), open_stream(rng)
     process = RandomizedResponse(check_epsilon(epsilon), len(points))

@@ -108,8 +108,7 @@ def clip_rows(features: ArrayLike, scales: ArrayLike, bounds: RowBounds, fractio
 
 
 def clip_target(values: ArrayLike, bounds: RowBounds, fraction_bits: int = UNIT_BITS) -> Integers:
-    """Targets (n,) clamped to magnitude ``bounds.target``, as int64 on the grid, unit 2^-24; not finite ones become
-    zero.
+    """Targets (n,) clamped to magnitude ``bounds.target``, int64 on the grid, unit 2^-24; NaN and infinity give 0.
 
     For labels y from 0 to 1 the target is c (y - 1/2) with c = 4 of the Taylor loss, at most 2: docs/second_moments.md.
     """

@@ -46,6 +46,9 @@ class Stream(ABC):
     def words(self, count: int) -> NDArray[np.uint64]:
         """The next ``count`` words as a new uint64 array."""
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({'' if self.private else 'not private'})"
+
     def integer(self, bits: int) -> int:
         """A uniform Python integer from 0 to 2^bits - 1."""
         count = -(-bits // WORD_BITS)
@@ -71,9 +74,6 @@ class SystemStream(Stream):
             # Zeros become the keystream, in place.
             _keystream(os.urandom(KEY_BYTES)).update_into(part, part)
         return result
-
-    def __repr__(self) -> str:
-        return "SystemStream()"
 
 
 class KeystreamStream(Stream):
@@ -123,9 +123,6 @@ class ReproducibleStream(KeystreamStream):
     def _keystream_of(self, part: int) -> CipherContext:
         return _keystream(hashlib.sha256(self._seed + part.to_bytes(8, "little")).digest())
 
-    def __repr__(self) -> str:
-        return "ReproducibleStream(not private)"
-
 
 class KeyedStream(KeystreamStream):
     """Words that the same secret key and label give again: for work that a cluster may do twice.
@@ -150,9 +147,6 @@ class KeyedStream(KeystreamStream):
 
     def _keystream_of(self, part: int) -> CipherContext:
         return _keystream(self._key, part)
-
-    def __repr__(self) -> str:
-        return "KeyedStream()"
 
 
 def open_stream(rng: Rng = None) -> Stream:
