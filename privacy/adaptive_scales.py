@@ -31,16 +31,12 @@ FIRST_FIT_SHARE_OF_MU = 1 / 4
 
 @dataclass(frozen=True)
 class AdaptiveBudget:
-    """How a party's (epsilon, delta) is divided between contributions, first fit and training; public.
+    """How a party's (epsilon, delta), in nats, is divided between contributions, first fit and training; public.
 
-    A share of epsilon goes to the contributions, the rest to two Gaussian releases with the whole delta, which are one
-    of multiplier 1 / sqrt(1/s^2 + 1/t^2) (J. Dong, A. Roth and W. J. Su, JRSS B 84 (2022), corollary 3.3): it is
-    calibrated once and its mu = 1 / multiplier divided by squares. The first fit gets a quarter of mu, about what a
-    quarter of epsilon would give it, and leaves 0.97 of mu to the training.
-
-    Args:
-        epsilon: of everything together, in nats.
-        contribution_share: part of epsilon that the contributions get, strictly between 0 and 1.
+    The ``contribution_share`` of epsilon, strictly between 0 and 1, goes to the contributions, the rest to two Gaussian
+    releases with the whole delta, which are one of multiplier 1 / sqrt(1/s^2 + 1/t^2) (J. Dong, A. Roth and W. J. Su,
+    JRSS B 84 (2022), corollary 3.3): it is calibrated once and its mu = 1 / multiplier divided by squares. The first
+    fit gets a quarter of mu, about what a quarter of epsilon would give it, and leaves 0.97 of mu to the training.
     """
 
     epsilon: float
@@ -72,18 +68,15 @@ class AdaptiveBudget:
 
 
 def contribution_sums(features: ArrayLike, weights: ArrayLike) -> Integers:
-    """Sum over a block's records of their contributions, to be added up over blocks; secret.
+    """Sum over a block's records of their contributions, to be added up over blocks; secret int64 (m,), in 2^-30.
 
-    Each record's absolute contributions |w_j x_ij| are divided by their sum and rounded down to 2^-30 of it; a record
-    whose contributions are all zero, or not finite, contributes zero. So replacing one record moves the sums by at most
-    2 (2^31 steps) in l1, exactly.
+    Each record's absolute contributions |w_j x_ij| are divided by their sum and rounded down to 2^-30 of it; one whose
+    contributions are all zero, or not finite, is left out. So replacing one record moves the sums by at most 2 (2^31
+    steps) in l1, exactly.
 
     Args:
-        features: array (n, m), one party's; private. Its unit is that in which the weights were fitted.
+        features: array (n, m), one party's, in the unit in which the weights were fitted; private.
         weights: the m weights of the first fit that belong to the features.
-
-    Returns:
-        int64 array (m,), in steps of 2^-30.
     """
     features, weights = np.asarray(features, dtype=np.float64), np.asarray(weights, dtype=np.float64)
     if features.ndim != 2 or weights.shape != features.shape[1:]:
@@ -96,13 +89,7 @@ def normalised_sums(parts: Floats) -> Integers:
     """Sum over records of their parts, each record's divided by their total and rounded down to 2^-30 of it; secret.
 
     So a record contributes at most 1 (2^30 steps) in l1, exactly, and its contribution depends on nothing else; nothing
-    where a part is not finite or all are zero.
-
-    Args:
-        parts: float64 array (n, m), none below zero; private.
-
-    Returns:
-        int64 array (m,), in steps of 2^-30.
+    where a part is not finite or all are zero. Private float64 (n, m), none below zero, becomes int64 (m,).
     """
     largest = parts.max(axis=1, initial=0.0)
     usable = np.isfinite(largest) & (largest > 0)
@@ -126,11 +113,8 @@ def release_contributions(
 ) -> Release:
     """Mean contributions plus Laplace noise: epsilon-DP, delta 0 plus slack, unit record.
 
-    The noise has scale 2 / (n epsilon) under replace-one, 1 / (n epsilon) under add-or-remove with n a public constant.
-
-    Args:
-        sums: int64 array (m,), from ``contribution_sums`` over all records.
-        records: n, public: their number, or under add-or-remove a number near it by which sums are divided.
+    The noise has scale 2 / (n epsilon) under replace-one, 1 / (n epsilon) under add-or-remove. ``records`` n is public:
+    their number, or under add-or-remove a constant near it by which ``contribution_sums`` over all records are divided.
     """
     whole("records", records, 1, MAX_RECORDS, "a whole number from 1 to 2^30")
     release = geometric_mechanism(
@@ -142,11 +126,8 @@ def release_contributions(
 def adaptive_scales(contributions: ArrayLike, power: float = -0.5) -> Floats:
     """Scales from released contributions: max(beta_j, 1 / (4 m))^power, divided by their geometric mean.
 
-    Post-processing. A contribution that noise moved outside the range from 1 / (4 m) to 1 is clamped to it.
-
-    Args:
-        contributions: the m released means beta.
-        power: -1/2, so that scales fall with the contribution; a benchmark runs the opposite direction, too.
+    Post-processing of the m released means beta. One that noise moved outside the range from 1 / (4 m) to 1 is clamped
+    to it. At ``power`` -1/2 scales fall with the contribution; a benchmark runs the opposite direction, too.
     """
     means = np.asarray(contributions, dtype=np.float64)
     if means.ndim != 1 or not means.size or not np.isfinite(means).all():

@@ -17,7 +17,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .validation import InvalidArgument, is_finite, is_whole
+from .validation import InvalidArgument, is_finite, whole, within
 
 MAX_THRESHOLDS = 100
 MAX_EPSILON = 700.0
@@ -28,30 +28,17 @@ Gain = Callable[[Array, Array], Array]
 Mechanism = TypeVar("Mechanism")
 
 
-def check_number(name: str, value: float, least: float, most: float, is_open: bool = False) -> float:
-    """Return ``value`` as a float; raise ``InvalidArgument`` unless it is a number from ``least`` to ``most``.
-
-    If it ``is_open``, the range is without its ends.
-    """
-    if not is_finite(value) or not least <= value <= most or is_open and value in (least, most):
-        allowed = f"strictly between {least} and {most}" if is_open else f"from {least} to {most}"
-        raise InvalidArgument(f"{name} is {value!r} but must be a number {allowed}.")
+def _inside(name: str, value: float, least: float, most: float) -> float:
+    if not is_finite(value) or not least < value < most:
+        raise InvalidArgument.of(name, value, f"a number strictly between {least} and {most}")
     return float(value)
-
-
-def check_count(name: str, value: int, least: int, most: int) -> int:
-    """Return ``value`` as an int; raise ``InvalidArgument`` unless it is a whole number from ``least`` to ``most``."""
-    if not is_whole(value) or not least <= value <= most:
-        raise InvalidArgument(f"{name} is {value!r} but must be a whole number from {least} to {most}.")
-    return int(value)
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What an attack found, all in the unit of the attack (epsilon in nats, or mu).
+    """What an attack found, all in its unit (epsilon in nats, or mu).
 
-    ``claimed`` is the upper bound that was claimed, ``found`` the lower bound on the mechanism, ``control`` that on the
-    control.
+    ``claimed`` is the upper bound that was claimed, ``found`` and ``control`` lower bounds on mechanism and control.
     """
 
     claimed: float
@@ -67,16 +54,10 @@ class Audit:
 def audit_claim(
     attack: Callable[[Mechanism], float], mechanism: Mechanism, control: Mechanism, claimed: float
 ) -> Audit:
-    """Audit a claimed upper bound.
+    """Audit a claimed upper bound, in the unit of what ``attack`` returns of a mechanism: a lower bound.
 
-    Args:
-        attack: Function of a mechanism that returns a lower bound, with a confidence of its own.
-        mechanism: What is claimed to be private, in the form the attack takes.
-        control: The same without privacy.
-        claimed: The claim, in the unit of what ``attack`` returns.
-
-    Raises:
-        RuntimeError: The bound on the control does not exceed the claim, or that on the mechanism is NaN.
+    ``control`` is the mechanism without privacy. Raises `RuntimeError` where the audit is void: the bound on the
+    control does not exceed the claim, or that on the mechanism is NaN.
     """
     broken = attack(control)
     if not broken > claimed:
@@ -98,15 +79,11 @@ def epsilon_lower_bound(first: ArrayLike, second: ArrayLike, delta: float = 0.0,
     n runs per input can prove at most about ln(n / (2 ln(2 / (1 - confidence)))). 0 when nothing is refuted.
 
     Args:
-        first: Scores on one input, at least 4 finite numbers; no run may depend on another.
-        second: Scores on the other input.
+        first, second: Scores on either input, at least 4 finite numbers; no run may depend on another.
         delta: The delta at which epsilon is bounded, from 0 to 1.
         confidence: Probability with which the bound is at most the true epsilon.
-
-    Raises:
-        InvalidArgument: An argument is outside those ranges.
     """
-    delta = check_number("delta", delta, 0, 1)
+    delta = within("delta", delta, 0, 1)
 
     def gain(likely: Array, unlikely: Array) -> Array:
         return np.asarray(np.log(np.maximum(likely - delta, 1e-300) / unlikely))
@@ -142,7 +119,7 @@ def clopper_pearson(successes: ArrayLike, trials: int, error: float) -> tuple[Ar
 
 def _lower_bound(first: ArrayLike, second: ArrayLike, gain: Gain, confidence: float) -> float:
     """``gain`` of the set that looked best on the first half, at the Clopper-Pearson bounds of the second half."""
-    error = (1 - check_number("confidence", confidence, 0, 1, is_open=True)) / 2
+    error = (1 - _inside("confidence", confidence, 0, 1)) / 2
     (chosen, held), (other_chosen, other_held) = _halves("first", first), _halves("second", second)
     values = np.unique(np.concatenate([chosen, other_chosen]))
     thresholds = values[np.unique(np.linspace(0, len(values) - 1, MAX_THRESHOLDS).astype(int))]
@@ -174,31 +151,23 @@ def _halves(name: str, given: ArrayLike) -> tuple[Array, Array]:
 def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float = 0.0) -> float:
     """Bound on the probability of ``correct`` or more correct guesses under every (epsilon, delta)-private mechanism.
 
-    With W ~ Binomial(guesses, 1 / (e^epsilon + 1)) wrong guesses and w = guesses - correct, it is
-    P[W <= w] + 2 delta canaries max_i P[w < W <= w + i] / i, at most 1; for delta 0 the binomial tail alone.
-
-    Args:
-        canaries: Number of coins tossed, including those on which the auditor abstains.
-        guesses: Number of coins guessed, at most ``canaries``.
-        correct: Number of right guesses, at most ``guesses``.
-
-    Raises:
-        InvalidArgument: An argument is outside those ranges.
+    With W ~ Binomial(guesses, 1 / (e^epsilon + 1)) wrong guesses and w = guesses - correct, it is P[W <= w] + 2 delta
+    canaries max_i P[w < W <= w + i] / i, at most 1; for delta 0 the binomial tail alone. ``canaries`` are all coins
+    that were tossed, those on which the auditor abstains among them.
     """
     _check_counts(canaries, guesses, correct)
-    epsilon = check_number("epsilon", epsilon, 0, MAX_EPSILON)
-    return _p_value(canaries, guesses, correct, epsilon, check_number("delta", delta, 0, 1))
+    epsilon = within("epsilon", epsilon, 0, MAX_EPSILON)
+    return _p_value(canaries, guesses, correct, epsilon, within("delta", delta, 0, 1))
 
 
 def one_run_epsilon(canaries: int, guesses: int, correct: int, delta: float = 0.0, confidence: float = 0.95) -> float:
     """Lower bound on epsilon, in nats: below it ``one_run_p_value`` is under 1 - confidence. 0 when nothing is refuted.
 
-    Arguments as in ``one_run_p_value``; ``confidence`` is the probability, over coins and mechanism, with which the bound
-    is at most the true epsilon. It is rounded down.
+    ``confidence`` is the probability, over coins and mechanism, with which the bound, rounded down, holds.
     """
     _check_counts(canaries, guesses, correct)
-    delta = check_number("delta", delta, 0, 1)
-    error = 1 - check_number("confidence", confidence, 0, 1, is_open=True)
+    delta = within("delta", delta, 0, 1)
+    error = 1 - _inside("confidence", confidence, 0, 1)
     refuted, standing = 0.0, MAX_EPSILON
     for _ in range(BISECTIONS):
         middle = (refuted + standing) / 2
@@ -212,19 +181,14 @@ def one_run_epsilon(canaries: int, guesses: int, correct: int, delta: float = 0.
 def guess_coins(scores: ArrayLike, guessed_heads: int, guessed_tails: int) -> NDArray[np.int64]:
     """The guesses of algorithm 1: +1 for the highest scores, -1 for the lowest, 0 (abstain) between.
 
-    Args:
-        scores: One number per canary, the higher the likelier its coin showed heads (present).
-        guessed_heads: How many to guess as +1, fixed before the run.
-        guessed_tails: How many to guess as -1, fixed before the run.
-
-    Raises:
-        InvalidArgument: More guesses are asked for than there are canaries, or a score is not a finite number.
+    ``scores`` holds a finite number per canary, the higher the likelier its coin showed heads (present); how many to
+    guess as +1 and as -1 is fixed before the run.
     """
     scores = np.asarray(scores, dtype=float)
     if scores.ndim != 1 or not np.isfinite(scores).all():
         raise InvalidArgument("scores must be a list of finite numbers, one per canary.")
-    heads = check_count("guessed_heads", guessed_heads, 0, len(scores))
-    tails = check_count("guessed_tails", guessed_tails, 0, len(scores) - heads)
+    heads = whole("guessed_heads", guessed_heads, 0, len(scores))
+    tails = whole("guessed_tails", guessed_tails, 0, len(scores) - heads)
     order = np.argsort(scores, kind="stable")
     guesses = np.zeros(len(scores), dtype=np.int64)
     guesses[order[:tails]] = -1
@@ -235,12 +199,7 @@ def guess_coins(scores: ArrayLike, guessed_heads: int, guessed_tails: int) -> ND
 def audit_guesses(coins: ArrayLike, guesses: ArrayLike, delta: float = 0.0, confidence: float = 0.95) -> float:
     """Lower bound on epsilon (``one_run_epsilon``) from the coins of one run and what the auditor guessed.
 
-    Args:
-        coins: +1 or -1 per canary, as tossed before the run.
-        guesses: +1, -1 or 0 (abstain) per canary.
-
-    Raises:
-        InvalidArgument: The two do not fit.
+    ``coins`` holds +1 or -1 per canary, as tossed before the run, ``guesses`` +1, -1 or 0 (abstain).
     """
     coins, guesses = np.asarray(coins), np.asarray(guesses)
     if coins.ndim != 1 or coins.shape != guesses.shape:
@@ -252,9 +211,9 @@ def audit_guesses(coins: ArrayLike, guesses: ArrayLike, delta: float = 0.0, conf
 
 
 def _check_counts(canaries: int, guesses: int, correct: int) -> None:
-    check_count("canaries", canaries, 1, 10**9)
-    check_count("guesses", guesses, 0, canaries)
-    check_count("correct", correct, 0, guesses)
+    whole("canaries", canaries, 1, 10**9)
+    whole("guesses", guesses, 0, canaries)
+    whole("correct", correct, 0, guesses)
 
 
 def _p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:

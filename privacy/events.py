@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, cast, get_args
 
-from .validation import is_finite, one_of, positive, refusal, whole, within
+from .validation import as_share, is_finite, one_of, positive, refusal, whole, within
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -29,11 +29,8 @@ if TYPE_CHECKING:
 class Word(str, Enum):
     """A word of the vocabulary of events: equal to its text, shown and stored as its text."""
 
-    def __str__(self) -> str:
-        return str(self.value)
-
-    def __repr__(self) -> str:
-        return repr(self.value)
+    __str__ = str.__str__
+    __repr__ = str.__repr__
 
     def __format__(self, specification: str) -> str:
         return format(self.value, specification)
@@ -71,7 +68,6 @@ class Observer(Word):
 ADD_OR_REMOVE, REPLACE_ONE = NeighboringRelation.ADD_OR_REMOVE, NeighboringRelation.REPLACE_ONE
 RELATIONS, UNITS, OBSERVERS = tuple(NeighboringRelation), tuple(Unit), tuple(Observer)
 RANDOMIZERS = ("any", "randomized_response")
-AS_A_PROBABILITY = "greater than 0 and at most 1"
 
 
 class InvalidEvent(ValueError):
@@ -132,8 +128,8 @@ class GroupedGaussian:
     """Gaussian noise of its own scale per coordinate group, unsampled.
 
     ``sensitivities[g]`` is the l2 sensitivity of group g under the event's relation, ``sigmas[g]`` the noise on each of
-    its coordinates, in the same unit. Equivalent to one Gaussian of noise multiplier 1 / mu with
-    mu = sqrt(sum_g (sensitivities[g] / sigmas[g])^2).
+    its coordinates, in the same unit. One Gaussian of noise multiplier 1 / mu, mu = sqrt(sum_g (sensitivities[g] /
+    sigmas[g])^2).
     """
 
     sensitivities: tuple[float, ...]
@@ -163,8 +159,7 @@ class PoissonSampledGaussian(_Checked):
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        positive("sampling_probability", self.sampling_probability, AS_A_PROBABILITY, InvalidEvent)
-        within("sampling_probability", self.sampling_probability, 0, 1, AS_A_PROBABILITY, InvalidEvent)
+        as_share("sampling_probability", self.sampling_probability, "greater than 0 and at most 1", InvalidEvent)
         super().__post_init__()
 
 
@@ -238,8 +233,6 @@ class Event:
     """One private release: what was done, whose data it protects, under which relation, against whom.
 
     Args:
-        process: one of the processes of this module.
-        unit: a `Unit`, or its text.
         relation: a `NeighboringRelation`, or its text; has no default, since the same noise means different things.
         observers: one or several of `Observer`, or their texts, who see the release; kept as a sorted tuple.
         slack: total-variation distance between what was released and ``process`` (finite tables, noise on a grid); an
@@ -287,11 +280,7 @@ class Event:
 
 
 def event_from_json(text: str) -> Event:
-    """The event that ``Event.to_json`` wrote.
-
-    Raises:
-        InvalidEvent: When the text is not such an event.
-    """
+    """The event that ``Event.to_json`` wrote; `InvalidEvent` where the text is not such an event."""
     try:
         content = json.loads(text)
         kind = PROCESS_NAMES[content.pop("mechanism")]
@@ -338,12 +327,7 @@ class Statement(View):
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """A value that may be shown to ``event.observers`` once ``event`` has been charged.
-
-    Args:
-        value: a number or an array, in the unit of the query.
-        event: the ``Event`` that bounds what the value says.
-    """
+    """A value, in the unit of the query, that may be shown to ``event.observers`` once ``event`` has been charged."""
 
     value: Any
     event: Event
@@ -351,8 +335,7 @@ class Release:
     def scaled(self, by: ArrayLike) -> Release:
         """The same release times ``by``, a public number or array: post-processing, at no further cost.
 
-        So a noisy sum becomes a mean over a public expected batch size. Dividing by a realised size would read the
-        data again, and nothing here does.
+        So a noisy sum becomes a mean over a public expected batch size; a realised size would read the data again.
         """
         from numpy import multiply  # the command line reads the words above, and starts without arrays
 
@@ -368,12 +351,9 @@ def event_of(
     unit: str = Unit.RECORD,
     slack: float = 0.0,
 ) -> Event:
-    """The event of ``process`` when all its randomness came from ``stream``.
+    """The event of ``process`` when all its randomness came from ``stream``; a ``slack`` above 1 says no more than 1.
 
     A stream that somebody could repeat gives a ``NotPrivate`` event (epsilon infinity), whatever the noise.
-
-    Args:
-        slack: total-variation distance between what is released and ``process``; above 1 it says no more than 1.
     """
     if not stream.private:
         process, slack = NotPrivate(REPEATABLE), 0.0
@@ -390,11 +370,8 @@ def event_after_over_sampling(event: Event) -> Event:
     A synthetic row lies between a record and one of its nearest neighbours, and which these are, and how many rows each
     class gets, depends on all records and labels of the table. One replaced record or label can move any number of
     rows, so for these units epsilon is infinite. Flips of labels that were released before keep what they were charged,
-    since SMOTE reads flipped labels then. The unit client keeps its guarantee where each client over-samples its own
-    rows alone, as everything here does.
-
-    Returns:
-        An event without guarantee for the same unit, relation and observers; ``event`` itself for the unit client.
+    since SMOTE reads flipped labels then. The unit client keeps its guarantee, and its event is returned as it is,
+    where each client over-samples its own rows alone, as everything here does.
     """
     if event.unit not in UNITS_WITHOUT_GUARANTEE:
         return event

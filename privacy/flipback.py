@@ -1,13 +1,13 @@
 """Flipback: better training labels out of flipped labels and the scores of a model that was trained on them.
 
 **Privacy.** Flipback reads flipped labels, features and scores only, never a true label. It is post-processing of
-randomised response: epsilon (nats, unit *label*, *replace-one* relation, delta 0) stays what the flips cost, however
-often it runs. The source adds epsilon for every run; that would be right only if a run read the true labels again.
+randomised response (C. Dwork and A. Roth, "The Algorithmic Foundations of Differential Privacy" (2014), proposition
+2.1): epsilon (nats, unit *label*, *replace-one* relation, delta 0) stays what the flips cost, however often it runs.
+The source adds epsilon for every run; that would be right only if a run read the true labels again.
 
 **What the guest learns.** Joint scores of the training rows show the guest X_h w_h, the host's part of them, once per
 round. Features have no differential privacy here: after as many rounds with different weights w_h as the host has
-features, the guest knows X_h up to one square matrix. So ``max_rounds`` is small, and every round is counted in the
-host's ledger.
+features, the guest knows X_h up to one square matrix. So ``max_rounds`` is small, and the host's ledger counts rounds.
 
 **Modes.**
 
@@ -19,9 +19,6 @@ host's ledger.
 - ``resample``: the source's variant, randomised response once more on the top ``fraction``. It draws from a stream of
   its own; the key of the memoised flips must never serve here, since equal draws would undo flips.
 - ``none``: labels stay as they are.  ``auto``: ``choose_mode`` decides.
-
-Reference for post-processing: C. Dwork and A. Roth, "The Algorithmic Foundations of Differential Privacy" (2014),
-proposition 2.1.
 """
 
 from __future__ import annotations
@@ -34,7 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .mechanisms.randomized_response import estimate_prior, flip_probability, label_posterior
-from .validation import InvalidArgument, check_epsilon, is_real, is_whole
+from .validation import InvalidArgument, as_share, check_epsilon, one_of, whole
 
 WORKING_MODES = ("none", "posterior", "swap", "resample")
 MODES = ("auto",) + WORKING_MODES
@@ -57,7 +54,7 @@ class Stream(Protocol):
 
 @dataclass(frozen=True)
 class FlipbackSettings:
-    """When and how labels are revised; all public.
+    """When and how labels are revised; all public, checked when made (`InvalidArgument`).
 
     Attributes:
         mode: One of ``MODES``.
@@ -65,9 +62,6 @@ class FlipbackSettings:
             length, the last one the shortest, with a round between each two of them.
         fraction: Share of the records that one round of ``swap`` or ``resample`` touches, above 0 up to 1.
         max_rounds: Largest number of rounds, at least 0; each shows the guest one set of joint scores.
-
-    Raises:
-        InvalidArgument: One sentence naming the field, its value and what is allowed.
     """
 
     mode: str = "auto"
@@ -76,15 +70,10 @@ class FlipbackSettings:
     max_rounds: int = 3
 
     def __post_init__(self) -> None:
-        _check_choice("flipback mode", self.mode, MODES)
-        every = 1 if self.every is None else self.every
-        for name, value, smallest in (("every", every, 1), ("max_rounds", self.max_rounds, 0)):
-            if not is_whole(value) or value < smallest:
-                raise InvalidArgument(
-                    f"flipback {name} is {value!r} but must be a whole number of at least {smallest}."
-                )
-        if not is_real(self.fraction) or not 0 < self.fraction <= 1:
-            raise InvalidArgument(f"flipback fraction is {self.fraction!r} but must be a number above 0 and at most 1.")
+        one_of("flipback mode", self.mode, MODES)
+        whole("flipback every", 1 if self.every is None else self.every, 1)
+        whole("flipback max_rounds", self.max_rounds, 0)
+        as_share("flipback fraction", self.fraction, "a number above 0 and at most 1")
 
     def planned_rounds(self, epochs: int) -> int:
         """Rounds that a training of ``epochs`` epochs will hold: none after the last epoch, when it would be unused."""
@@ -116,7 +105,6 @@ class Flipback:
         """Resolve the mode.
 
         Args:
-            settings: When and how labels are revised.
             flipped: Flipped labels, 0 or 1, of shape (n,), in the order of all later labels and scores.
             epsilon: That of the flips, in nats; infinity means that nothing was flipped.
             stream: For ``resample`` only: a random stream of its own.
@@ -148,9 +136,16 @@ class Flipback:
         Raises:
             InvalidArgument: Unequal lengths, values out of range, or no stream for ``resample``.
         """
-        _check_choice("flipback mode", self.mode, WORKING_MODES)
+        one_of("flipback mode", self.mode, WORKING_MODES)
         current, scores = (np.asarray(values, dtype=np.float64) for values in (current, scores))
-        _check_records(current, self.flipped, scores)
+        if not current.shape == self.flipped.shape == scores.shape:
+            raise InvalidArgument(
+                f"current, flipped and scores have shapes {current.shape}, {self.flipped.shape}, {scores.shape} "
+                "but must be of one shape."
+            )
+        for name, values in (("current", current), ("scores", scores)):
+            if not ((values >= 0) & (values <= 1)).all():
+                raise InvalidArgument(f"{name} holds a value outside the range from 0 to 1.")
         revised = self._revised(current, scores)
         self.rounds_done += 1
         if self.mode == "swap":
@@ -177,9 +172,9 @@ class Flipback:
 def choose_mode(epsilon: float, flipped_labels: ArrayLike, sigmoid: str = "taylor") -> str:
     """Choose the mode from epsilon (nats) and the flipped labels alone, so that the choice costs no privacy.
 
-    ``none`` from epsilon 2 on (scores of the Taylor sigmoid) or 4 (the exact one) and where nothing was flipped (infinity),
-    since flipback hurts there; ``posterior`` where the rarer class, estimated from the flipped labels, is below 10 % beyond
-    two standard errors; otherwise ``swap``.
+    ``none`` from epsilon 2 on (scores of the Taylor sigmoid) or 4 (the exact one) and where nothing was flipped
+    (infinity), since flipback hurts there; ``posterior`` where the rarer class, estimated from flips, is below 10 %
+    beyond two standard errors; otherwise ``swap``.
     """
     if epsilon == math.inf or check_epsilon(epsilon) >= HELPFUL_BELOW_EPSILON[sigmoid]:
         return "none"
@@ -212,10 +207,14 @@ def keep_rare_class(scores: Labels, class_prior: float) -> Labels:
         return scores
     logits = np.log(scores / (1 - scores))
     low, high = 0.0, -2 * math.log(SCORE_MARGIN)
+
+    def shifted(by: float) -> Labels:
+        return np.asarray(1.0 / (1.0 + np.exp(-(logits + by))))
+
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if _sigmoid(logits + middle).mean() < class_prior else (low, middle)
-    return _sigmoid(logits + high)
+        low, high = (middle, high) if shifted(middle).mean() < class_prior else (low, middle)
+    return shifted(high)
 
 
 def _swapped(labels: Labels, positions: NDArray[np.intp] | list[int]) -> Labels:
@@ -224,28 +223,8 @@ def _swapped(labels: Labels, positions: NDArray[np.intp] | list[int]) -> Labels:
     return labels
 
 
-def _sigmoid(logits: Labels) -> Labels:
-    return 1.0 / (1.0 + np.exp(-logits))
-
-
 def _checked_labels(name: str, given: ArrayLike) -> Labels:
     labels = np.asarray(given, dtype=np.float64)
     if labels.ndim != 1 or not labels.size or not np.isin(labels, (0, 1)).all():
         raise InvalidArgument(f"{name} of shape {labels.shape} must be a non-empty vector of the labels 0 and 1.")
     return labels
-
-
-def _check_records(current: Labels, flipped: Labels, scores: Labels) -> None:
-    if not current.shape == flipped.shape == scores.shape:
-        raise InvalidArgument(
-            f"current, flipped and scores have shapes {current.shape}, {flipped.shape}, {scores.shape} "
-            "but must be of one shape."
-        )
-    for name, values in (("current", current), ("scores", scores)):
-        if not ((values >= 0) & (values <= 1)).all():
-            raise InvalidArgument(f"{name} holds a value outside the range from 0 to 1.")
-
-
-def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise InvalidArgument(f"{name} is {value!r} but must be one of {', '.join(allowed)}.")

@@ -1,8 +1,8 @@
-"""Flips, noisy numbers and tags of the records of one partition: pure functions of (secret key, label source, match id).
+"""Flips, noisy numbers and tags of one partition's records: pure functions of (secret key, label source, match id).
 
 Being pure, they give a record the same flip in every epoch, job, upload, subset and recomputed partition. The key is
-the party's secret, the label source the declared ``namespace/name/column``; the match id is the id the parties join on, taken as text, never a
-sample id or a content hash, which change with every upload.
+the party's secret, the label source the declared ``namespace/name/column``; the match id is the id the parties join on,
+taken as text, never a sample id or a content hash, which change with every upload.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def flip_labels(
     first 64 bits, as an integer, keep the label iff below floor(p 2^64), at most 2^64 - 1, where p is the keep
     probability to 50 digits; 128 further bits choose among the other classes. The output distribution of a record
     differs from exact randomised response by at most 2^-60 in total variation, and rounding p down never keeps more
-    often than p. Epsilon is part of the input, because one uniform used for two epsilons reveals the label whenever
-    the two answers differ.
+    often than p. Epsilon is part of the input, since one uniform for two epsilons reveals the label where the answers
+    differ.
 
     epsilon-differentially private (nats, delta 0), unit *label*, replace-one, against whoever lacks the key, under the
     assumption that HMAC-SHA256 is a pseudo-random function; the same call again releases nothing new. Indices refer to
@@ -49,10 +49,6 @@ def flip_labels(
     Args:
         match_ids: Text or whole numbers, one per record.
         label_indices: True labels as indices 0 .. classes - 1, of shape (n,).
-        epsilon: Nats.
-
-    Raises:
-        InvalidArgument: One sentence on what is wrong.
     """
     classes = check_classes(classes)
     labels = _checked_indices(label_indices, classes)
@@ -60,7 +56,7 @@ def flip_labels(
     prefix = _encode("label flip", source, repr(check_epsilon(epsilon)), str(classes))
     flipped = np.empty(len(labels), dtype=np.int64)
     for position, (match_id, label) in enumerate(zip(match_ids, labels.tolist(), strict=True)):
-        draw = hmac.digest(key, prefix + _encode(_match_text(match_id)), "sha256")
+        draw = _keyed(key, prefix, match_id)
         if int.from_bytes(draw[:8], "big") < threshold:
             flipped[position] = label
         else:
@@ -72,29 +68,22 @@ def flip_labels(
 def noisy_numbers(
     match_ids: Iterable[object], labels: ArrayLike, law: PiecewiseLaw, key: bytes, source: str
 ) -> NDArray[np.float64]:
-    """The piecewise mechanism on the bounded numeric labels of one partition; returns a float64 array of noisy labels.
+    """The piecewise mechanism on the bounded numeric ``labels``, of shape (n,), of one partition; float64.
 
-    Each record's draw is HMAC-SHA256(key, (domain, source, epsilon, bounds, points, window, match id)): 64 bits round the
-    label to the grid, 64 say whether the answer lies in the window (rounded down, so never more often than the law has it),
-    and 128 choose among its answers, or the others, uniformly to within 2^-100.
+    Each record's draw is HMAC-SHA256(key, (domain, source, epsilon, bounds, points, window, match id)): 64 bits round
+    the label to the grid, 64 say whether the answer lies in the window (rounded down, so never more often than the law
+    has it), and 128 choose among its answers, or the others, uniformly to within 2^-100.
 
-    epsilon-differentially private, unit *label*, replace-one, under the assumption of ``flip_labels``; the same label of the
-    same record gives the same noisy one.
-
-    Args:
-        labels: Numbers within the bounds of ``law``, of shape (n,).
-
-    Raises:
-        InvalidArgument: One sentence on what is wrong.
+    epsilon-differentially private, unit *label*, replace-one, under the assumption of ``flip_labels``; the same label
+    of the same record gives the same noisy one.
     """
     below, above = law.rounding(np.asarray(labels))
-    prefix = _encode(
-        "label noise", source, repr(law.epsilon), repr(law.low), repr(law.high), str(law.points), str(law.window)
-    )
+    numbers = (law.epsilon, law.low, law.high, law.points, law.window)
+    prefix = _encode("label noise", source, *map(repr, numbers))
     threshold, values = law.inside_coin(), law.values()
     noisy = np.empty(len(below))
     for position, (match_id, index, up) in enumerate(zip(match_ids, below.tolist(), above.tolist(), strict=True)):
-        draw = hmac.digest(key, prefix + _encode(_match_text(match_id)), "sha256")
+        draw = _keyed(key, prefix, match_id)
         index += int.from_bytes(draw[:8], "big") * 2.0**-64 < up
         inside = int.from_bytes(draw[8:16], "big") < threshold
         place = int.from_bytes(draw[16:], "big") * (law.window if inside else law.points - 1) >> 128
@@ -105,26 +94,21 @@ def noisy_numbers(
 def record_tags(match_ids: Iterable[object], key: bytes, source: str) -> list[bytes]:
     """Secret names of records in a ledger: one 16-byte tag per match id, the same for every epsilon."""
     prefix = _encode("record tag", source)
-    return [hmac.digest(key, prefix + _encode(_match_text(match_id)), "sha256")[:TAG_BYTES] for match_id in match_ids]
+    return [_keyed(key, prefix, match_id)[:TAG_BYTES] for match_id in match_ids]
 
 
 def label_tags(match_ids: Iterable[object], label_texts: Iterable[object], key: bytes, source: str) -> list[bytes]:
     """16-byte commitments to the true label of each record, bound to its match id, so that a change is noticed."""
     prefix = _encode("label tag", source)
-    return [
-        hmac.digest(key, prefix + _encode(_match_text(match_id), canonical_label(label)), "sha256")[:TAG_BYTES]
-        for match_id, label in zip(match_ids, label_texts, strict=True)
-    ]
+    pairs = zip(match_ids, label_texts, strict=True)
+    return [_keyed(key, prefix, match_id, canonical_label(label))[:TAG_BYTES] for match_id, label in pairs]
 
 
 def canonical_label(value: object) -> str:
-    """One text per label, however it is typed: 1, 1.0, '1', '1.0', True and numpy's kinds of 1 all give '1'.
+    """One text per label, however it is typed; `InvalidArgument` where it is missing or neither text nor a number.
 
     >>> canonical_label(1.0), canonical_label(" 1 "), canonical_label("default")
     ('1', '1', 'default')
-
-    Raises:
-        InvalidArgument: The label is missing or is neither text nor a number.
     """
     if isinstance(value, str):
         return _canonical_text(value.strip())
@@ -164,10 +148,10 @@ def _keep_threshold(epsilon: float, classes: int) -> int:
         return min(int(keep * 2**64), 2**64 - 1)
 
 
-def _match_text(match_id: object) -> str:
-    if isinstance(match_id, (str, Integral)) and not isinstance(match_id, bool):
-        return str(match_id)
-    raise InvalidArgument(f"A match id is of type {type(match_id).__name__} but must be text or a whole number.")
+def _keyed(key: bytes, prefix: bytes, match_id: object, *more: str) -> bytes:
+    if not isinstance(match_id, (str, Integral)) or isinstance(match_id, bool):
+        raise InvalidArgument(f"A match id is of type {type(match_id).__name__} but must be text or a whole number.")
+    return hmac.digest(key, prefix + _encode(str(match_id), *more), "sha256")
 
 
 def _encode(*parts: str) -> bytes:
@@ -179,12 +163,11 @@ def _encode(*parts: str) -> bytes:
 class LabelRelease:
     """One memoised draw: the flips, or the noisy numbers, of a source at one epsilon under one key.
 
-    An epsilon alone does not say whether two models rest on the same flips: the same number can stand for another draw (a
-    new key, other classes) or for a total of several. So labels and models name their releases, and epsilons are added
-    over the union. Unit *label*, relation *replace-one*, delta 0.
+    An epsilon alone does not say whether two models rest on the same flips: the same number can stand for another draw
+    (a new key, other classes) or for a total of several. So labels and models name their releases, and epsilons are
+    added over the union. Unit *label*, relation *replace-one*, delta 0.
 
     Attributes:
-        source: declared ``namespace/name/column``.
         epsilon: nats; infinity for true labels.
         classes: number of classes, or of grid points for numbers; 0 where it is not known.
         key_id: identifier of the flip key; empty where nothing is known of the draw but its epsilon.
@@ -223,7 +206,14 @@ def total_of(releases: Iterable[LabelRelease]) -> float:
 
 def releases_to_json(releases: Iterable[LabelRelease]) -> list[dict[str, Any]]:
     """As JSON can hold them; an infinite epsilon is the text 'infinity', and only releases of numbers have bounds."""
-    return [_content(release) for release in releases]
+    contents = [asdict(release) for release in releases]
+    for content in contents:
+        if math.isinf(content["epsilon"]):
+            content["epsilon"] = "infinity"
+        bounds = content.pop("bounds")
+        if bounds is not None:
+            content["bounds"] = list(bounds)
+    return contents
 
 
 def releases_of_privacy(document: dict[str, Any]) -> Releases:
@@ -245,12 +235,6 @@ def releases_of_json(content: list[dict[str, Any]]) -> Releases:
         raise ValueError("The releases of labels that a model names are damaged; train it anew.") from error
 
 
-def _content(release: LabelRelease) -> dict[str, Any]:
-    content = {**asdict(release), "epsilon": release.epsilon if math.isfinite(release.epsilon) else "infinity"}
-    bounds = content.pop("bounds")
-    return content if bounds is None else {**content, "bounds": list(bounds)}
-
-
 def _release(
     source: Any, epsilon: Any, classes: Any = 0, key_id: Any = "", entry_id: Any = 0, bounds: Any = None
 ) -> LabelRelease:
@@ -258,7 +242,9 @@ def _release(
     sound = epsilon == math.inf or is_finite(epsilon) and epsilon > 0
     if not sound or not is_whole(classes) or not all(isinstance(text, str) for text in (source, key_id)):
         raise TypeError("no release")
-    if bounds is not None and not (len(bounds) == 2 and all(map(is_finite, bounds))):
-        raise TypeError("no bounds")
-    bounds = None if bounds is None else (float(bounds[0]), float(bounds[1]))
+    if bounds is not None:
+        low, high = bounds if len(bounds) == 2 else (None, None)
+        if not is_finite(low) or not is_finite(high):
+            raise TypeError("no bounds")
+        bounds = float(low), float(high)
     return LabelRelease(source, float(epsilon), int(classes), key_id, entry_id, bounds)

@@ -37,17 +37,12 @@ class NotCorrectable(ValueError):
 class Fit:
     """What is publicly known of a model that was fitted to the flips.
 
-    Attributes:
-        weights: Number m of the joint weights, the intercept among them.
-        curvature: Mean of the second derivatives k_i of the loss in the score.
+    ``weights`` is the number m of joint weights, the intercept among them, ``curvature`` the loss's mean second
+    derivative.
     """
 
     weights: int
     curvature: float
-
-    def leverage(self, rows: int) -> float:
-        """Largest mean, over the rows, of how far a row's score follows its own flip."""
-        return self.weights / (rows * self.curvature)
 
 
 @dataclass(frozen=True)
@@ -74,9 +69,8 @@ def corrected_figures(
 
     Args:
         flips: Flipped labels, 0 or 1, of shape (n,).
-        scores: Logits z of shape (n,).
+        scores: Logits z of shape (n,); label 1 is predicted above ``threshold``.
         epsilon: Epsilon (nats) at which the labels were flipped.
-        threshold: Label 1 is predicted above it.
         fit: The fit that gave the scores, if the model was fitted to these flips.
 
     Raises:
@@ -84,29 +78,38 @@ def corrected_figures(
     """
     flips, scores = np.asarray(flips), np.asarray(scores, dtype=float)
     factor = _Factor.of(flips, epsilon)
-    bias = _Bias(flips, scores, epsilon, fit)
-    cut = _ks_threshold(flips, scores)
-    share_below = _share_below(scores)
+    flip = flip_probability(epsilon)
+    # At most so far does a row's score follow its own flip, in the mean over the rows.
+    moved = 0.0 if fit is None else fit.weights / (len(flips) * fit.curvature)
+    with_0, with_1 = scores - moved * flips, scores + moved * (1 - flips)
+
+    def covariance(g: Callable[[Array], Array]) -> float:
+        """Mean of Cov(y'_i, g(z_i)) over the rows of a fit; 0 without one."""
+        return flip * (1 - flip) * float(np.mean(g(with_1).astype(float) - g(with_0)))
+
+    # KS is largest where TPR - FPR is.
+    false_positive, true_positive, thresholds = roc_curve(flips, scores)
+    cut = float(thresholds[np.argmax(true_positive - false_positive)])
+    ordered = np.sort(scores)
     return {
         ACCURACY: replace(
             corrected_accuracy(flips, scores > threshold, epsilon),
-            most_bias=2 * bias.covariance(lambda z: z > threshold) / (1 - 2 * flip_probability(epsilon)),
+            most_bias=2 * covariance(lambda z: z > threshold) / (1 - 2 * flip),
         ),
-        AUC: replace(_corrected_auc(flips, scores, factor), most_bias=factor.of_bias(bias.covariance(share_below))),
+        AUC: replace(
+            _corrected_auc(flips, scores, factor),
+            most_bias=factor.of_bias(covariance(lambda z: np.searchsorted(ordered, z) / len(ordered))),
+        ),
         KS: replace(
-            _corrected_ks(flips, scores, cut, factor), most_bias=factor.of_bias(bias.covariance(lambda z: z >= cut))
+            _corrected_ks(flips, scores, cut, factor), most_bias=factor.of_bias(covariance(lambda z: z >= cut))
         ),
     }
 
 
 def corrected_accuracy(flips: Array, predicted: Array, epsilon: float, classes: int = 2) -> Corrected:
-    """Accuracy of predicted classes, for any number of them.
+    """Accuracy of predicted classes, for any number k of declared ``classes``, in whose terms ``predicted`` is.
 
-    Args:
-        flips: Flipped labels of shape (n,), n at least 1.
-        predicted: Predictions in the same terms.
-        epsilon: Epsilon (nats) at which the labels were flipped.
-        classes: Number k of declared classes.
+    ``flips`` are labels of shape (n,), n at least 1, that were flipped at ``epsilon`` (nats).
     """
     agreement = float(np.mean(np.asarray(flips) == np.asarray(predicted)))
     kept, missed = keep_probability(epsilon, classes), flip_probability(epsilon, classes) / (classes - 1)
@@ -145,19 +148,6 @@ class _Factor:
         return covariance / (self.share * (1 - self.share) * self.value)
 
 
-class _Bias:
-    """Mean of Cov(y'_i, g(z_i)) over the rows of a fit; 0 without one."""
-
-    def __init__(self, flips: Array, scores: Array, epsilon: float, fit: Fit | None) -> None:
-        moved = 0.0 if fit is None else fit.leverage(len(flips))
-        flip = float(flip_probability(epsilon))
-        self._variance = flip * (1 - flip)
-        self._with_0, self._with_1 = scores - moved * flips, scores + moved * (1 - flips)
-
-    def covariance(self, g: Callable[[Array], Array]) -> float:
-        return self._variance * float(np.mean(g(self._with_1).astype(float) - g(self._with_0)))
-
-
 def _corrected_auc(flips: Array, scores: Array, factor: _Factor) -> Corrected:
     positive = flips == 1
     ranks, placements = rankdata(scores), np.empty(len(scores))
@@ -177,14 +167,3 @@ def _corrected_ks(flips: Array, scores: Array, cut: float, factor: _Factor) -> C
     influences = np.where(positive, 1, -1) * (passed - rates) / np.where(positive, factor.share, 1 - factor.share)
     difference = float(passed[positive].mean() - passed[~positive].mean())
     return factor.corrected(difference, influences, flips)
-
-
-def _ks_threshold(flips: Array, scores: Array) -> float:
-    """Where TPR - FPR is largest."""
-    false_positive, true_positive, thresholds = roc_curve(flips, scores)
-    return float(thresholds[np.argmax(true_positive - false_positive)])
-
-
-def _share_below(scores: Array) -> Callable[[Array], Array]:
-    ordered = np.sort(scores)
-    return lambda z: np.searchsorted(ordered, z) / len(ordered)

@@ -38,7 +38,7 @@ from .ledger.database import WEIGHTS
 from .ledger.datasets import NUMBERED, base_name
 from .ledger.entries import BudgetCap
 from .private_files import AnyPath, publish_if_absent, replace_file
-from .validation import is_finite, is_whole
+from .validation import positive, whole
 
 logger = logging.getLogger(__name__)
 BY_COLUMNS = "columns:[0-9a-f]{16}"
@@ -94,59 +94,39 @@ class Policy:
 
     def label_cap(self, source: str) -> float:
         """Largest total epsilon that the label source may spend."""
-        cap = self._source(source).cap
+        cap = self.source(source).cap
         return self.default_label_cap if cap is None else cap
 
     def is_declared(self, source: str) -> bool:
         """Whether the operator knows the label source at all; another name for it would start another budget."""
         return check_source(source) in self.label_sources
 
-    def columns_of(self, source: str) -> frozenset[str] | None:
-        """Features of the table that the source was declared for; None where it was declared for any."""
-        return self._source(source).columns
-
-    def records_of(self, source: str) -> int | None:
-        """How many records the source was declared with; None where that was left open."""
-        return self._source(source).records
-
-    def is_public(self, source: str) -> bool:
-        """Whether the labels of the source are declared public, so that runs without privacy may use them."""
-        return self._source(source).public
-
     def score_cap(self, dataset: str, feature_count: int, related: Iterable[str] = ()) -> int:
-        """Largest number of joint-score releases of a host's dataset: declared, else a quarter of its features.
+        """Largest number of joint-score releases of a host's dataset: declared, else a quarter of its columns.
 
-        Args:
-            dataset: Its name in the ledger.
-            feature_count: Number of its columns.
-            related: Datasets that count together with it; the smallest of all their caps holds, see ``dataset_cap``.
+        The smallest cap of all ``related`` datasets, which count together with it, holds.
         """
         return min(_caps(self.score_caps, dataset, related, feature_count // 4, min))
 
     def dataset_cap(self, dataset: str, related: Iterable[str] = ()) -> BudgetCap:
         """What private steps on the dataset may spend in all, for each observer, unit and relation.
 
-        Args:
-            dataset: Its name in the ledger.
-            related: Datasets that count together with it; the smallest epsilon and the smallest delta of all their caps
-                hold, the default for one that has none: a job that leaves columns away must not find a larger cap than
-                the whole table's among those of other tables.
+        The smallest epsilon and the smallest delta of the caps of all ``related`` datasets, which count together with
+        it, hold, the default for one that has none: a job that leaves columns away must not find a larger cap than the
+        whole table's among those of other tables.
         """
         caps = _caps(self.dataset_caps, dataset, related, self.default_dataset_cap, BudgetCap.smaller)
         return reduce(BudgetCap.smaller, caps)
 
     def consents_to_few_values(self, dataset: str, related: Iterable[str] = ()) -> bool:
-        """Whether joint scores of a host's dataset may be shown though columns take few values: they show these columns.
+        """Whether a host's joint scores may be shown though columns take few values, which they show.
 
         The operator must have consented to those of all ``related`` datasets, which count together with it, as well.
         """
         return {base_name(name) for name in (dataset, *related)} <= self.few_valued_scores
 
-    def is_public_dataset(self, dataset: str) -> bool:
-        """Whether the operator declared all that stands in the dataset public; named as in ``dataset_caps``."""
-        return dataset in self.public_datasets
-
-    def _source(self, source: str) -> SourcePolicy:
+    def source(self, source: str) -> SourcePolicy:
+        """What is declared about a label source; that of a default where nothing is."""
         return self.label_sources.get(check_source(source), SourcePolicy())
 
 
@@ -168,8 +148,8 @@ def _caps(
 ) -> Iterator[Cap]:
     """Of the dataset and all related ones: what is declared for exactly this one, else the default.
 
-    A cap under the name of the columns alone may be another table's: it lowers the default and never raises it. Weights are
-    known by nothing but columns, so that the operator's word on some of them says nothing of others without one.
+    A cap under the name of the columns alone may be another table's: it lowers the default and never raises it. Weights
+    are known by nothing but columns, so that the operator's word on some of them says nothing of others without one.
     """
     for name in {dataset, *related}:
         exact, of_columns = caps.get(name), caps.get(base_name(name), default)
@@ -201,21 +181,14 @@ _Loader.add_implicit_resolver(
 
 
 def load_policy(path: AnyPath) -> Policy:
-    """Read the policy file; a missing file means the defaults. Names that nothing uses are logged as warnings.
-
-    Raises:
-        InvalidPolicy: One sentence on the first key or value that is not allowed.
-    """
+    """Read the policy file; a missing file means the defaults. Names that nothing uses are logged as warnings."""
     file = _File(path)
     content = file.read()
     file.check_keys("the file", content, Policy)
-    sources = file.mapping("label_sources", content.get("label_sources"))
-    caps = file.mapping("score_caps", content.get("score_caps"))
-    budgets = file.mapping("dataset_caps", content.get("dataset_caps"))
-    modules = file.mapping("model_modules", content.get("model_modules"))
-    public = file.items("public_datasets", content.get("public_datasets"))
-    separate = file.items("separate_ids", content.get("separate_ids"))
-    few_valued = file.items("few_valued_scores", content.get("few_valued_scores"))
+    mappings = ("label_sources", "score_caps", "dataset_caps", "model_modules")
+    sources, caps, budgets, modules = (file.mapping(key, content.get(key)) for key in mappings)
+    lists = ("public_datasets", "separate_ids", "few_valued_scores")
+    public, separate, few_valued = (file.items(key, content.get(key)) for key in lists)
     default = file.budget("default_dataset_cap", content.get("default_dataset_cap"), DEFAULT_DATASET_CAP)
     policy = Policy(
         default_label_cap=file.epsilon("default_label_cap", content.get("default_label_cap", DEFAULT_LABEL_CAP)),
@@ -247,10 +220,7 @@ def declare_source(
 ) -> None:
     """Set what ``SourcePolicy`` holds of a label source in the file; None leaves a value as it is.
 
-    The file is replaced in one step and comments in it are lost.
-
-    Raises:
-        InvalidPolicy: The source, a value or the file is malformed; the file is left as it was.
+    The file is replaced in one step and comments in it are lost. `InvalidPolicy` leaves it as it was.
     """
     check_source(source)
     given = {"cap": cap, "public": public, "columns": None if columns is None else sorted(columns), "records": records}
@@ -263,11 +233,7 @@ def declare_source(
 def declare_caps(
     path: AnyPath, dataset: str, *, epsilon: float | None = None, delta: float | None = None, scores: int | None = None
 ) -> None:
-    """Set what private steps may spend of a dataset, and how many models' scores it may show; None leaves a value as it is.
-
-    Raises:
-        InvalidPolicy: A cap or the file is malformed; the file is left as it was.
-    """
+    """Set what private steps may spend of a dataset, and how many models' scores it shows; see ``declare_source``."""
     with _edited(path) as (policy, file, content):
         if budget := _declared({"epsilon": epsilon, "delta": delta}):
             budgets = content["dataset_caps"] = dict(content.get("dataset_caps") or {})
@@ -297,10 +263,7 @@ def _edited(path: AnyPath) -> Iterator[tuple[Policy, _File, dict[str, Any]]]:
 
 @dataclass(frozen=True)
 class _File:
-    """The policy file, as what it must hold is checked: every method returns what it was given, or refuses it.
-
-    Values are whatever YAML may hold; ``where`` says in words which of them it is.
-    """
+    """The policy file; methods return what they were given (``where`` in words) as YAML held it, or refuse it."""
 
     path: AnyPath
 
@@ -319,24 +282,21 @@ class _File:
         cap, columns, records = (content.get(name) for name in ("cap", "columns", "records"))
         public = content.get("public", False)
         self._refuse_unless(isinstance(public, bool), f"public of {source}", public, "be true or false")
-        cap = None if cap is None else self.epsilon(f"cap of {source}", cap)
         if columns is not None:
             texts = all(isinstance(column, str) for column in self.items(f"columns of {source}", columns))
             self._refuse_unless(texts, f"columns of {source}", columns, "be a list of texts")
         if records is not None:
-            fine = is_whole(records) and records >= 1
-            self._refuse_unless(fine, f"records of {source}", records, "be a whole number from 1 on")
-        return SourcePolicy(
-            cap, public, None if columns is None else frozenset(columns), None if records is None else int(records)
-        )
+            where = self._named(f"records of {source}")
+            records = whole(where, records, 1, allowed="a whole number from 1 on", error=InvalidPolicy)
+        cap = None if cap is None else self.epsilon(f"cap of {source}", cap)
+        return SourcePolicy(cap, public, None if columns is None else frozenset(columns), records)
 
     def check_keys(self, where: str, content: dict[str, Any], kind: type) -> None:
         allowed = [item.name for item in fields(kind)]
         unknown = [key for key in content if key not in allowed]
         if unknown:
-            raise InvalidPolicy(
-                f"In {self.path}, {where} has the unknown key {unknown[0]!r} but may have {', '.join(allowed)}."
-            )
+            may_have = ", ".join(allowed)
+            raise InvalidPolicy(f"{self._named(where)} has the unknown key {unknown[0]!r} but may have {may_have}.")
 
     def mapping(self, where: str, value: Any) -> dict[str, Any]:
         self._refuse_unless(value is None or isinstance(value, dict), where, value, "be a mapping")
@@ -347,9 +307,7 @@ class _File:
         return value or []
 
     def epsilon(self, where: str, value: Any) -> float:
-        fine = is_finite(value) and value > 0
-        self._refuse_unless(fine, where, value, "be a finite number greater than 0 (in nats)")
-        return float(value)
+        return positive(self._named(where), value, "a finite number greater than 0 (in nats)", InvalidPolicy)
 
     def budget(self, where: str, value: Any, default: BudgetCap) -> BudgetCap:
         content = self.mapping(where, value)
@@ -360,9 +318,8 @@ class _File:
             raise InvalidPolicy(f"In {self.path}, {where} is not valid: {error}") from error
 
     def count(self, dataset: str, cap: Any) -> int:
-        fine = is_whole(cap) and cap >= 0
-        self._refuse_unless(fine, f"the score cap of {dataset}", cap, "be a whole number from 0 on")
-        return int(cap)
+        where = self._named(f"the score cap of {dataset}")
+        return whole(where, cap, 0, allowed="a whole number from 0 on", error=InvalidPolicy)
 
     def dataset(self, where: str, name: Any, what: str = "dataset") -> str:
         if not isinstance(name, str) or not name.strip():
@@ -371,10 +328,8 @@ class _File:
 
     def module_name(self, name: Any) -> str:
         if not isinstance(name, str) or not MODULE_NAME.fullmatch(name):
-            raise InvalidPolicy(
-                f"In {self.path}, model_modules has the name {name!r} but must have letters, digits, hyphens and "
-                "underscores only."
-            )
+            allowed = "letters, digits, hyphens and underscores only"
+            raise InvalidPolicy(f"{self._named('model_modules')} has the name {name!r} but must have {allowed}.")
         return name
 
     def module(self, name: str, value: Any) -> str:
@@ -384,4 +339,7 @@ class _File:
 
     def _refuse_unless(self, fine: object, where: str, value: Any, allowed: str) -> None:
         if not fine:
-            raise InvalidPolicy(f"In {self.path}, {where} is {value!r} but must {allowed}.")
+            raise InvalidPolicy(f"{self._named(where)} is {value!r} but must {allowed}.")
+
+    def _named(self, where: str) -> str:
+        return f"In {self.path}, {where}"

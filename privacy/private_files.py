@@ -26,10 +26,7 @@ AnyPath = str | os.PathLike[str]
 
 
 def publish_if_absent(path: AnyPath, content: bytes) -> None:
-    """Create ``path`` (mode 0600, its folder 0700) with ``content`` unless it exists; the first of several wins.
-
-    The file appears under its name complete and durable, or not at all.
-    """
+    """Create a file (mode 0600, its folder 0700), complete and durable, unless it exists; the first of several wins."""
     _make_private_folder(Path(path).parent)
     with _written_beside(Path(path), content, 0o600) as temporary:
         try:
@@ -50,8 +47,7 @@ def replace_file(path: AnyPath, content: bytes) -> None:
 def atomic_write(path: AnyPath, text: str) -> None:
     """Write a result for others in one step, with the mode that the umask gives, into a folder that exists.
 
-    Raises:
-        InvalidArgument: It could not be written; what was there is kept.
+    Raises `InvalidArgument` if it could not be written; what was there is kept.
     """
     try:
         with _written_beside(Path(path), text.encode("utf-8"), 0o666) as temporary:
@@ -116,12 +112,8 @@ class UnsafeKeyFile(ValueError):
 def load_or_create_key(path: AnyPath) -> bytes:
     """Return the secret 32-byte key stored at ``path``; draw it from the operating system's entropy on first use.
 
-    A party derives its flips and tags from it, and it never leaves that party. The file has mode 0600 and a folder made for it 0700. Processes that start together agree on one key, and a crash
-    leaves a whole key or none.
-
-    Raises:
-        UnsafeKeyFile: The file is a symbolic link, not a regular file, not ours, open to group or others, or not 32
-            bytes long.
+    A party derives its flips and tags from it, and it never leaves that party. Processes that start together agree on
+    one, and a crash leaves a whole key or none. `UnsafeKeyFile` refuses what others could know or have chosen.
     """
     path = Path(path)
     if not os.path.lexists(path):

@@ -1,8 +1,7 @@
 """Checks of arguments: what counts as a number, which ranges are allowed, and the sentence that refuses the rest.
 
 Numbers are Python's and numpy's, but never a truth value, which would pass as 0 or 1. Every check returns the value in
-the type that is computed with, and raises `InvalidArgument` (or the ``error`` it is given), naming the argument and its
-value.
+the type that is computed with, and raises `InvalidArgument` (or its ``error``), naming the argument and its value.
 """
 
 from __future__ import annotations
@@ -73,6 +72,12 @@ def within(
     return float(value)
 
 
+def as_share(name: str, value: object, allowed: str, error: type[ValueError] = InvalidArgument) -> float:
+    """Return ``value`` as a float if it is a number greater than 0 and at most 1."""
+    positive(name, value, allowed, error)
+    return within(name, value, 0, 1, allowed, error)
+
+
 def whole(
     name: str,
     value: object,
@@ -132,8 +137,5 @@ def check_classes(classes: object) -> int:
 
 
 def check_sensitivity(sensitivity: object) -> float:
-    """Return how far one unit of data can move the answer to a query, if it is a number from 1e-150 to 1e150.
-
-    Within this range neither squares nor grids leave the range of floating point.
-    """
+    """Return it if it is a number from 1e-150 to 1e150, so that neither squares nor grids leave the range of floats."""
     return within("sensitivity", sensitivity, MIN_SENSITIVITY, MAX_SENSITIVITY)

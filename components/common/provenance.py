@@ -88,7 +88,7 @@ def find_label_privacy(home: PartyHome, frame: Any, label_source: str | None) ->
     ``label_source`` narrows the search to one declared source; without it all sources of the key are tried. Labels that
     agree with several releases could come from any of them: only the largest epsilon is an upper bound.
     """
-    if label_source is not None and home.policy.is_public(label_source) and _are_public(home, frame, label_source):
+    if label_source is not None and home.policy.source(label_source).public and _are_public(home, frame, label_source):
         return LabelPrivacy.of_public(label_source)
     sources = [label_source] if label_source else home.ledger.sources(home.key_id)
     known = [found for source in sources if (found := _found(home, frame, source))]
@@ -108,7 +108,7 @@ def _are_public(home: PartyHome, frame: Any, source: str) -> bool:
 
 
 def _declared_public(home: PartyHome, frame: Any) -> LabelPrivacy | None:
-    declared = filter(home.policy.is_public, home.policy.label_sources)
+    declared = [source for source, terms in home.policy.label_sources.items() if terms.public]
     return next((LabelPrivacy.of_public(source) for source in declared if _are_public(home, frame, source)), None)
 
 

@@ -89,7 +89,7 @@ def check_public(policy: Policy, dataset: Dataset) -> None:
     So must be all that has records in common with them: a job can leave columns of a private table away until it has those
     of a public one.
     """
-    private = next((name for name in (dataset.name, *dataset.related) if not policy.is_public_dataset(name)), None)
+    private = next((name for name in (dataset.name, *dataset.related) if name not in policy.public_datasets), None)
     if private is not None:
         sentence = (
             f"noise is {SOURCE_RULE}, which guarantees nothing, but policy.yaml of this party does not name {{}} under "

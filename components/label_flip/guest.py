@@ -66,7 +66,7 @@ def check_source(home: PartyHome, frame: DataFrame, label_source: str) -> None:
         )
     if label_source.rsplit("/", 1)[1] != frame.schema.label_name:
         raise ValueError(f"label_source {label_source} must end with the label column {frame.schema.label_name!r}.")
-    declared = home.policy.columns_of(label_source)
+    declared = home.policy.source(label_source).columns
     strange = next((column for column in frame.schema.columns if declared is not None and column not in declared), None)
     if strange is not None:
         raise ValueError(
@@ -226,7 +226,7 @@ class GuestPreflight(Preflight):
             job_id=job.job_id,
             task_id=job.task_id,
             fingerprint=ids_fingerprint(frame),
-            most_records=home.policy.records_of(source),
+            most_records=home.policy.source(source).records,
             **self.draw.recorded(),
         )
         return {}

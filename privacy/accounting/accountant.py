@@ -17,8 +17,7 @@ import logging
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Mapping
 from functools import partial, reduce
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -50,11 +49,7 @@ class UnsupportedEvent(ValueError):
 
 
 class Accountant(ABC):
-    """What both kinds share: counts, refusals, slack. Subclasses bound the composed processes.
-
-    ``bounded`` are the processes with a proved bound, besides unsampled Gaussian noise, and ``bound`` says what that
-    is.
-    """
+    """Counts, refusals and slack; ``bounded`` are the processes, besides unsampled noise, that have a ``bound``."""
 
     kind: str
     bound: str
@@ -85,21 +80,20 @@ class Accountant(ABC):
         """Charge ``count`` releases of ``event``; nothing has changed when this raises.
 
         Raises:
-            UnsupportedEvent: Naming accountant, mechanism and relation, when no bound is known here.
-            InvalidArgument: When the event protects another unit or holds under another relation.
+            UnsupportedEvent: No bound is known here for the mechanism under the relation.
+            InvalidArgument: The event protects another unit or holds under another relation.
         """
         count = whole("count", count, 1)
+        reason = self.reason_against(event)
         if event.relation != self.relation:
-            raise InvalidArgument(self.reason_against(event))
+            raise InvalidArgument(reason)
         if self._unit not in (None, event.unit):
             raise InvalidArgument(
                 f"The event protects one {event.unit} but the events before it protect one {self._unit}."
             )
-        reason = self.reason_against(event)
         if reason is not None:
             raise UnsupportedEvent(reason)
-        self._unit = event.unit
-        self._cached = None
+        self._unit, self._cached = event.unit, None
         self._counts[event.process] += count
         self._slacks[event.slack] += count
 
@@ -172,7 +166,7 @@ def squared_mu(process: Process, relation: str) -> float | None:
             mus = [change / sigma for change, sigma in zip(process.sensitivities, process.sigmas)]
         case events.PoissonSampledGaussian(sampling_probability=1):
             mus = [events.clips_moved(relation) / process.noise_multiplier]
-        case events.FixedSizeSampledGaussian(records=records, batch_size=size) if records == size:
+        case events.FixedSizeSampledGaussian() if process.records == process.batch_size:
             mus = [events.clips_moved(relation) / process.noise_multiplier]
         case _:
             return None
@@ -180,16 +174,12 @@ def squared_mu(process: Process, relation: str) -> float | None:
 
 
 def split_gaussian(counts: Mapping[Process, int], relation: str) -> tuple[float, dict[Process, int]]:
-    """(mu, rest): mu of all Gaussian releases in ``counts`` together, rounded up (0.0 if none), and the other counts.
-
-    Args:
-        counts: dictionary from processes to how often each ran.
-    """
-    squares = [(process, count, squared_mu(process, relation)) for process, count in counts.items()]
-    rest = {process: count for process, count, square in squares if square is None}
+    """(mu, rest): mu of all Gaussian releases in ``counts`` together, rounded up (0.0 if none), the other counts."""
+    squares = {process: squared_mu(process, relation) for process in counts}
+    rest = {process: counts[process] for process, square in squares.items() if square is None}
     if len(rest) == len(counts):
         return 0.0, rest
-    total = sum(count * square for _, count, square in squares if square is not None)
+    total = sum(counts[process] * square for process, square in squares.items() if square is not None)
     return max(math.sqrt(total) * (1 + LAST_BITS_OF_MU), MIN_MU), rest
 
 
@@ -215,8 +205,8 @@ class PLDAccountant(Accountant):
     Each release becomes a distribution of losses on a grid by connecting the dots of its privacy profile (Doroshenko,
     Ghazi, Kamath, Kumar and Manurangsi, PETS 2022, algorithm 1), which never lowers a delta; dp-accounting convolves
     them. Unsampled Gaussian releases are added up first and, on their own, answered exactly. The Fourier transform's
-    rounding is met by an allowance of ``ROUNDING`` per release: larger than every error that was seen, not a proved
-    bound. Deltas below about 1e-15, or below the allowance, and more than ``MAX_RELEASES`` have no finite epsilon here
+    rounding is met by an allowance of ``ROUNDING`` per release: above every error seen, not a proved bound. Deltas
+    below about 1e-15, or below the allowance, and more than ``MAX_RELEASES`` have no finite epsilon
     (docs/proofs-privacy.md).
     """
 
@@ -385,21 +375,15 @@ def _library_divergences(event: DpEvent, relation: str, orders: Floats = ORDERS)
     from dp_accounting.privacy_accountant import NeighboringRelation
     from dp_accounting.rdp.rdp_privacy_accountant import RdpAccountant
 
-    with _without_warnings():
-        one: Floats = RdpAccountant(orders, NeighboringRelation[relation]).compose(event).rdp
-    rounding: Floats = ABSOLUTE_ROUNDING * orders * (1 + orders) / (orders - 1)
-    return one + rounding
-
-
-@contextmanager
-def _without_warnings() -> Iterator[None]:
-    """dp-accounting warns of every order it leaves out, which is looked after here."""
+    # dp-accounting warns of every order it leaves out, which is looked after here.
     logger, nothing = logging.getLogger("absl"), lambda record: False
     logger.addFilter(nothing)
     try:
-        yield
+        one: Floats = RdpAccountant(orders, NeighboringRelation[relation]).compose(event).rdp
     finally:
         logger.removeFilter(nothing)
+    rounding: Floats = ABSOLUTE_ROUNDING * orders * (1 + orders) / (orders - 1)
+    return one + rounding
 
 
 # A shuffled round is taken as if nothing had been shuffled: sound, and far from tight.
@@ -441,10 +425,5 @@ KINDS: dict[str, type[Accountant]] = {"pld": PLDAccountant, "rdp": RDPAccountant
 
 
 def make_accountant(kind: str, relation: str) -> Accountant:
-    """An empty accountant.
-
-    Args:
-        kind: ``pld`` or ``rdp``.
-        relation: ``add_or_remove`` or ``replace_one``; has no default.
-    """
+    """An empty accountant of a kind, ``pld`` or ``rdp``, under a relation, which has no default."""
     return KINDS[one_of("accountant", kind, KINDS)](relation)

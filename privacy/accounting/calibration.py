@@ -32,8 +32,8 @@ def subsampled_gaussian_epsilon(
     Args:
         noise_multiplier: sigma over the *clip*, whatever the relation.
         accountant: ``pld`` (tight) or ``rdp``.
-        relation: ``add_or_remove`` with a public normaliser, or ``replace_one`` (about twice the epsilon; the bound of
-            ``rdp`` is loose there).
+        relation: ``add_or_remove`` with a public normaliser, or ``replace_one`` (about twice as much; ``rdp`` is loose
+            there).
     """
     composed = make_accountant(accountant, relation)
     composed.compose(_step(sampling_probability, noise_multiplier, relation), whole("steps", steps, 1))
@@ -73,11 +73,9 @@ def calibrate_noise_multiplier(
 ) -> float:
     """Smallest noise multiplier (sigma over the clip) with which ``steps`` sampled steps meet a target.
 
-    At most 2e-5 (relative) above the smallest that the accountant accepts; ``subsampled_gaussian_epsilon`` of the
-    result is at most ``epsilon``. Parameters as there.
-
-    Raises:
-        UnreachableTarget: Where the accountant's own error exceeds delta; ``rdp`` reaches further down.
+    At most 2e-5 (relative) above the smallest that the accountant accepts; ``subsampled_gaussian_epsilon``, whose
+    parameters it has, is at most ``epsilon`` for it. `UnreachableTarget` where the accountant's own error exceeds
+    delta; ``rdp`` reaches further down.
     """
     epsilon, delta = check_target(epsilon, delta)
     steps = whole("steps", steps, 1)
@@ -99,14 +97,12 @@ def calibrate(
 ) -> float:
     """Smallest parameter x > 0, within 2e-5, for which ``count`` releases of ``event_of(x)`` meet a target.
 
-    Args:
-        event_of: makes the event of a parameter; a larger parameter must mean more privacy.
-        search: where to begin searching, which affects the time only, and where to give up, at most 1e12.
+    A larger parameter must mean more privacy. ``search`` says where to begin, which affects the time only, and where to
+    give up, at most 1e12.
 
     Raises:
         UnreachableTarget: When no parameter meets the target, for instance because of the event's slack, or because
             delta is below the accountant's own error.
-        UnsupportedEvent: The accountant has no bound for such events.
     """
     epsilon, delta = check_target(epsilon, delta)
     count = whole("count", count, 1)

@@ -14,7 +14,15 @@ from typing import TypeAlias
 import numpy as np
 
 from ..noise.stream import Floats
-from ..validation import check_delta, check_delta_or_zero, check_epsilon, check_epsilon_or_zero, positive, whole, within
+from ..validation import (
+    as_share,
+    check_delta,
+    check_delta_or_zero,
+    check_epsilon,
+    check_epsilon_or_zero,
+    positive,
+    whole,
+)
 from .gaussian import gaussian_delta, gaussian_epsilon
 
 # Different epsilons with how many mechanisms have each; and values of a summed loss, their probabilities, the
@@ -28,8 +36,7 @@ RELATIVE_ERROR = 1e-15
 def log_binomial(trials: int, log_success: float, log_failure: float) -> tuple[Floats, float]:
     """ln P(k successes) for k = 0 .. ``trials``, and an upper bound on the absolute error of every one of them.
 
-    Args:
-        log_success, log_failure: ln of the probability of success and failure of one trial, both finite.
+    ``log_success`` and ``log_failure`` are ln of the probability of success and failure of one trial, both finite.
     """
     from scipy.special import gammaln
 
@@ -59,9 +66,6 @@ def compose_pure(epsilons: Iterable[float], delta: float) -> float:
     Murtagh and S. Vadhan, TCC 2016, theorem 1.5). Exact, rounded up, with at most ``EXACT_COMBINATIONS`` numbers of
     negative losses over all groups of equal epsilons, else an upper bound on a grid. Never above the sum of the
     epsilons, which is the answer at delta 0; 0.0 for no mechanism.
-
-    Args:
-        epsilons: finite numbers greater than 0, one per mechanism.
     """
     epsilons, delta = [check_epsilon(epsilon) for epsilon in epsilons], check_delta_or_zero(delta)
     total = _sum_above(epsilons)
@@ -182,7 +186,6 @@ def _sum_above(values: list[float]) -> float:
 # It is proved for Gaussian noise when each record takes part in each round by a coin of its own, independent of data
 # and outputs; not for arbitrary (epsilon_i, delta_i)-DP mechanisms, nor for Laplace noise, as the source claims.
 
-AS_A_PROBABILITY = "a number greater than 0 and at most 1"
 # Relative: more than the rounding of mu and of the tails' arguments, so that moving mu by it covers both.
 ARGUMENT_ROUNDING = 2e-15
 MILLS_ROUNDING = 1e-14
@@ -194,12 +197,9 @@ BISECTIONS = 60
 def source_composition_delta(
     rounds: int, sampling_probability: float, noise_multiplier: float, epsilon: float
 ) -> float:
-    """Delta of eq. 3.23 at ``epsilon``, rounded up; at most 1.
+    """Delta of eq. 3.23 at ``epsilon``, after T ``rounds``, each record sampled with probability p; rounded up.
 
-    Args:
-        rounds: T, at least 1.
-        sampling_probability: p, greater than 0 and at most 1.
-        noise_multiplier: sigma over H, where H is the sensitivity under the relation that is claimed.
+    ``noise_multiplier`` is sigma over H, where H is the sensitivity under the relation that is claimed.
     """
     epsilon = check_epsilon_or_zero(epsilon)
     weights, mus = _participations(rounds, sampling_probability, noise_multiplier)
@@ -209,10 +209,7 @@ def source_composition_delta(
 def source_composition_epsilon(
     rounds: int, sampling_probability: float, noise_multiplier: float, delta: float
 ) -> float:
-    """Smallest epsilon at which eq. 3.23 meets ``delta``, rounded up; 0.0 where it is met at epsilon 0.
-
-    Parameters as in ``source_composition_delta``.
-    """
+    """Smallest epsilon at which ``source_composition_delta`` is ``delta``, rounded up; 0.0 where met at epsilon 0."""
     delta = check_delta(delta)
     weights, mus = _participations(rounds, sampling_probability, noise_multiplier)
     if _mean_delta(weights, mus, 0.0) <= delta:
@@ -232,21 +229,20 @@ def unsampled_source_delta(rounds: int, noise_multiplier: float, epsilon: float)
 
     Eq. 3.25 is the same with sigma = alpha H sqrt(T) / sqrt(2 epsilon). Parameters as in ``source_composition_delta``.
     """
-    rounds, noise_multiplier = whole("rounds", rounds, 1), positive("noise_multiplier", noise_multiplier)
-    return gaussian_delta(noise_multiplier, epsilon, _root_above(rounds))
+    root = math.nextafter(math.sqrt(whole("rounds", rounds, 1)), math.inf)
+    return gaussian_delta(positive("noise_multiplier", noise_multiplier), epsilon, root)
 
 
 def unsampled_source_epsilon(rounds: int, noise_multiplier: float, delta: float) -> float:
     """Smallest epsilon at which the last line of eq. 3.24 meets ``delta``, rounded up."""
-    rounds, noise_multiplier = whole("rounds", rounds, 1), positive("noise_multiplier", noise_multiplier)
-    return gaussian_epsilon(noise_multiplier, delta, _root_above(rounds))
+    root = math.nextafter(math.sqrt(whole("rounds", rounds, 1)), math.inf)
+    return gaussian_epsilon(positive("noise_multiplier", noise_multiplier), delta, root)
 
 
 def _participations(rounds: int, sampling_probability: float, noise_multiplier: float) -> tuple[Floats, Floats]:
     """Probabilities, rounded up, of i = 1 .. rounds participations, and mu = sqrt(i) / noise_multiplier, rounded up."""
     rounds, noise_multiplier = whole("rounds", rounds, 1), positive("noise_multiplier", noise_multiplier)
-    positive("sampling_probability", sampling_probability, AS_A_PROBABILITY)
-    probability = within("sampling_probability", sampling_probability, 0, 1, AS_A_PROBABILITY)
+    probability = as_share("sampling_probability", sampling_probability, "a number greater than 0 and at most 1")
     mus = np.sqrt(np.arange(1, rounds + 1)) / noise_multiplier * (1 + ARGUMENT_ROUNDING)
     if probability == 1:
         return np.ones(1), mus[-1:]
@@ -277,7 +273,3 @@ def _delta_above(mus: Floats, epsilon: float) -> Floats:
     in_tail = density * (of_lower * (1 + MILLS_ROUNDING) - penalty)
     in_bulk = ndtr(-lower) * (1 + MILLS_ROUNDING) - density * penalty
     return np.where(lower > 0, in_tail, in_bulk) * (1 + TAIL_ROUNDING)
-
-
-def _root_above(rounds: int) -> float:
-    return math.nextafter(math.sqrt(rounds), math.inf)

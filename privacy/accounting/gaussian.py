@@ -51,9 +51,8 @@ NEWTON_STEPS = 200
 def gaussian_delta(sigma: float, epsilon: float, sensitivity: float = 1.0) -> float:
     """Smallest delta at which noise ``sigma`` gives ``epsilon``, rounded up to a float; at least 2^-1074, at most 1.
 
-    Args:
-        sigma: standard deviation of the noise on each coordinate, in the unit of ``sensitivity``.
-        sensitivity: l2 sensitivity of the query under the relation that is claimed.
+    ``sigma`` is the standard deviation of the noise on each coordinate, in the unit of ``sensitivity``, the l2
+    sensitivity of the query under the relation that is claimed.
     """
     sigma, sensitivity = positive("sigma", sigma), positive("sensitivity", sensitivity)
     epsilon = check_epsilon_or_zero(epsilon)
@@ -66,10 +65,9 @@ def gaussian_delta(sigma: float, epsilon: float, sensitivity: float = 1.0) -> fl
 
 
 def gaussian_epsilon(sigma: float, delta: float, sensitivity: float = 1.0) -> float:
-    """Smallest epsilon (nats) at which noise ``sigma`` meets ``delta``, rounded up.
+    """Smallest epsilon (nats) at which noise ``sigma`` meets ``delta``, rounded up; see ``gaussian_delta``.
 
-    0.0 where delta is met at epsilon 0, infinity where the epsilon exceeds the range of floats. Parameters as in
-    ``gaussian_delta``.
+    0.0 where delta is met at epsilon 0, infinity where the epsilon exceeds the range of floats.
     """
     sigma, sensitivity = positive("sigma", sigma), positive("sensitivity", sensitivity)
     delta = check_delta(delta)
@@ -94,12 +92,9 @@ def gaussian_epsilon(sigma: float, delta: float, sensitivity: float = 1.0) -> fl
 
 
 def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
-    """Smallest sigma that gives (``epsilon``, ``delta``), rounded up.
+    """Smallest sigma, in the unit of the l2 ``sensitivity``, that gives (``epsilon``, ``delta``), rounded up.
 
     ``gaussian_delta(sigma, epsilon, sensitivity) <= delta`` holds for it; infinity beyond the range of floats.
-
-    Args:
-        sensitivity: l2 sensitivity of the query under the relation that is claimed; sigma has its unit.
 
     >>> round(gaussian_sigma(1.0, 1e-5), 4)
     3.7306
@@ -112,11 +107,8 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
     starts = 2 * epsilon / (tail + math.sqrt(tail * tail + 2 * epsilon)), delta * math.sqrt(2 * math.pi)
     start = max(starts) * (1 - 1e-9)
     context = _context(start, epsilon)
-    mu, epsilon, target = (
-        context.mpf(start),
-        context.mpf(epsilon),
-        context.mpf(delta) * (1 - context.mpf(TARGET_MARGIN)),
-    )
+    mu, epsilon, target = map(context.mpf, (start, epsilon, delta))
+    target *= 1 - context.mpf(TARGET_MARGIN)
     for _ in range(NEWTON_STEPS):
         reached, slope, _ = _delta_and_slopes(context, mu, epsilon)
         step = context.log(target / reached) * reached / slope
@@ -163,10 +155,7 @@ def grouped_gaussian_epsilon(clips: Iterable[float], sigmas: Iterable[float], de
 
 
 def grouped_noise_multiplier(clips: Iterable[float], sigmas: Iterable[float]) -> float:
-    """1 / mu, rounded down: sigma over sensitivity of the one Gaussian mechanism with the same guarantee.
-
-    Parameters as in ``grouped_gaussian_epsilon``.
-    """
+    """1 / mu, rounded down: sigma over sensitivity of the one Gaussian mechanism of ``grouped_gaussian_epsilon``."""
     moved, scales = [positive("clips", clip) for clip in clips], [positive("sigmas", sigma) for sigma in sigmas]
     if not moved:
         raise InvalidArgument("clips is empty but must have one value per group, at least one.")

@@ -3,8 +3,8 @@
 A profile is epsilon -> H(epsilon) = sup over events S of P(S) - e^epsilon Q(S), where (P, Q) is a pair that dominates
 the mechanism: no neighbouring inputs are easier to tell apart at any real epsilon (nats, negative ones included).
 Composing dominating pairs dominates the adaptive composition (Zhu, Dong and Wang, AISTATS 2022, theorem 10). Where two
-pairs are needed (a record added, a record removed) each is composed on its own and the worse answer counts. Why each
-pair dominates: docs/proofs-privacy.md.
+pairs are needed (a record added, a record removed) each is composed and the worse answer counts. Proofs:
+docs/proofs-privacy.md.
 
 Every function of an array is vectorised over epsilon, and its rounding errors are small beside the sampling rate, not
 beside 1. The tails left out by ``lowest`` and ``highest`` weigh less than 1e-22.
@@ -31,11 +31,8 @@ RELATIVE_PRECISION = 1e-12
 def smallest_epsilon(divergence: Callable[[float], float], delta: float, highest: float) -> float:
     """Smallest epsilon (nats) of [0, highest] with ``divergence(epsilon) <= delta``, up to 1e-11 of its value above.
 
-    ``divergence`` is evaluated at what is returned, so the answer is as safe as it is; unless that is ``highest``,
-    which the caller vouches for.
-
-    Args:
-        divergence: a positive function that does not increase, an upper bound of delta at an epsilon.
+    ``divergence`` is positive, does not increase, and bounds delta at an epsilon from above. It is evaluated at what is
+    returned, so the answer is as safe as it is; unless that is ``highest``, which the caller vouches for.
     """
     from scipy.optimize import brentq
 
@@ -43,13 +40,8 @@ def smallest_epsilon(divergence: Callable[[float], float], delta: float, highest
         return 0.0
     if divergence(highest) >= delta:
         return highest
-    crossing: float = brentq(
-        lambda epsilon: math.log(divergence(epsilon) / delta),
-        0.0,
-        highest,
-        xtol=RELATIVE_PRECISION * highest * 1e-3,
-        rtol=RELATIVE_PRECISION,
-    )
+    excess, xtol = lambda epsilon: math.log(divergence(epsilon) / delta), RELATIVE_PRECISION * highest * 1e-3
+    crossing: float = brentq(excess, 0.0, highest, xtol=xtol, rtol=RELATIVE_PRECISION)
     margin = RELATIVE_PRECISION
     while divergence(crossing * (1 + margin)) > delta:
         margin *= 2
@@ -69,10 +61,7 @@ def binomial_window(trials: int, odds: float) -> tuple[int, Floats]:
     """(first value, probabilities of it and those that follow) for Binomial(trials, odds / (1 + odds)).
 
     The values left out have a probability of at most ``LEFT_OUT`` together. The relative error of a probability is at
-    most ``ERROR_PER_VALUE`` times the number of values, for an ``odds`` that is itself rounded to the nearest float.
-
-    Args:
-        odds: odds of success of one trial, finite and greater than 0.
+    most ``ERROR_PER_VALUE`` times the number of values, for finite ``odds`` above 0 rounded to nearest.
     """
     success = odds / (1 + odds)
     mean, variance = trials * success, trials * success / (1 + odds)
@@ -133,12 +122,12 @@ def _randomized_response(process: events.RandomizedResponse, _: str) -> Pair:
     epsilon, others = process.epsilon, process.classes - 2
     keep = 1 / (1 + (process.classes - 1) * math.exp(-epsilon))
     third = others * math.exp(-epsilon) * keep
-    return (
-        _bounded(
-            epsilon,
-            lambda loss: keep * -np.expm1(np.minimum(loss - epsilon, 0)) + third * -np.expm1(np.minimum(loss, 0)),
-        ),
-    )
+
+    def delta(loss: Floats) -> Floats:
+        value: Floats = keep * -np.expm1(np.minimum(loss - epsilon, 0)) + third * -np.expm1(np.minimum(loss, 0))
+        return value
+
+    return (_bounded(epsilon, delta),)
 
 
 def _exponential_mechanism(process: events.ExponentialMechanism, _: str) -> Pair:
@@ -214,11 +203,8 @@ def _log_ratio(epsilon: Floats, rate: float) -> Floats:
 def _excess_over_unsampled(epsilon: Floats, rate: float) -> Floats:
     """1 - (1 - rate) e^epsilon, by sums that cancel no more than the result does."""
     falling, rising = np.minimum(epsilon, 0), np.maximum(epsilon, 0)
-    return np.where(
-        epsilon > 0,
-        np.exp(np.minimum(rising, 700.0)) * (np.expm1(-rising) + rate),
-        rate * np.exp(falling) - np.expm1(falling),
-    )
+    above = np.exp(np.minimum(rising, 700.0)) * (np.expm1(-rising) + rate)
+    return np.where(epsilon > 0, above, rate * np.exp(falling) - np.expm1(falling))
 
 
 def _sampled_loss(rate: float, mu: float, place: float) -> float:
@@ -250,13 +236,8 @@ def _poisson_replace_one(rate: float, mu: float) -> Pair:
 def _fixed_size_replace_one(process: events.FixedSizeSampledGaussian, _: str) -> Pair:
     rate, mu = _within_reach(process.batch_size / process.records, 2 / process.noise_multiplier)
     remove, add = _removed(rate, mu), _added(rate, mu)
-    return (
-        PrivacyProfile(
-            lambda epsilon: np.maximum(remove.delta(epsilon), add.delta(epsilon)),
-            min(remove.lowest, add.lowest),
-            max(remove.highest, add.highest),
-        ),
-    )
+    lowest, highest = min(remove.lowest, add.lowest), max(remove.highest, add.highest)
+    return (PrivacyProfile(lambda epsilon: np.maximum(remove.delta(epsilon), add.delta(epsilon)), lowest, highest),)
 
 
 # Hiding among the clones: what shuffling one message with n - 1 others does for a pure local randomiser.
@@ -293,10 +274,9 @@ def smallest_amplified_delta(epsilon0: float, n: int) -> float:
 def shuffle_closed_form(epsilon0: float, n: int, delta: float) -> float:
     """The closed form: ln(1 + (1 - e^-epsilon0) / (1 + e^(-epsilon0 - e')) (a + c)), rounded up; epsilon in nats.
 
-    e' = ln(1 + a + c), a = 8 sqrt(e^epsilon0 ln(4 / delta) / n), c = 8 e^epsilon0 / n. Meaningful within
-    ``in_amplified_range`` only, which the caller checks.
-
-    The form of the authors' own program, larger than that of theorem 3.1 as printed: docs/proofs-privacy.md.
+    e' = ln(1 + a + c), a = 8 sqrt(e^epsilon0 ln(4 / delta) / n), c = 8 e^epsilon0 / n; meaningful within
+    ``in_amplified_range`` only, which the caller checks. The form of the authors' own program, larger than that of
+    theorem 3.1 as printed: docs/proofs-privacy.md.
     """
     spread = 8 * math.sqrt(math.exp(epsilon0) * math.log(4 / delta) / n) + 8 * math.exp(epsilon0) / n
     factor = -math.expm1(-epsilon0) / (1 + math.exp(-epsilon0) / (1 + spread))
@@ -316,11 +296,9 @@ def shuffled_profile(process: events.Shuffled, _: str) -> Pair:
 
     For ``any`` the profile is (1 - d) times that of the clones pair plus d times that of unamplified randomised
     response, d = ``smallest_amplified_delta``: as if the shuffler failed with probability d. So a delta far below the
-    range is met near epsilon0 only. What the profile gives there is proved, but ``shuffle_epsilon`` claims no less
-    than epsilon0. For ``randomized_response`` it is the blanket's, one pair for all data sets, so that rounds may be
-    composed; for a single round the exact count of ``shuffled_randomized_response`` is smaller.
-
-    C is rounded down to ``CLONE_BITS`` binary digits, which raises epsilon by at most about 1e-4 of its value.
+    range is met near epsilon0 only. For ``randomized_response`` it is the blanket's, one pair for all data sets, so
+    that rounds may be composed. C is rounded down to ``CLONE_BITS`` binary digits, which raises epsilon by at most
+    about 1e-4 of its value.
     """
 
     epsilon0, n = process.epsilon0, process.messages
@@ -374,9 +352,8 @@ def _outcomes(epsilon0: float, n: int, randomizer: str) -> tuple[Floats, Floats,
     """Losses of the clones pair, ascending; the mass that P and that Q have from each on, with a 0 at the end."""
     clones, weights, error = _clones(epsilon0, n, randomizer)
     fewer, group = np.unique([leading_bits(count, CLONE_BITS) for count in clones], return_inverse=True)
-    rows = [
-        _outcomes_given(count, epsilon0, weight) for count, weight in zip(fewer.tolist(), np.bincount(group, weights))
-    ]
+    weighted = zip(fewer.tolist(), np.bincount(group, weights))
+    rows = [_outcomes_given(count, epsilon0, weight) for count, weight in weighted]
     losses, upper, lower = (np.concatenate(column) for column in zip(*rows))
     order = np.argsort(losses)
     error += ERROR_PER_VALUE * max(len(row[0]) for row in rows) + 1e-15 * math.sqrt(len(losses))
@@ -414,9 +391,5 @@ HAS_PROFILE: dict[type, Callable[..., Pair]] = {
 
 
 def profiles(process: Process, relation: str) -> Pair:
-    """The profiles of one release of ``process``: one where it is symmetric, else (remove, add).
-
-    Raises:
-        KeyError: When no dominating pair is known; ask ``HAS_PROFILE`` first.
-    """
+    """The profiles of one release of ``process``, one or (remove, add), for those in ``HAS_PROFILE``."""
     return HAS_PROFILE[type(process)](process, relation)

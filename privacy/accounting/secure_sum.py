@@ -3,16 +3,13 @@
 Of n clients up to t are *tolerated*: those that drop out, and those whose shares an observer knows. t is at least 1,
 since every client sees the sum and knows its own share. Each adds variance sigma^2 C^2 / (n - t) (C the clip, sigma the
 noise multiplier), so the shares that an observer does not know have the target's variance together as long as n - t of
-those arrive (``least_arrivals`` counts the known ones too). Every guarantee is stated at n - t; when all arrive, the
-sum carries n / (n - t) times that variance.
+those arrive. Every guarantee is stated at n - t; when all arrive, the sum carries n / (n - t) times that variance.
 
-**Grid.** Clients round to a grid, in units of which (*steps*) noise is a whole number, and add modulo a large number,
-which is post-processing. Rounding adds at most sqrt(d) steps to the l2 norm of what a unit contributes in d
-coordinates.
-
-A sum of m discrete Gaussians of s steps each is no discrete Gaussian: it is within total variation tau / 4 of one,
-tau = 10 sum_{k=1}^{m-1} exp(-2 pi^2 s^2 k / (k + 1)) (P. Kairouz, Z. Liu and T. Steinke, ICML 2021, arXiv 2102.06387;
-docs/proofs-privacy.md has the step to total variation, and a proof of its own).
+Clients round to a grid, in units of which (*steps*) noise is a whole number, and add modulo a large number, which is
+post-processing. Rounding adds at most sqrt(d) steps to the l2 norm of a contribution in d coordinates. A sum of m
+discrete Gaussians of s steps each is within total variation tau / 4 of one, tau = 10 sum_{k=1}^{m-1} exp(-2 pi^2 s^2 k
+/ (k + 1)) (P. Kairouz, Z. Liu and T. Steinke, ICML 2021, arXiv 2102.06387; docs/proofs-privacy.md has the step to total
+variation, and a proof of its own).
 """
 
 from __future__ import annotations
@@ -66,9 +63,7 @@ class SecureSum:
         _check_steps(self.share_sigma_in_steps)
         whole("colluding", self.colluding, 1)
         if self.colluding > self.max_dropouts:
-            raise InvalidArgument(
-                f"colluding is {self.colluding} but must be at most max_dropouts, {self.max_dropouts}."
-            )
+            raise InvalidArgument.of("colluding", self.colluding, f"at most max_dropouts, {self.max_dropouts}")
 
     @property
     def unknown_shares(self) -> int:
@@ -101,11 +96,9 @@ def check_arrivals(configuration: SecureSum, arrived: int) -> int:
     Raises:
         TooFewArrived: When it is below ``configuration.least_arrivals``.
     """
-    whole("arrived", arrived, 0)
-    if arrived > configuration.clients:
-        raise InvalidArgument(
-            f"arrived is {arrived} but must be at most the number of clients, {configuration.clients}."
-        )
+    clients = configuration.clients
+    if whole("arrived", arrived, 0) > clients:
+        raise InvalidArgument.of("arrived", arrived, f"at most the number of clients, {clients}")
     if arrived < configuration.least_arrivals:
         raise TooFewArrived(
             f"arrived is {arrived} but must be at least {configuration.least_arrivals} of {configuration.clients} "
@@ -117,8 +110,8 @@ def check_arrivals(configuration: SecureSum, arrived: int) -> int:
 def summed_discrete_gaussian_slack(share_sigma_in_steps: float, shares: int, dimension: int) -> float:
     """Bound, for ``Event.slack``, on the total-variation distance of a sum of discrete Gaussians from a single one.
 
-    ``dimension`` times tau / 4, at most 1, with tau of the module's text; the single one has variance ``shares`` times
-    ``share_sigma_in_steps`` squared.
+    ``dimension`` times tau / 4, at most 1, with tau of the module's text; its variance is ``shares`` times that of a
+    share.
     """
     variance = _check_steps(share_sigma_in_steps) ** 2
     added = whole("shares", shares, 1) - 1
@@ -150,8 +143,8 @@ def secure_sum_event(
     """What one round of a secure sum costs, against the server and every client, as an event with slack.
 
     The guarantee holds when ``check_arrivals`` passed. The noise is charged as continuous: the slack holds, for every
-    coordinate, the distance of the sum of shares from one discrete Gaussian and that of this from a rounded one. The
-    error of the sampler of the shares is not included; add it where it is not 0.
+    coordinate, the distance of the sum of shares from one discrete Gaussian and that of this from a rounded one; add
+    the error of the sampler of the shares where it is not 0.
 
     Args:
         unit: whose whole contribution is clipped: ``client`` or ``record``.

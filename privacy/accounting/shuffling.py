@@ -2,10 +2,9 @@
 
 Unit: whoever sends *one* message per round (a record or a client; the caller's event names it). Relation: replace-one.
 Observer: whoever sees the shuffled messages but not who sent which; the shuffler, or whoever collaborates with it, gets
-the local epsilon0 only. ``n`` counts honest messages that really arrived in the round: drop-outs and colluders reduce
-it. Epsilon is in nats, and every result is an upper bound, also in floating point. The messages must be *pure*
-epsilon0-LDP, all of one randomiser with the same public parameters: Gaussian noise, and clipped and noised vectors, are
-refused. Proofs: docs/proofs-privacy.md.
+the local epsilon0 only. ``n`` counts honest messages that really arrived: drop-outs and colluders reduce it. Epsilon is
+in nats, and every result is an upper bound, also in floating point. The messages must be *pure* epsilon0-LDP, all of
+one randomiser with the same public parameters. Proofs: docs/proofs-privacy.md.
 """
 
 from __future__ import annotations
@@ -35,8 +34,7 @@ BITS = 10
 def randomized_response_epsilon(epsilon0: float, n: int, delta: float, highest: float) -> float:
     """Smallest epsilon (nats) at ``delta`` over all data sets of n bits, each kept with e^epsilon0 / (e^epsilon0 + 1).
 
-    Args:
-        highest: an upper bound that is known to hold; the result is never above it.
+    It is never above ``highest``, an upper bound that is known to hold.
     """
     others = n - 1
     worst = min(highest, _epsilon_of(epsilon0, others, 0, delta))
@@ -106,13 +104,9 @@ def shuffle_epsilon(epsilon0: float, n: int, delta: float, randomizer: str = "an
 
     Args:
         randomizer: ``any`` pure local randomiser: the smaller of the numeric bound of hiding among the clones and its
-            closed form where epsilon0 <= ln(n / (16 ln(4 / delta))), and unamplified outside.
-            ``randomized_response``: *binary* randomised response, over the worst data set
-            (exact for n <= 1024), without a range. With more classes take ``any``:
-            their messages hide less.
-
-    Raises:
-        InvalidArgument: For any other randomiser, Gaussian noise above all.
+            closed form where epsilon0 <= ln(n / (16 ln(4 / delta))), and unamplified outside. ``randomized_response``:
+            *binary* randomised response, over the worst data set (exact for n <= 1024), without a range. With more
+            classes take ``any``: their messages hide less. `InvalidArgument` for any other, Gaussian noise above all.
     """
     epsilon0, n, delta = check_epsilon(epsilon0), whole("n", n, 1), check_delta(delta)
     if randomizer == "gaussian":
@@ -139,11 +133,9 @@ def shuffle_composition_epsilon(epsilon0: float, n: int, rounds: int, delta: flo
     """Epsilon (nats) at ``delta`` of ``rounds`` rounds, each as in ``shuffle_epsilon``, chosen adaptively; replace-one.
 
     ``n`` is the least number of honest messages in any of the rounds. The smallest of: privacy loss distributions
-    (``privacy_profiles.shuffled_profile`` says which pair is composed); the sum of the rounds at delta / rounds
-    each; half of delta shared by the rounds and half spent on composing them as pure mechanisms; and the unamplified
-    rounds, composed as pure mechanisms.
-
-    Parameters and errors as in ``shuffle_epsilon``; ``rounds`` is a whole number of at least 1.
+    (``privacy_profiles.shuffled_profile`` says which pair is composed); the sum of the rounds at delta / rounds each;
+    half of delta shared by the rounds and half spent on composing them as pure mechanisms; and that of the unamplified
+    rounds.
     """
     rounds, single = whole("rounds", rounds, 1), shuffle_epsilon(epsilon0, n, delta, randomizer)
     if rounds == 1:

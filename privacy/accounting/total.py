@@ -2,8 +2,7 @@
 
 *From add-or-remove to replace-one* noise counts half as many multiples, and pure epsilons twice (group privacy of two).
 *From replace-one to add-or-remove* nothing follows but for a Poisson-sampled clipped sum. Proofs:
-docs/proofs-privacy.md. The slack of an event is a distance to the process on the same data, so it is the same under
-both relations.
+docs/proofs-privacy.md. Slack, a distance on the same data, is the same under both.
 """
 
 from __future__ import annotations
@@ -41,30 +40,18 @@ def under(event: Event, relation: str) -> Event | None:
     return replace(event, process=process, relation=relation)
 
 
-def _with_half_the_noise(process: events.Gaussian | events.Laplace) -> Process:
-    return replace(process, noise_multiplier=process.noise_multiplier / 2)
-
-
-def _with_twice_the_epsilon(process: events.PureDP | events.ExponentialMechanism) -> Process:
-    return replace(process, epsilon=2 * process.epsilon)
-
-
-def _with_twice_the_sensitivities(process: events.GroupedGaussian) -> Process:
-    return replace(process, sensitivities=tuple(2 * change for change in process.sensitivities))
+def _times(name: str, factor: float) -> Callable[[Any], Process]:
+    return lambda process: replace(process, **{name: factor * getattr(process, name)})
 
 
 STATED_UNDER_BOTH = (events.PoissonSampledGaussian, events.NotPrivate)
 # All that can be stated under add-or-remove.
 OF_TWO_STEPS: dict[type, Callable[[Any], Process]] = {
-    events.PureDP: _with_twice_the_epsilon,
-    events.ExponentialMechanism: _with_twice_the_epsilon,
-    events.Laplace: _with_half_the_noise,
-    events.Gaussian: _with_half_the_noise,
-    events.GroupedGaussian: _with_twice_the_sensitivities,
+    **dict.fromkeys((events.PureDP, events.ExponentialMechanism), _times("epsilon", 2)),
+    **dict.fromkeys((events.Laplace, events.Gaussian), _times("noise_multiplier", 0.5)),
+    events.GroupedGaussian: lambda old: replace(old, sensitivities=tuple(2 * change for change in old.sensitivities)),
     **dict.fromkeys(STATED_UNDER_BOTH, lambda process: process),
 }
-
-
 MAX_PURE_RELEASES = 10_000
 # Below, the tails that the pld accountant cuts off begin to count.
 SMALL_DELTA = 1e-9
@@ -73,38 +60,31 @@ SMALL_DELTA = 1e-9
 def total_epsilon(charges: Charges, delta: float) -> float:
     """Upper bound of the epsilon (nats) of all ``charges`` together at ``delta``; infinite where none is known.
 
-    The smallest of several sound answers: every mechanism has a bound in the ``pld`` accountant under every relation it
-    can be stated for, so no charge is left out and delta is never split. Whether one observer sees them all is the
-    caller's affair.
-
-    At delta 0 the sum of the epsilons of pure mechanisms, infinite if any is not pure or not exactly sampled.
-
-    Args:
-        charges: (event, count) pairs of one unit and relation, in any order; none cost nothing.
+    Charges are (event, count) pairs of one unit and relation, in any order; none cost nothing, and whether one observer
+    sees them all is the caller's affair. The smallest of several sound answers: every mechanism has a bound in the
+    ``pld`` accountant under every relation it can be stated for, so no charge is left out and delta is never split. At
+    delta 0 the sum of the epsilons of pure mechanisms, infinite if any is not pure or not exactly sampled.
     """
     delta, counts = check_delta_or_zero(delta), _merge(charges)
     if not counts:
         return 0.0
     answers = [_pure_epsilon(counts, delta)]
     if delta > 0:
-        answers.extend([_shuffled_epsilon(counts, delta), _composed("pld", counts).epsilon(delta)])
+        answers += [_shuffled_epsilon(counts, delta), _composed("pld", counts).epsilon(delta)]
         if math.isinf(answers[-1]) or _needs_second_opinion(counts, delta):
-            answers.extend(_from_rdp(counts, lambda accountant: accountant.epsilon(delta)))
+            answers += [accountant.epsilon(delta) for accountant in _rdp(counts)]
     return min(answers)
 
 
 def total_delta(charges: Charges, epsilon: float) -> float:
-    """Upper bound of the delta of all ``charges`` together at ``epsilon`` (nats, at least 0).
-
-    Parameters and errors as in ``total_epsilon``.
-    """
+    """Upper bound of the delta of all ``charges``, as in ``total_epsilon``, together at ``epsilon`` (nats, at least 0)."""
     epsilon, counts = check_epsilon_or_zero(epsilon), _merge(charges)
     if not counts:
         return 0.0
     pure = min(1.0, _slack_cost(counts, epsilon)) if _pure_sum(counts) <= epsilon else 1.0
     answers = [pure, _composed("pld", counts).delta(epsilon)]
     if answers[-1] == 1.0 or _needs_second_opinion(counts, min(answers)):
-        answers.extend(_from_rdp(counts, lambda accountant: accountant.delta(epsilon)))
+        answers += [accountant.delta(epsilon) for accountant in _rdp(counts)]
     return min(answers)
 
 
@@ -135,11 +115,10 @@ def _needs_second_opinion(counts: Counter[Event], delta: float) -> bool:
     return bounded_range or delta < SMALL_DELTA
 
 
-def _from_rdp(counts: Counter[Event], question: Callable[[Accountant], float]) -> list[float]:
+def _rdp(counts: Counter[Event]) -> list[Accountant]:
+    """The rdp accountant of the charges, if it knows all of them."""
     accountant = make_accountant("rdp", next(iter(counts)).relation)
-    if not all(map(accountant.supports, counts)):
-        return []
-    return [question(_composed("rdp", counts))]
+    return [_composed("rdp", counts)] if all(map(accountant.supports, counts)) else []
 
 
 def _pure_epsilon(counts: Counter[Event], delta: float) -> float:

@@ -1,14 +1,10 @@
-"""The SQLite file of a ledger: its tables, how a file of an older version gets them, and durable transactions.
-
-Creating and upgrading happen in one transaction: afterwards the file is wholly of the new version, and after a crash
-wholly of the old one.
-"""
+"""The SQLite file of a ledger: its tables, how a file of an older version gets them at once, durable transactions."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,107 +30,66 @@ WEIGHTS = "weights of "
 # Entries with an epsilon of their own have it here; that of a private step is computed from its event whenever it is
 # asked for. SQLite takes empty epsilons for different ones, so that private steps need an index of their own.
 ENTRY_TABLE = """CREATE TABLE entry (
-        entry_id INTEGER PRIMARY KEY,
-        subject TEXT NOT NULL,
-        mechanism TEXT NOT NULL,
-        unit TEXT NOT NULL,
-        relation TEXT NOT NULL,
-        observer TEXT NOT NULL,
-        epsilon REAL,
-        delta REAL,
-        classes INTEGER NOT NULL,
-        class_labels TEXT NOT NULL,
-        key_id TEXT NOT NULL,
-        parent_id INTEGER NOT NULL,
-        purpose TEXT NOT NULL,
-        counted INTEGER NOT NULL,
-        event TEXT NOT NULL,
+        entry_id INTEGER PRIMARY KEY, subject TEXT NOT NULL, mechanism TEXT NOT NULL,
+        unit TEXT NOT NULL, relation TEXT NOT NULL, observer TEXT NOT NULL, epsilon REAL, delta REAL,
+        classes INTEGER NOT NULL, class_labels TEXT NOT NULL, key_id TEXT NOT NULL, parent_id INTEGER NOT NULL,
+        purpose TEXT NOT NULL, counted INTEGER NOT NULL, event TEXT NOT NULL,
         UNIQUE (subject, mechanism, epsilon, classes, key_id, parent_id, purpose))"""
 EVENT_TABLES = (
     "CREATE UNIQUE INDEX entry_of_event ON entry (subject, event, purpose) WHERE epsilon IS NULL",
     """CREATE TABLE private_step (
-        release_id INTEGER PRIMARY KEY REFERENCES release,
-        release_key TEXT NOT NULL UNIQUE,
+        release_id INTEGER PRIMARY KEY REFERENCES release, release_key TEXT NOT NULL UNIQUE,
         rounds INTEGER NOT NULL)""",
 )
 # Released records and their true labels by tags that name no source, so that another name for the labels is noticed.
 SOURCE_FREE_TABLE = """CREATE TABLE label_record (
-        record BLOB NOT NULL,
-        source TEXT NOT NULL,
-        true_label BLOB NOT NULL,
+        record BLOB NOT NULL, source TEXT NOT NULL, true_label BLOB NOT NULL,
         PRIMARY KEY (record, source)) WITHOUT ROWID"""
 # What a set of derived labels rests on (no row: its parent entry alone, as before version 3), and given scores.
 RELEASE_TABLES = (
     """CREATE TABLE derived_from (
-        set_id INTEGER PRIMARY KEY REFERENCES derived_set,
-        releases TEXT NOT NULL)""",
+        set_id INTEGER PRIMARY KEY REFERENCES derived_set, releases TEXT NOT NULL)""",
     """CREATE TABLE model_scores (
-        digest TEXT PRIMARY KEY,
-        releases TEXT NOT NULL) WITHOUT ROWID""",
+        digest TEXT PRIMARY KEY, releases TEXT NOT NULL) WITHOUT ROWID""",
 )
 RELATED_TABLES = (
     """CREATE TABLE dataset_family (
-        dataset TEXT PRIMARY KEY,
-        family INTEGER NOT NULL,
-        key_id TEXT NOT NULL) WITHOUT ROWID""",
+        dataset TEXT PRIMARY KEY, family INTEGER NOT NULL, key_id TEXT NOT NULL) WITHOUT ROWID""",
     """CREATE TABLE family (
-        number INTEGER PRIMARY KEY,
-        joined INTEGER NOT NULL)""",
+        number INTEGER PRIMARY KEY, joined INTEGER NOT NULL)""",
     """CREATE TABLE family_record (
-        record BLOB PRIMARY KEY,
-        number INTEGER NOT NULL REFERENCES family) WITHOUT ROWID""",
+        record BLOB PRIMARY KEY, number INTEGER NOT NULL REFERENCES family) WITHOUT ROWID""",
 )
 TABLE_NAMES = """CREATE TABLE dataset_table (
-        dataset TEXT NOT NULL,
-        table_name TEXT NOT NULL,
+        dataset TEXT NOT NULL, table_name TEXT NOT NULL,
         PRIMARY KEY (dataset, table_name)) WITHOUT ROWID"""
 SCHEMA = (
     ENTRY_TABLE,
     """CREATE TABLE release (
-        release_id INTEGER PRIMARY KEY,
-        entry_id INTEGER NOT NULL REFERENCES entry,
-        job_id TEXT NOT NULL,
-        task_id TEXT NOT NULL,
-        time REAL NOT NULL,
-        records INTEGER NOT NULL,
-        fingerprint TEXT NOT NULL,
-        state TEXT NOT NULL,
-        note TEXT NOT NULL)""",
+        release_id INTEGER PRIMARY KEY, entry_id INTEGER NOT NULL REFERENCES entry,
+        job_id TEXT NOT NULL, task_id TEXT NOT NULL, time REAL NOT NULL, records INTEGER NOT NULL,
+        fingerprint TEXT NOT NULL, state TEXT NOT NULL, note TEXT NOT NULL)""",
     "CREATE INDEX release_of_entry ON release (entry_id, fingerprint)",
     """CREATE TABLE true_label (
-        source TEXT NOT NULL,
-        key_id TEXT NOT NULL,
-        id_tag BLOB NOT NULL,
-        label_tag BLOB NOT NULL,
+        source TEXT NOT NULL, key_id TEXT NOT NULL, id_tag BLOB NOT NULL, label_tag BLOB NOT NULL,
         PRIMARY KEY (source, key_id, id_tag)) WITHOUT ROWID""",
     """CREATE TABLE released_label (
-        entry_id INTEGER NOT NULL REFERENCES entry,
-        id_tag BLOB NOT NULL,
-        label TEXT NOT NULL,
+        entry_id INTEGER NOT NULL REFERENCES entry, id_tag BLOB NOT NULL, label TEXT NOT NULL,
         PRIMARY KEY (entry_id, id_tag)) WITHOUT ROWID""",
     """CREATE TABLE derived_set (
-        set_id INTEGER PRIMARY KEY,
-        entry_id INTEGER NOT NULL REFERENCES entry,
-        digest TEXT NOT NULL,
+        set_id INTEGER PRIMARY KEY, entry_id INTEGER NOT NULL REFERENCES entry, digest TEXT NOT NULL,
         UNIQUE (entry_id, digest))""",
     """CREATE TABLE derived_label (
-        set_id INTEGER NOT NULL REFERENCES derived_set,
-        id_tag BLOB NOT NULL,
-        label TEXT NOT NULL,
+        set_id INTEGER NOT NULL REFERENCES derived_set, id_tag BLOB NOT NULL, label TEXT NOT NULL,
         PRIMARY KEY (set_id, id_tag)) WITHOUT ROWID""",
     """CREATE TABLE public_label (
-        source TEXT NOT NULL,
-        key_id TEXT NOT NULL,
-        id_tag BLOB NOT NULL,
-        label TEXT NOT NULL,
+        source TEXT NOT NULL, key_id TEXT NOT NULL, id_tag BLOB NOT NULL, label TEXT NOT NULL,
         PRIMARY KEY (source, key_id, id_tag)) WITHOUT ROWID""",
     """CREATE TABLE dataset_column (
-        dataset TEXT NOT NULL,
-        column_name TEXT NOT NULL,
+        dataset TEXT NOT NULL, column_name TEXT NOT NULL,
         PRIMARY KEY (dataset, column_name)) WITHOUT ROWID""",
     """CREATE TABLE training_record (
-        dataset TEXT NOT NULL,
-        id_tag BLOB NOT NULL,
+        dataset TEXT NOT NULL, id_tag BLOB NOT NULL,
         PRIMARY KEY (dataset, id_tag)) WITHOUT ROWID""",
     "CREATE TABLE ledger_version (version INTEGER NOT NULL)",
     *EVENT_TABLES,
@@ -142,10 +97,6 @@ SCHEMA = (
     SOURCE_FREE_TABLE,
     *RELATED_TABLES,
     TABLE_NAMES,
-)
-VERSION_1_ENTRY = (
-    "entry_id, subject, mechanism, unit, relation, observer, epsilon, delta, classes, class_labels, key_id, parent_id,"
-    " purpose, counted"
 )
 
 
@@ -161,13 +112,13 @@ class Database:
 
     @contextmanager
     def open(self) -> Iterator[sqlite3.Connection]:
-        """Connect for one operation.
-
-        Raises:
-            LedgerUnavailable: The file cannot be read or written (no space, no permission), is damaged, stays locked
-                for 30 seconds, or is of a newer version.
-        """
-        self._ensure_file()
+        """Connect for one operation. Raises `LedgerUnavailable` as every method of `Ledger` does."""
+        try:
+            # Never opened by hand once it exists: closing a descriptor of it would drop SQLite's locks in this process.
+            if not os.path.exists(self.path):
+                publish_if_absent(self.path, b"")
+        except OSError as error:
+            raise LedgerUnavailable(f"The ledger {self.path} cannot be made: {error.strerror}.") from error
         try:
             with closing(sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)) as connection:
                 connection.execute("PRAGMA journal_mode = DELETE")
@@ -175,12 +126,19 @@ class Database:
                 # still undo a commit that was already reported.
                 connection.execute("PRAGMA synchronous = EXTRA")
                 connection.execute("PRAGMA temp_store = MEMORY")
-                self._ensure_schema(connection)
+                if version_of(connection) < SCHEMA_VERSION:
+                    # Asked again under the write lock: another process may have been faster.
+                    with transaction(connection):
+                        make_current(connection)
+                if (version := version_of(connection)) > SCHEMA_VERSION:
+                    raise LedgerUnavailable(
+                        f"The ledger {self.path} has version {version} but this program reads versions up to "
+                        f"{SCHEMA_VERSION}."
+                    )
                 yield connection
         except (sqlite3.Error, UnicodeDecodeError) as error:
             # Where SQLite's own sentence quotes what is no text, Python 3.11 cannot decode it and 3.10 leaves it out.
-            sentence = str(error) if isinstance(error, sqlite3.Error) else ""
-            reason = sentence or "it is damaged"
+            reason = isinstance(error, sqlite3.Error) and str(error) or "it is damaged"
             raise LedgerUnavailable(f"The ledger {self.path} cannot be used: {reason}.") from error
 
     @contextmanager
@@ -188,6 +146,11 @@ class Database:
         """Connect for one consistent snapshot."""
         with self.open() as connection, transaction(connection, "DEFERRED"):
             yield connection
+
+    def fetch(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
+        """All rows of one query."""
+        with self.reading() as connection:
+            return connection.execute(query, parameters).fetchall()
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -208,26 +171,6 @@ class Database:
             records = stage_rows(connection, columns, rows, repeated)
             with transaction(connection, mode):
                 yield connection, records
-
-    def _ensure_file(self) -> None:
-        # Never opened by hand once it exists: closing any descriptor of it would drop SQLite's locks in this process.
-        if os.path.exists(self.path):
-            return
-        try:
-            publish_if_absent(self.path, b"")
-        except OSError as error:
-            raise LedgerUnavailable(f"The ledger {self.path} cannot be made: {error.strerror}.") from error
-
-    def _ensure_schema(self, connection: sqlite3.Connection) -> None:
-        if version_of(connection) < SCHEMA_VERSION:
-            # Asked again under the write lock: another process may have been faster.
-            with transaction(connection):
-                make_current(connection)
-        version = version_of(connection)
-        if version > SCHEMA_VERSION:
-            raise LedgerUnavailable(
-                f"The ledger {self.path} has version {version} but this program reads versions up to {SCHEMA_VERSION}."
-            )
 
 
 class Chapter:
@@ -259,12 +202,8 @@ def stage_rows(
 ) -> int:
     """Stream ``rows`` into the temporary table ``staged`` and return their number.
 
-    ``columns`` maps names to Python types; the first is the record's tag, which must not repeat unless ``repeated``, and
-    counts once.
-
-    Raises:
-        LedgerError: A tag occurs twice.
-        TypeError: A row has other contents.
+    ``columns`` maps names to Python types; the first is the record's tag, which counts once. Raises `LedgerError` if it
+    repeats, unless that is allowed by ``repeated``, and `TypeError` if a row has other contents.
     """
     key, *others = columns
     connection.execute(f"CREATE TEMP TABLE staged ({', '.join([f'{key} PRIMARY KEY', *others])}) WITHOUT ROWID")
@@ -286,11 +225,7 @@ def _typed(rows: Iterable[tuple[Any, ...]], columns: Mapping[str, type]) -> Iter
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """Version of the ledger's tables; 0 for an empty file.
-
-    Raises:
-        LedgerUnavailable: The file says no version that there could be.
-    """
+    """Version of the ledger's tables; 0 for an empty file. Raises `LedgerUnavailable` for no possible version."""
     if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'ledger_version'").fetchone():
         return 0
     (version,) = connection.execute("SELECT version FROM ledger_version").fetchone() or (None,)
@@ -303,15 +238,13 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 def make_current(connection: sqlite3.Connection) -> None:
     """Bring an empty file, or one of an older version, to this version; leave any other as it is."""
-    steps = {0: _create, 1: _upgrade_from_1, 2: _upgrade_from_2, 3: _upgrade_from_3}
-    while version_of(connection) in steps:
-        steps[version_of(connection)](connection)
-
-
-def _create(connection: sqlite3.Connection) -> None:
-    for statement in SCHEMA:
-        connection.execute(statement)
-    connection.execute("INSERT INTO ledger_version VALUES (?)", (SCHEMA_VERSION,))
+    if not version_of(connection):
+        for statement in SCHEMA:
+            connection.execute(statement)
+        connection.execute("INSERT INTO ledger_version VALUES (?)", (SCHEMA_VERSION,))
+    while upgrade := {1: _upgrade_from_1, 2: _upgrade_from_2, 3: _upgrade_from_3}.get(version_of(connection)):
+        upgrade(connection)
+        connection.execute("UPDATE ledger_version SET version = version + 1")
 
 
 def _upgrade_from_1(connection: sqlite3.Connection) -> None:
@@ -319,22 +252,18 @@ def _upgrade_from_1(connection: sqlite3.Connection) -> None:
     connection.execute("CREATE TEMP TABLE entry_1 AS SELECT * FROM main.entry")
     connection.execute("DROP TABLE main.entry")
     connection.execute(ENTRY_TABLE)
-    connection.execute(
-        f"INSERT INTO main.entry ({VERSION_1_ENTRY}, event) SELECT {VERSION_1_ENTRY}, '' FROM temp.entry_1"
-    )
+    # The columns of version 1 stand first, in their order.
+    connection.execute("INSERT INTO main.entry SELECT *, '' FROM temp.entry_1")
     connection.execute("DROP TABLE temp.entry_1")
     connection.execute("UPDATE entry SET relation = ?", (REPLACE_ONE,))
     connection.execute("UPDATE entry SET observer = ? WHERE unit = 'label'", (", ".join(LABEL_OBSERVERS),))
     connection.execute("UPDATE entry SET event = ? WHERE mechanism = ?", (SCORE_EVENT.to_json(), JOINT_SCORES))
-    flips = connection.execute(
-        "SELECT entry_id, epsilon, classes FROM entry WHERE mechanism = ?", (RANDOMIZED_RESPONSE,)
-    ).fetchall()
-    for entry_id, epsilon, classes in flips:
+    flips = "SELECT entry_id, epsilon, classes FROM entry WHERE mechanism = ?"
+    for entry_id, epsilon, classes in connection.execute(flips, (RANDOMIZED_RESPONSE,)).fetchall():
         event = flip_event(epsilon, classes).to_json()
         connection.execute("UPDATE entry SET event = ? WHERE entry_id = ?", (event, entry_id))
     for statement in EVENT_TABLES:
         connection.execute(statement)
-    connection.execute("UPDATE ledger_version SET version = ?", (2,))
 
 
 def _upgrade_from_2(connection: sqlite3.Connection) -> None:
@@ -345,13 +274,11 @@ def _upgrade_from_2(connection: sqlite3.Connection) -> None:
     for statement in (*RELEASE_TABLES, SOURCE_FREE_TABLE, *RELATED_TABLES):
         connection.execute(statement)
     join_by_columns(connection)
-    connection.execute("UPDATE ledger_version SET version = ?", (3,))
 
 
 def _upgrade_from_3(connection: sqlite3.Connection) -> None:
     """Datasets get the names of the tables that jobs read them from, as those jobs come."""
     connection.execute(TABLE_NAMES)
-    connection.execute("UPDATE ledger_version SET version = ?", (4,))
 
 
 def joined(connection: sqlite3.Connection, families: set[int]) -> int:

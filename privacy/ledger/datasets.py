@@ -2,9 +2,8 @@
 
 A dataset is a table's set of columns here, since rows come and go, and records are known by keyed tags of their match
 ids. Whatever columns a job leaves in a table, it stays related to every table that ever shared a record with it, and to
-those that share one with these, and so on: a *family*. What is charged or counted by dataset is added up over the family.
-Columns alone relate nothing: unrelated tables often have some of the same names, or all, and are datasets of their own
-then, told apart by a number behind the name.
+those that share one with these, and so on: a *family*, over which is added up what is charged or counted. Columns alone
+relate nothing: unrelated tables of the same columns are datasets of their own, told apart by a number behind the name.
 
 Tags of another key say nothing. So datasets that were remembered under another key join every family that is touched
 under this one; and what an earlier version remembered, by columns only, joins where a column has the same name.
@@ -78,63 +77,54 @@ class DatasetLedger(Chapter):
         return name
 
     def remember_weights(self, dataset: str, columns: Iterable[str]) -> None:
-        """Remember which columns a model's weights belong to; models on a column of the same name count together.
-
-        The name of their ``dataset`` begins with ``WEIGHTS``.
-        """
+        """Remember which columns a model's weights, whose ``dataset`` begins with ``WEIGHTS``, belong to."""
         with self._database.writing() as connection:
             _remember(connection, "dataset_column", dataset, columns)
 
     def related(self, dataset: str) -> list[str]:
         """Names of all datasets that count together with this one, itself among them, in order."""
-        with self._database.reading() as connection:
-            rows = connection.execute(f"SELECT * FROM ({RELATED}) ORDER BY 1", {"dataset": dataset})
-            return [name for (name,) in rows]
+        rows = self._database.fetch(f"SELECT * FROM ({RELATED}) ORDER BY 1", {"dataset": dataset})
+        return [name for (name,) in rows]
 
     def feature_count(self, dataset: str) -> int:
         """How many columns the dataset has, 0 for one that no job has read."""
-        query = "SELECT count(*) FROM dataset_column WHERE dataset = ?"
-        with self._database.reading() as connection:
-            return int(connection.execute(query, (dataset,)).fetchone()[0])
+        ((columns,),) = self._database.fetch("SELECT count(*) FROM dataset_column WHERE dataset = ?", (dataset,))
+        return int(columns)
 
     def tables(self) -> dict[str, list[str]]:
         """{dataset: names of the tables that jobs read it from, in order} of every dataset whose tables are known."""
         found: dict[str, list[str]] = {}
-        with self._database.reading() as connection:
-            for dataset, table in connection.execute("SELECT dataset, table_name FROM dataset_table ORDER BY 1, 2"):
-                found.setdefault(dataset, []).append(table)
+        for dataset, table in self._database.fetch("SELECT dataset, table_name FROM dataset_table ORDER BY 1, 2"):
+            found.setdefault(dataset, []).append(table)
         return found
 
     def called(self, dataset: str) -> str:
-        """The dataset for a sentence: its tables where they are known, else its own name."""
+        """`called` of this ledger."""
         with self._database.reading() as connection:
             return called(connection, dataset)
 
     def cap_command(self, dataset: str, option: str) -> str:
-        """The command with which an operator changes a cap of the dataset; ``option`` names the cap."""
+        """`cap_command` of this ledger."""
         with self._database.reading() as connection:
             return cap_command(connection, dataset, option)
 
 
 def called(connection: sqlite3.Connection, dataset: str) -> str:
-    """See ``DatasetLedger.called``."""
+    """The dataset for a sentence: its tables where they are known, else its own name."""
     tables = _tables(connection, dataset)
     return f"table {' and '.join(tables)}" if tables else f"dataset {dataset}"
 
 
 def cap_command(connection: sqlite3.Connection, dataset: str, option: str) -> str:
-    """See ``DatasetLedger.cap_command``."""
+    """The command with which an operator changes a cap of the dataset; ``option`` names the cap."""
     tables = _tables(connection, dataset)
     return f"fate-dp cap {tables[0] if tables else dataset.removeprefix(WEIGHTS)} {option}"
 
 
 def datasets_of_other_keys(connection: sqlite3.Connection, dataset: str, key_id: str) -> list[str]:
     """Those of the family whose records were remembered under a key that is not this one."""
-    rows = connection.execute(
-        f"SELECT dataset FROM dataset_family WHERE dataset IN ({RELATED}) AND key_id NOT IN ('', :key_id)",
-        {"dataset": dataset, "key_id": key_id},
-    )
-    return [name for (name,) in rows]
+    query = f"SELECT dataset FROM dataset_family WHERE dataset IN ({RELATED}) AND key_id NOT IN ('', :key_id)"
+    return [name for (name,) in connection.execute(query, {"dataset": dataset, "key_id": key_id})]
 
 
 def _tables(connection: sqlite3.Connection, dataset: str) -> list[str]:
@@ -150,20 +140,15 @@ def _remember(connection: sqlite3.Connection, table: str, dataset: str, names: I
 
 
 def _touched(connection: sqlite3.Connection, columns: list[str], key_id: str) -> set[int]:
-    found = connection.execute(FAMILIES_OF_RECORDS).fetchall()
-    found += connection.execute(FAMILIES_OF_OTHER_KEYS, (key_id,)).fetchall()
-    for column in columns:
-        found += connection.execute(FAMILIES_OF_COLUMN, (column,)).fetchall()
-    return {number for (number,) in found}
+    asked = [(FAMILIES_OF_RECORDS, ()), (FAMILIES_OF_OTHER_KEYS, (key_id,))]
+    asked += [(FAMILIES_OF_COLUMN, (column,)) for column in columns]
+    return {number for query in asked for (number,) in connection.execute(*query)}
 
 
 def _families_of_name(connection: sqlite3.Connection, dataset: str) -> set[int]:
     """Of all tables of these columns, where it is not known which of them is meant."""
-    rows = connection.execute(
-        f"SELECT family FROM dataset_family WHERE dataset = :name OR dataset LIKE :name || '{NUMBERED}%'",
-        {"name": dataset},
-    )
-    return {number for (number,) in rows}
+    query = f"SELECT family FROM dataset_family WHERE dataset = :name OR dataset LIKE :name || '{NUMBERED}%'"
+    return {number for (number,) in connection.execute(query, {"name": dataset})}
 
 
 def _name(connection: sqlite3.Connection, dataset: str, touched: set[int], key_id: str) -> str:

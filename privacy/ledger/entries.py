@@ -10,17 +10,9 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..events import (
-    OBSERVERS,
-    REPLACE_ONE,
-    Event,
-    InvalidEvent,
-    NotPrivate,
-    PureDP,
-    RandomizedResponse,
-    event_from_json,
-)
-from ..validation import check_delta_or_zero, check_epsilon, is_whole
+from .. import events
+from ..events import OBSERVERS, REPLACE_ONE, Event, InvalidEvent
+from ..validation import check_delta_or_zero, check_epsilon
 
 
 class LedgerError(ValueError):
@@ -32,16 +24,13 @@ class BudgetExceeded(LedgerError):
 
 
 class CorrectedLabel(LedgerError):
-    """A label was changed after it had been released.
-
-    ``public`` is what other parties may be told: that a label changed is what the refusal keeps from them.
-    """
+    """A label was changed after its release; ``public``, what other parties are told, keeps that from them."""
 
     public = "The guest's ledger refuses these labels; the guest's operator can see why."
 
 
 class OtherSource(LedgerError):
-    """Labels that were released under one source are to be released under another, which would open a new budget.
+    """Labels released under one source are to be released under another, which would open a new budget.
 
     ``public`` is what other parties may be told: how far labels agree is the guest's own.
     """
@@ -83,7 +72,7 @@ OVER_SAMPLING = "over-sampling"
 LABEL_DRAWS = f"('{RANDOMIZED_RESPONSE}', '{PIECEWISE}')"
 """For SQL: memoised draws of labels, of classes and of numbers."""
 LABEL_OBSERVERS = ("arbiter", "host", "model")
-SCORE_EVENT = Event(NotPrivate("joint scores show the guest X_h w_h"), "record", REPLACE_ONE, ("guest",))
+SCORE_EVENT = Event(events.NotPrivate("joint scores show the guest X_h w_h"), "record", REPLACE_ONE, ("guest",))
 
 
 @dataclass(frozen=True)
@@ -129,7 +118,7 @@ class Use:
 
 def flip_event(epsilon: float, classes: int) -> Event:
     """What one record's memoised flip is charged as."""
-    return Event(RandomizedResponse(epsilon, classes), "label", REPLACE_ONE, LABEL_OBSERVERS)
+    return Event(events.RandomizedResponse(epsilon, classes), "label", REPLACE_ONE, LABEL_OBSERVERS)
 
 
 def draw_entry(
@@ -144,20 +133,12 @@ def draw_entry(
 
     The bounds of the numbers stand where the classes of flips do: they must stay the same, too.
     """
-    if bounds is None:
-        mechanism, event, declared = RANDOMIZED_RESPONSE, flip_event(epsilon, classes), list[Any](class_labels)
-    else:
-        event = Event(PureDP(epsilon), "label", REPLACE_ONE, LABEL_OBSERVERS)
+    mechanism, event, declared = RANDOMIZED_RESPONSE, flip_event(epsilon, classes), list[Any](class_labels)
+    if bounds is not None:
+        event = Event(events.PureDP(epsilon), "label", REPLACE_ONE, LABEL_OBSERVERS)
         mechanism, declared = PIECEWISE, list(bounds)
-    return _charged(
-        event,
-        subject=source,
-        mechanism=mechanism,
-        epsilon=epsilon,
-        classes=classes,
-        class_labels=json.dumps(declared) if declared else "",
-        key_id=key_id,
-    )
+    texts = json.dumps(declared) if declared else ""
+    return _charged(event, source, mechanism, epsilon=epsilon, classes=classes, class_labels=texts, key_id=key_id)
 
 
 def bounds_of(mechanism: str, class_labels: str) -> tuple[float, float] | None:
@@ -170,23 +151,13 @@ def bounds_of(mechanism: str, class_labels: str) -> tuple[float, float] | None:
 
 def derived_entry(parent_id: int, parent: Entry, description: str) -> Entry:
     """The line of labels that were computed from released ones, at no further cost."""
-    return Entry(
-        parent.subject,
-        POST_PROCESSING,
-        epsilon=0.0,
-        classes=parent.classes,
-        key_id=parent.key_id,
-        parent_id=parent_id,
-        purpose=description,
-        counted=False,
-    )
+    kept: dict[str, Any] = {"classes": parent.classes, "key_id": parent.key_id, "parent_id": parent_id}
+    return Entry(parent.subject, POST_PROCESSING, epsilon=0.0, **kept, purpose=description, counted=False)
 
 
 def score_entry(dataset: str, purpose: str, counted: bool) -> Entry:
     """The line of joint scores; only those of training records count."""
-    return _charged(
-        SCORE_EVENT, subject=dataset, mechanism=JOINT_SCORES, epsilon=math.inf, purpose=purpose, counted=counted
-    )
+    return _charged(SCORE_EVENT, dataset, JOINT_SCORES, purpose=purpose, counted=counted)
 
 
 def over_sampling_entry(dataset: str, method: str) -> Entry:
@@ -197,22 +168,20 @@ def over_sampling_entry(dataset: str, method: str) -> Entry:
 
 def step_entry(dataset: str, event: Event, purpose: str) -> Entry:
     """The line of all private steps of one event and purpose."""
-    return _charged(event, subject=dataset, mechanism=event.mechanism, epsilon=None, delta=None, purpose=purpose)
+    return _charged(event, dataset, event.mechanism, epsilon=None, delta=None, purpose=purpose)
 
 
-def _charged(event: Event, **content: Any) -> Entry:
-    return Entry(
-        unit=event.unit, relation=event.relation, observer=", ".join(event.observers), event=event.to_json(), **content
-    )
+def _charged(event: Event, subject: str, mechanism: str, **content: Any) -> Entry:
+    observer = ", ".join(event.observers)
+    return Entry(subject, mechanism, event.unit, event.relation, observer, event=event.to_json(), **content)
 
 
 def stored_event(text: str) -> Event:
     """The event that an entry holds as text; what this program cannot read, it cannot charge either."""
     try:
-        event: Event = event_from_json(text)
+        return events.event_from_json(text)
     except InvalidEvent as error:
         raise LedgerUnavailable("The ledger holds an event that is damaged or of a newer version.") from error
-    return event
 
 
 def find_or_add_entry(connection: sqlite3.Connection, entry: Entry) -> int:
@@ -231,9 +200,10 @@ def read_entry(connection: sqlite3.Connection, entry_id: int) -> Entry | None:
     return Entry(**dict(zip(names, row))) if row else None
 
 
-def add_release(connection: sqlite3.Connection, entry_id: int, use: Use) -> int:
-    """Note one use of an entry; returns its id."""
-    return insert(connection, "release", {"entry_id": entry_id, "time": time.time(), **asdict(use)})
+def add_use(connection: sqlite3.Connection, entry: Entry, use: Use) -> tuple[int, int]:
+    """Note one use of an entry, added on first use; returns the ids of both: (entry, release)."""
+    entry_id = find_or_add_entry(connection, entry)
+    return entry_id, insert(connection, "release", {"entry_id": entry_id, "time": time.time(), **asdict(use)})
 
 
 def insert(connection: sqlite3.Connection, table: str, values: dict[str, Any]) -> int:
@@ -242,9 +212,3 @@ def insert(connection: sqlite3.Connection, table: str, values: dict[str, Any]) -
     found = connection.execute(f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", values).lastrowid
     assert found is not None, "an insertion has a row id"
     return found
-
-
-def check_count(name: str, value: int) -> None:
-    """Raise ``ValueError`` unless ``value`` is a whole number of at least 0."""
-    if not is_whole(value) or value < 0:
-        raise ValueError(f"{name} is {value!r} but must be a whole number of at least 0.")

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..label_flips import LabelRelease, Releases, releases_of_json, releases_to_json, total_of, united
-from ..validation import check_classes, check_epsilon, is_finite
+from ..validation import check_classes, check_epsilon, positive
 from .database import Chapter
 from .entries import (
     LABEL_DRAWS,
@@ -27,7 +27,7 @@ from .entries import (
     LedgerError,
     OtherSource,
     Use,
-    add_release,
+    add_use,
     bounds_of,
     derived_entry,
     draw_entry,
@@ -61,6 +61,24 @@ UNDER_OTHER_SOURCES = """
     SELECT r.source, count(*), sum(r.true_label <> s.true_label)
     FROM temp.staged s CROSS JOIN label_record r ON r.record = s.record
     WHERE r.source <> ? GROUP BY r.source ORDER BY r.source"""
+REGISTERED = """
+    SELECT count(*) FROM temp.staged s CROSS JOIN public_label p
+    ON p.source = ? AND p.key_id = ? AND p.id_tag = s.id_tag AND p.label = s.label"""
+SOURCES = f"SELECT DISTINCT subject FROM entry WHERE key_id {{}} ? AND mechanism IN {LABEL_DRAWS} ORDER BY subject"
+# The largest total of one record under each key.
+SPENT = f"""
+    SELECT key_id, max(total) FROM (
+        SELECT e.key_id, sum(e.epsilon) AS total FROM entry e JOIN released_label r USING (entry_id)
+        WHERE e.subject = ? AND e.mechanism IN {LABEL_DRAWS} GROUP BY e.key_id, r.id_tag) GROUP BY key_id"""
+CORRECTED = """
+    SELECT 1 FROM temp.staged s CROSS JOIN true_label t ON t.source = ? AND t.key_id = ? AND t.id_tag = s.id_tag
+    WHERE t.label_tag <> s.label_tag LIMIT 1"""
+OTHERWISE_RELEASED = """
+    SELECT 1 FROM temp.staged s CROSS JOIN released_label r ON r.entry_id = ? AND r.id_tag = s.id_tag
+    WHERE r.label <> s.label LIMIT 1"""
+UNRELEASED = """
+    SELECT 1 FROM temp.staged s LEFT JOIN released_label r ON r.entry_id = ? AND r.id_tag = s.id_tag
+    WHERE r.id_tag IS NULL LIMIT 1"""
 LABEL_ROW = {"id_tag": bytes, "label": str}
 FLIPPED_ROW = {"id_tag": bytes, "label_tag": bytes, "label": str, "record": bytes, "true_label": bytes}
 # Unrelated tables that number their rows alike agree in most labels by chance, and hardly ever in 99 of 100.
@@ -135,15 +153,10 @@ class LabelLedger(Chapter):
         (``record``; at delta 0) it may not exceed ``cap`` (nats) by a release of new records. The release stays
         'pending', and is charged, until ``mark_released``.
 
-        The same labels (all but one in a hundred) of records that were released under another source are refused: one
-        name more would be one budget more.
-
         Args:
             source: Declared ``namespace/name/column``.
-            epsilon: Nats, of every flip.
             classes: Number of classes, or of grid points for numbers.
             rows: (id tag, label tag, released label, id tag and label tag of no source) per record, read once.
-            cap: Nats that the source may spend in all.
             class_labels: The declared classes in order; must stay the same for one (epsilon, classes) of a source.
             most_records: How many records the source has, if its operator declared it.
             bounds: (low, high) of numbers that were made noisy in place of flips. They must stay the same as well.
@@ -151,22 +164,21 @@ class LabelLedger(Chapter):
         Raises:
             BudgetExceeded: Beyond the cap; nothing is written, here as below.
             CorrectedLabel: A label was changed after its release.
-            OtherSource: The labels were released under another source.
+            OtherSource: The same labels (all but one in a hundred) of these records were released under another source:
+                a new name would be a new budget.
             LedgerError: The classes, the bounds or the number of records are not those declared.
         """
-        if not is_finite(cap) or cap <= 0:
-            raise ValueError(f"cap is {cap!r} but must be a finite number greater than 0 (in nats).")
+        positive("cap", cap, "a finite number greater than 0 (in nats)")
         entry = draw_entry(source, check_epsilon(epsilon), check_classes(classes), key_id, class_labels, bounds)
         with self._database.staged(FLIPPED_ROW, rows, "IMMEDIATE") as (connection, records):
             spent_before = _spent(connection, source)
             _refuse_other_source(connection, source)
             _refuse_corrected_labels(connection, entry)
-            entry_id = find_or_add_entry(connection, entry)
+            entry_id, release_id = add_use(connection, entry, Use(job_id, task_id, records, fingerprint, "pending"))
             _refuse_changed_classes(connection, entry_id, entry)
             new_records = _remember_flips(connection, entry_id, entry)
             _refuse_beyond_cap(connection, entry, new_records, spent_before, cap)
             _refuse_more_records(connection, entry, most_records)
-            release_id = add_release(connection, entry_id, Use(job_id, task_id, records, fingerprint, state="pending"))
         return FlipRelease(release_id, entry_id, new_records)
 
     def record_derived(
@@ -183,32 +195,29 @@ class LabelLedger(Chapter):
 
         Args:
             parent_entry_id: Entry of the flipped labels, as ``find_labels`` returns it; all ``rows`` are records of it.
+                `LedgerError` if it is another, or never released one of them.
             releases: Further label releases that went in, such as those of a model whose scores were used.
-
-        Raises:
-            LedgerError: It is another parent, or a record that the parent never released.
         """
         with self._database.staged(LABEL_ROW, rows, "IMMEDIATE") as (connection, records):
             parent_id, parent = _paying_entry(connection, parent_entry_id)
-            _refuse_unreleased_records(connection, parent_id)
-            entry_id = find_or_add_entry(connection, derived_entry(parent_id, parent, description))
+            if connection.execute(UNRELEASED, (parent_id,)).fetchone():
+                raise LedgerError("A derived label belongs to a record whose flipped label was never released.")
+            entry = derived_entry(parent_id, parent, description)
             # That of an entry of flips is never None.
             flips = LabelRelease(parent.subject, parent.epsilon or 0.0, parent.classes, parent.key_id, parent_id)
-            digest = _remember_derived(connection, entry_id, united([flips], releases))
-            return add_release(connection, entry_id, Use(job_id, task_id, records, digest))
+            digest = _remember_derived(connection, find_or_add_entry(connection, entry), united([flips], releases))
+            return add_use(connection, entry, Use(job_id, task_id, records, digest))[1]
 
     def record_not_private(self, *, source: str, reason: str, job_id: str, task_id: str, rows: int = 0) -> int:
         """Record a use of true labels: epsilon infinity, outside the cap; one entry per source. Returns its id."""
         with self._database.writing() as connection:
-            entry_id = find_or_add_entry(connection, Entry(source, NOT_PRIVATE, counted=False))
-            add_release(connection, entry_id, Use(job_id, task_id, rows, note=reason))
-            return entry_id
+            entry = Entry(source, NOT_PRIVATE, counted=False)
+            return add_use(connection, entry, Use(job_id, task_id, rows, note=reason))[0]
 
     def find_labels(self, rows: LabelRows, *, source: str, key_id: str) -> LabelProvenance | None:
-        """Find the released or derived set of labels of which all ``rows`` are members, None where there is no such set.
+        """Find the released or derived set of labels of which all ``rows`` are members, None where there is none.
 
-        Where several sets fit, the one with the largest epsilon is returned, the only safe statement: the labels could
-        come from any of them.
+        Where several fit, the one with the largest epsilon is returned, since the labels could come from any of them.
         """
         with self._database.staged(LABEL_ROW, rows) as (connection, records):
             if not records:
@@ -235,10 +244,7 @@ class LabelLedger(Chapter):
         return any(alike == common and flips < alike for common, alike, flips in overlaps)
 
     def register_public(self, *, source: str, key_id: str, rows: LabelRows) -> None:
-        """Remember the labels of a source that its operator declared public, record by record.
-
-        A name alone would let any table pass for a public one.
-        """
+        """Remember the labels of a public source, record by record: a name alone would let any table pass for it."""
         with self._database.staged(LABEL_ROW, rows, "IMMEDIATE") as (connection, _):
             statement = "INSERT OR REPLACE INTO public_label SELECT ?, ?, id_tag, label FROM temp.staged"
             connection.execute(statement, (source, key_id))
@@ -246,11 +252,7 @@ class LabelLedger(Chapter):
     def are_public(self, rows: LabelRows, *, source: str, key_id: str) -> bool:
         """Whether all ``rows`` were registered as public labels of the source; False for none."""
         with self._database.staged(LABEL_ROW, rows) as (connection, records):
-            (registered,) = connection.execute(
-                "SELECT count(*) FROM temp.staged s CROSS JOIN public_label p"
-                " ON p.source = ? AND p.key_id = ? AND p.id_tag = s.id_tag AND p.label = s.label",
-                (source, key_id),
-            ).fetchone()
+            (registered,) = connection.execute(REGISTERED, (source, key_id)).fetchone()
         return records > 0 and bool(registered == records)
 
     def has_released(self, id_tags: Iterable[bytes], *, source: str, key_id: str) -> bool:
@@ -269,18 +271,11 @@ class LabelLedger(Chapter):
 
     def sources(self, key_id: str) -> list[str]:
         """Label sources with a release under this key."""
-        return self._sources("= ?", key_id)
+        return [source for (source,) in self._database.fetch(SOURCES.format("="), (key_id,))]
 
     def sources_of_other_keys(self, key_id: str) -> list[str]:
         """Label sources with a release under a key that is not this one, such as one that was lost."""
-        return self._sources("<> ?", key_id)
-
-    def _sources(self, of_key: str, key_id: str) -> list[str]:
-        query = (
-            f"SELECT DISTINCT subject FROM entry WHERE key_id {of_key} AND mechanism IN {LABEL_DRAWS} ORDER BY subject"
-        )
-        with self._database.reading() as connection:
-            return [source for (source,) in connection.execute(query, (key_id,))]
+        return [source for (source,) in self._database.fetch(SOURCES.format("<>"), (key_id,))]
 
     def spent(self, source: str) -> float:
         """Budget spent by the flips of a label source, in nats (see ``record_flips``); other uses are outside it."""
@@ -293,39 +288,23 @@ class LabelLedger(Chapter):
             return _spent(connection, source) + spent_by_label_steps(connection, source)
 
     def remember_model_scores(self, digest: str, releases: Iterable[LabelRelease]) -> None:
-        """Remember the label releases of the model that gave scores of this digest.
-
-        Scores carry what their model learned, so labels that are computed from them rest on those releases as well.
-        """
+        """Remember, by digest, the releases that scores, and labels that are computed from them, rest on."""
         content = json.dumps(releases_to_json(releases))
         with self._database.writing() as connection:
             connection.execute("INSERT OR REPLACE INTO model_scores VALUES (?, ?)", (digest, content))
 
     def releases_of_scores(self, digest: str) -> Releases | None:
         """The releases that ``remember_model_scores`` noted for scores of this digest, None for unknown scores."""
-        with self._database.reading() as connection:
-            row = connection.execute("SELECT releases FROM model_scores WHERE digest = ?", (digest,)).fetchone()
-        return releases_of_json(json.loads(row[0])) if row else None
+        rows = self._database.fetch("SELECT releases FROM model_scores WHERE digest = ?", (digest,))
+        return releases_of_json(json.loads(rows[0][0])) if rows else None
 
 
 def _spent(connection: sqlite3.Connection, source: str) -> float:
-    """Sum over keys of the largest total of one record under that key."""
-    rows = connection.execute(
-        "SELECT key_id, max(total) FROM ("
-        " SELECT e.key_id, sum(e.epsilon) AS total FROM entry e JOIN released_label r USING (entry_id)"
-        f" WHERE e.subject = ? AND e.mechanism IN {LABEL_DRAWS} GROUP BY e.key_id, r.id_tag) GROUP BY key_id",
-        (source,),
-    )
-    return math.fsum(total for _, total in rows)
+    return math.fsum(total for _, total in connection.execute(SPENT, (source,)))
 
 
 def _refuse_corrected_labels(connection: sqlite3.Connection, entry: Entry) -> None:
-    corrected = connection.execute(
-        "SELECT 1 FROM temp.staged s CROSS JOIN true_label t"
-        " ON t.source = ? AND t.key_id = ? AND t.id_tag = s.id_tag WHERE t.label_tag <> s.label_tag LIMIT 1",
-        (entry.subject, entry.key_id),
-    ).fetchone()
-    if corrected:
+    if connection.execute(CORRECTED, (entry.subject, entry.key_id)).fetchone():
         raise CorrectedLabel(
             f"A label of the source {entry.subject} was changed after its release; releasing it anew would reveal "
             "that it changed, so restore the earlier label or leave the record out."
@@ -345,9 +324,8 @@ def _refuse_other_source(connection: sqlite3.Connection, source: str) -> None:
 def _refuse_more_records(connection: sqlite3.Connection, entry: Entry, most_records: int | None) -> None:
     if most_records is None:
         return
-    (records,) = connection.execute(
-        "SELECT count(*) FROM true_label WHERE source = ? AND key_id = ?", (entry.subject, entry.key_id)
-    ).fetchone()
+    query = "SELECT count(*) FROM true_label WHERE source = ? AND key_id = ?"
+    (records,) = connection.execute(query, (entry.subject, entry.key_id)).fetchone()
     if records > most_records:
         raise LedgerError(
             f"The label source {entry.subject} was declared with {most_records} records, and with this job labels of "
@@ -357,11 +335,7 @@ def _refuse_more_records(connection: sqlite3.Connection, entry: Entry, most_reco
 
 def _refuse_changed_classes(connection: sqlite3.Connection, entry_id: int, entry: Entry) -> None:
     stored = read_entry(connection, entry_id)
-    differs = connection.execute(
-        "SELECT 1 FROM temp.staged s CROSS JOIN released_label r ON r.entry_id = ? AND r.id_tag = s.id_tag"
-        " WHERE r.label <> s.label LIMIT 1",
-        (entry_id,),
-    ).fetchone()
+    differs = connection.execute(OTHERWISE_RELEASED, (entry_id,)).fetchone()
     if stored is None or stored.class_labels != entry.class_labels or differs:
         numbers = bounds_of(entry.mechanism, entry.class_labels) is not None
         others = "within other bounds" if numbers else f"under another list of {entry.classes} classes"
@@ -373,16 +347,12 @@ def _refuse_changed_classes(connection: sqlite3.Connection, entry_id: int, entry
 
 def _remember_flips(connection: sqlite3.Connection, entry_id: int, entry: Entry) -> int:
     """Returns the number of records that were not released in this entry before."""
-    connection.execute(
-        "INSERT OR IGNORE INTO true_label SELECT ?, ?, id_tag, label_tag FROM temp.staged",
-        (entry.subject, entry.key_id),
-    )
-    connection.execute(
-        "INSERT OR IGNORE INTO label_record SELECT record, ?, true_label FROM temp.staged", (entry.subject,)
-    )
-    return connection.execute(
-        "INSERT OR IGNORE INTO released_label SELECT ?, id_tag, label FROM temp.staged", (entry_id,)
-    ).rowcount
+    true_labels = "INSERT OR IGNORE INTO true_label SELECT ?, ?, id_tag, label_tag FROM temp.staged"
+    connection.execute(true_labels, (entry.subject, entry.key_id))
+    records = "INSERT OR IGNORE INTO label_record SELECT record, ?, true_label FROM temp.staged"
+    connection.execute(records, (entry.subject,))
+    released = "INSERT OR IGNORE INTO released_label SELECT ?, id_tag, label FROM temp.staged"
+    return connection.execute(released, (entry_id,)).rowcount
 
 
 def _refuse_beyond_cap(
@@ -407,16 +377,6 @@ def _paying_entry(connection: sqlite3.Connection, entry_id: int) -> tuple[int, E
     return entry_id, entry
 
 
-def _refuse_unreleased_records(connection: sqlite3.Connection, parent_id: int) -> None:
-    unreleased = connection.execute(
-        "SELECT 1 FROM temp.staged s LEFT JOIN released_label r ON r.entry_id = ? AND r.id_tag = s.id_tag"
-        " WHERE r.id_tag IS NULL LIMIT 1",
-        (parent_id,),
-    ).fetchone()
-    if unreleased:
-        raise LedgerError("A derived label belongs to a record whose flipped label was never released.")
-
-
 def _remember_derived(connection: sqlite3.Connection, entry_id: int, releases: Releases) -> str:
     """Remember the staged labels as one set; returns its digest, which tells them from other sets."""
     digest = hashlib.sha256()
@@ -426,9 +386,8 @@ def _remember_derived(connection: sqlite3.Connection, entry_id: int, releases: R
     if len(releases) > 1:
         # The same labels, computed from more, are another set.
         digest.update(told.encode())
-    added = connection.execute(
-        "INSERT OR IGNORE INTO derived_set (entry_id, digest) VALUES (?, ?)", (entry_id, digest.hexdigest())
-    )
+    derived_set = "INSERT OR IGNORE INTO derived_set (entry_id, digest) VALUES (?, ?)"
+    added = connection.execute(derived_set, (entry_id, digest.hexdigest()))
     if added.rowcount:
         connection.execute("INSERT INTO derived_label SELECT ?, id_tag, label FROM temp.staged", (added.lastrowid,))
         connection.execute("INSERT INTO derived_from VALUES (?, ?)", (added.lastrowid, told))

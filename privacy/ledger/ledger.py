@@ -14,7 +14,7 @@ from ..label_flips import canonical_label, record_tags
 from ..mechanisms.randomized_response import keep_probability
 from ..policy import declare_source
 from ..private_files import KEY_FILE, LEDGER_FILE, POLICY_FILE, key_id, load_or_create_key
-from ..validation import check_delta_or_zero
+from ..validation import check_delta_or_zero, one_of
 from .database import Database
 from .datasets import DatasetLedger
 from .entries import (
@@ -65,13 +65,10 @@ RELEASES = "SELECT job_id, fingerprint, note FROM release WHERE entry_id = ? ORD
 class Ledger(LabelLedger, StepLedger, ScoreLedger, DatasetLedger):
     """A ledger in the SQLite file ``path`` (mode 0600, made on first use; one of an older version is upgraded).
 
-    Its chapters, each of which can be used alone on a ``Database``, hold what it does with labels, private steps,
-    joint scores and the names of datasets; here is what concerns all of them.
-
-    Epsilons are in nats, the unit of labels is *label* and the relation *replace-one*. Every operation is one
-    transaction: on disk when the call returns, or without any trace when it is refused or the process dies. An object
-    may be used by several threads and across forks. Record tags come from ``label_flips``; no method names a record in
-    an error.
+    Its chapters hold what it does with labels, private steps, joint scores and the names of datasets; here is what
+    concerns all of them. Epsilons are in nats, the unit of labels is *label* and the relation *replace-one*. Every
+    operation is one transaction: on disk when the call returns, or without any trace when it is refused or the process
+    dies. An object may be used by several threads and across forks. No error names a record.
 
     All methods raise ``LedgerUnavailable`` when the file cannot be read or written (no space, no permission), is
     damaged, locked for 30 seconds, or of a newer version.
@@ -105,8 +102,7 @@ class Ledger(LabelLedger, StepLedger, ScoreLedger, DatasetLedger):
         """What each observer learned in all: JSON-able dictionaries by dataset, unit, relation and observer.
 
         An upper bound at ``delta``, composed from the events of private steps and of the flips of the worst record;
-        'infinity' after joint scores. Events of either relation count in both totals, at their price there; see
-        ``totals``. ``note`` says what the number leaves open, and why it is infinite. Data declared public is left out.
+        'infinity' after joint scores. ``note`` says what is left open, and why it is infinite. Public data is left out.
         """
         delta = check_delta_or_zero(delta)
         with self._database.reading() as connection:
@@ -117,9 +113,8 @@ class Ledger(LabelLedger, StepLedger, ScoreLedger, DatasetLedger):
         """One of the ``totals`` as a number, 0.0 where nothing was charged, ``math.inf`` without a guarantee."""
         delta = check_delta_or_zero(delta)
         check_relation(relation)
-        for name, value, allowed in (("unit", unit, UNITS), ("observer", observer, OBSERVERS)):
-            if value not in allowed:
-                raise InvalidEvent(f"{name} is {value!r} but must be one of {', '.join(allowed)}.")
+        one_of("unit", unit, UNITS, InvalidEvent)
+        one_of("observer", observer, OBSERVERS, InvalidEvent)
         with self._database.reading() as connection:
             charged = charges_with_scores(connection, dataset)
         return known_total_of(charged, View(unit, relation, observer), delta)
@@ -130,13 +125,8 @@ def declare_public_labels(
 ) -> None:
     """Declare that the labels of a source need no protection, at the party whose home is ``home``.
 
-    The name stands in the policy then, and the labels in the ledger, record by record, so that no other table can pass
-    for the declared one.
-
-    Raises:
-        InvalidPolicy: The source or the policy is malformed; nothing is declared, here as below.
-        InvalidArgument: A match id or a label is malformed.
-        LedgerError: The ledger refuses.
+    The name stands in the policy then, and the labels in the ledger, so that no other table can pass for this one.
+    `InvalidPolicy`, `InvalidArgument` and `LedgerError` mean that nothing was declared.
     """
     home = Path(home)
     key = load_or_create_key(home / KEY_FILE)

@@ -1,9 +1,9 @@
 """A host's count of joint scores given to the guest.
 
-Joint scores show the guest X_h w_h. They have no differential privacy; after as many different w as the host has
-features, X_h is known up to one square matrix. So different releases are counted per dataset over all jobs, and refused
-beyond a cap. Datasets that share a record count together (``datasets``): dropping a column must not open a new count.
-Scores of records outside training are noted, not counted.
+Joint scores show the guest X_h w_h, without differential privacy; after as many different w as the host has features,
+X_h is known up to one square matrix. So different releases are counted over all jobs, for all datasets that share a
+record together (dropping a column must not open a new count), and refused beyond a cap. Other scores are noted, not
+counted.
 """
 
 from __future__ import annotations
@@ -11,13 +11,20 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 
+from ..validation import whole
 from .database import WEIGHTS, Chapter
 from .datasets import RELATED, called, cap_command, datasets_of_other_keys
-from .entries import JOINT_SCORES, LedgerError, Use, add_release, check_count, find_or_add_entry, score_entry
+from .entries import JOINT_SCORES, LedgerError, Use, add_use, score_entry
 
 TRAINED_ON = f"""
     SELECT 1 FROM ({RELATED}) AS related CROSS JOIN temp.staged s
     CROSS JOIN training_record t ON t.dataset = related.dataset AND t.id_tag = s.id_tag LIMIT 1"""
+RELEASED = f"""
+    SELECT count(DISTINCT r.fingerprint) FROM entry e JOIN release r USING (entry_id)
+    WHERE e.subject IN ({RELATED}) AND e.mechanism = :mechanism AND e.counted"""
+COUNTED = """
+    SELECT 1 FROM entry e JOIN release r USING (entry_id)
+    WHERE e.subject = ? AND e.mechanism = ? AND e.counted AND r.fingerprint = ?"""
 
 
 def cap_option(dataset: str) -> str:
@@ -35,8 +42,8 @@ class ScoreLedger(Chapter):
 
     def check_scores(self, *, dataset: str, planned: int, cap: int) -> None:
         """Raise ``LedgerError`` if ``planned`` more releases of joint scores would exceed ``cap``."""
-        check_count("planned", planned)
-        check_count("cap", cap)
+        whole("planned", planned, 0)
+        whole("cap", cap, 0)
         with self._database.open() as connection:
             _refuse_beyond_cap(connection, dataset, planned, cap)
 
@@ -52,24 +59,19 @@ class ScoreLedger(Chapter):
 
         Args:
             weights_digest: Digest of the host's weights and rows; the same scores again are no new release.
-            cap: Largest number of different weights over all jobs.
-
-        Raises:
-            LedgerError: Beyond ``cap``; nothing is written.
+            cap: Largest number of different weights over all jobs; beyond it `LedgerError`, and nothing is written.
         """
-        check_count("cap", cap)
+        whole("cap", cap, 0)
         with self._database.writing() as connection:
             is_new = _are_new(connection, dataset, weights_digest)
             _refuse_beyond_cap(connection, dataset, int(is_new), cap)
-            entry_id = find_or_add_entry(connection, score_entry(dataset, purpose, True))
-            add_release(connection, entry_id, Use(job_id, task_id, rows, weights_digest))
+            add_use(connection, score_entry(dataset, purpose, True), Use(job_id, task_id, rows, weights_digest))
         return is_new
 
     def record_prediction(self, *, dataset: str, weights_digest: str, rows: int, job_id: str, task_id: str) -> None:
         """Note, without counting, that scores of records outside training were released."""
         with self._database.writing() as connection:
-            entry_id = find_or_add_entry(connection, score_entry(dataset, "prediction", False))
-            add_release(connection, entry_id, Use(job_id, task_id, rows, weights_digest))
+            add_use(connection, score_entry(dataset, "prediction", False), Use(job_id, task_id, rows, weights_digest))
 
     def remember_training_records(self, dataset: str, id_tags: Iterable[bytes]) -> None:
         """Remember records as used in training, so that later predictions on them are counted."""
@@ -91,21 +93,12 @@ class ScoreLedger(Chapter):
 
 
 def _released(connection: sqlite3.Connection, dataset: str) -> int:
-    row = connection.execute(
-        "SELECT count(DISTINCT r.fingerprint) FROM entry e JOIN release r USING (entry_id)"
-        f" WHERE e.subject IN ({RELATED}) AND e.mechanism = :mechanism AND e.counted",
-        {"dataset": dataset, "mechanism": JOINT_SCORES},
-    ).fetchone()
+    row = connection.execute(RELEASED, {"dataset": dataset, "mechanism": JOINT_SCORES}).fetchone()
     return int(row[0])
 
 
 def _are_new(connection: sqlite3.Connection, dataset: str, weights_digest: str) -> bool:
-    counted = connection.execute(
-        "SELECT 1 FROM entry e JOIN release r USING (entry_id)"
-        " WHERE e.subject = ? AND e.mechanism = ? AND e.counted AND r.fingerprint = ?",
-        (dataset, JOINT_SCORES, weights_digest),
-    ).fetchone()
-    return counted is None
+    return connection.execute(COUNTED, (dataset, JOINT_SCORES, weights_digest)).fetchone() is None
 
 
 def _refuse_beyond_cap(connection: sqlite3.Connection, dataset: str, planned: int, cap: int) -> None:

@@ -13,21 +13,10 @@ from dataclasses import dataclass
 
 from ..events import ADD_OR_REMOVE, REPLACE_ONE, Event
 from ..policy import is_source
-from ..validation import InvalidArgument, check_delta_or_zero, is_whole
+from ..validation import InvalidArgument, check_delta_or_zero, whole
 from .database import Chapter, Database
 from .datasets import called, cap_command
-from .entries import (
-    BudgetCap,
-    BudgetExceeded,
-    LedgerError,
-    Use,
-    add_release,
-    check_count,
-    find_or_add_entry,
-    over_sampling_entry,
-    step_entry,
-    stored_event,
-)
+from .entries import BudgetCap, BudgetExceeded, LedgerError, Use, add_use, over_sampling_entry, step_entry, stored_event
 from .labels import ROUNDING
 from .totals import Alternatives, Charge, View, charges, largest_total, seen_by, spent_by_steps
 
@@ -49,23 +38,19 @@ class PrivateStep:
     purpose: str
 
     def __post_init__(self) -> None:
-        for name in ("dataset", "release_key"):
-            if not isinstance(getattr(self, name), str) or not getattr(self, name).strip():
-                raise InvalidArgument(f"{name} is {getattr(self, name)!r} but must be non-empty text.")
+        for name in ("dataset", "release_key", "fingerprint", "purpose"):
+            value, may_be_empty = getattr(self, name), name in ("fingerprint", "purpose")
+            if not isinstance(value, str) or not (may_be_empty or value.strip()):
+                raise InvalidArgument.of(name, value, "text" if may_be_empty else "non-empty text")
         if self.dataset != self.dataset.strip():
             raise InvalidArgument(f"dataset is {self.dataset!r} but must have no white space around it.")
-        for name in ("fingerprint", "purpose"):
-            if not isinstance(getattr(self, name), str):
-                raise InvalidArgument(f"{name} is {getattr(self, name)!r} but must be text.")
         if not isinstance(self.event, Event):
-            raise InvalidArgument(f"event is {self.event!r} but must be an Event.")
+            raise InvalidArgument.of("event", self.event, "an Event")
         if self.event.unit == "label" and not is_source(self.dataset):
             raise InvalidArgument(
                 f"dataset is {self.dataset!r} but must read namespace/name/column for the unit label, as flips do."
             )
-        if not is_whole(self.count) or not 1 <= self.count <= MAX_ROUNDS:
-            raise InvalidArgument(f"count is {self.count!r} but must be a whole number from 1 to {MAX_ROUNDS}.")
-        object.__setattr__(self, "count", int(self.count))
+        object.__setattr__(self, "count", whole("count", self.count, 1, MAX_ROUNDS))
 
 
 @dataclass(frozen=True)
@@ -85,8 +70,7 @@ class FittingCharges:
     """What was composed in this process and fits under a cap, so that a task with many rounds composes it once.
 
     Composition is monotone: whoever sees some of several releases learns no more than who sees all of them. So a bound
-    of charges holds for every part of them, whatever the order in which they are recorded. This is arithmetic, which
-    no write to any ledger can make untrue.
+    of charges holds for every part of them, in any order. No write to a ledger can make that untrue.
     """
 
     def __init__(self) -> None:
@@ -131,8 +115,8 @@ class StepLedger(Chapter):
         """Record a private step before its output is released; it is charged from then on.
 
         For each observer of the event, the total of the dataset's events of the same unit under replace-one, composed
-        with this one, may not exceed ``cap.epsilon`` at ``cap.delta``. That holds events of both relations, and is the
-        largest total; see ``totals``. The release stays 'pending' until ``mark_released``.
+        with this one, may not exceed ``cap.epsilon`` at ``cap.delta``; see ``totals``. The release stays 'pending'
+        until ``mark_released``.
 
         Composing may take seconds, in which other jobs must not wait for the write lock. So the cap is checked without
         it; the step is written only if, under the lock, the charges are still part of those that were found to fit,
@@ -140,13 +124,12 @@ class StepLedger(Chapter):
 
         Args:
             dataset: Name that ``remember_dataset`` gave, or a label source for the unit label.
-            event: What is released; ``count`` rounds of it.
-            count: Number of rounds, from 1 to 10^9.
+            count: Number of rounds of ``event``, from 1 to 10^9.
             cap: None for public data, outside any cap. An event without guarantee fits under none.
             release_key: Names the draw. The same key with the same dataset, event, count, fingerprint and purpose is
-                the same release and costs nothing more, so a caller must repeat the draw bit by bit or use another
-                key. Noise from the operating system's entropy cannot be repeated: a task that starts again needs a new
-                key, and is charged again, unless it kept the noisy output of the first time.
+                the same release and costs nothing more, so a caller must repeat the draw bit by bit or use another key.
+                Noise from the operating system's entropy cannot be repeated: a task that starts again needs a new key,
+                and is charged again, unless it kept the noisy output of the first time.
             purpose: What the step is for; steps of one event and purpose are one line of the ledger.
 
         Raises:
@@ -157,7 +140,7 @@ class StepLedger(Chapter):
         if not isinstance(cap, (BudgetCap, type(None))):
             raise InvalidArgument(f"cap is {cap!r} but must be a BudgetCap, or None for public data.")
         step = PrivateStep(dataset, event, count, release_key, fingerprint, purpose)
-        asked = ((step.event, step.count),)
+        asked = ((event, step.count),)
         while True:
             with self._database.writing() as connection:
                 known = _find(connection, step)
@@ -167,21 +150,18 @@ class StepLedger(Chapter):
                 if cap is None or all(
                     self._fitting.cover(seen, cap) for seen in _seen_together(charged, asked).values()
                 ):
-                    entry_id = find_or_add_entry(connection, step_entry(step.dataset, step.event, step.purpose))
-                    use = Use(job_id, task_id, fingerprint=step.fingerprint, state="pending")
-                    release_id = add_release(connection, entry_id, use)
-                    values = (release_id, step.release_key, step.count)
+                    use = Use(job_id, task_id, fingerprint=fingerprint, state="pending")
+                    _, release_id = add_use(connection, step_entry(dataset, event, purpose), use)
+                    values = (release_id, release_key, step.count)
                     connection.execute("INSERT INTO private_step VALUES (?, ?, ?)", values)
                     return StepRelease(release_id, is_new=True, is_released=False)
             self._refuse_beyond_cap(dataset, charged, asked, cap)
 
     def check_steps(self, *, dataset: str, events: Iterable[Charge], cap: BudgetCap) -> None:
-        """Refuse ``events`` that, recorded one after the other, would exceed ``cap``.
+        """Refuse ``events`` that, recorded one after the other, would exceed ``cap`` for its unit and observers.
 
         Nothing is written, so a task can ask before any work; another job may still come first before ``record``. As
         long as none does, recording some of ``events`` through this object composes nothing again.
-
-        Each event is held against the cap for its own unit and observers.
 
         Raises:
             BudgetExceeded: They do not fit.
@@ -202,15 +182,12 @@ class StepLedger(Chapter):
     ) -> None:
         """Note that a table was over-sampled: epsilon infinity for the unit record from here on.
 
-        Nothing is charged, since nothing was released; what is computed from the rows is charged when it is released,
-        as ``privacy.events`` says. One entry per dataset and method. ``synthetic_rows`` of the ``rows`` are new.
+        Nothing was released, so nothing is charged until what is computed from the rows is, as ``privacy.events`` says.
         """
-        check_count("rows", rows)
-        check_count("synthetic_rows", synthetic_rows)
+        whole("rows", rows, 0)
+        note = f"{whole('synthetic_rows', synthetic_rows, 0)} of {rows} rows are synthetic"
         with self._database.writing() as connection:
-            entry_id = find_or_add_entry(connection, over_sampling_entry(dataset, method))
-            note = f"{synthetic_rows} of {rows} rows are synthetic"
-            add_release(connection, entry_id, Use(job_id, task_id, rows, note=note))
+            add_use(connection, over_sampling_entry(dataset, method), Use(job_id, task_id, rows, note=note))
 
     def _refuse_beyond_cap(
         self, dataset: str, charged: Alternatives, asked: tuple[Charge, ...], cap: BudgetCap

@@ -1,16 +1,14 @@
 """What each observer learned of each dataset in all, composed from events.
 
-A total belongs to a dataset, a unit, a relation and an observer. It is an upper bound: no epsilon is added to another
-outside the accountant, and events of other units are totals of their own. Private steps on datasets that share a record
-count for each of them. Epsilons in nats. Reading the charges and composing them are apart, since composing takes seconds
-in which nobody should wait for the file.
+A total belongs to a dataset, a unit, a relation and an observer. It is an upper bound: no epsilon (nats) is added to
+another outside the accountant, and events of other units are totals of their own. Private steps on datasets that share
+a record count for each of them. Reading the charges and composing them are apart, since composing takes seconds.
 
 Events of both relations count in both totals, each at its price there (``accounting.total.under``). Under replace-one
 that is every event, so that this total is the whole account, and caps are checked against it: what fits under
-replace-one fits under add-or-remove as well, where nothing costs more. Of some events nothing follows for add-or-remove;
-where there is one, the add-or-remove total is infinite, since no smaller number is known to bound what the observer
-learned of a record's presence. That total is told only where some event was stated under add-or-remove: of other tables
-nobody was promised that.
+replace-one fits under add-or-remove as well, where nothing costs more. Of some events nothing follows for
+add-or-remove; where there is one, the add-or-remove total is infinite, since no smaller number is known to bound what
+the observer learned of a record's presence. That total is told only where some event was stated under add-or-remove.
 
 Memoised flips protect the label of one record. The total of a source is that of the record with the largest total;
 records cannot be linked from key to key, so the worst records of all keys are taken for one. Joint scores have no
@@ -23,9 +21,12 @@ import math
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable
+from functools import cache
 from itertools import product
 from typing import Any, NamedTuple
 
+from ..accounting import total as accounts
+from ..accounting.accountant import UnsupportedEvent
 from ..events import ADD_OR_REMOVE, REPLACE_ONE, Event, NotPrivate, PureDP, RandomizedResponse
 from .datasets import RELATED
 from .entries import JOINT_SCORES, LABEL_DRAWS, LABEL_OBSERVERS, SCORE_EVENT, stored_event
@@ -90,27 +91,18 @@ def spent_by_steps(charged: Alternatives, delta: float) -> float:
 
 def by_observer(dataset: str, charged: Alternatives, delta: float) -> list[dict[str, Any]]:
     """One dictionary per unit, relation and observer of a dataset; see ``Ledger.totals``."""
-    composed: dict[tuple[Alternatives, float], float] = {}
-
-    def total(seen: Alternatives, delta: float) -> float:
-        # Composed once for all observers who saw the same.
-        if (seen, delta) not in composed:
-            composed[seen, delta] = known_total(seen, delta)
-        return composed[seen, delta]
-
+    # Composed once for all observers who saw the same.
+    total = cache(known_total)
     return [_line(dataset, charged, view, delta, total) for view in _views(charged)]
 
 
 def known_total_of(charged: Alternatives, view: View, delta: float) -> float:
-    """The largest composed epsilon of what one observer saw; infinity where no bound is known or can be."""
+    """The largest epsilon of what one observer saw; infinity where any of it has none under the relation."""
     return math.inf if _unbounded(charged, view) else known_total(seen_by(charged, view), delta)
 
 
 def seen_by(charged: Alternatives, view: View) -> Alternatives:
-    """What one observer sees of each alternative, as it counts under the relation of ``view``.
-
-    What has no guarantee under add-or-remove is left out there; ``known_total_of`` knows of it.
-    """
+    """What one observer sees of each alternative, at its price under the relation of ``view``; see `known_total_of`."""
     return frozenset(_seen(alternative, view) for alternative in charged)
 
 
@@ -120,20 +112,11 @@ def largest_total(seen: Alternatives, delta: float) -> float:
     Raises:
         UnsupportedEvent: No accountant can add up these events.
     """
-    if not any(seen):
-        return 0.0
-    # The accounting libraries take longer to load than all else here, and most ledgers never need them.
-    from ..accounting.total import total_epsilon
-
-    return max(float(total_epsilon(list(charged), delta)) for charged in seen if charged)
+    return max((float(accounts.total_epsilon(charged, delta)) for charged in seen if charged), default=0.0)
 
 
 def known_total(seen: Alternatives, delta: float) -> float:
-    """The largest composed epsilon of the alternatives in ``seen``; infinity where no bound is known."""
-    if not any(seen):
-        return 0.0
-    from ..accounting.accountant import UnsupportedEvent
-
+    """``largest_total``, or infinity where no bound is known."""
     try:
         return largest_total(seen, delta)
     except UnsupportedEvent:
@@ -185,23 +168,16 @@ def _unbounded(charged: Alternatives, view: View) -> list[str]:
     if view.relation != ADD_OR_REMOVE:
         return []
     events = {event for alternative in charged for event, _ in alternative if view.holds(event)}
-    return sorted({event.mechanism for event in events if _under(event, ADD_OR_REMOVE) is None})
+    return sorted({event.mechanism for event in events if accounts.under(event, ADD_OR_REMOVE) is None})
 
 
 def _seen(alternative: tuple[Charge, ...], view: View) -> tuple[Charge, ...]:
     counts: defaultdict[Event, int] = defaultdict(int)
     for event, times in alternative:
-        counted = _under(event, view.relation) if view.holds(event) else None
+        counted = accounts.under(event, view.relation) if view.holds(event) else None
         if counted is not None:
             counts[counted] += times
     return tuple(counts.items())
-
-
-def _under(event: Event, relation: str) -> Event | None:
-    # Loaded late for the reason that `largest_total` has.
-    from ..accounting.total import under
-
-    return under(event, relation)
 
 
 def _steps(connection: sqlite3.Connection, dataset: str) -> list[Charge]:

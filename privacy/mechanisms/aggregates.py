@@ -3,8 +3,7 @@
 All are epsilon-DP (nats, delta 0 plus slack) under *replace-one* with a public number n of records; unit *record*, or
 whatever one value stands for. One record moves the mean of values in [a, b] by at most (b - a) / n (not 1 / n). A NaN
 or an infinity counts as the middle of the range: a record cannot make a query fail. Values are rounded to a grid of the
-range *before* they are added, so the stated sensitivity holds exactly for what is released, whatever the order of the
-sum.
+range *before* they are added, so the stated sensitivity holds exactly, whatever the order of the sum.
 """
 
 from __future__ import annotations
@@ -41,9 +40,7 @@ class BoundedMean:
 
     Args:
         steps: int64 array: per coordinate the sum over records of the position in the range, in 2^-30 of it.
-        count: number n of records; public.
-        lower: lower end of the range, per coordinate; public.
-        upper: upper end of the range, per coordinate; public.
+        count: number n of records; public, as are both ends of the range, per coordinate.
     """
 
     steps: Integers = field(repr=False)
@@ -62,11 +59,7 @@ class BoundedMean:
         return self.in_units(self.steps)
 
     def sensitivity(self, relation: str) -> float:
-        """l1 sensitivity of the mean in the unit of the values: the sum over coordinates of (b - a) / n.
-
-        Raises:
-            InvalidEvent: Unless the relation is replace-one.
-        """
+        """l1 sensitivity of the mean, in the unit of the values: the sum over coordinates of (b - a) / n."""
         self.sensitivity_in_steps(relation)
         return float(np.sum(self.upper - self.lower) / self.count)
 
@@ -87,8 +80,7 @@ def bounded_mean(values: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> Bound
 
     Args:
         values: array (records,) or (records, ...), at least one record; private.
-        lower: lower end, public: a number, or an array in the shape of one record.
-        upper: upper end, public, likewise; above ``lower`` everywhere.
+        lower, upper: ends of the range, public: numbers, or arrays in the shape of one record.
     """
     positions, lower, upper = positions_in_range(values, lower, upper, STEPS_OF_RANGE)
     return BoundedMean(np.asarray(positions.sum(axis=0)), len(positions), lower, upper)
@@ -99,11 +91,7 @@ def private_mean(
 ) -> Release:
     """The bounded mean plus Laplace noise: epsilon-DP (nats, delta 0) under replace-one with a public count.
 
-    Args:
-        values: array (records,) or (records, ...); private. ``lower`` and ``upper`` as in ``bounded_mean``.
-
-    Returns:
-        ``Release`` of a float64 number or array. It is not clamped again, so that it stays unbiased.
+    Parameters as in ``bounded_mean``. The ``Release`` of a float64 number or array is not clamped: unbiased.
     """
     mean = bounded_mean(values, lower, upper)
     scale = laplace_scale(mean.sensitivity_in_steps(REPLACE_ONE), epsilon)
@@ -161,16 +149,7 @@ def private_median(
 
     With probability at least 1 - b the values strictly on either side of it exceed half by at most 2 ln(1025 / b) /
     epsilon (F. McSherry and K. Talwar, FOCS 2007). Several coordinates share epsilon equally and are charged as
-    ``PureDP``.
-
-    Args:
-        values: array (records,) or (records, ...), at least one record; private. A NaN or an infinity counts as the
-            middle of the range.
-        lower: lower end of the range, public: a number, or an array in the shape of one record.
-        upper: upper end, public, likewise; above ``lower`` everywhere.
-
-    Returns:
-        ``Release`` of a float64 number or array, a multiple of 1/1024 of the range.
+    ``PureDP``. Parameters as in ``bounded_mean``; the value is a float64 multiple of 1/1024 of the range.
     """
     positions, lower, upper = positions_in_range(values, lower, upper, MEDIAN_STEPS_OF_RANGE)
     columns = positions.reshape(len(positions), -1).T
@@ -220,12 +199,10 @@ def sample_and_aggregate(
         estimator: function of some of the records, in the same form, that gives a number, or as many as ``lower`` and
             ``upper`` have. It must be a function of its argument alone; what it leaves in itself, in the records or in
             a random generator must not change what it answers later.
-        parts: number of disjoint parts, public, from 1 to the number of records. The noise of the mean is (upper -
-            lower) / (parts epsilon).
-        lower: lower end of the range of answers, public: a number or an array; answers are clamped to the range.
-        upper: upper end, likewise; above ``lower`` everywhere.
+        parts: number of disjoint parts, public, from 1 to the number of records. The mean's noise is (upper - lower) /
+            (parts epsilon).
+        lower, upper: ends of the range of answers, to which they are clamped, as in ``bounded_mean``.
         aggregate: ``mean`` (Laplace noise) or ``median`` (exponential mechanism on 1025 candidates).
-        view: who sees the result, and whose data one record is.
     """
     one_of("aggregate", aggregate, AGGREGATES)
     # A table that is indexed by columns, or by labels, would hand out something else than single records.
@@ -255,8 +232,7 @@ def _answer(estimator: Callable[[Any], ArrayLike], records: Records, middle: Flo
             answer = np.array(estimator(records), dtype=np.float64)
     except KeyboardInterrupt:
         raise
-    # Whatever else went wrong, SystemExit included, went wrong because of private records: saying so would be a
-    # release of its own.
+    # What else went wrong, SystemExit included, did so because of private records: saying so would be a release.
     except BaseException:
         return middle
     return answer.reshape(middle.shape) if answer.size == middle.size else middle

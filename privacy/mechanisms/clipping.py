@@ -29,17 +29,14 @@ EXACT_BITS = 53
 
 
 def row_norms(rows: Floats) -> tuple[Floats, NDArray[np.int32]]:
-    """An upper bound of every row's l2 norm as (fraction, exponent): fraction * 2^exponent.
+    """An upper bound of every row's l2 norm, fraction 2^exponent, as a float64 and an int array (n,).
 
-        In two parts because norms may lie outside what a float64 holds. It exceeds the norm by at least 2^-41 of it,
-        which is room for the few roundings of whoever divides by it, and by at most 2^-32 for up to 4096 columns, 2^-20
-        for up to 2^20.
+    In two parts because norms may lie outside what a float64 holds; a fraction is 0 or at least 1/2. It exceeds the
+    norm by at least 2^-41 of it, room for the roundings of a quotient by it, and by at most 2^-32 for up to 4096
+    columns, 2^-20 for up to 2^20.
 
     Args:
         rows: float64 array (n, d) of finite numbers, d at most 2^27; private.
-
-    Returns:
-        float64 array (n,), 0 or at least 1/2, and int array (n,).
     """
     columns = max(1, rows.shape[1])
     bits = (EXACT_BITS - 2 - math.ceil(math.log2(columns))) // 2
@@ -106,9 +103,7 @@ class ClippedSum:
 class ClippedGroups:
     """One ``ClippedSum`` per group of coordinates, each with a clip and a grid of its own; secret.
 
-    Args:
-        groups: for each group the indices of its coordinates in a flattened record.
-        shape: shape of one record.
+    ``groups`` holds, for each, the indices of its coordinates in a flattened record of shape ``shape``.
     """
 
     sums: tuple[ClippedSum, ...] = field(repr=False)
@@ -144,14 +139,10 @@ class ClippedGroups:
 
 
 def clip_records(gradients: ArrayLike, clip: float) -> ClippedSum:
-    """Sum of the records' gradients, each clipped to l2 norm ``clip``.
+    """Sum of the records' gradients (records, ...), each row clipped to l2 norm ``clip``, public, from 1e-150 to 1e150.
 
     A record with a NaN or an infinity contributes zero; an empty batch is a sum of zeros. A public normaliser (an
     expected batch size, never a realised one) is applied to what was released: ``Release.scaled``.
-
-    Args:
-        gradients: array (records, ...), one row per record; rows are flattened for the norm.
-        clip: largest norm of one record's contribution, from 1e-150 to 1e150; a public constant.
     """
     clip = check_clip(clip)
     rows, usable, shape = _flattened(gradients)
@@ -163,19 +154,15 @@ def clip_records_by_group(
 ) -> ClippedGroups:
     """Sum of the records' gradients, each group of coordinates of each record clipped on its own.
 
-    A record with a NaN or an infinity in any group contributes zero to every group.
-
-    Args:
-        gradients: array (records, ...), one row per record; coordinates are those of the flattened row.
-        groups: per group an index array or a slice; together they hold every coordinate exactly once.
+    A record with a NaN or an infinity in any group contributes zero to every group. A group is an index array or a
+    slice of the flattened row; together they hold every coordinate exactly once.
     """
     rows, usable, shape = _flattened(gradients)
     indices = tuple(np.arange(rows.shape[1])[group].ravel() for group in groups)
     covered = np.sort(np.concatenate(indices)) if indices else np.empty(0)
     if not all(map(len, indices)) or not np.array_equal(covered, np.arange(rows.shape[1])):
-        raise InvalidArgument(
-            f"groups must be non-empty and hold each of the {rows.shape[1]} coordinates exactly once."
-        )
+        columns = rows.shape[1]
+        raise InvalidArgument(f"groups must be non-empty and hold each of the {columns} coordinates exactly once.")
     clips = tuple(check_clip(clip) for clip in clips)
     if len(clips) != len(indices):
         raise InvalidArgument(f"clips has {len(clips)} values but must have one per group, {len(indices)}.")
@@ -209,8 +196,8 @@ def _clipped_sum(
 def _clipped_steps(rows: Floats, clip: float, grid: float) -> Integers:
     """Rows scaled to norm at most ``clip`` and rounded to the grid, as integers, each a function of its row alone.
 
-    ``row_norms`` bounds every norm with room for the roundings of the factor and of the products, so a scaled row's
-    true norm stays at or below the clip.
+    ``row_norms`` bounds every norm with room for the roundings of the factor and of the products, so a scaled row is
+    never above the clip.
     """
     norms, exponents = (part[:, None] for part in row_norms(rows))
     # A clip far above the row becomes infinite here, which is above every norm; so may rows that will be scaled.

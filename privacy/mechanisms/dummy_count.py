@@ -32,11 +32,7 @@ ROUND_UP = 1 + 2.0**-36
 
 
 def pool_size(epsilon: float, delta: float) -> int:
-    """The smallest pool whose charged delta is at most ``delta``.
-
-    Raises:
-        InvalidArgument: Also when the pool would be larger than 2^20.
-    """
+    """The smallest pool whose charged delta is at most ``delta``; `InvalidArgument` also beyond 2^20 dummies."""
     scale, delta = laplace_scale(SENSITIVITY, epsilon), check_delta(delta)
     half = max(1, math.ceil(math.log(2 / delta) * scale))
     while 2 * half <= MAX_POOL and charged_delta(epsilon, 2 * half) > delta:
@@ -68,11 +64,7 @@ def charged_delta(epsilon: float, pool: int) -> float:
 
 
 def dummy_count_event(epsilon: float, pool: int, *, rng: Rng = None, **statement: Unpack[Statement]) -> Event:
-    """The event of a count that is seen with `draw_dummy_count` dummies only.
-
-    Args:
-        pool: K, even; public.
-    """
+    """The event of a count that is seen with `draw_dummy_count` dummies, of a public, even ``pool`` K, only."""
     return event_of(PureDP(epsilon), open_stream(rng), slack=_slack(epsilon, pool), **statement)
 
 

@@ -1,14 +1,12 @@
 """The exponential mechanism: choose an index with probability proportional to exp(epsilon score / (2 sensitivity)).
 
-epsilon-differentially private (nats, delta 0, plus the slack below), and epsilon-bounded-range, under the relation
-under which ``sensitivity`` bounds the change of every single score when one unit changes. The scores are private;
-their number and ``sensitivity`` are public.
-
-No weight is rounded in floating point: docs/proofs-privacy.md proves the slack of 2^-190 per score.
+epsilon-differentially private (nats, delta 0, plus a slack of 2^-190 per score, proved in docs/proofs-privacy.md: no
+weight is rounded in floating point), and epsilon-bounded-range, under the relation under which ``sensitivity`` bounds
+the change of every single score when one unit changes. The scores are private; their number and ``sensitivity`` are
+public. No protection against timing is claimed.
 
 References: F. McSherry and K. Talwar, "Mechanism design via differential privacy", FOCS 2007, Theorem 6; D. Durfee and
-R. Rogers, NeurIPS 2019, for the bounded range. Running time depends on the scores; no protection against timing is
-claimed.
+R. Rogers, NeurIPS 2019, for the bounded range.
 """
 
 from __future__ import annotations
@@ -36,13 +34,9 @@ SLACK_PER_SCORE = 2.0**-190
 
 
 def exponential_mechanism(scores: ArrayLike, epsilon: float, sensitivity: float, rng: Rng = None) -> int:
-    """Index of a score, drawn with probability proportional to exp(epsilon score / (2 sensitivity)).
+    """Index of one of the private, finite ``scores``, the higher the likelier; see above.
 
     Charge ``exponential_event`` before showing the index to anybody.
-
-    Args:
-        scores: one-dimensional, finite; private. Higher is better.
-        sensitivity: largest change of any one score between neighbours.
     """
     stream = open_stream(rng)
     bounds = list(accumulate(exponential_weights(scores, epsilon, sensitivity)))
@@ -50,11 +44,7 @@ def exponential_mechanism(scores: ArrayLike, epsilon: float, sensitivity: float,
 
 
 def exponential_event(epsilon: float, size: int, *, rng: Rng = None, **statement: Unpack[Statement]) -> Event:
-    """The event of one ``exponential_mechanism`` over ``size`` scores.
-
-    Args:
-        rng: what the mechanism is given; a reproducible stream makes the event ``NotPrivate``.
-    """
+    """The event of one ``exponential_mechanism`` over ``size`` scores that is given ``rng``."""
     process = ExponentialMechanism(check_epsilon(epsilon))
     return event_of(process, open_stream(rng), slack=size * SLACK_PER_SCORE, **statement)
 
@@ -96,11 +86,7 @@ def report_noisy_max(
 
     In random order every index is offered with probability exp(epsilon (score - best) / (2 sensitivity)), and the first
     one that is accepted is returned: R. McKenna and D. Sheldon, NeurIPS 2020, Theorems 1 and 2. epsilon-DP (nats, delta
-    0 plus a slack of 2^-190 per score).
-
-    Args:
-        scores: one-dimensional, finite; private. Higher is better.
-        sensitivity: largest change of any one score between neighbours under ``relation``.
+    0 plus a slack of 2^-190 per score). Parameters as in ``exponential_mechanism``.
     """
     stream = open_stream(rng)
     weights = exponential_weights(scores, epsilon, sensitivity)

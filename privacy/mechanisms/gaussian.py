@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import events
-from ..events import ADD_OR_REMOVE, PoissonSampledGaussian, Process, Release, View, event_of
+from ..events import ADD_OR_REMOVE, Event, PoissonSampledGaussian, Process, Release, Statement, View, event_of
 from ..noise.discrete import MAX_SCALE, discrete_gaussian, gaussian_slack
-from ..noise.stream import Rng, open_stream
+from ..noise.stream import Integers, Rng, open_stream
 from ..validation import InvalidArgument, positive
 from .clipping import ClippedGroups, ClippedSum
 
@@ -47,7 +47,7 @@ def gaussian_mechanism(
 
     Returns:
         ``Release`` of a float64 array in the shape of one record, charged as ``Gaussian`` or
-        ``PoissonSampledGaussian``. Multiply by a public 1 / (expected batch size) with ``Release.scaled``.
+            ``PoissonSampledGaussian``. Multiply by a public 1 / (expected batch size) with ``Release.scaled``.
     """
     multiplier = positive("noise_multiplier", noise_multiplier)
     process: Process
@@ -56,11 +56,9 @@ def gaussian_mechanism(
     else:
         process = PoissonSampledGaussian(sampling_probability, multiplier)
         moved = clipped.sensitivity_in_steps(ADD_OR_REMOVE)
-    sigma, stream = _in_range("noise_multiplier", multiplier, moved * ROUND_UP), open_stream(rng)
-    slack = gaussian_slack(sigma, clipped.dimension)
-    event = event_of(process, stream, relation=relation, slack=slack, **view)
-    noise = discrete_gaussian(sigma, clipped.steps.shape, stream)
-    return Release(clipped.in_units(clipped.steps + noise), event)
+    sigma = _in_range("noise_multiplier", multiplier, moved * ROUND_UP)
+    (noisy,), event = _noisy([(clipped, sigma)], process, rng, relation=relation, **view)
+    return Release(clipped.in_units(noisy), event)
 
 
 def grouped_gaussian_mechanism(
@@ -72,18 +70,14 @@ def grouped_gaussian_mechanism(
     rng: Rng = None,
     **view: Unpack[View],
 ) -> Release:
-    """A sum clipped per group plus Gaussian noise with a sigma of its own per group.
+    """A sum clipped per group plus Gaussian noise with a sigma of its own per group, public, in their unit.
 
     One record may move every group at once, so the groups are one query, not several that compose: a linear change of
     variables makes it one Gaussian mechanism of multiplier 1 / mu, mu = sqrt(sum over groups of (C_g / sigma_g)^2).
 
-    Args:
-        sigmas: one sigma per group, in the unit of the gradients; public.
-        sampling_probability: None for a sum over all records; q if the records are a Poisson sample.
-
     Returns:
-        ``Release`` of a float64 array in the shape of one record, charged as ``GroupedGaussian`` with the sensitivities
-        that the sum reports, or as ``PoissonSampledGaussian`` of multiplier 1 / mu.
+        ``Release`` as of ``gaussian_mechanism``, charged as ``GroupedGaussian`` with the sensitivities that the sum
+            reports, or as ``PoissonSampledGaussian`` of multiplier 1 / mu.
     """
     scales = tuple(positive("sigma", sigma) for sigma in sigmas)
     if len(scales) != len(clipped.sums):
@@ -94,12 +88,19 @@ def grouped_gaussian_mechanism(
     else:
         mu = math.hypot(*(np.array(clipped.sensitivity(ADD_OR_REMOVE)) / np.array(scales)))
         process = PoissonSampledGaussian(sampling_probability, 1 / (mu * ROUND_UP))
-    stream = open_stream(rng)
     parts = [(part, _in_range("sigma", sigma, 1 / part.grid)) for part, sigma in zip(clipped.sums, scales)]
-    slack = sum(gaussian_slack(sigma_in_steps, part.dimension) for part, sigma_in_steps in parts)
-    event = event_of(process, stream, relation=relation, slack=slack, **view)
-    noisy = [part.steps + discrete_gaussian(sigma, part.steps.shape, stream) for part, sigma in parts]
+    noisy, event = _noisy(parts, process, rng, relation=relation, **view)
     return Release(clipped.in_units(noisy), event)
+
+
+def _noisy(
+    parts: list[tuple[ClippedSum, float]], process: Process, rng: Rng, **statement: Unpack[Statement]
+) -> tuple[list[Integers], Event]:
+    """The steps of each part plus noise of its sigma in steps, and the event of all of them together."""
+    stream = open_stream(rng)
+    slack = sum(gaussian_slack(sigma, part.dimension) for part, sigma in parts)
+    event = event_of(process, stream, slack=slack, **statement)
+    return [part.steps + discrete_gaussian(sigma, part.steps.shape, stream) for part, sigma in parts], event
 
 
 def _in_range(name: str, value: float, steps: float) -> float:

@@ -7,11 +7,10 @@ and M. Sundararajan, STOC 2009), but for the sampler's slack.
 
 *Events.* One real number is charged as ``Laplace(1 / epsilon)``, which composes better than ``PureDP``, with
 ``rounded_laplace_slack`` for the step from discrete to continuous noise. That several numbers with one l1 sensitivity
-never lose more than one number does is not proved here, so vectors are charged as ``PureDP``; so are counts, whose
-steps are too coarse for that slack.
+never lose more than one number does is not proved here, so vectors are charged as ``PureDP``; so are counts, too coarse
+for that slack.
 
-References: C. Dwork, F. McSherry, K. Nissim and A. Smith, TCC 2006, Proposition 1; I. Mironov, CCS 2012, for the low
-bits.
+References: C. Dwork, F. McSherry, K. Nissim and A. Smith, TCC 2006, Proposition 1; I. Mironov, CCS 2012, for low bits.
 """
 
 from __future__ import annotations
@@ -86,14 +85,7 @@ def geometric_mechanism(
 
 
 def laplace_scale(sensitivity: float, epsilon: float) -> float:
-    """Scale of the noise in steps of the grid, rounded up.
-
-    Args:
-        sensitivity: l1, in steps.
-
-    Raises:
-        InvalidArgument: Also when epsilon is too small for the noise to fit the grid.
-    """
+    """Scale of the noise in steps of the grid, like the l1 ``sensitivity``; rounded up, and refused beyond 2^50."""
     scale = sensitivity / check_epsilon(epsilon) * ROUND_UP
     if scale > MAX_SCALE:
         raise InvalidArgument(
@@ -104,11 +96,9 @@ def laplace_scale(sensitivity: float, epsilon: float) -> float:
 
 
 def laplace_charge(size: int, epsilon: float, scale: float) -> tuple[Process, float]:
-    """The process that real numbers with Laplace noise are charged as, and the slack of each for the grid.
+    """The process that ``size`` real numbers of one l1 sensitivity are charged as, and the slack of each for the grid.
 
-    Args:
-        size: how many numbers share the l1 sensitivity.
-        scale: what ``laplace_scale`` gave for the sensitivity in steps; the room in it covers rounding 1 / epsilon.
+    ``scale`` is what ``laplace_scale`` gave for the sensitivity in steps; the room in it covers rounding 1 / epsilon.
     """
     if size == 1:
         return Laplace(1 / epsilon), rounded_laplace_slack(scale)
@@ -120,8 +110,7 @@ def release_steps(
 ) -> Release:
     """``Release`` of integers plus discrete Laplace noise of that scale, charged as ``process``.
 
-    Args:
-        slack: what each number adds to the sampler's own slack.
+    ``slack`` is what each number adds to the sampler's own.
     """
     stream = open_stream(rng)
     slack = steps.size * (slack + discrete_laplace_slack(scale))

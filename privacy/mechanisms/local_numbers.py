@@ -5,8 +5,7 @@ its mean is kept, and the index i of that point is answered by a whole number o 
 answers i .. i + w - 1, the *window*, have probability e^epsilon t each, the N - 1 others t, with t = 1 / (w e^epsilon +
 N - 1). So any answer is at most e^epsilon times as probable from one value as from another: epsilon-LDP (nats, delta
 0), unit one value, replace-one, however the value was rounded. Answers are unbiased, and N and w are those of the
-smallest mean squared error for values spread evenly over the bounds, from public numbers alone
-(docs/proofs-privacy.md).
+smallest mean squared error for evenly spread values (docs/proofs-privacy.md).
 
 References: N. Wang et al., ICDE 2019, section III-B; J. C. Duchi, M. I. Jordan and M. J. Wainwright, JASA 113 (2018);
 A. Badanidiyuru et al., NeurIPS 2023, for why labels shall be unbiased; B. Ghazi et al., ICLR 2023.
@@ -64,11 +63,6 @@ class PiecewiseLaw:
         """Number M of different answers."""
         return self.points - 1 + self.window
 
-    @property
-    def sensitivity(self) -> float:
-        """Largest change of a value, under replace-one: it may be any other within the bounds."""
-        return self.high - self.low
-
     def inside(self) -> Decimal:
         """Probability, to 50 digits, that an answer lies in the window."""
         with localcontext(DIGITS):
@@ -117,11 +111,7 @@ class PiecewiseLaw:
 
 
 def piecewise_law(epsilon: float, bounds: tuple[float, float], bins: int | None = None) -> PiecewiseLaw:
-    """The law for values within ``bounds``, on ``bins`` grid points or on as many as suit epsilon best.
-
-    Args:
-        epsilon: nats, from 0.001 to 30.
-    """
+    """The law for values within ``bounds``, on ``bins`` grid points or as many as suit epsilon (0.001 to 30)."""
     epsilon, (low, high) = check_epsilon(epsilon), check_bounds(bounds)
     if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
         raise InvalidArgument(
@@ -160,13 +150,9 @@ def piecewise_mechanism(
     rng: Rng = None,
     **view: Unpack[View],
 ) -> Release:
-    """Unbiased noisy numbers, one fresh answer per value.
+    """Unbiased noisy numbers, one fresh answer per value: a ``Release`` of a float64 array, charged as ``PureDP``.
 
-    Args:
-        values: one-dimensional, within ``bounds``; private, but for lying there.
-
-    Returns:
-        ``Release`` of a float64 array, charged as ``PureDP``.
+    ``values`` are one-dimensional, within ``bounds``; private, but for lying there.
     """
     law, stream = piecewise_law(epsilon, bounds, bins), open_stream(rng)
     below, above = law.rounding(values)
@@ -231,8 +217,8 @@ def duchi_l2(
 
     A random line is drawn without looking at the vector, which enters only through one bit, the end of the line on its
     side; this bit goes through binary randomised response. So roundings may cost accuracy, never privacy, and a NaN or
-    an infinity makes a vector count as zero. The error of one answer is about its norm, which grows with sqrt(d).
-    J. Duchi, M. Jordan and M. Wainwright, JASA 113 (2018), section 4.2.3; proofs in docs/proofs-privacy.md.
+    an infinity makes a vector count as zero. The error of one answer is about its norm, which grows with sqrt(d). J.
+    Duchi, M. Jordan and M. Wainwright, JASA 113 (2018), section 4.2.3; proofs in docs/proofs-privacy.md.
 
     Args:
         vectors: one vector (d,), or one per row (n, d); private. Longer ones are scaled down to ``radius``.

@@ -25,35 +25,21 @@ PRIOR_MARGIN = 1e-3
 
 
 def keep_probability(epsilon: float, classes: int = 2) -> float:
-    """Probability that k-ary randomised response keeps the true label.
-
-    Args:
-        epsilon: privacy parameter in nats, unit *label*, replace-one.
-        classes: number k of classes, at least 2.
-    """
+    """Probability that k-ary randomised response at ``epsilon`` (nats) keeps the true one of at least 2 ``classes``."""
     return 1.0 / (1.0 + _odds_of_flip(epsilon, classes))
 
 
 def flip_probability(epsilon: float, classes: int = 2) -> float:
-    """Probability that k-ary randomised response replaces the true label by another one.
-
-    Exact also at large epsilon, where ``1 - keep_probability`` would cancel. Parameters as in ``keep_probability``.
-    """
+    """As ``1 - keep_probability``, exact also at large epsilon, where that would cancel."""
     odds = _odds_of_flip(epsilon, classes)
     return odds / (1.0 + odds)
 
 
 def label_posterior(flipped: ArrayLike, epsilon: float, prior: ArrayLike) -> float | Floats:
-    """P(true label = 1 | flipped label) for two classes, by Bayes' rule; vectorised in ``flipped`` and ``prior``.
+    """P(true label = 1 | flipped label 0 or 1), by Bayes' rule; vectorised in ``flipped`` and ``prior``.
 
-    Post-processing of the flipped label: it costs no privacy as long as ``prior`` was not computed from true labels.
-
-    Args:
-        flipped: flipped labels, 0 or 1.
-        prior: P(true label = 1) before the flipped label is seen, from 0 to 1; may differ from record to record.
-
-    Raises:
-        ValueError: When a flipped label or a prior is outside its range.
+    Post-processing of the flipped label: it costs no privacy as long as ``prior``, P(true label = 1) before the flipped
+    label is seen, was not computed from true labels. It may differ from record to record.
     """
     flipped, prior = np.broadcast_arrays(np.asarray(flipped), np.asarray(prior, dtype=float))
     if not np.isin(flipped, (0, 1)).all():
@@ -70,12 +56,9 @@ def label_posterior(flipped: ArrayLike, epsilon: float, prior: ArrayLike) -> flo
 
 
 def estimate_prior(flipped_mean: float, epsilon: float) -> float:
-    """Share of true labels that are 1, estimated without bias from the share of flipped labels, then clipped.
+    """Share of true labels that are 1, estimated without bias from that of flipped ones, clipped to 0.001 to 0.999.
 
-    The result lies in [0.001, 0.999]. Post-processing of the flipped labels: it costs no privacy.
-
-    Args:
-        flipped_mean: share of flipped binary labels that are 1, from 0 to 1.
+    Post-processing of the flipped labels: it costs no privacy.
     """
     if not 0 <= flipped_mean <= 1:
         raise ValueError(f"flipped_mean is {flipped_mean!r} but must lie between 0 and 1.")
@@ -88,10 +71,8 @@ def _odds_of_flip(epsilon: float, classes: int) -> float:
     return (check_classes(classes) - 1) * math.exp(-check_epsilon(epsilon))
 
 
-# Randomised response with fresh coins, for messages that are released once.
-#
-# Labels of a training table are flipped by ``label_flips`` instead, whose coins are the same in every run.
-
+# Randomised response with fresh coins, for messages that are released once. Labels of a training table are flipped by
+# ``label_flips`` instead, whose coins are the same in every run.
 
 # Far above the few roundings in flip_probability, far below anything that a use could notice.
 ROUNDING = 2.0**-48
@@ -104,11 +85,8 @@ def flip_indices(indices: ArrayLike, epsilon: float, classes: int, rng: Rng = No
 
     epsilon-differentially private per index (nats, delta 0 exactly), replace-one: the flip coin has exactly the
     probability of a float that is never below 1 - ``keep_probability``, and the other classes are chosen exactly
-    uniformly, so the odds of any answer change by at most e^epsilon. It is the ideal mechanism followed by rare
-    further flips, so an accountant may charge ``RandomizedResponse(epsilon, classes)`` without slack.
-
-    Args:
-        indices: whole numbers or bools; private, but for lying in their range.
+    uniformly, so the odds of any answer change by at most e^epsilon. It is the ideal mechanism followed by rare further
+    flips, so an accountant may charge ``RandomizedResponse(epsilon, classes)`` without slack.
     """
     given, classes, stream = np.asarray(indices), check_classes(classes), open_stream(rng)
     is_whole = given.dtype.kind in "biu" or not given.size
@@ -123,8 +101,7 @@ def flip_indices(indices: ArrayLike, epsilon: float, classes: int, rng: Rng = No
 def safe_flip_probability(epsilon: float, classes: int = 2) -> float:
     """``flip_probability`` rounded up, so that the coin of exactly this probability never keeps too often.
 
-    Raises:
-        InvalidArgument: Also when epsilon is so small that rounding up would favour the other classes.
+    Refused where epsilon is so small that rounding up would favour the other classes.
     """
     flip = flip_probability(epsilon, classes)
     least = 2 * classes * ROUNDING
@@ -159,10 +136,8 @@ def grid_randomized_response(
 
     Args:
         values: one-dimensional; private. Values outside the grid count as its nearer end, NaN as its first point.
-        points: the public grid: at least two finite, strictly increasing numbers.
-
-    Returns:
-        ``Release`` of an int64 array, charged as ``RandomizedResponse`` with one class per point.
+        points: the public grid: at least two finite, strictly increasing numbers, the classes of the
+            ``RandomizedResponse`` that is charged for the ``Release`` of an int64 array.
     """
     points, stream = check_points(points), open_stream(rng)
     process = RandomizedResponse(check_epsilon(epsilon), len(points))
@@ -173,8 +148,7 @@ def grid_randomized_response(
 def estimate_histogram(answers: ArrayLike, points: ArrayLike, epsilon: float) -> Floats:
     """Share of values at each grid point, estimated without bias; entries may be negative and add up to 1.
 
-    Args:
-        answers: indices from ``grid_randomized_response`` with the same ``points`` and ``epsilon``; at least one.
+    ``answers`` are indices, at least one, from ``grid_randomized_response`` with the same ``points`` and ``epsilon``.
     """
     points, answers = check_points(points), np.asarray(answers)
     is_index = answers.ndim == 1 and answers.size and answers.dtype.kind in "iu"

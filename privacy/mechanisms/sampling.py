@@ -26,16 +26,12 @@ COINS_AT_ONCE = 2**22
 
 
 def poisson_sample(records: int, probability: float, rng: Rng = None) -> Integers:
-    """Indices, increasing, of the records of one Poisson batch, as an int64 array.
+    """Indices, increasing, of the records of one Poisson batch of ``records``, as an int64 array.
 
-    Memberships are independent, each of exactly the probability that the float stands for: there is no error to
-    account for beyond that of the stream. Amplification by sampling holds only if nobody sees the indices, so a stream
-    that is not private makes the noise that follows count as unsampled: pass one stream to both. A shuffled loader that
-    cuts batches of one size is another, mostly worse, mechanism (L. Chua et al., ICML 2024).
-
-    Args:
-        records: number of records n, at least 0.
-        probability: sampling probability q, from 0 to 1; a public constant.
+    Memberships are independent, each of exactly the public ``probability`` q, from 0 to 1, that the float stands for:
+    there is no error to account for beyond that of the stream. Amplification by sampling holds only if nobody sees the
+    indices, so a stream that is not private makes the noise that follows count as unsampled: pass one stream to both. A
+    shuffled loader that cuts batches of one size is another, mostly worse, mechanism (L. Chua et al., ICML 2024).
     """
     (records,), stream = check_size(records), open_stream(rng)
     probability = check_probability(probability)

@@ -21,7 +21,7 @@ from ..accounting.gaussian import gaussian_sigma
 from ..events import REPLACE_ONE, Event, Gaussian, InvalidEvent, check_relation, event_of
 from ..noise.discrete import MAX_SCALE, discrete_gaussian, gaussian_slack
 from ..noise.stream import Floats, Integers, Rng, Size, Stream, open_stream
-from ..validation import InvalidArgument, is_finite, is_whole, whole, within
+from ..validation import InvalidArgument, is_finite, whole, within
 from .clipping import row_norms
 
 UNIT_BITS = 24
@@ -38,7 +38,6 @@ class RowBounds:
     """Public bounds of one party's rows. The columns are its features, then the intercept, then the target.
 
     Args:
-        features: number of features, at least 1.
         radius: largest l2 norm of the features of one row, after division by the scales; from 1/16 to 16.
         intercept: whether a column of ones follows, which is the same for every record.
         target: largest magnitude of the target, at most 16; 0 at a party without one.
@@ -94,8 +93,7 @@ def clip_rows(features: ArrayLike, scales: ArrayLike, bounds: RowBounds, fractio
         fraction_bits: the grid is 2^-fraction_bits, at most 24 bits; ``SecondMoments.fraction_bits``.
 
     Returns:
-        int64 array (n, m), unit 2^-24, multiples of 2^(24 - fraction_bits); every row's exact l2 norm is at most the
-        radius.
+        int64 array (n, m), unit 2^-24, multiples of 2^(24 - fraction_bits); every exact l2 norm is at most the radius.
     """
     features = np.asarray(features)
     if features.ndim != 2 or features.shape[1] != bounds.features or features.dtype.kind not in "fiu":
@@ -110,16 +108,9 @@ def clip_rows(features: ArrayLike, scales: ArrayLike, bounds: RowBounds, fractio
 
 
 def clip_target(values: ArrayLike, bounds: RowBounds, fraction_bits: int = UNIT_BITS) -> Integers:
-    """Targets clamped to magnitude ``bounds.target``, as integers on the grid; NaN and infinity become zero.
+    """Targets (n,) clamped to magnitude ``bounds.target``, int64 on the grid, unit 2^-24; NaN and infinity give 0.
 
-    For labels y from 0 to 1 the target is c (y - 1/2) with the curvature c = 4 of the Taylor loss, hence at most 2 in
-    magnitude; see docs/second_moments.md.
-
-    Args:
-        values: array (n,) of real numbers; private.
-
-    Returns:
-        int64 array (n,), unit 2^-24.
+    For labels y from 0 to 1 the target is c (y - 1/2) with c = 4 of the Taylor loss, at most 2: docs/second_moments.md.
     """
     values = np.asarray(values)
     if not bounds.target:
@@ -192,9 +183,7 @@ def noise_multiplier_for(epsilon: float, delta: float) -> float:
 def replace_one_sensitivity(moving_square: float, others_square: float) -> float:
     """Largest change of (u u^T, u v^T) in the Frobenius norm between two rows u, for v fixed; some two rows reach it.
 
-    Args:
-        moving_square: r^2, bound of |u|^2.
-        others_square: Q, bound of |v|^2.
+    ``moving_square`` r^2 bounds |u|^2, ``others_square`` Q bounds |v|^2.
     """
     if others_square <= 2 * moving_square:
         return (2 * moving_square + others_square) / math.sqrt(2) * ROUND_UP
@@ -269,11 +258,7 @@ class SecondMoments:
         return min(UNIT_BITS, self._room_bits())
 
     def sensitivity(self, party: int, relation: str = REPLACE_ONE) -> float:
-        """Delta_p, in the unit of squared features; rounded up.
-
-        Raises:
-            InvalidEvent: Unless the relation is replace-one: the number of records is public.
-        """
+        """Delta_p, in the unit of squared features, rounded up; under replace-one only, since n is public."""
         if check_relation(relation) != REPLACE_ONE:
             raise InvalidEvent(f"relation is {relation!r} but must be {REPLACE_ONE} for moments of a public count.")
         own = self._party(party)
@@ -288,16 +273,8 @@ class SecondMoments:
         """No number of the party's noise exceeds this, in the unit of squared features; for bounds of integers."""
         return MAX_IN_SCALES * self.sigma(party)
 
-    def largest_moment(self, records: int) -> float:
-        """No entry of the noisy moments over ``records`` rows exceeds this in magnitude; for bounds of integers."""
-        noise = sorted(self.largest_noise(party) for party in range(len(self.bounds)))
-        return records * max(bound.whole_square for bound in self.bounds) + noise[-1] + noise[-2]
-
     def draw(self, party: int, observers: Sequence[str], rng: Rng = None) -> MomentNoise:
-        """All noise of one party, to be added once, and the event to be charged for it.
-        Returns:
-            ``MomentNoise``; zeros, and no event, for a party without noise.
-        """
+        """All noise of one party, to be added once, and the event to be charged; zeros and None without noise."""
         stream = open_stream(rng)
         gram = self._gram_noise(self._party(party), self._steps(party), stream)
         crossed = [other for other in range(len(self.bounds)) if other != party]
@@ -323,9 +300,7 @@ class SecondMoments:
         With probability at least 0.999 whatever the data, from public numbers: 2 sqrt(v) (sqrt(m) + sqrt(ln 1000)) /
         (curvature records), m all weights together and v the largest variance of one noisy entry, where a cross block
         carries the noise of two parties. It holds for the ridge on *every* weight, the intercept's included.
-
-        Args:
-            curvature: c, 4 for the Taylor loss and 1 for least squares.
+        ``curvature`` c is 4 for the Taylor loss and 1 for least squares.
         """
         variances = sorted((self.sigma(party) ** 2 for party in range(len(self.bounds))), reverse=True)
         weights = sum(bound.weights for bound in self.bounds)
@@ -337,9 +312,8 @@ class SecondMoments:
         return math.fsum(bound.radius**2 + bound.intercept for bound in self.bounds) / curvature
 
     def _party(self, party: int) -> RowBounds:
-        if not is_whole(party) or not 0 <= party < len(self.bounds):
-            raise InvalidArgument(f"party is {party!r} but must be a position from 0 to {len(self.bounds) - 1}.")
-        return self.bounds[party]
+        last = len(self.bounds) - 1
+        return self.bounds[whole("party", party, 0, last, f"a position from 0 to {last}")]
 
     def _room_bits(self) -> int:
         largest = max(self.sigma(party) for party in range(len(self.bounds)))

@@ -31,17 +31,15 @@ LEFT_OUT = 2.0**-140
 
 
 class InversionTable:
-    """Thresholds of a law, and the buckets of first 16 bits in which no threshold lies.
+    """Thresholds floor(2^192 P(X <= i)) of a law, ascending below 2^192, for every value i but the last.
 
     Total-variation distance from the law whose thresholds are not rounded: at most 2^-192 per threshold, since rounding
     one threshold moves at most that much mass from one value to the next.
-
-    Args:
-        thresholds: floor(2^192 P(X <= i)) for every value i but the last, ascending, below 2^192.
     """
 
     def __init__(self, thresholds: list[int]) -> None:
         self._thresholds = thresholds
+        # A sample is decided by the first 16 bits in all buckets but those in which a threshold lies.
         self._leading = np.array([threshold >> EXTRA_BITS for threshold in thresholds], dtype=np.uint64)
         buckets = (self._leading >> np.uint64(WORD_BITS - BUCKET_BITS)).astype(np.int64)
         inside = np.bincount(buckets, minlength=2**BUCKET_BITS)
@@ -70,20 +68,22 @@ class InversionTable:
         return samples
 
 
+def _context() -> Any:
+    from mpmath.ctx_mp import MPContext
+
+    context = MPContext()
+    context.prec = WORKING_BITS
+    return context
+
+
 def inversion_table(log_weight: Callable[[int, Any], Any]) -> InversionTable:
     """The table of the law on 0, 1, 2, ... with weights exp(log_weight(i)), cut off where less than 2^-140 is left.
 
     The law must be falling and log-concave: then the ratio of successive weights never grows, so that behind a weight u
     followed by v at most v / (1 - v / u) is left. What is cut off is less than 2^-140 of the first weight, hence of the
-    whole; that is the total-variation distance it causes.
-
-    Args:
-        log_weight: function of i and of mpmath's context, giving the logarithm as a number of that context.
+    whole; that is the total-variation distance it causes. ``log_weight`` is given i and mpmath's context.
     """
-    from mpmath.ctx_mp import MPContext
-
-    context = MPContext()
-    context.prec = WORKING_BITS
+    context = _context()
     first, following = (context.exp(log_weight(i, context)) for i in (0, 1))
     weights = [first]
     while following / (1 - following / weights[-1]) >= LEFT_OUT * first:
@@ -112,17 +112,20 @@ class SymmetricLaw(ABC):
     pair kept by a coin, then a random sign (Canonne, Kamath and Steinke 2020, arXiv 2004.00010, algorithm 2, extended
     to the Gaussian). ``SLACK`` bounds the total-variation distance of one sample from the exact law, given ideal words
     (docs/proofs-privacy.md). How long a draw takes depends on what is drawn: no protection against timing is claimed.
-
-    Args:
-        scale: of the law. table_bits: the table's law has a scale of at most 2^table_bits and at least half of it,
-        unless ``scale`` is less. table_of: makes the ``InversionTable`` of |z| = 0, step, 2 step, ... from the scale in
-        units of the step.
+    The table's law has a scale of at most 2^table_bits and at least half of it, unless ``scale`` is less.
     """
 
-    def __init__(self, scale: float, table_bits: int, table_of: Callable[[float], InversionTable]) -> None:
-        self.step_bits = max(0, math.frexp(scale)[1] - table_bits)
+    table_bits: int
+
+    def __init__(self, scale: float) -> None:
+        self.step_bits = max(0, math.frexp(scale)[1] - self.table_bits)
         self._scale, self._table_scale = scale, scale * 2.0**-self.step_bits
-        self.table = table_of(self._table_scale)
+        self.table = self.table_of(self._table_scale)
+
+    @staticmethod
+    @abstractmethod
+    def table_of(scale: float) -> InversionTable:
+        """The table of |z| = 0, step, 2 step, ... at a scale in units of the step."""
 
     @abstractmethod
     def extra_cost(self, coarse: NDArray[np.int32], part: Floats) -> Floats:
@@ -174,16 +177,9 @@ def check_scale(name: str, value: object) -> float:
 
 def _scaled_exponential(cost: Fraction) -> int:
     """floor(2^192 exp(-cost)) for a ``Fraction`` of at least 0."""
-    from mpmath.ctx_mp import MPContext
-
-    context = MPContext()
-    context.prec = WORKING_BITS
+    context = _context()
     probability = context.exp(-context.mpf(cost.numerator) / cost.denominator)
     return int(context.floor(context.ldexp(probability, TABLE_BITS)))
-
-
-# The table's law has a sigma from 16 to 32, unless sigma is smaller: wide enough to keep 95 % of all candidates.
-TABLE_SIGMA_BITS = 5
 
 
 def discrete_gaussian(sigma: float, size: Size, rng: Rng = None) -> Integers:
@@ -191,12 +187,11 @@ def discrete_gaussian(sigma: float, size: Size, rng: Rng = None) -> Integers:
 
     Added to an integer query it gives the same concentrated differential privacy as the continuous Gaussian of the same
     sigma (Canonne, Kamath and Steinke 2020, theorem 4), and no low bits that betray the input (Mironov, CCS 2012).
+    Noise from a stream that is not ``private`` must be recorded as not private.
 
     Args:
         sigma: scale in steps of the grid, from 2^-50 to 2^50; the law is that of the float64. The standard deviation
             equals sigma to 1e-6 from sigma 1 on, and is below it for smaller sigma.
-        rng: a stream; None for the operating system's entropy. Noise from a stream that is not ``private`` must be
-            recorded as not private.
     """
     return _DiscreteGaussian(check_scale("sigma", sigma)).sample(size, rng)
 
@@ -211,8 +206,13 @@ def discrete_gaussian_slack(sigma: float) -> float:
 
 
 class _DiscreteGaussian(SymmetricLaw):
-    def __init__(self, sigma: float) -> None:
-        super().__init__(sigma, TABLE_SIGMA_BITS, _gaussian_half_table)
+    # The table's law has a sigma from 16 to 32, unless sigma is smaller: wide enough to keep 95 % of all candidates.
+    table_bits = 5
+
+    @staticmethod
+    @lru_cache(maxsize=16)
+    def table_of(scale: float) -> InversionTable:
+        return inversion_table(lambda i, context: -(i**2) / (2 * context.mpf(scale) ** 2))
 
     def extra_cost(self, coarse: NDArray[np.int32], part: Floats) -> Floats:
         return part * (part + 2.0 * coarse) * (0.5 / self._table_scale**2)
@@ -221,24 +221,12 @@ class _DiscreteGaussian(SymmetricLaw):
         return fine * (fine + (coarse << (self.step_bits + 1))) / (2 * Fraction(self._scale) ** 2)
 
 
-@lru_cache(maxsize=16)
-def _gaussian_half_table(sigma: float) -> InversionTable:
-    return inversion_table(lambda i, context: -(i**2) / (2 * context.mpf(sigma) ** 2))
-
-
-# The table's law has a scale from 8 to 16, unless the scale is smaller: wide enough to keep 94 % of all candidates.
-TABLE_SCALE_BITS = 4
-
-
 def discrete_laplace(scale: float, size: Size, rng: Rng = None) -> Integers:
     """Independent samples of the discrete Laplace law, P(x) proportional to exp(-|x| / scale), as an int64 array.
 
     Added to an integer query of l1 sensitivity D (under the relation in which D is stated) it is (D / scale)-DP, delta
     0, epsilon in nats, as the continuous law is (A. Ghosh, T. Roughgarden and M. Sundararajan, STOC 2009), and has no
-    low bits that betray the input.
-
-    Args:
-        scale: in steps of the grid, from 2^-50 to 2^50; the law is that of the float64.
+    low bits that betray the input. The law is that of the float64 ``scale``, in steps of the grid, from 2^-50 to 2^50.
     """
     return _DiscreteLaplace(check_scale("scale", scale)).sample(size, rng)
 
@@ -250,19 +238,19 @@ def discrete_laplace_slack(scale: float) -> float:
 
 
 class _DiscreteLaplace(SymmetricLaw):
-    def __init__(self, scale: float) -> None:
-        super().__init__(scale, TABLE_SCALE_BITS, _laplace_half_table)
+    # The table's law has a scale from 8 to 16, unless the scale is smaller: wide enough to keep 94 % of all candidates.
+    table_bits = 4
+
+    @staticmethod
+    @lru_cache(maxsize=16)
+    def table_of(scale: float) -> InversionTable:
+        return inversion_table(lambda i, context: -i / context.mpf(scale))
 
     def extra_cost(self, coarse: NDArray[np.int32], part: Floats) -> Floats:
         return part / self._table_scale
 
     def exact_extra_cost(self, coarse: int, fine: int) -> Fraction:
         return fine / Fraction(self._scale)
-
-
-@lru_cache(maxsize=16)
-def _laplace_half_table(scale: float) -> InversionTable:
-    return inversion_table(lambda i, context: -i / context.mpf(scale))
 
 
 # Discrete noise on a grid in place of continuous noise to which one rounds afterwards.
@@ -284,8 +272,7 @@ def gaussian_slack(sigma: float, dimension: int) -> float:
 def rounded_gaussian_slack(sigma: float) -> float:
     """Bound on the total-variation distance of the discrete Gaussian from a rounded N(0, sigma^2), one coordinate.
 
-    The bound is 0.0605 / sigma^2 + r / (1 - r^3) with r = exp(-2 pi^2 sigma^2), at most 1; proof in
-    docs/proofs-privacy.md.
+    The bound is 0.0605 / sigma^2 + r / (1 - r^3) with r = exp(-2 pi^2 sigma^2), at most 1: docs/proofs-privacy.md.
     """
     sigma = check_scale("sigma", sigma)
     midpoint = MIDPOINT_CONSTANT / sigma**2

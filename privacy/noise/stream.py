@@ -32,7 +32,6 @@ Integers: TypeAlias = NDArray[np.int64]
 
 KEY_BYTES = 32
 WORD_BITS = 64
-WORD_BYTES = 8
 # One key yields at most 2^38 bytes before ChaCha20's 32-bit block counter would wrap around.
 BYTES_PER_KEY = 2**30
 
@@ -47,6 +46,9 @@ class Stream(ABC):
     def words(self, count: int) -> NDArray[np.uint64]:
         """The next ``count`` words as a new uint64 array."""
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({'' if self.private else 'not private'})"
+
     def integer(self, bits: int) -> int:
         """A uniform Python integer from 0 to 2^bits - 1."""
         count = -(-bits // WORD_BITS)
@@ -59,8 +61,7 @@ class SystemStream(Stream):
     Every call takes a fresh 256-bit key from ``os.urandom``, and a long call a further one for every 2^30 bytes; none
     is kept. So the object holds no state that a forked or spawned process, another thread or a pickled copy could
     repeat, as long as the operating system does not repeat itself (a virtual machine that is restored twice from one
-    snapshot may). The words are independent and uniform under the assumption that ChaCha20 (D. J. Bernstein 2008,
-    RFC 8439) is a pseudo-random generator.
+    snapshot may). The words are independent and uniform if ChaCha20 (D. J. Bernstein 2008, RFC 8439) is pseudo-random.
     """
 
     private = True
@@ -73,9 +74,6 @@ class SystemStream(Stream):
             # Zeros become the keystream, in place.
             _keystream(os.urandom(KEY_BYTES)).update_into(part, part)
         return result
-
-    def __repr__(self) -> str:
-        return "SystemStream()"
 
 
 class KeystreamStream(Stream):
@@ -112,7 +110,7 @@ class KeystreamStream(Stream):
 class ReproducibleStream(KeystreamStream):
     """Words that the same seed gives again, for tests and simulations; never private.
 
-    The words are ChaCha20 keystreams under hashes of the seed. The seed may be a whole number or bytes.
+    The words are ChaCha20 keystreams under hashes of the seed, which is a whole number or bytes.
     """
 
     def __init__(self, seed: int | bytes) -> None:
@@ -125,22 +123,16 @@ class ReproducibleStream(KeystreamStream):
     def _keystream_of(self, part: int) -> CipherContext:
         return _keystream(hashlib.sha256(self._seed + part.to_bytes(8, "little")).digest())
 
-    def __repr__(self) -> str:
-        return "ReproducibleStream(not private)"
-
 
 class KeyedStream(KeystreamStream):
     """Words that the same secret key and label give again: for work that a cluster may do twice.
 
     A lost Spark partition is computed anew; with fresh noise, or another sample, it would be a second release. With
     this stream it is the same one. The words are the ChaCha20 keystream under HMAC-SHA256(key, label), so they are
-    private as long as (a) the key comes from ``os.urandom``, stays with its party and is used for one job, and (b) each
-    label is used for one thing, for instance 'round 3 partition 7 noise'. Two streams of one key and label give the
-    same words, whose difference shows what the noise hides: (b) is the caller's duty and is not checked here.
-
-    Args:
-        key: 32 bytes; secret.
-        label: text; public.
+    private as long as (a) the ``key``, 32 bytes, comes from ``os.urandom``, stays with its party and is used for one
+    job, and (b) each ``label``, a public text, is used for one thing, for instance 'round 3 partition 7 noise'. Two
+    streams of one key and label give the same words, whose difference shows what the noise hides: (b) is not checked
+    here.
     """
 
     private = True
@@ -156,15 +148,9 @@ class KeyedStream(KeystreamStream):
     def _keystream_of(self, part: int) -> CipherContext:
         return _keystream(self._key, part)
 
-    def __repr__(self) -> str:
-        return "KeyedStream()"
-
 
 def open_stream(rng: Rng = None) -> Stream:
-    """The stream that an argument ``rng`` stands for.
-
-    Args:
-        rng: None for the operating system's entropy, or a ``Stream``, which is returned as it is.
+    """The stream that an argument ``rng`` stands for: None for the operating system's entropy, a `Stream` for itself.
 
     Raises:
         InvalidArgument: For anything else, among them seeds and numpy's generators.
@@ -200,18 +186,12 @@ def check_size(size: Size) -> tuple[int, ...]:
 
 
 def uniform_below(bound: int, size: Size, rng: Rng = None) -> Integers:
-    """Independent uniform integers from 0 to ``bound`` - 1 as an int64 array.
+    """Independent uniform integers from 0 to ``bound`` - 1, at most 2^63, as an int64 array.
 
     A word is kept if it lies below the largest multiple of ``bound`` that 64 bits hold, and reduced modulo ``bound``.
-
-    Args:
-        bound: number of values, from 1 to 2^63.
     """
-    bound, shape, stream = (
-        whole("bound", bound, 1, MAX_VECTOR_BOUND, "a whole number from 1 to 2^63"),
-        check_size(size),
-        open_stream(rng),
-    )
+    bound = whole("bound", bound, 1, MAX_VECTOR_BOUND, "a whole number from 1 to 2^63")
+    shape, stream = check_size(size), open_stream(rng)
     count = math.prod(shape)
     kept = np.empty(0, dtype=np.uint64)
     last = np.uint64(2**WORD_BITS - 2**WORD_BITS % bound - 1)
@@ -231,13 +211,9 @@ def uniform_integer_below(bound: int, rng: Rng = None) -> int:
 
 
 def bernoulli(probability: float, size: Size, rng: Rng = None) -> NDArray[np.bool_]:
-    """Independent coins as a bool array, each True with exactly the probability that the float stands for.
+    """Independent coins as a bool array, each True with exactly the ``probability`` from 0 to 1.
 
-    The word of a coin is compared with the first 64 binary digits of the probability; only a tie, of chance 2^-64,
-    needs further words.
-
-    Args:
-        probability: one number from 0 to 1 for all coins.
+    The word of a coin is compared with the first 64 binary digits of the probability; only a tie needs more.
     """
     shape, stream = check_size(size), open_stream(rng)
     scaled = Fraction(check_probability(probability)) * 2**WORD_BITS

@@ -60,7 +60,7 @@ def test_a_source_is_declared_with_what_its_table_is_like(tmp_path):
     given = ["declare", "bank/loans/y", "--columns", "age, income", "--records", "300", "--home", str(tmp_path)]
     assert main(given) == 0
     policy = load_policy(tmp_path / "parties" / "party-9999" / "policy.yaml")
-    assert policy.columns_of("bank/loans/y") == {"age", "income"} and policy.records_of("bank/loans/y") == 300
+    assert policy.source("bank/loans/y").columns == {"age", "income"} and policy.source("bank/loans/y").records == 300
 
 
 def test_a_table_has_caps_before_its_first_job_whatever_columns_are_left_in_it(tmp_path, capsys):

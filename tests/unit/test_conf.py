@@ -24,4 +24,4 @@ def test_the_dag_file_is_the_ready_made_pipeline():
 
 def test_the_example_policy_is_one():
     policy = load_policy(CONF / "policy.example.yaml")
-    assert policy.label_cap("bank/loans_2024/y") == 4 and policy.is_public("bank/loans_2015_published/y")
+    assert policy.label_cap("bank/loans_2024/y") == 4 and policy.source("bank/loans_2015_published/y").public

@@ -50,18 +50,18 @@ def test_missing_or_empty_file_means_defaults(path, text):
     if text is not None:
         write(path, text)
     policy = load_policy(path)
-    assert policy == Policy() and policy.label_cap(SOURCE) == 8.0 and not policy.is_public(SOURCE)
+    assert policy == Policy() and policy.label_cap(SOURCE) == 8.0 and not policy.source(SOURCE).public
     assert [policy.score_cap("experiment/host", count) for count in (20, 7, 3)] == [5, 1, 0]
 
 
 def test_full_file(path):
     write(path, FULL)
     policy = load_policy(path)
-    assert policy.label_cap(SOURCE) == 4.5 and not policy.is_public(SOURCE)
-    assert policy.label_cap("experiment/breast_public/y") == 6.0 and policy.is_public("experiment/breast_public/y")
+    assert policy.label_cap(SOURCE) == 4.5 and not policy.source(SOURCE).public
+    assert policy.label_cap("experiment/breast_public/y") == 6.0 and policy.source("experiment/breast_public/y").public
     assert policy.score_cap("experiment/breast_host", 100) == 3
     datasets = ("bank/loans", "bank/others", "bank/tight", "bank/unnamed")
-    assert policy.is_public_dataset("bank/published") and not policy.is_public_dataset("bank/loans")
+    assert "bank/published" in policy.public_datasets and "bank/loans" not in policy.public_datasets
     expected = [BudgetCap(3, 1e-6), BudgetCap(1.5, 1e-7), BudgetCap(4, 0), BudgetCap(4, 1e-7)]
     assert [policy.dataset_cap(dataset) for dataset in datasets] == expected
 
@@ -145,7 +145,7 @@ def test_declarations_add_up(path):
     assert policy.label_sources == {SOURCE: SourcePolicy(4.0, True), "a/b/c": SourcePolicy(None, False)}
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     declare_source(path, SOURCE, public=False)
-    assert not load_policy(path).is_public(SOURCE) and load_policy(path).label_cap(SOURCE) == 4.0
+    assert not load_policy(path).source(SOURCE).public and load_policy(path).label_cap(SOURCE) == 4.0
 
 
 def test_declaration_keeps_the_rest_of_the_file(path):
@@ -184,9 +184,13 @@ def test_a_source_can_be_tied_to_the_columns_and_the_records_of_its_table(path):
     declare_source(path, SOURCE, cap=2, columns=["b", "a"], records=30)
     declare_source(path, SOURCE, cap=3)
     policy = load_policy(path)
-    assert policy.columns_of(SOURCE) == {"a", "b"} and policy.records_of(SOURCE) == 30 and policy.label_cap(SOURCE) == 3
+    assert (
+        policy.source(SOURCE).columns == {"a", "b"}
+        and policy.source(SOURCE).records == 30
+        and policy.label_cap(SOURCE) == 3
+    )
     declare_source(path, "a/b/c")
-    assert load_policy(path).columns_of("a/b/c") is load_policy(path).records_of("a/b/c") is None
+    assert load_policy(path).source("a/b/c").columns is load_policy(path).source("a/b/c").records is None
 
 
 COLUMNS, PART = "columns:0123456789abcdef", "columns:fedcba9876543210"
