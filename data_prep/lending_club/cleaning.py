@@ -20,8 +20,7 @@ import pyarrow.compute as compute
 
 from fate_dp.privacy.validation import InvalidArgument, is_finite
 
-from .. import SYNTHETIC_PREFIX
-from ..progress import Progress, silent
+from .. import SYNTHETIC_PREFIX, Progress, silent
 from .columns import (
     APPLICATION_TIME,
     CATEGORIES,

@@ -21,13 +21,13 @@ from pyarrow.csv import CSVWriter, WriteOptions
 
 from fate_dp.privacy.validation import InvalidArgument
 
+from .. import Progress, silent
 from ..atomic_folder import replaced_folder
 from ..division import Shares
-from ..progress import Progress, silent
 from .cleaning import CleanLoans
 from .columns import FEATURES, GROUPS, ID, LABEL, LABEL_VALUES, PUBLIC_LIMITS, PUBLIC_UNITS
 from .options import PrepOptions
-from .preparation import Division, PartyRows, class_counts, held_out_columns
+from .preparation import Division, PartyRows, class_counts, columns_of_parties
 
 MANIFEST = "manifest.json"
 SCHEMA = "fate-dp/prepared/1"
@@ -192,7 +192,7 @@ def tables_of(clean: CleanLoans, division: Division, options: PrepOptions) -> It
     for party, share in zip(division.parties, shares):
         folder = f"{party.role}_{party.party_id}"
         yield Table(f"{folder}/train.csv", party.training, f"{folder}_train", party_notes(party, share))
-    held_out = held_out_columns(options)
+    held_out = columns_of_parties(options)
     # Parties with different columns have no table in common to be tested on: each has its own part of it.
     yield Table("test.csv", division.test, None if held_out else "test", _classes(division.test))
     for party in division.parties if held_out else ():
