@@ -38,10 +38,7 @@ _SPARE_BITS = 128
 def prove(n: int, primes: Iterable[int]) -> bytes:
     """`ROOTS` and `SQUARE_ROOTS` numbers below n, one after the other, and the small factors of the latter's squares.
 
-    Args:
-        n: the modulus.
-        primes: the two or three different prime factors of n, all 3 modulo 4, none of which divides another one less 1:
-            secret.
+    The primes, secret, are the two or three different factors of n, all 3 modulo 4; none divides another one less 1.
     """
     primes = list(map(mpz, primes))
     inverses = [gmpy2.invert(n, prime - 1) for prime in primes]
@@ -56,11 +53,7 @@ def prove(n: int, primes: Iterable[int]) -> bytes:
 
 
 def check_modulus(n: int, proof: object) -> None:
-    """Refuse a modulus under which masks would not hide.
-
-    Args:
-        n: of another party's key.
-        proof: what `prove` made there.
+    """Refuse a modulus of another party's key, with what `prove` made there, under which masks would not hide.
 
     Raises:
         ValueError: n is even, prime, a power or has a factor below 2^16, or a proof does not hold.

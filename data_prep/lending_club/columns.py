@@ -9,22 +9,19 @@ ID, LABEL, STATE = "id", "loan_status", "addr_state"
 FULLY_PAID, CHARGED_OFF = "Fully Paid", "Charged Off"
 LABEL_VALUES = {FULLY_PAID: 1, CHARGED_OFF: 0}
 OUTSIDE_POLICY = "Does not meet the credit policy. Status:"
-# Of loans that are not settled, or were made under other rules.
-OTHER_STATUSES = (
-    "Current",
-    "Issued",
-    "In Grace Period",
-    "Late (16-30 days)",
-    "Late (31-120 days)",
-    "Default",
-    OUTSIDE_POLICY + FULLY_PAID,
-    OUTSIDE_POLICY + CHARGED_OFF,
-)
 
 
 def listed(text: str, between: str | None = None) -> tuple[str, ...]:
     """What stands in a list, with blanks or ``between`` between its entries."""
     return tuple(text.split(between))
+
+
+# Of loans that are not settled, or were made under other rules.
+OTHER_STATUSES = (
+    *listed("Current|Issued|In Grace Period|Late (16-30 days)|Late (31-120 days)|Default", "|"),
+    OUTSIDE_POLICY + FULLY_PAID,
+    OUTSIDE_POLICY + CHARGED_OFF,
+)
 
 
 RAW_COLUMNS = listed(

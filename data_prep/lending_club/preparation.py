@@ -48,12 +48,9 @@ def to_public_units(frame: pandas.DataFrame) -> pandas.DataFrame:
 class PartyRows:
     """What one party trains on.
 
-    Attributes:
-        original: its rows of the split, raw units.
-        training: the party's columns in the units of the options, original rows first and synthetic ones after them.
-        rows_before, rows_after: rows per class name, before and after over-sampling.
-        largest_influence: the largest number of synthetic rows that any one original row went into: a diagnostic, not a
-            bound of anything.
+    ``original`` are its rows of the split in raw units, ``training`` its columns in the units of the options, original rows
+    first and synthetic ones after them. ``rows_before`` and ``rows_after`` over-sampling count rows per class name.
+    ``largest_influence``, the most synthetic rows that any one original row went into, is a diagnostic and bounds nothing.
     """
 
     role: str
