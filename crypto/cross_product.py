@@ -209,7 +209,7 @@ def seal_sums(
         mask = draw_mask(public_key.n, random_bits)
         sealed.append(EncryptedSum(mpz(value), public_key).plus(mask).fully_blinded().to_bytes())
         share.extend(-digit for digit in layout.digits(mask, count))
-    return sealed, _as_matrix(share, columns)
+    return sealed, np.array(share, dtype=object).reshape(-1, columns)
 
 
 def open_sums(
@@ -226,7 +226,7 @@ def open_sums(
     for data, count in _with_slots(sealed, columns, layout):
         plaintext = private_key.decrypt(Ciphertext.from_bytes(data, private_key.public_key))
         share.extend(layout.digits(plaintext, count))
-    return _as_matrix(share, columns)
+    return np.array(share, dtype=object).reshape(-1, columns)
 
 
 def _received(encrypted: bytes, rows: int, per_row: int, public_key: PublicKey) -> npt.NDArray[np.uint8]:
@@ -256,12 +256,6 @@ def _with_slots(items: Sequence[_Item], columns: int, layout: SlotLayout) -> Ite
     if len(items) % len(lengths):
         raise ValueError(f"{len(items)} encrypted sums are no whole number of columns of {len(lengths)} each.")
     return zip(items, cycle(lengths))
-
-
-def _as_matrix(values: Sequence[int], columns: int) -> ObjectArray:
-    matrix: ObjectArray = np.empty(len(values), dtype=object)
-    matrix[:] = values
-    return matrix.reshape(-1, columns)
 
 
 def _check_factor(matrix: IntArray, name: str, layout: SlotLayout, public_key: PublicKey) -> None:

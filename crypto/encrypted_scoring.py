@@ -76,7 +76,10 @@ def score_queries(encrypted: bytes, weights: npt.ArrayLike, public_key: PublicKe
             f"{len(ciphertexts)} ciphertexts, {rows} rows and weights of shape {floats.shape} do not fit each other; "
             f"each row of the query has {columns} features."
         )
-    *exponents, constant = _encoded_weights([*floats, intercept])
+    given = np.array([*floats, intercept])
+    if not np.all(np.abs(given) < 2.0**MAGNITUDE_BITS):
+        raise ValueError(f"Weights and intercept must be finite and below 2^{MAGNITUDE_BITS} in magnitude.")
+    *exponents, constant = map(int, np.rint(given * 2.0**SCORE_FRACTION_BITS))
     constant <<= FEATURE_FRACTION_BITS
     scores: list[EncryptedSum] = []
     for first in range(0, rows * columns, columns):
@@ -111,12 +114,6 @@ def open_scores(encrypted: bytes, private_key: PrivateKey) -> FloatArray:
             raise ValueError("The plaintext of a score is too large; it was changed or made under another key.")
         scores.extend(int(plaintext >> width * at) % (1 << width) - (1 << width - 1) for at in range(count))
     return np.array([decode_product(score) for score in scores], dtype=np.float64)
-
-
-def _encoded_weights(weights: list[float]) -> list[int]:
-    if not np.all(np.abs(weights) < 2.0**MAGNITUDE_BITS):
-        raise ValueError(f"Weights and intercept must be finite and below 2^{MAGNITUDE_BITS} in magnitude.")
-    return [int(weight) for weight in np.rint(np.multiply(weights, 2.0**SCORE_FRACTION_BITS))]
 
 
 def _slot_bits(columns: int) -> int:

@@ -122,9 +122,9 @@ def encode_values(values: npt.ArrayLike, names: Sequence[str]) -> IntArray:
         ValueError: naming the column with a value that is not finite or not below 2^4 in magnitude.
     """
     numbers: FloatArray = np.asarray(values, dtype=np.float64)
-    fitting = np.abs(numbers) < 2.0**MAGNITUDE_BITS - 2.0**-FRACTION_BITS
+    fitting = (np.abs(numbers) < 2.0**MAGNITUDE_BITS - 2.0**-FRACTION_BITS).all(axis=0)
     if not fitting.all():
-        column = names[int(np.argmin(fitting.all(axis=0)))]
+        column = names[int(np.argmin(fitting))]
         raise ValueError(
             f"The column {column!r} holds a value that is not a number below {2**MAGNITUDE_BITS} in magnitude; "
             "standardise it."

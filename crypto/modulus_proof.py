@@ -44,7 +44,7 @@ def prove(n: int, primes: Iterable[int]) -> bytes:
     inverses = [gmpy2.invert(n, prime - 1) for prime in primes]
     factors = _factors_of(primes)
     squares = [
-        next(number for number in _multiples(challenge, factors, n) if _signs(number, primes) == {1})
+        next(each for each in _multiples(challenge, factors, n) if all(gmpy2.legendre(each, p) == 1 for p in primes))
         for challenge in _challenges(n, _SQUARES_DOMAIN + factors, SQUARE_ROOTS)
     ]
     roots = [_power(challenge, inverses, primes) for challenge in _challenges(n, _DOMAIN, ROOTS)]
@@ -109,10 +109,6 @@ def _signed_products(factors: Sequence[int]) -> list[int]:
 def _multiples(challenge: mpz, factors: bytes, n: int) -> set[mpz]:
     """At most eight."""
     return {challenge * number % n for number in _signed_products(factors)}
-
-
-def _signs(number: mpz, primes: Sequence[mpz]) -> set[int]:
-    return {gmpy2.legendre(number, prime) for prime in primes}
 
 
 def _power(base: mpz, exponents: Sequence[mpz], primes: Sequence[mpz]) -> mpz:

@@ -124,8 +124,7 @@ def seal_all(contents: Sequence[bytes], public_key: bytes, label: Label, threads
 
 def check_sizes(boxes: Sequence[bytes], size: int) -> None:
     """Raises `ValueError` unless each box is ``size`` bytes."""
-    odd = sum(not isinstance(box, bytes) or len(box) != size for box in boxes)
-    if odd:
+    if odd := sum(not isinstance(box, bytes) or len(box) != size for box in boxes):
         raise ValueError(f"{odd} of {len(boxes)} messages have another size than {size} bytes; all must have it.")
 
 

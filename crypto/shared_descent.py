@@ -167,9 +167,10 @@ class SharedDescent:
         """
         if self._received is None:
             raise ValueError("There is no gradient to move along; each step begins with receive().")
-        (step, residues, linear), self._received = self._received, None
+        step, residues, linear = self._received
         weights = self._weights << HESSIAN_FRACTION_BITS
         gradient = self._lifted(step, residues, heads_of_others) + _times(weights, self._penalties)
+        self._received = None
         slope = gradient - (linear << WEIGHT_FRACTION_BITS)
         self._factors.append(Factors.of(step, self._weights, slope, self._first))
         if self._rule.weight_decay:

@@ -119,15 +119,6 @@ def is_repetition(frame: pandas.DataFrame, ids: pyarrow.ChunkedArray, states: py
 PLAIN_ID = r"^[A-Za-z0-9_.-]+$"
 
 
-def names_of(ids: pyarrow.ChunkedArray, numbers: numpy.ndarray) -> tuple[numpy.ndarray, str | None]:
-    """A text of its own for each loan (n,), and a notice where that is the number of its record and not its id."""
-    why = why_unusable(ids)
-    if why is None:
-        return ids.to_numpy(), None
-    names = numpy.array([f"row-{number}" for number in numbers], dtype=object)
-    return names, f"{why}; the loans are named by their record numbers."
-
-
 def why_unusable(ids: pyarrow.ChunkedArray) -> str | None:
     """Why the ids cannot name the loans, None if they can."""
     if ids.null_count:
@@ -230,9 +221,10 @@ class KeptLoans:
         if not once.all():
             frame, numbers = frame[once].reset_index(drop=True), numbers[once]
             ids, states = (texts.filter(pyarrow.array(once)) for texts in (ids, states))
-        names, notice = names_of(ids, numbers)
-        frame.insert(0, ID, names)
+        why = why_unusable(ids)
+        frame.insert(0, ID, ids.to_numpy() if why is None else [f"row-{number}" for number in numbers])
         present = compute.fill_null(states, "").to_numpy()
+        notice = None if why is None else f"{why}; the loans are named by their record numbers."
         return frame, pandas.Series(present, name=STATE, dtype=object), notice
 
     def _frame(self) -> pandas.DataFrame:
@@ -317,13 +309,19 @@ def clean(path: str | os.PathLike, most_missing: float = 1 / 3, progress: Progre
     kept.check_outcomes()
     dropped = dropped_columns(counts, most_missing)
     frame, states, id_notice = kept.table()
+    single_valued = (
+        f"The column {name} has the same value in every loan; it is kept, since the features are fixed."
+        for name in STUDY_COLUMNS
+        if name in counts.single_valued
+    )
+    about_ids = () if id_notice is None else (id_notice,)
     return CleanLoans(
         frame=frame,
         states=states,
         steps=steps_of(raw, kept, dropped, len(frame)),
         missing=counts.shares(),
         dropped_columns=dropped,
-        notices=notices_of(raw, counts, kept, id_notice),
+        notices=(*raw.header.notices(), *single_valued, *kept.status_notices(), *about_ids),
         sha256=raw.sha256,
         source=raw.path.name,
     )
@@ -346,14 +344,3 @@ def steps_of(raw: RawFile, kept: KeptLoans, dropped: dict[str, str], encoded: in
     if encoded < kept.settled:
         steps.append(Step("repeated loans removed", encoded, columns))
     return (*steps, Step("encoded", encoded, len(FEATURES) + 1, "37 features and loan_status"))
-
-
-def notices_of(raw: RawFile, counts: ColumnCounts, kept: KeptLoans, id_notice: str | None) -> tuple[str, ...]:
-    """What is unusual about the file and harmless."""
-    single_valued = (
-        f"The column {name} has the same value in every loan; it is kept, since the features are fixed."
-        for name in STUDY_COLUMNS
-        if name in counts.single_valued
-    )
-    about_ids = () if id_notice is None else (id_notice,)
-    return (*raw.header.notices(), *single_valued, *kept.status_notices(), *about_ids)

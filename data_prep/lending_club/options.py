@@ -90,7 +90,10 @@ class PrepOptions:
             raise InvalidArgument.of("columns", self.columns, "left out: they belong to the split vertical")
         count = len(self.parties)
         even = HORIZONTAL_SHARES if count == len(HORIZONTAL_SHARES) else (1 / count,) * count
-        self._settle("shares", _checked_shares(even if self.shares is None else self.shares, count))
+        shares = even if self.shares is None else tuple(self.shares)
+        if len(shares) != count:
+            raise InvalidArgument.of("shares", shares, f"one number for each of the {count} parties")
+        self._settle("shares", tuple(map(float, Shares(shares).values)))
 
     def _check_vertical(self) -> None:
         everywhere = "for the split vertical, where every party holds all rows"
@@ -119,13 +122,6 @@ def _checked_parties(parties: Sequence[str]) -> tuple[str, ...]:
     if len(set(parties)) < len(parties):
         raise InvalidArgument.of("parties", tuple(parties), "ids that differ from each other")
     return tuple(parties)
-
-
-def _checked_shares(shares: Sequence[float], count: int) -> tuple[float, ...]:
-    shares = tuple(shares)
-    if len(shares) != count:
-        raise InvalidArgument.of("shares", shares, f"one number for each of the {count} parties")
-    return tuple(map(float, Shares(shares).values))
 
 
 def _checked_columns(columns: Sequence[Sequence[str]], count: int) -> tuple[tuple[str, ...], ...]:

@@ -73,22 +73,17 @@ class Division:
 
 def divide(clean: CleanLoans, options: PrepOptions) -> Division:
     """Split, divide and over-sample in memory; refused where a party would lack a class or rows to interpolate."""
-    check_split(clean.frame, options)
-    training, held_out = split_train_test(
-        clean.frame, label=LABEL, id=ID, test_share=options.test_share, seed=options.seed
-    )
-    parties = _DIVIDERS[options.split](training, clean.states, options)
-    return Division(parties, _CONVERTERS[options.units](held_out.frame).reset_index(drop=True), training)
-
-
-def check_split(frame: pandas.DataFrame, options: PrepOptions) -> None:
-    """Refuse, by the name of the class, what would leave it on one side of the split only."""
-    for name, rows in class_counts(frame[LABEL]).items():
+    for name, rows in class_counts(clean.frame[LABEL]).items():
         if not 0 < held_out_rows(rows, options.test_share) < rows:
             raise CannotDivide(
                 f"Only {rows} {name} loans are left after cleaning, too few to hold a share of {options.test_share:g} "
                 "out for testing and train on the rest."
             )
+    training, held_out = split_train_test(
+        clean.frame, label=LABEL, id=ID, test_share=options.test_share, seed=options.seed
+    )
+    parties = _DIVIDERS[options.split](training, clean.states, options)
+    return Division(parties, _CONVERTERS[options.units](held_out.frame).reset_index(drop=True), training)
 
 
 def _divide_rows(training: TrainingRows, states: pandas.Series, options: PrepOptions) -> tuple[PartyRows, ...]:

@@ -150,9 +150,14 @@ class RawFile:
 
     def __init__(self, path: str | os.PathLike) -> None:
         self.path = Path(path)
-        self.size = size_of(self.path)
-        with self._as_sentences(), pyarrow.OSFile(str(self.path)) as source:
-            self.header = find_header(self.path, read_up_to(unpacked(source), HEAD_BYTES))
+        with self._as_sentences():
+            status = os.stat(self.path)
+            # The header is looked for before all is read.
+            if not stat.S_ISREG(status.st_mode):
+                raise InvalidArgument(self._sentence("cannot be read: it is a folder or a pipe, no file"))
+            self.size = status.st_size
+            with pyarrow.OSFile(str(self.path)) as source:
+                self.header = find_header(self.path, read_up_to(unpacked(source), HEAD_BYTES))
         self.records = self.loans = 0
         self.share_read, self.sha256 = 0.0, ""
         # Arrow reads ahead in a thread of its own, which only ever appends.
@@ -242,17 +247,6 @@ class RawFile:
         return self._sentence(f"is no CSV after record {self.records}: {error}")
 
 
-def size_of(path: Path) -> int:
-    """Bytes of a regular file; anything else is refused, since the header is looked for before all is read."""
-    try:
-        status = os.stat(path)
-    except OSError as error:
-        raise InvalidArgument(f"The loan file {path} {why_unreadable(error)}.") from error
-    if not stat.S_ISREG(status.st_mode):
-        raise InvalidArgument(f"The loan file {path} cannot be read: it is a folder or a pipe, no file.")
-    return status.st_size
-
-
 def unpacked(source: pyarrow.NativeFile) -> pyarrow.NativeFile:
     """The stream, or one that unpacks it if it begins like gzip."""
     packed = source.read(len(GZIP_MAGIC)) == GZIP_MAGIC
@@ -302,8 +296,9 @@ def as_text(path: Path, records: Records) -> Records:
     columns = {name: records.columns.column(name) for name in records.columns.schema.names}
     for name in READ_AS_TEXT:
         if name in columns:
-            texts = decoded(path, name, columns[name], records.numbers)
-            columns[name] = stripped(texts, MISSING_IN.get(name, MISSING))
+            texts = compute.utf8_trim_whitespace(decoded(path, name, columns[name], records.numbers))
+            blank = compute.is_in(texts, value_set=pyarrow.array(MISSING_IN.get(name, MISSING)))
+            columns[name] = compute.if_else(blank, None, texts) if compute.any(blank).as_py() else texts
     return Records(records.numbers, pyarrow.RecordBatch.from_pydict(columns))
 
 
@@ -320,13 +315,6 @@ def decoded(path: Path, name: str, column: pyarrow.Array, numbers: numpy.ndarray
                     f"The loan file {path} has bytes that are not UTF-8 text as {name} in record {number}."
                 ) from error
         raise
-
-
-def stripped(texts: pyarrow.Array, missing: tuple[str, ...]) -> pyarrow.Array:
-    """Texts without surrounding blanks, null where that leaves one of `missing`."""
-    trimmed = compute.utf8_trim_whitespace(texts)
-    blank = compute.is_in(trimmed, value_set=pyarrow.array(missing))
-    return compute.if_else(blank, None, trimmed) if compute.any(blank).as_py() else trimmed
 
 
 def shown(text: str) -> str:

@@ -162,7 +162,8 @@ def draw_applications(rows: int, generator: np.random.Generator) -> Table:
     table |= draw_funding(generator, table)
     table |= draw_joint_application(generator, table)
     table |= draw_credit_details(generator, table["issue_d"])
-    table["tot_cur_bal"] = total_balance(generator, table, wealth)
+    owed = np.where(table["home_ownership"] == list(HOMES).index("MORTGAGE"), 200000, 35000)
+    table["tot_cur_bal"] = np.floor(owed * np.exp(0.8 * blend(generator, (0.4, wealth))))
     for column in BALANCES:
         table[column] = shown(table[column], table["issue_d"] >= BALANCES_SINCE)
     for columns, share in GAPS.items():
@@ -249,15 +250,16 @@ def draw_terms(generator: np.random.Generator, wealth: np.ndarray, appetite: np.
 
 
 def draw_funding(generator: np.random.Generator, table: Table) -> Table:
-    """What was lent of the amount asked for, mostly all of it, and the instalment that repays it."""
+    """What was lent of the amount asked for, mostly all of it, and the instalment that repays it in equal parts."""
     amount, rows = table["loan_amnt"], len(table["loan_amnt"])
     cut_down = happens(generator, rows, 0.003) & (amount >= 2000)
     funded = np.where(cut_down, amount - 1000, amount)
+    monthly = table["int_rate"] / 1200
     short = np.where(happens(generator, rows, 0.13), 25.0 * generator.integers(1, 9, rows), 0.0)
     return {
         "funded_amnt": funded,
         "funded_amnt_inv": funded - short,
-        "installment": installment(funded, table["int_rate"], months_of(table["term"])),
+        "installment": np.round(funded * monthly / (1 - (1 + monthly) ** -months_of(table["term"])), 2),
         "initial_list_status": choose(generator, rows, (51.5, 48.5)),
         "policy_code": np.ones(rows),
     }
@@ -291,17 +293,6 @@ def draw_credit_details(generator: np.random.Generator, issued: np.ndarray) -> T
         "total_bal_il": shown(balance, present),
         "max_bal_bc": shown(highest, present),
     }
-
-
-def total_balance(generator: np.random.Generator, table: Table, wealth: np.ndarray) -> np.ndarray:
-    owed = np.where(table["home_ownership"] == list(HOMES).index("MORTGAGE"), 200000, 35000)
-    return np.floor(owed * np.exp(0.8 * blend(generator, (0.4, wealth))))
-
-
-def installment(amount: np.ndarray, rate: np.ndarray, months: np.ndarray) -> np.ndarray:
-    """Dollars a month, to the cent, that repay ``amount`` in ``months`` equal parts at ``rate`` percent a year."""
-    monthly = rate / 1200
-    return np.round(amount * monthly / (1 - (1 + monthly) ** -months), 2)
 
 
 def months_of(term: np.ndarray) -> np.ndarray:
@@ -351,10 +342,10 @@ def charge_off_probability(table: Table) -> np.ndarray:
     log_odds = (
         -1.98
         + 0.5 * (table["int_rate"] - 13) / 4.4
-        - 0.6 * np.log(known(table["annual_inc"], 65000) / 65000)
+        - 0.6 * np.log(np.nan_to_num(table["annual_inc"], nan=65000) / 65000)
         + 0.1 * (table["dti"] - 18) / 8.3
-        + 0.15 * (known(table["revol_util"], 55) - 55) / 24
-        + 0.13 * known(table["inq_last_6mths"], 0)
+        + 0.15 * (np.nan_to_num(table["revol_util"], nan=55) - 55) / 24
+        + 0.13 * np.nan_to_num(table["inq_last_6mths"])
         + 0.37 * (table["term"] == LONG_TERM)
         + 0.12 * (table["home_ownership"] == TENANT)
         + 0.7 * (table["purpose"] == SMALL_BUSINESS)
@@ -439,7 +430,3 @@ def balance_after(table: Table, payments: np.ndarray) -> np.ndarray:
     growth = 1 + table["int_rate"] / 1200
     whole = growth ** months_of(table["term"])
     return np.round(table["funded_amnt"] * (whole - growth**payments) / (whole - 1), 2)
-
-
-def known(values: np.ndarray, typical: float) -> np.ndarray:
-    return np.where(np.isnan(values), typical, values)

@@ -142,7 +142,7 @@ def test_a_challenge_has_a_square_multiple_for_three_primes_always_and_for_more_
         challenges = modulus_proof._challenges(n, b"test" + factors, 200)
         squares = sum(
             any(
-                modulus_proof._signs(number, primes) == {1}
+                all(gmpy2.legendre(number, prime) == 1 for prime in primes)
                 for number in modulus_proof._multiples(challenge, factors, n)
             )
             for challenge in challenges
