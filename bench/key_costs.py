@@ -12,6 +12,7 @@ def key_costs(key_length: int) -> dict[str, float]:
 
     A key pair is drawn until its primes are found, which varies; all else follows from its length.
     """
+    from fate_dp.crypto.modulus_proof import prove
     from fate_dp.crypto.paillier import DrawnBlinding, PublicKey, generate_keypair
     from fate_dp.crypto.powers import comb_height
     from fate_dp.crypto.residues import EXPECTED_ANSWERS
@@ -20,7 +21,7 @@ def key_costs(key_length: int) -> dict[str, float]:
     wire, height = private.to_wire(), comb_height(EXPECTED_ANSWERS)
     parts = {
         "key pair": lambda: generate_keypair(key_length),
-        "proof of the modulus": private.prove_modulus,
+        "proof of the modulus": lambda: prove(private.public_key.n, private._primes),
         "check of the other's": lambda: PublicKey.from_wire(wire),
         "bases for blinding": lambda: DrawnBlinding(private.public_key, height),
     }

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import cycle
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +39,7 @@ ENTRY_BITS = 40
 _LIMB_BITS = 20
 _BLOCK_ROWS = 1 << 13
 _BLOCKS_PER_SUM = 1 << 9
+_Item = TypeVar("_Item")
 
 
 # Exact products of integer matrices, at the speed of floating-point matrix multiplication
@@ -129,11 +132,7 @@ def product_layout(
 ) -> SlotLayout:
     """The slots that hold the sums of a batch of ``rows`` rows under the owner's key.
 
-    Args:
-        rows: of the batch.
-        public_key: of the owner.
-        square_bits: the mean product of any two columns is at most 2^square_bits.
-        dropped: entries come in units of 2^(dropped - 24).
+    The mean product of any two columns is at most 2^square_bits; entries come in units of 2^(dropped - 24).
 
     Raises:
         ValueError: rows outside [1, 2^ROW_BITS], or a key too short for one slot.
@@ -145,11 +144,9 @@ def product_layout(
 
 
 def encrypt_rows(matrix: IntArray, encryption: OwnerEncryption, layout: SlotLayout, expected: int) -> bytes:
-    """The owner's rows, packed and encrypted: what one kernel sends to the other party.
+    """The owner's rows, int64 (rows, c) in units of 2^-24, packed and encrypted: what one kernel sends to the other party.
 
     Args:
-        matrix: int64 (rows, c), units of 2^-24.
-        encryption: of the owner's own key.
         layout: from `product_layout` for the whole batch.
         expected: rows that this process will encrypt under the key in all; only the speed depends on it.
 
@@ -168,14 +165,9 @@ def encrypt_rows(matrix: IntArray, encryption: OwnerEncryption, layout: SlotLayo
 def multiply_rows(
     left: IntArray, encrypted: bytes, columns: int, layout: SlotLayout, public_key: PublicKey
 ) -> tuple[int, ...]:
-    """Encrypted sums over the rows of one kernel, at the party that owns ``left``.
+    """Encrypted sums over the rows of one kernel, at the party that owns ``left``, int64 (rows, a) in units of 2^-24.
 
-    Args:
-        left: int64 (rows, a), units of 2^-24.
-        encrypted: what `encrypt_rows` made of the owner's rows.
-        columns: of the owner, c.
-        layout: from `product_layout` for the whole batch.
-        public_key: of the owner.
+    ``encrypted`` is what `encrypt_rows` made of the owner's rows, of ``columns`` columns, for the same layout.
 
     Returns:
         a x ``layout.plaintexts(columns)`` ciphertexts, row by row, **not blinded**: they stay inside the party, are
@@ -207,25 +199,17 @@ def seal_sums(
 ) -> tuple[list[bytes], ObjectArray]:
     """Merged sums -> masked and fully blinded ciphertexts for the owner of the key, and this party's share.
 
-    Args:
-        sums: from `merge_sums`.
-        columns: of the owner.
-        layout: as for the rows.
-        public_key: of the owner.
-        random_bits: where masks come from, see `slots.draw_mask`.
-
-    Returns:
-        ciphertexts, and an object array (a, columns) of integers in units of 2^-48: minus the digits of the masks.
+    Masks come from ``random_bits``, see `slots.draw_mask`. The share is an object array (a, columns) of integers in units
+    of 2^-48: minus the digits of the masks.
     """
     _check_key(layout, public_key)
-    lengths = _slots_used(columns, layout)
     sealed: list[bytes] = []
     share: list[int] = []
-    for value, count in zip(sums, lengths * _left_columns(sums, lengths)):
+    for value, count in _with_slots(sums, columns, layout):
         mask = draw_mask(public_key.n, random_bits)
         sealed.append(EncryptedSum(mpz(value), public_key).plus(mask).fully_blinded().to_bytes())
         share.extend(-digit for digit in layout.digits(mask, count))
-    return sealed, _as_matrix(share, columns)
+    return sealed, np.array(share, dtype=object).reshape(-1, columns)
 
 
 def open_sums(
@@ -238,12 +222,11 @@ def open_sums(
             layout, gives other numbers: every plaintext below n is a masked one.
     """
     _check_key(layout, private_key.public_key)
-    lengths = _slots_used(columns, layout)
     share: list[int] = []
-    for data, count in zip(sealed, lengths * _left_columns(sealed, lengths)):
+    for data, count in _with_slots(sealed, columns, layout):
         plaintext = private_key.decrypt(Ciphertext.from_bytes(data, private_key.public_key))
         share.extend(layout.digits(plaintext, count))
-    return _as_matrix(share, columns)
+    return np.array(share, dtype=object).reshape(-1, columns)
 
 
 def _received(encrypted: bytes, rows: int, per_row: int, public_key: PublicKey) -> npt.NDArray[np.uint8]:
@@ -264,19 +247,15 @@ def _slots_used(columns: int, layout: SlotLayout) -> list[int]:
     """Slots in use in each of the ciphertexts of one row."""
     if columns < 1:
         raise ValueError(f"columns is {columns}; the owner of the key must have at least one.")
-    return [min(layout.slots, columns - first) for first in range(0, columns, layout.slots)]
+    return layout.slots_used(columns)
 
 
-def _left_columns(ciphertexts: Sequence[object], lengths: Sequence[int]) -> int:
-    if len(ciphertexts) % len(lengths):
-        raise ValueError(f"{len(ciphertexts)} encrypted sums are no whole number of columns of {len(lengths)} each.")
-    return len(ciphertexts) // len(lengths)
-
-
-def _as_matrix(values: Sequence[int], columns: int) -> ObjectArray:
-    matrix: ObjectArray = np.empty(len(values), dtype=object)
-    matrix[:] = values
-    return matrix.reshape(-1, columns)
+def _with_slots(items: Sequence[_Item], columns: int, layout: SlotLayout) -> Iterator[tuple[_Item, int]]:
+    """Each of the encrypted sums of whole columns with the slots in use in it."""
+    lengths = _slots_used(columns, layout)
+    if len(items) % len(lengths):
+        raise ValueError(f"{len(items)} encrypted sums are no whole number of columns of {len(lengths)} each.")
+    return zip(items, cycle(lengths))
 
 
 def _check_factor(matrix: IntArray, name: str, layout: SlotLayout, public_key: PublicKey) -> None:
@@ -315,14 +294,7 @@ def wide_layout(rows: int, public_key: PublicKey) -> SlotLayout:
 
 
 def encrypt_shares(matrix: ObjectArray, encryption: OwnerEncryption, layout: SlotLayout, expected: int) -> bytes:
-    """The owner's rows, packed and encrypted, for the other party.
-
-    Args:
-        matrix: integers (rows, c) below 2^65 in magnitude.
-        encryption: of the owner's own key.
-        layout: from `wide_layout` for all rows of the sum.
-        expected: rows that this process will encrypt under the key in all; only the speed depends on it.
-    """
+    """As `encrypt_rows`, of integers (rows, c) below 2^65 in magnitude, by `wide_layout` for all rows of the sum."""
     check_shares(matrix)
     return column_to_bytes(
         encryption.encrypt(layout.pack_rows(matrix.tolist()), expected * layout.plaintexts(matrix.shape[1]))
@@ -343,16 +315,8 @@ def narrow_shares(share: ObjectArray, bits: int, first: bool) -> ObjectArray:
     """Shares of sums that are below 2^bits in magnitude, made narrow: both parties call it, one of them as ``first``.
 
     Shares are wide, but the sums that they make in the end, (A + B)^T (A + B), are small. Reducing them modulo
-    2^(bits + 42) tells nobody anything; an entry is off by that modulus, far outside its bound, with a chance below
-    2^-39 (docs/proofs-crypto.md).
-
-    Args:
-        share: integers of any size.
-        bits: the bound on the sums.
-        first: at one of the two parties.
-
-    Returns:
-        Integers below 2^(bits + 42) in magnitude.
+    2^(bits + 42), which they stay below in magnitude, tells nobody anything; an entry is off by that modulus, far outside
+    its bound, with a chance below 2^-39 (docs/proofs-crypto.md).
     """
     modulus = 1 << (bits + STATISTICAL_BITS + 2)
     residues = np.asarray(share, dtype=object) % modulus

@@ -71,10 +71,12 @@ class UpdateRule:
         Raises:
             ValueError: one of them is unknown, or asks to climb the loss.
         """
+        taken = {}
         for name, value in optimizer_params.items():
-            if name not in _TAKEN | _IGNORED and (name != "maximize" or value):
+            if name in _TAKEN:
+                taken[name] = value
+            elif name not in _IGNORED and (name != "maximize" or value):
                 raise ValueError(f"optimizer_params has {name} {value!r}, which shared descent does not take.")
-        taken = {name: value for name, value in optimizer_params.items() if name in _TAKEN}
         return cls(tuple(map(float, learning_rates)), **taken)
 
     @property
@@ -157,12 +159,6 @@ class QuadraticShare:
         """The share of H and b from that of X^T X and X^T t, integers in units of 2^-48 over ``rows`` records.
 
         Each party rounds its own share, so H and b are exact up to half a unit for each party.
-
-        Args:
-            matrix_sums: share of X^T X, (m, m).
-            linear_sums: share of X^T t, (m,).
-            rows: n.
-            divisor: c.
         """
         excess = SUM_FRACTION_BITS - HESSIAN_FRACTION_BITS
         matrix = rounded_quotient(matrix_sums, divisor * rows << excess)
@@ -180,11 +176,8 @@ class QuadraticShare:
 def share_bits(value_bits: int, rows: int, divisor: int) -> int:
     """``matrix_bits``: every entry of a `QuadraticShare` is below 2^share_bits in magnitude.
 
-    Args:
-        value_bits: of the `SlotLayout` of the cross products. Shares of its sums, in units of 2^-48, stay below
-            2^(value_bits + 42).
-        rows: least number of records of a batch.
-        divisor: c.
+    ``value_bits`` are those of the `SlotLayout` of the cross products: shares of its sums, in units of 2^-48, stay below
+    2^(value_bits + 42). ``rows`` is the least number of records of a batch.
     """
     shift = (divisor * rows).bit_length() - 1 + SUM_FRACTION_BITS - HESSIAN_FRACTION_BITS
     return value_bits + 42 - shift
@@ -204,15 +197,10 @@ LOSS_FRACTION_BITS = 30
 
 @dataclass(frozen=True)
 class StepLayout:
-    """Sizes for preparing steps together, as many as `steps`.
+    """Sizes for preparing steps of so many data parties together, as many as `steps`: at most ``most_steps`` are needed.
 
-    Attributes:
-        bounds: public numbers of the quadratic.
-        parties: number of data parties.
-        key_length: bits of the parties' Paillier keys.
-        matrix_bits: bound on the shares' entries, see `share_bits`.
-        most_steps: no more than this many steps are needed.
-        rows_added: losses of so many rows are added up, each batch's counted by its rows; 1 for a loss of its own.
+    Shares have entries of `share_bits`, the parties' Paillier keys ``key_length`` bits. Losses of ``rows_added`` rows are
+    added up, each batch's counted by its rows; 1 for a loss of its own.
     """
 
     bounds: QuadraticBounds
@@ -311,9 +299,7 @@ Message = dict[str, bytes]
 class StepMasks:
     """One party's shares of the masks of a chunk: object (m, steps), a column for each step. Secrets.
 
-    Attributes:
-        weights: r, modulo the gradient moduli.
-        left, right: u and v, modulo the loss moduli.
+    ``weights`` is r, modulo the gradient moduli; ``left`` and ``right`` are u and v, modulo the loss moduli.
     """
 
     weights: ObjectArray
@@ -348,12 +334,8 @@ class PreparedStep:
 class PreparedSteps:
     """One party's prepared steps, each handed out once, in order: a mask used twice would show how the weights moved.
 
-    Args:
-        share: this party's share of the quadratic.
-        masks: from `draw_masks`; `encrypt_masks` sent them to all others.
-        exchanged: this party's shares from all pairs that it is part of, both ways: what `multiply_masks` and
-            `open_answer` gave it.
-        layout: public sizes.
+    ``exchanged`` are this party's shares from all pairs that it is part of, both ways: what `multiply_masks` and
+    `open_answer` gave it, after `encrypt_masks` sent its masks to all others.
     """
 
     def __init__(
@@ -377,9 +359,8 @@ class PreparedSteps:
         if at == self._layout.steps:
             raise ValueError(f"All {at} prepared steps are used; a mask hides the weights of one step only.")
         self._next += 1
-        gradient_modulus, loss_modulus = (
-            products.system.moduli[at] for products in (self._layout.products, self._layout.losses)
-        )
+        gradient_modulus = self._layout.products.system.moduli[at]
+        loss_modulus = self._layout.losses.system.moduli[at]
         masks, products = self._masks, self._products
         return PreparedStep(
             masks.weights[:, at],
@@ -402,11 +383,7 @@ def draw_masks(layout: StepLayout) -> StepMasks:
 
 
 def encrypt_masks(masks: StepMasks, layout: StepLayout, encryption: OwnerEncryption, expected: int = 1000) -> Message:
-    """The message to every other data party: shares of r and u under the own key.
-
-    Args:
-        expected: encryptions under this key that this process makes in all, see `OwnerEncryption.encrypt`.
-    """
+    """The message to every other data party: shares of r and u under the own key; ``expected`` as for its `encrypt`."""
     return {
         "weights": encrypt_vectors(masks.weights, layout.products.system, encryption, expected),
         "left": encrypt_vectors(masks.left, layout.losses.system, encryption, expected),
@@ -416,13 +393,9 @@ def encrypt_masks(masks: StepMasks, layout: StepLayout, encryption: OwnerEncrypt
 def multiply_masks(
     share: QuadraticShare, masks: StepMasks, received: Message, layout: StepLayout, key: PublicKey
 ) -> tuple[Message, StepProducts]:
-    """The answer to another party's `encrypt_masks`, and this party's share of the products in it.
+    """The answer to another party's `encrypt_masks` under its key, and this party's share of the products in it.
 
-    Args:
-        share: this party's share of H and b; only H is read, so a chunk stays good when b changes.
-        masks: this party's own masks of the same chunk.
-        received: the other party's message.
-        key: the other party's key.
+    Masks are this party's own of the same chunk. Of its share only H is read, so a chunk stays good when b changes.
     """
     share.check(layout.matrix_bits)
     products, own_products = multiply_vectors(received["weights"], share.matrix.tolist(), layout.products, key)
@@ -441,20 +414,18 @@ def _uniform(count: int, moduli: Sequence[int]) -> ObjectArray:
     return np.array([[secrets.randbelow(modulus) for modulus in moduli] for _ in range(count)], dtype=object)
 
 
-def _groups(layout: StepLayout) -> list[tuple[int, int]]:
-    """Steps whose multipliers are joined: [(first, after the last), ...]."""
+def _groups(layout: StepLayout) -> list[slice]:
+    """Steps whose multipliers are joined."""
     size = layout.losses_together
-    return [(first, min(first + size, layout.steps)) for first in range(0, layout.steps, size)]
+    return [slice(first, min(first + size, layout.steps)) for first in range(0, layout.steps, size)]
 
 
 def _joined_right(masks: StepMasks, layout: StepLayout) -> list[list[int]]:
     """One row of multipliers for each group: what it is modulo the moduli of other steps does not matter."""
-    system = layout.losses.system
-    return [
-        [system.part(first, last).join(row) for row in masks.right[:, first:last]] for first, last in _groups(layout)
-    ]
+    parts = [(group, ResidueSystem(layout.losses.system.moduli[group])) for group in _groups(layout)]
+    return [[system.join(row) for row in masks.right[:, steps]] for steps, system in parts]
 
 
 def _of_each_step(products: ObjectArray, layout: StepLayout) -> ObjectArray:
     """(groups, steps) -> (steps,): each step's remainder of its own group's product."""
-    return np.concatenate([products[row, first:last] for row, (first, last) in enumerate(_groups(layout))])
+    return np.concatenate([products[row, steps] for row, steps in enumerate(_groups(layout))])

@@ -18,17 +18,12 @@ the exact score by at most ``2^-25 sum |w_j| + 2^-41 (1 + sum |x_j|)`` before it
 from __future__ import annotations
 
 import hashlib
-import os
 import struct
-import weakref
-from collections import deque
-from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from .paillier import (
-    BlindingFactor,
     Ciphertext,
     EncryptedSum,
     OwnerEncryption,
@@ -36,7 +31,6 @@ from .paillier import (
     PublicKey,
     column_from_bytes,
     column_to_bytes,
-    full_blinding,
 )
 from .powers import few_bases_products
 from .slots import (
@@ -55,54 +49,8 @@ _SPARE_BITS = 40
 _HEADER = struct.Struct(">32sII")
 
 
-_POOLS: weakref.WeakSet[BlindingPool] = weakref.WeakSet()
-
-
-class BlindingPool:
-    """Full blinding factors ``r^n`` for what is sent to the owner of one key, prepared while nobody waits for them.
-
-    Every factor is given out once. A pool is not pickled, and a forked process starts with an empty one: a copy would
-    give out the same factors again. Threads may share a pool.
-    """
-
-    def __init__(self, public_key: PublicKey) -> None:
-        self.public_key = public_key
-        self._prepared: deque[BlindingFactor] = deque()
-        _POOLS.add(self)
-
-    def prepare(self, count: int) -> None:
-        """Add ``count`` factors (at 2048 bits about 9 ms and 0.6 kB each)."""
-        for _ in range(count):
-            self._prepared.append(full_blinding(self.public_key))
-
-    def take(self) -> BlindingFactor:
-        """A factor that nobody else gets; made on the spot when none is left."""
-        try:
-            return self._prepared.popleft()
-        except IndexError:
-            return full_blinding(self.public_key)
-
-    def __len__(self) -> int:
-        return len(self._prepared)
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("A pool of blinding factors is never pickled or copied: a copy would give them out twice.")
-
-
-def _empty_all() -> None:
-    for pool in _POOLS:
-        pool._prepared.clear()
-
-
-os.register_at_fork(after_in_child=_empty_all)
-
-
 def encrypt_queries(features: npt.ArrayLike, encryption: OwnerEncryption) -> bytes:
-    """The asker's rows, each number a ciphertext under its own key.
-
-    Args:
-        features: float (rows, m), standardised as the model's; below 2^20 in magnitude.
-        encryption: under the asker's own key.
+    """The asker's rows, float (rows, m), standardised as the model's, each number a ciphertext under its own key.
 
     Raises:
         ValueError: the shape, or a value that is not finite or too large.
@@ -115,20 +63,8 @@ def encrypt_queries(features: npt.ArrayLike, encryption: OwnerEncryption) -> byt
     return _with_header(encryption.public_key, rows.shape[0], rows.shape[1], ciphertexts)
 
 
-def score_queries(
-    encrypted: bytes,
-    weights: npt.ArrayLike,
-    public_key: PublicKey,
-    intercept: float = 0.0,
-    pool: BlindingPool | None = None,
-) -> bytes:
-    """Encrypted scores ``w.x + b`` of the rows, fully blinded, for the asker.
-
-    Args:
-        encrypted: what `encrypt_queries` made.
-        weights: float (m,), below 2^20 in magnitude, as is ``intercept``.
-        public_key: the asker's.
-        pool: prepared blinding factors; without it they are made here, 9 ms for each ciphertext at 2048 bits.
+def score_queries(encrypted: bytes, weights: npt.ArrayLike, public_key: PublicKey, intercept: float = 0.0) -> bytes:
+    """Encrypted scores ``w.x + b`` of the rows that `encrypt_queries` made, fully blinded, for the owner of the key.
 
     Raises:
         ValueError: weights that do not fit, or a message that was not made under this key.
@@ -140,9 +76,11 @@ def score_queries(
             f"{len(ciphertexts)} ciphertexts, {rows} rows and weights of shape {floats.shape} do not fit each other; "
             f"each row of the query has {columns} features."
         )
-    *exponents, constant = _encoded_weights([*floats, intercept])
+    given = np.array([*floats, intercept])
+    if not np.all(np.abs(given) < 2.0**MAGNITUDE_BITS):
+        raise ValueError(f"Weights and intercept must be finite and below 2^{MAGNITUDE_BITS} in magnitude.")
+    *exponents, constant = map(int, np.rint(given * 2.0**SCORE_FRACTION_BITS))
     constant <<= FEATURE_FRACTION_BITS
-    pool = BlindingPool(public_key) if pool is None else pool
     scores: list[EncryptedSum] = []
     for first in range(0, rows * columns, columns):
         bases = [ciphertext.value for ciphertext in ciphertexts[first : first + columns]]
@@ -153,7 +91,7 @@ def score_queries(
     for first in range(0, rows, slots):
         chunk = scores[first : first + slots]
         offset = sum(1 << width * at + width - 1 for at in range(len(chunk)))
-        answers.append(Ciphertext(packed_sums(chunk, width).plus(offset), pool.take()))
+        answers.append(packed_sums(chunk, width).plus(offset).fully_blinded())
     return _with_header(public_key, rows, columns, answers)
 
 
@@ -176,12 +114,6 @@ def open_scores(encrypted: bytes, private_key: PrivateKey) -> FloatArray:
             raise ValueError("The plaintext of a score is too large; it was changed or made under another key.")
         scores.extend(int(plaintext >> width * at) % (1 << width) - (1 << width - 1) for at in range(count))
     return np.array([decode_product(score) for score in scores], dtype=np.float64)
-
-
-def _encoded_weights(weights: list[float]) -> list[int]:
-    if not np.all(np.abs(weights) < 2.0**MAGNITUDE_BITS):
-        raise ValueError(f"Weights and intercept must be finite and below 2^{MAGNITUDE_BITS} in magnitude.")
-    return [int(weight) for weight in np.rint(np.multiply(weights, 2.0**SCORE_FRACTION_BITS))]
 
 
 def _slot_bits(columns: int) -> int:

@@ -50,11 +50,7 @@ class TagCipher:
         return [bindings.crypto_scalarmult_ed25519_noclamp(self._scalar, point_of(each)) for each in ids]
 
     def again(self, tags: bytes) -> list[bytes]:
-        """What another party sent, each tag encrypted under this key as well, in the order received.
-
-        Raises:
-            ValueError: a length that is no multiple of 32 bytes, or a tag that is no point of the subgroup.
-        """
+        """What another party sent, each tag encrypted under this key as well, in the order received; see `split_tags`."""
         return [bindings.crypto_scalarmult_ed25519_noclamp(self._scalar, tag) for tag in split_tags(tags)]
 
     def __repr__(self) -> str:
@@ -92,7 +88,7 @@ def split_tags(data: bytes) -> list[bytes]:
     """Tags that another party sent one after the other, checked: a point of small order would make equal tags of all ids.
 
     Raises:
-        ValueError: see `TagKey.again`.
+        ValueError: a length that is no multiple of 32 bytes, or a tag that is no point of the subgroup.
     """
     if len(data) % POINT_BYTES:
         raise ValueError(f"The other party's tags have {len(data)} bytes; allowed is a multiple of {POINT_BYTES}.")
@@ -120,19 +116,15 @@ SHARE_BITS = VALUE_BITS + 1 + STATISTICAL_BITS
 
 
 def encode_values(values: npt.ArrayLike, names: Sequence[str]) -> IntArray:
-    """Float array (n, c) -> int64 array in units of 2^-20, rounded to the nearest.
-
-    Args:
-        values: all below 2^4 in magnitude.
-        names: of the columns, for messages.
+    """Float array (n, c) -> int64 array in units of 2^-20, rounded to the nearest; messages name columns by ``names``.
 
     Raises:
         ValueError: naming the column with a value that is not finite or not below 2^4 in magnitude.
     """
     numbers: FloatArray = np.asarray(values, dtype=np.float64)
-    fitting = np.abs(numbers) < 2.0**MAGNITUDE_BITS - 2.0**-FRACTION_BITS
+    fitting = (np.abs(numbers) < 2.0**MAGNITUDE_BITS - 2.0**-FRACTION_BITS).all(axis=0)
     if not fitting.all():
-        column = names[int(np.argmin(fitting.all(axis=0)))]
+        column = names[int(np.argmin(fitting))]
         raise ValueError(
             f"The column {column!r} holds a value that is not a number below {2**MAGNITUDE_BITS} in magnitude; "
             "standardise it."
@@ -154,8 +146,7 @@ def record_bytes(columns: int, public_key: PublicKey) -> int:
 def encrypt_records(matrix: IntArray, encryption: OwnerEncryption, expected: int) -> list[bytes]:
     """int64 (n, c) in units of 2^-20 -> n encrypted records of `record_bytes` each.
 
-    Args:
-        expected: records that this process will encrypt under the key in all; only the speed depends on it.
+    This process will encrypt ``expected`` records under the key in all; only the speed depends on it.
     """
     if matrix.dtype != np.int64 or matrix.ndim != 2 or not matrix.shape[1]:
         raise ValueError(f"Records are {matrix.dtype} of shape {matrix.shape}; they must be int64 (n, c), c > 0.")
@@ -170,12 +161,7 @@ def encrypt_records(matrix: IntArray, encryption: OwnerEncryption, expected: int
 def draw_masks(
     records: int, columns: int, public_key: PublicKey, random_bits: Callable[[int], int] = secrets.randbits
 ) -> list[list[int]]:
-    """Masks for `blind_records`: for each record one below n for every ciphertext.
-
-    Args:
-        public_key: the owner's.
-        random_bits: where masks come from, see `slots.draw_mask`.
-    """
+    """Masks for `blind_records`, see `slots.draw_mask`: for each record one below the owner's n for every ciphertext."""
     plaintexts = record_layout(public_key).plaintexts(columns)
     return [[draw_mask(public_key.n, random_bits) for _ in range(plaintexts)] for _ in range(records)]
 
@@ -186,11 +172,7 @@ def kept_shares(masks: Sequence[Sequence[int]], columns: int, public_key: Public
 
 
 def blind_records(records: Sequence[bytes], masks: Sequence[Sequence[int]], blinding: DrawnBlinding) -> list[bytes]:
-    """Another party's encrypted records with masks added, blinded anew.
-
-    Args:
-        masks: from `draw_masks`, for each record; never used twice.
-        blinding: from `drawn_blinding` of the owner's key.
+    """Another party's encrypted records with masks, never used twice, added, blinded anew by the owner's `drawn_blinding`.
 
     Raises:
         ValueError: a record of another length, or one that holds no ciphertexts under the owner's key.
@@ -230,6 +212,6 @@ def _digits(numbers: Sequence[Sequence[int]], columns: int, layout: SlotLayout) 
     """The slots of each record's plaintexts or masks, in the order of its columns."""
     matrix: ObjectArray = np.empty((len(numbers), columns), dtype=object)
     for at, of_record in enumerate(numbers):
-        counts = [min(layout.slots, columns - first) for first in range(0, columns, layout.slots)]
-        matrix[at] = [digit for number, count in zip(of_record, counts) for digit in layout.digits(number, count)]
+        pairs = zip(of_record, layout.slots_used(columns))
+        matrix[at] = [digit for number, count in pairs for digit in layout.digits(number, count)]
     return matrix

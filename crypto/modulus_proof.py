@@ -38,16 +38,13 @@ _SPARE_BITS = 128
 def prove(n: int, primes: Iterable[int]) -> bytes:
     """`ROOTS` and `SQUARE_ROOTS` numbers below n, one after the other, and the small factors of the latter's squares.
 
-    Args:
-        n: the modulus.
-        primes: the two or three different prime factors of n, all 3 modulo 4, none of which divides another one less 1:
-            secret.
+    The primes, secret, are the two or three different factors of n, all 3 modulo 4; none divides another one less 1.
     """
     primes = list(map(mpz, primes))
     inverses = [gmpy2.invert(n, prime - 1) for prime in primes]
     factors = _factors_of(primes)
     squares = [
-        next(number for number in _multiples(challenge, factors, n) if _signs(number, primes) == {1})
+        next(each for each in _multiples(challenge, factors, n) if all(gmpy2.legendre(each, p) == 1 for p in primes))
         for challenge in _challenges(n, _SQUARES_DOMAIN + factors, SQUARE_ROOTS)
     ]
     roots = [_power(challenge, inverses, primes) for challenge in _challenges(n, _DOMAIN, ROOTS)]
@@ -56,11 +53,7 @@ def prove(n: int, primes: Iterable[int]) -> bytes:
 
 
 def check_modulus(n: int, proof: object) -> None:
-    """Refuse a modulus under which masks would not hide.
-
-    Args:
-        n: of another party's key.
-        proof: what `prove` made there.
+    """Refuse a modulus of another party's key, with what `prove` made there, under which masks would not hide.
 
     Raises:
         ValueError: n is even, prime, a power or has a factor below 2^16, or a proof does not hold.
@@ -116,10 +109,6 @@ def _signed_products(factors: Sequence[int]) -> list[int]:
 def _multiples(challenge: mpz, factors: bytes, n: int) -> set[mpz]:
     """At most eight."""
     return {challenge * number % n for number in _signed_products(factors)}
-
-
-def _signs(number: mpz, primes: Sequence[mpz]) -> set[int]:
-    return {gmpy2.legendre(number, prime) for prime in primes}
 
 
 def _power(base: mpz, exponents: Sequence[mpz], primes: Sequence[mpz]) -> mpz:

@@ -67,12 +67,6 @@ class PublicKey:
         """Bytes of one ciphertext on the wire."""
         return (2 * self.key_length + 7) // 8
 
-    def raw_encrypt(self, plaintext: int, r: int) -> mpz:
-        """``Enc(plaintext; r)`` for a given ``r``: for test vectors and for callers that draw ``r`` themselves."""
-        if not 0 <= plaintext < self.n:
-            raise ValueError(f"plaintext has {int(plaintext).bit_length()} bits or is negative; it must lie in [0, n).")
-        return self.embed(plaintext) * gmpy2.powmod(r, self.modulus, self.modulus_squared) % self.modulus_squared
-
     def embed(self, plaintext: int) -> mpz:
         """``1 + plaintext n mod n^2``: a plaintext *without* blinding, only ever multiplied onto a blinded value."""
         return (1 + plaintext * self.modulus) % self.modulus_squared
@@ -103,33 +97,37 @@ class PublicKey:
         return key
 
 
-class PrivateKey:
-    """Secret half of a Paillier key pair; decrypts by the Chinese remainder theorem.
-
-    Args:
-        public_key: the other half.
-        primes: its different prime factors: secret.
-    """
+class _Owner:
+    """Holds the different primes of a key: a secret that travels to this party's own workers only."""
 
     def __init__(self, public_key: PublicKey, *primes: int) -> None:
-        check_primes(public_key, primes)
+        if len(set(primes)) < 2 or len(set(primes)) != len(primes) or prod(map(int, primes)) != public_key.n:
+            raise ValueError(
+                "The primes do not belong to this public key; they must differ and their product must be n."
+            )
         self.public_key = public_key
         self._primes = tuple(sorted(map(mpz, primes)))
-        powers = [gmpy2.powmod(1 + public_key.modulus, prime - 1, prime**2) for prime in self._primes]
-        self._factors = [gmpy2.invert((power - 1) // prime, prime) for power, prime in zip(powers, self._primes)]
-        self._units = units(self._primes)
 
-    def prove_modulus(self) -> bytes:
-        """The proof that `to_wire` sends, which makes it once: see `modulus_proof`."""
-        return prove(self.public_key.n, self._primes)
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Owner) and type(other) is type(self) and other.public_key == self.public_key
+
+    def __hash__(self) -> int:
+        return hash(self.public_key)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.public_key.key_length} bits)"
+
+
+class OwnerDecryption(_Owner):
+    """Decrypts by the Chinese remainder theorem, for this party's own workers."""
 
     @cached_property
-    def _proof(self) -> bytes:
-        return self.prove_modulus()
-
-    def to_wire(self) -> dict[str, Any]:
-        """The public half for another party, with the proof that `PublicKey.from_wire` checks; builtins only."""
-        return {"n": self.public_key.n, "blinding_base": self.public_key.blinding_base, "proof": self._proof}
+    def _parts(self) -> list[tuple[mpz, mpz, mpz]]:
+        """For each prime: it, what its part of a decryption is multiplied with, and its unit."""
+        base = 1 + self.public_key.modulus
+        powers = [(gmpy2.powmod(base, prime - 1, prime**2) - 1) // prime for prime in self._primes]
+        factors = map(gmpy2.invert, powers, self._primes)
+        return list(zip(self._primes, factors, units(self._primes)))
 
     def decrypt(self, ciphertext: Encrypted | int) -> mpz:
         """Plaintext in [0, n) of a `Ciphertext`, an `EncryptedSum` or the bare number.
@@ -140,7 +138,7 @@ class PrivateKey:
                 has a known bound, `decrypt_signed` tells nearly all of them.
         """
         value = self._checked(ciphertext)
-        return sum(self._modulo(value, at) * unit for at, unit in enumerate(self._units)) % self.public_key.modulus
+        return sum(_modulo(value, *part) * unit for *part, unit in self._parts) % self.public_key.modulus
 
     def decrypt_signed(self, ciphertext: Encrypted | int, bits: int | None = None) -> int:
         """Plaintext in (-n/2, n/2), where a bound is known one with ``|m| < 2^bits``.
@@ -153,7 +151,8 @@ class PrivateKey:
                 2^(bits + 1) / n, or of at most 2^-128.
         """
         if bits is not None and bits + 1 + _SPARE_BITS < self._primes[0].bit_length():
-            plaintext, modulus = self._modulo(self._checked(ciphertext), 0), self._primes[0]
+            modulus, factor, _ = self._parts[0]
+            plaintext = _modulo(self._checked(ciphertext), modulus, factor)
         else:
             plaintext, modulus = self.decrypt(ciphertext), self.public_key.n
         signed = int(plaintext - modulus if 2 * plaintext > modulus else plaintext)
@@ -173,10 +172,22 @@ class PrivateKey:
             raise ValueError("The ciphertext was not made under this key; it must be invertible modulo n^2.")
         return value
 
-    def _modulo(self, value: mpz, at: int) -> mpz:
-        """The plaintext modulo one of the primes."""
-        prime = self._primes[at]
-        return (gmpy2.powmod(value, prime - 1, prime**2) - 1) // prime * self._factors[at] % prime
+
+def _modulo(value: mpz, prime: mpz, factor: mpz) -> mpz:
+    """The plaintext modulo one of the primes."""
+    return (gmpy2.powmod(value, prime - 1, prime**2) - 1) // prime * factor % prime
+
+
+class PrivateKey(OwnerDecryption):
+    """Secret half of a Paillier key pair, which never leaves the process that made it."""
+
+    @cached_property
+    def _proof(self) -> bytes:
+        return prove(self.public_key.n, self._primes)
+
+    def to_wire(self) -> dict[str, Any]:
+        """The public half for another party, with the proof that `PublicKey.from_wire` checks; builtins only."""
+        return {"n": self.public_key.n, "blinding_base": self.public_key.blinding_base, "proof": self._proof}
 
     def encryption(self) -> OwnerEncryption:
         """Encryption with the help of the primes, for this party's own workers."""
@@ -186,17 +197,8 @@ class PrivateKey:
         """Decryption for this party's own workers."""
         return OwnerDecryption(self.public_key, *map(int, self._primes))
 
-    def __repr__(self) -> str:
-        return f"PrivateKey({self.public_key.key_length} bits)"
-
     def __reduce__(self) -> NoReturn:
         raise TypeError("A Paillier private key is never pickled: it stays in the process that made it.")
-
-
-def check_primes(public_key: PublicKey, primes: Sequence[int]) -> None:
-    """Refuse primes that are not those of the key: at least two different ones whose product is n."""
-    if len(set(primes)) < 2 or len(set(primes)) != len(primes) or prod(map(int, primes)) != public_key.n:
-        raise ValueError("The primes do not belong to this public key; they must differ and their product must be n.")
 
 
 def _is_integer(value: object) -> TypeGuard[int]:
@@ -330,10 +332,6 @@ class Ciphertext(Encrypted):
     """A blinded ciphertext: fit to leave the party, and alone in having a byte form.
 
     It comes into being in two ways only: with a `BlindingFactor`, which it spends, or from bytes of another party.
-
-    Args:
-        content: what is encrypted.
-        factor: the blinding, spent here.
     """
 
     __slots__ = ()
@@ -374,7 +372,7 @@ def encrypt_with(
 
 
 def column_to_bytes(ciphertexts: Sequence[Ciphertext]) -> bytes:
-    """Ciphertexts under one key, each of `PublicKey.ciphertext_bytes`, one after the other."""
+    """Ciphertexts under one key, one after the other."""
     if not all(isinstance(ciphertext, Ciphertext) for ciphertext in ciphertexts):
         raise TypeError(
             "Only blinded ciphertexts may leave the party; call fully_blinded() or blinded_for_owner() first."
@@ -494,11 +492,7 @@ class DrawnBlinding:
     A factor is the product of powers of 48 bases that are uniform n-th residues, drawn here, with exponents that are
     uniform and 80 bits longer in all than n, and one bit more for each base. But for a chance of 2^-38 over the bases a
     factor is within 2^-40 of a uniform n-th residue, even for an owner that knows the bases and chose its primes for
-    this: docs/proofs-crypto.md.
-
-    Args:
-        public_key: the owner's, checked by `PublicKey.from_wire`.
-        height: of the comb, see `comb_height`; only the speed depends on it.
+    this: docs/proofs-crypto.md. The owner's key was checked by `PublicKey.from_wire`; for the height see `comb_height`.
     """
 
     def __init__(self, public_key: PublicKey, height: int = _HEIGHT) -> None:
@@ -526,31 +520,12 @@ def blinding_of(public_key: PublicKey) -> FixedBaseBlinding:
 def drawn_blinding(public_key: PublicKey, expected: int = 10_000) -> DrawnBlinding:
     """Bases and table for a key, made once per process (at 2048 bits in about half a second).
 
-    Args:
-        expected: ciphertexts that this process will blind with it; only the speed depends on it.
+    ``expected`` ciphertexts will be blinded with it in this process; only the speed depends on it.
     """
     return DrawnBlinding(public_key, comb_height(expected))
 
 
 # What the owner of a key does: modulo the squares of its primes, where numbers are half as wide
-
-
-class _Owner:
-    """Holds the primes of a key: a secret that travels to this party's own workers only."""
-
-    def __init__(self, public_key: PublicKey, *primes: int) -> None:
-        check_primes(public_key, primes)
-        self.public_key = public_key
-        self._primes = tuple(sorted(map(mpz, primes)))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Owner) and type(other) is type(self) and other.public_key == self.public_key
-
-    def __hash__(self) -> int:
-        return hash(self.public_key)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.public_key.key_length} bits)"
 
 
 class OwnerEncryption(_Owner):
@@ -563,10 +538,8 @@ class OwnerEncryption(_Owner):
     def encrypt(self, plaintexts: Sequence[int], expected: int = 10_000) -> list[Ciphertext]:
         """Signed plaintexts ``|m| < n / 2``, each with a fresh blinding factor.
 
-        Args:
-            plaintexts: what to encrypt.
-            expected: encryptions under this key that this process will make in all; sets the size of the table that
-                the first call lays down.
+        This process will make ``expected`` encryptions under the key in all: it sets the size of the table that the first
+        call lays down.
         """
         if any(2 * abs(plaintext) >= self.public_key.n for plaintext in plaintexts):
             raise ValueError("A plaintext does not fit the key; its magnitude must be below n / 2.")
@@ -596,20 +569,3 @@ def _tables(encryption: OwnerEncryption, height: int) -> tuple[FixedBasePowers, 
 @lru_cache(maxsize=2)
 def _units(encryption: OwnerEncryption) -> list[mpz]:
     return units([prime**2 for prime in encryption._primes])
-
-
-class OwnerDecryption(_Owner):
-    """Decrypts as `PrivateKey` does, which may not be pickled, for this party's own workers."""
-
-    def decrypt(self, ciphertext: Encrypted | int) -> int:
-        """See `PrivateKey.decrypt`."""
-        return int(_private_key(self).decrypt(ciphertext))
-
-    def decrypt_signed(self, ciphertext: Encrypted | int, bits: int | None = None) -> int:
-        """See `PrivateKey.decrypt_signed`."""
-        return _private_key(self).decrypt_signed(ciphertext, bits)
-
-
-@lru_cache(maxsize=2)
-def _private_key(decryption: OwnerDecryption) -> PrivateKey:
-    return PrivateKey(decryption.public_key, *decryption._primes)

@@ -91,7 +91,6 @@ def _exchange(private: X25519PrivateKey, public_key: bytes, whose: str) -> bytes
 
 MAX_WORDS = 2**27
 """2^30 bytes of keystream of one key, far from where the 32-bit counter of RFC 8439's blocks would wrap around."""
-MAX_NUMBER = 2**63 - 1
 _MASK_PURPOSE = b"fate-dp mask of a round"
 
 
@@ -101,11 +100,7 @@ class PairwiseMasks:
     A keystream depends on the session, the pair, the round and the set of present parties, and is used once: a party masks
     one vector for one set in a round. The sums over two *sets* would differ by what one party gave.
 
-    Args:
-        name: this party.
-        key: its key pair, made for this session.
-        public_keys: of all parties of the session, this one among them, by name.
-        session: name of the job; all parties pass the same.
+    All parties pass the same session, the name of the job; ``public_keys`` are those of all, this one among them, by name.
 
     Raises:
         ValueError: a key is malformed, of low order, used by two parties, or this party's is not its own.
@@ -125,15 +120,9 @@ class PairwiseMasks:
         self._given: dict[int, bytes] = {}
 
     def masked(self, steps: IntArray, round_number: int, present: Collection[str]) -> WordArray:
-        """``steps`` plus this party's masks modulo 2^64, fit to be sent to the server.
+        """Private ``steps``, int64 (d,), plus this party's masks modulo 2^64: uint64 (d,), fit to be sent to the server.
 
-        Args:
-            steps: int64 (d,); private.
-            round_number: from 0.
-            present: names of the parties whose vectors the server will add, this one among them; at least two.
-
-        Returns:
-            uint64 (d,).
+        The server will add the vectors of all ``present`` parties, this one among them, at least two; rounds count from 0.
 
         Raises:
             ValueError: an argument is wrong, or other steps, or steps for another set, were masked in this round.
@@ -171,29 +160,6 @@ class PairwiseMasks:
         raise TypeError("Masks are never pickled or copied: a copy could use them for a second vector.")
 
 
-def sum_of_masked(masked: Mapping[str, WordArray], present: Collection[str]) -> IntArray:
-    """The server's part: the sum of the present parties' steps, int64 (d,).
-
-    It is exact if the true sums lie in [-2^63, 2^63), which the caller's clips and noise must see to.
-
-    Args:
-        masked: uint64 (d,) of every present party, by name.
-        present: the names that all parties were told.
-
-    Raises:
-        ValueError: a vector is missing or surplus, or they differ in type or length.
-    """
-    if set(masked) != set(present):
-        odd = sorted(set(masked) ^ set(present))[0]
-        raise ValueError(f"The masked vector of {odd} is missing or surplus; only the full sum can be read.")
-    vectors = [np.asarray(vector) for vector in masked.values()]
-    shapes = {vector.shape for vector in vectors}
-    if len(shapes) != 1 or any(vector.dtype != np.uint64 or vector.ndim != 1 for vector in vectors):
-        raise ValueError("Masked vectors must all be uint64 of one length; these are not.")
-    total: WordArray = np.sum(vectors, axis=0, dtype=np.uint64)
-    return total.view(np.int64)
-
-
 def _checked_steps(steps: IntArray) -> IntArray:
     steps = np.asarray(steps)
     if steps.dtype != np.int64 or steps.ndim != 1 or not 0 < len(steps) <= MAX_WORDS:
@@ -203,11 +169,15 @@ def _checked_steps(steps: IntArray) -> IntArray:
     return np.ascontiguousarray(steps)
 
 
+def check_round(number: int) -> None:
+    """Refuse what is no number of a round."""
+    if isinstance(number, bool) or not isinstance(number, Integral) or not 0 <= number < 1 << 63:
+        raise ValueError(f"round_number is {number!r}; it must be a whole number from 0 to 2^63 - 1.")
+
+
 def _occasion(round_number: int, names: set[str]) -> bytes:
     """What a keystream is for."""
-    is_number = isinstance(round_number, Integral) and not isinstance(round_number, bool)
-    if not is_number or not 0 <= round_number <= MAX_NUMBER:
-        raise ValueError(f"round_number is {round_number!r}; it must be a whole number from 0 to 2^63 - 1.")
+    check_round(round_number)
     encoded = (name.encode("utf-8") for name in sorted(names))
     names_digest = sha256(b"".join(len(name).to_bytes(8, "little") + name for name in encoded)).digest()
     return names_digest + int(round_number).to_bytes(8, "little")

@@ -30,11 +30,6 @@ class Split(NamedTuple):
     slopes: list[mpz]
 
 
-def split(values: Sequence[mpz], n: mpz) -> Split:
-    """Residues and slopes of values modulo n^2."""
-    return split_with_inverses(values, n)[0]
-
-
 def split_with_inverses(values: Sequence[mpz], n: mpz) -> tuple[Split, Split]:
     """Residues and slopes of values modulo n^2, and those of their inverses.
 
@@ -92,14 +87,11 @@ class FixedBasePowers:
 
     The exponent bits lie one after the other, those of the first base first; each base has about as many. They stand in a
     rectangle, row by row; a column of it is one digit, whose bits lie a row's length apart. A power takes one
-    multiplication per digit, by entries that are split (see `split`) and so half as wide as the modulus, and a few
+    multiplication per digit, by entries that are split (see `split_with_inverses`) and so half as wide as the modulus, and a few
     squarings: one part of the table serves eight columns beside each other.
 
-    Args:
-        bases: values invertible modulo ``root^2``.
-        root: n, or a prime.
-        exponent_bits: length of the random exponents of all bases together.
-        height: rows of the rectangle, see `comb_height`; only the speed depends on it.
+    Bases are invertible modulo ``root^2``, root is n or a prime, ``exponent_bits`` count the random exponents of all bases
+    together, and height is that of the rectangle, see `comb_height`; only the speed depends on it.
     """
 
     def __init__(self, bases: Sequence[mpz], root: mpz, exponent_bits: int, height: int) -> None:
@@ -187,13 +179,8 @@ def powers_product(ciphertexts: Sequence[mpz], exponents: IntArray, modulus: mpz
 
     For many bases and short exponents: signed buckets (Pippenger 1976), one column at a time.
 
-    Args:
-        ciphertexts: values invertible modulo ``modulus``, one for each row.
-        exponents: int64 array (rows, columns), below 2^61 in magnitude; negative ones are powers of the inverse.
-        modulus: n^2 of the key.
-
-    Returns:
-        One value per column. They are *not* blinded anew: the caller does that before they leave the party.
+    Exponents are an int64 array (rows, columns), below 2^61 in magnitude; negative ones are powers of the inverse. The
+    products are *not* blinded anew: the caller does that before they leave the party.
     """
     if exponents.shape[0] != len(ciphertexts):
         raise ValueError(f"{exponents.shape[0]} rows of exponents for {len(ciphertexts)} ciphertexts; they must agree.")
@@ -208,14 +195,8 @@ def few_bases_products(bases: Sequence[mpz], exponents: Sequence[Sequence[int]],
     """For each row k of ``exponents`` the product over i of ``bases[i] ** exponents[k][i] mod modulus``.
 
     For few bases and many outputs: windows with tables that all outputs share (Straus 1964), digits signed and sparse.
-
-    Args:
-        bases: values invertible modulo ``modulus``; each gets a table, so few of them.
-        exponents: signed integers of any size, one row for each output; zeros cost nothing.
-        modulus: n^2 of the key.
-
-    Returns:
-        One value per row. They are *not* blinded anew.
+    Exponents are signed integers of any size, and zeros cost nothing. As in `powers_product`, what is returned is *not*
+    blinded anew.
     """
     if any(len(row) != len(bases) for row in exponents):
         raise ValueError(f"A row of exponents does not have one exponent for each of the {len(bases)} bases.")
@@ -301,11 +282,7 @@ def _level_product(residues: list[mpz], digits: IntArray, radix: int, modulus: m
     for base, bucket in zip(at_base, np.abs(digits[used]).tolist()):
         held = buckets[bucket]
         buckets[bucket] = residues[base] if held is None else held * residues[base] % modulus
-    return _bucket_sum(buckets, modulus)
-
-
-def _bucket_sum(buckets: list[mpz | None], modulus: mpz) -> mpz:
-    """``prod_d buckets[d]^d`` by running products from the highest digit down."""
+    # prod_d buckets[d]^d by running products from the highest digit down.
     running, total = mpz(1), mpz(1)
     for held in reversed(buckets[1:]):
         if held is not None:

@@ -35,16 +35,23 @@ class ResidueSystem:
     moduli: tuple[int, ...]
 
     @classmethod
+    @lru_cache(maxsize=32)
     def below(cls, bits: int, count: int) -> ResidueSystem:
         """The largest ``count`` odd numbers below 2^bits that are pairwise coprime: public, and the same at every party.
 
         For 64 bits and more each exceeds 2^bits (1 - 2^-32).
         """
-        return _below(bits, count)
-
-    @property
-    def count(self) -> int:
-        return len(self.moduli)
+        moduli: list[int] = []
+        candidate = (1 << bits) - 1
+        while len(moduli) < count:
+            if candidate < 3:
+                raise ValueError(
+                    f"There are no {count} pairwise coprime odd numbers below 2^{bits}; take fewer or wider."
+                )
+            if all(gcd(candidate, modulus) == 1 for modulus in moduli):
+                moduli.append(candidate)
+            candidate -= 2
+        return cls(tuple(moduli))
 
     @cached_property
     def product(self) -> int:
@@ -57,30 +64,13 @@ class ResidueSystem:
 
     def join(self, remainders: Sequence[int]) -> int:
         """The number in [0, product) with these remainders, one for each modulus."""
-        if len(remainders) != self.count:
-            raise ValueError(f"{len(remainders)} remainders for {self.count} moduli; their numbers must agree.")
+        if len(remainders) != len(self.moduli):
+            raise ValueError(f"{len(remainders)} remainders for {len(self.moduli)} moduli; their numbers must agree.")
         return sum(int(remainder) * unit for remainder, unit in zip(remainders, self._units)) % self.product
 
     def split(self, number: int) -> list[int]:
         """Remainders of a number of any size and sign."""
         return [int(number) % modulus for modulus in self.moduli]
-
-    def part(self, first: int, last: int) -> ResidueSystem:
-        """The moduli ``first`` to ``last - 1``."""
-        return ResidueSystem(self.moduli[first:last])
-
-
-@lru_cache(maxsize=32)
-def _below(bits: int, count: int) -> ResidueSystem:
-    moduli: list[int] = []
-    candidate = (1 << bits) - 1
-    while len(moduli) < count:
-        if candidate < 3:
-            raise ValueError(f"There are no {count} pairwise coprime odd numbers below 2^{bits}; take fewer or wider.")
-        if all(gcd(candidate, modulus) == 1 for modulus in moduli):
-            moduli.append(candidate)
-        candidate -= 2
-    return ResidueSystem(tuple(moduli))
 
 
 # Products of one party's secret integers with another party's secret vectors, for several vectors at once
@@ -105,11 +95,7 @@ class ProductLayout:
     whatever q encrypted. Where the sum runs over an end of [0, n), with a chance below 2^-41, the shares are wrong;
     nothing leaks.
 
-    Attributes:
-        system: moduli m_1, ..., m_s of the encrypted vectors.
-        terms: entries n of a vector.
-        multiplier_bits: every multiplier a satisfies |a| < 2^multiplier_bits.
-        key_length: bits of the key that the vectors are encrypted under.
+    Vectors have n = ``terms`` entries, and every multiplier satisfies |a| < 2^multiplier_bits.
     """
 
     system: ResidueSystem
@@ -136,30 +122,17 @@ def room_for_moduli(key_length: int, multiplier_bits: int, terms: int) -> int:
 
 
 def encrypt_vectors(vectors: ObjectArray, system: ResidueSystem, encryption: OwnerEncryption, expected: int) -> bytes:
-    """The column of one ciphertext for each entry.
-
-    Args:
-        vectors: object (n, s), one column for each modulus: the owner's secrets.
-        system: the moduli.
-        encryption: under the owner's own key.
-        expected: see `OwnerEncryption.encrypt`.
-    """
+    """The owner's secrets, object (n, s), one column for each modulus, as the column of one ciphertext for each entry."""
     return column_to_bytes(encryption.encrypt([system.join(row) for row in vectors], expected))
 
 
 def multiply_vectors(
     encrypted: bytes, multipliers: Sequence[Sequence[int]], layout: ProductLayout, key: PublicKey
 ) -> tuple[bytes, ObjectArray]:
-    """Products of the other party's vectors with this party's multipliers, masked.
+    """Products of the vectors that the owner of ``key`` encrypted with this party's secret multipliers, masked.
 
-    Args:
-        encrypted: what `encrypt_vectors` made at the owner of ``key``.
-        multipliers: k rows of n signed integers: this party's secrets.
-        layout: public sizes.
-        key: the owner's.
-
-    Returns:
-        The message for the owner, and this party's share (k, s) of the products, modulo the moduli.
+    Multipliers are k rows of n signed integers. Returned are the message for the owner, and this party's share (k, s) of
+    the products, modulo the moduli.
     """
     bases = column_from_bytes(encrypted, key)
     if len(bases) != layout.terms or layout.key_length != key.key_length:
@@ -189,4 +162,6 @@ def open_products(message: bytes, outputs: int, layout: ProductLayout, private_k
 
 
 def _remainders(numbers: list[int], system: ResidueSystem) -> ObjectArray:
-    return np.array([system.split(number) for number in numbers], dtype=object).reshape(len(numbers), system.count)
+    return np.array([system.split(number) for number in numbers], dtype=object).reshape(
+        len(numbers), len(system.moduli)
+    )

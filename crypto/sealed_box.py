@@ -18,19 +18,17 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import blake2b
-from numbers import Integral
 from typing import NoReturn, TypeVar
 
 from nacl.bindings import crypto_box_keypair, crypto_box_seal, crypto_box_seal_open
 from nacl.bindings import crypto_box_SEALBYTES as BOX_BYTES
 from nacl.exceptions import CryptoError
 
-from .pairwise_masks import check_public_key
+from .pairwise_masks import check_public_key, check_round
 
 TAG_BYTES, ROUND_BYTES = 16, 8
 OVERHEAD_BYTES = BOX_BYTES + TAG_BYTES + ROUND_BYTES
 """How much longer a box is than its content."""
-MAX_ROUND = 2**63 - 1
 _PURPOSE = b"fate-dp sealed"
 _MIN_PER_THREAD = 64
 _Made = TypeVar("_Made")
@@ -40,10 +38,7 @@ _Made = TypeVar("_Made")
 class Label:
     """What boxes are for; public, and the same at the sender and the opener.
 
-    Attributes:
-        session: name of the job.
-        direction: from whom to whom, by role, such as 'client to server'.
-        round_number: from 0.
+    ``direction`` says from whom to whom, by role, such as 'client to server'; rounds count from 0.
     """
 
     session: str
@@ -51,9 +46,7 @@ class Label:
     round_number: int
 
     def __post_init__(self) -> None:
-        number = self.round_number
-        if isinstance(number, bool) or not isinstance(number, Integral) or not 0 <= number <= MAX_ROUND:
-            raise ValueError(f"round_number is {number!r}; it must be a whole number from 0 to 2^63 - 1.")
+        check_round(self.round_number)
 
     @property
     def tag(self) -> bytes:
@@ -79,13 +72,9 @@ class BoxKey:
     def open_all(
         self, boxes: Sequence[bytes], label: Label, content_bytes: int, threads: int | None = None
     ) -> list[bytes]:
-        """The contents of all boxes, in their order.
+        """The contents of all boxes, in their order, sealed for ``label``, each of ``content_bytes``.
 
-        Args:
-            boxes: what arrived.
-            label: what they must have been sealed for.
-            content_bytes: the size that every content must have.
-            threads: None for as many as this process has cores.
+        ``threads`` are None for as many as this process has cores.
 
         Raises:
             ValueError: a box has another size, was sealed to another key or changed, or is for something else. Then
@@ -120,13 +109,9 @@ class BoxKey:
 
 
 def seal_all(contents: Sequence[bytes], public_key: bytes, label: Label, threads: int | None = None) -> list[bytes]:
-    """A box for each content, in their order, each ``OVERHEAD_BYTES`` longer than the content.
+    """A box for each private content, in their order, each ``OVERHEAD_BYTES`` longer than the content.
 
-    Args:
-        contents: private; all of one size.
-        public_key: 32 bytes, of who may open them.
-        label: what they are for.
-        threads: None for as many as this process has cores.
+    The owner of ``public_key``, 32 bytes, may open them; ``threads`` as in `BoxKey.open_all`.
 
     Raises:
         ValueError: the key is malformed or of low order, or contents differ in size.
@@ -139,8 +124,7 @@ def seal_all(contents: Sequence[bytes], public_key: bytes, label: Label, threads
 
 def check_sizes(boxes: Sequence[bytes], size: int) -> None:
     """Raises `ValueError` unless each box is ``size`` bytes."""
-    odd = sum(not isinstance(box, bytes) or len(box) != size for box in boxes)
-    if odd:
+    if odd := sum(not isinstance(box, bytes) or len(box) != size for box in boxes):
         raise ValueError(f"{odd} of {len(boxes)} messages have another size than {size} bytes; all must have it.")
 
 

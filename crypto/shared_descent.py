@@ -55,11 +55,7 @@ class Factors:
     loss alone. A party adds up its shares of the batches of an epoch before it sends them to the guest, and a host
     adds a uniform number below `LOSS_STEP` to the mean.
 
-    Attributes:
-        step: whose masks hide them.
-        weights: w.
-        slope: H w + alpha w - 2 b.
-        first: whether this party adds the product of what is opened; one of them does.
+    The masks are those of ``step``, ``slope`` is the bracket, and the ``first`` party adds the product of what is opened.
     """
 
     step: PreparedStep
@@ -83,11 +79,7 @@ class Factors:
         return list(masked % self.step.loss_modulus)
 
     def loss_share(self, hidden_of_others: Sequence[Sequence[int]]) -> int:
-        """This party's share of 2 F without its constant, unit 2^-60, modulo the step's loss modulus.
-
-        Args:
-            hidden_of_others: the step's messages of all other data parties.
-        """
+        """This party's share of 2 F without its constant, unit 2^-60, modulo the step's loss modulus."""
         opened = added([self.hidden(), *hidden_of_others], len(self.weights) * 2)
         weights, slope = opened[: len(self.weights)], opened[len(self.weights) :]
         share = weights @ self.step.right + self.step.left @ slope + self.step.inner
@@ -111,27 +103,13 @@ gives the same ones."""
 INITIAL_WEIGHT_LIMIT = 2.0**10
 
 
-@dataclass(frozen=True, repr=False)
-class _Gradient:
-    """What `SharedDescent.receive` leaves to `SharedDescent.move`: this party's share, modulo the step's modulus."""
-
-    step: PreparedStep
-    residues: ObjectArray
-    linear: ObjectArray
-
-    def heads(self, bits: int) -> list[int]:
-        """The leading bits of the share."""
-        return list((self.residues << bits) // self.step.gradient_modulus)
-
-
 class SharedDescent:
     """One party's share of the weights, on their way from step to step.
 
     Args:
         own_weights: float array, this party's weights to start from, each below 2^10 in magnitude.
         own_columns: where they stand among the m joint weights.
-        layout: public sizes.
-        rule: public update rule.
+        layout, rule: public.
         penalties: m ridge penalties alpha_j >= 0, public; 0 for the intercept.
         first: whether this is the first of the data parties, the guest.
         state: what `state` returned at this party when an earlier training ended.
@@ -157,7 +135,8 @@ class SharedDescent:
         if state is not None:
             self._start = self._placed(_integers(state["start"]))
             self._velocity = _integers(state["velocity"]) if state["velocity"] else None
-        self._received: _Gradient | None = None
+        # The step, this party's share of its gradient modulo its modulus, and that of b.
+        self._received: tuple[PreparedStep, ObjectArray, ObjectArray] | None = None
         self._factors: list[Factors] = []
 
     def hidden_weights(self, step: PreparedStep) -> list[int]:
@@ -167,41 +146,31 @@ class SharedDescent:
     def receive(
         self, share: QuadraticShare, step: PreparedStep, hidden_of_others: Sequence[Sequence[int]]
     ) -> list[int]:
-        """Compute this party's share of the gradient.
-
-        Args:
-            share: of the quadratic that the step was prepared for.
-            step: the one whose `hidden_weights` were sent.
-            hidden_of_others: the messages of all other data parties.
+        """Compute this party's share of the gradient from all `hidden_weights` of the step, prepared for this quadratic.
 
         Returns:
             Leading bits of the share for the first party's `move`; empty with two parties.
         """
-        if len(hidden_of_others) != self._layout.parties - 1:
-            others = self._layout.parties - 1
+        others = self._layout.parties - 1
+        if len(hidden_of_others) != others:
             raise ValueError(f"{len(hidden_of_others)} other parties sent weights; there are {others}.")
         opened = added([self.hidden_weights(step), *hidden_of_others], self._layout.dimension)
         gradient = share.matrix @ opened + step.product - (share.linear << WEIGHT_FRACTION_BITS)
-        self._received = _Gradient(step, gradient % step.gradient_modulus, share.linear)
-        return self._received.heads(self._layout.carry_bits) if self._layout.carry_bits else []
+        residues = gradient % step.gradient_modulus
+        self._received = step, residues, share.linear
+        return self._heads(step, residues) if self._layout.carry_bits else []
 
     def move(self, epoch: int, heads_of_others: Sequence[Sequence[int]] = ()) -> None:
-        """Update the shares of velocity and weights along the gradient that `receive` made.
+        """Update the shares of velocity and weights along the gradient of `receive`, by the rate of this epoch, from 0.
 
-        Args:
-            epoch: number of the epoch, from 0, for its learning rate.
-            heads_of_others: at the first of more than two parties what all others' `receive` returned.
+        The first of more than two parties passes what all others' `receive` returned.
         """
         if self._received is None:
             raise ValueError("There is no gradient to move along; each step begins with receive().")
-        step, linear, gradient = (
-            self._received.step,
-            self._received.linear,
-            self._lifted(self._received, heads_of_others),
-        )
-        self._received = None
+        step, residues, linear = self._received
         weights = self._weights << HESSIAN_FRACTION_BITS
-        gradient = gradient + _times(weights, self._penalties)
+        gradient = self._lifted(step, residues, heads_of_others) + _times(weights, self._penalties)
+        self._received = None
         slope = gradient - (linear << WEIGHT_FRACTION_BITS)
         self._factors.append(Factors.of(step, self._weights, slope, self._first))
         if self._rule.weight_decay:
@@ -218,10 +187,8 @@ class SharedDescent:
     ) -> int:
         """The message to the first party: a share of the losses at the weights before these steps, added up.
 
-        Args:
-            hidden_of_others: all other parties' `hidden_losses`.
-            rows: of the batch of each step: what its loss counts in the sum.
-            rounding: in [0, 1), uniform and secret: this party's part of a `LOSS_STEP`, added to the mean loss.
+        Each counts by the ``rows`` of its batch. ``rounding`` in [0, 1), uniform and secret, is this party's part of a
+        `LOSS_STEP`, added to the mean loss.
         """
         if any(len(hidden) != len(self._factors) for hidden in hidden_of_others) or len(rows) != len(self._factors):
             raise ValueError(f"Another party sent losses of another number of steps than {len(self._factors)}.")
@@ -270,19 +237,25 @@ class SharedDescent:
         joint[self._columns] = own
         return joint
 
-    def _lifted(self, received: _Gradient, heads_of_others: Sequence[Sequence[int]]) -> ObjectArray:
+    def _heads(self, step: PreparedStep, residues: ObjectArray) -> list[int]:
+        """The leading bits of the share."""
+        return list((residues << self._layout.carry_bits) // step.gradient_modulus)
+
+    def _lifted(
+        self, step: PreparedStep, residues: ObjectArray, heads_of_others: Sequence[Sequence[int]]
+    ) -> ObjectArray:
         """Residues as integers; the first party takes off as many moduli as all shares together have too many."""
         if not self._first:
-            return received.residues
+            return residues
         bits, parties = self._layout.carry_bits, self._layout.parties
         if len(heads_of_others) != (parties - 1 if bits else 0):
             raise ValueError(f"The first of {parties} parties got leading bits of {len(heads_of_others)} others.")
         if not bits:
-            return received.residues - received.step.gradient_modulus
+            return residues - step.gradient_modulus
         # Heads fall short of the shares' sum, a multiple of the modulus, by less than a quarter of it.
-        heads = added([received.heads(bits), *heads_of_others], self._layout.dimension)
-        wraps: ObjectArray = ((heads + (1 << (bits - 1))) >> bits) * received.step.gradient_modulus
-        return received.residues - wraps
+        heads = added([self._heads(step, residues), *heads_of_others], self._layout.dimension)
+        wraps: ObjectArray = ((heads + (1 << (bits - 1))) >> bits) * step.gradient_modulus
+        return residues - wraps
 
     def _direction(self, gradient: ObjectArray) -> ObjectArray:
         rule = self._rule
@@ -339,10 +312,10 @@ def steps_allowed(bounds: QuadraticBounds, rule: UpdateRule, steps: int, togethe
     docs/proofs-crypto.md.
 
     Args:
-        bounds: public numbers of the quadratic. For statistics with noise the penalty must act on every weight.
-        rule: update rule; its largest learning rate counts. Where a training goes on from an earlier one with its
-            velocity, that one had the same bounds and rule.
-        steps: number of steps of the whole training, all batches of all epochs.
+        bounds: for statistics with noise the penalty must act on every weight.
+        rule: its largest learning rate counts. Where a training goes on from an earlier one with its velocity, that one
+            had the same bounds and rule.
+        steps: of the whole training, all batches of all epochs.
         together: losses of at most so many batches are checked by their mean; a batch has up to twice the rows of others,
             so one loss may be so many times the limit, and once more.
 

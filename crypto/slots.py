@@ -75,10 +75,6 @@ class SlotLayout:
     the key adds **one** mask r, uniform in [0, n), to the whole plaintext V. The owner decrypts ``V + r mod n``, which is
     uniform whatever V is; its shares are the digits of that in base 2^slot_bits, the other's are minus the digits of r.
     They add up to the values but for a chance below 2^-39 for each (docs/proofs-crypto.md); nothing leaks then.
-
-    Attributes:
-        value_bits: every value v that is to be masked satisfies |v| < 2^value_bits.
-        key_length: bits of the key's n.
     """
 
     value_bits: int
@@ -108,6 +104,10 @@ class SlotLayout:
         """Plaintexts that ``values`` values take up."""
         return -(-values // self.slots)
 
+    def slots_used(self, values: int) -> list[int]:
+        """Slots in use in each of these plaintexts."""
+        return [min(self.slots, values - first) for first in range(0, values, self.slots)]
+
     def pack(self, values: Sequence[int]) -> int:
         """At most `slots` Python integers -> one signed plaintext, the first value in the lowest slot.
 
@@ -120,10 +120,7 @@ class SlotLayout:
             raise ValueError(f"{len(values)} values do not fit into a plaintext with {self.slots} slots.")
         if values and not (-half <= min(values) and max(values) < half):
             raise ValueError(f"A value does not fit into a slot of {bits} bits, one of them for the sign.")
-        plaintext = 0
-        for value in reversed(values):
-            plaintext = (plaintext << bits) + value
-        return plaintext
+        return sum(value << bits * slot for slot, value in enumerate(values))
 
     def pack_rows(self, rows: Iterable[Sequence[int]]) -> list[int]:
         """The plaintexts of every row, `plaintexts` for each, one row after the other."""
@@ -137,11 +134,10 @@ class SlotLayout:
 
 
 def draw_mask(modulus: int, random_bits: Callable[[int], int] = secrets.randbits) -> int:
-    """A mask for one plaintext, uniform in [0, modulus); by default from operating-system entropy.
+    """A mask for one plaintext, uniform in [0, modulus), of uniform ``random_bits``, so many at a time.
 
-    Args:
-        random_bits: makes a uniform integer of so many bits. Where a worker may compute the same mask twice, it must
-            give the same bits again, and nobody else must be able to: a keystream under a secret key.
+    Where a worker may compute the same mask twice, these must be the same bits again, and nobody else must be able to
+    make them: a keystream under a secret key.
     """
     while True:
         mask = random_bits(modulus.bit_length())
@@ -155,19 +151,12 @@ MASK_BITS = PRODUCT_BITS + 1 + STATISTICAL_BITS
 SLOT_BITS = MASK_BITS + 1
 
 
-@dataclass(frozen=True)
-class Masks:
-    """What the sender keeps: one mask per sum, needed to read the answer."""
-
-    values: tuple[int, ...]
-
-
 def slots_per_ciphertext(public_key: PublicKey) -> int:
     """Sums that fit into one plaintext below n."""
     return (public_key.key_length - 1) // SLOT_BITS
 
 
-def mask_and_pack(sums: Sequence[EncryptedSum], public_key: PublicKey) -> tuple[list[bytes], Masks]:
+def mask_and_pack(sums: Sequence[EncryptedSum], public_key: PublicKey) -> tuple[list[bytes], tuple[int, ...]]:
     """Encrypted sums -> fully blinded ciphertexts for the owner of the key, and the masks that the sender keeps.
 
     Each sum ``v`` with |v| < 2^PRODUCT_BITS becomes ``v + 2^PRODUCT_BITS + r`` with ``r`` uniform below
@@ -180,7 +169,7 @@ def mask_and_pack(sums: Sequence[EncryptedSum], public_key: PublicKey) -> tuple[
         chunk = slice(start, start + per_ciphertext)
         offset = sum(mask + (1 << PRODUCT_BITS) << SLOT_BITS * at for at, mask in enumerate(masks[chunk]))
         packed.append(packed_sums(sums[chunk], SLOT_BITS).plus(offset).fully_blinded().to_bytes())
-    return packed, Masks(masks)
+    return packed, masks
 
 
 def packed_sums(sums: Sequence[EncryptedSum], slot_bits: int) -> EncryptedSum:
@@ -198,7 +187,7 @@ def decrypt_masked(packed: Sequence[bytes], private_key: PrivateKey) -> list[byt
     return [int(private_key.decrypt(ciphertext)).to_bytes(width, "big") for ciphertext in ciphertexts]
 
 
-def unpack_and_unmask(plaintexts: Sequence[bytes], masks: Masks, public_key: PublicKey) -> list[int]:
+def unpack_and_unmask(plaintexts: Sequence[bytes], masks: Sequence[int], public_key: PublicKey) -> list[int]:
     """The sender's part: signed integer sums in units of 2^-64.
 
     Raises:
@@ -209,8 +198,8 @@ def unpack_and_unmask(plaintexts: Sequence[bytes], masks: Masks, public_key: Pub
     for plaintext in plaintexts:
         value = int.from_bytes(plaintext, "big")
         slots.extend(value >> (SLOT_BITS * at) & ((1 << SLOT_BITS) - 1) for at in range(per_ciphertext))
-    sums = [slot - mask - (1 << PRODUCT_BITS) for slot, mask in zip(slots, masks.values)]
-    if len(slots) < len(masks.values) or any(abs(value) >= 1 << PRODUCT_BITS for value in sums):
+    sums = [slot - mask - (1 << PRODUCT_BITS) for slot, mask in zip(slots, masks)]
+    if len(slots) < len(masks) or any(abs(value) >= 1 << PRODUCT_BITS for value in sums):
         raise ValueError(
             "The arbiter's answer does not fit the masks that were sent; it must decrypt what it received."
         )

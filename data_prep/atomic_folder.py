@@ -50,22 +50,19 @@ def check_target(target: str | os.PathLike, check_replaceable: Callable[[Path], 
     """Refuse a target that is no folder, or that ``check_replaceable`` refuses; ask before long work."""
     target = Path(os.path.realpath(target))
     with _in_one_sentence(target):
-        _check_parent(target)
+        parent = next((parent for parent in target.parents if parent.exists()), target)
+        if not parent.is_dir():
+            raise InvalidArgument(f"{target} cannot be a folder, because {parent} is a file.")
+        if not os.access(parent, os.W_OK | os.X_OK):
+            raise InvalidArgument(
+                f"{target} could not be written: {parent} cannot be written to; choose another folder."
+            )
         if not target.exists():
             return
         if not target.is_dir():
             raise InvalidArgument(f"{target} is a file; name a folder that does not exist yet.")
         if any(target.iterdir()):
             check_replaceable(target)
-
-
-def _check_parent(target: Path) -> None:
-    """Refuse a path that leads through a file, or into a folder that nothing can be written to."""
-    parent = next((parent for parent in target.parents if parent.exists()), target)
-    if not parent.is_dir():
-        raise InvalidArgument(f"{target} cannot be a folder, because {parent} is a file.")
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise InvalidArgument(f"{target} could not be written: {parent} cannot be written to; choose another folder.")
 
 
 @contextlib.contextmanager
@@ -89,21 +86,19 @@ def _lock(descriptor: int, staging: Path, target: Path) -> None:
     """Take the lock of this very folder: another run may have renamed or removed it since it was opened."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        held, found = os.fstat(descriptor), os.stat(staging)
-    except (BlockingIOError, FileNotFoundError) as error:
-        raise InvalidArgument(f"Another run is writing {target} at this moment; wait until it ends.") from error
-    if (held.st_dev, held.st_ino) != (found.st_dev, found.st_ino):
+        mine = os.path.samestat(os.fstat(descriptor), os.stat(staging))
+    except (BlockingIOError, FileNotFoundError):
+        mine = False
+    if not mine:
         raise InvalidArgument(f"Another run is writing {target} at this moment; wait until it ends.")
 
 
 def _restore(target: Path) -> None:
     """Finish what a killed run began: put back the folder that it had set aside, or remove it if it was replaced."""
     replaced = target.with_name(REPLACED.format(target.name))
-    if not replaced.exists():
-        return
-    if target.exists():
+    if target.exists() and replaced.exists():
         shutil.rmtree(replaced)
-    else:
+    elif replaced.exists():
         os.rename(replaced, target)
 
 

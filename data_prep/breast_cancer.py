@@ -92,12 +92,11 @@ def write_tables(folder: str | os.PathLike, split: Split = Split()) -> dict:
         table.to_csv(path, index=False, float_format=NUMBER_FORMAT, lineterminator="\n")
         shutil.copyfile(path, public / path.name)
         for written in (path, public / path.name):
-            files[str(written.relative_to(folder))] = description(written, table)
+            files[str(written.relative_to(folder))] = {
+                "sha256": hashlib.sha256(written.read_bytes()).hexdigest(),
+                "rows": len(table),
+                "columns": list(table.columns),
+            }
     manifest = {"source": "sklearn.datasets.load_breast_cancer", "split": asdict(split), "files": files}
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     return manifest
-
-
-def description(path: Path, table: pandas.DataFrame) -> dict:
-    """The manifest's entry for one file."""
-    return {"sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "rows": len(table), "columns": list(table.columns)}

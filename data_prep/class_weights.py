@@ -8,39 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import numpy as np
-
 from fate_dp.privacy.validation import InvalidArgument, is_finite
 
 
-def class_weights(labels: np.ndarray, prior: Mapping, maximum: float) -> np.ndarray:
-    """Each record's weight (`weights_of_classes`), shape (n,).
+def weights_of_classes(probabilities: Iterable[float], maximum: float) -> tuple[float, ...]:
+    """Weight of each class, min(maximum, 1 / (classes * its public probability)), in their order.
 
     Under the prior and without a cap each class has the same total weight, and the mean weight is 1. A record's weight
     depends on its own label alone. Multiply gradients by weights *before* clipping: a record's contribution then still
     ends within the clip, so that sensitivity and noise stay as they are. Weights after clipping would raise the
     sensitivity `maximum`-fold. Divide the sum by a public number, never by the total of the weights, which depends on
     all labels.
-
-    Args:
-        labels: (n,), private.
-        prior: maps every class to its public probability.
-        maximum: public cap of a weight.
     """
-    check_prior(prior, maximum)
-    labels = np.asarray(labels)
-    weights = np.full(labels.shape, np.nan)
-    for value, weight in zip(prior, weights_of_classes(prior.values(), maximum)):
-        weights[labels == value] = weight
-    unknown = np.isnan(weights)
-    if unknown.any():
-        classes = ", ".join(map(str, prior))
-        raise InvalidArgument(f"{int(unknown.sum())} labels are none of the prior's classes {classes}.")
-    return weights
-
-
-def weights_of_classes(probabilities: Iterable[float], maximum: float) -> tuple[float, ...]:
-    """Weight of each class, min(maximum, 1 / (classes * its public probability)), in their order."""
     probabilities = tuple(probabilities)
     return tuple(min(maximum, 1 / (len(probabilities) * probability)) for probability in probabilities)
 

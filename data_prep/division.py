@@ -12,20 +12,17 @@ from typing import NoReturn, TypeVar
 import numpy as np
 import pandas
 
-from fate_dp.privacy.validation import InvalidArgument, is_finite, is_whole
+from fate_dp.privacy.validation import InvalidArgument, is_finite, positive, refusal, whole
 
 
 def seed_sequence(seed: int, *step: object) -> np.random.SeedSequence:
     """The entropy of the step that the texts and numbers of `step` name; the same arguments give the same stream.
 
-    Each step of a preparation has its own, so that changing an option of one leaves the draws of all others as they
-    were. Nothing here is secret or private: whoever knows the seed can repeat every draw, and noise for differential
-    privacy never comes from here.
+    So changing an option of one step leaves the draws of all others as they were. Whoever knows the seed can repeat every
+    draw: noise for differential privacy never comes from here.
     """
-    if not is_whole(seed) or seed < 0:
-        raise InvalidArgument(f"seed is {seed!r}; it must be a whole number of at least 0.")
     digest = hashlib.sha256(json.dumps([str(part) for part in step]).encode()).digest()
-    return np.random.SeedSequence([int(seed), *np.frombuffer(digest, dtype="<u4").tolist()])
+    return np.random.SeedSequence([whole("seed", seed, 0), *np.frombuffer(digest, dtype="<u4").tolist()])
 
 
 def generator(seed: int, *step: object) -> np.random.Generator:
@@ -86,9 +83,9 @@ class Shares:
 
     def _whole(self) -> int:
         total = math.fsum(self.values)
-        for whole, tolerance in TOLERANCES.items():
-            if abs(total - whole) <= tolerance:
-                return whole
+        for total_of_all, tolerance in TOLERANCES.items():
+            if abs(total - total_of_all) <= tolerance:
+                return total_of_all
         raise CannotDivide(f"shares are {self}, which add to {total:.10g}; they must add to 1 or to 100.")
 
     def __str__(self) -> str:
@@ -148,13 +145,6 @@ def split_train_test(
     Which records are held out depends on the ids, the labels, `test_share` and `seed`, not on the order of the rows;
     both sides keep the order and the index of `frame`.
 
-    Args:
-        frame: columns `id` and `label` and the features, one row per record.
-        label: name of the column.
-        id: name of the column.
-        test_share: between 0 and 1.
-        seed: of the whole preparation.
-
     Raises:
         InvalidArgument: missing or repeated ids or index values, missing labels, or a class that would be absent from one
             side.
@@ -205,7 +195,6 @@ def check_table(frame: pandas.DataFrame, label: str, id: str) -> None:
 
 # Training rows between parties: by rows with shares, evenly mixed or skewed, or by columns
 
-NONE, BY_LABEL = "none", "label"
 # From here on proportions are the shares to the last digit, and a little further their parameters overflow.
 MAX_CONCENTRATION = 1e300
 
@@ -219,39 +208,28 @@ class Skew:
     concentration the further they lie from them. At concentration 1 and even shares all proportions are equally likely.
     """
 
-    kind: str = NONE
+    kind: str = "none"
     concentration: float = 1.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.kind, str) or not self.kind:
-            raise CannotDivide(f"skew is {self.kind!r}; it must be none, label or the name of a grouping.")
-        if not is_finite(self.concentration) or not self.concentration > 0:
-            raise CannotDivide(f"concentration is {self.concentration!r}; it must be a number greater than 0.")
-
-    @classmethod
-    def none(cls) -> Skew:
-        """Every party gets a random sample of all rows."""
-        return cls()
+            raise CannotDivide(refusal("skew", self.kind, "none, label or the name of a grouping"))
+        positive("concentration", self.concentration, error=CannotDivide)
 
     def __str__(self) -> str:
-        return "no skew" if self.kind == NONE else f"skew by {self.kind}, concentration {self.concentration:g}"
+        return "no skew" if self.kind == "none" else f"skew by {self.kind}, concentration {self.concentration:g}"
 
 
 def divide_horizontally(
-    training: TrainingRows, shares: Shares, seed: int, skew: Skew = Skew.none(), groups: pandas.Series | None = None
+    training: TrainingRows, shares: Shares, seed: int, skew: Skew = Skew(), groups: pandas.Series | None = None
 ) -> list[TrainingRows]:
     """Give every row to exactly one party; each part keeps the order of the rows.
 
     Without skew the parts are random samples, sizes less than one row off the shares, classes not forced. With skew the
     shares are the expected sizes. The order of the rows has no say.
 
-    Args:
-        training: the rows.
-        shares: one per party.
-        seed: of the whole preparation.
-        skew: what differs between parties.
-        groups: each row's group under the index of `training.frame` (more rows may be there); used only where `skew`
-            names a grouping.
+    `groups` has each row's group under the index of `training.frame` (more rows may be there); only a `skew` that names a
+    grouping needs it.
 
     Raises:
         CannotDivide: a party would be empty, or groups are absent.
@@ -275,9 +253,9 @@ def divide_horizontally(
 
 def _group_of_each(training: TrainingRows, skew: Skew, groups: pandas.Series | None) -> pandas.Series:
     frame = training.frame
-    if skew.kind == NONE:
+    if skew.kind == "none":
         return pandas.Series("", index=frame.index)
-    if skew.kind == BY_LABEL:
+    if skew.kind == "label":
         return frame[training.label]
     if groups is None:
         raise CannotDivide(f"a skew by {skew.kind} needs the {skew.kind} of every row, and none was given.")
@@ -290,7 +268,7 @@ def _group_of_each(training: TrainingRows, skew: Skew, groups: pandas.Series | N
 
 
 def _sizes(rows: int, shares: Shares, skew: Skew, draw: np.random.Generator) -> np.ndarray:
-    if skew.kind == NONE:
+    if skew.kind == "none":
         return shares.sizes(rows)
     fractions = shares.fractions
     # Independent draws per row, not rounded proportions: rounding would give every small group to the largest party.
@@ -298,33 +276,10 @@ def _sizes(rows: int, shares: Shares, skew: Skew, draw: np.random.Generator) -> 
     return draw.multinomial(rows, draw.dirichlet(concentration * len(fractions) * fractions))
 
 
-def check_classes(parties: Sequence[TrainingRows], names: Sequence[str], class_names: Mapping) -> None:
-    """Refuse a party without a row of one of the classes; `class_names` maps each label value to its name."""
+def check_classes(parties: Sequence[TrainingRows], names: Sequence[str], classes: Mapping) -> None:
+    """Refuse a party without a row of one of the classes; `classes` maps each name to its label."""
     for party, name in zip(parties, names):
         present = set(party.frame[party.label].unique().tolist())
-        for value, class_name in class_names.items():
+        for class_name, value in classes.items():
             if value not in present:
                 raise CannotDivide(f"party {name} has no {class_name} rows.")
-
-
-def divide_vertically(
-    frame: pandas.DataFrame, columns_per_party: Sequence[Sequence[str]], *, label: str, id: str
-) -> list[pandas.DataFrame]:
-    """Each party's columns of all rows, the id first; the first party has the label as its last column.
-
-    `columns_per_party` names features, none of them twice; features that nobody gets are left out. Raises CannotDivide.
-    """
-    if not columns_per_party:
-        raise CannotDivide("no party gets any columns.")
-    seen = {id, label}
-    for number, columns in enumerate(columns_per_party, start=1):
-        if not columns:
-            raise CannotDivide(f"party {number} of {len(columns_per_party)} gets no columns.")
-        for column in columns:
-            if column not in frame.columns:
-                raise CannotDivide(f"party {number} is to get column {column!r}, which the table does not have.")
-            if column in seen:
-                raise CannotDivide(f"column {column!r} is the id, the label or already given; each goes to one party.")
-            seen.add(column)
-    guest, *hosts = columns_per_party
-    return [frame[[id, *guest, label]], *(frame[[id, *columns]] for columns in hosts)]

@@ -22,7 +22,7 @@ import pandas
 from imblearn.over_sampling import SMOTE
 from threadpoolctl import threadpool_limits
 
-from fate_dp.privacy.validation import InvalidArgument, is_whole
+from fate_dp.privacy.validation import InvalidArgument, one_of, whole
 
 from . import SYNTHETIC_PREFIX
 from .division import TrainingRows, seed_sequence
@@ -99,15 +99,7 @@ Groups = Sequence[Sequence[int]]
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """What a rule works on.
-
-    Attributes:
-        features: (n, m), in the table's own units.
-        minority: (n,), whether a row belongs to the smaller class.
-        groups: the one-hot ones.
-        neighbours: k.
-        rng: for all draws.
-    """
+    """What a rule works on: `features` (n, m), which of them are the smaller class, columns of each one-hot group, k."""
 
     features: np.ndarray
     minority: np.ndarray
@@ -119,6 +111,16 @@ class Table:
     def real(self) -> np.ndarray:
         """The rows of the smaller class."""
         return self.features[self.minority]
+
+    @property
+    def one_hot(self) -> list[int]:
+        """The positions of the columns of all groups."""
+        return [column for group in self.groups for column in group]
+
+    @property
+    def numeric(self) -> np.ndarray:
+        """The positions of the columns that are in no group."""
+        return np.setdiff1d(np.arange(self.features.shape[1]), self.one_hot)
 
 
 def smote(table: Table) -> tuple[np.ndarray, np.ndarray]:
@@ -132,8 +134,7 @@ def smotenc(table: Table) -> tuple[np.ndarray, np.ndarray]:
 
     Equal votes are decided by chance. Frequent categories become more frequent in the smaller class than they are.
     """
-    drawn = draw_among_categories(table)
-    made = categorised(table, drawn, lambda real: voted(real, drawn, table.rng))
+    drawn, made = between_categories(table, voted)
     return made, influence_of_voters(drawn.firsts, drawn.neighbours)
 
 
@@ -143,42 +144,33 @@ def smotenc_parents(table: Table) -> tuple[np.ndarray, np.ndarray]:
     A category then becomes no more frequent than it is among the parents (Torgo 2010, chapter 4, draws a parent for
     each nominal attribute, too).
     """
-    drawn = draw_among_categories(table)
-    made = categorised(table, drawn, lambda real: inherited(real, drawn, table.rng))
+    drawn, made = between_categories(table, inherited)
     return made, influence_of_parents(drawn.firsts, drawn.seconds, len(table.real))
 
 
-def draw_among_categories(table: Table) -> Draws:
-    """Draw pairs of rows that are near in numbers and categories.
+Rule = Callable[[np.ndarray, Draws, np.random.RandomState], np.ndarray]
+
+
+def between_categories(table: Table, rule: Rule) -> tuple[Draws, np.ndarray]:
+    """Rows between pairs that are near in numbers and categories; `rule` makes a group's one-hots from the real ones.
 
     Two different categories lie as far apart as the median of the smaller class's standard deviations, as Chawla et al.
     have it: each one-hot column is worth that median over the square root of 2.
     """
-    one_hot = [column for group in table.groups for column in group]
-    numeric = number_columns(table)
-    if not one_hot or not len(numeric):
+    real, numeric = table.real, table.numeric
+    if not table.one_hot or not len(numeric):
         raise InvalidArgument(
             f"{' and '.join(KEEP_CATEGORIES)} need number columns and one-hot groups, but here are {len(numeric)} and "
             f"{len(table.groups)}; smote does without."
         )
-    positions = np.hstack([in_own_units(table.features[:, numeric]), table.features[:, one_hot]])
+    positions = np.hstack([in_own_units(table.features[:, numeric]), table.features[:, table.one_hot]])
     positions[:, len(numeric) :] *= np.median(positions[table.minority, : len(numeric)].std(axis=0)) / np.sqrt(2)
-    return draw(positions, table.minority, table.neighbours, table.rng)
-
-
-def categorised(table: Table, drawn: Draws, category: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Synthetic rows between real ones; `category` makes a group's one-hots from the real ones."""
-    real, numeric = table.real, number_columns(table)
+    drawn = draw(positions, table.minority, table.neighbours, table.rng)
     made = np.zeros((len(drawn.firsts), real.shape[1]))
     made[:, numeric] = drawn.interpolate(real[:, numeric])
     for group in table.groups:
-        made[:, group] = category(real[:, group])
-    return made
-
-
-def number_columns(table: Table) -> np.ndarray:
-    """The positions of the columns that are in no group."""
-    return np.setdiff1d(np.arange(table.features.shape[1]), [column for group in table.groups for column in group])
+        made[:, group] = rule(real[:, group], drawn, table.rng)
+    return drawn, made
 
 
 def voted(categories: np.ndarray, drawn: Draws, rng: np.random.RandomState) -> np.ndarray:
@@ -215,7 +207,7 @@ def check_groups(features: np.ndarray, groups: Groups) -> None:
     if columns and not 0 <= min(columns) <= max(columns) < features.shape[1]:
         raise InvalidArgument(f"one-hot groups name columns outside the {features.shape[1]} features.")
     for number, group in enumerate(groups, start=1):
-        block = features[:, list(group)]
+        block = features[:, group]
         wrong = ~((block == 0) | (block == 1)).all(axis=1) | (block.sum(axis=1) != 1)
         if wrong.any():
             raise InvalidArgument(
@@ -238,10 +230,8 @@ class OverSampling:
     neighbours: int = 5
 
     def __post_init__(self) -> None:
-        if self.method not in tuple(METHODS):
-            raise InvalidArgument(f"over-sampling method is {self.method!r}; it must be one of {', '.join(METHODS)}.")
-        if not is_whole(self.neighbours) or self.neighbours < 1:
-            raise InvalidArgument(f"neighbours is {self.neighbours!r}; it must be a whole number of at least 1.")
+        one_of("over-sampling method", self.method, METHODS)
+        whole("neighbours", self.neighbours, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,22 +243,9 @@ class SyntheticRows:
     largest_influence: int
 
 
-@dataclass(frozen=True, eq=False)
-class OverSampled:
-    """`frame`: the real rows unchanged, then the synthetic ones, features float64 unless all rows are real.
-
-    `rows_before` and `rows_after` count rows per label; for `largest_influence` see `influence`.
-    """
-
-    frame: pandas.DataFrame
-    rows_before: dict
-    rows_after: dict
-    largest_influence: int
-
-
 def over_sample(
     training: TrainingRows, over_sampling: OverSampling, *, groups: Sequence[Sequence[str]], seed: int, tag: str
-) -> OverSampled:
+) -> tuple[pandas.DataFrame, int]:
     """Add synthetic rows until both classes are equal in number.
 
     Args:
@@ -278,6 +255,10 @@ def over_sample(
         seed: of the whole preparation.
         tag: such as a party's id; it gives a party its own draws and its own ids `synthetic-<tag>-<number>`, because
             rows of several parties may meet in one model.
+
+    Returns:
+        The real rows unchanged, then the synthetic ones, features float64 unless all rows are real; and the largest
+        influence of `SyntheticRows`.
 
     Raises:
         TypeError: anything but TrainingRows.
@@ -304,9 +285,7 @@ def over_sample(
     added = added.assign(**{label: synthetic.labels, id: synthetic_ids(len(added), tag)})[list(frame.columns)]
     # An empty table would still change the types of the columns that it is put under.
     enlarged = pandas.concat([frame, added], ignore_index=True) if len(added) else frame.reset_index(drop=True)
-    return OverSampled(
-        enlarged, rows_per_label(frame[label]), rows_per_label(enlarged[label]), synthetic.largest_influence
-    )
+    return enlarged, synthetic.largest_influence
 
 
 def over_sample_arrays(
@@ -314,20 +293,14 @@ def over_sample_arrays(
 ) -> SyntheticRows:
     """The synthetic rows that make both classes equal in number; the draws follow from `seed`, `tag` and the rows' order.
 
-    Args:
-        features: finite numbers (n, m).
-        labels: (n,), of two values.
-        over_sampling: how; neighbours are the nearest in units of each column's standard deviation over all n rows.
-        groups: positions of the columns of each one-hot group.
-        seed: of the whole preparation.
-        tag: see `over_sample`.
+    `features` (n, m) are finite numbers, `labels` (n,) have two values, `groups` hold positions of columns.
 
     Raises:
         InvalidArgument: the rows cannot be over-sampled so.
     """
     features, labels = np.asarray(features, dtype=np.float64), np.asarray(labels)
     check_features(features, labels)
-    groups = tuple(list(group) for group in groups)
+    groups = tuple(map(list, groups))
     check_groups(features, groups)
     smaller, missing = rows_to_add(labels, over_sampling.neighbours)
     if not missing:
@@ -344,8 +317,7 @@ def rows_to_add(labels: np.ndarray, neighbours: int) -> tuple:
     if len(values) != 2:
         found = ", ".join(f"{count} with label {value}" for value, count in zip(values, counts))
         raise InvalidArgument(f"over-sampling needs rows of two classes; here are {found or 'no rows'}.")
-    smaller = int(np.argmin(counts))
-    missing = int(counts.max() - counts.min())
+    smaller, missing = int(np.argmin(counts)), int(counts.max() - counts.min())
     if missing and counts[smaller] < neighbours + 1:
         raise InvalidArgument(
             f"only {counts[smaller]} rows have label {values[smaller]}, and {neighbours} neighbours need at least "
@@ -382,8 +354,3 @@ def numbers(features: pandas.DataFrame) -> np.ndarray:
 def synthetic_ids(count: int, tag: str) -> list[str]:
     """`synthetic-<tag>-<number>`, numbers from 1."""
     return [f"{SYNTHETIC_PREFIX}{tag}-{number}" for number in range(1, count + 1)]
-
-
-def rows_per_label(labels: pandas.Series) -> dict:
-    """Label value -> rows, in the order of the values."""
-    return labels.value_counts().sort_index().to_dict()

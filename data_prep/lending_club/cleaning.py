@@ -18,10 +18,9 @@ import pandas
 import pyarrow
 import pyarrow.compute as compute
 
-from fate_dp.privacy.validation import InvalidArgument, is_finite
+from fate_dp.privacy.validation import InvalidArgument
 
-from .. import SYNTHETIC_PREFIX
-from ..progress import Progress, silent
+from .. import SYNTHETIC_PREFIX, Progress, silent
 from .columns import (
     APPLICATION_TIME,
     CATEGORIES,
@@ -45,23 +44,6 @@ NOT_AT_APPLICATION = "not known when the application is decided"
 NOT_IN_STUDY = "not among the study's 18"
 
 
-@dataclass(frozen=True)
-class CleaningRules:
-    """What is dropped.
-
-    Attributes:
-        most_missing: the largest share of the loans, from 0 to 1, in which a column may be missing and yet be kept. The
-            source's text drops a column that misses more than two thirds, but its code keeps only columns with at least
-            two thirds present; a third is what it did, and so the default.
-    """
-
-    most_missing: float = 1 / 3
-
-    def __post_init__(self) -> None:
-        if not is_finite(self.most_missing) or not 0 <= self.most_missing <= 1:
-            raise ValueError(f"most_missing is {self.most_missing!r}; a share from 0 to 1 is allowed.")
-
-
 class ColumnCounts:
     """For each column of `names`, how often it is missing and whether it holds more than one value."""
 
@@ -69,7 +51,7 @@ class ColumnCounts:
         self.rows = 0
         self.missing = dict.fromkeys(names, 0)
         self._only_value: dict[str, pyarrow.Scalar] = {}
-        self._undecided = set(names)
+        self.single_valued = set(names)
 
     def add(self, columns: pyarrow.RecordBatch) -> None:
         """Count the rows of a record batch."""
@@ -77,22 +59,17 @@ class ColumnCounts:
         for name in self.missing:
             column = columns.column(name)
             self.missing[name] += column.null_count
-            if name in self._undecided and len(present := column.drop_null()):
+            if name in self.single_valued and len(present := column.drop_null()):
                 only = self._only_value.setdefault(name, present[0])
                 if compute.any(compute.not_equal(present, only)).as_py():
-                    self._undecided.discard(name)
-
-    @property
-    def single_valued(self) -> frozenset[str]:
-        """The columns with at most one value."""
-        return frozenset(self._undecided)
+                    self.single_valued.discard(name)
 
     def shares(self) -> dict[str, float]:
         """The share of rows in which each column is missing."""
         return {name: missing / self.rows for name, missing in self.missing.items()}
 
 
-def dropped_columns(counts: ColumnCounts, rules: CleaningRules) -> dict[str, str]:
+def dropped_columns(counts: ColumnCounts, most_missing: float) -> dict[str, str]:
     """Each column that is dropped with the first reason that applies, in the order of the reasons.
 
     The study's columns stay, even with a single value, since all parties must agree on the same 37 features.
@@ -100,7 +77,7 @@ def dropped_columns(counts: ColumnCounts, rules: CleaningRules) -> dict[str, str
     shares = counts.shares()
     reasons = {
         UNKNOWN: lambda name: name not in RAW_COLUMNS,
-        MISSING_TOO_OFTEN: lambda name: shares[name] > rules.most_missing,
+        MISSING_TOO_OFTEN: lambda name: shares[name] > most_missing,
         SINGLE_VALUED: lambda name: name in counts.single_valued,
         NOT_AT_APPLICATION: lambda name: name not in APPLICATION_TIME,
         NOT_IN_STUDY: lambda name: True,
@@ -112,14 +89,14 @@ def dropped_columns(counts: ColumnCounts, rules: CleaningRules) -> dict[str, str
     return dropped
 
 
-def check_study_columns(path: str | os.PathLike, counts: ColumnCounts, rules: CleaningRules) -> None:
+def check_study_columns(path: str | os.PathLike, counts: ColumnCounts, most_missing: float) -> None:
     """Refuse a file in which a column of the study is missing too often."""
     for name in STUDY_COLUMNS:
         share = counts.missing[name] / counts.rows
-        if share > rules.most_missing:
+        if share > most_missing:
             raise InvalidArgument(
                 f"The loan file {path} misses {name} in {counts.missing[name]} of {counts.rows} loans ({share:.1%}); "
-                f"at most {rules.most_missing:.1%} are allowed in a column that the study needs."
+                f"at most {most_missing:.1%} are allowed in a column that the study needs."
             )
 
 
@@ -129,11 +106,6 @@ def is_repetition(frame: pandas.DataFrame, ids: pyarrow.ChunkedArray, states: py
     Such a loan might be trained on and tested on, and the test would flatter every model. Two loans are the same if they
     have the same id, or both none, and agree in every column that is read: amounts, rates and a credit file that agree to
     the cent are hardly those of two people.
-
-    Args:
-        frame: the features and the outcome.
-        ids: texts, null if missing.
-        states: as ids.
     """
     names = ids.to_pandas()
     suspects = names.duplicated(keep=False).to_numpy()
@@ -145,15 +117,6 @@ def is_repetition(frame: pandas.DataFrame, ids: pyarrow.ChunkedArray, states: py
 
 
 PLAIN_ID = r"^[A-Za-z0-9_.-]+$"
-
-
-def names_of(ids: pyarrow.ChunkedArray, numbers: numpy.ndarray) -> tuple[numpy.ndarray, str | None]:
-    """A text of its own for each loan (n,), and a notice where that is the number of its record and not its id."""
-    why = why_unusable(ids)
-    if why is None:
-        return ids.to_numpy(), None
-    names = numpy.array([f"row-{number}" for number in numbers], dtype=object)
-    return names, f"{why}; the loans are named by their record numbers."
 
 
 def why_unusable(ids: pyarrow.ChunkedArray) -> str | None:
@@ -184,13 +147,8 @@ class KeptLoans:
     """Loans that miss none of the study's columns and are Fully Paid or Charged Off; only these are read as numbers.
 
     A value that is not allowed is refused in a loan that stays. Nobody looks at one in a loan that is dropped anyway.
-
-    Args:
-        path: of the raw file, for messages.
-
-    Attributes:
-        complete: loans so far that miss none of the study's columns, whatever their status.
-        settled: those of them that are Fully Paid or Charged Off, repeated ones included.
+    So far ``complete`` loans, whatever their status, missed none of the study's columns, and ``settled`` ones of them,
+    repeated ones included, are Fully Paid or Charged Off.
     """
 
     def __init__(self, path: Path) -> None:
@@ -212,24 +170,16 @@ class KeptLoans:
         outcomes = READERS[LABEL].read(columns.column(LABEL))
         settled = numpy.isfinite(outcomes)
         others = columns.column(LABEL).filter(pyarrow.array(~settled)).value_counts().to_pylist()
-        self._unknown_statuses.update(
-            {
-                other["values"]: other["counts"]
-                for other in others
-                if " ".join(other["values"].lower().split()) not in KNOWN_STATUSES
-            }
-        )
-        self._keep(numbers[settled], columns.filter(pyarrow.array(settled)), outcomes[settled])
-
-    def _keep(self, numbers: numpy.ndarray, columns: pyarrow.RecordBatch, outcomes: numpy.ndarray) -> None:
+        for other in others:
+            if " ".join(other["values"].lower().split()) not in KNOWN_STATUSES:
+                self._unknown_statuses[other["values"]] += other["counts"]
+        numbers, columns = numbers[settled], columns.filter(pyarrow.array(settled))
         self.settled += len(numbers)
         self._numbers.append(numbers)
-        self._values[LABEL].append(outcomes.astype(numpy.int8))
-        for column in NUMERIC:
-            self._values[column].append(self._read(column, columns.column(column), numbers))
-        for column in CATEGORIES:
-            positions = self._read(column, columns.column(column), numbers)
-            self._values[column].append(positions.astype(numpy.int8))
+        self._values[LABEL].append(outcomes[settled].astype(numpy.int8))
+        for column in (*NUMERIC, *CATEGORIES):
+            values = self._read(column, columns.column(column), numbers)
+            self._values[column].append(values.astype(numpy.int8) if column in CATEGORIES else values)
         for column in {ID, STATE} & set(columns.schema.names):
             self._values[column].append(columns.column(column))
 
@@ -246,12 +196,9 @@ class KeptLoans:
 
     def status_notices(self) -> tuple[str, ...]:
         """A sentence where loans were left out because of a loan_status that the public file does not have."""
-        if not self._unknown_statuses:
-            return ()
-        return (
-            "Loans left out because of a loan_status that the public file does not have, such as "
-            f"{shown(min(self._unknown_statuses))}: {self._unknown_statuses.total():,}.",
-        )
+        unknown = self._unknown_statuses
+        why = "Loans left out because of a loan_status that the public file does not have, such as"
+        return (f"{why} {shown(min(unknown))}: {unknown.total():,}.",) if unknown else ()
 
     def check_outcomes(self) -> None:
         """Refuse a file that has loans of one outcome only, or none."""
@@ -274,9 +221,10 @@ class KeptLoans:
         if not once.all():
             frame, numbers = frame[once].reset_index(drop=True), numbers[once]
             ids, states = (texts.filter(pyarrow.array(once)) for texts in (ids, states))
-        names, notice = names_of(ids, numbers)
-        frame.insert(0, ID, names)
+        why = why_unusable(ids)
+        frame.insert(0, ID, ids.to_numpy() if why is None else [f"row-{number}" for number in numbers])
         present = compute.fill_null(states, "").to_numpy()
+        notice = None if why is None else f"{why}; the loans are named by their record numbers."
         return frame, pandas.Series(present, name=STATE, dtype=object), notice
 
     def _frame(self) -> pandas.DataFrame:
@@ -336,12 +284,14 @@ class CleanLoans:
     source: str
 
 
-def clean(path: str | os.PathLike, rules: CleaningRules = CleaningRules(), progress: Progress = silent) -> CleanLoans:
+def clean(path: str | os.PathLike, most_missing: float = 1 / 3, progress: Progress = silent) -> CleanLoans:
     """Read the raw file once and clean it.
 
     Args:
         path: of the raw file.
-        rules: what is dropped.
+        most_missing: the largest share of the loans, from 0 to 1, in which a column may be missing and yet be kept. The
+            source's text drops a column that misses more than two thirds, but its code keeps only columns with at least
+            two thirds present; a third is what it did, and so the default.
         progress: is told the share of the file that is read.
 
     Raises:
@@ -355,17 +305,23 @@ def clean(path: str | os.PathLike, rules: CleaningRules = CleaningRules(), progr
         records = as_text(raw.path, records)
         counts.add(records.columns)
         kept.add(records)
-    check_study_columns(path, counts, rules)
+    check_study_columns(path, counts, most_missing)
     kept.check_outcomes()
-    dropped = dropped_columns(counts, rules)
+    dropped = dropped_columns(counts, most_missing)
     frame, states, id_notice = kept.table()
+    single_valued = (
+        f"The column {name} has the same value in every loan; it is kept, since the features are fixed."
+        for name in STUDY_COLUMNS
+        if name in counts.single_valued
+    )
+    about_ids = () if id_notice is None else (id_notice,)
     return CleanLoans(
         frame=frame,
         states=states,
         steps=steps_of(raw, kept, dropped, len(frame)),
         missing=counts.shares(),
         dropped_columns=dropped,
-        notices=notices_of(raw, counts, kept, id_notice),
+        notices=(*raw.header.notices(), *single_valued, *kept.status_notices(), *about_ids),
         sha256=raw.sha256,
         source=raw.path.name,
     )
@@ -388,14 +344,3 @@ def steps_of(raw: RawFile, kept: KeptLoans, dropped: dict[str, str], encoded: in
     if encoded < kept.settled:
         steps.append(Step("repeated loans removed", encoded, columns))
     return (*steps, Step("encoded", encoded, len(FEATURES) + 1, "37 features and loan_status"))
-
-
-def notices_of(raw: RawFile, counts: ColumnCounts, kept: KeptLoans, id_notice: str | None) -> tuple[str, ...]:
-    """What is unusual about the file and harmless."""
-    single_valued = (
-        f"The column {name} has the same value in every loan; it is kept, since the features are fixed."
-        for name in STUDY_COLUMNS
-        if name in counts.single_valued
-    )
-    about_ids = () if id_notice is None else (id_notice,)
-    return (*raw.header.notices(), *single_valued, *kept.status_notices(), *about_ids)

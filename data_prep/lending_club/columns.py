@@ -9,24 +9,22 @@ ID, LABEL, STATE = "id", "loan_status", "addr_state"
 FULLY_PAID, CHARGED_OFF = "Fully Paid", "Charged Off"
 LABEL_VALUES = {FULLY_PAID: 1, CHARGED_OFF: 0}
 OUTSIDE_POLICY = "Does not meet the credit policy. Status:"
+
+
+def listed(text: str, between: str | None = None) -> tuple[str, ...]:
+    """What stands in a list, with blanks or ``between`` between its entries."""
+    return tuple(text.split(between))
+
+
 # Of loans that are not settled, or were made under other rules.
 OTHER_STATUSES = (
-    "Current",
-    "Issued",
-    "In Grace Period",
-    "Late (16-30 days)",
-    "Late (31-120 days)",
-    "Default",
+    *listed("Current|Issued|In Grace Period|Late (16-30 days)|Late (31-120 days)|Default", "|"),
     OUTSIDE_POLICY + FULLY_PAID,
     OUTSIDE_POLICY + CHARGED_OFF,
 )
 
 
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
-
-RAW_COLUMNS = _names(
+RAW_COLUMNS = listed(
     """
     id member_id loan_amnt funded_amnt funded_amnt_inv term int_rate installment grade sub_grade emp_title
     emp_length home_ownership annual_inc verification_status issue_d loan_status pymnt_plan url desc purpose title
@@ -43,7 +41,7 @@ RAW_COLUMNS = _names(
 
 # What the applicant states, what the credit file said at that moment, and the terms that were offered for the risk.
 APPLICATION_TIME = frozenset(
-    _names(
+    listed(
         """
         loan_amnt term int_rate installment grade sub_grade emp_title emp_length home_ownership annual_inc
         verification_status desc purpose title zip_code addr_state dti delinq_2yrs earliest_cr_line inq_last_6mths
@@ -57,7 +55,7 @@ APPLICATION_TIME = frozenset(
 )
 
 # The source's 18, in the order of the file.
-STUDY_COLUMNS = _names(
+STUDY_COLUMNS = listed(
     """
     loan_amnt term int_rate installment emp_length home_ownership annual_inc verification_status loan_status purpose
     dti delinq_2yrs inq_last_6mths open_acc pub_rec revol_bal revol_util total_acc
@@ -67,7 +65,7 @@ STUDY_COLUMNS = _names(
 CATEGORIES = {
     "home_ownership": ("ANY", "MORTGAGE", "NONE", "OTHER", "OWN", "RENT"),
     "verification_status": ("Not Verified", "Source Verified", "Verified"),
-    "purpose": _names(
+    "purpose": listed(
         """
         car credit_card debt_consolidation educational home_improvement house major_purchase medical moving
         other renewable_energy small_business vacation wedding

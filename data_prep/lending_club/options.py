@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fate_dp.privacy.validation import PARTY_ID, InvalidArgument, is_finite, is_whole
+from fate_dp.privacy.validation import PARTY_ID, InvalidArgument, is_finite, one_of, positive, whole, within
 
 from ..division import Shares
 from ..over_sampling import METHODS
@@ -18,7 +18,6 @@ SKEWS = ("none", "label", "state")
 UNITS = ("raw", "public")
 HORIZONTAL_PARTIES, VERTICAL_PARTIES = ("9999", "10000", "9998"), ("9999", "10000")
 HORIZONTAL_SHARES = (25.0, 25.0, 50.0)
-_KINDS = {"seed": int, "neighbours": int, "test_share": float, "most_missing": float, "concentration": float}
 DIVIDED_COLUMNS = tuple(column for column in STUDY_COLUMNS if column != LABEL)
 # The lender knows the application and the terms that it offers; a credit bureau knows the rest.
 CREDIT_FILE = ("dti", "delinq_2yrs", "inq_last_6mths", "open_acc", "pub_rec", "revol_bal", "revol_util", "total_acc")
@@ -68,20 +67,17 @@ class PrepOptions:
             self._settle("over_sampling", "none" if vertical else "smotenc")
         choices = {"split": SPLITS, "over_sampling": OVER_SAMPLINGS, "skew": SKEWS, "units": UNITS}
         for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise InvalidArgument.of(name, getattr(self, name), f"one of {', '.join(allowed)}")
-        for name, least in (("seed", 0), ("neighbours", 1)):
-            if not is_whole(getattr(self, name)) or getattr(self, name) < least:
-                raise InvalidArgument.of(name, getattr(self, name), f"a whole number, at least {least}")
-        _check("test_share", self.test_share, "a number between 0 and 1, both excluded", lambda value: 0 < value < 1)
-        _check("most_missing", self.most_missing, "a number from 0 to 1", lambda value: 0 <= value <= 1)
-        _check("concentration", self.concentration, "a positive number", lambda value: value > 0)
+            one_of(name, getattr(self, name), allowed)
         # 25 and 25.0, or numpy's and Python's numbers, are the same setting and must give the same manifest.
-        for name, kind in _KINDS.items():
-            self._settle(name, kind(getattr(self, name)))
-        self._settle(
-            "parties", _checked_parties(self.parties or (VERTICAL_PARTIES if vertical else HORIZONTAL_PARTIES))
-        )
+        for name, least in (("seed", 0), ("neighbours", 1)):
+            self._settle(name, whole(name, getattr(self, name), least, allowed=f"a whole number, at least {least}"))
+        if not is_finite(self.test_share) or not 0 < self.test_share < 1:
+            raise InvalidArgument.of("test_share", self.test_share, "a number between 0 and 1, both excluded")
+        self._settle("test_share", float(self.test_share))
+        self._settle("most_missing", within("most_missing", self.most_missing, 0, 1))
+        self._settle("concentration", positive("concentration", self.concentration, "a positive number"))
+        parties = self.parties or (VERTICAL_PARTIES if vertical else HORIZONTAL_PARTIES)
+        self._settle("parties", _checked_parties(parties))
         (self._check_vertical if vertical else self._check_horizontal)()
 
     def _settle(self, name: str, value: object) -> None:
@@ -92,21 +88,20 @@ class PrepOptions:
             raise InvalidArgument.of("columns", self.columns, "left out: they belong to the split vertical")
         count = len(self.parties)
         even = HORIZONTAL_SHARES if count == len(HORIZONTAL_SHARES) else (1 / count,) * count
-        self._settle("shares", _checked_shares(even if self.shares is None else self.shares, count))
+        shares = even if self.shares is None else tuple(self.shares)
+        if len(shares) != count:
+            raise InvalidArgument.of("shares", shares, f"one number for each of the {count} parties")
+        self._settle("shares", tuple(map(float, Shares(shares).values)))
 
     def _check_vertical(self) -> None:
+        everywhere = "for the split vertical, where every party holds all rows"
+        counterpart = "none for the split vertical: a synthetic row of one party has no counterpart at the others"
         if self.shares is not None:
-            raise InvalidArgument.of(
-                "shares", self.shares, "left out for the split vertical, where every party holds all rows"
-            )
+            raise InvalidArgument.of("shares", self.shares, f"left out {everywhere}")
         if self.skew != "none":
-            raise InvalidArgument.of("skew", self.skew, "none for the split vertical, where every party holds all rows")
+            raise InvalidArgument.of("skew", self.skew, f"none {everywhere}")
         if self.over_sampling != "none":
-            raise InvalidArgument.of(
-                "over_sampling",
-                self.over_sampling,
-                "none for the split vertical: a synthetic row of one party has no counterpart at the others",
-            )
+            raise InvalidArgument.of("over_sampling", self.over_sampling, counterpart)
         default = (APPLICATION, CREDIT_FILE) if len(self.parties) == len(VERTICAL_PARTIES) else ()
         columns = default if self.columns is None else self.columns
         self._settle("columns", _checked_columns(columns, len(self.parties)))
@@ -125,13 +120,6 @@ def _checked_parties(parties: Sequence[str]) -> tuple[str, ...]:
     if len(set(parties)) < len(parties):
         raise InvalidArgument.of("parties", tuple(parties), "ids that differ from each other")
     return tuple(parties)
-
-
-def _checked_shares(shares: Sequence[float], count: int) -> tuple[float, ...]:
-    shares = tuple(shares)
-    if len(shares) != count:
-        raise InvalidArgument.of("shares", shares, f"one number for each of the {count} parties")
-    return tuple(map(float, Shares(shares).values))
 
 
 def _checked_columns(columns: Sequence[Sequence[str]], count: int) -> tuple[tuple[str, ...], ...]:
@@ -157,8 +145,3 @@ def party_features(columns: tuple[str, ...]) -> tuple[str, ...]:
     numbers = tuple(column for column in ordered if column not in CATEGORIES)
     one_hot = (f"{name}_{value}" for name, values in CATEGORIES.items() if name in columns for value in values)
     return numbers + tuple(one_hot)
-
-
-def _check(name: str, value: float, allowed: str, holds: Callable[[float], bool]) -> None:
-    if not is_finite(value) or not holds(value):
-        raise InvalidArgument.of(name, value, allowed)

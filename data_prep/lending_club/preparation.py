@@ -15,7 +15,6 @@ from ..division import (
     TrainingRows,
     check_classes,
     divide_horizontally,
-    divide_vertically,
     held_out_rows,
     split_train_test,
 )
@@ -45,19 +44,13 @@ def to_public_units(frame: pandas.DataFrame) -> pandas.DataFrame:
     return frame.assign(**changed)
 
 
-CLASS_NAMES = {number: name for name, number in LABEL_VALUES.items()}
-
-
 @dataclass(frozen=True, eq=False)
 class PartyRows:
     """What one party trains on.
 
-    Attributes:
-        original: its rows of the split, raw units.
-        training: the party's columns in the units of the options, original rows first and synthetic ones after them.
-        rows_before, rows_after: rows per class name, before and after over-sampling.
-        largest_influence: the largest number of synthetic rows that any one original row went into: a diagnostic, not a
-            bound of anything.
+    ``original`` are its rows of the split in raw units, ``training`` its columns in the units of the options, original rows
+    first and synthetic ones after them. ``rows_before`` and ``rows_after`` over-sampling count rows per class name.
+    ``largest_influence``, the most synthetic rows that any one original row went into, is a diagnostic and bounds nothing.
     """
 
     role: str
@@ -80,22 +73,17 @@ class Division:
 
 def divide(clean: CleanLoans, options: PrepOptions) -> Division:
     """Split, divide and over-sample in memory; refused where a party would lack a class or rows to interpolate."""
-    check_split(clean.frame, options)
-    training, held_out = split_train_test(
-        clean.frame, label=LABEL, id=ID, test_share=options.test_share, seed=options.seed
-    )
-    parties = _DIVIDERS[options.split](training, clean.states, options)
-    return Division(parties, _CONVERTERS[options.units](held_out.frame).reset_index(drop=True), training)
-
-
-def check_split(frame: pandas.DataFrame, options: PrepOptions) -> None:
-    """Refuse, by the name of the class, what would leave it on one side of the split only."""
-    for name, rows in class_counts(frame[LABEL]).items():
+    for name, rows in class_counts(clean.frame[LABEL]).items():
         if not 0 < held_out_rows(rows, options.test_share) < rows:
             raise CannotDivide(
                 f"Only {rows} {name} loans are left after cleaning, too few to hold a share of {options.test_share:g} "
                 "out for testing and train on the rest."
             )
+    training, held_out = split_train_test(
+        clean.frame, label=LABEL, id=ID, test_share=options.test_share, seed=options.seed
+    )
+    parties = _DIVIDERS[options.split](training, clean.states, options)
+    return Division(parties, _CONVERTERS[options.units](held_out.frame).reset_index(drop=True), training)
 
 
 def _divide_rows(training: TrainingRows, states: pandas.Series, options: PrepOptions) -> tuple[PartyRows, ...]:
@@ -104,7 +92,7 @@ def _divide_rows(training: TrainingRows, states: pandas.Series, options: PrepOpt
         parts = divide_horizontally(training, Shares(options.shares or ()), options.seed, skew, states)
     except CannotDivide as error:
         raise CannotDivide(f"{str(error).rstrip('.')}; the parties are {', '.join(options.parties)}.") from error
-    check_classes(parts, options.parties, CLASS_NAMES)
+    check_classes(parts, options.parties, LABEL_VALUES)
     if options.over_sampling != "none":
         _check_neighbours(parts, options)
     return tuple(_over_sampled(part, party_id, options) for part, party_id in zip(parts, options.parties))
@@ -127,8 +115,7 @@ def _over_sampled(part: TrainingRows, party_id: str, options: PrepOptions) -> Pa
         frame, largest_influence = part.frame, 0
     else:
         method = OverSampling(options.over_sampling, options.neighbours)
-        result = over_sample(part, method, groups=GROUPS, seed=options.seed, tag=party_id)
-        frame, largest_influence = result.frame, result.largest_influence
+        frame, largest_influence = over_sample(part, method, groups=GROUPS, seed=options.seed, tag=party_id)
     # Distances are standardised by the method itself, so it may work on raw values; clamping afterwards also holds for
     # what it made.
     frame = _CONVERTERS[options.units](frame).reset_index(drop=True)
@@ -137,18 +124,17 @@ def _over_sampled(part: TrainingRows, party_id: str, options: PrepOptions) -> Pa
 
 
 def _divide_columns(training: TrainingRows, states: pandas.Series, options: PrepOptions) -> tuple[PartyRows, ...]:
-    check_classes([training], [options.parties[0]], CLASS_NAMES)
+    check_classes([training], [options.parties[0]], LABEL_VALUES)
     frame = _CONVERTERS[options.units](training.frame).reset_index(drop=True)
-    features = [party_features(columns) for columns in options.columns or ()]
     counts = class_counts(frame[LABEL])
     return tuple(
-        PartyRows(options.role(party_id), party_id, training, held, counts, counts, 0)
-        for party_id, held in zip(options.parties, divide_vertically(frame, features, label=LABEL, id=ID))
+        PartyRows(options.role(party_id), party_id, training, frame[held], counts, counts, 0)
+        for party_id, held in columns_of_parties(options).items()
     )
 
 
-def held_out_columns(options: PrepOptions) -> dict[str, list[str]]:
-    """In a vertical split, the columns of the test rows that each party holds, the guest's label last."""
+def columns_of_parties(options: PrepOptions) -> dict[str, list[str]]:
+    """In a vertical split, the columns that each party holds of all rows: the id first, the guest's label last."""
     return {
         party_id: [ID, *party_features(columns), *([LABEL] if options.role(party_id) == GUEST else [])]
         for party_id, columns in zip(options.parties, options.columns or ())

@@ -38,9 +38,8 @@ ROW_INDEX = re.compile(r"Unnamed: \d+(\.\d+)*")
 class Header:
     """The columns in the order of the file.
 
-    Attributes:
-        names: empty for a column without a name, which is a row index that some program added.
-        lines: how many come before the first loan.
+    A column without a name, which is a row index that some program added, has an empty one. ``lines`` come before the
+    first loan.
     """
 
     names: tuple[str, ...]
@@ -63,11 +62,7 @@ class Header:
 
 
 def find_header(path: Path, head: bytes) -> Header:
-    """The header among the first lines; a title may stand before it.
-
-    Args:
-        path: of the file, for messages.
-        head: its start, unpacked.
+    """The header in ``head``, the unpacked start of the file; a title may stand before it.
 
     Raises:
         InvalidArgument: there is no header, or it lacks a column that the study needs or repeats one.
@@ -88,12 +83,10 @@ def find_header(path: Path, head: bytes) -> Header:
             f"{', '.join(STUDY_COLUMNS[:4])} and so on."
         )
     header = Header(names, lines)
-    absent = [name for name in STUDY_COLUMNS if name not in names]
-    if absent:
+    if absent := [name for name in STUDY_COLUMNS if name not in names]:
         columns = "the column" if len(absent) == 1 else "the columns"
         raise InvalidArgument(f"The loan file {path} lacks {columns} {', '.join(absent)}, which the study needs.")
-    repeated = [name for name in header.named if names.count(name) > 1]
-    if repeated:
+    if repeated := [name for name in header.named if names.count(name) > 1]:
         raise InvalidArgument(
             f"The loan file {path} has the column {repeated[0]!r} more than once; rename or remove one of them."
         )
@@ -130,9 +123,8 @@ NOTE = re.compile(r"\s*|.*[^\W\d_].*", re.DOTALL)
 class Records:
     """Some loans in the order of the file.
 
-    Attributes:
-        numbers: of the records, (n,), counted from 1 after the header.
-        columns: the named ones as bytes, or as text after `as_text`; null where a value is missing.
+    ``numbers`` (n,) of the records count from 1 after the header; ``columns`` are the named ones as bytes, or as text after
+    `as_text`, null where a value is missing.
     """
 
     numbers: numpy.ndarray
@@ -146,11 +138,8 @@ class RawFile:
     not handed on: notes such as "Total amount funded in policy code 1: 460296150", records of empty fields, and the
     header of another file that was appended.
 
-    Args:
-        path: of the file; anything that is no regular file is refused.
-
     Raises:
-        InvalidArgument: the first lines say that it is another file.
+        InvalidArgument: the path leads to no regular file, or the first lines say that it is another file.
 
     Attributes:
         records: read so far, whether or not they hold a loan.
@@ -161,9 +150,14 @@ class RawFile:
 
     def __init__(self, path: str | os.PathLike) -> None:
         self.path = Path(path)
-        self.size = size_of(self.path)
-        with self._as_sentences(), pyarrow.OSFile(str(self.path)) as source:
-            self.header = find_header(self.path, read_up_to(unpacked(source), HEAD_BYTES))
+        with self._as_sentences():
+            status = os.stat(self.path)
+            # The header is looked for before all is read.
+            if not stat.S_ISREG(status.st_mode):
+                raise InvalidArgument(self._sentence("cannot be read: it is a folder or a pipe, no file"))
+            self.size = status.st_size
+            with pyarrow.OSFile(str(self.path)) as source:
+                self.header = find_header(self.path, read_up_to(unpacked(source), HEAD_BYTES))
         self.records = self.loans = 0
         self.share_read, self.sha256 = 0.0, ""
         # Arrow reads ahead in a thread of its own, which only ever appends.
@@ -253,17 +247,6 @@ class RawFile:
         return self._sentence(f"is no CSV after record {self.records}: {error}")
 
 
-def size_of(path: Path) -> int:
-    """Bytes of a regular file; anything else is refused, since the header is looked for before all is read."""
-    try:
-        status = os.stat(path)
-    except OSError as error:
-        raise InvalidArgument(f"The loan file {path} {why_unreadable(error)}.") from error
-    if not stat.S_ISREG(status.st_mode):
-        raise InvalidArgument(f"The loan file {path} cannot be read: it is a folder or a pipe, no file.")
-    return status.st_size
-
-
 def unpacked(source: pyarrow.NativeFile) -> pyarrow.NativeFile:
     """The stream, or one that unpacks it if it begins like gzip."""
     packed = source.read(len(GZIP_MAGIC)) == GZIP_MAGIC
@@ -313,8 +296,9 @@ def as_text(path: Path, records: Records) -> Records:
     columns = {name: records.columns.column(name) for name in records.columns.schema.names}
     for name in READ_AS_TEXT:
         if name in columns:
-            texts = decoded(path, name, columns[name], records.numbers)
-            columns[name] = stripped(texts, MISSING_IN.get(name, MISSING))
+            texts = compute.utf8_trim_whitespace(decoded(path, name, columns[name], records.numbers))
+            blank = compute.is_in(texts, value_set=pyarrow.array(MISSING_IN.get(name, MISSING)))
+            columns[name] = compute.if_else(blank, None, texts) if compute.any(blank).as_py() else texts
     return Records(records.numbers, pyarrow.RecordBatch.from_pydict(columns))
 
 
@@ -331,13 +315,6 @@ def decoded(path: Path, name: str, column: pyarrow.Array, numbers: numpy.ndarray
                     f"The loan file {path} has bytes that are not UTF-8 text as {name} in record {number}."
                 ) from error
         raise
-
-
-def stripped(texts: pyarrow.Array, missing: tuple[str, ...]) -> pyarrow.Array:
-    """Texts without surrounding blanks, null where that leaves one of `missing`."""
-    trimmed = compute.utf8_trim_whitespace(texts)
-    blank = compute.is_in(trimmed, value_set=pyarrow.array(missing))
-    return compute.if_else(blank, None, trimmed) if compute.any(blank).as_py() else trimmed
 
 
 def shown(text: str) -> str:
@@ -358,45 +335,40 @@ OLDER_SPELLINGS = {
 }
 
 
-class Numbers:
-    """Finite numbers from 0 on, written with a decimal point."""
-
-    allowed = "finite numbers from 0 on are allowed"
-
-    def read(self, texts: pyarrow.Array) -> numpy.ndarray:
-        """Numbers (n,) of texts (n,)."""
-        numbers = as_floats(texts)
-        numbers[~(numpy.isfinite(numbers) & (numbers >= 0))] = numpy.nan
-        return numbers
-
-
-class Percentages(Numbers):
-    """Numbers in percent, with or without the sign."""
-
-    allowed = "finite numbers from 0 on, with or without a percent sign, are allowed"
-
-    def read(self, texts: pyarrow.Array) -> numpy.ndarray:
-        """Numbers (n,) of texts (n,); 13.5 for "13.5%"."""
-        signed = compute.ends_with(texts, "%")
-        if compute.any(signed).as_py():
-            without = compute.utf8_rtrim_whitespace(compute.utf8_slice_codeunits(texts, 0, -1))
-            texts = compute.if_else(signed, without, texts)
-        return super().read(texts)
-
-
 @dataclass(frozen=True)
-class Spellings:
-    """Few different texts, each looked at once: `number_of(text)` is None where the text is not allowed."""
+class Reader:
+    """What reads a column, and what it allows."""
 
-    number_of: Callable[[str], int | None]
+    read: Callable[[pyarrow.Array], numpy.ndarray]
     allowed: str
 
-    def read(self, texts: pyarrow.Array) -> numpy.ndarray:
-        """Numbers (n,) of texts (n,)."""
+
+def counted(texts: pyarrow.Array) -> numpy.ndarray:
+    """Finite numbers from 0 on, written with a decimal point."""
+    numbers = as_floats(texts)
+    numbers[~(numpy.isfinite(numbers) & (numbers >= 0))] = numpy.nan
+    return numbers
+
+
+def percentages(texts: pyarrow.Array) -> numpy.ndarray:
+    """Numbers in percent, with or without the sign: 13.5 for "13.5%"."""
+    signed = compute.ends_with(texts, "%")
+    if compute.any(signed).as_py():
+        without = compute.utf8_rtrim_whitespace(compute.utf8_slice_codeunits(texts, 0, -1))
+        texts = compute.if_else(signed, without, texts)
+    return counted(texts)
+
+
+def spelled(number_of: Callable[[str], int | None]) -> Callable[[pyarrow.Array], numpy.ndarray]:
+    """Of few different texts, each looked at once: ``number_of`` gives None where the text is not allowed."""
+
+    def read(texts: pyarrow.Array) -> numpy.ndarray:
         encoded = texts.dictionary_encode()
         # numpy makes NaN of None.
-        numbers = numpy.array([self.number_of(text) for text in encoded.dictionary.to_pylist()], dtype=numpy.float64)
+        numbers = numpy.array([number_of(text) for text in encoded.dictionary.to_pylist()], dtype=numpy.float64)
         return numbers[encoded.indices.to_numpy()]
+
+    return read
 
 
 def as_floats(texts: pyarrow.Array) -> numpy.ndarray:
@@ -435,18 +407,22 @@ def one_of(numbers: dict[str, int]) -> Callable[[str], int | None]:
     return lambda text: lower.get(text.lower())
 
 
-def category(column: str) -> Spellings:
+def category(column: str) -> Reader:
     """The position of a category among those of its column."""
     names = CATEGORIES[column]
     older = {spelling: names.index(name) for spelling, name in OLDER_SPELLINGS.get(column, {}).items()}
-    return Spellings(one_of({name: at for at, name in enumerate(names)} | older), f"allowed are {', '.join(names)}")
+    positions = {name: at for at, name in enumerate(names)} | older
+    return Reader(spelled(one_of(positions)), f"allowed are {', '.join(names)}")
 
 
-READERS: dict[str, Numbers | Spellings] = {
-    **{column: Numbers() for column in NUMERIC},
-    **{column: Percentages() for column in ("int_rate", "revol_util")},
-    "term": Spellings(months, "36 and 60 months are allowed"),
-    "emp_length": Spellings(years, '"< 1 year", "1 year" to "10+ years" and the numbers 0 to 10 are allowed'),
+READERS = {
+    **dict.fromkeys(NUMERIC, Reader(counted, "finite numbers from 0 on are allowed")),
+    **dict.fromkeys(
+        ("int_rate", "revol_util"),
+        Reader(percentages, "finite numbers from 0 on, with or without a percent sign, are allowed"),
+    ),
+    "term": Reader(spelled(months), "36 and 60 months are allowed"),
+    "emp_length": Reader(spelled(years), '"< 1 year", "1 year" to "10+ years" and the numbers 0 to 10 are allowed'),
     **{column: category(column) for column in CATEGORIES},
-    LABEL: Spellings(one_of(LABEL_VALUES), f"allowed are {', '.join(LABEL_VALUES)}"),
+    LABEL: Reader(spelled(one_of(LABEL_VALUES)), f"allowed are {', '.join(LABEL_VALUES)}"),
 }

@@ -21,14 +21,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fate_dp.privacy.validation import InvalidArgument, is_whole
+from fate_dp.privacy.validation import InvalidArgument, whole
 
-from ..progress import Progress, silent
-from .columns import RAW_COLUMNS
+from .. import Progress, silent
+from .columns import RAW_COLUMNS, listed
 from .synthetic_loans import (
     CATEGORIES,
     EMPLOYMENT,
-    PURPOSES,
     Table,
     choose,
     draw_applications,
@@ -43,140 +42,36 @@ from .synthetic_loans import (
 
 
 RANKS = ("", "", "", "", "", "", "Senior ", "Lead ", "Assistant ", "Chief ", "Junior ", "Regional ", "Deputy ", "Head ")
-TRADES = (
-    "Teacher",
-    "Manager",
-    "Registered Nurse",
-    "Driver",
-    "Supervisor",
-    "Sales",
-    "Engineer",
-    "Owner",
-    "Accountant",
-    "Office Manager",
-    "Technician",
-    "Electrician",
-    "Project Manager",
-    "Mechanic",
-    "Clerk",
-    "Police Officer",
-    "Director",
-    "Operator",
-    "Foreman",
-    "Paralegal",
-    "Cashier",
-    "Consultant",
-    "Machinist",
-    "Chef",
-    "Carpenter",
-    "Pharmacist",
-    "Welder",
-    "Bookkeeper",
-    "Dispatcher",
-    "Inspector",
-    "Librarian",
-    "Programmer",
-    "Plumber",
+TRADES = listed(
+    "Teacher|Manager|Registered Nurse|Driver|Supervisor|Sales|Engineer|Owner|Accountant|Office Manager|Technician|"
+    "Electrician|Project Manager|Mechanic|Clerk|Police Officer|Director|Operator|Foreman|Paralegal|Cashier|Consultant|"
+    "Machinist|Chef|Carpenter|Pharmacist|Welder|Bookkeeper|Dispatcher|Inspector|Librarian|Programmer|Plumber|"
     "Dental Hygienist",
+    "|",
 )
 # An employer's name has one part of each.
-EMPLOYERS = (
-    (
-        "Al",
-        "Bar",
-        "Cor",
-        "Dun",
-        "El",
-        "Fair",
-        "Gar",
-        "Hol",
-        "Ing",
-        "Jas",
-        "Kel",
-        "Lan",
-        "Mar",
-        "Nor",
-        "Or",
-        "Pen",
-        "Quin",
-        "Ros",
-        "Sal",
-        "Tor",
-        "Ul",
-        "Ver",
-        "Wil",
-        "Yar",
-    ),
-    ("a", "ber", "con", "den", "er", "fi", "gle", "hi", "in", "lo", "mer", "na", "o", "per", "ri", "sen", "ta", "ver"),
-    (
-        "burg",
-        "by",
-        "dale",
-        "field",
-        "ford",
-        "ham",
-        "ley",
-        "mont",
-        "ridge",
-        "son",
-        "stead",
-        "ton",
-        "ville",
-        "well",
-        "wick",
-        "worth",
-    ),
-    (
-        " Schools",
-        " Hospital",
-        " County",
-        " Foods, Inc.",
-        " Logistics",
-        " Bank",
-        " Insurance",
-        " Motors",
-        " University",
-        " Clinic",
-        " Energy",
-        " Hardware",
-        " Airlines",
-        " & Sons",
-        " Medical Group",
-        ' "Express" Lines',
-    ),
-)
+EMPLOYERS = [
+    listed(parts, "|")
+    for parts in (
+        "Al|Bar|Cor|Dun|El|Fair|Gar|Hol|Ing|Jas|Kel|Lan|Mar|Nor|Or|Pen|Quin|Ros|Sal|Tor|Ul|Ver|Wil|Yar",
+        "a|ber|con|den|er|fi|gle|hi|in|lo|mer|na|o|per|ri|sen|ta|ver",
+        "burg|by|dale|field|ford|ham|ley|mont|ridge|son|stead|ton|ville|well|wick|worth",
+        " Schools| Hospital| County| Foods, Inc.| Logistics| Bank| Insurance| Motors| University| Clinic| Energy| Hardware|"
+        ' Airlines| & Sons| Medical Group| "Express" Lines',
+    )
+]
 TRADE_SHARE, UNSTATED_EMPLOYER_SHARE = 0.65, 0.01
 
-PLAIN_TITLES = {
-    "debt_consolidation": "Debt consolidation",
-    "credit_card": "Credit card refinancing",
-    "home_improvement": "Home improvement",
-    "other": "Other",
-    "major_purchase": "Major purchase",
-    "small_business": "Business",
-    "car": "Car financing",
-    "medical": "Medical expenses",
-    "moving": "Moving and relocation",
-    "vacation": "Vacation",
-    "house": "Home buying",
-    "wedding": "Wedding expenses",
-    "renewable_energy": "Green loan",
-    "educational": "Learning and training",
-}
-OWN_TITLES = (
-    "Fresh start",
-    "Pay it all down",
-    "bills, bills, bills",
-    "One payment",
-    'My "last" loan',
-    "Getting ahead",
-    "New roof",
-    "card payoff",
-    "CONSOLIDATE",
-    "Lower rate",
-    "Freedom",
-    "Plan for next year",
-    "engine + tires",
+# In the order of `PURPOSES`.
+PLAIN_TITLES = listed(
+    "Debt consolidation|Credit card refinancing|Home improvement|Other|Major purchase|Business|Car financing|"
+    "Medical expenses|Moving and relocation|Vacation|Home buying|Wedding expenses|Green loan|Learning and training",
+    "|",
+)
+OWN_TITLES = listed(
+    'Fresh start|Pay it all down|bills, bills, bills|One payment|My "last" loan|Getting ahead|New roof|card payoff|'
+    "CONSOLIDATE|Lower rate|Freedom|Plan for next year|engine + tires",
+    "|",
 )
 OWN_TITLE_SHARE, UNTITLED_SHARE = 0.12, 1.7e-4
 
@@ -223,7 +118,7 @@ def employer_titles(generator: np.random.Generator, employment: np.ndarray) -> p
 
 def loan_titles(generator: np.random.Generator, purpose: np.ndarray) -> pa.Array:
     rows = len(purpose)
-    plain = pa.array([PLAIN_TITLES[name] for name in PURPOSES]).take(pa.array(purpose))
+    plain = pa.array(PLAIN_TITLES).take(pa.array(purpose))
     own = pa.array(happens(generator, rows, OWN_TITLE_SHARE))
     title = pc.if_else(own, picked(generator, rows, OWN_TITLES), plain)
     return where(~happens(generator, rows, UNTITLED_SHARE), title)
@@ -362,8 +257,8 @@ def write_synthetic(
         InvalidArgument: a number makes no sense, or the file cannot be written.
     """
     path = Path(path)
-    check_whole("rows", rows, 1)
-    check_whole("seed", seed, 0)
+    whole("rows", rows, 1)
+    whole("seed", seed, 0)
     if path.is_dir():
         raise InvalidArgument(f"{path} cannot be written: it is a folder.")
     try:
@@ -402,8 +297,3 @@ def file_beside(path: Path) -> Iterator[gzip.GzipFile | BufferedWriter]:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def check_whole(field: str, value: int, smallest: int) -> None:
-    if not is_whole(value) or value < smallest:
-        raise InvalidArgument(f"{field} is {value!r}; it must be a whole number of at least {smallest}.")

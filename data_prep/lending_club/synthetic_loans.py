@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from scipy.special import ndtr
 
-from .columns import OUTSIDE_POLICY
+from .columns import FULLY_PAID, LABEL_VALUES, OTHER_STATUSES, OUTSIDE_POLICY
 
 Table = dict[str, np.ndarray]
 """Columns of one length: float64 with nan where a value is missing, int64 codes into `CATEGORIES` or months since January
@@ -51,109 +51,49 @@ def shown(values: np.ndarray, present: np.ndarray) -> np.ndarray:
 FIRST_YEAR = 1950
 MONTH_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
-EMPLOYMENT = {
-    "< 1 year": 7.9,
-    "1 year": 6.4,
-    "2 years": 8.9,
-    "3 years": 7.9,
-    "4 years": 5.9,
-    "5 years": 6.3,
-    "6 years": 4.8,
-    "7 years": 5.0,
-    "8 years": 5.0,
-    "9 years": 3.9,
-    "10+ years": 33.0,
-    "n/a": 5.0,
-}
+
+def _shares(text: str) -> dict[str, float]:
+    """Names and numbers of a list such as 'own 9.9, rent 40.1'."""
+    pairs = (entry.rsplit(maxsplit=1) for entry in text.split(","))
+    return {name.strip(): float(number) for name, number in pairs}
+
+
+EMPLOYMENT = _shares(
+    """
+    < 1 year 7.9, 1 year 6.4, 2 years 8.9, 3 years 7.9, 4 years 5.9, 5 years 6.3, 6 years 4.8, 7 years 5,
+    8 years 5, 9 years 3.9, 10+ years 33, n/a 5
+    """
+)
 # In the order in which wealth falls.
 HOMES = {"MORTGAGE": 49.97, "OWN": 9.9, "RENT": 40.1, "OTHER": 0.02, "NONE": 0.006, "ANY": 0.0004}
 VERIFICATIONS = {"Source Verified": 37.1, "Verified": 32.8, "Not Verified": 30.1}
-PURPOSES = {
-    "debt_consolidation": 59.1,
-    "credit_card": 23.2,
-    "home_improvement": 5.8,
-    "other": 4.8,
-    "major_purchase": 1.9,
-    "small_business": 1.2,
-    "car": 1.0,
-    "medical": 1.0,
-    "moving": 0.6,
-    "vacation": 0.5,
-    "house": 0.4,
-    "wedding": 0.3,
-    "renewable_energy": 0.07,
-    "educational": 0.05,
-}
+PURPOSES = _shares(
+    """
+    debt_consolidation 59.1, credit_card 23.2, home_improvement 5.8, other 4.8, major_purchase 1.9,
+    small_business 1.2, car 1, medical 1, moving 0.6, vacation 0.5, house 0.4, wedding 0.3,
+    renewable_energy 0.07, educational 0.05
+    """
+)
 GRADES = {"A": 16.7, "B": 28.7, "C": 27.7, "D": 15.7, "E": 8.0, "F": 2.6, "G": 0.6}
 SUB_GRADES = tuple(f"{grade}{step}" for grade in GRADES for step in range(1, 6))
 ISSUE_YEARS = {2007: 0.07, 2008: 0.27, 2009: 0.6, 2010: 1.4, 2011: 2.45, 2012: 6.0, 2013: 15.2, 2014: 26.5, 2015: 47.5}
 # Share, and the first and the last three digits of the state's post codes.
+_STATES = """
+    CA 14.6 900 961, NY 8.4 100 149, TX 8 750 799, FL 6.9 320 349, IL 4 600 629, NJ 3.8 70 89, PA 3.5 150 196,
+    OH 3.3 430 458, GA 3.3 300 319, VA 3 220 246, NC 2.8 270 289, MI 2.6 480 499, MD 2.4 206 219, MA 2.3 10 27,
+    AZ 2.3 850 865, WA 2.2 980 994, CO 2.1 800 816, MN 1.8 550 567, MO 1.6 630 658, IN 1.6 460 479,
+    CT 1.5 60 69, TN 1.5 370 385, NV 1.4 889 898, WI 1.3 530 549, AL 1.3 350 369, OR 1.2 970 979,
+    SC 1.2 290 299, LA 1.2 700 714, KY 1 400 427, OK 0.9 730 749, KS 0.9 660 679, AR 0.7 716 729,
+    UT 0.7 840 847, NM 0.6 870 884, HI 0.5 967 968, WV 0.5 247 268, NH 0.5 30 38, RI 0.4 28 29, MS 0.4 386 397,
+    MT 0.3 590 599, DE 0.3 197 199, DC 0.3 200 205, AK 0.25 995 999, WY 0.23 820 831, SD 0.2 570 577,
+    VT 0.2 50 59, NE 0.1 680 693, ME 0.06 39 49, ND 0.05 580 588, ID 0.002 832 838, IA 0.002 500 528
+"""
 STATES = {
-    "CA": (14.6, 900, 961),
-    "NY": (8.4, 100, 149),
-    "TX": (8.0, 750, 799),
-    "FL": (6.9, 320, 349),
-    "IL": (4.0, 600, 629),
-    "NJ": (3.8, 70, 89),
-    "PA": (3.5, 150, 196),
-    "OH": (3.3, 430, 458),
-    "GA": (3.3, 300, 319),
-    "VA": (3.0, 220, 246),
-    "NC": (2.8, 270, 289),
-    "MI": (2.6, 480, 499),
-    "MD": (2.4, 206, 219),
-    "MA": (2.3, 10, 27),
-    "AZ": (2.3, 850, 865),
-    "WA": (2.2, 980, 994),
-    "CO": (2.1, 800, 816),
-    "MN": (1.8, 550, 567),
-    "MO": (1.6, 630, 658),
-    "IN": (1.6, 460, 479),
-    "CT": (1.5, 60, 69),
-    "TN": (1.5, 370, 385),
-    "NV": (1.4, 889, 898),
-    "WI": (1.3, 530, 549),
-    "AL": (1.3, 350, 369),
-    "OR": (1.2, 970, 979),
-    "SC": (1.2, 290, 299),
-    "LA": (1.2, 700, 714),
-    "KY": (1.0, 400, 427),
-    "OK": (0.9, 730, 749),
-    "KS": (0.9, 660, 679),
-    "AR": (0.7, 716, 729),
-    "UT": (0.7, 840, 847),
-    "NM": (0.6, 870, 884),
-    "HI": (0.5, 967, 968),
-    "WV": (0.5, 247, 268),
-    "NH": (0.5, 30, 38),
-    "RI": (0.4, 28, 29),
-    "MS": (0.4, 386, 397),
-    "MT": (0.3, 590, 599),
-    "DE": (0.3, 197, 199),
-    "DC": (0.3, 200, 205),
-    "AK": (0.25, 995, 999),
-    "WY": (0.23, 820, 831),
-    "SD": (0.2, 570, 577),
-    "VT": (0.2, 50, 59),
-    "NE": (0.1, 680, 693),
-    "ME": (0.06, 39, 49),
-    "ND": (0.05, 580, 588),
-    "ID": (0.002, 832, 838),
-    "IA": (0.002, 500, 528),
+    state: (float(share), int(first), int(last))
+    for state, share, first, last in (entry.split() for entry in _STATES.split(","))
 }
 
-STATUSES = (
-    "Fully Paid",
-    "Charged Off",
-    OUTSIDE_POLICY + "Fully Paid",
-    OUTSIDE_POLICY + "Charged Off",
-    "Current",
-    "Late (31-120 days)",
-    "In Grace Period",
-    "Late (16-30 days)",
-    "Default",
-    "Issued",
-)
+STATUSES = (*LABEL_VALUES, *OTHER_STATUSES)
 
 CATEGORIES = {
     "term": (" 36 months", " 60 months"),
@@ -222,7 +162,8 @@ def draw_applications(rows: int, generator: np.random.Generator) -> Table:
     table |= draw_funding(generator, table)
     table |= draw_joint_application(generator, table)
     table |= draw_credit_details(generator, table["issue_d"])
-    table["tot_cur_bal"] = total_balance(generator, table, wealth)
+    owed = np.where(table["home_ownership"] == list(HOMES).index("MORTGAGE"), 200000, 35000)
+    table["tot_cur_bal"] = np.floor(owed * np.exp(0.8 * blend(generator, (0.4, wealth))))
     for column in BALANCES:
         table[column] = shown(table[column], table["issue_d"] >= BALANCES_SINCE)
     for columns, share in GAPS.items():
@@ -309,15 +250,16 @@ def draw_terms(generator: np.random.Generator, wealth: np.ndarray, appetite: np.
 
 
 def draw_funding(generator: np.random.Generator, table: Table) -> Table:
-    """What was lent of the amount asked for, mostly all of it, and the instalment that repays it."""
+    """What was lent of the amount asked for, mostly all of it, and the instalment that repays it in equal parts."""
     amount, rows = table["loan_amnt"], len(table["loan_amnt"])
     cut_down = happens(generator, rows, 0.003) & (amount >= 2000)
     funded = np.where(cut_down, amount - 1000, amount)
+    monthly = table["int_rate"] / 1200
     short = np.where(happens(generator, rows, 0.13), 25.0 * generator.integers(1, 9, rows), 0.0)
     return {
         "funded_amnt": funded,
         "funded_amnt_inv": funded - short,
-        "installment": installment(funded, table["int_rate"], months_of(table["term"])),
+        "installment": np.round(funded * monthly / (1 - (1 + monthly) ** -months_of(table["term"])), 2),
         "initial_list_status": choose(generator, rows, (51.5, 48.5)),
         "policy_code": np.ones(rows),
     }
@@ -337,17 +279,10 @@ def draw_credit_details(generator: np.random.Generator, issued: np.ndarray) -> T
     rows = len(issued)
     present = (issued >= DETAILS_SINCE) & happens(generator, rows, DETAILS_SHARE)
     borrower = present & happens(generator, rows, 0.97)
-    means = {
-        "open_acc_6m": 1.1,
-        "open_il_6m": 2.9,
-        "open_il_12m": 0.8,
-        "open_il_24m": 1.7,
-        "open_rv_12m": 1.4,
-        "open_rv_24m": 3.0,
-        "inq_fi": 0.9,
-        "total_cu_tl": 1.5,
-        "inq_last_12m": 2.0,
-    }
+    means = _shares(
+        "open_acc_6m 1.1, open_il_6m 2.9, open_il_12m 0.8, open_il_24m 1.7, open_rv_12m 1.4, open_rv_24m 3.0, inq_fi 0.9, "
+        "total_cu_tl 1.5, inq_last_12m 2.0"
+    )
     counts = {column: shown(generator.poisson(mean, rows).astype(float), present) for column, mean in means.items()}
     used = np.round(np.clip(generator.normal(70, 20, (2, rows)), 0, 150), 1)
     balance, highest = np.floor(((25000,), (4500,)) * np.exp(0.9 * generator.standard_normal((2, rows))))
@@ -358,17 +293,6 @@ def draw_credit_details(generator: np.random.Generator, issued: np.ndarray) -> T
         "total_bal_il": shown(balance, present),
         "max_bal_bc": shown(highest, present),
     }
-
-
-def total_balance(generator: np.random.Generator, table: Table, wealth: np.ndarray) -> np.ndarray:
-    owed = np.where(table["home_ownership"] == list(HOMES).index("MORTGAGE"), 200000, 35000)
-    return np.floor(owed * np.exp(0.8 * blend(generator, (0.4, wealth))))
-
-
-def installment(amount: np.ndarray, rate: np.ndarray, months: np.ndarray) -> np.ndarray:
-    """Dollars a month, to the cent, that repay ``amount`` in ``months`` equal parts at ``rate`` percent a year."""
-    monthly = rate / 1200
-    return np.round(amount * monthly / (1 - (1 + monthly) ** -months), 2)
 
 
 def months_of(term: np.ndarray) -> np.ndarray:
@@ -418,10 +342,10 @@ def charge_off_probability(table: Table) -> np.ndarray:
     log_odds = (
         -1.98
         + 0.5 * (table["int_rate"] - 13) / 4.4
-        - 0.6 * np.log(known(table["annual_inc"], 65000) / 65000)
+        - 0.6 * np.log(np.nan_to_num(table["annual_inc"], nan=65000) / 65000)
         + 0.1 * (table["dti"] - 18) / 8.3
-        + 0.15 * (known(table["revol_util"], 55) - 55) / 24
-        + 0.13 * known(table["inq_last_6mths"], 0)
+        + 0.15 * (np.nan_to_num(table["revol_util"], nan=55) - 55) / 24
+        + 0.13 * np.nan_to_num(table["inq_last_6mths"])
         + 0.37 * (table["term"] == LONG_TERM)
         + 0.12 * (table["home_ownership"] == TENANT)
         + 0.7 * (table["purpose"] == SMALL_BUSINESS)
@@ -438,7 +362,7 @@ def draw_status(
     running = running[choose(generator, rows, [share for share, _ in RUNNING.values()])]
     just_issued = (issued >= ISSUED_SINCE) & happens(generator, rows, ISSUED_SHARE)
     outside = (issued < POLICY_SINCE) & happens(generator, rows, OUTSIDE_POLICY_SHARE)
-    ended = bad + STATUSES.index(OUTSIDE_POLICY + "Fully Paid") * outside
+    ended = bad + STATUSES.index(OUTSIDE_POLICY + FULLY_PAID) * outside
     return np.where(finished, ended, np.where(just_issued, STATUSES.index("Issued"), running))
 
 
@@ -506,7 +430,3 @@ def balance_after(table: Table, payments: np.ndarray) -> np.ndarray:
     growth = 1 + table["int_rate"] / 1200
     whole = growth ** months_of(table["term"])
     return np.round(table["funded_amnt"] * (whole - growth**payments) / (whole - 1), 2)
-
-
-def known(values: np.ndarray, typical: float) -> np.ndarray:
-    return np.where(np.isnan(values), typical, values)

@@ -21,13 +21,13 @@ from pyarrow.csv import CSVWriter, WriteOptions
 
 from fate_dp.privacy.validation import InvalidArgument
 
+from .. import Progress, silent
 from ..atomic_folder import replaced_folder
 from ..division import Shares
-from ..progress import Progress, silent
 from .cleaning import CleanLoans
 from .columns import FEATURES, GROUPS, ID, LABEL, LABEL_VALUES, PUBLIC_LIMITS, PUBLIC_UNITS
 from .options import PrepOptions
-from .preparation import Division, PartyRows, class_counts, held_out_columns
+from .preparation import Division, class_counts, columns_of_parties
 
 MANIFEST = "manifest.json"
 SCHEMA = "fate-dp/prepared/1"
@@ -159,14 +159,7 @@ def write(
 ) -> dict:
     """Write everything into ``folder``, which appears complete or not at all; returns the manifest.
 
-    A folder of an earlier preparation is replaced as a whole.
-
-    Args:
-        clean: all cleaned rows.
-        division: what each party gets of them.
-        options: what both were made with.
-        folder: where to.
-        progress: is told the share of the rows that is written.
+    A folder of an earlier preparation is replaced as a whole. ``progress`` is told the share of the rows that is written.
 
     Raises:
         InvalidArgument: the folder holds other things, or cannot be written.
@@ -188,33 +181,29 @@ def write(
 def tables_of(clean: CleanLoans, division: Division, options: PrepOptions) -> Iterator[Table]:
     """Every CSV file of a preparation, the largest first."""
     yield Table("loans.csv", clean.frame, notes=_classes(clean.frame))
+    # None where all parties hold all rows.
     shares = Shares(options.shares).fractions.tolist() if options.shares else [None] * len(options.parties)
-    for party, share in zip(division.parties, shares):
-        folder = f"{party.role}_{party.party_id}"
-        yield Table(f"{folder}/train.csv", party.training, f"{folder}_train", party_notes(party, share))
-    held_out = held_out_columns(options)
+    columns = columns_of_parties(options)
+    of_parties = [(party, f"{party.role}_{party.party_id}") for party in division.parties]
+    for (party, folder), share in zip(of_parties, shares):
+        notes = {
+            "role": party.role,
+            "party_id": party.party_id,
+            "share": share,
+            "before": party.rows_before,
+            "after": party.rows_after,
+            "largest_influence": party.largest_influence,
+        }
+        yield Table(f"{folder}/train.csv", party.training, f"{folder}_train", notes)
     # Parties with different columns have no table in common to be tested on: each has its own part of it.
-    yield Table("test.csv", division.test, None if held_out else "test", _classes(division.test))
-    for party in division.parties if held_out else ():
-        folder = f"{party.role}_{party.party_id}"
-        held = division.test[held_out[party.party_id]]
+    yield Table("test.csv", division.test, None if columns else "test", _classes(division.test))
+    for party, folder in of_parties if columns else ():
+        held = division.test[columns[party.party_id]]
         yield Table(f"{folder}/test.csv", held, f"{folder}_test", {"role": party.role, "party_id": party.party_id})
 
 
 def _classes(frame: pandas.DataFrame) -> dict:
     return {"classes": class_counts(frame[LABEL])}
-
-
-def party_notes(party: PartyRows, share: float | None) -> dict:
-    """What the manifest says about a party's training rows; the share is None where all parties hold all rows."""
-    return {
-        "role": party.role,
-        "party_id": party.party_id,
-        "share": share,
-        "before": party.rows_before,
-        "after": party.rows_after,
-        "largest_influence": party.largest_influence,
-    }
 
 
 def upload_meta(frame: pandas.DataFrame) -> dict:

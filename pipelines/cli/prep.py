@@ -64,7 +64,7 @@ def add_prep(commands: Commands) -> None:
 def prepare(options: argparse.Namespace) -> None:
     from fate_dp.data_prep.atomic_folder import check_target
     from fate_dp.data_prep.division import Shares
-    from fate_dp.data_prep.lending_club.cleaning import CleaningRules, clean
+    from fate_dp.data_prep.lending_club.cleaning import clean
     from fate_dp.data_prep.lending_club.options import PrepOptions
     from fate_dp.data_prep.lending_club.preparation import divide
     from fate_dp.data_prep.lending_club.written import check_replaceable, write
@@ -74,7 +74,7 @@ def prepare(options: argparse.Namespace) -> None:
     chosen = PrepOptions(**given(options, PrepOptions))
     check_target(options.out, check_replaceable)
     with ShareBar(_console()) as progress:
-        loans = clean(options.csv, CleaningRules(chosen.most_missing), progress.show)
+        loans = clean(options.csv, chosen.most_missing, progress.show)
         progress.show("dividing and over-sampling", None)
         division = divide(loans, chosen)
         manifest = write(loans, division, chosen, options.out, progress.show)

@@ -289,7 +289,7 @@ def pooled_rows(division: Division, options: PrepOptions) -> pandas.DataFrame:
     frame = division.training.frame
     if options.over_sampling is not None and options.over_sampling != "none":
         method = OverSampling(options.over_sampling, options.neighbours)
-        frame = over_sample(division.training, method, groups=GROUPS, seed=options.seed, tag="pooled").frame
+        frame, _ = over_sample(division.training, method, groups=GROUPS, seed=options.seed, tag="pooled")
     return to_public_units(frame)
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fate_dp.data_prep.lending_club.cleaning import CleaningRules, clean
+from fate_dp.data_prep.lending_club.cleaning import clean
 from fate_dp.data_prep.lending_club.preparation import divide
 
 from .balancing import CLASS_WEIGHTS, MAX_SEEDS, Balanced, largest_influence, study_balancing, study_evenness
@@ -41,8 +41,8 @@ def run_credit_study(study: Study, place: Workplace) -> dict:
     """
     begin, found = time.monotonic(), Findings()
     with timed_step(found, place, "clean the raw file") as progress:
-        rules = CleaningRules(most_missing=study.preparation.most_missing)
-        found.clean = clean(study.csv, rules, lambda text, share: progress(text))
+        most_missing = study.preparation.most_missing
+        found.clean = clean(study.csv, most_missing, lambda text, share: progress(text))
     for seed in study.seeds:
         with timed_step(found, place, f"models, seed {seed}"):
             add_models(study, found, seed)

@@ -6,7 +6,6 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from fate_dp.data_prep.breast_cancer import party_tables
-from fate_dp.data_prep.division import divide_vertically
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.pipelines.jobs.hetero_lr import Parties, Tables
 from fate_dp.pipelines.jobs.job import run_job, task_metrics, task_output_data, task_output_model
@@ -123,7 +122,7 @@ def test_loans_split_vertically_are_trained_on_shares(flow_address, flow_home, t
     numbers = ((numbers - numbers.mean()) / numbers.std()).clip(-5, 5)
     table = pd.DataFrame({"id": "loan-" + loans[ID].astype(str), "y": loans[LABEL].astype(int)}).join(numbers)
     names = list(numbers)
-    guest, host = divide_vertically(table, [names[:4], names[4:]], label="y", id="id")
+    guest, host = table[["id", *names[:4], "y"]], table[["id", *names[4:]]]
     guest, host = guest.iloc[:350], host.iloc[50:].sample(frac=1, random_state=2)
     for name, side in (("loans_of_guest", guest), ("loans_of_host", host)):
         upload(flow_address, flow_home, tmp_path, name, side)

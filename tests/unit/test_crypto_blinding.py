@@ -1,8 +1,6 @@
 """Blinding factors are n-th residues, fresh each time, and given out once: by a factor, a pool, and after a fork."""
 
-import multiprocessing
 import pickle
-import threading
 from collections import Counter
 from math import prod
 
@@ -12,7 +10,6 @@ from gmpy2 import mpz
 from scipy.stats import chisquare
 
 from fate_dp.crypto import paillier
-from fate_dp.crypto.encrypted_scoring import BlindingPool
 from fate_dp.crypto.modulus_proof import MAX_PRIMES
 from fate_dp.crypto.paillier import (
     BlindingFactor,
@@ -127,43 +124,6 @@ def test_tables_are_made_once_for_each_key():
     assert drawn_blinding(PUBLIC, 10) is drawn_blinding(PublicKey(PUBLIC.n, PUBLIC.blinding_base), 10)
 
 
-def test_a_pool_gives_out_each_prepared_factor_once_and_then_fresh_ones():
-    pool = BlindingPool(PUBLIC)
-    pool.prepare(3)
-    prepared = list(pool._prepared)
-    taken = [pool.take() for _ in range(5)]
-    assert taken[:3] == prepared and len(pool) == 0
-    assert len({factor.spend() for factor in taken}) == 5
-
-
-def test_threads_never_take_the_same_factor():
-    pool, taken = BlindingPool(PUBLIC), []
-    pool.prepare(200)
-    threads = [threading.Thread(target=lambda: taken.extend(pool.take() for _ in range(60))) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len({factor.spend() for factor in taken}) == 240
-
-
-def take_one(pool, queue):
-    queue.put((len(pool), int(pool.take().spend())))
-
-
-def test_a_forked_process_gets_none_of_the_prepared_factors():
-    pool, context = BlindingPool(PUBLIC), multiprocessing.get_context("fork")
-    pool.prepare(2)
-    queue = context.Queue()
-    for _ in range(2):
-        context.Process(target=take_one, args=(pool, queue)).start()
-    children = [queue.get(timeout=600) for _ in range(2)]
-    assert [prepared for prepared, _ in children] == [0, 0]
-    assert len({factor for _, factor in children} | {int(pool.take().spend()) for _ in range(2)}) == 4
-
-
-def test_a_pool_is_never_pickled():
-    with pytest.raises(TypeError, match="never pickled"):
-        pickle.dumps(BlindingPool(PUBLIC))
+def test_a_factor_is_never_pickled():
     with pytest.raises(TypeError, match="never pickled"):
         pickle.dumps(BlindingFactor(1, PUBLIC))

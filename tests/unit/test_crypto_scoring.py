@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fate_dp.crypto import encrypted_scoring
-from fate_dp.crypto.encrypted_scoring import BlindingPool, encrypt_queries, open_scores, score_queries
+from fate_dp.crypto.encrypted_scoring import encrypt_queries, open_scores, score_queries
 from fate_dp.crypto.paillier import PublicKey, column_from_bytes, keypair_of_any_length
 
 PUBLIC, PRIVATE = keypair_of_any_length(384)
@@ -62,13 +62,6 @@ def test_answers_to_one_query_share_no_ciphertext_even_for_weights_of_zero():
     answers = [score_queries(query, np.zeros(2), PUBLIC)[HEADER:] for _ in range(10)]
     sent = [item.value % PUBLIC.n for answer in answers for item in column_from_bytes(answer, PUBLIC)]
     assert len(set(sent)) == 30
-
-
-def test_every_ciphertext_of_the_answer_takes_a_factor_of_the_pool():
-    pool, query = BlindingPool(PUBLIC), encrypt_queries(np.ones((7, 2)), ENCRYPTION)
-    pool.prepare(4)
-    np.testing.assert_array_equal(open_scores(score_queries(query, [1.0, 2.0], PUBLIC, 0.5, pool), PRIVATE), [3.5] * 7)
-    assert len(pool) == 1
 
 
 def test_equal_rows_are_encrypted_differently():

@@ -46,7 +46,7 @@ def test_a_joined_number_is_multiplied_part_by_part(parts, factor):
     joined = SYSTEM.join(parts)
     assert 0 <= joined < SYSTEM.product and SYSTEM.split(joined) == parts
     assert SYSTEM.split(joined * factor) == [part * factor % modulus for part, modulus in zip(parts, SYSTEM.moduli)]
-    assert SYSTEM.part(1, 3).join(parts[1:3]) == joined % (SYSTEM.moduli[1] * SYSTEM.moduli[2])
+    assert ResidueSystem(SYSTEM.moduli[1:3]).join(parts[1:3]) == joined % (SYSTEM.moduli[1] * SYSTEM.moduli[2])
 
 
 def test_moduli_are_coprime_nearly_the_largest_and_a_function_of_their_size():
@@ -80,7 +80,10 @@ def test_products_are_exact_but_where_a_mask_is_within_the_sum_of_an_end_of_its_
     # The joined number is the largest one where every remainder is.
     vectors = np.array([[modulus - 1 for modulus in layout.system.moduli]] * 3, dtype=object)
     largest = 2**layout.sum_bits - 1
-    expected = [[-3 * sign * (2**94 - 1) % modulus for modulus in layout.system.moduli], [0] * layout.system.count]
+    expected = [
+        [-3 * sign * (2**94 - 1) % modulus for modulus in layout.system.moduli],
+        [0] * len(layout.system.moduli),
+    ]
     for mask, exact in ((largest, True), (PUBLIC.n - 1 - largest, True), (0 if sign < 0 else PUBLIC.n - 1, False)):
         monkeypatch.setattr(residues, "draw_mask", lambda modulus: mask)
         message, own = multiplied(layout, vectors, [[sign * (2**94 - 1)] * 3, [0, 0, 0]])
@@ -128,7 +131,7 @@ def test_an_owner_that_encrypts_numbers_beyond_the_layout_reads_nothing(monkeypa
 
 def test_products_of_another_size_are_refused():
     layout = product_layout()
-    vectors = np.ones((3, layout.system.count), dtype=object)
+    vectors = np.ones((3, len(layout.system.moduli)), dtype=object)
     message, _ = multiplied(layout, vectors, [[1, 2, 3]])
     with pytest.raises(ValueError, match="holds 1 masked sums; there must be 2"):
         open_products(message, 2, layout, PRIVATE)
@@ -214,7 +217,7 @@ def test_every_layout_has_room(dimension, mean_square_bits, penalty, parties, ke
     bounds = QuadraticBounds(dimension, 1, mean_square_bits, 1.0, penalty)
     layout = StepLayout(bounds, parties, key_length, matrix_bits, most_steps)
     assert layout.losses_together >= 1 and 1 <= layout.steps <= most_steps
-    assert layout.products.system.count == layout.losses.system.count == layout.steps
+    assert len(layout.products.system.moduli) == len(layout.losses.system.moduli) == layout.steps
     assert min(layout.products.system.moduli) > bounds.curvature * 2.0 ** (28 + 84 + 41 + layout.carry_bits)
     assert min(layout.losses.system.moduli) > 2 * (bounds.curvature + penalty) * 2.0 ** (56 + 60)
 

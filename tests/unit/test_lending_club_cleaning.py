@@ -11,7 +11,7 @@ from raw_loan_files import Edition, cleaned, loan, refusal_of, two_loans
 
 from fate_dp.data_prep.division import split_train_test
 from fate_dp.data_prep.lending_club import raw_file
-from fate_dp.data_prep.lending_club.cleaning import CleaningRules, Step
+from fate_dp.data_prep.lending_club.cleaning import Step
 from fate_dp.data_prep.lending_club.columns import APPLICATION_TIME, FEATURES, RAW_COLUMNS, STUDY_COLUMNS
 
 PAYMENTS = (
@@ -155,7 +155,7 @@ def test_a_column_that_gives_the_outcome_away_never_reaches_the_table(column, tm
 )
 def test_a_column_may_miss_just_the_share_that_is_allowed(most_missing, is_dropped, tmp_path):
     loans = changed(several(12), "grade", [""] * 4)
-    found = cleaned(tmp_path, loans, rules=CleaningRules(most_missing))
+    found = cleaned(tmp_path, loans, most_missing=most_missing)
     assert found.missing["grade"] == 4 / 12
     assert found.dropped_columns["grade"] == ("missing in too many loans" if is_dropped else "not among the study's 18")
 
@@ -165,15 +165,8 @@ def test_a_needed_column_that_is_missing_too_often(tmp_path):
     assert refusal_of(tmp_path, Edition().content(loans)) == (
         "misses emp_length in 5 of 12 loans (41.7%); at most 33.3% are allowed in a column that the study needs."
     )
-    assert len(cleaned(tmp_path, loans, rules=CleaningRules(5 / 12)).frame) == 7
+    assert len(cleaned(tmp_path, loans, most_missing=5 / 12).frame) == 7
     assert len(cleaned(tmp_path, changed(several(12), "emp_length", ["n/a"] * 4)).frame) == 8
-
-
-@pytest.mark.parametrize("value", [-0.1, 1.1, float("nan"), True, "0.5", None])
-def test_a_share_that_is_none(value):
-    with pytest.raises(ValueError) as refused:
-        CleaningRules(value)
-    assert str(refused.value) == f"most_missing is {value!r}; a share from 0 to 1 is allowed."
 
 
 def test_a_single_value_is_kept_in_the_study_and_noticed(tmp_path):

@@ -248,11 +248,11 @@ def test_blocks_follow_each_other_and_progress_is_told(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "arguments, sentence",
     [
-        ({"rows": 0}, "rows is 0; it must be a whole number of at least 1."),
-        ({"rows": True}, "rows is True; it must be a whole number of at least 1."),
-        ({"rows": 5.0}, "rows is 5.0; it must be a whole number of at least 1."),
-        ({"rows": 5, "seed": -1}, "seed is -1; it must be a whole number of at least 0."),
-        ({"rows": 5, "seed": "x"}, "seed is 'x'; it must be a whole number of at least 0."),
+        ({"rows": 0}, "rows is 0 but must be a whole number of at least 1."),
+        ({"rows": True}, "rows is True but must be a whole number of at least 1."),
+        ({"rows": 5.0}, "rows is 5.0 but must be a whole number of at least 1."),
+        ({"rows": 5, "seed": -1}, "seed is -1 but must be a whole number of at least 0."),
+        ({"rows": 5, "seed": "x"}, "seed is 'x' but must be a whole number of at least 0."),
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(tmp_path, arguments, sentence):

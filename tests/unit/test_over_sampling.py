@@ -214,7 +214,7 @@ def test_nothing_of_a_held_out_row_reaches_the_training_rows(seed, method):
     replaced.loc[held_out.frame.index, ["amount", "term"]] = [1e9, -1e9]
     replaced.loc[held_out.frame.index, list(NAMED_GROUPS[1])] = [0.0, 0.0, 0.0, 1.0]
     other_training, _ = split(replaced, seed)
-    result, other = enlarged(training, method).frame, enlarged(other_training, method).frame
+    (result, _), (other, _) = enlarged(training, method), enlarged(other_training, method)
     pandas.testing.assert_frame_equal(result, other, check_exact=True)
     assert not set(result["id"]) & set(held_out.frame["id"])
 
@@ -222,20 +222,21 @@ def test_nothing_of_a_held_out_row_reaches_the_training_rows(seed, method):
 def test_real_rows_come_first_and_unchanged_and_both_classes_end_equal():
     training, _ = split(table())
     before = training.frame.copy()
-    result = enlarged(training)
-    assert result.rows_before == {0: 21, 1: 70} and result.rows_after == {0: 70, 1: 70}
-    pandas.testing.assert_frame_equal(result.frame[:91], before.reset_index(drop=True), check_exact=True)
+    result, _ = enlarged(training)
+    assert before["paid"].value_counts().to_dict() == {0: 21, 1: 70}
+    assert result["paid"].value_counts().to_dict() == {0: 70, 1: 70}
+    pandas.testing.assert_frame_equal(result[:91], before.reset_index(drop=True), check_exact=True)
     pandas.testing.assert_frame_equal(training.frame, before, check_exact=True)
-    added = result.frame[91:]
+    added = result[91:]
     assert added["id"].tolist() == [f"{SYNTHETIC_PREFIX}9999-{number}" for number in range(1, 50)]
-    assert (added["paid"] == 0).all() and result.frame["paid"].dtype == "int8"
-    assert result.frame.columns.tolist() == before.columns.tolist() and result.frame.index.tolist() == list(range(140))
+    assert (added["paid"] == 0).all() and result["paid"].dtype == "int8"
+    assert result.columns.tolist() == before.columns.tolist() and result.index.tolist() == list(range(140))
 
 
 def test_draws_follow_the_seed_and_the_tag_and_ids_of_parties_never_meet():
     training, _ = split(table())
     first, again, *others = (
-        enlarged(training, **options).frame for options in ({}, {}, {"seed": 6}, {"tag": "a"}, {"tag": "b"})
+        enlarged(training, **options)[0] for options in ({}, {}, {"seed": 6}, {"tag": "a"}, {"tag": "b"})
     )
     pandas.testing.assert_frame_equal(first, again, check_exact=True)
     made = [frame[91:] for frame in (first, *others)]
@@ -263,9 +264,9 @@ def test_the_split_does_not_depend_on_the_over_sampling():
 
 def test_equal_classes_get_nothing():
     training, _ = split(table(30, 30))
-    result = enlarged(training)
-    pandas.testing.assert_frame_equal(result.frame, training.frame.reset_index(drop=True), check_exact=True)
-    assert result.rows_before == result.rows_after == {0: 21, 1: 21} and result.largest_influence == 0
+    result, largest_influence = enlarged(training)
+    pandas.testing.assert_frame_equal(result, training.frame.reset_index(drop=True), check_exact=True)
+    assert result["paid"].value_counts().to_dict() == {0: 21, 1: 21} and largest_influence == 0
 
 
 def test_the_smaller_class_may_be_any_label():
@@ -286,7 +287,7 @@ def test_held_out_rows_and_bare_tables_are_not_over_sampled():
 
 
 def test_rows_are_not_over_sampled_twice():
-    frame = enlarged(split(table())[0]).frame
+    frame = enlarged(split(table())[0])[0]
     again, _ = split(frame)
     marked = again.frame["id"].str.startswith(SYNTHETIC_PREFIX).sum()
     with refusal(InvalidArgument, f"{marked} ids begin with 'synthetic-': these rows are already over-sampled."):
@@ -296,14 +297,14 @@ def test_rows_are_not_over_sampled_twice():
 @pytest.mark.parametrize(
     "options, sentence",
     [
-        ({"method": "adasyn"}, "over-sampling method is 'adasyn'; it must be one of smotenc, smotenc_parents, smote."),
+        ({"method": "adasyn"}, "over-sampling method is 'adasyn' but must be one of smotenc, smotenc_parents, smote."),
         (
             {"method": ["smote"]},
-            "over-sampling method is ['smote']; it must be one of smotenc, smotenc_parents, smote.",
+            "over-sampling method is ['smote'] but must be one of smotenc, smotenc_parents, smote.",
         ),
-        ({"neighbours": 0}, "neighbours is 0; it must be a whole number of at least 1."),
-        ({"neighbours": True}, "neighbours is True; it must be a whole number of at least 1."),
-        ({"neighbours": 5.0}, "neighbours is 5.0; it must be a whole number of at least 1."),
+        ({"neighbours": 0}, "neighbours is 0 but must be a whole number of at least 1."),
+        ({"neighbours": True}, "neighbours is True but must be a whole number of at least 1."),
+        ({"neighbours": 5.0}, "neighbours is 5.0 but must be a whole number of at least 1."),
     ],
 )
 def test_options_check_themselves(options, sentence):
@@ -449,7 +450,7 @@ def test_smote_before_the_split_makes_a_model_look_good_that_has_learned_nothing
     frame = frame.assign(paid=np.array([0] * 100 + [1] * 900), id=[f"loan-{number}" for number in range(1000)])
     leaking, leaking_test = split(synthetic_first(frame, names))
     honest, honest_test = split(frame)
-    honest_train = over_sample(honest, OverSampling("smote"), groups=(), seed=5, tag="").frame
+    honest_train = over_sample(honest, OverSampling("smote"), groups=(), seed=5, tag="")[0]
 
     leaked = has_parent_in(leaking_test.frame, leaking.frame, frame, names)
     assert leaked.sum() > 0.3 * (~is_real(leaking.frame)).sum()
