@@ -209,7 +209,7 @@ class SourceRuleClient:
         mean = clipped_mean(self._rows.mean_gradient(weights, self._terms.sampling_probability), clip)
         if not np.isfinite(mean).all():
             raise NotFinite("The gradient holds NaN or an infinity: training has diverged; lower the learning rate.")
-        content = mean * (self._terms.normaliser / self._terms.clients)
+        content = mean * (self._terms.batch_size / self._terms.clients)
         if self._terms.aggregation == SECURE_SUM:
             content = np.rint(content / grid_for(clip)).astype(np.int64)
         return Contribution(self._position, round_number, clip, content)

@@ -17,7 +17,7 @@ from fate_dp.privacy.noise.stream import Stream, open_stream
 from ...protocols.federation import Federation, PartyId, name_of
 from ...protocols.sealed_shuffle import TooFewMessages
 from .aggregation import Shuffle, make_aggregation
-from .client import Client, SecretOrders
+from .client import Client, Scales, SecretOrders
 from .contribution import Contribution, NoisyMean, RoundLost, with_indicators
 from .server import Server
 from .terms import RoundTerms
@@ -26,11 +26,9 @@ RECORDS_AT_ONCE = 256
 
 
 class ArrayRows:
-    """Features and labels of one client; everything it returns is private.
+    """Features, float32 (n, m), and labels (n,) of one client; everything it returns is private.
 
     Args:
-        features: float32 (n, m).
-        labels: (n,).
         gradients: ``RecordGradients``.
         rng: a stream; None for the operating system's entropy.
     """
@@ -48,35 +46,29 @@ class ArrayRows:
         """Whether nobody else can repeat the samples."""
         return self._stream.private
 
-    def gradient_sum(
-        self, weights: np.ndarray, clip: float, sampling_probability: float, scales: np.ndarray | None = None
-    ) -> ClippedSum:
+    def gradient_sum(self, weights: np.ndarray, clip: float, probability: float, scales: Scales = None) -> ClippedSum:
         """``ClippedSum`` over a fresh Poisson sample."""
-        batch = poisson_sample(len(self), sampling_probability, self._stream)
+        batch = poisson_sample(len(self), probability, self._stream)
         return self.gradients.clipped_sum(weights, self.features[batch], self.labels[batch], clip, scales)
 
     def gradient_sum_with_indicators(
-        self, weights: np.ndarray, clip: float, sampling_probability: float, scales: np.ndarray | None = None
+        self, weights: np.ndarray, clip: float, probability: float, scales: Scales = None
     ) -> ClippedSum:
         """The same with one more coordinate (`contribution.with_indicators`)."""
-        batch = poisson_sample(len(self), sampling_probability, self._stream)
+        batch = poisson_sample(len(self), probability, self._stream)
         return with_indicators(self._scaled_rows(weights, batch, scales), clip)
 
-    def gradient_rows(
-        self, weights: np.ndarray, places: np.ndarray, epoch: int, scales: np.ndarray | None = None
-    ) -> np.ndarray:
+    def gradient_rows(self, weights: np.ndarray, places: np.ndarray, epoch: int, scales: Scales = None) -> np.ndarray:
         """(b, d): gradients of the records at these places of the epoch's secret order."""
         return self._scaled_rows(weights, self._orders.of_epoch(epoch)[places], scales)
 
-    def update(
-        self, weights: np.ndarray, steps: int, learning_rate: float, batch_size: int | None = None
-    ) -> np.ndarray:
+    def update(self, weights: np.ndarray, steps: int, rate: float, batch_size: int | None = None) -> np.ndarray:
         """(d,): old minus new weights after steps of plain gradient descent on this client's own records."""
         current, size = np.array(weights, dtype=np.float64), min(batch_size or len(self), len(self))
         for step in range(steps):
             batch = self._orders.batch(step, size)
             if len(batch):
-                current -= learning_rate * self._mean_gradient(current, batch)
+                current -= rate * self._mean_gradient(current, batch)
         return weights - current
 
     def _mean_gradient(self, weights: np.ndarray, batch: np.ndarray) -> np.ndarray:
@@ -86,7 +78,7 @@ class ArrayRows:
             total += self.gradients.rows(weights, self.features[part], self.labels[part]).sum(axis=0, dtype=np.float64)
         return total / len(batch)
 
-    def _scaled_rows(self, weights: np.ndarray, batch: np.ndarray, scales: np.ndarray | None) -> np.ndarray:
+    def _scaled_rows(self, weights: np.ndarray, batch: np.ndarray, scales: Scales) -> np.ndarray:
         rows = self.gradients.rows(weights, self.features[batch], self.labels[batch])
         return rows if scales is None else rows / scales
 
@@ -115,10 +107,7 @@ SERVER, SHUFFLER = ("server", ""), ("shuffler", "")
 class Transport:
     """The way of a round's contributions to the server's mean, through the aggregations of all parties.
 
-    Args:
-        terms: ``RoundTerms``.
-        encrypted: switches masks and sealed boxes; the way is the same without.
-        message_splitting: of `aggregation.Shuffle`.
+    Masks and sealed boxes are on if ``encrypted``; the way is the same without.
     """
 
     def __init__(self, terms: RoundTerms, encrypted: bool = False, message_splitting: str = "none") -> None:
@@ -138,8 +127,7 @@ class Transport:
 
     def check_ready(self, positions: Sequence[int], round_number: int) -> None:
         """Raises `TooFewArrived` or `TooFewMessages` unless the clients at these positions are enough for a round."""
-        aggregation, _ = self.parties[self.federation.server]
-        aggregation.check_ready(positions, round_number)
+        self.parties[SERVER][0].check_ready(positions, round_number)
 
     def deliver(self, contributions: Sequence[Contribution], lost: Collection[int] = frozenset()) -> NoisyMean:
         """The mean of the contributions of all ready clients, of which the messages of positions ``lost`` got lost.
@@ -155,7 +143,7 @@ class Transport:
         aggregation, channel = self.parties[SHUFFLER]
         if isinstance(aggregation, Shuffle):
             aggregation.relay(channel, present, first.round_number)
-        aggregation, channel = self.parties[self.federation.server]
+        aggregation, channel = self.parties[SERVER]
         return aggregation.receive(channel, present, first.round_number, first.clip)
 
 
@@ -180,11 +168,8 @@ def simulate(
     a step; ``server.rounds_aborted`` those that ended before.
 
     Args:
-        clients: ``Client`` objects, one per position.
-        transport: from ``Transport``.
-        progress: None, or called with (round number, server) after every round.
-        failure: None, or a function of (position, round number) that says when a client fails in a round: ``before`` it
-            is ready, ``after`` it said so, or None.
+        clients: one per position.
+        progress: called with (round number, server) after every round, if given.
 
     Raises:
         NotFinite: training has diverged.
