@@ -13,10 +13,11 @@ from functools import cached_property
 
 import numpy as np
 
+from fate_dp.privacy.accounting.gaussian import gaussian_sigma
 from fate_dp.privacy.adaptive_scales import release_contributions
 from fate_dp.privacy.events import Event, PureDP, Release, clips_moved
 
-from .relevance import ContributionSum, contribution_multiplier, noise_beside
+from .relevance import ContributionSum, noise_beside
 from .rounds.account import OBSERVERS, round_event
 from .rounds.contribution import InvalidMessage
 from .rounds.terms import RECORD, SECURE_SUM, SHUFFLE, RoundTerms
@@ -25,12 +26,7 @@ from .settings import ADAPTIVE, TrainSettings
 
 @dataclass(frozen=True)
 class ContributionStep:
-    """Public configuration of the one release of contributions, (epsilon, delta) on its own.
-
-    Attributes:
-        groups: of the first layer's weights, G.
-        before_round: the round (from 0) that it precedes.
-    """
+    """Public configuration of the one release of contributions, (epsilon, delta) on its own, before a round (from 0)."""
 
     terms: RoundTerms
     relation: str
@@ -69,8 +65,8 @@ class ContributionStep:
 
     @property
     def _sum(self) -> ContributionSum:
-        multiplier = contribution_multiplier(self.epsilon, self.delta, self.relation)
-        return ContributionSum(self.groups, self.terms.records, self.terms.clients, self.terms.max_dropouts, multiplier)
+        terms, multiplier = self.terms, gaussian_sigma(self.epsilon, self.delta, clips_moved(self.relation))
+        return ContributionSum(self.groups, terms.records, terms.clients, terms.max_dropouts, multiplier)
 
     def _released(self, sums: np.ndarray) -> Release:
         """Every party pays on its own records; dividing by those of all parties is post-processing."""

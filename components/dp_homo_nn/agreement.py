@@ -35,11 +35,7 @@ LABELS_UNFIT = "The labels there do not allow this training; that party's operat
 
 
 def federation_of(parties: Iterable[PartyId], settings: TrainSettings) -> Federation:
-    """Roles of a task's parties.
-
-    Raises:
-        ValueError: not one guest, a host with data, one arbiter and, for shuffle, the named shuffler.
-    """
+    """Roles of a task's parties: one guest, hosts with data, one arbiter and, for shuffle, the named shuffler."""
     parties = list(parties)
     require(parties, "guest", "dp_homo_nn needs exactly one.", at_most=1)
     require(parties, "arbiter", "dp_homo_nn needs exactly one, which is the server.", at_most=1)
@@ -157,12 +153,6 @@ def _first_unfit(labels: np.ndarray, classes: int) -> str | None:
     return f"{wrong[0]:g}" if len(wrong) else None
 
 
-# What all parties agree on before the first round: the same parameters, tables that fit, terms with a stated guarantee.
-#
-# In two steps, each of which ends with one verdict for everybody: first what each party brings, after which the guest
-# calibrates the noise; then what that costs, which each data party computes anew and holds against its own cap.
-
-
 @dataclass(frozen=True)
 class Agreement:
     """The public terms of a task; the guest computed the promise, and every data party computed it anew."""
@@ -185,8 +175,8 @@ class DataAgreement(Agreement):
 def agree_on_terms(ctx: Context, given: Mapping[str, Any], frame: DataFrame | None) -> Agreement:
     """This party's view of what was agreed on, a `DataAgreement` where it has data.
 
-    Raises:
-        Refused: at every party.
+    In two steps, each of which ends with one verdict for everybody: first what each party brings, after which the guest
+    calibrates the noise; then what that costs, which each data party computes anew and holds against its own cap.
     """
     tables = Tables(ctx.sub_ctx("tables"), given, frame)
     agreed = tables.agree()

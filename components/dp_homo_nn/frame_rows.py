@@ -21,8 +21,7 @@ from fate_dp.privacy.mechanisms.sampling import poisson_sample
 from fate_dp.privacy.noise.stream import KEY_BYTES, KeyedStream
 
 from ..common.frames import DataFrame, feature_blocks, label_blocks
-from .models.builtin import model_inputs
-from .models.registry import ModelSource
+from .models.registry import ModelSource, model_inputs
 from .models.spec import ModelSpec, load_flat
 from .relevance import group_sums
 from .rounds.client import Scales, SecretOrders
@@ -81,11 +80,7 @@ class ModelAt:
 
 
 class FrameRows:
-    """The rows of one party; what its methods return is private.
-
-    Args:
-        frame: FATE DataFrame with labels 0 .. classes - 1.
-    """
+    """The rows of one party, with labels 0 .. classes - 1; what its methods return is private."""
 
     #: Nobody else can repeat the samples: the key comes from the operating system's entropy and stays here.
     private = True

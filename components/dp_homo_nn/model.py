@@ -15,8 +15,7 @@ from ..common.charges import home_of
 from ..common.frames import DataFrame, check_features, feature_blocks, prediction_frame_of, require_rows
 from ..protocols.federation import Context
 from .agreement import Agreement, check_module
-from .models.builtin import model_inputs
-from .models.registry import ModelSource
+from .models.registry import ModelSource, model_inputs
 from .models.spec import ModelSpec
 from .round_terms import POOLED
 from .settings import SOURCE_RULE, TrainSettings
@@ -109,20 +108,11 @@ def _listed(factors: Sequence[float] | None) -> str:
     return ", ".join(f"{factor:g}" for factor in factors) if factors else "none"
 
 
-# The trained model as JSON: what it is, its weights, and what the training promised. No pickle anywhere.
-
-
 WEIGHT_TYPE = "<f4"
 
 
 def to_json(spec: ModelSpec, weights: np.ndarray, header: list[str], settings: TrainSettings, privacy: dict) -> dict:
-    """The same at every data party.
-
-    Args:
-        weights: float64 (d,), in the order of the module's parameters; kept as float32, which the module computes in.
-        header: names of the features, in order.
-        privacy: what the training promised, of builtins.
-    """
+    """The model, the same at every data party; no pickle in it. Weights (d,) are kept as float32, as computed with."""
     estimator = {
         "model": {"name": spec.name, "features": spec.features, "classes": spec.classes, "params": spec.params},
         "param": {
@@ -143,11 +133,7 @@ def without_weights(role: str, privacy: dict) -> dict:
 
 
 def spec_of(document: dict) -> ModelSpec:
-    """The specification of a model.
-
-    Raises:
-        ValueError: for the document of a party that keeps none.
-    """
+    """The specification of a model; refuses the document of a party that keeps none."""
     estimator = document["data"]["estimator"]
     if estimator is None:
         raise ValueError(f"The {document['meta']['role']} of the training holds no model; predict at guest and hosts.")
@@ -155,7 +141,7 @@ def spec_of(document: dict) -> ModelSpec:
 
 
 def weights_of(document: dict) -> np.ndarray:
-    """float64 (d,)."""
+    """float64 (d,), in the order of the module's parameters."""
     param = document["data"]["estimator"]["param"]
     weights = np.frombuffer(base64.b64decode(param["weights"]), dtype=WEIGHT_TYPE).astype(np.float64)
     if len(weights) != param["size"]:
@@ -163,11 +149,8 @@ def weights_of(document: dict) -> np.ndarray:
     return weights
 
 
-# Prediction: each data party scores its own rows with the model that all of them hold; no message, no cost.
-
-
 def predict_party(ctx: Context, document: dict, frame: DataFrame) -> DataFrame:
-    """The prediction frame of a test table, in FATE's format."""
+    """The prediction frame of a party's own test table, in FATE's format; no message, no cost."""
     from fate.ml.utils.predict_tools import TEST_SET
 
     spec = spec_of(document)
@@ -185,13 +168,8 @@ def prediction_frame(ctx: Context, frame: DataFrame, document: dict, dataset_typ
     The score is P(label 1) of two classes, and the largest probability of more.
     """
     source = ModelSource.of(spec_of(document), document["data"]["estimator"]["loss"], home_of(ctx).policy.model_modules)
-    score = partial(
-        _scored,
-        source=source,
-        weights=weights_of(document),
-        classes=document["meta"]["labels"],
-        threshold=document["meta"]["threshold"],
-    )
+    weights, meta = weights_of(document), document["meta"]
+    score = partial(_scored, source=source, weights=weights, classes=meta["labels"], threshold=meta["threshold"])
     scored = prediction_frame_of(frame, feature_blocks(frame).mapValues(score), dataset_type)
     logger.info("%d rows scored", frame.shape[0])
     return scored

@@ -14,7 +14,7 @@ from .adaptive import ContributionStep, calibrated_beside
 from .rounds.account import OBSERVERS, calibrate_terms, collusion_events, events_of, noise_of, relations_of
 from .rounds.terms import RECORD, SECURE_SUM, SHUFFLE, RoundTerms
 from .settings import OPTIMIZER_KEYS, SOURCE_RULE, TrainSettings
-from .source_rule import rule_of, source_rule_event
+from .source_rule import rule_of
 
 MOMENTUM = 0.9
 # Beyond a clip of the largest norm there is nothing to clip; far below it all gradients have the same length.
@@ -78,9 +78,6 @@ def _clip(terms: RoundTerms, inputs: int, step_factor: float) -> float:
     return float(f"{share * math.sqrt(inputs):.3g}")
 
 
-# From the parameters of a job to the terms of its rounds, and to what they promise.
-
-
 # Epsilons are sums of roundings here and there; a party recomputes what the guest has calibrated.
 ROUNDING = 1 + 1e-9
 POOLED = "epsilon if shuffler and server pool what they see"
@@ -91,8 +88,7 @@ PLD = "PLD (dp-accounting), privacy.accounting.total"
 class Guarantee:
     """What rounds promise one unit; epsilons in nats at ``delta``, by relation where there is an account under it.
 
-    Attributes:
-        collusion: epsilon against shuffler and server who pool what they see, delta 0; None without a shuffler.
+    ``collusion`` is epsilon against shuffler and server who pool what they see, delta 0; None without a shuffler.
     """
 
     unit: str
@@ -135,12 +131,7 @@ def round_terms(
 ) -> RoundTerms:
     """Terms without noise, or with that of the settings; a clip that the settings leave open is 1 (`settled`).
 
-    Args:
-        clients: party ids of the data parties, in their order.
-        client_records: of each of them, for shuffle.
-
-    Raises:
-        ValueError: one sentence on what does not go together, and what to use instead.
+    ``clients`` are the party ids of the data parties, in their order, ``client_records`` of each of them, for shuffle.
     """
     clip, quantile = PLAIN_CLIP if settings.clip is None else settings.clip, None
     if isinstance(clip, Mapping):
@@ -201,7 +192,9 @@ def charged_events(
 ) -> list[tuple[Event, int]]:
     """(event, count) that the ledger holds after these rounds (None: all that are planned), and ``step`` if given."""
     if settings.noise == SOURCE_RULE:
-        return [(source_rule_event(settings, terms), 1)] if rounds is None or len(rounds) else []
+        # Once, however many rounds there are.
+        event = rule_of(settings, terms).event(OBSERVERS, relation=settings.stated_relation)
+        return [(event, 1)] if rounds is None or len(rounds) else []
     return [*([] if step is None else [(step.event, 1)]), *events_of(terms, settings.stated_relation, rounds)]
 
 
@@ -214,9 +207,6 @@ def _weights(settings: TrainSettings, clients: Sequence[str]) -> tuple[float, ..
             f"data: {', '.join(sorted(clients))}."
         )
     return tuple(settings.client_weights[client] for client in clients)
-
-
-# Which rounds a party has been charged for, and what one more adds.
 
 
 class ChargedRounds:

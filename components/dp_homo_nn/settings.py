@@ -38,7 +38,7 @@ def model(value: Any) -> dict[str, Any]:
     """name (logistic_regression, mlp, cnn, scattering_linear, or module:NAME that each operator allowed) and params."""
     filled = mapping("model", value, MODEL_KEYS)
     name = filled["name"]
-    if not (isinstance(name, str) and (name in MODELS or _is_module(name))):
+    if not (isinstance(name, str) and (name in MODELS or module_name(name) is not None)):
         raise ValueError(
             f"model.name is {name!r}; it must be one of {', '.join(MODELS)}, or {MODULE_PREFIX}NAME for a model that each "
             "party's operator allowed under that name."
@@ -132,7 +132,8 @@ def shuffler(value: Any) -> str:
 
 def module_name(name: str) -> str | None:
     """NAME of a model module:NAME; None for a model of the fixed list."""
-    return name[len(MODULE_PREFIX) :] if _is_module(name) else None
+    rest = name.removeprefix(MODULE_PREFIX)
+    return rest if rest != name and MODULE_NAME.fullmatch(rest) else None
 
 
 def _torch_optimizer(filled: dict[str, Any]) -> Any:
@@ -142,10 +143,6 @@ def _torch_optimizer(filled: dict[str, Any]) -> Any:
     from .rounds.server import make_optimizer
 
     return make_optimizer(torch.nn.Parameter(torch.zeros(1)), filled)
-
-
-def _is_module(name: str) -> bool:
-    return name.startswith(MODULE_PREFIX) and MODULE_NAME.fullmatch(name[len(MODULE_PREFIX) :]) is not None
 
 
 @dataclass(frozen=True, kw_only=True)

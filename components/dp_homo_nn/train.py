@@ -96,9 +96,6 @@ def relay_rounds(ctx: Context, agreement: Agreement) -> int:
     return passed_on
 
 
-# The server, FATE's arbiter.
-
-
 NOT_ONE_ROUND = "No round ran to its end: too few parties were ready, or messages got lost; see their logs."
 
 
@@ -115,11 +112,7 @@ class Serving:
         self._aggregation = aggregation_of(ctx, agreement)
 
     def all_rounds(self, ctx: Context) -> Course:
-        """All rounds of a training; the weights go to the data parties at the end.
-
-        Raises:
-            ValueError: training has diverged, or not one round ran to its end, which all parties are told.
-        """
+        """All rounds of a training; the weights go to the data parties at the end, or why there are none to everybody."""
         course, server, step = self._course, self._server, self._step
         for number, round_ctx in ctx.on_iterations.ctxs_range(self._terms.rounds):
             if step is not None and number == step.before_round:
@@ -145,8 +138,12 @@ class Serving:
             return
         self._course.run.append(number)
         try:
-            self._server.step(self._aggregation.receive(FateChannel(ctx), present, number, clip))
-            _check_range(self._server.weights)
+            weights = self._server.step(self._aggregation.receive(FateChannel(ctx), present, number, clip))
+            with np.errstate(over="ignore"):
+                if not np.isfinite(weights.astype(np.float32)).all():
+                    # Modules compute in float32, in which larger numbers are infinite.
+                    problem = "The weights left the range of float32: training has diverged; lower the learning rate."
+                    raise NotFinite(problem)
         except (RoundLost, TooFewMessages) as error:
             logger.warning(f"round {number} is spent and gives no step: {error}")
             self._course.lost.append(number)
@@ -190,21 +187,12 @@ class Serving:
             party_of(ctx, self._federation.shuffler).put(name, everybody)
 
 
-def _check_range(weights: np.ndarray) -> None:
-    """Modules compute in float32, in which larger numbers are infinite."""
-    with np.errstate(over="ignore"):
-        if not np.isfinite(weights.astype(np.float32)).all():
-            raise NotFinite("The weights left the range of float32: training has diverged; lower the learning rate.")
-
-
-# A party with records, guest or host: from the server's weights to its message of every round.
-#
-# Guarantee: see ``round_terms.guarantee_of`` for what the rounds promise one unit, and guarantee.yaml for against whom. A
-# round is charged in this party's ledger before its message leaves, and only if this party sends one.
-
-
 def take_part(ctx: Context, agreement: DataAgreement, frame: DataFrame) -> tuple[np.ndarray, Course]:
-    """All rounds of a training; returns the final weights, float64 (d,), the same at every data party."""
+    """All rounds at a party with records; returns the final weights, float64 (d,), the same at every data party.
+
+    Guarantee: see ``round_terms.guarantee_of`` for what the rounds promise one unit, and guarantee.yaml for against whom.
+    A round is charged in this party's ledger before its message leaves, and only if this party sends one.
+    """
     federation, terms, step = agreement.federation, agreement.terms, agreement.step
     me, server = own_party(ctx), federation.server
     if me == federation.guest:
@@ -262,7 +250,7 @@ class Member:
         self._charged = ChargedRounds(agreement.settings, agreement.terms)
 
     def contribution(self, weights: np.ndarray, number: int, clip: float) -> Contribution | None:
-        """The ``Contribution`` of a round, or None where it failed: the others go on, this party's log says why."""
+        """Of a round, or None where it failed: the others go on, this party's log says why."""
         try:
             return self._client.contribution(weights, number, clip)
         except Exception:
@@ -310,22 +298,22 @@ class Member:
             self._agreement.charges.mark_released()
 
 
-# The stage train: who plays what, and what each party writes.
-
-
 def train_party(ctx: Context, given: dict, frame: DataFrame | None) -> tuple[dict, DataFrame | None]:
     """This party's part of a training: the model document, and the prediction frame of its own rows or None.
 
-    Args:
-        given: the parameters of the job; None for one that was not set.
-        frame: the party's table; None at the arbiter and the shuffler.
-
-    Raises:
-        ValueError: one sentence, at every party.
+    The parameters of the job are None where they were not set; arbiter and shuffler have no table.
     """
     agreement = agree_on_terms(ctx, given, frame)
     if isinstance(agreement, DataAgreement):
-        return _train_data_party(ctx, agreement, frame)
+        from fate.ml.utils.predict_tools import TRAIN_SET
+
+        assert frame is not None, "Its check has passed."
+        weights, course = take_part(ctx, agreement, frame)
+        privacy = {**agreement.promise, **course.to_json()}
+        columns = frame.schema.columns.to_list()
+        document = to_json(agreement.source.spec(), weights, columns, agreement.settings, privacy)
+        show_summary(ctx, summary_of(agreement, course))
+        return document, prediction_frame(ctx, frame, document, TRAIN_SET)
     if own_party(ctx) == agreement.federation.server:
         course = Serving(ctx, agreement).all_rounds(ctx)
         show_summary(ctx, summary_of(agreement, course))
@@ -334,13 +322,3 @@ def train_party(ctx: Context, given: dict, frame: DataFrame | None) -> tuple[dic
     passed_on = relay_rounds(ctx, agreement)
     show_summary(ctx, {"role": "shuffler, without data", "messages passed on": passed_on})
     return without_weights("shuffler", agreement.promise), None
-
-
-def _train_data_party(ctx: Context, agreement: DataAgreement, frame: DataFrame) -> tuple[dict, DataFrame]:
-    from fate.ml.utils.predict_tools import TRAIN_SET
-
-    weights, course = take_part(ctx, agreement, frame)
-    privacy = {**agreement.promise, **course.to_json()}
-    document = to_json(agreement.source.spec(), weights, frame.schema.columns.to_list(), agreement.settings, privacy)
-    show_summary(ctx, summary_of(agreement, course))
-    return document, prediction_frame(ctx, frame, document, TRAIN_SET)

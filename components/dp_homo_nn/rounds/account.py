@@ -119,8 +119,7 @@ def round_event(terms: RoundTerms, relation: str, observers: tuple[str, ...] = O
     In ``local`` with several local steps a round has ``terms.noised_steps`` of them; in ``shuffle`` a record takes part
     in one round per epoch only: ``events_of`` counts both.
 
-    Raises:
-        InvalidTerms, InvalidEvent: for ``shuffle`` under add-or-remove, too.
+    InvalidTerms or InvalidEvent refuse what has no account, ``shuffle`` under add-or-remove, too.
     """
     if terms.aggregation == SHUFFLE:
         return Event(Shuffled(noise_of(terms), honest_messages(terms)), terms.unit, relation, observers)
@@ -136,11 +135,9 @@ def round_event(terms: RoundTerms, relation: str, observers: tuple[str, ...] = O
 def events_of(
     terms: RoundTerms, relation: str, rounds: Rounds | None = None, observers: tuple[str, ...] = OBSERVERS
 ) -> list[tuple[Event, int]]:
-    """What rounds cost one unit, as (event, count) pairs.
+    """What rounds (None: all that are planned) cost one unit, as (event, count) pairs.
 
-    Args:
-        rounds: None for all that are planned. Where rounds were aborted, ``shuffle`` must be told which ones ran: a
-            record may have sent in every epoch that one of them lies in.
+    Where rounds were aborted, ``shuffle`` must be told which ones ran: a record may have sent in all of their epochs.
     """
     rounds = terms.rounds if rounds is None else rounds
     number = len(rounds) if isinstance(rounds, Collection) else rounds
@@ -168,10 +165,7 @@ def calibrate_terms(terms: RoundTerms, epsilon: float, delta: float, relation: s
     """The same terms, at ``delta``, with the least noise whose account for all rounds is at most ``epsilon`` (nats).
 
     ``epsilon_of`` of the result never exceeds the target. The noise multiplier is at most 2e-5 above, an epsilon0 at
-    most 2e-3 below, the best that the account accepts.
-
-    Raises:
-        UnreachableTarget: saying what would be in reach.
+    most 2e-3 below, the best that the account accepts. UnreachableTarget says what would be in reach.
     """
     epsilon, delta = check_target(epsilon, delta)
     terms = replace(terms, delta=delta)

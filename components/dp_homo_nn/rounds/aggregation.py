@@ -94,12 +94,7 @@ class Aggregation(ABC):
 
     @abstractmethod
     def check_ready(self, positions: Sequence[int], round_number: int) -> None:
-        """At the server: whether the clients at these positions are enough.
-
-        Raises:
-            TooFewArrived: fewer are ready than ``terms.least_arrivals``.
-            TooFewMessages: in `Shuffle`, they send too few messages in this round.
-        """
+        """At the server: raises TooFewArrived, or TooFewMessages in `Shuffle`, unless these clients are enough."""
 
     def send(self, channel: Channel, contribution: Contribution | None, present: Collection[str]) -> None:
         """At a client: the message of a round, in which the clients of the names ``present`` take part, to whoever gets it.
@@ -114,11 +109,7 @@ class Aggregation(ABC):
 
     @abstractmethod
     def receive(self, channel: Channel, present: Collection[str], round_number: int, clip: float) -> NoisyMean:
-        """At the server: the noisy mean of a round.
-
-        Raises:
-            RoundLost: a party failed after it was named as present; the round is spent and gives no step.
-        """
+        """At the server: the noisy mean of a round; raises RoundLost where it is spent and gives no step."""
 
 
 class Local(Aggregation):
@@ -128,8 +119,7 @@ class Local(Aggregation):
     def release(clipped: ClippedSum, terms: RoundTerms, stream: Stream) -> Release:
         """A client's clipped sum with all its noise: float64 (vector_length,), one noised step.
 
-        Its event is stated under add-or-remove; ``account.round_event`` has the one for either relation, whose slack is
-        at least as large.
+        ``account.round_event`` has an event for either relation, whose slack is at least as large.
         """
         return gaussian_mechanism(
             clipped,
@@ -177,12 +167,7 @@ class Local(Aggregation):
         return indices.astype(INDEX).tobytes() + sent.astype(VALUE).tobytes()
 
     def decode(self, messages: Sequence[bytes], clip: float) -> NoisyMean:
-        """The server's mean from the messages that arrived; clients that did not arrive count as zero.
-
-        Raises:
-            TooFewArrived: fewer than ``terms.least_arrivals`` messages.
-            InvalidMessage: a message has another size, or an index or number that no client sends.
-        """
+        """The server's mean from the messages that arrived; clients that did not arrive count as zero."""
         terms = self.terms
         if len(messages) < terms.least_arrivals:
             raise TooFewArrived(
@@ -220,8 +205,7 @@ class Local(Aggregation):
 class SecureSum(Local):
     """Vectors go to the server under masks; every two clients agree on a key, and exchange public keys directly.
 
-    Args:
-        encrypted: False in one process only, where whoever adds the vectors is trusted: there are no masks then.
+    Not ``encrypted``, there are no masks: in one process only, where whoever adds the vectors is trusted.
     """
 
     _key: AgreementKey
@@ -261,8 +245,7 @@ class SecureSum(Local):
     def encode(self, contribution: Contribution, present: Collection[str]) -> bytes:
         """The client's steps as 8 bytes each, little-endian, modulo 2^64.
 
-        Raises:
-            TooFewArrived: the server names a set of clients whose sum would have less noise than was promised.
+        Refuses (TooFewArrived) a set of clients whose sum would have less noise than was promised.
         """
         check_arrivals(self._sum, len(present))
         steps, round_number = contribution.content, contribution.round_number
@@ -270,12 +253,7 @@ class SecureSum(Local):
         return words.astype(WORD).tobytes()
 
     def decode(self, messages: Sequence[bytes], clip: float) -> NoisyMean:
-        """The server's mean from the messages of *all* clients that were named as present.
-
-        Raises:
-            TooFewArrived: fewer than ``terms.least_arrivals`` messages; nothing is added up.
-            InvalidMessage: a message has another size.
-        """
+        """The server's mean from the messages of *all* clients that were named as present; of too few none is added up."""
         terms = self.terms
         check_arrivals(self._sum, len(messages))
         total = np.zeros(terms.vector_length, dtype=np.uint64)
@@ -290,13 +268,9 @@ class SecureSum(Local):
 
 
 class Shuffle(Aggregation):
-    """Answers go to the shuffler, sealed to the server, and from there in random order to the server.
+    """Answers go to the shuffler, sealed to the server (unless in one process), and in random order to the server.
 
     The server has the key to them and sees no sender; the shuffler hands on nothing where messages are too few.
-
-    Args:
-        message_splitting: how a vector is cut: 'none', 'block' or 'coordinate'.
-        encrypted: False in one process only: messages are not sealed then.
     """
 
     _analyzer: Analyzer
@@ -370,12 +344,7 @@ class Shuffle(Aggregation):
         return [piece for answer in contribution.content for piece in self.splitting.pieces(answer)]
 
     def decode(self, pieces: Sequence[Piece], round_number: int) -> NoisyMean:
-        """The answers' sum over the number of messages that the schedule says, scaled back.
-
-        Raises:
-            TooFewMessages: fewer than ``min_messages``.
-            InvalidMessage: of `protocols.sealed_shuffle`, one sentence.
-        """
+        """The answers' sum over the number of messages that the schedule says, scaled back."""
         terms = self.terms
         total, vectors = self.splitting.sum_of(pieces)
         if vectors < min_messages(terms):

@@ -33,14 +33,11 @@ Scales = np.ndarray | None
 
 
 class ClientRows(Protocol):
-    """The records of a client; everything that the methods return is private, see `simulation.ArrayRows`.
-
-    Attributes:
-        private: whether nobody else can repeat the samples.
-    """
+    """The records of a client; everything that the methods return is private, see `simulation.ArrayRows`."""
 
     @property
-    def private(self) -> bool: ...
+    def private(self) -> bool:
+        """Whether nobody else can repeat the samples."""
 
     def __len__(self) -> int: ...
 
@@ -85,13 +82,9 @@ class SecretOrders:
 
 
 class Client:
-    """A party with private records, at a public ``position`` (from 0) among all.
+    """A party with private records, at a public ``position`` (from 0) among all; ``rng`` None is the system's entropy.
 
-    Args:
-        rng: a stream; None for the operating system's entropy.
-
-    Raises:
-        InvalidTerms: the terms have no noise, or do not fit the rows.
+    Terms that have no noise, or do not fit the rows, are refused (InvalidTerms).
     """
 
     def __init__(self, rows: ClientRows, terms: RoundTerms, rng: Stream | None = None, position: int = 0) -> None:
@@ -112,11 +105,7 @@ class Client:
         return self._stream.private and self.rows.private
 
     def contribution(self, weights: np.ndarray, round_number: int, clip: float | None = None) -> Contribution:
-        """The content of a round, from the server's weights, float64 (d,); ``clip`` None is the schedule's.
-
-        Raises:
-            NotFinite: the weights are not finite.
-        """
+        """The content of a round, from the server's weights, float64 (d,); ``clip`` None is the schedule's."""
         weights = self._checked(weights)
         clip = self.terms.clip_of(round_number) if clip is None else clip
         if self.terms.aggregation == SHUFFLE:

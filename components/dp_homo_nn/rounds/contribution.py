@@ -69,17 +69,12 @@ def _joined(rows: np.ndarray, clip: float) -> np.ndarray:
     return np.concatenate([clipped, WEIGHT * clip * ((norms <= clip) - 0.5)[:, None]], axis=1)
 
 
-# What a client makes of its records in one round, with its noise in it, and what the server makes of all of them.
-
-
 @dataclass(frozen=True, eq=False)
 class Contribution:
-    """A client's content of one round; ``position`` is that of the client among all.
+    """What the client at ``position`` has for one round: what the trust model's ``encode`` takes.
 
-    Attributes:
-        content: what the trust model's ``encode`` takes: in ``secure_sum`` int64 steps with the noise share, for masks
-            only (alone they are under-noised: secret); in ``local`` a noisy float64 vector; in ``shuffle`` float64 rows
-            of answers.
+    In ``secure_sum`` int64 steps with the noise share, for masks only (alone they are under-noised: secret); in ``local`` a
+    noisy float64 vector; in ``shuffle`` float64 rows of answers.
     """
 
     position: int
@@ -90,11 +85,9 @@ class Contribution:
 
 @dataclass(frozen=True, eq=False)
 class NoisyMean:
-    """What the server makes of a round. The account covers it, so it may be published.
+    """What the server makes of a round: a direction (d,) to descend along. The account covers it: it may be published.
 
-    Attributes:
-        gradient: float64 (d,), the direction to descend along, in the unit of the weights.
-        share_below: noisy share of units whose norm was at most the clip; None without ``clip_quantile``.
+    ``share_below`` is the noisy share of units whose norm was at most the clip; None without ``clip_quantile``.
     """
 
     gradient: np.ndarray = field(repr=False)

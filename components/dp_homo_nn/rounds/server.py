@@ -74,17 +74,10 @@ def _made(
         raise InvalidArgument(f"{name} {method} refuses its parameters {params!r}: {error}.") from error
 
 
-# The server: public weights, moved along noisy means by an optimiser; it sees no record and adds no noise.
-
-
 class Server:
-    """Weights, optimiser and the clip of the next round; everything in it follows from released values.
+    """Weights (d,), optimiser and the clip of the next round; everything in it follows from released values.
 
-    ``sgd`` of learning rate 1 on clients' updates is federated averaging.
-
-    Args:
-        weights: flat weights to start from, (d,).
-        step_factor: public; a noisy mean gradient is multiplied by it.
+    ``sgd`` of learning rate 1 on clients' updates is federated averaging. Noisy means are multiplied by ``step_factor``.
     """
 
     def __init__(
@@ -110,7 +103,7 @@ class Server:
 
     @property
     def weights(self) -> np.ndarray:
-        """The weights of the next round, float64 (d,), a copy; public."""
+        """Of the next round, float64 (d,), a copy; public."""
         return self._parameter.detach().numpy().copy()
 
     @property

@@ -1,4 +1,4 @@
-"""A client's records in memory: what a ``Client`` asks of its rows, on arrays."""
+"""All parties of a training in one process, with their own code: for experiments and tests, not for real data."""
 
 from __future__ import annotations
 
@@ -26,12 +26,7 @@ RECORDS_AT_ONCE = 256
 
 
 class ArrayRows:
-    """Features, float32 (n, m), and labels (n,) of one client; everything it returns is private.
-
-    Args:
-        gradients: ``RecordGradients``.
-        rng: a stream; None for the operating system's entropy.
-    """
+    """Features, float32 (n, m), and labels (n,) of one client; everything it returns is private."""
 
     def __init__(self, features: np.ndarray, labels: np.ndarray, gradients: Any, rng: Stream | None = None) -> None:
         self.features, self.labels, self.gradients = features, labels, gradients
@@ -66,24 +61,16 @@ class ArrayRows:
         """(d,): old minus new weights after steps of plain gradient descent on this client's own records."""
         current, size = np.array(weights, dtype=np.float64), min(batch_size or len(self), len(self))
         for step in range(steps):
-            batch = self._orders.batch(step, size)
-            if len(batch):
-                current -= rate * self._mean_gradient(current, batch)
+            batch, total = self._orders.batch(step, size), np.zeros(len(weights))
+            for start in range(0, len(batch), RECORDS_AT_ONCE):
+                rows = self._scaled_rows(current, batch[start : start + RECORDS_AT_ONCE], None)
+                total += rows.sum(axis=0, dtype=np.float64)
+            current -= rate * (total / max(1, len(batch)))
         return weights - current
-
-    def _mean_gradient(self, weights: np.ndarray, batch: np.ndarray) -> np.ndarray:
-        total = np.zeros(len(weights))
-        for start in range(0, len(batch), RECORDS_AT_ONCE):
-            part = batch[start : start + RECORDS_AT_ONCE]
-            total += self.gradients.rows(weights, self.features[part], self.labels[part]).sum(axis=0, dtype=np.float64)
-        return total / len(batch)
 
     def _scaled_rows(self, weights: np.ndarray, batch: np.ndarray, scales: Scales) -> np.ndarray:
         rows = self.gradients.rows(weights, self.features[batch], self.labels[batch])
         return rows if scales is None else rows / scales
-
-
-# All parties of a training in one process, with their own code: for experiments and tests, not for real data.
 
 
 @dataclass
@@ -130,11 +117,7 @@ class Transport:
         self.parties[SERVER][0].check_ready(positions, round_number)
 
     def deliver(self, contributions: Sequence[Contribution], lost: Collection[int] = frozenset()) -> NoisyMean:
-        """The mean of the contributions of all ready clients, of which the messages of positions ``lost`` got lost.
-
-        Raises:
-            RoundLost: the round is spent without a result.
-        """
+        """The mean of the contributions of all ready clients, of which the messages of positions ``lost`` got lost."""
         first, clients = contributions[0], [self.federation.data[each.position] for each in contributions]
         present = frozenset(map(name_of, clients))
         for client, contribution in zip(clients, contributions):
@@ -165,14 +148,8 @@ def simulate(
     """Run all rounds and return the server's weights, float64 (d,).
 
     ``server.rounds_run`` lists the rounds in which messages left, each of which is to be charged whether or not it gave
-    a step; ``server.rounds_aborted`` those that ended before.
-
-    Args:
-        clients: one per position.
-        progress: called with (round number, server) after every round, if given.
-
-    Raises:
-        NotFinite: training has diverged.
+    a step; ``server.rounds_aborted`` those that ended before. ``progress`` is called with (round number, server) after
+    every round.
     """
     for round_number in range(terms.rounds):
         mean = _round(clients, server, transport, round_number, failure or (lambda position, number: None))

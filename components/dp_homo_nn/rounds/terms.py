@@ -41,7 +41,6 @@ class RoundTerms:
         clients: n, the parties that hold data.
         max_dropouts: t, clients that drop out and clients that collude with an observer, together; from 1 to n - 1.
         colluding: how many of the tolerated may collude; an observing client counts itself, so at least 1.
-        rounds: number of rounds planned.
         batch_size: expected number of units that take part in a round, over all clients. What is divided by it is never
             divided by the realised number, which stays secret.
         records: public number of all units: records, or clients for the unit client.
@@ -55,7 +54,7 @@ class RoundTerms:
         noise_multiplier: sigma over the clip: of the whole sum in ``secure_sum``, of each client's own message in
             ``local``. None until calibrated, and in ``shuffle``.
         epsilon0: of one message in ``shuffle``, nats; None until calibrated, and elsewhere.
-        dimension: d, number of weights.
+        dimension: d.
         scales: None, or d positive public numbers: a contribution is divided by them before it is clipped.
         delta: delta of the guarantee, strictly between 0 and 1.
         local_steps: steps at a client between two messages. In ``local`` each is noised and charged; with the unit
