@@ -13,11 +13,7 @@ from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import flat_weights, load_flat
 from fate_dp.components.dp_homo_nn.relevance import (
-    CONTRIBUTION_SHARE,
-    FALLING,
-    RISING,
     ContributionSum,
-    contribution_multiplier,
     coordinate_scales,
     first_layer,
     group_sums,
@@ -28,6 +24,7 @@ from fate_dp.components.dp_homo_nn.rounds.client import Client
 from fate_dp.components.dp_homo_nn.rounds.server import Server
 from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport, simulate
 from fate_dp.components.dp_homo_nn.rounds.terms import RoundTerms
+from fate_dp.components.dp_homo_nn.settings import ADAPTIVE_KEYS
 from fate_dp.privacy.accounting.calibration import calibrate
 from fate_dp.privacy.accounting.gaussian import gaussian_sigma
 from fate_dp.privacy.accounting.total import total_epsilon
@@ -37,7 +34,8 @@ from fate_dp.privacy.noise.stream import ReproducibleStream
 
 DELTA = 1e-5
 MAX_DROPOUTS = 1
-POWERS = {"adaptive": FALLING, "opposite": RISING}
+POWERS = {"adaptive": -0.5, "opposite": 0.5}
+CONTRIBUTION_SHARE = ADAPTIVE_KEYS["contribution_share"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +98,7 @@ def _contribution_sum(groups, settings, records, epsilon):
         return ContributionSum(groups, records, settings.clients, MAX_DROPOUTS, noise, sampling)
 
     if sampling is None:
-        return configured(contribution_multiplier(epsilon, DELTA, ADD_OR_REMOVE))
+        return configured(gaussian_sigma(epsilon, DELTA))
     start = gaussian_sigma(epsilon, DELTA)
     return configured(
         calibrate(lambda noise: configured(noise).event(ADD_OR_REMOVE), epsilon, DELTA, search=(start, 1e12))

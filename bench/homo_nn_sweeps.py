@@ -13,7 +13,7 @@ holds against the shuffler together with the server is the message's own epsilon
 Learning rates follow one rule in public numbers, ``learning_rate``; its two constants were chosen on the last 10,000
 training records, with 13 trainings on the others. Every point is one training.
 
-Where shuffling starts to pay is not measured but computed (`rounds.comparison`): the number of clients from which on
+Where shuffling starts to pay is not measured but computed (`homo_nn_comparison`): the number of clients from which on
 its error in a round's mean is below that of ``local`` at equal epsilon, for one to 600 records per client.
 
 Writes out/homo_nn/report.html.
@@ -24,13 +24,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.homo_nn import parse_options
+from bench.homo_nn_comparison import errors_at, mean_error, shuffling_pays_from
 from bench.homo_nn_features import MADE_UP, PrincipalMap, fit_map, write_parts
 from bench.homo_nn_pictures import CLASSES, TEST, TRAIN, load_pictures
 from bench.homo_nn_report import write_report
 from bench.homo_nn_training import shape_of, train
 from bench.homo_nn_workers import Job, Workers
 from fate_dp.components.dp_homo_nn.rounds.account import calibrate_terms
-from fate_dp.components.dp_homo_nn.rounds.comparison import errors_at, mean_error, shuffling_pays_from
 from fate_dp.components.dp_homo_nn.rounds.terms import AGGREGATIONS, LOCAL, SECURE_SUM, SHUFFLE, RoundTerms
 
 REPORT = Path("out/homo_nn/report.html")

@@ -7,16 +7,17 @@ few parties are ready for that step, training goes on with uniform noise, and no
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from fate_dp.privacy.accounting.gaussian import gaussian_sigma
 from fate_dp.privacy.adaptive_scales import release_contributions
 from fate_dp.privacy.events import Event, PureDP, Release, clips_moved
 
-from .models.registry import ModelSource
-from .relevance import ContributionSum, contribution_multiplier, coordinate_scales, first_layer, noise_beside
+from .relevance import ContributionSum, noise_beside
 from .rounds.account import OBSERVERS, round_event
 from .rounds.contribution import InvalidMessage
 from .rounds.terms import RECORD, SECURE_SUM, SHUFFLE, RoundTerms
@@ -25,12 +26,7 @@ from .settings import ADAPTIVE, TrainSettings
 
 @dataclass(frozen=True)
 class ContributionStep:
-    """Public configuration of the one release of contributions, (epsilon, delta) on its own.
-
-    Attributes:
-        groups: of the first layer's weights, G.
-        before_round: the round (from 0) that it precedes.
-    """
+    """Public configuration of the one release of contributions, (epsilon, delta) on its own, before a round (from 0)."""
 
     terms: RoundTerms
     relation: str
@@ -54,31 +50,23 @@ class ContributionStep:
 
     def share(self, sums: np.ndarray) -> np.ndarray:
         """What a party sends: (G,), in ``secure_sum`` int64 steps for masks only, in ``local`` its noisy float64 part."""
-        release = (
-            self._sum.share(sums, self.relation, OBSERVERS)
-            if self.terms.aggregation == SECURE_SUM
-            else self._released(sums)
-        )
-        return np.asarray(release.value)
+        if self.terms.aggregation == SECURE_SUM:
+            return np.asarray(self._sum.share(sums, self.relation, OBSERVERS).value)
+        return np.asarray(self._released(sums).value)
 
     def mean(self, messages: list[bytes]) -> np.ndarray:
-        """The released mean contributions, float64 (G,), from all parties' messages.
-
-        Raises:
-            InvalidMessage: a message has another size.
-        """
+        """The released mean contributions, float64 (G,), from all parties' messages."""
         kind = np.dtype("<u8" if self.terms.aggregation == SECURE_SUM else "<f8")
         if any(len(message) != self.groups * kind.itemsize for message in messages):
             raise InvalidMessage(f"A message about contributions must have {self.groups * kind.itemsize} bytes.")
-        total = np.sum(
-            [np.frombuffer(message, dtype=kind) for message in messages], axis=0, dtype=kind.newbyteorder("=")
-        )
+        vectors = [np.frombuffer(message, dtype=kind) for message in messages]
+        total = np.sum(vectors, axis=0, dtype=kind.newbyteorder("="))
         return self._sum.mean(total.view(np.int64)) if self.terms.aggregation == SECURE_SUM else total
 
     @property
     def _sum(self) -> ContributionSum:
-        multiplier = contribution_multiplier(self.epsilon, self.delta, self.relation)
-        return ContributionSum(self.groups, self.terms.records, self.terms.clients, self.terms.max_dropouts, multiplier)
+        terms, multiplier = self.terms, gaussian_sigma(self.epsilon, self.delta, clips_moved(self.relation))
+        return ContributionSum(self.groups, terms.records, terms.clients, terms.max_dropouts, multiplier)
 
     def _released(self, sums: np.ndarray) -> Release:
         """Every party pays on its own records; dividing by those of all parties is post-processing."""
@@ -88,15 +76,10 @@ class ContributionStep:
 
 
 def contribution_step(settings: TrainSettings, terms: RoundTerms, groups: int | None) -> ContributionStep | None:
-    """The step of an adaptive training; None with uniform noise.
-
-    Raises:
-        ValueError: one sentence where these settings have no account with adaptive noise.
-    """
+    """The step of an adaptive training, None with uniform noise; refuses settings that have no account with it."""
     if settings.noise != ADAPTIVE:
         return None
-    hindrance = _hindrance(settings)
-    if hindrance:
+    for hindrance in _hindrances(settings):
         raise ValueError(f"noise is adaptive, but {hindrance}.")
     assert settings.epsilon is not None and groups is not None
     epsilon = settings.adaptive["contribution_share"] * settings.epsilon
@@ -106,11 +89,7 @@ def contribution_step(settings: TrainSettings, terms: RoundTerms, groups: int | 
 
 
 def calibrated_beside(settings: TrainSettings, terms: RoundTerms, step: ContributionStep) -> RoundTerms:
-    """The terms with the least noise for which rounds and contributions together keep epsilon.
-
-    Raises:
-        UnreachableTarget: saying what the contributions alone cost.
-    """
+    """The terms with the least noise for which rounds and contributions together keep epsilon."""
 
     def event_of(noise: float) -> Event:
         return round_event(terms.with_noise(noise_multiplier=noise), settings.stated_relation)
@@ -120,27 +99,12 @@ def calibrated_beside(settings: TrainSettings, terms: RoundTerms, step: Contribu
     return terms.with_noise(noise_beside([(step.event, 1)], event_of, count, settings.epsilon, settings.delta))
 
 
-def groups_of(source: ModelSource) -> int:
-    """Number of groups of the first layer's weights.
-
-    Raises:
-        InvalidArgument: the model holds a layer that no rule of relevance covers.
-    """
-    return first_layer(source.module()).groups
-
-
-def scales_of(source: ModelSource, contributions: np.ndarray, power: float) -> tuple[float, ...]:
-    """Scales (d,) from released contributions: post-processing."""
-    return tuple(coordinate_scales(source.module(), contributions, power).tolist())
-
-
-def _hindrance(settings: TrainSettings) -> str:
+def _hindrances(settings: TrainSettings) -> Iterator[str]:
     if settings.epsilon is None:
-        return "epsilon is not set, which is divided between contributions and rounds; set it in place of the noise"
+        yield "epsilon is not set, which is divided between contributions and rounds; set it in place of the noise"
     if settings.aggregation == SHUFFLE:
-        return "aggregation is shuffle, where contributions have no account here; use secure_sum or local"
+        yield "aggregation is shuffle, where contributions have no account here; use secure_sum or local"
     if settings.unit != RECORD:
-        return f"unit is {settings.unit}, and contributions are released for records; use unit record"
+        yield f"unit is {settings.unit}, and contributions are released for records; use unit record"
     if settings.upload_fraction < 1:
-        return "upload_fraction is below 1, which would choose coordinates by their scales; use 1"
-    return ""
+        yield "upload_fraction is below 1, which would choose coordinates by their scales; use 1"

@@ -20,9 +20,10 @@ from ..common.frames import DataFrame, check_features, distinct_labels, label_bl
 from ..common.provenance import refuse_derived_labels
 from ..protocols.federation import Context, Federation, PartyId, own_party, require
 from ..protocols.preflight import Preflight, PrivateReason
-from .adaptive import ContributionStep, contribution_step, groups_of
+from .adaptive import ContributionStep, contribution_step
 from .models.registry import ModelSource, spec_of_job
-from .models.spec import flat_weights
+from .models.spec import dimension
+from .relevance import first_layer
 from .round_terms import calibrated, charged_events, check_promise, guarantee_of, round_terms, settled
 from .rounds.server import Server
 from .rounds.terms import RoundTerms
@@ -34,11 +35,7 @@ LABELS_UNFIT = "The labels there do not allow this training; that party's operat
 
 
 def federation_of(parties: Iterable[PartyId], settings: TrainSettings) -> Federation:
-    """Roles of a task's parties.
-
-    Raises:
-        ValueError: not one guest, a host with data, one arbiter and, for shuffle, the named shuffler.
-    """
+    """Roles of a task's parties: one guest, hosts with data, one arbiter and, for shuffle, the named shuffler."""
     parties = list(parties)
     require(parties, "guest", "dp_homo_nn needs exactly one.", at_most=1)
     require(parties, "arbiter", "dp_homo_nn needs exactly one, which is the server.", at_most=1)
@@ -51,7 +48,7 @@ def federation_of(parties: Iterable[PartyId], settings: TrainSettings) -> Federa
 
 
 def check_table(frame: DataFrame | None, settings: TrainSettings) -> None:
-    """A training table: rows, labels 0 .. classes - 1 of at least two kinds, sound features."""
+    """Rows, labels 0 .. classes - 1 of at least two kinds, sound features."""
     if frame is None:
         raise ValueError("The task has no train_data at this party; only the shuffler trains without rows.")
     require_rows(frame)
@@ -108,11 +105,7 @@ def check_parameters(own: dict, guests: dict) -> None:
 
 
 def check_alike(facts: dict) -> None:
-    """At the guest: {data party: facts}, its own first; columns and model must be the same.
-
-    Raises:
-        ValueError: names the first party that differs.
-    """
+    """At the guest: {data party: facts}, its own first; columns and model must be the same."""
     own, *_ = facts.values()
     for name, theirs in facts.items():
         if theirs["columns"] != own["columns"]:
@@ -137,7 +130,8 @@ def _other_columns(name: str, theirs: Sequence[str], own: Sequence[str]) -> str:
 
 
 def _check_labels(frame: DataFrame, classes: int) -> None:
-    unfit = label_blocks(frame).mapValues(partial(_first_unfit, classes=classes)).reduce(_first)
+    found_in_blocks = label_blocks(frame).mapValues(partial(_first_unfit, classes=classes)).collect()
+    unfit = next((label for _, label in found_in_blocks if label is not None), None)
     if unfit is not None:
         raise PrivateReason(
             f"A label is {unfit}; with classes {classes} labels must be whole numbers from 0 to {classes - 1}.",
@@ -159,24 +153,9 @@ def _first_unfit(labels: np.ndarray, classes: int) -> str | None:
     return f"{wrong[0]:g}" if len(wrong) else None
 
 
-def _first(one: str | None, other: str | None) -> str | None:
-    return one if one is not None else other
-
-
-# What all parties agree on before the first round: the same parameters, tables that fit, terms with a stated guarantee.
-#
-# In two steps, each of which ends with one verdict for everybody: first what each party brings, after which the guest
-# calibrates the noise; then what that costs, which each data party computes anew and holds against its own cap.
-
-
 @dataclass(frozen=True)
 class Agreement:
-    """The public terms of a task.
-
-    Attributes:
-        promise: what the guest computed and every data party computed anew.
-        step: only with adaptive noise.
-    """
+    """The public terms of a task; the guest computed the promise, and every data party computed it anew."""
 
     settings: TrainSettings
     federation: Federation
@@ -196,8 +175,8 @@ class DataAgreement(Agreement):
 def agree_on_terms(ctx: Context, given: Mapping[str, Any], frame: DataFrame | None) -> Agreement:
     """This party's view of what was agreed on, a `DataAgreement` where it has data.
 
-    Raises:
-        Refused: at every party.
+    In two steps, each of which ends with one verdict for everybody: first what each party brings, after which the guest
+    calibrates the noise; then what that costs, which each data party computes anew and holds against its own cap.
     """
     tables = Tables(ctx.sub_ctx("tables"), given, frame)
     agreed = tables.agree()
@@ -207,11 +186,6 @@ def agree_on_terms(ctx: Context, given: Mapping[str, Any], frame: DataFrame | No
     if warning:
         logger.warning(warning)
     return consent.agreement
-
-
-def start_weights(source: ModelSource) -> np.ndarray:
-    """float64 (d,): public, from the seed that the job names."""
-    return flat_weights(source.module())
 
 
 @dataclass
@@ -238,8 +212,7 @@ class Tables(Preflight):
             return {}
         check_table(frame, settings)
         assert frame is not None
-        home = home_of(self.ctx)
-        policy = home.policy
+        home, policy = home_of(self.ctx), home_of(self.ctx).policy
         if settings.noise == SOURCE_RULE:
             check_public(policy, remembered_dataset(home, frame))
         else:
@@ -250,8 +223,8 @@ class Tables(Preflight):
         source = self.source = ModelSource.of(spec, settings.loss, policy.model_modules, settings.class_factors)
         self.facts = {
             "columns": columns,
-            "dimension": len(start_weights(source)),
-            "groups": groups_of(source) if settings.noise == ADAPTIVE else None,
+            "dimension": dimension(source.module()),
+            "groups": first_layer(source.module()).groups if settings.noise == ADAPTIVE else None,
             # Public for shuffle, which is stated under replace-one only.
             "records": frame.shape[0] if settings.aggregation == "shuffle" else None,
         }

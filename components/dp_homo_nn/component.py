@@ -42,7 +42,7 @@ def predict(
     input_model: cpn.json_model_input(roles=[GUEST, HOST]),
     test_output_data: cpn.dataframe_output(roles=[GUEST, HOST]),
 ) -> None:
-    from .predict import predict_party
+    from .model import predict_party
 
     # Every party scores its own rows with a model that all data parties hold; nobody needs another one's help.
     if test_data is not None and not role.is_arbiter:

@@ -21,11 +21,10 @@ from fate_dp.privacy.mechanisms.sampling import poisson_sample
 from fate_dp.privacy.noise.stream import KEY_BYTES, KeyedStream
 
 from ..common.frames import DataFrame, feature_blocks, label_blocks
-from .models.builtin import model_inputs
-from .models.registry import ModelSource
+from .models.registry import ModelSource, model_inputs
 from .models.spec import ModelSpec, load_flat
 from .relevance import group_sums
-from .rounds.client import SecretOrders
+from .rounds.client import Scales, SecretOrders
 from .rounds.contribution import joint_clip, with_indicators
 
 # On FATE's standalone engine a round costs some 10 ms a partition, whatever is in it.
@@ -57,20 +56,37 @@ class Coins:
         return poisson_sample(records, self.probability, KeyedStream(self.key, f"{self.label} block {block}"))
 
 
-class FrameRows:
-    """The rows of one party; what its methods return is private.
+@dataclass(frozen=True)
+class ModelAt:
+    """The model at some weights, as workers compute with it."""
 
-    Args:
-        frame: FATE DataFrame with labels 0 .. classes - 1.
-        source: the model.
-        key: 32 secret bytes; drawn here if not given.
-    """
+    source: ModelSource
+    weights: np.ndarray
+    scales: Scales = None
+
+    def rows(self, features: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """float32 (n, d): gradients, divided by the scales."""
+        rows = self.source.gradients().rows(self.weights, features, labels)
+        return rows if self.scales is None else rows / self.scales
+
+    def clipped_steps(self, features: np.ndarray, labels: np.ndarray, clip: float) -> np.ndarray:
+        return self.source.gradients().clipped_sum(self.weights, features, labels, clip, self.scales).steps
+
+    def steps_with_indicators(self, features: np.ndarray, labels: np.ndarray, clip: float) -> np.ndarray:
+        # Every record is rounded on its own here, so parts add up to the same steps however they are cut.
+        spans = [slice(start, start + RECORDS_AT_ONCE) for start in range(0, max(1, len(labels)), RECORDS_AT_ONCE)]
+        rows = (self.rows(features[span], labels[span]) for span in spans)
+        return sum((with_indicators(part, clip).steps for part in rows), start=np.zeros((), dtype=np.int64))
+
+
+class FrameRows:
+    """The rows of one party, with labels 0 .. classes - 1; what its methods return is private."""
 
     #: Nobody else can repeat the samples: the key comes from the operating system's entropy and stays here.
     private = True
 
-    def __init__(self, frame: DataFrame, source: ModelSource, key: bytes | None = None) -> None:
-        self._source, self._key, self._rows = source, os.urandom(KEY_BYTES) if key is None else key, frame.shape[0]
+    def __init__(self, frame: DataFrame, source: ModelSource) -> None:
+        self._source, self._key, self._rows = source, os.urandom(KEY_BYTES), frame.shape[0]
         prepared = feature_blocks(frame).join(label_blocks(frame), partial(_prepared, spec=source.spec()))
         self._blocks = prepared.repartition(max(1, min(prepared.num_partitions, -(-self._rows // ROWS_PER_PARTITION))))
         self._sizes = sorted(self._blocks.mapValues(_size).collect())
@@ -79,42 +95,36 @@ class FrameRows:
     def __len__(self) -> int:
         return self._rows
 
-    def gradient_sum(
-        self, weights: np.ndarray, clip: float, sampling_probability: float, scales: np.ndarray | None = None
-    ) -> ClippedSum:
+    def gradient_sum(self, weights: np.ndarray, clip: float, probability: float, scales: Scales = None) -> ClippedSum:
         """Sum over a new Poisson batch of the records' gradients, divided by ``scales``, each clipped to ``clip``."""
-        steps_of = partial(_clipped_steps, source=self._source, weights=weights, clip=clip, scales=scales)
-        return ClippedSum(self._sampled_sum(steps_of, len(weights), sampling_probability), grid_for(clip), clip)
+        steps_of = partial(ModelAt(self._source, weights, scales).clipped_steps, clip=clip)
+        return ClippedSum(self._sampled_sum(steps_of, len(weights), probability), grid_for(clip), clip)
 
     def gradient_sum_with_indicators(
-        self, weights: np.ndarray, clip: float, sampling_probability: float, scales: np.ndarray | None = None
+        self, weights: np.ndarray, clip: float, probability: float, scales: Scales = None
     ) -> ClippedSum:
         """The same with one more coordinate (`rounds.contribution.with_indicators`)."""
-        steps_of = partial(_steps_with_indicators, source=self._source, weights=weights, clip=clip, scales=scales)
-        steps, joint = self._sampled_sum(steps_of, len(weights) + 1, sampling_probability), joint_clip(clip)
+        steps_of = partial(ModelAt(self._source, weights, scales).steps_with_indicators, clip=clip)
+        steps, joint = self._sampled_sum(steps_of, len(weights) + 1, probability), joint_clip(clip)
         return ClippedSum(steps, grid_for(joint), joint)
 
-    def gradient_rows(
-        self, weights: np.ndarray, places: np.ndarray, epoch: int, scales: np.ndarray | None = None
-    ) -> np.ndarray:
+    def gradient_rows(self, weights: np.ndarray, places: np.ndarray, epoch: int, scales: Scales = None) -> np.ndarray:
         """float32 (b, d): gradients of the records at these places of the epoch's secret order."""
         chosen = self._by_block(self._orders.of_epoch(epoch)[places])
-        kernel = partial(_rows_of_chosen, source=self._source, weights=weights, chosen=chosen, scales=scales)
+        kernel = partial(_rows_of_chosen, model=ModelAt(self._source, weights, scales), chosen=chosen)
         rows = np.zeros((len(places), len(weights)), dtype=np.float32)
         for _, parts in self._blocks.applyPartitions(kernel).collect():
             for at, part in parts:
                 rows[at] = part
         return rows
 
-    def update(
-        self, weights: np.ndarray, steps: int, learning_rate: float, batch_size: int | None = None
-    ) -> np.ndarray:
+    def update(self, weights: np.ndarray, steps: int, rate: float, batch_size: int | None = None) -> np.ndarray:
         """float64 (d,): old minus new weights after steps of plain gradient descent on this party's own rows."""
         current, size = np.array(weights, dtype=np.float64), min(batch_size or self._rows, self._rows)
         for step in range(steps):
             chosen = None if size == self._rows else self._by_block(self._orders.batch(step, size))
-            kernel = partial(_plain_sum, source=self._source, weights=current, chosen=chosen)
-            current -= learning_rate * self._blocks.applyPartitions(kernel).reduce(operator.add) / size
+            kernel = partial(_plain_sum, model=ModelAt(self._source, current), chosen=chosen)
+            current -= rate * self._blocks.applyPartitions(kernel).reduce(operator.add) / size
         return weights - current
 
     def contribution_sums(self, weights: np.ndarray) -> np.ndarray:
@@ -128,8 +138,8 @@ class FrameRows:
         kernel = partial(_sum_of_sample, steps_of=steps_of, size=size, coins=coins)
         return self._blocks.applyPartitions(kernel).reduce(operator.add)
 
-    def _by_block(self, records: np.ndarray) -> dict:
-        """{block: (positions in ``records``, rows of the block)} of global row numbers."""
+    def _by_block(self, records: np.ndarray) -> Places:
+        """The blocks of global row numbers."""
         places, start = {}, 0
         for block, size in self._sizes:
             at = np.flatnonzero((records >= start) & (records < start + size))
@@ -139,7 +149,7 @@ class FrameRows:
         return places
 
 
-def _prepared(features: np.ndarray, labels: np.ndarray, spec: ModelSpec) -> tuple[np.ndarray, np.ndarray]:
+def _prepared(features: np.ndarray, labels: np.ndarray, spec: ModelSpec) -> Block:
     return model_inputs(spec, features), labels.astype(np.int64)
 
 
@@ -157,51 +167,24 @@ def _sum_of_sample(blocks: Blocks, steps_of: StepsOf, size: int, coins: Coins) -
     return total
 
 
-def _clipped_steps(
-    features: np.ndarray,
-    labels: np.ndarray,
-    source: ModelSource,
-    weights: np.ndarray,
-    clip: float,
-    scales: np.ndarray | None,
-) -> np.ndarray:
-    return source.gradients().clipped_sum(weights, features, labels, clip, scales).steps
-
-
-def _steps_with_indicators(
-    features: np.ndarray,
-    labels: np.ndarray,
-    source: ModelSource,
-    weights: np.ndarray,
-    clip: float,
-    scales: np.ndarray | None,
-) -> np.ndarray:
-    # Every record is rounded on its own here, so parts add up to the same steps however they are cut.
-    spans = [slice(start, start + RECORDS_AT_ONCE) for start in range(0, max(1, len(labels)), RECORDS_AT_ONCE)]
-    rows = (_scaled_rows(source, weights, features[span], labels[span], scales) for span in spans)
-    return sum((with_indicators(part, clip).steps for part in rows), start=np.zeros((), dtype=np.int64))
-
-
-def _rows_of_chosen(
-    blocks: Blocks, source: ModelSource, weights: np.ndarray, chosen: Places, scales: np.ndarray | None
-) -> list[tuple[np.ndarray, np.ndarray]]:
+def _rows_of_chosen(blocks: Blocks, model: ModelAt, chosen: Places) -> list[tuple[np.ndarray, np.ndarray]]:
     """[(positions, rows)] of one partition."""
     found = []
     for name, (features, labels) in blocks:
         if name in chosen:
             positions, at = chosen[name]
-            found.append((positions, _scaled_rows(source, weights, features[at], labels[at], scales)))
+            found.append((positions, model.rows(features[at], labels[at])))
     return found
 
 
-def _plain_sum(blocks: Blocks, source: ModelSource, weights: np.ndarray, chosen: Places | None) -> np.ndarray:
+def _plain_sum(blocks: Blocks, model: ModelAt, chosen: Places | None) -> np.ndarray:
     """Sum (d,) of the gradients of the chosen rows of one partition; None means all."""
-    total = np.zeros(len(weights))
+    total = np.zeros(len(model.weights))
     for name, (features, labels) in blocks:
         batch = np.arange(len(labels)) if chosen is None else chosen.get(name, (None, np.arange(0)))[1]
         for start in range(0, len(batch), RECORDS_AT_ONCE):
             part = batch[start : start + RECORDS_AT_ONCE]
-            total += source.gradients().rows(weights, features[part], labels[part]).sum(axis=0, dtype=np.float64)
+            total += model.rows(features[part], labels[part]).sum(axis=0, dtype=np.float64)
     return total
 
 
@@ -209,10 +192,3 @@ def _contribution_sums(blocks: Blocks, source: ModelSource, weights: np.ndarray)
     module = source.module()
     load_flat(module, weights)
     return sum((group_sums(module, features) for _, (features, _) in blocks), start=np.zeros((), dtype=np.int64))
-
-
-def _scaled_rows(
-    source: ModelSource, weights: np.ndarray, features: np.ndarray, labels: np.ndarray, scales: np.ndarray | None
-) -> np.ndarray:
-    rows = source.gradients().rows(weights, features, labels)
-    return rows if scales is None else rows / scales

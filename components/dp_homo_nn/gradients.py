@@ -1,4 +1,4 @@
-"""Losses of single records, under the names of ``torch.nn.functional``, and what a model's outputs mean under them.
+"""Gradients of single records' losses, and what a model's outputs mean.
 
 A penalty on the weights is no part of a loss here: it needs no data, so it is the optimiser's ``weight_decay``, and
 neither clipped nor paid for.
@@ -16,7 +16,7 @@ from torch.nn import functional
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 
-from fate_dp.privacy.mechanisms.clipping import MAX_RECORDS, ClippedGroups, ClippedSum, clip_records_by_group
+from fate_dp.privacy.mechanisms.clipping import MAX_RECORDS, ClippedSum
 from fate_dp.privacy.validation import InvalidArgument
 
 from ..common import parameters as checks
@@ -38,46 +38,23 @@ def cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
     return torch.where(is_class, losses, torch.nan)
 
 
-def mse_loss(outputs: Tensor, labels: Tensor) -> Tensor:
-    """Squared error per record of a model with one output."""
-    return functional.mse_loss(outputs.squeeze(-1), labels.to(outputs.dtype), reduction="none")
+LOSSES = {"cross_entropy": cross_entropy}
 
 
-LOSSES = {"cross_entropy": cross_entropy, "mse_loss": mse_loss}
-
-
-def slopes(loss: str, outputs: Tensor, labels: Tensor) -> Tensor:
-    """Gradient of each record's loss by its outputs, float64 (n, outputs), in the arithmetic of `record_arithmetic`.
+def slopes(outputs: Tensor, labels: Tensor) -> Tensor:
+    """Gradient of each record's cross-entropy by its outputs, float64 (n, outputs), in exact arithmetic.
 
     Zero for a label that is no class, and where an output is not finite.
-
-    Args:
-        outputs: float64 (n, outputs).
-        labels: (n,).
     """
-    if loss == "mse_loss":
-        found = 2 * (outputs - labels.to(outputs.dtype).unsqueeze(1))
+    targets, is_class = _targets(outputs, labels)
+    if outputs.shape[1] == 1:
+        found = sigmoid(outputs) - targets.unsqueeze(1)
     else:
-        targets, is_class = _targets(outputs, labels)
-        if outputs.shape[1] == 1:
-            found = sigmoid(outputs) - targets.unsqueeze(1)
-        else:
-            found = softmax(outputs)
-            found -= functional.one_hot(targets, outputs.shape[1])
-        found = torch.where(is_class.unsqueeze(1), found, 0.0)
+        found = softmax(outputs)
+        found -= functional.one_hot(targets, outputs.shape[1])
+    found = torch.where(is_class.unsqueeze(1), found, 0.0)
     is_usable = torch.isfinite(outputs).all(1, keepdim=True) & torch.isfinite(found).all(1, keepdim=True)
     return torch.where(is_usable, found, 0.0)
-
-
-def factors_of(factors: Tensor, labels: Tensor) -> Tensor:
-    """Each record's factor (n,), zero for a label that is no class number.
-
-    Args:
-        factors: float64 (k,), one for each class.
-        labels: (n,).
-    """
-    is_class = (labels >= 0) & (labels < len(factors)) & (labels == torch.floor(labels))
-    return torch.where(is_class, factors[torch.where(is_class, labels, 0).long()], 0.0)
 
 
 def _targets(outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -86,20 +63,13 @@ def _targets(outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         targets = labels.to(outputs.dtype)
         is_class = (targets >= 0) & (targets <= 1)
         return torch.where(is_class, targets, 0.0), is_class
-    is_class = (labels >= 0) & (labels < outputs.shape[-1]) & (labels == torch.floor(labels))
+    return _classes(labels, outputs.shape[-1])
+
+
+def _classes(labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+    """Class numbers, with 0 for labels that are none; and which are some."""
+    is_class = (labels >= 0) & (labels < classes) & (labels == torch.floor(labels))
     return torch.where(is_class, labels, 0).long(), is_class
-
-
-def predictions(loss: str, outputs: Tensor) -> Tensor:
-    """Probabilities (n, classes) under 'cross_entropy', the values (n, 1) themselves under 'mse_loss'."""
-    if loss == "mse_loss":
-        return outputs
-    if outputs.shape[1] == 1:
-        return torch.cat([torch.sigmoid(-outputs), torch.sigmoid(outputs)], dim=1)
-    return torch.softmax(outputs, dim=1)
-
-
-# Refusal of modules whose gradient of one record depends on other records, or on a generator that others share.
 
 
 MIXING = (nn.modules.batchnorm._BatchNorm, nn.CrossMapLRN2d)
@@ -107,7 +77,7 @@ RANDOM = (_DropoutNd, nn.RReLU, nn.FractionalMaxPool2d, nn.FractionalMaxPool3d)
 
 
 def check_independent(module: nn.Module) -> nn.Module:
-    """Return ``module``; raise ``InvalidArgument`` with one sentence if one of its layers is of a refused kind.
+    """Return ``module``; raise ``InvalidArgument`` if one of its layers is of a refused kind.
 
     Statistics of a batch mix its records: then no clip bounds what one record changes. Layers that draw random numbers
     read torch's global generator, which FATE seeds alike at every party. A module that mixes records in a way of its
@@ -145,13 +115,10 @@ class RecordGradients:
     same bits for the same bytes is assumed then. Both are checked on a training's own shapes before it reads a record.
 
     Args:
-        module: ``torch.nn.Module`` from float32 (n, m) to (n, outputs); a copy of it is used, in evaluation mode.
-        loss: 'cross_entropy' or 'mse_loss', see `LOSSES`.
+        module: from float32 (n, m) to (n, outputs); a copy of it is used, in evaluation mode. One whose records are not
+            independent is refused.
         class_factors: public factor of a record's gradient for each class, or None. They come before the clip, so no
             bound on what a record changes depends on them; a label that is no class number contributes zero then.
-
-    Raises:
-        ValueError: one sentence, for an unknown loss or a module whose records are not independent.
     """
 
     def __init__(
@@ -173,22 +140,14 @@ class RecordGradients:
         clip: float,
         scales: np.ndarray | None = None,
     ) -> ClippedSum:
-        """Sum of the records' gradients, each divided by ``scales`` if given, then clipped to l2 norm ``clip``.
+        """Sum of the gradients of records (n, m) at weights (d,), divided by ``scales`` if given, each then clipped.
+
+        Exact and in the unit of the clip; its ``sensitivity`` is proved in docs/proofs-dp_homo_nn.md. A record with a NaN
+        or an infinity contributes zero; nothing is refused because of a record's values.
 
         Args:
-            weights: (d,), real numbers.
-            features: (n, m).
-            labels: (n,), class numbers or targets.
-            clip: public, from 1e-150 to 1e150.
+            clip: l2 norm, public, from 1e-150 to 1e150.
             scales: (d,), positive, public or already released.
-
-        Returns:
-            ``ClippedSum``, exact and in the unit of the clip; its ``sensitivity`` is proved in docs/proofs-dp_homo_nn.md. A
-            record with a NaN or an infinity contributes zero; no record gives zeros.
-
-        Raises:
-            InvalidArgument: one sentence; never because of a record's values.
-            UnsoundArithmetic: one sentence.
         """
         total = PartsSum(self.dimension, clip)
         divisors = None if scales is None else self._checked_scales(scales)
@@ -197,28 +156,6 @@ class RecordGradients:
                 parts = [part.divided(divisors[part.start : part.start + part.count]) for part in parts]
             total.add(parts)
         return total.total()
-
-    def clipped_groups(
-        self,
-        weights: np.ndarray,
-        features: np.ndarray,
-        labels: np.ndarray,
-        groups: Sequence[np.ndarray | slice],
-        clips: Sequence[float],
-    ) -> ClippedGroups:
-        """Sum of the records' gradients, each group of coordinates of each record clipped on its own.
-
-        Args:
-            groups: per group an index array or a slice of coordinates; together they hold every one exactly once.
-            clips: one public clip per group.
-
-        Returns:
-            ``ClippedGroups``; a record with a NaN or an infinity contributes zero to every group.
-        """
-        total = clip_records_by_group(np.zeros((0, self.dimension)), groups, clips)
-        for parts in self._blocks(weights, features, labels):
-            total = _added(total, clip_records_by_group(self._joined(parts), groups, clips))
-        return total
 
     def rows(self, weights: np.ndarray, features: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Per-record gradients, float32 (n, d), in the order of the flat weights; neither clipped nor checked."""
@@ -231,9 +168,12 @@ class RecordGradients:
         return LOSSES[self.loss](self._outputs(weights, records), targets).double().numpy()
 
     def scores(self, weights: np.ndarray, features: np.ndarray) -> np.ndarray:
-        """Probabilities of the classes, float64 (n, k); for 'mse_loss' the predictions (n, 1)."""
+        """Probabilities of the classes, float64 (n, k)."""
         records, _ = _checked_records(features, np.zeros(len(features)))
-        return predictions(self.loss, self._outputs(weights, records).double()).numpy()
+        outputs = self._outputs(weights, records).double()
+        if outputs.shape[1] == 1:
+            return torch.cat([torch.sigmoid(-outputs), torch.sigmoid(outputs)], dim=1).numpy()
+        return torch.softmax(outputs, dim=1).numpy()
 
     def _outputs(self, weights: np.ndarray, features: Tensor) -> Tensor:
         load_flat(self._module, weights)
@@ -259,21 +199,20 @@ class RecordGradients:
         if self._layered is None:
             return [Rows.of(0, self._one_by_one(features, labels, usable) * factors)]
         records = torch.where(usable.view(-1, *[1] * (features.dim() - 1)), features, 0.0).double()
-        found = slopes(self.loss, self._layered.outputs(records), labels)
+        found = slopes(self._layered.outputs(records), labels)
         return self._layered.parts(torch.where(usable.unsqueeze(1), found * factors, 0.0))
 
     def _factors(self, labels: Tensor) -> Tensor:
         """float64 (n, 1): what each record's gradient is multiplied by, a function of its own label."""
         if self._class_factors is None:
             return torch.ones(len(labels), 1, dtype=torch.float64)
-        return factors_of(self._class_factors, labels).unsqueeze(1)
+        classes, is_class = _classes(labels, len(self._class_factors))
+        return torch.where(is_class, self._class_factors[classes], 0.0).unsqueeze(1)
 
     def _one_by_one(self, features: Tensor, labels: Tensor, usable: Tensor) -> Tensor:
         """float64 (n, d): gradients of records that never meet in a call."""
-        rows, parameters = (
-            torch.zeros(len(features), self.dimension, dtype=torch.float64),
-            list(self._module.parameters()),
-        )
+        rows = torch.zeros(len(features), self.dimension, dtype=torch.float64)
+        parameters = list(self._module.parameters())
         with one_thread():
             for place in torch.nonzero(usable).flatten().tolist():
                 # A copy, so that every record stands in memory of the same alignment.
@@ -359,8 +298,3 @@ def _checked_records(features: np.ndarray, labels: np.ndarray) -> tuple[Tensor, 
     with np.errstate(over="ignore"):
         features = np.ascontiguousarray(features, dtype=np.float32)
     return torch.from_numpy(features), torch.from_numpy(np.array(labels))
-
-
-def _added(first: ClippedGroups, second: ClippedGroups) -> ClippedGroups:
-    sums = (ClippedSum(left.steps + right.steps, left.grid, left.clip) for left, right in zip(first.sums, second.sums))
-    return ClippedGroups(tuple(sums), first.groups, first.shape)

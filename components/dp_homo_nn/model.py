@@ -1,18 +1,26 @@
-"""The one-record summary that FATE-Board draws as a table. No loss: it would be another release."""
+"""What a training leaves behind: a summary, the model as JSON, and predictions that each party makes with it."""
 
 from __future__ import annotations
 
 import base64
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from .agreement import Agreement
+from ..common.charges import home_of
+from ..common.frames import DataFrame, check_features, feature_blocks, prediction_frame_of, require_rows
+from ..protocols.federation import Context
+from .agreement import Agreement, check_module
+from .models.registry import ModelSource, model_inputs
 from .models.spec import ModelSpec
 from .round_terms import POOLED
 from .settings import SOURCE_RULE, TrainSettings
+
+logger = logging.getLogger(__name__)
 
 TRUSTED = {
     "secure_sum": "the server sees sums of all parties only",
@@ -49,7 +57,7 @@ class Course:
 
 
 def summary_of(agreement: Agreement, course: Course) -> dict:
-    """Flat public facts, the same at every party that trains."""
+    """What FATE-Board draws as a table: public facts, the same at all parties. No loss, which would be another release."""
     settings, terms, promise = agreement.settings, agreement.terms, agreement.promise
     facts = {
         "mechanism": SOURCE_RULE_MECHANISM if settings.noise == SOURCE_RULE else MECHANISMS[terms.aggregation],
@@ -100,20 +108,11 @@ def _listed(factors: Sequence[float] | None) -> str:
     return ", ".join(f"{factor:g}" for factor in factors) if factors else "none"
 
 
-# The trained model as JSON: what it is, its weights, and what the training promised. No pickle anywhere.
-
-
 WEIGHT_TYPE = "<f4"
 
 
 def to_json(spec: ModelSpec, weights: np.ndarray, header: list[str], settings: TrainSettings, privacy: dict) -> dict:
-    """The same at every data party.
-
-    Args:
-        weights: float64 (d,), in the order of the module's parameters; kept as float32, which the module computes in.
-        header: names of the features, in order.
-        privacy: what the training promised, of builtins.
-    """
+    """The model, the same at every data party; no pickle in it. Weights (d,) are kept as float32, as computed with."""
     estimator = {
         "model": {"name": spec.name, "features": spec.features, "classes": spec.classes, "params": spec.params},
         "param": {
@@ -134,11 +133,7 @@ def without_weights(role: str, privacy: dict) -> dict:
 
 
 def spec_of(document: dict) -> ModelSpec:
-    """The specification of a model.
-
-    Raises:
-        ValueError: for the document of a party that keeps none.
-    """
+    """The specification of a model; refuses the document of a party that keeps none."""
     estimator = document["data"]["estimator"]
     if estimator is None:
         raise ValueError(f"The {document['meta']['role']} of the training holds no model; predict at guest and hosts.")
@@ -146,9 +141,50 @@ def spec_of(document: dict) -> ModelSpec:
 
 
 def weights_of(document: dict) -> np.ndarray:
-    """float64 (d,)."""
+    """float64 (d,), in the order of the module's parameters."""
     param = document["data"]["estimator"]["param"]
     weights = np.frombuffer(base64.b64decode(param["weights"]), dtype=WEIGHT_TYPE).astype(np.float64)
     if len(weights) != param["size"]:
         raise ValueError(f"The model holds {len(weights)} weights and says {param['size']}; its file is damaged.")
     return weights
+
+
+def predict_party(ctx: Context, document: dict, frame: DataFrame) -> DataFrame:
+    """The prediction frame of a party's own test table, in FATE's format; no message, no cost."""
+    from fate.ml.utils.predict_tools import TEST_SET
+
+    spec = spec_of(document)
+    check_module(home_of(ctx).policy, spec.name)
+    require_rows(frame)
+    if list(frame.schema.columns) != document["data"]["estimator"]["header"]:
+        raise ValueError("The model was trained on other columns than this table has; names and order must agree.")
+    check_features(frame)
+    return prediction_frame(ctx, frame, document, TEST_SET)
+
+
+def prediction_frame(ctx: Context, frame: DataFrame, document: dict, dataset_type: str) -> DataFrame:
+    """label (if any), predict_score, predict_result, predict_detail, type: as FATE's Evaluation takes them.
+
+    The score is P(label 1) of two classes, and the largest probability of more.
+    """
+    source = ModelSource.of(spec_of(document), document["data"]["estimator"]["loss"], home_of(ctx).policy.model_modules)
+    weights, meta = weights_of(document), document["meta"]
+    score = partial(_scored, source=source, weights=weights, classes=meta["labels"], threshold=meta["threshold"])
+    scored = prediction_frame_of(frame, feature_blocks(frame).mapValues(score), dataset_type)
+    logger.info("%d rows scored", frame.shape[0])
+    return scored
+
+
+def _scored(
+    features: np.ndarray, source: ModelSource, weights: np.ndarray, classes: Sequence[int], threshold: float
+) -> tuple[list, list, list]:
+    """Scores, results and details of a block: three lists."""
+    from fate.ml.utils.predict_tools import predict_detail_dict_to_str
+
+    probabilities = source.gradients().scores(weights, model_inputs(source.spec(), features))
+    if len(classes) == 2:
+        scores, results = probabilities[:, 1], probabilities[:, 1] > threshold
+    else:
+        scores, results = probabilities.max(axis=1), probabilities.argmax(axis=1)
+    details = [predict_detail_dict_to_str(dict(zip(classes, row))) for row in probabilities.tolist()]
+    return scores.tolist(), results.astype(int).tolist(), details

@@ -84,10 +84,8 @@ def bits_for(terms: int) -> int:
 def shorten(values: Tensor, bits: int, out: Tensor | None = None) -> Short:
     """``values`` (n, ...) as ``Short``: each record's largest number gets ``bits`` bits, the others no finer step.
 
-    A record with a NaN or an infinity keeps one, and no other record is touched by it.
-
-    Args:
-        out: float64 tensor for the whole numbers, ``values`` itself for instance. Then ``values`` is overwritten.
+    A record with a NaN or an infinity keeps one, and no other record is touched by it. With a float64 tensor ``out`` for
+    the whole numbers, ``values`` itself for instance, ``values`` is overwritten.
     """
     axes = tuple(range(1, values.dim()))
     if values.numel():
@@ -112,11 +110,7 @@ def exact_sums(values: Tensor) -> Tensor:
 
 
 def decaying_exponential(arguments: Tensor) -> Tensor:
-    """exp(-t) for t >= 0, to 2^-44 relative up to t = 40 and as there beyond; a NaN counts as 40.
-
-    Args:
-        arguments: float64 tensor t.
-    """
+    """exp(-t) for float64 t >= 0, to 2^-44 relative up to t = 40 and as there beyond; a NaN counts as 40."""
     arguments = torch.where(arguments <= MAX_ARGUMENT, arguments, MAX_ARGUMENT).mul_(STEPS_OF_ONE)
     steps = arguments.floor()
     rest = arguments.sub_(steps).mul_(1 / STEPS_OF_ONE)
@@ -161,9 +155,6 @@ def _table() -> Tensor:
 _TABLE = _table()
 
 
-# Sums of clipped per-record gradients, as integers: what one record can change is bounded exactly.
-
-
 MAX_AT_ONCE = 32
 FINE_BITS = 12
 MAX_BITS = 23
@@ -175,9 +166,7 @@ BLOCKS_AT_ONCE = 2**15 // MAX_AT_ONCE
 class Outer:
     """Per-record gradients ``left[i] right[i]^T`` of the parameters from ``start`` on, in row-major order.
 
-    Attributes:
-        left: (n, outputs).
-        right: (n, inputs).
+    ``left`` is (n, outputs), ``right`` (n, inputs).
     """
 
     start: int
@@ -191,7 +180,6 @@ class Outer:
 
     @property
     def count(self) -> int:
-        """Number of parameters."""
         return self.left.integers.shape[1] * self.right.integers.shape[1]
 
     @property
@@ -238,7 +226,6 @@ class Rows:
 
     @property
     def count(self) -> int:
-        """Number of parameters."""
         return self.numbers.integers.shape[1]
 
     @property
@@ -274,9 +261,6 @@ class PartsSum:
     A record's contribution depends on that record alone and has l2 norm at most the clip; sums are exact. So one record
     moves the total by at most what ``ClippedSum.sensitivity`` says (docs/proofs-dp_homo_nn.md). A record with a NaN or
     an infinity anywhere contributes zero everywhere.
-
-    Args:
-        clip: largest l2 norm of one record's contribution; public.
     """
 
     def __init__(self, dimension: int, clip: float) -> None:
@@ -288,11 +272,7 @@ class PartsSum:
         self._blocks = 0
 
     def add(self, parts: Sequence[Part]) -> None:
-        """Add a block of records whose ``parts`` hold every parameter once.
-
-        Raises:
-            ValueError: more than ``MAX_AT_ONCE`` records, whose sum might not be exact.
-        """
+        """Add a block of at most ``MAX_AT_ONCE`` records, whose ``parts`` hold every parameter once."""
         if self._blocks == BLOCKS_AT_ONCE:
             self._carry()
         self._blocks += 1
@@ -342,9 +322,7 @@ def _norm(factor: Short) -> Tensor:
 
 def _joint_norms(norms: Sequence[Tensor]) -> Tensor:
     """Root of the sum of squares of several norms per record, where no square overflows or vanishes."""
-    largest = norms[0]
-    for other in norms[1:]:
-        largest = torch.maximum(largest, other)
+    largest = torch.stack(list(norms)).amax(0)
     divisor = torch.where(largest > 0, largest, 1.0)
     total = torch.zeros_like(largest)
     for each in norms:

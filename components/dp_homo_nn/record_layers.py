@@ -40,14 +40,7 @@ MIN_BLOCK = 4
 
 
 def record_layer(layer: Any, shape: Sequence[int]) -> Layer | None:
-    """The counterpart of a torch layer in which no record feels its companions.
-
-    Args:
-        shape: of one record of its inputs.
-
-    Returns:
-        None where there is none for it, or not for that shape.
-    """
+    """The counterpart of a torch layer for records of a shape in which none feels its companions; None without any."""
     kind = type(layer)
     if layer._forward_hooks or layer._forward_pre_hooks or getattr(layer, "return_indices", False):
         return None
@@ -71,12 +64,9 @@ def layers_in_order(module: nn.Module) -> list[nn.Module]:
 
 
 class LayeredModule:
-    """A sequence of layers with parts of gradients for every parameter.
+    """A Sequential's layers in the order in which they run, with parts of gradients for every parameter.
 
-    Args:
-        module: a Sequential; its weights are read anew by ``load``.
-        layers: what ``of`` found, in the order in which they run.
-        block: records that are computed at once; the results do not depend on it.
+    ``block`` records are computed at once; the results do not depend on it.
     """
 
     def __init__(self, module: nn.Module, layers: Sequence[Layer], block: int) -> None:
@@ -88,12 +78,7 @@ class LayeredModule:
 
     @classmethod
     def of(cls, module: nn.Module, shape: Sequence[int], most_records: int) -> LayeredModule | None:
-        """The counterpart of a module; None where it has none, or holds parameters in another way.
-
-        Args:
-            shape: of one record;
-            most_records: largest block.
-        """
+        """The counterpart of a module for records of a shape; None where it has none, or holds parameters in another way."""
         found, layers, widest = torch.zeros(2, *shape), [], 1
         for layer in _pooled_first(layers_in_order(module)):
             ours = record_layer(layer, found.shape[1:])
@@ -141,10 +126,7 @@ class LayeredModule:
 
 
 class Room:
-    """Memory that the next block uses again, since large pieces are slow to get from the system.
-
-    Every record's piece begins at a multiple of 64 bytes, as torch's own memory does.
-    """
+    """Memory that the next block uses again. Each record's piece begins at a multiple of 64 bytes, as torch's memory does."""
 
     def __init__(self, dtype: torch.dtype, *shape: Any) -> None:
         self._shape, self._size = shape, math.prod(shape)
@@ -310,9 +292,6 @@ class InAnyOrder(Layer):
 
     Inputs, weights and slopes are taken as the sum of two short numbers each, so their products are four exact ones; what
     is rounded away is below 2^-32 for up to 2^21 weights.
-
-    Args:
-        layer: ``nn.Linear`` or ``nn.Conv2d``.
     """
 
     def __init__(self, layer: Any) -> None:

@@ -19,15 +19,15 @@ import torch
 from torch import Tensor, nn
 
 from fate_dp.privacy.accounting.calibration import UnreachableTarget
-from fate_dp.privacy.accounting.gaussian import gaussian_sigma
 from fate_dp.privacy.accounting.secure_sum import SecureSum, noise_share_sigma, secure_sum_event
 from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.adaptive_scales import MAX_RECORDS, STEPS_OF_RECORD, adaptive_scales, normalised_sums
-from fate_dp.privacy.events import Event, Release, clips_moved, event_of
+from fate_dp.privacy.events import Event, Release, event_of
 from fate_dp.privacy.noise.discrete import discrete_gaussian, discrete_gaussian_slack
 from fate_dp.privacy.noise.stream import Stream, open_stream
 from fate_dp.privacy.validation import InvalidArgument, check_target, is_whole
 
+from .models.spec import dimension
 from .record_arithmetic import UnsoundArithmetic, exact_sums
 from .record_layers import InAnyOrder, layers_in_order, record_layer
 
@@ -40,14 +40,7 @@ EXPLAINED = "linear, convolution, pooling, padding, flatten, dropout, tanh and R
 
 
 def layers_of(module: nn.Module) -> list[nn.Module]:
-    """The layers of a module in order, Sequentials within it unfolded.
-
-    Args:
-        module: an ``nn.Sequential``, or a single layer.
-
-    Raises:
-        InvalidArgument: names the first layer that no rule covers.
-    """
+    """The layers of a module in order, Sequentials within it unfolded; refuses the first one that no rule covers."""
     layers = layers_in_order(module)
     for layer in layers:
         if type(layer) not in LINEAR + ROUTED + UNCHANGED:
@@ -59,16 +52,13 @@ def layers_of(module: nn.Module) -> list[nn.Module]:
 
 
 def relevance(layers: Sequence[nn.Module], inputs: Tensor, at: int = 0, stabiliser: float = STABILISER) -> Tensor:
-    """Relevances of the inputs of layer ``at`` for the predicted logit, record by record.
+    """Relevances of the inputs of layer ``at`` for the predicted logit, record by record: float64 in their shape; private.
 
     Args:
-        layers: from ``layers_of``; dropout is taken as in prediction, it drops nothing.
+        layers: from ``layers_of``.
         inputs: tensor (n, ...) of finite numbers that the first layer takes; private.
         at: from 0, the model's inputs, to the number of layers, the outputs themselves.
         stabiliser: added to |z_j|, in the unit of a layer's outputs.
-
-    Returns:
-        float64 tensor (n, ...) in the shape of those inputs; private.
     """
     activations, ours = [inputs], []
     with torch.no_grad():
@@ -77,7 +67,7 @@ def relevance(layers: Sequence[nn.Module], inputs: Tensor, at: int = 0, stabilis
             activations.append(ours[-1].forward(activations[-1]))
         found = predicted_logits(activations[-1])
         for position in range(len(layers) - 1, at - 1, -1):
-            found = _propagated(layers[position], ours[position], activations[position], found, stabiliser)
+            found = propagated(layers[position], ours[position], activations[position], found, stabiliser)
     return found
 
 
@@ -87,20 +77,8 @@ def predicted_logits(outputs: Tensor) -> Tensor:
     return torch.zeros_like(outputs).scatter(1, largest, outputs.gather(1, largest))
 
 
-def propagated(layer: nn.Module, inputs: Tensor, relevances: Tensor, stabiliser: float = STABILISER) -> Tensor:
-    """Relevances of one layer's inputs from those of its outputs, by the rule of its kind."""
-    with torch.no_grad():
-        ours = counterpart(layer, inputs)
-        ours.forward(inputs)
-        return _propagated(layer, ours, inputs, relevances, stabiliser)
-
-
 def counterpart(layer: nn.Module, inputs: Tensor) -> Any:
-    """What stands for a torch layer here, for records like ``inputs``.
-
-    Raises:
-        InvalidArgument: there is nothing.
-    """
+    """What stands for a torch layer here, for records like ``inputs``; refuses a layer that has nothing."""
     exact = type(layer) in (nn.Linear, nn.Conv2d)
     ours = InAnyOrder(layer) if exact else record_layer(layer, inputs.shape[1:])
     if ours is None:
@@ -112,35 +90,30 @@ def counterpart(layer: nn.Module, inputs: Tensor) -> Any:
     return ours
 
 
-def _propagated(layer: nn.Module, ours: Any, inputs: Tensor, relevances: Tensor, stabiliser: float) -> Tensor:
+def propagated(
+    layer: nn.Module, ours: Any, inputs: Tensor, relevances: Tensor, stabiliser: float = STABILISER
+) -> Tensor:
+    """Relevances of a layer's inputs from those of its outputs, once ``ours``, its counterpart, took the inputs."""
     if isinstance(layer, UNCHANGED):
         return relevances
     if not isinstance(layer, LINEAR):
         return ours.backward(relevances.double())
-    return inputs * ours.backward(_shares(ours.sums(inputs), relevances.double(), stabiliser))
-
-
-def _shares(sums: Tensor, relevances: Tensor, stabiliser: float) -> Tensor:
-    """R_j / (z_j +- stabiliser), and 0 where z_j is 0."""
+    # R_j / (z_j +- stabiliser), and 0 where z_j is 0.
+    sums = ours.sums(inputs)
     stabilised = sums + torch.copysign(torch.full_like(sums, stabiliser), sums)
-    return torch.where(sums == 0, torch.zeros_like(sums), relevances / stabilised)
-
-
-# The groups of a model's first layer with weights: what contributions are counted for, and which weights belong to it.
-#
-# Dense first layer: group g is input g of the layer, its coordinates are column g of the weights. Convolution: group g is
-# output channel g, its coordinates are the weights of that filter. Biases and all later layers belong to no group.
+    return inputs * ours.backward(torch.where(sums == 0, 0.0, relevances.double() / stabilised))
 
 
 @dataclass(frozen=True)
 class FirstLayer:
     """Where the first layer with weights stands, and how its weights are grouped; public.
 
+    Contributions are counted for groups. Of a dense layer group g is input g, with column g of the weights; of a
+    convolution output channel g, with the weights of that filter. Biases and all later layers belong to no group.
+
     Attributes:
         at: the layer whose inputs' relevance is counted: for a convolution that behind it.
-        groups: number of groups G.
-        axis: axis of the weights along which groups are numbered.
-        shape: shape of the weights.
+        groups: number of groups G, along ``axis`` of the weights of this ``shape``.
         dimension: d, number of all parameters of the model, of which the weights come first.
     """
 
@@ -151,11 +124,7 @@ class FirstLayer:
     dimension: int
 
     def parts(self, relevances: Tensor) -> np.ndarray:
-        """Absolute contributions of each record's groups: float64 array (n, G); relevance is summed over units first.
-
-        Args:
-            relevances: tensor (n, ...) of the inputs of layer ``at``: (n, G), or (n, G, height, width).
-        """
+        """Absolute contributions (n, G), float64, of relevances (n, G, ...) of the inputs of layer ``at``, summed first."""
         return exact_sums(relevances).abs().numpy()
 
     def expanded(self, values: np.ndarray) -> np.ndarray:
@@ -167,42 +136,25 @@ class FirstLayer:
 
 
 def first_layer(module: nn.Module) -> FirstLayer:
-    """The ``FirstLayer`` of a module.
-
-    Raises:
-        InvalidArgument: when it has none, or a layer that no rule of propagation covers.
-    """
-    dimension = sum(parameter.numel() for parameter in module.parameters())
+    """The ``FirstLayer`` of a module; refuses one that has none, or a layer that no rule of propagation covers."""
     for position, layer in enumerate(layers_of(module)):
         shape = tuple(getattr(layer, "weight", np.empty(0)).shape)
         if isinstance(layer, nn.Linear):
-            return FirstLayer(position, layer.in_features, 1, shape, dimension)
+            return FirstLayer(position, layer.in_features, 1, shape, dimension(module))
         if isinstance(layer, nn.Conv2d):
-            return FirstLayer(position + 1, layer.out_channels, 0, shape, dimension)
+            return FirstLayer(position + 1, layer.out_channels, 0, shape, dimension(module))
     raise InvalidArgument("The model has neither a linear nor a convolution layer, so that no weights could be scaled.")
 
 
-# Scales of coordinates from released contributions of groups: less noise where the model looks.
-
-
-FALLING, RISING = -0.5, 0.5
-
-
-def coordinate_scales(module: nn.Module, contributions: np.ndarray, power: float = FALLING) -> np.ndarray:
+def coordinate_scales(module: nn.Module, contributions: np.ndarray, power: float) -> np.ndarray:
     """Scales of all coordinates: max(beta_g, 1 / (4 G))^power over its geometric mean on group g, 1 elsewhere.
 
-    Post-processing of the released contributions.
+    Post-processing of the released contributions: float64 (d,), positive, in the order of the flat weights. Noise is
+    less where the model looks.
 
     Args:
-        module: the model; only its shapes are read.
         contributions: the G released mean contributions beta, in the order of ``first_layer``.
         power: -1/2 falls with the contribution, 1/2 is the opposite direction.
-
-    Returns:
-        float64 array (d,), positive, in the order of the flat weights.
-
-    Raises:
-        InvalidArgument: unless there is one finite contribution per group.
     """
     groups = first_layer(module)
     if np.shape(contributions) != (groups.groups,):
@@ -212,28 +164,14 @@ def coordinate_scales(module: nn.Module, contributions: np.ndarray, power: float
     return groups.expanded(adaptive_scales(contributions, power))
 
 
-# Contributions of a model's groups of first-layer weights, and their private release in a secure sum.
-
-
 RECORDS_AT_ONCE = 64
 
 
-def group_sums(module: nn.Module, features: np.ndarray, input_shape: Sequence[int] | None = None) -> np.ndarray:
-    """Sum over records of their contributions per group of first-layer weights; secret.
+def group_sums(module: nn.Module, features: np.ndarray) -> np.ndarray:
+    """Sum over records (n, m) of their contributions per group of first-layer weights: int64 (G,), in steps of 2^-30; secret.
 
-    A record with a NaN or an infinity, or without any relevance, contributes zero.
-
-    Args:
-        module: the explained model, public or already private; its layers are those of `layers_of`.
-        features: float array (n, m), as the model takes them; private. No record is fine.
-        input_shape: shape of one record for a model that does not unflatten its input itself; None for (m,).
-
-    Returns:
-        int64 array (G,), in steps of 2^-30.
-
-    Raises:
-        InvalidArgument: for a model with other layers.
-        UnsoundArithmetic: this machine gives a record other bits in company; one sentence.
+    A record with a NaN or an infinity, or without any relevance, contributes zero. No record is fine. A machine that gives
+    a record other bits in company is refused (UnsoundArithmetic).
     """
     layers, groups = layers_of(module), first_layer(module)
     # A saturated unit would hide an infinity.
@@ -242,7 +180,6 @@ def group_sums(module: nn.Module, features: np.ndarray, input_shape: Sequence[in
     total = np.zeros(groups.groups, dtype=np.int64)
     for start in range(0, len(rows), RECORDS_AT_ONCE):
         block = torch.from_numpy(rows[start : start + RECORDS_AT_ONCE])
-        block = block if input_shape is None else block.reshape(len(block), *input_shape)
         if start == 0:
             _check_bits(layers, groups, block.shape[1:])
         total += normalised_sums(groups.parts(relevance(layers, block, groups.at)))
@@ -265,8 +202,6 @@ class ContributionSum:
     Attributes:
         groups: G, length of the sum.
         records: n, public; the released mean is the sum divided by the expected number that takes part.
-        clients: clients that add a share.
-        max_dropouts: drop-outs and clients whose shares an observer knows, together; at least 1.
         noise_multiplier: sigma over the largest contribution of a record, 1, that the shares have together.
         sampling_probability: of each record, by a coin of its own that stays secret; None when all take part.
     """
@@ -307,13 +242,9 @@ class ContributionSum:
         observers: Sequence[str] = ("client", "model", "server"),
         rng: Stream | None = None,
     ) -> Release:
-        """One client's sum with its noise, to be masked: ``Release`` of an int64 array (G,).
+        """One client's ``group_sums`` with its noise, to be masked: ``Release`` of an int64 array (G,).
 
         It may leave the client only as a term of the secure sum, whose cost its event states.
-
-        Args:
-            sums: int64 array (G,) from ``group_sums`` over the client's records; secret.
-            rng: a stream; None for the operating system's entropy.
         """
         sums = np.asarray(sums)
         if sums.shape != (self.groups,) or sums.dtype != np.int64:
@@ -333,20 +264,10 @@ class ContributionSum:
         return np.asarray(total, dtype=np.int64) / (expected * STEPS_OF_RECORD)
 
 
-# How (epsilon, delta) is divided between contributions and training rounds: one release beside many.
-
-
-CONTRIBUTION_SHARE = 1 / 8
 # Relative to the noise: how far above the smallest that is enough the result may lie.
 TOLERANCE = 1e-4
 # Noise multipliers between which is searched; rounds draw no more noise than the largest.
 START, LEAST, LARGEST = 1.0, 2.0**-20, 2.0**14
-
-
-def contribution_multiplier(epsilon: float, delta: float, relation: str) -> float:
-    """Noise multiplier of a secure sum of contributions that costs ``epsilon`` at ``delta`` on its own."""
-    epsilon, delta = check_target(epsilon, delta)
-    return gaussian_sigma(epsilon, delta, clips_moved(relation))
 
 
 def noise_beside(
@@ -354,16 +275,11 @@ def noise_beside(
 ) -> float:
     """Smallest noise, within 1e-4, with which rounds and what was released beside them meet (epsilon, delta) together.
 
+    ``total_epsilon`` of everything is at most ``epsilon`` with it.
+
     Args:
         released: (event, count) pairs, for instance the contributions' event once; none is fine.
         event_of: makes the event of one round from its noise multiplier; more noise must mean more privacy.
-        rounds: how many rounds there are.
-
-    Returns:
-        A noise multiplier for which ``total_epsilon`` of everything is at most ``epsilon``.
-
-    Raises:
-        UnreachableTarget: when not even 2^14 is enough; it says what would be met.
     """
     epsilon, delta = check_target(epsilon, delta)
 
@@ -377,10 +293,6 @@ def noise_beside(
             f"epsilon {epsilon:g} at delta {delta:g} is out of reach over {rounds} rounds: with what is released beside "
             f"them and the most noise there is, epsilon {math.exp(excess(LARGEST)) * epsilon:.3g} would be met."
         )
-    return _smallest_enough(excess)
-
-
-def _smallest_enough(excess: Callable[[float], float]) -> float:
     low = high = START
     above = below = excess(START)
     while below > 0:

@@ -12,9 +12,9 @@ from fate_dp.privacy.mechanisms.local_numbers import duchi_norm
 
 from .adaptive import ContributionStep, calibrated_beside
 from .rounds.account import OBSERVERS, calibrate_terms, collusion_events, events_of, noise_of, relations_of
-from .rounds.terms import LOCAL, RECORD, SECURE_SUM, SHUFFLE, RoundTerms
+from .rounds.terms import RECORD, SECURE_SUM, SHUFFLE, RoundTerms
 from .settings import OPTIMIZER_KEYS, SOURCE_RULE, TrainSettings
-from .source_rule import rule_of, source_rule_event
+from .source_rule import rule_of
 
 MOMENTUM = 0.9
 # Beyond a clip of the largest norm there is nothing to clip; far below it all gradients have the same length.
@@ -28,9 +28,9 @@ def noise_of_mean(terms: RoundTerms) -> float:
     """Standard deviation of one coordinate of a round's noisy mean, over the clip, with all clients present."""
     if terms.aggregation == SHUFFLE:
         # An answer has this norm in a random direction.
-        return duchi_norm(terms.dimension, 1.0, noise_of(terms)) / math.sqrt(terms.dimension * terms.normaliser)
+        return duchi_norm(terms.dimension, 1.0, noise_of(terms)) / math.sqrt(terms.dimension * terms.batch_size)
     missing = terms.max_dropouts if terms.aggregation == SECURE_SUM else terms.clients - 1
-    return noise_of(terms) * math.sqrt(terms.clients / (terms.clients - missing)) / terms.normaliser
+    return noise_of(terms) * math.sqrt(terms.clients / (terms.clients - missing)) / terms.batch_size
 
 
 def settled(settings: TrainSettings, terms: RoundTerms) -> tuple[TrainSettings, RoundTerms]:
@@ -54,13 +54,10 @@ def settled(settings: TrainSettings, terms: RoundTerms) -> tuple[TrainSettings, 
     """
     if settings.clip is not None and settings.optimizer is not None:
         return settings, terms
-    linear = (
-        settings.model["name"] == "logistic_regression"
-        and terms.unit == RECORD
-        and terms.aggregation in (SECURE_SUM, LOCAL)
-    )
+    linear = settings.model["name"] == "logistic_regression" and terms.unit == RECORD and terms.aggregation != SHUFFLE
     if not linear or settings.noise != "uniform" or terms.local_steps > 1:
-        return _plain(settings), terms
+        clip = PLAIN_CLIP if settings.clip is None else settings.clip
+        return replace(settings, optimizer=settings.optimizer or dict(OPTIMIZER_KEYS), clip=clip), terms
     if settings.optimizer is not None:
         return replace(settings, clip=PLAIN_CLIP), terms
     outputs = settings.classes if settings.classes > 2 else 1
@@ -81,17 +78,6 @@ def _clip(terms: RoundTerms, inputs: int, step_factor: float) -> float:
     return float(f"{share * math.sqrt(inputs):.3g}")
 
 
-def _plain(settings: TrainSettings) -> TrainSettings:
-    return replace(
-        settings,
-        optimizer=settings.optimizer or dict(OPTIMIZER_KEYS),
-        clip=PLAIN_CLIP if settings.clip is None else settings.clip,
-    )
-
-
-# From the parameters of a job to the terms of its rounds, and to what they promise. No FATE in here.
-
-
 # Epsilons are sums of roundings here and there; a party recomputes what the guest has calibrated.
 ROUNDING = 1 + 1e-9
 POOLED = "epsilon if shuffler and server pool what they see"
@@ -100,11 +86,9 @@ PLD = "PLD (dp-accounting), privacy.accounting.total"
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What rounds promise one unit; epsilons in nats at ``delta``.
+    """What rounds promise one unit; epsilons in nats at ``delta``, by relation where there is an account under it.
 
-    Attributes:
-        epsilons: by relation, where there is an account under it.
-        collusion: epsilon against shuffler and server who pool what they see, delta 0; None without a shuffler.
+    ``collusion`` is epsilon against shuffler and server who pool what they see, delta 0; None without a shuffler.
     """
 
     unit: str
@@ -128,53 +112,44 @@ class Guarantee:
         }
 
 
+SAME: tuple[str, ...] = (
+    "aggregation",
+    "unit",
+    "rounds",
+    "batch_size",
+    "records",
+    "delta",
+    "noise_multiplier",
+    "epsilon0",
+)
+SAME += ("max_dropouts", "local_steps", "local_learning_rate", "local_batch_size", "upload_fraction")
+"""Parameters of the job that are fields of the terms as they are."""
+
+
 def round_terms(
     settings: TrainSettings, clients: Sequence[str], dimension: int, client_records: Sequence[int] | None = None
 ) -> RoundTerms:
     """Terms without noise, or with that of the settings; a clip that the settings leave open is 1 (`settled`).
 
-    Args:
-        clients: party ids of the data parties, in their order.
-        client_records: of each of them, for shuffle.
-
-    Raises:
-        ValueError: one sentence on what does not go together, and what to use instead.
+    ``clients`` are the party ids of the data parties, in their order, ``client_records`` of each of them, for shuffle.
     """
-    # The settings fill in what a job leaves open.
-    assert settings.rounds is not None and settings.batch_size is not None
     clip, quantile = PLAIN_CLIP if settings.clip is None else settings.clip, None
     if isinstance(clip, Mapping):
         clip, quantile = clip["start"], clip["quantile"]
     clips = clip if isinstance(clip, tuple) else (clip,)
     return RoundTerms(
-        aggregation=settings.aggregation,
-        unit=settings.unit,
         clients=len(clients),
-        max_dropouts=settings.max_dropouts,
-        rounds=settings.rounds,
-        batch_size=settings.batch_size,
-        records=settings.records,
         clips=clips,
         clip_quantile=quantile,
         dimension=dimension,
-        delta=settings.delta,
-        noise_multiplier=settings.noise_multiplier,
-        epsilon0=settings.epsilon0,
         client_records=None if client_records is None else tuple(client_records),
         client_weights=_weights(settings, clients),
-        local_steps=settings.local_steps,
-        local_learning_rate=settings.local_learning_rate,
-        local_batch_size=settings.local_batch_size,
-        upload_fraction=settings.upload_fraction,
+        **{name: getattr(settings, name) for name in SAME},
     )
 
 
 def calibrated(settings: TrainSettings, terms: RoundTerms, step: ContributionStep | None = None) -> RoundTerms:
-    """The terms with the noise that ``epsilon`` needs, or that was asked for.
-
-    Raises:
-        UnreachableTarget: saying what would be in reach.
-    """
+    """The terms with the noise that ``epsilon`` needs, or that was asked for; UnreachableTarget says what is in reach."""
     if settings.epsilon is None or settings.noise == SOURCE_RULE:
         return terms
     if step is not None:
@@ -199,11 +174,7 @@ def guarantee_of(settings: TrainSettings, terms: RoundTerms, step: ContributionS
 
 
 def check_promise(settings: TrainSettings, terms: RoundTerms, guarantee: Guarantee) -> None:
-    """At each data party: the noise that the guest calibrated keeps what was asked for.
-
-    Raises:
-        ValueError: it does not.
-    """
+    """At each data party: refuse noise of the guest that does not keep what was asked for."""
     asked, reached = settings.epsilon, guarantee.epsilons[settings.stated_relation]
     if asked is not None and settings.noise != SOURCE_RULE and reached > asked * ROUNDING:
         raise ValueError(f"The guest's noise costs epsilon {reached:g}, while the job asks for {asked:g}.")
@@ -221,7 +192,9 @@ def charged_events(
 ) -> list[tuple[Event, int]]:
     """(event, count) that the ledger holds after these rounds (None: all that are planned), and ``step`` if given."""
     if settings.noise == SOURCE_RULE:
-        return [(source_rule_event(settings, terms), 1)] if rounds is None or len(rounds) else []
+        # Once, however many rounds there are.
+        event = rule_of(settings, terms).event(OBSERVERS, relation=settings.stated_relation)
+        return [(event, 1)] if rounds is None or len(rounds) else []
     return [*([] if step is None else [(step.event, 1)]), *events_of(terms, settings.stated_relation, rounds)]
 
 
@@ -236,13 +209,8 @@ def _weights(settings: TrainSettings, clients: Sequence[str]) -> tuple[float, ..
     return tuple(settings.client_weights[client] for client in clients)
 
 
-# Which rounds a party has been charged for, and what one more adds.
-
-
 class ChargedRounds:
-    """In secure_sum and local every round adds to the account; in shuffle the first one in an epoch that this party
-    really sends in, wherever in the epoch that is.
-    """
+    """Every round adds to the account; in shuffle the first one only in an epoch that this party really sends in."""
 
     def __init__(self, settings: TrainSettings, terms: RoundTerms) -> None:
         self._settings, self._terms = settings, terms

@@ -1,6 +1,6 @@
 """Parameters of dp_homo_nn, each by itself and together. No FATE in here."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -38,7 +38,7 @@ def model(value: Any) -> dict[str, Any]:
     """name (logistic_regression, mlp, cnn, scattering_linear, or module:NAME that each operator allowed) and params."""
     filled = mapping("model", value, MODEL_KEYS)
     name = filled["name"]
-    if not (isinstance(name, str) and (name in MODELS or _is_module(name))):
+    if not (isinstance(name, str) and (name in MODELS or module_name(name) is not None)):
         raise ValueError(
             f"model.name is {name!r}; it must be one of {', '.join(MODELS)}, or {MODULE_PREFIX}NAME for a model that each "
             "party's operator allowed under that name."
@@ -132,7 +132,8 @@ def shuffler(value: Any) -> str:
 
 def module_name(name: str) -> str | None:
     """NAME of a model module:NAME; None for a model of the fixed list."""
-    return name[len(MODULE_PREFIX) :] if _is_module(name) else None
+    rest = name.removeprefix(MODULE_PREFIX)
+    return rest if rest != name and MODULE_NAME.fullmatch(rest) else None
 
 
 def _torch_optimizer(filled: dict[str, Any]) -> Any:
@@ -142,10 +143,6 @@ def _torch_optimizer(filled: dict[str, Any]) -> Any:
     from .rounds.server import make_optimizer
 
     return make_optimizer(torch.nn.Parameter(torch.zeros(1)), filled)
-
-
-def _is_module(name: str) -> bool:
-    return name.startswith(MODULE_PREFIX) and MODULE_NAME.fullmatch(name[len(MODULE_PREFIX) :]) is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,10 +156,8 @@ class TrainSettings:
 
     Exactly one of ``epsilon`` (a target in nats, at ``delta`` under ``relation``) and ``noise_multiplier`` (sigma over the
     clip; in ``aggregation`` shuffle ``epsilon0`` of one message takes its place). ``relation`` None means add-or-remove, or
-    replace-one for shuffle, which knows no other. ``clip`` is one l2 norm, one for each round, or a quantile of the
-    norms that it follows privately from a start. ``class_weights`` weight each record's loss by what a
-    public prior of the classes and a public maximum say (`class_factors`, `step_factor`). ``max_dropouts`` parties may drop
-    out or collude, at least 1, since every party knows its own noise.
+    replace-one for shuffle, which knows no other. ``class_weights`` weight each record's loss (`class_factors`,
+    `step_factor`). ``max_dropouts`` is at least 1, since every party knows its own noise.
     """
 
     model: Mapping[str, Any] = parameter(
@@ -268,9 +263,15 @@ class TrainSettings:
                 object.__setattr__(self, name, declared.check(value))
         for name, default in (("rounds", ROUNDS), ("batch_size", self.records)):
             if getattr(self, name) is None:
-                _require_rounds(self, name)
+                if self.aggregation == "shuffle":
+                    raise ValueError(
+                        f"{name} is not set; aggregation shuffle needs it: every record sends a message each records / "
+                        "batch_size rounds."
+                    )
                 object.__setattr__(self, name, default)
-        _check_together(self)
+        problem = next(_problems(self), None)
+        if problem:
+            raise ValueError(problem)
 
     @property
     def stated_relation(self) -> str:
@@ -322,72 +323,54 @@ def given_settings(given: Mapping[str, Any]) -> TrainSettings:
     return settings_of(TrainSettings, given)
 
 
-def _require_rounds(settings: TrainSettings, name: str) -> None:
-    if settings.aggregation == "shuffle":
-        raise ValueError(
-            f"{name} is not set; aggregation shuffle needs it: every record sends a message each records / batch_size rounds."
-        )
-
-
-def _check_together(settings: TrainSettings) -> None:
+def _problems(settings: TrainSettings) -> Iterator[str]:
     """What no single parameter can say; what the trust models allow together is for their own terms to refuse."""
+    aggregation, shuffled = settings.aggregation, settings.aggregation == "shuffle"
+    size, unused = ("epsilon0", "noise_multiplier") if shuffled else ("noise_multiplier", "epsilon0")
     if settings.batch_size > settings.records:
-        raise ValueError(
+        yield (
             f"batch_size is {settings.batch_size:g}; it must be at most records, {settings.records}, of which it is the "
             "expected number in a round."
         )
-    shuffled = settings.aggregation == "shuffle"
-    size = "epsilon0" if shuffled else "noise_multiplier"
     if (settings.epsilon is None) == (getattr(settings, size) is None):
-        raise ValueError(
-            f"epsilon is {settings.epsilon} and {size} is {getattr(settings, size)}; with aggregation {settings.aggregation} exactly "
+        yield (
+            f"epsilon is {settings.epsilon} and {size} is {getattr(settings, size)}; with aggregation {aggregation} exactly "
             "one of the two must be set."
         )
     if settings.class_weights is not None and len(settings.class_weights["prior"]) != settings.classes:
-        raise ValueError(
+        yield (
             f"class_weights.prior has {len(settings.class_weights['prior'])} probabilities; it must have one for each of "
             f"the {settings.classes} classes."
         )
-    unused = "noise_multiplier" if shuffled else "epsilon0"
     if getattr(settings, unused) is not None:
-        raise ValueError(
-            f"{unused} is {getattr(settings, unused):g}; with aggregation {settings.aggregation} it must not be set, use {size}."
-        )
+        yield f"{unused} is {getattr(settings, unused):g}; with aggregation {aggregation} it must not be set, use {size}."
     if shuffled and settings.shuffler is None:
-        raise ValueError("aggregation is shuffle; shuffler must name the host that shuffles and holds no data.")
+        yield "aggregation is shuffle; shuffler must name the host that shuffles and holds no data."
     if not shuffled and settings.shuffler is not None:
-        raise ValueError(
-            f"shuffler is {settings.shuffler!r}; with aggregation {settings.aggregation} nothing is shuffled, leave it out."
-        )
+        yield f"shuffler is {settings.shuffler!r}; with aggregation {aggregation} nothing is shuffled, leave it out."
     if not shuffled and settings.message_splitting != "none":
-        raise ValueError(
-            f"message_splitting is {settings.message_splitting}; messages are split with aggregation shuffle only."
-        )
+        yield f"message_splitting is {settings.message_splitting}; messages are split with aggregation shuffle only."
     if settings.noise != "uniform" and settings.rounds_before_contributions >= settings.rounds:
-        raise ValueError(
+        yield (
             f"adaptive.after_rounds is {settings.rounds_before_contributions}; it must be less than rounds, "
             f"{settings.rounds}."
         )
-    hindrance = _source_rule_hindrance(settings) if settings.noise == SOURCE_RULE else ""
-    if hindrance:
-        raise ValueError(f"noise is source_rule, but {hindrance}.")
+    for hindrance in _source_rule_hindrances(settings) if settings.noise == SOURCE_RULE else ():
+        yield f"noise is source_rule, but {hindrance}."
     if isinstance(settings.clip, tuple) and len(settings.clip) != settings.rounds:
-        raise ValueError(
-            f"clip has {len(settings.clip)} values; it must have one for each of the {settings.rounds} rounds."
-        )
+        yield f"clip has {len(settings.clip)} values; it must have one for each of the {settings.rounds} rounds."
 
 
-def _source_rule_hindrance(settings: TrainSettings) -> str:
+def _source_rule_hindrances(settings: TrainSettings) -> Iterator[str]:
     if settings.epsilon is None:
-        return "epsilon is not set, which the source divides between its perturbations; set it in place of the noise"
+        yield "epsilon is not set, which the source divides between its perturbations; set it in place of the noise"
     if settings.aggregation == "shuffle":
-        return "aggregation is shuffle, and the rule has no answers of single records; use secure_sum or local"
+        yield "aggregation is shuffle, and the rule has no answers of single records; use secure_sum or local"
     if settings.unit != "record":
-        return f"unit is {settings.unit}, and the rule perturbs records; use unit record"
+        yield f"unit is {settings.unit}, and the rule perturbs records; use unit record"
     if settings.local_steps > 1 or settings.upload_fraction < 1:
-        return "the rule sends one whole gradient a round; use local_steps 1 and upload_fraction 1"
+        yield "the rule sends one whole gradient a round; use local_steps 1 and upload_fraction 1"
     if settings.class_weights is not None:
-        return "class_weights are set, which the rule does not know; leave them out"
+        yield "class_weights are set, which the rule does not know; leave them out"
     if isinstance(settings.clip, dict):
-        return "clip follows a quantile of the norms of records, which the rule does not clip; use a fixed clip"
-    return ""
+        yield "clip follows a quantile of the norms of records, which the rule does not clip; use a fixed clip"

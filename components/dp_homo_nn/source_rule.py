@@ -33,13 +33,12 @@ from fate_dp.privacy.events import ADD_OR_REMOVE, Event, NotPrivate
 from fate_dp.privacy.mechanisms.clipping import grid_for
 from fate_dp.privacy.noise.discrete import discrete_laplace
 from fate_dp.privacy.noise.stream import KeyedStream, Stream, bernoulli, open_stream
-from fate_dp.privacy.validation import InvalidArgument, is_finite, is_whole
+from fate_dp.privacy.validation import positive, whole, within
 
 from .frame_rows import RECORDS_AT_ONCE, Block, Coins, FrameRows
 from .models.registry import ModelSource
 from .models.spec import load_flat
 from .relevance import layers_of, relevance
-from .rounds.account import OBSERVERS
 from .rounds.client import NotFinite
 from .rounds.contribution import Contribution
 from .rounds.terms import SECURE_SUM, RoundTerms
@@ -60,8 +59,8 @@ class SourceRule:
 
     Attributes:
         epsilon: what the source claims, in nats; a third for each of its three perturbations.
-        f: threshold of the contribution's share, from 0 to 1.
-        p: probability that a value below the threshold gets noise, from 0 to 1.
+        f: threshold of the contribution's share.
+        p: probability that a value below the threshold gets noise.
         batch_size: |D_i^t|, records of a client's batch.
     """
 
@@ -71,14 +70,10 @@ class SourceRule:
     batch_size: int
 
     def __post_init__(self) -> None:
-        if not is_finite(self.epsilon) or self.epsilon <= 0:
-            raise InvalidArgument(f"epsilon is {self.epsilon!r} but must be a finite number greater than 0.")
-        for name in ("f", "p"):
-            value = getattr(self, name)
-            if not is_finite(value) or not 0 <= value <= 1:
-                raise InvalidArgument(f"{name} is {value!r} but must be a number from 0 to 1.")
-        if not is_whole(self.batch_size) or self.batch_size < 1:
-            raise InvalidArgument(f"batch_size is {self.batch_size!r} but must be a whole number of at least 1.")
+        positive("epsilon", self.epsilon)
+        within("f", self.f, 0, 1)
+        within("p", self.p, 0, 1)
+        whole("batch_size", self.batch_size, 1)
 
     @property
     def part(self) -> float:
@@ -87,7 +82,6 @@ class SourceRule:
 
     @property
     def reason(self) -> str:
-        """Why nothing is guaranteed."""
         return REASON.format(raw=1 - self.p if self.f > 0 else 0.0)
 
     def event(self, observers: tuple[str, ...], unit: str = "record", relation: str = ADD_OR_REMOVE) -> Event:
@@ -96,14 +90,7 @@ class SourceRule:
 
 
 def noisy_contributions(rule: SourceRule, relevances: np.ndarray, rng: Stream | None = None) -> np.ndarray:
-    """Mean relevance of each attribute plus the source's Laplace noise (3.8, 3.9); NOT PRIVATE.
-
-    Args:
-        relevances: array (n, u), signed, of all records of the client.
-
-    Returns:
-        float64 array (u,).
-    """
+    """Mean of signed relevances (n, u) of a client's records plus the source's Laplace noise (3.8, 3.9); NOT PRIVATE."""
     relevances = np.asarray(relevances, dtype=np.float64)
     records, attributes = relevances.shape
     scale = 2 * attributes / records / rule.part
@@ -119,15 +106,11 @@ def shares(contributions: np.ndarray) -> np.ndarray:
 def perturbed_inputs(
     rule: SourceRule, features: np.ndarray, contributions: np.ndarray, first_layer_units: int, rng: Stream | None = None
 ) -> np.ndarray:
-    """The inputs that the source trains on (3.11 to 3.13), raw values among them; NOT PRIVATE.
+    """The inputs (n, u) that the source trains on (3.11 to 3.13), raw values among them; NOT PRIVATE.
 
     Args:
-        features: array (n, u).
         contributions: the u noisy contributions.
         first_layer_units: |l_1|; for a convolution the number of its filters.
-
-    Returns:
-        float64 array (n, u).
     """
     values, stream = np.array(features, dtype=np.float64), open_stream(rng)
     records, attributes = values.shape
@@ -141,13 +124,8 @@ def perturbed_inputs(
 
 
 def perturbed_targets(rule: SourceRule, labels: np.ndarray, classes: int, rng: Stream | None = None) -> np.ndarray:
-    """One-hot labels plus Laplace noise of scale 2 k / (epsilon / 3) / |batch|: the loss coefficients; NOT PRIVATE.
-
-    Args:
-        labels: class numbers (n,) from 0 to classes - 1.
-
-    Returns:
-        float64 array (n, classes), targets of the cross-entropy.
+    """One-hot labels (n, classes) plus Laplace noise of scale 2 k / (epsilon / 3) / |batch|: the loss coefficients;
+    NOT PRIVATE.
     """
     targets = np.eye(classes)[np.asarray(labels, dtype=np.int64)]
     scale = 2 * classes / rule.part / rule.batch_size
@@ -155,11 +133,7 @@ def perturbed_targets(rule: SourceRule, labels: np.ndarray, classes: int, rng: S
 
 
 def clipped_mean(gradients: np.ndarray, clip: float) -> np.ndarray:
-    """A client's mean gradient, clipped as a whole after averaging (Algorithm 1, line 19): float64 (d,).
-
-    Args:
-        gradients: mean gradient (d,) of the perturbed batch.
-    """
+    """A client's mean gradient (d,), clipped as a whole after averaging (Algorithm 1, line 19)."""
     return np.asarray(gradients) / max(1.0, float(np.linalg.norm(gradients)) / clip)
 
 
@@ -175,41 +149,28 @@ def rule_of(settings: TrainSettings, terms: RoundTerms) -> SourceRule:
     return SourceRule(settings.epsilon, settings.adaptive["f"], settings.adaptive["p"], own_batch)
 
 
-def source_rule_event(settings: TrainSettings, terms: RoundTerms) -> Event:
-    """What a training is in the ledger: ``NotPrivate``, once, however many rounds it has."""
-    return rule_of(settings, terms).event(OBSERVERS, relation=settings.stated_relation)
-
-
-# ``noise: source_rule`` between parties: rounds of the thesis' own rule. THEY GUARANTEE NOTHING.
-#
-# For comparison, on tables that the operator of each party declared public. The first rounds, as many as precede the
-# release of contributions in adaptive noise, train on the true rows, in place of the source's training on public data.
-# Then every party perturbs its inputs and loss coefficients once, by contributions to the model of that round, and goes
-# on with these. A party's part of a round is the clipped mean gradient of its Poisson batch; the server averages.
-#
-# The rows stay in their blocks. Batches and noise of a block are functions of a key that the party drew for the task, so
-# that an engine that computes a block twice finds the same.
-
-
 class SourceRuleClient:
-    """What a party sends, in place of ``rounds.client.Client``."""
+    """What a party sends, in place of ``rounds.client.Client``. IT GUARANTEES NOTHING.
+
+    On tables that the operator of each party declared public. The first rounds, as many as precede the release of
+    contributions in adaptive noise, train on the true rows, in place of the source's training on public data. Then every
+    party perturbs its inputs and loss coefficients once, by contributions to the model of that round. A party's part of a
+    round is the clipped mean gradient of its Poisson batch; the server averages. Batches and noise of a block are
+    functions of the task's key, so that an engine that computes a block twice finds the same.
+    """
 
     def __init__(self, rows: SourceRuleRows, settings: TrainSettings, terms: RoundTerms, position: int) -> None:
         self._rows, self._terms, self._position = rows, terms, position
         self._rule, self._before = rule_of(settings, terms), settings.rounds_before_contributions
 
     def contribution(self, weights: np.ndarray, round_number: int, clip: float) -> Contribution:
-        """The ``Contribution`` of a round, of which the server divides the sum by the expected batch of all.
-
-        Raises:
-            NotFinite: training has diverged.
-        """
+        """Of a round; the server divides the sum of all by the expected batch. NotFinite where training has diverged."""
         if round_number >= self._before:
             self._rows.perturb(self._rule, weights)
         mean = clipped_mean(self._rows.mean_gradient(weights, self._terms.sampling_probability), clip)
         if not np.isfinite(mean).all():
             raise NotFinite("The gradient holds NaN or an infinity: training has diverged; lower the learning rate.")
-        content = mean * (self._terms.normaliser / self._terms.clients)
+        content = mean * (self._terms.batch_size / self._terms.clients)
         if self._terms.aggregation == SECURE_SUM:
             content = np.rint(content / grid_for(clip)).astype(np.int64)
         return Contribution(self._position, round_number, clip, content)

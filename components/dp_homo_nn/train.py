@@ -21,18 +21,19 @@ from ..common.frames import DataFrame
 from ..protocols.federation import Context, PartyId, name_of, own_party, party_of
 from ..protocols.preflight import show_summary
 from ..protocols.sealed_shuffle import TooFewMessages
-from .adaptive import ContributionStep, scales_of
-from .agreement import Agreement, DataAgreement, agree_on_terms, start_weights
+from .adaptive import ContributionStep
+from .agreement import Agreement, DataAgreement, agree_on_terms
 from .frame_rows import FrameRows
-from .model import Course, summary_of, to_json, without_weights
-from .predict import prediction_frame
+from .model import Course, prediction_frame, summary_of, to_json, without_weights
+from .models.spec import flat_weights
+from .relevance import coordinate_scales
 from .round_terms import ChargedRounds
-from .rounds.aggregation import Aggregation, Local, Shuffle, make_aggregation, one_vector_each
+from .rounds.aggregation import Aggregation, Local, Shuffle, make_aggregation
 from .rounds.client import Client, NotFinite
 from .rounds.contribution import Contribution, RoundLost
 from .rounds.server import Server
 from .rounds.terms import RoundTerms
-from .settings import SOURCE_RULE, TrainSettings
+from .settings import SOURCE_RULE
 from .source_rule import SourceRuleClient, SourceRuleRows
 
 logger = logging.getLogger(__name__)
@@ -73,12 +74,16 @@ def aggregation_of(ctx: Context, agreement: Agreement) -> Aggregation:
     return made
 
 
-def relay_rounds(ctx: Context, agreement: Agreement) -> int:
-    """At the shuffler, a host without data: all rounds of a training; returns how many messages were passed on.
+def outcome_of(ctx: Context, server: PartyId) -> dict:
+    """How a training went, as the server tells all; raises its sentence, the same at all parties, where it failed."""
+    outcome = party_of(ctx.sub_ctx(OUTCOME), server).get(OUTCOME)
+    if outcome["problem"]:
+        raise ValueError(outcome["problem"])
+    return outcome
 
-    Raises:
-        ValueError: training failed; the sentence is the same at all parties.
-    """
+
+def relay_rounds(ctx: Context, agreement: Agreement) -> int:
+    """At the shuffler, a host without data: all rounds of a training; returns how many messages were passed on."""
     server, aggregation, passed_on = agreement.federation.server, aggregation_of(ctx, agreement), 0
     assert isinstance(aggregation, Shuffle)
     for number, round_ctx in ctx.on_iterations.ctxs_range(agreement.terms.rounds):
@@ -87,26 +92,11 @@ def relay_rounds(ctx: Context, agreement: Agreement) -> int:
         present = party_of(round_ctx, server).get(PRESENT)
         if present:
             passed_on += aggregation.relay(FateChannel(round_ctx), present, number)
-    outcome = party_of(ctx.sub_ctx(OUTCOME), server).get(OUTCOME)
-    if outcome["problem"]:
-        raise ValueError(outcome["problem"])
+    outcome_of(ctx, server)
     return passed_on
 
 
-# The server, FATE's arbiter.
-
-
 NOT_ONE_ROUND = "No round ran to its end: too few parties were ready, or messages got lost; see their logs."
-
-
-def serve(ctx: Context, agreement: Agreement) -> Course:
-    """All rounds of a training; the weights go to the data parties at the end.
-
-    Raises:
-        NotFinite: training has diverged, which all parties are told.
-        ValueError: not one round ran to its end.
-    """
-    return Serving(ctx, agreement).all_rounds(ctx)
 
 
 class Serving:
@@ -122,7 +112,7 @@ class Serving:
         self._aggregation = aggregation_of(ctx, agreement)
 
     def all_rounds(self, ctx: Context) -> Course:
-        """As `serve`."""
+        """All rounds of a training; the weights go to the data parties at the end, or why there are none to everybody."""
         course, server, step = self._course, self._server, self._step
         for number, round_ctx in ctx.on_iterations.ctxs_range(self._terms.rounds):
             if step is not None and number == step.before_round:
@@ -148,8 +138,12 @@ class Serving:
             return
         self._course.run.append(number)
         try:
-            self._server.step(self._aggregation.receive(FateChannel(ctx), present, number, clip))
-            _check_range(self._server.weights)
+            weights = self._server.step(self._aggregation.receive(FateChannel(ctx), present, number, clip))
+            with np.errstate(over="ignore"):
+                if not np.isfinite(weights.astype(np.float32)).all():
+                    # Modules compute in float32, in which larger numbers are infinite.
+                    problem = "The weights left the range of float32: training has diverged; lower the learning rate."
+                    raise NotFinite(problem)
         except (RoundLost, TooFewMessages) as error:
             logger.warning(f"round {number} is spent and gives no step: {error}")
             self._course.lost.append(number)
@@ -165,7 +159,8 @@ class Serving:
         if present:
             self._course.contributions = "released"
             try:
-                mean = step.mean(one_vector_each(self._aggregation).messages(FateChannel(ctx), present))
+                assert isinstance(self._aggregation, Local), "Shuffling is refused with adaptive noise."
+                mean = step.mean(self._aggregation.messages(FateChannel(ctx), present))
             except RoundLost as error:
                 logger.warning(f"contributions were released and are lost: {error}")
         self._tell(ctx, CONTRIBUTIONS, mean)
@@ -192,34 +187,21 @@ class Serving:
             party_of(ctx, self._federation.shuffler).put(name, everybody)
 
 
-def _check_range(weights: np.ndarray) -> None:
-    """Modules compute in float32, in which larger numbers are infinite."""
-    with np.errstate(over="ignore"):
-        if not np.isfinite(weights.astype(np.float32)).all():
-            raise NotFinite("The weights left the range of float32: training has diverged; lower the learning rate.")
-
-
-# A party with records, guest or host: from the server's weights to its message of every round.
-#
-# Guarantee: see ``round_terms.guarantee_of`` for what the rounds promise one unit, and guarantee.yaml for against whom. A
-# round is charged in this party's ledger before its message leaves, and only if this party sends one.
-
-
 def take_part(ctx: Context, agreement: DataAgreement, frame: DataFrame) -> tuple[np.ndarray, Course]:
-    """All rounds of a training; returns the final weights, float64 (d,), the same at every data party.
+    """All rounds at a party with records; returns the final weights, float64 (d,), the same at every data party.
 
-    Raises:
-        ValueError: training failed; the sentence is the same at all parties.
+    Guarantee: see ``round_terms.guarantee_of`` for what the rounds promise one unit, and guarantee.yaml for against whom.
+    A round is charged in this party's ledger before its message leaves, and only if this party sends one.
     """
     federation, terms, step = agreement.federation, agreement.terms, agreement.step
     me, server = own_party(ctx), federation.server
     if me == federation.guest:
-        party_of(ctx.sub_ctx(START), server).put(START_WEIGHTS, start_weights(agreement.source))
+        party_of(ctx.sub_ctx(START), server).put(START_WEIGHTS, flat_weights(agreement.source.module()))
     aggregation = aggregation_of(ctx, agreement)
     member = Member(agreement, frame, federation.data.index(me))
     for number, round_ctx in ctx.on_iterations.ctxs_range(terms.rounds):
         if step is not None and number == step.before_round:
-            _release_contributions(round_ctx.sub_ctx(CONTRIBUTIONS), step, member, one_vector_each(aggregation))
+            _release_contributions(round_ctx.sub_ctx(CONTRIBUTIONS), step, member, aggregation)
         message = party_of(round_ctx, server).get(ROUND)
         if message["problem"]:
             break
@@ -231,13 +213,11 @@ def take_part(ctx: Context, agreement: DataAgreement, frame: DataFrame) -> tuple
             charged = member.charge_round(number)
             aggregation.send(FateChannel(round_ctx), contribution if charged else None, present)
             member.mark_released(charged)
-    outcome = party_of(ctx.sub_ctx(OUTCOME), server).get(OUTCOME)
-    if outcome["problem"]:
-        raise ValueError(outcome["problem"])
+    outcome = outcome_of(ctx, server)
     return outcome.pop("weights"), Course(**outcome)
 
 
-def _release_contributions(ctx: Context, step: ContributionStep, member: Member, aggregation: Local) -> None:
+def _release_contributions(ctx: Context, step: ContributionStep, member: Member, aggregation: Aggregation) -> None:
     """This party's part of the step before adaptive noise; afterwards the member's rounds have scales, or it failed."""
     me, server = own_party(ctx), party_of(ctx, aggregation.federation.server)
     share = member.contribution_share(step, server.get(ROUND)["weights"])
@@ -245,7 +225,7 @@ def _release_contributions(ctx: Context, step: ContributionStep, member: Member,
     present = server.get(PRESENT)
     if name_of(me) in present:
         charged = member.charge([(step.event, 1)], "dp_homo_nn, contributions for adaptive noise")
-        aggregation.send_share(FateChannel(ctx), share if charged else None, present)
+        aggregation.send(FateChannel(ctx), share if charged else None, present)
         member.mark_released(charged)
     mean = server.get(CONTRIBUTIONS)
     if mean is not None:
@@ -270,34 +250,35 @@ class Member:
         self._charged = ChargedRounds(agreement.settings, agreement.terms)
 
     def contribution(self, weights: np.ndarray, number: int, clip: float) -> Contribution | None:
-        """The ``Contribution`` of a round, or None where it failed: the others go on, this party's log says why."""
+        """Of a round, or None where it failed: the others go on, this party's log says why."""
         try:
             return self._client.contribution(weights, number, clip)
         except Exception:
             logger.exception(f"round {number} failed at this party, which is left out of it")
             return None
 
-    def contribution_share(self, step: ContributionStep, weights: np.ndarray) -> np.ndarray | None:
+    def contribution_share(self, step: ContributionStep, weights: np.ndarray) -> Contribution | None:
         """This party's part of the release of contributions, or None where it failed."""
         try:
-            return step.share(self._rows.contribution_sums(weights))
+            share = step.share(self._rows.contribution_sums(weights))
+            # One more round for the masks, after all that are planned.
+            return Contribution(self._position, self._terms.rounds, 1.0, share)
         except Exception:
             logger.exception("contributions failed at this party, which is left out of their release")
             return None
 
     def scale(self, contributions: np.ndarray) -> tuple[float, ...]:
-        """All rounds from here on have noise in proportions of the released contributions, and cost what they did.
-
-        Returns:
-            The scales (d,).
-        """
-        scales = scales_of(self._agreement.source, contributions, self._agreement.settings.adaptive["power"])
+        """All rounds from here on have noise in proportions of the released contributions, and cost what they did."""
+        module, power = self._agreement.source.module(), self._agreement.settings.adaptive["power"]
+        scales = tuple(coordinate_scales(module, contributions, power).tolist())
         self._client = Client(self._rows, replace(self._terms, scales=scales), position=self._position)
         return scales
 
     def charge_round(self, number: int) -> bool:
         """As ``charge``, for a round that this party sends in."""
-        charged = self.charge(self._charged.added_by(number), purpose_of(self._agreement.settings))
+        settings = self._agreement.settings
+        rule = f"noise {SOURCE_RULE}, " if settings.noise == SOURCE_RULE else ""
+        charged = self.charge(self._charged.added_by(number), f"dp_homo_nn, {rule}aggregation {settings.aggregation}")
         if charged:
             self._charged.add(number)
         return charged
@@ -317,46 +298,27 @@ class Member:
             self._agreement.charges.mark_released()
 
 
-def purpose_of(settings: TrainSettings) -> str:
-    """What the ledger calls the rounds of a training."""
-    rule = f"noise {SOURCE_RULE}, " if settings.noise == SOURCE_RULE else ""
-    return f"dp_homo_nn, {rule}aggregation {settings.aggregation}"
-
-
-# The stage train: who plays what, and what each party writes.
-
-
 def train_party(ctx: Context, given: dict, frame: DataFrame | None) -> tuple[dict, DataFrame | None]:
-    """This party's part of a training.
+    """This party's part of a training: the model document, and the prediction frame of its own rows or None.
 
-    Args:
-        given: the parameters of the job; None for one that was not set.
-        frame: the party's table; None at the arbiter and the shuffler.
-
-    Returns:
-        (model document, prediction frame of its own rows or None).
-
-    Raises:
-        ValueError: one sentence, at every party.
+    The parameters of the job are None where they were not set; arbiter and shuffler have no table.
     """
     agreement = agree_on_terms(ctx, given, frame)
     if isinstance(agreement, DataAgreement):
-        return _train_data_party(ctx, agreement, frame)
+        from fate.ml.utils.predict_tools import TRAIN_SET
+
+        assert frame is not None, "Its check has passed."
+        weights, course = take_part(ctx, agreement, frame)
+        privacy = {**agreement.promise, **course.to_json()}
+        columns = frame.schema.columns.to_list()
+        document = to_json(agreement.source.spec(), weights, columns, agreement.settings, privacy)
+        show_summary(ctx, summary_of(agreement, course))
+        return document, prediction_frame(ctx, frame, document, TRAIN_SET)
     if own_party(ctx) == agreement.federation.server:
-        course = serve(ctx, agreement)
+        course = Serving(ctx, agreement).all_rounds(ctx)
         show_summary(ctx, summary_of(agreement, course))
         return without_weights("arbiter", {**agreement.promise, **course.to_json()}), None
 
     passed_on = relay_rounds(ctx, agreement)
     show_summary(ctx, {"role": "shuffler, without data", "messages passed on": passed_on})
     return without_weights("shuffler", agreement.promise), None
-
-
-def _train_data_party(ctx: Context, agreement: DataAgreement, frame: DataFrame) -> tuple[dict, DataFrame]:
-    from fate.ml.utils.predict_tools import TRAIN_SET
-
-    weights, course = take_part(ctx, agreement, frame)
-    privacy = {**agreement.promise, **course.to_json()}
-    document = to_json(agreement.source.spec(), weights, frame.schema.columns.to_list(), agreement.settings, privacy)
-    show_summary(ctx, summary_of(agreement, course))
-    return document, prediction_frame(ctx, frame, document, TRAIN_SET)

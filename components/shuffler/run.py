@@ -43,14 +43,7 @@ LAST_BITS = 1e-9
 
 
 def run(ctx: Context, settings: Settings, frame: DataFrame | None) -> dict:
-    """This party's part; returns the model document.
-
-    Args:
-        frame: the party's table; None at the shuffler and the arbiter.
-
-    Raises:
-        ValueError: one sentence, at every party.
-    """
+    """This party's part; returns the model document. The shuffler and the arbiter have no table."""
     check_federation(ctx.federation.parties)
     terms = Terms(ctx, settings, frame).agree()
     federation = federation_of(ctx.federation.parties, terms["settings"]["shuffler"])
@@ -59,18 +52,13 @@ def run(ctx: Context, settings: Settings, frame: DataFrame | None) -> dict:
 
 
 def check_federation(parties: Sequence[PartyId]) -> None:
-    """Every party sees the same list, so every party raises the same sentence without a message."""
     for role in ("guest", "arbiter"):
         require(parties, role, "shuffler needs exactly one.", at_most=1)
     require(parties, "host", "shuffler needs a host without data that shuffles, and one with data.")
 
 
 def federation_of(parties: Sequence[PartyId], shuffler: str) -> Federation:
-    """Who plays what: guest and hosts with data answer, one host without data shuffles, the arbiter is the server.
-
-    Raises:
-        ValueError: ``shuffler`` is no host, or leaves no other host with data.
-    """
+    """Who plays what: guest and hosts with data answer, one host without data shuffles, the arbiter is the server."""
     federation = Federation.of(parties, shuffler)
     if federation.shuffler is None:
         hosts = ", ".join(number for role, number in parties if role == "host")
@@ -80,19 +68,9 @@ def federation_of(parties: Sequence[PartyId], shuffler: str) -> Federation:
     return federation
 
 
-# A party's answers to one request, made and sealed block by block.
-
-
 @dataclass(frozen=True)
 class Sealing:
-    """What all answers of a party are made with in one task.
-
-    Attributes:
-        epsilon0: nats, of one message.
-        server_key: the server's public key.
-        session: name of the task, the same at all parties, which messages are sealed for.
-        key: 32 secret bytes, drawn for this task.
-    """
+    """What all answers of a party are made with in one task: epsilon0 (nats) of a message, and 32 secret bytes."""
 
     epsilon0: float
     server_key: bytes
@@ -118,11 +96,7 @@ def payloads_of(answers: np.ndarray) -> list:
 
 
 def answers_of(payloads: Sequence[bytes], request: Request) -> np.ndarray:
-    """Indices (n,) from what the server opened.
-
-    Raises:
-        ValueError: a payload is no answer to the request.
-    """
+    """Indices (n,) from what the server opened; refuses a payload that is no answer to the request."""
     if any(len(payload) != ANSWER_BYTES for payload in payloads):
         raise ValueError(f"A message about the {request.name} does not hold {ANSWER_BYTES} bytes.")
     answers = np.frombuffer(b"".join(payloads), dtype=f">u{ANSWER_BYTES}").astype(np.int64)
@@ -149,9 +123,6 @@ def randomized_block(
     ).value
 
 
-# Checks before anything is computed: the same request at all parties, tables that fit, a shuffler without data.
-
-
 @dataclass
 class Terms(Preflight):
     """{settings, epsilon0, epsilon}, in builtins, the same at every party."""
@@ -162,21 +133,30 @@ class Terms(Preflight):
     def check(self) -> dict:
         federation = federation_of(self.ctx.federation.parties, self.settings.shuffler)
         if own_party(self.ctx) == federation.shuffler:
-            refuse_data(self.frame)
+            # Its own messages would be among those that it shuffles, and hide nobody from it.
+            if self.frame is not None:
+                raise ValueError(
+                    "The shuffler was given a table; name a host that brings no data, and keep its reader out."
+                )
         elif not self.ctx.is_on_arbiter:
             check_table(self.frame, self.settings.requests)
         return {"asked": self.settings.to_json()}
 
     def commit(self, hosts: dict[str, dict]) -> dict:
-        for name, facts in hosts.items():
-            _require_equal(name, facts["asked"], self.settings.to_json())
-        return {"settings": self.settings.to_json(), **_epsilons(self.settings)}
-
-
-def refuse_data(frame: DataFrame | None) -> None:
-    """Its own messages would be among those that it shuffles, and hide nobody from it."""
-    if frame is not None:
-        raise ValueError("The shuffler was given a table; name a host that brings no data, and keep its reader out.")
+        own = self.settings.to_json()
+        for name, theirs in ((name, facts["asked"]) for name, facts in hosts.items()):
+            differing = next((field for field in own if theirs.get(field) != own[field]), None)
+            if differing is not None:
+                raise ValueError(
+                    f"{differing} is {theirs.get(differing)!r} at {name} and {own[differing]!r} at the guest; all parties "
+                    "must ask for the same, since only messages of one kind hide each other."
+                )
+        requests, epsilon0, least = self.settings.requests, self.settings.epsilon0, self.settings.min_messages
+        if epsilon0 is None:
+            assert self.settings.epsilon is not None, "One of the two is given."
+            epsilon0 = calibrated_epsilon0(requests, self.settings.epsilon, self.settings.delta, least)
+        epsilon = epsilon_of(requests, epsilon0, least, self.settings.delta)
+        return {"settings": own, "epsilon0": epsilon0, "epsilon": epsilon}
 
 
 def check_table(frame: DataFrame | None, requests: Sequence[Request]) -> None:
@@ -189,16 +169,15 @@ def check_table(frame: DataFrame | None, requests: Sequence[Request]) -> None:
         raise ValueError(f"The table has the weight column {name!r}; sample weights are not supported.")
     columns = frame.schema.columns.to_list()
     for name in dict.fromkeys(request.column for request in requests):
-        if name not in columns:
-            raise PrivateReason(
-                f"requests has the column {name!r}, which is not among the table's feature columns.",
-                public="A column of requests is no feature column there; that party's operator can see which.",
-            )
-        if not block_of(frame, name).is_numeric():
-            raise PrivateReason(
-                f"requests has the column {name!r}, which is not numeric.",
-                public="A column of requests is not numeric there; that party's operator can see which.",
-            )
+        wrong, for_others = "not among the table's feature columns", "no feature column"
+        if name in columns:
+            if block_of(frame, name).is_numeric():
+                continue
+            wrong = for_others = "not numeric"
+        raise PrivateReason(
+            f"requests has the column {name!r}, which is {wrong}.",
+            public=f"A column of requests is {for_others} there; that party's operator can see which.",
+        )
     require_distinct_ids(frame)
 
 
@@ -213,29 +192,9 @@ def check_promise(terms: dict) -> None:
         raise ValueError(f"The guest sets epsilon0 to {epsilon0!r}, which costs epsilon {reached:g}, not {allowed:g}.")
 
 
-def _require_equal(name: str, theirs: dict, own: dict) -> None:
-    differing = next((field for field in own if theirs.get(field) != own[field]), None)
-    if differing is not None:
-        raise ValueError(
-            f"{differing} is {theirs.get(differing)!r} at {name} and {own[differing]!r} at the guest; all parties must "
-            "ask for the same, since only messages of one kind hide each other."
-        )
-
-
-def _epsilons(settings: Settings) -> dict[str, float]:
-    epsilon0, messages = settings.epsilon0, settings.min_messages
-    if epsilon0 is None:
-        assert settings.epsilon is not None, "One of the two is given."
-        epsilon0 = calibrated_epsilon0(settings.requests, settings.epsilon, settings.delta, messages)
-    return {"epsilon0": epsilon0, "epsilon": epsilon_of(settings.requests, epsilon0, messages, settings.delta)}
-
-
-# The roles. What all parties do together at a stage ends the task at all of them where it fails at one.
-
-
 @dataclass
 class Role:
-    """What the three have in common; ``terms`` are those of `Terms`."""
+    """What the three have in common. What all do together at a stage ends the task at all of them where it fails at one."""
 
     ctx: Context
     terms: dict
@@ -247,7 +206,6 @@ class Role:
         return Settings.from_json(self.terms["settings"])
 
     def run(self) -> dict:
-        """This party's part; returns the model document."""
         raise NotImplementedError
 
     def all_do(self, stage: str, work: Callable[[], Any] = dict) -> Any:
@@ -255,7 +213,6 @@ class Role:
         return Together(self.ctx)(stage, work)
 
     def party(self, stage: str, party: PartyId | None) -> Any:
-        """Another party, for messages of a stage."""
         assert party is not None
         return party_of(self.ctx.sub_ctx(stage), party)
 
@@ -367,10 +324,8 @@ def check_records(records: dict, min_messages: int) -> None:
 
 
 def messages_about(number: int) -> str:
-    """Name of the messages of one request, the round of this number."""
     return f"messages_{number}"
 
 
 def pieces_of(content: bytes) -> list:
-    """Messages that were joined."""
     return [content[at : at + MESSAGE_BYTES] for at in range(0, len(content), MESSAGE_BYTES)]

@@ -5,7 +5,7 @@ range count as its nearer end, a missing value as its middle, and a value that i
 a party's table decides the grid.
 """
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,11 @@ class Request:
     @property
     def name(self) -> str:
         return f"{self.kind} of {self.column}"
+
+    def to_json(self) -> dict[str, Any]:
+        """What was given, in builtins."""
+        given = {**asdict(self), "values": list(self.values) or None}
+        return {name: value for name, value in given.items() if value is not None}
 
     @property
     def _span(self) -> tuple[float, float, int]:
@@ -85,8 +90,6 @@ class Request:
         # A missing value equals nothing.
         return np.where(listed[places] == values, places, len(listed)).astype(np.float64)
 
-
-# Parameters of shuffler.
 
 MAX_GRID = 1000
 MAX_REQUESTS = 100
@@ -139,18 +142,19 @@ def _request(value: Any) -> Request:
         raise ValueError(f"low of {where} is {low!r}; it must be below high, {high!r}.")
     name = "bins" if kind == HISTOGRAM else "points"
     count = number(f"{name} of {where}", given.get(name, POINTS), at_least=2, at_most=MAX_GRID, whole=True)
-    return _increasing(where, Request(value["column"], kind, low, high, **{name: count}))
+    request = Request(value["column"], kind, low, high, **{name: count})
+    numbers = request.edges if kind == HISTOGRAM else request.grid
+    if not (numbers[1:] > numbers[:-1]).all():
+        raise ValueError(f"low of {where} is {low!r}; it is too near to high, {high!r}, to be divided.")
+    return request
 
 
 def _check_keys(where: str, kind: str, given: dict[str, Any]) -> None:
-    missing = next((name for name in NEEDED[kind] if name not in given), None)
-    if missing is not None:
-        raise ValueError(f"{where[0].upper()}{where[1:]} has no {missing}; a {kind} needs {', '.join(NEEDED[kind])}.")
-    unknown = next((name for name in given if name not in ALLOWED[kind]), None)
-    if unknown is not None:
-        raise ValueError(
-            f"{where[0].upper()}{where[1:]} has the key {unknown!r}; a {kind} may have {', '.join(ALLOWED[kind])}."
-        )
+    subject, needed, allowed = f"{where[0].upper()}{where[1:]}", NEEDED[kind], ALLOWED[kind]
+    for missing in (name for name in needed if name not in given):
+        raise ValueError(f"{subject} has no {missing}; a {kind} needs {', '.join(needed)}.")
+    for unknown in (name for name in given if name not in allowed):
+        raise ValueError(f"{subject} has the key {unknown!r}; a {kind} may have {', '.join(allowed)}.")
 
 
 def _bound(field: str, value: Any) -> float:
@@ -164,13 +168,6 @@ def _values(where: str, value: Any) -> tuple[float, ...]:
     if len(set(listed)) != len(listed):
         raise ValueError(f"values of {where} is {value!r}; each value may be listed once.")
     return listed
-
-
-def _increasing(where: str, request: Request) -> Request:
-    numbers = request.edges if request.kind == HISTOGRAM else request.grid
-    if not (numbers[1:] > numbers[:-1]).all():
-        raise ValueError(f"low of {where} is {request.low!r}; it is too near to high, {request.high!r}, to be divided.")
-    return request
 
 
 @dataclass(frozen=True)
@@ -212,15 +209,8 @@ class Settings:
 
     def to_json(self) -> dict[str, Any]:
         """Builtins, equal at two parties iff they ask for the same."""
-        return {**asdict(self), "requests": [request_json(request) for request in self.requests]}
+        return {**asdict(self), "requests": [request.to_json() for request in self.requests]}
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> "Settings":
         return cls(**{**content, "requests": requests(content["requests"])})
-
-
-def request_json(request: Request) -> dict[str, Any]:
-    """What was given of a request, in builtins."""
-    given = {item.name: getattr(request, item.name) for item in fields(request)}
-    given["values"] = list(request.values) or None
-    return {name: value for name, value in given.items() if value is not None}

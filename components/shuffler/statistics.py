@@ -36,7 +36,10 @@ TOLERANCE = 1e-3
 
 def events_of(requests: Sequence[Request], epsilon0: float, min_messages: int) -> list:
     """[(purpose, event)], one per request."""
-    return [(f"shuffler: {request.name}", _event(request, epsilon0, min_messages)) for request in requests]
+    shuffled = [(request, Shuffled(epsilon0, min_messages, request.randomizer)) for request in requests]
+    return [
+        (f"shuffler: {request.name}", Event(process, "record", REPLACE_ONE, OBSERVERS)) for request, process in shuffled
+    ]
 
 
 def epsilon_of(requests: Sequence[Request], epsilon0: float, min_messages: int, delta: float) -> float:
@@ -60,23 +63,6 @@ def calibrated_epsilon0(requests: Sequence[Request], epsilon: float, delta: floa
     return enough
 
 
-def pooled_epsilon(requests: Sequence[Request], epsilon0: float) -> float:
-    """Epsilon (nats, delta 0) of one record against shuffler and server who pool what they see."""
-    return len(requests) * epsilon0
-
-
-def _event(request: Request, epsilon0: float, min_messages: int) -> Event:
-    return Event(Shuffled(epsilon0, min_messages, request.randomizer), "record", REPLACE_ONE, OBSERVERS)
-
-
-# From shuffled answers to statistics with a standard error and an interval. No FATE here, no privacy cost.
-#
-# The estimates are unbiased for values within the declared range (``grid_randomized_response``): a mean is the average
-# over records of a point that the answer stands for, stretched; a share is that of an indicator. A standard error is the
-# sample's: exact where the records are themselves a sample, and above the error of the answers alone otherwise. No
-# answer is rarer than its flips make it, so that few records in a category do not pass for certainty.
-
-
 CONFIDENCE = 0.95
 QUANTILE = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
@@ -84,10 +70,11 @@ QUANTILE = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 def statistic(request: Request, answers: np.ndarray, epsilon0: float) -> dict:
     """The result of one request as builtins: a mean in the unit of the column, or a share per bin or value.
 
-    Shares add up to 1, and may lie below 0 or above 1 within their error.
-
-    Args:
-        answers: indices (n,) of the request's grid, n at least 1.
+    Answers are indices (n,) of the request's grid. The estimates are unbiased for values within the declared range
+    (``grid_randomized_response``): a mean is the average over records of a point that the answer stands for, stretched; a
+    share is that of an indicator. Shares add up to 1, and may lie below 0 or above 1 within their error. A standard error
+    is the sample's: exact where the records are themselves a sample, and above the error of the answers alone otherwise.
+    No answer is rarer than its flips make it, so that few records in a category do not pass for certainty.
     """
     found = {"column": request.column, "kind": request.kind, "messages": len(answers)}
     likely, stretch = _likely(answers, request, epsilon0), _stretch(request, epsilon0)
@@ -121,11 +108,8 @@ def _stretch(request: Request, epsilon0: float) -> float:
 
 def _estimate(value: float, spread: float, stretch: float, records: int) -> dict:
     error = float(stretch * np.sqrt(max(spread, 0.0) / records))
-    return {
-        "estimate": value,
-        "standard_error": error,
-        "interval": [value - QUANTILE * error, value + QUANTILE * error],
-    }
+    interval = [value - QUANTILE * error, value + QUANTILE * error]
+    return {"estimate": value, "standard_error": error, "interval": interval}
 
 
 def _categories(request: Request) -> list[dict]:
@@ -135,9 +119,8 @@ def _categories(request: Request) -> list[dict]:
     return [*({"value": value} for value in request.values), {"value": OTHER}]
 
 
-# What a task leaves behind: a JSON document, in which the statistics stand, and flat facts for FATE-Board.
-
-
+POOLED = "epsilon if shuffler and server pool what they see"
+"""Nats, delta 0, of one record."""
 # Relative: from here on a reader may ask why epsilon is not what was asked for.
 NOTICEABLE = 0.02
 WHY_LESS = (
@@ -156,12 +139,10 @@ def document(terms: dict, statistics: list[dict] | None) -> dict:
         "epsilon": terms["epsilon"],
         "delta": settings.delta,
         "epsilon0": epsilon0,
-        "epsilon if shuffler and server pool what they see": pooled_epsilon(settings.requests, epsilon0),
+        POOLED: len(settings.requests) * epsilon0,
     }
-    return {
-        "meta": {**terms["settings"], "privacy": privacy, "confidence": CONFIDENCE},
-        "data": {"statistics": statistics},
-    }
+    meta = {**terms["settings"], "privacy": privacy, "confidence": CONFIDENCE}
+    return {"meta": meta, "data": {"statistics": statistics}}
 
 
 def summary(result: dict, records: int) -> dict:
@@ -173,9 +154,7 @@ def summary(result: dict, records: int) -> dict:
         "delta": privacy["delta"],
         "observers": ", ".join(privacy["observers"]),
         "epsilon0 of one message (nats)": privacy["epsilon0"],
-        "epsilon if shuffler and server pool what they see": privacy[
-            "epsilon if shuffler and server pool what they see"
-        ],
+        POOLED: privacy[POOLED],
         "least messages": meta["min_messages"],
         "records of this party": records,
         "records of all parties": result["data"]["statistics"][0]["messages"],
@@ -190,13 +169,14 @@ def summary(result: dict, records: int) -> dict:
 
 def _lines(item: dict) -> dict:
     if item["kind"] == MEAN:
-        return _line(f"mean of {item['column']}", item)
-    lines = {}
-    for share in item["shares"]:
-        where = f"= {share['value']}" if "value" in share else f"from {share['from']:g} to {share['to']:g}"
-        lines.update(_line(f"share of {item['column']} {where}", share))
+        found = {f"mean of {item['column']}": item}
+    else:
+        found = {f"share of {item['column']} {_place(share)}": share for share in item["shares"]}
+    lines: dict[str, float] = {}
+    for name, each in found.items():
+        lines |= {name: each["estimate"], f"{name}, standard error": each["standard_error"]}
     return lines
 
 
-def _line(name: str, found: dict) -> dict:
-    return {name: found["estimate"], f"{name}, standard error": found["standard_error"]}
+def _place(share: dict) -> str:
+    return f"= {share['value']}" if "value" in share else f"from {share['from']:g} to {share['to']:g}"

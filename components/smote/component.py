@@ -25,10 +25,6 @@ def train(
     train_output_data: cpn.dataframe_output(roles=[GUEST, HOST]),
 ) -> None:
     """Brings every class to the size of the largest one, at each party alone; no record has a guarantee afterwards."""
-    from .party import over_sample_table, rule_of
+    from .party import over_sample_table
 
-    groups = settings.groups
-    rule = rule_of(settings.method, settings.neighbours, groups)
-    over_sample_table(
-        ctx, train_data, train_output_data, rule, groups=groups, seed=settings.seed, dataset=settings.dataset
-    )
+    over_sample_table(ctx, train_data.read(), train_output_data, settings)

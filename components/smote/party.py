@@ -28,7 +28,7 @@ from ..common.frames import (
 )
 from ..protocols.federation import Context, require
 from ..protocols.preflight import Preflight, PrivateReason, show_summary
-from .settings import MAX_SEED
+from .settings import MAX_SEED, Settings
 
 Groups = Sequence[Sequence[str]]
 """Names of the one-hot columns of each group."""
@@ -43,10 +43,22 @@ def check_table(frame: DataFrame, groups: Groups, interpolated: Collection[str])
         raise ValueError("The training table has no label column; every party that over-samples needs its own labels.")
     if schema.weight_name is not None:
         raise ValueError(f"The table has the weight column {schema.weight_name!r}; sample weights are not supported.")
-    _check_columns(schema.columns.to_list(), groups)
+    if not schema.columns.to_list():
+        raise ValueError("The table has no feature columns; over-sampling needs at least one.")
+    for name in (name for group in groups for name in group if name not in schema.columns):
+        raise PrivateReason(
+            f"groups has the column {name!r}, which the table does not have.",
+            public="A column of groups is not in the table there; that party's operator can see which.",
+        )
     if not interpolated:
         raise ValueError("All columns are in groups; smotenc needs a numeric column to find neighbours by.")
-    _check_types(frame, interpolated)
+    for name in schema.columns:
+        block = block_of(frame, name)
+        if not block.is_numeric():
+            raise bad_feature(name, "is not numeric; all features must be numbers")
+        if name in interpolated and not block.dtype.is_floating_point:
+            whole = "has a whole-number type, which holds no value between two records; upload it as float64"
+            raise bad_feature(name, whole)
     require_distinct_ids(frame)
     if has_synthetic_rows(frame):
         raise ValueError("The table was over-sampled before; use the one without synthetic rows.")
@@ -86,35 +98,6 @@ def check_labels(labels: np.ndarray, neighbours: int) -> None:
         )
 
 
-def _check_columns(columns: Sequence[str], groups: Groups) -> None:
-    if not columns:
-        raise ValueError("The table has no feature columns; over-sampling needs at least one.")
-    for name in (name for group in groups for name in group):
-        if name not in columns:
-            raise PrivateReason(
-                f"groups has the column {name!r}, which the table does not have.",
-                public="A column of groups is not in the table there; that party's operator can see which.",
-            )
-
-
-def _check_types(frame: DataFrame, interpolated: Collection[str]) -> None:
-    for name in frame.schema.columns:
-        block = block_of(frame, name)
-        if not block.is_numeric():
-            raise bad_feature(name, "is not numeric; all features must be numbers")
-        if name in interpolated and not block.dtype.is_floating_point:
-            raise bad_feature(
-                name, "has a whole-number type, which holds no value between two records; upload it as float64"
-            )
-
-
-# A party's training table as arrays, and the table with synthetic rows after the real ones.
-#
-# SMOTE looks for neighbours among all rows of a class, so the rows have to be in one place: this is the one component
-# that brings a whole table to the driver, 8 bytes a value. Only the new rows go back; the blocks of the real ones stay
-# where they are, bit by bit.
-
-
 class Rows(NamedTuple):
     """Features (n, m) and labels (n,), float64, sorted by content: how a table lies in blocks must not change draws."""
 
@@ -123,7 +106,7 @@ class Rows(NamedTuple):
 
 
 def pull(frame: DataFrame) -> Rows:
-    """All rows of the table, in this process."""
+    """All rows of the table, in this process, 8 bytes a value: SMOTE looks for neighbours among all rows of a class."""
     features, labels = collect_column(feature_blocks(frame)), collect_column(label_blocks(frame))
     order = np.lexsort((labels, *features.T))
     return Rows(features[order], labels[order])
@@ -132,7 +115,7 @@ def pull(frame: DataFrame) -> Rows:
 def with_synthetic_rows(frame: DataFrame, features: np.ndarray, labels: np.ndarray, tag: str) -> DataFrame:
     """The frame with new rows, features (n, m) and labels (n,), in blocks after those of the real rows.
 
-    Columns keep their types. Sample and match ids are ``synthetic-<tag>-<number>``.
+    Those stay where they are, bit by bit. Columns keep their types. Sample and match ids are ``synthetic-<tag>-<number>``.
     """
     from fate.arch.dataframe.ops._indexer import get_partition_order_mappings_by_block_table
 
@@ -157,59 +140,61 @@ def with_synthetic_rows(frame: DataFrame, features: np.ndarray, labels: np.ndarr
 
 def _blocks(manager: Any, values: Mapping[str, Any], first: int, last: int) -> list:
     """One row block of the frame: ids, labels and columns as the manager lays them out."""
-    return [
-        _block(block, [values[manager.get_field_name(at)][first:last] for at in block.field_indexes])
-        for block in manager.blocks
-    ]
+    made = []
+    for block in manager.blocks:
+        columns = [values[manager.get_field_name(at)][first:last] for at in block.field_indexes]
+        content = np.column_stack(columns) if block.is_numeric() else columns[0]
+        whole = block.is_numeric() and not block.dtype.is_floating_point
+        made.append(block.convert_block(np.rint(content) if whole else content))
+    return made
 
 
-def _block(block: Any, columns: list) -> Any:
-    if not block.is_numeric():
-        return block.convert_block(columns[0])
-    array = np.column_stack(columns)
-    return block.convert_block(array if block.dtype.is_floating_point else np.rint(array))
-
-
-# A party's part of smote, the same at guest and hosts: nothing leaves the party but the verdict of its checks.
-#
-# Guarantee: none. One record decides between which records others are interpolated, so nothing that is computed from the
-# rows afterwards protects a record, which the party's ledger says. Labels that label_flip released keep their epsilon:
-# over-sampling reads the flipped ones, which is post-processing.
-
-
-def over_sample_table(
-    ctx: Context,
-    train_data: Any,
-    train_output_data: Any,
-    over_sampling: OverSampling,
-    *,
-    groups: Groups,
-    seed: int | None,
-    dataset: str,
-) -> None:
-    """Check, over-sample, note it in the party's ledger, write the table.
+def over_sample_table(ctx: Context, frame: DataFrame, output: Any, settings: Settings) -> None:
+    """Check, over-sample, note it in the party's ledger, write the table with the synthetic rows.
 
     Refused at every party before any work: a table without labels or with weights, labels that do not allow it, missing
-    values, groups that are not one-hot, synthetic rows.
+    values, groups that are not one-hot, synthetic rows. Nothing but that verdict leaves the party.
+
+    Guarantee: none. One record decides between which records others are interpolated, so nothing that is computed from the
+    rows afterwards protects a record, which the party's ledger says. Labels that label_flip released keep their epsilon:
+    over-sampling reads the flipped ones, which is post-processing.
     """
     # The guest passes the verdicts on, so there must be one; hosts and an own model without any are welcome.
     require(ctx.federation.parties, "guest", "smote needs exactly one to tell all of a refusal.", at_most=1)
-    frame, home, job, tag = train_data.read(), home_of(ctx), job_of(ctx), ctx.federation.local_party[1]
-    preflight = FitTable(ctx, frame, over_sampling, groups)
+    job, tag = job_of(ctx), ctx.federation.local_party[1]
+    rule = rule_of(settings.method, settings.neighbours, settings.groups)
+    preflight = FitTable(ctx, frame, rule, settings.groups)
     preflight.agree()
     rows = preflight.rows
-    synthetic = synthetic_rows(rows, frame.schema.columns.to_list(), over_sampling, groups, seed, tag)
+    columns = frame.schema.columns.to_list()
+    places = tuple(tuple(columns.index(name) for name in group) for group in settings.groups)
+    seed = secrets.randbelow(MAX_SEED + 1) if settings.seed is None else settings.seed
+    # The same rows, seed and tag give the same new rows of the smaller class.
+    synthetic = over_sample_arrays(rows.features, rows.labels, rule, groups=places, seed=seed, tag=tag)
     new_rows = len(synthetic.labels)
-    home.ledger.record_over_sampling(
-        dataset=dataset,
-        method=_described(over_sampling, seed),
+    # Whoever knows the draws and sees synthetic rows knows at which share between two records each of them lies.
+    draws = "secret draws" if settings.seed is None else "draws NOT SECRET, from a seed that all parties know"
+    home_of(ctx).ledger.record_over_sampling(
+        dataset=settings.dataset,
+        method=f"{rule.method}, {rule.neighbours} neighbours, {draws}",
         rows=len(rows.labels) + new_rows,
         synthetic_rows=new_rows,
         job_id=job.job_id,
         task_id=job.task_id,
     )
-    train_output_data.write(with_synthetic_rows(frame, synthetic.features, synthetic.labels, tag))
-    show_summary(ctx, _summary(rows, synthetic, over_sampling, seed, dataset))
+    facts = {
+        "mechanism": "over-sampling of this party's own rows",
+        "method": rule.method,
+        "neighbours": rule.neighbours,
+        "draws": draws,
+        "dataset": settings.dataset,
+        **_counts("rows before", rows.labels),
+        **_counts("rows after", np.concatenate([rows.labels, synthetic.labels])),
+        "most synthetic rows that one record influenced (a diagnostic, no bound)": int(synthetic.largest_influence),
+        "record-level epsilon from here on": "infinity",
+    }
+    output.write(with_synthetic_rows(frame, synthetic.features, synthetic.labels, tag))
+    show_summary(ctx, facts)
 
 
 @dataclass
@@ -225,48 +210,15 @@ class FitTable(Preflight):
         columns, groups = self.frame.schema.columns.to_list(), self.groups
         kept = {name for group in groups for name in group} if self.over_sampling.method in KEEP_CATEGORIES else set()
         check_table(self.frame, groups, interpolated=set(columns) - kept)
-        rows = pull(self.frame)
-        check_values(columns, rows.features, groups)
-        check_labels(rows.labels, self.over_sampling.neighbours)
-        self.rows = rows
+        self.rows = pull(self.frame)
+        check_values(columns, self.rows.features, groups)
+        check_labels(self.rows.labels, self.over_sampling.neighbours)
         return {}
 
 
 def rule_of(method: str, neighbours: int, groups: Groups) -> OverSampling:
     """What the parameters ask for; among numeric columns alone every method is smote."""
     return OverSampling(method=method if groups else "smote", neighbours=neighbours)
-
-
-def synthetic_rows(
-    rows: Rows, columns: Sequence[str], over_sampling: OverSampling, groups: Groups, seed: int | None, tag: str
-) -> Any:
-    """New rows of the smaller class; the same rows, seed and tag give the same ones."""
-    places = tuple(tuple(columns.index(name) for name in group) for group in groups)
-    start = secrets.randbelow(MAX_SEED + 1) if seed is None else seed
-    return over_sample_arrays(rows.features, rows.labels, over_sampling, groups=places, seed=start, tag=tag)
-
-
-def _described(over_sampling: OverSampling, seed: int | None) -> str:
-    return f"{over_sampling.method}, {over_sampling.neighbours} neighbours, {_draws(seed)}"
-
-
-def _draws(seed: int | None) -> str:
-    """Whoever knows the draws and sees synthetic rows knows at which share between two records each of them lies."""
-    return "secret draws" if seed is None else "draws NOT SECRET, from a seed that all parties know"
-
-
-def _summary(rows: Rows, synthetic: Any, over_sampling: OverSampling, seed: int | None, dataset: str) -> dict:
-    return {
-        "mechanism": "over-sampling of this party's own rows",
-        "method": over_sampling.method,
-        "neighbours": over_sampling.neighbours,
-        "draws": _draws(seed),
-        "dataset": dataset,
-        **_counts("rows before", rows.labels),
-        **_counts("rows after", np.concatenate([rows.labels, synthetic.labels])),
-        "most synthetic rows that one record influenced (a diagnostic, no bound)": int(synthetic.largest_influence),
-        "record-level epsilon from here on": "infinity",
-    }
 
 
 def _counts(name: str, labels: np.ndarray) -> dict:

@@ -79,7 +79,7 @@ def predict(ctx, earlier, model_of, tables, partitions=2):
     """The stage predict with the model of an earlier scenario, as JSON keeps it."""
     import json
 
-    from fate_dp.components.dp_homo_nn.predict import predict_party
+    from fate_dp.components.dp_homo_nn.model import predict_party
 
     document = json.loads(json.dumps(earlier[model_of].value["model"]))
     return predict_party(ctx, document, frame_at(ctx, tables, partitions)).as_pd_df()

@@ -148,10 +148,11 @@ class FullDisk(Artifact):
 
 
 def with_a_full_disk(ctx, earlier, tables):
-    from fate_dp.components.smote.party import over_sample_table, rule_of
+    from fate_dp.components.smote.party import over_sample_table
+    from fate_dp.components.smote.settings import Settings
 
-    frame = Artifact(frame_of(ctx, tables, 2, "float64", "int32"))
-    over_sample_table(ctx, frame, FullDisk(), rule_of("smotenc", 5, (GROUP,)), groups=(GROUP,), seed=7, dataset=DATASET)
+    frame, settings = frame_of(ctx, tables, 2, "float64", "int32"), Settings(DATASET, groups=(GROUP,), seed=7)
+    over_sample_table(ctx, frame, FullDisk(), settings)
 
 
 def without_rows(ctx, earlier, tables):

@@ -67,7 +67,7 @@ def sum_of_others(contributions, mean, terms):
     """``secure_sum``: what the last client learns from the mean and its own contribution."""
     own = contributions[-1]
     grid = aggregation.grid_for(own.clip)
-    return mean.gradient * terms.normaliser - own.content * grid
+    return mean.gradient * terms.batch_size - own.content * grid
 
 
 def messages_of_clients(contributions, mean, terms):

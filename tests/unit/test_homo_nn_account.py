@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fate_dp.components.dp_homo_nn.rounds import comparison
+from bench import homo_nn_comparison as comparison
+from bench.homo_nn_comparison import error_at, mean_error, shuffling_pays_from
 from fate_dp.components.dp_homo_nn.rounds.account import (
     calibrate_terms,
     collusion_events,
@@ -19,7 +20,6 @@ from fate_dp.components.dp_homo_nn.rounds.account import (
     secure_sum_of,
 )
 from fate_dp.components.dp_homo_nn.rounds.aggregation import Local
-from fate_dp.components.dp_homo_nn.rounds.comparison import error_at, mean_error, shuffling_pays_from
 from fate_dp.components.dp_homo_nn.rounds.contribution import joint_clip
 from fate_dp.components.dp_homo_nn.rounds.terms import InvalidTerms, RoundTerms
 from fate_dp.privacy.accounting.accountant import make_accountant

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fate_dp.components.dp_homo_nn import frame_rows
+from fate_dp.components.dp_homo_nn.frame_rows import ModelAt
 from fate_dp.components.dp_homo_nn.models.registry import ModelSource
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
 from fate_dp.components.dp_homo_nn.rounds.contribution import with_indicators
@@ -26,11 +27,11 @@ def blocks(sizes=(30, 300, 0), seed=1):
     ]
 
 
-def sampled(partition, probability, label="sum 1", key=KEY, clip=0.5, scales=None, steps_of=frame_rows._clipped_steps):
+def sampled(partition, probability, label="sum 1", key=KEY, clip=0.5, scales=None, steps_of="clipped_steps"):
     return frame_rows._sum_of_sample(
         partition,
-        partial(steps_of, source=SOURCE, weights=WEIGHTS, clip=clip, scales=scales),
-        len(WEIGHTS) + (steps_of is frame_rows._steps_with_indicators),
+        steps_of if callable(steps_of) else partial(getattr(ModelAt(SOURCE, WEIGHTS, scales), steps_of), clip=clip),
+        len(WEIGHTS) + (steps_of == "steps_with_indicators"),
         frame_rows.Coins(key, label, probability),
     )
 
@@ -59,14 +60,14 @@ def test_with_probability_1_it_is_the_sum_over_all_rows():
         expected = SOURCE.gradients().clipped_sum(WEIGHTS, features, labels, 0.5, given)
         np.testing.assert_allclose(sampled(blocks(), 1.0, scales=given), expected.steps, rtol=1e-5, atol=2**16)
     rows = SOURCE.gradients().rows(WEIGHTS, features, labels)
-    found = sampled(blocks(), 1.0, steps_of=frame_rows._steps_with_indicators)
+    found = sampled(blocks(), 1.0, steps_of="steps_with_indicators")
     np.testing.assert_allclose(found, with_indicators(rows, 0.5).steps, rtol=1e-5, atol=2**16)
 
 
 def test_batch_sizes_are_poissons():
     """Of 1000 rows at 0.3 the variance of the size is 210; 300 sizes, whose variance has a standard error of 17."""
 
-    def count(features, labels, **kernel):
+    def count(features, labels):
         return np.full(len(WEIGHTS), len(labels), dtype=np.int64)
 
     parts = blocks(sizes=(600, 400))
@@ -77,7 +78,7 @@ def test_batch_sizes_are_poissons():
 def test_chosen_rows_come_in_the_order_that_was_asked_for():
     parts, chosen = blocks(), {1: (np.array([2, 0]), np.array([7, 3])), 0: (np.array([1]), np.array([29]))}
     found = dict(zip((0, 1, 2), np.zeros((3, len(WEIGHTS)))))
-    for places, rows in frame_rows._rows_of_chosen(parts, SOURCE, WEIGHTS, chosen, None):
+    for places, rows in frame_rows._rows_of_chosen(parts, ModelAt(SOURCE, WEIGHTS), chosen):
         found.update(zip(places.tolist(), rows))
     features, labels = everything(parts)
     expected = SOURCE.gradients().rows(WEIGHTS, features[[33, 29, 37]], labels[[33, 29, 37]])
@@ -89,4 +90,5 @@ def test_plain_sums_are_those_of_the_rows(chosen):
     features, labels = everything(blocks())
     at = slice(None) if chosen is None else [30, 35]
     expected = SOURCE.gradients().rows(WEIGHTS, features[at], labels[at]).sum(axis=0)
-    np.testing.assert_allclose(frame_rows._plain_sum(blocks(), SOURCE, WEIGHTS, chosen), expected, rtol=1e-3, atol=1e-4)
+    found = frame_rows._plain_sum(blocks(), ModelAt(SOURCE, WEIGHTS), chosen)
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)

@@ -15,7 +15,7 @@ from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights, load_flat
 from fate_dp.components.dp_homo_nn.record_arithmetic import MAX_AT_ONCE, Outer, PartsSum, Rows
 from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE
-from fate_dp.privacy.mechanisms.clipping import clip_records, clip_records_by_group
+from fate_dp.privacy.mechanisms.clipping import clip_records
 from fate_dp.privacy.validation import InvalidArgument
 
 pytestmark = pytest.mark.arithmetic
@@ -99,15 +99,6 @@ def test_rows_of_the_cnn_are_the_gradients_of_single_records():
     assert np.allclose(total.value, clip_records(expected, 0.5).value, atol=1e-6)
 
 
-def test_rows_of_a_regression_are_the_gradients_of_single_records():
-    module = build_model(ModelSpec("mlp", 6, 1))
-    features = np.random.default_rng(2).normal(size=(4, 6)).astype(np.float32)
-    targets = np.array([0.5, -1.0, 3.25, 0.0])
-    expected = one_by_one(module, "mse_loss", flat_weights(module), features, targets)
-    rows = RecordGradients(module, "mse_loss").rows(flat_weights(module), features, targets)
-    assert np.allclose(rows, expected, atol=1e-5)
-
-
 @pytest.mark.parametrize("name", MODULES)
 @pytest.mark.parametrize("scaled", ["", "by input", "by weight"])
 def test_the_sum_is_that_of_rows_divided_then_clipped(name, scaled):
@@ -131,17 +122,6 @@ def test_scales_shared_by_the_outputs_keep_outer_products_and_give_the_same_sum(
     rows = gradients.rows(weights, features, labels) / scales
     total = gradients.clipped_sum(weights, features, labels, 1.0, scales)
     assert np.abs(total.value - clip_records(rows, 1.0).value).max() < 1e-5
-
-
-@pytest.mark.parametrize("name", ["mlp", "convolution", "used twice"])
-def test_groups_are_clipped_apart(name):
-    gradients, weights, features, labels, _ = problem(name)
-    groups = [np.arange(0, gradients.dimension, 2), np.arange(1, gradients.dimension, 2)]
-    features[4, 0] = np.nan
-    total = gradients.clipped_groups(weights, features, labels, groups, [0.3, 0.7])
-    expected = clip_records_by_group(gradients.rows(weights, features, labels), groups, [0.3, 0.7])
-    assert np.array_equal(total.value, expected.value) and total.clips == (0.3, 0.7)
-    assert not gradients.clipped_groups(weights, features[:0], labels[:0], groups, [0.3, 0.7]).value.any()
 
 
 # Blocks have one shape, so that a record's bits cannot depend on how many others were sampled, or on their order.
@@ -345,7 +325,7 @@ def test_what_is_wrong_with_a_call_is_said_in_one_sentence(change, error, senten
 
 
 def test_an_unknown_loss_is_refused():
-    with pytest.raises(ValueError, match="loss is 'hinge'; it must be one of cross_entropy, mse_loss"):
+    with pytest.raises(ValueError, match="loss is 'hinge'; it must be one of cross_entropy."):
         RecordGradients(build_model(ModelSpec("logistic_regression", 3, 2)), "hinge")
 
 

@@ -9,9 +9,8 @@ import torch
 from torch import nn
 
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
-from fate_dp.components.dp_homo_nn.models.builtin import input_count, model_inputs
 from fate_dp.components.dp_homo_nn.models.features import scattering_features
-from fate_dp.components.dp_homo_nn.models.registry import build_model
+from fate_dp.components.dp_homo_nn.models.registry import build_model, input_count, model_inputs
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, dimension, flat_weights, load_flat
 from fate_dp.privacy.validation import InvalidArgument
 

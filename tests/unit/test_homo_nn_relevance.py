@@ -12,9 +12,7 @@ from torch import nn
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
 from fate_dp.components.dp_homo_nn.relevance import (
-    RISING,
     ContributionSum,
-    contribution_multiplier,
     coordinate_scales,
     counterpart,
     first_layer,
@@ -22,10 +20,11 @@ from fate_dp.components.dp_homo_nn.relevance import (
     layers_of,
     noise_beside,
     predicted_logits,
-    propagated,
     relevance,
 )
+from fate_dp.components.dp_homo_nn.relevance import propagated as of_counterpart
 from fate_dp.privacy.accounting.calibration import UnreachableTarget
+from fate_dp.privacy.accounting.gaussian import gaussian_sigma
 from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.adaptive_scales import STEPS_OF_RECORD, contribution_sums, release_contributions
 from fate_dp.privacy.events import (
@@ -36,6 +35,7 @@ from fate_dp.privacy.events import (
     NotPrivate,
     PoissonSampledGaussian,
     PureDP,
+    clips_moved,
 )
 from fate_dp.privacy.noise.stream import ReproducibleStream
 from fate_dp.privacy.validation import InvalidArgument
@@ -90,6 +90,14 @@ def test_every_layer_passes_on_all_relevance_but_the_stabilisers_part(seed, acti
         assert (lost - bias_only <= 1e-5 * size + 1e-9).all()
         back = after
     assert torch.equal(back, relevance(layers, found, stabiliser=1e-9))
+
+
+def propagated(layer, inputs, relevances, **stabiliser):
+    """Relevances of one layer's inputs from those of its outputs."""
+    with torch.no_grad():
+        ours = counterpart(layer, inputs)
+        ours.forward(inputs)
+        return of_counterpart(layer, ours, inputs, relevances, **stabiliser)
 
 
 def dead_units_relevance(layer, inputs, relevances):
@@ -187,7 +195,7 @@ def test_groups_are_columns_of_a_dense_layer_and_filters_of_a_convolution():
 def test_the_models_of_the_list_have_scales(name, features, groups):
     module = build_model(ModelSpec(name, features, 3))
     contributions = np.arange(1, groups + 1) / (groups * (groups + 1) / 2)
-    scales, opposite = (coordinate_scales(module, contributions, power) for power in (-0.5, RISING))
+    scales, opposite = (coordinate_scales(module, contributions, power) for power in (-0.5, 0.5))
     weights = next(module.parameters()).numel()
     assert scales.shape == (sum(parameter.numel() for parameter in module.parameters()),)
     assert math.isclose(np.log(scales).sum(), 0, abs_tol=1e-8) and (scales[weights:] == 1).all()
@@ -251,7 +259,7 @@ def test_the_budget_of_everything_together_is_met_and_used(relation):
     released = [
         (
             Event(
-                Gaussian(contribution_multiplier(0.25, DELTA, relation) / {ADD_OR_REMOVE: 1, REPLACE_ONE: 2}[relation]),
+                Gaussian(gaussian_sigma(0.25, DELTA, clips_moved(relation)) / clips_moved(relation)),
                 "record",
                 relation,
                 "server",
@@ -278,7 +286,7 @@ def test_refusals():
     with pytest.raises(InvalidArgument, match="^The model has neither"):
         first_layer(nn.Sequential(nn.Tanh()))
     with pytest.raises(InvalidArgument, match="^contributions have shape \\(2,\\)"):
-        coordinate_scales(nn.Linear(3, 1), [0.5, 0.5])
+        coordinate_scales(nn.Linear(3, 1), [0.5, 0.5], -0.5)
     for records in (0, True, 1.5):
         with pytest.raises(InvalidArgument, match="^records is "):
             ContributionSum(1, records, 3, 1, 1.0)

@@ -38,7 +38,7 @@ CLIENTS = {**GIVEN, "unit": "client", "records": 4, "batch_size": 2.0, "local_le
 
 def test_what_follows_from_the_terms():
     terms = RoundTerms(**GIVEN, clip_quantile=0.5)
-    assert terms.sampling_probability == 0.1 and terms.normaliser == 10.0
+    assert terms.sampling_probability == 0.1
     assert terms.vector_length == 6 and terms.least_arrivals == 3 and terms.noised_steps == 1
     assert RoundTerms(**{**GIVEN, "clips": (3, 2, 1)}).clip_of(1) == 2
     assert RoundTerms(**GIVEN).clip_of(2) == 1.0

@@ -5,14 +5,7 @@ import pytest
 
 from fate_dp.components.shuffler import run as answering
 from fate_dp.components.shuffler.settings import Request
-from fate_dp.components.shuffler.statistics import (
-    QUANTILE,
-    calibrated_epsilon0,
-    epsilon_of,
-    events_of,
-    pooled_epsilon,
-    statistic,
-)
+from fate_dp.components.shuffler.statistics import QUANTILE, calibrated_epsilon0, epsilon_of, events_of, statistic
 from fate_dp.privacy.accounting.shuffling import shuffle_composition_epsilon, shuffle_epsilon
 from fate_dp.privacy.mechanisms.randomized_response import keep_probability
 
@@ -40,7 +33,6 @@ def test_events_say_whom_they_protect_from_whom():
     assert (event.unit, event.relation, event.observers) == ("record", "replace_one", ("client", "model", "server"))
     assert event.parameters == {"epsilon0": 0.5, "messages": 77, "randomizer": "randomized_response"}
     assert other.parameters["randomizer"] == "any"
-    assert pooled_epsilon([MEAN, HISTOGRAM], 0.5) == 1.0
 
 
 @pytest.mark.parametrize(

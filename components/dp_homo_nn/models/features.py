@@ -1,4 +1,12 @@
-"""kymatio 0.3 imports ``scipy.special.sph_harm``, which later releases of scipy renamed; only its 3D part uses it."""
+"""Features of images that need no training data: the scattering transform, normalised per record by a public rule.
+
+S. Mallat, "Group invariant scattering", 2012; as features for private training: F. Tramer and D. Boneh, "Differentially
+private learning needs better features (or much more data)", ICLR 2021. Kymatio makes the filters.
+
+A record's features depend on that record only, to the last bit: every call of a library sees one image, all calls have
+the same shapes, in memory that torch aligns to 64 bytes, by one thread. What is computed at once are the filters of one
+scale, for one image.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +25,7 @@ from ..record_arithmetic import UnsoundArithmetic, one_thread
 
 @contextmanager
 def with_old_scipy_names() -> Iterator[None]:
-    """Within the block ``scipy.special`` has the old name; afterwards it is as it was."""
+    """kymatio 0.3 imports ``scipy.special.sph_harm``, which scipy renamed; only its 3D part uses it."""
     if hasattr(scipy.special, "sph_harm"):
         yield
         return
@@ -28,35 +36,20 @@ def with_old_scipy_names() -> Iterator[None]:
         del scipy.special.sph_harm
 
 
-# Features of images that need no training data: the scattering transform, normalised per record by a public rule.
-#
-# S. Mallat, "Group invariant scattering", 2012; as features for private training: F. Tramer and D. Boneh, "Differentially
-# private learning needs better features (or much more data)", ICLR 2021. Kymatio makes the filters.
-#
-# A record's features depend on that record only, to the last bit: every call of a library sees one image, all calls have
-# the same shapes, in memory that torch aligns to 64 bytes, by one thread. What is computed at once are the filters of one
-# scale, for one image.
-
-
-IMAGES_BETWEEN_PROGRESS = 256
 # Keeps a group without any variation at zero; as in torch's group normalisation.
 MIN_VARIANCE = 1e-5
 
 
 @dataclass(frozen=True)
 class Filters:
-    """Filters of a transform, as real numbers in the frequency domain.
-
-    Attributes:
-        pad: from images (channels, height, width) to complex squares with a border, and ``unpad`` back.
-        low: low-pass filter by resolution.
-        band: by scale and resolution, (angles, n, n).
-    """
+    """Filters of a transform, as real numbers in the frequency domain, and the border that images get for them."""
 
     pad: Callable
     unpad: Callable
     low: list[Tensor]
+    """Low-pass, by resolution."""
     band: list[list[Tensor]]
+    """By scale and resolution, (angles, n, n)."""
 
 
 def scattering_channels(scales: int, angles: int) -> int:
@@ -64,28 +57,13 @@ def scattering_channels(scales: int, angles: int) -> int:
     return 1 + angles * scales + angles**2 * scales * (scales - 1) // 2
 
 
-def scattering_features(
-    images: np.ndarray,
-    scales: int = 2,
-    angles: int = 8,
-    groups: int = 27,
-    progress: Callable[[int], None] | None = None,
-) -> np.ndarray:
-    """Scattering coefficients of images, normalised within groups of channels of each image.
+def scattering_features(images: np.ndarray, scales: int = 2, angles: int = 8, groups: int = 27) -> np.ndarray:
+    """Scattering coefficients of images (n, channels, height, width), normalised within groups of channels of each image.
 
-    Args:
-        images: array (n, channels, height, width), real numbers.
-        scales: J; a coefficient stands for 2^J x 2^J pixels.
-        angles: L.
-        groups: groups of coefficient channels, each brought to mean 0 and variance 1 within one image; it divides
-            channels * 81. 0 for no normalisation.
-        progress: called with the number of images done after every block, if given.
-
-    Returns:
-        float32 array (n, K), K = channels * 81 * (height / 4) * (width / 4) for J = 2 and L = 8.
-
-    Raises:
-        UnsoundArithmetic: this machine gives an image other bits after another image; one sentence.
+    float32 (n, K), K = channels * 81 * (height / 4) * (width / 4) for ``scales`` J = 2 and ``angles`` L = 8: a coefficient
+    stands for 2^J x 2^J pixels. Each of the ``groups`` of coefficient channels, which divide channels * 81, is brought to
+    mean 0 and variance 1 within one image; 0 for no normalisation. A machine that gives an image other bits after another
+    one is refused (UnsoundArithmetic).
     """
     count, channels, height, width = images.shape
     with torch.no_grad(), one_thread():
@@ -100,8 +78,6 @@ def scattering_features(
             if groups:
                 coefficients = torch.nn.functional.group_norm(coefficients, groups, eps=MIN_VARIANCE)
             features[place] = coefficients.flatten().numpy()
-            if progress is not None and ((place + 1) % IMAGES_BETWEEN_PROGRESS == 0 or place + 1 == count):
-                progress(place + 1)
     return features
 
 

@@ -1,52 +1,204 @@
-"""Models by name. A job names one of a fixed list, or a module that the operator of each party allowed by name."""
+"""Models by name. A job names one of a fixed list, or a module that the operator of each party allowed by name.
+
+Start weights come from a public seed, the same at every party, and layers are made without any generator.
+"""
 
 from __future__ import annotations
 
 import importlib
 import json
+import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import nn
 
 from fate_dp.privacy.validation import InvalidArgument
 
+from ...common import parameters as checks
 from ..gradients import RecordGradients
-from ..settings import TrainSettings, module_name
-from .builtin import cnn, logistic_regression, mlp, scattering_linear
+from ..settings import MODULE_PREFIX, TrainSettings, module_name
+from .features import scattering_channels, scattering_features
 from .spec import ModelSpec
 
+
+def linear(inputs: int, outputs: int) -> nn.Linear:
+    """A linear layer, not yet filled: its maker would read torch's global generator."""
+    return nn.utils.skip_init(nn.Linear, inputs, outputs)
+
+
+def convolution(inputs: int, outputs: int, kernel_size: int, **options: Any) -> nn.Conv2d:
+    """A convolution layer, not yet filled."""
+    return nn.utils.skip_init(nn.Conv2d, inputs, outputs, kernel_size, **options)
+
+
+def fill_uniform(module: nn.Module, seed: int) -> nn.Module:
+    """Fill every layer uniformly within 1 / sqrt(inputs of a unit), which is torch's rule, from ``seed``; return it."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for layer in module.modules():
+            if isinstance(layer, (nn.Linear, nn.Conv2d)):
+                bound = 1 / math.sqrt(layer.weight[0].numel())
+                for parameter in layer.parameters():
+                    # Not ``uniform_`` with these ends: whether that fuses product and sum depends on the processor.
+                    parameter.copy_(torch.rand(parameter.shape, generator=generator) * (2 * bound) - bound)
+    return module
+
+
+def fill_zeros(module: nn.Module) -> nn.Module:
+    """Fill every parameter with zeros, from which a convex problem starts best; return the module."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.zero_()
+    return module
+
+
+def logistic_regression(spec: ModelSpec) -> nn.Module:
+    """A linear layer, which starts at zero; has no parameters."""
+    spec.parameters()
+    return fill_zeros(nn.Sequential(linear(spec.features, spec.outputs)))
+
+
+ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU}
+MAX_LAYERS, MAX_UNITS = 16, 2**14
+
+
+def mlp(spec: ModelSpec) -> nn.Module:
+    """A perceptron: ``hidden`` are the units of each hidden layer, [64] if not given; ``activation`` is tanh or relu."""
+    parameters = spec.parameters(hidden=[64], activation="tanh")
+    activation = ACTIVATIONS[checks.choice("activation", parameters["activation"], tuple(ACTIVATIONS))]
+    hidden = parameters["hidden"]
+    if not isinstance(hidden, (list, tuple)) or not 1 <= len(hidden) <= MAX_LAYERS:
+        raise InvalidArgument(f"hidden is {hidden!r} but must list the units of 1 to {MAX_LAYERS} hidden layers.")
+    units = [checks.number("hidden", count, at_least=1, at_most=MAX_UNITS, whole=True) for count in hidden]
+    layers = []
+    for inputs, outputs in pairwise([spec.features, *units]):
+        layers += [linear(inputs, outputs), activation()]
+    return fill_uniform(nn.Sequential(*layers, linear(units[-1], spec.outputs)), spec.seed)
+
+
+KERNEL, FIRST_POOL, SECOND_POOL = 5, 3, 2
+FIRST_CHANNELS, SECOND_CHANNELS, UNITS = 32, 64, 200
+# 28 x 28 images get a border of two zeros, as is usual for this network.
+PADDINGS = {28: 2}
+# Smaller images leave nothing behind the second pooling.
+MIN_SIDE = 22
+
+
+def cnn(spec: ModelSpec) -> nn.Module:
+    """The convolution network of R. Shokri and V. Shmatikov, "Privacy-preserving deep learning", CCS 2015.
+
+    Two convolutions, each with tanh and max pooling, then 200 units with tanh and the classes: 105,506 parameters for ten
+    classes and 32 x 32 grey values. Parameters: ``input_shape`` (channels, height, width), known for 28 x 28, 32 x 32 and
+    3 x 32 x 32; ``activation``, tanh (the source's) or relu.
+    """
+    parameters = spec.parameters(input_shape=None, activation="tanh")
+    activation = ACTIVATIONS[checks.choice("activation", parameters["activation"], tuple(ACTIVATIONS))]
+    channels, height, width = shape = spec.image_shape(parameters["input_shape"])
+    rows, columns = (side + 2 * PADDINGS.get(side, 0) for side in (height, width))
+    if min(rows, columns) < MIN_SIDE:
+        raise InvalidArgument(f"input_shape is {shape} but the cnn needs at least {MIN_SIDE} rows and columns.")
+    layers = [
+        nn.Unflatten(1, shape),
+        nn.ZeroPad2d((PADDINGS.get(width, 0),) * 2 + (PADDINGS.get(height, 0),) * 2),
+        convolution(channels, FIRST_CHANNELS, KERNEL),
+        activation(),
+        nn.MaxPool2d(FIRST_POOL),
+        convolution(FIRST_CHANNELS, SECOND_CHANNELS, KERNEL),
+        activation(),
+        nn.MaxPool2d(SECOND_POOL),
+        nn.Flatten(),
+        linear(SECOND_CHANNELS * _left(rows) * _left(columns), UNITS),
+        activation(),
+        linear(UNITS, spec.outputs),
+    ]
+    return fill_uniform(nn.Sequential(*layers), spec.seed)
+
+
+def _left(side: int) -> int:
+    """Rows (or columns) behind the second pooling."""
+    first = (side - KERNEL + 1) // FIRST_POOL
+    return (first - KERNEL + 1) // SECOND_POOL
+
+
+NAME = "scattering_linear"
+GROUPS = 27
+
+
+def scattering_linear(spec: ModelSpec) -> nn.Module:
+    """A linear layer, which starts at zero, on scattering features, which a party computes once from its own images.
+
+    Parameters: ``input_shape`` (channels, height, width), ``scales`` (J, 2 if not given), ``angles`` (L, 8) and
+    ``groups`` of channels to normalise within (27; 0 for none).
+    """
+    return fill_zeros(linear(input_count(spec), spec.outputs))
+
+
+def input_count(spec: ModelSpec) -> int:
+    """Number of inputs of a model: for all but scattering_linear the features of a record."""
+    if spec.name != NAME:
+        return spec.features
+    shape, parameters = _parameters(spec)
+    channels, height, width = shape
+    side = 2 ** parameters["scales"]
+    kept = channels * scattering_channels(parameters["scales"], parameters["angles"])
+    return kept * (height // side) * (width // side)
+
+
+def model_inputs(spec: ModelSpec, features: np.ndarray) -> np.ndarray:
+    """What the model takes of records (n, ``spec.features``): float32 (n, ``input_count(spec)``)."""
+    features = np.asarray(features, dtype=np.float32)
+    if spec.name != NAME:
+        return features
+    shape, parameters = _parameters(spec)
+    return scattering_features(features.reshape(len(features), *shape), **parameters)
+
+
+def _parameters(spec: ModelSpec) -> tuple[tuple[int, int, int], dict[str, int]]:
+    given = spec.parameters(input_shape=None, scales=2, angles=8, groups=GROUPS)
+    shape = spec.image_shape(given.pop("input_shape"))
+    scales = checks.number("scales", given["scales"], at_least=1, at_most=5, whole=True)
+    angles = checks.number("angles", given["angles"], at_least=1, at_most=32, whole=True)
+    groups = checks.number("groups", given["groups"], at_least=0, whole=True)
+    kept = shape[0] * scattering_channels(scales, angles)
+    if groups and kept % groups:
+        raise InvalidArgument(f"groups is {groups} but must divide the {kept} channels of coefficients, or be 0.")
+    if min(shape[1:]) < 2**scales:
+        raise InvalidArgument(
+            f"scales is {scales} but images must be at least {2**scales} pixels wide and high for it."
+        )
+    return shape, {"scales": scales, "angles": angles, "groups": groups}
+
+
 MODELS = {"logistic_regression": logistic_regression, "mlp": mlp, "cnn": cnn, "scattering_linear": scattering_linear}
-MODULE = "module:"
 
 
 def build_model(spec: ModelSpec, allowed: Mapping[str, str] | None = None) -> nn.Module:
-    """The module that ``spec`` describes, float32, with start weights that its public seed decides.
+    """The module from float32 (n, inputs) to (n, ``spec.outputs``), with start weights that its public seed decides.
+
+    Of the built-in models 'scattering_linear' takes what ``model_inputs`` makes of a record; the others take the record's
+    features.
 
     Args:
-        spec: ``ModelSpec``. Of the built-in models 'scattering_linear' takes what ``model_inputs`` makes of a record;
-            the others take the record's features.
         allowed: the operator's mapping from a name to 'package.module:function', for models 'module:<name>'. The
             function is called as ``function(features, outputs, **params)`` and returns a ``torch.nn.Module``. A job
             names an entry of the mapping, never what is imported.
-
-    Returns:
-        ``torch.nn.Module`` from float32 (n, inputs) to (n, ``spec.outputs``).
-
-    Raises:
-        ValueError: one sentence on what is wrong with the specification.
     """
-    if spec.name.startswith(MODULE):
+    if spec.name.startswith(MODULE_PREFIX):
         return _allowed_module(spec, allowed or {})
     if spec.name not in MODELS:
-        raise InvalidArgument(f"model is {spec.name!r} but must be one of {', '.join(MODELS)}, or {MODULE}<name>.")
+        raise InvalidArgument(
+            f"model is {spec.name!r} but must be one of {', '.join(MODELS)}, or {MODULE_PREFIX}<name>."
+        )
     return MODELS[spec.name](spec)
 
 
 def _allowed_module(spec: ModelSpec, allowed: Mapping[str, str]) -> nn.Module:
-    name = spec.name.removeprefix(MODULE)
+    name = spec.name.removeprefix(MODULE_PREFIX)
     if name not in allowed:
         names = ", ".join(sorted(allowed)) or "none"
         raise InvalidArgument(f"model is {spec.name!r} but the operator of this party allows these modules: {names}.")
@@ -73,16 +225,10 @@ def _function(name: str, entry: str) -> Callable[..., Any]:
         ) from None
 
 
-# The model of a job at a data party, and what its workers need to build it.
-
-
 class ModelSource(NamedTuple):
-    """What a worker process needs to build the model: text only, so that a process builds it once.
+    """What a worker process needs to build the model: its specification as JSON, so that a process builds it once.
 
-    Attributes:
-        text: the specification as JSON.
-        import_from: what the operator of this party allows under the model's name, for a model ``module:NAME``.
-        class_factors: ``TrainSettings.class_factors``.
+    ``import_from`` is what the operator of this party allows under the model's name, for a model ``module:NAME``.
     """
 
     text: str
@@ -101,18 +247,13 @@ class ModelSource(NamedTuple):
         return ModelSpec(*json.loads(self.text))
 
     def gradients(self) -> RecordGradients:
-        """``RecordGradients`` of the model.
-
-        Raises:
-            ValueError: the specification is wrong, or the module is not allowed or cannot be imported.
-        """
+        """Raises ValueError where the specification is wrong, or the module is not allowed or cannot be imported."""
         return _gradients(self)
 
     def module(self) -> nn.Module:
         """The torch module, with start weights from the public seed."""
         spec = self.spec()
-        name = module_name(spec.name)
-        return build_model(spec, {} if name is None or self.import_from is None else {name: self.import_from})
+        return build_model(spec, {} if self.import_from is None else {module_name(spec.name) or "": self.import_from})
 
 
 def spec_of_job(settings: TrainSettings, features: int) -> ModelSpec:

@@ -12,26 +12,22 @@ from torch import nn
 from fate_dp.privacy.validation import InvalidArgument
 
 from ...common import parameters
+from ..settings import MAX_CLASSES
 
 MAX_FEATURES = 2**20
-MAX_CLASSES = 2**12
 # Images that are told by their number of values alone.
 KNOWN_SHAPES = {784: (1, 28, 28), 1024: (1, 32, 32), 3072: (3, 32, 32)}
 
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """Public description of a model.
+    """Public description of a model; of its parameters ``seed`` (0 if not given) decides the start weights.
 
     Attributes:
         name: 'logistic_regression', 'mlp', 'cnn', 'scattering_linear', or 'module:<name>' with a name that the operator
             of every party allows.
         features: number of values of a record, those of a flattened image included.
-        classes: number of classes, at least 2; 1 for regression. Two classes share one output, the log-odds.
-        params: parameters of the model; ``seed`` (public, 0 if not given) decides the start weights.
-
-    Raises:
-        ValueError: one sentence naming the field, its value and what is allowed.
+        classes: two of them share one output, the log-odds.
     """
 
     name: str
@@ -50,12 +46,11 @@ class ModelSpec:
 
     @property
     def outputs(self) -> int:
-        """Number of values that the model puts out for a record: logits, or the prediction of a regression."""
+        """Number of logits that the model puts out for a record."""
         return 1 if self.classes <= 2 else self.classes
 
     @property
     def seed(self) -> int:
-        """The public seed of the start weights."""
         return self.params.get("seed", 0)
 
     def parameters(self, **defaults: Any) -> dict[str, Any]:
@@ -82,9 +77,6 @@ class ModelSpec:
         if channels * height * width != self.features:
             raise InvalidArgument(f"input_shape is {shape!r} but must hold the {self.features} features of a record.")
         return channels, height, width
-
-
-# Weights of a module as one flat array, in the order of ``module.parameters()``.
 
 
 def dimension(module: nn.Module) -> int:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -45,12 +44,7 @@ def rounds_per_epoch(terms: RoundTerms) -> int:
 
 
 def epochs_of(terms: RoundTerms, rounds: Rounds) -> int:
-    """In how many rounds one record sends at most.
-
-    Args:
-        rounds: a number of rounds, the first ones; or the numbers (from 0) of the rounds that ran, of which several may
-            lie in one epoch, or two in two.
-    """
+    """In how many rounds one record sends at most: of the rounds that ran, several may lie in one epoch."""
     if not isinstance(rounds, Collection):
         return -(-rounds // rounds_per_epoch(terms))
     return len({number // rounds_per_epoch(terms) for number in rounds})
@@ -65,7 +59,7 @@ def client_sizes(terms: RoundTerms) -> tuple[int, ...]:
 
 
 def senders(terms: RoundTerms, position: int, round_number: int) -> np.ndarray:
-    """Places, within the client at ``position``, of the records that send in a round: int64 array."""
+    """Places, within the client at ``position``, of the records that send in a round: int64."""
     sizes, period = client_sizes(terms), rounds_per_epoch(terms)
     first = (round_number - sum(sizes[:position])) % period
     return np.arange(first, sizes[position], period, dtype=np.int64)
@@ -78,11 +72,7 @@ def scheduled_messages(terms: RoundTerms, round_number: int) -> int:
 
 
 def honest_messages(terms: RoundTerms) -> int:
-    """The least number of honest messages of any round that is passed on.
-
-    Raises:
-        InvalidTerms: when it is below 1.
-    """
+    """The least number of honest messages of any round that is passed on; raises InvalidTerms when it is below 1."""
     dropping = _most_messages(terms, terms.max_dropouts - terms.colluding)
     messages = terms.records // rounds_per_epoch(terms) - dropping - _most_messages(terms, terms.colluding)
     if messages < 1:
@@ -95,7 +85,7 @@ def honest_messages(terms: RoundTerms) -> int:
 
 
 def min_messages(terms: RoundTerms) -> int:
-    """The number of messages below which a round ends at the shuffler."""
+    """Below so many messages a round ends at the shuffler."""
     return honest_messages(terms) + _most_messages(terms, terms.colluding)
 
 
@@ -117,7 +107,7 @@ MIN_EPSILON = 1e-300
 
 
 def secure_sum_of(terms: RoundTerms) -> SecureSum:
-    """The ``SecureSum`` of the terms, whose grid is the coarsest that a clip can have."""
+    """On the coarsest grid that a clip can have."""
     multiplier = noise_of(terms)
     share = noise_share_sigma(multiplier, MIN_STEPS_OF_CLIP, terms.clients, terms.max_dropouts)
     return SecureSum(multiplier, terms.clients, terms.max_dropouts, terms.vector_length, share, terms.colluding)
@@ -129,8 +119,7 @@ def round_event(terms: RoundTerms, relation: str, observers: tuple[str, ...] = O
     In ``local`` with several local steps a round has ``terms.noised_steps`` of them; in ``shuffle`` a record takes part
     in one round per epoch only: ``events_of`` counts both.
 
-    Raises:
-        InvalidTerms, InvalidEvent: one sentence; for ``shuffle`` under add-or-remove, too.
+    InvalidTerms or InvalidEvent refuse what has no account, ``shuffle`` under add-or-remove, too.
     """
     if terms.aggregation == SHUFFLE:
         return Event(Shuffled(noise_of(terms), honest_messages(terms)), terms.unit, relation, observers)
@@ -146,12 +135,9 @@ def round_event(terms: RoundTerms, relation: str, observers: tuple[str, ...] = O
 def events_of(
     terms: RoundTerms, relation: str, rounds: Rounds | None = None, observers: tuple[str, ...] = OBSERVERS
 ) -> list[tuple[Event, int]]:
-    """What rounds cost one unit: a list of (event, count) pairs.
+    """What rounds (None: all that are planned) cost one unit, as (event, count) pairs.
 
-    Args:
-        rounds: None for all that are planned; a number, for the first ones; or the numbers (from 0) of those that ran
-            (``Server.rounds_run``). Where rounds were aborted, ``shuffle`` must be told which ones ran: a record may
-            have sent in every epoch that one of them lies in.
+    Where rounds were aborted, ``shuffle`` must be told which ones ran: a record may have sent in all of their epochs.
     """
     rounds = terms.rounds if rounds is None else rounds
     number = len(rounds) if isinstance(rounds, Collection) else rounds
@@ -160,17 +146,13 @@ def events_of(
 
 
 def collusion_events(terms: RoundTerms, rounds: Rounds | None = None) -> list[tuple[Event, int]]:
-    """What ``shuffle`` costs one record against the shuffler together with the server: its messages, not amplified.
-
-    Args:
-        rounds: as in ``events_of``.
-    """
+    """What ``shuffle`` costs one record against the shuffler together with the server: its messages, not amplified."""
     count = epochs_of(terms, terms.rounds if rounds is None else rounds)
     return [(Event(PureDP(noise_of(terms)), terms.unit, REPLACE_ONE, ("server", "shuffler")), count)] if count else []
 
 
 def epsilon_of(terms: RoundTerms, delta: float, relation: str, rounds: Rounds | None = None) -> float:
-    """Epsilon (nats) of rounds at ``delta``; infinite where none is known. ``rounds`` as in ``events_of``."""
+    """Epsilon (nats) of rounds at ``delta``; infinite where none is known."""
     return total_epsilon(events_of(terms, relation, rounds), delta)
 
 
@@ -183,10 +165,7 @@ def calibrate_terms(terms: RoundTerms, epsilon: float, delta: float, relation: s
     """The same terms, at ``delta``, with the least noise whose account for all rounds is at most ``epsilon`` (nats).
 
     ``epsilon_of`` of the result never exceeds the target. The noise multiplier is at most 2e-5 above, an epsilon0 at
-    most 2e-3 below, the best that the account accepts.
-
-    Raises:
-        UnreachableTarget: saying what would be in reach.
+    most 2e-3 below, the best that the account accepts. UnreachableTarget says what would be in reach.
     """
     epsilon, delta = check_target(epsilon, delta)
     terms = replace(terms, delta=delta)
@@ -215,16 +194,12 @@ def _what_is_in_reach(event: Event, count: int, epsilon: float, delta: float) ->
     accountant = make_accountant("pld", event.relation)
     accountant.compose(event, count)
     least = accountant.epsilon(delta)
-    process: Any = event.process
-    reachable = (
-        f"epsilon {least:.3g} at this delta"
-        if math.isfinite(least)
-        else f"delta {accountant.delta(epsilon):.3g} at this epsilon"
-    )
+    reachable = f"epsilon {least:.3g} at this delta"
+    if not math.isfinite(least):
+        reachable = f"delta {accountant.delta(epsilon):.3g} at this epsilon"
     return (
         f"epsilon {epsilon:g} at delta {delta:g} is out of reach over {count} releases: with the most noise there is, "
-        f"{process.noise_multiplier:g} times the clip, {reachable} would be met. Ask for that, or for fewer "
-        "rounds."
+        f"{MAX_MULTIPLIER:g} times the clip, {reachable} would be met. Ask for that, or for fewer rounds."
     )
 
 
@@ -273,6 +248,6 @@ def noise_of(terms: RoundTerms) -> float:
     value = getattr(terms, name)
     if value is None:
         raise InvalidTerms(
-            f"{name} is None but must be given, or calibrated for a target, in aggregation {terms.aggregation}."
+            f"{name} is None but must be given before a client sends anything, or calibrated for a target."
         )
     return value

@@ -32,7 +32,6 @@ from fate_dp.privacy.accounting.secure_sum import TooFewArrived, check_arrivals,
 from fate_dp.privacy.events import ADD_OR_REMOVE, Release
 from fate_dp.privacy.mechanisms.clipping import ClippedSum, grid_for
 from fate_dp.privacy.mechanisms.gaussian import gaussian_mechanism
-from fate_dp.privacy.mechanisms.local_numbers import duchi_l2
 from fate_dp.privacy.noise.discrete import discrete_gaussian
 from fate_dp.privacy.noise.stream import Stream
 
@@ -48,7 +47,7 @@ from ...protocols.sealed_shuffle import (
     shuffle,
 )
 from ...protocols.sealed_shuffle import InvalidMessage as InvalidShuffledMessage
-from .account import OBSERVERS, min_messages, scheduled_messages, secure_sum_of, senders
+from .account import OBSERVERS, min_messages, noise_of, scheduled_messages, secure_sum_of, senders
 from .contribution import Contribution, InvalidMessage, NoisyMean, RoundLost, joint_clip, split_indicator
 from .terms import LOCAL, SECURE_SUM, SHUFFLE, RoundTerms
 
@@ -77,13 +76,10 @@ class Channel(Protocol):
 
 
 class Aggregation(ABC):
-    """One party's part of a trust model: a client's, the server's or the shuffler's.
+    """One party's part of a trust model: of a party with data, a client; of the arbiter, the server; or of the shuffler.
 
-    The server asks `check_ready` *before* anything is encoded, so that of a round that it refuses nothing has left.
-
-    Args:
-        terms: public; only sizes are read of it, since the source's rule has no noise multiplier.
-        federation: its parties with data are the clients, its arbiter is the server.
+    The server asks `check_ready` *before* anything is encoded, so that of a round that it refuses nothing has left. Of
+    the terms only sizes are read, since the source's rule has no noise multiplier.
     """
 
     def __init__(self, terms: RoundTerms, federation: Federation) -> None:
@@ -98,19 +94,12 @@ class Aggregation(ABC):
 
     @abstractmethod
     def check_ready(self, positions: Sequence[int], round_number: int) -> None:
-        """At the server: whether the clients at these positions are enough.
-
-        Raises:
-            TooFewArrived: fewer are ready than ``terms.least_arrivals``.
-            TooFewMessages: in `Shuffle`, they send too few messages in this round.
-        """
+        """At the server: raises TooFewArrived, or TooFewMessages in `Shuffle`, unless these clients are enough."""
 
     def send(self, channel: Channel, contribution: Contribution | None, present: Collection[str]) -> None:
-        """At a client: the message of a round to whoever gets it.
+        """At a client: the message of a round, in which the clients of the names ``present`` take part, to whoever gets it.
 
-        Args:
-            contribution: None where this party failed after it was named as present.
-            present: names of the clients of this round, this one among them.
+        ``contribution`` is None where this party failed after it was named as present.
         """
         channel.put(self.receiver, MESSAGE, LOST if contribution is None else self.encode(contribution, present))
 
@@ -120,11 +109,7 @@ class Aggregation(ABC):
 
     @abstractmethod
     def receive(self, channel: Channel, present: Collection[str], round_number: int, clip: float) -> NoisyMean:
-        """At the server: the noisy mean of a round.
-
-        Raises:
-            RoundLost: a party failed after it was named as present; the round is spent and gives no step.
-        """
+        """At the server: the noisy mean of a round; raises RoundLost where it is spent and gives no step."""
 
 
 class Local(Aggregation):
@@ -134,12 +119,11 @@ class Local(Aggregation):
     def release(clipped: ClippedSum, terms: RoundTerms, stream: Stream) -> Release:
         """A client's clipped sum with all its noise: float64 (vector_length,), one noised step.
 
-        Its event is stated under add-or-remove; ``account.round_event`` has the one for either relation, whose slack is
-        at least as large.
+        ``account.round_event`` has an event for either relation, whose slack is at least as large.
         """
         return gaussian_mechanism(
             clipped,
-            terms.settled("noise_multiplier"),
+            noise_of(terms),
             relation=ADD_OR_REMOVE,
             observers=OBSERVERS,
             unit=terms.unit,
@@ -158,10 +142,6 @@ class Local(Aggregation):
                 f"{len(positions)} of {self.terms.clients} clients are ready for round {round_number}, which takes at "
                 f"least {self.terms.least_arrivals}; it is aborted before anything is sent."
             )
-
-    def send_share(self, channel: Channel, share: np.ndarray | None, present: Collection[str]) -> None:
-        """As `send`, for this party's part of the release that adaptive noise needs."""
-        channel.put(self.receiver, MESSAGE, LOST if share is None else self.encode_share(share, present))
 
     def receive(self, channel: Channel, present: Collection[str], round_number: int, clip: float) -> NoisyMean:
         return self.decode(self.messages(channel, present), clip)
@@ -186,16 +166,8 @@ class Local(Aggregation):
         sent = np.concatenate([gradient[indices], values[terms.dimension :]])
         return indices.astype(INDEX).tobytes() + sent.astype(VALUE).tobytes()
 
-    def encode_share(self, share: np.ndarray, present: Collection[str]) -> bytes:
-        return share.astype(VALUE).tobytes()
-
     def decode(self, messages: Sequence[bytes], clip: float) -> NoisyMean:
-        """The server's mean from the messages that arrived; clients that did not arrive count as zero.
-
-        Raises:
-            TooFewArrived: fewer than ``terms.least_arrivals`` messages.
-            InvalidMessage: a message has another size, or an index or number that no client sends.
-        """
+        """The server's mean from the messages that arrived; clients that did not arrive count as zero."""
         terms = self.terms
         if len(messages) < terms.least_arrivals:
             raise TooFewArrived(
@@ -209,13 +181,12 @@ class Local(Aggregation):
 
     @property
     def _kept_coordinates(self) -> int:
-        """How many of the d coordinates a client sends."""
+        """How many of the d coordinates a client sends; all of them for a fraction of 1."""
         return max(1, math.ceil(self.terms.upload_fraction * self.terms.dimension))
 
     def _vector(self, message: bytes) -> np.ndarray:
-        terms = self.terms
+        terms, kept = self.terms, self._kept_coordinates
         extra = terms.vector_length - terms.dimension
-        kept = terms.dimension if terms.upload_fraction == 1 else self._kept_coordinates
         heading = 0 if terms.upload_fraction == 1 else kept * INDEX.itemsize
         _check_size(message, heading + (kept + extra) * VALUE.itemsize)
         values = np.frombuffer(message, dtype=VALUE, offset=heading)
@@ -234,8 +205,7 @@ class Local(Aggregation):
 class SecureSum(Local):
     """Vectors go to the server under masks; every two clients agree on a key, and exchange public keys directly.
 
-    Args:
-        encrypted: False in one process only, where whoever adds the vectors is trusted: there are no masks then.
+    Not ``encrypted``, there are no masks: in one process only, where whoever adds the vectors is trusted.
     """
 
     _key: AgreementKey
@@ -248,14 +218,8 @@ class SecureSum(Local):
 
     @staticmethod
     def noised(clipped: ClippedSum, terms: RoundTerms, stream: Stream) -> np.ndarray:
-        """A client's clipped sum plus its share of the noise, int64 (vector_length,); secret until masked.
-
-        Args:
-            clipped: of the records in the client's Poisson sample; secret.
-        """
-        share = noise_share_sigma(
-            terms.settled("noise_multiplier"), clipped.clip / clipped.grid, terms.clients, terms.max_dropouts
-        )
+        """A client's clipped sum plus its share of the noise, int64 (vector_length,); secret until masked."""
+        share = noise_share_sigma(noise_of(terms), clipped.clip / clipped.grid, terms.clients, terms.max_dropouts)
         return clipped.steps + discrete_gaussian(share, clipped.steps.shape, stream)
 
     def offer_keys(self, channel: Channel) -> None:
@@ -281,24 +245,15 @@ class SecureSum(Local):
     def encode(self, contribution: Contribution, present: Collection[str]) -> bytes:
         """The client's steps as 8 bytes each, little-endian, modulo 2^64.
 
-        Raises:
-            TooFewArrived: the server names a set of clients whose sum would have less noise than was promised.
+        Refuses (TooFewArrived) a set of clients whose sum would have less noise than was promised.
         """
         check_arrivals(self._sum, len(present))
-        return self._masked(contribution.content, contribution.round_number, present)
-
-    def encode_share(self, share: np.ndarray, present: Collection[str]) -> bytes:
-        check_arrivals(self._sum, len(present))
-        # One more round for the masks, after all that are planned.
-        return self._masked(share, self.terms.rounds, present)
+        steps, round_number = contribution.content, contribution.round_number
+        words = self._masks.masked(steps, round_number, present) if self._encrypted else steps.view(np.uint64)
+        return words.astype(WORD).tobytes()
 
     def decode(self, messages: Sequence[bytes], clip: float) -> NoisyMean:
-        """The server's mean from the messages of *all* clients that were named as present.
-
-        Raises:
-            TooFewArrived: fewer than ``terms.least_arrivals`` messages; nothing is added up.
-            InvalidMessage: a message has another size.
-        """
+        """The server's mean from the messages of *all* clients that were named as present; of too few none is added up."""
         terms = self.terms
         check_arrivals(self._sum, len(messages))
         total = np.zeros(terms.vector_length, dtype=np.uint64)
@@ -308,23 +263,14 @@ class SecureSum(Local):
         bound = clip if terms.clip_quantile is None else joint_clip(clip)
         return split_indicator(total.view(np.int64) * grid_for(bound), terms, clip)
 
-    def _masked(self, steps: np.ndarray, round_number: int, present: Collection[str]) -> bytes:
-        if not self._encrypted:
-            return steps.view(np.uint64).astype(WORD).tobytes()
-        return self._masks.masked(steps, round_number, present).astype(WORD).tobytes()
-
     def _others(self, channel: Channel) -> list[PartyId]:
         return [party for party in self.federation.data if party != channel.me]
 
 
 class Shuffle(Aggregation):
-    """Answers go to the shuffler, sealed to the server, and from there in random order to the server.
+    """Answers go to the shuffler, sealed to the server (unless in one process), and in random order to the server.
 
     The server has the key to them and sees no sender; the shuffler hands on nothing where messages are too few.
-
-    Args:
-        message_splitting: how a vector is cut: 'none', 'block' or 'coordinate'.
-        encrypted: False in one process only: messages are not sealed then.
     """
 
     _analyzer: Analyzer
@@ -343,21 +289,8 @@ class Shuffle(Aggregation):
         self._least = min_messages(terms) * self.splitting.positions
         self._encrypted = encrypted
 
-    @staticmethod
-    def answers(rows: np.ndarray, terms: RoundTerms, clip: float, stream: Stream) -> np.ndarray:
-        """The answer of each record that sends in this round, float64 (b, d): epsilon0-LDP whatever the gradient.
-
-        Args:
-            rows: float array (b, d), their gradients divided by the scales; private. NaN counts as zero.
-            clip: the round's, to which each gradient is clipped before Duchi's sampler.
-        """
-        if not len(rows):
-            return np.zeros((0, terms.dimension))
-        return duchi_l2(rows, clip, terms.settled("epsilon0"), observers=OBSERVERS, unit=terms.unit, rng=stream).value
-
     @property
     def message_bytes(self) -> int:
-        """Size of every message."""
         return self._format.ciphertext_bytes if self._encrypted else self._format.content_bytes
 
     def offer_keys(self, channel: Channel) -> None:
@@ -393,9 +326,10 @@ class Shuffle(Aggregation):
         if content == LOST:
             raise RoundLost("Too few messages arrived at the shuffler; it passed none on.")
         messages = self._cut(content)
-        if self._encrypted:
-            return self.decode(self._analyzer.open_pieces(messages, round_number), round_number)
-        return self.decode(self._format.pieces(messages), round_number)
+        opened = (
+            self._analyzer.open_pieces(messages, round_number) if self._encrypted else self._format.pieces(messages)
+        )
+        return self.decode(opened, round_number)
 
     def encode(self, contribution: Contribution, present: Collection[str]) -> bytes:
         """The pieces of a client's answers, each sealed to the server."""
@@ -410,19 +344,12 @@ class Shuffle(Aggregation):
         return [piece for answer in contribution.content for piece in self.splitting.pieces(answer)]
 
     def decode(self, pieces: Sequence[Piece], round_number: int) -> NoisyMean:
-        """The answers' sum over the number of messages that the schedule says, scaled back.
-
-        Raises:
-            TooFewMessages: fewer than ``min_messages``.
-            InvalidMessage: of `protocols.sealed_shuffle`, one sentence.
-        """
+        """The answers' sum over the number of messages that the schedule says, scaled back."""
         terms = self.terms
         total, vectors = self.splitting.sum_of(pieces)
         if vectors < min_messages(terms):
             raise TooFewMessages(f"{vectors} messages arrived in this round; it takes at least {min_messages(terms)}.")
-        mean = total / scheduled_messages(terms, round_number)
-        scales = terms.scales_array()
-        return NoisyMean(mean if scales is None else mean * scales)
+        return NoisyMean(total / scheduled_messages(terms, round_number) * terms.factors)
 
     def _received(self, channel: Channel, party: PartyId, round_number: int) -> list[bytes]:
         """A party's messages, none unless they are as many as the schedule says: surplus would hide missing ones."""
@@ -451,12 +378,6 @@ def make_aggregation(
     if terms.aggregation == SHUFFLE:
         return Shuffle(terms, federation, message_splitting, encrypted)
     return SecureSum(terms, federation, encrypted) if terms.aggregation == SECURE_SUM else Local(terms, federation)
-
-
-def one_vector_each(aggregation: Aggregation) -> Local:
-    """The same, of a trust model in which the contributions that adaptive noise needs can be released."""
-    assert isinstance(aggregation, Local)
-    return aggregation
 
 
 def _check_size(message: bytes, size: int) -> None:

@@ -12,11 +12,12 @@ import numpy as np
 
 from fate_dp.privacy.events import ADD_OR_REMOVE
 from fate_dp.privacy.mechanisms.clipping import ClippedSum, clip_records
+from fate_dp.privacy.mechanisms.local_numbers import duchi_l2
 from fate_dp.privacy.mechanisms.sampling import poisson_sample, random_permutation
 from fate_dp.privacy.noise.stream import Stream, open_stream
 
-from .account import client_sizes, rounds_per_epoch, senders
-from .aggregation import KINDS, Local, Shuffle
+from .account import OBSERVERS, client_sizes, noise_of, rounds_per_epoch, senders
+from .aggregation import KINDS, Local
 from .contribution import Contribution, joint_clip, with_indicators
 from .terms import CLIENT, SHUFFLE, InvalidTerms, RoundTerms
 
@@ -27,42 +28,36 @@ class NotFinite(ValueError):
     """Weights or gradients hold NaN or an infinity, so that training has diverged."""
 
 
-class ClientRows(Protocol):
-    """The records of a client; everything that the methods return is private, see `simulation.ArrayRows`.
+Scales = np.ndarray | None
+"""None, or d positive numbers that gradients are divided by before they are clipped."""
 
-    Attributes:
-        private: whether nobody else can repeat the samples.
-    """
+
+class ClientRows(Protocol):
+    """The records of a client; everything that the methods return is private, see `simulation.ArrayRows`."""
 
     @property
-    def private(self) -> bool: ...
+    def private(self) -> bool:
+        """Whether nobody else can repeat the samples."""
 
     def __len__(self) -> int: ...
 
     def gradient_sum(
-        self, weights: np.ndarray, clip: float, sampling_probability: float, scales: np.ndarray | None = None
+        self, weights: np.ndarray, clip: float, probability: float, scales: Scales = None
     ) -> ClippedSum: ...
 
     def gradient_sum_with_indicators(
-        self, weights: np.ndarray, clip: float, sampling_probability: float, scales: np.ndarray | None = None
+        self, weights: np.ndarray, clip: float, probability: float, scales: Scales = None
     ) -> ClippedSum: ...
 
     def gradient_rows(
-        self, weights: np.ndarray, places: np.ndarray, epoch: int, scales: np.ndarray | None = None
+        self, weights: np.ndarray, places: np.ndarray, epoch: int, scales: Scales = None
     ) -> np.ndarray: ...
 
-    def update(
-        self, weights: np.ndarray, steps: int, learning_rate: float, batch_size: int | None = None
-    ) -> np.ndarray: ...
+    def update(self, weights: np.ndarray, steps: int, rate: float, batch_size: int | None = None) -> np.ndarray: ...
 
 
 class SecretOrders:
-    """Orders of one client's records, for passes of local steps and for epochs; nobody else can repeat them.
-
-    Args:
-        count: number of records.
-        stream: None for the operating system's entropy.
-    """
+    """Orders of one client's ``count`` records, for passes of local steps and for epochs; nobody else can repeat them."""
 
     def __init__(self, count: int, stream: Stream | None = None) -> None:
         self._count, self._stream = count, stream
@@ -87,22 +82,13 @@ class SecretOrders:
 
 
 class Client:
-    """A party with records.
+    """A party with private records, at a public ``position`` (from 0) among all; ``rng`` None is the system's entropy.
 
-    Args:
-        rows: the records, for instance ``ArrayRows``; private.
-        terms: ``RoundTerms`` with noise; public.
-        rng: a stream; None for the operating system's entropy.
-        position: of this client among all, from 0; public.
-
-    Raises:
-        InvalidTerms: the terms have no noise, or do not fit the rows.
+    Terms that have no noise, or do not fit the rows, are refused (InvalidTerms).
     """
 
     def __init__(self, rows: ClientRows, terms: RoundTerms, rng: Stream | None = None, position: int = 0) -> None:
-        needed = "epsilon0" if terms.aggregation == SHUFFLE else "noise_multiplier"
-        if getattr(terms, needed) is None:
-            raise InvalidTerms(f"{needed} is None but must be given before a client sends anything.")
+        noise_of(terms)
         if not 0 <= position < terms.clients:
             raise InvalidTerms(f"position is {position} but must be below the number of clients, {terms.clients}.")
         if terms.aggregation == SHUFFLE and len(rows) != client_sizes(terms)[position]:
@@ -111,7 +97,7 @@ class Client:
             )
         self.rows, self.terms, self.position = rows, terms, position
         self._stream = open_stream(rng)
-        self._scales = terms.scales_array()
+        self._scales = None if terms.scales is None else np.asarray(terms.scales)
 
     @property
     def private(self) -> bool:
@@ -119,15 +105,7 @@ class Client:
         return self._stream.private and self.rows.private
 
     def contribution(self, weights: np.ndarray, round_number: int, clip: float | None = None) -> Contribution:
-        """``Contribution`` of a round.
-
-        Args:
-            weights: float64 (d,), the server's; public.
-            clip: the round's clip; None for the schedule's. Where it follows a quantile, the server names it.
-
-        Raises:
-            NotFinite: the weights are not finite.
-        """
+        """The content of a round, from the server's weights, float64 (d,); ``clip`` None is the schedule's."""
         weights = self._checked(weights)
         clip = self.terms.clip_of(round_number) if clip is None else clip
         if self.terms.aggregation == SHUFFLE:
@@ -139,10 +117,14 @@ class Client:
         return Contribution(self.position, round_number, clip, content)
 
     def _answers(self, weights: np.ndarray, round_number: int, clip: float) -> np.ndarray:
+        """The answer of each record that sends in this round, float64 (b, d): epsilon0-LDP whatever the gradient."""
         places = senders(self.terms, self.position, round_number)
         epoch = round_number // rounds_per_epoch(self.terms)
         rows = self.rows.gradient_rows(weights, places, epoch, self._scales)
-        return Shuffle.answers(rows, self.terms, clip, self._stream)
+        if not len(rows):
+            return np.zeros((0, self.terms.dimension))
+        unit, epsilon0 = self.terms.unit, noise_of(self.terms)
+        return duchi_l2(rows, clip, epsilon0, observers=OBSERVERS, unit=unit, rng=self._stream).value
 
     def _clipped(self, weights: np.ndarray, clip: float) -> ClippedSum:
         terms = self.terms
@@ -158,9 +140,7 @@ class Client:
         terms = self.terms
         assert terms.local_learning_rate is not None
         update = self.rows.update(weights, terms.local_steps, terms.local_learning_rate, terms.local_batch_size)
-        row = update * (terms.weight_of(self.position) * terms.clients)
-        if self._scales is not None:
-            row = row / self._scales
+        row = update * (terms.weight_of(self.position) * terms.clients) / terms.factors
         taking_part = poisson_sample(1, terms.sampling_probability, self._stream)
         rows = row[None, :][taking_part]
         return clip_records(rows, clip) if terms.clip_quantile is None else with_indicators(rows, clip)
@@ -174,8 +154,8 @@ class Client:
         share = terms.weight_of(self.position)
         assert terms.local_learning_rate is not None
         for _ in range(terms.local_steps):
-            mean = Local.noised(self._clipped(current, clip), terms, self._stream) / (terms.normaliser * share)
-            current -= terms.local_learning_rate * (mean if self._scales is None else mean * self._scales)
+            mean = Local.noised(self._clipped(current, clip), terms, self._stream) / (terms.batch_size * share)
+            current -= terms.local_learning_rate * (mean * terms.factors)
             self._checked(current)
         return (weights - current) * share
 

@@ -31,11 +31,9 @@ def joint_clip(clip: float) -> float:
 
 
 def with_indicators(rows: np.ndarray, clip: float) -> ClippedSum:
-    """Sum of (clipped row, w (b - 1/2)) over the rows: a ``ClippedSum`` of d + 1 coordinates, of clip ``joint_clip``.
+    """Sum over rows (n, d), one per unit, of (clipped row, w (b - 1/2)): d + 1 coordinates, of clip ``joint_clip``.
 
-    Args:
-        rows: array (n, d), one row per unit; private. A row with a NaN or an infinity contributes zero.
-        clip: C.
+    A row with a NaN or an infinity contributes zero.
     """
     rows, bound = np.asarray(rows), joint_clip(clip)
     steps = np.zeros(rows.shape[1] + 1, dtype=np.int64)
@@ -71,20 +69,12 @@ def _joined(rows: np.ndarray, clip: float) -> np.ndarray:
     return np.concatenate([clipped, WEIGHT * clip * ((norms <= clip) - 0.5)[:, None]], axis=1)
 
 
-# What a client makes of its records in one round, with its noise in it, and what the server makes of all of them.
-
-
 @dataclass(frozen=True, eq=False)
 class Contribution:
-    """A client's content of one round.
+    """What the client at ``position`` has for one round: what the trust model's ``encode`` takes.
 
-    Attributes:
-        position: of the client among all clients; public.
-        round_number: from 0.
-        clip: the round's clip; public.
-        content: what the trust model's ``encode`` takes: in ``secure_sum`` int64 steps with the noise share, for masks
-            only (alone they are under-noised: secret); in ``local`` a noisy float64 vector; in ``shuffle`` float64 rows
-            of answers.
+    In ``secure_sum`` int64 steps with the noise share, for masks only (alone they are under-noised: secret); in ``local`` a
+    noisy float64 vector; in ``shuffle`` float64 rows of answers.
     """
 
     position: int
@@ -95,11 +85,9 @@ class Contribution:
 
 @dataclass(frozen=True, eq=False)
 class NoisyMean:
-    """What the server makes of a round. The account covers it, so it may be published.
+    """What the server makes of a round: a direction (d,) to descend along. The account covers it: it may be published.
 
-    Attributes:
-        gradient: float64 (d,), the direction to descend along, in the unit of the weights.
-        share_below: noisy share of units whose norm was at most the clip; None without ``clip_quantile``.
+    ``share_below`` is the noisy share of units whose norm was at most the clip; None without ``clip_quantile``.
     """
 
     gradient: np.ndarray = field(repr=False)
@@ -116,10 +104,7 @@ class RoundLost(RuntimeError):
 
 def split_indicator(values: np.ndarray, terms: RoundTerms, clip: float) -> NoisyMean:
     """``NoisyMean`` from the released sum (vector_length,), in units of scaled contributions."""
-    gradient = values[: terms.dimension] / terms.normaliser
-    scales = terms.scales_array()
-    if scales is not None:
-        gradient = gradient * scales
+    gradient = values[: terms.dimension] / terms.batch_size * terms.factors
     if terms.clip_quantile is None:
         return NoisyMean(gradient)
-    return NoisyMean(gradient, share_below(float(values[-1]), clip, terms.normaliser))
+    return NoisyMean(gradient, share_below(float(values[-1]), clip, terms.batch_size))

@@ -56,10 +56,8 @@ def make_scheduler(
     """
     if not learning_rate_scheduler:
         return None
-    method, params = (
-        learning_rate_scheduler.get("method", "constant"),
-        learning_rate_scheduler.get("scheduler_params") or {},
-    )
+    params = learning_rate_scheduler.get("scheduler_params") or {}
+    method = learning_rate_scheduler.get("method", "constant")
     if method == "constant" and not params:
         return None
     return _made("learning_rate_scheduler", SCHEDULERS, method, optimizer, params)
@@ -76,20 +74,10 @@ def _made(
         raise InvalidArgument(f"{name} {method} refuses its parameters {params!r}: {error}.") from error
 
 
-# The server: public weights, moved along noisy means by an optimiser; it sees no record and adds no noise.
-
-
 class Server:
-    """Weights, optimiser and the clip of the next round; everything in it follows from released values.
+    """Weights (d,), optimiser and the clip of the next round; everything in it follows from released values.
 
-    Args:
-        terms: ``RoundTerms``.
-        weights: flat weights to start from, (d,).
-        optimizer: FATE's dictionary ``{"method", "penalty", "alpha", "optimizer_params"}``. ``sgd`` of learning rate 1
-            on clients' updates is federated averaging.
-        learning_rate_scheduler: FATE's ``{"method", "scheduler_params"}``; None for a constant learning rate. It counts
-            rounds.
-        step_factor: public; a noisy mean gradient is multiplied by it.
+    ``sgd`` of learning rate 1 on clients' updates is federated averaging. Noisy means are multiplied by ``step_factor``.
     """
 
     def __init__(
@@ -115,12 +103,11 @@ class Server:
 
     @property
     def weights(self) -> np.ndarray:
-        """The weights of the next round, float64 (d,), a copy; public."""
+        """Of the next round, float64 (d,), a copy; public."""
         return self._parameter.detach().numpy().copy()
 
     @property
     def learning_rate(self) -> float:
-        """Of the next step."""
         return self._optimizer.param_groups[0]["lr"]
 
     def clip(self, round_number: int) -> float:
@@ -137,16 +124,17 @@ class Server:
             NotFinite: gradient or new weights hold NaN or an infinity; the weights stay what they were.
         """
         mean = mean_gradient if isinstance(mean_gradient, NoisyMean) else NoisyMean(mean_gradient)
-        gradient = mean.gradient
-        _check_finite("noisy mean gradient", gradient)
+        _check_finite("noisy mean gradient", mean.gradient)
         before = self._parameter.detach().clone()
-        self._parameter.grad = torch.tensor(np.asarray(gradient, dtype=np.float64) * self._step_factor)
+        self._parameter.grad = torch.tensor(np.asarray(mean.gradient, dtype=np.float64) * self._step_factor)
         if self._penalty == "l2":
             self._parameter.grad += self._alpha * before
         rate = self.learning_rate
         self._optimizer.step()
         if self._penalty == "l1":
-            self._shrink(rate * self._alpha)
+            with torch.no_grad():
+                shrunk = torch.clamp(self._parameter.abs() - rate * self._alpha, min=0)
+                self._parameter.copy_(torch.sign(self._parameter) * shrunk)
         if not torch.isfinite(self._parameter).all():
             with torch.no_grad():
                 self._parameter.copy_(before)
@@ -155,10 +143,6 @@ class Server:
             )
         self._advance(mean.share_below)
         return self.weights
-
-    def _shrink(self, by: float) -> None:
-        with torch.no_grad():
-            self._parameter.copy_(torch.sign(self._parameter) * torch.clamp(self._parameter.abs() - by, min=0))
 
     def _advance(self, share_below: float | None) -> None:
         if self._scheduler is not None:

@@ -1,4 +1,4 @@
-"""A client's records in memory: what a ``Client`` asks of its rows, on arrays."""
+"""All parties of a training in one process, with their own code: for experiments and tests, not for real data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fate_dp.privacy.noise.stream import Stream, open_stream
 from ...protocols.federation import Federation, PartyId, name_of
 from ...protocols.sealed_shuffle import TooFewMessages
 from .aggregation import Shuffle, make_aggregation
-from .client import Client, SecretOrders
+from .client import Client, Scales, SecretOrders
 from .contribution import Contribution, NoisyMean, RoundLost, with_indicators
 from .server import Server
 from .terms import RoundTerms
@@ -26,14 +26,7 @@ RECORDS_AT_ONCE = 256
 
 
 class ArrayRows:
-    """Features and labels of one client; everything it returns is private.
-
-    Args:
-        features: float32 (n, m).
-        labels: (n,).
-        gradients: ``RecordGradients``.
-        rng: a stream; None for the operating system's entropy.
-    """
+    """Features, float32 (n, m), and labels (n,) of one client; everything it returns is private."""
 
     def __init__(self, features: np.ndarray, labels: np.ndarray, gradients: Any, rng: Stream | None = None) -> None:
         self.features, self.labels, self.gradients = features, labels, gradients
@@ -48,50 +41,36 @@ class ArrayRows:
         """Whether nobody else can repeat the samples."""
         return self._stream.private
 
-    def gradient_sum(
-        self, weights: np.ndarray, clip: float, sampling_probability: float, scales: np.ndarray | None = None
-    ) -> ClippedSum:
+    def gradient_sum(self, weights: np.ndarray, clip: float, probability: float, scales: Scales = None) -> ClippedSum:
         """``ClippedSum`` over a fresh Poisson sample."""
-        batch = poisson_sample(len(self), sampling_probability, self._stream)
+        batch = poisson_sample(len(self), probability, self._stream)
         return self.gradients.clipped_sum(weights, self.features[batch], self.labels[batch], clip, scales)
 
     def gradient_sum_with_indicators(
-        self, weights: np.ndarray, clip: float, sampling_probability: float, scales: np.ndarray | None = None
+        self, weights: np.ndarray, clip: float, probability: float, scales: Scales = None
     ) -> ClippedSum:
         """The same with one more coordinate (`contribution.with_indicators`)."""
-        batch = poisson_sample(len(self), sampling_probability, self._stream)
+        batch = poisson_sample(len(self), probability, self._stream)
         return with_indicators(self._scaled_rows(weights, batch, scales), clip)
 
-    def gradient_rows(
-        self, weights: np.ndarray, places: np.ndarray, epoch: int, scales: np.ndarray | None = None
-    ) -> np.ndarray:
+    def gradient_rows(self, weights: np.ndarray, places: np.ndarray, epoch: int, scales: Scales = None) -> np.ndarray:
         """(b, d): gradients of the records at these places of the epoch's secret order."""
         return self._scaled_rows(weights, self._orders.of_epoch(epoch)[places], scales)
 
-    def update(
-        self, weights: np.ndarray, steps: int, learning_rate: float, batch_size: int | None = None
-    ) -> np.ndarray:
+    def update(self, weights: np.ndarray, steps: int, rate: float, batch_size: int | None = None) -> np.ndarray:
         """(d,): old minus new weights after steps of plain gradient descent on this client's own records."""
         current, size = np.array(weights, dtype=np.float64), min(batch_size or len(self), len(self))
         for step in range(steps):
-            batch = self._orders.batch(step, size)
-            if len(batch):
-                current -= learning_rate * self._mean_gradient(current, batch)
+            batch, total = self._orders.batch(step, size), np.zeros(len(weights))
+            for start in range(0, len(batch), RECORDS_AT_ONCE):
+                rows = self._scaled_rows(current, batch[start : start + RECORDS_AT_ONCE], None)
+                total += rows.sum(axis=0, dtype=np.float64)
+            current -= rate * (total / max(1, len(batch)))
         return weights - current
 
-    def _mean_gradient(self, weights: np.ndarray, batch: np.ndarray) -> np.ndarray:
-        total = np.zeros(len(weights))
-        for start in range(0, len(batch), RECORDS_AT_ONCE):
-            part = batch[start : start + RECORDS_AT_ONCE]
-            total += self.gradients.rows(weights, self.features[part], self.labels[part]).sum(axis=0, dtype=np.float64)
-        return total / len(batch)
-
-    def _scaled_rows(self, weights: np.ndarray, batch: np.ndarray, scales: np.ndarray | None) -> np.ndarray:
+    def _scaled_rows(self, weights: np.ndarray, batch: np.ndarray, scales: Scales) -> np.ndarray:
         rows = self.gradients.rows(weights, self.features[batch], self.labels[batch])
         return rows if scales is None else rows / scales
-
-
-# All parties of a training in one process, with their own code: for experiments and tests, not for real data.
 
 
 @dataclass
@@ -115,10 +94,7 @@ SERVER, SHUFFLER = ("server", ""), ("shuffler", "")
 class Transport:
     """The way of a round's contributions to the server's mean, through the aggregations of all parties.
 
-    Args:
-        terms: ``RoundTerms``.
-        encrypted: switches masks and sealed boxes; the way is the same without.
-        message_splitting: of `aggregation.Shuffle`.
+    Masks and sealed boxes are on if ``encrypted``; the way is the same without.
     """
 
     def __init__(self, terms: RoundTerms, encrypted: bool = False, message_splitting: str = "none") -> None:
@@ -138,15 +114,10 @@ class Transport:
 
     def check_ready(self, positions: Sequence[int], round_number: int) -> None:
         """Raises `TooFewArrived` or `TooFewMessages` unless the clients at these positions are enough for a round."""
-        aggregation, _ = self.parties[self.federation.server]
-        aggregation.check_ready(positions, round_number)
+        self.parties[SERVER][0].check_ready(positions, round_number)
 
     def deliver(self, contributions: Sequence[Contribution], lost: Collection[int] = frozenset()) -> NoisyMean:
-        """The mean of the contributions of all ready clients, of which the messages of positions ``lost`` got lost.
-
-        Raises:
-            RoundLost: the round is spent without a result.
-        """
+        """The mean of the contributions of all ready clients, of which the messages of positions ``lost`` got lost."""
         first, clients = contributions[0], [self.federation.data[each.position] for each in contributions]
         present = frozenset(map(name_of, clients))
         for client, contribution in zip(clients, contributions):
@@ -155,7 +126,7 @@ class Transport:
         aggregation, channel = self.parties[SHUFFLER]
         if isinstance(aggregation, Shuffle):
             aggregation.relay(channel, present, first.round_number)
-        aggregation, channel = self.parties[self.federation.server]
+        aggregation, channel = self.parties[SERVER]
         return aggregation.receive(channel, present, first.round_number, first.clip)
 
 
@@ -177,17 +148,8 @@ def simulate(
     """Run all rounds and return the server's weights, float64 (d,).
 
     ``server.rounds_run`` lists the rounds in which messages left, each of which is to be charged whether or not it gave
-    a step; ``server.rounds_aborted`` those that ended before.
-
-    Args:
-        clients: ``Client`` objects, one per position.
-        transport: from ``Transport``.
-        progress: None, or called with (round number, server) after every round.
-        failure: None, or a function of (position, round number) that says when a client fails in a round: ``before`` it
-            is ready, ``after`` it said so, or None.
-
-    Raises:
-        NotFinite: training has diverged.
+    a step; ``server.rounds_aborted`` those that ended before. ``progress`` is called with (round number, server) after
+    every round.
     """
     for round_number in range(terms.rounds):
         mean = _round(clients, server, transport, round_number, failure or (lambda position, number: None))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
 from fate_dp.privacy.mechanisms.clipping import MAX_CLIP, MIN_CLIP
-from fate_dp.privacy.validation import is_finite, is_whole
+from fate_dp.privacy.validation import is_finite, is_whole, one_of, whole
 
 LOCAL, SHUFFLE, SECURE_SUM = "local", "shuffle", "secure_sum"
 AGGREGATIONS = (LOCAL, SHUFFLE, SECURE_SUM)
@@ -40,7 +41,6 @@ class RoundTerms:
         clients: n, the parties that hold data.
         max_dropouts: t, clients that drop out and clients that collude with an observer, together; from 1 to n - 1.
         colluding: how many of the tolerated may collude; an observing client counts itself, so at least 1.
-        rounds: number of rounds planned.
         batch_size: expected number of units that take part in a round, over all clients. What is divided by it is never
             divided by the realised number, which stays secret.
         records: public number of all units: records, or clients for the unit client.
@@ -54,7 +54,7 @@ class RoundTerms:
         noise_multiplier: sigma over the clip: of the whole sum in ``secure_sum``, of each client's own message in
             ``local``. None until calibrated, and in ``shuffle``.
         epsilon0: of one message in ``shuffle``, nats; None until calibrated, and elsewhere.
-        dimension: d, number of weights.
+        dimension: d.
         scales: None, or d positive public numbers: a contribution is divided by them before it is clipped.
         delta: delta of the guarantee, strictly between 0 and 1.
         local_steps: steps at a client between two messages. In ``local`` each is noised and charged; with the unit
@@ -90,23 +90,16 @@ class RoundTerms:
         for name in ("clips", "client_records", "client_weights", "scales"):
             value = getattr(self, name)
             if value is not None:
-                object.__setattr__(self, name, _as_tuple(value))
+                object.__setattr__(self, name, tuple(np.atleast_1d(np.asarray(value)).tolist()))
         _check_ranges(self)
-        _check_clips(self)
-        _check_clients(self)
-        _check_scales(self)
-        _check_together(self)
-        _check_sums(self)
+        problem = next(chain.from_iterable(check(self) for check in (_clips, _clients, _together)), None)
+        if problem:
+            raise InvalidTerms(problem)
 
     @property
     def sampling_probability(self) -> float:
         """q, with which every unit joins a round by a coin of its own; not used in ``shuffle``."""
         return self.batch_size / self.records
-
-    @property
-    def normaliser(self) -> float:
-        """What the sum of contributions is divided by: the expected number of units, public."""
-        return self.batch_size
 
     @property
     def vector_length(self) -> int:
@@ -123,6 +116,11 @@ class RoundTerms:
         """Noisy releases per round and client."""
         return self.local_steps if self.aggregation == LOCAL and self.unit == RECORD else 1
 
+    @cached_property
+    def factors(self) -> np.ndarray | float:
+        """What a mean of scaled contributions is multiplied by: the scales as float64 (d,), 1 without."""
+        return 1.0 if self.scales is None else np.asarray(self.scales)
+
     def clip_of(self, round_number: int) -> float:
         """The clip of a round (from 0) in a schedule that was fixed in advance."""
         return self.clips[round_number if len(self.clips) > 1 else 0]
@@ -135,17 +133,6 @@ class RoundTerms:
         """The same terms with other noise."""
         return replace(self, noise_multiplier=noise_multiplier, epsilon0=epsilon0)
 
-    def settled(self, name: Literal["noise_multiplier", "epsilon0"]) -> float:
-        """The noise, which is None until it is given or calibrated; raises InvalidTerms where it still is."""
-        value: float | None = getattr(self, name)
-        if value is None:
-            raise InvalidTerms(f"{name} is None but must be given before anything is sent.")
-        return value
-
-    def scales_array(self) -> np.ndarray | None:
-        """The scales as float64 (d,); None without."""
-        return None if self.scales is None else np.asarray(self.scales)
-
     def delta_warning(self) -> str | None:
         """A sentence where delta is at least 1 / records, so that releasing one record at random would meet it."""
         if self.delta < 1 / self.records:
@@ -156,162 +143,126 @@ class RoundTerms:
         )
 
 
-def _as_tuple(value: Any) -> tuple:
-    return tuple(value.tolist() if isinstance(value, np.ndarray) else np.atleast_1d(np.asarray(value)).tolist())
+BELOW_1 = math.nextafter(1, 0)
+NUMBERS = {"batch_size": math.inf, "delta": BELOW_1, "upload_fraction": 1, "noise_multiplier": MAX_MULTIPLIER}
+NUMBERS |= {"epsilon0": math.inf, "local_learning_rate": math.inf, "clip_quantile": BELOW_1}
+"""The largest value of each; all are above 0, and None where they may be."""
+MAY_BE_NONE = ("noise_multiplier", "epsilon0", "local_learning_rate", "clip_quantile", "local_batch_size")
+COUNTS = ("clients", "rounds", "records", "dimension", "local_steps", "max_dropouts", "colluding", "local_batch_size")
 
 
 def _check_ranges(terms: RoundTerms) -> None:
-    _check_choice("aggregation", terms.aggregation, AGGREGATIONS)
-    _check_choice("unit", terms.unit, UNITS)
-    for name, least in (("clients", 1), ("rounds", 1), ("records", 1), ("dimension", 1), ("local_steps", 1)):
-        _check_whole(name, getattr(terms, name), least)
-    _check_whole("max_dropouts", terms.max_dropouts, 1)
-    _check_whole("colluding", terms.colluding, 1)
-    _check_number("batch_size", terms.batch_size, math.inf)
-    _check_number("delta", terms.delta, math.nextafter(1, 0))
-    _check_number("upload_fraction", terms.upload_fraction, 1)
-    for name, most in (("noise_multiplier", MAX_MULTIPLIER), ("epsilon0", math.inf), ("local_learning_rate", math.inf)):
-        if getattr(terms, name) is not None:
-            _check_number(name, getattr(terms, name), most)
-    if terms.local_batch_size is not None:
-        _check_whole("local_batch_size", terms.local_batch_size, 1)
-    if terms.clip_quantile is not None:
-        _check_number("clip_quantile", terms.clip_quantile, math.nextafter(1, 0))
+    one_of("aggregation", terms.aggregation, AGGREGATIONS, InvalidTerms)
+    one_of("unit", terms.unit, UNITS, InvalidTerms)
+    given = {name: value for name, value in vars(terms).items() if value is not None or name not in MAY_BE_NONE}
+    for name in (name for name in COUNTS if name in given):
+        whole(name, given[name], 1, error=InvalidTerms)
+    for name in (name for name in NUMBERS if name in given):
+        if not is_finite(given[name]) or not 0 < given[name] <= NUMBERS[name]:
+            allowed = f"a number greater than 0 and at most {NUMBERS[name]:g}"
+            raise InvalidTerms(f"{name} is {given[name]!r} but must be {allowed}.")
 
 
-def _check_clips(terms: RoundTerms) -> None:
+# What is wrong with ranges of several fields together: one sentence each, the first of which is raised.
+
+
+def _clips(terms: RoundTerms) -> Iterator[str]:
+    # Half the range, so that a clip that follows a quantile has room.
+    least, most = MIN_CLIP**0.5, MAX_CLIP**0.5
     for clip in terms.clips:
-        # Half the range, so that a clip that follows a quantile has room.
-        if not is_finite(clip) or not MIN_CLIP**0.5 <= clip <= MAX_CLIP**0.5:
-            raise InvalidTerms(
-                f"clips holds {clip!r} but must hold numbers from {MIN_CLIP**0.5:g} to {MAX_CLIP**0.5:g}."
-            )
+        if not is_finite(clip) or not least <= clip <= most:
+            yield f"clips holds {clip!r} but must hold numbers from {least:g} to {most:g}."
     if len(terms.clips) not in {1, terms.rounds}:
-        raise InvalidTerms(f"clips has {len(terms.clips)} numbers but must have one, or one per round, {terms.rounds}.")
+        yield f"clips has {len(terms.clips)} numbers but must have one, or one per round, {terms.rounds}."
     if terms.clip_quantile is not None and len(terms.clips) != 1:
-        raise InvalidTerms("clips has a number per round, but with clip_quantile it must be one, the first round's.")
+        yield "clips has a number per round, but with clip_quantile it must be one, the first round's."
 
 
-def _check_clients(terms: RoundTerms) -> None:
-    if terms.clients < 2:
-        raise InvalidTerms("clients is 1 but must be at least 2: with one client there is nobody to train with.")
-    if terms.max_dropouts >= terms.clients:
-        raise InvalidTerms(
-            f"max_dropouts is {terms.max_dropouts} but must be less than the number of clients, {terms.clients}."
-        )
+def _clients(terms: RoundTerms) -> Iterator[str]:
+    clients, weights, numbers = terms.clients, terms.client_weights, terms.client_records
+    if clients < 2:
+        yield "clients is 1 but must be at least 2: with one client there is nobody to train with."
+    if terms.max_dropouts >= clients:
+        yield f"max_dropouts is {terms.max_dropouts} but must be less than the number of clients, {clients}."
     if terms.colluding > terms.max_dropouts:
-        raise InvalidTerms(f"colluding is {terms.colluding} but must be at most max_dropouts, {terms.max_dropouts}.")
+        yield f"colluding is {terms.colluding} but must be at most max_dropouts, {terms.max_dropouts}."
     if terms.batch_size > terms.records:
-        raise InvalidTerms(
-            f"batch_size is {terms.batch_size:g} but must be at most the number of {terms.unit}s, {terms.records}."
-        )
-    if terms.unit == CLIENT and terms.records != terms.clients:
-        raise InvalidTerms(
-            f"records is {terms.records} but must be the number of clients, {terms.clients}, for the unit client."
-        )
-    if terms.client_weights is not None:
-        weights = terms.client_weights
-        if len(weights) != terms.clients or not all(is_finite(weight) and weight > 0 for weight in weights):
-            raise InvalidTerms(f"client_weights must be positive numbers, one for each of {terms.clients} clients.")
+        yield f"batch_size is {terms.batch_size:g} but must be at most the number of {terms.unit}s, {terms.records}."
+    if terms.unit == CLIENT and terms.records != clients:
+        yield f"records is {terms.records} but must be the number of clients, {clients}, for the unit client."
+    if weights is not None:
+        if len(weights) != clients or not all(is_finite(weight) and weight > 0 for weight in weights):
+            yield f"client_weights must be positive numbers, one for each of {clients} clients."
         if abs(math.fsum(weights) - 1) > 1e-9:
-            raise InvalidTerms(f"client_weights add up to {math.fsum(weights):g} but must add up to 1.")
-    if terms.client_records is not None:
-        numbers = terms.client_records
-        if len(numbers) != terms.clients or not all(is_whole(number) and number >= 0 for number in numbers):
-            raise InvalidTerms(f"client_records must be whole numbers, one for each of {terms.clients} clients.")
+            yield f"client_weights add up to {math.fsum(weights):g} but must add up to 1."
+    if numbers is not None:
+        if len(numbers) != clients or not all(is_whole(number) and number >= 0 for number in numbers):
+            yield f"client_records must be whole numbers, one for each of {clients} clients."
         if terms.unit == RECORD and sum(numbers) != terms.records:
-            raise InvalidTerms(f"client_records add up to {sum(numbers)} but must add up to records, {terms.records}.")
+            yield f"client_records add up to {sum(numbers)} but must add up to records, {terms.records}."
+    if terms.scales is not None:
+        scales = np.asarray(terms.scales, dtype=np.float64)
+        if scales.shape != (terms.dimension,) or not np.isfinite(scales).all() or not (scales > 0).all():
+            yield f"scales must be positive numbers, one for each of {terms.dimension} weights."
 
 
-def _check_scales(terms: RoundTerms) -> None:
-    if terms.scales is None:
-        return
-    scales = np.asarray(terms.scales, dtype=np.float64)
-    if scales.shape != (terms.dimension,) or not np.isfinite(scales).all() or not (scales > 0).all():
-        raise InvalidTerms(f"scales must be positive numbers, one for each of {terms.dimension} weights.")
-
-
-def _check_together(terms: RoundTerms) -> None:
+def _together(terms: RoundTerms) -> Iterator[str]:
     if terms.aggregation == SHUFFLE:
-        _refuse_in_shuffle(terms)
-    elif terms.epsilon0 is not None:
-        raise InvalidTerms(
-            f"epsilon0 is {terms.epsilon0:g}, but aggregation {terms.aggregation} adds Gaussian noise; set noise_multiplier."
-        )
+        yield from _shuffled(terms)
+    else:
+        yield from _summed(terms)
     if (terms.unit == CLIENT or terms.local_steps > 1) and terms.local_learning_rate is None:
-        raise InvalidTerms("local_learning_rate is None but must be given where a client makes steps of its own.")
+        yield "local_learning_rate is None but must be given where a client makes steps of its own."
     if terms.aggregation == SECURE_SUM:
         if terms.unit == RECORD and terms.local_steps > 1:
-            raise InvalidTerms(
+            yield (
                 f"local_steps is {terms.local_steps}, but in aggregation secure_sum with unit record a client's own steps "
                 "would carry no noise and nothing bounds what a record does to them; use unit client, aggregation local, or "
                 "one step."
             )
         if terms.upload_fraction < 1:
-            raise InvalidTerms(
+            yield (
                 f"upload_fraction is {terms.upload_fraction:g}, but in aggregation secure_sum a client's own noise is too "
                 "small for its choice of coordinates to be private; use aggregation local, or upload_fraction 1."
             )
     if terms.client_weights is not None and terms.unit == RECORD and terms.noised_steps == 1:
-        raise InvalidTerms(
+        yield (
             "client_weights are for updates of clients, but with unit record and one step a round all records count "
             "the same; leave them out, or use unit client or several local steps in aggregation local."
         )
     if terms.clip_quantile is not None and terms.noised_steps > 1:
-        raise InvalidTerms("clip_quantile cannot follow several noised local steps; use local_steps 1 or a fixed clip.")
+        yield "clip_quantile cannot follow several noised local steps; use local_steps 1 or a fixed clip."
 
 
-def _refuse_in_shuffle(terms: RoundTerms) -> None:
-    reasons = {
-        "unit": (
-            terms.unit != RECORD,
-            "record: every record sends one message; use aggregation secure_sum for unit client",
-        ),
-        "local_steps": (
-            terms.local_steps > 1,
-            "1, since each message is one pure local-DP gradient; use aggregation local",
-        ),
-        "upload_fraction": (
-            terms.upload_fraction < 1,
-            "1: messages that differ in their coordinates do not hide each other",
-        ),
-        "clip_quantile": (
-            terms.clip_quantile is not None,
-            "None; use a clip that is fixed in advance, or aggregation secure_sum",
-        ),
-        "noise_multiplier": (
-            terms.noise_multiplier is not None,
-            "None: amplification by shuffling holds for pure local DP only, never for Gaussian noise; set epsilon0",
-        ),
-    }
-    for name, (refused, needed) in reasons.items():
-        if refused:
-            raise InvalidTerms(f"{name} is {getattr(terms, name)!r}, but in aggregation shuffle it must be {needed}.")
+SHUFFLE_NEEDS = {
+    "unit": (RECORD, "record: every record sends one message; use aggregation secure_sum for unit client"),
+    "local_steps": (1, "1, since each message is one pure local-DP gradient; use aggregation local"),
+    "upload_fraction": (1, "1: messages that differ in their coordinates do not hide each other"),
+    "clip_quantile": (None, "None; use a clip that is fixed in advance, or aggregation secure_sum"),
+    "noise_multiplier": (
+        None,
+        "None: amplification by shuffling holds for pure local DP only, never for Gaussian noise; set epsilon0",
+    ),
+}
+"""The one value that a field may have in ``shuffle``, and the sentence's end."""
 
 
-def _check_sums(terms: RoundTerms) -> None:
-    """The largest true sum, in steps, must fit the signed integers modulo 2^64 in which sums are made."""
-    if terms.aggregation == SHUFFLE:
-        return
+def _shuffled(terms: RoundTerms) -> Iterator[str]:
+    for name, (needed, reason) in SHUFFLE_NEEDS.items():
+        if getattr(terms, name) != needed:
+            yield f"{name} is {getattr(terms, name)!r}, but in aggregation shuffle it must be {reason}."
+
+
+def _summed(terms: RoundTerms) -> Iterator[str]:
+    if terms.epsilon0 is not None:
+        yield (
+            f"epsilon0 is {terms.epsilon0:g}, but aggregation {terms.aggregation} adds Gaussian noise; set noise_multiplier."
+        )
+    # The largest true sum, in steps, must fit the signed integers modulo 2^64 in which sums are made.
     multiplier = terms.noise_multiplier or 0.0
     noise = DEVIATIONS * multiplier * math.sqrt(terms.clients / (terms.clients - terms.max_dropouts))
     if (terms.records + noise + 1) * (STEPS_OF_CLIP + 1) >= MAX_SUM:
-        raise InvalidTerms(
+        yield (
             f"records is {terms.records} and noise_multiplier {multiplier:g}, but sums of so many, in steps of 2^-34 "
             "of the clip, may exceed 2^63; records must stay below 2^28."
         )
-
-
-def _check_choice(name: str, value: Any, allowed: Sequence[str]) -> None:
-    if value not in allowed:
-        raise InvalidTerms(f"{name} is {value!r} but must be one of {', '.join(allowed)}.")
-
-
-def _check_whole(name: str, value: Any, least: int) -> None:
-    if not is_whole(value) or value < least:
-        raise InvalidTerms(f"{name} is {value!r} but must be a whole number of at least {least}.")
-
-
-def _check_number(name: str, value: Any, most: float) -> None:
-    if not is_finite(value) or not 0 < value <= most:
-        raise InvalidTerms(f"{name} is {value!r} but must be a number greater than 0 and at most {most:g}.")

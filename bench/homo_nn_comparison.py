@@ -10,12 +10,18 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from fate_dp.components.dp_homo_nn.rounds.account import calibrate_terms, scheduled_messages
+from fate_dp.components.dp_homo_nn.rounds.terms import (
+    AGGREGATIONS,
+    LOCAL,
+    SECURE_SUM,
+    SHUFFLE,
+    InvalidTerms,
+    RoundTerms,
+)
 from fate_dp.privacy.events import REPLACE_ONE
 from fate_dp.privacy.mechanisms.clipping import MAX_RECORDS
 from fate_dp.privacy.mechanisms.local_numbers import duchi_norm
-
-from .account import calibrate_terms, scheduled_messages
-from .terms import AGGREGATIONS, LOCAL, SECURE_SUM, SHUFFLE, InvalidTerms, RoundTerms
 
 # Relative: how far above the first number of clients at which shuffling pays the one found may lie.
 PRECISION = 0.02
@@ -33,7 +39,7 @@ def mean_error(terms: RoundTerms) -> float:
     if terms.aggregation == SHUFFLE:
         return duchi_norm(terms.dimension, 1.0, noise) / math.sqrt(scheduled_messages(terms, 0))
     copies = terms.clients if terms.aggregation == LOCAL else terms.clients / (terms.clients - terms.max_dropouts)
-    return noise * math.sqrt(copies * terms.dimension) / terms.normaliser
+    return noise * math.sqrt(copies * terms.dimension) / terms.batch_size
 
 
 def with_clients(terms: RoundTerms, clients: int) -> RoundTerms:
