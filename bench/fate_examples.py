@@ -33,10 +33,18 @@ from bench.job import Flow
 from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, train_plaintext
 from fate_dp.deploy.flow import server
 from fate_dp.pipelines.clients import DPHeteroLR, LabelFlip
-from fate_dp.pipelines.jobs.hetero_lr import Parties, Tables, joined_tables, new_pipeline
-from fate_dp.pipelines.jobs.homo_lr import Federation, HomoLRSettings, StudyTables, study_pipeline
 from fate_dp.pipelines.jobs.job import run_job, task_metrics, task_output_data, task_output_model
 from fate_dp.pipelines.jobs.party_ledgers import declare
+from fate_dp.pipelines.jobs.ready import (
+    Federation,
+    HomoLRSettings,
+    Parties,
+    StudyTables,
+    Tables,
+    joined_tables,
+    new_pipeline,
+    study_pipeline,
+)
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
 from fate_dp.pipelines.lending_club.flow import measures_of
 

@@ -33,9 +33,9 @@ from fate_dp.deploy.flow.home import open_home
 from fate_dp.deploy.warm_start import control
 from fate_dp.deploy.warm_start.fork_server import runs
 from fate_dp.pipelines.jobs.demo import EPSILON, PRIVATE, TRAINING, Run, Site, run_demo, upload_data
-from fate_dp.pipelines.jobs.hetero_lr import Parties, TrainingPlan, training_pipeline
 from fate_dp.pipelines.jobs.job import run_job
 from fate_dp.pipelines.jobs.party_ledgers import declare
+from fate_dp.pipelines.jobs.ready import Parties, TrainingPlan, training_pipeline
 
 PAIRS, DEMO_PAIRS = 3, 1
 LOOK_SECONDS = 0.3

@@ -1,4 +1,4 @@
-"""The guest's own features alone: what it reaches without a federation, on the labels it would train on anyway."""
+"""The demo: label-private vertical logistic regression on breast-cancer data, through FATE-Flow, with its yardsticks."""
 
 from __future__ import annotations
 
@@ -24,24 +24,13 @@ from fate_dp.privacy.noisy_label_metrics import ACCURACY, AUC, KS
 from fate_dp.privacy.private_files import atomic_write
 
 from ..report.guarantees import Protocol, component_guarantee
-from .hetero_lr import Parties, Tables, TrainingPlan, prediction_pipeline, training_pipeline
 from .job import JobResult, run_job, task_metrics, task_output_data, task_output_model
 from .party_ledgers import declare, declare_public, party_ledger, score_releases
+from .ready import Parties, Tables, TrainingPlan, prediction_pipeline, training_pipeline
 from .upload import TableMeta, upload_table
 
 if TYPE_CHECKING:
     from fate_client.pipeline import FateFlowPipeline
-
-
-def fit_locally(
-    training_table: pandas.DataFrame, held_out_table: pandas.DataFrame, label: str, features: list
-) -> numpy.ndarray:
-    """Scores of the held-out records under scikit-learn's logistic regression with its default penalty."""
-    from sklearn.linear_model import LogisticRegression
-
-    numbers = training_table[features].astype(float), training_table[label].astype(float).astype(int)
-    model = LogisticRegression(max_iter=1000).fit(*numbers)
-    return model.predict_proba(held_out_table[features].astype(float))[:, 1]
 
 
 # Measures of a binary classifier on held-out records.
@@ -55,25 +44,19 @@ def measure(labels: Any, scores: Any, threshold: float = 0.5) -> dict:
 
     labels, scores = numpy.asarray(labels, dtype=float), numpy.asarray(scores, dtype=float)
     predicted = scores > threshold
-    precision, recall, f1, _ = metrics.precision_recall_fscore_support(
-        labels, predicted, average="binary", zero_division=0
-    )
+    of_class = metrics.precision_recall_fscore_support(labels, predicted, average="binary", zero_division=0)[:3]
     false_positive, true_positive, _ = metrics.roc_curve(labels, scores)
     kept = numpy.unique(numpy.linspace(0, len(false_positive) - 1, ROC_POINTS).astype(int))
     return {
         "metrics": {
             "accuracy": float(metrics.accuracy_score(labels, predicted)),
             "auc": float(metrics.roc_auc_score(labels, scores)),
-            "precision": float(precision),
-            "recall": float(recall),
-            "f1": float(f1),
+            **dict(zip(("precision", "recall", "f1"), map(float, of_class))),
             "rows": len(labels),
         },
         "roc": {"fpr": false_positive[kept].tolist(), "tpr": true_positive[kept].tolist()},
     }
 
-
-# The main job: label-private vertical logistic regression on breast-cancer data, through FATE-Flow, with its yardsticks.
 
 COMPONENT, TASK = "dp_hetero_lr", "dp_hetero_lr_0"
 NAMESPACE = "fate_dp_demo"
@@ -138,9 +121,8 @@ class Run:
 
     def job(self, name: str, pipeline: FateFlowPipeline) -> JobResult:
         """Run a pipeline as a job of that name; returns its result."""
-        self.results[name] = run_job(
-            pipeline, self.guest.address, lambda *news: self.progress(name, *news), home=self.guest.home, stop=self.stop
-        )
+        site, told = self.guest, partial(self.progress, name)
+        self.results[name] = run_job(pipeline, site.address, told, home=site.home, stop=self.stop)
         return self.results[name]
 
     def together(self, *works: Callable[[], object]) -> list:
@@ -160,10 +142,6 @@ class Run:
                 raise
         return [each.result() for each in futures]
 
-    def jobs(self) -> list[dict]:
-        """The result's list of jobs, whichever of those that ran at once ended first."""
-        return [{"name": name, "job_id": self.results[name].job_id} for name in JOB_NAMES]
-
     def tasks(self) -> list[dict]:
         """The result's list of tasks and their seconds."""
         return [
@@ -172,13 +150,6 @@ class Run:
             for task, spent in self.results[name].seconds_per_task().items()
         ]
 
-    def guest_tables(self, result: JobResult, task: str) -> dict:
-        return task_output_data(self.guest.address, result.job_id, "guest", self.parties.guest, task)
-
-    def guest_model(self, result: JobResult) -> dict:
-        model = task_output_model(self.guest.address, result.job_id, "guest", self.parties.guest, TASK)
-        return model["output_model"]
-
     def summary(self, result: JobResult) -> dict:
         """What the training said of itself at the guest."""
         metrics = task_metrics(self.guest.address, result.job_id, "guest", self.parties.guest, TASK)
@@ -186,15 +157,17 @@ class Run:
 
 
 def run_demo(run: Run) -> dict:
-    """Prepare, upload, train, predict, compare; returns the result (schema: result_schema.json)."""
+    """Prepare, upload, train, predict, compare; returns the result (schema: result_schema.json), which it also writes."""
+    from ..report.demo import write_report
+
     begin = time.monotonic()
     manifest = upload_data(run)
     declare(run.guest.parties_folder, run.parties.guest, PRIVATE.label_source())
     copy = run.data / f"{PUBLIC_COPY}.csv"
     declare_public(run.guest.parties_folder, run.parties.guest, PUBLIC.label_source(), copy)
     trained, yardstick = run.together(
-        lambda: train_and_predict(run, "private", PRIVATE, EPSILON, SCORED),
-        lambda: train_and_predict(run, "not private", PUBLIC, None, TRAINING),
+        partial(train_and_predict, run, "private", TrainingPlan(run.parties, PRIVATE, EPSILON, SCORED)),
+        partial(train_and_predict, run, "not private", TrainingPlan(run.parties, PUBLIC, None, TRAINING)),
     )
     alone, seconds_alone = guest_alone(trained)
     protocol = component_guarantee(COMPONENT).protocol(trained.summary["solver"])
@@ -228,9 +201,11 @@ def run_demo(run: Run) -> dict:
             "total": time.monotonic() - begin,
             "tasks": [*run.tasks(), {"job": "guest alone", "task": "local fit", "seconds": seconds_alone}],
         },
-        "jobs": run.jobs(),
+        "jobs": [{"name": name, "job_id": run.results[name].job_id} for name in JOB_NAMES],
     }
-    write_result(result, run.output)
+    run.output.mkdir(parents=True, exist_ok=True)
+    atomic_write(run.output / "result.json", json.dumps(result, indent=2, allow_nan=False) + "\n")
+    write_report(result, run.output / "report.html")
     return result
 
 
@@ -253,7 +228,7 @@ def upload(run: Run, table: str, file: str) -> None:
         table,
         TableMeta(label_name="y" if guests else None),
         home=site.home,
-        progress=lambda *news: run.progress(name, *news),
+        progress=partial(run.progress, name),
         stop=run.stop,
     )
 
@@ -269,18 +244,18 @@ class Trained:
     held_out_table: pandas.DataFrame
 
 
-def train_and_predict(run: Run, name: str, tables: Tables, epsilon: float | None, settings: dict) -> Trained:
+def train_and_predict(run: Run, name: str, plan: TrainingPlan) -> Trained:
     """Train, deploy, predict the held-out part."""
-    pipeline = training_pipeline(TrainingPlan(run.parties, tables, epsilon, settings))
+    pipeline = training_pipeline(plan)
     training = run.job(f"train {name}", pipeline)
     prediction = run.job(f"predict {name}", prediction_pipeline(pipeline, run.parties, HELD_OUT))
-    labelled_by = "psi_0" if epsilon is None else "label_flip_0"
+    trained, predicted = ((run.guest.address, job.job_id, "guest", run.parties.guest) for job in (training, prediction))
     return Trained(
-        run.guest_model(training),
+        task_output_model(*trained, TASK)["output_model"],
         run.summary(training),
-        run.guest_tables(training, labelled_by)["output_data"],
-        run.guest_tables(prediction, TASK)["test_output_data"],
-        run.guest_tables(prediction, "psi_0")["output_data"],
+        task_output_data(*trained, "psi_0" if plan.epsilon is None else "label_flip_0")["output_data"],
+        task_output_data(*predicted, TASK)["test_output_data"],
+        task_output_data(*predicted, "psi_0")["output_data"],
     )
 
 
@@ -296,6 +271,30 @@ def federated_model(title: str, trained: Trained) -> dict:
         "loss_per_epoch": estimator["losses"],
         "epochs_run": estimator["end_epoch"],
     }
+
+
+def guest_alone(trained: Trained) -> tuple[dict, float]:
+    """What the guest reaches without a host, on the same flipped labels, and the seconds that the fit took.
+
+    It is scikit-learn's logistic regression with its default penalty.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    begin = time.monotonic()
+    features = trained.model["data"]["estimator"]["header"]
+    rows, held_out = (table[features].astype(float) for table in (trained.training_table, trained.held_out_table))
+    labels = trained.training_table["y"].astype(float).astype(int)
+    scores = LogisticRegression(max_iter=1000).fit(rows, labels).predict_proba(held_out)[:, 1]
+    seconds = time.monotonic() - begin
+    model = {
+        "title": "guest alone, labels flipped",
+        "epsilon": trained.model["meta"]["privacy"]["epsilon"],
+        "flipback": "none",
+        **measure(trained.held_out_table["y"], scores),
+        "loss_per_epoch": [],
+        "epochs_run": None,
+    }
+    return model, seconds
 
 
 def training_figures(summary: dict) -> list:
@@ -315,24 +314,6 @@ def training_figures(summary: dict) -> list:
         for name in (ACCURACY, AUC, KS)
         for most in [summary.get(figures.bias(rows, name))]
     ]
-
-
-def guest_alone(trained: Trained) -> tuple[dict, float]:
-    """What the guest reaches without a host, on the same flipped labels, and the seconds that the fit took."""
-    begin = time.monotonic()
-    scores = fit_locally(
-        trained.training_table, trained.held_out_table, "y", trained.model["data"]["estimator"]["header"]
-    )
-    seconds = time.monotonic() - begin
-    model = {
-        "title": "guest alone, labels flipped",
-        "epsilon": trained.model["meta"]["privacy"]["epsilon"],
-        "flipback": "none",
-        **measure(trained.held_out_table["y"], scores),
-        "loss_per_epoch": [],
-        "epochs_run": None,
-    }
-    return model, seconds
 
 
 def guarantees(protocol: Protocol, epsilon: float) -> list:
@@ -375,12 +356,3 @@ def describe_data(run: Run, manifest: dict, trained: Trained) -> dict:
 
 def host_features(manifest: dict) -> int:
     return len(manifest["files"]["host_train.csv"]["columns"]) - 1
-
-
-def write_result(result: dict, folder: Path) -> None:
-    """Write result.json and report.html, each whole or not at all."""
-    from ..report.demo import write_report
-
-    folder.mkdir(parents=True, exist_ok=True)
-    atomic_write(folder / "result.json", json.dumps(result, indent=2, allow_nan=False) + "\n")
-    write_report(result, folder / "report.html")

@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 
 from fate_dp.deploy.flow.client import FlowAddress
-from fate_dp.privacy.validation import InvalidArgument
+from fate_dp.privacy.validation import InvalidArgument, is_whole
 
 from .flow import FlowUnavailable, as_address
 from .job import JobFailed, NoOutput
@@ -57,7 +57,12 @@ def load_config(path: str | os.PathLike) -> ExampleConfig:
         flow = as_address(content.get("flow"))
     except FlowUnavailable as error:
         raise InvalidArgument(f"In the settings {path}, flow is wrong: {error}") from error
-    lengths = [_length(path, name, content.get(name)) for name in ("epochs", "rounds")]
+    lengths = [content.get(name) for name in ("epochs", "rounds")]
+    for name, value in zip(("epochs", "rounds"), lengths):
+        if not is_whole(value) or value < 1:
+            raise InvalidArgument(
+                f"In the settings {path}, {name} is {value!r}; it must be a whole number of at least 1."
+            )
     return ExampleConfig(ids["guest"][0], tuple(ids["host"]), ids["arbiter"][0], flow, *lengths)
 
 
@@ -68,24 +73,13 @@ def _ids(path: str | os.PathLike, role: str, parties: object) -> list[str]:
     return [str(each) for each in ids]
 
 
-def _length(path: str | os.PathLike, name: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidArgument(f"In the settings {path}, {name} is {value!r}; it must be a whole number of at least 1.")
-    return value
-
-
 def run_example(main: Callable, arguments: list[str] | None = None) -> int:
     """Run an example from the command line; what a party refuses is printed as its sentence. Returns the exit status."""
     script = Path(sys.modules[main.__module__].__file__ or "")
-    parser = argparse.ArgumentParser(
-        script.name, description=(sys.modules[main.__module__].__doc__ or "").split("\n\n")[0]
-    )
-    parser.add_argument(
-        "--config",
-        type=Path,
-        default=script.parents[2] / "config.yaml",
-        help="parties and FATE-Flow (examples/config.yaml)",
-    )
+    about = (sys.modules[main.__module__].__doc__ or "").split("\n\n")[0]
+    parser = argparse.ArgumentParser(script.name, description=about)
+    config, text = script.parents[2] / "config.yaml", "parties and FATE-Flow (examples/config.yaml)"
+    parser.add_argument("--config", type=Path, default=config, help=text)
     parser.add_argument("--namespace", default="", help="what the namespace of the tables has after its name; nothing")
     options = parser.parse_args(arguments)
     try:

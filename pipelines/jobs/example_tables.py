@@ -1,6 +1,9 @@
-"""The tables that the jobs in conf/ read, from scikit-learn's breast-cancer data and from invented loans and people.
+"""The tables that the jobs in conf/ and the scripts in examples/ read; `EXAMPLES` and `FOLDERS` say who makes which.
 
-Each job's file names its tables; `EXAMPLES` says which of the makers here makes them. Nothing needs a download.
+They are of scikit-learn's breast-cancer data and of invented loans, people, card holders, motors and vehicles. Cards of
+UCI's default_credit, as FATE's repository has them, are taken from a folder where they lie. Names in the namespace
+``experiment`` are those of FATE's own examples. Everything is public or invented, so caps are wide: scripts can be run
+again and again. Nothing needs a download.
 """
 
 from __future__ import annotations
@@ -19,18 +22,33 @@ from fate_dp.privacy.ledger.database import WEIGHTS
 from fate_dp.privacy.policy import declare_caps
 from fate_dp.privacy.private_files import POLICY_FILE
 
-from .hetero_lr import Parties, Tables
-from .homo_lr import Federation
-from .homo_nn import ShuffledParties
 from .party_ledgers import declare, make_home
+from .ready import Federation, Parties, Tables
+from .upload import NAMESPACE as LOANS_NAMESPACE
 from .upload import TableMeta, upload_prepared, upload_table
 
 PATIENTS = Tables("fate_dp_demo", "guest_train", "host_train")
+NEW_PATIENTS = "new_patients"
 # Of these some 19,000 are left as training rows: most invented loans, like most real ones, are not settled.
 LOANS = 100_000
-PEOPLE_NAMESPACE = "fate_dp_demo"
-PEOPLE = {ShuffledParties().guest: ("guest_records", 2500), ShuffledParties().hosts[0]: ("host_records", 2000)}
+HOSPITALS = Federation(hosts=("9998",), shuffler="10000")
+PEOPLE = {HOSPITALS.guest: ("guest_records", 2500), HOSPITALS.hosts[0]: ("host_records", 2000)}
 PEOPLE_SEED = 2024
+NAMESPACE = "experiment"
+CREDIT = Tables(NAMESPACE, "default_credit_hetero_guest", "default_credit_hetero_host")
+CREDIT_FILES = ("default_credit_hetero_host", "default_credit_hetero_guest")
+MOTORS = Tables(NAMESPACE, "motor_hetero_guest", "motor_hetero_host")
+VEHICLES = Tables(NAMESPACE, "vehicle_scale_hetero_guest", "vehicle_scale_hetero_host")
+CREDIT_COLUMNS, HOST_CREDIT_COLUMNS = 23, 10
+# Of the hetero tables; each side lacks some, and dp_hetero_lr wants 40 for each of the columns, since some take few values.
+JOINED_CREDIT, LACKING = 1200, 100
+CREDIT_OF_A_BANK = 1000
+MOTOR_RECORDS, VEHICLE_RECORDS = 800, 846
+SEED = 2024
+# How many values each made-up column of the host's takes: limit, sex, education, marriage, age, and five states of payment.
+LEVELS = (80, 2, 4, 3, 55, 9, 9, 9, 9, 9)
+# Caps: models whose scores are shown, rows that are scored, epsilon of private steps and of each table's labels.
+MAX_MODELS, MAX_ROWS, MAX_EPSILON, MOST_OF_LABELS = 100, 5000, 1000.0, 8.0
 
 
 @dataclass(frozen=True)
@@ -46,17 +64,30 @@ class Destination:
     progress: Callable[[str, str, str, float], None] = lambda table, task, status, seconds: None
     data: Path | None = None
 
-    def upload(self, csv_file: Path, namespace: str, name: str, meta: TableMeta) -> None:
-        """Upload a table and tell of it under its name; one of that name is replaced."""
-        upload_table(
-            self.address,
-            csv_file,
-            namespace,
-            name,
-            meta,
-            home=self.home,
-            progress=lambda *news: self.progress(name, *news),
-        )
+    def upload(self, csv_file: Path, namespace: str, meta: TableMeta) -> str:
+        """Upload a table and tell of it under the file's name, one of that name is replaced; returns namespace/name."""
+        name = csv_file.stem
+        told = lambda *news: self.progress(name, *news)
+        upload_table(self.address, csv_file, namespace, name, meta, home=self.home, progress=told)
+        return f"{namespace}/{name}"
+
+    def put(
+        self, csv_file: Path, table: pandas.DataFrame, meta: TableMeta = TableMeta(), namespace: str = NAMESPACE
+    ) -> str:
+        """Write a table and upload it."""
+        table.to_csv(csv_file, index=False)
+        return self.upload(csv_file, namespace, meta)
+
+    def allow(self, party: str, dataset: str, epsilon: float | None = None, scores: int | None = None) -> None:
+        """Set caps of a party's dataset."""
+        declare_caps(make_home(self.parties_folder, party) / POLICY_FILE, dataset, epsilon=epsilon, scores=scores)
+
+    def declare(self, source: str, cap: float | None = MOST_OF_LABELS) -> None:
+        """Declare labels of the guest's."""
+        declare(self.parties_folder, Parties().guest, source, cap=cap)
+
+
+Maker = Callable[[Destination, Path], list[str]]
 
 
 def upload_patients(destination: Destination, folder: Path) -> list[str]:
@@ -64,10 +95,28 @@ def upload_patients(destination: Destination, folder: Path) -> list[str]:
     from fate_dp.data_prep.breast_cancer import LABEL, write_tables
 
     write_tables(folder / "patients")
-    for name, label in ((PATIENTS.guest, LABEL), (PATIENTS.host, None)):
-        destination.upload(folder / "patients" / f"{name}.csv", PATIENTS.namespace, name, TableMeta(label_name=label))
-    declare(destination.parties_folder, Parties().guest, PATIENTS.label_source())
-    return [f"{PATIENTS.namespace}/{name}" for name in (PATIENTS.guest, PATIENTS.host)]
+    sides = ((PATIENTS.guest, LABEL), (PATIENTS.host, None))
+    names = [
+        destination.upload(folder / "patients" / f"{name}.csv", PATIENTS.namespace, TableMeta(label_name=label))
+        for name, label in sides
+    ]
+    destination.declare(PATIENTS.label_source(), cap=None)
+    return names
+
+
+def upload_new_patients(destination: Destination, folder: Path) -> list[str]:
+    """Five patients held out of training, with the columns of guest and host in one table of the guest's.
+
+    The host's operator lets its training rows' scores be shown for many models, and its weights be used for many rows.
+    """
+    from fate_dp.data_prep.breast_cancer import LABEL, party_tables
+
+    tables = party_tables()
+    joined = tables["guest_test"].merge(tables["host_test"], on="id").drop(columns=LABEL).head(5)
+    columns = columns_name(tables["host_test"].columns.drop("id"))
+    destination.allow(Parties().host, columns, scores=MAX_MODELS)
+    destination.allow(Parties().host, f"{WEIGHTS}{columns}", scores=MAX_ROWS)
+    return [destination.put(folder / f"{NEW_PATIENTS}.csv", joined, namespace=PATIENTS.namespace)]
 
 
 def upload_loans(destination: Destination, folder: Path) -> list[str]:
@@ -77,23 +126,73 @@ def upload_loans(destination: Destination, folder: Path) -> list[str]:
     from fate_dp.data_prep.lending_club.synthetic import write_synthetic
     from fate_dp.data_prep.lending_club.written import write
 
-    from .upload import NAMESPACE
-
     write_synthetic(folder / "loan.csv", LOANS)
     loans, options = clean(folder / "loan.csv"), PrepOptions(units="public", over_sampling="none")
     write(loans, divide(loans, options), options, folder / "prepared")
     names = upload_prepared(
         destination.address, folder / "prepared", progress=destination.progress, home=destination.home
     )
-    return [f"{NAMESPACE}/{name}" for name in names.values()]
+    return [f"{LOANS_NAMESPACE}/{name}" for name in names.values()]
 
 
 def upload_people(destination: Destination, folder: Path) -> list[str]:
     """Invented people of guest and host: age in years, income a year, whether they own a house; no labels."""
-    for number, (name, rows) in enumerate(PEOPLE.values()):
-        people(rows, PEOPLE_SEED + number).to_csv(folder / f"{name}.csv", index=False)
-        destination.upload(folder / f"{name}.csv", PEOPLE_NAMESPACE, name, TableMeta())
-    return [f"{PEOPLE_NAMESPACE}/{name}" for name, _ in PEOPLE.values()]
+    return [
+        destination.put(folder / f"{name}.csv", people(rows, PEOPLE_SEED + number), namespace=PATIENTS.namespace)
+        for number, (name, rows) in enumerate(PEOPLE.values())
+    ]
+
+
+def upload_credit(destination: Destination, folder: Path) -> list[str]:
+    """default_credit between a guest and a host: labels and 13 columns, 10 columns; the guest's labels are declared."""
+    table = credit_records(destination.data, JOINED_CREDIT)
+    guest = _side(table[:-LACKING], ["id", "y"], range(HOST_CREDIT_COLUMNS, CREDIT_COLUMNS))
+    host = _side(table[LACKING:], ["id"], range(HOST_CREDIT_COLUMNS))
+    destination.declare(CREDIT.label_source())
+    return [
+        destination.put(folder / f"{CREDIT.guest}.csv", guest, TableMeta(label_name="y")),
+        destination.put(folder / f"{CREDIT.host}.csv", host),
+    ]
+
+
+def upload_banks(destination: Destination, folder: Path) -> list[str]:
+    """default_credit between three banks, which have all columns of a thousand other records each."""
+    table = credit_records(destination.data, JOINED_CREDIT + 3 * CREDIT_OF_A_BANK)
+    columns, names = columns_name(table.columns.drop(["id", "y"])), []
+    for number, (side, (_, party)) in enumerate(zip(("guest", "host_1", "host_2"), Federation().data_parties())):
+        rows = table[JOINED_CREDIT + number * CREDIT_OF_A_BANK :][:CREDIT_OF_A_BANK]
+        names.append(destination.put(folder / f"default_credit_homo_{side}.csv", rows, TableMeta(label_name="y")))
+        destination.allow(party, columns, epsilon=MAX_EPSILON)
+    return names
+
+
+def upload_motors(destination: Destination, folder: Path) -> list[str]:
+    """Made-up motors of guest and host: 4 and 7 columns, and the speed, a number between -2 and 2, which is declared."""
+    table = motors(MOTOR_RECORDS, SEED)
+    guest, host = _side(table, ["idx", "motor_speed"], range(4)), _side(table, ["idx"], range(4, 11))
+    destination.declare(MOTORS.label_source("motor_speed"))
+    return [
+        destination.put(folder / f"{MOTORS.guest}.csv", guest, TableMeta("idx", "motor_speed", "float64")),
+        destination.put(folder / f"{MOTORS.host}.csv", host[::-1], TableMeta("idx")),
+    ]
+
+
+def upload_vehicles(destination: Destination, folder: Path) -> list[str]:
+    """Made-up vehicles of four kinds, nine columns on either side; the labels are declared, and the host shows scores."""
+    table = vehicles(VEHICLE_RECORDS, SEED)
+    guest, host = _side(table, ["id", "y"], range(9)), _side(table, ["id"], range(9, 18), called="v")
+    destination.declare(VEHICLES.label_source())
+    destination.allow(Parties().host, columns_name(host.columns.drop("id")), scores=MAX_MODELS)
+    return [
+        destination.put(folder / f"{VEHICLES.guest}.csv", guest, TableMeta(label_name="y")),
+        destination.put(folder / f"{VEHICLES.host}.csv", host),
+    ]
+
+
+def _side(table: pandas.DataFrame, kept: list[str], columns: range, called: str = "x") -> pandas.DataFrame:
+    """One side's part of a table: columns that it keeps, and some of x0, x1, ..., which it counts from 0."""
+    names = [f"{called}{number}" for number in range(len(columns))]
+    return table[[*kept, *(f"x{number}" for number in columns)]].set_axis([*kept, *names], axis=1)
 
 
 def people(rows: int, seed: int) -> pandas.DataFrame:
@@ -110,125 +209,6 @@ def people(rows: int, seed: int) -> pandas.DataFrame:
     )
 
 
-EXAMPLES: dict[str, Callable[[Destination, Path], list[str]]] = {
-    "label_private_hetero_lr": upload_patients,
-    "joined_shares_lr": upload_patients,
-    "private_homo_nn": upload_loans,
-    "lending_club_homo_lr": upload_loans,
-    "shuffled_statistics": upload_people,
-}
-"""What makes the tables of each job in conf/, by the name of its file."""
-
-
-def makers_of(jobs: list[str]) -> list[Callable[[Destination, Path], list[str]]]:
-    """Each maker that one of these jobs needs, once; all of them for no job.
-
-    Raises:
-        ValueError: one sentence, for a name that neither a file in conf/ nor a folder of examples/pipeline/ has.
-    """
-
-    known = {**{job: (maker,) for job, maker in EXAMPLES.items()}, **FOLDERS}
-    unknown = next((job for job in jobs if job not in known), None)
-    if unknown is not None:
-        raise ValueError(f"The job is {unknown!r}; it must be one of {', '.join(known)}.")
-    return list(dict.fromkeys(maker for job in jobs or known for maker in known[job]))
-
-
-# The tables that the scripts in examples/ read, under the names that FATE's own examples give them.
-#
-# default_credit (UCI's card holders, as FATE's repository has it) is taken from a folder where it lies; elsewhere, and for the
-# motors and the vehicles everywhere, records of the same shape are made up. Everything is public or invented, so caps are wide: scripts can be
-# run again and again. Nothing needs a download.
-
-NAMESPACE = "experiment"
-CREDIT = Tables(NAMESPACE, "default_credit_hetero_guest", "default_credit_hetero_host")
-CREDIT_FILES = ("default_credit_hetero_host", "default_credit_hetero_guest")
-MOTORS = Tables(NAMESPACE, "motor_hetero_guest", "motor_hetero_host")
-VEHICLES = Tables(NAMESPACE, "vehicle_scale_hetero_guest", "vehicle_scale_hetero_host")
-NEW_PATIENTS = "new_patients"
-CREDIT_COLUMNS, HOST_CREDIT_COLUMNS = 23, 10
-# Of the hetero tables; each side lacks some, and dp_hetero_lr wants 40 for each of the columns, since some take few values.
-JOINED_CREDIT, LACKING = 1200, 100
-CREDIT_OF_A_BANK = 1000
-MOTOR_RECORDS, VEHICLE_RECORDS = 800, 846
-SEED = 2024
-# How many values each made-up column of the host's takes: limit, sex, education, marriage, age, and five states of payment.
-LEVELS = (80, 2, 4, 3, 55, 9, 9, 9, 9, 9)
-# Caps: models whose scores are shown, rows that are scored, epsilon of private steps and of each table's labels.
-MAX_MODELS, MAX_ROWS, MAX_EPSILON, MOST_OF_LABELS = 100, 5000, 1000.0, 8.0
-
-
-def upload_credit(destination: Destination, folder: Path) -> list[str]:
-    """default_credit between a guest and a host: labels and 13 columns, 10 columns; the guest's labels are declared."""
-    table = credit_records(destination.data, JOINED_CREDIT)
-    names = [f"x{number}" for number in range(CREDIT_COLUMNS)]
-    sides = {
-        CREDIT.guest: table[["id", "y", *names[HOST_CREDIT_COLUMNS:]]].iloc[:-LACKING],
-        CREDIT.host: table[["id", *names[:HOST_CREDIT_COLUMNS]]].iloc[LACKING:],
-    }
-    for name, side in sides.items():
-        labelled = ["id", "y"] if "y" in side else ["id"]
-        side = side.set_axis([*labelled, *names[: side.shape[1] - len(labelled)]], axis=1)
-        _upload(destination, folder, name, side, TableMeta(label_name="y" if "y" in side else None))
-    declare(destination.parties_folder, Parties().guest, CREDIT.label_source(), cap=MOST_OF_LABELS)
-    return [f"{NAMESPACE}/{name}" for name in sides]
-
-
-def upload_banks(destination: Destination, folder: Path) -> list[str]:
-    """default_credit between three banks, which have all columns of a thousand other records each."""
-    table = credit_records(destination.data, JOINED_CREDIT + 3 * CREDIT_OF_A_BANK).iloc[JOINED_CREDIT:]
-    names = [f"default_credit_homo_{side}" for side in ("guest", "host_1", "host_2")]
-    for number, ((_, party), name) in enumerate(zip(Federation().data_parties(), names)):
-        _upload(
-            destination, folder, name, table[number * CREDIT_OF_A_BANK :][:CREDIT_OF_A_BANK], TableMeta(label_name="y")
-        )
-        _allow(destination, party, columns_name(table.columns.drop(["id", "y"])), epsilon=MAX_EPSILON)
-    return [f"{NAMESPACE}/{name}" for name in names]
-
-
-def upload_motors(destination: Destination, folder: Path) -> list[str]:
-    """Made-up motors of guest and host: 4 and 7 columns, and the speed, a number between -2 and 2, which is declared."""
-    table = motors(MOTOR_RECORDS, SEED)
-    guest = table[["idx", "motor_speed", *(f"x{number}" for number in range(4))]]
-    host = table[["idx", *(f"x{number}" for number in range(4, 11))]].set_axis(
-        ["idx", *(f"x{n}" for n in range(7))], axis=1
-    )
-    _upload(destination, folder, MOTORS.guest, guest, TableMeta("idx", "motor_speed", "float64"))
-    _upload(destination, folder, MOTORS.host, host.iloc[::-1], TableMeta("idx"))
-    declare(destination.parties_folder, Parties().guest, MOTORS.label_source("motor_speed"), cap=MOST_OF_LABELS)
-    return [f"{NAMESPACE}/{name}" for name in (MOTORS.guest, MOTORS.host)]
-
-
-def upload_vehicles(destination: Destination, folder: Path) -> list[str]:
-    """Made-up vehicles of four kinds, nine columns on either side; the labels are declared, and the host shows scores."""
-    table = vehicles(VEHICLE_RECORDS, SEED)
-    guest = table[["id", "y", *(f"x{number}" for number in range(9))]]
-    host = table[["id", *(f"x{number}" for number in range(9, 18))]].set_axis(
-        ["id", *(f"v{n}" for n in range(9))], axis=1
-    )
-    _upload(destination, folder, VEHICLES.guest, guest, TableMeta(label_name="y"))
-    _upload(destination, folder, VEHICLES.host, host, TableMeta())
-    declare(destination.parties_folder, Parties().guest, VEHICLES.label_source(), cap=MOST_OF_LABELS)
-    _allow(destination, Parties().host, columns_name(host.columns.drop("id")), scores=MAX_MODELS)
-    return [f"{NAMESPACE}/{name}" for name in (VEHICLES.guest, VEHICLES.host)]
-
-
-def upload_new_patients(destination: Destination, folder: Path) -> list[str]:
-    """Five patients held out of training, with the columns of guest and host in one table of the guest's.
-
-    The host's operator lets its training rows' scores be shown for many models, and its weights be used for many rows.
-    """
-    from fate_dp.data_prep.breast_cancer import LABEL, party_tables
-
-    tables = party_tables()
-    joined = tables["guest_test"].merge(tables["host_test"], on="id").drop(columns=LABEL).head(5)
-    _upload(destination, folder, NEW_PATIENTS, joined, TableMeta(), PATIENTS.namespace)
-    columns = columns_name(tables["host_test"].columns.drop("id"))
-    _allow(destination, Parties().host, columns, scores=MAX_MODELS)
-    _allow(destination, Parties().host, f"{WEIGHTS}{columns}", scores=MAX_ROWS)
-    return [f"{PATIENTS.namespace}/{NEW_PATIENTS}"]
-
-
 def credit_records(data: Path | None, records: int) -> pandas.DataFrame:
     """A pandas table of card holders: id, y, x0 to x22; the first ones of FATE's files in a folder, else made up."""
     found = [_found(data, name) for name in CREDIT_FILES]
@@ -241,6 +221,11 @@ def credit_records(data: Path | None, records: int) -> pandas.DataFrame:
     joined = guest.merge(host, on="id")
     # Where FATE's tables were uploaded as they are, these records do not count together with them.
     return joined.assign(id="card-" + joined["id"])[["id", "y", *names]]
+
+
+def _found(data: Path | None, name: str) -> Path | None:
+    files = [] if data is None else [data / f"{name}.csv", data / f"{name}.csv.gz"]
+    return next((path for path in files if path.is_file()), None)
 
 
 def made_up_credit(records: int, seed: int) -> pandas.DataFrame:
@@ -277,36 +262,21 @@ def _invented(
     values: numpy.ndarray, label: str, labels: numpy.ndarray, form: str, id_name: str = "id"
 ) -> pandas.DataFrame:
     """A table of ids in a form, labels, and columns x0, x1, ..."""
-    table = pandas.DataFrame(values.round(6), columns=[f"x{number}" for number in range(values.shape[1])])
+    table = pandas.DataFrame(values.round(6)).add_prefix("x")
     table.insert(0, label, labels)
     table.insert(0, id_name, [form.format(number) for number in range(len(values))])
     return table
 
 
-def _found(data: Path | None, name: str) -> Path | None:
-    files = [] if data is None else [data / f"{name}.csv", data / f"{name}.csv.gz"]
-    return next((path for path in files if path.is_file()), None)
-
-
-def _upload(
-    destination: Destination,
-    folder: Path,
-    name: str,
-    table: pandas.DataFrame,
-    meta: TableMeta,
-    namespace: str = NAMESPACE,
-) -> None:
-    table.to_csv(folder / f"{name}.csv", index=False)
-    destination.upload(folder / f"{name}.csv", namespace, name, meta)
-
-
-def _allow(
-    destination: Destination, party: str, dataset: str, epsilon: float | None = None, scores: int | None = None
-) -> None:
-    declare_caps(make_home(destination.parties_folder, party) / POLICY_FILE, dataset, epsilon=epsilon, scores=scores)
-
-
-FOLDERS: dict[str, tuple[Callable[[Destination, Path], list[str]], ...]] = {
+EXAMPLES: dict[str, Maker] = {
+    "label_private_hetero_lr": upload_patients,
+    "joined_shares_lr": upload_patients,
+    "private_homo_nn": upload_loans,
+    "lending_club_homo_lr": upload_loans,
+    "shuffled_statistics": upload_people,
+}
+"""What makes the tables of each job in conf/, by the name of its file."""
+FOLDERS: dict[str, tuple[Maker, ...]] = {
     "dp_hetero_lr": (upload_patients, upload_new_patients, upload_credit, upload_motors, upload_vehicles),
     "flipback": (upload_patients, upload_new_patients),
     "share_lr": (upload_patients,),
@@ -314,3 +284,16 @@ FOLDERS: dict[str, tuple[Callable[[Destination, Path], list[str]], ...]] = {
     "shuffler": (upload_banks,),
 }
 """What makes the tables of the scripts in each folder of examples/pipeline/."""
+
+
+def makers_of(jobs: list[str]) -> list[Maker]:
+    """Each maker that one of these jobs needs, once; all of them for no job.
+
+    Raises:
+        ValueError: one sentence, for a name that neither a file in conf/ nor a folder of examples/pipeline/ has.
+    """
+    known = {**{job: (maker,) for job, maker in EXAMPLES.items()}, **FOLDERS}
+    unknown = next((job for job in jobs if job not in known), None)
+    if unknown is not None:
+        raise ValueError(f"The job is {unknown!r}; it must be one of {', '.join(known)}.")
+    return list(dict.fromkeys(maker for job in jobs or known for maker in known[job]))

@@ -77,14 +77,10 @@ def connect(address: FlowAddress) -> FlowClient:
     from fate_client.pipeline.conf.env_config import FlowConfig
 
     FlowConfig.IP, FlowConfig.PORT, FlowConfig.VERSION = address.host, address.port, API_VERSION
-    bypass_proxy(address.host)
+    # A proxy that the environment names is for the outside.
+    bypassed = os.environ.get("NO_PROXY", os.environ.get("no_proxy", ""))
+    if address.host not in bypassed.split(","):
+        os.environ["NO_PROXY"] = os.environ["no_proxy"] = f"{bypassed},{address.host}".lstrip(",")
     credentials = credentials_for(address)
     signed = {} if credentials is None else {"app_id": credentials.app_id, "app_token": credentials.app_token}
     return FlowClient(ip=address.host, port=address.port, version=API_VERSION, **signed)
-
-
-def bypass_proxy(host: str) -> None:
-    """Keep the traffic with the server away from a proxy that the environment names for the outside."""
-    bypassed = os.environ.get("NO_PROXY", os.environ.get("no_proxy", ""))
-    if host not in bypassed.split(","):
-        os.environ["NO_PROXY"] = os.environ["no_proxy"] = f"{bypassed},{host}".lstrip(",")

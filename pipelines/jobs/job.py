@@ -1,7 +1,8 @@
-"""What a job may not do with the rows that smote made, told from its DAG before it is submitted.
+"""Run a pipeline on FATE-Flow, tell how far it is, and say why it failed in the words of the party that refused.
 
-A synthetic row lies between two training records. Split afterwards, its neighbours come to lie on the other side, and a
-model is praised for what it has seen; tested on it, it is judged on records that do not exist.
+What a later task would refuse, or nobody, is refused before the job is submitted: a synthetic row of smote lies between
+two training records. Split afterwards, its neighbours come to lie on the other side, and a model is praised for what it
+has seen; tested on it, it is judged on records that do not exist.
 """
 
 from __future__ import annotations
@@ -28,30 +29,14 @@ if TYPE_CHECKING:
     from fate_client.pipeline import FateFlowPipeline
 
 
-SPLIT_FIRST = "{task} would split rows that {smote} has over-sampled; put data_split before smote."
+BY_COMPONENT = {
+    "data_split": "{task} would split rows that {smote} has over-sampled; put data_split before smote.",
+    "label_flip": "{task} would flip labels after {smote} has made rows from the true ones; put label_flip before smote.",
+    "smote": "{task} would over-sample rows that {smote} has over-sampled; one of the two is enough.",
+}
 NOT_FOR_TESTS = "{task} takes rows that {smote} has over-sampled as {key}; models are tested on real rows only."
-FLIP_FIRST = "{task} would flip labels after {smote} has made rows from the true ones; put label_flip before smote."
 FOLD_FIRST = "{task} would cross-validate over rows that {smote} has over-sampled; cross-validate on real rows only."
-TWICE = "{task} would over-sample rows that {smote} has over-sampled; one of the two is enough."
-
-BY_COMPONENT = {"data_split": SPLIT_FIRST, "label_flip": FLIP_FIRST, "smote": TWICE}
 BY_INPUT = {"validate_data": NOT_FOR_TESTS, "test_data": NOT_FOR_TESTS, "cv_data": FOLD_FIRST}
-
-
-def misuse_of_synthetic_rows(tasks: dict) -> str | None:
-    """One sentence on the first task that may not have the rows of a smote task, directly or through others, or None.
-
-    `tasks` is `dag.tasks` of a compiled pipeline. Models carry no rows, and are not followed.
-    """
-    for smote in (name for name, task in tasks.items() if task["component_ref"] == "smote"):
-        for name, key in receivers(tasks, smote):
-            sentence = BY_COMPONENT.get(tasks[name]["component_ref"]) or BY_INPUT.get(key)
-            if sentence is not None:
-                return sentence.format(task=f"Task {name}", smote=smote, key=key)
-    return None
-
-
-# Run a pipeline on FATE-Flow, tell how far it is, and say why it failed in the words of the party that refused.
 
 Progress = Callable[[str, str, float], None]
 """Called with a task's name, its status and the seconds since the job began, whenever the status changes."""
@@ -102,7 +87,7 @@ class Watch:
     """How a job is followed: who hears of its progress, for how many seconds at most, and what stops it before.
 
     `home` is the folder of the embedded server, where it is that one: a task that died silently is then explained by
-    the end of its log.
+    the end of its log. `stop` is set where another of several jobs that run at once fails.
     """
 
     progress: Progress = lambda task, status, seconds: None
@@ -134,10 +119,8 @@ def run_job(
 ) -> JobResult:
     """Compile a fate_client pipeline, training or prediction, run it and wait for its end.
 
-    `address` is HOST:PORT of the FATE-Flow server, as `fate-dp status` shows it. Afterwards `pipeline.deploy` and
-    `pipeline.get_task_info` work as after `fit`. With `home`, the folder of the embedded server, a task that died
-    silently is explained by the end of its log. The job is stopped when `stop` is set, as it is where one of several
-    jobs that run at once fails.
+    `address` is HOST:PORT of the FATE-Flow server, as `fate-dp status` shows it; what follows it is as in `Watch`.
+    Afterwards `pipeline.deploy` and `pipeline.get_task_info` work as after `fit`.
     """
     import yaml
     from fate_client.pipeline.entity.model_info import FateFlowModelInfo
@@ -164,22 +147,25 @@ def check_parties(pipeline: FateFlowPipeline) -> None:
     guests, arbiters = (len(parties_of(pipeline, role)) for role in ("guest", "arbiter"))
     if guests != 1:
         raise JobFailed(f"The pipeline names {guests} guests; exactly one party holds the labels.")
-    trainings = [task for task in pipeline.tasks.values() if pipeline.stage == "train" and _is_training(task)]
+    tasks = pipeline.tasks.values() if pipeline.stage == "train" else ()
+    trainings = [task for task in tasks if task.component_ref == "dp_hetero_lr"]
     if trainings and arbiters > 1:
         raise JobFailed(f"The pipeline names {arbiters} arbiters; dp_hetero_lr takes at most one.")
     if any(task.needs_arbiter for task in trainings) and arbiters != 1:
         raise JobFailed("The pipeline names no arbiter; dp_hetero_lr with solver per_epoch needs exactly one.")
 
 
-def _is_training(task: Any) -> bool:
-    return task.component_ref == "dp_hetero_lr"
-
-
 def check_over_sampling(dag_schema: dict) -> None:
-    """Refuse a job that would split or test on rows that smote made, which no component can see by itself."""
-    sentence = misuse_of_synthetic_rows(dag_schema["dag"]["tasks"])
-    if sentence is not None:
-        raise JobFailed(sentence)
+    """Refuse a job that would split or test on rows that smote made, directly or after other tasks.
+
+    No component can see that by itself. Models carry no rows, and are not followed.
+    """
+    tasks = dag_schema["dag"]["tasks"]
+    for smote in (name for name, task in tasks.items() if task["component_ref"] == "smote"):
+        for name, key in receivers(tasks, smote):
+            sentence = BY_COMPONENT.get(tasks[name]["component_ref"]) or BY_INPUT.get(key)
+            if sentence is not None:
+                raise JobFailed(sentence.format(task=f"Task {name}", smote=smote, key=key))
 
 
 def check_chain(dag_schema: dict) -> None:
@@ -227,19 +213,16 @@ def wait_for_end(client: FlowClient, job_id: str, role: str, party_id: str, watc
                 job_id,
             )
         if now > begin + watch.timeout:
-            raise JobFailed(timeout_sentence(job_id, now - begin, shown), job_id)
+            unfinished = ", ".join(task for task, status in shown.items() if status != "success") or "no task"
+            raise JobFailed(
+                f"Job {job_id} was stopped after {now - begin:.0f} seconds, its time limit, in {unfinished}; allow more "
+                "time or look into the log of that task.",
+                job_id,
+            )
         if watch.stop.wait(POLL_SECONDS):
             raise JobFailed(
                 f"Job {job_id} was stopped, since another one that it belongs with did not succeed.", job_id
             )
-
-
-def timeout_sentence(job_id: str, seconds: float, shown: dict[str, str]) -> str:
-    unfinished = [task for task, status in shown.items() if status != "success"]
-    return (
-        f"Job {job_id} was stopped after {seconds:.0f} seconds, its time limit, in "
-        f"{', '.join(unfinished) or 'no task'}; allow more time or look into the log of that task."
-    )
 
 
 def report_changes(tasks: tuple[TaskRecord, ...], shown: dict[str, str], progress: Progress, seconds: float) -> None:
@@ -269,22 +252,14 @@ def query_tasks(client: FlowClient, job_id: str) -> tuple[TaskRecord, ...]:
     response = client.task.query(job_id=job_id)
     if response.get("code") != 0:
         return ()
-    rows = sorted(response["data"], key=lambda row: (row["start_time"] is None, row["start_time"] or 0))
-    return tuple(task_record(row) for row in rows)
-
-
-def task_record(row: dict) -> TaskRecord:
-    """One row of FATE-Flow's task query; its times are milliseconds."""
-    start, end = row.get("start_time"), row.get("end_time")
-    seconds = (end - start) / 1000 if start and end else None
-    return TaskRecord(
-        row["task_name"],
-        row["role"],
-        row["party_id"],
-        row["party_status"] or "waiting",
-        seconds,
-        (row.get("error_report") or "").strip(),
-    )
+    rows, records = sorted(response["data"], key=lambda row: (row["start_time"] is None, row["start_time"] or 0)), []
+    for row in rows:
+        start, end = row.get("start_time"), row.get("end_time")
+        # In milliseconds.
+        seconds = (end - start) / 1000 if start and end else None
+        status, error = row["party_status"] or "waiting", (row.get("error_report") or "").strip()
+        records.append(TaskRecord(row["task_name"], row["role"], row["party_id"], status, seconds, error))
+    return tuple(records)
 
 
 def explain(job_id: str, status: str, tasks: tuple[TaskRecord, ...], home: str | os.PathLike | None) -> JobFailed:
@@ -292,7 +267,13 @@ def explain(job_id: str, status: str, tasks: tuple[TaskRecord, ...], home: str |
     told = [record for record in tasks if record.error not in ("", NO_RESULT)]
     if told:
         record = max(told, key=lambda record: len(raised_sentence(record.error)))
-        return JobFailed(readable_error(record), job_id, record)
+        sentence = raised_sentence(record.error)
+        if NOT_LOADED in record.error:
+            sentence = (
+                f"The component of {record} could not be loaded in the server's Python; "
+                "the reason is in the task's log stdout/component_define."
+            )
+        return JobFailed(sentence, job_id, record)
     broken = [record for record in tasks if record.status in ("failed", "timeout")]
     if status == "canceled" or not broken:
         log = f"; FATE-Flow's log of it is {Path(home) / 'logs' / job_id / 'fate_flow_schedule.log'}" if home else ""
@@ -305,21 +286,18 @@ def explain(job_id: str, status: str, tasks: tuple[TaskRecord, ...], home: str |
         logged = logged_traceback(job_id, record, home)
         if logged is not None:
             return JobFailed(raised_sentence(logged), job_id, record)
-    killed = next((record for record in broken if record.error == NO_RESULT), None)
-    if killed is not None:
-        return JobFailed(
-            f"The process of {killed} ended without a result or a message, as one does that is killed, for example "
-            f"where memory ran out; look there, and run the job again. Here, {log_end(job_id, killed, home)}",
-            job_id,
-            killed,
+    record = next((record for record in broken if record.error == NO_RESULT), broken[0])
+    if record.error == NO_RESULT:
+        sentence = (
+            f"The process of {record} ended without a result or a message, as one does that is killed, for example where "
+            "memory ran out; look there, and run the job again."
         )
-    record = broken[0]
-    return JobFailed(
-        f"The {record} failed without a message, perhaps since another party's did; ask the operators of parties with "
-        f"servers of their own. Here, {log_end(job_id, record, home)}",
-        job_id,
-        record,
-    )
+    else:
+        sentence = (
+            f"The {record} failed without a message, perhaps since another party's did; ask the operators of parties with "
+            "servers of their own."
+        )
+    return JobFailed(f"{sentence} Here, {log_end(job_id, record, home)}", job_id, record)
 
 
 def logged_traceback(job_id: str, record: TaskRecord, home: str | os.PathLike | None) -> str | None:
@@ -335,15 +313,6 @@ def logged_traceback(job_id: str, record: TaskRecord, home: str | os.PathLike | 
 
 def task_logs(home: str | os.PathLike, job_id: str, record: TaskRecord) -> Path:
     return Path(home) / "logs" / job_id / record.role / record.party_id / record.task
-
-
-def readable_error(record: TaskRecord) -> str:
-    if NOT_LOADED in record.error:
-        return (
-            f"The component of {record} could not be loaded in the server's Python; "
-            "the reason is in the task's log stdout/component_define."
-        )
-    return raised_sentence(record.error)
 
 
 def raised_sentence(report: str) -> str:
@@ -399,17 +368,16 @@ def task_output_data(address: FlowAddress, job_id: str, role: str, party_id: str
     # Its own client signs nothing.
     invoker._client = connect(address)
     try:
-        frames = invoker.get_output_data(job_id, role, party_id, task)
+        frames = invoker.get_output_data(job_id, role, party_id, task) or {}
     except (ValueError, IndexError, OSError) as error:
         raise NoOutput(f"Task {task} of {role} {party_id} in job {job_id} has no data output.") from error
-    return {key: readable_tables(tables) for key, tables in (frames or {}).items()}
-
-
-def readable_tables(tables: Any) -> Any:
-    """One table, or FATE-Flow's dictionary of the tables of a multiple output as a list."""
-    if isinstance(tables, dict):
-        return [with_numbers(tables[file]) for file in sorted(tables, key=len)]
-    return with_numbers(tables)
+    # FATE-Flow has the tables of a multiple output in a dictionary.
+    return {
+        key: [with_numbers(tables[file]) for file in sorted(tables, key=len)]
+        if isinstance(tables, dict)
+        else with_numbers(tables)
+        for key, tables in frames.items()
+    }
 
 
 def with_numbers(frame: pandas.DataFrame) -> pandas.DataFrame:

@@ -18,7 +18,7 @@ from fate_dp.privacy.private_files import LEDGER_FILE, POLICY_FILE, AnyPath, par
 from fate_dp.privacy.validation import check_delta_or_zero
 
 if TYPE_CHECKING:
-    import pandas
+    pass
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,12 @@ def home_at(parties_folder: AnyPath, party_id: str) -> PartyHome:
     return PartyHome(party_folder(parties_folder, party_id))
 
 
+def homes_of(parties_folder: AnyPath, party_id: str | None = None) -> dict[str, PartyHome]:
+    """Homes by party id: of one party, or of all that have one on this machine."""
+    ids = party_ids(parties_folder) if party_id is None else [party_id]
+    return {each: home_at(parties_folder, each) for each in ids}
+
+
 def party_ledger(parties_folder: AnyPath, party_id: str) -> list[dict[str, Any]]:
     """Entries of one party's ledger; none where the party has no ledger yet."""
     home = home_at(parties_folder, party_id)
@@ -100,8 +106,7 @@ def all_ledgers(parties_folder: AnyPath, delta: float) -> dict[str, dict[str, An
     check_delta_or_zero(delta)
     if _is_there(parties_folder) and not os.access(parties_folder, os.R_OK | os.X_OK):
         raise LedgerUnavailable(f"The path {parties_folder} cannot be read: Permission denied.")
-    ids = party_ids(parties_folder)
-    return {f"party {party_id}": _ledger_at(home_at(parties_folder, party_id), delta) for party_id in ids}
+    return {f"party {party_id}": _ledger_at(home, delta) for party_id, home in homes_of(parties_folder).items()}
 
 
 def _ledger_at(home: PartyHome, delta: float) -> dict[str, Any]:
@@ -180,17 +185,12 @@ def declare_public(parties_folder: AnyPath, party_id: str, source: str, csv_file
 
     label = source.rpartition("/")[2]
     table = pandas.read_csv(csv_file, dtype=str)
+    listed = f"its columns are {', '.join(map(str, table.columns[:8]))}{', ...' if len(table.columns) > 8 else ''}"
     if id_name not in table:
-        raise InvalidPolicy(f"The file {csv_file} has no id column {id_name!r}; name it with --id: {_listed(table)}.")
+        raise InvalidPolicy(f"The file {csv_file} has no id column {id_name!r}; name it with --id: {listed}.")
     if label not in table:
-        raise InvalidPolicy(
-            f"The file {csv_file} has no label column {label!r}, with which {source} ends: {_listed(table)}."
-        )
+        raise InvalidPolicy(f"The file {csv_file} has no label column {label!r}, with which {source} ends: {listed}.")
     declare_public_labels(make_home(parties_folder, party_id), source, table[id_name], table[label])
-
-
-def _listed(table: pandas.DataFrame) -> str:
-    return f"its columns are {', '.join(map(str, table.columns[:8]))}{', ...' if len(table.columns) > 8 else ''}"
 
 
 def why_meaningless(parties_folder: AnyPath, party_id: str, source: str) -> str | None:
@@ -198,8 +198,9 @@ def why_meaningless(parties_folder: AnyPath, party_id: str, source: str) -> str 
 
     Sources count where a party is the guest of a job, and has the table.
     """
-    table = source.rpartition("/")[0]
-    readers = [reader for reader in party_ids(parties_folder) if table in _tables_of(home_at(parties_folder, reader))]
+    table, homes = source.rpartition("/")[0], homes_of(parties_folder)
+    read = {reader: home.ledger.tables().values() for reader, home in homes.items() if has_ledger(home)}
+    readers = [reader for reader, tables in read.items() if any(table in names for names in tables)]
     if readers and party_id not in readers:
         return (
             f"At party {party_id} this means nothing so far: jobs have read {table} at party {readers[0]}; a label source is "
@@ -211,19 +212,18 @@ def why_meaningless(parties_folder: AnyPath, party_id: str, source: str) -> str 
     return None
 
 
-def _tables_of(home: PartyHome) -> set[str]:
-    """Names of the tables that jobs read at a party."""
-    return {table for tables in home.ledger.tables().values() for table in tables} if has_ledger(home) else set()
-
-
 def score_releases(parties_folder: AnyPath, host: str, features: int) -> list[dict[str, Any]]:
     """How often the host showed the guest joint scores of training rows, and its cap."""
     home = home_at(parties_folder, host)
     ledger, policy = home.ledger, home.policy
     datasets = {entry["source"] for entry in party_ledger(parties_folder, host) if entry["mechanism"] == JOINT_SCORES}
-    caps = {name: policy.score_cap(name, features, ledger.related(name)) for name in sorted(datasets)}
     return [
-        {"party": f"host {host}", "released": ledger.scores_released(name), "cap": cap} for name, cap in caps.items()
+        {
+            "party": f"host {host}",
+            "released": ledger.scores_released(name),
+            "cap": policy.score_cap(name, features, ledger.related(name)),
+        }
+        for name in sorted(datasets)
     ]
 
 

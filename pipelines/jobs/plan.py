@@ -21,9 +21,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from fate_dp.privacy.events import ADD_OR_REMOVE, RELATIONS, REPLACE_ONE
+from fate_dp.privacy.events import ADD_OR_REMOVE, RELATIONS
 from fate_dp.privacy.policy import Policy
-from fate_dp.privacy.validation import InvalidArgument, is_finite, is_whole
+from fate_dp.privacy.validation import InvalidArgument, is_finite, one_of, whole, within
 
 # Where a budget holds more runs than this, the exact count answers no question that anybody has.
 MAX_RUNS = 100
@@ -43,6 +43,7 @@ MIN_SAMPLING_PROBABILITY = 1e-12
 MAX_MESSAGES = 10**6
 # As in the ledger: sums of epsilons such as 0.1 + 0.2 must not exceed a cap of 0.3 by rounding errors alone.
 ROUNDING = 1e-12
+OPTIONAL = ("epsilon", "noise_multiplier", "cap_epsilon")
 SEEN = {
     "local": "each client's noisy message, and who sent it",
     "shuffle": "the set of noisy messages, not who sent which",
@@ -50,9 +51,8 @@ SEEN = {
 }
 
 
-def _refused(name: str, value: Any, allowed: str) -> InvalidArgument:
-    """The error of a flag, whose value must be what is allowed."""
-    return InvalidArgument.of(f"--{name.replace('_', '-')}", value, allowed)
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,11 @@ class LabelPlanRequest:
 
     def __post_init__(self) -> None:
         check_whole("records", self.records, 1)
-        _check_positive("epsilon", self.epsilon)
+        _check_positive(self, "epsilon")
         check_whole("classes", self.classes, 2)
-        _check_positive("cap", self.cap)
-        if self.prior is not None:
-            _check_between("prior", self.prior)
+        _check_positive(self, "cap")
+        if self.prior is not None and (not is_finite(self.prior) or not 0 < self.prior < 1):
+            raise InvalidArgument.of("--prior", self.prior, "greater than 0 and less than 1")
 
 
 @dataclass(frozen=True)
@@ -154,24 +154,18 @@ class TrainingPlanRequest:
             check_whole(name, getattr(self, name), 1)
         check_whole("rounds", self.rounds, 1, largest=MAX_ROUNDS)
         check_whole("clients", self.clients, self.max_dropouts + 1, why=" (one more than --max-dropouts)")
-        if self.clients > self.records:
-            raise _refused("clients", self.clients, f"at most the number of records, {self.records}")
-        sampled = self.sampling_probability
-        if not is_finite(sampled) or not MIN_SAMPLING_PROBABILITY <= sampled <= 1:
-            raise _refused("sampling_probability", sampled, f"at least {MIN_SAMPLING_PROBABILITY:g} and at most 1")
+        whole("--clients", self.clients, 1, self.records, f"at most the number of records, {self.records}")
+        sampled, allowed = self.sampling_probability, f"at least {MIN_SAMPLING_PROBABILITY:g} and at most 1"
+        within("--sampling-probability", sampled, MIN_SAMPLING_PROBABILITY, 1, allowed)
         if not is_finite(self.delta) or not MIN_DELTA <= self.delta < 1:
-            raise _refused("delta", self.delta, f"at least {MIN_DELTA:g} and less than 1")
+            raise InvalidArgument.of("--delta", self.delta, f"at least {MIN_DELTA:g} and less than 1")
         if (self.epsilon is None) == (self.noise_multiplier is None):
-            raise _refused("epsilon", self.epsilon, "given if and only if --noise-multiplier is not")
-        for name in ("epsilon", "noise_multiplier", "cap_epsilon"):
-            if getattr(self, name) is not None:
-                _check_positive(name, getattr(self, name))
+            raise InvalidArgument.of("--epsilon", self.epsilon, "given if and only if --noise-multiplier is not")
+        _check_positive(self, *(name for name in OPTIONAL if getattr(self, name) is not None))
         if self.dimension is not None:
             check_whole("dimension", self.dimension, 1)
-        _check_positive("clip", self.clip)
-        _check_positive("epsilon0", self.epsilon0)
-        if self.relation not in RELATIONS:
-            raise _refused("relation", self.relation, f"one of {', '.join(RELATIONS)}")
+        _check_positive(self, "clip", "epsilon0")
+        one_of("--relation", self.relation, RELATIONS)
 
     @property
     def expected_batch(self) -> float:
@@ -267,121 +261,72 @@ def plan_training(
     Args:
         progress: called with a sentence before each longer computation.
     """
+    from fate_dp.privacy.accounting.calibration import calibrate_noise_multiplier, subsampled_gaussian_epsilon
     from fate_dp.privacy.accounting.secure_sum import noise_share_sigma
 
+    rate, rounds, delta = request.sampling_probability, request.rounds, request.delta
+
+    def epsilon(multiplier: float, relation: str, runs: int = 1) -> float:
+        return subsampled_gaussian_epsilon(rate, multiplier, runs * rounds, delta, relation=relation)
+
     progress("Searching the noise for the target")
-    multiplier = request.noise_multiplier or _calibrated(request)
+    if request.noise_multiplier:
+        multiplier = request.noise_multiplier
+    else:
+        assert request.epsilon is not None  # one of the two is given, as the request has checked
+        multiplier = calibrate_noise_multiplier(request.epsilon, delta, rate, rounds, relation=request.relation)
     progress("Accounting the three trust models")
-    own = _epsilons(request, multiplier)
-    of_the_rest = _epsilons(request, multiplier * math.sqrt(request.clients - request.max_dropouts) * (1 - MARGIN))
+    others = multiplier * math.sqrt(request.clients - request.max_dropouts) * (1 - MARGIN)
+    own, of_the_rest = ({each: epsilon(noise, each) for each in RELATIONS} for noise in (multiplier, others))
     progress("Counting the runs that the budget holds")
-    runs = _runs(request, multiplier)
-    whole = multiplier * request.clip
+    runs, cap = None, request.cap_epsilon
+    if cap is not None:
+        runs = _largest(lambda count: epsilon(multiplier, request.relation, count) <= cap, request.most_runs)
     share = noise_share_sigma(multiplier, request.clip, request.clients, request.max_dropouts)
-    rows = (
-        _row(request, "local", whole, own, of_the_rest, runs),
-        _row(request, "shuffle", whole, own, of_the_rest, runs),
-        _row(request, "secure_sum", share, own, own, runs),
-    )
+    rows = []
+    for aggregation, client_sigma, of_clients in (
+        ("local", multiplier * request.clip, of_the_rest),
+        ("shuffle", multiplier * request.clip, of_the_rest),
+        ("secure_sum", share, own),
+    ):
+        sum_sigma = client_sigma * math.sqrt(request.clients)
+        mean_sigma = sum_sigma / request.expected_batch
+        ratio = None if request.dimension is None else mean_sigma * math.sqrt(request.dimension) / request.clip
+        sigmas = client_sigma, sum_sigma, mean_sigma, ratio
+        rows.append(TrustRow(aggregation, SEEN[aggregation], *sigmas, own, of_clients, runs))
     progress("Shuffling pure messages, for comparison")
-    return TrainingPlan(request, multiplier, rows, _shuffled_pure(request))
-
-
-def _calibrated(request: TrainingPlanRequest) -> float:
-    from fate_dp.privacy.accounting.calibration import calibrate_noise_multiplier
-
-    assert request.epsilon is not None  # one of the two is given, as the request has checked
-    return calibrate_noise_multiplier(
-        request.epsilon, request.delta, request.sampling_probability, request.rounds, relation=request.relation
-    )
-
-
-def _epsilon(request: TrainingPlanRequest, multiplier: float, relation: str, runs: int = 1) -> float:
-    from fate_dp.privacy.accounting.calibration import subsampled_gaussian_epsilon
-
-    return subsampled_gaussian_epsilon(
-        request.sampling_probability, multiplier, runs * request.rounds, request.delta, relation=relation
-    )
-
-
-def _epsilons(request: TrainingPlanRequest, multiplier: float) -> dict[str, float]:
-    return {relation: _epsilon(request, multiplier, relation) for relation in (ADD_OR_REMOVE, REPLACE_ONE)}
-
-
-def _row(
-    request: TrainingPlanRequest,
-    aggregation: str,
-    client_sigma: float,
-    epsilon_server: dict[str, float],
-    epsilon_client: dict[str, float],
-    runs: int | None,
-) -> TrustRow:
-    sum_sigma = client_sigma * math.sqrt(request.clients)
-    mean_sigma = sum_sigma / request.expected_batch
-    ratio = None if request.dimension is None else mean_sigma * math.sqrt(request.dimension) / request.clip
-    return TrustRow(
-        aggregation=aggregation,
-        server_sees=SEEN[aggregation],
-        client_sigma=client_sigma,
-        sum_sigma=sum_sigma,
-        mean_sigma=mean_sigma,
-        noise_to_signal=ratio,
-        epsilon_server=epsilon_server,
-        epsilon_client=epsilon_client,
-        runs=runs,
-    )
-
-
-def _runs(request: TrainingPlanRequest, multiplier: float) -> int | None:
-    """Largest number of runs, at most ``most_runs``, whose rounds together stay within the cap; None without a cap."""
-    if request.cap_epsilon is None:
-        return None
-    fits, too_many = 0, 1
-    while too_many <= request.most_runs and _fits(request, multiplier, too_many):
-        fits, too_many = too_many, 2 * too_many
-    too_many = min(too_many, request.most_runs + 1)
-    while too_many - fits > 1:
-        middle = (fits + too_many) // 2
-        fits, too_many = (middle, too_many) if _fits(request, multiplier, middle) else (fits, middle)
-    return fits
-
-
-def _fits(request: TrainingPlanRequest, multiplier: float, runs: int) -> bool:
-    return _epsilon(request, multiplier, request.relation, runs) <= (request.cap_epsilon or 0.0)
-
-
-def _shuffled_pure(request: TrainingPlanRequest) -> tuple[ShuffledPure, ...]:
     senders = {"client": request.clients, "record": max(1, math.floor(request.expected_batch))}
-    return tuple(
-        _shuffled_messages(request, sender, min(messages, MAX_MESSAGES)) for sender, messages in senders.items()
-    )
+    shuffled = tuple(_shuffled(request, sender, min(count, MAX_MESSAGES)) for sender, count in senders.items())
+    return TrainingPlan(request, multiplier, tuple(rows), shuffled)
 
 
-def _shuffled_messages(request: TrainingPlanRequest, sender: str, messages: int) -> ShuffledPure:
+def _largest(fits: Callable[[int], bool], most: int) -> int:
+    """The largest number up to ``most`` that fits, where all smaller ones do; 0 where none does."""
+    found, too_many = 0, 1
+    while too_many <= most and fits(too_many):
+        found, too_many = too_many, 2 * too_many
+    too_many = min(too_many, most + 1)
+    while too_many - found > 1:
+        middle = (found + too_many) // 2
+        found, too_many = (middle, too_many) if fits(middle) else (found, middle)
+    return found
+
+
+def _shuffled(request: TrainingPlanRequest, sender: str, messages: int) -> ShuffledPure:
     from fate_dp.privacy.accounting.shuffling import shuffle_composition_epsilon, shuffle_epsilon
 
-    return ShuffledPure(
-        sender=sender,
-        messages=messages,
-        epsilon0=request.epsilon0,
-        epsilon_one_round=shuffle_epsilon(request.epsilon0, messages, request.delta, "any"),
-        epsilon_all_rounds=shuffle_composition_epsilon(
-            request.epsilon0, messages, request.rounds, request.delta, "any"
-        ),
-    )
+    epsilon0, delta = request.epsilon0, request.delta
+    one = shuffle_epsilon(epsilon0, messages, delta, "any")
+    every = shuffle_composition_epsilon(epsilon0, messages, request.rounds, delta, "any")
+    return ShuffledPure(sender, messages, epsilon0, one, every)
 
 
-def _check_positive(name: str, value: Any) -> None:
-    if not is_finite(value) or not SMALLEST <= value <= LARGEST:
-        raise _refused(name, value, f"a number from {SMALLEST:g} to {LARGEST:g}")
-
-
-def _check_between(name: str, value: Any) -> None:
-    if not is_finite(value) or not 0 < value < 1:
-        raise _refused(name, value, "greater than 0 and less than 1")
+def _check_positive(request: LabelPlanRequest | TrainingPlanRequest, *names: str) -> None:
+    for name in names:
+        allowed = f"a number from {SMALLEST:g} to {LARGEST:g}"
+        within(_flag(name), getattr(request, name), SMALLEST, LARGEST, allowed)
 
 
 def check_whole(name: str, value: Any, least: int, *, largest: int = MAX_COUNT, why: str = "") -> None:
     """Raise ``InvalidArgument``, naming the flag, unless ``value`` is a whole number from ``least`` to ``largest``."""
-    if not is_whole(value) or not least <= value <= largest:
-        raise _refused(name, value, f"a whole number from {least}{why} to {largest}")
+    whole(_flag(name), value, least, largest, f"a whole number from {least}{why} to {largest}")

@@ -6,9 +6,7 @@ import re
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import NoReturn
 
 from fate_dp.components.common.charges import PartyHome, columns_name
 from fate_dp.privacy import InvalidPolicy
@@ -16,13 +14,12 @@ from fate_dp.privacy.ledger.database import WEIGHTS
 from fate_dp.privacy.ledger.datasets import base_name
 from fate_dp.privacy.ledger.labels import ROUNDING
 from fate_dp.privacy.policy import NUMBERED_COLUMNS, declare_caps, declare_source
-from fate_dp.privacy.private_files import POLICY_FILE, AnyPath, party_ids
+from fate_dp.privacy.private_files import POLICY_FILE, AnyPath
 from fate_dp.privacy.validation import InvalidArgument
 
-from .party_ledgers import NewCaps, has_ledger, home_at, make_home
+from .party_ledgers import NewCaps, has_ledger, home_at, homes_of, make_home
 
 TABLE = re.compile(r"[^/\s]+/[^/\s]+")
-DEFAULT, DECLARED = "default", "declared"
 
 
 @dataclass(frozen=True)
@@ -59,8 +56,7 @@ class PartyTable:
 def known_tables(folder: AnyPath, party: str | None = None) -> list[PartyTable]:
     """All tables of the parties with a home here, or of one of them, that a job has read or a source was declared for."""
     found = []
-    for party_id in party_ids(folder) if party is None else [party]:
-        home = home_at(folder, party_id)
+    for party_id, home in homes_of(folder, party).items():
         datasets: dict[str, list[str]] = {source.rpartition("/")[0]: [] for source in home.policy.label_sources}
         if has_ledger(home):
             for dataset, tables in home.ledger.tables().items():
@@ -85,49 +81,65 @@ def table_of(
     Raises:
         InvalidArgument: There is none, or several parties have one.
     """
+    whom = "any party with a home here" if party is None else f"party {party}"
     if re.fullmatch(NUMBERED_COLUMNS, table):
-        return _dataset(folder, table, party)
+        homes = homes_of(folder, party)
+        readers = [name for name, home in homes.items() if has_ledger(home) and home.ledger.feature_count(table)]
+        if not readers:
+            raise InvalidArgument(f"The dataset {table} is unknown to the ledger of {whom}.")
+        reader = str(_only(table, readers, party))
+        return PartyTable(reader, table, homes[reader], (table,))
     if not TABLE.fullmatch(table):
         raise InvalidArgument(f"The table is {table!r}; it must read NAMESPACE/NAME, as it was uploaded.")
     known = [found for found in known_tables(folder, party) if found.table == table]
-    if len(known) > 1:
-        _refuse_several(table, [found.party for found in known])
+    owner = _only(table, [found.party for found in known], party)
     if known and known[0].datasets:
         return known[0]
     columns = uploaded_columns(table)
     if columns is None and not known:
         raise InvalidArgument(
-            f"The table {table} is unknown: no job of {_whom(party)} has read it, and no FATE-Flow that runs here has it; "
+            f"The table {table} is unknown: no job of {whom} has read it, and no FATE-Flow that runs here has it; "
             "check the name, or name the server with --flow."
         )
-    owner = known[0].party if known else party
     if owner is None:
         raise InvalidArgument(f"No job has read the table {table} yet; say with --party whose it is.")
     datasets = () if columns is None else (columns_name(columns),)
     return PartyTable(owner, table, home_at(folder, owner), datasets)
 
 
+def _only(table: str, owners: list[str], party: str | None) -> str | None:
+    """The one party that has the table, or else the one that was named."""
+    if len(owners) > 1:
+        raise InvalidArgument(f"Parties {' and '.join(owners)} have a table {table}; name one with --party.")
+    return owners[0] if owners else party
+
+
 def lines_of(table: PartyTable) -> list[CapLine]:
     """Every cap that holds for the table."""
-    ledger, policy, line, found = table.home.ledger, table.home.policy, partial(CapLine, table.party, table.table), []
+    ledger, policy = table.home.ledger, table.home.policy
+    found: dict[CapLine, None] = {}
+
+    def add(kind: str, spent: float, cap: float, delta: float | None, is_default: bool) -> None:
+        found[CapLine(table.party, table.table, kind, spent, cap, delta, "default" if is_default else "declared")] = (
+            None
+        )
+
     for source in table.sources:
-        kind, spent = f"labels {source.rpartition('/')[2]}, epsilon", ledger.spent_of_labels(source)
-        origin = DEFAULT if policy.label_sources[source].cap is None else DECLARED
-        found.append(line(kind, spent, policy.label_cap(source), 0.0, origin))
+        kind, undeclared = f"labels {source.rpartition('/')[2]}, epsilon", policy.label_sources[source].cap is None
+        add(kind, ledger.spent_of_labels(source), policy.label_cap(source), 0.0, undeclared)
     for dataset in table.datasets:
         budget = policy.dataset_cap(dataset, ledger.related(dataset))
-        spent = ledger.spent_by_steps(dataset, budget.delta)
-        origin = DEFAULT if budget == policy.default_dataset_cap else DECLARED
-        found.append(line("private steps, epsilon", spent, budget.epsilon, budget.delta, origin))
+        spent, undeclared = ledger.spent_by_steps(dataset, budget.delta), budget == policy.default_dataset_cap
+        add("private steps, epsilon", spent, budget.epsilon, budget.delta, undeclared)
         counted = [] if table.sources else [("models whose scores were shown", dataset)]
         if counted and ledger.scores_released(_weights(dataset)):
             counted.append(("rows scored with the weights", _weights(dataset)))
         features = ledger.feature_count(dataset)
         for kind, name in counted:
             cap = policy.score_cap(name, features, ledger.related(name))
-            origin = DEFAULT if cap == features // 4 and name not in policy.score_caps else DECLARED
-            found.append(line(kind, ledger.scores_released(name), cap, None, origin))
-    return list(dict.fromkeys(found))
+            undeclared = cap == features // 4 and name not in policy.score_caps
+            add(kind, ledger.scores_released(name), cap, None, undeclared)
+    return list(found)
 
 
 def _weights(dataset: str) -> str:
@@ -156,9 +168,19 @@ def set_caps(table: PartyTable, caps: NewCaps) -> None:
     """
     _refuse_below_spent(table, caps)
     _refuse_above_default_unread(table, caps)
-    _check(table, caps)
-    make_home(table.home.path.parent, table.party)
     path = table.home.path / POLICY_FILE
+    # A malformed cap is refused before any is written: they are tried on a file that nobody reads.
+    with tempfile.TemporaryDirectory() as folder:
+        tried = Path(folder) / POLICY_FILE
+        try:
+            _write(tried, table, caps)
+        except InvalidPolicy as error:
+            raise InvalidPolicy(str(error).replace(str(tried), str(path))) from error
+    make_home(table.home.path.parent, table.party)
+    _write(path, table, caps)
+
+
+def _write(path: Path, table: PartyTable, caps: NewCaps) -> None:
     for dataset in table.datasets:
         if any(value is not None for value in (caps.epsilon, caps.delta, caps.scores)):
             declare_caps(path, dataset, epsilon=caps.epsilon, delta=caps.delta, scores=caps.scores)
@@ -185,24 +207,6 @@ def smaller_cap_elsewhere(table: PartyTable, caps: NewCaps) -> str | None:
     return None
 
 
-def _dataset(folder: AnyPath, dataset: str, party: str | None) -> PartyTable:
-    homes = {party_id: home_at(folder, party_id) for party_id in (party_ids(folder) if party is None else [party])}
-    known = [name for name, home in homes.items() if has_ledger(home) and home.ledger.feature_count(dataset)]
-    if len(known) > 1:
-        _refuse_several(dataset, known)
-    if not known:
-        raise InvalidArgument(f"The dataset {dataset} is unknown to the ledger of {_whom(party)}.")
-    return PartyTable(known[0], dataset, homes[known[0]], (dataset,))
-
-
-def _refuse_several(table: str, parties: list[str]) -> NoReturn:
-    raise InvalidArgument(f"Parties {' and '.join(parties)} have a table {table}; name one with --party.")
-
-
-def _whom(party: str | None) -> str:
-    return "any party with a home here" if party is None else f"party {party}"
-
-
 def _refuse_below_spent(table: PartyTable, caps: NewCaps) -> None:
     ledger, policy = table.home.ledger, table.home.policy
     if caps.labels is not None:
@@ -225,12 +229,8 @@ def _refuse_below_spent(table: PartyTable, caps: NewCaps) -> None:
         if caps.epsilon is not None or caps.delta is not None:
             spent = ledger.spent_by_steps(dataset, delta)
             _refuse_below(table, "--epsilon", epsilon, spent, f"epsilon {{:g}} (at delta {delta:g}) of its records")
-        if caps.scores is not None:
-            shown = ledger.scores_released(dataset)
-            _refuse_below(table, "--scores", caps.scores, shown, "joint scores of {:g} models")
-        if caps.rows is not None:
-            scored = ledger.scores_released(_weights(dataset))
-            _refuse_below(table, "--rows", caps.rows, scored, "{:g} rows")
+        _refuse_below(table, "--scores", caps.scores, ledger.scores_released(dataset), "joint scores of {:g} models")
+        _refuse_below(table, "--rows", caps.rows, ledger.scores_released(_weights(dataset)), "{:g} rows")
 
 
 def _refuse_above_default_unread(table: PartyTable, caps: NewCaps) -> None:
@@ -245,23 +245,9 @@ def _refuse_above_default_unread(table: PartyTable, caps: NewCaps) -> None:
             )
 
 
-def _check(table: PartyTable, caps: NewCaps) -> None:
-    """Refuse a malformed cap before any is written: they are tried on a file that nobody reads."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / POLICY_FILE
-        try:
-            for dataset in table.datasets:
-                declare_caps(path, dataset, epsilon=caps.epsilon, delta=caps.delta, scores=caps.scores)
-                declare_caps(path, f"{WEIGHTS}{dataset}", scores=caps.rows)
-            for source in table.sources:
-                declare_source(path, source, cap=caps.labels)
-        except InvalidPolicy as error:
-            raise InvalidPolicy(str(error).replace(str(path), str(table.home.path / POLICY_FILE))) from error
-
-
-def _refuse_below(table: PartyTable, option: str, cap: float, spent: float, what: str) -> None:
+def _refuse_below(table: PartyTable, option: str, cap: float | None, spent: float, what: str) -> None:
     # A cap below 0 is none at all, as the policy will say.
-    if 0 <= cap < spent * (1 - ROUNDING):
+    if cap is not None and 0 <= cap < spent * (1 - ROUNDING):
         raise InvalidPolicy(
             f"{option} is {cap:g}, below what the table {table.table} of party {table.party} has spent, {what.format(spent)}; "
             "a cap cannot take back what was released, and nothing was changed."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -59,7 +60,7 @@ def upload_table(
 ) -> JobResult:
     """Check a CSV file and upload it; a table of the same namespace and name is replaced.
 
-    The upload is given up when `stop` is set, as it is where one of several jobs that run at once fails.
+    What follows `partitions` is as in `Watch`.
     """
     check_table(csv_file, meta)
     client = connect(address)
@@ -80,23 +81,23 @@ def upload_table(
 def check_table(csv_file: str | os.PathLike, meta: TableMeta) -> None:
     """Refuse what FATE would read wrongly, drop silently or stumble over in the middle of a job."""
     path = Path(csv_file)
-    columns = read_header(path, meta)
-    frame = read_as_text(path, meta, columns)
+    frame = read_as_text(path, meta)
     check_ids(path, frame[meta.id_name])
     if meta.label_name is not None:
         check_label(path, frame[meta.label_name], meta)
-    for column in columns:
-        if column not in (meta.id_name, meta.label_name):
-            check_numbers(path, frame[column], "feature")
-    if meta.label_name is not None:
-        check_classes(path, frame[meta.label_name], meta)
+    for column in frame.columns.drop([meta.id_name, meta.label_name], errors="ignore"):
+        check_numbers(path, frame[column], "feature")
+    # Asked here, at the guest alone, since in a job the other parties would see the answer.
+    if meta.label_name is not None and (found := frame[meta.label_name].nunique()) < meta.least_classes:
+        raise InvalidArgument(
+            f"The table {path} has {found} different label in {meta.label_name!r}; training needs at least "
+            f"{meta.least_classes}."
+        )
 
 
 def found_label_type(csv_file: str | os.PathLike, meta: TableMeta) -> str:
     """The type that fits the labels of a file: of whole numbers that of `meta`, else float64."""
-    path = Path(csv_file)
-    labels = read_as_text(path, meta, read_header(path, meta))[meta.label_name]
-    broken = pandas.to_numeric(labels, errors="coerce") % 1
+    broken = pandas.to_numeric(read_as_text(Path(csv_file), meta)[meta.label_name], errors="coerce") % 1
     return NUMBER_TYPE if (broken > 0).any() else meta.label_type
 
 
@@ -110,8 +111,10 @@ def read_header(path: Path, meta: TableMeta) -> list[str]:
         raise InvalidArgument(f"The table {path} cannot be read: {reason}.") from error
     for wanted, role in ((meta.id_name, "id"), (meta.label_name, "label")):
         if wanted is not None and wanted not in columns:
+            rest = f" and {len(columns) - 8} more" if len(columns) > 8 else ""
             raise InvalidArgument(
-                f"The table {path} has no {role} column {wanted!r}; name it with --{role}: its columns are {listing(columns)}."
+                f"The table {path} has no {role} column {wanted!r}; name it with --{role}: its columns are "
+                f"{', '.join(columns[:8])}{rest}."
             )
     repeated = sorted({column for column in columns if columns.count(column) > 1})
     if repeated:
@@ -119,22 +122,14 @@ def read_header(path: Path, meta: TableMeta) -> list[str]:
     return columns
 
 
-def read_as_text(path: Path, meta: TableMeta, columns: list[str]) -> pandas.DataFrame:
+def read_as_text(path: Path, meta: TableMeta) -> pandas.DataFrame:
     """All values as they stand in the file; quotes are kept, because FATE splits lines without regard to them."""
-    import warnings
-
+    columns = read_header(path, meta)
+    text = {"dtype": str, "keep_default_na": False, "quoting": csv.QUOTE_NONE, "skip_blank_lines": False}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pandas.errors.ParserWarning)
-            frame = pandas.read_csv(
-                path,
-                sep=meta.delimiter,
-                dtype=str,
-                keep_default_na=False,
-                index_col=False,
-                quoting=csv.QUOTE_NONE,
-                skip_blank_lines=False,
-            )
+            frame = pandas.read_csv(path, sep=meta.delimiter, index_col=False, **text)
     except (pandas.errors.ParserError, pandas.errors.ParserWarning) as error:
         raise InvalidArgument(
             f"The table {path} has a row with more values than its {len(columns)} columns."
@@ -159,22 +154,11 @@ def check_ids(path: Path, ids: pandas.Series) -> None:
 
 def check_label(path: Path, labels: pandas.Series, meta: TableMeta) -> None:
     """Labels must be numbers of the declared type; FATE would cut 0.5 down to 0 without a word."""
-    numbers = check_numbers(path, labels, "label")
-    broken = numbers % 1 != 0
+    broken = check_numbers(path, labels, "label") % 1 != 0
     if meta.label_type in WHOLE_NUMBER_TYPES and broken.any():
         raise InvalidArgument(
             f"The table {path} has the label {labels[broken].iloc[0]!r} in line {first_line(broken)}; "
             f"labels of type {meta.label_type} must be whole numbers, those of type {NUMBER_TYPE} may be any."
-        )
-
-
-def check_classes(path: Path, labels: pandas.Series, meta: TableMeta) -> None:
-    """Enough classes must occur: asked here, at the guest alone, since in a job the other parties would see the answer."""
-    found = labels.nunique()
-    if found < meta.least_classes:
-        raise InvalidArgument(
-            f"The table {path} has {found} different label in {meta.label_name!r}; training needs at least "
-            f"{meta.least_classes}."
         )
 
 
@@ -194,12 +178,6 @@ def check_numbers(path: Path, values: pandas.Series, role: str) -> pandas.Series
 def first_line(mask: pandas.Series) -> int:
     """The line of the file, its header being line 1, where a row mask is first true."""
     return int(mask.to_numpy().argmax()) + 2
-
-
-def listing(columns: list[str], shown: int = 8) -> str:
-    """Column names for a sentence, cut short."""
-    rest = len(columns) - shown
-    return ", ".join(columns[:shown]) + (f" and {rest} more" if rest > 0 else "")
 
 
 # Upload the tables of a prepared folder, once every file of it is as its manifest says.
@@ -235,12 +213,7 @@ def read_meta(path: Path) -> TableMeta:
     """The metadata that was written beside a table."""
     try:
         meta = json.loads(path.read_text(encoding="utf-8"))
-        return TableMeta(
-            id_name=meta["match_id_name"],
-            dtype=meta["dtype"],
-            delimiter=meta["delimiter"],
-            label_name=meta.get("label_name"),
-            label_type=meta.get("label_type", TableMeta.label_type),
-        )
+        label = meta.get("label_name"), meta.get("label_type", TableMeta.label_type)
+        return TableMeta(meta["match_id_name"], *label, meta["dtype"], meta["delimiter"])
     except (ValueError, KeyError) as error:
         raise InvalidArgument(f"{path} is no upload metadata; prepare the loans again.") from error

@@ -10,7 +10,7 @@ from fate_dp.data_prep.lending_club.cleaning import CleanLoans
 from fate_dp.data_prep.lending_club.options import PrepOptions
 from fate_dp.data_prep.lending_club.preparation import CannotDivide, Division, divide
 
-from ..jobs.homo_lr import HomoLRSettings
+from ..jobs.ready import HomoLRSettings
 from .models import (
     CENTRAL,
     CENTRAL_SCIKIT,
@@ -52,14 +52,8 @@ def study_evenness(
         except CannotDivide:
             left_out.append(f"The study of evenness leaves {spoken} out: the smaller institution has too few loans.")
             continue
-        federated, *alone = ([seed[place] for seed in measured] for place in range(3))
-        lines.append(
-            {
-                "shares": list(shares),
-                "federated": intervals_of(federated),
-                "alone": [intervals_of(values) for values in alone],
-            }
-        )
+        federated, *alone = (intervals_of(list(by_seed)) for by_seed in zip(*measured))
+        lines.append({"shares": list(shares), "federated": federated, "alone": alone})
     return lines, left_out
 
 

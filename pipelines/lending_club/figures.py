@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..report.page import BLUE, GREEN, GREY, INK, ORANGE, SERIES, bare_rows, svg_drawing
-from .tables import BALANCED_MODELS, CLASSES, MEASURES, evenness_models, from_uneven_to_even, party_name, shares_text
+from ..report.page import BLUE, GREEN, GREY, INK, ORANGE, SERIES, bare_rows, draw_losses, svg_drawing
+from .tables import BALANCED_MODELS, MEASURES, evenness_models, from_uneven_to_even, party_name, shares_text
 
 if TYPE_CHECKING:
     from markupsafe import Markup
     from matplotlib.axes import Axes
-    from matplotlib.patches import Patch
 
 
 # Colour and shape both tell the kinds of model apart.
@@ -36,34 +35,31 @@ def missing_figure(missing: dict[str, float], dropped: dict[str, str], limit: fl
 
     Without a `limit` there is no line, and dropped columns are not told apart by reason.
     """
+    from matplotlib.patches import Patch
+
     columns = sorted(missing, key=lambda name: (-missing[name], name))
     half = (len(columns) + 1) // 2
-    fates = {name: _fate(missing[name], name in dropped, limit) for name in columns}
+    too_many = {name for name in columns if limit is not None and missing[name] > limit}
+    fates = {name: KEPT if name not in dropped else TOO_MANY if name in too_many else OTHERWISE for name in columns}
 
     def draw(axes: Sequence[Axes]) -> None:
         for axis, names in zip(axes, (columns[:half], columns[half:])):
             _draw_missing(axis, names, missing, fates, limit)
-        handles = [_patch(colour, fate) for fate, colour in FATES.items() if fate in fates.values()]
+        handles = [Patch(color=colour, label=fate) for fate, colour in FATES.items() if fate in fates.values()]
         axes[0].figure.legend(handles=handles, loc="outside upper left", ncols=3)
 
     return svg_drawing("missing", "Share of missing values in each raw column", (9.6, 1.2 + 0.21 * half), draw, 2)
 
 
-def _fate(share: float, is_dropped: bool, limit: float | None) -> str:
-    if not is_dropped:
-        return KEPT
-    return TOO_MANY if limit is not None and share > limit else OTHERWISE
-
-
 def _draw_missing(
     axis: Axes, names: Sequence[str], missing: dict[str, float], fates: dict[str, str], limit: float | None
 ) -> None:
-    shares = [100 * missing[name] for name in names]
-    bars = axis.barh(range(len(names)), shares, 0.72, color=[FATES[fates[name]] for name in names])
+    shares, colours = [100 * missing[name] for name in names], [FATES[fates[name]] for name in names]
+    bars = axis.barh(range(len(names)), shares, 0.72, color=colours)
     axis.bar_label(bars, [_share_text(share) for share in shares], padding=3, fontsize=8.5)
     bare_rows(axis, names)
     # A bar of nothing has no colour: every row begins with a key of what became of the column.
-    axis.scatter([-4] * len(names), range(len(names)), 22, [FATES[fates[name]] for name in names], marker="s")
+    axis.scatter([-4] * len(names), range(len(names)), 22, colours, marker="s")
     axis.tick_params(axis="y", labelsize=9)
     axis.set_xlim(-8, 114)
     axis.set_xticks(range(0, 101, 20))
@@ -77,12 +73,6 @@ def _share_text(share: float) -> str:
     if share == 0:
         return "none"
     return "< 0.1 %" if share < 0.05 else f"{share:.1f} %"
-
-
-def _patch(colour: str, label: str) -> Patch:
-    from matplotlib.patches import Patch
-
-    return Patch(color=colour, label=label)
 
 
 def balance_figure(data: dict) -> Markup:
@@ -100,14 +90,8 @@ def balance_figure(data: dict) -> Markup:
             axis.barh(range(len(bars)), counts, 0.72, left=starts, color=colour, label=label)
             starts = [start + count for start, count in zip(starts, counts)]
         for place, (_, counts) in enumerate(bars):
-            axis.annotate(
-                _counts_text(counts),
-                (starts[place], place),
-                (5, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=9,
-            )
+            end, text = (starts[place], place), _counts_text(counts)
+            axis.annotate(text, end, (5, 0), textcoords="offset points", va="center", fontsize=9)
         bare_rows(axis, [name for name, _ in bars])
         axis.set_xlim(0, 1.42 * max(*starts, 1))
         axis.xaxis.set_major_formatter("{x:,.0f}")
@@ -119,12 +103,8 @@ def balance_figure(data: dict) -> Markup:
 
 
 def _counts_text(counts: dict[str, int]) -> str:
-    rows = sum(counts.values())
-    shares = {label: 100 * counts[label] / rows if rows else 0 for label in CLASSES.values()}
-    return (
-        f"{counts['Charged Off']:,} ({shares['Charged Off']:.0f} %) + "
-        f"{counts['Fully Paid']:,} ({shares['Fully Paid']:.0f} %)"
-    )
+    rows = max(1, sum(counts.values()))
+    return " + ".join(f"{counts[label]:,} ({100 * counts[label] / rows:.0f} %)" for label in LABEL_COLOURS)
 
 
 def model_figure(models: list[dict], measure: str, label: str, source: float | None = None) -> Markup:
@@ -134,31 +114,13 @@ def model_figure(models: list[dict], measure: str, label: str, source: float | N
     def draw(axis: Axes) -> None:
         for place, model in enumerate(models):
             interval, style = model["measures"][measure], STYLES[kind_of(model["name"])]
-            axis.errorbar(
-                interval["mean"],
-                place,
-                xerr=_reaches([interval]),
-                linestyle="",
-                markersize=8,
-                capsize=5,
-                elinewidth=2,
-                capthick=2,
-                **style,
-            )
+            _points(axis, [place], [interval], markersize=8, capsize=5, elinewidth=2, capthick=2, **style)
             _name_point(axis, interval["mean"], place)
             if model["name"] == "federated":
                 axis.axvline(interval["mean"], color=BLUE, linewidth=1, linestyle=":", zorder=0)
         if source is not None:
-            axis.plot(
-                source,
-                len(models),
-                marker="D",
-                markersize=8,
-                linestyle="",
-                markerfacecolor="none",
-                markeredgecolor=INK,
-                markeredgewidth=1.4,
-            )
+            hollow: dict[str, Any] = {"markerfacecolor": "none", "markeredgecolor": INK, "markeredgewidth": 1.4}
+            axis.plot(source, len(models), marker="D", markersize=8, linestyle="", **hollow)
             _name_point(axis, source, len(models), 2)
         bare_rows(axis, names)
         axis.margins(x=0.14)
@@ -176,12 +138,18 @@ def _name_point(axis: Axes, value: float, place: float, digits: int = 3) -> None
     axis.annotate(f"{value:.{digits}f}", (value, place), (0, 7), textcoords="offset points", ha="center", fontsize=9)
 
 
-def _reaches(intervals: list[dict]) -> list[list[float]] | None:
-    """The lengths of the whiskers below and above the means, as errorbar wants them; None without intervals."""
-    if any(interval["low"] is None for interval in intervals):
-        return None
-    below = [interval["mean"] - interval["low"] for interval in intervals]
-    return [below, [interval["high"] - interval["mean"] for interval in intervals]]
+def _points(axis: Axes, places: Sequence[float], intervals: list[dict], upright: bool = False, **style: Any) -> None:
+    """Means with whiskers as long as their intervals, where they have any."""
+    means = [interval["mean"] for interval in intervals]
+    reaches = None
+    if all(interval["low"] is not None for interval in intervals):
+        below = [interval["mean"] - interval["low"] for interval in intervals]
+        reaches = [below, [interval["high"] - interval["mean"] for interval in intervals]]
+    style = {"linestyle": "", "capsize": 4, "elinewidth": 1.8, "capthick": 1.8, **style}
+    if upright:
+        axis.errorbar(places, means, yerr=reaches, **style)
+    else:
+        axis.errorbar(means, places, xerr=reaches, **style)
 
 
 def balancing_figure(lines: list[dict]) -> Markup:
@@ -190,30 +158,19 @@ def balancing_figure(lines: list[dict]) -> Markup:
     def draw(axes: Sequence[Axes]) -> None:
         for axis, measure in zip(axes, ("auc", "specificity")):
             for number, model in enumerate(BALANCED_MODELS):
-                _draw_balanced(axis, lines, model, measure, 0.22 * (number - 1))
+                measured = [(place, line[model][measure]) for place, line in enumerate(lines) if line[model]]
+                places, intervals = (
+                    [place + 0.22 * (number - 1) for place, _ in measured],
+                    [each for _, each in measured],
+                )
+                style = {"label": BALANCED_MODELS[model], "markersize": 7, **BALANCED_STYLES[model]}
+                _points(axis, places, intervals, **style)
             bare_rows(axis, [line["title"] for line in lines])
             axis.set_xlabel(MEASURES[measure])
         axes[1].tick_params(axis="y", labelleft=False)
         axes[0].figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper left", ncols=3)
 
     return svg_drawing("balancing", "AUC and specificity by the way to balance", (9.6, 1.2 + 0.6 * len(lines)), draw, 2)
-
-
-def _draw_balanced(axis: Axes, lines: list[dict], model: str, measure: str, offset: float) -> None:
-    places = [place + offset for place, line in enumerate(lines) if line[model]]
-    intervals = [line[model][measure] for line in lines if line[model]]
-    axis.errorbar(
-        [interval["mean"] for interval in intervals],
-        places,
-        xerr=_reaches(intervals),
-        linestyle="",
-        markersize=7,
-        capsize=4,
-        elinewidth=1.8,
-        capthick=1.8,
-        label=BALANCED_MODELS[model],
-        **BALANCED_STYLES[model],
-    )
 
 
 def evenness_figure(lines: list[dict], measure: str, label: str) -> Markup:
@@ -226,20 +183,8 @@ def evenness_figure(lines: list[dict], measure: str, label: str) -> Markup:
             intervals = [evenness_models(line)[name][measure] for line in ordered]
             # Side by side: whiskers on top of each other could not be told apart.
             places = [place + 0.1 * (number - (len(names) - 1) / 2) for place in range(len(ordered))]
-            axis.errorbar(
-                places,
-                [interval["mean"] for interval in intervals],
-                yerr=_reaches(intervals),
-                label=name,
-                color=SERIES[number],
-                marker=MARKERS[number],
-                linestyle=LINES[number % len(LINES)],
-                linewidth=1.2,
-                markersize=6,
-                capsize=4,
-                elinewidth=1.8,
-                capthick=1.8,
-            )
+            style = {"color": SERIES[number], "marker": MARKERS[number], "linestyle": LINES[number % len(LINES)]}
+            _points(axis, places, intervals, upright=True, label=name, linewidth=1.2, markersize=6, **style)
         axis.set_xticks(range(len(ordered)), [shares_text(line["shares"]) for line in ordered])
         axis.margins(x=0.07, y=0.12)
         axis.set_xlabel("shares of the institutions in percent")
@@ -254,25 +199,12 @@ def loss_figure(runs: list[dict], stop_epoch: int | None) -> Markup:
 
     def draw(axis: Axes) -> None:
         for number, run in enumerate(runs):
-            axis.plot(
-                range(1, len(run["losses"]) + 1),
-                run["losses"],
-                label=run["name"],
-                color=SERIES[number % len(SERIES)],
-                linestyle=LINES[number % len(LINES)],
-            )
+            style = {"color": SERIES[number % len(SERIES)], "linestyle": LINES[number % len(LINES)]}
+            draw_losses(axis, run["losses"], label=run["name"], **style)
         if stop_epoch is not None:
-            axis.axvline(
-                stop_epoch,
-                color=INK,
-                linewidth=1.2,
-                linestyle=(0, (1, 1.5)),
-                label=f"the rule would stop after epoch {stop_epoch}",
-            )
-        axis.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
+            told = f"the rule would stop after epoch {stop_epoch}"
+            axis.axvline(stop_epoch, color=INK, linewidth=1.2, linestyle=(0, (1, 1.5)), label=told)
         axis.margins(x=0.02)
-        axis.set_xlabel("epoch")
-        axis.set_ylabel("loss")
         axis.figure.legend(loc="outside upper left", ncols=2)
 
     return svg_drawing("loss", "Loss per epoch", (9.6, 4.2), draw)

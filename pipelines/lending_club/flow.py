@@ -10,6 +10,7 @@ import hashlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,6 @@ from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.privacy.validation import InvalidArgument
 
 from ..jobs.flow import FlowUnavailable, connect
-from ..jobs.homo_lr import Federation, HomoLRSettings, StudyTables, study_pipeline
 from ..jobs.job import (
     JobResult,
     NoOutput,
@@ -35,6 +35,7 @@ from ..jobs.job import (
     task_output_data,
     task_output_model,
 )
+from ..jobs.ready import Federation, HomoLRSettings, StudyTables, study_pipeline
 from ..jobs.upload import upload_prepared
 from .models import FEDERATED, SplitModels, class_measures
 
@@ -67,9 +68,9 @@ def checked_features(
     test = table_schema(address, tables.namespace, tables.test)
     if test is None:
         raise InvalidArgument(f"FATE-Flow at {address} has no table {tables.namespace}/{tables.test}; upload it first.")
-    names = [tables.training(*party) for party in federation.data_parties()]
-    known = [table_schema(address, tables.namespace, name) for name in names]
-    check_schemas(test, [schema for schema in known if schema is not None], batch_size)
+    names = (tables.training(*party) for party in federation.data_parties())
+    known = filter(None, (table_schema(address, tables.namespace, name) for name in names))
+    check_schemas(test, list(known), batch_size)
     return test.features
 
 
@@ -80,9 +81,14 @@ def check_schemas(test: TableSchema, training: list[TableSchema], batch_size: in
             raise InvalidArgument(
                 f"The table {schema.name} has no label; HomoLR needs every row's label at every party."
             )
-        if schema.features != test.features:
+        found, expected = schema.features, test.features
+        if found != expected:
+            difference = f"has {len(found)} features and there are {len(expected)}"
+            if len(found) == len(expected):
+                place = next(number for number, pair in enumerate(zip(found, expected)) if pair[0] != pair[1])
+                difference = f"has {found[place]!r} as feature {place + 1} and it is {expected[place]!r}"
             raise InvalidArgument(
-                f"The table {schema.name} {difference(schema.features, test.features)} in {test.name}; HomoLR adds "
+                f"The table {schema.name} {difference} in {test.name}; HomoLR adds "
                 "weights by position, so that all tables need the same columns in the same order."
             )
     for schema in training:
@@ -91,14 +97,6 @@ def check_schemas(test: TableSchema, training: list[TableSchema], batch_size: in
                 f"The table {schema.name} has {schema.rows} rows, more than the batch_size of {batch_size}; "
                 "raise it, so that every epoch is one step on all rows."
             )
-
-
-def difference(features: tuple[str, ...], expected: tuple[str, ...]) -> str:
-    """The first difference between two lists of columns, as the middle of a sentence."""
-    if len(features) != len(expected):
-        return f"has {len(features)} features and there are {len(expected)}"
-    place = next(number for number, pair in enumerate(zip(features, expected)) if pair[0] != pair[1])
-    return f"has {features[place]!r} as feature {place + 1} and it is {expected[place]!r}"
 
 
 def table_schema(address: FlowAddress, namespace: str, name: str) -> TableSchema | None:
@@ -240,7 +238,7 @@ def run_split(
         StudyTables(namespace),
         settings,
         home=place.home,
-        progress=lambda *news: place.progress(f"FATE-Flow, seed {options.seed}", *news),
+        progress=partial(place.progress, f"FATE-Flow, seed {options.seed}"),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy
 
@@ -17,7 +17,7 @@ from fate_dp.data_prep.lending_club.preparation import Division, PartyRows, clas
 from fate_dp.data_prep.over_sampling import OverSampling, over_sample
 from fate_dp.privacy.validation import InvalidArgument, is_finite
 
-from ..jobs.homo_lr import HomoLRSettings
+from ..jobs.ready import HomoLRSettings
 
 if TYPE_CHECKING:
     import pandas
@@ -55,8 +55,6 @@ def class_measures(labels: ArrayLike, scores: ArrayLike, threshold: float = 0.5)
 
 def _checked(labels: ArrayLike, scores: ArrayLike, threshold: float) -> tuple[numpy.ndarray, numpy.ndarray]:
     """Labels as whole numbers and scores as floats, after every refusal."""
-    import numpy
-
     labels, scores = numpy.asarray(labels), numpy.asarray(scores, dtype=float)
     if labels.ndim != 1 or labels.shape != scores.shape:
         raise InvalidArgument(f"Labels have the shape {labels.shape} and scores {scores.shape}; both must be (n,).")
@@ -84,11 +82,15 @@ def interval(values: Iterable[float], confidence: float = 0.95) -> dict:
     """
     from scipy.stats import t
 
-    values = [_finite(value) for value in values]
+    values = list(values)
+    for value in values:
+        if not is_finite(value):
+            raise InvalidArgument(f"The value {value!r} is among those of an interval; finite numbers are allowed.")
     if not is_finite(confidence) or not 0 < confidence < 1:
         raise InvalidArgument(f"The confidence is {confidence!r}; it must be a number between 0 and 1.")
     if not values:
         raise InvalidArgument("An interval needs at least one value; there is none.")
+    values = [float(value) for value in values]
     mean, count = fmean(values), len(values)
     if count == 1:
         return {"mean": mean, "low": None, "high": None, "values": values}
@@ -104,12 +106,6 @@ def paired_difference(first: dict, second: dict, confidence: float = 0.95) -> di
             f"and {len(second['values'])}."
         )
     return interval([one - other for one, other in zip(first["values"], second["values"])], confidence)
-
-
-def _finite(value: Any) -> float:
-    if not is_finite(value):
-        raise InvalidArgument(f"The value {value!r} is among those of an interval; finite numbers are allowed.")
-    return float(value)
 
 
 # The arithmetic of FATE 2.2's HomoLR in one process: the same model without servers, for repeats over many seeds.

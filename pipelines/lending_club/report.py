@@ -9,11 +9,11 @@ from fate_dp.privacy.private_files import atomic_write
 
 from ..report.page import moment, percent, render
 from . import tables
+from .balancing import CLASS_WEIGHTS
 from .figures import balance_figure, balancing_figure, evenness_figure, loss_figure, missing_figure, model_figure
-from .models import paired_difference
+from .models import CENTRAL_SCIKIT, FEDERATED, paired_difference
 from .tables import difference_text
 
-SCIKIT, FEDERATED, WEIGHTS = "central_scikit", "federated", "class_weights"
 SMOTENC_FACTS = (
     "SMOTENC gives a synthetic loan the category that is most frequent among its first parent's neighbours, so that "
     "frequent categories become more frequent among charged-off loans than they are; SMOTENC-parents gives it the "
@@ -28,16 +28,11 @@ def balancing_sentences(result: dict) -> list[str]:
     return [sentence for sentence in sentences if sentence]
 
 
-def splits(lines: list[dict]) -> str:
-    seeds = len(lines[0][SCIKIT]["auc"]["values"])
-    return "one split" if seeds == 1 else f"the same {seeds} splits"
-
-
 def costs(lines: list[dict]) -> str:
     """What each method with synthetic rows changes for a central model, against the one with class weights."""
-    weighted = next(line[SCIKIT]["auc"] for line in lines if line["method"] == WEIGHTS)
+    weighted = next(line[CENTRAL_SCIKIT]["auc"] for line in lines if line["method"] == CLASS_WEIGHTS)
     changes = [
-        f"{difference_text(paired_difference(line[SCIKIT]['auc'], weighted))} with {line['title']}"
+        f"{difference_text(paired_difference(line[CENTRAL_SCIKIT]['auc'], weighted))} with {line['title']}"
         for line in over_sampled(lines)
     ]
     if not changes:
@@ -53,9 +48,9 @@ def without_balancing(lines: list[dict], data: dict) -> str:
     plain = next(line for line in lines if line["method"] == "none")
     test = data["balance"]["test"]
     return (
-        f"Without balancing, scikit-learn's model recognises {percent(plain[SCIKIT]['specificity']['mean'])} of the "
+        f"Without balancing, scikit-learn's model recognises {percent(plain[CENTRAL_SCIKIT]['specificity']['mean'])} of the "
         f"charged-off loans and the federated one {percent(plain[FEDERATED]['specificity']['mean'])}, with an AUC of "
-        f"{plain[SCIKIT]['auc']['mean']:.3f} and {plain[FEDERATED]['auc']['mean']:.3f}. To call every loan Fully Paid "
+        f"{plain[CENTRAL_SCIKIT]['auc']['mean']:.3f} and {plain[FEDERATED]['auc']['mean']:.3f}. To call every loan Fully Paid "
         f"is right for {percent(test['Fully Paid'] / sum(test.values()))} of the held-out loans: accuracy says nothing "
         "about such a model."
     )
@@ -73,13 +68,13 @@ def privacy(lines: list[dict]) -> str:
 
 def left_out(lines: list[dict]) -> str:
     """Which methods could not be used; empty where all could."""
-    titles = [line["title"] for line in lines if not line[SCIKIT]]
+    titles = [line["title"] for line in lines if not line[CENTRAL_SCIKIT]]
     return f"Some institution has too few charged-off loans for {listed(titles)}: not measured." if titles else ""
 
 
 def over_sampled(lines: list[dict]) -> list[dict]:
     """The methods with synthetic rows that could be used."""
-    return [line for line in lines if line["method"] not in ("none", WEIGHTS) and line[SCIKIT]]
+    return [line for line in lines if line["method"] not in ("none", CLASS_WEIGHTS) and line[CENTRAL_SCIKIT]]
 
 
 def listed(texts: list[str]) -> str:
@@ -91,6 +86,7 @@ def listed(texts: list[str]) -> str:
 TITLE = "Credit risk: learning together, alone, and in one place"
 BEST_ALONE = "federated - best alone"
 VERDICT_KINDS = {True: "holds", False: "fails", None: "open"}
+# Why the loss may jump at first under the optimiser of HomoLR.
 LOSS_STARTS = {
     "rmsprop": "RMSprop's first step is ten times the learning rate in every coefficient that has a gradient, since "
     "its mean of squares starts at zero and 1 / sqrt(1 - 0.99) is 10: the loss may jump at first. "
@@ -115,6 +111,9 @@ def credit_report_html(result: dict) -> str:
     """The report as one HTML document; the same result gives the same text."""
     models, lines = result["models"], result["balancing"]
     source = result["source_figures"].get("central", {}).get("charged_off_recall")
+    seeds = len(lines[0][CENTRAL_SCIKIT]["auc"]["values"]) if lines else 0
+    optimizer = result["settings"]["homo_lr"].get("optimizer")
+    only_seed = len(result["settings"]["seeds"]) == 1
     return render(
         "credit_report_template.html",
         result=result,
@@ -126,16 +125,16 @@ def credit_report_html(result: dict) -> str:
         precision_of_figures=precision_of_figures(result),
         tables=tables,
         verdict_kinds=VERDICT_KINDS,
-        whiskers=whiskers(result),
+        whiskers="One seed: no intervals." if only_seed else "Bars are 95 % confidence intervals.",
         specificity_figure=model_figure(models, "specificity", "specificity", source),
         auc_figure=model_figure(models, "auc", "AUC"),
         ways=ways(models),
         balancing_sentences=balancing_sentences(result) if lines else [],
-        splits=splits(lines) if lines else "",
+        splits="one split" if seeds == 1 else f"the same {seeds} splits",
         balancing_figure=balancing_figure,
         evenness_figure=evenness_figure,
         loss_figure=loss_figure,
-        loss_start=loss_start(result),
+        loss_start=LOSS_STARTS.get(optimizer, ""),
         stop_text=stop_text(result["early_stop"]),
         data_source=data_source(result["data"]),
         missing_figure=missing_figure,
@@ -149,11 +148,6 @@ def ways(models: list[dict]) -> dict[str, list[str]]:
     for model in models:
         titles.setdefault(model["how"], []).append(model["title"])
     return titles
-
-
-def loss_start(result: dict) -> str:
-    """Why the loss may jump at first under the optimiser of HomoLR; empty where it does not."""
-    return LOSS_STARTS.get(result["settings"]["homo_lr"].get("optimizer"), "")
 
 
 def summary(result: dict) -> str:
@@ -219,11 +213,6 @@ def precision_of_figures(result: dict) -> str:
         f"brackets stand 95 % confidence intervals (Student's t). The seeds share most of their loans, so for new "
         f"loans the intervals are somewhat too narrow."
     )
-
-
-def whiskers(result: dict) -> str:
-    """What the bars in the figures are."""
-    return "One seed: no intervals." if len(result["settings"]["seeds"]) == 1 else "Bars are 95 % confidence intervals."
 
 
 def cards(result: dict) -> list[tuple[str, str, str]]:

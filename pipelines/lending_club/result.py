@@ -22,20 +22,21 @@ from fate_dp.data_prep.lending_club.preparation import Division, class_counts
 from fate_dp.privacy.private_files import atomic_write
 from fate_dp.privacy.validation import InvalidArgument
 
-from ..jobs.homo_lr import HomoLRSettings
+from ..jobs.ready import HomoLRSettings
 from .balancing import TITLES, intervals_of
 from .models import (
     ALONE,
     CENTRAL,
     CENTRAL_SCIKIT,
     CENTRAL_WEIGHTED,
+    CLASS_MEASURES,
     FEDERATED,
     MEASURES,
     SplitModels,
     alone_name,
     paired_difference,
 )
-from .tables import difference_text, shares_text
+from .tables import EVENNESS, difference_text, shares_text
 
 FAR_BETTER = 0.05
 MORE_EVEN = 0.01
@@ -91,7 +92,7 @@ def more_even(evenness: list[dict]) -> dict:
         return {"claim": claim, "holds": None, "figures": "Shares were not varied."}
     uneven, *_, even = sorted(evenness, key=lambda line: min(line["shares"]))
     ends = even["federated"], uneven["federated"]
-    gained = {name: paired_difference(*(end[name] for end in ends)) for name in ("specificity", "auc")}
+    gained = {name: paired_difference(*(end[name] for end in ends)) for name in EVENNESS}
     return {
         "claim": claim,
         "holds": above(gained["specificity"], MORE_EVEN),
@@ -103,22 +104,15 @@ def more_even(evenness: list[dict]) -> dict:
 def near_central(measures: dict[str, dict]) -> dict:
     """Whether pooling the rows would change the ranking of loans, everything else being equal."""
     difference, figures = compared(measures, FEDERATED, CENTRAL)
-    return {
-        "claim": f"The federated AUC is within {NEAR_CENTRAL:g} of the central model of the same objective",
-        "holds": inside(difference, NEAR_CENTRAL),
-        "figures": figures,
-    }
+    claim = f"The federated AUC is within {NEAR_CENTRAL:g} of the central model of the same objective"
+    return {"claim": claim, "holds": inside(difference, NEAR_CENTRAL), "figures": figures}
 
 
 def not_below_class_weights(measures: dict[str, dict]) -> dict:
     """Whether the common way to train on all rows in one place would rank loans better."""
     difference, figures = compared(measures, FEDERATED, CENTRAL_WEIGHTED)
-    return {
-        "claim": f"The federated AUC is at most {NEAR_CENTRAL:g} below scikit-learn's central regression with class "
-        "weights",
-        "holds": above(difference, -NEAR_CENTRAL),
-        "figures": figures,
-    }
+    claim = f"The federated AUC is at most {NEAR_CENTRAL:g} below scikit-learn's central regression with class weights"
+    return {"claim": claim, "holds": above(difference, -NEAR_CENTRAL), "figures": figures}
 
 
 def compared(measures: dict[str, dict], first: str, second: str) -> tuple[dict, str]:
@@ -187,11 +181,10 @@ def paired(models: list[dict]) -> list[dict]:
     """The federated model against the others, seed by seed."""
     measures = {model["name"]: model["measures"] for model in models}
     titles = {model["name"]: model["title"] for model in models}
-    names = ("specificity", "auc")
-    best = {name: best_alone(measures, name) for name in names}
+    best = {name: best_alone(measures, name) for name in EVENNESS}
     words = f"the best alone ({spoken(best['specificity'])} by specificity, {spoken(best['auc'])} by AUC)"
     others = {"best alone": (words, best)}
-    others.update((name, (titles[name], dict.fromkeys(names, name))) for name in CENTRALS)
+    others.update((name, (titles[name], dict.fromkeys(EVENNESS, name))) for name in CENTRALS)
     return [
         {
             "name": f"{FEDERATED} - {name}",
@@ -214,16 +207,7 @@ def spoken(name: str) -> str:
 
 PREPARATION = PrepOptions(units="public")
 # The thesis that this study repeats, table of its central model.
-SOURCE_FIGURES = {
-    "central": {
-        "charged_off_precision": 0.28,
-        "charged_off_recall": 0.66,
-        "charged_off_f1": 0.40,
-        "fully_paid_precision": 0.90,
-        "fully_paid_recall": 0.65,
-        "fully_paid_f1": 0.75,
-    }
-}
+SOURCE_FIGURES = {"central": dict(zip(CLASS_MEASURES, (0.28, 0.66, 0.40, 0.90, 0.65, 0.75), strict=True))}
 CENTRAL_MODELS = {
     CENTRAL_SCIKIT: (
         "central, scikit-learn, {balancing}",
@@ -358,37 +342,32 @@ def describe_settings(study: Study) -> dict:
         "seeds": list(study.seeds),
         "flow_seeds": list(study.flow_seeds),
         "shares": list(options.shares or ()),
-        "skew": options.skew,
-        "concentration": options.concentration,
-        "most_missing": options.most_missing,
-        "units": options.units,
-        "test_share": options.test_share,
+        **{name: getattr(options, name) for name in ("skew", "concentration", "most_missing", "units", "test_share")},
         "threshold": study.settings.threshold,
     }
 
 
 def describe_models(study: Study, found: Findings) -> list[dict]:
-    """Every model with what it is and its measures over the seeds; central first, the federation last."""
+    """Every model with what it is and its measures over the seeds; central first, the federation last.
+
+    Of the federation it says which seeds ran on FATE-Flow, and what stands for the rest.
+    """
     method = str(study.preparation.over_sampling)
     words = {"balancing": TITLES[method], "over_sampled": "" if method == "none" else ", over-sampled there"}
     described = {name: tuple(text.format(**words) for text in texts) for name, texts in CENTRAL_MODELS.items()}
     for party in found.first_division.parties:
         described[alone_name(party)] = (f"{party.role} {party.party_id} alone", OWN_ROWS)
-    described[FEDERATED] = ("federated", federation_sentence(study))
+    how = "HomoLR's arithmetic over all parties in one process; nothing ran on FATE-Flow."
+    if study.flow_seeds:
+        rest = len(study.seeds) - len(study.flow_seeds)
+        simulated = f"; the other {rest} by the same arithmetic in one process" if rest else ""
+        ran = ", ".join(map(str, study.flow_seeds))
+        how = f"FATE's HomoLR over all parties, seeds {ran} through FATE-Flow{simulated}."
+    described[FEDERATED] = ("federated", how)
     return [
         {"name": name, "title": title, "how": how, "measures": intervals_of(found.measures[name], MEASURES)}
         for name, (title, how) in described.items()
     ]
-
-
-def federation_sentence(study: Study) -> str:
-    """Which seeds ran on FATE-Flow, and what stands for the rest."""
-    if not study.flow_seeds:
-        return "HomoLR's arithmetic over all parties in one process; nothing ran on FATE-Flow."
-    ran = ", ".join(str(seed) for seed in study.flow_seeds)
-    rest = len(study.seeds) - len(study.flow_seeds)
-    simulated = f"; the other {rest} by the same arithmetic in one process" if rest else ""
-    return f"FATE's HomoLR over all parties, seeds {ran} through FATE-Flow{simulated}."
 
 
 def describe_losses(study: Study, found: Findings) -> dict:
@@ -412,8 +391,7 @@ def write_credit_study(result: dict, folder: Path) -> None:
     """Write result.json and then report.html, each whole or not at all."""
     from .report import write_credit_report
 
-    text = json.dumps(result, indent=2, allow_nan=False) + "\n"
-    atomic_write(folder / "result.json", text)
+    atomic_write(folder / "result.json", json.dumps(result, indent=2, allow_nan=False) + "\n")
     write_credit_report(result, folder / "report.html")
 
 
@@ -422,17 +400,13 @@ def made_folder(folder: Path) -> Iterator[Path]:
     """The folder, made before long work where it is missing; what a failure leaves of it empty is removed again."""
     missing = [path for path in (folder, *folder.parents) if not os.path.exists(path)]
     try:
-        make_folder(folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidArgument(f"The folder {folder} cannot be made: {error.strerror or error}.") from error
         yield folder
     except BaseException:
         for path in missing:
             with suppress(OSError):
                 path.rmdir()
         raise
-
-
-def make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidArgument(f"The folder {folder} cannot be made: {error.strerror or error}.") from error

@@ -46,14 +46,16 @@ def run_credit_study(study: Study, place: Workplace) -> dict:
     for seed in study.seeds:
         with timed_step(found, place, f"models, seed {seed}"):
             add_models(study, found, seed)
+    studied = found.clean, study.preparation, study.settings, study.seeds
+    # The ways to balance that the study's own models have used.
+    known = {
+        str(study.preparation.over_sampling): Balanced(found.measures, max(found.influences[:MAX_SEEDS])),
+        CLASS_WEIGHTS: Balanced({CENTRAL_SCIKIT: found.measures[CENTRAL_WEIGHTED]}, 0),
+    }
     with timed_step(found, place, "ways to balance") as progress:
-        found.balancing = study_balancing(
-            found.clean, study.preparation, study.settings, study.seeds, balanced_already(study, found), progress
-        )
+        found.balancing = study_balancing(*studied, known, progress)
     with timed_step(found, place, "evenness") as progress:
-        found.evenness, found.left_out = study_evenness(
-            found.clean, study.preparation, study.settings, study.seeds, progress
-        )
+        found.evenness, found.left_out = study_evenness(*studied, progress)
     if study.flow_seeds:
         address, home = place.connect()
         flow = FlowPlace(address, home, place.output / "prepared", place.progress)
@@ -76,14 +78,6 @@ def add_models(study: Study, found: Findings, seed: int) -> None:
         measured = class_measures(models.labels, scores, study.settings.threshold)
         found.measures.setdefault(name, []).append(measured)
     found.influences.append(largest_influence(division))
-
-
-def balanced_already(study: Study, found: Findings) -> dict[str, Balanced]:
-    """The ways to balance that the study's own models have used."""
-    return {
-        str(study.preparation.over_sampling): Balanced(found.measures, max(found.influences[:MAX_SEEDS])),
-        CLASS_WEIGHTS: Balanced({CENTRAL_SCIKIT: found.measures[CENTRAL_WEIGHTED]}, 0),
-    }
 
 
 def add_run(study: Study, flow: FlowPlace, found: Findings, seed: int) -> None:

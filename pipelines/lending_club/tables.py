@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from ..cli.tables import TextTable, print_table, print_text
 
@@ -18,8 +19,7 @@ CLASS_MEASURES = {"precision": "precision", "recall": "recall", "f1": "F1"}
 VERDICTS = {True: "holds", False: "does not hold", None: "not decided"}
 SOURCE = "the source prints"
 EVENNESS = {name: MEASURES[name] for name in ("specificity", "auc")}
-NARROW_BALANCING = {"auc": "AUC", "specificity": "specificity"}
-BALANCING = {**NARROW_BALANCING, "charged_off_f1": "Charged Off F1"}
+BALANCING = {"auc": "AUC", "specificity": "specificity", "charged_off_f1": "Charged Off F1"}
 BALANCED_MODELS = {"central_scikit": "scikit-learn", "central": "central", "federated": "federated"}
 PLACES = ("first", "second", "third", "fourth", "fifth")
 
@@ -35,9 +35,10 @@ def interval_text(interval: dict, form: str = ".3f") -> str:
 
 def difference_text(interval: dict) -> str:
     """The mean of a difference with its sign, and both ends of its interval where there is one."""
-    if interval["low"] is None:
-        return signed(interval["mean"], 4)
-    return f"{signed(interval['mean'], 4)} ({signed(interval['low'], 4)} to {signed(interval['high'], 4)})"
+    mean = signed(interval["mean"], 4)
+    return (
+        mean if interval["low"] is None else f"{mean} ({signed(interval['low'], 4)} to {signed(interval['high'], 4)})"
+    )
 
 
 def signed(number: float, digits: int) -> str:
@@ -50,37 +51,34 @@ def shares_text(shares: list[float]) -> str:
     return " / ".join(f"{round(100 * share, 1):g}" for share in shares)
 
 
-def model_table(result: dict) -> TextTable:
+def _table(
+    first: str, columns: dict[str, str], rows: list[tuple[str, dict]], text: Callable[[Any], str] = interval_text
+) -> TextTable:
+    """A table of numbers: each row is its name, and the values of the columns by their keys, which become text."""
+    cells = [(name, *(text(values[key]) if key in values else "-" for key in columns)) for name, values in rows]
+    return TextTable((first, *columns.values()), tuple(cells), frozenset(columns.values()))
+
+
+def model_table(result: dict, columns: dict[str, str] = MEASURES) -> TextTable:
     """How well each model tells the two classes apart."""
-    rows = tuple(
-        (model["title"], *(interval_text(model["measures"][name]) for name in MEASURES)) for model in result["models"]
-    )
-    return TextTable(("model", *MEASURES.values()), rows, frozenset(MEASURES.values()))
+    return _table("model", columns, [(model["title"], model["measures"]) for model in result["models"]])
 
 
 def class_table(result: dict, classes: tuple[str, ...] = tuple(CLASSES)) -> TextTable:
     """Precision, recall and F1 of each class for all models, and below them what the source prints."""
-    measures = [f"{group}_{name}" for group in classes for name in CLASS_MEASURES]
-    headings = tuple(f"{CLASSES[group]} {text}" for group in classes for text in CLASS_MEASURES.values())
-    rows = [
-        (model["title"], *(interval_text(model["measures"][name]) for name in measures)) for model in result["models"]
-    ]
-    rows.extend(
-        (f"{SOURCE} ({model})", *(f"{figures[name]:.2f}" for name in measures))
-        for model, figures in result["source_figures"].items()
-    )
-    return TextTable(("model", *headings), tuple(rows), frozenset(headings))
+    columns = {
+        f"{group}_{name}": f"{CLASSES[group]} {text}" for group in classes for name, text in CLASS_MEASURES.items()
+    }
+    printed = [(f"{SOURCE} ({model})", figures) for model, figures in result["source_figures"].items()]
+    table = model_table(result, columns)
+    return replace(table, rows=table.rows + _table("", columns, printed, "{:.2f}".format).rows)
 
 
 def paired_table(result: dict) -> TextTable:
     """Differences between models that were trained on the same split."""
-    names = [name for name in MEASURES if any(name in line["measures"] for line in result["paired"])]
-    rows = tuple(
-        (line["title"], *(_cell(line["measures"], name, difference_text) for name in names))
-        for line in result["paired"]
-    )
-    headings = tuple(MEASURES[name] for name in names)
-    return TextTable(("difference", *headings), rows, frozenset(headings))
+    rows = [(line["title"], line["measures"]) for line in result["paired"]]
+    columns = {name: text for name, text in MEASURES.items() if any(name in measures for _, measures in rows)}
+    return _table("difference", columns, rows, difference_text)
 
 
 def balancing_table(result: dict, measures: dict = BALANCING) -> TextTable:
@@ -102,13 +100,9 @@ def balancing_table(result: dict, measures: dict = BALANCING) -> TextTable:
 
 def evenness_table(result: dict, measure: str) -> TextTable:
     """A measure of the federated model and of each institution alone, the most uneven shares first."""
-    ordered = [(line["shares"], evenness_models(line)) for line in from_uneven_to_even(result["evenness"])]
-    rows = tuple(
-        (shares_text(shares), *(interval_text(measures[measure]) for measures in models.values()))
-        for shares, models in ordered
-    )
-    headings = tuple(ordered[0][1])
-    return TextTable(("shares in percent", *headings), rows, frozenset(headings))
+    ordered = [(shares_text(line["shares"]), evenness_models(line)) for line in from_uneven_to_even(result["evenness"])]
+    rows = [(shares, {name: told[measure] for name, told in models.items()}) for shares, models in ordered]
+    return _table("shares in percent", {name: name for name in ordered[0][1]}, rows)
 
 
 def evenness_models(line: dict) -> dict[str, dict]:
@@ -122,22 +116,12 @@ def from_uneven_to_even(lines: list[dict]) -> list[dict]:
     return sorted(lines, key=lambda line: -sum(share**2 for share in line["shares"]))
 
 
-def verdict_table(result: dict) -> TextTable:
-    """What was claimed, and whether it holds."""
-    rows = tuple((line["claim"], VERDICTS[line["holds"]], line["figures"]) for line in result["verdicts"])
-    return TextTable(("claim", "verdict", "figures"), rows)
-
-
 def step_table(result: dict) -> TextTable:
     """What each step of the preparation left; columns that a step dropped are named in `reason_table` alone."""
     dropped = set(result["data"]["dropped_columns"])
+    named = lambda note: "named below" if dropped.issuperset(note.split(", ")) else note
     rows = tuple(
-        (
-            step["name"],
-            f"{step['rows']:,}",
-            str(step["columns"]),
-            "named below" if dropped.issuperset(step["note"].split(", ")) else step["note"],
-        )
+        (step["name"], f"{step['rows']:,}", str(step["columns"]), named(step["note"]))
         for step in result["data"]["steps"]
     )
     return TextTable(("after", "rows", "columns", "note"), rows, frozenset(("rows", "columns")))
@@ -155,17 +139,13 @@ def reason_table(result: dict) -> TextTable:
 
 def party_table(result: dict) -> TextTable:
     """What each party trains on, before and after over-sampling."""
-    headings = (
-        "party",
-        "share",
-        *(f"{label} {when}" for when in ("before", "after") for label in CLASSES.values()),
-        "largest influence",
-    )
+    counts = [(label, when) for when in ("before", "after") for label in CLASSES.values()]
+    headings = ("party", "share", *(f"{label} {when}" for label, when in counts), "largest influence")
     rows = tuple(
         (
             party_name(party),
             f"{shares_text([party['share']])} %",
-            *(f"{party[when][label]:,}" for when in ("before", "after") for label in CLASSES.values()),
+            *(f"{party[when][label]:,}" for label, when in counts),
             f"{party['largest_influence']:,}",
         )
         for party in result["data"]["parties"]
@@ -179,20 +159,20 @@ def party_name(party: dict) -> str:
 
 def flow_table(result: dict) -> TextTable:
     """The runs on FATE-Flow, one column each: FATE's measures, ours, and how far it is from the simulation."""
-    quantities = {
-        "job": lambda run: run["job_id"],
-        "seconds": lambda run: f"{run['seconds']:.0f}",
-        "AUC by FATE's Evaluation": lambda run: f"{run['evaluation']['auc']:.4f}",
-        "AUC by our measures": lambda run: f"{run['measures']['auc']:.4f}",
-        "KS by FATE's Evaluation": lambda run: f"{run['evaluation']['ks']:.4f}",
-        "KS by our measures": lambda run: f"{run['measures']['ks']:.4f}",
-        "specificity": lambda run: f"{run['measures']['specificity']:.4f}",
-        "largest difference of a weight to the simulation": lambda run: _agreement(run, "weight"),
-        "largest difference of a score to the simulation": lambda run: _agreement(run, "score"),
+    runs, four = result["flow"], "{:.4f}".format
+    lines = {
+        "job": [run["job_id"] for run in runs],
+        "seconds": [f"{run['seconds']:.0f}" for run in runs],
+        "AUC by FATE's Evaluation": [four(run["evaluation"]["auc"]) for run in runs],
+        "AUC by our measures": [four(run["measures"]["auc"]) for run in runs],
+        "KS by FATE's Evaluation": [four(run["evaluation"]["ks"]) for run in runs],
+        "KS by our measures": [four(run["measures"]["ks"]) for run in runs],
+        "specificity": [four(run["measures"]["specificity"]) for run in runs],
+        "largest difference of a weight to the simulation": [_agreement(run, "weight") for run in runs],
+        "largest difference of a score to the simulation": [_agreement(run, "score") for run in runs],
     }
-    rows = tuple((name, *(text(run) for run in result["flow"])) for name, text in quantities.items())
-    headings = tuple(f"seed {run['seed']}" for run in result["flow"])
-    return TextTable(("", *headings), rows, frozenset(headings))
+    headings = tuple(f"seed {run['seed']}" for run in runs)
+    return TextTable(("", *headings), tuple((name, *cells) for name, cells in lines.items()), frozenset(headings))
 
 
 def settings_table(result: dict) -> TextTable:
@@ -210,34 +190,18 @@ def print_credit_result(result: dict, console: Console) -> None:
     """Print verdicts, measures with their intervals, evenness and runs on FATE-Flow on a rich console."""
     if result["data"]["synthetic"]:
         print_text(console, "All figures are of generated loans: they say nothing about Lending Club's.")
-    print_table(
-        console,
-        f"Models on {result['data']['test_rows']:,} held-out loans; {intervals_note(result)}",
-        model_table(result),
-    )
+    seeds = len(result["settings"]["seeds"])
+    note = "one seed, so no intervals" if seeds == 1 else f"means and 95 % intervals over {seeds} seeds"
+    print_table(console, f"Models on {result['data']['test_rows']:,} held-out loans; {note}", model_table(result))
     for group, label in CLASSES.items():
         print_table(console, f"{label}: each model, and the source", class_table(result, (group,)))
     if result["paired"]:
         print_table(console, "Differences, seed by seed", paired_table(result))
     if result["balancing"]:
-        print_table(
-            console,
-            "Ways to balance the classes, simulated; AUC difference: federated minus scikit-learn",
-            balancing_table(result, NARROW_BALANCING),
-        )
+        title = "Ways to balance the classes, simulated; AUC difference: federated minus scikit-learn"
+        print_table(console, title, balancing_table(result, {name: BALANCING[name] for name in ("auc", "specificity")}))
     for measure, label in EVENNESS.items() if result["evenness"] else ():
         print_table(console, f"From uneven to even shares: {label}", evenness_table(result, measure))
-    _print_flow(result, console)
-    print_table(console, "What was claimed, and what holds", verdict_table(result))
-
-
-def intervals_note(result: dict) -> str:
-    """What the intervals are, in a few words."""
-    seeds = len(result["settings"]["seeds"])
-    return "one seed, so no intervals" if seeds == 1 else f"means and 95 % intervals over {seeds} seeds"
-
-
-def _print_flow(result: dict, console: Console) -> None:
     for run in result["flow"]:
         print_text(
             console,
@@ -247,10 +211,8 @@ def _print_flow(result: dict, console: Console) -> None:
         )
     if not result["flow"]:
         print_text(console, "\nNothing ran through FATE-Flow: federated figures are of its arithmetic alone.")
-
-
-def _cell(measures: dict, name: str, text: Callable[[dict], str]) -> str:
-    return text(measures[name]) if name in measures else "-"
+    verdicts = tuple((line["claim"], VERDICTS[line["holds"]], line["figures"]) for line in result["verdicts"])
+    print_table(console, "What was claimed, and what holds", TextTable(("claim", "verdict", "figures"), verdicts))
 
 
 def _agreement(run: dict, kind: str) -> str:

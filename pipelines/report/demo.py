@@ -1,4 +1,4 @@
-"""The pictures of a demo's report as inline SVG: the same numbers give the same bytes."""
+"""The demo's report: one HTML file that needs nothing else, for readers who do not run programs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fate_dp.privacy.private_files import atomic_write
 
 from ..cli import tables
 from ..cli.tables import MODELS, epsilon_text
-from .page import BLUE, GREEN, INK, ORANGE, SERIES, moment, percent, render, svg_drawing
+from .page import BLUE, GREEN, INK, ORANGE, SERIES, draw_losses, moment, percent, render, svg_drawing
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -30,12 +30,8 @@ def loss_figure(models: dict) -> Markup:
 
     def draw(axis: Axes) -> None:
         for name in MODELS:
-            losses = models[name]["loss_per_epoch"]
-            if losses:
-                axis.plot(range(1, len(losses) + 1), losses, label=models[name]["title"], **STYLES[name])
-        axis.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
-        axis.set_xlabel("epoch")
-        axis.set_ylabel("loss")
+            if models[name]["loss_per_epoch"]:
+                draw_losses(axis, models[name]["loss_per_epoch"], label=models[name]["title"], **STYLES[name])
         axis.legend(loc="upper right")
 
     return svg_drawing("loss", "Loss per epoch", (5.4, 4.2), draw)
@@ -77,8 +73,6 @@ def seconds_figure(tasks: list[dict]) -> Markup:
     return svg_drawing("seconds", "Seconds per task", (9.6, 1.4 + 0.3 * max(1, len(tasks))), draw)
 
 
-# The demo's report: one HTML file that needs nothing else, for readers who do not run programs.
-
 OBSERVERS = {
     "guest": "The guest \N{EN DASH} holds the labels",
     "host": "The host \N{EN DASH} holds further features, no labels",
@@ -95,7 +89,10 @@ def write_report(result: dict, path: str | os.PathLike) -> None:
 
 def report_html(result: dict) -> str:
     """The report as one HTML document; the same result gives the same text."""
+    from fate_dp.privacy.mechanisms.randomized_response import flip_probability
+
     private = result["models"]["private"]
+    flip = flip_probability(private["epsilon"])
     return render(
         "report_template.html",
         result=result,
@@ -112,7 +109,10 @@ def report_html(result: dict) -> str:
         loss_figure=loss_figure(result["models"]),
         roc_figure=roc_figure(result["models"]),
         seconds_figure=seconds_figure(result["seconds"]["tasks"]),
-        **label_guarantee(private["epsilon"]),
+        epsilon=epsilon_text(private["epsilon"]),
+        flip=percent(flip),
+        keep=percent(1 - flip),
+        odds=f"{math.exp(private['epsilon']):.1f}",
     )
 
 
@@ -153,37 +153,18 @@ def precision_of_figures(metrics: dict) -> str:
     )
 
 
-def score_releases(releases: list[dict]) -> str:
-    """How often the guest got joint scores of training records."""
-    return " ".join(
-        f"By the ledger of {release['party']}, over all jobs, the guest got the joint scores of all training records "
-        f"{release['released']} of at most {release['cap']} times."
-        for release in releases
-    )
-
-
 def views(privacy: dict) -> list[tuple[str, str]]:
     """What each observer sees of the protocol that ran, and what protects the others from it, below the observer's name."""
     parts = []
     for view in privacy["protocol"]["views"]:
         told = f"{view['sees']} Protection: {view['protected_by']}"
-        if view["observer"] == "guest" and privacy["score_releases"]:
-            told = f"{told} {score_releases(privacy['score_releases'])}"
+        for release in privacy["score_releases"] if view["observer"] == "guest" else ():
+            told += (
+                f" By the ledger of {release['party']}, over all jobs, the guest got the joint scores of all training "
+                f"records {release['released']} of at most {release['cap']} times."
+            )
         parts.append((OBSERVERS.get(view["observer"], view["observer"]), told))
     return parts
-
-
-def label_guarantee(epsilon: float) -> dict[str, str]:
-    """What an epsilon of labels with two classes means: rates of the flip and the change of odds."""
-    from fate_dp.privacy.mechanisms.randomized_response import flip_probability
-
-    flip = flip_probability(epsilon)
-    return {
-        "epsilon": epsilon_text(epsilon),
-        "flip": percent(flip),
-        "keep": percent(1 - flip),
-        "odds": f"{math.exp(epsilon):.1f}",
-    }
 
 
 def cards(models: dict) -> list[tuple[str, str, str]]:

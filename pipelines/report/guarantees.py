@@ -76,11 +76,7 @@ class ComponentGuarantee:
     protocols: tuple[Protocol, ...] = ()
 
     def protocol(self, solver: str) -> Protocol:
-        """The declared protocol of a solver.
-
-        Raises:
-            InvalidArgument: there is none.
-        """
+        """The declared protocol of a solver; raises InvalidArgument where there is none."""
         found = next((protocol for protocol in self.protocols if protocol.solver == solver), None)
         if found is None:
             raise InvalidArgument(f"{self.component} declares no protocol for solver {solver!r}.")
@@ -137,11 +133,7 @@ def component_names() -> list[str]:
 
 
 def component_guarantee(name: str, folder: Path = COMPONENTS) -> ComponentGuarantee:
-    """The declaration of one component.
-
-    Raises:
-        InvalidArgument: when it has none, or one that is incomplete or of another component.
-    """
+    """The declaration of one component; raises InvalidArgument for none, or one incomplete or of another component."""
     content, where = _read(folder / name / "guarantee.yaml")
     guarantee = _checked(ComponentGuarantee, content, where)
     if guarantee.component != name:
@@ -150,11 +142,7 @@ def component_guarantee(name: str, folder: Path = COMPONENTS) -> ComponentGuaran
 
 
 def mechanism_guarantees(package: str, folder: Path = PRIVACY) -> tuple[MechanismGuarantee, ...]:
-    """The declarations of one package of ``fate_dp.privacy``, which must name each of its modules.
-
-    Raises:
-        InvalidArgument: when a module is not named, or a named one does not exist.
-    """
+    """The declarations of one package of ``fate_dp.privacy``; raises InvalidArgument unless they name each module."""
     content, where = _read(folder / package / "guarantees.yaml")
     declared = _checked(Declarations, content, where)
     named = {item.module for item in declared.mechanisms} | set(declared.supporting)

@@ -44,22 +44,16 @@ SERIES = (BLUE, ORANGE, GREEN, "#8a63c9", "#b8505f", "#5d7f8c")
 # A colour that nothing else uses: the page's own text colour takes its place.
 INK = "#010203"
 SETTINGS = {
+    **dict.fromkeys(
+        ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color", "grid.color"), INK
+    ),
+    **dict.fromkeys(("text.parse_math", "axes.spines.top", "axes.spines.right", "legend.frameon"), False),
     "svg.fonttype": "none",
-    "text.parse_math": False,
     "font.family": "sans-serif",
     "font.size": 11,
-    "text.color": INK,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
     "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "grid.color": INK,
     "grid.alpha": 0.12,
     "lines.linewidth": 2.0,
-    "legend.frameon": False,
     "legend.handlelength": 2.6,
 }
 
@@ -84,12 +78,8 @@ def svg_drawing(
             axis.grid(True)
             axis.set_axisbelow(True)
         draw(axes)
-        figure.savefig(
-            buffer,
-            format="svg",
-            transparent=True,
-            metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
-        )
+        metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(buffer, format="svg", transparent=True, metadata=metadata)
     return _inlined(buffer.getvalue(), name, description)
 
 
@@ -99,6 +89,14 @@ def bare_rows(axis: Axes, names: Sequence[str]) -> None:
     axis.set_ylim(len(names) - 0.4, -0.6)
     axis.grid(axis="y", visible=False)
     axis.tick_params(axis="y", length=0)
+
+
+def draw_losses(axis: Axes, losses: Sequence[float], **style: Any) -> None:
+    """The curve of one model's loss per epoch."""
+    axis.plot(range(1, len(losses) + 1), losses, **style)
+    axis.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
+    axis.set_xlabel("epoch")
+    axis.set_ylabel("loss")
 
 
 def _inlined(document: str, name: str, description: str) -> Markup:

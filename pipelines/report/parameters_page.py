@@ -103,12 +103,10 @@ def _as_text(value: Any) -> str:
 
 def _artifacts(declared: dict[str, Any]) -> str:
     """Tables and models by name, with the stages that have them where there are several stages."""
-    entries = [
-        (name, entry["stages"]) for kind in ("data", "model") for name, entry in (declared.get(kind) or {}).items()
-    ]
-    told = [
-        f"`{name}`" + ("" if stages == ["default"] else f" ({', '.join(sorted(stages))})") for name, stages in entries
-    ]
+    told = []
+    for name, entry in {**(declared.get("data") or {}), **(declared.get("model") or {})}.items():
+        stages = "" if entry["stages"] == ["default"] else f" ({', '.join(sorted(entry['stages']))})"
+        told.append(f"`{name}`{stages}")
     return ", ".join(told) or "nothing"
 
 

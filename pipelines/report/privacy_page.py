@@ -128,10 +128,10 @@ def privacy_page() -> str:
     for package in guarantees.MECHANISM_PACKAGES:
         parts.append(f"## {TITLES[package]}")
         parts += [_mechanism(package, item) for item in guarantees.mechanism_guarantees(package)]
-    parts += ["## What a sensitivity rests on", ARITHMETIC]
-    parts += ["## The ledger", LEDGER]
-    parts += ["## Rules that do not hold", UNSOUND, _rules(guarantees.unsound_rules())]
-    parts.append("## Computed tables")
+    rules = [(rule.rule, rule.claim, rule.really, rule.instead) for rule in guarantees.unsound_rules()]
+    table = markdown_table(("rule (unsound)", "claimed", "what it really gives", "here instead"), rules)
+    parts += ["## What a sensitivity rests on", ARITHMETIC, "## The ledger", LEDGER]
+    parts += ["## Rules that do not hold", UNSOUND, table, "## Computed tables"]
     parts += [_table(name, make()) for name, make in TABLES.items()]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
@@ -143,43 +143,28 @@ def _component(item: guarantees.ComponentGuarantee) -> str:
         ("Ledger", item.ledger),
         ("References", item.references),
     )
-    promises = [_promise(promise) for promise in item.promises]
-    protocols = [_protocol(protocol) for protocol in item.protocols]
-    return "\n\n".join(
-        [f"### `{item.component}`", item.does, *promises, *protocols, *(_list(*entry) for entry in lists)]
-    )
+    parts = [*map(_promise, item.promises), *map(_protocol, item.protocols), *(_list(*entry) for entry in lists)]
+    return "\n\n".join([f"### `{item.component}`", item.does, *parts])
 
 
 def _protocol(protocol: guarantees.Protocol) -> str:
-    views = markdown_table(
-        ("observer", "sees", "protected by"), [(view.observer, view.sees, view.protected_by) for view in protocol.views]
-    )
+    rows = [(view.observer, view.sees, view.protected_by) for view in protocol.views]
+    views = markdown_table(("observer", "sees", "protected by"), rows)
     return f"**`solver: {protocol.solver}`**: {protocol.does}\n\n{views}\n\nCollusion: {protocol.collusion}"
 
 
 def _promise(promise: guarantees.Promise) -> str:
-    facts = markdown_table(
-        ("unit", "relation", "observers", "event"),
-        [(promise.unit, promise.relation, ", ".join(promise.observers), promise.event)],
-    )
+    row = promise.unit, promise.relation, ", ".join(promise.observers), promise.event
+    facts = markdown_table(("unit", "relation", "observers", "event"), [row])
     return f"{facts}\n\n{promise.guarantee}\n\n```math\n{promise.formula}\n```"
 
 
 def _mechanism(package: str, item: guarantees.MechanismGuarantee) -> str:
-    names = ", ".join(f"`{name}`" for name in item.names)
-    facts = [
-        f"- Functions: {names}",
-        f"- Sensitivity: {item.sensitivity}",
-        f"- Events: {', '.join(f'`{event}`' for event in item.events) or 'none of its own'}",
-    ]
+    names, events = (", ".join(f"`{name}`" for name in listed) for listed in (item.names, item.events))
+    facts = f"- Functions: {names}\n- Sensitivity: {item.sensitivity}\n- Events: {events or 'none of its own'}"
     lists = [_list("References", item.references), *([_list("**Caveats**", item.caveats)] if item.caveats else [])]
     heading = f"### `{item.names[0]}` in `privacy/{package}/{item.module}.py`"
-    return "\n\n".join([heading, item.guarantee, "\n".join(facts), *lists])
-
-
-def _rules(rules: Iterable[guarantees.UnsoundRule]) -> str:
-    cells = [(rule.rule, rule.claim, rule.really, rule.instead) for rule in rules]
-    return markdown_table(("rule (unsound)", "claimed", "what it really gives", "here instead"), cells)
+    return "\n\n".join([heading, item.guarantee, facts, *lists])
 
 
 def _table(name: str, table: ComputedTable) -> str:

@@ -32,7 +32,7 @@ class ComputedTable:
     title: str
     says: str
     headings: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    rows: Sequence[tuple[str, ...]]
 
 
 def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -46,38 +46,24 @@ def flip_rates() -> ComputedTable:
     rows = []
     for epsilon in (0.25, 0.5, 1.0, 2.0, 4.0, 8.0):
         two, ten = (plan_labels(LabelPlanRequest(1000, epsilon, classes)) for classes in (2, 10))
-        rows.append(
-            (
-                f"{epsilon:g}",
-                f"{two.keep_probability:.5f}",
-                f"{two.flip_probability:.5f}",
-                f"{ten.flip_probability:.5f}",
-                rounded_down(two.equivalent_records, 3),
-                rounded_down(ten.equivalent_records, 3),
-            )
-        )
+        rates = (two.keep_probability, two.flip_probability, ten.flip_probability)
+        worth = (rounded_down(plan.equivalent_records, 3) for plan in (two, ten))
+        rows.append((f"{epsilon:g}", *map("{:.5f}".format, rates), *worth))
     return ComputedTable(
         "Flip rates",
         "Randomised response with k classes, and how many unflipped labels would tell as much about the share of one "
         "class (prior 1/k) as 1000 flipped ones do: for two classes 1000 (1 - 2q)^2.",
         ("epsilon", "keep, k = 2", "flip q, k = 2", "flip, k = 10", "worth of 1000, k = 2", "worth of 1000, k = 10"),
-        tuple(rows),
+        rows,
     )
 
 
 def fresh_flips() -> ComputedTable:
     """What T independent flips of the same labels cost."""
-    cases = ((1.0, 1), (1.0, 2), (1.0, 5), (1.0, 10), (1.0, 30), (0.5, 20))
-    rows = tuple(
-        (
-            f"{epsilon:g}",
-            str(times),
-            f"{epsilon:g}",
-            f"{epsilon * times:g}",
-            rounded_up(compose_pure([epsilon] * times, DELTA), 6),
-        )
-        for epsilon, times in cases
-    )
+    rows = []
+    for epsilon, times in ((1.0, 1), (1.0, 2), (1.0, 5), (1.0, 10), (1.0, 30), (0.5, 20)):
+        once, fresh = f"{epsilon:g}", rounded_up(compose_pure([epsilon] * times, DELTA), 6)
+        rows.append((once, str(times), once, f"{epsilon * times:g}", fresh))
     return ComputedTable(
         "Fresh flips",
         "Flipping anew at every epoch composes; a memoised flip is released once. `compose_pure` is exact for "
@@ -92,22 +78,15 @@ def gaussian_calibration() -> ComputedTable:
     rows = []
     for epsilon in (0.1, 0.5, 1.0, 2.0, 8.0, 10.0, 50.0):
         classic = math.sqrt(2 * math.log(1.25 / DELTA)) / epsilon
-        real = gaussian_delta(classic, epsilon)
-        rows.append(
-            (
-                f"{epsilon:g}",
-                rounded_up(gaussian_sigma(epsilon, DELTA), 5),
-                f"{classic:.4g}",
-                rounded_up(real, 3),
-                "yes" if real <= DELTA else "**no**",
-            )
-        )
+        sigma, real = rounded_up(gaussian_sigma(epsilon, DELTA), 5), gaussian_delta(classic, epsilon)
+        holds = "yes" if real <= DELTA else "**no**"
+        rows.append((f"{epsilon:g}", sigma, f"{classic:.4g}", rounded_up(real, 3), holds))
     return ComputedTable(
         "Gaussian noise for one query of sensitivity 1",
         f"`gaussian_sigma` at delta {DELTA:g} beside the classic sqrt(2 ln(1.25 / delta)) / epsilon, which is proved "
         "for epsilon below 1 only and adds too little noise at large epsilon.",
         ("epsilon", "analytic sigma", "classic sigma", "its real delta", "classic holds"),
-        tuple(rows),
+        rows,
     )
 
 
@@ -125,7 +104,7 @@ def relations() -> ComputedTable:
         f"`subsampled_gaussian_epsilon` of the same Poisson-sampled training at delta {DELTA:g}; the noise multiplier "
         "is sigma over the clip.",
         ("sampling", "noise multiplier", "steps", "add-or-remove, PLD", "add-or-remove, RDP", "replace-one, PLD"),
-        tuple(rows),
+        rows,
     )
 
 
@@ -133,24 +112,18 @@ def shuffled_flips() -> ComputedTable:
     """One shuffled message per unit: exact, numeric bound and closed form."""
     rows = []
     for messages, epsilon0 in ((100, 1.0), (1000, 1.0), (10000, 1.0), (10000, 2.0), (100000, 4.0)):
-        in_range = in_amplified_range(epsilon0, messages, SHUFFLE_DELTA)
-        rows.append(
-            (
-                str(messages),
-                f"{epsilon0:g}",
-                rounded_up(shuffle_epsilon(epsilon0, messages, SHUFFLE_DELTA, "randomized_response")),
-                rounded_up(shuffle_epsilon(epsilon0, messages, SHUFFLE_DELTA, "any")),
-                rounded_up(shuffle_closed_form(epsilon0, messages, SHUFFLE_DELTA)) if in_range else "out of its range",
-                "not amplified",
-            )
-        )
+        case, closed = (epsilon0, messages, SHUFFLE_DELTA), "out of its range"
+        if in_amplified_range(*case):
+            closed = rounded_up(shuffle_closed_form(*case))
+        bounds = (rounded_up(shuffle_epsilon(*case, randomizer)) for randomizer in ("randomized_response", "any"))
+        rows.append((str(messages), f"{epsilon0:g}", *bounds, closed, "not amplified"))
     return ComputedTable(
         "Shuffled messages, one round",
         f"`shuffle_epsilon` at delta {SHUFFLE_DELTA:g}, replace-one, of n honest messages. For randomised response the "
         "exact sum over the worst data set; for any pure local randomiser the numeric clones bound; beside them the "
         "closed form of the same paper. Out of its range none of the bounds for any randomiser is claimed.",
         ("n", "epsilon0", "randomised response", "any pure randomiser", "closed form", "Gaussian messages"),
-        tuple(rows),
+        rows,
     )
 
 
@@ -170,34 +143,21 @@ def source_composition() -> ComputedTable:
         f"coin of its own, at delta {DELTA:g}. The source's formula holds for Gaussian noise with such coins only, and "
         "is loose: it gives up that nobody knows in which rounds a record took part. Without sampling the two agree.",
         ("sampling p", "noise multiplier", "rounds T", "source, eq. 3.24 (p = 1)", "source, eq. 3.23", "PLD"),
-        tuple(rows),
+        rows,
     )
 
 
 def trust_models() -> ComputedTable:
     """The three trust models at one target."""
-    request = TrainingPlanRequest(
-        records=60000,
-        clients=10,
-        rounds=219,
-        sampling_probability=4096 / 60000,
-        delta=DELTA,
-        epsilon=2.0,
-        cap_epsilon=8.0,
-    )
-    plan = plan_training(request)
-    rows = tuple(
-        (
-            row.aggregation,
-            row.server_sees,
-            rounded_up(row.client_sigma),
-            rounded_up(row.sum_sigma),
-            rounded_up(row.epsilon_server["add_or_remove"]),
-            rounded_up(row.epsilon_server["replace_one"]),
-            str(row.runs),
+    request = TrainingPlanRequest(60000, 10, 219, 4096 / 60000, DELTA, epsilon=2.0, cap_epsilon=8.0)
+    rows = []
+    for row in plan_training(request).rows:
+        bounds = (
+            row.client_sigma,
+            row.sum_sigma,
+            *(row.epsilon_server[each] for each in ("add_or_remove", "replace_one")),
         )
-        for row in plan.rows
-    )
+        rows.append((row.aggregation, row.server_sees, *map(rounded_up, bounds), str(row.runs)))
     return ComputedTable(
         "Three trust models",
         "`fate-dp plan training --records 60000 --clients 10 --rounds 219 --batch-size 4096 --epsilon 2 --delta 1e-5 "

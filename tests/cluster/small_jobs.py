@@ -12,9 +12,9 @@ import yaml
 
 from fate_dp.deploy.flow.server import processes_of
 from fate_dp.pipelines.jobs.flow import connect
-from fate_dp.pipelines.jobs.hetero_lr import Parties, Tables, new_pipeline
 from fate_dp.pipelines.jobs.job import ENDED, query_tasks
 from fate_dp.pipelines.jobs.party_ledgers import declare
+from fate_dp.pipelines.jobs.ready import Parties, Tables, new_pipeline
 from fate_dp.pipelines.jobs.upload import TableMeta
 
 from .places import GUEST, HOST_ID, Place

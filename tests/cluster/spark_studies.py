@@ -8,10 +8,16 @@ import numpy as np
 import pandas as pd
 
 from fate_dp.pipelines.clients import DPHeteroLR, Flipback, LabelFlip, Smote
-from fate_dp.pipelines.jobs import hetero_lr, shared_lr
+from fate_dp.pipelines.jobs import ready
 from fate_dp.pipelines.jobs.demo import EPSILON, PRIVATE
-from fate_dp.pipelines.jobs.homo_lr import StudyTables, training_reader
-from fate_dp.pipelines.jobs.homo_nn import ShuffledParties, pipeline_of, statistics_pipeline, training_task
+from fate_dp.pipelines.jobs.ready import (
+    Federation,
+    StudyTables,
+    new_pipeline,
+    statistics_pipeline,
+    training_reader,
+    training_task,
+)
 
 from .places import GUEST, HOST_ID, SECOND, Place
 from .studies import HOSPITALS, PATIENTS, TRAININGS
@@ -31,8 +37,8 @@ class Joined:
 
 def run_vertical(place: Place) -> Joined:
     """reader -> psi -> label_flip -> dp_hetero_lr -> flipback on its scores."""
-    parties = hetero_lr.Parties()
-    reader, psi = hetero_lr.joined_tables(parties, PRIVATE)
+    parties = ready.Parties()
+    reader, psi = ready.joined_tables(parties, PRIVATE)
     flip = LabelFlip(
         "label_flip_0",
         runtime_parties=parties.data_parties(),
@@ -48,7 +54,7 @@ def run_vertical(place: Place) -> Joined:
         input_data=flip.outputs["output_data"],
         scores=model.outputs["train_output_data"],
     )
-    job = place.run(hetero_lr.new_pipeline(parties).add_tasks([reader, psi, flip, model, back]))
+    job = place.run(ready.new_pipeline(parties).add_tasks([reader, psi, flip, model, back]))
     weights = {party_id: weights_at(place, job, "dp_hetero_lr_0", party_id) for party_id in (GUEST, HOST_ID)}
     return Joined(job, flips_of(place, job), weights)
 
@@ -56,9 +62,7 @@ def run_vertical(place: Place) -> Joined:
 def run_shared(place: Place) -> Joined:
     """reader -> label_flip -> align -> share_lr."""
     job = place.run(
-        shared_lr.training_pipeline(
-            shared_lr.JoinedTrainingPlan(hetero_lr.Parties(), PRIVATE, EPSILON, training=JOINED)
-        )
+        ready.joined_training_pipeline(ready.TrainingPlan(ready.Parties(), PRIVATE, EPSILON, training=JOINED))
     )
     weights = {party_id: weights_at(place, job, "share_lr_0", party_id) for party_id in (GUEST, HOST_ID)}
     return Joined(job, flips_of(place, job), weights)
@@ -75,7 +79,7 @@ def flips_of(place: Place, job) -> pd.Series:
 def run_horizontal(place: Place):
     """reader -> smote, and the same rows -> dp_homo_nn."""
     tables = StudyTables(PATIENTS.namespace)
-    reader = training_reader("reader_0", HOSPITALS, tables)
+    reader = training_reader(HOSPITALS, tables)
     smote = Smote(
         "smote_0",
         runtime_parties=HOSPITALS.training_parties(),
@@ -84,12 +88,12 @@ def run_horizontal(place: Place):
     )
     smote.guest.task_parameters(dataset="patients/guest_9999_train")
     model = training_task("dp_homo_nn_0", HOSPITALS, reader, TRAININGS["dp_homo_nn_0"])
-    return place.run(pipeline_of(HOSPITALS).add_tasks([reader, smote, model]))
+    return place.run(new_pipeline(HOSPITALS).add_tasks([reader, smote, model]))
 
 
 def run_statistics(place: Place, column: str):
     """reader -> shuffler: the mean of a column over both hospitals."""
-    parties = ShuffledParties(GUEST, (HOST_ID,), SECOND)
+    parties = Federation(GUEST, (HOST_ID,), shuffler=SECOND)
     tables = {party_id: PATIENTS.training(role, party_id) for role, party_id in HOSPITALS.data_parties()}
     request = {"column": column, "kind": "mean", "low": -1, "high": 1}
     return place.run(

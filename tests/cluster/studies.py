@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from fate_dp.data_prep.breast_cancer import ID, LABEL, load_patients, write_tables
-from fate_dp.pipelines.jobs import hetero_lr, homo_nn
+from fate_dp.pipelines.jobs import ready
 from fate_dp.pipelines.jobs.demo import EPSILON, HELD_OUT, NAMESPACE, PRIVATE, TRAINING
-from fate_dp.pipelines.jobs.homo_lr import Federation, HomoLRSettings, StudyTables, study_pipeline
 from fate_dp.pipelines.jobs.party_ledgers import declare
+from fate_dp.pipelines.jobs.ready import Federation, HomoLRSettings, StudyTables, study_pipeline
 from fate_dp.pipelines.jobs.upload import TableMeta, read_meta
 from fate_dp.pipelines.lending_club.flow import losses_of, measures_of, named_weights, scores_of
 
@@ -48,10 +48,10 @@ def upload_demo(place: Place, folder: Path) -> None:
 
 def run_demo(place: Place) -> Demo:
     """reader -> psi -> label_flip -> dp_hetero_lr -> evaluation, and the deployed model on the held-out records."""
-    parties = hetero_lr.Parties()
-    pipeline = hetero_lr.training_pipeline(hetero_lr.TrainingPlan(parties, PRIVATE, EPSILON, TRAINING))
+    parties = ready.Parties()
+    pipeline = ready.training_pipeline(ready.TrainingPlan(parties, PRIVATE, EPSILON, TRAINING))
     job = place.run(pipeline)
-    prediction = place.run(hetero_lr.prediction_pipeline(pipeline, parties, HELD_OUT))
+    prediction = place.run(ready.prediction_pipeline(pipeline, parties, HELD_OUT))
     scored = place.data(prediction, "dp_hetero_lr_0")["test_output_data"].set_index("id")["predict_score"]
     flipped = place.data(job, "label_flip_0")["output_data"].set_index("id")[LABEL].astype(int)
     return Demo(
@@ -126,7 +126,7 @@ def run_loans(place: Place, features) -> dict:
 
 
 PATIENTS = StudyTables("patients")
-HOSPITALS = homo_nn.HomoNNParties(GUEST, (HOST_ID,), ARBITER, shuffler=SECOND)
+HOSPITALS = Federation(GUEST, (HOST_ID,), ARBITER, shuffler=SECOND)
 RECORDS, ROUNDS = 450, 4
 COMMON = {"rounds": ROUNDS, "batch_size": 225, "records": RECORDS, "optimizer": {"optimizer_params": {"lr": 1.0}}}
 TRAININGS = {
@@ -152,4 +152,4 @@ def upload_patients(place: Place, folder: Path) -> list:
 
 def run_homo_nn(place: Place, trainings=TRAININGS):
     """Horizontal private training with both a secure sum and a shuffler."""
-    return place.run(homo_nn.training_pipeline(HOSPITALS, PATIENTS, trainings, evaluate=False))
+    return place.run(ready.private_training_pipeline(HOSPITALS, PATIENTS, trainings, evaluate=False))

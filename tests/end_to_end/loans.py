@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from fate_dp.pipelines.jobs.hetero_lr import Parties, Tables, evaluation, joined_tables, new_pipeline
+from fate_dp.pipelines.jobs.ready import Parties, Tables, evaluation, joined_tables, new_pipeline
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
 
 PARTIES = Parties()

@@ -8,17 +8,22 @@ from fate_dp.components.common.charges import columns_name
 from fate_dp.components.dp_homo_nn.model import weights_of
 from fate_dp.data_prep.breast_cancer import ID, LABEL, load_patients
 from fate_dp.deploy.flow.home import open_home
-from fate_dp.pipelines.jobs.homo_lr import StudyTables
-from fate_dp.pipelines.jobs.homo_nn import HomoNNParties, evaluation, prediction_pipeline, training_pipeline
 from fate_dp.pipelines.jobs.job import NoOutput, run_job, task_metrics, task_output_data, task_output_model
 from fate_dp.pipelines.jobs.party_ledgers import party_ledger
+from fate_dp.pipelines.jobs.ready import (
+    Federation,
+    StudyTables,
+    evaluation,
+    guest_prediction_pipeline,
+    private_training_pipeline,
+)
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
 from fate_dp.privacy.policy import declare_caps
 from fate_dp.privacy.private_files import POLICY_FILE, party_folder
 
 pytestmark = pytest.mark.end_to_end
 
-PARTIES = HomoNNParties()
+PARTIES = Federation(shuffler="9997")
 # An upload takes longer than a training: the guest's own rows are scored again in the stage predict.
 TABLES = StudyTables("homo_nn_test", test=StudyTables().training("guest", PARTIES.guest))
 RECORDS = 450
@@ -57,8 +62,8 @@ def patients(flow_address, flow_home, tmp_path_factory):
 @pytest.fixture(scope="module")
 def trained(flow_address, flow_home, patients):
     """The pipeline and its job: three trainings, and FATE's Evaluation of one of them."""
-    pipeline = training_pipeline(PARTIES, TABLES, TRAININGS, evaluate=False)
-    pipeline.add_tasks([evaluation(PARTIES, [pipeline.tasks["dp_homo_nn_0"].outputs["train_output_data"]], 2)])
+    pipeline = private_training_pipeline(PARTIES, TABLES, TRAININGS, evaluate=False)
+    pipeline.add_tasks([evaluation(PARTIES, pipeline.tasks["dp_homo_nn_0"].outputs["train_output_data"])])
     return pipeline, run_job(pipeline, flow_address, home=flow_home)
 
 
@@ -125,7 +130,7 @@ def test_each_trust_model_learns_and_the_board_says_what_it_costs(trained, flow_
 
 
 def test_the_deployed_model_scores_the_guests_rows_alone(trained, flow_address, flow_home, patients):
-    job = run_job(prediction_pipeline(trained[0], "dp_homo_nn_0", PARTIES, TABLES), flow_address, home=flow_home)
+    job = run_job(guest_prediction_pipeline(trained[0], "dp_homo_nn_0", PARTIES, TABLES), flow_address, home=flow_home)
     scored = task_output_data(flow_address, job.job_id, "guest", PARTIES.guest, "dp_homo_nn_0")["test_output_data"]
     table, features = patients
     document = model(flow_address, trained[1], "dp_homo_nn_0", "guest", PARTIES.guest)

@@ -8,9 +8,9 @@ import pytest
 from fate_dp.components.common.charges import columns_name
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.pipelines.clients import DPHeteroLR, Flipback
-from fate_dp.pipelines.jobs.hetero_lr import prediction_pipeline
 from fate_dp.pipelines.jobs.job import JobFailed, run_job, task_metrics, task_output_data, task_output_model
 from fate_dp.pipelines.jobs.party_ledgers import declare, party_ledger
+from fate_dp.pipelines.jobs.ready import prediction_pipeline
 from fate_dp.privacy.private_files import replace_file
 
 from .loans import NAMESPACE, PARTIES, QUICK, evaluated, flipped_pipeline, loans, tables, upload

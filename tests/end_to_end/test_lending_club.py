@@ -15,8 +15,8 @@ from fate_dp.data_prep.lending_club.preparation import divide
 from fate_dp.data_prep.lending_club.synthetic import write_synthetic
 from fate_dp.data_prep.lending_club.written import write
 from fate_dp.pipelines.jobs.flow import connect
-from fate_dp.pipelines.jobs.homo_lr import Federation, HomoLRSettings, StudyTables, prediction_pipeline
 from fate_dp.pipelines.jobs.job import Watch, follow_job, run_job, task_output_data
+from fate_dp.pipelines.jobs.ready import Federation, HomoLRSettings, StudyTables, guest_prediction_pipeline
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_prepared, upload_table
 from fate_dp.pipelines.lending_club.flow import BIAS, fetch_run, run_federated
 from fate_dp.pipelines.lending_club.models import class_measures, train
@@ -114,7 +114,9 @@ def test_two_institutions_train_the_model_of_the_simulation(two_institutions, ta
 
 
 def test_a_deployed_pipeline_gives_the_same_scores(two_institutions, flow_address, flow_home):
-    result = run_job(prediction_pipeline(two_institutions.pipeline, TWO, TABLES), flow_address, home=flow_home)
+    result = run_job(
+        guest_prediction_pipeline(two_institutions.pipeline, "homo_lr_0", TWO, TABLES), flow_address, home=flow_home
+    )
     assert {record.role for record in result.tasks} == {"guest"}, "the host neither helps nor sees the rows"
     scored = task_output_data(flow_address, result.job_id, "guest", TWO.guest, "homo_lr_0")["test_output_data"]
     scored = scored.sort_values("id", ignore_index=True)

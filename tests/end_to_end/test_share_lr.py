@@ -7,10 +7,15 @@ from sklearn.metrics import roc_auc_score
 
 from fate_dp.data_prep.breast_cancer import party_tables
 from fate_dp.deploy.flow.home import open_home
-from fate_dp.pipelines.jobs.hetero_lr import Parties, Tables
 from fate_dp.pipelines.jobs.job import run_job, task_metrics, task_output_data, task_output_model
 from fate_dp.pipelines.jobs.party_ledgers import declare, party_ledger
-from fate_dp.pipelines.jobs.shared_lr import JoinedTrainingPlan, prediction_pipeline, training_pipeline
+from fate_dp.pipelines.jobs.ready import (
+    Parties,
+    Tables,
+    TrainingPlan,
+    joined_prediction_pipeline,
+    joined_training_pipeline,
+)
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
 
 from ..protocol.joined_rows import plain_training, weights_of
@@ -60,10 +65,10 @@ def cancer(flow_address, flow_home, tmp_path_factory):
         table["id"] = "shared " + table["id"].astype(str)
         upload(flow_address, flow_home, folder, name, table)
     declare(open_home(flow_home).parties, PARTIES.guest, f"{NAMESPACE}/guest_train/y", cap=4.0)
-    plan = JoinedTrainingPlan(
+    plan = TrainingPlan(
         PARTIES, Tables(NAMESPACE, "guest_train", "host_train"), 4.0, training={"epochs": 5, "train_scores": True}
     )
-    pipeline = training_pipeline(plan)
+    pipeline = joined_training_pipeline(plan)
     return tables, pipeline, run_job(pipeline, flow_address, home=flow_home)
 
 
@@ -100,7 +105,7 @@ def test_no_output_of_align_shows_an_id_or_a_value(cancer, flow_address):
 def test_new_patients_are_scored_on_shares_with_the_deployed_model(cancer, flow_address, flow_home):
     tables, trained, job = cancer
     weights = weights_of(model_at(flow_address, job, "guest", PARTIES.guest))
-    pipeline = prediction_pipeline(trained, PARTIES, Tables(NAMESPACE, "guest_test", "host_test"))
+    pipeline = joined_prediction_pipeline(trained, PARTIES, Tables(NAMESPACE, "guest_test", "host_test"))
     scored = outputs(flow_address, run_job(pipeline, flow_address, home=flow_home), "share_lr_0")["test_output_data"]
     truth = joined(tables["guest_test"], tables["host_test"], tables["guest_test"].set_index("id")["y"])["columns"]
     expected = 1 / (1 + np.exp(-truth[:, :-2] @ weights[:-1] - weights[-1]))
@@ -127,13 +132,13 @@ def test_loans_split_vertically_are_trained_on_shares(flow_address, flow_home, t
     for name, side in (("loans_of_guest", guest), ("loans_of_host", host)):
         upload(flow_address, flow_home, tmp_path, name, side)
     declare(open_home(flow_home).parties, PARTIES.guest, f"{NAMESPACE}/loans_of_guest/y", cap=3.0)
-    plan = JoinedTrainingPlan(
+    plan = TrainingPlan(
         PARTIES,
         Tables(NAMESPACE, "loans_of_guest", "loans_of_host"),
         3.0,
         training={"epochs": 4, "reveal": "guest", "train_scores": True},
     )
-    job = run_job(training_pipeline(plan), flow_address, home=flow_home)
+    job = run_job(joined_training_pipeline(plan), flow_address, home=flow_home)
 
     model = model_at(flow_address, job, "guest", PARTIES.guest)
     made = joined(guest, host, flipped_labels(flow_address, job))

@@ -10,9 +10,9 @@ from fate_dp.data_prep.lending_club.synthetic import write_synthetic
 from fate_dp.data_prep.lending_club.written import write
 from fate_dp.data_prep.over_sampling import SYNTHETIC_PREFIX
 from fate_dp.deploy.flow.home import open_home
-from fate_dp.pipelines.jobs.homo_lr import Federation, HomoLRSettings, StudyTables, new_pipeline, training_reader
 from fate_dp.pipelines.jobs.job import JobFailed, run_job, task_output_data
 from fate_dp.pipelines.jobs.party_ledgers import party_ledger
+from fate_dp.pipelines.jobs.ready import Federation, HomoLRSettings, StudyTables, new_pipeline, training_reader
 from fate_dp.pipelines.jobs.upload import upload_prepared
 
 pytestmark = pytest.mark.end_to_end
@@ -37,7 +37,7 @@ def over_sampling():
     """The training reader and smote on what it reads."""
     from fate_dp.pipelines.clients import Smote
 
-    reader = training_reader("reader_0", FEDERATION, TABLES)
+    reader = training_reader(FEDERATION, TABLES)
     smote = Smote(
         "smote_0",
         runtime_parties=FEDERATION.training_parties(),

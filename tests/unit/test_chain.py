@@ -11,8 +11,8 @@ from fate_dp.components.label_flip.chain import check_plan, refusal_of_plan, tra
 from fate_dp.pipelines.clients import DPHeteroLR, LabelFlip
 from fate_dp.pipelines.jobs import job
 from fate_dp.pipelines.jobs.flow import FlowUnavailable
-from fate_dp.pipelines.jobs.hetero_lr import Parties, Tables, joined_tables
 from fate_dp.pipelines.jobs.job import JobFailed, check_chain, run_job
+from fate_dp.pipelines.jobs.ready import Parties, Tables, joined_tables
 from fate_dp.privacy.validation import InvalidArgument
 
 SOURCE = "bank/loans/y"

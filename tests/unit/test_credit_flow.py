@@ -11,7 +11,7 @@ from fate_dp.data_prep.lending_club.options import PrepOptions
 from fate_dp.data_prep.lending_club.preparation import divide
 from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.pipelines.jobs import upload
-from fate_dp.pipelines.jobs.homo_lr import HomoLRSettings
+from fate_dp.pipelines.jobs.ready import HomoLRSettings
 from fate_dp.pipelines.lending_club import flow
 from fate_dp.pipelines.lending_club.flow import FlowPlace, run_split
 

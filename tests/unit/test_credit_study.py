@@ -13,8 +13,8 @@ from fate_dp.data_prep.lending_club.columns import FEATURES, ID
 from fate_dp.data_prep.lending_club.options import PrepOptions
 from fate_dp.data_prep.lending_club.preparation import Division
 from fate_dp.data_prep.lending_club.synthetic import write_synthetic
-from fate_dp.pipelines.jobs.homo_lr import HomoLRSettings
 from fate_dp.pipelines.jobs.job import JobFailed, NoOutput
+from fate_dp.pipelines.jobs.ready import HomoLRSettings
 from fate_dp.pipelines.lending_club import balancing
 from fate_dp.pipelines.lending_club import result as credit_verdicts
 from fate_dp.pipelines.lending_club import study as credit_study

@@ -22,7 +22,6 @@ from fate_dp.pipelines.jobs.example_tables import (
     motors,
     people,
 )
-from fate_dp.pipelines.jobs.homo_nn import EXAMPLE
 from fate_dp.pipelines.jobs.upload import check_table
 from fate_dp.privacy.policy import load_policy
 
@@ -86,7 +85,9 @@ def test_loans_have_no_synthetic_rows_and_the_classes_that_the_job_expects(uploa
     label = header.split(",").index("loan_status")
     assert not any(row.startswith(SYNTHETIC_PREFIX) for row in rows)
     share = sum(row.split(",")[label] == "0" for row in rows) / len(rows)
-    assert abs(share - EXAMPLE["dp_homo_nn_0"]["class_weights"]["prior"][0]) < 0.1
+    job = yaml.safe_load((CONF / "private_homo_nn.yaml").read_text())
+    prior = job["dag"]["tasks"]["dp_homo_nn_0"]["parameters"]["class_weights"]["prior"]
+    assert abs(share - prior[0]) < 0.1
 
 
 def test_people_are_the_same_again_and_differ_between_parties():

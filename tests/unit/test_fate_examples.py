@@ -5,7 +5,7 @@ import pytest
 
 from bench import fate_examples, fate_examples_homo
 from bench.fate_examples_hetero import Fold, default_auc, flipped_labels
-from fate_dp.pipelines.jobs.hetero_lr import Parties
+from fate_dp.pipelines.jobs.ready import Parties
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fate_dp.pipelines.jobs.flow import FlowUnavailable
-from fate_dp.pipelines.jobs.homo_lr import FULL_BATCH, Federation, HomoLRSettings, StudyTables, study_pipeline
 from fate_dp.pipelines.jobs.job import NoOutput
+from fate_dp.pipelines.jobs.ready import FULL_BATCH, Federation, HomoLRSettings, StudyTables, study_pipeline
 from fate_dp.pipelines.lending_club import flow
 from fate_dp.pipelines.lending_club.flow import (
     TableSchema,

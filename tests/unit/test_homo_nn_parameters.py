@@ -9,9 +9,22 @@ from fate_dp.components.common.parameters import parameters_of
 from fate_dp.components.dp_homo_nn.component import dp_homo_nn
 from fate_dp.components.dp_homo_nn.settings import TrainSettings
 from fate_dp.pipelines.clients import DPHomoNN
-from fate_dp.pipelines.jobs.homo_lr import StudyTables
-from fate_dp.pipelines.jobs.homo_nn import EXAMPLE, HomoNNParties, prediction_pipeline, training_pipeline
+from fate_dp.pipelines.jobs.ready import Federation, StudyTables, guest_prediction_pipeline, private_training_pipeline
 
+EXAMPLE = {
+    "dp_homo_nn_0": {
+        "model": {"name": "logistic_regression"},
+        "rounds": 50,
+        "batch_size": 2000,
+        "records": 20000,
+        "epsilon": 2.0,
+        "delta": 1e-5,
+        "clip": 1.0,
+        "aggregation": "secure_sum",
+        "optimizer": {"method": "sgd", "optimizer_params": {"lr": 1.0}},
+        "class_weights": {"prior": [0.15, 0.85], "maximum": 5.0},
+    }
+}
 NEEDED = {"rounds": 2, "batch_size": 10, "records": 100, "noise_multiplier": 1.0}
 BAD = [
     ("rounds", 0),
@@ -55,9 +68,9 @@ def test_what_does_not_go_together_is_refused_before_submission():
 
 
 def test_the_shuffler_takes_part_with_trust_shuffle_only():
-    parties = HomoNNParties()
+    parties = Federation(shuffler="9997")
     shuffled = {"rounds": 2, "batch_size": 10, "records": 100, "epsilon0": 1.0, "aggregation": "shuffle"}
-    pipeline = training_pipeline(
+    pipeline = private_training_pipeline(
         parties, StudyTables("n"), {"dp_homo_nn_0": NEEDED, "dp_homo_nn_1": shuffled}
     ).compile()
     tasks = yaml.safe_load(pipeline.get_dag())["dag"]["tasks"]
@@ -73,15 +86,15 @@ def test_the_shuffler_takes_part_with_trust_shuffle_only():
 
 
 def test_a_deployed_model_needs_the_guest_alone():
-    parties = HomoNNParties()
-    trained = training_pipeline(parties, StudyTables("n"), {"dp_homo_nn_0": NEEDED}, evaluate=False).compile()
-    pipeline = prediction_pipeline(trained, "dp_homo_nn_0", parties, StudyTables("n"))
+    parties = Federation(shuffler="9997")
+    trained = private_training_pipeline(parties, StudyTables("n"), {"dp_homo_nn_0": NEEDED}, evaluate=False).compile()
+    pipeline = guest_prediction_pipeline(trained, "dp_homo_nn_0", parties, StudyTables("n"))
     assert set(pipeline.tasks) == {"reader_1", "dp_homo_nn_0"}
     assert pipeline.tasks["dp_homo_nn_0"].runtime_parties == {"guest": "9999"}
 
 
 def test_the_dag_file_is_the_ready_made_pipeline():
-    made = training_pipeline(HomoNNParties(), StudyTables(), EXAMPLE).compile().get_dag()
+    made = private_training_pipeline(Federation(shuffler="9997"), StudyTables(), EXAMPLE).compile().get_dag()
     kept = Path(__file__).parents[2] / "conf" / "private_homo_nn.yaml"
     assert in_order(yaml.safe_load(kept.read_text())) == in_order(yaml.safe_load(made))
 

@@ -3,8 +3,8 @@
 import pytest
 
 from fate_dp.pipelines.clients import DPHeteroLR
-from fate_dp.pipelines.jobs.hetero_lr import Parties, Tables, TrainingPlan, joined_tables, training_pipeline
 from fate_dp.pipelines.jobs.job import JobFailed, check_parties
+from fate_dp.pipelines.jobs.ready import Parties, Tables, TrainingPlan, joined_tables, training_pipeline
 
 TABLES = Tables("loans", "guest", "host")
 

@@ -6,15 +6,20 @@ import pytest
 import yaml
 
 from fate_dp.pipelines.clients import ShareLR
-from fate_dp.pipelines.jobs.hetero_lr import Parties, Tables
-from fate_dp.pipelines.jobs.shared_lr import JoinedTrainingPlan, prediction_pipeline, training_pipeline
+from fate_dp.pipelines.jobs.ready import (
+    Parties,
+    Tables,
+    TrainingPlan,
+    joined_prediction_pipeline,
+    joined_training_pipeline,
+)
 
 CONF = Path(__file__).parents[2] / "conf"
 TABLES = Tables("fate_dp_demo", "guest_train", "host_train")
 
 
 def plan(epsilon, **training):
-    return JoinedTrainingPlan(Parties(), TABLES, epsilon, training=training)
+    return TrainingPlan(Parties(), TABLES, epsilon, training=training)
 
 
 def tasks_of(pipeline) -> dict:
@@ -28,20 +33,20 @@ def source_of(task, kind, name):
 
 
 def test_the_dag_file_is_the_ready_made_pipeline():
-    made = training_pipeline(plan(2.0, epochs=30, train_scores=True)).compile().get_dag()
+    made = joined_training_pipeline(plan(2.0, epochs=30, train_scores=True)).compile().get_dag()
     assert yaml.safe_load((CONF / "joined_shares_lr.yaml").read_text()) == yaml.safe_load(made)
 
 
 def test_without_epsilon_labels_are_public_and_without_scores_nothing_is_evaluated():
-    tasks = tasks_of(training_pipeline(plan(None, reveal="guest")))
+    tasks = tasks_of(joined_training_pipeline(plan(None, reveal="guest")))
     assert set(tasks) == {"reader_0", "align_0", "share_lr_0"}
     assert tasks["align_0"]["parameters"] == {"label_source": "fate_dp_demo/guest_train/y"}
     assert source_of(tasks["share_lr_0"], "model", "alignment") == ("align_0", "alignment")
 
 
 def test_a_prediction_aligns_the_new_rows_and_brings_the_trained_model():
-    trained = training_pipeline(plan(1.0, epochs=3, train_scores=True)).compile()
-    pipeline = prediction_pipeline(trained, Parties(), TABLES)
+    trained = joined_training_pipeline(plan(1.0, epochs=3, train_scores=True)).compile()
+    pipeline = joined_prediction_pipeline(trained, Parties(), TABLES)
     tasks = tasks_of(pipeline)
     assert set(tasks) == {"reader_0", "align_1", "share_lr_0", "evaluation_0"}
     task = tasks["share_lr_0"]

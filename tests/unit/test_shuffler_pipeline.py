@@ -9,7 +9,8 @@ from fate_dp.components.protocols.federation import Federation
 from fate_dp.components.shuffler.run import check_federation, check_promise, check_records, federation_of
 from fate_dp.components.shuffler.settings import Settings, requests
 from fate_dp.components.shuffler.statistics import document, summary
-from fate_dp.pipelines.jobs.homo_nn import ShuffledParties, statistics_pipeline
+from fate_dp.pipelines.jobs.example_tables import HOSPITALS
+from fate_dp.pipelines.jobs.ready import statistics_pipeline
 
 CONF = Path(__file__).parents[2] / "conf"
 TABLES = {"9999": "guest_records", "9998": "host_records"}
@@ -27,7 +28,7 @@ def terms(epsilon0=1.0, promised=10.0, **asked):
 
 
 def test_the_dag_file_is_the_ready_made_pipeline():
-    pipeline = statistics_pipeline(ShuffledParties(), "fate_dp_demo", TABLES, REQUESTS, min_messages=1000, epsilon=1.0)
+    pipeline = statistics_pipeline(HOSPITALS, "fate_dp_demo", TABLES, REQUESTS, min_messages=1000, epsilon=1.0)
     made = yaml.safe_load(pipeline.compile().get_dag())
     assert yaml.safe_load((CONF / "shuffled_statistics.yaml").read_text()) == made
     readers = made["dag"]["tasks"]["reader_0"]["parties"]

@@ -1,0 +1,397 @@
+"""Ready-made pipelines, those of the jobs in conf/ among them, and their predictions.
+
+*Vertical*: guest and host have different columns of the same records, joined by PSI or as shares. *Horizontal*: guest and
+hosts have the same columns of different records, and an arbiter adds up models or statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from fate_dp.privacy.validation import PARTY_ID, InvalidArgument, is_finite, is_whole
+
+if TYPE_CHECKING:
+    from fate_client.pipeline import FateFlowPipeline
+    from fate_client.pipeline.components.fate import PSI, Evaluation, Reader
+
+    from ..clients import DPHomoNN
+
+
+@dataclass(frozen=True)
+class Parties:
+    """Party ids of a vertical job; without an arbiter where that is None."""
+
+    guest: str = "9999"
+    host: str = "10000"
+    arbiter: str | None = "10001"
+
+    @property
+    def all_hosts(self) -> list[str]:
+        return [self.host]
+
+    def data_parties(self) -> dict:
+        """As fate_client's `runtime_parties`."""
+        return {"guest": self.guest, "host": self.host}
+
+
+@dataclass(frozen=True)
+class Federation:
+    """Party ids of a horizontal job; every data party holds rows of its own with the same columns.
+
+    ``shuffler`` is a host without data that mixes messages, for `clients.Shuffler` and for trainings with aggregation
+    shuffle.
+    """
+
+    guest: str = "9999"
+    hosts: tuple[str, ...] = ("10000", "9998")
+    arbiter: str = "10001"
+    shuffler: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.hosts, (tuple, list)) or not self.hosts:
+            raise InvalidArgument(f"The hosts are {self.hosts!r}; allowed is a list of at least one party id.")
+        object.__setattr__(self, "hosts", tuple(self.hosts))
+        members = self.data_parties()
+        for role, party_id in (*members, ("arbiter", self.arbiter)):
+            if not isinstance(party_id, str) or not PARTY_ID.fullmatch(party_id):
+                raise InvalidArgument(
+                    f"The {role}'s party id is {party_id!r}; allowed are 1 to 64 letters, digits and underscores."
+                )
+        if len({party_id for _, party_id in members}) < len(members):
+            raise InvalidArgument(
+                f"The data parties are {', '.join(party_id for _, party_id in members)}; their ids must not repeat."
+            )
+
+    @property
+    def all_hosts(self) -> list[str]:
+        return [*self.hosts, *([self.shuffler] if self.shuffler else [])]
+
+    def data_parties(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of role and party id, the guest first."""
+        return (("guest", self.guest), *(("host", host) for host in self.hosts))
+
+    def at_training(self, aggregation: str) -> dict:
+        """All parties of a training with differential privacy as fate_client's `runtime_parties`."""
+        hosts = self.all_hosts if aggregation == "shuffle" else list(self.hosts)
+        return {"guest": self.guest, "host": hosts, "arbiter": self.arbiter}
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Namespace and table names of the two sides of a join."""
+
+    namespace: str
+    guest: str
+    host: str
+
+    def label_source(self, column: str = "y") -> str:
+        """The unit of the guest's label budget."""
+        return f"{self.namespace}/{self.guest}/{column}"
+
+
+@dataclass(frozen=True)
+class StudyTables:
+    """Where the tables of a study are: `{role}_{party id}_train` of every data party, and `test` at the guest."""
+
+    namespace: str = "lending_club"
+    test: str = "test"
+
+    def training(self, role: str, party_id: str) -> str:
+        """The name of a party's training table."""
+        return f"{role}_{party_id}_train"
+
+
+# What all of them share.
+
+
+def new_pipeline(parties: Parties | Federation) -> FateFlowPipeline:
+    """An empty pipeline of these parties."""
+    from fate_client.pipeline import FateFlowPipeline
+
+    return FateFlowPipeline().set_parties(guest=parties.guest, host=parties.all_hosts, arbiter=parties.arbiter)
+
+
+def reader_of(name: str, namespace: str, guest: tuple[str, str], *hosts: tuple[str, str]) -> Reader:
+    """A reader of one table at the guest and at each of the hosts, given as pairs of party id and table."""
+    from fate_client.pipeline.components.fate import Reader
+
+    parties: dict[str, Any] = {"guest": guest[0], **({"host": [party_id for party_id, _ in hosts]} if hosts else {})}
+    reader = Reader(name, runtime_parties=parties)
+    reader.guest.task_parameters(namespace=namespace, name=guest[1])
+    for number, (_, table) in enumerate(hosts):
+        reader.hosts[number].task_parameters(namespace=namespace, name=table)
+    return reader
+
+
+def evaluation(parties: Parties | Federation, *scored: object, kind: str = "binary") -> Evaluation:
+    """FATE's Evaluation of scores at the guest, who alone gets it; ``kind`` is binary or multi."""
+    from fate_client.pipeline.components.fate import Evaluation
+
+    return Evaluation(
+        "evaluation_0", runtime_parties={"guest": parties.guest}, default_eval_setting=kind, input_datas=list(scored)
+    )
+
+
+# Vertical: label-private logistic regression, and the yardstick without privacy.
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """What to train: epsilon None means no flips, on labels that the guest's operator declared public.
+
+    ``training`` are further parameters of the client that trains, ``alignment`` those of `clients.Align` where records
+    are joined as shares. With ``train_scores`` the training rows' scores are evaluated, against the labels that were
+    trained on.
+    """
+
+    parties: Parties
+    tables: Tables
+    epsilon: float | None
+    training: dict = field(default_factory=dict)
+    alignment: dict = field(default_factory=dict)
+
+
+def training_pipeline(plan: TrainingPlan) -> FateFlowPipeline:
+    """reader -> psi -> [label_flip] -> dp_hetero_lr [-> evaluation]."""
+    from ..clients import DPHeteroLR
+
+    reader, psi = joined_tables(plan.parties, plan.tables)
+    flips, joined, source = _flipped(plan, psi.outputs["output_data"], plan.parties.data_parties())
+    model = DPHeteroLR("dp_hetero_lr_0", train_data=joined, **{**plan.training, **source})
+    return new_pipeline(plan.parties).add_tasks([reader, psi, *flips, model, *_evaluated(plan, model)])
+
+
+def joined_training_pipeline(plan: TrainingPlan) -> FateFlowPipeline:
+    """reader -> [label_flip] -> align -> share_lr [-> evaluation], of guest and host alone: shares are of two parties."""
+    from ..clients import Align, ShareLR
+
+    reader = _read(plan.parties, plan.tables)
+    flips, rows, source = _flipped(plan, reader.outputs["output_data"])
+    align = Align("align_0", input_data=rows, **{**plan.alignment, **source})
+    model = ShareLR(
+        "share_lr_0", train_data=align.outputs["output_data"], alignment=align.outputs["alignment"], **plan.training
+    )
+    pipeline = new_pipeline(replace(plan.parties, arbiter=None))
+    return pipeline.add_tasks([reader, *flips, align, model, *_evaluated(plan, model)])
+
+
+def _flipped(plan: TrainingPlan, rows: object, parties: dict | None = None) -> tuple[list, object, dict]:
+    """The task that flips labels, if any; the rows to train on; and where nothing is flipped, whose labels they have."""
+    from ..clients import LabelFlip
+
+    source = {"label_source": plan.tables.label_source()}
+    if plan.epsilon is None:
+        return [], rows, source
+    flip = LabelFlip("label_flip_0", runtime_parties=parties, epsilon=plan.epsilon, input_data=rows, **source)
+    return [flip], flip.outputs["output_data"], {}
+
+
+def _evaluated(plan: TrainingPlan, model: Any) -> list:
+    scored = plan.training.get("train_scores")
+    return [evaluation(plan.parties, model.outputs["train_output_data"])] if scored else []
+
+
+def prediction_pipeline(trained: FateFlowPipeline, parties: Parties, tables: Tables) -> FateFlowPipeline:
+    """reader -> psi -> deployed dp_hetero_lr -> evaluation, for a pipeline that `run_job` has trained."""
+    trained.deploy([trained.psi_0, trained.dp_hetero_lr_0])
+    deployed, reader = trained.get_deployed_pipeline(), _read(parties, tables)
+    deployed.psi_0.input_data = reader.outputs["output_data"]
+    # The client looks back over one task that is not deployed, not over label_flip and flipback.
+    deployed.dp_hetero_lr_0.test_data = deployed.psi_0.outputs["output_data"]
+    scored = deployed.dp_hetero_lr_0.outputs["test_output_data"]
+    return new_pipeline(parties).add_tasks([reader, deployed, evaluation(parties, scored)])
+
+
+def joined_prediction_pipeline(trained: FateFlowPipeline, parties: Parties, tables: Tables) -> FateFlowPipeline:
+    """reader -> align -> deployed share_lr -> evaluation, for a pipeline that `run_job` has trained."""
+    from ..clients import Align
+
+    trained.deploy([trained.share_lr_0])
+    deployed, reader = trained.get_deployed_pipeline(), _read(parties, tables)
+    align = Align("align_1", input_data=reader.outputs["output_data"])
+    deployed.share_lr_0.test_data = align.outputs["output_data"]
+    deployed.share_lr_0.alignment = align.outputs["alignment"]
+    scored = deployed.share_lr_0.outputs["test_output_data"]
+    pipeline = new_pipeline(replace(parties, arbiter=None))
+    return pipeline.add_tasks([reader, align, deployed, evaluation(parties, scored)])
+
+
+def joined_tables(parties: Parties, tables: Tables) -> tuple[Reader, PSI]:
+    """The reader of both sides and the PSI that joins them."""
+    from fate_client.pipeline.components.fate import PSI
+
+    reader = _read(parties, tables)
+    return reader, PSI("psi_0", runtime_parties=parties.data_parties(), input_data=reader.outputs["output_data"])
+
+
+def _read(parties: Parties, tables: Tables) -> Reader:
+    return reader_of("reader_0", tables.namespace, (parties.guest, tables.guest), (parties.host, tables.host))
+
+
+# Horizontal: FATE's HomoLR as the credit study runs it, training with differential privacy, and private statistics.
+
+OPTIMIZERS = ("adam", "rmsprop", "sgd")
+EARLY_STOPS = ("abs", "diff")
+# More rows than a party of this study can have. Not more than that: torch reserves eight bytes for each of them.
+FULL_BATCH = 1_000_000
+
+
+@dataclass(frozen=True)
+class HomoLRSettings:
+    """What FATE's HomoLR is told, by default the source's values, and the stopping rule that FATE 2.2 has no place for.
+
+    HomoLR of FATE 2.2 runs a fixed number of epochs: `tol` and `early_stop` of FATE 1.x are gone from the component,
+    although fate_client still takes them. They are kept here and applied to the recorded losses afterwards
+    (`stop_epoch`), so that a report can say where FATE 1.x would have stopped; they change no model.
+
+    `alpha` is the strength of the l2 penalty, added to every gradient, that of the bias included. `batch_size` rows make
+    one step. At least as many as the largest party has make every epoch one step on all rows, followed by one average
+    over the parties. Weights begin at zero, so that nothing is drawn and the same rows give the same model, up to
+    rounding: RMSprop enlarges that of gradients that would vanish, as the bias' does at first where classes are balanced,
+    which the later epochs take back.
+    """
+
+    epochs: int = 20
+    learning_rate: float = 0.01
+    alpha: float = 1.0
+    optimizer: str = "rmsprop"
+    tol: float = 1e-4
+    early_stop: str = "diff"
+    threshold: float = 0.5
+    batch_size: int = FULL_BATCH
+
+    def __post_init__(self) -> None:
+        checks = (
+            ("epochs", is_whole(self.epochs) and self.epochs >= 1, "a whole number of at least 1"),
+            ("learning_rate", is_finite(self.learning_rate) and self.learning_rate > 0, "a number above 0"),
+            ("alpha", is_finite(self.alpha) and self.alpha >= 0, "a number of at least 0"),
+            ("optimizer", self.optimizer in OPTIMIZERS, f"one of {', '.join(OPTIMIZERS)}"),
+            ("tol", is_finite(self.tol) and self.tol >= 0, "a number of at least 0"),
+            ("early_stop", self.early_stop in EARLY_STOPS, f"one of {', '.join(EARLY_STOPS)}"),
+            ("batch_size", is_whole(self.batch_size) and self.batch_size >= 1, "a whole number of at least 1"),
+            ("threshold", is_finite(self.threshold) and 0 < self.threshold < 1, "a number between 0 and 1"),
+        )
+        for name, holds, allowed in checks:
+            if not holds:
+                value = getattr(self, name)
+                raise InvalidArgument(f"The HomoLR setting {name} is {value!r}; allowed is {allowed}.")
+        # Numbers of numpy stand in no DAG file and in no result.json.
+        for item in fields(self):
+            kind: Any = type(item.default)
+            object.__setattr__(self, item.name, kind(getattr(self, item.name)))
+
+    def for_fate(self) -> dict:
+        """The parameters of FATE's component."""
+        return {
+            "epochs": self.epochs,
+            "batch_size": self.batch_size,
+            "optimizer": {
+                "method": self.optimizer,
+                "penalty": "l2",
+                "alpha": self.alpha,
+                "optimizer_params": {"lr": self.learning_rate},
+            },
+            "init_param": {"method": "zeros", "fit_intercept": True},
+            "threshold": self.threshold,
+        }
+
+    def stop_epoch(self, losses: Sequence[float]) -> int | None:
+        """The epoch, counted from 1, after which the rule ends training on these losses; None where it never does.
+
+        `diff`: the loss differs from the one before by less than `tol`; `abs`: the loss itself is at most `tol`.
+        """
+        if self.early_stop == "abs":
+            ends = [abs(loss) <= self.tol for loss in losses]
+        else:
+            ends = [False, *(abs(loss - before) < self.tol for before, loss in zip(losses, losses[1:]))]
+        return ends.index(True) + 1 if True in ends else None
+
+
+def study_pipeline(federation: Federation, tables: StudyTables, settings: HomoLRSettings) -> FateFlowPipeline:
+    """reader_0 -> homo_lr_0 over all parties; reader_1 -> homo_lr_1 at the guest alone; evaluation_0 of both scores."""
+    from fate_client.pipeline.components.fate import HomoLR
+
+    training, test = training_reader(federation, tables), _test_reader(federation, tables)
+    model = HomoLR("homo_lr_0", train_data=training.outputs["output_data"], **settings.for_fate())
+    # A model that everybody holds needs nobody's help to predict, and the hosts need not see the test rows.
+    tested = HomoLR(
+        "homo_lr_1",
+        runtime_parties={"guest": federation.guest},
+        test_data=test.outputs["output_data"],
+        input_model=model.outputs["output_model"],
+        batch_size=settings.batch_size,
+        threshold=settings.threshold,
+    )
+    scores = model.outputs["train_output_data"], tested.outputs["test_output_data"]
+    return new_pipeline(federation).add_tasks([training, model, test, tested, evaluation(federation, *scores)])
+
+
+def private_training_pipeline(
+    parties: Federation, tables: StudyTables, trainings: dict, evaluate: bool = True
+) -> FateFlowPipeline:
+    """reader_0 -> one dp_homo_nn per training -> evaluation_0 at the guest, of the scores of its own training rows.
+
+    Args:
+        trainings: parameters of `clients.DPHomoNN` by task name, for example ``{"dp_homo_nn_0": {...}}``.
+    """
+    reader = training_reader(parties, tables)
+    tasks = [training_task(name, parties, reader, parameters) for name, parameters in trainings.items()]
+    pipeline = new_pipeline(parties).add_tasks([reader, *tasks])
+    if evaluate:
+        classes, scores = tasks[0].classes, [task.outputs["train_output_data"] for task in tasks]
+        kind = "multi" if isinstance(classes, int) and classes > 2 else "binary"
+        pipeline.add_tasks([evaluation(parties, *scores, kind=kind)])
+    return pipeline
+
+
+def training_task(name: str, parties: Federation, reader: Reader, parameters: dict) -> DPHomoNN:
+    """One dp_homo_nn on what a reader has read."""
+    from ..clients import DPHomoNN
+
+    aggregation = parameters.get("aggregation", "secure_sum")
+    given = {"shuffler": parties.shuffler, **parameters} if aggregation == "shuffle" else parameters
+    runtime_parties = parties.at_training(aggregation)
+    return DPHomoNN(name, runtime_parties=runtime_parties, train_data=reader.outputs["output_data"], **given)
+
+
+def guest_prediction_pipeline(
+    trained: FateFlowPipeline, task: str, parties: Federation, tables: StudyTables
+) -> FateFlowPipeline:
+    """reader_1 -> the deployed task at the guest alone, for a horizontal pipeline that `run_job` has trained."""
+    trained.deploy([trained.tasks[task]])
+    deployed, reader = trained.get_deployed_pipeline(), _test_reader(parties, tables)
+    # All data parties hold the model, so nobody else is needed, and nobody else sees the rows.
+    deployed.tasks[task].runtime_parties = {"guest": parties.guest}
+    deployed.tasks[task].test_data = reader.outputs["output_data"]
+    return new_pipeline(parties).add_tasks([reader, deployed])
+
+
+def statistics_pipeline(
+    parties: Federation, namespace: str, tables: dict, requests: list, **settings: Any
+) -> FateFlowPipeline:
+    """reader at the parties with records -> shuffler at all.
+
+    Args:
+        namespace, tables: where each party's table is: party id -> name.
+        requests: statistics, as `clients.Shuffler` takes them.
+        settings: its further parameters: min_messages, epsilon or epsilon0, delta.
+    """
+    from ..clients import Shuffler
+
+    pairs = [(party_id, tables[party_id]) for _, party_id in parties.data_parties()]
+    reader = reader_of("reader_0", namespace, *pairs)
+    rows = reader.outputs["output_data"]
+    task = Shuffler("shuffler_0", requests=requests, shuffler=parties.shuffler, input_data=rows, **settings)
+    return new_pipeline(parties).add_tasks([reader, task])
+
+
+def training_reader(federation: Federation, tables: StudyTables) -> Reader:
+    """The reader of every data party's training table."""
+    pairs = [(party_id, tables.training(role, party_id)) for role, party_id in federation.data_parties()]
+    return reader_of("reader_0", tables.namespace, *pairs)
+
+
+def _test_reader(federation: Federation, tables: StudyTables) -> Reader:
+    return reader_of("reader_1", tables.namespace, (federation.guest, tables.test))
