@@ -9,10 +9,9 @@ import hashlib
 import os
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fate_dp.data_prep import SYNTHETIC_PREFIX
 from fate_dp.privacy import BudgetCap, BudgetExceeded, Ledger
@@ -38,8 +37,7 @@ CHANGED_BY_OPERATOR = "Its operator sees what is spent, and changes the cap, wit
 RECORDS = "records"
 
 
-@dataclass(frozen=True)
-class JobReference:
+class JobReference(NamedTuple):
     """Which job and task a ledger line belongs to."""
 
     job_id: str
@@ -89,14 +87,8 @@ def columns_name(columns: Iterable[str]) -> str:
     return "columns:" + hashlib.sha256("\x00".join(sorted(columns)).encode()).hexdigest()[:16]
 
 
-@dataclass(frozen=True)
-class Dataset:
-    """What the ledger calls a table, and all that counts together with it.
-
-    Attributes:
-        name: of this table.
-        related: names of all datasets that share records with it, its own among them.
-    """
+class Dataset(NamedTuple):
+    """What the ledger calls a table, and the names of all datasets that share records with it, its own among them."""
 
     name: str
     related: tuple[str, ...]
@@ -129,44 +121,29 @@ def has_synthetic_rows(frame: Any) -> bool:
     Over-sampled rows keep their mark, the prefix of their match ids, through every FATE component that keeps match ids,
     so that a step knows them without asking what ran before it. The ids stay in their blocks.
     """
+    found = match_id_blocks(frame).mapValues(lambda ids: any(each.startswith(SYNTHETIC_PREFIX) for each in ids))
     # Not reduced: FATE reduces no table without blocks.
-    return any(found for _, found in match_id_blocks(frame).mapValues(_any_synthetic).collect())
-
-
-def record_event(frame: Any, event: Event) -> Event:
-    """What a step on ``frame`` that claims ``event`` must give to ``Ledger.record``: no guarantee after SMOTE."""
-    return event_after_over_sampling(event) if has_synthetic_rows(frame) else event
-
-
-def _any_synthetic(match_ids: Iterable[str]) -> bool:
-    return any(match_id.startswith(SYNTHETIC_PREFIX) for match_id in match_ids)
+    return any(of_block for _, of_block in found.collect())
 
 
 class Charges:
-    """What the private steps of one task cost in the party's own ledger, as (event, count) pairs.
+    """What the private steps of one task on ``frame`` cost in the party's own ledger, as (event, count) pairs.
 
     A step is charged before what it describes leaves the party. A task with many steps asks for all of them first, so
-    that it is refused before any work, and the ledger holds those that ran, no fewer at any moment, and no more at the
-    end.
+    that it is refused before any work; at no moment does the ledger hold fewer than ran, and at the end no more.
 
     Args:
-        ctx: FATE's context.
-        frame: The table that the steps read.
-        refusal: The sentence for the other parties where the cap does not allow the task.
-        public_copy: The operator declared the table's data public: lines stand under a name of their own, outside the
-            cap.
+        refusal: the sentence for the other parties where the cap does not allow the task.
+        public_copy: the operator declared the data public: lines stand under a name of their own, outside the cap.
     """
 
     def __init__(self, ctx: Any, frame: Any, refusal: str, *, public_copy: bool = False) -> None:
         self._home, self._job, self._frame = home_of(ctx), job_of(ctx), frame
         self._refusal, self._public_copy = refusal, public_copy
         self._pending: list[int] = []
-        if public_copy:
-            # No budget of a private table may pay for what was told of a public one.
-            name = f"public {columns_name(frame.schema.columns.to_list())}"
-            self._dataset = Dataset(name, (name,))
-        else:
-            self._dataset = remembered_dataset(self._home, frame)
+        # No budget of a private table may pay for what was told of a public one.
+        public = Dataset(f"public {columns_name(frame.schema.columns.to_list())}", ())
+        self._dataset = public if public_copy else remembered_dataset(self._home, frame)
         self.dataset = self._dataset.name
 
     def check(self, events: Charged) -> None:
@@ -193,8 +170,7 @@ class Charges:
                 purpose=purpose,
                 release_key=f"{self._job.task_id} {secrets.token_hex(16)}",
                 fingerprint=self._fingerprint,
-                job_id=self._job.job_id,
-                task_id=self._job.task_id,
+                **self._job._asdict(),
             )
             self._pending.append(release.release_id)
 
@@ -204,9 +180,7 @@ class Charges:
             self._home.ledger.mark_released(self._pending.pop())
 
     def _claimed(self, events: Charged) -> Charged:
-        if not self._over_sampled:
-            return list(events)
-        return [(event_after_over_sampling(event), count) for event, count in events]
+        return [(event_after_over_sampling(event) if self._over_sampled else event, count) for event, count in events]
 
     @cached_property
     def _over_sampled(self) -> bool:

@@ -47,13 +47,18 @@ def label_blocks(frame: DataFrame) -> Table:
             f"The label column {frame.schema.label_name!r} is not numeric; labels must be numbers.",
             public="The label column is not numeric; labels must be numbers.",
         )
-    return frame.block_table.mapValues(partial(_label_column, place=place))
+    return frame.block_table.mapValues(lambda blocks: np.asarray(blocks[place[0]][:, place[1]], dtype=np.float64))
 
 
 def match_id_blocks(frame: DataFrame) -> Table:
     """Table of lists of match ids as text."""
+    return _of_match_ids(frame, lambda match_ids: list(map(str, match_ids)))
+
+
+def _of_match_ids(frame: DataFrame, work: Callable) -> Table:
+    """Table of what ``work`` makes of the match ids of a block, as they are."""
     place = frame.data_manager.loc_block(frame.schema.match_id_name, with_offset=False)
-    return frame.block_table.mapValues(partial(_ids, place=place))
+    return frame.block_table.mapValues(lambda blocks: work(blocks[place]))
 
 
 def block_starts(frame: DataFrame) -> dict:
@@ -63,7 +68,7 @@ def block_starts(frame: DataFrame) -> dict:
     ``loc(preserve_order=True)``, which makes the host's tables in cross-validation.
     """
     starts, rows = {}, 0
-    for key, size in sorted(frame.block_table.mapValues(_rows).collect()):
+    for key, size in sorted(frame.block_table.mapValues(lambda blocks: len(blocks[0])).collect()):
         starts[key] = rows
         rows += size
     return starts
@@ -91,30 +96,13 @@ def collect_column(blocks: Table) -> np.ndarray:
     return np.concatenate([parts[key] for key in sorted(parts)]) if parts else np.empty(0)
 
 
-def _rows(blocks: Block) -> int:
-    return len(blocks[0])
-
-
 def _numeric_columns(blocks: Block, places: Sequence[tuple[int, int]]) -> np.ndarray:
     columns = [np.asarray(blocks[block][:, offset], dtype=np.float64) for block, offset in places]
     return np.stack(columns, axis=1) if columns else np.empty((len(blocks[0]), 0))
 
 
-def _label_column(blocks: Block, place: Any) -> np.ndarray:
-    return np.asarray(blocks[place[0]][:, place[1]], dtype=np.float64)
-
-
-def unusable_ids(frame: DataFrame) -> Table:
-    """Table of booleans: whether a match id of the block is missing, empty, or no text that can be encoded."""
-    place = frame.data_manager.loc_block(frame.schema.match_id_name, with_offset=False)
-    return frame.block_table.mapValues(partial(_any_unusable, place=place))
-
-
-def _any_unusable(blocks: Block, place: Any) -> bool:
-    return any(map(_is_unusable, blocks[place]))
-
-
 def _is_unusable(match_id: Any) -> bool:
+    """Whether a match id is missing, empty, or no text that can be encoded."""
     if match_id is None or match_id != match_id or match_id == "":
         return True
     try:
@@ -122,10 +110,6 @@ def _is_unusable(match_id: Any) -> bool:
     except UnicodeEncodeError:
         return True
     return False
-
-
-def _ids(blocks: Block, place: Any) -> list[str]:
-    return [str(match_id) for match_id in blocks[place]]
 
 
 def _with_label(blocks: Block, labels: np.ndarray, block: int, offset: int, soft: bool) -> Block:
@@ -138,38 +122,37 @@ def _with_label(blocks: Block, labels: np.ndarray, block: int, offset: int, soft
     return replaced
 
 
-# Streams what the ledger needs to know of each record from a block table to the driver, block by block.
-#
-# The ledger is one SQLite file at the party's driver, so its rows have to get there: keyed hashes and labels only, never
-# more than one block at a time in memory.
-
+# What the ledger needs to know of each record. It is one SQLite file at the party's driver, so its rows have to get there:
+# keyed hashes and labels only, never more than one block at a time in memory.
 
 _ALIGNMENT = b"fate-dp: are the rows of two parties the same"
 
 
 def record_tag_stream(frame: DataFrame, key: bytes, source: str) -> Iterator[bytes]:
     """Iterator over the keyed hash of every match id."""
-    tags = match_id_blocks(frame).mapValues(partial(record_tags, key=key, source=source))
-    return chain.from_iterable(block for _, block in tags.collect())
+    return _stream(match_id_blocks(frame).mapValues(partial(record_tags, key=key, source=source)))
 
 
 def labelled_stream(frame: DataFrame, key: bytes, source: str) -> Iterator[tuple[bytes, str]]:
     """Iterator over (keyed hash of the match id, label as text)."""
-    pairs = match_id_blocks(frame).join(label_blocks(frame), partial(_labelled, key=key, source=source))
-    return chain.from_iterable(block for _, block in pairs.collect())
+    return _stream(match_id_blocks(frame).join(label_blocks(frame), partial(_labelled, key=key, source=source)))
 
 
 def flip_stream(frame: DataFrame, flipped: Table, key: bytes, source: str) -> Iterator[tuple]:
     """Iterator over the rows of ``Ledger.record_flips``: keyed hashes of match id and true label, the flipped label as text,
     and the same two hashes without the source."""
     true_labels = match_id_blocks(frame).join(label_blocks(frame), partial(_true_tags, key=key, source=source))
-    triples = true_labels.join(flipped, _with_flipped)
-    return chain.from_iterable(block for _, block in triples.collect())
+    return _stream(true_labels.join(flipped, _with_flipped))
+
+
+def _stream(table: Table) -> Iterator:
+    return chain.from_iterable(block for _, block in table.collect())
 
 
 def ids_digest(frame: DataFrame) -> list:
     """[[block, SHA-256 of its match ids in order], ...]: equal at two parties iff their rows are aligned."""
-    return sorted([key, digest] for key, digest in match_id_blocks(frame).mapValues(_digest).collect())
+    digests = match_id_blocks(frame).mapValues(lambda ids: hashlib.sha256("\x00".join(ids).encode()).hexdigest())
+    return sorted([key, digest] for key, digest in digests.collect())
 
 
 def alignment_digest(frame: DataFrame) -> str:
@@ -192,12 +175,7 @@ def content_digest(frame: DataFrame, key: bytes) -> bytes:
     # A key of its own: rows are anybody's bytes, and must read like no other input of the party's key.
     own_key = hmac.digest(key, b"fate-dp table content", "sha256")
     sums = match_id_blocks(frame).join(feature_blocks(frame), partial(_content_sum, key=own_key))
-    return sums.reduce(_add_modulo).to_bytes(32, "big")
-
-
-def count_distinct_ids(frame: DataFrame) -> int:
-    """Number of different match ids."""
-    return match_id_blocks(frame).flatMap(_each_once).count()
+    return sums.reduce(lambda first, second: (first + second) % 2**256).to_bytes(32, "big")
 
 
 def _labelled(match_ids: Sequence[str], labels: np.ndarray, key: bytes, source: str) -> list[tuple[bytes, str]]:
@@ -217,10 +195,6 @@ def _with_flipped(tags: Any, flipped: np.ndarray) -> list[tuple]:
     return [(*own, value, *common) for own, common, value in zip(*tags, values)]
 
 
-def _digest(match_ids: Sequence[str]) -> str:
-    return hashlib.sha256("\x00".join(match_ids).encode()).hexdigest()
-
-
 def _content_sum(match_ids: Sequence[str], features: np.ndarray, key: bytes) -> int:
     rows = np.ascontiguousarray(features, dtype="<f8")
     hashes = (
@@ -230,16 +204,7 @@ def _content_sum(match_ids: Sequence[str], features: np.ndarray, key: bytes) -> 
     return sum(int.from_bytes(item, "big") for item in hashes) % 2**256
 
 
-def _add_modulo(first: int, second: int) -> int:
-    return (first + second) % 2**256
-
-
-def _each_once(_: Any, match_ids: Sequence[str]) -> list[tuple[str, int]]:
-    return [(match_id, 1) for match_id in match_ids]
-
-
 # Checks of a party's own table before work starts; each raises ValueError with one sentence.
-
 
 FEATURE_LIMIT = 2.0**MAGNITUDE_BITS
 
@@ -249,7 +214,7 @@ def check_guest_table(frame: DataFrame) -> None:
     require_rows(frame)
     if frame.schema.label_name is None:
         raise ValueError("The guest's table has no label column; upload it with label_name set.")
-    if label_blocks(frame).mapValues(_any_missing).reduce(operator.or_):
+    if label_blocks(frame).mapValues(lambda labels: bool(np.isnan(labels).any())).reduce(operator.or_):
         raise ValueError("A label is missing; every record of the guest must have one.")
     check_training_table(frame)
 
@@ -302,15 +267,16 @@ def refuse_label_column(frame: DataFrame) -> None:
 
 def require_distinct_ids(frame: DataFrame) -> None:
     """Records without an id would otherwise match each other."""
-    if unusable_ids(frame).reduce(operator.or_):
+    if _of_match_ids(frame, lambda match_ids: any(map(_is_unusable, match_ids))).reduce(operator.or_):
         raise ValueError("A match id is missing, empty or no valid text; every record needs its own match id.")
-    if count_distinct_ids(frame) != frame.shape[0]:
+    if match_id_blocks(frame).flatMap(lambda _, ids: [(match_id, 1) for match_id in ids]).count() != frame.shape[0]:
         raise ValueError("An id occurs more than once in the table; every record needs its own match id.")
 
 
 def distinct_labels(frame: DataFrame, limit: int) -> set:
     """Label values that occur, at most ``limit + 1`` per block."""
-    return label_blocks(frame).mapValues(partial(_distinct, limit=limit)).reduce(operator.or_)
+    of_blocks = label_blocks(frame).mapValues(lambda labels: set(np.unique(labels)[: limit + 1].tolist()))
+    return of_blocks.reduce(operator.or_)
 
 
 def check_features(frame: DataFrame) -> tuple:
@@ -342,14 +308,6 @@ def bad_feature(name: str, what: str) -> PrivateReason:
     return PrivateReason(f"Feature {name!r} {what}.", public=f"A feature {what}.")
 
 
-def _distinct(labels: np.ndarray, limit: int) -> set[float]:
-    return set(np.unique(labels)[: limit + 1].tolist())
-
-
-def _any_missing(labels: np.ndarray) -> bool:
-    return bool(np.isnan(labels).any())
-
-
 def _ranges(features: np.ndarray) -> tuple:
     finite = np.isfinite(features).all(axis=0)
     safe = np.where(np.isfinite(features), features, 0.0)
@@ -360,40 +318,27 @@ def _merge_ranges(first: Any, second: Any) -> tuple:
     return np.minimum(first[0], second[0]), np.maximum(first[1], second[1]), first[2] & second[2]
 
 
-# Frames in FATE's prediction format from what a kernel scored block by block.
-
-
 def prediction_frame_of(frame: DataFrame, scored: Table, dataset_type: str) -> DataFrame:
-    """label (if any), predict_score, predict_result, predict_detail, type: as FATE's Evaluation takes them.
+    """A frame in FATE's prediction format: label (if any), predict_score, predict_result, predict_detail, type.
 
     FATE's own way, apply_row, calls pandas once per row, and takes no column with several probabilities.
 
-    Args:
-        frame: whose ids and labels they are.
-        scored: table of (scores, results, details) of every block: three lists.
+    ``scored`` is a table of (scores, results, details) of every block: three lists.
     """
     from fate.arch.dataframe.manager.block_manager import BlockType
     from fate.components.components.utils.tools import add_dataset_type
-    from fate.ml.utils.predict_tools import PREDICT_DETAIL, PREDICT_RESULT, PREDICT_SCORE
-
-    result = _named_frame(frame)
-    manager = result.data_manager.duplicate()
-    blocks = manager.append_columns(
-        [PREDICT_SCORE, PREDICT_RESULT, PREDICT_DETAIL], [BlockType.float64, BlockType.int32, BlockType.np_object]
-    )
-    append = partial(_append, convert=[manager.blocks[block].convert_block for block in blocks])
-    table = result.block_table.join(scored, append)
-    return add_dataset_type(type(frame)(frame._ctx, table, frame.partition_order_mappings, manager), dataset_type)
-
-
-def _named_frame(frame: DataFrame) -> DataFrame:
-    """Ids and, if the table has one, the label under the name that FATE's Evaluation looks for."""
-    from fate.ml.utils.predict_tools import LABEL
+    from fate.ml.utils.predict_tools import LABEL, PREDICT_DETAIL, PREDICT_RESULT, PREDICT_SCORE
 
     result = frame.create_frame(with_label=frame.schema.label_name is not None, with_weight=False)
     if result.schema.label_name not in (None, LABEL):
         result.rename(label_name=LABEL)
-    return result
+    manager = result.data_manager.duplicate()
+    blocks = manager.append_columns(
+        [PREDICT_SCORE, PREDICT_RESULT, PREDICT_DETAIL], [BlockType.float64, BlockType.int32, BlockType.np_object]
+    )
+    convert = [manager.blocks[block].convert_block for block in blocks]
+    table = result.block_table.join(scored, partial(_append, convert=convert))
+    return add_dataset_type(type(frame)(frame._ctx, table, frame.partition_order_mappings, manager), dataset_type)
 
 
 def _append(blocks: Block, scored: Any, convert: Sequence[Callable]) -> Block:
@@ -406,9 +351,7 @@ def pass_through(
     """A host's part of a task on the guest's labels: it joins the preflight, so that it learns of a refusal.
 
     It checks what a later training would refuse, before the guest spends anything, and writes the table unchanged.
-
-    Args:
-        facts: what the guest is to know of the table, builtins.
+    ``facts`` of the table are what the guest is to know.
     """
     check_roles(ctx, arbiter=False)
     frame = input_data.read()

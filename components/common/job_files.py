@@ -16,8 +16,6 @@ class PlannedTask:
     """One task of a job.
 
     Attributes:
-        name: in the job.
-        component: which component it runs.
         stage: ``train``, ``predict``, ``cross_validation`` or ``default``.
         parameters: for all parties; those of single parties are not among them.
         model_inputs: names of the models that it is given.
@@ -32,11 +30,7 @@ class PlannedTask:
 
 @dataclass(frozen=True)
 class JobPlan:
-    """A job's DAG.
-
-    Attributes:
-        dag: what stands under ``dag`` in a job's DAG file.
-    """
+    """A job's DAG: what stands under ``dag`` in its file."""
 
     dag: dict
 
@@ -49,15 +43,18 @@ class JobPlan:
 
     def tasks_of(self, component: str) -> list[PlannedTask]:
         """All tasks that run a component, in the order of their names."""
-        return [
-            self.task(name)
-            for name in sorted(self.dag["tasks"])
-            if self.dag["tasks"][name]["component_ref"] == component
-        ]
+        return [task for task in map(self.task, sorted(self.dag["tasks"])) if task.component == component]
 
     def receivers(self, source: str) -> list[tuple[str, str]]:
         """(task, data input) of everything that data of ``source`` flow into, however far."""
-        return receivers(self.dag["tasks"], source)
+        found, reached = [], [source]
+        for producer in reached:
+            for name, task in self.dag["tasks"].items():
+                keys = [key for key, channels in data_inputs(task).items() if producer in producers(channels)]
+                found += [(name, key) for key in keys]
+                if keys and name not in reached:
+                    reached.append(name)
+        return found
 
     def reads_directly(self, name: str, source: str, keys: Sequence[str]) -> bool:
         """Whether one of these data inputs of the task is an output of ``source``, with no task between them."""
@@ -74,20 +71,7 @@ class JobPlan:
         return [str(party_id) for line in named if line["role"] == role for party_id in line["party_id"]]
 
 
-def receivers(tasks: dict, source: str) -> list[tuple[str, str]]:
-    """(task, data input) of everything that data of `source` flows into, however far."""
-    found, reached = [], [source]
-    for producer in reached:
-        for name, task in tasks.items():
-            keys = [key for key, channels in data_inputs(task).items() if producer in producers(channels)]
-            found += [(name, key) for key in keys]
-            if keys and name not in reached:
-                reached.append(name)
-    return found
-
-
 def data_inputs(task: dict) -> dict:
-    """The data inputs of a task by key."""
     return (task.get("inputs") or {}).get("data") or {}
 
 
@@ -104,7 +88,6 @@ def producers(channels: dict) -> list[str]:
 # ``JOBS/job/dag.yaml``. A process that was started otherwise, as a test's is, finds nothing, and nothing is refused for that.
 #
 # Names of tables are for people: they tell an operator which table a line or a refusal is about. No budget rests on them.
-
 
 logger = logging.getLogger(__name__)
 

@@ -20,12 +20,10 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache, partial
-from numbers import Integral, Real
 from typing import Any
 
 from fate_dp.privacy.policy import is_source
-
-# Checks of single values.
+from fate_dp.privacy.validation import is_real, is_whole
 
 LARGEST = sys.float_info.max
 
@@ -40,21 +38,18 @@ def number(
     whole: bool = False,
 ) -> Any:
     """A finite number within the limits, an int if ``whole`` and a float otherwise."""
-    kind: type[Any] = Integral if whole else Real
     # Comparisons, since math.isfinite cannot take whole numbers that no float holds; NaN fails them.
-    sound = isinstance(value, kind) and not isinstance(value, bool) and -LARGEST <= value <= LARGEST
-    if sound and (above is None or value > above) and (at_least is None or value >= at_least):
-        if at_most is None or value <= at_most:
-            return int(value) if whole else float(value)
+    if (is_whole if whole else is_real)(value) and -LARGEST <= value <= LARGEST:
+        if (above is None or value > above) and (at_least is None or value >= at_least):
+            if at_most is None or value <= at_most:
+                return int(value) if whole else float(value)
     limits = {"above": above, "at least": at_least, "at most": at_most}
     wanted = " and ".join(f"{words} {limit}" for words, limit in limits.items() if limit is not None)
-    raise ValueError(
-        f"{field} is {value!r}; it must be a {'whole' if whole else 'finite'} number {wanted}.".replace(" .", ".")
-    )
+    kind = "whole" if whole else "finite"
+    raise ValueError(f"{field} is {value!r}; it must be a {kind} number {wanted}.".replace(" .", "."))
 
 
 def choice(field: str, value: Any, allowed: Sequence) -> Any:
-    """The value, which must be one of ``allowed``."""
     if value not in allowed:
         raise ValueError(f"{field} is {value!r}; it must be one of {', '.join(map(str, allowed))}.")
     # A member of an enum of texts is equal to its text, but no message takes it.
@@ -67,7 +62,6 @@ def name(field: str, value: Any, allowed: Sequence) -> Any:
 
 
 def flag(field: str, value: Any) -> bool:
-    """The value, which must be true or false."""
     if not isinstance(value, bool):
         raise ValueError(f"{field} is {value!r}; it must be true or false.")
     return value
@@ -109,9 +103,6 @@ class OneOf:
 
     def __call__(self, field: str, value: Any) -> Any:
         return (name if self.any_case else choice)(field, value, self.allowed)
-
-
-# The declaration of a parameter, and what is read from it.
 
 
 @dataclass(frozen=True)
@@ -190,12 +181,13 @@ def settings_of(declaration: type, given: Mapping[str, Any]) -> Any:
 
 def _read(item: Any, hint: Any) -> Parameter:
     sentence, check, note, title, limits = item.metadata["parameter"]
-    kinds = tuple(dict.fromkeys(_kind(part) for part in _parts(hint) if part is not type(None)))
+    parts = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+    kinds = tuple(dict.fromkeys(_kind(part) for part in parts if part is not type(None)))
     about = note or (None if isinstance(check, OneOf) else getattr(check, "__doc__", None))
-    if check is None:
-        check = partial(flag, item.name) if kinds == (bool,) else partial(number, item.name, **limits)
-        if kinds == (int,):
-            check = partial(check, whole=True)
+    if kinds == (bool,) and check is None:
+        check = partial(flag, item.name)
+    elif check is None:
+        check = partial(number, item.name, **limits, whole=kinds == (int,))
     elif isinstance(check, OneOf):
         check = partial(check, item.name)
     title = title or "".join(word.capitalize() for word in item.name.split("_"))
@@ -203,11 +195,7 @@ def _read(item: Any, hint: Any) -> Parameter:
     return Parameter(item.name, sentence, kinds, default, check, title, (about or title).strip().splitlines()[0])
 
 
-def _parts(hint: Any) -> tuple[Any, ...]:
-    return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
-
-
 def _kind(hint: Any) -> type:
     """What a job may write for a field: whatever is no word, number or list is made from a mapping."""
     found = typing.get_origin(hint) or hint
-    return {tuple: list, list: list}.get(found, found if found in (bool, int, float, str) else dict)
+    return list if found is tuple else found if found in (bool, int, float, str, list) else dict

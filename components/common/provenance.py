@@ -143,27 +143,26 @@ def refuse_true_labels_of_released_records(home: PartyHome, frame: Any) -> Label
         if home.ledger.has_released(record_tag_stream(frame, home.key, source), source=source, key_id=home.key_id):
             found = _found(home, frame, source)
             if found is None:
-                raise PrivateReason(
+                raise _not_shown(
                     f"The table holds labels of records of {source} whose flips were released, and they are not those "
-                    "flips; predict without the label column, or on records outside training.",
-                    public="The guest's ledger refuses to show the labels of this table; its operator can see why.",
+                    "flips; predict without the label column, or on records outside training."
                 )
             known.append(found)
-    _refuse_what_a_lost_key_hides(home, frame)
+    # Tags of another key link no record to what was released under it, so only labels that are known otherwise pass.
+    lost = home.ledger.sources_of_other_keys(home.key_id)
+    if lost and not any(_found(home, frame, source) for source in home.ledger.sources(home.key_id)):
+        if _declared_public(home, frame) is None:
+            raise _not_shown(
+                f"Flips of {lost[0]} were released under a key that is gone, so nobody can say whether the table's labels "
+                "are true ones of those records; predict without the label column, or on labels that were flipped anew."
+            )
     return max(known, key=lambda one: one.epsilon) if known else _declared_public(home, frame)
 
 
-def _refuse_what_a_lost_key_hides(home: PartyHome, frame: Any) -> None:
-    """Tags of another key link no record to what was released under it, so only labels that are known otherwise pass."""
-    lost = home.ledger.sources_of_other_keys(home.key_id)
-    if not lost or any(_found(home, frame, source) for source in home.ledger.sources(home.key_id)):
-        return
-    if _declared_public(home, frame) is None:
-        raise PrivateReason(
-            f"Flips of {lost[0]} were released under a key that is gone, so nobody can say whether the table's labels are true "
-            "ones of those records; predict without the label column, or on labels that were flipped anew.",
-            public="The guest's ledger refuses to show the labels of this table; its operator can see why.",
-        )
+def _not_shown(reason: str) -> PrivateReason:
+    return PrivateReason(
+        reason, public="The guest's ledger refuses to show the labels of this table; its operator can see why."
+    )
 
 
 def refuse_derived_labels(home: PartyHome, frame: Any) -> None:
@@ -189,9 +188,5 @@ def record_use(home: PartyHome, privacy: LabelPrivacy, job: JobReference, rows: 
     """Flipped labels were charged by label_flip already; a use of public ones gets its line 'not private'."""
     if not privacy.private:
         home.ledger.record_not_private(
-            source=privacy.source,
-            reason="trained on labels declared public",
-            job_id=job.job_id,
-            task_id=job.task_id,
-            rows=rows,
+            source=privacy.source, reason="trained on labels declared public", rows=rows, **job._asdict()
         )

@@ -7,6 +7,7 @@ stays distributed.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -95,17 +96,16 @@ class Alignment:
         try:
             form = {name: document[name] for name in _FORMAT}
             columns, own = document["columns"], document["own"]
-            guest, host = tuple(columns["guest"]), tuple(columns["host"])
             read = cls(
                 document["session"],
                 document["rows"],
-                guest,
-                host,
-                columns["label"],
-                document["hide_size"],
-                tuple(own["columns"]),
-                own["label_privacy"],
-                own.get("dataset", ""),
+                guest=tuple(columns["guest"]),
+                host=tuple(columns["host"]),
+                labelled=columns["label"],
+                hide_size=document["hide_size"],
+                own=tuple(own["columns"]),
+                label_privacy=own["label_privacy"],
+                dataset=own.get("dataset", ""),
             )
         except (KeyError, TypeError) as error:
             raise ValueError("The alignment is no model that align wrote; connect align's alignment.") from error
@@ -122,12 +122,7 @@ def feature_names(role: str, count: int) -> tuple[str, ...]:
 def share_blocks(frame: DataFrame, names: Sequence[str]) -> Table:
     """Table of object arrays (rows, c): this party's shares of the columns, in units of 2^-20.
 
-    Args:
-        frame: what align wrote.
-        names: joined columns, a part of `Alignment.names` in any order.
-
-    Raises:
-        ValueError: the frame has no shares of a column.
+    ``names`` are a part of `Alignment.names` in any order; raises ValueError where the frame has no shares of one.
     """
     present = set(frame.schema.columns)
     missing = [name for name in names if not present.issuperset(_pair(name))]
@@ -143,11 +138,9 @@ def write_shares(
     """A FATE DataFrame of shares; match id of a row is its position, sample id the session and the position.
 
     Args:
-        ctx: FATE's, of the task.
         blocks: table {block: int64 (rows, 2 c)} as `split_shares` gives them; blocks are numbered from 0.
         names: the c joined columns.
         starts: {block: position of its first row}.
-        session: name of the alignment.
     """
     from fate.arch.dataframe import DataFrame
     from fate.arch.dataframe.ops._indexer import get_partition_order_mappings_by_block_table
@@ -159,13 +152,9 @@ def write_shares(
 
 def belongs_to(frame: DataFrame, session: str) -> bool:
     """Whether all rows are those of one alignment, each at its position."""
-    manager = frame.data_manager
-    ids = [manager.loc_block(name, with_offset=False) for name in _id_names(frame)]
-    return frame.block_table.mapValues(partial(_all_of, ids=ids, session=session)).reduce(_both)
-
-
-def _id_names(frame: DataFrame) -> tuple[str, str]:
-    return frame.schema.sample_id_name, frame.schema.match_id_name
+    names = (frame.schema.sample_id_name, frame.schema.match_id_name)
+    ids = [frame.data_manager.loc_block(name, with_offset=False) for name in names]
+    return frame.block_table.mapValues(partial(_all_of, ids=ids, session=session)).reduce(operator.and_)
 
 
 def _sample_id(session: str, position: str) -> str:
@@ -175,10 +164,6 @@ def _sample_id(session: str, position: str) -> str:
 def _all_of(blocks: Sequence, ids: Sequence[int], session: str) -> bool:
     sample_ids, positions = (blocks[block] for block in ids)
     return all(found == _sample_id(session, position) for found, position in zip(sample_ids, positions))
-
-
-def _both(first: bool, second: bool) -> bool:
-    return first and second
 
 
 def _pair(name: str) -> tuple[str, str]:

@@ -38,7 +38,6 @@ _UNKNOWN = (
 _REVISED = "none: flipback revised the labels, or they rest on several releases, and no known rate undoes that"
 _ONE_CLASS = "none: one class is too rare among these rows"
 _MORE_CLASSES = "none: they are for two classes; FATE's Evaluation shows those on the labels as they are"
-_NOT_FITTED = "unbiased for rows that the model was not fitted to"
 
 
 def on_labels(rows: str, name: str, which: str) -> str:
@@ -102,8 +101,6 @@ def figures(
 
     Args:
         rows: which rows they are, in words.
-        scored: the table.
-        document: the model, as stored.
         privacy: what the ledger knows of the labels, None for nothing.
         fitted: of the fit, where the model was fitted to these rows.
         true_labels: whether labels that the ledger does not know were said to be true ones.
@@ -136,15 +133,10 @@ def figures(
     if not found:
         return {told: _ONE_CLASS}
     rate = f"estimated from flips at rate {flip_probability(privacy.epsilon):.4g}"
-    told_of = {told: f"{rate}; {_bias_in_words(fitted, fit)}"}
-    return {**told_of, **_lines(rows, found, "flips"), **_estimates(rows, found, fit)}
-
-
-def _bias_in_words(fitted: FittedTo | None, fit: Fit | None) -> str:
-    if fitted is None:
-        return _NOT_FITTED
     known = "by 'bias' at most, to first order" if fit is not None else "nobody knows how far"
-    return f"the model was fitted to these very flips, so the estimates err upwards, {known}"
+    upwards = f"the model was fitted to these very flips, so the estimates err upwards, {known}"
+    told_of = {told: f"{rate}; {upwards if fitted else 'unbiased for rows that the model was not fitted to'}"}
+    return {**told_of, **_lines(rows, found, "flips"), **_estimates(rows, found, fit)}
 
 
 def _measured(

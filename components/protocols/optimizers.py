@@ -40,16 +40,11 @@ class PartyOptimizer:
     def __init__(
         self, initial_weights: ArrayLike, optimizer: dict, learning_rate_scheduler: dict, fit_intercept: bool = False
     ) -> None:
-        """
-        Args:
-            initial_weights: the m weights to start from, any shape of m numbers.
-            optimizer, learning_rate_scheduler: as above.
-            fit_intercept: whether the last weight is an intercept.
-        """
+        """``initial_weights`` are m numbers in any shape."""
         import torch
         from fate.ml.utils._optimizer import LRScheduler, Optimizer
 
-        self.weights = torch.tensor(np.asarray(initial_weights, dtype=np.float64).reshape(-1, 1))
+        self.place(initial_weights)
         self.fit_intercept = fit_intercept
         self._optimizer = Optimizer(
             optimizer["method"], optimizer["penalty"], optimizer["alpha"], optimizer["optimizer_params"]
@@ -79,10 +74,10 @@ class PartyOptimizer:
         self._optimizer.set_iters(self._optimizer.iters + 1)
 
     def place(self, weights: ArrayLike) -> None:
-        """Take weights that were updated elsewhere."""
+        """Take weights from elsewhere, m numbers in any shape."""
         import torch
 
-        self.weights = torch.tensor(np.asarray(weights, dtype=np.float64).reshape(-1, 1))
+        self.weights: torch.Tensor = torch.tensor(np.asarray(weights, dtype=np.float64).reshape(-1, 1))
 
     def learning_rates(self, epochs: int) -> list[float]:
         """The step sizes of the next ``epochs`` epochs, as the schedule has them."""
@@ -115,16 +110,12 @@ class PartyOptimizer:
         """Continue exactly where the ``state`` was taken; ``state`` is left unchanged."""
         import torch
 
-        self.weights = torch.tensor(state["weights"], dtype=torch.float64).reshape(-1, 1)
+        self.place(state["weights"])
         self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
         self._optimizer.set_iters(state["iters"])
         self._scheduler.load_state_dict(copy.deepcopy(state["lr_scheduler"]), self._optimizer.optimizer)
-        self._restore_precision(state["optimizer"]["optimizer"])
-
-    def _restore_precision(self, saved: dict) -> None:
-        """Undo what FATE's loading does: it reads buffers as float32, and a new schedule scales the learning rate."""
-        import torch
-
+        # Undo what FATE's loading does: it reads buffers as float32, and a new schedule scales the learning rate.
+        saved = state["optimizer"]["optimizer"]
         for group, saved_group in zip(self._optimizer.optimizer.param_groups, saved["param_groups"], strict=True):
             group["lr"] = saved_group["lr"]
         buffers = self._optimizer.optimizer.state[self._optimizer.model_parameter]
@@ -170,9 +161,7 @@ def default_optimizer(
         features: number m of features of all parties together, the intercept among them.
         epsilon: epsilon (nats) of the flipped labels; infinity without flips.
         sigmoid: "taylor" or "exact"; only for family binomial.
-        family: "binomial" or "gaussian".
-        epochs: epochs of the training.
-        batches: batches of an epoch.
+        batches: of an epoch.
         classes: number k of classes that labels are flipped among.
     """
     gaussian = family == "gaussian"
@@ -240,13 +229,13 @@ def check_few_valued_batches(rows: int, size: int | None, features: int) -> None
         features: of all data parties together; the targets of more than two classes count, all but one, since they are
             further columns that the guest knows.
     """
-    effective, needed = rows if size is None else min(size, rows), ROWS_PER_FEATURE_OF_FEW_VALUES * features
-    if effective < needed:
-        raise ValueError(
-            f"batch_size is {size if size is not None else f'None (all {rows} rows)'}; it must be at least {needed}, "
-            f"{ROWS_PER_FEATURE_OF_FEW_VALUES} times all parties' features, where a host has columns of few values, or "
-            "losses could show them; its operator may name the table in few_valued_scores of the policy."
-        )
+    _check_size(
+        rows,
+        size,
+        ROWS_PER_FEATURE_OF_FEW_VALUES * features,
+        f"{ROWS_PER_FEATURE_OF_FEW_VALUES} times all parties' features, where a host has columns of few values, or "
+        "losses could show them; its operator may name the table in few_valued_scores of the policy.",
+    )
 
 
 def check_batches(rows: int, size: int | None, largest_feature_count: int) -> None:
@@ -254,13 +243,14 @@ def check_batches(rows: int, size: int | None, largest_feature_count: int) -> No
 
     Labels are bits: on few rows a lattice finds them from less. Only their flip protects them from a host.
     """
-    effective = rows if size is None else min(size, rows)
-    needed = ROWS_PER_FEATURE * largest_feature_count
-    if effective < needed:
-        raise ValueError(
-            f"batch_size is {size if size is not None else f'None (all {rows} rows)'}; it must be at least {needed}, "
-            f"{ROWS_PER_FEATURE} times the largest feature count of a party, or a host could solve for every residual."
-        )
+    why = "times the largest feature count of a party, or a host could solve for every residual."
+    _check_size(rows, size, ROWS_PER_FEATURE * largest_feature_count, f"{ROWS_PER_FEATURE} {why}")
+
+
+def _check_size(rows: int, size: int | None, needed: int, why: str) -> None:
+    if (rows if size is None else min(size, rows)) < needed:
+        given = f"None (all {rows} rows)" if size is None else size
+        raise ValueError(f"batch_size is {given}; it must be at least {needed}, {why}")
 
 
 def batch_bounds(rows: int, size: int | None) -> list[tuple[int, int]]:
@@ -286,9 +276,7 @@ def in_words(converged: bool, losses: Sequence[float]) -> str:
     """For a summary: whether training converged, and if not, by how much the loss still changed."""
     if converged:
         return "yes"
-    changed = (
-        f": the loss still changed by {abs(losses[-2] - losses[-1]):.2g} in the last epoch" if len(losses) > 1 else ""
-    )
+    changed = f": the loss still changed by {abs(losses[-2] - losses[-1]):.2g} in the last epoch" if losses[1:] else ""
     return f"no{changed}; more epochs may give another model"
 
 
@@ -324,12 +312,8 @@ class Convergence:
     def _settled(self) -> bool:
         tenth = max(1, len(self._losses) // 10)
         before, after = self._losses[-2 * tenth : -tenth], self._losses[-tenth:]
-        return (
-            self._criterion == "diff"
-            and self._tol == 0
-            and bool(before)
-            and abs(fmean(before) - fmean(after)) < SETTLED
-        )
+        all_ran = self._criterion == "diff" and self._tol == 0
+        return all_ran and bool(before) and abs(fmean(before) - fmean(after)) < SETTLED
 
 
 # Exact logistic regression on the quadratic engine: a quadratic that bounds the logistic loss, moved a few times.

@@ -30,14 +30,13 @@ def prediction_frame(frame: DataFrame, joint_scores: list[Table], document: dict
     ``predict_score`` its probability.
 
     Args:
-        frame: the rows, with their labels if there are any.
         joint_scores: a table of joint scores z for every model.
         document: the model, as stored.
-        dataset_type: as FATE names it.
     """
     if len(joint_scores) > 1:
         score = partial(_scored_classes, classes=document["meta"]["labels"])
-        return prediction_frame_of(frame, _side_by_side(joint_scores).mapValues(score), dataset_type)
+        of_all = reduce(_joined, joint_scores).mapValues(score)
+        return prediction_frame_of(frame, of_all, dataset_type)
     (only,) = joint_scores
     from fate.components.components.utils.tools import add_dataset_type
     from fate.ml.utils import predict_tools
@@ -60,7 +59,7 @@ def column_of(blocks: Table) -> DTensor:
     from fate.arch.tensor import DTensor
 
     tensors = blocks.mapValues(_tensor)
-    shapes = [shape for _, shape in sorted(tensors.mapValues(_shape).collect())]
+    shapes = [shape for _, shape in sorted(tensors.mapValues(np.shape).collect())]
     return DTensor.from_sharding_table(tensors, shapes=shapes)
 
 
@@ -88,21 +87,9 @@ def show_scored(
     show_summary(ctx, {"rows": scored.shape[0], **facts})
 
 
-def _side_by_side(tables: list[Table]) -> Table:
-    """Table of float64 arrays (rows, models) from one of arrays (rows,) for each model."""
-    return reduce(_joined, (table.mapValues(_as_column) for table in tables))
-
-
 def _joined(first: Table, second: Table) -> Table:
-    return first.join(second, _beside)
-
-
-def _beside(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    return np.hstack([first, second])
-
-
-def _as_column(numbers: np.ndarray) -> np.ndarray:
-    return numbers[:, None]
+    """Joint scores (rows,), or (rows, models), with those of another model in a further column."""
+    return first.join(second, lambda left, right: np.column_stack([left, right]))
 
 
 def _scored_classes(joint_scores: np.ndarray, classes: list) -> tuple[list, list, list]:
@@ -122,7 +109,3 @@ def _tensor(numbers: np.ndarray) -> torch.Tensor:
     import torch
 
     return torch.as_tensor(numbers).reshape(-1, 1)
-
-
-def _shape(tensor: torch.Tensor) -> tuple[int, ...]:
-    return tensor.shape

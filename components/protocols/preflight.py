@@ -7,8 +7,7 @@ first one, with the name of the party, to everybody: all of them raise it.
 The first thing that is compared is the version of this plugin: parties with different ones may not mean the same by a
 message.
 
-Where the full sentence would tell others what only its own party may know, the exception has an attribute ``public``
-with the sentence for the others.
+Where the full sentence would tell others what only its own party may know, it is a `PrivateReason`.
 """
 
 from __future__ import annotations
@@ -28,17 +27,14 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 logger = logging.getLogger(__name__)
 
-DISTRIBUTION = "fate-dp"
-UNKNOWN = "unknown"
-
 
 @cache
 def plugin_version() -> str:
     """For example 0.2.0; 'unknown' where the files lie on the path without an installation."""
     try:
-        return version(DISTRIBUTION)
+        return version("fate-dp")
     except PackageNotFoundError:
-        return UNKNOWN
+        return "unknown"
 
 
 class Refused(ValueError):
@@ -96,35 +92,31 @@ class Preflight:
         return {}
 
     def agree(self) -> dict:
-        """Run `check` at every party and `commit` at the guest.
-
-        Returns:
-            The terms that the guest sets.
-
-        Raises:
-            Refused: some party's check, or the guest's commit, did not succeed; at every party.
-        """
-        own = _attempt(self.ctx, self.check)
-        if self.ctx.is_on_guest:
-            own, verdict = _judge(self.ctx, own, self.commit)
-        else:
-            self.ctx.guest.put("preflight", {"facts": own.facts, "problem": own.problem, "plugin": plugin_version()})
-            verdict = self.ctx.guest.get("verdict")
-        if verdict["problem"]:
-            raise Refused(own.detail if verdict["problem"] == own.problem else verdict["problem"])
-        logger.info("the checks of all %d parties passed", len(others(self.ctx)) + 1)
-        return verdict["terms"]
+        """Run `check` at every party and `commit` at the guest; see `agree`."""
+        return agree(self.ctx, self.check, self.commit)
 
 
-def agree(ctx: Context, check: Callable[[], dict], commit: Callable[[dict], dict] | None = None) -> dict:
-    """`Preflight.agree` of two functions, for a task that keeps nothing of its checks."""
-    return _Functions(ctx, check, commit or (lambda hosts: {})).agree()
+def agree(
+    ctx: Context, check: Callable[[], dict], commit: Callable[[dict[str, dict]], dict] = lambda hosts: {}
+) -> dict:
+    """Run ``check`` at every party and ``commit`` at the guest, as `Preflight` has them.
 
+    Returns:
+        The terms that the guest sets.
 
-@dataclass
-class _Functions(Preflight):
-    check: Callable[[], dict]
-    commit: Callable[[dict], dict]  # type: ignore[assignment]
+    Raises:
+        Refused: some party's check, or the guest's commit, did not succeed; at every party.
+    """
+    own = _attempt(ctx, check)
+    if ctx.is_on_guest:
+        own, verdict = _judge(ctx, own, commit)
+    else:
+        ctx.guest.put("preflight", {"facts": own.facts, "problem": own.problem, "plugin": plugin_version()})
+        verdict = ctx.guest.get("verdict")
+    if verdict["problem"]:
+        raise Refused(own.detail if verdict["problem"] == own.problem else verdict["problem"])
+    logger.info("the checks of all %d parties passed", len(others(ctx)) + 1)
+    return verdict["terms"]
 
 
 def _attempt(ctx: Context, step: Callable[[], dict]) -> Attempt:
@@ -154,13 +146,11 @@ def _other_version(ctx: Context, reports: dict) -> str | None:
 def _judge(ctx: Context, own: Attempt, commit: Callable[[dict], dict]) -> tuple[Attempt, dict]:
     reports = {party.party: party.get("preflight") for party in others(ctx)}
     problems = [_other_version(ctx, reports), own.problem, *(report["problem"] for report in reports.values())]
-    problem: str | None = next((sentence for sentence in problems if sentence), None)
-    terms: dict | None = {}
-    if problem is None:
+    verdict: dict = {"problem": next(filter(None, problems), None), "terms": {}}
+    if verdict["problem"] is None:
         hosts = {f"{role} {number}": report["facts"] for (role, number), report in reports.items() if role == "host"}
         own = _attempt(ctx, lambda: commit(hosts))
-        terms, problem = own.facts, own.problem
-    verdict = {"problem": problem, "terms": terms}
+        verdict = {"problem": own.problem, "terms": own.facts}
     for party in others(ctx):
         party.put("verdict", verdict)
     return own, verdict
@@ -192,17 +182,8 @@ MIN_NUMBER_SHOWN = 5e-7
 
 
 def show_summary(ctx: Context, facts: dict) -> None:
-    """Show what a task says about itself: a table on FATE-Board, and the same facts as one line of its log.
-
-    Args:
-        ctx: FATE's context of the task.
-        facts: flat {name: text or number}.
-    """
-    readable = {name: _readable(value) for name, value in facts.items()}
+    """Show flat facts of a task, {name: text or number}: a table on FATE-Board, and one line of its log."""
+    small = {name for name, value in facts.items() if isinstance(value, float) and 0 < abs(value) < MIN_NUMBER_SHOWN}
+    readable = {name: f"{value:g}" if name in small else value for name, value in facts.items()}
     logger.info("summary: %s", "; ".join(f"{name}: {value}" for name, value in readable.items()))
     ctx.metrics.log_metrics(readable, "summary")
-
-
-def _readable(value: object) -> object:
-    small = isinstance(value, float) and 0 < abs(value) < MIN_NUMBER_SHOWN
-    return f"{value:g}" if small else value

@@ -43,17 +43,13 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class MessageFormat:
-    """Public; the same at all parties.
-
-    Attributes:
-        payload_bytes: the largest payload; a shorter one is padded to it.
-    """
+    """Public; the same at all parties. A payload that is shorter than ``payload_bytes`` is padded to it."""
 
     payload_bytes: int
 
     def __post_init__(self) -> None:
         size = self.payload_bytes
-        if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MAX_PAYLOAD_BYTES:
+        if type(size) is not int or not 1 <= size <= MAX_PAYLOAD_BYTES:
             raise ValueError(f"payload_bytes is {size!r}; it must be a whole number from 1 to {MAX_PAYLOAD_BYTES}.")
 
     @property
@@ -108,11 +104,6 @@ class MessageFormat:
         ]
 
 
-def label_of(session: str, round_number: int) -> Label:
-    """What a message of one round is sealed for."""
-    return Label(session, DIRECTION, round_number)
-
-
 def check_least(min_messages: int) -> None:
     """Raises ValueError unless ``min_messages`` is a whole number of at least 1."""
     if not is_whole(min_messages) or min_messages < 1:
@@ -162,7 +153,7 @@ class Splitting:
     def __post_init__(self) -> None:
         for field in ("dimension", "block_size"):
             value = getattr(self, field)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            if type(value) is not int or value < 1:
                 raise ValueError(f"{field} is {value!r}; it must be a whole number of at least 1.")
         for field, allowed in (("split", SPLITS), ("number_type", tuple(NUMBER_TYPES))):
             if getattr(self, field) not in allowed:
@@ -235,18 +226,15 @@ class Splitting:
             raise InvalidMessage("A vector holds a number that is not finite; all must be, or the sum says nothing.")
 
 
-# The shuffler's part: it sees who sent how many ciphertexts, and hands them on in an order that says nothing.
-#
-# It waits until the round is complete: what is passed on depends neither on the order in which messages came nor on when.
-
-
 def shuffle(
     ciphertexts: Sequence[bytes], min_messages: int, presumed_dishonest: int = 0, rng: Stream | None = None
 ) -> list[bytes]:
-    """All messages of a round in a uniformly random order.
+    """The shuffler's part: all messages of a round in a uniformly random order, which says nothing of who sent them.
+
+    It waits until the round is complete, so that what is passed on depends neither on the order in which messages came
+    nor on when.
 
     Args:
-        ciphertexts: what arrived from all clients; their contents cannot be read here.
         min_messages: how many messages the guarantee was computed for. Vectors in pieces count with all pieces.
         presumed_dishonest: how many of the messages came from parties that are not counted as honest, since messages
             of parties that collude with the server hide nobody.
@@ -266,11 +254,8 @@ def shuffle(
     return [ciphertexts[at] for at in random_permutation(len(ciphertexts), rng).tolist()]
 
 
-# A client's part: payloads become sealed messages that only the server can read.
-
-
 class Encoder:
-    """Seals the messages of one round.
+    """A client's part: seals the messages of one round, which only the server can read.
 
     Args:
         server_key: the server's public key, 32 bytes.
@@ -278,9 +263,6 @@ class Encoder:
         payload_bytes: size of the largest payload, public and the same for all clients.
         session: name of the job, the same at the server.
         threads: None for as many as this process has cores.
-
-    Raises:
-        ValueError: one sentence on what is wrong.
     """
 
     def __init__(
@@ -288,14 +270,10 @@ class Encoder:
     ) -> None:
         self.format = MessageFormat(payload_bytes)
         self._server_key = check_public_key(server_key, "the server")
-        self._label, self._threads = label_of(session, round_number), threads
+        self._label, self._threads = Label(session, DIRECTION, round_number), threads
 
     def encode(self, payloads: Sequence[bytes]) -> list[bytes]:
-        """A ciphertext of `MessageFormat.ciphertext_bytes` for each payload; private until sealed.
-
-        Raises:
-            InvalidMessage: a payload is too long.
-        """
+        """A ciphertext of `MessageFormat.ciphertext_bytes` for each payload; InvalidMessage where one is too long."""
         return self.encode_pieces([Piece(0, payload) for payload in payloads])
 
     def encode_pieces(self, pieces: Sequence[Piece]) -> list[bytes]:
@@ -303,11 +281,8 @@ class Encoder:
         return seal_all(self.format.contents(pieces), self._server_key, self._label, self._threads)
 
 
-# The server's part: it opens the shuffled messages and learns what was sent, not by whom.
-
-
 class Analyzer:
-    """Opens each round once; a refused round gives no payload at all.
+    """The server's part: it opens each round once and learns what was sent, not by whom; a refused round gives nothing.
 
     Whoever spoils one message spoils the round (parties are semi-honest). A refusal counts wrong messages and never
     points at one.
@@ -350,7 +325,7 @@ class Analyzer:
 
     def open_pieces(self, ciphertexts: Sequence[bytes], round_number: int) -> list[Piece]:
         """The same for pieces of vectors, to be added by `Splitting.sum_of`."""
-        label = label_of(self._session, round_number)
+        label = Label(self._session, DIRECTION, round_number)
         if round_number in self._opened_rounds:
             raise InvalidMessage(f"Round {round_number} was opened before; every round is opened once.")
         check_enough(len(ciphertexts), self.min_messages)

@@ -144,15 +144,7 @@ class SharedSteps:
         start: Start,
         secret: bytes,
     ) -> None:
-        """
-        Args:
-            columns: of all data parties.
-            keys: of this training.
-            shares: this party's, of every batch, there of every model.
-            terms: public.
-            start: where every model begins.
-            secret: this party's, with which it rounds losses.
-        """
+        """``shares`` are this party's, of every batch, there of every model; with its ``secret`` it rounds losses."""
         self._columns, self._keys, self._shares, self._terms = columns, keys, shares, terms
         self._layout, rule = terms.step_layout(keys.public), terms.update_rule(start.learning_rates)
         self._descents = [
@@ -204,10 +196,7 @@ class SharedSteps:
     def losses(self, hidden_of_others: Messages, shares_of_others: Messages, batches: Sequence[int]) -> list[float]:
         """At the guest: every model's mean loss over the rows of the last `run_steps` without its constant, penalty included.
 
-        Args:
-            hidden_of_others: what `run_steps` returned.
-            shares_of_others: what every host made with `loss_shares`.
-            batches: of the last `run_steps`.
+        ``hidden_of_others`` is what `run_steps` returned, ``shares_of_others`` what every host made with `loss_shares`.
         """
         rows, hidden = self._rows_of(batches), self._of_each_model(hidden_of_others)
         means = [
@@ -225,8 +214,7 @@ class SharedSteps:
         return int.from_bytes(hmac.digest(self._rounding_key, what.encode(), "sha256")[:6], "big") / 2.0**48
 
     def _rows_of(self, batches: Sequence[int]) -> list[int]:
-        bounds = [self._terms.batches[batch] for batch in batches]
-        return [last - first for first, last in bounds]
+        return [last - first for first, last in (self._terms.batches[batch] for batch in batches)]
 
     def _settled(self, ctx: Context, stage: str, work: Callable[[], Result]) -> Result:
         """What ``work()`` does with messages of the others. A sub-class may have all parties wait for its success."""

@@ -61,14 +61,12 @@ class Descent:
 
     Attributes:
         epochs: of the training, at most.
-        family: binomial or gaussian.
         sigmoid: taylor or exact, which is corrected ``sigmoid_rounds`` times.
         fit_intercept: whether the guest's last weight is an intercept.
         key_length: of every party's Paillier key, in bits.
-        scheduler: of the learning rate, in FATE's format.
         early_stop, tol: when training ends, see `Convergence`.
         batch_size: rows of a batch, None for all.
-        optimizer: in FATE's format, None for the default.
+        optimizer, scheduler: in FATE's format; None for the default optimizer.
         shared: whether weights stay shared while they are trained, which needs an update rule that is linear in them.
     """
 
@@ -88,19 +86,13 @@ class Descent:
     @classmethod
     def of(cls, settings: Any, shared: bool = True) -> Descent:
         """From the `TrainSettings` of a component, which no protocol imports."""
+        named = ("epochs", "family", "sigmoid", "sigmoid_rounds", "early_stop", "tol", "batch_size", "optimizer")
         return cls(
-            settings.epochs,
-            settings.family,
-            settings.sigmoid,
-            settings.sigmoid_rounds,
-            settings.init_param["fit_intercept"],
-            settings.he_param["key_length"],
-            settings.learning_rate_scheduler,
-            settings.early_stop,
-            settings.tol,
-            settings.batch_size,
-            settings.optimizer,
-            shared,
+            **{name: getattr(settings, name) for name in named},
+            fit_intercept=settings.init_param["fit_intercept"],
+            key_length=settings.he_param["key_length"],
+            scheduler=settings.learning_rate_scheduler,
+            shared=shared,
         )
 
     def corrections(self, warm_start: dict | None) -> list[int]:
@@ -117,11 +109,9 @@ class Descent:
 
 @dataclass(frozen=True)
 class PartyNoise:
-    """What all parties must know of one party's noise.
+    """What all parties must know of one party's noise, with its `RowBounds`.
 
     Attributes:
-        kind: uniform or adaptive.
-        features, radius, intercept, target: of the party's `RowBounds`.
         multipliers: {fit: standard deviation of its Gaussian noise in units of the sensitivity}, 0 without a promise.
     """
 
@@ -149,10 +139,9 @@ class PartyNoise:
 
 @dataclass(frozen=True)
 class NoiseTerms:
-    """Noise on second moments, as all data parties know it.
+    """Noise on second moments, uniform or adaptive, as all data parties know it.
 
     Attributes:
-        kind: uniform or adaptive.
         fit: the fit that these terms are of, see `fits`.
         parties: the noise of every data party, the guest's first.
     """
@@ -192,11 +181,7 @@ class NoiseTerms:
         """Optimiser settings in FATE's format: those that were given, or gradient descent with momentum 0.9.
 
         The default step is one over the largest curvature, noise and ridge included, so that it never overshoots.
-
-        Args:
-            given: the job's optimizer, None for the default.
-            default_alpha: the ridge of a training without noise.
-            rows: number n of records, public.
+        ``default_alpha`` is the ridge of a training of as many ``rows`` without noise.
         """
         wanted = given["alpha"] if given and given["penalty"] == "l2" else 0.0 if given else default_alpha
         required = self.moments.required_ridge(rows, NOISE_CURVATURE)
@@ -404,12 +389,10 @@ WIRE = tuple(field.name for field in fields(TrainingTerms) if field.name != "des
 
 def _are_whole(value: object, count: int | None = None) -> bool:
     """A sequence of integers; with ``count`` of so many."""
-    if not isinstance(value, (list, tuple)) or (count is not None and len(value) != count):
-        return False
-    return all(type(number) is int for number in value)
+    sized = isinstance(value, (list, tuple)) and count in (None, len(value))
+    return sized and all(type(number) is int for number in value)
 
 
 def _are_classes(value: object) -> bool:
-    if not isinstance(value, list) or len(value) < 2 or not all(type(number) is float for number in value):
-        return False
-    return all(first < second for first, second in zip(value, value[1:]))
+    listed = isinstance(value, list) and len(value) > 1 and all(type(number) is float for number in value)
+    return listed and all(first < second for first, second in zip(value, value[1:]))

@@ -45,22 +45,34 @@ def sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-def add_home(command: argparse.ArgumentParser, text: str, default: str | Path = DEFAULT_HOME) -> None:
+def add_home(
+    command: argparse.ArgumentParser,
+    text: str = "folder of the embedded server and the parties",
+    default: str | Path = DEFAULT_HOME,
+) -> None:
     """Add --home, a folder that `text` describes."""
     command.add_argument("--home", type=Path, default=Path(default), help=f"{text} ({default})")
 
 
-def add_flow(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--flow", metavar="HOST:PORT", help="use a FATE-Flow that already runs")
+FLAGS: dict[str, dict[str, Any]] = {
+    "flow": {"metavar": "HOST:PORT", "help": "use a FATE-Flow that already runs"},
+    "cold": {
+        "action": "store_true",
+        "help": "from now on, start each task's processes anew instead of from the fork server; without it, warm again",
+    },
+    "json": {"action": "store_true", "help": "print JSON instead of a table"},
+    "party": {"default": "9999", "help": "party id (9999)"},
+    "id": {"default": "id", "help": "name of the column that the parties join on (id)"},
+    "label": {"help": "name of the label column, at the guest only"},
+    "over-sampling": {"help": "smotenc, smotenc_parents, smote or none (smotenc)"},
+    "neighbours": {"type": int, "help": "nearest loans that a synthetic one may be drawn towards (5)"},
+}
+"""Flags of several commands."""
 
 
-def add_cold(command: argparse.ArgumentParser) -> None:
-    """Add the switch of the commands that start a server."""
-    command.add_argument(
-        "--cold",
-        action="store_true",
-        help="from now on, start each task's processes anew instead of from the fork server; without it, warm again",
-    )
+def add_flags(command: argparse.ArgumentParser, *names: str) -> None:
+    for name in names:
+        command.add_argument(f"--{name}", **FLAGS[name])
 
 
 def given(options: argparse.Namespace, kind: type) -> dict:
@@ -108,18 +120,24 @@ def wide_console() -> Console:
     return console if console.is_terminal else Console(width=100)
 
 
-def parties_folder(home: Path) -> Path:
-    """Where the embedded server keeps the parties' homes."""
+def parties_folder(options: argparse.Namespace) -> Path:
+    """Where the parties' homes are: those of the embedded server, or where the environment says, for another one here."""
     from fate_dp.deploy.flow.home import open_home
+    from fate_dp.privacy import private_files
 
-    return open_home(home).parties
+    return private_files.parties_folder() if getattr(options, "flow", None) else open_home(options.home).parties
+
+
+def running_server(options: argparse.Namespace) -> tuple[FlowAddress, Path | None]:
+    """The server named with --flow, else the embedded one, which must run; and the home of the latter."""
+    from ..jobs.flow import resolve_flow
+
+    return resolve_flow(options.flow, options.home), None if options.flow else options.home
 
 
 def demo_server(options: argparse.Namespace, lines: TaskLines) -> tuple[FlowAddress, Path | None]:
-    """The server named with --flow, else the embedded one, started where needed; and the home of the latter."""
+    """As `running_server`, but the embedded server is started where needed."""
     from fate_dp.deploy.flow import server
-
-    from ..jobs.flow import resolve_flow
 
     if not options.flow:
         return server.up(options.home, progress=lines.sentence, cold=options.cold), options.home
@@ -129,7 +147,7 @@ def demo_server(options: argparse.Namespace, lines: TaskLines) -> tuple[FlowAddr
             f"--cold is for the embedded FATE-Flow, but --flow names {options.flow}; its operator sets "
             "FATE_DP_WARM_START=off in its environment."
         )
-    return resolve_flow(options.flow, options.home), None
+    return running_server(options)
 
 
 def show_demo(find_sites: Callable[[TaskLines], tuple], output: Path) -> None:

@@ -6,35 +6,30 @@ import argparse
 import json
 import os
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fate_dp.deploy.flow import home_command
 from fate_dp.privacy.validation import InvalidArgument
 
-from .caps import add_cap
 from .console import (
     Commands,
     Run,
     TaskLines,
-    add_cold,
     add_command,
-    add_flow,
+    add_flags,
     add_home,
     demo_server,
     parties_folder,
+    running_server,
     show_demo,
     wide_console,
 )
 from .plan import add_plan
-from .prep import add_prep
-from .providers import add_doctor, add_provider
-from .run import add_run, add_upload_examples
-from .servers import add_backup, add_board, add_cluster
-
-if TYPE_CHECKING:
-    from ..jobs.demo import Site
+from .servers import add_backup, add_board, add_cluster, add_doctor, add_provider
+from .studies import add_prep, add_run, add_upload_examples
+from .tables import cap_table, named, print_ledger, print_table, print_totals
 
 
 def main(arguments: list | None = None) -> int:
@@ -73,16 +68,20 @@ def parser() -> argparse.ArgumentParser:
         epilog="Keys, ledgers and policies of the parties lie in HOME/parties/party-ID and never leave it.",
     )
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    add(commands, up, "start the embedded FATE-Flow, or do nothing if it runs", port=True, cold=True)
+    command = add(commands, up, "start the embedded FATE-Flow, or do nothing if it runs")
+    command.add_argument("--port", type=int, help="HTTP port of the server; a free one unless given")
+    add_flags(command, "cold")
     add(commands, status, "show whether the embedded FATE-Flow runs, and where")
     add(commands, down, "stop the embedded FATE-Flow and its tasks, nothing else")
     text = "train on breast-cancer data with and without label privacy, and compare"
-    add(commands, demo, text, flow=True, cold=True, out=True)
+    command = add(commands, demo, text, "flow", "cold")
+    command.add_argument("--out", type=Path, default=Path("out/demo"), help="where results go (out/demo)")
     add_upload(commands)
-    add_ledger(commands)
+    command = add(commands, ledger, "show what each party's ledger says was spent", "json")
+    command.add_argument("--delta", type=float, default=1e-5, help="delta at which totals are composed (1e-5)")
     add_declare(commands)
     add_declare_table(commands)
-    add_cap(commands, add)
+    add_cap(commands)
     add_backup(commands)
     add_plan(commands)
     add_prep(commands)
@@ -95,67 +94,57 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def add(commands: Commands, run: Run, text: str, **wanted: bool) -> argparse.ArgumentParser:
-    """Add a command that is called as its function is, with --home and the `wanted` ones of the flags below."""
+def add(commands: Commands, run: Run, text: str, *flags: str) -> argparse.ArgumentParser:
+    """Add a command that is called as its function is, with --home and these of `console.FLAGS`."""
     command = add_command(commands, run.__name__.replace("_", "-"), text, run)
-    add_home(command, "folder of the embedded server and the parties")
-    if wanted.get("port"):
-        command.add_argument("--port", type=int, help="HTTP port of the server; a free one unless given")
-    if wanted.get("flow"):
-        add_flow(command)
-    if wanted.get("cold"):
-        add_cold(command)
-    if wanted.get("out"):
-        command.add_argument("--out", type=Path, default=Path("out/demo"), help="where results go (out/demo)")
-    if wanted.get("json"):
-        command.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    add_home(command)
+    add_flags(command, *flags)
     return command
 
 
 def add_upload(commands: Commands) -> None:
-    command = add(commands, upload, "check a CSV file and upload it as a table of a party on this server", flow=True)
+    text = "check a CSV file and upload it as a table of a party on this server"
+    command = add(commands, upload, text, "flow", "id", "label")
     command.add_argument("csv", type=Path, help="the file; every column but id and label is a feature")
     command.add_argument("table", metavar="NAMESPACE/NAME", help="what the reader will call it")
-    command.add_argument("--id", default="id", help="name of the column that the parties join on (id)")
-    command.add_argument("--label", help="name of the label column, at the guest only")
-    command.add_argument(
-        "--label-type",
-        choices=("int32", "float64"),
-        help="int32 for classes, float64 for numbers; found out unless given",
-    )
-
-
-def add_ledger(commands: Commands) -> None:
-    command = add(commands, ledger, "show what each party's ledger says was spent", json=True)
-    command.add_argument("--delta", type=float, default=1e-5, help="delta at which totals are composed (1e-5)")
+    text = "int32 for classes, float64 for numbers; found out unless given"
+    command.add_argument("--label-type", choices=("int32", "float64"), help=text)
 
 
 def add_declare(commands: Commands) -> None:
-    command = add(commands, declare, "declare a label source in the policy of a party on this machine")
+    command = add(commands, declare, "declare a label source in the policy of a party on this machine", "party")
     command.add_argument("source", metavar="NAMESPACE/NAME/COLUMN", help="the label column of an uploaded table")
-    command.add_argument("--party", default="9999", help="party id (9999)")
     command.add_argument("--cap", type=float, help="largest total epsilon (nats) that its labels may spend")
-    command.add_argument(
-        "--columns", metavar="NAME,...", help="the features of its table; labels of others are refused"
-    )
+    text = "the features of its table; labels of others are refused"
+    command.add_argument("--columns", metavar="NAME,...", help=text)
     command.add_argument("--records", type=int, help="of how many records labels may ever be released under this name")
-    command.add_argument(
-        "--public", metavar="CSV", type=Path, help="the labels in this file need no protection (columns id and COLUMN)"
-    )
+    text = "the labels in this file need no protection (columns id and COLUMN)"
+    command.add_argument("--public", metavar="CSV", type=Path, help=text)
     command.add_argument("--id", default="id", help="name of the id column in that file (id)")
 
 
 def add_declare_table(commands: Commands) -> None:
-    command = add(
-        commands, declare_table, "set caps of a party's table before its first job, whatever columns jobs leave"
-    )
+    text = "set caps of a party's table before its first job, whatever columns jobs leave"
+    command = add(commands, declare_table, text, "party", "id", "label")
     command.add_argument("csv", type=Path, help="the file that is, or will be, uploaded")
-    command.add_argument("--party", default="9999", help="party id (9999)")
-    command.add_argument("--id", default="id", help="name of the column that the parties join on (id)")
-    command.add_argument("--label", help="name of the label column, at the guest only")
     command.add_argument("--epsilon", type=float, help="largest total epsilon (nats) of private steps on its records")
     command.add_argument("--delta", type=float, help="delta at which that total is composed")
     command.add_argument("--scores", type=int, help="at a host: how many models' joint scores the guest may see")
+
+
+def add_cap(commands: Commands) -> None:
+    command = add(
+        commands, cap, "show or set what a party's table may spend: epsilon, joint scores, labels", "flow", "json"
+    )
+    text = "a table as it was uploaded; all unless given"
+    command.add_argument("table", metavar="NAMESPACE/NAME", nargs="?", help=text)
+    command.add_argument("--party", help="party id, where several parties have a table of this name")
+    text = "largest total epsilon (nats) of private steps on its records, replace-one"
+    command.add_argument("--epsilon", type=float, help=text)
+    command.add_argument("--delta", type=float, help="delta at which that total is composed")
+    command.add_argument("--scores", type=int, help="at a host: of how many models the guest may see joint scores")
+    command.add_argument("--rows", type=int, help="at a host: how many rows it scores for the guest with its weights")
+    command.add_argument("--labels", type=float, help="at the guest: largest total epsilon (nats) of its labels")
 
 
 def up(options: argparse.Namespace) -> None:
@@ -187,15 +176,11 @@ def down(options: argparse.Namespace) -> None:
 
 
 def demo(options: argparse.Namespace) -> None:
-    from fate_dp.privacy import private_files
-
     from ..jobs.demo import Site
 
     def find_sites(lines: TaskLines) -> tuple[Site, Site]:
         address, flow_home = demo_server(options, lines)
-        # A server that was started otherwise has them where the environment says, if it is on this machine.
-        parties = parties_folder(options.home) if flow_home else private_files.parties_folder()
-        site = Site(address, parties, flow_home)
+        site = Site(address, parties_folder(options), flow_home)
         return site, site
 
     show_demo(find_sites, options.out)
@@ -206,13 +191,12 @@ def demo(options: argparse.Namespace) -> None:
 
 
 def upload(options: argparse.Namespace) -> None:
-    from ..jobs.flow import resolve_flow
     from ..jobs.upload import NUMBER_TYPE, TableMeta, found_label_type, upload_table
 
     namespace, _, name = options.table.partition("/")
     if not namespace or not name or "/" in name:
         raise ValueError(f"The table is {options.table!r}; it must read NAMESPACE/NAME.")
-    address = resolve_flow(options.flow, options.home)
+    address, home = running_server(options)
     meta = TableMeta(id_name=options.id, label_name=options.label)
     if options.label is not None:
         meta = replace(meta, label_type=options.label_type or found_label_type(options.csv, meta))
@@ -222,40 +206,31 @@ def upload(options: argparse.Namespace) -> None:
                 "dp_hetero_lr family gaussian."
             )
     with TaskLines(wide_console()) as lines:
-        upload_table(
-            address,
-            options.csv,
-            namespace,
-            name,
-            meta,
-            progress=lambda task, status, seconds: lines.task("upload", task, status, seconds),
-            home=None if options.flow else options.home,
-        )
+        progress = partial(lines.task, "upload")
+        upload_table(address, options.csv, namespace, name, meta, progress=progress, home=home)
     print(f"Uploaded {options.csv} as {options.table}.")
 
 
 def ledger(options: argparse.Namespace) -> None:
     from ..jobs.party_ledgers import all_ledgers
 
-    ledgers = all_ledgers(parties_folder(options.home), options.delta)
+    folder = parties_folder(options)
+    ledgers = all_ledgers(folder, options.delta)
     if options.json:
         print(json.dumps(ledgers, indent=2))
         return
-    from .tables import named, print_budgets, print_ledger, print_totals
-
     if not ledgers:
-        print(f"No party has a home in {parties_folder(options.home)}.")
+        print(f"No party has a home in {folder}.")
     console = wide_console()
     for party, content in ledgers.items():
         print_ledger({party: named(content["entries"], "source", content["tables"])}, console)
-        print_totals({party: named(content["totals"], "dataset", content["tables"])}, console)
-        print_budgets({party: named(content["budgets"], "dataset", content["tables"])}, console)
+        print_totals(party, content, console)
 
 
 def declare(options: argparse.Namespace) -> None:
     from ..jobs import party_ledgers
 
-    folder = parties_folder(options.home)
+    folder = parties_folder(options)
     columns = None if options.columns is None else [name.strip() for name in options.columns.split(",")]
     if options.public is not None:
         party_ledgers.declare_public(folder, options.party, options.source, options.public, options.id)
@@ -271,7 +246,55 @@ def declare(options: argparse.Namespace) -> None:
 def declare_table(options: argparse.Namespace) -> None:
     from ..jobs import party_ledgers
 
-    home = party_ledgers.make_home(parties_folder(options.home), options.party)
+    home = party_ledgers.make_home(parties_folder(options), options.party)
     caps = party_ledgers.NewCaps(options.epsilon, options.delta, options.scores)
     name = party_ledgers.declare_table(home, options.csv, id_name=options.id, label=options.label, caps=caps)
     print(f"Declared {name}, the table {options.csv}, in {home}.")
+
+
+def cap(options: argparse.Namespace) -> None:
+    """Show the caps of one table or of all, after setting those that are given."""
+    from ..jobs import table_caps
+    from ..jobs.party_ledgers import NewCaps
+
+    folder = parties_folder(options)
+    caps = NewCaps(options.epsilon, options.delta, options.scores, options.rows, options.labels)
+    if options.table is not None:
+        uploaded = partial(_uploaded_columns, options)
+        tables = [table_caps.table_of(folder, options.table, options.party, uploaded)]
+    elif caps.are_given:
+        raise ValueError("A cap belongs to a table; name it, as in `fate-dp cap bank/loans --epsilon 3`.")
+    else:
+        tables = table_caps.known_tables(folder, options.party)
+    for table in tables if caps.are_given else []:
+        table_caps.set_caps(table, caps)
+    lines = [{**asdict(line), "left": line.left} for table in tables for line in table_caps.lines_of(table)]
+    if options.json:
+        print(json.dumps(lines, indent=2))
+        return
+    if lines:
+        title = "Caps of tables; tables with records in common count together"
+        print_table(wide_console(), title, cap_table(lines))
+    else:
+        print("No table is known: no job has read one, and no label source is declared.")
+    set_now = [f"Set the caps of {table.table} at party {table.party}." for table in tables if caps.are_given]
+    smaller = [table_caps.smaller_cap_elsewhere(table, caps) for table in tables]
+    for sentence in filter(None, [*set_now, *smaller, *map(table_caps.counted_together, tables)]):
+        print(sentence)
+
+
+def _uploaded_columns(options: argparse.Namespace, table: str) -> list[str] | None:
+    """Features of an uploaded table as FATE-Flow tells them; None where it has none of this name, or does not run."""
+    from ..jobs.flow import FlowUnavailable, connect, resolve_flow
+
+    try:
+        client = connect(resolve_flow(options.flow, options.home))
+    except FlowUnavailable:
+        if options.flow is not None:
+            raise
+        return None
+    namespace, _, name = table.partition("/")
+    answer = client.table.query(namespace=namespace, name=name)
+    meta = (answer.get("data") or {}).get("meta") or {}
+    fields = (meta.get("schema_meta") or {}).get("fields") or []
+    return [field["name"] for field in fields if field.get("property") == "column"] or None

@@ -4,38 +4,42 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fate_dp.deploy.flow import DEFAULT_HOME
 from fate_dp.privacy.events import RELATIONS
 
 from .console import Commands, Run, add_command, add_kinds, given, parties_folder, wide_console
-from .tables import TextTable, json_able, print_table, print_text, rounded_down, rounded_up
+from .tables import TextTable, json_able, print_table, print_text, rounded_down, rounded_up, table_of_cells
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..jobs.plan import LabelPlan, LabelPlanRequest, TrainingPlan
+    from ..jobs.plan import LabelPlan, TrainingPlan
 
 
 def add_plan(commands: Commands) -> None:
-    """Add ``plan labels``, ``plan training`` and ``plan homo-nn`` to the command line."""
     text = "answer 'what noise, what accuracy loss, how many runs' before anything is spent"
     kinds = add_kinds(commands, "plan", text, "what to plan")
-    text = "flip labels: probabilities, information loss, releases that fit the cap"
-    _add_labels(_add(kinds, "labels", text, labels))
-    text = "train with noise in three trust models: local, shuffle, secure_sum"
-    _add_training(_add(kinds, "training", text, training))
+
+    def add(name: str, text: str, run: Run, add_flags: Callable[[argparse.ArgumentParser], None]) -> None:
+        command = add_command(kinds, name, text, run)
+        command.add_argument("--json", action="store_true", help="print JSON instead of tables")
+        add_flags(command)
+
+    add("labels", "flip labels: probabilities, information loss, releases that fit the cap", labels, _add_labels)
+    add("training", "train with noise in three trust models: local, shuffle, secure_sum", training, _add_training)
     text = "a training of dp_homo_nn: what each trust model costs and how noisy it is"
-    _add_homo_nn(_add(kinds, "homo-nn", text, homo_nn))
+    add("homo-nn", text, homo_nn, _add_homo_nn)
 
 
-def _add(kinds: Commands, name: str, text: str, run: Run) -> argparse.ArgumentParser:
-    command = add_command(kinds, name, text, run)
-    command.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    return command
+def _add_target(command: argparse.ArgumentParser) -> None:
+    target = command.add_mutually_exclusive_group(required=True)
+    target.add_argument("--epsilon", type=float, help="target in nats: which noise does it need?")
+    target.add_argument("--noise-multiplier", type=float, help="sigma over the clip: which epsilon does it give?")
 
 
 def _add_labels(command: argparse.ArgumentParser) -> None:
@@ -43,13 +47,11 @@ def _add_labels(command: argparse.ArgumentParser) -> None:
     command.add_argument("--epsilon", type=float, required=True, help="nats per label")
     command.add_argument("--classes", type=int, help="label values that may occur (2)")
     command.add_argument("--cap", type=float, help="total epsilon that the source may spend (the policy's default)")
-    command.add_argument(
-        "--source", metavar="NAMESPACE/NAME/COLUMN", help="take cap and spending of this declared label source"
-    )
+    text = "take cap and spending of this declared label source"
+    command.add_argument("--source", metavar="NAMESPACE/NAME/COLUMN", help=text)
     command.add_argument("--party", default="9999", help="with --source: whose it is (9999)")
-    command.add_argument(
-        "--home", type=Path, default=Path(DEFAULT_HOME), help="with --source: folder of the parties (.fate-dp)"
-    )
+    text = "with --source: folder of the parties (.fate-dp)"
+    command.add_argument("--home", type=Path, default=Path(DEFAULT_HOME), help=text)
     command.add_argument("--prior", type=float, help="public guess of the share of the class of interest (1/classes)")
 
 
@@ -60,9 +62,7 @@ def _add_training(command: argparse.ArgumentParser) -> None:
     sampling = command.add_mutually_exclusive_group(required=True)
     sampling.add_argument("--sampling-probability", type=float, help="chance of each record to take part in a round")
     sampling.add_argument("--batch-size", type=int, help="the same as an expected number of records, over all clients")
-    target = command.add_mutually_exclusive_group(required=True)
-    target.add_argument("--epsilon", type=float, help="target in nats: which noise does it need?")
-    target.add_argument("--noise-multiplier", type=float, help="sigma over the clip: which epsilon does it give?")
+    _add_target(command)
     command.add_argument("--delta", type=float, required=True, help="delta of the guarantee")
     command.add_argument("--clip", type=float, help="largest l2 norm of one contribution (1)")
     command.add_argument("--dimension", type=int, help="coordinates of an update, for the ratio of noise to signal")
@@ -77,12 +77,9 @@ def _add_homo_nn(command: argparse.ArgumentParser) -> None:
     command.add_argument("--records", type=int, required=True, help="records of all parties together")
     command.add_argument("--batch-size", type=float, help="expected records of a round, over all parties (all records)")
     command.add_argument("--rounds", type=int, help="noisy updates (50)")
-    target = command.add_mutually_exclusive_group(required=True)
-    target.add_argument("--epsilon", type=float, help="target in nats: which noise does it need?")
-    target.add_argument("--noise-multiplier", type=float, help="sigma over the clip: which epsilon does it give?")
-    command.add_argument(
-        "--epsilon0", type=float, help="of a message with aggregation shuffle (what --epsilon allows, or 1)"
-    )
+    _add_target(command)
+    text = "of a message with aggregation shuffle (what --epsilon allows, or 1)"
+    command.add_argument("--epsilon0", type=float, help=text)
     command.add_argument("--delta", type=float, help="delta of the guarantee (1e-5)")
     command.add_argument("--relation", choices=RELATIONS, help="of the target (add_or_remove; shuffle: replace_one)")
     command.add_argument("--model", default="logistic_regression", help="name of the model (logistic_regression)")
@@ -98,16 +95,16 @@ def _add_homo_nn(command: argparse.ArgumentParser) -> None:
 
 
 def labels(options: argparse.Namespace) -> None:
+    from ..jobs.party_ledgers import label_budget
     from ..jobs.plan import LabelPlanRequest, plan_labels
 
     asked = given(options, LabelPlanRequest)
     if options.source is not None:
-        asked |= _of_source(options)
-    plan = plan_labels(LabelPlanRequest(**asked))
-    if options.json:
-        print(json.dumps(json_able(asdict(plan)), indent=2, allow_nan=False))
-        return
-    print_label_plan(plan, wide_console())
+        cap, spent = label_budget(parties_folder(options), options.party, options.source)
+        # A --cap that was given asks what another cap would hold.
+        asked |= {"cap": cap if options.cap is None else options.cap, "spent": spent}
+    request = LabelPlanRequest(**asked)
+    answer(options, lambda progress: plan_labels(request), print_label_plan)
 
 
 def training(options: argparse.Namespace) -> None:
@@ -118,27 +115,28 @@ def training(options: argparse.Namespace) -> None:
         check_whole("records", options.records, 1)
         check_whole("batch_size", options.batch_size, 1, largest=options.records)
         asked["sampling_probability"] = options.batch_size / options.records
-    request, console = TrainingPlanRequest(**asked), wide_console()
-    if options.json:
-        print(json.dumps(json_able(asdict(plan_training(request))), indent=2, allow_nan=False))
-        return
-    with console.status("") as status:
-        plan = plan_training(request, progress=status.update)
-    print_training_plan(plan, console)
+    request = TrainingPlanRequest(**asked)
+    answer(options, lambda progress: plan_training(request, progress), print_training_plan)
 
 
 def homo_nn(options: argparse.Namespace) -> None:
-    from .plan_homo_nn import run
+    from .plan_homo_nn import plan_homo_nn, print_plan, request_of
 
-    run(options)
+    request = request_of(options)
+    answer(options, lambda progress: plan_homo_nn(request, progress), print_plan)
 
 
-def _of_source(options: argparse.Namespace) -> dict:
-    """What the party's policy and ledger say of a source; a --cap that was given asks what another cap would hold."""
-    from ..jobs.party_ledgers import label_budget
-
-    cap, spent = label_budget(parties_folder(options.home), options.party, options.source)
-    return {"cap": cap if options.cap is None else options.cap, "spent": spent}
+def answer(
+    options: argparse.Namespace, plan: Callable[[Callable[[str], None]], Any], show: Callable[[Any, Console], None]
+) -> None:
+    """Make a plan, which tells its progress to what `plan` is given, and print it as JSON or by `show`."""
+    if options.json:
+        print(json.dumps(json_able(asdict(plan(lambda sentence: None))), indent=2, allow_nan=False))
+        return
+    console = wide_console()
+    with console.status("") as status:
+        made = plan(status.update)
+    show(made, console)
 
 
 # A plan in a terminal and as JSON. Epsilons and noise are rounded up, counts of runs and records down.
@@ -156,9 +154,58 @@ UNSPENT = "No ledger and no policy is read: the cap is taken as unspent. --sourc
 SPENT = "A release at an epsilon, and under the key, that the source was flipped at before costs nothing for the same records."
 
 
-def label_plan_table(plan: LabelPlan) -> TextTable:
-    """What is answered about flipping labels, one line each."""
+def noise_table(plan: TrainingPlan) -> TextTable:
+    """Noise and what it does to the mean update, per trust model."""
+    return table_of_cells(
+        (
+            {
+                "aggregation": row.aggregation,
+                "server sees": row.server_sees,
+                "sigma per client": rounded_up(row.client_sigma),
+                "sigma of sum": rounded_up(row.sum_sigma),
+                "sigma of mean": rounded_up(row.mean_sigma),
+                "noise/signal": "-" if row.noise_to_signal is None else rounded_up(row.noise_to_signal),
+            }
+            for row in plan.rows
+        ),
+        texts=2,
+    )
+
+
+def epsilon_table(plan: TrainingPlan) -> TextTable:
+    """Epsilon per trust model, observer and relation, and how many runs fit the budget."""
+    return table_of_cells(
+        {
+            "aggregation": row.aggregation,
+            "server, add-or-remove": rounded_up(row.epsilon_server["add_or_remove"]),
+            "server, replace-one": rounded_up(row.epsilon_server["replace_one"]),
+            "other clients, add-or-remove": rounded_up(row.epsilon_client["add_or_remove"]),
+            "other clients, replace-one": rounded_up(row.epsilon_client["replace_one"]),
+            "runs in budget": _runs_text(row.runs, plan.request.most_runs),
+        }
+        for row in plan.rows
+    )
+
+
+def shuffled_table(plan: TrainingPlan) -> TextTable:
+    """What shuffling gives a pure local randomiser."""
+    from ..jobs.plan import MAX_MESSAGES
+
+    return table_of_cells(
+        {
+            "messages": f"one per {line.sender}",
+            "honest messages": f"{line.messages}{' (of more)' if line.messages == MAX_MESSAGES else ''}",
+            "epsilon0": rounded_up(line.epsilon0),
+            "epsilon, one round": rounded_up(line.epsilon_one_round),
+            "epsilon, all rounds": rounded_up(line.epsilon_all_rounds),
+        }
+        for line in plan.shuffled_pure
+    )
+
+
+def print_label_plan(plan: LabelPlan, console: Console) -> None:
     request = plan.request
+    spent = "" if request.spent is None else f", of which {request.spent:g} is spent"
     interest = f"the class of interest (prior {plan.prior:g})"
     rows = (
         ("keep a label with probability", f"{plan.keep_probability:.6g}"),
@@ -174,103 +221,27 @@ def label_plan_table(plan: LabelPlan) -> TextTable:
         ("true labels that would tell as much about the share", rounded_down(plan.equivalent_records)),
         ("jobs that repeat this release (same key, source, epsilon): no further epsilon", "any number"),
         (
-            f"releases that add up and fit {_room(request)} (each a new epsilon or key)",
+            f"releases that add up and fit the cap {request.cap:g}{spent} (each a new epsilon or key)",
             str(plan.releases) if plan.releases else "none: refused",
         ),
         ("epsilon left of the cap after one release", rounded_down(plan.left_after_one)),
     )
-    return TextTable(("quantity", "value"), rows, frozenset(("value",)))
-
-
-def _room(request: LabelPlanRequest) -> str:
-    spent = "" if request.spent is None else f", of which {request.spent:g} is spent"
-    return f"the cap {request.cap:g}{spent}"
-
-
-def noise_table(plan: TrainingPlan) -> TextTable:
-    """Noise and what it does to the mean update, per trust model."""
-    rows = tuple(
-        (
-            row.aggregation,
-            row.server_sees,
-            rounded_up(row.client_sigma),
-            rounded_up(row.sum_sigma),
-            rounded_up(row.mean_sigma),
-            "-" if row.noise_to_signal is None else rounded_up(row.noise_to_signal),
-        )
-        for row in plan.rows
-    )
-    headings = ("aggregation", "server sees", "sigma per client", "sigma of sum", "sigma of mean", "noise/signal")
-    return TextTable(headings, rows, frozenset(headings[2:]))
-
-
-def epsilon_table(plan: TrainingPlan) -> TextTable:
-    """Epsilon per trust model, observer and relation, and how many runs fit the budget."""
-    rows = tuple(
-        (
-            row.aggregation,
-            rounded_up(row.epsilon_server["add_or_remove"]),
-            rounded_up(row.epsilon_server["replace_one"]),
-            rounded_up(row.epsilon_client["add_or_remove"]),
-            rounded_up(row.epsilon_client["replace_one"]),
-            _runs_text(row.runs, plan.request.most_runs),
-        )
-        for row in plan.rows
-    )
-    headings = (
-        "aggregation",
-        "server, add-or-remove",
-        "server, replace-one",
-        "other clients, add-or-remove",
-        "other clients, replace-one",
-        "runs in budget",
-    )
-    return TextTable(headings, rows, frozenset(headings[1:]))
-
-
-def shuffled_table(plan: TrainingPlan) -> TextTable:
-    """What shuffling gives a pure local randomiser."""
-    rows = tuple(
-        (
-            f"one per {line.sender}",
-            _messages_text(line.messages),
-            rounded_up(line.epsilon0),
-            rounded_up(line.epsilon_one_round),
-            rounded_up(line.epsilon_all_rounds),
-        )
-        for line in plan.shuffled_pure
-    )
-    headings = ("messages", "honest messages", "epsilon0", "epsilon, one round", "epsilon, all rounds")
-    return TextTable(headings, rows, frozenset(headings[1:]))
-
-
-def print_label_plan(plan: LabelPlan, console: Console) -> None:
-    """Print the answer on a rich console."""
-    request = plan.request
-    print_table(
-        console,
-        f"Flipping labels among {request.classes} classes at epsilon {request.epsilon:g} nats, delta 0",
-        label_plan_table(plan),
-    )
-    print_text(
-        console, "Unit label, replace-one; against host, arbiter and whoever gets the model. Features are not covered."
-    )
+    title = f"Flipping labels among {request.classes} classes at epsilon {request.epsilon:g} nats, delta 0"
+    print_table(console, title, TextTable(("quantity", "value"), rows, frozenset(("value",))))
+    observers = "against host, arbiter and whoever gets the model. Features are not covered."
+    print_text(console, f"Unit label, replace-one; {observers}")
     print_text(console, UNSPENT if request.spent is None else SPENT)
 
 
 def print_training_plan(plan: TrainingPlan, console: Console) -> None:
-    """Print the answer on a rich console."""
     request = plan.request
     asked = f"{request.rounds} rounds, each record in a round with probability {request.sampling_probability:.4g}"
-    print_table(
-        console, f"Noise for {asked}: noise multiplier {rounded_up(plan.noise_multiplier, 6)}", noise_table(plan)
-    )
+    title = f"Noise for {asked}: noise multiplier {rounded_up(plan.noise_multiplier, 6)}"
+    print_table(console, title, noise_table(plan))
     print_table(console, f"Epsilon of one run at delta {request.delta:g}, unit record", epsilon_table(plan))
-    budget = (
-        "no budget was given (--cap-epsilon)"
-        if request.cap_epsilon is None
-        else (f"the budget is epsilon {request.cap_epsilon:g} at delta {request.delta:g} against the server")
-    )
+    budget = "no budget was given (--cap-epsilon)"
+    if request.cap_epsilon is not None:
+        budget = f"the budget is epsilon {request.cap_epsilon:g} at delta {request.delta:g} against the server"
     print_text(
         console,
         f"Target and budget are stated under {request.relation}; {budget}; runs are composed, not "
@@ -286,20 +257,11 @@ def print_training_plan(plan: TrainingPlan, console: Console) -> None:
         print_text(console, UNSPENT)
     for row in plan.rows:
         print_text(console, f"{row.aggregation}: {NOTES[row.aggregation].format(**facts)}")
-    print_table(
-        console,
-        f"For comparison: pure messages through a shuffler, delta {request.delta:g}, replace-one",
-        shuffled_table(plan),
-    )
+    title = f"For comparison: pure messages through a shuffler, delta {request.delta:g}, replace-one"
+    print_table(console, title, shuffled_table(plan))
 
 
 def _runs_text(runs: int | None, most_runs: int) -> str:
     if runs is None:
         return "-"
     return f"{runs} or more" if runs == most_runs else str(runs)
-
-
-def _messages_text(messages: int) -> str:
-    from ..jobs.plan import MAX_MESSAGES
-
-    return f"{messages} (of more)" if messages == MAX_MESSAGES else str(messages)

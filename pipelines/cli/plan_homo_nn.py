@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from fate_dp.components.dp_homo_nn.settings import AGGREGATIONS, TrainSettings, module_name
+from fate_dp.components.dp_homo_nn.settings import AGGREGATIONS, TrainSettings, given_settings, module_name
 
-from .console import wide_console
-from .tables import TextTable, json_able, print_table, print_text, rounded_up
+from .console import given
+from .tables import print_table, print_text, rounded_up, table_of_cells
 
 if TYPE_CHECKING:
     import argparse
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fate_dp.components.dp_homo_nn.rounds.terms import RoundTerms
-
-RELATIONS = {"add_or_remove": "epsilon, add-or-remove", "replace_one": "epsilon, replace-one"}
 
 
 @dataclass(frozen=True)
@@ -76,16 +74,14 @@ class HomoNNPlan:
 
 def plan_homo_nn(request: HomoNNRequest, progress: Callable[[str], None] = lambda sentence: None) -> HomoNNPlan:
     """The three trust models beside each other; raises ValueError where none of them could run."""
-    dimension = dimension_of(request)
+    dimension, settings = dimension_of(request), request.settings
     rows = []
     for trust in AGGREGATIONS:
         progress(f"Accounting aggregation {trust}")
         rows.append(_row(request, trust, dimension))
-    settings = request.settings
-    if all(row.refused for row in rows):
+    possible = next((row.aggregation for row in rows if not row.refused), None)
+    if possible is None:
         raise ValueError(rows[0].refused)
-    trust = next(row.aggregation for row in rows if not row.refused)
-    warning = _terms(request, _with_trust(request, trust), dimension).delta_warning()
     return HomoNNPlan(
         request.clients,
         dimension,
@@ -94,7 +90,7 @@ def plan_homo_nn(request: HomoNNRequest, progress: Callable[[str], None] = lambd
         settings.records,
         settings.delta,
         tuple(rows),
-        warning,
+        _terms(request, _with_trust(request, possible), dimension).delta_warning(),
     )
 
 
@@ -167,40 +163,30 @@ def _terms(request: HomoNNRequest, settings: TrainSettings, dimension: int) -> R
     return round_terms(settings, [f"client {number}" for number in range(request.clients)], dimension)
 
 
-def trust_table(plan: HomoNNPlan) -> TextTable:
-    """A line per trust model."""
-    rows = tuple(
-        (row.aggregation, "refused", *["-"] * 5)
-        if row.refused
-        else (
-            row.aggregation,
-            _size(row),
-            *(_epsilon(row, relation) for relation in RELATIONS),
-            _collusion(row),
-            rounded_up(row.noise_of_mean),
-            rounded_up(row.noise_to_signal),
-        )
-        for row in plan.rows
-    )
-    headings = (
-        "aggregation",
-        "noise",
-        *RELATIONS.values(),
-        "if shuffler and server collude",
-        "noise of mean",
-        "noise/signal",
-    )
-    return TextTable(headings, rows, frozenset(headings[2:]))
+def _cells(row: TrustPlan) -> dict[str, str]:
+    epsilons = row.epsilon or {}
+    size = f"sigma {_up(row.noise_multiplier)}" if row.epsilon0 is None else f"epsilon0 {_up(row.epsilon0)}"
+    return {
+        "aggregation": row.aggregation,
+        "noise": "refused" if row.refused else size,
+        "epsilon, add-or-remove": _up(epsilons.get("add_or_remove")),
+        "epsilon, replace-one": _up(epsilons.get("replace_one")),
+        "if shuffler and server collude": _up(row.epsilon_if_shuffler_and_server_collude),
+        "noise of mean": _up(row.noise_of_mean),
+        "noise/signal": _up(row.noise_to_signal),
+    }
+
+
+def _up(value: float | None) -> str:
+    return "-" if value is None else rounded_up(value)
 
 
 def print_plan(plan: HomoNNPlan, console: Console) -> None:
-    """Print the answer on a rich console."""
-    print_table(
-        console,
+    title = (
         f"dp_homo_nn: {plan.rounds} rounds, {plan.clients} parties with data, about {plan.batch_size:g} of "
-        f"{plan.records} units in a round, {plan.dimension} parameters, delta {plan.delta:g}",
-        trust_table(plan),
+        f"{plan.records} units in a round, {plan.dimension} parameters, delta {plan.delta:g}"
     )
+    print_table(console, title, table_of_cells(map(_cells, plan.rows), texts=2))
     for row in plan.rows:
         if row.refused:
             print_text(console, f"{row.aggregation}: {row.refused}")
@@ -215,41 +201,12 @@ def print_plan(plan: HomoNNPlan, console: Console) -> None:
         print_text(console, f"Warning: {plan.warning}")
 
 
-def run(options: argparse.Namespace) -> None:
-    """The command."""
-    request = request_of(options)
-    if options.json:
-        print(json.dumps(json_able(asdict(plan_homo_nn(request))), indent=2, allow_nan=False))
-        return
-    console = wide_console()
-    with console.status("") as status:
-        plan = plan_homo_nn(request, progress=status.update)
-    print_plan(plan, console)
-
-
 def request_of(options: argparse.Namespace) -> HomoNNRequest:
     """The request of a command line; raises ValueError in the words of the component's own checks."""
-    from fate_dp.components.dp_homo_nn.settings import given_settings
-
-    names = (
-        "rounds",
-        "batch_size",
-        "records",
-        "epsilon",
-        "noise_multiplier",
-        "delta",
-        "relation",
-        "clip",
-        "unit",
-        "max_dropouts",
-        "local_steps",
-        "local_learning_rate",
-        "classes",
-    )
-    given = {name: getattr(options, name) for name in names}
-    model = {"name": options.model, "params": _params(options.model_params)}
-    settings = given_settings({**given, "model": model})
-    return HomoNNRequest(settings, options.clients, options.features, options.dimension, options.epsilon0)
+    asked = {**given(options, TrainSettings), "model": {"name": options.model, "params": _params(options.model_params)}}
+    # Of a message with aggregation shuffle, beside a target or a noise for the others.
+    epsilon0 = asked.pop("epsilon0", None)
+    return HomoNNRequest(given_settings(asked), options.clients, options.features, options.dimension, epsilon0)
 
 
 def _params(text: str | None) -> dict:
@@ -259,19 +216,3 @@ def _params(text: str | None) -> dict:
         raise ValueError(
             f"--model-params is {text!r}; it must be a JSON object, for example '{{\"hidden\": [32]}}'."
         ) from error
-
-
-def _size(row: TrustPlan) -> str:
-    if row.epsilon0 is not None:
-        return f"epsilon0 {rounded_up(row.epsilon0)}"
-    return f"sigma {rounded_up(row.noise_multiplier or 0.0)}"
-
-
-def _epsilon(row: TrustPlan, relation: str) -> str:
-    epsilons = row.epsilon or {}
-    return rounded_up(epsilons[relation]) if relation in epsilons else "-"
-
-
-def _collusion(row: TrustPlan) -> str:
-    collusion = row.epsilon_if_shuffler_and_server_collude
-    return "-" if collusion is None else rounded_up(collusion)

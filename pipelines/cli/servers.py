@@ -1,26 +1,166 @@
-"""The commands ``fate-dp backup``, ``board`` and ``cluster``: copies, FATE-Board, and a cluster on this machine."""
+"""The operator's commands ``fate-dp doctor``, ``provider``, ``backup``, ``board`` and ``cluster``."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .console import Commands, Run, add_cold, add_command, add_home, add_kinds
+from fate_dp.deploy.flow import DEFAULT_HOME
+
+from .console import (
+    Commands,
+    Run,
+    add_command,
+    add_flags,
+    add_home,
+    add_kinds,
+    parties_folder,
+    sentence,
+    show_demo,
+    wide_console,
+)
 
 if TYPE_CHECKING:
     from fate_dp.deploy.backup import Backup
+    from fate_dp.deploy.doctor.findings import Finding
+    from fate_dp.deploy.flow.client import FlowAddress
 
     from ..jobs.demo import Site
 
+COLOURS = {"ok": "green", "warning": "yellow", "not seen": "yellow", "problem": "bold red"}
+PROVIDER_FILE = Path("fate-dp-provider.json")
 DESCRIPTIONS = Path(__file__).parents[1] / "clients"
 NOT_CURRENT, NOT_RUNNING = 3, 3
 CLUSTER_HOME, DEMO_OUTPUT = Path(".fate-dp-cluster"), Path("out/cluster-demo")
 
 
+def add_doctor(commands: Commands) -> None:
+    text = "check the installation, the parties' folders, FATE-Flow and peers, and say what to do"
+    description = f"{sentence(text)} Exit status 1 if there is a problem."
+    epilog = "Run it as the user who runs FATE-Flow. It changes nothing."
+    command = add_command(commands, "doctor", text, doctor, description=description, epilog=epilog)
+    text = f"({DEFAULT_HOME}); where there is none, $FATE_DP_HOME or ~/.fate-dp is looked at"
+    text = f"folder of the embedded server and the parties {text}"
+    command.add_argument("--home", type=Path, default=Path(DEFAULT_HOME), help=text)
+    command.add_argument("--flow", metavar="HOST:PORT", help="the site's FATE-Flow, if not the embedded one")
+    text = "FATE-Flow of another party"
+    command.add_argument("--peer", metavar="HOST:PORT", nargs="+", action="extend", default=[], help=text)
+    add_flags(command, "json")
+
+
+def doctor(options: argparse.Namespace) -> int:
+    """Show every finding; 1 if there is a problem."""
+    from fate_dp.deploy.doctor.examination import findings, has_problem, look
+
+    from ..jobs.flow import parse_address
+
+    flow = parse_address(options.flow) if options.flow else None
+    peers = tuple(parse_address(text, "--peer") for text in options.peer)
+    results = findings(look(options.home.expanduser().absolute(), flow, peers))
+    if options.json:
+        print(json.dumps({"sound": not has_problem(results), "findings": [asdict(each) for each in results]}, indent=2))
+    else:
+        print_findings(results)
+    return 1 if has_problem(results) else 0
+
+
+def print_findings(results: Sequence[Finding]) -> None:
+    from rich.table import Column, Table
+    from rich.text import Text
+
+    # A path that is cut in the middle cannot be pasted into the cure's command.
+    table = Table("check", "state", Column("found, and what to do", overflow="fold"))
+    for each in results:
+        told = Text(each.said)
+        if each.cure:
+            told.append(f"\n{each.cure}", style="bold")
+        table.add_row(each.check, Text(each.state, style=COLOURS[each.state]), told)
+    counted = {state: sum(each.state == state for each in results) for state in COLOURS}
+    console = wide_console()
+    console.print(table)
+    console.print(", ".join(f"{number} {state}" for state, number in counted.items() if number), markup=False)
+
+
+def add_provider(commands: Commands) -> None:
+    text = "make an environment with FATE-DP known to a FATE-Flow that runs in another one"
+    kinds = add_kinds(commands, "provider", text, "what to do")
+
+    def add(name: str, text: str, run: Run) -> argparse.ArgumentParser:
+        command = add_command(kinds, name, text, run)
+        add_home(command, "folder of the embedded server")
+        add_flags(command, "flow")
+        return command
+
+    command = add("register", "check an environment, write its JSON, and register it", register)
+    text = "the environment's interpreter (the one that runs this command)"
+    command.add_argument("--python", default=sys.executable, metavar="FILE", help=text)
+    command.add_argument("--version", metavar="dpVERSION", help="of the provider (dp and the version of FATE-DP there)")
+    text = "folder in front of its tasks' module path (that of FATE-DP, by which they start warm)"
+    command.add_argument("--path", metavar="FOLDER", help=text)
+    text = "let its tasks start as FATE-Flow starts them; see also up"
+    command.add_argument("--cold", action="store_true", help=text)
+    command.add_argument("--out", type=Path, default=PROVIDER_FILE, help=f"the JSON file to write ({PROVIDER_FILE})")
+    add("list", "show the providers of FATE's components and where they are", list_providers)
+    command = add("remove", "make FATE-Flow forget a provider; jobs that run in it must have ended", remove)
+    command.add_argument("version", metavar="dpVERSION", help="of the provider, for example dp0.2.0")
+
+
+def register(options: argparse.Namespace) -> None:
+    from fate_dp.deploy.provider import registration
+    from fate_dp.privacy.private_files import atomic_write
+
+    address = _address(options)
+    prepared = registration.prepare(address, options.python, options.version, options.path, options.cold)
+    atomic_write(options.out, json.dumps(prepared.request(), indent=2) + "\n")
+    registration.register(address, prepared)
+    print(f"Registered {prepared.name} at {address}, with {', '.join(prepared.components)} ({options.out}).")
+    print(how_to_choose(prepared.name))
+
+
+def how_to_choose(name: str) -> str:
+    """The lines by which a job chooses a provider."""
+    return f"""\
+A pipeline chooses it with
+    pipeline.conf.set("task", {{"provider": "{name}"}})
+and a DAG file with
+    dag:
+      conf:
+        task:
+          provider: "{name}"
+Every party looks the name up in its own FATE-Flow, so all of them must have registered it."""
+
+
+def list_providers(options: argparse.Namespace) -> None:
+    from rich.table import Table
+
+    from fate_dp.deploy.provider.registration import providers
+
+    table = Table("provider", "Python", "folder in front of its module path")
+    for each in sorted(providers(_address(options)), key=lambda each: each.name):
+        table.add_row(each.name, each.python, each.path)
+    wide_console().print(table)
+
+
+def remove(options: argparse.Namespace) -> None:
+    from fate_dp.deploy.provider import registration
+
+    address = _address(options)
+    print(f"Removed {registration.remove(address, options.version)} from {address}.")
+
+
+def _address(options: argparse.Namespace) -> FlowAddress:
+    """Where FATE-Flow is; whether it answers is seen when it is asked, with credentials where it wants some."""
+    from ..jobs.flow import parse_address, resolve_flow
+
+    return parse_address(options.flow) if options.flow else resolve_flow(None, options.home)
+
+
 def add_backup(commands: Commands) -> None:
-    """Add ``backup`` to the command line."""
     text = "copy the key, the ledger and the policy of every party on this machine, while jobs run"
     command = add_command(commands, "backup", text, backup)
     command.add_argument("folder", type=Path, help="where the copies go, each in a new folder party-ID-TIME")
@@ -30,16 +170,13 @@ def add_backup(commands: Commands) -> None:
 def backup(options: argparse.Namespace) -> None:
     from fate_dp.deploy.backup import back_up
 
-    from .console import parties_folder
-
     def tell(done: Backup) -> None:
         print(f"Party {done.party_id}: {', '.join(done.files)} in {done.folder}.", flush=True)
 
-    back_up(parties_folder(options.home), options.folder, done=tell)
+    back_up(parties_folder(options), options.folder, done=tell)
 
 
 def add_board(commands: Commands) -> None:
-    """Add ``board install``, which puts the component descriptions into a FATE-Board."""
     kinds = add_kinds(commands, "board", "make FATE-Board draw jobs with our components", "what to do")
     command = add_command(kinds, "install", "install the component descriptions into the board's dag/ folder", install)
     command.add_argument("dag", metavar="DAG_FOLDER", type=Path, help="dag/ in the working directory of FATE-Board")
@@ -68,7 +205,6 @@ def install(options: argparse.Namespace) -> int:
 
 
 def add_cluster(commands: Commands) -> None:
-    """Add ``cluster up``, ``cluster status``, ``cluster demo`` and ``cluster down`` to the command line."""
     text = "run a FATE-Flow server for each party, a message broker and a command router on this machine"
     actions = add_kinds(commands, "cluster", text, "actions", "ACTION")
 
@@ -78,10 +214,9 @@ def add_cluster(commands: Commands) -> None:
         return command
 
     start = add(up, "start the cluster, or what of it does not run")
-    start.add_argument(
-        "--engine", choices=("standalone", "spark"), help="what it computes with; standalone for a new cluster"
-    )
-    add_cold(start)
+    text = "what it computes with; standalone for a new cluster"
+    start.add_argument("--engine", choices=("standalone", "spark"), help=text)
+    add_flags(start, "cold")
     add(status, "show each piece: state, address, process")
     trial = add(demo, "run what `fate-dp demo` does between the servers of guest and host")
     trial.add_argument("--out", type=Path, default=DEMO_OUTPUT, help=f"where results go ({DEMO_OUTPUT})")
@@ -111,18 +246,12 @@ def status(options: argparse.Namespace) -> int:
 
 
 def demo(options: argparse.Namespace) -> None:
-    from .console import show_demo
-
     sites = site_of(options.home, "guest"), site_of(options.home, "host")
     show_demo(lambda lines: sites, options.out)
 
 
 def site_of(home: Path, role: str) -> Site:
-    """The server of the first party with that role.
-
-    Raises:
-        FlowUnavailable: it does not run.
-    """
+    """The server of the first party with that role; raises FlowUnavailable where it does not run."""
     from fate_dp.deploy.cluster import cluster
     from fate_dp.deploy.flow.client import FlowAddress
     from fate_dp.deploy.flow.programs import HOST
@@ -144,10 +273,7 @@ def down(options: argparse.Namespace) -> None:
 
 
 def print_pieces(pieces: Sequence) -> None:
-    """A table of the cluster's pieces."""
     from rich.table import Table
-
-    from .console import wide_console
 
     table = Table("piece", "state", "address", "pid")
     for piece in pieces:

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..jobs.table_caps import CapLine
-
 MODELS = ("private", "guest_only", "not_private")
 METRICS = {"accuracy": "accuracy", "auc": "AUC", "precision": "precision", "recall": "recall", "f1": "F1"}
 UNBROKEN = ("mechanism", "task", "party", "balanced by")
@@ -59,31 +57,49 @@ def json_able(value: Any) -> Any:
 
 def epsilon_text(epsilon: float | str) -> str:
     """An epsilon as results hold it, a number or 'infinity', in words; rounded up, since it is an upper bound."""
-    if float(epsilon) == float("inf"):
-        return "infinity"
-    return f"{float(Context(prec=6, rounding=ROUND_CEILING).create_decimal(repr(float(epsilon)))):g}"
+    return "infinity" if float(epsilon) == math.inf else _six_digits(float(epsilon), ROUND_CEILING)
 
 
 def floor_text(left: float) -> str:
     """What is left of a budget, rounded down."""
-    return f"{float(Context(prec=6, rounding=ROUND_FLOOR).create_decimal(repr(left))):g}"
+    return _six_digits(left, ROUND_FLOOR)
 
 
-FORMS: dict[str, Callable[[Any], str]] = {
+def _six_digits(value: float, direction: str) -> str:
+    return f"{float(Context(prec=6, rounding=direction).create_decimal(repr(value))):g}"
+
+
+NUMBERS: dict[str, Callable[[Any], str]] = {
     "epsilon": epsilon_text,
+    "spent": epsilon_text,
     "left": floor_text,
     "records": lambda records: str(records or "-"),
     "most_bias": lambda bias: "unknown" if bias is None else f"{bias:.3f}",
-    **dict.fromkeys(("delta", "cap"), "{:g}".format),
-    **dict.fromkeys(("on_flips", "estimate", "standard_error"), "{:.3f}".format),
+    "delta": lambda delta: "" if delta is None else f"{delta:g}",
+    "cap": "{:g}".format,
+    "seconds": "{:.1f}".format,
+    **dict.fromkeys((*METRICS, "on_flips", "estimate", "standard_error"), "{:.3f}".format),
+    **dict.fromkeys(("entry_id", "uses", "features", "train", "test"), str),
 }
-"""How the values of lines are written by their names; others as they are."""
+"""How the numbers of lines are written by their names; other values are text."""
 
 
-def table_of(lines: Iterable[dict], columns: dict[str, str], numeric: Iterable[str]) -> TextTable:
+def table_of(lines: Iterable[dict], columns: dict[str, str]) -> TextTable:
     """A row for each line; `columns` are the headings with the names of their values."""
-    rows = tuple(tuple(FORMS.get(name, str)(line[name]) for name in columns.values()) for line in lines)
-    return TextTable(tuple(columns), rows, frozenset(numeric))
+    rows = tuple(tuple(NUMBERS.get(name, str)(line[name]) for name in columns.values()) for line in lines)
+    return TextTable(tuple(columns), rows, frozenset(heading for heading, name in columns.items() if name in NUMBERS))
+
+
+def _same(*names: str) -> dict[str, str]:
+    """Columns that are headed by the names of their values."""
+    return dict(zip(names, names))
+
+
+def table_of_cells(rows: Iterable[dict[str, str]], texts: int = 1) -> TextTable:
+    """A table of rows of cells by heading; all but the first ``texts`` columns are numbers."""
+    cells = list(rows)
+    headings = tuple(cells[0]) if cells else ()
+    return TextTable(headings, tuple(tuple(row.values()) for row in cells), frozenset(headings[texts:]))
 
 
 def named(lines: list[dict], key: str, tables: dict[str, list[str]]) -> list[dict]:
@@ -107,79 +123,53 @@ def _table_name(dataset: str, tables: dict[str, list[str]]) -> str:
 
 def model_table(result: dict) -> TextTable:
     """The three models with their metrics on the held-out part."""
-    rows = tuple(
-        (
-            model["title"],
-            epsilon_text(model["epsilon"]),
-            model["flipback"],
-            *(f"{model['metrics'][name]:.3f}" for name in METRICS),
-        )
-        for model in (result["models"][name] for name in MODELS)
-    )
-    headings = ("model", "epsilon", "flipback", *METRICS.values())
-    return TextTable(headings, rows, frozenset(("epsilon", *METRICS.values())))
+    models = [result["models"][name] for name in MODELS]
+    columns = {"model": "title", **_same("epsilon", "flipback"), **{text: name for name, text in METRICS.items()}}
+    return table_of([{**model, **model["metrics"]} for model in models], columns)
 
 
 def training_table(result: dict) -> TextTable:
     """The private model's figures on the training rows: on flips, and corrected for their known rate."""
     headings = ("measure", "on flips", "on true labels, estimated", "standard error", "bias at most")
     keys = ("measure", "on_flips", "estimate", "standard_error", "most_bias")
-    return table_of(result["training_figures"], dict(zip(headings, keys)), headings[1:])
+    return table_of(result["training_figures"], dict(zip(headings, keys)))
 
 
 def observer_table(result: dict) -> TextTable:
     """What is guaranteed against each observer."""
-    names = ("observer", "unit", "relation", "epsilon", "delta", "note")
-    return table_of(result["privacy"]["epsilon_per_observer"], dict(zip(names, names)), ("epsilon", "delta"))
+    columns = _same("observer", "unit", "relation", "epsilon", "delta", "note")
+    return table_of(result["privacy"]["epsilon_per_observer"], columns)
 
 
 def party_table(result: dict) -> TextTable:
     """Who holds how much, and what PSI left of it."""
     parties = result["data"]["parties"]
-    held = [(party["party"], str(party["features"]), party["rows"]) for party in parties]
-    features = str(sum(party["features"] for party in parties))
-    held.append(("in common, found by PSI", features, result["data"]["common_rows"]))
-    rows = tuple((name, count, str(parts["train"]), str(parts["test"])) for name, count, parts in held)
-    headings = ("held by", "features", "training records", "held-out records")
-    return TextTable(headings, rows, frozenset(headings[1:]))
+    features = sum(party["features"] for party in parties)
+    common = {"party": "in common, found by PSI", "features": features, "rows": result["data"]["common_rows"]}
+    columns = {"held by": "party", "features": "features", "training records": "train", "held-out records": "test"}
+    return table_of([{**party, **party["rows"]} for party in [*parties, common]], columns)
 
 
 def seconds_table(result: dict) -> TextTable:
     """Seconds of each task."""
-    rows = tuple((line["job"], line["task"], f"{line['seconds']:.1f}") for line in result["seconds"]["tasks"])
-    return TextTable(("job", "task", "seconds"), rows, frozenset(("seconds",)))
+    return table_of(result["seconds"]["tasks"], _same("job", "task", "seconds"))
 
 
 def ledger_table(entries: list[dict]) -> TextTable:
     """The entries of one party's ledger without their notes, which are too long for a column."""
     names = ("source", "mechanism", "epsilon", "delta", "unit", "observer", "records", "uses")
-    columns = {"no.": "entry_id", **dict(zip(names, names))}
-    return table_of(entries, columns, ("no.", "epsilon", "delta", "records", "uses"))
+    return table_of(entries, {"no.": "entry_id", **_same(*names)})
 
 
 def total_table(totals: list[dict]) -> TextTable:
     """What each observer learned in all of each dataset."""
-    names = ("dataset", "unit", "relation", "observer", "epsilon", "delta")
-    return table_of(totals, dict(zip(names, names)), ("epsilon", "delta"))
+    return table_of(totals, _same("dataset", "unit", "relation", "observer", "epsilon", "delta"))
 
 
-def cap_table(lines: Iterable[CapLine]) -> TextTable:
-    """What of the caps of tables is spent; `lines` are ``table_caps.CapLine``."""
-    rows = tuple(
-        (
-            line.party,
-            line.table,
-            line.kind,
-            epsilon_text(line.spent),
-            f"{line.cap:g}",
-            floor_text(line.left),
-            "" if line.delta is None else f"{line.delta:g}",
-            line.origin,
-        )
-        for line in lines
-    )
-    headings = ("party", "table", "cap of", "spent", "cap", "left", "delta", "set")
-    return TextTable(headings, rows, frozenset(("spent", "cap", "left", "delta")))
+def cap_table(lines: Iterable[dict]) -> TextTable:
+    """What of the caps of tables is spent; `lines` are the fields of ``table_caps.CapLine``, with what is left."""
+    columns = {"cap of": "kind", **_same("spent", "cap", "left", "delta"), "set": "origin"}
+    return table_of(lines, {**_same("party", "table"), **columns})
 
 
 def total_notes(totals: list[dict]) -> list[str]:
@@ -197,9 +187,8 @@ def total_notes(totals: list[dict]) -> list[str]:
 
 def budget_table(budgets: list[dict]) -> TextTable:
     """What of each cap is spent and left, at the delta of the cap."""
-    headings = ("dataset", "unit", "relation", "observer", "spent", "cap", "left", "delta")
-    keys = ("dataset", "unit", "relation", "observer", "epsilon", "cap", "left", "delta")
-    return table_of(budgets, dict(zip(headings, keys)), headings[4:])
+    columns = {**_same("dataset", "unit", "relation", "observer"), "spent": "epsilon", **_same("cap", "left", "delta")}
+    return table_of(budgets, columns)
 
 
 def print_result(result: dict, console: Console) -> None:
@@ -228,20 +217,15 @@ def print_ledger(entries_by_party: dict[str, list[dict]], console: Console) -> N
             print_text(console, f"No. {entry['entry_id']}: {entry['note']}.")
 
 
-def print_totals(totals_by_party: dict[str, list[dict]], console: Console) -> None:
-    """Print one line per dataset, unit, relation and observer of each party."""
-    for party, totals in totals_by_party.items():
-        if totals:
-            print_table(console, f"Totals of {party}: epsilon is an upper bound at delta", total_table(totals))
-            for sentence in total_notes(totals):
-                print_text(console, sentence)
-
-
-def print_budgets(budgets_by_party: dict[str, list[dict]], console: Console) -> None:
-    """Print how much of each party's caps is left."""
-    for party, budgets in budgets_by_party.items():
-        if budgets:
-            print_table(console, f"Budgets of {party}: epsilon at the delta of the cap", budget_table(budgets))
+def print_totals(party: str, content: dict, console: Console) -> None:
+    """Print what a party's ledger says of each dataset, unit, relation and observer, and how much of caps is left."""
+    totals, budgets = (named(content[key], "dataset", content["tables"]) for key in ("totals", "budgets"))
+    if totals:
+        print_table(console, f"Totals of {party}: epsilon is an upper bound at delta", total_table(totals))
+        for sentence in total_notes(totals):
+            print_text(console, sentence)
+    if budgets:
+        print_table(console, f"Budgets of {party}: epsilon at the delta of the cap", budget_table(budgets))
 
 
 def print_table(console: Console, title: str, table: TextTable, padding: int = 1) -> None:
@@ -255,8 +239,10 @@ def print_table(console: Console, title: str, table: TextTable, padding: int = 1
     )
     for heading in table.headings:
         is_numeric = heading in table.numeric
+        # Numbers are not wrapped, so a long heading above them is broken at its last blank.
+        breaks = is_numeric and len(heading) > LONGEST_HEADING
         drawn.add_column(
-            _in_two_lines(heading) if is_numeric else heading,
+            "\n".join(heading.rsplit(" ", 1)) if breaks else heading,
             justify="right" if is_numeric else "left",
             overflow="fold",
             no_wrap=is_numeric or heading in UNBROKEN,
@@ -267,11 +253,6 @@ def print_table(console: Console, title: str, table: TextTable, padding: int = 1
         drawn.add_row(*(Text(cell) for cell in row))
     console.print()
     console.print(drawn)
-
-
-def _in_two_lines(heading: str) -> str:
-    """A long heading above numbers, which are not wrapped, broken at its last blank."""
-    return "\n".join(heading.rsplit(" ", 1)) if len(heading) > LONGEST_HEADING else heading
 
 
 def print_text(console: Console, text: str) -> None:

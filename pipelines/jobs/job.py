@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from fate_dp.components.common.job_files import JobPlan, receivers
+from fate_dp.components.common.job_files import JobPlan
 from fate_dp.components.label_flip.chain import refusal_of_plan
 from fate_dp.deploy.flow.client import FlowAddress
 
@@ -162,7 +162,7 @@ def check_over_sampling(dag_schema: dict) -> None:
     """
     tasks = dag_schema["dag"]["tasks"]
     for smote in (name for name, task in tasks.items() if task["component_ref"] == "smote"):
-        for name, key in receivers(tasks, smote):
+        for name, key in JobPlan(dag_schema["dag"]).receivers(smote):
             sentence = BY_COMPONENT.get(tasks[name]["component_ref"]) or BY_INPUT.get(key)
             if sentence is not None:
                 raise JobFailed(sentence.format(task=f"Task {name}", smote=smote, key=key))

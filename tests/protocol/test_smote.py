@@ -117,9 +117,16 @@ def ids_in_order(frame) -> list:
     return [match_id for _, ids in sorted(match_id_blocks(frame).collect()) for match_id in ids]
 
 
+def record_event(frame, event):
+    """What a step on the table that claims an event is charged as, as `Charges` does it."""
+    from fate_dp.components.common.charges import has_synthetic_rows
+    from fate_dp.privacy.events import event_after_over_sampling
+
+    return event_after_over_sampling(event) if has_synthetic_rows(frame) else event
+
+
 def totals_after(ctx, before, after) -> dict:
     """What a record-private step on the table before and after smote adds to the party's ledger, and to a capped one."""
-    from fate_dp.components.common.charges import record_event
     from fate_dp.privacy.events import ADD_OR_REMOVE, Event, PoissonSampledGaussian
     from fate_dp.privacy.ledger.entries import BudgetCap, BudgetExceeded
 
@@ -156,7 +163,7 @@ def with_a_full_disk(ctx, earlier, tables):
 
 
 def without_rows(ctx, earlier, tables):
-    from fate_dp.components.common.charges import has_synthetic_rows, record_event
+    from fate_dp.components.common.charges import has_synthetic_rows
     from fate_dp.privacy.events import REPLACE_ONE, Event, Gaussian
 
     frame = frame_of(ctx, tables, 2, "float64", "int32").empty_frame()

@@ -24,7 +24,7 @@ from fate_dp.deploy.doctor.examination import findings, has_problem, parties_of
 from fate_dp.deploy.doctor.findings import Finding
 from fate_dp.deploy.doctor.gathering import Listener, Provider
 from fate_dp.deploy.flow.server import FOREIGN, REFUSES, SILENT, SITE
-from fate_dp.pipelines.cli.providers import print_findings
+from fate_dp.pipelines.cli.servers import print_findings
 
 
 @pytest.fixture

@@ -221,7 +221,7 @@ def test_invented_loans_need_a_number_of_rows(tmp_path, capsys):
 
 def test_the_help_loads_no_heavy_module():
     script = (
-        "import sys; from fate_dp.pipelines.cli import prep; "
+        "import sys; from fate_dp.pipelines.cli import studies; "
         "sys.exit(bool({'pandas', 'pyarrow', 'numpy', 'sklearn', 'rich'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", script], timeout=600).returncode == 0

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from fate_dp.pipelines.cli.prep import ShareBar
+from fate_dp.pipelines.cli.studies import ShareBar
 
 
 def drawn(is_terminal, failure=None):

@@ -15,7 +15,7 @@ from fate_dp.deploy.flow.programs import FlowServerError
 from fate_dp.deploy.provider import registration
 from fate_dp.deploy.provider.registration import check_version, prepare, providers, register, remove
 from fate_dp.pipelines.cli.main import main
-from fate_dp.pipelines.cli.providers import how_to_choose
+from fate_dp.pipelines.cli.servers import how_to_choose
 
 NAME = "fate:dp0.2.0@local"
 

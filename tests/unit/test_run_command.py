@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 
 from fate_dp.deploy.flow.server import ANSWERS, SILENT, FlowState
-from fate_dp.pipelines.cli import console, run
-from fate_dp.pipelines.cli.run import add_run, study_of
+from fate_dp.pipelines.cli import studies
+from fate_dp.pipelines.cli.studies import add_run, study_of
 from fate_dp.pipelines.jobs import flow
 from fate_dp.pipelines.jobs.flow import FlowUnavailable
 from fate_dp.pipelines.lending_club import report, tables
@@ -95,15 +95,15 @@ def staged(monkeypatch, capsys):
     monkeypatch.setattr(credit_study, "run_credit_study", study)
     monkeypatch.setattr(report, "write_credit_report", lambda result, path: Path(path).write_text("report"))
     monkeypatch.setattr(tables, "print_credit_result", lambda result, console: console.print("the tables"))
-    monkeypatch.setattr(console, "demo_server", lambda options, lines: (options.flow, options.home))
+    monkeypatch.setattr(studies, "demo_server", lambda options, lines: (options.flow, options.home))
     monkeypatch.setattr(flow, "state_of", lambda address: asked.get("state", FlowState(SILENT)))
-    monkeypatch.setattr(console, "wide_console", lambda: Console(width=300))
+    monkeypatch.setattr(studies, "wide_console", lambda: Console(width=300))
     return asked
 
 
 def test_generated_loans_are_written_and_results_land_in_the_folder(staged, tmp_path, capsys):
     options = parsed("--synthetic", "40", "--out", str(tmp_path / "new" / "out"), "--home", str(tmp_path))
-    run.lending_club_homo_lr(options)
+    studies.lending_club_homo_lr(options)
     assert sorted(path.name for path in options.out.iterdir()) == ["report.html", "result.json", "synthetic.csv.gz"]
     assert (options.out / "result.json").read_text() == '{\n  "schema": "made up"\n}\n'
     assert staged["study"].csv == options.out / "synthetic.csv.gz" and staged["server"] == (None, tmp_path)
@@ -115,7 +115,7 @@ def test_generated_loans_are_written_and_results_land_in_the_folder(staged, tmp_
 def test_a_given_server_is_used_and_no_file_is_generated(staged, tmp_path, capsys):
     staged["state"] = FlowState(ANSWERS, version="2.2.0")
     options = parsed("--csv", "loans.csv", "--out", str(tmp_path), "--flow", "127.0.0.1:9")
-    run.lending_club_homo_lr(options)
+    studies.lending_club_homo_lr(options)
     assert staged["server"][0] == "127.0.0.1:9" and "fate-dp down" not in capsys.readouterr().out
     assert not (tmp_path / "synthetic.csv.gz").exists()
 
@@ -126,14 +126,14 @@ def test_a_given_server_is_used_and_no_file_is_generated(staged, tmp_path, capsy
 )
 def test_a_server_that_does_not_answer_is_refused_before_the_study(staged, tmp_path, address, sentence):
     with pytest.raises(FlowUnavailable, match=sentence):
-        run.lending_club_homo_lr(parsed("--out", str(tmp_path / "out"), "--flow", address))
+        studies.lending_club_homo_lr(parsed("--out", str(tmp_path / "out"), "--flow", address))
     assert not staged and not (tmp_path / "out").exists()
 
 
 def test_an_output_that_cannot_be_made_is_refused_before_the_study(staged, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="cannot be made"):
-        run.lending_club_homo_lr(parsed("--out", str(tmp_path / "file")))
+        studies.lending_club_homo_lr(parsed("--out", str(tmp_path / "file")))
     assert not staged
 
 
@@ -143,5 +143,5 @@ def test_a_refused_run_leaves_no_folder(staged, tmp_path, monkeypatch):
 
     monkeypatch.setattr(credit_study, "run_credit_study", refused)
     with pytest.raises(ValueError, match="not fit"):
-        run.lending_club_homo_lr(parsed("--csv", "loans.csv", "--out", str(tmp_path / "a" / "b")))
+        studies.lending_club_homo_lr(parsed("--csv", "loans.csv", "--out", str(tmp_path / "a" / "b")))
     assert list(tmp_path.iterdir()) == []

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fate_dp.components.protocols.sealed_shuffle import (
+    DIRECTION,
     Analyzer,
     Encoder,
     InvalidMessage,
@@ -14,15 +15,15 @@ from fate_dp.components.protocols.sealed_shuffle import (
     Piece,
     Splitting,
     TooFewMessages,
-    label_of,
     shuffle,
 )
-from fate_dp.crypto.sealed_box import BoxKey, seal_all
+from fate_dp.crypto.sealed_box import BoxKey, Label, seal_all
 from fate_dp.privacy.noise.stream import ReproducibleStream
 from fate_dp.privacy.validation import InvalidArgument
 
 KEY = BoxKey()
 SIZE = 24
+LABEL = Label("", DIRECTION, 3)
 
 
 def sealed(payloads, round_number=3, size=SIZE, **options):
@@ -84,7 +85,7 @@ def test_replays_and_duplicates_are_refused():
 
 def test_a_message_sealed_again_under_its_old_id_is_refused():
     (content,) = MessageFormat(SIZE).contents([Piece(0, b"a")])
-    twice = seal_all([content, content], KEY.public_bytes, label_of("", 3))
+    twice = seal_all([content, content], KEY.public_bytes, LABEL)
     with pytest.raises(InvalidMessage, match="^1 of 2 messages are duplicates"):
         analyzer().open(shuffle(twice, 2), 3)
 
@@ -120,7 +121,7 @@ def test_wrong_key_and_wrong_size_are_refused():
 
 def malformed(change):
     (content,) = MessageFormat(SIZE).contents([Piece(0, b"a")])
-    return seal_all([change(content)], KEY.public_bytes, label_of("", 3))
+    return seal_all([change(content)], KEY.public_bytes, LABEL)
 
 
 @pytest.mark.parametrize(

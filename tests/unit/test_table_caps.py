@@ -7,7 +7,7 @@ from ledger_scenarios import release
 from yaml import safe_load
 
 from fate_dp.components.common.charges import columns_name
-from fate_dp.pipelines.cli import caps
+from fate_dp.pipelines.cli import main as commands
 from fate_dp.pipelines.cli.main import main
 from fate_dp.privacy import Ledger
 from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE, Event, PureDP
@@ -126,7 +126,7 @@ def test_bad_input_gets_one_sentence_and_changes_nothing(home, capsys, table, op
 
 
 def test_a_table_that_no_job_has_read_is_asked_of_fate_flow(home, capsys, monkeypatch):
-    monkeypatch.setattr(caps, "_uploaded_columns", lambda options, table: {"bank/new": ["a", "b"]}.get(table))
+    monkeypatch.setattr(commands, "_uploaded_columns", lambda options, table: {"bank/new": ["a", "b"]}.get(table))
     status, _, err = run(capsys, home, "bank/new", "--scores", "5")
     assert status == 1 and err == "No job has read the table bank/new yet; say with --party whose it is.\n"
     assert run(capsys, home, "bank/new", "--epsilon", "5", "--party", "10000")[0] == 0
@@ -141,7 +141,7 @@ def test_a_table_that_no_job_has_read_is_asked_of_fate_flow(home, capsys, monkey
 )
 def test_a_larger_cap_needs_the_records_of_the_table(home, capsys, monkeypatch, option):
     """Its columns alone may be those of another table, or of a part of one."""
-    monkeypatch.setattr(caps, "_uploaded_columns", lambda options, table: {"bank/new": ["a", "b"]}.get(table))
+    monkeypatch.setattr(commands, "_uploaded_columns", lambda options, table: {"bank/new": ["a", "b"]}.get(table))
     before = {path: path.read_bytes() for path in home.rglob("policy.yaml")}
     status, _, err = run(capsys, home, "bank/new", "--party", "10000", *option)
     assert status == 1 and "a cap above the default needs to know its records; use `fate-dp declare-table FILE`" in err

@@ -118,14 +118,9 @@ class Channel:
 
         Only what was wrong with a message is told in full: any other error may speak of this party's data.
         """
-        if isinstance(error, Stopped):
-            sentence = str(error)
-        elif isinstance(error, MalformedMessage):
-            sentence = f"{self._name}: {error}"
-        else:
-            sentence = (
-                f"{self._name}: The task failed {self._last_read} ({type(error).__name__}); see that party's log."
-            )
+        failed = f"The task failed {self._last_read} ({type(error).__name__}); see that party's log."
+        told = error if isinstance(error, MalformedMessage) else failed
+        sentence = str(error) if isinstance(error, Stopped) else f"{self._name}: {told}"
         message = codec.encode((STOP, "", "")) + codec.encode(sentence[:MAX_LETTERS])
         for party, line in self._lines.items():
             if line.stopped is None:
@@ -159,7 +154,9 @@ class Channel:
         """Take in the next message of a party, while this one waits for the one called ``name``."""
         try:
             header, content = codec.decode_two(self._pull(party, line))
-            kind, namespace, sent_name = _checked_header(header)
+            kind, namespace, sent_name = header if type(header) is tuple and len(header) == 3 else (None, None, None)
+            if (type(kind), type(namespace), type(sent_name)) != (int, str, str) or kind not in (VALUE, TABLE, STOP):
+                raise codec.Malformed("it has no header of a message")
             if kind == STOP:
                 line.stopped = _sentence(codec.decode(content))
                 return
@@ -186,13 +183,6 @@ class Channel:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _checked_header(header: Any) -> tuple:
-    shape = tuple(map(type, header)) if type(header) is tuple else None
-    if shape != (int, str, str) or header[0] not in (VALUE, TABLE, STOP):
-        raise codec.Malformed("it has no header of a message")
-    return header
-
-
 def _sentence(value: Any) -> str:
     if type(value) is not str or len(value) > MAX_LETTERS or not value.isprintable():
         raise codec.Malformed("it says that its sender stops, but not in one sentence")
@@ -203,11 +193,8 @@ def _words(party: PartyId) -> str:
     return " ".join(party)
 
 
-# FATE's context with our messages: ``party.put(name, value)`` and ``party.get(name)`` as ever, by way of `Channel`.
-
-
 class PlainParty(Party):
-    """Another party of the task; see `Channel` for what it takes and raises."""
+    """FATE's object of another party of the task, with messages of `Channel`."""
 
     def put(self, name: str, value: Any) -> None:
         self._ctx.channel.send([self.party], self.namespace.federation_tag, name, value)
@@ -256,11 +243,8 @@ class PlainContext(Context):
         return PlainParties(self, found.federation, found.computing, found.parties, found.namespace)
 
 
-# Where FATE's executor enters one of our components: from here on the context's messages are plain values.
-
-
 def with_plain_messages(stage: Callable) -> Callable:
-    """A component's function, called as FATE calls it, with the context of `plain_messages`."""
+    """A component's function, where FATE's executor enters it, called with the context of `plain_messages`."""
 
     @wraps(stage)
     def called(ctx: Context, *args: Any, **kwargs: Any) -> Any:
@@ -280,8 +264,6 @@ def plain_messages(ctx: Any) -> Iterator[PlainContext]:
     Raises:
         Refused: what another party sent could not be read, or another party stopped; the same sentence everywhere.
     """
-    # FATE's context takes torch along, and FATE imports the entry points of all components to find one.
-
     if isinstance(ctx, PlainContext):
         yield ctx
         return

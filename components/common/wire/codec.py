@@ -117,7 +117,6 @@ def _is(value: Any, kind: Any) -> bool:
 # No library does it: msgpack and CBOR make room for whatever a header announces, and know no tuples, arrays or integers
 # above 64 bits, so that all but text and floats would be an extension of our own; safetensors knows arrays alone.
 
-
 BYTES_FOR_ONE = 64
 MAX_LEVELS = 32
 """Of lists, tuples and dicts within each other."""
@@ -161,58 +160,43 @@ def decode_two(data: bytes) -> tuple[Any, bytes]:
 
 
 def _write(value: Any, put: Put, levels: int) -> None:
-    writer = _WRITERS.get(type(value))
-    if writer is None:
-        raise NotPlain(f"A {type(value).__name__} is no plain value: it cannot be sent to another party.")
-    writer(value, put, levels)
+    kind = type(value)
+    if value is None or kind is bool:
+        put({None: b"N", True: b"T", False: b"F"}[value])
+    elif kind is int:
+        data = value.to_bytes(_width(value), "big", signed=True)
+        put(b"i" + _count(len(data)) + data)
+    elif kind is float:
+        put(b"d" + _DOUBLE.pack(value))
+    elif kind is str:
+        try:
+            data = value.encode("utf-8")
+        except UnicodeEncodeError:
+            raise NotPlain("A text with half of a surrogate pair cannot be sent to another party.") from None
+        put(b"s" + _count(len(data)) + data)
+    elif kind is bytes:
+        put(b"b" + _count(len(value)))
+        put(value)
+    elif kind in (list, tuple):
+        put((b"l" if kind is list else b"t") + _count(len(value)))
+        levels = _deeper(levels, NotPlain)
+        for item in value:
+            _write(item, put, levels)
+    elif kind is dict:
+        put(b"m" + _count(len(value)))
+        levels = _deeper(levels, NotPlain)
+        for key, item in value.items():
+            if type(key) not in _KEYS:
+                raise NotPlain(f"A {type(key).__name__} is no key of a dict that can be sent to another party.")
+            _write(key, put, levels)
+            _write(item, put, levels)
+    elif kind is np.ndarray:
+        _write_array(value, put)
+    else:
+        raise NotPlain(f"A {kind.__name__} is no plain value: it cannot be sent to another party.")
 
 
-def _write_int(value: Any, put: Put, levels: int) -> None:
-    data = value.to_bytes(_width(value), "big", signed=True)
-    put(b"i" + _count(len(data)))
-    put(data)
-
-
-def _write_constant(value: Any, put: Put, levels: int) -> None:
-    put({None: b"N", True: b"T", False: b"F"}[value])
-
-
-def _write_float(value: Any, put: Put, levels: int) -> None:
-    put(b"d" + _DOUBLE.pack(value))
-
-
-def _write_text(value: Any, put: Put, levels: int) -> None:
-    try:
-        data = value.encode("utf-8")
-    except UnicodeEncodeError:
-        raise NotPlain("A text with half of a surrogate pair cannot be sent to another party.") from None
-    put(b"s" + _count(len(data)))
-    put(data)
-
-
-def _write_bytes(value: Any, put: Put, levels: int) -> None:
-    put(b"b" + _count(len(value)))
-    put(value)
-
-
-def _write_items(value: Any, put: Put, levels: int) -> None:
-    put((b"l" if type(value) is list else b"t") + _count(len(value)))
-    levels = _deeper(levels, NotPlain)
-    for item in value:
-        _write(item, put, levels)
-
-
-def _write_dict(value: Any, put: Put, levels: int) -> None:
-    put(b"m" + _count(len(value)))
-    levels = _deeper(levels, NotPlain)
-    for key, item in value.items():
-        if type(key) not in _KEYS:
-            raise NotPlain(f"A {type(key).__name__} is no key of a dict that can be sent to another party.")
-        _write(key, put, levels)
-        _write(item, put, levels)
-
-
-def _write_array(value: Any, put: Put, levels: int) -> None:
+def _write_array(value: np.ndarray, put: Put) -> None:
     shape = bytes([value.ndim]) + b"".join(map(_count, value.shape))
     if value.dtype == object:
         items = value.ravel().tolist()
@@ -227,20 +211,6 @@ def _write_array(value: Any, put: Put, levels: int) -> None:
         raise NotPlain(f"An array of {value.dtype} cannot be sent to another party.")
     put(b"a" + bytes([_DTYPES.index(dtype)]) + shape)
     put(value.astype(dtype, copy=False).tobytes())
-
-
-_WRITERS = {
-    type(None): _write_constant,
-    bool: _write_constant,
-    int: _write_int,
-    float: _write_float,
-    str: _write_text,
-    bytes: _write_bytes,
-    list: _write_items,
-    tuple: _write_items,
-    dict: _write_dict,
-    np.ndarray: _write_array,
-}
 
 
 def _width(value: int) -> int:
@@ -273,38 +243,37 @@ class _Reader:
         letter = self._byte()
         if letter in _CONSTANTS:
             return _CONSTANTS[letter]
-        reader = _READERS.get(letter)
-        if reader is None:
-            raise Malformed("something in it is no plain value")
-        return reader(self, levels)
+        if letter == _INT:
+            return self._int()
+        if letter == _FLOAT:
+            return _DOUBLE.unpack(self._take(_DOUBLE.size))[0]
+        if letter == _BYTES:
+            return self._take(self._count())
+        if letter == _TEXT:
+            try:
+                return self._take(self._count()).decode("utf-8")
+            except UnicodeDecodeError:
+                raise Malformed("a text in it is not UTF-8") from None
+        if letter in (_LIST, _TUPLE):
+            count, levels = self._count(least_bytes=1), _deeper(levels, Malformed)
+            items = [self.value(levels) for _ in range(count)]
+            return items if letter == _LIST else tuple(items)
+        if letter == _DICT:
+            return self._dict(levels)
+        if letter == _NUMBERS:
+            return self._numbers()
+        if letter == _INTEGERS:
+            return self._integers()
+        raise Malformed("something in it is no plain value")
 
-    def read_int(self, levels: int) -> int:
+    def _int(self) -> int:
         data = self._take(self._count())
         value = int.from_bytes(data, "big", signed=True)
         if len(data) != _width(value):
             raise Malformed("an integer in it is not in its shortest form")
         return value
 
-    def read_float(self, levels: int) -> float:
-        return _DOUBLE.unpack(self._take(_DOUBLE.size))[0]
-
-    def read_text(self, levels: int) -> str:
-        try:
-            return self._take(self._count()).decode("utf-8")
-        except UnicodeDecodeError:
-            raise Malformed("a text in it is not UTF-8") from None
-
-    def read_bytes(self, levels: int) -> bytes:
-        return self._take(self._count())
-
-    def read_list(self, levels: int) -> list:
-        count, levels = self._count(least_bytes=1), _deeper(levels, Malformed)
-        return [self.value(levels) for _ in range(count)]
-
-    def read_tuple(self, levels: int) -> tuple:
-        return tuple(self.read_list(levels))
-
-    def read_dict(self, levels: int) -> dict:
+    def _dict(self, levels: int) -> dict:
         count, levels, found = self._count(least_bytes=2), _deeper(levels, Malformed), {}
         for _ in range(count):
             key = self.value(levels)
@@ -313,7 +282,7 @@ class _Reader:
             found[key] = self.value(levels)
         return found
 
-    def read_numbers(self, levels: int) -> np.ndarray:
+    def _numbers(self) -> np.ndarray:
         kind = self._byte()
         if kind >= len(_DTYPES):
             raise Malformed("an array in it has numbers of no known kind")
@@ -323,7 +292,7 @@ class _Reader:
             raise Malformed("an array in it has truth values beside 0 and 1")
         return self._shaped(np.frombuffer(data, dtype).copy(), shape)
 
-    def read_integers(self, levels: int) -> np.ndarray:
+    def _integers(self) -> np.ndarray:
         shape, count = self._shape()
         width = self._count(fits=False)
         data = self._take(count * width)
@@ -372,16 +341,3 @@ class _Reader:
             raise Malformed("it ends too early")
         taken, self.at = self._data[self.at : end], end
         return taken
-
-
-_READERS = {
-    _INT: _Reader.read_int,
-    _FLOAT: _Reader.read_float,
-    _TEXT: _Reader.read_text,
-    _BYTES: _Reader.read_bytes,
-    _LIST: _Reader.read_list,
-    _TUPLE: _Reader.read_tuple,
-    _DICT: _Reader.read_dict,
-    _NUMBERS: _Reader.read_numbers,
-    _INTEGERS: _Reader.read_integers,
-}

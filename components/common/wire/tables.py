@@ -70,8 +70,8 @@ def _checked(facts: Any) -> list:
     if type(facts) is not list or len(facts) != 4 or any(type(fact) is not int for fact in facts):
         raise codec.Malformed("it says of a table what no message says")
     rows, partitions, key_form, partitioner = facts
-    sound = rows >= 0 and 1 <= partitions <= MAX_PARTITIONS and key_form in _KEY_FORMS and partitioner in _PARTITIONERS
-    if not sound:
+    sized = rows >= 0 and 1 <= partitions <= MAX_PARTITIONS
+    if not sized or key_form not in _KEY_FORMS or partitioner not in _PARTITIONERS:
         raise codec.Malformed("it says of a table what no table is like")
     return facts
 

@@ -1,25 +1,44 @@
-"""``fate-dp prep`` and ``fate-dp upload-prepared``: from a raw loan file to tables of the parties."""
+"""Data and studies: ``fate-dp prep``, ``upload-prepared``, ``run`` (a study with its report) and ``upload-examples``."""
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import fields
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from .console import Commands, add_command, add_flow, add_home, add_kinds, given
-from .tables import TextTable, print_table, print_text
+from fate_dp.deploy.flow import home_command
+
+from .console import (
+    Commands,
+    TaskLines,
+    add_command,
+    add_flags,
+    add_home,
+    add_kinds,
+    demo_server,
+    given,
+    parties_folder,
+    running_server,
+    wide_console,
+)
+from .tables import TextTable, print_table, print_text, table_of_cells
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ..lending_club.result import Study
+
 DEFAULT_ROWS, DEFAULT_SEED = 20000, 2024
-COUNTS = ("rows", "columns")
+COUNTS = {"loans": "rows", "columns": "columns"}
+DEFAULT_OUT, FIRST_SEED, SYNTHETIC_ROWS = Path("out/lending-club"), 2024, 50_000
 
 
 def add_prep(commands: Commands) -> None:
-    """Add ``prep lending-club``, ``prep lending-club-synthetic`` and ``upload-prepared`` to the command line."""
     text = "prepare a raw data file for training: clean, hold out test rows, divide between parties, over-sample"
     kinds = add_kinds(commands, "prep", text, "what to prepare")
     text = "prepare Lending Club's public loan file (74 columns, 2007-2015)"
@@ -32,18 +51,12 @@ def add_prep(commands: Commands) -> None:
     command.add_argument("--shares", metavar="N,N", help="of the training loans per party (25,25,50)")
     command.add_argument("--skew", help="what the parties differ in: none, label or state (none)")
     command.add_argument("--concentration", type=float, help="of the skew; small is very skewed (1)")
-    command.add_argument("--over-sampling", help="smotenc, smotenc_parents, smote or none (smotenc)")
-    command.add_argument("--neighbours", type=int, help="nearest loans that a synthetic one may be drawn towards (5)")
+    add_flags(command, "over-sampling", "neighbours")
     command.add_argument("--most-missing", type=_share, help="columns that miss more than this share are dropped (1/3)")
     command.add_argument("--units", help="raw, or public: clamped, centred and scaled by public constants (raw)")
     command.add_argument("--split", help="horizontal: parties hold loans, or vertical: columns (horizontal)")
-    command.add_argument(
-        "--columns",
-        type=_list,
-        action="append",
-        metavar="NAME,NAME",
-        help="vertical: columns of a party, once per party (application at the guest, credit file at the host)",
-    )
+    text = "vertical: columns of a party, once per party (application at the guest, credit file at the host)"
+    command.add_argument("--columns", type=_list, action="append", metavar="NAME,NAME", help=text)
     text = "invent loans in the raw file's format, so that nothing needs a download"
     command = add_command(kinds, "lending-club-synthetic", text, invent)
     command.add_argument("--rows", type=int, default=DEFAULT_ROWS, help=f"number of loans ({DEFAULT_ROWS})")
@@ -57,7 +70,7 @@ def add_prep(commands: Commands) -> None:
     command = add_command(commands, "upload-prepared", text, upload)
     command.add_argument("folder", type=Path, metavar="DIR", help="what `fate-dp prep` has written")
     command.add_argument("--namespace", default="lending_club", help="of the tables (lending_club)")
-    add_flow(command)
+    add_flags(command, "flow")
     add_home(command, "folder of the embedded server")
 
 
@@ -73,12 +86,12 @@ def prepare(options: argparse.Namespace) -> None:
         options.shares = Shares.parse(options.shares).values
     chosen = PrepOptions(**given(options, PrepOptions))
     check_target(options.out, check_replaceable)
-    with ShareBar(_console()) as progress:
+    console = wide_console()
+    with ShareBar(console) as progress:
         loans = clean(options.csv, chosen.most_missing, progress.show)
         progress.show("dividing and over-sampling", None)
         division = divide(loans, chosen)
         manifest = write(loans, division, chosen, options.out, progress.show)
-    console = _console()
     print_preparation(manifest, console)
     console.print(f"Written: {options.out}", markup=False, highlight=False)
 
@@ -86,20 +99,17 @@ def prepare(options: argparse.Namespace) -> None:
 def invent(options: argparse.Namespace) -> None:
     from fate_dp.data_prep.lending_club.synthetic import Edition, write_synthetic
 
-    edition = Edition(**{item.name: getattr(options, item.name) for item in fields(Edition)})
-    with ShareBar(_console()) as progress:
+    edition = Edition(**given(options, Edition))
+    with ShareBar(wide_console()) as progress:
         write_synthetic(options.out, options.rows, options.seed, edition, progress.show)
-    _console().print(f"Written: {options.rows} invented loans in {options.out}", markup=False, highlight=False)
+    wide_console().print(f"Written: {options.rows} invented loans in {options.out}", markup=False, highlight=False)
 
 
 def upload(options: argparse.Namespace) -> None:
-    from ..jobs.flow import resolve_flow
     from ..jobs.upload import upload_prepared
-    from .console import TaskLines
 
-    address = resolve_flow(options.flow, options.home)
-    home = None if options.flow else options.home
-    console = _console()
+    address, home = running_server(options)
+    console = wide_console()
     with TaskLines(console) as lines:
         names = upload_prepared(address, options.folder, options.namespace, lines.task, home)
     for path, name in names.items():
@@ -116,12 +126,6 @@ def _share(text: str) -> float:
         return float(Fraction(text.replace(" ", "")))
     except (ValueError, ZeroDivisionError) as error:
         raise argparse.ArgumentTypeError(f"{text!r} is no share, such as 0.5 or 2/3") from error
-
-
-def _console() -> Console:
-    from .console import wide_console
-
-    return wide_console()
 
 
 class ShareBar:
@@ -162,11 +166,12 @@ class ShareBar:
 
 def step_table(manifest: dict) -> TextTable:
     """Loans and columns before and after each step."""
-    steps = manifest["steps"]
-    rows = [(steps[0]["name"], *(f"{steps[0][count]:,}" for count in COUNTS))]
-    for before, after in zip(steps, steps[1:]):
-        rows.append((after["name"], *(f"{before[count]:,} -> {after[count]:,}" for count in COUNTS)))
-    return TextTable(("step", "loans", "columns"), tuple(rows), frozenset(("loans", "columns")))
+    first, *others = steps = manifest["steps"]
+    cells = [{"step": first["name"], **{name: f"{first[count]:,}" for name, count in COUNTS.items()}}]
+    for before, after in zip(steps, others):
+        changes = {name: f"{before[count]:,} -> {after[count]:,}" for name, count in COUNTS.items()}
+        cells.append({"step": after["name"], **changes})
+    return table_of_cells(cells)
 
 
 def reason_table(manifest: dict) -> TextTable:
@@ -180,19 +185,21 @@ def reason_table(manifest: dict) -> TextTable:
 
 def party_table(manifest: dict) -> TextTable:
     """Training loans of each party by class, before and after over-sampling."""
-    classes = list(manifest["label_values"])
-    headings = ("party", "share", *(f"{name}{when}" for when in ("", ", after") for name in classes), "influence")
-    rows = tuple(
-        (
-            f"{entry['role']} {entry['party_id']}",
-            "all" if entry["share"] is None else f"{100 * entry['share']:.4g} %",
-            *(f"{entry[when][name]:,}" for when in ("before", "after") for name in classes),
-            f"{entry['largest_influence']:,}",
-        )
+    times = {"before": "", "after": ", after"}
+    return table_of_cells(
+        {
+            "party": f"{entry['role']} {entry['party_id']}",
+            "share": "all" if entry["share"] is None else f"{100 * entry['share']:.4g} %",
+            **{
+                f"{name}{when}": f"{entry[at][name]:,}"
+                for at, when in times.items()
+                for name in manifest["label_values"]
+            },
+            "influence": f"{entry['largest_influence']:,}",
+        }
         for entry in manifest["files"].values()
         if "share" in entry
     )
-    return TextTable(headings, rows, frozenset(headings[1:]))
 
 
 def file_table(manifest: dict) -> TextTable:
@@ -217,3 +224,111 @@ def print_preparation(manifest: dict, console: Console) -> None:
     print_table(console, "Files", file_table(manifest))
     for notice in (*manifest["notices"], manifest["record_privacy"]):
         print_text(console, notice)
+
+
+def add_run(commands: Commands) -> None:
+    studies = add_kinds(commands, "run", "run a whole study, from a raw file to a report", "studies", "STUDY")
+    text = "credit risk on Lending Club's loans: one model of three institutions, against central and each alone"
+    command = add_command(studies, "lending-club-homo-lr", text, lending_club_homo_lr)
+    data = command.add_mutually_exclusive_group()
+    data.add_argument("--csv", type=Path, metavar="FILE", help="Lending Club's raw loan file, gzip or not")
+    text = f"without --csv: generate that many raw loans and study them ({SYNTHETIC_ROWS})"
+    data.add_argument("--synthetic", type=int, metavar="ROWS", default=SYNTHETIC_ROWS, help=text)
+    command.add_argument("--out", type=Path, default=DEFAULT_OUT, help=f"where results go ({DEFAULT_OUT})")
+    command.add_argument("--seeds", type=int, default=10, help="repetitions, each with new splits and samples (10)")
+    command.add_argument("--seed", type=int, default=FIRST_SEED, help=f"the first; the others follow ({FIRST_SEED})")
+    add_flags(command, "over-sampling", "neighbours")
+    command.add_argument("--shares", help="of the training rows, one per institution (25,25,50)")
+    command.add_argument("--parties", type=_list, help="ids of the institutions, the guest first (9999,10000,9998)")
+    command.add_argument("--epochs", type=int, help="rounds of HomoLR; FATE 2.2 cannot stop early (20)")
+    command.add_argument("--alpha", type=float, help="strength of HomoLR's l2 penalty (1)")
+    text = "send every seed through FATE-Flow, not the first one only"
+    command.add_argument("--every-seed-on-flow", action="store_true", help=text)
+    add_home(command)
+    add_flags(command, "flow", "cold")
+
+
+def lending_club_homo_lr(options: argparse.Namespace) -> None:
+    from ..lending_club.result import made_folder, write_credit_study
+    from ..lending_club.study import Workplace, run_credit_study
+    from ..lending_club.tables import print_credit_result
+
+    study, console = study_of(options), wide_console()
+    if options.flow:
+        # Asked before minutes of work that would end at a server which is not there.
+        running_server(options)
+    with made_folder(options.out), TaskLines(console) as lines:
+        if options.csv is None:
+            generate(study.csv, options, lines)
+        place = Workplace(options.out, lambda: demo_server(options, lines), lines.task)
+        result = run_credit_study(study, place)
+        write_credit_study(result, options.out)
+    print_credit_result(result, console)
+    console.print(f"Report: {options.out / 'report.html'}   Result: {options.out / 'result.json'}")
+    if not options.flow:
+        stop = home_command("down", options.home)
+        console.print(f"FATE-Flow still runs, so that the next job starts at once; `{stop}` stops it.")
+
+
+def study_of(options: argparse.Namespace) -> Study:
+    """The study that the flags ask for; what was not given keeps the defaults of the library."""
+    from fate_dp.data_prep.division import Shares
+
+    from ..lending_club.result import PREPARATION, Study
+
+    preparation = {
+        "over_sampling": options.over_sampling,
+        "neighbours": options.neighbours,
+        "shares": None if options.shares is None else Shares.parse(options.shares).values,
+        "parties": options.parties,
+    }
+    seeds = tuple(range(options.seed, options.seed + options.seeds))
+    return Study(
+        csv=options.csv or options.out / "synthetic.csv.gz",
+        synthetic=options.csv is None,
+        preparation=_changed(PREPARATION, preparation),
+        settings=_changed(Study.settings, {"epochs": options.epochs, "alpha": options.alpha}),
+        seeds=seeds,
+        flow_seeds=seeds if options.every_seed_on_flow else seeds[:1],
+    )
+
+
+def _changed(defaults: Any, given: dict) -> Any:
+    return replace(defaults, **{name: value for name, value in given.items() if value is not None})
+
+
+def generate(path: Path, options: argparse.Namespace, lines: TaskLines) -> None:
+    """Write the raw file of generated loans that stands in for Lending Club's."""
+    from fate_dp.data_prep.lending_club.synthetic import write_synthetic
+
+    begin, task = time.monotonic(), f"generate {options.synthetic} loans"
+    lines.task("study", task, "running", 0.0)
+    write_synthetic(path, options.synthetic, options.seed)
+    lines.task("study", task, "success", time.monotonic() - begin)
+
+
+def add_upload_examples(commands: Commands) -> None:
+    text = "make and upload the tables that conf/ and examples/ read; tables of the same names are replaced"
+    command = add_command(commands, "upload-examples", text, upload_examples)
+    text = (
+        "files of conf/ without .yaml, such as private_homo_nn, or folders of examples/pipeline/, such as dp_hetero_lr;"
+    )
+    command.add_argument("jobs", nargs="*", metavar="JOB", help=f"{text} all unless given")
+    text = "where default_credit of FATE's examples lies; made up unless given"
+    command.add_argument("--data", type=Path, metavar="FOLDER", help=text)
+    add_flags(command, "flow")
+    add_home(command, "folder of the embedded server")
+
+
+def upload_examples(options: argparse.Namespace) -> None:
+    from ..jobs.example_tables import Destination, makers_of
+
+    if options.data is not None and not options.data.is_dir():
+        raise ValueError(f"--data {options.data} is not a folder.")
+    makers = makers_of(options.jobs)
+    address, home = running_server(options)
+    console = wide_console()
+    with TaskLines(console) as lines, tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor() as threads:
+        destination = Destination(address, parties_folder(options), home, lines.task, options.data)
+        names = list(threads.map(lambda make: make(destination, Path(folder)), makers))
+    console.print(f"Uploaded: {', '.join(sum(names, []))}", markup=False, highlight=False)
