@@ -27,9 +27,9 @@ import numpy as np
 
 from fate_dp.components.common.wire.channel import with_plain_messages
 from fate_dp.components.protocols.joined_tables import Alignment, split_shares
+from fate_dp.components.share_lr.agreement import SharedRows, joint_terms
 from fate_dp.components.share_lr.scoring import UNITS_OF_WEIGHTS, open_weights
 from fate_dp.components.share_lr.settings import ShareSettings
-from fate_dp.components.share_lr.terms import SharedRows, joint_terms
 from fate_dp.components.share_lr.training import JoinedTraining, direct, follow
 from fate_dp.crypto.joined_records import FRACTION_BITS, SHARE_BITS
 from tests.support.local_parties import cpu_seconds, frame_of, run_parties
@@ -145,7 +145,7 @@ def _kept(ctx, held: Patients, redundant: int, variant: str) -> SharedRows:
 
 def _trained(ctx, rows: SharedRows) -> np.ndarray:
     """Weights of share_lr with its defaults on labels without flips, opened to both."""
-    settings = ShareSettings.of(epochs=EPOCHS, tol=0.0)
+    settings = ShareSettings(epochs=EPOCHS, tol=0.0)
     terms = joint_terms(rows, settings, float("inf"))
     training = JoinedTraining(ctx, rows.training_blocks(), terms)
     (direct if ctx.local.role == "guest" else follow)(ctx, training)

@@ -11,7 +11,7 @@ LABEL_SOURCE = "bench/task/y"
 def train(ctx, task, epochs, solver):
     """One party's `PartyCost`."""
     from fate_dp.components.dp_hetero_lr import train as stage
-    from fate_dp.components.dp_hetero_lr.model import weights_of
+    from fate_dp.components.dp_hetero_lr.model import columns_of
     from fate_dp.components.dp_hetero_lr.settings import TrainSettings
 
     role = ctx.federation.local_party[0]
@@ -38,7 +38,7 @@ def train(ctx, task, epochs, solver):
         model, _ = stage.train_guest(ctx, settings, frame, None, None)
     else:
         model = stage.train_host(ctx, settings, frame, None, None)
-    return clock.cost(weights_of(model), blinded)
+    return clock.cost(columns_of(model)[0], blinded)
 
 
 def encryptions_differ(solver):

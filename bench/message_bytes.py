@@ -4,9 +4,9 @@ Sizes follow from public numbers alone, as the protocol has it: ciphertexts are 
 its bytes. What frames them on the wire (pickles, names, the broker) is not counted, some 100 bytes a message.
 """
 
+from fate_dp.components.dp_hetero_lr.agreement import JointTable, training_terms
 from fate_dp.components.dp_hetero_lr.cross_product.statistics import encrypts
 from fate_dp.components.dp_hetero_lr.settings import TrainSettings
-from fate_dp.components.dp_hetero_lr.terms import JointTable, training_terms
 from fate_dp.components.protocols.training_terms import Descent
 from fate_dp.crypto.modulus_proof import ROOTS, SQUARE_ROOTS
 from fate_dp.crypto.paillier import PublicKey

@@ -6,7 +6,7 @@ from fate.components.core import GUEST, HOST, Role, cpn
 
 from ..common.entry_point import with_parameters
 from ..common.wire.channel import with_plain_messages
-from .settings import Parameters, Settings
+from .settings import Settings
 
 
 @cpn.component(roles=[GUEST, HOST], provider="fate")
@@ -16,13 +16,13 @@ def align(
     ctx: Any,
     role: Role,
     input_data: cpn.dataframe_input(roles=[GUEST, HOST]),
-    asked: Parameters,
+    settings: Settings,
     output_data: cpn.dataframe_output(roles=[GUEST, HOST]),
     alignment: cpn.json_model_output(roles=[GUEST, HOST]),
 ) -> None:
     """Each party gets additive shares of the matched records' features and label; nobody learns which ids matched."""
     from .run import run
 
-    shares, facts = run(ctx, Settings(asked.key_length, asked.hide_size), input_data.read(), asked.label_source)
+    shares, facts = run(ctx, settings, input_data.read())
     output_data.write(shares)
     alignment.write(facts.to_json(), metadata={})

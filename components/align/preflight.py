@@ -11,31 +11,22 @@ import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from fate_dp.crypto.joined_records import FRACTION_BITS, MAGNITUDE_BITS, encode_values, record_bytes
 from fate_dp.crypto.paillier import PrivateKey, PublicKey
-from fate_dp.privacy.events import REPLACE_ONE
+from fate_dp.privacy.events import REPLACE_ONE, Event
 from fate_dp.privacy.mechanisms.dummy_count import dummy_count_event
 
+from ..common import frames
 from ..common.charges import Charges, home_of, remembered_dataset
-from ..common.frames import (
-    DataFrame,
-    Table,
-    bad_feature,
-    check_features,
-    feature_blocks,
-    label_blocks,
-    match_id_blocks,
-    refuse_label_column,
-    refuse_weights,
-    require_distinct_ids,
-)
+from ..common.frames import DataFrame, Table
 from ..common.provenance import find_label_privacy, refuse_true_labels_of_released_records
 from ..protocols.federation import Context, roles
 from ..protocols.preflight import Preflight, PrivateReason, Together
-from .settings import HideSize, Settings
+from .settings import Settings
 
 PURPOSE = "align: number of matches"
 REFUSAL = "The cap that this party's operator set for private steps does not allow this noise."
@@ -46,14 +37,8 @@ def record_name(match_id: str) -> str:
     return f"record {match_id}"
 
 
-def dummy_names(role: str, number: int, pool: int) -> list:
-    """The 2 K dummies that a party brings.
-
-    Args:
-        role: the party's, 'guest' or 'host'.
-        number: d; secret.
-        pool: K; public.
-    """
+def dummy_names(role: str, number: int, pool: int) -> list[str]:
+    """The 2 K dummies that a party of this role brings; the ``number`` d is secret, the ``pool`` K is public."""
     own = [_dummy(role, at) if at < number else f"filler {role} {at}" for at in range(pool)]
     return own + [_dummy(OTHER[role], at) for at in range(pool)]
 
@@ -70,11 +55,7 @@ COPIES = 2
 
 
 def check_memory(ctx: Context, records: int, columns: int, public_key: PublicKey) -> None:
-    """Refuse a table whose ciphertexts exceed the free memory, on an engine of one machine.
-
-    Raises:
-        PrivateReason: how much is free is told to this party alone.
-    """
+    """Refuse a table whose ciphertexts exceed the free memory, on an engine of one machine; others do not learn how much that is."""
     if "standalone" not in type(ctx.computing).__module__:
         return
     needed, free = COPIES * records * record_bytes(columns, public_key), free_memory()
@@ -104,21 +85,17 @@ DUMMIES_AT_ONCE = 4096
 
 
 def check_table(frame: DataFrame, role: str) -> None:
-    """What can be aligned: rows with ids of their own, and finite numbers below 16; at the host no label.
-
-    Raises:
-        ValueError: one sentence; the column is named to its own party alone.
-    """
+    """What can be aligned: rows with ids of their own, and finite numbers below 16; at the host no label."""
     if frame.shape[0] == 0:
         raise ValueError("The table has no rows; there is nothing to align.")
-    refuse_weights(frame)
+    frames.refuse_weights(frame)
     if role == "host":
-        refuse_label_column(frame)
-    require_distinct_ids(frame)
-    low, high = check_features(frame)
+        frames.refuse_label_column(frame)
+    frames.require_distinct_ids(frame)
+    low, high = frames.check_features(frame)
     for name, smallest, largest in zip(frame.schema.columns, low, high):
         if max(-smallest, largest) >= LARGEST:
-            raise bad_feature(name, f"has a value that is not below {LIMIT:g} in magnitude; standardise it")
+            raise frames.bad_feature(name, f"has a value that is not below {LIMIT:g} in magnitude; standardise it")
     if frame.schema.label_name is not None:
         _check_labels(frame)
 
@@ -130,17 +107,15 @@ def columns_of(frame: DataFrame, role: str) -> int:
 
 
 def record_blocks(frame: DataFrame, role: str, dummies: Sequence[str]) -> Table:
-    """Table {block: (names, int64 (rows, columns_of))}; dummies are zero throughout.
-
-    Args:
-        dummies: names of the party's dummies, none unless the size is hidden.
-    """
-    blocks = match_id_blocks(frame).join(feature_blocks(frame), _pair)
+    """Table {block: (names, int64 (rows, columns_of))}; dummies, of the names that are given, are zero throughout."""
+    values = frames.feature_blocks(frame)
     if role == "guest":
         if frame.schema.label_name is not None:
-            blocks = blocks.join(label_blocks(frame), _with_column)
-        blocks = blocks.mapValues(_with_membership)
-    blocks = blocks.mapValues(_encoded)
+            values = values.join(
+                frames.label_blocks(frame), lambda features, labels: np.column_stack([features, labels])
+            )
+        values = values.mapValues(lambda block: np.column_stack([block, np.ones(len(block))]))
+    blocks = frames.match_id_blocks(frame).join(values, _encoded)
     if not dummies:
         return blocks
     parts = [dummies[at : at + DUMMIES_AT_ONCE] for at in range(0, len(dummies), DUMMIES_AT_ONCE)]
@@ -158,36 +133,17 @@ def record_blocks(frame: DataFrame, role: str, dummies: Sequence[str]) -> Table:
 
 def _check_labels(frame: DataFrame) -> None:
     try:
-        labels = label_blocks(frame)
+        labels = frames.label_blocks(frame)
     except ValueError as error:
         raise PrivateReason(str(error), "The label column is not numeric; labels must be numbers.") from error
-    worst = labels.mapValues(_largest).reduce(max)
+    worst = labels.mapValues(lambda block: np.nan_to_num(np.abs(block), nan=np.inf).max(initial=0.0)).reduce(max)
     if not worst < LARGEST:
         raise ValueError(
             f"A label is missing or not below {LIMIT:g} in magnitude; every record of the guest must have one."
         )
 
 
-def _largest(labels: np.ndarray) -> float:
-    return float(np.where(np.isfinite(labels), np.abs(labels), np.inf).max(initial=0.0))
-
-
-def _pair(ids: list[str], features: np.ndarray) -> tuple:
-    return ids, features
-
-
-def _with_column(block: tuple, column: np.ndarray) -> tuple:
-    ids, values = block
-    return ids, np.column_stack([values, column])
-
-
-def _with_membership(block: tuple) -> tuple:
-    ids, values = block
-    return ids, np.column_stack([values, np.ones(len(ids))])
-
-
-def _encoded(block: tuple) -> tuple:
-    ids, values = block
+def _encoded(ids: list[str], values: np.ndarray) -> tuple[list[str], np.ndarray]:
     return [record_name(match_id) for match_id in ids], encode_values(values, list(map(str, range(values.shape[1]))))
 
 
@@ -207,34 +163,17 @@ def check_parties(ctx: Context) -> None:
         )
 
 
-class SizeCharge:
-    """What hiding the number of matches costs a party, in its own ledger.
-
-    Unit: record; relation: replace-one, with the numbers of records of both parties public: one replaced record changes
-    the number of matches by at most 1. The other party sees it with the dummies of both, and knows its own number of
-    them: what is left is the number of matches with this party's dummies, see `privacy.mechanisms.dummy_count`.
-    """
-
-    def __init__(self, ctx: Context, frame: DataFrame, role: str, hide_size: HideSize) -> None:
-        self._charges = Charges(ctx, frame, REFUSAL)
-        self._event = dummy_count_event(hide_size.epsilon, hide_size.pool, relation=REPLACE_ONE, observers=OTHER[role])
-        self.mark_released = self._charges.mark_released
-
-    def check(self) -> None:
-        """Refuse what the cap of this party's operator does not allow."""
-        self._charges.check([(self._event, 1)])
-
-    def record(self) -> None:
-        """Before anything is sent."""
-        self._charges.record([(self._event, 1)], PURPOSE)
-
-
 @dataclass
 class Terms(Preflight):
     """The same request at both parties, tables that fit, sound keys, the public facts.
 
+    Hiding the number of matches costs a party, in its own ledger. Unit: record; relation: replace-one, with the numbers
+    of records of both parties public: one replaced record changes the number of matches by at most 1. The other party
+    sees it with the dummies of both, and knows its own number of them: what is left is the number of matches with this
+    party's dummies, see `privacy.mechanisms.dummy_count`.
+
     Attributes:
-        charge: of the hidden size; None where the size is not hidden.
+        charges: of the hidden size; None where the size is not hidden.
         label_privacy: what the guest's ledger says of the labels; None where it says nothing of them.
         dataset: this party's name of its table in its ledger.
     """
@@ -242,8 +181,7 @@ class Terms(Preflight):
     settings: Settings
     frame: DataFrame
     private_key: PrivateKey
-    label_source: str | None
-    charge: SizeCharge | None = None
+    charges: Charges | None = None
     label_privacy: dict | None = None
     dataset: str = ""
     half: str = field(default_factory=lambda: secrets.token_hex(SESSION_BYTES))
@@ -257,12 +195,17 @@ class Terms(Preflight):
         facts, settings = self._facts(), self.settings
         check_memory(self.ctx, facts["records"], facts["columns"], self.private_key.public_key)
         if settings.hide_size is not None:
-            self.charge = SizeCharge(self.ctx, self.frame, self.role, settings.hide_size)
-            self.charge.check()
+            self.charges = Charges(self.ctx, self.frame, REFUSAL)
+            self.charges.check(self._cost())
         self.label_privacy = self._label_privacy()
         # No id is left afterwards by which scores of joined rows could be counted for these records.
         self.dataset = remembered_dataset(home_of(self.ctx), self.frame).name
         return {"asked": settings.to_json(), "public": facts}
+
+    def charge(self) -> None:
+        """Before anything is sent. If another job took what was left of the cap, both parties learn of it."""
+        if self.charges is not None:
+            Together(self.ctx)("charges", partial(self.charges.record, self._cost(), PURPOSE))
 
     def commit(self, hosts: dict[str, dict]) -> dict:
         (facts,) = hosts.values()
@@ -279,6 +222,11 @@ class Terms(Preflight):
         # Each party puts its own half of the name itself, so that no other can give one name to two alignments.
         halves = {party: terms[party]["session"] for party in OTHER} | {self.role: self.half}
         return {"session": f"{halves['guest']}{halves['host']}", **terms}
+
+    def _cost(self) -> list[tuple[Event, int]]:
+        hidden = self.settings.hide_size
+        assert hidden is not None
+        return [(dummy_count_event(hidden.epsilon, hidden.pool, relation=REPLACE_ONE, observers=OTHER[self.role]), 1)]
 
     def _facts(self) -> dict:
         dummies = 0 if self.settings.hide_size is None else 2 * self.settings.hide_size.pool
@@ -297,9 +245,9 @@ class Terms(Preflight):
             return None
         home = home_of(self.ctx)
         try:
-            return find_label_privacy(home, self.frame, self.label_source).to_json(flipback="none")
+            return find_label_privacy(home, self.frame, self.settings.label_source).to_json(flipback="none")
         except PrivateReason:
-            if self.label_source is not None:
+            if self.settings.label_source is not None:
                 raise
             # Nobody can ask by record afterwards, so true labels of records whose flips were released end here.
             refuse_true_labels_of_released_records(home, self.frame)

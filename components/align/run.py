@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -28,45 +28,26 @@ from fate_dp.privacy.noise.stream import KEY_BYTES
 from ..common.frames import DataFrame, Table
 from ..protocols.federation import Context
 from ..protocols.joined_tables import Alignment, feature_names, write_shares
-from ..protocols.preflight import Preflight, Together, show_summary
+from ..protocols.preflight import Preflight, show_summary
+from . import tagged_tables
 from .preflight import OTHER, Terms, check_parties, dummy_names, peer_key, record_blocks
-from .settings import HideSize, Settings
-from .tagged_tables import (
-    Blinding,
-    blinded_table,
-    bucket_count,
-    double_tagged_table,
-    encrypted_table,
-    matches,
-    opened_table,
-    ordered_blocks,
-    outgoing,
-    problem_in,
-    tags_of,
-)
+from .settings import Settings
 
 
-def run(
-    ctx: Context, settings: Settings, frame: DataFrame, label_source: str | None = None
-) -> tuple[DataFrame, Alignment]:
-    """This party's part; returns (frame of shares, `Alignment`).
-
-    Raises:
-        ValueError: one sentence, at both parties.
-    """
+def run(ctx: Context, settings: Settings, frame: DataFrame) -> tuple[DataFrame, Alignment]:
+    """This party's part; returns (frame of shares, `Alignment`). Raises ValueError, one sentence, at both parties."""
     check_parties(ctx)
     _, private_key = generate_keypair(settings.key_length, primes=3)
-    preflight = Terms(ctx, settings, frame, private_key, label_source)
+    preflight, hidden = Terms(ctx, settings, frame, private_key), settings.hide_size
     terms, role = preflight.agree(), preflight.role
     other_key = peer_key(ctx, terms, settings, role)
-    if preflight.charge is not None:
-        # If another job took what was left of the cap, both learn of it.
-        Together(ctx)("charges", preflight.charge.record)
-    own_blocks = record_blocks(frame, role, _dummies(settings.hide_size, role))
+    preflight.charge()
+    dummies = dummy_names(role, draw_dummy_count(hidden.epsilon, hidden.pool), hidden.pool) if hidden else []
+    own_blocks = record_blocks(frame, role, dummies)
     sizes = {party: Sizes(*(terms[party][name] for name in ("records", "columns", "features"))) for party in OTHER}
     blocks, starts, rows = joined_blocks(ctx, own_blocks, role, sizes, private_key, other_key)
-    if preflight.charge is not None:
-        preflight.charge.mark_released()
+    if preflight.charges is not None:
+        preflight.charges.mark_released()
     alignment = Alignment(
         session=terms["session"],
         rows=rows,
@@ -78,30 +59,18 @@ def run(
         label_privacy=preflight.label_privacy,
         dataset=preflight.dataset,
     )
-    show_summary(ctx, _summary(alignment, sizes))
-    return write_shares(ctx, blocks, alignment.names, starts, alignment.session), alignment
-
-
-def _dummies(hide_size: HideSize | None, role: str) -> list[str]:
-    if hide_size is None:
-        return []
-    return dummy_names(role, draw_dummy_count(hide_size.epsilon, hide_size.pool), hide_size.pool)
-
-
-def _summary(alignment: Alignment, sizes: dict) -> dict:
-    hidden = alignment.hide_size
-    size = "hidden" if hidden else "known to both parties"
-    privacy = {f"{name} of the number of matches": value for name, value in (hidden or {}).items()}
-    return {
+    summary = {
         "mechanism": "records joined as additive shares",
         "session": alignment.session,
         "records of the guest": sizes["guest"].records,
         "records of the host": sizes["host"].records,
-        "rows": alignment.rows,
-        "number of matches": size,
-        **privacy,
+        "rows": rows,
+        "number of matches": "hidden" if hidden else "known to both parties",
+        **{f"{name} of the number of matches": value for name, value in (alignment.hide_size or {}).items()},
         "shared columns": len(alignment.names),
     }
+    show_summary(ctx, summary)
+    return write_shares(ctx, blocks, alignment.names, starts, alignment.session), alignment
 
 
 @dataclass(frozen=True)
@@ -118,38 +87,32 @@ def joined_blocks(
 ) -> tuple[Table, dict[int, int], int]:
     """Run the protocol; returns ({block: int64 (rows, 2 c)}, {block: first position}, number of rows).
 
-    Columns are the guest's features, the host's, the guest's label, if any, and the membership.
-
-    Args:
-        blocks: this party's records, as `preflight.record_blocks` makes them.
-        sizes: of both parties, by role.
-
-    Raises:
-        Refused: at both parties, with one sentence.
+    Columns are the guest's features, the host's, the guest's label, if any, and the membership. ``blocks`` are this
+    party's records, as `preflight.record_blocks` makes them. Raises Refused, at both parties, with one sentence.
     """
     own, theirs, peer = sizes[role], sizes[OTHER[role]], ctx.hosts[0] if role == "guest" else ctx.guest
     key = TagKey().for_workers()
     encryption = private_key.encryption()
-    peer.put("records", encrypted_table(blocks, key, encryption, own.records))
+    peer.put("records", tagged_tables.encrypted_table(blocks, key, encryption, own.records))
 
     received = peer.get("records")
-    doubled = double_tagged_table(received, key)
+    doubled = tagged_tables.double_tagged_table(received, key)
     Settlement(ctx.sub_ctx("tags"), "tags", (received, theirs.records), doubled).rows()
-    peer.put("double_tags", tags_of(doubled))
+    peer.put("double_tags", tagged_tables.tags_of(doubled))
 
     own_tags = peer.get("double_tags")
-    matched = matches(doubled, own_tags)
+    matched = tagged_tables.matches(doubled, own_tags)
     rows = Settlement(ctx.sub_ctx("matches"), "matches", (own_tags, own.records), counted=matched).rows()
-    blinding = Blinding(theirs.columns, peer_key, secrets.token_bytes(KEY_BYTES), rows)
-    blinded = blinded_table(matched, blinding)
+    blinding = tagged_tables.Blinding(theirs.columns, peer_key, secrets.token_bytes(KEY_BYTES), rows)
+    blinded = tagged_tables.blinded_table(matched, blinding)
     Settlement(ctx.sub_ctx("masks"), "masks", None, blinded).rows()
-    peer.put("masked", outgoing(blinded))
+    peer.put("masked", tagged_tables.outgoing(blinded))
 
     returned = peer.get("masked")
-    opened = opened_table(returned, blinded, own.columns, private_key.decryption())
+    opened = tagged_tables.opened_table(returned, blinded, own.columns, private_key.decryption())
     Settlement(ctx.sub_ctx("shares"), "shares", (returned, rows), opened, counted=opened, wanted=rows).rows()
     arrange = partial(_in_public_order, role=role, guest_features=sizes["guest"].features)
-    return *ordered_blocks(opened, bucket_count(rows), arrange), rows
+    return *tagged_tables.ordered_blocks(opened, tagged_tables.bucket_count(rows), arrange), rows
 
 
 @dataclass
@@ -157,11 +120,9 @@ class Settlement(Preflight):
     """After each stage both parties learn what either found.
 
     Attributes:
-        stage: what was sent.
         arrived: (table from the other party, rows that it must have); None where nothing arrived.
         table: where a kernel of this party may have left a sentence.
-        counted: table whose rows must be as many at both parties.
-        wanted: rows that ``counted`` must have, where that is known.
+        counted: table whose rows must be as many at both parties, and ``wanted``, where that is known.
     """
 
     stage: str
@@ -169,6 +130,7 @@ class Settlement(Preflight):
     table: Table | None = None
     counted: Table | None = None
     wanted: int | None = None
+    found: int | None = field(init=False)
 
     def rows(self) -> Any:
         """The number of rows of ``counted``, the same at both parties; None where nothing is counted."""
@@ -181,27 +143,25 @@ class Settlement(Preflight):
                 raise ValueError(
                     f"The other party sent {received.count()} rows of {self.stage} and had announced {announced}."
                 )
-        problem = None if self.table is None else problem_in(self.table)
+        problem = None if self.table is None else tagged_tables.problem_in(self.table)
         if problem is not None:
             raise ValueError(problem)
-        rows = self._counted_rows()
-        if self.wanted is not None and rows != self.wanted:
+        self.found = None if self.counted is None else self.counted.count()
+        if self.wanted is not None and self.found != self.wanted:
             raise ValueError(
                 f"The other party sent {self.stage} of records that are none of the {self.wanted} matches."
             )
-        return {"rows": rows}
+        return {"rows": self.found}
 
     def commit(self, hosts: dict[str, dict]) -> dict:
         (facts,) = hosts.values()
-        rows = self._counted_rows()
-        if facts["rows"] != rows:
-            raise ValueError(f"The parties count {rows} and {facts['rows']} matches; one did not follow the protocol.")
-        if rows == 0:
+        if facts["rows"] != self.found:
+            raise ValueError(
+                f"The parties count {self.found} and {facts['rows']} matches; one did not follow the protocol."
+            )
+        if self.found == 0:
             raise ValueError("The parties have no ids in common; there is nothing to align.")
-        return {"rows": rows}
-
-    def _counted_rows(self) -> int | None:
-        return None if self.counted is None else self.counted.count()
+        return facts
 
 
 def _in_public_order(own: np.ndarray, theirs: np.ndarray, role: str, guest_features: int) -> np.ndarray:

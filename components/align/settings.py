@@ -50,8 +50,8 @@ def hide_size(value: Any) -> HideSize | None:
 
 
 @dataclass(frozen=True)
-class Parameters:
-    """What a job may give."""
+class Settings:
+    """How two tables are aligned; both parties must be asked for the same, but for their own label source."""
 
     hide_size: HideSize | None = parameter(
         "true, or a mapping with epsilon, delta and pool: a secret number of dummies hides the number of matches; "
@@ -73,14 +73,6 @@ class Parameters:
         note="namespace/name/column that the labels come from, where the guest's operator declared it public.",
     )
 
-
-@dataclass(frozen=True)
-class Settings:
-    """What both parties must be asked for alike."""
-
-    key_length: int = Parameters.key_length
-    hide_size: HideSize | None = Parameters.hide_size
-
     def to_json(self) -> dict[str, Any]:
         """Builtins, the same at all parties that were asked for the same."""
-        return asdict(self)
+        return {"key_length": self.key_length, "hide_size": self.hide_size and asdict(self.hide_size)}

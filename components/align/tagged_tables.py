@@ -10,20 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from operator import add, itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from fate_dp.crypto.joined_records import (
-    POINT_BYTES,
-    TagCipher,
-    blind_records,
-    draw_masks,
-    encrypt_records,
-    kept_shares,
-    open_records,
-    record_bytes,
-)
+from fate_dp.crypto import joined_records
+from fate_dp.crypto.joined_records import TagCipher
 from fate_dp.crypto.paillier import OwnerDecryption, OwnerEncryption, PublicKey, drawn_blinding
 from fate_dp.privacy.noise.stream import KeyedStream
 
@@ -35,13 +27,9 @@ Tagged = tuple[bytes, bytes]
 
 
 class Blinding(NamedTuple):
-    """How this party blinds the other's records.
+    """How this party blinds the other's records, about ``expected`` of them.
 
-    Attributes:
-        columns: of the other party's records.
-        public_key: the other party's.
-        mask_key: 32 secret bytes of this job, from which all masks follow: a worker may do its work twice.
-        expected: records to be blinded in all; only the speed depends on it.
+    All masks follow from ``mask_key``, 32 secret bytes of this job: a worker may do its work twice.
     """
 
     columns: int
@@ -53,24 +41,18 @@ class Blinding(NamedTuple):
 def encrypted_records(
     names: Sequence[str], matrix: np.ndarray, cipher: TagCipher, encryption: OwnerEncryption, expected: int
 ) -> list[Tagged]:
-    """This party's records, int64 (n, c) in units of 2^-20, under its own two keys.
+    """This party's records, int64 (n, c) in units of 2^-20, under its own two keys; the names are hashed.
 
-    Args:
-        names: what is hashed, one for each record; see `preflight.record_name`.
-        expected: records that will be encrypted in all; only the speed depends on it.
+    Of how many records are ``expected`` in all, only the speed depends on it.
     """
-    return list(zip(cipher.tags(names), encrypt_records(matrix, encryption, expected)))
+    return list(zip(cipher.tags(names), joined_records.encrypt_records(matrix, encryption, expected)))
 
 
 def tagged_again(received: Sequence[Tagged], cipher: TagCipher) -> list[Tagged]:
-    """The other party's records under their double tags.
-
-    Raises:
-        ValueError: something there is no tag.
-    """
+    """The other party's records under their double tags; raises ValueError for what is no tag."""
     tags = [tag for tag, _ in received]
-    if not all(isinstance(tag, bytes) and len(tag) == POINT_BYTES for tag in tags):
-        raise ValueError(f"The other party sent something that is no tag of {POINT_BYTES} bytes.")
+    if not all(isinstance(tag, bytes) and len(tag) == joined_records.POINT_BYTES for tag in tags):
+        raise ValueError(f"The other party sent something that is no tag of {joined_records.POINT_BYTES} bytes.")
     return list(zip(cipher.again(b"".join(tags)), (record for _, record in received)))
 
 
@@ -83,10 +65,13 @@ def blinded_records(matched: Sequence[Tagged], blinding: Blinding) -> list[tuple
     if not matched:
         return []
     key, columns = blinding.public_key, blinding.columns
-    masks = [mask for tag, _ in matched for mask in draw_masks(1, columns, key, _bits_of(tag, blinding))]
-    factors = drawn_blinding(key, blinding.expected * ciphertexts_of(columns, key))
-    blinded = blind_records([record for _, record in matched], masks, factors)
-    kept = split_shares(kept_shares(masks, columns, key))
+    # The same key and double tag give the same random bits again.
+    streams = [KeyedStream(blinding.mask_key, f"align masks of {tag.hex()}") for tag, _ in matched]
+    masks = [mask for stream in streams for mask in joined_records.draw_masks(1, columns, key, stream.integer)]
+    ciphertexts = joined_records.record_bytes(columns, key) // key.ciphertext_bytes
+    factors = drawn_blinding(key, blinding.expected * ciphertexts)
+    blinded = joined_records.blind_records([record for _, record in matched], masks, factors)
+    kept = split_shares(joined_records.kept_shares(masks, columns, key))
     return [(tag, (record, row.tobytes())) for (tag, _), record, row in zip(matched, blinded, kept)]
 
 
@@ -103,7 +88,7 @@ def opened_records(
     """
     if not joined:
         return []
-    own = split_shares(open_records([blinded for _, (blinded, _) in joined], columns, decryption))
+    own = split_shares(joined_records.open_records([blinded for _, (blinded, _) in joined], columns, decryption))
     return [(tag, (row.tobytes(), kept)) for (tag, (_, kept)), row in zip(joined, own)]
 
 
@@ -111,16 +96,6 @@ def share_rows(opened: Sequence[tuple[bytes, bytes]]) -> tuple[np.ndarray, np.nd
     """int64 (rows, 2 c) of own records and of the other's, from pairs that `opened_records` made."""
     own, others = ([np.frombuffer(pair[side], dtype=np.int64) for pair in opened] for side in (0, 1))
     return np.stack(own), np.stack(others)
-
-
-def ciphertexts_of(columns: int, public_key: PublicKey) -> int:
-    """Ciphertexts of one record."""
-    return record_bytes(columns, public_key) // public_key.ciphertext_bytes
-
-
-def _bits_of(tag: bytes, blinding: Blinding) -> Callable[[int], int]:
-    """Random bits that the same key and double tag give again."""
-    return KeyedStream(blinding.mask_key, f"align masks of {tag.hex()}").integer
 
 
 # The kernels over FATE's tables: {tag: record}, a few hundred records at a time.
@@ -151,12 +126,12 @@ def double_tagged_table(received: Table, cipher: TagCipher) -> Table:
 
 def tags_of(table: Table) -> Table:
     """{tag: 0}: the tags alone, fit to leave."""
-    return _sorted(table.mapValues(_nothing))
+    return _sorted(table.mapValues(lambda record: 0))
 
 
 def matches(double_tagged: Table, own_tags: Table) -> Table:
     """{double tag: record} of the records whose double tag is also one of this party's."""
-    return double_tagged.join(own_tags, _first)
+    return double_tagged.join(own_tags, lambda record, _: record)
 
 
 def blinded_table(matched: Table, blinding: Blinding) -> Table:
@@ -173,7 +148,7 @@ def outgoing(blinded: Table) -> Table:
 
 def opened_table(returned: Table, blinded: Table, columns: int, decryption: OwnerDecryption) -> Table:
     """{double tag: (this party's shares of its own record, of the other's)}, each as bytes of int64."""
-    joined = returned.join(blinded, _with_kept)
+    joined = returned.join(blinded, lambda record, pair: (record, pair[1]))
     kernel = partial(opened_records, columns=columns, decryption=decryption)
     return joined.mapPartitions(partial(_in_batches, kernel=kernel), preserves_partitioning=True)
 
@@ -207,7 +182,6 @@ def problem_in(table: Table) -> str | None:
 
 
 def bucket_count(rows: int) -> int:
-    """Buckets for so many rows."""
     return -(-rows // BUCKET_ROWS)
 
 
@@ -227,18 +201,6 @@ def _in_batches(items: Iterable, kernel: Callable) -> Iterator:
 
 def _sorted(table: Table) -> Table:
     return table.mapPartitions(sorted, preserves_partitioning=True)
-
-
-def _nothing(_: Any) -> int:
-    return 0
-
-
-def _first(first: Any, _: Any) -> Any:
-    return first
-
-
-def _with_kept(returned: bytes, blinded: tuple) -> tuple:
-    return returned, blinded[1]
 
 
 def _problem(items: Iterable) -> str | None:

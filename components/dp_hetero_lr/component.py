@@ -54,23 +54,20 @@ def predict(
     settings: PredictSettings,
     test_output_data: cpn.dataframe_output(roles=[GUEST, HOST]),
 ) -> None:
-    from . import encrypted_predict
-    from . import predict as joint_predict
+    from . import predict as stage
 
-    encrypted = settings.scoring == "encrypted"
-    stage = encrypted_predict if encrypted else joint_predict
     if role.is_arbiter:
         stage.predict_arbiter(ctx)
         return
-    frame = test_data.read() if test_data is not None else None
-    # What both need beside the model and the rows: one encrypts, the other rounds.
-    needed = settings.he_param["key_length"] if encrypted else settings.score_step
+    encrypted = settings.scoring == "encrypted"
+    given = ctx, settings, input_model.read(), test_data.read() if test_data is not None else None
     if role.is_guest:
-        test_output_data.write(stage.predict_guest(ctx, input_model.read(), frame, needed, settings.true_labels))
+        predict_guest = stage.predict_guest_encrypted if encrypted else stage.predict_guest
+        test_output_data.write(predict_guest(*given))
     elif encrypted:
-        stage.predict_host(ctx, input_model.read(), frame)
+        stage.predict_host_encrypted(*given)
     else:
-        stage.predict_host(ctx, input_model.read(), frame, needed)
+        stage.predict_host(*given)
 
 
 @dp_hetero_lr.cross_validation()
@@ -84,7 +81,7 @@ def cross_validation(
     folds: FoldSettings,
     cv_output_datas: cpn.dataframe_outputs(roles=[GUEST, HOST], optional=True),
 ) -> None:
-    from . import cross_validation as stage
+    from . import train as stage
 
     if role.is_arbiter:
         stage.validate_arbiter(ctx, settings, folds.cv_param)

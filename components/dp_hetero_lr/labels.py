@@ -20,15 +20,24 @@ from fate_dp.privacy.flipback import Flipback
 from fate_dp.privacy.mechanisms.local_numbers import piecewise_law
 
 from ..common.charges import PartyHome
-from ..common.provenance import LabelPrivacy
+from ..common.frames import DataFrame
+from ..common.provenance import LabelPrivacy, find_label_privacy
 from ..protocols.training_terms import BINARY, class_names
-from .combinations import NONE, check_classes
-from .settings import TrainSettings
+from .settings import NONE, TrainSettings, check_classes
 
 
 def one_vs_rest(labels: np.ndarray, classes: Sequence[float]) -> np.ndarray:
     """float64 (rows, models): labels from 0 to 1 as they are for two classes, else 1 where the label is the class."""
     return labels[:, None] if len(classes) == 2 else (labels[:, None] == np.asarray(classes)).astype(np.float64)
+
+
+def privacy_and_classes(
+    home: PartyHome, frame: DataFrame, settings: TrainSettings
+) -> tuple[LabelPrivacy, tuple[float, ...]]:
+    """At the guest: what its ledger knows of the labels, and the classes that the training tells apart."""
+    privacy = find_label_privacy(home, frame, settings.label_source)
+    privacy.refuse_numbers(settings.family)
+    return privacy, declared_classes(home, settings, privacy)
 
 
 def declared_classes(home: PartyHome, settings: TrainSettings, privacy: LabelPrivacy) -> tuple[float, ...]:
@@ -55,11 +64,6 @@ def _flipped_among(home: PartyHome, privacy: LabelPrivacy) -> tuple[float, ...] 
     return tuple(sorted(map(float, home.ledger.class_labels(release.entry_id)))) or None
 
 
-def parameter_of(settings: TrainSettings) -> list[float] | None:
-    """At a host: the parameter as `check_hosts_classes` reads it."""
-    return None if settings.classes is None else list(settings.classes)
-
-
 def check_hosts_classes(classes: Sequence[float], hosts: Mapping[str, dict]) -> None:
     """At the guest: a host whose own parameter lists other classes would train on no others."""
     for name, facts in hosts.items():
@@ -69,10 +73,7 @@ def check_hosts_classes(classes: Sequence[float], hosts: Mapping[str, dict]) -> 
 
 
 class Relabelling:
-    """Flipback inside a training: the guest's current labels, and the next ones from joint scores.
-
-    It is post-processing, so the epsilon of the labels does not change.
-    """
+    """Flipback inside a training: the guest's current labels, and the next ones from joint scores, by post-processing."""
 
     def __init__(self, settings: TrainSettings, labels: np.ndarray, privacy: LabelPrivacy) -> None:
         self.labels, self._epochs = labels, settings.epochs
@@ -105,8 +106,7 @@ class Relabelling:
 
     def next_labels(self, scores: np.ndarray) -> np.ndarray:
         """Labels for the epochs to come, from P(y = 1) of every row under the joint model."""
-        if self._flipback is None:
-            raise RuntimeError("A round of flipback began in a training without flipback.")
+        assert self._flipback is not None, "A round of flipback began in a training without flipback."
         self.labels = self._flipback.relabel(self.labels, scores)
         return self.labels
 

@@ -7,21 +7,17 @@ import hmac
 import logging
 import secrets
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fate_dp.privacy.mechanisms.randomized_response import flip_probability
 
 from ..common.provenance import LabelPrivacy
+from ..protocols.federation import Context
 from ..protocols.optimizers import CONVERGED, GOES_ON, PartyOptimizer, in_words, kaiming_uniform
+from ..protocols.score_counts import CountedScores
 from ..protocols.training_terms import TrainingTerms, class_names
-from .combinations import CROSS_PRODUCT, PER_EPOCH
-from .scores import ScoreRelease
-from .settings import TrainSettings
-
-if TYPE_CHECKING:
-    from fate.arch import Context
+from .settings import CROSS_PRODUCT, PER_EPOCH, TrainSettings
 
 logger = logging.getLogger(__name__)
 
@@ -37,14 +33,7 @@ class PartyModel:
         columns: Sequence[np.ndarray],
         fit_intercept: bool,
     ) -> None:
-        """
-        Args:
-            settings: of this party's job.
-            terms: of the training, or of one of its fits.
-            header: names of this party's features.
-            columns: weights (m,) of every model to start from.
-            fit_intercept: whether the last weight is an intercept.
-        """
+        """``terms`` are of the training or of one of its fits; ``columns`` are the weights (m,) that every model starts from."""
         self.settings, self.terms, self.header, self.fit_intercept = settings, terms, list(header), fit_intercept
         scheduler = terms.descent.scheduler
         self._updates = [PartyOptimizer(weights, terms.optimizer, scheduler, fit_intercept) for weights in columns]
@@ -146,9 +135,7 @@ class PartyModel:
         intercept = weights.pop() if self.fit_intercept else None
         return {
             "param": {"coef_": weights, "intercept_": intercept, "dtype": "float64"},
-            "optimizer": state["optimizer"],
-            "lr_scheduler": state["lr_scheduler"],
-            "iters": state["iters"],
+            **{name: state[name] for name in ("optimizer", "lr_scheduler", "iters")},
             "end_epoch": self.epochs_run,
             "is_converged": self.converged,
             "fit_intercept": self.fit_intercept,
@@ -191,20 +178,13 @@ def has_intercept(document: dict) -> bool:
 
 
 def columns_of(document: dict) -> list[np.ndarray]:
-    """Weights (m,) of every model in a JSON model, the intercept last where there is one."""
-    return [_weights(estimator) for estimator in estimators_of(document)]
-
-
-def weights_of(document: dict) -> np.ndarray:
-    """As `columns_of`, where there is one model."""
-    (only,) = columns_of(document)
-    return only
-
-
-def _weights(estimator: dict) -> np.ndarray:
-    param = estimator["param"]
-    column = param["coef_"] + ([param["intercept_"]] if estimator["fit_intercept"] else [])
-    return np.asarray(column, dtype=np.float64).ravel()
+    """float64 weights (m,) of every model in a JSON model, the intercept last where there is one."""
+    return [
+        np.ravel([*each["param"]["coef_"], *([each["param"]["intercept_"]] if each["fit_intercept"] else [])]).astype(
+            float
+        )
+        for each in estimators_of(document)
+    ]
 
 
 def check_header(header: Sequence[str], columns: Sequence[str]) -> None:
@@ -284,7 +264,7 @@ def _flip_probability(privacy: LabelPrivacy) -> float | str:
     return "several releases or revised labels" if flips is None else flip_probability(flips.epsilon, flips.classes)
 
 
-def host_summary(model: PartyModel, release: ScoreRelease) -> dict:
+def host_summary(model: PartyModel, release: CountedScores) -> dict:
     """The one-record table that FATE-Board draws for a host."""
     return {
         "features": model.features,

@@ -8,46 +8,28 @@ the scales of each party's features, which stay with that party.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from fate_dp.privacy.adaptive_scales import AdaptiveBudget, adaptive_scales, contribution_sums, release_contributions
 from fate_dp.privacy.events import REPLACE_ONE, Event, Gaussian
-from fate_dp.privacy.mechanisms.second_moments import (
-    MomentNoise,
-    RowBounds,
-    clip_rows,
-    noise_multiplier_for,
-    typical_radius,
-    unit_scales,
-)
+from fate_dp.privacy.mechanisms import second_moments
+from fate_dp.privacy.mechanisms.second_moments import MomentNoise, RowBounds
 
 from ..common.charges import Charges
-from ..protocols.federation import data_parties, others
-from ..protocols.training_terms import (
-    ADAPTIVE,
-    FIRST_FIT,
-    NOISE_TARGET,
-    OTHER_NOISE,
-    TRAINING,
-    NoiseTerms,
-    PartyNoise,
-    TrainingTerms,
-)
-from .combinations import NONE
+from ..common.frames import DataFrame, Table
+from ..protocols import training_terms
+from ..protocols.federation import Context, data_parties, others, own_party
+from ..protocols.training_terms import NoiseTerms, PartyNoise, TrainingTerms
 from .cross_product.protocol import CrossProduct
 from .labels import Relabelling
 from .model import PartyModel
-from .rows import UNIT, Block, Table
+from .rows import UNIT, Block
 from .scores import ScoreRelease
-from .settings import TrainSettings
-
-if TYPE_CHECKING:
-    from fate.arch import Context
-    from fate.arch.dataframe import DataFrame
+from .settings import NONE, TrainSettings
 
 PURPOSE = "dp_hetero_lr"
 REFUSAL = "The cap that this party's operator set for private steps does not allow this noise."
@@ -55,30 +37,24 @@ CONTRIBUTIONS = "contributions"
 
 
 def noise_terms(own: PartyNoise | None, hosts: dict[str, PartyNoise | None], rows: int) -> NoiseTerms | None:
-    """At the guest: the terms of noise, or None without.
-
-    Args:
-        own: the guest's part, None with noise none.
-        hosts: {name: part} of all hosts in the order of their columns.
-        rows: number of records, public.
+    """At the guest: the terms of noise from its own part and those of all hosts, in the order of their columns.
 
     Raises:
         ValueError: parties disagree, none of them adds noise, or sums with so much noise would not fit their masks.
     """
-    kind = own.kind if own else NONE
-    for name, part in hosts.items():
-        of_host = part.kind if part else NONE
+    kind, *of_hosts = (part.kind if part else NONE for part in (own, *hosts.values()))
+    for name, of_host in zip(hosts, of_hosts):
         if of_host != kind:
             raise ValueError(f"noise is {kind} at the guest and {of_host} at {name}; all parties must set the same.")
     if own is None:
         return None
     parties = (own, *(part for part in hosts.values() if part is not None))
-    if not any(part.multipliers[TRAINING] for part in parties):
+    if not any(part.multipliers[training_terms.TRAINING] for part in parties):
         raise ValueError(
             f"noise is {kind}, but no party sets noise_epsilon, so nobody would add any; set it at the parties "
             "whose records are to be protected, or set noise to none."
         )
-    terms = NoiseTerms(kind, TRAINING, parties)
+    terms = NoiseTerms(kind, training_terms.TRAINING, parties)
     for fit in terms.fits:
         terms.of_fit(fit).check_size(rows)
     return terms
@@ -88,20 +64,13 @@ def check_own_part(noise: NoiseTerms | None, own: PartyNoise | None, position: i
     """At a host: what the guest says of noise must hold what this party said of itself; its promise rests on it."""
     if own is None and noise is None:
         return
-    if own is None or noise is None or noise.kind != own.kind or noise.fit != TRAINING:
-        raise ValueError(OTHER_NOISE)
+    if own is None or noise is None or noise.kind != own.kind or noise.fit != training_terms.TRAINING:
+        raise ValueError(training_terms.OTHER_NOISE)
     if len(noise.parties) != len(features) or noise.parties[position] != own:
-        raise ValueError(OTHER_NOISE)
+        raise ValueError(training_terms.OTHER_NOISE)
     for part, count in zip(noise.parties, features):
         if part.features + part.intercept != count:
             raise ValueError("The guest's terms of noise speak of other numbers of features than its other terms do.")
-
-
-def _charged(event: Event | None) -> Event:
-    """The event of drawn noise, which there must be wherever an epsilon is set."""
-    if event is None:
-        raise RuntimeError("The agreed terms draw no noise for this party, although its epsilon is set.")
-    return event
 
 
 @dataclass
@@ -111,11 +80,8 @@ class OwnNoise:
     Attributes:
         kind: uniform or adaptive.
         epsilon, delta: the party's own (nats); epsilon None for no noise.
-        bounds: of the party's rows, public.
         position: among the data parties, the guest first.
         observers: roles of all who learn what is computed from the noisy moments.
-        records: number of records, public.
-        charges: the party's ledger.
         drawn: for every fit the noise, secret; filled by `charge`.
     """
 
@@ -131,13 +97,7 @@ class OwnNoise:
 
     @classmethod
     def of(
-        cls,
-        ctx: Context,
-        settings: TrainSettings,
-        frame: DataFrame,
-        *,
-        intercept: bool = False,
-        has_target: bool = False,
+        cls, ctx: Context, settings: TrainSettings, frame: DataFrame, intercept: bool = False, has_target: bool = False
     ) -> OwnNoise | None:
         """None with noise none.
 
@@ -147,13 +107,13 @@ class OwnNoise:
         if settings.noise == NONE:
             return None
         features = len(frame.schema.columns)
-        radius = settings.noise_radius or typical_radius(features)
+        radius = settings.noise_radius or second_moments.typical_radius(features)
         own = cls(
             settings.noise,
             settings.noise_epsilon,
             settings.noise_delta,
-            RowBounds(features, radius, intercept, NOISE_TARGET if has_target else 0.0),
-            data_parties(ctx).index(tuple(ctx.federation.local_party)),
+            RowBounds(features, radius, intercept, training_terms.NOISE_TARGET if has_target else 0.0),
+            data_parties(ctx).index(own_party(ctx)),
             tuple(sorted({party.role for party in others(ctx)} | {"model"})),
             frame.shape[0],
             Charges(ctx, frame, REFUSAL),
@@ -165,9 +125,7 @@ class OwnNoise:
     @property
     def part(self) -> PartyNoise:
         """What all parties must know."""
-        bounds = self.bounds
-        multipliers = self._multipliers()
-        return PartyNoise(self.kind, bounds.features, bounds.radius, bounds.intercept, bounds.target, multipliers)
+        return PartyNoise(self.kind, **asdict(self.bounds), multipliers=self._multipliers())
 
     def planned_events(self) -> list[tuple[str, Event]]:
         """(purpose, event) of everything that will be charged; the slack of the Gaussian ones is known later."""
@@ -182,8 +140,9 @@ class OwnNoise:
         for fit in noise.fits:
             self.drawn[fit] = noise.of_fit(fit).moments.draw(self.position, self.observers)
         if self.epsilon is not None:
-            drawn = [(f"{PURPOSE}: {fit}", _charged(of_fit.event)) for fit, of_fit in self.drawn.items()]
+            drawn = [(f"{PURPOSE}: {fit}", of_fit.event) for fit, of_fit in self.drawn.items()]
             for purpose, event in drawn + self._contribution_events():
+                assert event is not None, "The agreed terms draw no noise for this party, although its epsilon is set."
                 self.charges.record([(event, 1)], purpose)
 
     def clipped(self, rows: Table, scales: np.ndarray, noise: NoiseTerms) -> Table:
@@ -197,7 +156,7 @@ class OwnNoise:
         A record's contributions are divided by their sum, so it does not matter by how much its row would be shortened.
         """
         if self.epsilon is None:
-            return unit_scales(self.bounds)
+            return second_moments.unit_scales(self.bounds)
         weights = first_weights[: self.bounds.features]
         sums = rows.mapValues(partial(_contributions, weights=weights)).reduce(np.add)
         return adaptive_scales(self._released(sums).value)
@@ -215,35 +174,36 @@ class OwnNoise:
         }
 
     def _multipliers(self) -> dict[str, float]:
-        fits = (FIRST_FIT, TRAINING) if self.kind == ADAPTIVE else (TRAINING,)
+        fits = (
+            (training_terms.FIRST_FIT, training_terms.TRAINING)
+            if self.kind == training_terms.ADAPTIVE
+            else (training_terms.TRAINING,)
+        )
         if self.epsilon is None:
             return dict.fromkeys(fits, 0.0)
-        if self.kind == ADAPTIVE:
+        if self.kind == training_terms.ADAPTIVE:
             budget = AdaptiveBudget(self.epsilon, self.delta)
-            return {FIRST_FIT: budget.first_fit_multiplier, TRAINING: budget.training_multiplier}
-        return {TRAINING: noise_multiplier_for(self.epsilon, self.delta)}
+            return {
+                training_terms.FIRST_FIT: budget.first_fit_multiplier,
+                training_terms.TRAINING: budget.training_multiplier,
+            }
+        return {training_terms.TRAINING: second_moments.noise_multiplier_for(self.epsilon, self.delta)}
 
     def _released(self, sums: np.ndarray) -> Any:
-        if self.epsilon is None:
-            raise RuntimeError("A party without a budget releases no contributions.")
+        assert self.epsilon is not None, "A party without a budget releases no contributions."
         epsilon = AdaptiveBudget(self.epsilon, self.delta).contribution_epsilon
         return release_contributions(sums, self.records, epsilon, observers=self.observers)
 
     def _contribution_events(self) -> list[tuple[str, Event]]:
         """The event does not depend on the sums, so that of zeros is charged before there are any."""
-        if self.kind != ADAPTIVE:
+        if self.kind != training_terms.ADAPTIVE:
             return []
         return [(f"{PURPOSE}: {CONTRIBUTIONS}", self._released(np.zeros(self.bounds.features, dtype=np.int64)).event)]
 
 
 @dataclass(frozen=True)
 class Noised:
-    """A `Solver` around the cross product; ``model`` gets weights for the features as they are.
-
-    Attributes:
-        solver: what trains on rows that are clipped.
-        own: this party's noise; None at the arbiter.
-    """
+    """A `Solver` around the cross product; ``model`` gets weights for the features as they are. ``own`` is None at the arbiter."""
 
     solver: CrossProduct
     own: OwnNoise | None
@@ -256,23 +216,29 @@ class Noised:
 
     def serve_arbiter(self, ctx: Context, terms: TrainingTerms) -> int:
         """Follow both fits of adaptive noise; returns the epochs of the last one."""
-        if terms.noise is not None and FIRST_FIT in terms.noise.fits:
-            self.solver.serve_arbiter(ctx.sub_ctx(FIRST_FIT), terms)
+        if terms.noise is not None and training_terms.FIRST_FIT in terms.noise.fits:
+            self.solver.serve_arbiter(ctx.sub_ctx(training_terms.FIRST_FIT), terms)
         return self.solver.serve_arbiter(ctx, terms)
 
     def _train(self, ctx: Context, rows: Table, model: PartyModel, fit: Callable) -> None:
         own, noise = self.own, model.terms.noise
-        if own is None or noise is None:
-            raise RuntimeError("A party without noise of its own cannot train with noise.")
-        scales = unit_scales(own.bounds)
-        if FIRST_FIT in noise.fits:
-            clipped = own.clipped(rows, scales, noise.of_fit(FIRST_FIT))
+        assert own is not None and noise is not None, "A party without noise of its own cannot train with noise."
+        scales = second_moments.unit_scales(own.bounds)
+        if training_terms.FIRST_FIT in noise.fits:
+            clipped = own.clipped(rows, scales, noise.of_fit(training_terms.FIRST_FIT))
             first = PartyModel(
                 model.settings, model.terms.first_fit(), model.header, model.columns, model.fit_intercept
             )
-            fit(replace(self.solver, noise=own.drawn[FIRST_FIT]), ctx.sub_ctx(FIRST_FIT), clipped, first)
+            fit(
+                replace(self.solver, noise=own.drawn[training_terms.FIRST_FIT]),
+                ctx.sub_ctx(training_terms.FIRST_FIT),
+                clipped,
+                first,
+            )
             scales = own.scales(rows, first.weights)
-        fit(replace(self.solver, noise=own.drawn[TRAINING]), ctx, own.clipped(rows, scales, noise), model)
+        fit(
+            replace(self.solver, noise=own.drawn[training_terms.TRAINING]), ctx, own.clipped(rows, scales, noise), model
+        )
         model.weights = model.weights / np.append(scales, np.ones(int(own.bounds.intercept)))
         # Shares of the velocity are in the scaled space, of no use to a training that goes on without noise.
         model.shared_states, model.noise = [None], own.promise()
@@ -281,7 +247,7 @@ class Noised:
 
 def _clipped(block: Block, scales: np.ndarray, bounds: RowBounds, fraction_bits: int) -> Block:
     """An intercept stays 1."""
-    features = clip_rows(block.features[:, : bounds.features] * UNIT, scales, bounds, fraction_bits)
+    features = second_moments.clip_rows(block.features[:, : bounds.features] * UNIT, scales, bounds, fraction_bits)
     return block._replace(features=np.hstack([features, block.features[:, bounds.features :]]))
 
 

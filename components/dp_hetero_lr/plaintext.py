@@ -10,8 +10,6 @@ encryption can compute.
 - Family binomial, labels y from 0 to 1: k = 1/4. With sigmoid taylor t = y - 1/2, which makes it the Taylor polynomial
   of degree two of the logistic loss; with sigmoid exact t is corrected a few times, see ``majorisation``.
 - Family gaussian, labels y any numbers: k = 1, t = y, constant y^2 / 2: half of the squared error.
-
-With more than two classes there is one such training for each class against the rest: `train_one_vs_rest`.
 """
 
 from __future__ import annotations
@@ -22,19 +20,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import expit
 
-from fate_dp.components.dp_hetero_lr.settings import ALL_AT_ONCE, FAMILIES, SIGMOIDS
 from fate_dp.privacy.flipback import Flipback
-from fate_dp.privacy.validation import InvalidArgument
+from fate_dp.privacy.validation import InvalidArgument, one_of, whole
 
-from ..protocols.optimizers import (
-    PartyOptimizer,
-    batch_bounds,
-    constant_learning_rate,
-    corrected_target,
-    correction_epochs,
-    majoriser_constants,
-)
-from .labels import one_vs_rest
+from ..protocols import optimizers
+from ..protocols.optimizers import PartyOptimizer
+from .settings import ALL_AT_ONCE, FAMILIES, SIGMOIDS
 
 Arrays = Sequence[np.ndarray]
 
@@ -46,17 +37,14 @@ class TrainingSettings:
     Attributes:
         optimizer: ``{"method", "penalty", "alpha", "optimizer_params"}``, see `default_optimizer`.
         learning_rate_scheduler: ``{"method", "scheduler_params"}``.
-        epochs: passes over the data, at least 1.
         batch_size: rows per batch, None for all; a remainder joins the last batch.
         fit_intercept: whether the guest, the first party, has an intercept.
-        family: "binomial" (logistic regression) or "gaussian" (linear regression).
-        sigmoid: "taylor" or "exact"; exact is for family binomial.
-        sigmoid_rounds: corrections of an exact sigmoid, at least 1, see `correction_epochs`.
+        sigmoid_rounds: corrections of an exact sigmoid, which is for family binomial, see `correction_epochs`.
         warm_start: whether the initial weights are those of a trained model.
     """
 
     optimizer: dict
-    learning_rate_scheduler: dict = field(default_factory=constant_learning_rate)
+    learning_rate_scheduler: dict = field(default_factory=optimizers.constant_learning_rate)
     epochs: int = ALL_AT_ONCE.epochs
     batch_size: int | None = None
     fit_intercept: bool = True
@@ -66,14 +54,12 @@ class TrainingSettings:
     warm_start: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "sigmoid_rounds"):
-            if getattr(self, name) < 1:
-                raise InvalidArgument(f"{name} is {getattr(self, name)!r} but must be at least 1.")
-        if self.batch_size is not None and self.batch_size < 1:
-            raise InvalidArgument(f"batch_size is {self.batch_size!r} but must be None or at least 1.")
-        for name, allowed in (("family", FAMILIES), ("sigmoid", SIGMOIDS)):
-            if getattr(self, name) not in allowed:
-                raise InvalidArgument(f"{name} is {getattr(self, name)!r} but must be one of {', '.join(allowed)}.")
+        whole("epochs", self.epochs, 1)
+        whole("sigmoid_rounds", self.sigmoid_rounds, 1)
+        if self.batch_size is not None:
+            whole("batch_size", self.batch_size, 1, allowed="None or at least 1")
+        one_of("family", self.family, FAMILIES)
+        one_of("sigmoid", self.sigmoid, SIGMOIDS)
         if self.family == "gaussian" and self.sigmoid != "taylor":
             raise InvalidArgument(f"sigmoid is {self.sigmoid!r} but must be taylor for family gaussian.")
 
@@ -81,18 +67,15 @@ class TrainingSettings:
         """Epochs (from 0) that begin with a correction of the sigmoid."""
         if self.sigmoid == "taylor":
             return []
-        return correction_epochs(self.epochs, self.sigmoid_rounds, self.warm_start)
+        return optimizers.correction_epochs(self.epochs, self.sigmoid_rounds, self.warm_start)
 
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """What training produced.
+    """Weights of every party, the guest's intercept its last, the labels of the last epoch, and the losses.
 
-    Attributes:
-        weights: one vector per party; the guest's intercept is the last of its weights.
-        losses: mean quadratic loss per record with penalty, one per epoch, each batch's taken before its step. With an
-            exact sigmoid it is an upper bound on the logistic loss, and equal to it right after a correction.
-        labels: the labels of the last epoch, after flipback.
+    These are mean quadratic losses per record with penalty, one per epoch, each batch's taken before its step. With an exact
+    sigmoid they are upper bounds on the logistic loss, and equal to it right after a correction.
     """
 
     weights: list[np.ndarray]
@@ -129,7 +112,7 @@ def squared_error(labels: np.ndarray) -> Quadratic:
 
 def logistic_bound(labels: np.ndarray, logits: np.ndarray) -> Quadratic:
     """The quadratic that touches the logistic loss at these logits and lies above it; at 0 it is the Taylor loss."""
-    return Quadratic(0.25, corrected_target(labels, logits), majoriser_constants(logits))
+    return Quadratic(0.25, optimizers.corrected_target(labels, logits), optimizers.majoriser_constants(logits))
 
 
 def joint_logits(parts: Arrays, weights: Arrays) -> np.ndarray:
@@ -152,7 +135,6 @@ def train_plaintext(
     Args:
         parts: one array (n, m_p) per party, the guest's first, without the intercept's column.
         labels: n labels: from 0 to 1, soft ones allowed, for family binomial; finite numbers for gaussian.
-        settings: public.
         initial_weights: one vector per party, the guest's with the intercept, see `kaiming_uniform`.
         flipback: a fresh one on these labels, or None; for family binomial.
         after_epoch: called with (epochs done, list of weights) after every epoch, or None.
@@ -182,41 +164,6 @@ def train_plaintext(
         for party in parties:
             party.next_epoch()
     return TrainingResult(_weights(parties), losses, objective.labels)
-
-
-def train_one_vs_rest(
-    parts: Arrays,
-    labels: Sequence[float] | np.ndarray,
-    classes: Sequence[float],
-    settings: TrainingSettings,
-    initial_weights: Sequence[Arrays],
-) -> list[TrainingResult]:
-    """Train a model for each of more than two classes against the rest, as `train_plaintext` trains one.
-
-    Args:
-        parts, settings: as `train_plaintext` takes them.
-        labels: n labels, each one of ``classes``.
-        classes: all label values that may occur.
-        initial_weights: for every class one vector per party.
-
-    Returns:
-        The result of every class; the encrypted protocol shows the mean of their losses.
-
-    Raises:
-        InvalidArgument: a label is none of the classes, or as `train_plaintext` does.
-    """
-    labels = np.asarray(labels, dtype=np.float64)
-    if not np.isin(labels, classes).all():
-        raise InvalidArgument(f"labels hold a value that is none of the classes {list(classes)}.")
-    targets = one_vs_rest(labels, classes).T
-    return [
-        train_plaintext(parts, target, settings, start) for target, start in zip(targets, initial_weights, strict=True)
-    ]
-
-
-def joint_scores(parts: Arrays, weights: Arrays) -> np.ndarray:
-    """sigmoid(z): the modelled probability of label 1."""
-    return expit(joint_logits(parts, weights))
 
 
 def with_intercept(parts: Arrays) -> list[np.ndarray]:
@@ -258,7 +205,7 @@ class _Objective:
 
 def _run_epoch(parts: Arrays, quadratic: Quadratic, parties: Sequence[PartyOptimizer], batch_size: int | None) -> float:
     records, total = len(quadratic.targets), 0.0
-    for first, last in batch_bounds(records, batch_size):
+    for first, last in optimizers.batch_bounds(records, batch_size):
         batch, of_batch = [part[first:last] for part in parts], quadratic.rows(first, last)
         weights = _weights(parties)
         penalty = sum(party.penalty_loss() for party in parties)

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..common.charges import JobReference, PartyHome
+from ..common.frames import DataFrame
 from ..common.job_files import JobPlan, PlannedTask
 from ..common.parameters import parameters_of
-from ..protocols.optimizers import batch_bounds, check_few_valued_batches
-from ..protocols.training_terms import BINARY, Descent, models_of
+from ..protocols.optimizers import batch_bounds
+from ..protocols.training_terms import BINARY, models_of
 from . import settings as declared
-from .combinations import NONE, PER_EPOCH, check_classes, check_settings, refuse_folds, solver_of
-from .settings import TrainSettings
-
-if TYPE_CHECKING:
-    from fate.arch.dataframe import DataFrame
+from .settings import NONE, PER_EPOCH, TrainSettings, check_classes, check_settings, descent_of, refuse_folds, solver_of
 
 CROSS_VALIDATION = "cross_validation"
 VALIDATION_INPUT = "validate_data"
@@ -28,21 +25,16 @@ WARM_START = "warm_start_model"
 
 def host_facts(home: PartyHome, job: JobReference, frame: DataFrame) -> dict:
     """What a training will ask of a host's table, beside what `pass_through` checks; builtins for the guest."""
-    from . import rows, scores, terms
+    from . import agreement, rows, scores
 
-    prepared = rows.prepare_rows(frame, fit_intercept=False, with_label=False)
+    prepared = rows.prepare_rows(frame)
     release = scores.ScoreRelease.of(home, job, frame)
-    return {**terms.host_facts(frame, release, prepared), **_size(prepared, frame)}
+    return {**agreement.host_facts(frame, release, prepared), **_size(prepared, frame)}
 
 
 @dataclass(frozen=True)
 class PlannedTraining:
-    """One task of dp_hetero_lr that trains on flips; every check raises ValueError, the component's own sentence.
-
-    Attributes:
-        plan: the job.
-        task: of the plan.
-    """
+    """One task of dp_hetero_lr that trains on flips; every check raises ValueError, the component's own sentence."""
 
     plan: JobPlan
     task: PlannedTask
@@ -60,12 +52,7 @@ class PlannedTraining:
         return self.settings.noise != NONE
 
     def check(self, flip: PlannedTask, classes: tuple[float, ...] | None) -> None:
-        """Refuse what cannot succeed whatever the tables hold.
-
-        Args:
-            flip: the task of label_flip.
-            classes: among which it flips; None where it makes numbers noisy.
-        """
+        """Refuse what cannot succeed whatever the tables hold; ``classes`` are None where the flip makes numbers noisy."""
         settings, plan = self.settings, self.plan
         check_settings(settings)
         if self.task.stage == CROSS_VALIDATION:
@@ -89,19 +76,12 @@ class PlannedTraining:
     def check_tables(
         self, frame: DataFrame, epsilon: float, hosts: Mapping[str, dict], flipped: tuple[float, ...]
     ) -> None:
-        """At the guest: refuse what dp_hetero_lr would refuse in its first message, where it reads the flips as they are.
-
-        Args:
-            frame: the guest's table.
-            epsilon: of the flips, nats.
-            hosts: {name: `host_facts`}.
-            flipped: the classes that labels are flipped among.
-        """
+        """At the guest: as `label_flip.chain.check_tables`, of this task; ``flipped`` are the classes of the flips."""
+        from .agreement import JointTable, check_few_valued, check_hosts, feature_counts, score_epochs, training_terms
         from .rows import prepare_rows
-        from .terms import JointTable, check_hosts, feature_counts, score_epochs, training_terms
 
         settings, task = self.settings, self.task
-        descent = Descent.of(settings, shared=solver_of(settings) != PER_EPOCH)
+        descent = descent_of(settings)
         classes = flipped if settings.family == "binomial" else BINARY
         models, fit_intercept = models_of(classes), settings.init_param["fit_intercept"]
         # With auto, flipback is left out where a host shows no scores; numbers and more than two classes have none.
@@ -115,14 +95,14 @@ class PlannedTraining:
         check_hosts(frame, hosts, shown, settings.train_scores or self.plan.has_input(task.name, VALIDATION_INPUT))
         if WARM_START in task.model_inputs:
             return
-        own = _size(prepare_rows(frame, fit_intercept=fit_intercept, with_label=False), frame)
+        own = _size(prepare_rows(frame, fit_intercept=fit_intercept), frame)
         sizes = [own, *hosts.values()]
         too_large = next((size["too_large"] for size in sizes if size["too_large"]), None)
         if too_large is not None and descent.shared:
             raise ValueError(too_large)
         features = feature_counts(frame, fit_intercept, hosts)
-        if any(facts["few_valued"] for facts in hosts.values()):
-            check_few_valued_batches(frame.shape[0], settings.batch_size, sum(features) + models - 1)
+        few_valued = any(facts["few_valued"] for facts in hosts.values())
+        check_few_valued(few_valued, frame.shape[0], settings.batch_size, features, classes)
         bits = max(size["mean_square_bits"] for size in sizes)
         training_terms(descent, JointTable(frame.shape[0], features, bits, classes), epsilon, None, flipback)
 

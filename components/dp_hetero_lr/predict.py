@@ -1,48 +1,79 @@
-"""Prediction: the guest gets X_h w_h from each host and holds the joint scores; the stage, and the parts training uses."""
+"""Prediction: the guest gets X_h w_h from each host and holds the joint scores.
+
+Scoring joint is of rows of which every party has its columns, scoring encrypted of rows that the guest alone has.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import logging
+import operator
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from ..common.charges import PartyHome, home_of, job_of
-from ..common.frames import alignment_digest, check_features, refuse_label, require_rows
-from ..common.provenance import LabelPrivacy, refuse_true_labels_of_released_records, remember_scores
-from ..protocols.federation import check_roles
-from ..protocols.prediction_frames import check_true_labels, prediction_frame, show_scored
-from ..protocols.preflight import Preflight
-from .model import check_header, columns_of, has_intercept, header_of
-from .rows import Table, prepare_rows, refusal
-from .scores import ScoreRelease, contexts_of_models, joint_score_blocks, rounded_scores
-from .terms import Facts, check_aligned
+from fate_dp.crypto.encrypted_scoring import encrypt_queries, open_scores, score_queries
+from fate_dp.crypto.paillier import PrivateKey, PublicKey, generate_keypair
+from fate_dp.crypto.slots import MAGNITUDE_BITS
+from fate_dp.privacy.ledger.database import WEIGHTS
 
-if TYPE_CHECKING:
-    from fate.arch import Context
-    from fate.arch.dataframe import DataFrame
+from ..common.charges import JobReference, PartyHome, columns_name, home_of, job_of
+from ..common.frames import DataFrame, Table, alignment_digest, check_features, refuse_label, require_rows
+from ..common.provenance import LabelPrivacy, refuse_true_labels_of_released_records, remember_scores
+from ..protocols.federation import Context, check_roles, name_of
+from ..protocols.prediction_frames import check_true_labels, prediction_frame, show_scored
+from ..protocols.preflight import Preflight, PrivateReason
+from ..protocols.score_counts import CountedScores
+from .agreement import Facts, check_aligned
+from .model import check_header, columns_of, has_intercept, header_of
+from .rows import UNIT, Block, prepare_rows, refusal
+from .scores import ScoreRelease, ask_scores, contexts_of_models
+from .settings import PredictSettings
+
+logger = logging.getLogger(__name__)
+
+PURPOSE = "encrypted scoring"
+ROWS_PER_MESSAGE = 72
+"""Four full ciphertexts of answers at 2048 bits, where 18 scores fit into each."""
 
 
 @dataclass
 class GuestPreflight(Preflight):
     """The guest's checks; ``labels`` is what its ledger knows of the labels of the rows."""
 
+    settings: PredictSettings
     document: dict
-    frame: DataFrame | None
-    true_labels: bool
+    frame: DataFrame
     labels: LabelPrivacy | None = field(init=False)
 
     def check(self) -> dict:
-        frame = required_table(self.frame)
-        check_scored_rows(frame, header_of(self.document))
-        self.labels = check_scored_labels(home_of(self.ctx), frame, self.true_labels)
+        """Refuses true labels of records whose flips were released, and ``true_labels`` of flips or missing ones."""
+        self.check_rows()
+        self.labels = refuse_true_labels_of_released_records(home_of(self.ctx), self.frame)
+        check_true_labels(self.settings.true_labels, self.frame.schema.label_name is not None, self.labels)
         return {}
 
+    def check_rows(self) -> None:
+        require_table(self.frame)
+        check_scored_rows(self.frame, header_of(self.document))
+
     def commit(self, hosts: Facts) -> dict:
-        check_aligned(required_table(self.frame), {name: facts["digest"] for name, facts in hosts.items()})
-        check_same_models(self.document, hosts)
+        check_aligned(self.frame, hosts, "digest")
+        self.check_models(hosts)
         return {}
+
+    def check_models(self, hosts: Facts) -> None:
+        """Hosts' models must be of as many classes, or messages would be waited for that nobody sends."""
+        own = len(columns_of(self.document))
+        for name, facts in hosts.items():
+            if facts["models"] != own:
+                raise ValueError(
+                    f"input_model of the guest holds {own} models, that of {name} {facts['models']}; take those of one training."
+                )
 
 
 @dataclass
@@ -54,78 +85,54 @@ class HostPreflight(Preflight):
 
     document: dict
     columns: Sequence[np.ndarray]
-    frame: DataFrame | None
+    frame: DataFrame
     release: ScoreRelease = field(init=False)
 
     def check(self) -> dict:
-        frame = required_table(self.frame)
-        refuse_label(frame)
-        check_scored_rows(frame, header_of(self.document))
-        self.release = release = ScoreRelease.of(home_of(self.ctx), job_of(self.ctx), frame)
+        require_table(self.frame)
+        refuse_label(self.frame)
+        check_scored_rows(self.frame, header_of(self.document))
+        self.release = release = ScoreRelease.of(home_of(self.ctx), job_of(self.ctx), self.frame)
         if self.document["meta"].get("few_valued") and not release.home.policy.consents_to_few_values(release.dataset):
             raise ValueError(refusal("The host"))
-        release.check(frame, self.columns)
-        return {"digest": alignment_digest(frame), "models": len(self.columns)}
+        release.check(self.frame, self.columns)
+        return {"digest": alignment_digest(self.frame), "models": len(self.columns)}
 
 
-def predict_guest(ctx: Context, document: dict, frame: DataFrame | None, step: float, true_labels: bool) -> DataFrame:
-    """Returns the prediction frame in FATE's format; ``true_labels`` says that its labels are true ones, for the summary."""
+def predict_guest(ctx: Context, settings: PredictSettings, document: dict, frame: DataFrame) -> DataFrame:
+    """Returns the prediction frame in FATE's format."""
     from fate.ml.utils.predict_tools import TEST_SET
 
     check_roles(ctx, arbiter=False)
-    checks = GuestPreflight(ctx, document, frame, true_labels)
+    checks = GuestPreflight(ctx, settings, document, frame)
     checks.agree()
-    scores = ask_scores(ctx.sub_ctx("predict"), frame, document, step)
+    scores = ask_scores(ctx.sub_ctx("predict"), frame, document, settings.score_step)
     scored = prediction_frame(frame, scores, document, TEST_SET)
     remember_scores(home_of(ctx), scored, document)
-    show_scored(ctx, scored, document, checks.labels, true_labels)
+    show_scored(ctx, scored, document, checks.labels, settings.true_labels)
     return scored
 
 
-def predict_host(ctx: Context, document: dict, frame: DataFrame | None, step: float) -> None:
-    """Records the release in this host's ledger, then sends this host's part of the scores, rounded to ``step``."""
+def predict_host(ctx: Context, settings: PredictSettings, document: dict, frame: DataFrame) -> None:
+    """Records the release in this host's ledger, then sends this host's part of the scores, rounded."""
     check_roles(ctx, arbiter=False)
     columns = columns_of(document)
     checks = HostPreflight(ctx, document, columns, frame)
     checks.agree()
     checks.release.record_prediction(frame, columns)
-    give_scores(ctx.sub_ctx("predict"), frame, document, step)
+    checks.release.give(ctx.sub_ctx("predict"), frame, columns, settings.score_step)
 
 
 def predict_arbiter(ctx: Context) -> None:
     """The arbiter has no part in a prediction, but FATE starts it, so it learns the verdict too."""
+    check_roles(ctx, arbiter=False)
     Preflight(ctx).agree()
 
 
-def ask_scores(ctx: Context, frame: DataFrame, document: dict, step: float) -> list[Table]:
-    """At the guest: for every model a table of joint scores z of every row."""
-    rows, columns = prepare_rows(frame, fit_intercept=has_intercept(document), with_label=False), columns_of(document)
-    contexts = contexts_of_models(ctx, len(columns))
-    return [joint_score_blocks(of_model, rows, weights, step) for of_model, weights in zip(contexts, columns)]
-
-
-def give_scores(ctx: Context, frame: DataFrame, document: dict, step: float) -> None:
-    """At a host: send X_h w_h of every row and model to the guest, rounded. The caller has counted it."""
-    rows, columns = prepare_rows(frame, fit_intercept=False, with_label=False), columns_of(document)
-    for of_model, weights in zip(contexts_of_models(ctx, len(columns)), columns):
-        of_model.guest.put("scores", rounded_scores(rows, weights, home_of(ctx).key, step))
-
-
-def check_same_models(document: dict, hosts: Facts) -> None:
-    """At the guest: hosts' models must be of as many classes, or messages would be waited for that nobody sends."""
-    own = len(columns_of(document))
-    for name, facts in hosts.items():
-        if facts["models"] != own:
-            raise ValueError(
-                f"input_model of the guest holds {own} models, that of {name} {facts['models']}; take those of one training."
-            )
-
-
-def required_table(frame: DataFrame | None) -> DataFrame:
+def require_table(frame: DataFrame) -> None:
     """FATE takes test_data as optional, since scoring encrypted needs none at the hosts."""
     if frame is None:
         raise ValueError("The task has no test_data at this party; only with scoring encrypted, a host needs none.")
-    return frame
 
 
 def check_scored_rows(frame: DataFrame, header: Sequence[str]) -> None:
@@ -135,12 +142,232 @@ def check_scored_rows(frame: DataFrame, header: Sequence[str]) -> None:
     check_features(frame)
 
 
-def check_scored_labels(home: PartyHome, frame: DataFrame, true_labels: bool) -> LabelPrivacy | None:
-    """Refuse true labels of records whose flips were released, and ``true_labels`` of those that are flips or missing.
+# Rows that the hosts do not have: encrypted scoring, E(x) -> E(w.x).
+#
+# The guest's table holds **all** columns of the model: its own, and those of every host. The guest encrypts a host's
+# columns under a key pair made for this task alone, the host answers with the encrypted sums over its weights (see
+# `fate_dp.crypto.encrypted_scoring`), the guest decrypts and adds its own part. The hosts' own tables are not read.
+#
+# - **The guest learns** each host's part of every row's score: one linear equation for that host's weights per row. As
+#   many independent rows as the host has features solve for all of them, and about half as many by lattice reduction. So
+#   the host's ledger counts the rows, one for each of more than two classes, up to a cap (`AskedRows`).
+# - **A host learns** how many rows were asked; no id, value or score. Messages are cut by row number, so that their
+#   sizes do not show how FATE spread the ids.
+# - **The guest must know** the names of the hosts' columns: it finds them by an ordinary hash of each host's header,
+#   which a guest that does not know them could use to confirm a guess.
+#
+# All are semi-honest. A guest that is not can ask for more than scores, see `fate_dp.crypto.encrypted_scoring`.
 
-    Returns:
-        What the ledger knows of the labels, None for none or unknown ones.
+
+@dataclass(frozen=True)
+class AskedRows(CountedScores):
+    """A host's consent to score rows that it does not see, counted row by row.
+
+    All models on one column count together: whoever submits jobs can train again and get nearly the same weights, and the
+    equations of both models with them. The rows are ciphertexts to the host, so equal ones count like different ones.
     """
-    found = refuse_true_labels_of_released_records(home, frame)
-    check_true_labels(true_labels, frame.schema.label_name is not None, found)
+
+    @classmethod
+    def of(cls, home: PartyHome, job: JobReference, header: Sequence[str]) -> AskedRows:
+        dataset = f"{WEIGHTS}{columns_name(header)}"
+        # Columns of weights have names of their own: showing scores of training rows counts against another cap.
+        home.ledger.remember_weights(dataset, [f"weight of {column}" for column in header])
+        return cls(home, job, dataset, home.policy.score_cap(dataset, len(header), home.ledger.related(dataset)))
+
+    def record(self, rows: int) -> None:
+        """Count ``rows`` before they are scored.
+
+        Raises:
+            LedgerError: beyond the cap, where another job took what was left; what was counted stays counted.
+        """
+        self.check_cap(rows)
+        for _ in range(rows):
+            self.count(secrets.token_hex(16), PURPOSE, rows=1)
+
+
+@dataclass
+class EncryptedGuest(GuestPreflight):
+    """The guest's checks; ``columns`` are {host: its columns of the table}."""
+
+    columns: dict[str, list[str]] = field(init=False)
+
+    def check_rows(self) -> None:
+        """The guest's table needs rows, sound features, and the guest's own columns; the hosts' are not known yet."""
+        if self.frame is None:
+            raise ValueError(
+                "The guest has no test_data; it must bring the rows to score, with all columns of the model."
+            )
+        if self.frame.shape[0] == 0:
+            raise ValueError("The guest's table has no rows to score.")
+        names = set(self.frame.schema.columns)
+        missing = next((name for name in header_of(self.document) if name not in names), None)
+        if missing is not None:
+            raise _wrong_columns(f"The table lacks the column {missing!r} of the guest's own model.")
+        check_features(self.frame)
+
+    def commit(self, hosts: Facts) -> dict:
+        rows, models = self.frame.shape[0], len(columns_of(self.document))
+        self.columns = columns_by_host(self.frame.schema.columns.to_list(), header_of(self.document), hosts)
+        self.check_models(hosts)
+        what = f"{rows} rows" if models == 1 else f"{rows} rows by {models} models, {rows * models} scores,"
+        for name, facts in hosts.items():
+            if rows * models > facts["rows_left"]:
+                raise ValueError(
+                    f"This job asks {name} to score {what} with its weights, but it allows only "
+                    f"{facts['rows_left']} more; ask for fewer rows, or ask its operator, who changes that with `fate-dp cap`."
+                )
+        return {"rows": rows}
+
+
+@dataclass
+class EncryptedHost(Preflight):
+    """A host's checks; ``asked`` is its consent."""
+
+    header: Sequence[str]
+    weights: Sequence[np.ndarray]
+    asked: AskedRows = field(init=False)
+
+    def check(self) -> dict:
+        if not np.all(np.abs(self.weights) < 2.0**MAGNITUDE_BITS):
+            raise PrivateReason(
+                f"A weight reaches a magnitude of 2^{MAGNITUDE_BITS}; standardise the features and train again.",
+                public="The host's model cannot be used with scoring encrypted; its operator can see why.",
+            )
+        self.asked = asked = AskedRows.of(home_of(self.ctx), job_of(self.ctx), self.header)
+        left = asked.left()
+        logger.info(
+            "%r in score_caps: %d rows may be scored in all, %d of them are left", asked.dataset, asked.cap, left
+        )
+        return {
+            "features": len(self.header),
+            "header_digest": header_digest(self.header),
+            "rows_left": left,
+            "models": len(self.weights),
+        }
+
+
+def predict_guest_encrypted(ctx: Context, settings: PredictSettings, document: dict, frame: DataFrame) -> DataFrame:
+    """Returns the prediction frame in FATE's format, and shows figures, as the other kind of prediction does."""
+    from fate.ml.utils.predict_tools import TEST_SET
+
+    check_roles(ctx, arbiter=False)
+    weights = columns_of(document)
+    checks = EncryptedGuest(ctx, settings, document, frame)
+    checks.agree()
+    key_length = settings.he_param["key_length"]
+    hosts_parts = _ask_hosts(ctx.sub_ctx("predict"), frame, checks.columns, len(weights), key_length)
+    rows = prepare_rows(frame[header_of(document)], fit_intercept=has_intercept(document))
+    joint = [
+        rows.mapValues(partial(_joint_scores, weights=of_model, hosts_part=hosts_part))
+        for of_model, hosts_part in zip(weights, hosts_parts)
+    ]
+    scored = prediction_frame(frame, joint, document, TEST_SET)
+    show_scored(ctx, scored, document, checks.labels, settings.true_labels)
+    return scored
+
+
+def predict_host_encrypted(ctx: Context, settings: PredictSettings, document: dict, frame: DataFrame) -> None:
+    """Counts the rows in this host's ledger, then answers; ``frame`` is not read."""
+    check_roles(ctx, arbiter=False)
+    weights = columns_of(document)
+    if frame is not None:
+        logger.info("scoring is encrypted: this host's test_data is not read")
+    checks = EncryptedHost(ctx, header_of(document), weights)
+    rows = checks.agree()["rows"]
+    checks.asked.record(rows * len(weights))
+    _answer_guest(ctx.sub_ctx("predict"), weights, rows)
+
+
+def header_digest(names: Sequence[str]) -> str:
+    """SHA-256 of column names in order."""
+    return hashlib.sha256("\x00".join(names).encode()).hexdigest()
+
+
+def columns_by_host(names: Sequence[str], own: Sequence[str], hosts: Facts) -> dict[str, list[str]]:
+    """{host: its columns in the order of its model}, found in the guest's table without any host naming them.
+
+    Of the columns ``names`` those of the guest's model, ``own``, may stand anywhere; each host's must stand together.
+
+    Raises:
+        PrivateReason: the other columns are not those of the hosts.
+    """
+    others = [name for name in names if name not in set(own)]
+    wanted = sum(facts["features"] for facts in hosts.values())
+    if len(others) != wanted:
+        raise _wrong_columns(
+            f"The table has {len(others)} columns beside the guest's own, but the models of the hosts have {wanted}."
+        )
+    found: dict[str, list[str]] = {}
+    at = 0
+    while len(found) < len(hosts):
+        ahead = {host: others[at : at + facts["features"]] for host, facts in hosts.items() if host not in found}
+        host = next((host for host in ahead if header_digest(ahead[host]) == hosts[host]["header_digest"]), None)
+        if host is None:
+            raise _wrong_columns(
+                f"From {others[at]!r} on, the table has other columns than {' and '.join(ahead)}; beside the guest's "
+                "own, a host's columns must stand together, with the names and in the order of its model."
+            )
+        found[host], at = ahead[host], at + hosts[host]["features"]
     return found
+
+
+def _wrong_columns(sentence: str) -> PrivateReason:
+    return PrivateReason(sentence, public="The guest's table does not have the columns of the model.")
+
+
+def _ask_hosts(
+    ctx: Context, frame: DataFrame, columns: dict[str, list[str]], models: int, key_length: int
+) -> list[np.ndarray]:
+    """At the guest: for every model the sum of all hosts' parts of the scores, float64 (rows,) in global row order."""
+    rows, (_, private_key) = frame.shape[0], generate_keypair(key_length)
+    ctx.hosts.put("public_key", private_key.to_wire())
+    for host in ctx.hosts:
+        features = _in_messages(frame[columns[name_of(host.party)]])
+        host.put("queries", features.mapValues(partial(encrypt_queries, encryption=private_key.encryption())))
+    return [
+        sum((_opened(host.get("answers"), rows, private_key) for host in of_model.hosts), np.zeros(rows))
+        for of_model in contexts_of_models(ctx, models)
+    ]
+
+
+def _answer_guest(ctx: Context, columns: Sequence[np.ndarray], rows: int) -> None:
+    """At a host: score what was counted by every model, and nothing more."""
+    public_key = PublicKey.from_wire(ctx.guest.get("public_key"))
+    queries = ctx.guest.get("queries")
+    row_bytes = len(columns[0]) * public_key.ciphertext_bytes
+    # The header of a message is shorter than a row. That the rest is whole rows is checked when they are scored.
+    asked = queries.mapValues(lambda message: len(message) // row_bytes).reduce(operator.add)
+    if asked != rows:
+        raise ValueError(f"The guest sent {asked} rows but had announced {rows}; this host scores what it has counted.")
+    for of_model, weights in zip(contexts_of_models(ctx, len(columns)), columns):
+        answers = queries.mapValues(partial(score_queries, weights=weights, public_key=public_key))
+        of_model.guest.put("answers", answers)
+
+
+def _opened(answers: Table, rows: int, private_key: PrivateKey) -> np.ndarray:
+    opened = np.concatenate([open_scores(answer, private_key) for _, answer in sorted(answers.collect())])
+    if len(opened) != rows:
+        raise ValueError(f"A host answered with {len(opened)} scores for {rows} rows; they must be as many.")
+    return opened
+
+
+def _in_messages(frame: DataFrame) -> Table:
+    """Table message number -> float64 (rows, m): rows cut by their global number, whatever blocks they lie in."""
+    return prepare_rows(frame).mapReducePartitions(_cut, operator.add).mapValues(_put_together)
+
+
+def _cut(blocks: Iterable[tuple[Any, Block]]) -> Iterator[tuple[int, list[tuple[int, np.ndarray]]]]:
+    for _, block in blocks:
+        last = block.start + len(block.features)
+        for message in range(block.start // ROWS_PER_MESSAGE, -(-last // ROWS_PER_MESSAGE)):
+            piece = block.within(message * ROWS_PER_MESSAGE, (message + 1) * ROWS_PER_MESSAGE)
+            yield message, [(piece.start, piece.features)]
+
+
+def _put_together(pieces: list[tuple[int, np.ndarray]]) -> np.ndarray:
+    ordered = [features for _, features in sorted(pieces, key=operator.itemgetter(0))]
+    return np.vstack(ordered) * UNIT
+
+
+def _joint_scores(block: Block, weights: np.ndarray, hosts_part: np.ndarray) -> np.ndarray:
+    return block.scores(weights) + block.part_of(hosts_part)

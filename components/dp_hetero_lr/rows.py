@@ -8,21 +8,18 @@ spread). The host's ledger counts *different* scores, so this matters.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fate_dp.crypto.slots import FEATURE_FRACTION_BITS, encode_features
 
 from ..common.charges import PartyHome
-from ..common.frames import block_starts, collect_column, feature_blocks, label_blocks
+from ..common.frames import DataFrame, Table, block_starts, collect_column, feature_blocks, label_blocks
 
-if TYPE_CHECKING:
-    from fate.arch.dataframe import DataFrame
-
-Table = Any  # FATE's distributed table {key: value}; its type says nothing of the values
 UNIT = 2.0**-FEATURE_FRACTION_BITS
 """Of the integers that stand for features."""
 MIN_VALUES = 20
@@ -52,57 +49,35 @@ class Block(NamedTuple):
         return total
 
     def scores(self, weights: np.ndarray) -> np.ndarray:
-        """X w in float64."""
+        """X w in float64: this party's part of every record's score."""
         return 4.0 * self.quarter_scores(weights)
 
+    def part_of(self, column: np.ndarray) -> np.ndarray:
+        """The rows of this block in an array over all rows, in global row order."""
+        return column[self.start : self.start + len(self.features)]
 
-def prepare_rows(frame: DataFrame, *, fit_intercept: bool, with_label: bool) -> Table:
+
+def prepare_rows(frame: DataFrame, *, fit_intercept: bool = False, with_label: bool = False) -> Table:
     """Table block key -> `Block`; an intercept column of ones is appended last."""
-    blocks = feature_blocks(frame).mapValues(partial(_encode, fit_intercept=fit_intercept))
-    blocks = blocks.mapPartitions(partial(_with_start, starts=block_starts(frame)), preserves_partitioning=True)
-    return blocks.join(label_blocks(frame), _with_labels) if with_label else blocks
+    starts = block_starts(frame)
 
+    def encoded(blocks: Iterable[tuple[Any, np.ndarray]]) -> Iterator[tuple[Any, Block]]:
+        for key, features in blocks:
+            ones = np.ones((len(features), int(fit_intercept)))
+            yield key, Block(starts[key], encode_features(np.hstack([features, ones])))
 
-def scores(rows: Table, weights: np.ndarray) -> Table:
-    """Table of float64 arrays X w: this party's part of every record's score."""
-    return rows.mapValues(partial(_scores, weights=weights))
+    rows = feature_blocks(frame).mapPartitions(encoded, preserves_partitioning=True)
+    return rows.join(label_blocks(frame), lambda block, labels: block._replace(labels=labels)) if with_label else rows
 
 
 def relabel(rows: Table, labels: np.ndarray) -> Table:
     """The rows with new labels, given as one column in global row order."""
-    return rows.mapValues(partial(_relabelled, labels=labels))
+    return rows.mapValues(lambda block: block._replace(labels=block.part_of(labels)))
 
 
 def labels_of(rows: Table) -> np.ndarray:
     """The label column on the guest's driver, in global row order."""
-    return collect_column(rows.mapValues(_labels))
-
-
-def _encode(features: np.ndarray, fit_intercept: bool) -> np.ndarray:
-    if fit_intercept:
-        features = np.hstack([features, np.ones((len(features), 1))])
-    return encode_features(features)
-
-
-def _with_start(blocks: Iterable[tuple[Any, np.ndarray]], starts: Mapping[Any, int]) -> Iterator[tuple[Any, Block]]:
-    for key, features in blocks:
-        yield key, Block(starts[key], features)
-
-
-def _with_labels(block: Block, labels: np.ndarray) -> Block:
-    return block._replace(labels=labels)
-
-
-def _scores(block: Block, weights: np.ndarray) -> np.ndarray:
-    return block.scores(weights)
-
-
-def _relabelled(block: Block, labels: np.ndarray) -> Block:
-    return block._replace(labels=labels[block.start : block.start + len(block.features)])
-
-
-def _labels(block: Block) -> np.ndarray | None:
-    return block.labels
+    return collect_column(rows.mapValues(attrgetter("labels")))
 
 
 # Whether a host's table has columns with few values, which its joint scores, or losses of small batches, could show.
@@ -119,12 +94,7 @@ class Seen(NamedTuple):
 
 
 def has_few_values(rows: Table, count: int) -> bool:
-    """Whether a column takes fewer than 20 values, or less than a quarter of the rows differ.
-
-    Args:
-        rows: what `rows.prepare_rows` made of a host's table.
-        count: of its rows. Of a table with fewer than 20 rows, each column must take as many values as there are rows.
-    """
+    """Whether a column takes fewer than 20 values (or as many as there are rows), or less than a quarter of the rows differ."""
     limit = -(-count // ROWS_PER_PATTERN)
     seen = rows.mapValues(partial(_look, limit=limit)).reduce(partial(_merged, limit=limit))
     return len(seen.rows) < limit or any(len(values) < min(MIN_VALUES, count) for values in seen.values)

@@ -13,29 +13,27 @@ from __future__ import annotations
 import hashlib
 import hmac
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from operator import methodcaller
+from typing import Any
 
 import numpy as np
 
 from fate_dp.privacy.ledger.scores import cap_option
-from fate_dp.privacy.private_files import key_id
 
 from ..common.charges import JobReference, PartyHome, remembered_dataset
-from ..common.frames import content_digest, record_tag_stream
-from ..protocols.federation import others
-from .rows import Block, Table, scores
-
-if TYPE_CHECKING:
-    from fate.arch import Context
-    from fate.arch.dataframe import DataFrame
+from ..common.frames import DataFrame, Table, content_digest, record_tag_stream
+from ..protocols.federation import Context, name_of, others
+from ..protocols.score_counts import CountedScores
+from .model import columns_of, has_intercept
+from .rows import Block, prepare_rows
 
 logger = logging.getLogger(__name__)
 
 TRAINING_RECORDS = "training records"
-SHOWN, NOT_ASKED = "shown", "not asked for"
+SHOWN = "shown"
 _SMALL = np.iinfo(np.int16).max
 _HASH_BITS = 64
 _FRACTION_BITS = 53
@@ -43,24 +41,16 @@ _FRACTION_BITS = 53
 
 
 def rounded_scores(rows: Table, weights: np.ndarray, key: bytes, step: float) -> Table:
-    """Table of integer arrays: this party's part of every record's score, in units of ``step``.
+    """Table of integer arrays: this party's part of every record's score, in units of ``step``, a power of two.
 
-    Args:
-        rows: what `rows.prepare_rows` made.
-        weights: float64 (m,), this party's.
-        key: the host's secret.
-        step: public, a power of two.
+    ``weights`` (m,) and ``key`` are this party's; the key is secret.
     """
     own = hmac.digest(key, b"rounding of scores" + np.ascontiguousarray(weights, dtype="<f8").tobytes(), "sha256")
     return rows.mapValues(partial(_rounded, weights=weights, key=own, step=step))
 
 
 def decoded_scores(received: object, rows: int, step: float) -> np.ndarray:
-    """float64 (rows,) from what a host sent of one block.
-
-    Raises:
-        ValueError: something else than so many integers.
-    """
+    """float64 (rows,) from what a host sent of one block; raises ValueError unless it is so many integers."""
     if not isinstance(received, np.ndarray) or received.dtype.kind != "i" or received.shape != (rows,):
         raise ValueError(f"A host sent something else than {rows} rounded scores for a block of {rows} rows.")
     return received * step
@@ -85,10 +75,15 @@ def _draws(features: np.ndarray, key: bytes) -> np.ndarray:
 
 def joint_score_blocks(ctx: Context, rows: Table, weights: np.ndarray, step: float) -> Table:
     """At the guest: table of joint scores z (float64 arrays), each host's part a multiple of ``step``."""
-    total = scores(rows, weights)
+    add = partial(_add, step=step)
+    total = rows.mapValues(methodcaller("scores", weights))
     for part in ctx.hosts.get("scores"):
-        total = total.join(part, partial(_add, step=step))
+        total = total.join(part, add)
     return total
+
+
+def _add(own: np.ndarray, received: object, step: float) -> np.ndarray:
+    return own + decoded_scores(received, len(own), step)
 
 
 def contexts_of_models(ctx: Context, models: int) -> list[Context]:
@@ -96,23 +91,22 @@ def contexts_of_models(ctx: Context, models: int) -> list[Context]:
     return [ctx] if models == 1 else [class_ctx for _, class_ctx in ctx.sub_ctx("class").ctxs_range(models)]
 
 
-def _add(own: np.ndarray, received: object, step: float) -> np.ndarray:
-    return own + decoded_scores(received, len(own), step)
+def ask_scores(ctx: Context, frame: DataFrame, document: dict, step: float) -> list[Table]:
+    """At the guest: for every model of the JSON model a table of joint scores z of every row."""
+    rows, columns = prepare_rows(frame, fit_intercept=has_intercept(document)), columns_of(document)
+    contexts = contexts_of_models(ctx, len(columns))
+    return [joint_score_blocks(of_model, rows, weights, step) for of_model, weights in zip(contexts, columns)]
 
 
 @dataclass(frozen=True)
-class ScoreRelease:
-    """A host's consent to show the guest its part of the scores of one table, counted in its ledger over all jobs.
+class ScoreRelease(CountedScores):
+    """A host's consent to show the guest its part of the scores of one table.
 
     A release is known by the weights *and* the rows: the same weights on features that a job has rescaled in between
     are other equations.
     """
 
-    home: PartyHome
-    job: JobReference
-    dataset: str
     rows: int
-    cap: int
     content: bytes
 
     @classmethod
@@ -120,68 +114,26 @@ class ScoreRelease:
         """Of a table; ``key`` is the task's data input that it is, None where the task has one only."""
         dataset = remembered_dataset(home, frame, key)
         cap = home.policy.score_cap(dataset.name, len(frame.schema.columns), dataset.related)
-        return cls(home, job, dataset.name, frame.shape[0], cap, content_digest(frame, home.key))
+        return cls(home, job, dataset.name, cap, frame.shape[0], content_digest(frame, home.key))
 
-    def released(self) -> int:
-        """Different scores of training rows this host has shown so far."""
-        return self.home.ledger.scores_released(self.dataset)
-
-    def left(self) -> int:
-        """How many more it would show."""
-        return max(0, self.cap - self.released())
-
-    def allows(self, columns: Sequence[np.ndarray]) -> bool:
-        """Whether these models' scores of training rows may be shown: for each that was not, one release is left."""
-        return self._new(columns) <= self.left()
-
-    def allows_prediction(self, frame: DataFrame, columns: Sequence[np.ndarray]) -> bool:
-        """Whether scores may be shown of rows that need not be training rows; of others nothing is counted."""
-        return not self._touches_training(frame) or self.allows(columns)
-
-    def left_out(self, consents: bool) -> str:
-        """Why scores were not shown, for this host's summary and log."""
-        if consents:
-            return "left out: another host shows none"
-        told = (
-            f"left out: {self.released()} of at most {self.cap} models were shown; `{self.cap_command()}` changes that"
-        )
-        logger.warning("joint scores of the %s are %s", self.home.ledger.called(self.dataset), told)
-        return told
-
-    def cap_command(self) -> str:
-        """With which this host's operator changes the cap."""
-        return self.home.ledger.cap_command(self.dataset, cap_option(self.dataset))
+    def allows(self, frame: DataFrame, columns: Sequence[np.ndarray]) -> bool:
+        """Whether these models' scores may be shown: where training rows are among the rows, each new one takes a release."""
+        return not self._touches_training(frame) or self._new(columns) <= self.left()
 
     def check(self, frame: DataFrame, columns: Sequence[np.ndarray]) -> None:
         """Refuse a prediction on training rows that the cap does not allow, before any work."""
         if self._touches_training(frame):
-            self.home.ledger.check_scores(dataset=self.dataset, planned=self._new(columns), cap=self.cap)
+            self.check_cap(self._new(columns))
 
-    def record(self, weights: np.ndarray, purpose: str) -> None:
-        """Count a release on training rows before it happens; the same scores again reveal nothing new."""
-        self.home.ledger.record_scores(
-            dataset=self.dataset,
-            weights_digest=self._digest(weights),
-            purpose=purpose,
-            rows=self.rows,
-            cap=self.cap,
-            job_id=self.job.job_id,
-            task_id=self.job.task_id,
-        )
-
-    def record_all(self, columns: Sequence[np.ndarray], purpose: str) -> None:
-        """As `record`, of every model: each is a release of its own."""
+    def record(self, columns: Sequence[np.ndarray], purpose: str) -> None:
+        """Count the scores of training rows by every model, each a release of its own, before they are shown."""
         for weights in columns:
-            self.record(weights, purpose)
-
-    def rounded(self, rows: Table, weights: np.ndarray, step: float) -> Table:
-        """What leaves of the scores of ``rows``; see `rounded_scores`."""
-        return rounded_scores(rows, weights, self.home.key, step)
+            self.count(self._digest(weights), purpose, self.rows)
 
     def record_prediction(self, frame: DataFrame, columns: Sequence[np.ndarray]) -> None:
         """Count a prediction if it touches a training row, else note it."""
         if self._touches_training(frame):
-            self.record_all(columns, "prediction on training rows")
+            self.record(columns, "prediction on training rows")
             return
         for weights in columns:
             self.home.ledger.record_prediction(
@@ -192,18 +144,43 @@ class ScoreRelease:
                 task_id=self.job.task_id,
             )
 
+    def give_round(self, ctx: Context, rows: Table, weights: np.ndarray, step: float, purpose: str) -> None:
+        """Count, then show the guest, the scores of training rows by a model that is not trained yet."""
+        self.record([weights], purpose)
+        ctx.guest.put("scores", rounded_scores(rows, weights, self.home.key, step))
+
+    def give(self, ctx: Context, frame: DataFrame, columns: Sequence[np.ndarray], step: float) -> None:
+        """Send this host's part of the scores of every row by every model, rounded. The caller has counted them."""
+        rows = prepare_rows(frame)
+        for of_model, weights in zip(contexts_of_models(ctx, len(columns)), columns):
+            of_model.guest.put("scores", rounded_scores(rows, weights, self.home.key, step))
+
+    def offer(self, ctx: Context, frame: DataFrame, columns: Sequence[np.ndarray], step: float) -> str:
+        """Consent or not, and count and give the scores where all hosts do; returns what the summary says of them."""
+        consents = self.allows(frame, columns)
+        ctx.guest.put("consent", consents)
+        all_consent = ctx.guest.get("all_consent") is True
+        if not consents:
+            command = self.home.ledger.cap_command(self.dataset, cap_option(self.dataset))
+            told = f"left out: {self.released()} of at most {self.cap} models were shown; `{command}` changes that"
+            logger.warning("joint scores of the %s are %s", self.home.ledger.called(self.dataset), told)
+            return told
+        if not all_consent:
+            return "left out: another host shows none"
+        self.record_prediction(frame, columns)
+        self.give(ctx, frame, columns, step)
+        return SHOWN
+
     def remember_training(self, frame: DataFrame) -> None:
         """Keep keyed hashes of the training rows, so that a later prediction on any of them is counted."""
         self.home.ledger.remember_training_records(self.dataset, self._tags(frame))
 
     def _touches_training(self, frame: DataFrame) -> bool:
-        key = key_id(self.home.key)
-        return self.home.ledger.has_training_record(self.dataset, self._tags(frame), key_id=key)
+        return self.home.ledger.has_training_record(self.dataset, self._tags(frame), key_id=self.home.key_id)
 
     def _new(self, columns: Sequence[np.ndarray]) -> int:
         """How many of these models' scores would count as new releases."""
-        digests = set(map(self._digest, columns))
-        return sum(self.home.ledger.are_scores_new(dataset=self.dataset, weights_digest=digest) for digest in digests)
+        return sum(map(self.is_new, set(map(self._digest, columns))))
 
     def _tags(self, frame: DataFrame) -> Any:
         return record_tag_stream(frame, self.home.key, TRAINING_RECORDS)
@@ -212,35 +189,22 @@ class ScoreRelease:
         return hashlib.sha256(np.ascontiguousarray(weights, dtype="<f8").tobytes() + self.content).hexdigest()
 
 
-# Joint scores of a trained model: shown to the guest where every host consents, else left out, and the job goes on.
-#
-# What scores cost is known only now: the same weights on the same rows again are no new release, so a job that is
-# repeated shows its scores again whatever is left of a host's cap. No host sends its part before all have consented.
+def ask_consent(ctx: Context, rows: str) -> str:
+    """At the guest: why no scores of ``rows`` by a trained model are shown, "" where every host consents.
 
-
-def ask_consent(ctx: Context, rows: str) -> list[str]:
-    """At the guest: names of the hosts that show no scores of ``rows``. Every host learns the verdict."""
+    What scores cost is known only now: the same weights on the same rows again are no new release, so a job that is
+    repeated shows its scores again whatever is left of a host's cap. No host sends its part before all have consented;
+    where one does not, scores are left out, and the job goes on.
+    """
     hosts = [party for party in others(ctx) if party.role == "host"]
-    refusing = [f"host {party.party[1]}" for party in hosts if party.get("consent") is not True]
+    refusing = [name_of(party.party) for party in hosts if party.get("consent") is not True]
     for party in hosts:
         party.put("all_consent", not refusing)
-    if refusing:
-        logger.warning("scores of %s are %s", rows, left_out(refusing))
-    return refusing
-
-
-def left_out(refusing: list[str]) -> str:
-    """For the log and the summary."""
-    return (
+    if not refusing:
+        return ""
+    told = (
         f"left out: no release is left of the table of {', '.join(refusing)}, whose operator sees and changes that with "
         "`fate-dp cap`; the model is the same"
     )
-
-
-def give_where_all_consent(ctx: Context, consents: bool, give: Callable[[], None]) -> bool:
-    """At a host: consent or not, and ``give`` where all hosts do; returns whether the scores were shown."""
-    ctx.guest.put("consent", consents)
-    shown = ctx.guest.get("all_consent") is True and consents
-    if shown:
-        give()
-    return shown
+    logger.warning("scores of %s are %s", rows, told)
+    return told

@@ -1,165 +1,157 @@
-"""The train stage of dp_hetero_lr: what each role checks, which solver trains, and one function per role."""
+"""The stages train and cross_validation of dp_hetero_lr: what each role checks, which solver trains, a function per role.
+
+In cross-validation each of k folds is trained like a training of its own and scored on its held-out rows. Every fold
+shows the guest the scores of another model, so each host's ledger counts one release a fold, one for each of more than
+two classes, beside those of flipback; all of them are agreed on before the first fold.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
+from ..common import provenance
 from ..common.charges import home_of, job_of
-from ..common.frames import alignment_digest
-from ..common.provenance import (
-    LabelPrivacy,
-    derived_labels,
-    find_label_privacy,
-    record_use,
-    refuse_true_labels_of_released_records,
-    remember_scores,
-)
-from ..protocols.federation import check_roles
-from ..protocols.label_figures import TRAINING_ROWS, VALIDATION_ROWS, figures, fitted_to
-from ..protocols.optimizers import check_few_valued_batches
+from ..common.frames import DataFrame, Table, alignment_digest
+from ..common.provenance import LabelPrivacy
+from ..protocols.federation import Context, check_roles, others
+from ..protocols.label_figures import FOLD_ROWS, TRAINING_ROWS, VALIDATION_ROWS, figures, fitted_to
 from ..protocols.prediction_frames import prediction_frame
 from ..protocols.preflight import Preflight, show_summary
 from ..protocols.training_terms import Descent, PartyNoise, TrainingTerms, models_of
-from .combinations import NONE, PER_EPOCH, check_settings, solver_of
+from . import agreement
+from .agreement import Facts, JointTable, OwnPart
 from .cross_product.protocol import CrossProduct
-from .labels import Relabelling, check_hosts_classes, declared_classes, equivalent_epsilon, parameter_of
+from .labels import Relabelling, check_hosts_classes, equivalent_epsilon, privacy_and_classes
 from .model import PartyModel, guest_summary, host_summary, initial_weights
 from .noise import Noised, OwnNoise, noise_terms
 from .per_epoch.protocol import PerEpoch
-from .predict import ask_scores, check_scored_rows, give_scores
-from .rows import Table, labels_of, prepare_rows, refusal
-from .scores import NOT_ASKED, SHOWN, ScoreRelease, ask_consent, give_where_all_consent, left_out
-from .settings import TrainSettings
-from .terms import (
-    Facts,
-    JointTable,
-    OwnPart,
-    accept_terms,
-    check_aligned,
-    check_guest,
-    check_host,
-    check_hosts,
-    check_labels,
-    check_same_classes,
-    check_same_run,
-    check_warm_start,
-    feature_counts,
-    host_facts,
-    run_of,
-    score_epochs,
-    size_bits,
-    training_terms,
-)
-
-if TYPE_CHECKING:
-    from fate.arch import Context
-    from fate.arch.dataframe import DataFrame
+from .predict import check_scored_rows
+from .rows import labels_of, prepare_rows, refusal
+from .scores import SHOWN, ScoreRelease, ask_consent, ask_scores
+from .settings import NONE, TrainSettings, check_settings, descent_of, refuse_folds
 
 logger = logging.getLogger(__name__)
 
-SCORES_OF_TRAINING, SCORES_OF_VALIDATION = "joint scores of training rows", "joint scores of validation rows"
+SCORES_OF_TRAINING, SCORES_OF_VALIDATION = f"joint scores of {TRAINING_ROWS}", f"joint scores of {VALIDATION_ROWS}"
 
 
-class Solver(Protocol):
-    """How a training is encrypted: what each role does, in step with the others."""
-
-    def train_guest(self, ctx: Context, rows: Table, model: PartyModel, relabelling: Relabelling) -> None: ...
-
-    def train_host(self, ctx: Context, rows: Table, model: PartyModel, release: ScoreRelease) -> None: ...
-
-    def serve_arbiter(self, ctx: Context, terms: TrainingTerms) -> int:
-        """Returns the epochs that ran."""
-        ...
+Solver = CrossProduct | PerEpoch | Noised
+"""How a training is encrypted: what each role does, in step with the others."""
 
 
-def chosen_solver(name: str, terms: TrainingTerms, noise: OwnNoise | None = None) -> Solver:
-    """The solver of that name, see `solver_of`, with noise where the terms have any; ``noise`` is this party's part."""
-    if name == PER_EPOCH:
+def chosen_solver(terms: TrainingTerms, noise: OwnNoise | None = None) -> Solver:
+    """The solver of the terms, with noise where they have any; ``noise`` is this party's part."""
+    if not terms.descent.shared:
         return PerEpoch()
     return Noised(CrossProduct(), noise) if terms.noise else CrossProduct()
 
 
+def checked_descent(ctx: Context, settings: TrainSettings) -> Descent:
+    """`descent_of` the settings; refuses a task without the parties that their solver needs."""
+    descent = descent_of(settings)
+    check_roles(ctx, arbiter=not descent.shared)
+    return descent
+
+
 @dataclass
-class GuestPreflight(Preflight):
-    """The guest's checks, and what it keeps of them.
+class PartyPreflight(Preflight):
+    """What guest and hosts check alike, and keep.
 
     Attributes:
-        privacy: of the labels.
-        validation: of the labels of the validation rows, None for unknown ones.
-        classes: that the training tells apart.
         rows: blocks of the training table.
-        noise: the guest's own, None without.
+        noise: the party's own, None without.
         bits: of its columns, see `size_bits`.
-        relabelling: flipback between epochs.
-        told: what the summary says of flipback that was left out.
-        terms: of the training.
     """
 
     settings: TrainSettings
-    descent: Descent
     train_data: DataFrame
     validate_data: DataFrame | None
     warm_start: dict | None
-    privacy: LabelPrivacy = field(init=False)
-    validation: LabelPrivacy | None = field(init=False)
-    classes: tuple[float, ...] = field(init=False)
     rows: Table = field(init=False)
     noise: OwnNoise | None = field(init=False)
     bits: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.descent, self.home = checked_descent(self.ctx, self.settings), home_of(self.ctx)
+
+    def check_table(self) -> None:
+        """What the role asks of its training table."""
+
+    def prepare(self, *, fit_intercept: bool, with_label: bool) -> None:
+        frame = self.train_data
+        check_settings(self.settings, self.warm_start)
+        self.check_table()
+        agreement.check_warm_start(self.ctx, self.descent, self.warm_start)
+        if self.validate_data is not None:
+            check_scored_rows(self.validate_data, frame.schema.columns.to_list())
+        self.rows = prepare_rows(frame, fit_intercept=fit_intercept, with_label=with_label)
+        self.noise = OwnNoise.of(self.ctx, self.settings, frame, intercept=fit_intercept, has_target=with_label)
+        self.bits = 0 if self.noise else agreement.size_bits(self.descent, self.rows, frame)
+
+    def start_model(self, terms: TrainingTerms, fit_intercept: bool) -> PartyModel:
+        """A fresh model, or one that goes on from ``warm_start``."""
+        if self.warm_start is not None:
+            return PartyModel.from_json(self.warm_start, self.settings, terms)
+        return fresh_model(self.ctx, self.settings, terms, self.train_data, fit_intercept)
+
+
+@dataclass
+class GuestPreflight(PartyPreflight):
+    """The guest's checks.
+
+    Attributes:
+        validation: what is known of the labels of the validation rows.
+        told: what the summary says of flipback that was left out.
+    """
+
+    privacy: LabelPrivacy = field(init=False)
+    validation: LabelPrivacy | None = field(init=False)
+    classes: tuple[float, ...] = field(init=False)
     relabelling: Relabelling = field(init=False)
     told: dict = field(init=False, default_factory=dict)
     terms: TrainingTerms = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.home = home_of(self.ctx)
+    def check_table(self) -> None:
+        frame, settings = self.train_data, self.settings
+        agreement.check_guest(frame, self.descent.fit_intercept, self.warm_start)
+        self.privacy, self.classes = privacy_and_classes(self.home, frame, settings)
+        if settings.noise != NONE and self.privacy.derived:
+            raise provenance.derived_labels()
+        agreement.check_same_classes(self.warm_start, self.classes)
+        agreement.check_labels(frame, settings.family, self.classes)
 
     def check(self) -> dict:
-        settings, frame = self.settings, self.train_data
-        fit_intercept = self.descent.fit_intercept
-        check_settings(settings, self.warm_start)
-        check_guest(frame, fit_intercept, self.warm_start)
-        check_warm_start(self.ctx, self.descent, self.warm_start)
-        self.privacy = find_label_privacy(self.home, frame, settings.label_source)
-        if settings.noise != NONE and self.privacy.derived:
-            raise derived_labels()
-        self.privacy.refuse_numbers(settings.family)
-        self.classes = declared_classes(self.home, settings, self.privacy)
-        check_same_classes(self.warm_start, self.classes)
-        check_labels(frame, settings.family, self.classes)
+        self.prepare(fit_intercept=self.descent.fit_intercept, with_label=True)
         if self.validate_data is not None:
-            check_scored_rows(self.validate_data, frame.schema.columns.to_list())
-            self.validation = refuse_true_labels_of_released_records(self.home, self.validate_data)
-        self.rows = prepare_rows(frame, fit_intercept=fit_intercept, with_label=True)
-        self.noise = OwnNoise.of(self.ctx, settings, frame, intercept=fit_intercept, has_target=True)
-        self.bits = 0 if self.noise else size_bits(self.descent, self.rows, frame)
-        self.relabelling = Relabelling(settings, labels_of(self.rows), self.privacy)
+            self.validation = provenance.refuse_true_labels_of_released_records(self.home, self.validate_data)
+        self.relabelling = Relabelling(self.settings, labels_of(self.rows), self.privacy)
         return {}
 
     def commit(self, hosts: Facts) -> dict:
-        descent, frame, shows = self.descent, self.train_data, self.settings.train_scores
+        descent, frame, rows = self.descent, self.train_data, self.train_data.shape[0]
         rounds = self._planned_rounds(hosts)
-        planned = len(score_epochs(descent, rounds, self.warm_start))
-        check_hosts(frame, hosts, planned, shows or self.validate_data is not None)
+        planned = len(agreement.score_epochs(descent, rounds, self.warm_start))
+        agreement.check_hosts(frame, hosts, planned, self.settings.train_scores or self.validate_data is not None)
         check_hosts_classes(self.classes, hosts)
-        check_same_run(self.warm_start, hosts)
+        agreement.check_same_run(self.warm_start, hosts)
         if self.validate_data is not None:
-            check_aligned(self.validate_data, {name: facts["validation_digest"] for name, facts in hosts.items()})
-        features = feature_counts(frame, descent.fit_intercept, hosts)
-        if any(facts["few_valued"] for facts in hosts.values()):
-            check_few_valued(frame, descent.batch_size, features, self.classes)
+            agreement.check_aligned(self.validate_data, hosts, "validation_digest")
+        features = agreement.feature_counts(frame, descent.fit_intercept, hosts)
+        few_valued = any(facts["few_valued"] for facts in hosts.values())
+        agreement.check_few_valued(few_valued, rows, descent.batch_size, features, self.classes)
         bits = max([self.bits, *(facts["mean_square_bits"] for facts in hosts.values())])
         parts = {name: facts["noise"] and PartyNoise.from_wire(facts["noise"]) for name, facts in hosts.items()}
-        noise = noise_terms(self.noise.part if self.noise else None, parts, frame.shape[0])
+        noise = noise_terms(self.noise.part if self.noise else None, parts, rows)
         epsilon = equivalent_epsilon(self.privacy, self.relabelling.labels)
-        table = JointTable(frame.shape[0], features, bits, self.classes)
-        self.terms = training_terms(descent, table, epsilon, self.warm_start, rounds, noise)
+        table = JointTable(rows, features, bits, self.classes)
+        self.terms = agreement.training_terms(descent, table, epsilon, self.warm_start, rounds, noise)
         if self.noise and noise:
             self.noise.charge(noise)
-        record_use(self.home, self.privacy, job_of(self.ctx), frame.shape[0])
+        provenance.record_use(self.home, self.privacy, job_of(self.ctx), rows)
         return self.terms.to_wire()
 
     def _planned_rounds(self, hosts: Facts) -> list[int]:
@@ -168,13 +160,11 @@ class GuestPreflight(Preflight):
         Mode auto chooses what helps, so it chooses none where a host shows no joint scores: the job need not fail for it.
         """
         rounds = self.relabelling.rounds
-        if self.settings.flipback.mode != "auto" or not rounds:
-            return rounds
-        needed = len(score_epochs(self.descent, rounds, self.warm_start))
+        needed = len(agreement.score_epochs(self.descent, rounds, self.warm_start))
         refusing = [
             name for name, facts in hosts.items() if facts["few_valued"] or facts["score_releases_left"] < needed
         ]
-        if not refusing:
+        if self.settings.flipback.mode != "auto" or not rounds or not refusing:
             return rounds
         self.relabelling.leave_out()
         told = f"none: too few releases of joint scores are left, or columns take few values, at {', '.join(refusing)}"
@@ -184,74 +174,44 @@ class GuestPreflight(Preflight):
 
 
 @dataclass
-class HostPreflight(Preflight):
-    """A host's checks, and what it keeps of them.
+class HostPreflight(PartyPreflight):
+    """A host's checks; ``release`` and ``validation`` are consent to joint scores of training and validation rows."""
 
-    Attributes:
-        release: consent to joint scores of the training rows.
-        validation: the same of the validation rows.
-        rows: blocks of the training table.
-        noise: this host's own, None without.
-        bits: of its columns, see `size_bits`.
-        few_valued: whether columns take few values, which scores would show.
-    """
-
-    settings: TrainSettings
-    descent: Descent
-    train_data: DataFrame
-    validate_data: DataFrame | None
-    warm_start: dict | None
     release: ScoreRelease = field(init=False)
     validation: ScoreRelease = field(init=False)
-    rows: Table = field(init=False)
-    noise: OwnNoise | None = field(init=False)
-    bits: int = field(init=False)
     few_valued: bool = field(init=False)
 
+    def check_table(self) -> None:
+        agreement.check_host(self.train_data, self.settings.batch_size, self.warm_start)
+
     def check(self) -> dict:
-        settings, frame = self.settings, self.train_data
-        home, job = home_of(self.ctx), job_of(self.ctx)
-        check_settings(settings, self.warm_start)
-        check_host(frame, settings.batch_size, self.warm_start)
-        check_warm_start(self.ctx, self.descent, self.warm_start)
-        self.release = ScoreRelease.of(home, job, frame, "train_data")
-        self.rows = prepare_rows(frame, fit_intercept=False, with_label=False)
-        self.noise = OwnNoise.of(self.ctx, settings, frame)
-        self.bits = 0 if self.noise else size_bits(self.descent, self.rows, frame)
+        job = job_of(self.ctx)
+        self.prepare(fit_intercept=False, with_label=False)
+        self.release = ScoreRelease.of(self.home, job, self.train_data, "train_data")
         facts = {
-            **host_facts(frame, self.release, self.rows),
+            **agreement.host_facts(self.train_data, self.release, self.rows),
             "mean_square_bits": self.bits,
             "noise": self.noise and self.noise.part.to_wire(),
-            "warm_start_run": run_of(self.warm_start),
-            "classes": parameter_of(settings),
+            "warm_start_run": agreement.run_of(self.warm_start),
+            "classes": self.settings.classes and list(self.settings.classes),
         }
         self.few_valued = facts["few_valued"]
         if self.validate_data is not None:
-            check_scored_rows(self.validate_data, frame.schema.columns.to_list())
-            self.validation = ScoreRelease.of(home, job, self.validate_data, "validate_data")
+            self.validation = ScoreRelease.of(self.home, job, self.validate_data, "validate_data")
             facts["validation_digest"] = alignment_digest(self.validate_data)
         return facts
 
     def accept(self, wire: dict) -> TrainingTerms:
         """Take the guest's terms, charge noise, and remember the rows: the last step before work starts."""
-        settings, frame = self.settings, self.train_data
-        own = OwnPart.of(self.ctx, frame, self.bits)
-        terms = accept_terms(wire, settings, frame.shape[0], self.warm_start, own, self.noise)
-        if self.few_valued:
-            check_few_valued(frame, settings.batch_size, terms.features, terms.classes)
-            if terms.score_epochs or settings.train_scores or self.validate_data is not None:
-                raise ValueError(refusal("This host"))
+        settings, own = self.settings, OwnPart.of(self.ctx, self.train_data, self.bits)
+        terms = agreement.accept_terms(wire, settings, self.warm_start, own, self.noise)
+        agreement.check_few_valued(self.few_valued, own.rows, settings.batch_size, terms.features, terms.classes)
+        if self.few_valued and (terms.score_epochs or settings.train_scores or self.validate_data is not None):
+            raise ValueError(refusal("This host"))
         if self.noise is not None and terms.noise is not None:
             self.noise.charge(terms.noise)
-        self.release.remember_training(frame)
+        self.release.remember_training(self.train_data)
         return terms
-
-
-def check_few_valued(
-    frame: DataFrame, batch_size: int | None, features: tuple[int, ...], classes: tuple[float, ...]
-) -> None:
-    """`check_few_valued_batches` of a training of all data parties' features."""
-    check_few_valued_batches(frame.shape[0], batch_size, sum(features) + models_of(classes) - 1)
 
 
 def train_guest(
@@ -262,37 +222,43 @@ def train_guest(
     warm_start: dict | None,
 ) -> tuple[dict, DataFrame | None]:
     """Returns the guest's JSON model and its prediction frame (None without train_scores, or where a host shows none)."""
+    from fate.arch.dataframe import DataFrame as Frame
     from fate.ml.utils.predict_tools import TRAIN_SET, VALIDATE_SET
 
-    solver = solver_of(settings)
-    check_roles(ctx, arbiter=solver == PER_EPOCH)
-    descent = Descent.of(settings, shared=solver != PER_EPOCH)
-    checks = GuestPreflight(ctx, settings, descent, train_data, validate_data, warm_start)
+    checks = GuestPreflight(ctx, settings, train_data, validate_data, warm_start)
     checks.agree()
     terms, relabelling = checks.terms, checks.relabelling
-    model = start_model(ctx, settings, terms, train_data, warm_start, descent.fit_intercept)
-    chosen_solver(solver, terms, checks.noise).train_guest(ctx.sub_ctx("train"), checks.rows, model, relabelling)
+    model = checks.start_model(terms, checks.descent.fit_intercept)
+    chosen_solver(terms, checks.noise).train_guest(ctx.sub_ctx("train"), checks.rows, model, relabelling)
     privacy, mode = checks.privacy.after(warm_start), relabelling.mode_that_ran
-    document, step = model.to_json(privacy.to_json(mode)), settings.score_step
-    told: dict[str, Any] = {SCORES_OF_TRAINING: NOT_ASKED}
-    training = validation = None
+    document = model.to_json(privacy.to_json(mode))
+    told: dict[str, Any] = {SCORES_OF_TRAINING: "not asked for"}
+    shown: dict[str, Any] = {}
+    scored: list[DataFrame] = []
+
+    def show(stage: str, rows: str, frame: DataFrame, dataset_type: str) -> DataFrame | None:
+        """The scored frame; None where a host shows no scores."""
+        of_stage = ctx.sub_ctx(stage)
+        refused = ask_consent(of_stage, rows)
+        told[f"joint scores of {rows}"] = refused or SHOWN
+        if refused:
+            return None
+        scores = ask_scores(of_stage, frame, document, settings.score_step)
+        scored.append(prediction_frame(frame, scores, document, dataset_type))
+        return scored[-1]
+
     if settings.train_scores:
-        told[SCORES_OF_TRAINING], scores = _asked(ctx.sub_ctx("predict"), "training rows", train_data, document, step)
-        if scores is not None:
-            training = prediction_frame(train_data, scores, document, TRAIN_SET)
-            remember_scores(checks.home, training, document)
+        training = show("predict", TRAINING_ROWS, train_data, TRAIN_SET)
+        if training is not None:
+            provenance.remember_scores(checks.home, training, document)
+            fitted = fitted_to(terms, mode, warm_start)
+            shown.update(figures(TRAINING_ROWS, training, document, checks.privacy, fitted=fitted))
     if validate_data is not None:
-        of_validation = ctx.sub_ctx("validate_predict")
-        told[SCORES_OF_VALIDATION], scores = _asked(of_validation, "validation rows", validate_data, document, step)
-        if scores is not None:
-            validation = prediction_frame(validate_data, scores, document, VALIDATE_SET)
-    if training is not None:
-        fitted = fitted_to(terms, mode, warm_start)
-        told.update(figures(TRAINING_ROWS, training, document, checks.privacy, fitted=fitted))
-    if validation is not None:
-        told.update(figures(VALIDATION_ROWS, validation, document, checks.validation))
-    show_summary(ctx, {**guest_summary(model, privacy, mode), **checks.told, **told})
-    return document, _together(training, validation)
+        validation = show("validate_predict", VALIDATION_ROWS, validate_data, VALIDATE_SET)
+        if validation is not None:
+            shown.update(figures(VALIDATION_ROWS, validation, document, checks.validation))
+    show_summary(ctx, {**guest_summary(model, privacy, mode), **checks.told, **told, **shown})
+    return document, Frame.vstack(scored) if len(scored) > 1 else next(iter(scored), None)
 
 
 def train_host(
@@ -303,74 +269,165 @@ def train_host(
     warm_start: dict | None,
 ) -> dict:
     """Returns the host's JSON model."""
-    solver = solver_of(settings)
-    check_roles(ctx, arbiter=solver == PER_EPOCH)
-    descent = Descent.of(settings, shared=solver != PER_EPOCH)
-    checks = HostPreflight(ctx, settings, descent, train_data, validate_data, warm_start)
+    checks = HostPreflight(ctx, settings, train_data, validate_data, warm_start)
     terms, release = checks.accept(checks.agree()), checks.release
-    model = start_model(ctx, settings, terms, train_data, warm_start, fit_intercept=False)
+    model = checks.start_model(terms, fit_intercept=False)
     model.few_valued = checks.few_valued
-    chosen_solver(solver, terms, checks.noise).train_host(ctx.sub_ctx("train"), checks.rows, model, release)
-    document, told, columns = model.to_json(), {}, model.columns
+    chosen_solver(terms, checks.noise).train_host(ctx.sub_ctx("train"), checks.rows, model, release)
+    told, columns, step = {}, model.columns, settings.score_step
     if settings.train_scores:
-        of_training, consents = ctx.sub_ctx("predict"), release.allows(columns)
-        record = partial(release.record_all, columns, "prediction on training rows")
-        give = partial(give_scores, of_training, train_data, document, settings.score_step)
-        shown = give_where_all_consent(of_training, consents, partial(_in_order, record, give))
-        told[SCORES_OF_TRAINING] = SHOWN if shown else release.left_out(consents)
+        told[SCORES_OF_TRAINING] = release.offer(ctx.sub_ctx("predict"), train_data, columns, step)
     if validate_data is not None:
-        validation, of_validation = checks.validation, ctx.sub_ctx("validate_predict")
-        consents = validation.allows_prediction(validate_data, columns)
-        record = partial(validation.record_prediction, validate_data, columns)
-        give = partial(give_scores, of_validation, validate_data, document, settings.score_step)
-        shown = give_where_all_consent(of_validation, consents, partial(_in_order, record, give))
-        told[SCORES_OF_VALIDATION] = SHOWN if shown else validation.left_out(consents)
+        of_validation = ctx.sub_ctx("validate_predict")
+        told[SCORES_OF_VALIDATION] = checks.validation.offer(of_validation, validate_data, columns, step)
     show_summary(ctx, {**host_summary(model, release), **told})
-    return document
+    return model.to_json()
 
 
 def train_arbiter(ctx: Context, settings: TrainSettings) -> dict:
     """Returns the arbiter's JSON model: progress only, since it learns nothing else."""
-    solver = solver_of(settings)
-    check_roles(ctx, arbiter=solver == PER_EPOCH)
-    terms = TrainingTerms.from_wire(Preflight(ctx).agree(), Descent.of(settings))
-    epochs_run = chosen_solver(solver, terms).serve_arbiter(ctx.sub_ctx("train"), terms)
+    descent = checked_descent(ctx, settings)
+    terms = TrainingTerms.from_wire(Preflight(ctx).agree(), descent)
+    epochs_run = chosen_solver(terms).serve_arbiter(ctx.sub_ctx("train"), terms)
     return {"data": {"epochs_run": epochs_run}, "meta": {"epochs": settings.epochs, "he_param": settings.he_param}}
 
 
-def start_model(
-    ctx: Context,
-    settings: TrainSettings,
-    terms: TrainingTerms,
-    frame: DataFrame,
-    warm_start: dict | None,
-    fit_intercept: bool,
+def fresh_model(
+    ctx: Context, settings: TrainSettings, terms: TrainingTerms, frame: DataFrame, fit_intercept: bool
 ) -> PartyModel:
-    """A fresh model, or one that goes on from ``warm_start``."""
-    if warm_start is not None:
-        return PartyModel.from_json(warm_start, settings, terms)
     header = frame.schema.columns.to_list()
     start = partial(initial_weights, settings.init_param, len(header), home_of(ctx).key, fit_intercept)
     return PartyModel(settings, terms, header, [start(model) for model in range(terms.models)], fit_intercept)
 
 
-def _asked(ctx: Context, rows: str, frame: DataFrame, document: dict, step: float) -> tuple[str, list[Table] | None]:
-    """What the summary says of the joint scores of some rows, and the scores, None where a host shows none."""
-    refusing = ask_consent(ctx, rows)
-    if refusing:
-        return left_out(refusing), None
-    return SHOWN, ask_scores(ctx, frame, document, step)
+# Which rows a fold trains on and which it holds out: a table of sample ids with their places in the guest's part.
+FOLD_PARTS = ("training_rows", "held_out_rows")
 
 
-def _in_order(*steps: Callable[[], None]) -> None:
-    """A release is counted before it is given."""
-    for step in steps:
-        step()
+@dataclass
+class GuestFolds(Preflight):
+    """The guest's checks before the first fold; ``table`` is of the smallest training part."""
+
+    settings: TrainSettings
+    descent: Descent
+    folds: int
+    frame: DataFrame
+    privacy: LabelPrivacy = field(init=False)
+    classes: tuple[float, ...] = field(init=False)
+    table: JointTable = field(init=False)
+
+    def check(self) -> dict:
+        settings, home = self.settings, home_of(self.ctx)
+        refuse_folds(settings)
+        agreement.check_guest(self.frame, self.descent.fit_intercept, None)
+        self.privacy, self.classes = privacy_and_classes(home, self.frame, settings)
+        agreement.check_labels(self.frame, settings.family, self.classes)
+        return {}
+
+    def commit(self, hosts: Facts) -> dict:
+        settings, frame, models = self.settings, self.frame, models_of(self.classes)
+        check_hosts_classes(self.classes, hosts)
+        revised = self.privacy.private and models == 1
+        planned = settings.flipback.planned_epochs(settings.epochs) if revised else []
+        agreement.check_hosts(
+            frame, hosts, self.folds * (len(agreement.score_epochs(self.descent, planned, None)) + models)
+        )
+        features = agreement.feature_counts(frame, self.descent.fit_intercept, hosts)
+        rows = frame.shape[0] - -(-frame.shape[0] // self.folds)
+        self.table = JointTable(rows, features, classes=self.classes)
+        agreement.training_terms(self.descent, self.table, self.privacy.epsilon)
+        provenance.record_use(home_of(self.ctx), self.privacy, job_of(self.ctx), frame.shape[0])
+        return {}
 
 
-def _together(*frames: DataFrame | None) -> DataFrame | None:
-    """One frame of those that there are, None without any."""
-    from fate.arch.dataframe import DataFrame
+@dataclass
+class HostFolds(Preflight):
+    """A host's checks before the first fold; ``release`` is its consent to joint scores."""
 
-    there = [frame for frame in frames if frame is not None]
-    return DataFrame.vstack(there) if len(there) > 1 else (there[0] if there else None)
+    settings: TrainSettings
+    frame: DataFrame
+    release: ScoreRelease = field(init=False)
+    few_valued: bool = field(init=False)
+
+    def check(self) -> dict:
+        refuse_folds(self.settings)
+        agreement.check_host(self.frame, self.settings.batch_size, None)
+        self.release = ScoreRelease.of(home_of(self.ctx), job_of(self.ctx), self.frame)
+        facts = agreement.host_facts(self.frame, self.release, prepare_rows(self.frame))
+        self.few_valued = facts["few_valued"]
+        return {**facts, "classes": self.settings.classes and list(self.settings.classes)}
+
+
+def validate_guest(ctx: Context, settings: TrainSettings, folds: dict, cv_data: DataFrame) -> Iterator[DataFrame]:
+    """Yields the prediction frame of each fold's held-out rows, scored against the (flipped) labels they have."""
+    from fate.ml.utils.predict_tools import VALIDATE_SET
+
+    descent = checked_descent(ctx, settings)
+    checks = GuestFolds(ctx, settings, descent, folds["n_splits"], cv_data)
+    checks.agree()
+    privacy = checks.privacy
+    for fold_ctx, (training, held_out) in _folds(ctx, cv_data, folds):
+        rows = prepare_rows(training, fit_intercept=descent.fit_intercept, with_label=True)
+        relabelling = Relabelling(settings, labels_of(rows), privacy)
+        bits = max([agreement.size_bits(descent, rows, training), *fold_ctx.hosts.get("mean_square_bits")])
+        table = replace(checks.table, rows=training.shape[0], mean_square_bits=bits)
+        epsilon = equivalent_epsilon(privacy, relabelling.labels)
+        terms = agreement.training_terms(descent, table, epsilon, None, relabelling.rounds)
+        for party in others(fold_ctx):
+            party.put("terms", terms.to_wire())
+        model = fresh_model(fold_ctx, settings, terms, training, descent.fit_intercept)
+        model.of_fold = True
+        chosen_solver(terms).train_guest(fold_ctx.sub_ctx("train"), rows, model, relabelling)
+        document = model.to_json(privacy.to_json(relabelling.mode_that_ran))
+        scores = ask_scores(fold_ctx.sub_ctx("predict"), held_out, document, settings.score_step)
+        scored = prediction_frame(held_out, scores, document, VALIDATE_SET)
+        summary = guest_summary(model, privacy, relabelling.mode_that_ran)
+        show_summary(fold_ctx, {**summary, **figures(FOLD_ROWS, scored, document, privacy)})
+        yield scored
+
+
+def validate_host(ctx: Context, settings: TrainSettings, folds: dict, cv_data: DataFrame) -> None:
+    """Train every fold with the guest and show it this host's part of the held-out rows' scores."""
+    checks, descent = HostFolds(ctx, settings, cv_data), checked_descent(ctx, settings)
+    checks.agree()
+    if checks.few_valued:
+        raise ValueError(refusal("This host"))
+    checks.release.remember_training(cv_data)
+    for fold_ctx, (training, held_out) in _folds(ctx, cv_data, folds):
+        rows = prepare_rows(training)
+        bits = agreement.size_bits(descent, rows, training)
+        fold_ctx.guest.put("mean_square_bits", bits)
+        terms = agreement.accept_terms(fold_ctx.guest.get("terms"), settings, None, OwnPart.of(ctx, training, bits))
+        model = fresh_model(fold_ctx, settings, terms, training, fit_intercept=False)
+        chosen_solver(terms).train_host(fold_ctx.sub_ctx("train"), rows, model, checks.release)
+        checks.release.record(model.columns, "cross-validation")
+        checks.release.give(fold_ctx.sub_ctx("predict"), held_out, model.columns, settings.score_step)
+
+
+def validate_arbiter(ctx: Context, settings: TrainSettings, folds: dict) -> None:
+    """Serve every fold's training."""
+    descent = checked_descent(ctx, settings)
+    Preflight(ctx).agree()
+    for fold_ctx, _ in ctx.on_cross_validations.ctxs_zip(range(folds["n_splits"])):
+        terms = TrainingTerms.from_wire(fold_ctx.guest.get("terms"), descent)
+        chosen_solver(terms).serve_arbiter(fold_ctx.sub_ctx("train"), terms)
+
+
+def _folds(ctx: Context, frame: DataFrame, folds: dict) -> Iterator[tuple[Context, tuple[DataFrame, DataFrame]]]:
+    return ctx.on_cross_validations.ctxs_zip(_parts(ctx.sub_ctx("KFold"), frame, folds))
+
+
+def _parts(ctx: Context, frame: DataFrame, folds: dict) -> Iterator[tuple[DataFrame, DataFrame]]:
+    """The folds of FATE's KFold, whose own message, a pair of tables, is no plain value: here each table is a message."""
+    from fate.arch.dataframe import KFold
+
+    splits = KFold(ctx, mode="homo", **folds).split(frame) if ctx.is_on_guest else None
+    for _, fold_ctx in ctx.ctxs_range(folds["n_splits"]):
+        if splits is not None:
+            parts = next(splits)
+            for name, part in zip(FOLD_PARTS, parts):
+                fold_ctx.hosts.put(name, part.get_indexer(target="sample_id"))
+            yield parts
+        else:
+            training, held_out = (frame.loc(fold_ctx.guest.get(name), preserve_order=True) for name in FOLD_PARTS)
+            yield training, held_out

@@ -24,7 +24,7 @@ def flipback(
     if role.is_guest:
         from .guest import revise_labels
 
-        revise_labels(ctx, input_data, scores, output_data, mode=settings.mode, fraction=settings.fraction)
+        revise_labels(ctx, settings, input_data, scores, output_data)
     else:
         from ..common.frames import pass_through
 

@@ -8,50 +8,31 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from fate_dp.privacy.flipback import Flipback, FlipbackSettings
 from fate_dp.privacy.label_flips import LabelRelease, Releases, total_of, united
 
-from ..common.charges import JobReference, PartyHome, home_of, job_of
-from ..common.frames import (
-    block_starts,
-    check_guest_table,
-    collect_column,
-    feature_blocks,
-    ids_digest,
-    label_blocks,
-    labelled_stream,
-    replace_labels,
-)
+from ..common import frames
+from ..common.charges import PartyHome, home_of, job_of
+from ..common.frames import DataFrame
 from ..common.provenance import LabelPrivacy, find_label_privacy, scores_digest
-from ..protocols.federation import check_roles
+from ..protocols.federation import Context, check_roles
 from ..protocols.preflight import Preflight, show_summary
-
-if TYPE_CHECKING:
-    from fate.arch import Context
-    from fate.arch.dataframe import DataFrame
+from .settings import Settings
 
 
 @dataclass
 class GuestPreflight(Preflight):
-    """The guest's checks.
+    """The guest's checks; ``flips`` are what the labels are, ``model`` what the scores rest on, ``labels`` the revised ones."""
 
-    Attributes:
-        flips: the release that the labels are.
-        model: the label releases that the scores rest on.
-        mode: of flipback that ran.
-        labels: the revised ones, in row order.
-    """
-
+    settings: Settings
     frame: DataFrame
     scored: DataFrame
-    parameters: dict[str, Any]
     flips: LabelRelease = field(init=False)
     model: Releases = field(init=False)
     mode: str = field(init=False)
@@ -59,27 +40,42 @@ class GuestPreflight(Preflight):
 
     def check(self) -> dict:
         home, frame = home_of(self.ctx), self.frame
-        check_guest_table(frame)
+        frames.check_guest_table(frame)
         self.flips = revertible_flips(find_label_privacy(home, frame, None))
         check_scores(frame, self.scored)
         self.model = releases_of_model(home, self.scored)
-        flipped = collect_column(label_blocks(frame))
-        settings = FlipbackSettings(**self.parameters, max_rounds=1)
+        flipped = frames.collect_column(frames.label_blocks(frame))
+        settings = FlipbackSettings(mode=self.settings.mode, fraction=self.settings.fraction, max_rounds=1)
         flipback = Flipback(settings, flipped, self.flips.epsilon, stream=secrets.SystemRandom())
-        self.labels, self.mode = flipback.relabel(flipped, _probabilities(self.scored)), flipback.mode
+        probabilities = frames.collect_column(frames.feature_blocks(self.scored[["predict_score"]]).mapValues(np.ravel))
+        self.labels, self.mode = flipback.relabel(flipped, probabilities), flipback.mode
         return {}
 
 
-def revise_labels(ctx: Context, input_data: Any, scores: Any, output_data: Any, *, mode: str, fraction: float) -> None:
+def revise_labels(ctx: Context, settings: Settings, input_data: Any, scores: Any, output_data: Any) -> None:
     """Check, re-label, record the derived labels, write the table."""
     check_roles(ctx, arbiter=False)
-    frame, home = input_data.read(), home_of(ctx)
-    checks = GuestPreflight(ctx, frame, scores.read(), {"mode": mode, "fraction": fraction})
+    frame, home, job = input_data.read(), home_of(ctx), job_of(ctx)
+    checks = GuestPreflight(ctx, settings, frame, scores.read())
     checks.agree()
-    result = with_labels(frame, checks.labels)
-    _record(home, job_of(ctx), result, checks)
+    flips, result, releases = checks.flips, with_labels(frame, checks.labels), united([checks.flips], checks.model)
+    home.ledger.record_derived(
+        parent_entry_id=flips.entry_id,
+        rows=frames.labelled_stream(result, home.key, flips.source),
+        description=f"flipback ({checks.mode}): post-processing, no further epsilon{_others(releases)}",
+        releases=checks.model,
+        job_id=job.job_id,
+        task_id=job.task_id,
+    )
     output_data.write(result)
-    show_summary(ctx, _summary(united([checks.flips], checks.model), checks.mode, frame.shape[0]))
+    facts = {
+        "mechanism": "flipback, post-processing of flipped labels",
+        "mode": checks.mode,
+        "epsilon of the labels (nats, unit label, replace-one)": total_of(releases),
+        "further epsilon": 0,
+        "rows": frame.shape[0],
+    }
+    show_summary(ctx, facts)
 
 
 def revertible_flips(privacy: LabelPrivacy) -> LabelRelease:
@@ -100,10 +96,12 @@ def revertible_flips(privacy: LabelPrivacy) -> LabelRelease:
 
 def check_scores(frame: DataFrame, scored: DataFrame) -> None:
     """Scores must stand beside these very labels; which labels their model was trained on the ledger says."""
-    if "predict_score" not in scored.schema.columns or ids_digest(scored) != ids_digest(frame):
+    if "predict_score" not in scored.schema.columns or frames.ids_digest(scored) != frames.ids_digest(frame):
         raise ValueError("scores are not of the rows of input_data; use the train_output_data of a training on it.")
     labelled = scored.schema.label_name is not None
-    if not labelled or not np.array_equal(collect_column(label_blocks(scored)), collect_column(label_blocks(frame))):
+    if not labelled or not np.array_equal(
+        frames.collect_column(frames.label_blocks(scored)), frames.collect_column(frames.label_blocks(frame))
+    ):
         raise ValueError("scores come from a training on other labels; use the train_output_data of one on input_data.")
 
 
@@ -124,48 +122,19 @@ def releases_of_model(home: PartyHome, scored: DataFrame) -> Releases:
 
 def with_labels(frame: DataFrame, labels: np.ndarray) -> DataFrame:
     """The frame with new labels in row order; the column becomes float64 if any of them is soft."""
-    starts = block_starts(frame)
-    table = label_blocks(frame).mapPartitions(partial(_cut, starts=starts, labels=labels), preserves_partitioning=True)
-    return replace_labels(frame, table, soft=not np.array_equal(labels, np.rint(labels)))
+    starts = frames.block_starts(frame)
+
+    def relabelled(blocks: Iterable[tuple[Any, np.ndarray]]) -> Iterator[tuple[Any, np.ndarray]]:
+        for key, block in blocks:
+            yield key, labels[starts[key] : starts[key] + len(block)]
+
+    table = frames.label_blocks(frame).mapPartitions(relabelled, preserves_partitioning=True)
+    return frames.replace_labels(frame, table, soft=not np.array_equal(labels, np.rint(labels)))
 
 
-def _cut(
-    blocks: Iterable[tuple[Any, np.ndarray]], starts: Mapping[Any, int], labels: np.ndarray
-) -> Iterator[tuple[Any, np.ndarray]]:
-    for key, block in blocks:
-        yield key, labels[starts[key] : starts[key] + len(block)]
-
-
-def _probabilities(scored: DataFrame) -> np.ndarray:
-    return collect_column(feature_blocks(scored[["predict_score"]]).mapValues(np.ravel))
-
-
-def _record(home: PartyHome, job: JobReference, frame: DataFrame, checks: GuestPreflight) -> None:
-    flips, model = checks.flips, checks.model
-    home.ledger.record_derived(
-        parent_entry_id=flips.entry_id,
-        rows=labelled_stream(frame, home.key, flips.source),
-        description=f"flipback ({checks.mode}): post-processing, no further epsilon{_others(flips, model)}",
-        releases=model,
-        job_id=job.job_id,
-        task_id=job.task_id,
-    )
-
-
-def _others(flips: LabelRelease, model: Releases) -> str:
+def _others(releases: Releases) -> str:
     """Names releases besides the flips themselves, so that a line of the ledger says what its labels rest on."""
-    others = united([flips], model)[1:]
-    if not others:
+    if len(releases) == 1:
         return ""
-    names = ", ".join(f"{release.source} at {release.epsilon:g}" for release in others)
-    return f"; the scoring model rests on other releases, too ({names}), so these labels have epsilon {total_of([flips, *others]):g}"
-
-
-def _summary(releases: Releases, mode: str, rows: int) -> dict:
-    return {
-        "mechanism": "flipback, post-processing of flipped labels",
-        "mode": mode,
-        "epsilon of the labels (nats, unit label, replace-one)": total_of(releases),
-        "further epsilon": 0,
-        "rows": rows,
-    }
+    names = ", ".join(f"{release.source} at {release.epsilon:g}" for release in releases[1:])
+    return f"; the scoring model rests on other releases, too ({names}), so these labels have epsilon {total_of(releases):g}"

@@ -12,17 +12,14 @@ on noise, and what other jobs spend meanwhile.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from fate_dp.privacy.validation import InvalidArgument
 
 from ..common import parameters
+from ..common.frames import DataFrame
 from ..common.job_files import JobPlan, PlannedTask
 from ..dp_hetero_lr.planned import PlannedTraining
 from ..protocols.training_terms import BINARY
-
-if TYPE_CHECKING:
-    from fate.arch.dataframe import DataFrame
 
 HETERO_LR, SHARE_LR, FLIPBACK = "dp_hetero_lr", "share_lr", "flipback"
 TRAINING_INPUTS = ("train_data", "cv_data")
@@ -30,8 +27,12 @@ TRAINING_INPUTS = ("train_data", "cv_data")
 
 def refusal_of_plan(plan: JobPlan) -> str | None:
     """One sentence on the first training on flips that cannot succeed whatever the tables hold, or None."""
-    refusals = (_refusal_of_flip(plan, flip) for flip in plan.tasks_of("label_flip"))
-    return next(filter(None, refusals), None)
+    try:
+        for flip in plan.tasks_of("label_flip"):
+            check_plan(plan, flip.name)
+    except InvalidArgument as refusal:
+        return str(refusal)
+    return None
 
 
 def trainings_on(plan: JobPlan, flip: PlannedTask) -> list[PlannedTask]:
@@ -42,9 +43,20 @@ def trainings_on(plan: JobPlan, flip: PlannedTask) -> list[PlannedTask]:
 
 def check_plan(plan: JobPlan, flip: str) -> None:
     """As `refusal_of_plan`, of one label_flip task; raises InvalidArgument."""
-    sentence = _refusal_of_flip(plan, plan.task(flip))
-    if sentence is not None:
-        raise InvalidArgument(sentence)
+    source = plan.task(flip)
+    for task in trainings_on(plan, source):
+        try:
+            PlannedTraining(plan, task).check(source, _classes_of(source))
+        except ValueError as error:
+            raise InvalidArgument(_told(task, error)) from error
+    classes = _classes_of(source)
+    if classes is None or len(classes) == 2:
+        return
+    # What follows and knows two classes only: flipback, and share_lr with family binomial.
+    for task in map(plan.task, dict.fromkeys(name for name, _ in plan.receivers(flip))):
+        if task.component == FLIPBACK or task.component == SHARE_LR and task.parameters.get("family") != "gaussian":
+            told = f"{task.component} works on two classes, but the flips have the classes {list(classes)}."
+            raise InvalidArgument(_told(task, told))
 
 
 def asks_hosts(plan: JobPlan, flip: str) -> bool:
@@ -64,15 +76,7 @@ def asks_hosts(plan: JobPlan, flip: str) -> bool:
 def check_tables(plan: JobPlan, flip: str, frame: DataFrame, epsilon: float, hosts: Mapping[str, dict]) -> None:
     """At the guest: what dp_hetero_lr would refuse in its first message, where it reads the flips as they are.
 
-    Args:
-        plan: the job.
-        flip: name of the label_flip task.
-        frame: the guest's table.
-        epsilon: of the flips, nats.
-        hosts: {name: `host_facts`}.
-
-    Raises:
-        InvalidArgument: one sentence.
+    The flips have this epsilon (nats); ``hosts`` is {name: `host_facts`}. Raises InvalidArgument, one sentence.
     """
     for task in trainings_on(plan, plan.task(flip)):
         if plan.reads_directly(task.name, flip, TRAINING_INPUTS):
@@ -87,24 +91,6 @@ def _classes_of(flip: PlannedTask) -> tuple[float, ...] | None:
     if flip.parameters.get("bounds") is not None:
         return None
     return parameters.classes(flip.parameters.get("classes") or BINARY)
-
-
-def _refusal_of_flip(plan: JobPlan, flip: PlannedTask) -> str | None:
-    for task in trainings_on(plan, flip):
-        try:
-            PlannedTraining(plan, task).check(flip, _classes_of(flip))
-        except ValueError as error:
-            return _told(task, error)
-    classes = _classes_of(flip)
-    if classes is None or len(classes) == 2:
-        return None
-    # What follows and knows two classes only: flipback, and share_lr with family binomial.
-    for name in dict.fromkeys(name for name, _ in plan.receivers(flip.name)):
-        task = plan.task(name)
-        if task.component == FLIPBACK or task.component == SHARE_LR and task.parameters.get("family") != "gaussian":
-            told = f"{task.component} works on two classes, but the flips have the classes {list(classes)}."
-            return _told(task, told)
-    return None
 
 
 def _told(task: PlannedTask, problem: object) -> str:

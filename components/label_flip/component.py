@@ -1,6 +1,5 @@
 """FATE entry point of ``label_flip``: k-ary randomised response, or unbiased noise, on the guest's label column."""
 
-from dataclasses import asdict
 from typing import Any
 
 from fate.components.core import GUEST, HOST, Role, cpn
@@ -26,6 +25,6 @@ def label_flip(
     if role.is_guest:
         from ..common.job_files import JobFiles
 
-        guest.flip(ctx, input_data, output_data, **asdict(settings), job=JobFiles.of_this_task())
+        guest.flip(ctx, settings, input_data, output_data, JobFiles.of_this_task())
     else:
         guest.pass_on(ctx, input_data, output_data)

@@ -1,10 +1,8 @@
 """label_flip: flips of classes, or unbiased noise on numbers within public bounds.
 
-Guarantee: the flipped (or noisy) label column is epsilon-differentially private in nats (delta 0), unit *label*,
-replace-one, against host, arbiter and whoever gets the model; all jobs with the same label source, key and epsilon
-together release each record's flip once (Warner 1965, k-ary as in Kairouz, Oh and Viswanath 2014; for numbers the
-piecewise mechanism, see `privacy.mechanisms.local_numbers`). Not covered: the features, and which records exist. The
-number of labels that really flipped is never released: with all other labels known it gives the last one away.
+The guarantee is in guarantee.yaml (Warner 1965, k-ary as in Kairouz, Oh and Viswanath 2014; for numbers the piecewise
+mechanism, see `privacy.mechanisms.local_numbers`). The number of labels that really flipped is never released: with all
+other labels known it gives the last one away.
 """
 
 from __future__ import annotations
@@ -13,48 +11,25 @@ import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from fate_dp.privacy.label_flips import canonical_label, flip_labels, noisy_numbers
 from fate_dp.privacy.mechanisms.local_numbers import PiecewiseLaw, piecewise_law
 from fate_dp.privacy.mechanisms.randomized_response import keep_probability
-from fate_dp.privacy.private_files import key_id
 
+from ..common import frames
 from ..common.charges import PartyHome, has_synthetic_rows, home_of, job_of
-from ..common.frames import (
-    check_guest_table,
-    distinct_labels,
-    flip_stream,
-    ids_fingerprint,
-    label_blocks,
-    match_id_blocks,
-    pass_through,
-    replace_labels,
-)
+from ..common.frames import DataFrame, Table
+from ..common.job_files import JobFiles, JobPlan
 from ..dp_hetero_lr.planned import host_facts
-from ..protocols.federation import check_roles, others
+from ..protocols.federation import Context, check_roles, others
 from ..protocols.preflight import Preflight, PrivateReason, show_summary
 from .chain import asks_hosts, check_plan, check_tables
-from .settings import CLASSES
-
-if TYPE_CHECKING:
-    from fate.arch import Context
-    from fate.arch.dataframe import DataFrame
-
-    from ..common.job_files import JobFiles, JobPlan
+from .settings import Settings
 
 LABELS_UNFIT = "The labels there do not allow these flips; that party's operator can see why."
-Table = Any  # FATE's distributed table {key: value}; its type says nothing of the values
-
-
-def check_real(frame: DataFrame) -> None:
-    """Synthetic rows show by features and number which true class they were made in, whatever is flipped."""
-    if has_synthetic_rows(frame):
-        raise ValueError(
-            "The guest's table was over-sampled; put label_flip before smote, on the table without synthetic rows."
-        )
 
 
 def check_source(home: PartyHome, frame: DataFrame, label_source: str) -> None:
@@ -89,7 +64,7 @@ class Flips:
         job goes on. The upload and the training, which reads flips, refuse a single class.
         """
         classes = list(self.classes)
-        found = distinct_labels(frame, limit=len(classes))
+        found = frames.distinct_labels(frame, limit=len(classes))
         if len(found) > len(classes):
             raise PrivateReason(
                 f"The labels take more values than the declared classes {classes}; they look continuous. Numbers need bounds, "
@@ -102,7 +77,7 @@ class Flips:
     def labels(self, frame: DataFrame, key: bytes, label_source: str) -> Table:
         """Table of flipped label values, block by block; pure, so a recomputed block gets the same flips."""
         kernel = partial(_flip_block, draw=self, key=key, label_source=label_source)
-        return match_id_blocks(frame).join(label_blocks(frame), kernel)
+        return frames.match_id_blocks(frame).join(frames.label_blocks(frame), kernel)
 
     def recorded(self) -> dict:
         """What the ledger needs to know."""
@@ -129,28 +104,28 @@ class NoisyNumbers:
     def check_labels(self, frame: DataFrame) -> None:
         """Labels must lie within the declared bounds, which every neighbour shares; nothing else may be asked of them."""
         low, high = self.law.low, self.law.high
-        if not label_blocks(frame).mapValues(partial(_within, low=low, high=high)).reduce(operator.and_):
+        within = frames.label_blocks(frame).mapValues(lambda labels: bool(((labels >= low) & (labels <= high)).all()))
+        if not within.reduce(operator.and_):
             raise PrivateReason(f"A label lies outside the declared bounds [{low:g}, {high:g}].", LABELS_UNFIT)
 
     def labels(self, frame: DataFrame, key: bytes, label_source: str) -> Table:
         """As those of `Flips`."""
         kernel = partial(noisy_numbers, law=self.law, key=key, source=label_source)
-        return match_id_blocks(frame).join(label_blocks(frame), kernel)
+        return frames.match_id_blocks(frame).join(frames.label_blocks(frame), kernel)
 
     def recorded(self) -> dict:
         return {"classes": self.law.points, "bounds": (self.law.low, self.law.high)}
 
     def facts(self) -> dict:
         law = self.law
-        low: Any = law.low
-        middle: Any = (law.low + law.high) / 2
+        middle, bound = np.sqrt(law.variance(np.array([(law.low + law.high) / 2, law.low])))
         return {
             "mechanism": "unbiased noise on a bounded number (piecewise mechanism), memoised per record",
             "lower bound": law.low,
             "upper bound": law.high,
             "bins": law.points,
-            "standard deviation of the noise, in the middle": float(np.sqrt(law.variance(middle))),
-            "standard deviation of the noise, at the bounds": float(np.sqrt(law.variance(low))),
+            "standard deviation of the noise, in the middle": float(middle),
+            "standard deviation of the noise, at the bounds": float(bound),
         }
 
 
@@ -160,123 +135,86 @@ def _flip_block(match_ids: Any, labels: np.ndarray, draw: Flips, key: bytes, lab
     return values[flip_labels(match_ids, indices, draw.epsilon, len(values), key, label_source)]
 
 
-def _within(labels: np.ndarray, low: float, high: float) -> bool:
-    return bool(((labels >= low) & (labels <= high)).all())
-
-
-def draw_of(
-    epsilon: float,
-    classes: tuple[float, ...] = CLASSES,
-    bounds: tuple[float, float] | None = None,
-    bins: int | None = None,
-) -> Flips | NoisyNumbers:
-    """What is drawn for every label.
-
-    Args:
-        epsilon: in nats.
-        classes: all label values that may occur; with ``bounds`` they play no part.
-        bounds: of labels that are numbers, made noisy within them.
-        bins: grid points within the bounds; None for as many as suit epsilon best.
-    """
-    return Flips(epsilon, tuple(classes)) if bounds is None else NoisyNumbers(piecewise_law(epsilon, bounds, bins))
+def draw_of(settings: Settings) -> Flips | NoisyNumbers:
+    """What is drawn for every label."""
+    if settings.bounds is None:
+        return Flips(settings.epsilon, tuple(settings.classes))
+    return NoisyNumbers(piecewise_law(settings.epsilon, settings.bounds, settings.bins))
 
 
 @dataclass
 class GuestPreflight(Preflight):
-    """The guest's checks.
+    """The guest's checks; ``planned`` are the job and the name of this task in it, None where they are unknown."""
 
-    Attributes:
-        planned: the job and the name of this task in it, None where they are unknown.
-        asks: whether hosts tell what a training would ask of their tables.
-        flipped: the drawn labels.
-        release: their line in the ledger.
-    """
-
+    settings: Settings
     frame: DataFrame
-    draw: Flips | NoisyNumbers
-    label_source: str
     planned: tuple[JobPlan, str] | None
     asks: bool
     flipped: Table = field(init=False)
     release: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        self.home = home_of(self.ctx)
+        self.home, self.draw = home_of(self.ctx), draw_of(self.settings)
 
     def check(self) -> dict:
-        check_guest_table(self.frame)
-        check_real(self.frame)
+        frames.check_guest_table(self.frame)
+        # Synthetic rows show by features and number which true class they were made in, whatever is flipped.
+        if has_synthetic_rows(self.frame):
+            raise ValueError(
+                "The guest's table was over-sampled; put label_flip before smote, on the table without synthetic rows."
+            )
         self.draw.check_labels(self.frame)
-        check_source(self.home, self.frame, self.label_source)
+        check_source(self.home, self.frame, self.settings.label_source)
         if self.planned is not None:
             check_plan(*self.planned)
         return {}
 
     def commit(self, hosts: Mapping[str, dict]) -> dict:
-        home, job, frame, source = self.home, job_of(self.ctx), self.frame, self.label_source
+        home, job, frame, source = self.home, job_of(self.ctx), self.frame, self.settings.label_source
         if self.asks and self.planned is not None:
             check_tables(*self.planned, frame, self.draw.epsilon, hosts)
         self.flipped = self.draw.labels(frame, home.key, source)
         self.release = home.ledger.record_flips(
             source=source,
             epsilon=self.draw.epsilon,
-            key_id=key_id(home.key),
-            rows=flip_stream(frame, self.flipped, home.key, source),
+            key_id=home.key_id,
+            rows=frames.flip_stream(frame, self.flipped, home.key, source),
             cap=home.policy.label_cap(source),
             job_id=job.job_id,
             task_id=job.task_id,
-            fingerprint=ids_fingerprint(frame),
+            fingerprint=frames.ids_fingerprint(frame),
             most_records=home.policy.source(source).records,
             **self.draw.recorded(),
         )
         return {}
 
 
-def flip(
-    ctx: Context,
-    input_data: Any,
-    output_data: Any,
-    *,
-    label_source: str,
-    job: JobFiles | None = None,
-    **parameters: Any,
-) -> None:
+def flip(ctx: Context, settings: Settings, input_data: Any, output_data: Any, job: JobFiles | None = None) -> None:
     """Check, record the release in the guest's ledger, write the flipped table, mark the release as done.
 
     Refused before anything is spent: what a later training would refuse in the table, labels outside the declared classes
     or bounds, a source that the operator has not declared, a spent budget, a corrected label; and where the job is known,
     a training on the flips that cannot succeed, see `chain`.
-
-    Args:
-        ctx: FATE's, of the task.
-        input_data: FATE's reader of the table.
-        output_data: FATE's writer.
-        label_source: namespace/name/column of the labels, the unit of the budget.
-        job: FATE-Flow's files of the task's job, None where they are unknown.
-        parameters: of `draw_of`.
     """
     check_roles(ctx, arbiter=False)
-    frame, draw = input_data.read(), draw_of(**parameters)
-    plan = None if job is None else job.plan()
-    asks = job is not None and plan is not None and asks_hosts(plan, job.task)
+    frame, plan = input_data.read(), None if job is None else job.plan()
+    planned = (plan, job.task) if job and plan else None
+    asks = planned is not None and asks_hosts(*planned)
     for party in others(ctx):
         party.put("asks", asks)
-    checks = GuestPreflight(ctx, frame, draw, label_source, (plan, job.task) if job and plan else None, asks)
+    checks = GuestPreflight(ctx, settings, frame, planned, asks)
     checks.agree()
-    output_data.write(replace_labels(frame, checks.flipped, soft=isinstance(draw, NoisyNumbers)))
+    output_data.write(frames.replace_labels(frame, checks.flipped, soft=settings.bounds is not None))
     checks.home.ledger.mark_released(checks.release.release_id)
-    show_summary(ctx, _summary(frame, draw, label_source))
-
-
-def _summary(frame: DataFrame, draw: Flips | NoisyNumbers, label_source: str) -> dict:
-    return {
-        **draw.facts(),
-        "label source": label_source,
-        "epsilon (nats, unit label, replace-one)": draw.epsilon,
+    facts = {
+        **checks.draw.facts(),
+        "label source": settings.label_source,
+        "epsilon (nats, unit label, replace-one)": settings.epsilon,
         "delta": 0,
         "observers": "host, arbiter, whoever gets the model",
         "rows": frame.shape[0],
     }
+    show_summary(ctx, facts)
 
 
 def pass_on(ctx: Context, input_data: Any, output_data: Any) -> None:
@@ -286,4 +224,4 @@ def pass_on(ctx: Context, input_data: Any, output_data: Any) -> None:
     """
     check_roles(ctx, arbiter=False)
     home, job, asked = home_of(ctx), job_of(ctx), ctx.guest.get("asks")
-    pass_through(ctx, input_data, output_data, lambda frame: host_facts(home, job, frame) if asked else {})
+    frames.pass_through(ctx, input_data, output_data, lambda frame: host_facts(home, job, frame) if asked else {})

@@ -33,19 +33,14 @@ class Settings:
     )
 
     def __post_init__(self) -> None:
-        check_together(self.epsilon, self.classes, self.bounds, self.bins)
-
-
-def check_together(
-    epsilon: float, classes: tuple[float, ...], bounds: tuple[float, float] | None, bins: int | None
-) -> None:
-    """Refuse what does not go together: labels are classes or numbers."""
-    if bounds is None:
-        if bins is not None:
-            raise ValueError(f"bins is {bins}, but bounds is not set; bins are grid points of numbers within bounds.")
-        return
-    if tuple(classes) != CLASSES:
-        raise ValueError(
-            f"classes is {list(classes)} and bounds is {list(bounds)}; labels are classes or numbers: set one."
-        )
-    piecewise_law(epsilon, bounds, bins)
+        """Refuse what does not go together: labels are classes or numbers."""
+        if self.bounds is not None:
+            if tuple(self.classes) != CLASSES:
+                raise ValueError(
+                    f"classes is {list(self.classes)} and bounds is {list(self.bounds)}; labels are classes or numbers: set one."
+                )
+            piecewise_law(self.epsilon, self.bounds, self.bins)
+        elif self.bins is not None:
+            raise ValueError(
+                f"bins is {self.bins}, but bounds is not set; bins are grid points of numbers within bounds."
+            )

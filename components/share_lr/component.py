@@ -6,7 +6,7 @@ from fate.components.core import GUEST, HOST, Role, cpn
 
 from ..common.entry_point import with_parameters
 from ..common.wire.channel import with_plain_messages
-from .settings import Prediction, ShareSettings, Training
+from .settings import Prediction, ShareSettings
 
 
 @cpn.component(roles=[GUEST, HOST], provider="fate")
@@ -22,13 +22,12 @@ def train(
     role: Role,
     train_data: cpn.dataframe_input(roles=[GUEST, HOST]),
     alignment: cpn.json_model_input(roles=[GUEST, HOST]),
-    asked: Training,
+    settings: ShareSettings,
     train_output_data: cpn.dataframe_output(roles=[GUEST]),
     output_model: cpn.json_model_output(roles=[GUEST, HOST]),
 ) -> None:
     from . import train as stage
 
-    settings = ShareSettings.of(**vars(asked))
     if role.is_host:
         output_model.write(stage.train_host(ctx, settings, train_data.read(), alignment.read()), metadata={})
         return
@@ -53,8 +52,8 @@ def predict(
 ) -> None:
     from . import predict as stage
 
-    arguments = (ctx, input_model.read(), test_data.read(), alignment.read(), asked.he_param["key_length"])
+    given = ctx, asked, input_model.read(), test_data.read(), alignment.read()
     if role.is_host:
-        stage.predict_host(*arguments)
+        stage.predict_host(*given)
     else:
-        test_output_data.write(stage.predict_guest(*arguments, asked.true_labels))
+        test_output_data.write(stage.predict_guest(*given))

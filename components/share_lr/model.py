@@ -46,16 +46,16 @@ class JoinedModel:
 
     def to_json(self, settings: ShareSettings, optimizer: dict, progress: Progress, privacy: dict | None) -> dict:
         """FATE's model format (that of CoordinatedLR), and what is known of the labels' privacy under ``privacy``."""
-        training, shares = settings.training, self.weights if self._is_shared else None
+        training, weights, shared = settings.training, self.weights, self.reveal == "nobody"
         estimator = {
-            "param": self._param(),
+            "param": None if shared or weights is None else self._param(weights),
             "fit_intercept": self.fit_intercept,
             "header": list(self.header),
             "own_columns": list(self.own_columns),
             "end_epoch": progress.epochs_run,
             "is_converged": progress.converged,
             "losses": progress.losses,
-            "weight_shares": None if shares is None else [str(share) for share in shares],
+            "weight_shares": [str(share) for share in weights] if shared and weights is not None else None,
             "run": self.run,
             "origin": self.origin,
         }
@@ -93,15 +93,9 @@ class JoinedModel:
             raise ValueError("input_model does not have one weight for each of its columns; share_lr did not write it.")
         return cls(tuple(header), tuple(own_columns), family, fit_intercept, reveal, run, origin, weights)
 
-    @property
-    def _is_shared(self) -> bool:
-        return self.reveal == "nobody"
-
-    def _param(self) -> dict | None:
-        if self._is_shared or self.weights is None:
-            return None
+    def _param(self, weights: np.ndarray) -> dict:
         # Below 2^50 in magnitude: float64 holds them exactly.
-        column = [[float(weight) / 2.0**UNITS_OF_WEIGHTS] for weight in self.weights]
+        column = [[float(weight) / 2.0**UNITS_OF_WEIGHTS] for weight in weights]
         intercept = column.pop() if self.fit_intercept else None
         return {"coef_": column, "intercept_": intercept, "dtype": "float64"}
 

@@ -1,11 +1,8 @@
 """Prediction for shared rows: the guest gets the score of each and, of family binomial, the label, in random order.
 
-Nobody else gets any of them. The guest learns no id and no feature; but it knows the labels and its own features of all
-records of its table, and beside a score and a label it may recognise some.
-
-A host's consent is counted in its ledger over all jobs. The host knows neither which of its records are among the rows
-nor, perhaps, the weights. So every model on every alignment counts as one release, held-out records or not: with as many
-different models on one alignment as there are features, the guest can solve for the features of every row.
+The host knows neither which of its records are among the rows nor, perhaps, the weights. So its ledger counts every model
+on every alignment as one release, held-out records or not, over all jobs: with as many different models on one alignment
+as there are features, the guest can solve for the features of every row.
 """
 
 from __future__ import annotations
@@ -13,44 +10,37 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fate_dp.crypto.joined_records import FRACTION_BITS
-from fate_dp.privacy.private_files import key_id
 
 from ..common.charges import JobReference, PartyHome, columns_name, home_of, job_of
+from ..common.frames import DataFrame, Table
 from ..common.provenance import LabelPrivacy
+from ..protocols.federation import Context
 from ..protocols.joined_tables import LABEL, Alignment, share_blocks
 from ..protocols.prediction_frames import check_true_labels, column_of, prediction_frame, show_scored
 from ..protocols.preflight import Preflight, Together
+from ..protocols.score_counts import CountedScores
 from ..protocols.shared_descent import JointColumns, exchange_keys
+from .agreement import SharedRows, check_two_parties
 from .model import JoinedModel
 from .scoring import leading_bits, opened_scores, score_modulus, score_shares
-from .terms import SharedRows, check_two_parties
+from .settings import Prediction
 from .training import Side
 
-if TYPE_CHECKING:
-    from fate.arch import Context
-    from fate.arch.dataframe import DataFrame
-
-Table = Any  # FATE's distributed table {key: value}; its type says nothing of the values
 PURPOSE = "scores of joined rows"
 
 
 @dataclass(frozen=True)
-class JoinedScoreRelease:
+class JoinedScoreRelease(CountedScores):
     """One model's scores of the rows of one alignment.
 
     Where both parties know the weights, scores that are opened again are the same to the last bit. Otherwise they are
     rounded anew, each time at other places, so that every opening tells more, and counts.
     """
 
-    home: PartyHome
-    job: JobReference
-    dataset: str
-    cap: int
     rows: int
     digest: str
 
@@ -65,37 +55,26 @@ class JoinedScoreRelease:
         dataset = alignment.dataset
         if not dataset:
             # An earlier version kept no name, and no id is left: the rows may be of any table of these columns.
-            dataset = home.ledger.remember_dataset(columns_name(columns), columns, records=(), key_id=key_id(home.key))
+            dataset = home.ledger.remember_dataset(columns_name(columns), columns, records=(), key_id=home.key_id)
         cap = home.policy.score_cap(dataset, len(columns), home.ledger.related(dataset))
-        digest = hashlib.sha256(" ".join(named).encode()).hexdigest()
-        return cls(home, job, dataset, cap, alignment.rows, digest)
+        return cls(home, job, dataset, cap, alignment.rows, hashlib.sha256(" ".join(named).encode()).hexdigest())
 
     def check(self) -> None:
         """Refuse, before any work, what the cap does not allow."""
-        new = self.home.ledger.are_scores_new(dataset=self.dataset, weights_digest=self.digest)
-        self.home.ledger.check_scores(dataset=self.dataset, planned=int(new), cap=self.cap)
+        self.check_cap(int(self.is_new(self.digest)))
 
     def record(self) -> None:
-        """Count the release before it happens."""
-        self.home.ledger.record_scores(
-            dataset=self.dataset,
-            weights_digest=self.digest,
-            purpose=PURPOSE,
-            rows=self.rows,
-            cap=self.cap,
-            job_id=self.job.job_id,
-            task_id=self.job.task_id,
-        )
+        self.count(self.digest, PURPOSE, self.rows)
 
 
 @dataclass
 class PartyPreflight(Preflight):
     """What both parties check alike, and keep: the model, and this party's shares of the rows."""
 
+    settings: Prediction
     document: dict
     frame: DataFrame
     alignment: dict
-    key_length: int
     model: JoinedModel = field(init=False)
     rows: SharedRows = field(init=False)
 
@@ -105,6 +84,7 @@ class PartyPreflight(Preflight):
         if list(self.model.header) != self.rows.features or self.model.own_columns != alignment.own:
             raise ValueError("The model was trained on other columns than align joined; names and order must agree.")
         self.rows.refuse_hidden_size("Rows are to be scored")
+        self.key_length = self.settings.he_param["key_length"]
         return {}
 
 
@@ -112,13 +92,12 @@ class PartyPreflight(Preflight):
 class GuestPreflight(PartyPreflight):
     """The guest's checks; ``labels`` is what its ledger knew of the labels when align joined them."""
 
-    true_labels: bool
     labels: LabelPrivacy | None = field(init=False)
 
     def check(self) -> dict:
         super().check()
         self.labels = self.rows.label_privacy()
-        check_true_labels(self.true_labels, self.rows.alignment.labelled, self.labels)
+        check_true_labels(self.settings.true_labels, self.rows.alignment.labelled, self.labels)
         return {}
 
     def commit(self, hosts: dict[str, dict]) -> dict:
@@ -148,63 +127,56 @@ class HostPreflight(PartyPreflight):
         return {"run": model.run, "rows": self.rows.facts(), "key_length": self.key_length}
 
 
-def predict_guest(
-    ctx: Context, document: dict, frame: DataFrame, alignment: dict, key_length: int, true_labels: bool
-) -> DataFrame:
-    """Returns the prediction frame in FATE's format; ``true_labels`` says that its labels are true ones, for the summary."""
+def predict_guest(ctx: Context, settings: Prediction, document: dict, frame: DataFrame, alignment: dict) -> DataFrame:
+    """Returns the prediction frame in FATE's format."""
     from fate.ml.utils.predict_tools import TEST_SET
 
     check_two_parties(ctx)
-    checks = GuestPreflight(ctx, document, frame, alignment, key_length, true_labels)
+    checks = GuestPreflight(ctx, settings, document, frame, alignment)
     checks.agree()
-    await_release(ctx)
-    scored = take_scores(ctx.sub_ctx("predict"), checks.rows, checks.model, document, TEST_SET, key_length)
-    show_scored(ctx, scored, document, checks.labels, true_labels)
+    scored = take_scores(ctx, checks.rows, checks.model, document, TEST_SET, checks.key_length)
+    show_scored(ctx, scored, document, checks.labels, settings.true_labels)
     return scored
 
 
-def predict_host(ctx: Context, document: dict, frame: DataFrame, alignment: dict, key_length: int) -> None:
+def predict_host(ctx: Context, settings: Prediction, document: dict, frame: DataFrame, alignment: dict) -> None:
     """Records the release in this host's ledger, then opens this host's share of scores and labels to the guest."""
     check_two_parties(ctx)
-    checks = HostPreflight(ctx, document, frame, alignment, key_length)
+    checks = HostPreflight(ctx, settings, document, frame, alignment)
     checks.agree()
-    count_release(ctx, checks.release)
-    give_scores(ctx.sub_ctx("predict"), checks.rows, checks.model, key_length)
-
-
-def count_release(ctx: Context, release: JoinedScoreRelease) -> None:
-    """At the host: count what will be opened; if another job took what was left, the guest learns of it, too."""
-    Together(ctx)("release", release.record)
-
-
-def await_release(ctx: Context) -> None:
-    """At the guest: wait until the host has counted."""
-    Together(ctx)("release", lambda: None)
+    give_scores(ctx, checks.release, checks.rows, checks.model, checks.key_length)
 
 
 def take_scores(
     ctx: Context, rows: SharedRows, model: JoinedModel, document: dict, dataset_type: str, key_length: int
 ) -> DataFrame:
-    """At the guest: the prediction frame in FATE's format."""
-    modulus = score_modulus(len(model.factors))
+    """At the guest: the prediction frame in FATE's format, once the host has counted."""
+    Together(ctx)("release", lambda: None)
+    ctx, modulus = ctx.sub_ctx("predict"), score_modulus(len(model.factors))
     own, received = _score_shares(ctx, rows, model, key_length), ctx.hosts[0].get("score_shares")
     scores = own.join(received, partial(opened_scores, modulus=modulus))
     scored = rows.frame.create_frame()
     if opens_labels(rows, model):
-        labels = _label_shares(rows).join(ctx.hosts[0].get("label_shares"), _opened_labels)
+        opened = share_blocks(rows.frame, [LABEL]).join(ctx.hosts[0].get("label_shares"), _opened_labels)
         only = scored.create_frame()
-        only[LABEL] = column_of(labels)
+        only[LABEL] = column_of(opened)
         scored.label = only
     return prediction_frame(scored, [scores], document, dataset_type)
 
 
-def give_scores(ctx: Context, rows: SharedRows, model: JoinedModel, key_length: int) -> None:
-    """At the host: send the leading bits of its share of every score, and its share of every label; see `count_release`."""
-    modulus = score_modulus(len(model.factors))
+def give_scores(
+    ctx: Context, release: JoinedScoreRelease, rows: SharedRows, model: JoinedModel, key_length: int
+) -> None:
+    """At the host: count, then send the leading bits of its share of every score, and its share of every label.
+
+    If another job took what was left of the cap, the guest learns of it, too.
+    """
+    Together(ctx)("release", release.record)
+    ctx, modulus = ctx.sub_ctx("predict"), score_modulus(len(model.factors))
     shares = _score_shares(ctx, rows, model, key_length)
     ctx.guest.put("score_shares", shares.mapValues(partial(leading_bits, modulus=modulus)))
     if opens_labels(rows, model):
-        ctx.guest.put("label_shares", _label_shares(rows))
+        ctx.guest.put("label_shares", share_blocks(rows.frame, [LABEL]))
 
 
 def opens_labels(rows: SharedRows, model: JoinedModel) -> bool:
@@ -218,10 +190,6 @@ def _score_shares(ctx: Context, rows: SharedRows, model: JoinedModel, key_length
     keys = Together(ctx)("keys sent", partial(exchange_keys, ctx.sub_ctx("keys"), columns, key_length))
     side = Side.of(ctx, keys, columns)
     return score_shares(side, share_blocks(rows.frame, model.factors), weights, model.weights, model.reveal)
-
-
-def _label_shares(rows: SharedRows) -> Table:
-    return share_blocks(rows.frame, [LABEL])
 
 
 def _opened_labels(own: np.ndarray, received: np.ndarray) -> np.ndarray:

@@ -14,32 +14,24 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
-from fate_dp.crypto.cross_product import (
-    encrypt_shares,
-    multiply_shares,
-    narrow_shares,
-    open_sums,
-    seal_sums,
-    wide_layout,
-)
+from fate_dp.crypto import cross_product
 from fate_dp.crypto.descent_steps import WEIGHT_BITS, WEIGHT_FRACTION_BITS, rounded_quotient
 from fate_dp.crypto.joined_records import FRACTION_BITS, VALUE_BITS
-from fate_dp.crypto.paillier import OwnerEncryption, PublicKey
+from fate_dp.crypto.paillier import PublicKey
 from fate_dp.crypto.shared_descent import REVEALED_FRACTION_BITS
 from fate_dp.crypto.slots import SlotLayout
 from fate_dp.privacy.noise.stream import KEY_BYTES, KeyedStream
 
+from ..common.frames import Table
+from ..protocols.federation import Context
 from .settings import SEES
 from .training import Side
 
-if TYPE_CHECKING:
-    from fate.arch import Context
-
-Table = Any  # FATE's distributed table {key: value}; its type says nothing of the values
 UNITS_OF_WEIGHTS = REVEALED_FRACTION_BITS
 """Weights of a model are integers in units of 2^-22."""
 KEPT_BITS = WEIGHT_BITS + UNITS_OF_WEIGHTS
@@ -53,12 +45,7 @@ _LIMB_BITS = KEPT_BITS
 
 
 def open_weights(ctx: Context, share: list[int], reveal: str) -> np.ndarray | None:
-    """object (d,): the weights in units of 2^-22, None at a party that ``reveal`` does not name.
-
-    Args:
-        ctx: FATE's, of the opening.
-        share: this party's share, unit 2^-40.
-    """
+    """object (d,): the weights in units of 2^-22, of shares in units of 2^-40; None at a party that ``reveal`` does not name."""
     (peer,) = [party for party in ctx.parties if party.rank != ctx.rank]
     if peer.role in SEES[reveal]:
         peer.put("weight_shares", share)
@@ -72,42 +59,28 @@ def open_weights(ctx: Context, share: list[int], reveal: str) -> np.ndarray | No
 
 
 def kept_share(share: list[int], first: bool) -> np.ndarray:
-    """object (d,): this party's share of the weights in units of 2^-22, to predict with; off by at most one unit.
-
-    Args:
-        first: whether this is the guest.
-    """
-    return narrow_shares(rounded_quotient(np.array(share, dtype=object), 1 << _DROPPED), KEPT_BITS, first)
-
-
-class Multiplication(NamedTuple):
-    """What a party brings to multiply the other's encrypted rows: its weights in limbs, and a key for the masks."""
-
-    limbs: np.ndarray
-    layout: SlotLayout
-    public: PublicKey
-    mask_key: bytes
+    """object (d,): the share of the weights in units of 2^-22, to predict with; off by at most one unit. The guest is first."""
+    return cross_product.narrow_shares(rounded_quotient(np.array(share, dtype=object), 1 << _DROPPED), KEPT_BITS, first)
 
 
 def score_shares(side: Side, blocks: Table, columns: int, weights: np.ndarray | None, reveal: str) -> Table:
     """Table of this party's shares of X w: object arrays (rows,) in units of 2^-42.
 
-    Args:
-        side: of the two parties; its keys are used only where not both know the weights.
-        blocks: table of this party's shares of X, object arrays (rows, columns) in units of 2^-20.
-        columns: of X.
-        weights: object (columns,) of this party's `JoinedModel`.
-        reveal: of the same.
+    ``blocks`` are shares of X, object arrays (rows, columns) in units of 2^-20; ``weights`` and ``reveal`` those of this
+    party's `JoinedModel`. The keys of ``side`` are used only where not both know the weights.
     """
-    scores = blocks.mapValues(partial(_local_scores, weights=weights))
+    scores = blocks.mapValues(lambda block: np.zeros(len(block), dtype=object) if weights is None else block @ weights)
     if reveal == "both":
         return scores
     own, other = ("guest", "host") if side.guest else ("host", "guest")
     multipliers = SEES[reveal] or ("guest", "host")
-    own_layout = wide_layout(columns, side.private.public_key)
+    own_layout = cross_product.wide_layout(columns, side.private.public_key)
     if other in multipliers:
-        encrypt = partial(_encrypted_columns, encryption=side.private.encryption(), layout=own_layout)
-        side.party.put("encrypted_columns", blocks.mapValues(encrypt))
+        encryption = side.private.encryption()
+        encrypted = blocks.mapValues(
+            lambda block: cross_product.encrypt_shares(block.T, encryption, own_layout, block.shape[1])
+        )
+        side.party.put("encrypted_columns", encrypted)
 
     def multiplied() -> Table | None:
         return None if weights is None or own not in multipliers else _multiplied(side, blocks, columns, weights)
@@ -120,8 +93,8 @@ def score_shares(side: Side, blocks: Table, columns: int, weights: np.ndarray | 
 
     kept = side.together("encrypted columns", multiplied)
     if kept is not None:
-        side.party.put("masked_scores", kept.mapValues(_message))
-        scores = scores.join(kept.mapValues(_kept), np.add)
+        side.party.put("masked_scores", kept.mapValues(itemgetter(0)))
+        scores = scores.join(kept.mapValues(itemgetter(1)), np.add)
     of_own_rows = side.together("masked scores", opened)
     return scores if of_own_rows is None else scores.join(of_own_rows, np.add)
 
@@ -151,53 +124,36 @@ def opened_scores(own: np.ndarray, received: np.ndarray, modulus: int) -> np.nda
 
 def _multiplied(side: Side, blocks: Table, columns: int, weights: np.ndarray) -> Table:
     """Table of (masked scores for the other party, this party's share: minus the masks)."""
-    layout = wide_layout(columns, side.public)
-    multiplication = Multiplication(limbs_of(weights), layout, side.public, secrets.token_bytes(KEY_BYTES))
-    pairs = blocks.join(side.party.get("encrypted_columns"), _row_count)
+    pairs = blocks.join(side.party.get("encrypted_columns"), lambda block, encrypted: (len(block), encrypted))
     # Masks that are kept must be those that were sent, also where a worker makes a block twice: they are keyed.
-    return pairs.mapPartitions(partial(_sealed, multiplication=multiplication), preserves_partitioning=True)
-
-
-def _local_scores(block: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-    return np.zeros(len(block), dtype=object) if weights is None else block @ weights
-
-
-def _encrypted_columns(block: np.ndarray, encryption: OwnerEncryption, layout: SlotLayout) -> bytes:
-    columns = block.T
-    return encrypt_shares(columns, encryption, layout, expected=len(columns))
-
-
-def _row_count(block: np.ndarray, encrypted: bytes) -> tuple[int, bytes]:
-    return len(block), encrypted
+    seal = partial(
+        _sealed,
+        limbs=limbs_of(weights),
+        layout=cross_product.wide_layout(columns, side.public),
+        public=side.public,
+        mask_key=secrets.token_bytes(KEY_BYTES),
+    )
+    return pairs.mapPartitions(seal, preserves_partitioning=True)
 
 
 def _sealed(
-    pairs: Iterable[tuple[Any, tuple[int, bytes]]], multiplication: Multiplication
+    pairs: Iterable[tuple[Any, tuple[int, bytes]]],
+    limbs: np.ndarray,
+    layout: SlotLayout,
+    public: PublicKey,
+    mask_key: bytes,
 ) -> Iterator[tuple[Any, tuple]]:
+    """(ciphertexts for the owner of the rows, this party's share (rows,)) of every block."""
     for key, (rows, encrypted) in pairs:
-        stream = KeyedStream(multiplication.mask_key, f"masks of scores of block {key}")
-        yield key, _sealed_block(rows, encrypted, multiplication, stream)
-
-
-def _sealed_block(rows: int, encrypted: bytes, multiplication: Multiplication, stream: KeyedStream) -> tuple:
-    """(ciphertexts for the owner of the rows, this party's share (rows,))."""
-    limbs, layout, public, _ = multiplication
-    sums = multiply_shares(limbs, encrypted, rows, layout, public)
-    sealed, share = seal_sums(sums, rows, layout, public, stream.integer)
-    return sealed, _without_limbs(share)
+        stream = KeyedStream(mask_key, f"masks of scores of block {key}")
+        sums = cross_product.multiply_shares(limbs, encrypted, rows, layout, public)
+        sealed, share = cross_product.seal_sums(sums, rows, layout, public, stream.integer)
+        yield key, (sealed, _without_limbs(share))
 
 
 def _opened(block: np.ndarray, sealed: list, layout: SlotLayout, private: Any) -> np.ndarray:
-    return _without_limbs(open_sums(sealed, len(block), layout, private))
+    return _without_limbs(cross_product.open_sums(sealed, len(block), layout, private))
 
 
 def _without_limbs(sums: np.ndarray) -> np.ndarray:
     return (sums[0] << _LIMB_BITS) + sums[1]
-
-
-def _message(pair: tuple) -> Any:
-    return pair[0]
-
-
-def _kept(pair: tuple) -> np.ndarray:
-    return pair[1]

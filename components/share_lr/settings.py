@@ -1,9 +1,9 @@
 """Parameters of share_lr; those that mean the same in dp_hetero_lr are declared there. No FATE in here."""
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ..common.parameters import OneOf, choice, flag, mapping, name, parameter, same_as, settings_of
+from ..common.parameters import OneOf, choice, flag, mapping, name, parameter, same_as
 from ..dp_hetero_lr import settings as hetero_lr
 from ..dp_hetero_lr.settings import PredictSettings, TrainSettings
 from ..protocols.optimizers import default_optimizer
@@ -35,8 +35,8 @@ def init_param(value: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Training:
-    """The parameters of one training as a job gives them."""
+class ShareSettings:
+    """The parameters of one training, the same at both parties."""
 
     epochs: int | None = same_as(TrainSettings, "epochs")
     optimizer: dict[str, Any] | None = parameter(
@@ -66,57 +66,25 @@ class Training:
         False,
     )
 
-
-@dataclass(frozen=True)
-class Prediction:
-    """The parameters of one prediction as a job gives them."""
-
-    he_param: dict[str, Any] = same_as(PredictSettings, "he_param")
-    true_labels: bool = same_as(PredictSettings, "true_labels")
-
-
-@dataclass(frozen=True)
-class ShareSettings:
-    """Parameters of one training, the same at both parties.
-
-    Attributes:
-        training: those that dp_hetero_lr has under the same names; its solver is always cross_product, its weights
-            start from zero.
-        reveal: whom the trained weights are opened to: both, guest, host or nobody.
-        train_scores: whether the guest gets the score and the label of every training row, in the random order of
-            align.
-    """
-
-    training: TrainSettings = field(default_factory=lambda: TrainSettings(init_param=dict(START)))
-    reveal: str = Training.reveal
-    train_scores: bool = Training.train_scores
-
     def __post_init__(self) -> None:
-        if self.training.family == "gaussian" and self.training.early_stop == "abs":
+        if self.family == "gaussian" and self.early_stop == "abs":
             raise ValueError(
                 "early_stop is abs with family gaussian, whose losses are shown without a constant; it must be diff."
             )
 
-    @classmethod
-    def of(cls, **given: Any) -> "ShareSettings":
-        """From parameters; None means the default."""
-        asked = vars(settings_of(Training, given))
-        return cls(
-            TrainSettings(**{name: asked[name] for name in asked if name not in OWN}),
-            **{name: asked[name] for name in OWN},
-        )
+    @property
+    def training(self) -> TrainSettings:
+        """Those that dp_hetero_lr has under the same names; its solver is always cross_product, its weights start from zero."""
+        return TrainSettings(**{name: value for name, value in vars(self).items() if name not in OWN})
 
     def to_json(self) -> dict[str, Any]:
         """Builtins, the same at both parties if they were asked for the same."""
-        return asdict(self)
+        return {"training": asdict(self.training), **{name: getattr(self, name) for name in OWN}}
 
     def with_optimizer(self, rows: int, features: int, epsilon: float) -> TrainSettings:
         """The settings of the training, their optimiser filled in from public numbers if none is given.
 
-        Args:
-            rows: joined rows.
-            features: features of both parties, and one for the intercept.
-            epsilon: of the labels, in nats; infinity for public ones.
+        The intercept counts as a feature; ``epsilon`` (nats) is infinity for public labels.
         """
         if self.training.optimizer is not None:
             return self.training
@@ -125,3 +93,11 @@ class ShareSettings:
         if descent.get("momentum", 0.0) > _MAX_MOMENTUM:
             chosen["optimizer_params"] = {**descent, "momentum": _MAX_MOMENTUM}
         return replace(self.training, optimizer=chosen)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The parameters of one prediction as a job gives them."""
+
+    he_param: dict[str, Any] = same_as(PredictSettings, "he_param")
+    true_labels: bool = same_as(PredictSettings, "true_labels")

@@ -6,56 +6,41 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ..common.charges import home_of, job_of
-from ..common.provenance import LabelPrivacy, record_use
+from ..common.frames import DataFrame
+from ..common.provenance import LabelPrivacy, record_use, unknown_labels
+from ..protocols.federation import Context
 from ..protocols.label_figures import TRAINING_ROWS, figures, fitted_to
 from ..protocols.preflight import Preflight, Together, show_summary
 from ..protocols.training_terms import TrainingTerms
+from . import agreement
+from .agreement import SharedRows
 from .model import JoinedModel, guest_summary, host_summary
-from .predict import JoinedScoreRelease, await_release, count_release, give_scores, take_scores
+from .predict import JoinedScoreRelease, give_scores, take_scores
 from .scoring import kept_share, open_weights
 from .settings import ShareSettings
-from .terms import (
-    OpenedSize,
-    SharedRows,
-    accept_terms,
-    check_rows,
-    check_same_request,
-    check_two_parties,
-    joint_terms,
-    known_labels,
-)
 from .training import JoinedTraining, Progress, direct, follow
-
-if TYPE_CHECKING:
-    import numpy as np
-    from fate.arch import Context
-    from fate.arch.dataframe import DataFrame
 
 ORIGIN_BYTES = 16
 
 
 @dataclass
 class PartyPreflight(Preflight):
-    """What both parties check alike, and keep.
-
-    Attributes:
-        rows: this party's shares.
-        size: the line of the ledger that says what is opened of a hidden size.
-    """
+    """What both parties check alike, and keep; ``size`` is the ledger's line on what is opened of a hidden size."""
 
     settings: ShareSettings
     frame: DataFrame
     alignment: dict
     rows: SharedRows = field(init=False)
-    size: OpenedSize = field(init=False)
+    size: agreement.OpenedSize = field(init=False)
 
     def check(self) -> dict:
         self.rows = SharedRows.of(self.frame, self.alignment)
-        check_rows(self.rows, self.settings)
-        self.size = OpenedSize(self.ctx, self.rows, self.settings.reveal)
+        agreement.check_rows(self.rows, self.settings)
+        self.size = agreement.OpenedSize(self.ctx, self.rows, self.settings.reveal)
         return {}
 
 
@@ -68,27 +53,25 @@ class GuestPreflight(PartyPreflight):
 
     def check(self) -> dict:
         super().check()
-        self.privacy = known_labels(self.rows)
+        known = self.rows.label_privacy()
+        if known is None:
+            raise unknown_labels()
+        self.privacy = known
         self.privacy.refuse_numbers(self.settings.training.family)
         return {}
 
     def commit(self, hosts: dict[str, dict]) -> dict:
         (facts,) = hosts.values()
-        check_same_request(facts["asked"], self.settings)
+        agreement.check_same_request(facts["asked"], self.settings)
         self.rows.check_same(hosts)
-        self.terms = joint_terms(self.rows, self.settings, self.privacy.epsilon)
+        self.terms = agreement.joint_terms(self.rows, self.settings, self.privacy.epsilon)
         record_use(home_of(self.ctx), self.privacy, job_of(self.ctx), self.terms.rows)
         return self.terms.to_wire()
 
 
 @dataclass
 class HostPreflight(PartyPreflight):
-    """The host's checks.
-
-    Attributes:
-        origin: random name of the training, which the host alone chose.
-        release: consent to open scores of the training rows; None without train_scores.
-    """
+    """The host's checks; ``origin`` names the training, and the host alone chose it. ``release`` is None without train_scores."""
 
     origin: str = field(init=False)
     release: JoinedScoreRelease | None = field(init=False, default=None)
@@ -103,7 +86,7 @@ class HostPreflight(PartyPreflight):
         return {"asked": self.settings.to_json(), "rows": self.rows.facts()}
 
     def accept(self, wire: dict) -> TrainingTerms:
-        terms = accept_terms(wire, self.rows, self.settings)
+        terms = agreement.accept_terms(wire, self.rows, self.settings)
         self.size.record()
         return terms
 
@@ -112,7 +95,7 @@ def train_guest(
     ctx: Context, settings: ShareSettings, frame: DataFrame, alignment: dict
 ) -> tuple[dict, DataFrame | None]:
     """Returns the guest's JSON model and its prediction frame (None without train_scores)."""
-    check_two_parties(ctx)
+    agreement.check_two_parties(ctx)
     checks = GuestPreflight(ctx, settings, frame, alignment)
     checks.agree()
     rows, privacy, terms = checks.rows, checks.privacy, checks.terms
@@ -124,8 +107,7 @@ def train_guest(
     if settings.train_scores:
         from fate.ml.utils.predict_tools import TRAIN_SET
 
-        await_release(ctx)
-        scored = take_scores(ctx.sub_ctx("predict"), rows, model, document, TRAIN_SET, terms.descent.key_length)
+        scored = take_scores(ctx, rows, model, document, TRAIN_SET, terms.descent.key_length)
         shown = figures(TRAINING_ROWS, scored, document, privacy, fitted=fitted_to(terms, "none", None))
     show_summary(ctx, {**guest_summary(settings, rows.alignment, model, progress, privacy), **shown})
     return document, scored
@@ -133,15 +115,14 @@ def train_guest(
 
 def train_host(ctx: Context, settings: ShareSettings, frame: DataFrame, alignment: dict) -> dict:
     """Returns the host's JSON model."""
-    check_two_parties(ctx)
+    agreement.check_two_parties(ctx)
     checks = HostPreflight(ctx, settings, frame, alignment)
     wire = checks.agree()
     terms = Together(ctx)("terms", partial(checks.accept, wire))
     model, progress = _train(ctx.sub_ctx("train"), checks, terms, follow, checks.origin)
     checks.size.mark_released()
     if checks.release is not None:
-        count_release(ctx, checks.release)
-        give_scores(ctx.sub_ctx("predict"), checks.rows, model, terms.descent.key_length)
+        give_scores(ctx, checks.release, checks.rows, model, terms.descent.key_length)
     show_summary(ctx, host_summary(checks.rows.alignment, model, progress))
     return model.to_json(settings, terms.optimizer, progress, None)
 
@@ -154,8 +135,9 @@ def _train(
     training = JoinedTraining(ctx, rows.training_blocks(), terms)
     progress = run_epochs(ctx, training)
     share = training.weight_share()
+    weights: np.ndarray | None
     if settings.reveal == "nobody":
-        weights: np.ndarray | None = kept_share(share, ctx.local.role == "guest")
+        weights = kept_share(share, ctx.local.role == "guest")
     else:
         weights = Together(ctx)("weights", partial(open_weights, ctx.sub_ctx("finish"), share, settings.reveal))
     model = JoinedModel(

@@ -18,38 +18,27 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from fate_dp.crypto.cross_product import (
-    MEAN_SQUARE_BITS,
-    encrypt_shares,
-    exact_product,
-    merge_sums,
-    multiply_shares,
-    narrow_shares,
-    open_sums,
-    seal_sums,
-    wide_layout,
-)
+from fate_dp.crypto import cross_product
+from fate_dp.crypto.cross_product import MEAN_SQUARE_BITS, open_sums
 from fate_dp.crypto.descent_steps import SUM_FRACTION_BITS, QuadraticShare
 from fate_dp.crypto.joined_records import FRACTION_BITS, VALUE_BITS
 from fate_dp.crypto.paillier import OwnerEncryption, PrivateKey, PublicKey
 from fate_dp.crypto.slots import SlotLayout
 
 from ..common.charges import home_of
+from ..common.frames import Table
+from ..protocols.federation import Context
 from ..protocols.optimizers import CONVERGED, DIVERGED, GOES_ON, Convergence, refuse_divergence
 from ..protocols.preflight import Together
 from ..protocols.shared_descent import JointColumns, Keys, SharedSteps, Start, exchange_keys
 from ..protocols.training_terms import Descent, TrainingTerms
 
-if TYPE_CHECKING:
-    from fate.arch import Context
-
 logger = logging.getLogger(__name__)
 
-Table = Any  # FATE's distributed table {key: value}; its type says nothing of the values
 ONLY_BATCH = 0
 _HALF_BITS = 33
 _ROWS_AT_ONCE = 1 << 15
@@ -63,14 +52,9 @@ _LARGEST = {"binomial": math.log(2.0), "gaussian": 2.0 ** (MEAN_SQUARE_BITS - 1)
 
 @dataclass(frozen=True)
 class Side:
-    """One party's end of a computation with the other.
+    """One party's end of a computation with the other, FATE's object of which is ``party``: own and other public key.
 
-    Attributes:
-        party: FATE's object of the other party, in the context of the computation.
-        private: this party's key.
-        public: the other party's key.
-        guest: whether this is the guest.
-        together: ``together(stage, work)`` returns what ``work()`` does here, once the other party has done its own.
+    ``together(stage, work)`` returns what ``work()`` does here, once the other party has done its own.
     """
 
     party: Any
@@ -88,16 +72,12 @@ class Side:
 def gram_share(side: Side, blocks: Table, rows: int, columns: int) -> np.ndarray:
     """This party's share of M^T M: object (columns, columns), integers in units of 2^-48.
 
-    Args:
-        side: this party's end.
-        blocks: table of this party's shares of M, object arrays (rows, columns) in units of 2^-20.
-        rows: rows of all blocks together.
-        columns: of M.
+    ``blocks`` is the table of this party's shares of M, object arrays (rows, columns) in units of 2^-20.
     """
     total = own_products(blocks, columns)
     for product in _cross_products(side, blocks, rows, columns):
         total = total + product + product.T
-    narrow = narrow_shares(total, 2 * VALUE_BITS + int(rows).bit_length(), side.guest)
+    narrow = cross_product.narrow_shares(total, 2 * VALUE_BITS + int(rows).bit_length(), side.guest)
     return narrow << SUM_FRACTION_BITS - 2 * FRACTION_BITS
 
 
@@ -111,7 +91,7 @@ def exact_square(matrix: np.ndarray) -> np.ndarray:
     """``matrix^T matrix`` of an object array (rows, c) of integers below 2^72 in magnitude."""
     high = matrix >> _HALF_BITS
     halves = np.hstack([high, matrix - (high << _HALF_BITS)]).astype(np.int64)
-    products = exact_product(halves, halves)
+    products = cross_product.exact_product(halves, halves)
     (high_high, high_low), (low_high, low_low) = (np.hsplit(half, 2) for half in np.vsplit(products, 2))
     return (high_high << 2 * _HALF_BITS) + ((high_low + low_high) << _HALF_BITS) + low_low
 
@@ -124,7 +104,10 @@ def half_of(block: np.ndarray, front: bool) -> np.ndarray:
 
 def _cross_products(side: Side, blocks: Table, rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
     """Shares of the products over both halves of the rows; each may be of the transposed product."""
-    own_layout, layout = wide_layout(rows, side.private.public_key), wide_layout(rows, side.public)
+    own_layout, layout = (
+        cross_product.wide_layout(rows, side.private.public_key),
+        cross_product.wide_layout(rows, side.public),
+    )
     encrypt = partial(
         _encrypted, front=not side.guest, encryption=side.private.encryption(), layout=own_layout, expected=rows // 2
     )
@@ -132,12 +115,14 @@ def _cross_products(side: Side, blocks: Table, rows: int, columns: int) -> tuple
     multiply = partial(_multiplied, front=side.guest, columns=columns, layout=layout, key=side.public)
 
     def encrypted_sums() -> tuple[int, ...]:
-        pairs = blocks.join(side.party.get("encrypted_rows"), _pair)
+        pairs = blocks.join(side.party.get("encrypted_rows"), lambda block, encrypted: (block, encrypted))
         parts = pairs.mapPartitions(multiply, preserves_partitioning=True).collect()
         nothing: tuple[int, ...] = (1,) * (columns * layout.plaintexts(columns))
-        return reduce(partial(merge_sums, public_key=side.public), (part for _, part in parts), nothing)
+        return reduce(partial(cross_product.merge_sums, public_key=side.public), (part for _, part in parts), nothing)
 
-    sealed, multiplied = seal_sums(side.together("encrypted rows", encrypted_sums), columns, layout, side.public)
+    sealed, multiplied = cross_product.seal_sums(
+        side.together("encrypted rows", encrypted_sums), columns, layout, side.public
+    )
     side.party.put("masked_products", sealed)
     received = side.party.get("masked_products")
     opened = side.together("products", partial(open_sums, received, columns, own_layout, side.private))
@@ -155,11 +140,7 @@ def _exact_squares(blocks: Iterable[tuple[Any, np.ndarray]]) -> Iterator[tuple[A
 
 
 def _encrypted(block: np.ndarray, front: bool, encryption: OwnerEncryption, layout: SlotLayout, expected: int) -> bytes:
-    return encrypt_shares(half_of(block, front), encryption, layout, expected)
-
-
-def _pair(block: np.ndarray, encrypted: bytes) -> tuple[np.ndarray, bytes]:
-    return block, encrypted
+    return cross_product.encrypt_shares(half_of(block, front), encryption, layout, expected)
 
 
 def _multiplied(
@@ -168,8 +149,8 @@ def _multiplied(
     """One tuple of sums for a partition; the more of its rows are multiplied at once, the better."""
     total, last = None, None
     for last, matrix, encrypted in _row_groups(pairs, front):
-        sums = multiply_shares(matrix, encrypted, columns, layout, key)
-        total = sums if total is None else merge_sums(total, sums, key)
+        sums = cross_product.multiply_shares(matrix, encrypted, columns, layout, key)
+        total = sums if total is None else cross_product.merge_sums(total, sums, key)
     if total is not None:
         yield last, total
 
@@ -198,12 +179,7 @@ class JoinedTraining(SharedSteps):
     """
 
     def __init__(self, ctx: Context, blocks: Table, terms: TrainingTerms) -> None:
-        """
-        Args:
-            ctx: FATE's, of the training.
-            blocks: table of this party's shares of [features, membership, label].
-            terms: with ``features`` (joint weights, 0).
-        """
+        """``blocks`` are this party's shares of [features, membership, label]; ``terms.features`` is (joint weights, 0)."""
         columns = JointColumns.of(ctx, terms.features)
         exchange = partial(exchange_keys, ctx.sub_ctx("keys"), columns, terms.descent.key_length)
         keys = Together(ctx)("keys sent", exchange)
@@ -282,6 +258,12 @@ class Progress:
     converged: bool = False
     losses: list[float] = field(default_factory=list)
 
+    def ends(self, epoch: int, state: str) -> bool:
+        """Take the guest's word after an epoch; returns whether training ends with it."""
+        refuse_divergence(state)
+        self.epochs_run, self.converged = epoch + 1, state == CONVERGED
+        return state != GOES_ON
+
 
 def direct(ctx: Context, training: JoinedTraining) -> Progress:
     """The epochs at the guest, which alone sees each loss and says how training goes on."""
@@ -294,12 +276,11 @@ def direct(ctx: Context, training: JoinedTraining) -> Progress:
         loss = varying + _SHOWN[descent.family]
         state = convergence.state(epoch, descent.epochs, loss, None) if sound else DIVERGED
         epoch_ctx.hosts.put("training_state", state)
-        refuse_divergence(state)
+        ends = progress.ends(epoch, state)
         epoch_ctx.metrics.log_loss("loss", loss)
         logger.info("epoch %d of at most %d: loss %.6f", epoch + 1, descent.epochs, loss)
         progress.losses.append(loss)
-        progress.epochs_run, progress.converged = epoch + 1, state == CONVERGED
-        if state != GOES_ON:
+        if ends:
             break
     return progress
 
@@ -310,9 +291,6 @@ def follow(ctx: Context, training: JoinedTraining) -> Progress:
     for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(training.descent.epochs):
         hidden = training.step(epoch_ctx, epoch)
         epoch_ctx.guest.put("loss_shares", training.loss_shares(hidden, [ONLY_BATCH], epoch))
-        state = epoch_ctx.guest.get("training_state")
-        refuse_divergence(state)
-        progress.epochs_run, progress.converged = epoch + 1, state == CONVERGED
-        if state != GOES_ON:
+        if progress.ends(epoch, epoch_ctx.guest.get("training_state")):
             break
     return progress

@@ -9,9 +9,9 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from fate_dp.components.align.settings import Parameters as AlignParameters
+from fate_dp.components.align.settings import Settings as AlignSettings
 from fate_dp.components.dp_hetero_lr import settings as hetero_lr
-from fate_dp.components.dp_hetero_lr.combinations import PER_EPOCH, check_classes, check_settings, solver_of
+from fate_dp.components.dp_hetero_lr.settings import PER_EPOCH, check_classes, check_settings, solver_of
 from fate_dp.components.dp_homo_nn import settings as homo_nn
 from fate_dp.components.flipback.settings import Settings as FlipbackSettings
 from fate_dp.components.label_flip.settings import Settings as LabelFlipSettings
@@ -122,7 +122,7 @@ class DPHomoNN(DeclaredTask, component="dp_homo_nn", declares=(homo_nn.TrainSett
         return {homo_nn.TrainSettings: homo_nn.given_settings(asked)} if asked else {}
 
 
-class Align(DeclaredTask, component="align", declares=(AlignParameters,)):
+class Align(DeclaredTask, component="align", declares=(AlignSettings,)):
     """The records of the guest and one host, joined by match id as additive shares; nobody learns which ids matched.
 
     Values are fixed-point numbers below 16: standardise features before. The table of shares is for ``share_lr``.
@@ -133,7 +133,7 @@ class Align(DeclaredTask, component="align", declares=(AlignParameters,)):
     input_data: Artifact
 
 
-class ShareLR(DeclaredTask, component="share_lr", declares=(share_lr.Training, share_lr.Prediction)):
+class ShareLR(DeclaredTask, component="share_lr", declares=(share_lr.ShareSettings, share_lr.Prediction)):
     """Logistic or linear regression of a guest and one host on what ``align`` left: shares of all columns.
 
     Parameters are named as in FATE's CoordinatedLR, the optimizer's method is sgd and weights start from zero.
@@ -144,11 +144,6 @@ class ShareLR(DeclaredTask, component="share_lr", declares=(share_lr.Training, s
     test_data: Artifact
     alignment: Artifact
     input_model: Artifact
-
-    def check_together(self, asked: Mapping[str, Any]) -> dict[type, Any]:
-        made = super().check_together(asked)
-        share_lr.ShareSettings.of(**vars(made[share_lr.Training]))
-        return made
 
 
 class Shuffler(DeclaredTask, component="shuffler", declares=(ShufflerSettings,)):

@@ -93,7 +93,7 @@ def train(ctx, earlier, made: dict, changes=None, session="session", **settings)
     from fate_dp.components.share_lr.settings import ShareSettings
 
     rows = frame_and_alignment(ctx, made, session or role_of(ctx), **(changes or {}))
-    arguments = (ctx, ShareSettings.of(**settings), *rows)
+    arguments = (ctx, ShareSettings(**settings), *rows)
     if role_of(ctx) == "host":
         return {"model": stage.train_host(*arguments), "scored": None}
     model, scored = stage.train_guest(*arguments)
@@ -103,12 +103,13 @@ def train(ctx, earlier, made: dict, changes=None, session="session", **settings)
 def predict(ctx, earlier, made: dict, model: str, session="session of new rows", changes=None, **given):
     """share_lr's predict stage with the model of an earlier scenario; the guest's pandas table."""
     from fate_dp.components.share_lr import predict as stage
+    from fate_dp.components.share_lr.settings import Prediction
 
     document = json.loads(json.dumps(earlier[model].value["model"]))
-    arguments = (ctx, document, *frame_and_alignment(ctx, made, session, **(changes or {})), 2048)
+    arguments = (ctx, Prediction(), document, *frame_and_alignment(ctx, made, session, **(changes or {})))
     if role_of(ctx) == "host":
         return stage.predict_host(*arguments)
-    return stage.predict_guest(*arguments, False).as_pd_df()
+    return stage.predict_guest(*arguments).as_pd_df()
 
 
 def plain_training(made: dict, epochs: int, optimizer: dict, family="binomial", fit_intercept=True) -> np.ndarray:

@@ -250,7 +250,7 @@ def flip(
 ):
     """label_flip at every party; returns the written table and what the party's ledger says afterwards."""
     from fate_dp.components.label_flip import guest
-    from fate_dp.components.label_flip import guest as host
+    from fate_dp.components.label_flip.settings import Settings
 
     if before is not None:
         before(ctx)
@@ -258,9 +258,10 @@ def flip(
         declare(ctx, source)
     source_data, written = Artifact(frame_at(ctx, tables, partitions, label_type)), Artifact()
     if role_of(ctx) == "guest":
-        guest.flip(ctx, source_data, written, epsilon=epsilon, classes=classes, label_source=source, job=job, **numbers)
+        settings = Settings(epsilon=epsilon, classes=classes, label_source=source, **numbers)
+        guest.flip(ctx, settings, source_data, written, job)
     else:
-        host.pass_on(ctx, source_data, written)
+        guest.pass_on(ctx, source_data, written)
     frame = written.frame
     return {"table": frame.as_pd_df(), "label": frame.schema.label_name, "label_type": label_type_of(frame)}
 
@@ -385,9 +386,10 @@ def raise_score_cap(ctx, tables, cap):
 
 
 def weights(outcomes: dict, party) -> np.ndarray:
-    from fate_dp.components.dp_hetero_lr.model import weights_of
+    from fate_dp.components.dp_hetero_lr.model import columns_of
 
-    return weights_of(outcomes[party].value["model"])
+    (weights,) = columns_of(outcomes[party].value["model"])
+    return weights
 
 
 UNFIT = "The labels there do not allow these flips; that party's operator can see why."

@@ -128,14 +128,14 @@ class Spoil:
 
 def spoiled(ctx, earlier, name, keys=None, value=None, by="host", **arguments):
     """`align` where one party sends malformed rows in place of what ``name`` makes."""
-    from fate_dp.components.align import run as party
+    from fate_dp.components.align import tagged_tables
 
-    honest = getattr(party, name)
+    honest = getattr(tagged_tables, name)
 
     def table(*given, **named):
         return honest(*given, **named).mapPartitionsWithIndex(Spoil(keys, value))
 
-    patches = [(f"run.{name}", table)] if ctx.federation.local_party[0] == by else []
+    patches = [(f"tagged_tables.{name}", table)] if ctx.federation.local_party[0] == by else []
     return align(ctx, earlier, patches=patches, **arguments)
 
 

@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 
 from fate_dp.components.dp_hetero_lr.model import columns_of
-from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, train_one_vs_rest
+from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings
 from fate_dp.components.protocols.optimizers import default_optimizer
 from fate_dp.privacy.mechanisms.randomized_response import keep_probability
+from tests.support.one_vs_rest import train_one_vs_rest
 
 from .attacks import Public, columns_readable, labels_readable, unblinded_ciphertexts, uniformity
 from .messages import byte_strings, clear_beyond_public, public_moduli
@@ -76,15 +77,17 @@ def train_with_other_classes(ctx, earlier, at_host, **arguments):
 
 def ask(ctx, earlier, asked, of, cap):
     """Encrypted scoring of rows that the guest alone has, by the model of an earlier scenario."""
-    from fate_dp.components.dp_hetero_lr import encrypted_predict as stage
+    from fate_dp.components.dp_hetero_lr import predict as stage
+    from fate_dp.components.dp_hetero_lr.settings import PredictSettings
 
     if role_of(ctx) == "arbiter":
         return stage.predict_arbiter(ctx)
     document = json.loads(json.dumps(earlier[of].value["model"]))
     if role_of(ctx) == "host":
         allow(ctx, document["data"]["estimator"]["0"]["header"], cap)
-        return stage.predict_host(ctx, document, None)
-    return {"scored": stage.predict_guest(ctx, document, frame_at(ctx, {GUEST: asked}), 2048, False).as_pd_df()}
+        return stage.predict_host_encrypted(ctx, PredictSettings(), document, None)
+    scored = stage.predict_guest_encrypted(ctx, PredictSettings(), document, frame_at(ctx, {GUEST: asked}))
+    return {"scored": scored.as_pd_df()}
 
 
 def joined(made: dict) -> pd.DataFrame:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fate_dp.components.dp_hetero_lr.encrypted_predict import columns_by_host, header_digest
+from fate_dp.components.dp_hetero_lr.predict import columns_by_host, header_digest
 from fate_dp.components.protocols.preflight import PrivateReason
 from fate_dp.crypto.encrypted_scoring import encrypt_queries
 from fate_dp.crypto.paillier import PrivateKey, PublicKey, column_from_bytes, generate_keypair
@@ -59,21 +59,19 @@ def document(party, model, family):
 
 def ask(ctx, earlier, asked, model=MODEL, cap=None, family="binomial", partitions=2, key=None, joint=False):
     """dp_hetero_lr's predict stage; only the guest has a table, and ``key`` is used in place of a new one."""
-    from fate_dp.components.dp_hetero_lr import encrypted_predict, predict
+    from fate_dp.components.dp_hetero_lr import predict as stage
+    from fate_dp.components.dp_hetero_lr.settings import PredictSettings
 
-    stage = predict if joint else encrypted_predict
+    settings = PredictSettings(score_step=STEP)
     if role_of(ctx) == "arbiter":
         return stage.predict_arbiter(ctx)
     own, frame = document(tuple(ctx.federation.local_party), model, family), frame_at(ctx, {GUEST: asked}, partitions)
     if role_of(ctx) == "host":
         allow(ctx, own["data"]["estimator"]["header"], cap)
-        return predict.predict_host(ctx, own, frame, STEP) if joint else encrypted_predict.predict_host(ctx, own, frame)
+        return (stage.predict_host if joint else stage.predict_host_encrypted)(ctx, settings, own, frame)
     made = []
-    encrypted_predict.generate_keypair = partial(make_key, made=made, key=key)
-    if joint:
-        scored = predict.predict_guest(ctx, own, frame, STEP, False)
-    else:
-        scored = encrypted_predict.predict_guest(ctx, own, frame, 2048, False)
+    stage.generate_keypair = partial(make_key, made=made, key=key)
+    scored = (stage.predict_guest if joint else stage.predict_guest_encrypted)(ctx, settings, own, frame)
     return {"scored": scored.as_pd_df().set_index("id"), "moduli": [public.n for public, _ in made]}
 
 

@@ -88,6 +88,7 @@ def flip_with_full_disk(ctx, earlier, tables):
     """The guest cannot write its table: the release was recorded before and stays pending."""
     from fate_dp.components.common.frames import pass_through
     from fate_dp.components.label_flip import guest
+    from fate_dp.components.label_flip.settings import Settings
 
     class FullDisk(Artifact):
         def write(self, frame):
@@ -95,9 +96,7 @@ def flip_with_full_disk(ctx, earlier, tables):
 
     if role_of(ctx) == "guest":
         declare(ctx, SOURCE)
-        guest.flip(
-            ctx, Artifact(frame_at(ctx, tables)), FullDisk(), epsilon=1.0, classes=(0.0, 1.0), label_source=SOURCE
-        )
+        guest.flip(ctx, Settings(1.0, SOURCE), Artifact(frame_at(ctx, tables)), FullDisk())
     else:
         pass_through(ctx, Artifact(frame_at(ctx, tables)), Artifact())
 

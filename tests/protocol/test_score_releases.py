@@ -52,16 +52,17 @@ def start(seed):
 def predict(ctx, earlier, tables, of, new_weights=False, true_labels=False):
     """dp_hetero_lr's predict stage with the model of an earlier scenario, as FATE-Flow runs it: with the arbiter."""
     from fate_dp.components.dp_hetero_lr import predict as stage
+    from fate_dp.components.dp_hetero_lr.settings import PredictSettings
 
     if role_of(ctx) == "arbiter":
         return stage.predict_arbiter(ctx)
     document = json.loads(json.dumps(earlier[of].value["model"]))
     if new_weights and role_of(ctx) == "host":
         document["data"]["estimator"]["param"]["coef_"][0] = [0.125]
-    frame = frame_at(ctx, tables)
+    frame, settings = frame_at(ctx, tables), PredictSettings(score_step=STEP, true_labels=true_labels)
     if role_of(ctx) == "host":
-        return stage.predict_host(ctx, document, frame, STEP)
-    scored = stage.predict_guest(ctx, document, frame, STEP, true_labels)
+        return stage.predict_host(ctx, settings, document, frame)
+    scored = stage.predict_guest(ctx, settings, document, frame)
     return {"scored": scored.as_pd_df(), "summary": summary(ctx)}
 
 
@@ -69,6 +70,7 @@ def revise(ctx, earlier, labels_of, scores_of, mode="swap", fraction=0.1, rows=1
     """The flipback component between two trainings."""
     from fate_dp.components.common.frames import pass_through
     from fate_dp.components.flipback import guest
+    from fate_dp.components.flipback.settings import Settings
 
     if role_of(ctx) == "host":
         return pass_through(ctx, Artifact(frame_at(ctx, TABLES)), Artifact())
@@ -81,17 +83,16 @@ def revise(ctx, earlier, labels_of, scores_of, mode="swap", fraction=0.1, rows=1
     written = Artifact()
     guest.revise_labels(
         ctx,
+        Settings(mode, fraction),
         Artifact(frame_at(ctx, {GUEST: labels}, label_type=label_type)),
         Artifact(frame_at(ctx, {GUEST: scored})),
         written,
-        mode=mode,
-        fraction=fraction,
     )
     return {"table": written.frame.as_pd_df()}
 
 
 def cross_validate(ctx, earlier, tables, labels_of, n_splits, score_cap=None):
-    from fate_dp.components.dp_hetero_lr import cross_validation as stage
+    from fate_dp.components.dp_hetero_lr import train as stage
     from fate_dp.components.dp_hetero_lr.settings import TrainSettings, cv_param, flipback
 
     from .scenarios import raise_score_cap

@@ -176,13 +176,14 @@ def flipped_before(ctx, earlier, tables):
     from fate_dp.components.common.frames import pass_through
     from fate_dp.components.common.provenance import find_label_privacy
     from fate_dp.components.label_flip import guest
+    from fate_dp.components.label_flip.settings import Settings
     from fate_dp.components.smote.party import with_synthetic_rows
 
     given, flipped = Artifact(frame_of(ctx, tables, 2, "float64", "int32")), Artifact()
     if role_of(ctx) == "host":
         return pass_through(ctx, given, flipped)
     declare(ctx, SOURCE)
-    guest.flip(ctx, given, flipped, epsilon=1.0, classes=(0.0, 1.0), label_source=SOURCE)
+    guest.flip(ctx, Settings(1.0, SOURCE), given, flipped)
     frame, home = flipped.frame, home_of(ctx)
     enlarged = with_synthetic_rows(frame, np.zeros((9, len(frame.schema.columns))), np.ones(9), "9999")
     with pytest.raises(ValueError) as refused:

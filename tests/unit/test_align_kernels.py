@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fate_dp.components.align.preflight import dummy_names, record_name
-from fate_dp.components.align.settings import Parameters, hide_size
+from fate_dp.components.align.settings import Settings, hide_size
 from fate_dp.components.align.tagged_tables import (
     Blinding,
     blinded_records,
@@ -161,4 +161,4 @@ def test_parameters_are_checked_before_any_work():
             hide_size(bad)
     for bad in (1024, 2048.5, "2048", None):
         with pytest.raises(ValueError, match="key_length is"):
-            parameters_of(Parameters)["key_length"].check(bad)
+            parameters_of(Settings)["key_length"].check(bad)

@@ -7,21 +7,21 @@ import numpy as np
 import pytest
 
 from fate_dp.components.common.provenance import LabelPrivacy
-from fate_dp.components.dp_hetero_lr.combinations import accept_classes, check_classes
-from fate_dp.components.dp_hetero_lr.labels import check_hosts_classes, declared_classes, one_vs_rest, parameter_of
-from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, train_one_vs_rest, train_plaintext
-from fate_dp.components.dp_hetero_lr.settings import TrainSettings
-from fate_dp.components.dp_hetero_lr.terms import JointTable, OwnPart, accept_terms, training_terms
+from fate_dp.components.dp_hetero_lr.agreement import JointTable, OwnPart, accept_terms, training_terms
+from fate_dp.components.dp_hetero_lr.labels import check_hosts_classes, declared_classes, one_vs_rest
+from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, train_plaintext
+from fate_dp.components.dp_hetero_lr.settings import TrainSettings, accept_classes, check_classes
 from fate_dp.components.protocols.optimizers import default_optimizer, flipped_signal
 from fate_dp.components.protocols.training_terms import BINARY, Descent, class_names, models_of
 from fate_dp.pipelines.clients import DPHeteroLR
 from fate_dp.privacy.label_flips import LabelRelease
 from fate_dp.privacy.mechanisms.randomized_response import flip_probability, keep_probability
 from fate_dp.privacy.validation import InvalidArgument
+from tests.support.one_vs_rest import train_one_vs_rest
 
 FOUR = (0.0, 1.0, 2.0, 3.0)
 SETTINGS = TrainSettings(epochs=10)
-OWN = OwnPart(1, 9, 1)
+OWN = OwnPart(1, 846, 9, 1)
 
 
 def terms(classes=FOUR, epsilon=2.0, settings=SETTINGS):
@@ -128,11 +128,11 @@ def test_the_client_refuses_what_the_component_would():
 
 
 def test_a_host_accepts_the_classes_of_the_flips_and_the_penalty_that_follows():
-    accept_terms(terms(), SETTINGS, 846, None, OWN)
-    accept_terms(terms(), replace(SETTINGS, classes=FOUR), 846, None, OWN)
+    accept_terms(terms(), SETTINGS, None, OWN)
+    accept_terms(terms(), replace(SETTINGS, classes=FOUR), None, OWN)
     # The largest penalty hardly differs by classes; these are such as no epsilon gives.
     with pytest.raises(ValueError, match="optimizer is not that"):
-        accept_terms({**terms(), "optimizer": {**terms()["optimizer"], "alpha": 1e-3}}, SETTINGS, 846, None, OWN)
+        accept_terms({**terms(), "optimizer": {**terms()["optimizer"], "alpha": 1e-3}}, SETTINGS, None, OWN)
 
 
 @pytest.mark.parametrize(
@@ -140,11 +140,11 @@ def test_a_host_accepts_the_classes_of_the_flips_and_the_penalty_that_follows():
 )
 def test_a_host_accepts_ascending_numbers_only(classes):
     with pytest.raises(ValueError, match="two or more numbers in ascending order"):
-        accept_terms({**terms(), "classes": classes}, SETTINGS, 846, None, OWN)
+        accept_terms({**terms(), "classes": classes}, SETTINGS, None, OWN)
 
 
 def test_the_guest_refuses_a_host_that_lists_other_classes():
-    facts = [{"classes": parameter_of(replace(SETTINGS, classes=each))} for each in (None, FOUR, (0.0, 1.0, 2.0))]
+    facts = [{"classes": each} for each in (None, list(FOUR), [0.0, 1.0, 2.0])]
     check_hosts_classes(FOUR, {"host 1": facts[0], "host 2": facts[1]})
     with pytest.raises(
         ValueError, match=r"classes is \[0, 1, 2\] at host 3, but the training's are \[0, 1, 2, 3\]; both must"
@@ -154,13 +154,13 @@ def test_the_guest_refuses_a_host_that_lists_other_classes():
 
 def test_a_host_holds_the_guest_to_the_parameter_and_to_no_flipback():
     with pytest.raises(ValueError, match="classes is .*both must be the same"):
-        accept_terms(terms(), replace(SETTINGS, classes=(0.0, 1.0, 2.0)), 846, None, OWN)
+        accept_terms(terms(), replace(SETTINGS, classes=(0.0, 1.0, 2.0)), None, OWN)
     rounds = SETTINGS.flipback.planned_epochs(SETTINGS.epochs)[:1]
     with pytest.raises(ValueError, match="rounds of flipback with more than two classes"):
-        accept_terms({**terms(), "flipback_epochs": rounds, "score_epochs": rounds}, SETTINGS, 846, None, OWN)
+        accept_terms({**terms(), "flipback_epochs": rounds, "score_epochs": rounds}, SETTINGS, None, OWN)
     with pytest.raises(ValueError, match=r"trained on \[0, 1\]; both must be the same"):
         trained = {"meta": {"labels": [0, 1], "optimizer_param": terms()["optimizer"]}}
-        accept_terms(terms(), SETTINGS, 846, trained, OWN)
+        accept_terms(terms(), SETTINGS, trained, OWN)
 
 
 def test_the_twin_trains_each_class_as_a_training_of_two():

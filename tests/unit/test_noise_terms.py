@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fate_dp.components.dp_hetero_lr.agreement import JointTable, training_terms
 from fate_dp.components.dp_hetero_lr.cross_product.statistics import SumShares
 from fate_dp.components.dp_hetero_lr.noise import check_own_part, noise_terms
 from fate_dp.components.dp_hetero_lr.settings import TrainSettings
-from fate_dp.components.dp_hetero_lr.terms import JointTable, training_terms
 from fate_dp.components.protocols.shared_descent import JointColumns
 from fate_dp.components.protocols.training_terms import Descent, NoiseTerms, PartyNoise
 from fate_dp.privacy import BudgetExceeded, Ledger

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from ledger_scenarios import KEY, SOURCE
 
-from fate_dp.components.label_flip.settings import CLASSES, check_together
+from fate_dp.components.label_flip.settings import CLASSES, Settings
 from fate_dp.pipelines.clients import LabelFlip
 from fate_dp.privacy import BudgetExceeded, Ledger
 from fate_dp.privacy.label_flips import (
@@ -132,5 +132,5 @@ def test_settings_that_do_not_go_together_are_refused_when_the_object_is_made(gi
 
 
 def test_classes_of_the_default_go_with_bounds():
-    check_together(2.0, CLASSES, (0.0, 1.0), None)
+    assert Settings(2.0, "a/b/y", CLASSES, (0.0, 1.0)).bins is None
     assert LabelFlip("flip", epsilon=2.0, label_source="a/b/y", bounds=[-1, 1], bins=32).bins == 32

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fate_dp.components.protocols.training_terms import Descent
+from fate_dp.components.share_lr.agreement import one_batch_terms
 from fate_dp.components.share_lr.model import JoinedModel
 from fate_dp.components.share_lr.scoring import (
     KEPT_BITS,
@@ -18,7 +19,6 @@ from fate_dp.components.share_lr.scoring import (
     score_modulus,
 )
 from fate_dp.components.share_lr.settings import SEES, ShareSettings
-from fate_dp.components.share_lr.terms import one_batch_terms
 from fate_dp.components.share_lr.training import Progress, quadratic_sums
 from fate_dp.crypto.joined_records import SHARE_BITS
 
@@ -38,7 +38,7 @@ def model_of(weights, reveal="both", fit_intercept=True):
 
 def written(model) -> dict:
     progress = Progress(3, True, [0.7, 0.6, 0.5])
-    return json.loads(json.dumps(model.to_json(ShareSettings.of(), {"method": "sgd"}, progress, None)))
+    return json.loads(json.dumps(model.to_json(ShareSettings(), {"method": "sgd"}, progress, None)))
 
 
 @given(WEIGHTS, st.sampled_from(["both", "nobody"]))
@@ -123,7 +123,7 @@ def test_sums_of_the_target_follow_from_those_of_label_and_membership(family, in
 @pytest.mark.parametrize("rows, features", [(400, 31), (30_000, 41), (1_000_000, 21)])
 def test_the_default_optimiser_may_train_for_the_default_number_of_epochs(family, rows, features):
     """The bound on mean squares is the public 2^8, so that more momentum would exceed the bounds on weights."""
-    settings = ShareSettings.of(family=family).with_optimizer(rows, features, float("inf"))
+    settings = ShareSettings(family=family).with_optimizer(rows, features, float("inf"))
     terms = one_batch_terms(rows, features, settings.optimizer, Descent.of(settings))
     assert terms.steps_between_checks(terms.learning_rates()) >= 1
     assert len(terms.learning_rates()) == settings.epochs == 100
@@ -131,7 +131,7 @@ def test_the_default_optimiser_may_train_for_the_default_number_of_epochs(family
 
 def test_an_optimiser_that_is_given_is_taken_as_it_is():
     given = {"method": "sgd", "penalty": "l2", "alpha": 0.1, "optimizer_params": {"lr": 0.1}}
-    assert ShareSettings.of(optimizer=given).with_optimizer(100, 3, 1.0).optimizer == given
+    assert ShareSettings(optimizer=given).with_optimizer(100, 3, 1.0).optimizer == given
 
 
 def test_every_word_of_reveal_says_who_sees_the_weights():

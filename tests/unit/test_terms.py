@@ -7,11 +7,10 @@ from dataclasses import replace
 import pytest
 
 from fate_dp.components.common.provenance import LabelPrivacy
-from fate_dp.components.dp_hetero_lr.combinations import solver_of
+from fate_dp.components.dp_hetero_lr.agreement import OwnPart, accept_terms
 from fate_dp.components.dp_hetero_lr.model import _flip_probability
 from fate_dp.components.dp_hetero_lr.per_epoch.protocol import refuse_more_than
-from fate_dp.components.dp_hetero_lr.settings import TrainSettings
-from fate_dp.components.dp_hetero_lr.terms import OwnPart, accept_terms
+from fate_dp.components.dp_hetero_lr.settings import TrainSettings, solver_of
 from fate_dp.components.protocols.optimizers import batch_bounds, default_optimizer
 from fate_dp.components.protocols.training_terms import Descent
 from fate_dp.crypto.paillier import PublicKey
@@ -34,37 +33,37 @@ FAIR = {
     "optimizer": default_optimizer(100, 6, 1.0, epochs=10, batches=2),
     "run": "00" * 8,
 }
-OWN = OwnPart(1, 2, 1)
+OWN = OwnPart(1, 100, 2, 1)
 EXACT = replace(SETTINGS, sigmoid="exact", sigmoid_rounds=1)
 
 
 def test_fair_terms_are_accepted_also_as_lists_from_the_wire():
-    accept_terms({**FAIR, "batches": [list(bounds) for bounds in FAIR["batches"]]}, SETTINGS, 100, None, OWN)
+    accept_terms({**FAIR, "batches": [list(bounds) for bounds in FAIR["batches"]]}, SETTINGS, None, OWN)
 
 
 @pytest.mark.parametrize("batches", [[(0, 1), (1, 100)], [(0, 100)], [(0, 40), (40, 80), (80, 100)], []])
 def test_other_batches_than_the_parameters_give_are_refused(batches):
     with pytest.raises(ValueError, match="batches are not those of batch_size"):
-        accept_terms({**FAIR, "batches": batches}, SETTINGS, 100, None, OWN)
+        accept_terms({**FAIR, "batches": batches}, SETTINGS, None, OWN)
 
 
 def test_more_flipback_rounds_than_the_parameters_give_are_refused():
     with pytest.raises(ValueError, match="more flipback rounds"):
-        accept_terms({**FAIR, "flipback_epochs": [2, 4, 6]}, SETTINGS, 100, None, OWN)
+        accept_terms({**FAIR, "flipback_epochs": [2, 4, 6]}, SETTINGS, None, OWN)
 
 
 def test_epochs_with_joint_scores_are_those_that_the_parameters_give():
     with pytest.raises(ValueError, match="other epochs with joint scores"):
-        accept_terms({**FAIR, "score_epochs": [2, 4, 6]}, SETTINGS, 100, None, OWN)
+        accept_terms({**FAIR, "score_epochs": [2, 4, 6]}, SETTINGS, None, OWN)
     (correction,) = Descent.of(EXACT).corrections(None)
     fair = {
         **FAIR,
         "correction_epochs": [correction],
         "optimizer": default_optimizer(100, 6, 1.0, "exact", epochs=10, batches=2),
     }
-    accept_terms({**fair, "score_epochs": sorted({2, 4, correction})}, EXACT, 100, None, OWN)
+    accept_terms({**fair, "score_epochs": sorted({2, 4, correction})}, EXACT, None, OWN)
     with pytest.raises(ValueError, match="other epochs with joint scores"):
-        accept_terms({**fair, "score_epochs": list(range(10))}, EXACT, 100, None, OWN)
+        accept_terms({**fair, "score_epochs": list(range(10))}, EXACT, None, OWN)
 
 
 @pytest.mark.parametrize(
@@ -86,24 +85,22 @@ def test_epochs_with_joint_scores_are_those_that_the_parameters_give():
 )
 def test_a_host_checks_the_terms_in_full(changed, sentence):
     with pytest.raises(ValueError, match=sentence):
-        accept_terms({**FAIR, **changed}, SETTINGS, 100, None, OWN)
+        accept_terms({**FAIR, **changed}, SETTINGS, None, OWN)
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0, math.inf])
 def test_the_default_optimizer_of_any_epsilon_is_accepted(epsilon):
-    accept_terms(
-        {**FAIR, "optimizer": default_optimizer(100, 6, epsilon, epochs=10, batches=2)}, SETTINGS, 100, None, OWN
-    )
+    accept_terms({**FAIR, "optimizer": default_optimizer(100, 6, epsilon, epochs=10, batches=2)}, SETTINGS, None, OWN)
 
 
 def test_an_optimizer_that_the_job_gives_must_be_the_one():
     given = {"method": "sgd", "penalty": "l2", "alpha": 0.5, "optimizer_params": {"lr": 0.1}}
     settings = replace(SETTINGS, optimizer=given)
-    accept_terms({**FAIR, "optimizer": given}, settings, 100, None, OWN)
+    accept_terms({**FAIR, "optimizer": given}, settings, None, OWN)
     with pytest.raises(ValueError, match="optimizer is not that"):
-        accept_terms(FAIR, settings, 100, None, OWN)
+        accept_terms(FAIR, settings, None, OWN)
     with pytest.raises(ValueError, match="optimizer is not that"):
-        accept_terms(FAIR, SETTINGS, 100, {"meta": {"optimizer_param": given}}, OWN)
+        accept_terms(FAIR, SETTINGS, {"meta": {"optimizer_param": given}}, OWN)
 
 
 @pytest.mark.parametrize(

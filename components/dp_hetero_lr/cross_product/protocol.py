@@ -1,16 +1,8 @@
 """Solver cross_product: the statistics of all rows are shared once, and the epochs afterwards read no row.
 
-- **The guest receives** a host's rows under the host's key, or none; masked numbers; the mean loss of every epoch and
-  model, rounded; and at the end its own weights. Losses and own weights are functions of the cross block with the hosts:
-  for a host with one feature they determine it. Joint scores it sees in rounds of flipback and corrections of the
-  sigmoid, and when rows are predicted: each is one linear equation per host feature for every row, and counted in the
-  host's ledger.
-- **A host receives** the guest's and other hosts' rows under their owners' keys, masked numbers, whether losses stay
-  within bounds, the number of epochs that ran, and its own weights at the end and at every round with joint scores.
-  Where one step lies between two weights that it knows, it knows its gradient of that step: labels are protected by the
-  flip alone.
-- **The arbiter** logs how far training is. It receives no ciphertext and no sum.
-
+What each party sees stands in guarantee.yaml. Losses and own weights are functions of the cross block with the hosts: for
+a host with one feature they determine it. A host gets its own weights at the end and at every round with joint scores:
+where one step lies between two of them, it knows its gradient of that step, and labels are protected by the flip alone.
 See docs/cryptography.md.
 """
 
@@ -21,7 +13,6 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,28 +21,17 @@ from fate_dp.crypto.descent_steps import QuadraticShare
 from fate_dp.privacy.mechanisms.second_moments import MomentNoise, clip_target
 
 from ...common.charges import home_of
-from ...common.frames import collect_column
-from ...protocols.federation import others
-from ...protocols.optimizers import (
-    CONVERGED,
-    DIVERGED,
-    GOES_ON,
-    Convergence,
-    corrected_target,
-    majoriser_constants,
-    refuse_divergence,
-)
+from ...common.frames import Table, collect_column
+from ...protocols import optimizers
+from ...protocols.federation import Context, others
 from ...protocols.prediction_frames import probabilities
 from ...protocols.shared_descent import JointColumns, SharedSteps, Start, exchange_keys
 from ...protocols.training_terms import NOISE_CURVATURE, TrainingTerms
 from ..labels import Relabelling, one_vs_rest
 from ..model import PartyModel, note_loss
-from ..rows import UNIT, Table, relabel
+from ..rows import UNIT, relabel
 from ..scores import ScoreRelease, joint_score_blocks
 from .statistics import Statistics
-
-if TYPE_CHECKING:
-    from fate.arch import Context
 
 logger = logging.getLogger(__name__)
 
@@ -66,10 +46,14 @@ class CrossProduct:
         """Direct the epochs; ``model`` gets the guest's own weights and nobody else's."""
         terms = model.terms
         targets = Targets(terms, relabelling)
-        check_targets(targets.columns, terms.batches)
+        if not fits(targets.columns, terms.batches):
+            raise ValueError(
+                f"The labels have a mean square above {2**MEAN_SQUARE_BITS} in a batch; solver cross_product needs less: "
+                "standardise them."
+            )
         rows = relabel(rows, targets.columns)
         training = SharedTraining(ctx, rows, model, self.noise)
-        convergence = Convergence(terms.descent.early_stop, terms.descent.tol)
+        convergence = optimizers.Convergence(terms.descent.early_stop, terms.descent.tol)
         for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(terms.descent.epochs):
             model.start_epoch(epoch)
             if epoch in terms.score_epochs:
@@ -77,10 +61,11 @@ class CrossProduct:
             loss = _direct_epoch(epoch_ctx, training, targets, terms, epoch)
             note_loss(epoch_ctx, model, epoch, loss)
             state = convergence.state(epoch, terms.descent.epochs, loss, None)
-            if state == CONVERGED and any(later > epoch for later in terms.correction_epochs):
+            if state == optimizers.CONVERGED and any(later > epoch for later in terms.correction_epochs):
                 # The quadratic of this phase is at its minimum; the next correction brings another one.
-                state = GOES_ON
-            _tell(others(epoch_ctx), state)
+                state = optimizers.GOES_ON
+            for party in others(epoch_ctx):
+                party.put("training_state", state)
             if model.ends(state):
                 break
         training.finish(ctx.sub_ctx("finish"), model)
@@ -94,11 +79,10 @@ class CrossProduct:
                 # A warm start's weights were shown as they are; opened and rounded they would be others, and count anew.
                 if epoch:
                     model.columns = training.own_weights(epoch_ctx.sub_ctx("weights"))
-                flipback = epoch in terms.flipback_epochs
-                release.record(model.weights, "flipback" if flipback else "correction of the sigmoid")
-                epoch_ctx.guest.put("scores", release.rounded(rows, model.weights, model.settings.score_step))
+                purpose = "flipback" if epoch in terms.flipback_epochs else "correction of the sigmoid"
+                release.give_round(epoch_ctx, rows, model.weights, model.settings.score_step, purpose)
                 target_ctx = epoch_ctx.sub_ctx("target")
-                refuse_divergence(target_ctx.guest.get("training_state"))
+                optimizers.refuse_divergence(target_ctx.guest.get("training_state"))
                 training.take_targets(target_ctx)
             if model.ends(_follow_epoch(epoch_ctx, training, epoch)):
                 break
@@ -108,9 +92,9 @@ class CrossProduct:
         """Follow the guest's word after every epoch; returns the epochs that ran."""
         for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(terms.descent.epochs):
             state = epoch_ctx.guest.get("training_state")
-            refuse_divergence(state)
+            optimizers.refuse_divergence(state)
             logger.info("epoch %d of at most %d: %s", epoch + 1, terms.descent.epochs, state)
-            if state != GOES_ON:
+            if state != optimizers.GOES_ON:
                 break
         return epoch + 1
 
@@ -124,8 +108,8 @@ def _with_next_targets(
     scores = collect_column(joint_score_blocks(ctx, rows, model.weights, model.settings.score_step))
     rows, target_ctx = relabel(rows, targets.after(epoch, scores)), ctx.sub_ctx("target")
     if not fits(targets.columns, model.terms.batches):
-        _end_diverged(target_ctx.hosts, ctx)
-    _tell(target_ctx.hosts, GOES_ON)
+        _end_diverged(target_ctx, ctx)
+    target_ctx.hosts.put("training_state", optimizers.GOES_ON)
     training.take_targets(target_ctx, rows)
     return rows
 
@@ -145,8 +129,8 @@ def _direct_epoch(ctx: Context, training: SharedTraining, targets: Targets, term
         means = [mean + targets.constant(bounds) for mean in varying]
         loss += fmean(means) * (bounds[1] - bounds[0]) / terms.rows
         if not all(map(training.passes, means)):
-            _end_diverged(group_ctx.hosts, ctx)
-        _tell(group_ctx.hosts, GOES_ON)
+            _end_diverged(group_ctx, ctx)
+        group_ctx.hosts.put("training_state", optimizers.GOES_ON)
     return loss
 
 
@@ -156,20 +140,17 @@ def _follow_epoch(ctx: Context, training: SharedTraining, epoch: int) -> str:
     for group_ctx, batches in ctx.on_batches.ctxs_zip(training.groups()):
         hidden = training.run_steps(group_ctx, batches, epoch)
         group_ctx.guest.put("loss_shares", training.loss_shares(hidden, batches, epoch))
-        refuse_divergence(group_ctx.guest.get("training_state"))
+        optimizers.refuse_divergence(group_ctx.guest.get("training_state"))
     return ctx.guest.get("training_state")
 
 
-def _end_diverged(hosts: Iterable, epoch_ctx: Context) -> None:
+def _end_diverged(ctx: Context, epoch_ctx: Context) -> None:
     """Let every party know where it waits for a word, and stop."""
-    _tell(hosts, DIVERGED)
-    _tell([party for party in others(epoch_ctx) if party.role == "arbiter"], DIVERGED)
-    refuse_divergence(DIVERGED)
-
-
-def _tell(parties: Iterable, state: str) -> None:
-    for party in parties:
-        party.put("training_state", state)
+    ctx.hosts.put("training_state", optimizers.DIVERGED)
+    for party in others(epoch_ctx):
+        if party.role == "arbiter":
+            party.put("training_state", optimizers.DIVERGED)
+    optimizers.refuse_divergence(optimizers.DIVERGED)
 
 
 class SharedTraining(SharedSteps):
@@ -184,7 +165,8 @@ class SharedTraining(SharedSteps):
         if bool(terms.noise) != (noise is not None):
             raise ValueError("A training is agreed on with noise and started without, or the other way round.")
         columns = JointColumns.of(ctx, terms.features)
-        self._divisor, self._noise = terms.curvature, noise
+        # With noise the target is c (y - 1/2): b is divided by c, too.
+        self._divisor, self._curvature = (terms.curvature, 1) if noise else (1, terms.curvature)
         keys = exchange_keys(ctx.sub_ctx("keys"), columns, terms.descent.key_length)
         model.keys_fingerprint = keys.fingerprint
         self._statistics = Statistics(rows, columns, keys, terms)
@@ -194,7 +176,7 @@ class SharedTraining(SharedSteps):
         start = Start(model.columns, model.learning_rates(), model.shared_states)
         self._steps_at_once = terms.steps_between_checks(start.learning_rates)
         self._identity = {"run": terms.run, "parties": [list(name) for name in columns.names]}
-        super().__init__(columns, keys, self._scaled(terms), terms, start, home_of(ctx).key)
+        super().__init__(columns, keys, self._scaled(terms.batches), terms, start, home_of(ctx).key)
 
     def groups(self) -> list[list[int]]:
         """The batches of an epoch in groups: so many steps may run before the guest looks at their losses."""
@@ -213,22 +195,18 @@ class SharedTraining(SharedSteps):
     def take_targets(self, ctx: Context, rows: Table | None = None) -> None:
         """Go on with other targets; ``rows`` are the guest's with them, None at hosts."""
         self._sums = self._statistics.next_target(ctx, self._sums, rows)
-        self._shares = self._scaled(self._terms)
+        self._shares = self._scaled(self._terms.batches)
 
     def finish(self, ctx: Context, model: PartyModel) -> None:
         """Open every party's own weights to it; the model also keeps what a warm start needs."""
         model.columns = self.own_weights(ctx)
         model.shared_states = [{**self._identity, **descent.state()} for descent in self._descents]
 
-    def _scaled(self, terms: TrainingTerms) -> list[QuadraticShare]:
+    def _scaled(self, batches: Iterable[tuple[int, int]]) -> list[QuadraticShare]:
         """Of every batch, there of every model: these differ in b alone."""
-        divisor, curvature = 1, self._divisor
-        if self._noise is not None:
-            # The target is c (y - 1/2): b is divided by c, too.
-            divisor, curvature = self._divisor, 1
         of_batches = [
-            QuadraticShare.scaled(sums.matrix, sums.linear, (last - first) * divisor, curvature)
-            for sums, (first, last) in zip(self._sums, terms.batches, strict=True)
+            QuadraticShare.scaled(sums.matrix, sums.linear, (last - first) * self._divisor, self._curvature)
+            for sums, (first, last) in zip(self._sums, batches, strict=True)
         ]
         return [QuadraticShare(share.matrix, linear) for share in of_batches for linear in share.linear.T]
 
@@ -258,8 +236,8 @@ class Targets:
         labels = self._relabelling.labels
         if self._corrected or epoch in self._terms.correction_epochs:
             self._corrected = True
-            self.columns = corrected_target(labels, scores)[:, None]
-            self._constants = majoriser_constants(scores)
+            self.columns = optimizers.corrected_target(labels, scores)[:, None]
+            self._constants = optimizers.majoriser_constants(scores)
         else:
             self.columns, self._constants = self._without_scores(labels)
         return self.columns
@@ -278,15 +256,6 @@ class Targets:
             clipped = clip_target(NOISE_CURVATURE * (labels - 0.5), moments.bounds[0], moments.fraction_bits)
             return (clipped * UNIT)[:, None], constants
         return one_vs_rest(labels, self._terms.classes) - 0.5, constants
-
-
-def check_targets(columns: np.ndarray, batches: Iterable[tuple[int, int]]) -> None:
-    """Refuse labels whose mean square over a batch exceeds what the masks are made for."""
-    if not fits(columns, batches):
-        raise ValueError(
-            f"The labels have a mean square above {2**MEAN_SQUARE_BITS} in a batch; solver cross_product needs less: "
-            "standardise them."
-        )
 
 
 def fits(columns: np.ndarray, batches: Iterable[tuple[int, int]]) -> bool:

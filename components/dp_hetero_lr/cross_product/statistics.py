@@ -8,36 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from fate_dp.crypto.cross_product import (
-    MEAN_SQUARE_BITS,
-    column_square_sums,
-    encrypt_rows,
-    exact_product,
-    merge_sums,
-    multiply_rows,
-    open_sums,
-    seal_sums,
-)
+from fate_dp.crypto import cross_product
+from fate_dp.crypto.cross_product import MEAN_SQUARE_BITS, open_sums, seal_sums
 from fate_dp.crypto.paillier import OwnerEncryption, PublicKey
 from fate_dp.crypto.slots import FEATURE_FRACTION_BITS, SlotLayout, encode_features
 from fate_dp.privacy.mechanisms.second_moments import MomentNoise
 
-from ...common.frames import bad_feature
+from ...common.frames import Table, bad_feature
+from ...protocols.federation import Context
 from ...protocols.shared_descent import JointColumns, Keys
 from ...protocols.training_terms import TrainingTerms
-from ..rows import Block, Table
-
-if TYPE_CHECKING:
-    from fate.arch import Context
+from ..rows import Block
 
 Batches = Sequence[tuple[int, int]]
-Matrix = Callable[[Block], np.ndarray]
-Left = Callable[..., np.ndarray]  # of a block and, by name, the bits that it drops
+Matrix = Callable[..., np.ndarray]  # of a block and, by name, the bits that it drops
 ENCRYPTION_COST, MULTIPLICATION_COST = 37, 1
 """Relative cost of one encryption, and of one multiplication by a column of one ciphertext (`make bench-hetero-lr`)."""
 
@@ -49,25 +38,36 @@ class SumShares:
     matrix: np.ndarray
     linear: np.ndarray
 
-    def with_noise(self, noise: MomentNoise, columns: JointColumns) -> SumShares:
-        """The share plus noise, in units of 2^-48: own Gram matrix, and both halves of every cross block.
+    @classmethod
+    def zeros(cls, columns: JointColumns, models: int) -> SumShares:
+        size = columns.total
+        return cls(np.zeros((size, size), dtype=object), np.zeros((size, models), dtype=object))
 
-        The guest's last column is its target: its products go to ``linear``.
-        """
-        matrix, linear = self.matrix.copy(), self.linear.copy()
+    def add_own(self, columns: JointColumns, block: np.ndarray) -> None:
+        """Add to the own block (own matrix)^T (own matrix); the guest's targets are its last columns."""
         own, width = columns.own_slice, columns.counts[columns.own]
-        matrix[own, own] += noise.gram[:width, :width]
+        self.matrix[own, own] += block[:width, :width]
         if columns.is_guest:
-            linear[own] += noise.gram[:width, width:]
+            self.linear[own] += block[:width, width:]
+
+    def add_cross(self, columns: JointColumns, position: int, block: np.ndarray) -> None:
+        """Add to (own matrix)^T (matrix of the party at ``position``), the guest's targets its last columns."""
+        own, width = columns.own_slice, columns.counts[columns.own]
+        peer, peer_width = columns.slice_of(position), columns.counts[position]
+        self.matrix[own, peer] += block[:width, :peer_width]
+        self.matrix[peer, own] += block[:width, :peer_width].T
+        if columns.is_guest:
+            self.linear[peer] += block[width:, :peer_width].T
+        elif position == 0:
+            self.linear[own] += block[:width, peer_width:]
+
+    def with_noise(self, noise: MomentNoise, columns: JointColumns) -> SumShares:
+        """The share plus noise, in units of 2^-48: own Gram matrix, and both halves of every cross block."""
+        noisy = SumShares(self.matrix.copy(), self.linear.copy())
+        noisy.add_own(columns, noise.gram)
         for position, block in noise.cross.items():
-            peer, peer_width = columns.slice_of(position), columns.counts[position]
-            matrix[own, peer] += block[:width, :peer_width]
-            matrix[peer, own] += block[:width, :peer_width].T
-            if columns.is_guest:
-                linear[peer] += block[width:, :peer_width].T
-            elif position == 0:
-                linear[own] += block[:width, peer_width:]
-        return SumShares(matrix, linear)
+            noisy.add_cross(columns, position, block)
+        return noisy
 
 
 def encrypts(first: int, second: int, counts: Sequence[int], slots: int, changing_target: bool) -> int:
@@ -90,28 +90,30 @@ class Statistics:
     """
 
     def __init__(self, rows: Table, columns: JointColumns, keys: Keys, terms: TrainingTerms) -> None:
-        """
-        Args:
-            rows: this party's blocks, at the guest with the targets as labels.
-            columns: of all data parties.
-            keys: of this training.
-            terms: public.
-        """
+        """``rows`` are this party's blocks, at the guest with the targets as labels."""
         self._rows, self._columns, self._keys, self._terms = rows, columns, keys, terms
         self._dropped, self._models = terms.dropped_bits, terms.models
-        self._largest = max(last - first for first, last in terms.batches)
+        largest = max(last - first for first, last in terms.batches)
+        self._layout = partial(terms.sums_layout, largest)
         self._received: dict[int, Table] = {}
         self._widths = [count + self._models * (position == 0) for position, count in enumerate(columns.counts)]
 
     def gather(self, ctx: Context) -> list[SumShares]:
         """Shares for every batch."""
         peers = self._columns.peers(ctx)
-        shares = self._own_sums()
+        shares = [SumShares.zeros(self._columns, self._models) for _ in self._terms.batches]
+        for at, products in self._exact_sums(own_matrix).items():
+            shares[at].add_own(self._columns, products)
         for_others = [position for position in peers if self._encryptor(position) == self._columns.own]
         if for_others:
-            table = encrypted_table(
-                self._rows, self._keys.private.encryption(), self._own_layout(), self._terms.rows, self._dropped
+            encrypt = partial(
+                _encrypt,
+                encryption=self._keys.private.encryption(),
+                layout=self._layout(self._keys.public),
+                expected=self._terms.rows,
+                dropped=self._dropped,
             )
+            table = self._rows.mapValues(encrypt)
             for position in for_others:
                 peers[position].put("encrypted_rows", table)
         for position, party in peers.items():
@@ -120,10 +122,10 @@ class Statistics:
                 sealed, blocks = self._multiply(position, own_matrix)
                 party.put("masked_products", sealed)
                 for share, block in zip(shares, blocks):
-                    self._place(share, position, block)
+                    share.add_cross(self._columns, position, block)
         for position in for_others:
             for share, block in zip(shares, self._open(peers[position].get("masked_products"))):
-                self._place(share, position, block.T)
+                share.add_cross(self._columns, position, block.T)
         return shares
 
     def next_target(self, ctx: Context, shares: list[SumShares], rows: Table | None = None) -> list[SumShares]:
@@ -149,61 +151,37 @@ class Statistics:
                 share.linear[self._columns.slice_of(position)] = block.T
         return shares
 
-    def _own_sums(self) -> list[SumShares]:
-        total, own = self._columns.total, self._columns.own_slice
-        products, shares = self._exact_sums(own_matrix), []
-        for at in range(len(self._terms.batches)):
-            matrix, linear = np.zeros((total, total), dtype=object), np.zeros((total, self._models), dtype=object)
-            width = self._columns.counts[self._columns.own]
-            matrix[own, own] = products[at][:width, :width]
-            if self._columns.is_guest:
-                linear[own] = products[at][:width, width:]
-            shares.append(SumShares(matrix, linear))
-        return shares
-
     def _encryptor(self, position: int) -> int:
         first, second = sorted((self._columns.own, position))
-        return encrypts(first, second, self._widths, self._own_layout().slots, bool(self._terms.score_epochs))
+        slots = self._layout(self._keys.public).slots
+        return encrypts(first, second, self._widths, slots, bool(self._terms.score_epochs))
 
-    def _layout(self, key: PublicKey) -> SlotLayout:
-        return self._terms.sums_layout(self._largest, key)
+    def _exact_sums(self, left: Matrix) -> dict[int, np.ndarray]:
+        """{batch: left^T own_matrix} of this party, integers in units of 2^-48."""
+        kernel = partial(_exact, left=left, batches=self._terms.batches, dropped=self._dropped)
+        products = _reduced(self._rows.mapPartitions(kernel, preserves_partitioning=True), np.add)
+        return {at: sums << 2 * self._dropped for at, sums in products.items()}
 
-    def _own_layout(self) -> SlotLayout:
-        return self._layout(self._keys.public)
+    def _multiply(self, position: int, left: Matrix) -> tuple[list, list[np.ndarray]]:
+        """Multiply the rows that the party at ``position`` encrypted: what goes back, and the own share of each batch.
 
-    def _exact_sums(self, left: Left) -> dict[int, np.ndarray]:
-        products = exact_sums(self._rows, left, self._terms.batches, self._dropped)
-        return {at: self._in_finest_units(sums) for at, sums in products.items()}
-
-    def _in_finest_units(self, sums: np.ndarray) -> np.ndarray:
-        """Integers in units of 2^-48, from those of the products."""
-        return sums << 2 * self._dropped
-
-    def _multiply(self, position: int, left: Left) -> tuple[list, list[np.ndarray]]:
-        """Multiply the rows that the party at ``position`` encrypted: what goes back, and the own share of each batch."""
+        The unblinded encrypted sums of left^T (the other party's matrix) stay inside this party.
+        """
         key, width, batches = self._keys.peers[position], self._widths[position], self._terms.batches
         layout = self._layout(key)
         columns_of = partial(left, dropped=self._dropped)
         kernel = partial(_multiply, left=columns_of, columns=width, batches=batches, layout=layout, key=key)
-        sums = encrypted_sums(self._rows, self._received[position], kernel, key)
+        pairs = self._rows.join(self._received[position], lambda block, encrypted: (block, encrypted))
+        sums = _reduced(
+            pairs.mapPartitions(kernel, preserves_partitioning=True), partial(cross_product.merge_sums, public_key=key)
+        )
         sealed = [seal_sums(sums[at], width, layout, key) for at in range(len(batches))]
-        return [message for message, _ in sealed], [self._in_finest_units(share) for _, share in sealed]
+        return [message for message, _ in sealed], [share << 2 * self._dropped for _, share in sealed]
 
     def _open(self, sealed: list) -> list[np.ndarray]:
         """The shares of what another party made of the rows that this one encrypted, its columns first."""
-        width, layout = self._widths[self._columns.own], self._own_layout()
-        return [self._in_finest_units(open_sums(message, width, layout, self._keys.private)) for message in sealed]
-
-    def _place(self, share: SumShares, position: int, block: np.ndarray) -> None:
-        """Enter the share of (own matrix)^T (matrix of the party at ``position``), targets among their columns."""
-        own, peer = self._columns.own_slice, self._columns.slice_of(position)
-        own_count, peer_count = self._columns.counts[self._columns.own], self._columns.counts[position]
-        share.matrix[own, peer] = block[:own_count, :peer_count]
-        share.matrix[peer, own] = block[:own_count, :peer_count].T
-        if self._columns.is_guest:
-            share.linear[peer] = block[own_count:].T
-        elif position == 0:
-            share.linear[own] = block[:, peer_count:]
+        width, layout = self._widths[self._columns.own], self._layout(self._keys.public)
+        return [open_sums(message, width, layout, self._keys.private) << 2 * self._dropped for message in sealed]
 
 
 # Products over the rows of block tables, as kernels on one partition: exact ones at a party, encrypted ones of two.
@@ -229,52 +207,30 @@ def _rounded(numbers: np.ndarray, dropped: int) -> np.ndarray:
     return (numbers + (1 << dropped >> 1)) >> dropped
 
 
-def exact_sums(rows: Table, left: Left, batches: Batches, dropped: int) -> dict[int, np.ndarray]:
-    """{batch: left^T own_matrix} of one party, exact integers of object type."""
-    kernel = partial(_exact, left=left, batches=batches, dropped=dropped)
-    return _reduced(rows.mapPartitions(kernel, preserves_partitioning=True), np.add)
-
-
-def encrypted_table(rows: Table, encryption: OwnerEncryption, layout: SlotLayout, expected: int, dropped: int) -> Table:
-    """Table of bytes: this party's matrix, encrypted row by row under its own key."""
-    return rows.mapValues(partial(_encrypt, encryption=encryption, layout=layout, expected=expected, dropped=dropped))
-
-
-def encrypted_sums(rows: Table, received: Table, kernel: Callable, key: PublicKey) -> dict[int, tuple]:
-    """{batch: unblinded encrypted sums of left^T (the other party's matrix)}; they stay inside this party."""
-    parts = rows.join(received, _pair).mapPartitions(kernel, preserves_partitioning=True)
-    return _reduced(parts, partial(merge_sums, public_key=key))
-
-
-def _pair(block: Block, encrypted: bytes) -> tuple[Block, bytes]:
-    return block, encrypted
-
-
 def _reduced(parts: Table, merge: Callable) -> dict:
     """One dictionary from those of all partitions; a batch may lie in several of them."""
-    return reduce(partial(_merged, merge=merge), (part for _, part in parts.collect()), {})
-
-
-def _merged(first: dict, second: dict, merge: Callable) -> dict:
-    return {**first, **{at: merge(first[at], sums) if at in first else sums for at, sums in second.items()}}
+    found: dict = {}
+    for _, part in parts.collect():
+        found.update({at: merge(found[at], sums) if at in found else sums for at, sums in part.items()})
+    return found
 
 
 def _exact(
-    blocks: Iterable[tuple[Any, Block]], left: Left, batches: Batches, dropped: int
+    blocks: Iterable[tuple[Any, Block]], left: Matrix, batches: Batches, dropped: int
 ) -> Iterator[tuple[Any, dict]]:
     blocks = list(blocks)
     found = {}
     for at, (first, last) in enumerate(batches):
         within = [block.within(first, last) for _, block in blocks]
         if any(len(block.features) for block in within):
-            sides = (_stacked(within, partial(columns, dropped=dropped)) for columns in (left, own_matrix))
-            found[at] = exact_product(*sides)
+            sides = (np.concatenate([side(block, dropped=dropped) for block in within]) for side in (left, own_matrix))
+            found[at] = cross_product.exact_product(*sides)
     if blocks:
         yield blocks[0][0], found
 
 
 def _encrypt(block: Block, encryption: OwnerEncryption, layout: SlotLayout, expected: int, dropped: int) -> bytes:
-    return encrypt_rows(own_matrix(block, dropped), encryption, layout, expected)
+    return cross_product.encrypt_rows(own_matrix(block, dropped), encryption, layout, expected)
 
 
 def _multiply(
@@ -291,14 +247,10 @@ def _multiply(
         within = [(block.within(first, last), _rows_of(data, block, first, last)) for _, (block, data) in pairs]
         within = [(block, data) for block, data in within if len(block.features)]
         if within:
-            matrix = _stacked([block for block, _ in within], left)
-            found[at] = multiply_rows(matrix, b"".join(data for _, data in within), columns, layout, key)
+            matrix = np.concatenate([left(block) for block, _ in within])
+            found[at] = cross_product.multiply_rows(matrix, b"".join(data for _, data in within), columns, layout, key)
     if pairs:
         yield pairs[0][0], found
-
-
-def _stacked(blocks: Sequence[Block], columns_of: Matrix) -> np.ndarray:
-    return np.concatenate([columns_of(block) for block in blocks])
 
 
 def _rows_of(data: bytes, block: Block, first: int, last: int) -> bytes:
@@ -317,15 +269,10 @@ def mean_square_bits(rows: Table, names: Sequence[str], batches: Batches) -> int
     It is 0 or 1 for standardised features, and all that the other parties learn of their size. The widths of masks and
     the pace of training rest on it.
 
-    Args:
-        rows: this party's blocks.
-        names: of its features.
-        batches: of the training.
-
     Raises:
         ValueError: a feature is larger; its name stays with its own party.
     """
-    totals = rows.mapValues(partial(_square_sums, batches=batches)).reduce(_add)
+    totals = rows.mapValues(partial(_square_sums, batches=batches)).reduce(np.add)
     largest = 0
     for (first, last), sums in zip(batches, totals):
         for name, total in zip(names, sums):
@@ -345,9 +292,8 @@ def _bits(total: int, rows: int) -> int:
     return max(0, (-(-total // rows) - 1).bit_length() - 2 * FEATURE_FRACTION_BITS)
 
 
-def _square_sums(block: Block, batches: Batches) -> list[Sequence[int]]:
-    return [column_square_sums(block.within(first, last).features) for first, last in batches]
-
-
-def _add(first: list, second: list) -> list[tuple[int, ...]]:
-    return [tuple(a + b for a, b in zip(one, other)) for one, other in zip(first, second)]
+def _square_sums(block: Block, batches: Batches) -> np.ndarray:
+    """object (batches, columns): they exceed int64."""
+    return np.array(
+        [cross_product.column_square_sums(block.within(*bounds).features) for bounds in batches], dtype=object
+    )

@@ -4,27 +4,21 @@ With u_p = X_p w_p / 4 at a host and u_g = X_g w_g / 4 - (y - 1/2) at the guest,
 X_p^T sum_q u_q / n. A party knows its own u_p, so only the sum of the others' columns is encrypted. The last column of
 a product is the party's own u_p: it gives the encrypted cross terms of the loss.
 
-- **The guest sees** the hosts' quarter scores under encryption, its own exact gradient and the loss of every batch, with
-  early_stop ``weight_diff`` the length of each host's step in every epoch, and the joint scores whenever flipback runs
-  or rows are predicted. A gradient is m_g sums of host scores; a guest feature that marks one row reads that row's
-  score, so batches hold at least ten rows per feature. Each release of joint scores of X_h w_h is one linear equation
-  per host feature for every row: after as many different w as a host has features, X_h is known up to one square
-  matrix. The hosts' ledgers count them and refuse beyond their cap (a quarter of the feature count unless the operator
-  says else).
-- **A host sees** the guest's and the other hosts' quarter scores under encryption by the arbiter's key, and its own
-  exact gradient X_h^T (sum of scores - label part) of every batch. So labels are protected from it by the label flip
-  alone: the guarantee is label differential privacy; features of others are hidden computationally.
-- **The arbiter** makes the key pair and decrypts masked sums. It never sees an unmasked one.
+What each party sees stands in guarantee.yaml. A gradient is m_g sums of host scores; a guest feature that marks one row
+reads that row's score, so batches hold at least ten rows per feature. Each release of joint scores of X_h w_h is one
+linear equation per host feature for every row: after as many different w as a host has features, X_h is known up to one
+square matrix, so that the hosts' ledgers count them.
 """
 
 from __future__ import annotations
 
-from functools import partial, reduce
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from gmpy2 import mpz
 
+from fate_dp.crypto import slots
 from fate_dp.crypto.paillier import (
     Ciphertext,
     EncryptedSum,
@@ -34,29 +28,16 @@ from fate_dp.crypto.paillier import (
     sum_of_columns,
 )
 from fate_dp.crypto.powers import powers_product
-from fate_dp.crypto.slots import (
-    decode_product,
-    decrypt_masked,
-    encode_features,
-    encode_loss,
-    encode_scores,
-    mask_and_pack,
-    slots_per_ciphertext,
-    unpack_and_unmask,
-)
 
-from ...common.frames import collect_column
-from ...protocols.federation import data_peers, others
+from ...common.frames import Table, collect_column
+from ...protocols.federation import Context, data_peers, others
 from ...protocols.optimizers import GOES_ON, Convergence
 from ...protocols.prediction_frames import probabilities
 from ...protocols.training_terms import TrainingTerms
 from ..labels import Relabelling
 from ..model import PartyModel, note_loss
-from ..rows import Block, Table, relabel
+from ..rows import Block, relabel
 from ..scores import ScoreRelease, joint_score_blocks
-
-if TYPE_CHECKING:
-    from fate.arch import Context
 
 
 class PerEpoch:
@@ -93,8 +74,7 @@ class PerEpoch:
         for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(terms.descent.epochs):
             model.start_epoch(epoch)
             if epoch in terms.flipback_epochs:
-                release.record(model.weights, "flipback")
-                epoch_ctx.guest.put("scores", release.rounded(rows, model.weights, model.settings.score_step))
+                release.give_round(epoch_ctx, rows, model.weights, model.settings.score_step, "flipback")
             for batch_ctx, bounds in epoch_ctx.on_batches.ctxs_zip(terms.batches):
                 _step_of_host(batch_ctx, rows, model, bounds, public_key)
             if terms.descent.early_stop == "weight_diff":
@@ -113,7 +93,7 @@ class PerEpoch:
                     masked = party.get("masked")
                     # The guest's sums are its gradient and the loss.
                     refuse_more_than(features + (party.role == "guest"), masked, public_key, party.name)
-                    party.put("decrypted", decrypt_masked(masked, private_key))
+                    party.put("decrypted", slots.decrypt_masked(masked, private_key))
             if epoch_ctx.guest.get("training_state") != GOES_ON:
                 break
         return epoch + 1
@@ -121,7 +101,7 @@ class PerEpoch:
 
 def refuse_more_than(sums: int, masked: list, public_key: PublicKey, sender: str) -> None:
     """A party gets as many ciphertexts decrypted as its gradient needs: others' scores must not come along."""
-    needed = -(-sums // slots_per_ciphertext(public_key))
+    needed = -(-sums // slots.slots_per_ciphertext(public_key))
     if len(masked) != needed:
         raise ValueError(
             f"{sender} sent {len(masked)} ciphertexts to decrypt; its {sums} sums of a batch need {needed}."
@@ -141,7 +121,7 @@ def _step_of_guest(
     cross = sum(parts, own_cross + own_cross).value
     *products, loss = decrypted_at_arbiter(ctx, [*sums.encrypted[:-1], cross], public_key)
     model.update(mean_gradient(products, sums.own_gradient, size))
-    return own_loss + decode_product(loss) / size
+    return own_loss + slots.decode_product(loss) / size
 
 
 def _step_of_host(ctx: Context, rows: Table, model: PartyModel, bounds: tuple[int, int], public_key: PublicKey) -> None:
@@ -153,16 +133,13 @@ def _step_of_host(ctx: Context, rows: Table, model: PartyModel, bounds: tuple[in
     size = bounds[1] - bounds[0]
     sums = exchange_columns(ctx, rows, model.weights, bounds, public_key)
     own_loss, cross = sums.own_loss + size * model.penalty_loss(), EncryptedSum(sums.encrypted[-1], public_key)
-    ctx.guest.put("loss_part", (cross + cross).plus(encode_loss(own_loss)).fully_blinded().to_bytes())
+    ctx.guest.put("loss_part", (cross + cross).plus(slots.encode_loss(own_loss)).fully_blinded().to_bytes())
     decrypted = decrypted_at_arbiter(ctx, list(sums.encrypted[:-1]), public_key)
     model.update(mean_gradient(decrypted, sums.own_gradient, size))
 
 
 class Slice(NamedTuple):
-    """The rows of one block that fall into a batch: int64 features (rows, m), float64 quarter scores u (rows,).
-
-    ``received`` are encrypted columns of other parties for the same rows.
-    """
+    """Of one block in a batch: int64 features (rows, m), float64 quarter scores u (rows,), other parties' encrypted columns."""
 
     features: np.ndarray
     quarter_scores: np.ndarray
@@ -188,26 +165,27 @@ def exchange_columns(
     """Send this party's encrypted quarter scores of a batch to guest and hosts, multiply with theirs."""
     first, last = bounds
     batch = rows.mapValues(partial(_slice, weights=weights, first=first, last=last))
-    column = batch.mapValues(partial(_encrypt, public_key=public_key))
+    column = batch.mapValues(lambda part: encrypt_column(slots.encode_scores(part.quarter_scores), public_key))
     peers = data_peers(ctx)
     for party in peers:
         party.put("encrypted_scores", column)
     *earlier, latest = [party.get("encrypted_scores") for party in peers]
-    batch = reduce(lambda table, columns: table.join(columns, _attach), earlier, batch)
+    for columns in earlier:
+        batch = batch.join(columns, _attach)
     parts = batch.join(latest, partial(_multiply, public_key=public_key))
     return parts.reduce(partial(_merge, modulus=public_key.modulus_squared))
 
 
 def decrypted_at_arbiter(ctx: Context, encrypted: list[mpz], public_key: PublicKey) -> list[int]:
     """Signed integers in units of 2^-64 behind ``encrypted``; the arbiter sees them under additive masks only."""
-    packed, masks = mask_and_pack([EncryptedSum(value, public_key) for value in encrypted], public_key)
+    packed, masks = slots.mask_and_pack([EncryptedSum(value, public_key) for value in encrypted], public_key)
     ctx.arbiter.put("masked", packed)
-    return unpack_and_unmask(ctx.arbiter.get("decrypted"), masks, public_key)
+    return slots.unpack_and_unmask(ctx.arbiter.get("decrypted"), masks, public_key)
 
 
 def mean_gradient(others: list[int], own: tuple, rows: int) -> np.ndarray:
     """Exact sums of both parts -> float64 gradient of shape (m, 1), per row."""
-    return np.array([[decode_product(first + second) / rows] for first, second in zip(others, own)])
+    return np.array([[slots.decode_product(first + second) / rows] for first, second in zip(others, own)])
 
 
 def _slice(block: Block, weights: np.ndarray, first: int, last: int) -> Slice:
@@ -220,10 +198,6 @@ def _slice(block: Block, weights: np.ndarray, first: int, last: int) -> Slice:
     return Slice(rows.features, quarter - target, own_loss)
 
 
-def _encrypt(batch: Slice, public_key: PublicKey) -> bytes:
-    return encrypt_column(encode_scores(batch.quarter_scores), public_key)
-
-
 def _attach(batch: Slice, column: bytes) -> Slice:
     return batch._replace(received=(*batch.received, column))
 
@@ -234,10 +208,10 @@ def _multiply(batch: Slice, column: bytes, public_key: PublicKey) -> Sums:
         raise ValueError(
             f"Received {len(ciphertexts)} encrypted scores for {len(batch.features)} rows; rows must agree."
         )
-    exponents = np.column_stack([batch.features, encode_features(batch.quarter_scores)])
+    exponents = np.column_stack([batch.features, slots.encode_features(batch.quarter_scores)])
     products = powers_product(ciphertexts, exponents, public_key.modulus_squared)
     # Python integers: the exact sums need up to 118 bits, more than int64 holds.
-    own = batch.features.astype(object).T @ encode_scores(batch.quarter_scores).astype(object)
+    own = batch.features.astype(object).T @ slots.encode_scores(batch.quarter_scores).astype(object)
     return Sums(tuple(map(int, products)), tuple(map(int, own)), batch.own_loss)
 
 

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
 
 from fate_dp.crypto.cross_product import MEAN_SQUARE_BITS
 from fate_dp.privacy.events import REPLACE_ONE, Event, NotPrivate
 
 from ..common.charges import columns_name, home_of, job_of
-from ..common.frames import ids_digest, ids_fingerprint
-from ..common.provenance import LabelPrivacy, unknown_labels
-from ..protocols.federation import roles
+from ..common.frames import DataFrame, Table, ids_digest, ids_fingerprint
+from ..common.provenance import LabelPrivacy
+from ..protocols.federation import Context, roles
 from ..protocols.joined_tables import LABEL, MEMBERSHIP, Alignment, belongs_to, share_blocks
 from ..protocols.optimizers import ROWS_PER_FEATURE, batch_bounds, check_batches
 from ..protocols.training_terms import BINARY, Descent, TrainingTerms
 from .settings import SEES, ShareSettings
-
-if TYPE_CHECKING:
-    from fate.arch import Context
-    from fate.arch.dataframe import DataFrame
 
 PURPOSE = "share_lr: number of matches"
 REASON = "exact losses or weights tell the number of matches that align hid"
@@ -50,7 +45,7 @@ class SharedRows:
         """Joint feature columns in their public order."""
         return [*self.alignment.guest, *self.alignment.host]
 
-    def training_blocks(self) -> Any:
+    def training_blocks(self) -> Table:
         """Table of this party's shares of [features, membership, label]."""
         return share_blocks(self.frame, [*self.features, MEMBERSHIP, LABEL])
 
@@ -126,10 +121,12 @@ class OpenedSize:
 
 def check_rows(rows: SharedRows, settings: ShareSettings) -> None:
     """At each party: a label, more rows than a model of them could give away, and no hidden size beside open scores."""
-    alignment = rows.alignment
+    alignment, hidden = rows.alignment, rows.alignment.hide_size
     if not alignment.labelled:
         raise ValueError("The joined rows have no label; the guest's table before align needs a label column.")
-    needed, sure = ROWS_PER_FEATURE * joint_weights(rows, settings), least_records(alignment)
+    # Whatever the numbers of dummies are, at most a pool of each party's rows stand for no records.
+    sure = alignment.rows if hidden is None else max(0, alignment.rows - 2 * hidden["pool"])
+    needed = ROWS_PER_FEATURE * joint_weights(rows, settings)
     if sure < needed:
         raise ValueError(
             f"Of the {alignment.rows} joined rows at least {sure} stand for records; training needs at least {needed}, "
@@ -137,20 +134,6 @@ def check_rows(rows: SharedRows, settings: ShareSettings) -> None:
         )
     if settings.train_scores:
         rows.refuse_hidden_size("train_scores is true")
-
-
-def least_records(alignment: Alignment) -> int:
-    """How many joined rows stand for records whatever the numbers of dummies are: at most a pool of each party's."""
-    hidden = alignment.hide_size
-    return alignment.rows if hidden is None else max(0, alignment.rows - 2 * hidden["pool"])
-
-
-def known_labels(rows: SharedRows) -> LabelPrivacy:
-    """At the guest: `SharedRows.label_privacy`; refuses labels that the ledger did not know."""
-    known = rows.label_privacy()
-    if known is None:
-        raise unknown_labels()
-    return known
 
 
 def joint_weights(rows: SharedRows, settings: ShareSettings) -> int:

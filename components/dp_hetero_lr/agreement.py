@@ -7,16 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf, isclose
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from fate_dp.crypto.cross_product import MEAN_SQUARE_BITS
 from fate_dp.crypto.slots import MAX_HOSTS
 
-from ..common.frames import alignment_digest, check_guest_table, check_host_table, distinct_labels, label_blocks
-from ..protocols.federation import data_parties
-from ..protocols.optimizers import batch_bounds, check_batches, default_optimizer
+from ..common import frames
+from ..common.frames import DataFrame, Table
+from ..protocols.federation import Context, data_parties, own_party
+from ..protocols.optimizers import batch_bounds, check_batches, check_few_valued_batches, default_optimizer
 from ..protocols.training_terms import (
     BINARY,
     FIRST_FIT,
@@ -26,18 +27,14 @@ from ..protocols.training_terms import (
     NoiseTerms,
     TrainingTerms,
     class_names,
+    models_of,
 )
-from .combinations import NONE, accept_classes
 from .cross_product.statistics import mean_square_bits
 from .model import check_header, columns_of, estimators_of, has_intercept, header_of
 from .noise import OwnNoise, check_own_part
-from .rows import Table, refusal, shows_few_values
+from .rows import refusal, shows_few_values
 from .scores import ScoreRelease
-from .settings import MAX_START, TrainSettings
-
-if TYPE_CHECKING:
-    from fate.arch import Context
-    from fate.arch.dataframe import DataFrame
+from .settings import MAX_START, NONE, TrainSettings, accept_classes, descent_of
 
 Facts = Mapping[str, dict]  # {name of a host: what it told of itself}
 _NO_FLIPS = 100.0
@@ -46,7 +43,7 @@ _NO_FLIPS = 100.0
 
 def check_guest(frame: DataFrame, fit_intercept: bool, warm_start: dict | None) -> None:
     """The guest's table, and whether a model to go on from fits it. Labels are checked once their privacy is known."""
-    check_guest_table(frame)
+    frames.check_guest_table(frame)
     if warm_start is not None:
         check_header(header_of(warm_start), frame.schema.columns)
         had = has_intercept(warm_start)
@@ -62,9 +59,11 @@ def check_labels(frame: DataFrame, family: str, classes: Sequence[float] = BINAR
     Of more than two declared classes every one must occur, and nothing else.
     """
     if len(classes) > 2:
-        _check_occurring(distinct_labels(frame, limit=len(classes)), classes)
+        _check_occurring(frames.distinct_labels(frame, limit=len(classes)), classes)
         return
-    low, high = label_blocks(frame).mapValues(_label_range).reduce(_merge_range)
+    blocks = frames.label_blocks(frame)
+    low = blocks.mapValues(partial(np.min, initial=np.inf)).reduce(min)
+    high = blocks.mapValues(partial(np.max, initial=-np.inf)).reduce(max)
     if not np.isfinite(high - low):
         raise ValueError("A label is not finite; dp_hetero_lr trains on finite numbers.")
     if family == "binomial" and (low < 0 or high > 1):
@@ -72,7 +71,7 @@ def check_labels(frame: DataFrame, family: str, classes: Sequence[float] = BINAR
             "A label lies outside 0 to 1; dp_hetero_lr with family binomial trains on labels 0 and 1, and on others where "
             "classes lists all of them, such as classes=[0, 1, 2, 3]."
         )
-    if len(distinct_labels(frame, limit=2)) == 1:
+    if len(frames.distinct_labels(frame, limit=2)) == 1:
         raise ValueError("All labels are of one class; both 0 and 1 must occur.")
 
 
@@ -86,14 +85,6 @@ def _check_occurring(found: set, classes: Sequence[float]) -> None:
         raise ValueError(
             f"classes is {class_names(classes)}, but no training label is {label}; each of more than two classes must occur."
         )
-
-
-def _label_range(labels: np.ndarray) -> tuple[float, float]:
-    return float(np.min(labels, initial=np.inf)), float(np.max(labels, initial=-np.inf))
-
-
-def _merge_range(first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:
-    return min(first[0], second[0]), max(first[1], second[1])
 
 
 def check_warm_start(ctx: Context, descent: Descent, warm_start: dict | None) -> None:
@@ -147,7 +138,7 @@ def _names(parties: list) -> str:
 
 def check_host(frame: DataFrame, batch_size: int | None, warm_start: dict | None) -> None:
     """A host's table, whether a model to go on from fits it, and batches that do not give its gradient away."""
-    check_host_table(frame)
+    frames.check_host_table(frame)
     if warm_start is not None:
         check_header(header_of(warm_start), frame.schema.columns)
     check_batches(frame.shape[0], batch_size, len(frame.schema.columns))
@@ -166,7 +157,7 @@ def host_facts(frame: DataFrame, release: ScoreRelease, rows: Table) -> dict:
     return {
         "rows": frame.shape[0],
         "features": len(frame.schema.columns),
-        "digest": alignment_digest(frame),
+        "digest": frames.alignment_digest(frame),
         "score_releases_left": release.left(),
         "few_valued": shows_few_values(release.home, release.dataset, rows, frame.shape[0]),
     }
@@ -180,7 +171,7 @@ def check_hosts(frame: DataFrame, hosts: Facts, planned_scores: int, shows_after
     """
     if len(hosts) > MAX_HOSTS:
         raise ValueError(f"The job names {len(hosts)} hosts; at most {MAX_HOSTS} can take part.")
-    check_aligned(frame, {name: facts["digest"] for name, facts in hosts.items()})
+    check_aligned(frame, hosts, "digest")
     for name, facts in hosts.items():
         if (planned_scores or shows_afterwards) and facts["few_valued"]:
             raise ValueError(refusal(name))
@@ -192,12 +183,20 @@ def check_hosts(frame: DataFrame, hosts: Facts, planned_scores: int, shows_after
             )
 
 
-def check_aligned(frame: DataFrame, digests: Mapping[str, str]) -> None:
-    """At the guest: every host must hold the same ids in the same blocks and order."""
-    own = alignment_digest(frame)
-    for name, digest in digests.items():
-        if digest != own:
+def check_aligned(frame: DataFrame, hosts: Facts, fact: str) -> None:
+    """At the guest: every host must hold the same ids in the same blocks and order; ``fact`` names its digest of them."""
+    own = frames.alignment_digest(frame)
+    for name, facts in hosts.items():
+        if facts[fact] != own:
             raise ValueError(f"The rows of guest and {name} are not the same ids in the same order; run psi before.")
+
+
+def check_few_valued(
+    few_valued: bool, rows: int, batch_size: int | None, features: Sequence[int], classes: Sequence[float]
+) -> None:
+    """`check_few_valued_batches` of all data parties' features, where a host has columns of few values."""
+    if few_valued:
+        check_few_valued_batches(rows, batch_size, sum(features) + models_of(classes) - 1)
 
 
 def feature_counts(frame: DataFrame, fit_intercept: bool, hosts: Facts) -> tuple[int, ...]:
@@ -212,10 +211,7 @@ def score_epochs(descent: Descent, flipback_epochs: Sequence[int], warm_start: d
 
 @dataclass(frozen=True)
 class JointTable:
-    """Public sizes of what is trained on: rows, features of all data parties (the guest's first), and classes.
-
-    ``mean_square_bits`` is the largest of all data parties, see `size_bits`.
-    """
+    """Public sizes of what is trained on; features and largest `size_bits` are of all data parties, the guest's first."""
 
     rows: int
     features: Sequence[int]
@@ -231,15 +227,7 @@ def training_terms(
     flipback_epochs: Sequence[int] = (),
     noise: NoiseTerms | None = None,
 ) -> TrainingTerms:
-    """At the guest: the terms of a training.
-
-    Args:
-        descent: of the job.
-        table: of all parties.
-        epsilon: of the labels, in nats; infinity for public ones.
-        warm_start: the model to go on from.
-        flipback_epochs: epochs (from 0) that begin with a round of flipback.
-        noise: None without.
+    """At the guest: the terms of a training, on labels of this epsilon (nats; infinity for public ones).
 
     Raises:
         ValueError: too few rows, or an optimiser under which the loss could leave its bounds.
@@ -292,44 +280,31 @@ def _default_optimizer(terms: TrainingTerms, epsilon: float) -> dict:
 
 
 class OwnPart(NamedTuple):
-    """What a host told the guest of itself.
-
-    Attributes:
-        position: among the data parties, the guest first.
-        features: of its table.
-        mean_square_bits: of its columns.
-    """
+    """What a host told the guest of its table; ``position`` is its place among the data parties, the guest first."""
 
     position: int
+    rows: int
     features: int
     mean_square_bits: int
 
     @classmethod
     def of(cls, ctx: Context, frame: DataFrame, bits: int) -> OwnPart:
-        return cls(data_parties(ctx).index(tuple(ctx.federation.local_party)), len(frame.schema.columns), bits)
+        return cls(data_parties(ctx).index(own_party(ctx)), frame.shape[0], len(frame.schema.columns), bits)
 
 
 def accept_terms(
-    wire: dict, settings: TrainSettings, rows: int, warm_start: dict | None, own: OwnPart, noise: OwnNoise | None = None
+    wire: dict, settings: TrainSettings, warm_start: dict | None, own: OwnPart, noise: OwnNoise | None = None
 ) -> TrainingTerms:
     """At a host: what the guest sets must be what the job's parameters say; a host does not rely on the guest.
-
-    Args:
-        wire: as the guest sent them.
-        settings: of the job, as this host has them.
-        rows: of this host's table.
-        warm_start: the model to go on from.
-        own: what this host told of itself.
-        noise: this host's own part in it, None without.
 
     Raises:
         ValueError: one sentence.
     """
-    descent = Descent.of(settings)
+    descent = descent_of(settings)
     terms = TrainingTerms.from_wire(wire, descent)
-    _check_sizes(terms, rows, own)
+    _check_sizes(terms, own)
     accept_classes(settings, terms.classes)
-    if list(terms.batches) != batch_bounds(rows, descent.batch_size):
+    if list(terms.batches) != batch_bounds(own.rows, descent.batch_size):
         raise ValueError("The guest's batches are not those of batch_size; this host does not train on others.")
     if not _is_agreed_optimizer(terms, warm_start):
         raise ValueError(
@@ -346,18 +321,18 @@ def accept_terms(
         )
     if list(terms.correction_epochs) != descent.corrections(warm_start):
         raise ValueError("The guest plans other corrections of the sigmoid than sigmoid_rounds gives.")
-    if list(terms.score_epochs) != sorted({*rounds, *terms.correction_epochs}):
+    if list(terms.score_epochs) != score_epochs(descent, rounds, warm_start):
         raise ValueError("The guest plans other epochs with joint scores than flipback and sigmoid_rounds give.")
     check_own_part(terms.noise, noise.part if noise else None, own.position, terms.features)
     terms.check_ridge()
     return terms
 
 
-def _check_sizes(terms: TrainingTerms, rows: int, own: OwnPart) -> None:
+def _check_sizes(terms: TrainingTerms, own: OwnPart) -> None:
     """Rows, features and bounds, on which widths of slots and masks rest."""
     features = terms.features
     sound = all(count > 0 for count in features) and len(features) > own.position
-    if terms.rows != rows or not sound or features[own.position] != own.features:
+    if terms.rows != own.rows or not sound or features[own.position] != own.features:
         raise ValueError(OTHER_SIZES)
     if not own.mean_square_bits <= terms.mean_square_bits <= MEAN_SQUARE_BITS:
         raise ValueError(OTHER_BOUND)

@@ -1,0 +1,43 @@
+"""A party's consent to show its part of scores: counted in its ledger, over all jobs, up to a cap."""
+
+from dataclasses import dataclass
+
+from ..common.charges import JobReference, PartyHome
+
+
+@dataclass(frozen=True)
+class CountedScores:
+    """Releases of scores that the ledger counts together under ``dataset``; the party shows ``cap`` different ones."""
+
+    home: PartyHome
+    job: JobReference
+    dataset: str
+    cap: int
+
+    def released(self) -> int:
+        """How many different ones the party has shown so far."""
+        return self.home.ledger.scores_released(self.dataset)
+
+    def left(self) -> int:
+        """How many more it would show."""
+        return max(0, self.cap - self.released())
+
+    def is_new(self, digest: str) -> bool:
+        """Whether the release with this digest would count: the same scores again reveal nothing new."""
+        return self.home.ledger.are_scores_new(dataset=self.dataset, weights_digest=digest)
+
+    def check_cap(self, planned: int) -> None:
+        """Raises LedgerError where so many new ones exceed the cap; nothing is written."""
+        self.home.ledger.check_scores(dataset=self.dataset, planned=planned, cap=self.cap)
+
+    def count(self, digest: str, purpose: str, rows: int) -> None:
+        """Count one release of so many rows before it happens; raises LedgerError beyond the cap."""
+        self.home.ledger.record_scores(
+            dataset=self.dataset,
+            weights_digest=digest,
+            purpose=purpose,
+            rows=rows,
+            cap=self.cap,
+            job_id=self.job.job_id,
+            task_id=self.job.task_id,
+        )
