@@ -29,8 +29,7 @@ def with_parameters(
     if stage is None:
         return lambda decorated: with_parameters(decorated, leave_out=leave_out, unmade=unmade)
     whole, signature = dict(unmade or {}), inspect.signature(stage)
-    arguments = signature.parameters.values()
-    kinds = whole | {each.name: each.annotation for each in arguments if is_dataclass(each.annotation)}
+    kinds = whole | {each.name: each.annotation for each in signature.parameters.values() if _declares(each.annotation)}
     taken = {
         argument: [each for each in parameters_of(kind).values() if each.name not in leave_out]
         for argument, kind in kinds.items()
@@ -45,6 +44,10 @@ def with_parameters(
 
     called.__signature__ = signature.replace(parameters=list(_expanded(signature, taken)))  # type: ignore[attr-defined]
     return called
+
+
+def _declares(annotation: Any) -> bool:
+    return isinstance(annotation, type) and is_dataclass(annotation)
 
 
 def _expanded(signature: inspect.Signature, taken: Mapping[str, list[Parameter]]) -> Iterable[inspect.Parameter]:

@@ -135,7 +135,11 @@ def record_tag_stream(frame: DataFrame, key: bytes, source: str) -> Iterator[byt
 
 def labelled_stream(frame: DataFrame, key: bytes, source: str) -> Iterator[tuple[bytes, str]]:
     """Iterator over (keyed hash of the match id, label as text)."""
-    return _stream(match_id_blocks(frame).join(label_blocks(frame), partial(_labelled, key=key, source=source)))
+
+    def labelled(match_ids: Sequence[str], labels: np.ndarray) -> list[tuple[bytes, str]]:
+        return list(zip(record_tags(match_ids, key, source), map(canonical_label, labels.tolist())))
+
+    return _stream(match_id_blocks(frame).join(label_blocks(frame), labelled))
 
 
 def flip_stream(frame: DataFrame, flipped: Table, key: bytes, source: str) -> Iterator[tuple]:
@@ -176,10 +180,6 @@ def content_digest(frame: DataFrame, key: bytes) -> bytes:
     own_key = hmac.digest(key, b"fate-dp table content", "sha256")
     sums = match_id_blocks(frame).join(feature_blocks(frame), partial(_content_sum, key=own_key))
     return sums.reduce(lambda first, second: (first + second) % 2**256).to_bytes(32, "big")
-
-
-def _labelled(match_ids: Sequence[str], labels: np.ndarray, key: bytes, source: str) -> list[tuple[bytes, str]]:
-    return list(zip(record_tags(match_ids, key, source), map(canonical_label, labels.tolist())))
 
 
 def _true_tags(match_ids: Sequence[str], labels: np.ndarray, key: bytes, source: str) -> list:

@@ -148,7 +148,12 @@ class JobFiles:
 
     def _of(self, task: str) -> dict:
         """What a task of this party was to do, in its last attempt."""
-        attempts = sorted((self.parameters.parents[3] / task).glob(f"*/input/{BEFORE_INPUTS}"), key=_attempt)
+
+        def attempt(path: Path) -> int:
+            number = path.parents[1].name
+            return int(number) if number.isdigit() else -1
+
+        attempts = sorted((self.parameters.parents[3] / task).glob(f"*/input/{BEFORE_INPUTS}"), key=attempt)
         return _content(attempts[-1]) if attempts else {}
 
 
@@ -156,11 +161,6 @@ def tables_of_this_task(key: str | None = None) -> tuple[str, ...]:
     """See `JobFiles.tables`; nothing where FATE-Flow's files are out of reach."""
     files = JobFiles.of_this_task()
     return () if files is None else files.tables(key)
-
-
-def _attempt(path: Path) -> int:
-    number = path.parents[1].name
-    return int(number) if number.isdigit() else -1
 
 
 def _producers(content: dict, key: str | None) -> list[str]:

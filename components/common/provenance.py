@@ -16,10 +16,9 @@ from .frames import content_digest, labelled_stream, record_tag_stream
 
 @dataclass(frozen=True)
 class LabelPrivacy:
-    """Privacy of a label column, or of a model of it, unit label, replace-one.
+    """Privacy of a label column with its declared source, or of a model of it, unit label, replace-one.
 
     Attributes:
-        source: declared ``namespace/name/column``.
         releases: the draws that went in; epsilon is their composition.
         derived: whether flipback worked on the labels before.
     """

@@ -18,8 +18,14 @@ from ..common.charges import home_of, job_of
 from ..common.frames import DataFrame, Table, alignment_digest
 from ..common.provenance import LabelPrivacy
 from ..protocols.federation import Context, check_roles, others
-from ..protocols.label_figures import FOLD_ROWS, TRAINING_ROWS, VALIDATION_ROWS, figures, fitted_to
-from ..protocols.prediction_frames import prediction_frame
+from ..protocols.prediction_frames import (
+    FOLD_ROWS,
+    TRAINING_ROWS,
+    VALIDATION_ROWS,
+    figures,
+    fitted_to,
+    prediction_frame,
+)
 from ..protocols.preflight import Preflight, show_summary
 from ..protocols.training_terms import Descent, PartyNoise, TrainingTerms, models_of
 from . import agreement

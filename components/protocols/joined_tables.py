@@ -11,17 +11,15 @@ import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from fate_dp.crypto.joined_records import FRACTION_BITS, SHARE_BITS
 
-if TYPE_CHECKING:
-    from fate.arch import Context
-    from fate.arch.dataframe import DataFrame
+from ..common.frames import DataFrame, Table
+from .federation import Context
 
-Table = Any  # FATE's distributed table {key: value}; its type says nothing of the values
 LOW_BITS = 33
 LABEL, MEMBERSHIP = "label", "membership"
 MATCH_ID, SAMPLE_ID = "id", "sample_id"
@@ -129,7 +127,11 @@ def share_blocks(frame: DataFrame, names: Sequence[str]) -> Table:
     if missing:
         raise ValueError(f"The table has no shares of the column {missing[0]!r}; connect align's output_data.")
     places = frame.data_manager.loc_block([half for name in names for half in _pair(name)])
-    return frame.block_table.mapValues(partial(_read, places=places))
+    return frame.block_table.mapValues(
+        lambda blocks: join_shares(
+            np.stack([np.asarray(blocks[block][:, offset], dtype=np.int64) for block, offset in places], axis=1)
+        )
+    )
 
 
 def write_shares(
@@ -143,9 +145,22 @@ def write_shares(
         starts: {block: position of its first row}.
     """
     from fate.arch.dataframe import DataFrame
+    from fate.arch.dataframe.manager import DataManager
     from fate.arch.dataframe.ops._indexer import get_partition_order_mappings_by_block_table
 
-    manager = _data_manager(ctx, names)
+    manager = DataManager()
+    manager.init_from_local_file(
+        sample_id_name=SAMPLE_ID,
+        columns=[MATCH_ID, *(half for name in names for half in _pair(name))],
+        match_id_list=None,
+        match_id_name=MATCH_ID,
+        label_name=None,
+        weight_name=None,
+        label_type=None,
+        weight_type=None,
+        dtype="int64",
+        anonymous_site_name=ctx.local.name,
+    )
     table = blocks.map(partial(_written, manager=manager, starts=starts, session=session))
     return DataFrame(ctx, table, get_partition_order_mappings_by_block_table(table, manager.block_row_size), manager)
 
@@ -170,25 +185,6 @@ def _pair(name: str) -> tuple[str, str]:
     return f"{name}.high", f"{name}.low"
 
 
-def _data_manager(ctx: Context, names: Sequence[str]) -> Any:
-    from fate.arch.dataframe.manager import DataManager
-
-    manager = DataManager()
-    manager.init_from_local_file(
-        sample_id_name=SAMPLE_ID,
-        columns=[MATCH_ID, *(half for name in names for half in _pair(name))],
-        match_id_list=None,
-        match_id_name=MATCH_ID,
-        label_name=None,
-        weight_name=None,
-        label_type=None,
-        weight_type=None,
-        dtype="int64",
-        anonymous_site_name=ctx.local.name,
-    )
-    return manager
-
-
 def _written(
     number: int, halves: np.ndarray, manager: Any, starts: Mapping[int, int], session: str
 ) -> tuple[int, list]:
@@ -205,8 +201,3 @@ def _written(
 
 def _block(block: Any, columns: list) -> Any:
     return block.convert_block(np.column_stack(columns) if block.is_numeric() else columns[0])
-
-
-def _read(blocks: Sequence, places: Sequence[tuple[int, int]]) -> np.ndarray:
-    halves = [np.asarray(blocks[block][:, offset], dtype=np.int64) for block, offset in places]
-    return join_shares(np.stack(halves, axis=1))

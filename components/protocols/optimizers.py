@@ -37,6 +37,8 @@ class PartyOptimizer:
     last weight of a party that has one.
     """
 
+    weights: torch.Tensor
+
     def __init__(
         self, initial_weights: ArrayLike, optimizer: dict, learning_rate_scheduler: dict, fit_intercept: bool = False
     ) -> None:
@@ -75,9 +77,7 @@ class PartyOptimizer:
 
     def place(self, weights: ArrayLike) -> None:
         """Take weights from elsewhere, m numbers in any shape."""
-        import torch
-
-        self.weights: torch.Tensor = torch.tensor(np.asarray(weights, dtype=np.float64).reshape(-1, 1))
+        self.weights = _column(np.array(weights, dtype=np.float64))
 
     def learning_rates(self, epochs: int) -> list[float]:
         """The step sizes of the next ``epochs`` epochs, as the schedule has them."""
@@ -200,12 +200,7 @@ def kaiming_uniform(features: int, generator: np.random.Generator, fit_intercept
     """Initial weights of one party, uniform between -1 / sqrt(m) and 1 / sqrt(m); the intercept, last, starts at 0.
 
     This is what ``torch.nn.Linear`` draws: Kaiming's uniform rule with a = sqrt(5). Reference: K. He et al., "Delving
-    Deep into Rectifiers" (2015).
-
-    Args:
-        features: number m of the party's features, the intercept not counted.
-        generator: initial weights are no secret noise.
-        fit_intercept: whether an intercept follows.
+    Deep into Rectifiers" (2015). The m ``features`` count without the intercept; initial weights are no secret noise.
     """
     weights = generator.uniform(-1.0, 1.0, size=features) / math.sqrt(features)
     return np.append(weights, 0.0) if fit_intercept else weights
@@ -339,11 +334,8 @@ def correction_epochs(epochs: int, rounds: int, warm_start: bool = False) -> lis
     100 epochs with 3 rounds give 25, 50 and 75, which is when flipback runs by default: one release of joint scores then
     serves both. There are fewer rounds where the epochs do not hold ``rounds`` phases and one epoch more.
 
-    Args:
-        epochs: of the training.
-        rounds: most corrections.
-        warm_start: whether the first weights are those of a trained model: then the first round is at epoch 0, since a
-            phase on the Taylor loss would lead away from them.
+    After a ``warm_start`` from a trained model the first round is at epoch 0, since a phase on the Taylor loss would lead
+    away from its weights.
     """
     phases, first = (rounds, 0) if warm_start else (rounds + 1, 1)
     length = math.ceil(epochs / phases)
@@ -351,11 +343,9 @@ def correction_epochs(epochs: int, rounds: int, warm_start: bool = False) -> lis
 
 
 def corrected_target(labels: np.ndarray, joint_scores: np.ndarray) -> np.ndarray:
-    """The target t = z / 4 + y - sigmoid(z) whose quadratic touches the logistic loss at z.
+    """The target t = z / 4 + y - sigmoid(z) whose quadratic touches the logistic loss at z, for labels y from 0 to 1.
 
-    Args:
-        labels: y, from 0 to 1.
-        joint_scores: z = sum over the parties of X_p w_p; zeros give the Taylor loss's y - 1/2.
+    Joint scores z = sum over the parties of X_p w_p; zeros give the Taylor loss's y - 1/2.
     """
     return joint_scores / 4 + labels - expit(joint_scores)
 

@@ -17,12 +17,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-from .federation import others, party_name
-
-if TYPE_CHECKING:
-    from fate.arch import Context
+from .federation import Context, others, party_name
 
 Result = TypeVar("Result")
 logger = logging.getLogger(__name__)

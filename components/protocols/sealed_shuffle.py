@@ -289,10 +289,8 @@ class Analyzer:
 
     Args:
         private_key: the server's key pair, made for this session.
-        payload_bytes: as at the clients (`Encoder`).
         min_messages: fewer are refused; vectors in pieces count with all pieces.
-        session: name of the job, as at the clients.
-        threads: None for as many as this process has cores.
+        payload_bytes, session, threads: as at the clients (`Encoder`).
     """
 
     def __init__(

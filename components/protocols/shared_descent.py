@@ -7,18 +7,16 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from fate_dp.crypto.descent_steps import (
     PreparedSteps,
     QuadraticShare,
-    StepLayout,
-    StepMasks,
     StepProducts,
     draw_masks,
     encrypt_masks,
@@ -28,11 +26,8 @@ from fate_dp.crypto.descent_steps import (
 from fate_dp.crypto.paillier import PrivateKey, PublicKey, generate_keypair
 from fate_dp.crypto.shared_descent import LOSS_STEP, SharedDescent, passes
 
-from .federation import data_parties
+from .federation import Context, data_parties
 from .training_terms import TrainingTerms
-
-if TYPE_CHECKING:
-    from fate.arch import Context
 
 Result = TypeVar("Result")
 Party = Any  # FATE's object of another party: put, get, role, party
@@ -164,11 +159,27 @@ class SharedSteps:
         encryption, expected = self._keys.private.encryption(), 2 * self._columns.total * len(self._shares)
         for party in peers.values():
             party.put("masks", [encrypt_masks(of_batch, layout, encryption, expected) for of_batch in masks])
-        multiplied = self._settled(ctx, "masks", lambda: self._multiplied(peers, masks, layout))
+
+        def answers() -> dict[int, list[tuple]]:
+            """{position: [(answer for that party, this party's share of the product) of every batch]}."""
+            return {
+                position: [
+                    multiply_masks(self._shares[at], masks[at], received, layout, self._keys.peers[position])
+                    for at, received in enumerate(party.get("masks"))
+                ]
+                for position, party in peers.items()
+            }
+
+        def shares() -> list[list[StepProducts]]:
+            """For every other party, this party's share of the product of every batch."""
+            own_key = self._keys.private
+            return [[open_answer(each, layout, own_key) for each in party.get("products")] for party in peers.values()]
+
+        multiplied = self._settled(ctx, "masks", answers)
         for position, party in peers.items():
             party.put("products", [answer for answer, _ in multiplied[position]])
-        opened = self._settled(ctx, "products", lambda: self._opened(peers, layout))
-        exchanged = zip(*([own for _, own in answers] for answers in multiplied.values()), *opened)
+        opened = self._settled(ctx, "products", shares)
+        exchanged = zip(*([own for _, own in made] for made in multiplied.values()), *opened)
         self._prepared = [
             PreparedSteps(share, of_batch, list(of_all), layout)
             for share, of_batch, of_all in zip(self._shares, masks, exchanged)
@@ -184,8 +195,7 @@ class SharedSteps:
     def loss_shares(self, hidden_of_others: Messages, batches: Sequence[int], epoch: int) -> list[int]:
         """At a host: its share of the losses of the last `run_steps`, for every model added up and rounded, for the guest.
 
-        Rounding is a keyed function of the training's public terms: whoever repeats it gets the same number, and a
-        training that is repeated ends at the same epoch.
+        Rounding is a keyed function of the public terms, so that a training that is repeated ends at the same epoch.
         """
         rows = self._rows_of(batches)
         return [
@@ -219,25 +229,6 @@ class SharedSteps:
     def _settled(self, ctx: Context, stage: str, work: Callable[[], Result]) -> Result:
         """What ``work()`` does with messages of the others. A sub-class may have all parties wait for its success."""
         return work()
-
-    def _multiplied(
-        self, peers: Mapping[int, Party], masks: Sequence[StepMasks], layout: StepLayout
-    ) -> dict[int, list[tuple]]:
-        """{position: [(answer for that party, this party's share of the product) of every batch]}."""
-        return {
-            position: [
-                multiply_masks(self._shares[at], masks[at], received, layout, self._keys.peers[position])
-                for at, received in enumerate(party.get("masks"))
-            ]
-            for position, party in peers.items()
-        }
-
-    def _opened(self, peers: Mapping[int, Party], layout: StepLayout) -> list[list[StepProducts]]:
-        """For every other party, this party's share of the product of every batch."""
-        return [
-            [open_answer(answer, layout, self._keys.private) for answer in party.get("products")]
-            for party in peers.values()
-        ]
 
     def _step(self, ctx: Context, batch: int, epoch: int) -> None:
         models = len(self._descents)

@@ -389,10 +389,12 @@ WIRE = tuple(field.name for field in fields(TrainingTerms) if field.name != "des
 
 def _are_whole(value: object, count: int | None = None) -> bool:
     """A sequence of integers; with ``count`` of so many."""
-    sized = isinstance(value, (list, tuple)) and count in (None, len(value))
-    return sized and all(type(number) is int for number in value)
+    if not isinstance(value, (list, tuple)) or count not in (None, len(value)):
+        return False
+    return all(type(number) is int for number in value)
 
 
 def _are_classes(value: object) -> bool:
-    listed = isinstance(value, list) and len(value) > 1 and all(type(number) is float for number in value)
-    return listed and all(first < second for first, second in zip(value, value[1:]))
+    if not isinstance(value, list) or len(value) < 2 or not all(type(number) is float for number in value):
+        return False
+    return all(first < second for first, second in zip(value, value[1:]))

@@ -13,7 +13,7 @@ from ..common.charges import home_of, job_of
 from ..common.frames import DataFrame
 from ..common.provenance import LabelPrivacy, record_use, unknown_labels
 from ..protocols.federation import Context
-from ..protocols.label_figures import TRAINING_ROWS, figures, fitted_to
+from ..protocols.prediction_frames import TRAINING_ROWS, figures, fitted_to
 from ..protocols.preflight import Preflight, Together, show_summary
 from ..protocols.training_terms import TrainingTerms
 from . import agreement

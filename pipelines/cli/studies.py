@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
@@ -161,69 +162,51 @@ class ShareBar:
             self._progress.update(self._task, description=text, total=1.0, completed=share)
 
 
-# What a preparation did, as tables in a terminal, from its manifest.
-
-
-def step_table(manifest: dict) -> TextTable:
-    """Loans and columns before and after each step."""
+def print_preparation(manifest: dict, console: Console) -> None:
+    """Print steps, reasons, parties and files of a preparation, and below them what the user should know."""
     first, *others = steps = manifest["steps"]
     cells = [{"step": first["name"], **{name: f"{first[count]:,}" for name, count in COUNTS.items()}}]
     for before, after in zip(steps, others):
         changes = {name: f"{before[count]:,} -> {after[count]:,}" for name, count in COUNTS.items()}
         cells.append({"step": after["name"], **changes})
-    return table_of_cells(cells)
-
-
-def reason_table(manifest: dict) -> TextTable:
-    """Dropped columns by reason."""
+    print_table(console, f"{manifest['source']['file']}: what each step left", table_of_cells(cells))
     names: dict[str, list[str]] = {}
     for column, reason in manifest["dropped_columns"].items():
         names.setdefault(reason, []).append(column)
-    rows = tuple((reason, str(len(columns)), ", ".join(columns)) for reason, columns in names.items())
-    return TextTable(("reason", "number", "columns"), rows, frozenset(("number",)))
-
-
-def party_table(manifest: dict) -> TextTable:
-    """Training loans of each party by class, before and after over-sampling."""
-    times = {"before": "", "after": ", after"}
-    return table_of_cells(
-        {
-            "party": f"{entry['role']} {entry['party_id']}",
-            "share": "all" if entry["share"] is None else f"{100 * entry['share']:.4g} %",
-            **{
-                f"{name}{when}": f"{entry[at][name]:,}"
-                for at, when in times.items()
-                for name in manifest["label_values"]
-            },
-            "influence": f"{entry['largest_influence']:,}",
-        }
-        for entry in manifest["files"].values()
-        if "share" in entry
-    )
-
-
-def file_table(manifest: dict) -> TextTable:
-    """The written tables."""
-    rows = tuple(
-        (path, f"{entry['rows']:,}", str(len(entry["columns"])), entry.get("table", "-"))
-        for path, entry in manifest["files"].items()
-        if "rows" in entry
-    )
-    return TextTable(("file", "rows", "columns", "uploaded as"), rows, frozenset(("rows", "columns")))
-
-
-def print_preparation(manifest: dict, console: Console) -> None:
-    """Print steps, reasons, parties and files, and below them what the user should know."""
-    print_table(console, f"{manifest['source']['file']}: what each step left", step_table(manifest))
-    print_table(console, "Why columns were dropped", reason_table(manifest))
-    print_table(console, "Training loans of each party", party_table(manifest))
+    reasons = tuple((reason, str(len(columns)), ", ".join(columns)) for reason, columns in names.items())
+    table = TextTable(("reason", "number", "columns"), reasons, frozenset(("number",)))
+    print_table(console, "Why columns were dropped", table)
+    print_table(console, "Training loans of each party", table_of_cells(_party_cells(manifest)))
     if manifest["options"]["skew"] != "none":
         print_text(console, "Share: what a party gets on average over seeds; under a skew it may be far more or less.")
     if manifest["options"]["over_sampling"] != "none":
         print_text(console, "Influence: the most synthetic loans that any one real loan went into.")
-    print_table(console, "Files", file_table(manifest))
+    files = tuple(
+        (path, f"{entry['rows']:,}", str(len(entry["columns"])), entry.get("table", "-"))
+        for path, entry in manifest["files"].items()
+        if "rows" in entry
+    )
+    table = TextTable(("file", "rows", "columns", "uploaded as"), files, frozenset(("rows", "columns")))
+    print_table(console, "Files", table)
     for notice in (*manifest["notices"], manifest["record_privacy"]):
         print_text(console, notice)
+
+
+def _party_cells(manifest: dict) -> Iterator[dict[str, str]]:
+    """Training loans of each party by class, before and after over-sampling."""
+    times = {"before": "", "after": ", after"}
+    for entry in manifest["files"].values():
+        if "share" in entry:
+            yield {
+                "party": f"{entry['role']} {entry['party_id']}",
+                "share": "all" if entry["share"] is None else f"{100 * entry['share']:.4g} %",
+                **{
+                    f"{name}{when}": f"{entry[at][name]:,}"
+                    for at, when in times.items()
+                    for name in manifest["label_values"]
+                },
+                "influence": f"{entry['largest_influence']:,}",
+            }
 
 
 def add_run(commands: Commands) -> None:

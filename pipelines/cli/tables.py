@@ -161,11 +161,6 @@ def ledger_table(entries: list[dict]) -> TextTable:
     return table_of(entries, {"no.": "entry_id", **_same(*names)})
 
 
-def total_table(totals: list[dict]) -> TextTable:
-    """What each observer learned in all of each dataset."""
-    return table_of(totals, _same("dataset", "unit", "relation", "observer", "epsilon", "delta"))
-
-
 def cap_table(lines: Iterable[dict]) -> TextTable:
     """What of the caps of tables is spent; `lines` are the fields of ``table_caps.CapLine``, with what is left."""
     columns = {"cap of": "kind", **_same("spent", "cap", "left", "delta"), "set": "origin"}
@@ -173,7 +168,7 @@ def cap_table(lines: Iterable[dict]) -> TextTable:
 
 
 def total_notes(totals: list[dict]) -> list[str]:
-    """What the lines of `total_table` leave open, once for all observers of a dataset."""
+    """What the lines of totals leave open, once for all observers of a dataset."""
     observers: dict[tuple, list[str]] = {}
     for line in totals:
         if line["note"]:
@@ -183,12 +178,6 @@ def total_notes(totals: list[dict]) -> list[str]:
         f"{dataset}, {unit}, {relation}, against {', '.join(names)}: {note}."
         for (dataset, unit, relation, note), names in observers.items()
     ]
-
-
-def budget_table(budgets: list[dict]) -> TextTable:
-    """What of each cap is spent and left, at the delta of the cap."""
-    columns = {**_same("dataset", "unit", "relation", "observer"), "spent": "epsilon", **_same("cap", "left", "delta")}
-    return table_of(budgets, columns)
 
 
 def print_result(result: dict, console: Console) -> None:
@@ -221,11 +210,17 @@ def print_totals(party: str, content: dict, console: Console) -> None:
     """Print what a party's ledger says of each dataset, unit, relation and observer, and how much of caps is left."""
     totals, budgets = (named(content[key], "dataset", content["tables"]) for key in ("totals", "budgets"))
     if totals:
-        print_table(console, f"Totals of {party}: epsilon is an upper bound at delta", total_table(totals))
+        columns = _same("dataset", "unit", "relation", "observer", "epsilon", "delta")
+        print_table(console, f"Totals of {party}: epsilon is an upper bound at delta", table_of(totals, columns))
         for sentence in total_notes(totals):
             print_text(console, sentence)
     if budgets:
-        print_table(console, f"Budgets of {party}: epsilon at the delta of the cap", budget_table(budgets))
+        columns = {
+            **_same("dataset", "unit", "relation", "observer"),
+            "spent": "epsilon",
+            **_same("cap", "left", "delta"),
+        }
+        print_table(console, f"Budgets of {party}: epsilon at the delta of the cap", table_of(budgets, columns))
 
 
 def print_table(console: Console, title: str, table: TextTable, padding: int = 1) -> None:

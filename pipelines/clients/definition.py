@@ -62,23 +62,17 @@ class DeclaredTask(Component):
         self.check_together(asked)
 
     def check_together(self, asked: Mapping[str, Any]) -> dict[type, Any]:
-        """Refuse what does not go together.
-
-        Args:
-            asked: the parameters that were given, as the component takes them.
-
-        Returns:
-            What they make, by declaration, where all that is needed was given.
+        """What the given parameters make, by declaration, where all that is needed was given.
 
         Raises:
-            ValueError: the sentence that the component itself would raise.
+            ValueError: they do not go together; the sentence that the component itself would raise.
         """
-        made = {}
-        for declaration in self.declarations:
-            own = parameters_of(declaration)
-            if all(name in asked for name, each in own.items() if each.needed):
-                made[declaration] = settings_of(declaration, {name: asked[name] for name in asked if name in own})
-        return made
+        own = {each: parameters_of(each) for each in self.declarations}
+        return {
+            declaration: settings_of(declaration, {name: value for name, value in asked.items() if name in declared})
+            for declaration, declared in own.items()
+            if all(name in asked for name, each in declared.items() if each.needed)
+        }
 
 
 def derived_tasks(module: str) -> dict[str, type[DeclaredTask]]:
@@ -197,13 +191,7 @@ OF_FATE: Mapping[str, Mapping[str, str]] = {
 
 
 def refuse_unknown(component: str, unknown: Iterable[str], known: Iterable[str]) -> None:
-    """Raise one sentence for the first parameter that a component has not: what FATE calls so, or a name like it.
-
-    Args:
-        component: name of the client class.
-        unknown: names of the parameters that it was given and has not.
-        known: names of those that it has.
-    """
+    """Raise one sentence for the first parameter that a client class has not: what FATE calls so, or a name like it."""
     for name in unknown:
         advice = OF_FATE.get(component, {}).get(name)
         if advice is None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 import pandas
 
-from fate_dp.components.protocols import label_figures as figures
+from fate_dp.components.protocols import prediction_frames as figures
 from fate_dp.data_prep.breast_cancer import PUBLIC_FOLDER, Split, write_tables
 from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.privacy.noisy_label_metrics import ACCURACY, AUC, KS

@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any
 
+from fate.arch.computing.api import KVTable
 from fate.arch.context import Context
 from fate.arch.context._parties import Parties, Party
 
-from ...protocols.federation import PartyId, others, party_name
+from ...protocols.federation import PartyId, name_of, others, party_name
 from ...protocols.preflight import Refused
 from . import codec, tables
 from .codec import is_one_of, kinds_of, rows_of
@@ -43,7 +44,7 @@ class MalformedMessage(ValueError):
     """What another party sent is no message of ours; one sentence that names the message and the sender."""
 
     def __init__(self, name: str, sender: tuple, reason: str) -> None:
-        super().__init__(f"The message {name!r} from {_words(sender)} cannot be read: {reason}.")
+        super().__init__(f"The message {name!r} from {name_of(sender)} cannot be read: {reason}.")
 
 
 class Stopped(ValueError):
@@ -64,9 +65,7 @@ class _Line:
 class Channel:
     """All messages of one task at one party; contexts of sub-namespaces share it.
 
-    Args:
-        ctx: FATE's context of the task.
-        kinds: kinds of values under a name, None for a name that no message has.
+    ``kinds`` gives the kinds of values under a name, None for a name that no message has.
     """
 
     def __init__(self, ctx: Any, kinds: Callable[[str], tuple | None] = kinds_of) -> None:
@@ -81,7 +80,7 @@ class Channel:
         if self._kinds(name) is None:
             raise codec.NotPlain(f"The message {name!r} cannot be sent: `codec.KINDS` does not say what it is.")
         parties = [(role, number) for role, number in parties]
-        kind = TABLE if tables.is_table(value) else VALUE
+        kind = TABLE if isinstance(value, KVTable) else VALUE
         if kind == TABLE:
             plain, value = tables.encoded(value), tables.facts_of(value)
             self._federation.push_table(plain, name=name, tag=namespace, parties=parties)
@@ -107,7 +106,7 @@ class Channel:
             self._keep_next(party, line, name)
         kind, content = line.kept.pop((namespace, name))
         line.kept_bytes -= len(content)
-        self._last_read = f"after the message {name!r} from {_words(party)}"
+        self._last_read = f"after the message {name!r} from {name_of(party)}"
         try:
             return self._value(party, namespace, name, kind, codec.decode(content))
         except codec.Malformed as error:
@@ -127,7 +126,7 @@ class Channel:
                 try:
                     self._push(party, message)
                 except Exception:
-                    logger.exception("%s could not be told that this party stops", _words(party))
+                    logger.exception("%s could not be told that this party stops", name_of(party))
         return sentence
 
     def _value(self, party: PartyId, namespace: str, name: str, kind: int, content: Any) -> Any:
@@ -154,9 +153,10 @@ class Channel:
         """Take in the next message of a party, while this one waits for the one called ``name``."""
         try:
             header, content = codec.decode_two(self._pull(party, line))
-            kind, namespace, sent_name = header if type(header) is tuple and len(header) == 3 else (None, None, None)
-            if (type(kind), type(namespace), type(sent_name)) != (int, str, str) or kind not in (VALUE, TABLE, STOP):
+            shape = tuple(map(type, header)) if type(header) is tuple else None
+            if shape != (int, str, str) or header[0] not in (VALUE, TABLE, STOP):
                 raise codec.Malformed("it has no header of a message")
+            kind, namespace, sent_name = header
             if kind == STOP:
                 line.stopped = _sentence(codec.decode(content))
                 return
@@ -187,10 +187,6 @@ def _sentence(value: Any) -> str:
     if type(value) is not str or len(value) > MAX_LETTERS or not value.isprintable():
         raise codec.Malformed("it says that its sender stops, but not in one sentence")
     return value
-
-
-def _words(party: PartyId) -> str:
-    return " ".join(party)
 
 
 class PlainParty(Party):

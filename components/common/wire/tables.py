@@ -23,10 +23,6 @@ _KEY_FORMS, _PARTITIONERS = (0, 1), (0, 1, 2, 3)
 """Of FATE: how keys are pickled here, and how they are spread over partitions."""
 
 
-def is_table(value: Any) -> bool:
-    return isinstance(value, KVTable)
-
-
 def facts_of(table: KVTable) -> list:
     """What the receiver must know of a table: rows, partitions, and FATE's numbers for the form of keys and their order."""
     return [table.count(), table.num_partitions, table.key_serdes_type, table.partitioner_type]
@@ -115,16 +111,12 @@ def _reasons(index: int, rows: Any, key_form: int, kinds: tuple) -> Iterator[tup
 
 
 def _decoded(row: tuple[bytes, bytes], key_form: int, kinds: tuple) -> tuple:
-    key, value = _key(row[0], key_form), codec.decode(row[1])
-    if not is_one_of(value, kinds):
-        raise codec.Malformed("a value is of another kind than those of this table")
-    return key, value
-
-
-def _key(data: bytes, key_form: int) -> Any:
-    key = codec.decode(data)
+    key = codec.decode(row[0])
     if type(key) not in (int, str, bytes, tuple):
         raise codec.Malformed("a key is no integer, text, bytes or tuple")
     if key_form and not (type(key) is int and 0 <= key < 1 << 64):
         raise codec.Malformed("a key is no integer from 0 to 2^64 - 1")
-    return key
+    value = codec.decode(row[1])
+    if not is_one_of(value, kinds):
+        raise codec.Malformed("a value is of another kind than those of this table")
+    return key, value
