@@ -96,7 +96,7 @@ def allow(ctx, header, cap):
 
 
 def send_more_rows_than_announced(ctx, earlier, asked, key):
-    from fate_dp.components.dp_hetero_lr import encrypted_predict as stage
+    from fate_dp.components.dp_hetero_lr import predict as stage
     from fate_dp.components.protocols.preflight import agree
 
     if role_of(ctx) != "guest":

@@ -87,7 +87,7 @@ def noisy(ctx, earlier, by_party, cap=None, zero=False, **arguments):
 
 def folds(ctx, earlier, tables, **settings):
     """The cross-validation stage under these settings."""
-    from fate_dp.components.dp_hetero_lr import cross_validation as stage
+    from fate_dp.components.dp_hetero_lr import train as stage
     from fate_dp.components.dp_hetero_lr.settings import TrainSettings, cv_param
 
     settings, frame = TrainSettings(**settings), frame_at(ctx, tables)
