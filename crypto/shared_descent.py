@@ -63,16 +63,6 @@ class Factors:
     slope: ObjectArray
     first: bool
 
-    @classmethod
-    def of(cls, step: PreparedStep, weights: ObjectArray, slope: ObjectArray, first: bool) -> Factors:
-        """From shares in units of 2^-40 (weights) and 2^-84 (slope)."""
-        return cls(
-            step,
-            rounded_quotient(weights, 1 << (WEIGHT_FRACTION_BITS - LOSS_FRACTION_BITS)),
-            rounded_quotient(slope, 1 << (GRADIENT_FRACTION_BITS - LOSS_FRACTION_BITS)),
-            first,
-        )
-
     def hidden(self) -> list[int]:
         """The message to all data parties: 2 m integers below the step's loss modulus."""
         masked = np.concatenate([self.weights - self.step.left, self.slope - self.step.right])
@@ -172,7 +162,9 @@ class SharedDescent:
         gradient = self._lifted(step, residues, heads_of_others) + _times(weights, self._penalties)
         self._received = None
         slope = gradient - (linear << WEIGHT_FRACTION_BITS)
-        self._factors.append(Factors.of(step, self._weights, slope, self._first))
+        rounded_weights = rounded_quotient(self._weights, 1 << (WEIGHT_FRACTION_BITS - LOSS_FRACTION_BITS))
+        rounded_slope = rounded_quotient(slope, 1 << (GRADIENT_FRACTION_BITS - LOSS_FRACTION_BITS))
+        self._factors.append(Factors(step, rounded_weights, rounded_slope, self._first))
         if self._rule.weight_decay:
             gradient = gradient + _times(weights - (self._start << HESSIAN_FRACTION_BITS), self._rule.weight_decay)
         moved = _times(self._direction(gradient), self._rule.learning_rates[epoch])

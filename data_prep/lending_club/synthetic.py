@@ -191,8 +191,8 @@ def lines(loans: Mapping[str, np.ndarray | pa.Array], edition: Edition, first_ro
     """The rows of ``loans`` (every raw column: numbers, codes or texts, see the modules that draw them) as CSV."""
     cells = {column: written(column, values) for column, values in loans.items()}
     if edition.percent_signs:
-        cells["int_rate"] = pc.binary_join_element_wise(" ", cells["int_rate"], "%", "")
-        cells["revol_util"] = pc.binary_join_element_wise(cells["revol_util"], "%", "")
+        cells["int_rate"] = joined(" ", cells["int_rate"], "%")
+        cells["revol_util"] = joined(cells["revol_util"], "%")
     if edition.plain_terms:
         cells["term"] = pc.utf8_slice_codeunits(cells["term"], 1, 3)
     ordered = [cells[column] for column in RAW_COLUMNS]
@@ -205,25 +205,16 @@ def lines(loans: Mapping[str, np.ndarray | pa.Array], edition: Edition, first_ro
 def written(column: str, values: np.ndarray | pa.Array) -> pa.Array:
     """One column as an array of strings, null where a value is missing."""
     if isinstance(values, pa.Array):
-        return quoted_if_needed(values)
+        quoted = joined('"', pc.replace_substring(values, '"', '""'), '"')
+        return pc.if_else(pc.match_substring_regex(values, '[",\r\n]'), quoted, values)
     if values.dtype.kind == "f":
-        return decimals(values)
+        # 13.48, and 3000.0 for whole numbers.
+        text = pa.array(values, from_pandas=True).cast(pa.string())
+        return pc.if_else(pc.match_substring(text, "."), text, joined(text, ".0"))
     if column in NUMBERED:
         return pa.array(values).cast(pa.string())
     labels = month_labels() if column in MONTHS else CATEGORIES[column]
     return pa.array(labels).take(pa.array(values, mask=values < 0))
-
-
-def decimals(values: np.ndarray) -> pa.Array:
-    """13.48, and 3000.0 for whole numbers."""
-    text = pa.array(values, from_pandas=True).cast(pa.string())
-    return pc.if_else(pc.match_substring(text, "."), text, pc.binary_join_element_wise(text, ".0", ""))
-
-
-def quoted_if_needed(texts: pa.Array) -> pa.Array:
-    doubled = pc.replace_substring(texts, '"', '""')
-    quoted = pc.binary_join_element_wise('"', doubled, '"', "")
-    return pc.if_else(pc.match_substring_regex(texts, '[",\r\n]'), quoted, texts)
 
 
 def text_of(array: pa.Array) -> memoryview:
