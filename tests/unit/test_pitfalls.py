@@ -47,7 +47,7 @@ def seeded_draws(queue):
     random.seed(1), np.random.seed(1), torch.manual_seed(1)
     key, _ = keypair_of_any_length(512)
     sums = column_from_bytes(encrypt_column(np.array([7, 7]), key), key)
-    queue.put((key.n, int(FixedBaseBlinding(key).factors(1)[0].spend()), mask_and_pack(sums, key)[1].values))
+    queue.put((key.n, int(FixedBaseBlinding(key).factors(1)[0].spend()), mask_and_pack(sums, key)[1]))
 
 
 def test_9_two_processes_with_equal_global_seeds_never_repeat_a_key_a_blinding_or_a_mask():
@@ -55,6 +55,6 @@ def test_9_two_processes_with_equal_global_seeds_never_repeat_a_key_a_blinding_o
     queue = context.Queue()
     for _ in range(2):
         context.Process(target=seeded_draws, args=(queue,)).start()
-    first, second = queue.get(timeout=600), queue.get(timeout=600)
+    first, second = queue.get(timeout=60), queue.get(timeout=60)
     assert all(a != b for a, b in zip(first, second))
     assert not set(first[2]) & set(second[2])
