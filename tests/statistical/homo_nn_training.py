@@ -18,7 +18,7 @@ import numpy as np
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
-from fate_dp.components.dp_homo_nn.rounds import aggregation
+from fate_dp.components.dp_homo_nn.rounds import aggregation, client
 from fate_dp.components.dp_homo_nn.rounds.account import collusion_events, epsilon_of
 from fate_dp.components.dp_homo_nn.rounds.client import Client
 from fate_dp.components.dp_homo_nn.rounds.server import Server
@@ -165,7 +165,7 @@ def _clipped_alone(rows, clip, epsilon0, **_):
 
 SILENT_SUM = (aggregation, "discrete_gaussian", _zeros)
 SILENT_MESSAGE = (gaussian, "discrete_gaussian", _zeros)
-SILENT_ANSWER = (aggregation, "duchi_l2", _clipped_alone)
+SILENT_ANSWER = (client, "duchi_l2", _clipped_alone)
 
 
 def secure_sum_one_canary():
