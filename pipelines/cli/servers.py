@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fate_dp.deploy.flow import DEFAULT_HOME
+from fate_dp.deploy.flow import DEFAULT_HOME, home_command
 
 from .console import (
     Commands,
@@ -177,10 +177,48 @@ def backup(options: argparse.Namespace) -> None:
 
 
 def add_board(commands: Commands) -> None:
-    kinds = add_kinds(commands, "board", "make FATE-Board draw jobs with our components", "what to do")
+    kinds = add_kinds(commands, "board", "make FATE-Board draw jobs with our components, or start one", "what to do")
     command = add_command(kinds, "install", "install the component descriptions into the board's dag/ folder", install)
     command.add_argument("dag", metavar="DAG_FOLDER", type=Path, help="dag/ in the working directory of FATE-Board")
     command.add_argument("--check", action="store_true", help="only compare; exit status 3 unless all are current")
+    text = "start a FATE-Board of your own for a FATE-Flow, on loopback, with a login and all descriptions"
+    command = add_command(kinds, "start", text, start_board)
+    command.add_argument("board", metavar="BOARD", type=Path, help="its jar, its unpacked release, or its built source")
+    command.add_argument("--port", type=int, help="its port; that of last time, 8080 or a free one unless given")
+    command.add_argument("--user", default="admin", help="who may sign in (admin)")
+    add_flags(command, "flow")
+    add_home(command, "folder of the embedded server; the board works in board/ there")
+    command = add_command(kinds, "stop", "stop the board that `board start` started, nothing else", stop_board)
+    add_home(command, "folder of the embedded server")
+
+
+def start_board(options: argparse.Namespace) -> None:
+    from importlib.metadata import version
+
+    from fate_dp.deploy.board import start
+
+    from ..jobs.flow import resolve_flow
+
+    files, flow = start.find_board(options.board), resolve_flow(options.flow, options.home)
+    board = start.start(
+        files,
+        flow,
+        start.board_folder(options.home),
+        DESCRIPTIONS,
+        version("fate-dp"),
+        port=options.port,
+        user=options.user,
+        progress=lambda sentence: print(sentence, flush=True),
+    )
+    print(f"FATE-Board of FATE-Flow {flow}: {board.url}")
+    print(f"Sign in as {board.user}; the password stands in {board.password_file}.")
+    print(f"Stop it with `{home_command('board stop', options.home)}`.")
+
+
+def stop_board(options: argparse.Namespace) -> None:
+    from fate_dp.deploy.board.start import board_folder, stop
+
+    print("FATE-Board is stopped." if stop(board_folder(options.home)) else "No FATE-Board of this home was running.")
 
 
 def install(options: argparse.Namespace) -> int:
