@@ -82,7 +82,7 @@ def run_horizontal(place: Place):
     reader = training_reader(HOSPITALS, tables)
     smote = Smote(
         "smote_0",
-        runtime_parties=HOSPITALS.training_parties(),
+        runtime_parties={"guest": HOSPITALS.guest, "host": list(HOSPITALS.hosts)},
         dataset="patients/host_10000_train",
         train_data=reader.outputs["output_data"],
     )

@@ -40,7 +40,7 @@ def over_sampling():
     reader = training_reader(FEDERATION, TABLES)
     smote = Smote(
         "smote_0",
-        runtime_parties=FEDERATION.training_parties(),
+        runtime_parties={"guest": FEDERATION.guest, "host": list(FEDERATION.hosts)},
         dataset="smote_test/host_10000_train",
         groups=[list(group) for group in GROUPS],
         train_data=reader.outputs["output_data"],

@@ -38,18 +38,17 @@ NEVER = 1e-7
 
 def train_watched(ctx, earlier, masks=True, **arguments):
     """Training in which the arbiter writes down every plaintext it decrypts; ``masks`` False sends them bare."""
-    from fate_dp.components.dp_hetero_lr.per_epoch import protocol
-    from fate_dp.crypto import slots as masked_packing
+    from fate_dp.crypto import slots
 
-    seen, decrypt, entropy = [], protocol.decrypt_masked, masked_packing.secrets
-    protocol.decrypt_masked = lambda packed, key: seen.append(decrypt(packed, key)) or seen[-1]
+    seen, decrypt, entropy = [], slots.decrypt_masked, slots.secrets
+    slots.decrypt_masked = lambda packed, key: seen.append(decrypt(packed, key)) or seen[-1]
     if not masks:
-        masked_packing.secrets = SimpleNamespace(randbits=lambda bits: 0)
+        slots.secrets = SimpleNamespace(randbits=lambda bits: 0)
     try:
         with noted_sending() as sent:
             return {**train(ctx, earlier, **arguments), "decrypted": seen, "sent": sent}
     finally:
-        protocol.decrypt_masked, masked_packing.secrets = decrypt, entropy
+        slots.decrypt_masked, slots.secrets = decrypt, entropy
 
 
 def train_fate(ctx, earlier, tables):
