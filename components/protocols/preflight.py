@@ -14,6 +14,7 @@ with the sentence for the others.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -191,8 +192,18 @@ MIN_NUMBER_SHOWN = 5e-7
 """The board rounds to six digits after the point: a smaller number would be shown as 0."""
 
 
+# The board shows ten lines of a table at a time, and its server mixes them: of a long one the mechanism and epsilon may
+# stand on any page. A record of this name it shows line by line, above the table.
+LINES_OF_A_PAGE, CHIEF_RECORD = 10, "upload"
+CHIEF_FACTS = re.compile(
+    "(mechanism|unit|delta|observers|rows|records of all parties)$|epsilon|.*have differential privacy"
+)
+
+
 def show_summary(ctx: Context, facts: dict) -> None:
     """Show what a task says about itself: a table on FATE-Board, and the same facts as one line of its log.
+
+    Of a table of several pages the facts that say what is protected, and how well, stand above it as well.
 
     Args:
         ctx: FATE's context of the task.
@@ -200,6 +211,9 @@ def show_summary(ctx: Context, facts: dict) -> None:
     """
     readable = {name: _readable(value) for name, value in facts.items()}
     logger.info("summary: %s", "; ".join(f"{name}: {value}" for name, value in readable.items()))
+    chief = {name: value for name, value in readable.items() if CHIEF_FACTS.match(name)}
+    if chief and len(readable) > LINES_OF_A_PAGE:
+        ctx.metrics.log_metrics(chief, CHIEF_RECORD)
     ctx.metrics.log_metrics(readable, "summary")
 
 
