@@ -12,7 +12,7 @@ CLUSTER := $(VENV)/.cluster
 DOCS := .venv-docs
 
 .PHONY: install demo test unit lint types house test-arithmetic component-yaml docs docs-notebooks docs-privacy docs-parameters clean
-.PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults
+.PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults board-test
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-noise bench-prep bench-private-step
 .PHONY: bench-source-composition
@@ -72,6 +72,11 @@ $(CLUSTER): $(TESTED)
 cluster-test-standalone: ALSO := tests/cluster/test_authentication.py
 cluster-test-standalone cluster-test-spark cluster-test-faults: cluster-test-%: $(CLUSTER)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -v -s -rs --durations=10 tests/cluster/test_$*.py $(ALSO)
+
+# Walks a FATE-Board that FATE_BOARD_JAR or FATE_BOARD_SOURCE names in Debian's chromium; screenshots go to out/board.
+# Without one it says what is missing and skips. Not part of `make test`: it starts a FATE-Flow and runs six jobs.
+board-test: $(TESTED)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -v -s -rs --durations=5 tests/board
 
 bench-epoch: $(BENCHED)
 	$(BIN)/python -m bench.epoch

@@ -13,6 +13,7 @@ Where the full sentence would tell others what only its own party may know, it i
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -178,9 +179,23 @@ MIN_NUMBER_SHOWN = 5e-7
 """The board rounds to six digits after the point: a smaller number would be shown as 0."""
 
 
+# The board shows ten lines of a table at a time, and its server mixes them: of a long one the mechanism and epsilon may
+# stand on any page. A record of this name it shows line by line, above the table.
+LINES_OF_A_PAGE, CHIEF_RECORD = 10, "upload"
+CHIEF_FACTS = re.compile(
+    "(mechanism|unit|delta|observers|rows|records of all parties)$|epsilon|.*have differential privacy"
+)
+
+
 def show_summary(ctx: Context, facts: dict) -> None:
-    """Show flat facts of a task, {name: text or number}: a table on FATE-Board, and one line of its log."""
+    """Show flat facts of a task, {name: text or number}: a table on FATE-Board, and one line of its log.
+
+    Of a table of several pages the facts that say what is protected, and how well, stand above it as well.
+    """
     small = {name for name, value in facts.items() if isinstance(value, float) and 0 < abs(value) < MIN_NUMBER_SHOWN}
     readable = {name: f"{value:g}" if name in small else value for name, value in facts.items()}
     logger.info("summary: %s", "; ".join(f"{name}: {value}" for name, value in readable.items()))
+    chief = {name: value for name, value in readable.items() if CHIEF_FACTS.match(name)}
+    if chief and len(readable) > LINES_OF_A_PAGE:
+        ctx.metrics.log_metrics(chief, CHIEF_RECORD)
     ctx.metrics.log_metrics(readable, "summary")

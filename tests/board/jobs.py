@@ -1,0 +1,116 @@
+"""The jobs that the walk looks at: every component of ours, a refused job, and one that FATE's own reader fails."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from fate_client.pipeline import FateFlowPipeline
+from fate_client.pipeline.components.fate import Reader
+
+from fate_dp.components.common.charges import columns_name
+from fate_dp.deploy.flow.home import open_home
+from fate_dp.pipelines.clients import Align, DPHeteroLR, Flipback, LabelCount, ShareLR, Shuffler, Smote
+from fate_dp.pipelines.jobs.homo_lr import StudyTables
+from fate_dp.pipelines.jobs.homo_nn import HomoNNParties, training_pipeline
+from fate_dp.pipelines.jobs.job import JobFailed, run_job
+from fate_dp.pipelines.jobs.party_ledgers import declare
+from fate_dp.privacy.policy import declare_caps
+from fate_dp.privacy.private_files import POLICY_FILE, party_folder
+from tests.end_to_end.loans import NAMESPACE, PARTIES, QUICK, evaluated, flipped_pipeline, loans, upload
+
+TOGETHER = 3
+CAP = 2.0
+HOSPITALS = HomoNNParties()
+HOSPITAL_TABLES = StudyTables(NAMESPACE, test="none")
+ROUNDS, EPOCHS = 3, QUICK["epochs"]
+SUCCESSFUL = ("vertical", "horizontal", "shuffled")
+
+
+def run_all(address, home: Path, folder: Path) -> dict[str, dict]:
+    """{name: {"id", "error"}} of the jobs, which run beside each other; the error is the sentence that `run_job` raises."""
+    parties = open_home(home).parties
+    guest, host = loans(131, seed=8)
+    wards, _ = loans(330, seed=9)
+    named = {"guest": guest, "host": host}
+    wards["id"] = "ward-" + wards["id"].astype(str)
+    places = [HOSPITAL_TABLES.training(*party) for party in HOSPITALS.data_parties()]
+    named |= {place: wards[start::3] for start, place in enumerate(places)}
+    with ThreadPoolExecutor(TOGETHER) as threads:
+        list(threads.map(lambda item: upload(address, home, folder, *item), named.items()))
+    declare(parties, PARTIES.guest, f"{NAMESPACE}/guest/y", cap=CAP)
+    features = columns_name([name for name in wards if name.startswith("x")])
+    for _, party in HOSPITALS.data_parties():
+        declare_caps(party_folder(parties, party) / POLICY_FILE, features, epsilon=20.0)
+    pipelines = {
+        "vertical": vertical(),
+        "horizontal": horizontal(),
+        "shuffled": shuffled(places),
+        "refused": flipped_pipeline(epsilon=3 * CAP)[0],
+        "failed": flipped_pipeline(guest="nobody_uploaded")[0],
+    }
+
+    def run(pipeline) -> dict:
+        try:
+            return {"id": run_job(pipeline, address, home=home).job_id, "error": None}
+        except JobFailed as failure:
+            return {"id": pipeline.model_info.job_id, "error": str(failure)}
+
+    with ThreadPoolExecutor(TOGETHER) as threads:
+        return dict(zip(pipelines, threads.map(run, pipelines.values())))
+
+
+def kept(file: Path, make) -> dict:
+    """What is in a file, made and written where it is not there yet."""
+    if not file.exists():
+        file.write_text(json.dumps(make()), encoding="utf-8")
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def vertical() -> FateFlowPipeline:
+    """Two parties with different columns: everything that works on flipped labels, in one job."""
+    pipeline, flip = flipped_pipeline()
+    both, flipped = PARTIES.data_parties(), flip.outputs["output_data"]
+    model = DPHeteroLR("dp_hetero_lr_0", train_data=flipped, flipback={"mode": "none"}, train_scores=True, **QUICK)
+    scored = model.outputs["train_output_data"]
+    back = Flipback("flipback_0", runtime_parties=both, mode="swap", input_data=flipped, scores=scored)
+    balanced = Smote(
+        "smote_0", runtime_parties={"guest": PARTIES.guest}, dataset=f"{NAMESPACE}/guest", train_data=flipped
+    )
+    align = Align("align_0", runtime_parties=both, input_data=flipped)
+    shared = ShareLR(
+        "share_lr_0",
+        runtime_parties=both,
+        epochs=EPOCHS,
+        train_data=align.outputs["output_data"],
+        alignment=align.outputs["alignment"],
+    )
+    return pipeline.add_tasks([model, back, balanced, align, shared, evaluated(scored)])
+
+
+def horizontal() -> FateFlowPipeline:
+    """Three parties with the same columns: noisy counts of their labels, and a training with a noisy sum."""
+    training = {"rounds": ROUNDS, "batch_size": 110, "records": 330, "aggregation": "secure_sum", "epsilon": 2.0}
+    pipeline = training_pipeline(HOSPITALS, HOSPITAL_TABLES, {"dp_homo_nn_0": training})
+    parties = {"guest": HOSPITALS.guest, "host": list(HOSPITALS.hosts)}
+    rows = pipeline.tasks["reader_0"].outputs["output_data"]
+    return pipeline.add_tasks([LabelCount("label_count_0", runtime_parties=parties, epsilon=0.5, input_data=rows)])
+
+
+def shuffled(places: list[str]) -> FateFlowPipeline:
+    """A mean over the rows of guest and one host; another host shuffles."""
+    bank, shuffler = HOSPITALS.hosts[0], HOSPITALS.shuffler
+    pipeline = FateFlowPipeline().set_parties(guest=HOSPITALS.guest, host=[bank, shuffler], arbiter=HOSPITALS.arbiter)
+    reader = Reader("reader_0", runtime_parties={"guest": HOSPITALS.guest, "host": [bank]})
+    reader.guest.task_parameters(namespace=NAMESPACE, name=places[0])
+    reader.hosts[0].task_parameters(namespace=NAMESPACE, name=places[1])
+    statistics = Shuffler(
+        "shuffler_0",
+        shuffler=shuffler,
+        epsilon=1.0,
+        min_messages=200,
+        requests=[{"column": "x0", "kind": "mean", "low": -3.0, "high": 3.0}],
+        input_data=reader.outputs["output_data"],
+    )
+    return pipeline.add_tasks([reader, statistics])

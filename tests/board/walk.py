@@ -1,0 +1,135 @@
+"""The pages of FATE-Board 2.1.0 as a person walks them: where things stand on a page, and how to get there."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fate_dp.deploy.board.start import RunningBoard
+
+from .browser import Browser
+
+DIALOG = ".f-output-dialog"
+TABS = f"{DIALOG} .el-tabs__item"
+# Of a chart's pixels those with a colour: axes, grid and letters are grey.
+COLOURED = """
+    const canvas = arguments[0];
+    const {width, height} = canvas, pixels = canvas.getContext("2d").getImageData(0, 0, width, height).data;
+    let found = 0;
+    for (let at = 0; at < pixels.length; at += 4) {
+        const three = [pixels[at], pixels[at + 1], pixels[at + 2]];
+        found += pixels[at + 3] > 0 && Math.max(...three) - Math.min(...three) > 60;
+    }
+    return found;
+"""
+
+
+@dataclass
+class Walk:
+    """A browser on a board, with the folder of its screenshots."""
+
+    browser: Browser
+    board: RunningBoard
+    shots: Path
+
+    def shot(self, name: str) -> None:
+        self.browser.screenshot(self.shots / f"{name}.png")
+
+    def page(self, path: str) -> None:
+        """Go to a page, as by its address in a fresh window: the board keeps what it loaded of another party."""
+        self.browser.go("about:blank")
+        self.browser.go(f"{self.board.url}/#/{path}")
+
+    def sign_in(self, password: str) -> None:
+        self.page("signIn")
+        self.browser.element("button", "Sign in")
+        for name, keys in (("Username", self.board.user), ("Password", password)):
+            self.browser.type(f"input[placeholder={name}]", keys)
+        self.browser.click("button", "Sign in")
+
+    def job(self, job_id: str, role: str, party: str, page: str = "detail") -> None:
+        self.page(f"{page}/{job_id}/{role}/{party}")
+        self.browser.wait(lambda: self.tasks(), "draws no graph")
+
+    def tasks(self) -> list[str]:
+        """The names in the graph."""
+        names = self.browser.texts(".dag_graphic text[cursor=pointer]")
+        return [name for name in names if name and name != "retry"]
+
+    def arrows(self) -> int:
+        return len(self.browser.run("return [...document.querySelectorAll('.dag_graphic > svg > svg > path')]"))
+
+    def choose(self, task: str, component: str) -> str:
+        """Click a task in the graph and unfold its parameters; returns their text."""
+        self.pick(task)
+        label = ".f-parameter-tree .el-tree-node__label"
+        self.browser.element(label, f"component: {component}")
+        self.browser.click(label, "parameters")
+        self.browser.wait(lambda: ":" in self.parameters(), "unfolds no parameters")
+        return self.parameters()
+
+    def pick(self, task: str) -> None:
+        """Click a task in the graph, again while it still moves into its place."""
+        label = ".f-parameter-tree .el-tree-node__label"
+
+        def is_picked() -> bool:
+            self.browser.click(".dag_graphic text", task)
+            time.sleep(2)
+            return f"task_name: {task}" in self.browser.texts(label)
+
+        self.browser.wait(is_picked, f"does not take a click on {task}")
+
+    def parameters(self) -> str:
+        """What stands under the node `parameters` of the tree."""
+        script = """
+            const node = [...document.querySelectorAll(".f-parameter-tree .el-tree-node")]
+                .find(each => each.querySelector(".el-tree-node__label").textContent.trim() === "parameters");
+            return node ? node.querySelector(".el-tree-node__children").innerText : "";
+        """
+        return self.browser.run(script)
+
+    def outputs(self) -> list[str]:
+        """Open the outputs of the chosen task; returns the names of their tabs."""
+        self.browser.click("button", "View the Outputs")
+        self.browser.element(f"{DIALOG} .el-dialog__headerbtn")
+        return self.browser.texts(TABS)
+
+    def tab(self, name: str) -> None:
+        self.browser.click(TABS, name)
+        self.browser.element(f"{TABS}.is-active", name)
+
+    def pane(self) -> str:
+        """The text of the tab that is open."""
+        return self.browser.text(f"{DIALOG} .el-tab-pane")
+
+    def close(self) -> None:
+        self.browser.click(f"{DIALOG} .el-dialog__headerbtn")
+        self.browser.wait(lambda: not self.browser.texts(TABS), "keeps the outputs open")
+
+    def facts(self) -> dict[str, str]:
+        """The summary, over all pages of its table."""
+        row = f"{DIALOG} .f-d-table .el-table__body tr"
+        self.browser.element(row)
+        found: dict[str, str] = {}
+        pages = self.browser.texts(f"{DIALOG} .el-pager .number") or [None]
+        for page in pages:
+            if page is not None:
+                self.browser.click(f"{DIALOG} .el-pager .number", page)
+                self.browser.element(f"{DIALOG} .el-pager .number.is-active", page)
+            found |= {cells[1]: cells[2] for cells in self.browser.rows(row) if len(cells) == 3}
+        return found
+
+    def coloured(self, css: str) -> int:
+        """How many pixels of a chart are neither white nor grey, once it is drawn."""
+        canvas = self.browser.element(css)
+        self.browser.run("arguments[0].scrollIntoView({block: 'center'})", canvas)
+        return self.browser.wait(lambda: self.browser.run(COLOURED, canvas), "draws nothing in its chart")
+
+    def table(self) -> list[dict[str, Any]]:
+        """The rows of the data tab, by the names of their columns."""
+        table = f"{DIALOG} .f-info-data-table"
+        self.browser.element(f"{table} .el-table__body tr")
+        names = self.browser.rows(f"{table} .el-table__header tr")[0]
+        return [dict(zip(names, cells)) for cells in self.browser.rows(f"{table} .el-table__body tr")]
