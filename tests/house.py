@@ -24,6 +24,9 @@ PARTS = ("privacy", "crypto", "components", "pipelines", "data_prep", "deploy")
 CORE = ("privacy", "crypto")
 LINES_BEFORE = 52_112
 """Lines of the product at fcc9621, before it was folded, once the formatter has been over it (49,999 as it stood)."""
+# Features that came while it was folded, which the fold's share of lines was not made for, by what each added.
+LINES_ADDED = 198 + 248 + 205
+"""The component label_count, `fate-dp board start`, and the cures of containers with what the doctor sees of them."""
 LIMITS = {
     "modules": ("at most", 233),
     "median_lines": ("at least", 130),
@@ -34,7 +37,7 @@ LIMITS = {
     "exception_classes": ("at most", 35),
     "longest_function": ("at most", 60),
     "functions_over_6_parameters": ("at most", 15),
-    "lines": ("at most", int(LINES_BEFORE * 0.88)),
+    "lines": ("at most", int(LINES_BEFORE * 0.88) + LINES_ADDED),
 }
 
 

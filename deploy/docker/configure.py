@@ -8,6 +8,7 @@ environment of every task into its log.
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import sys
 from collections.abc import Mapping
@@ -16,15 +17,20 @@ from pathlib import Path
 
 import yaml
 
-from fate_dp.privacy.private_files import replace_file
+from fate_dp.privacy.private_files import publish_if_absent, replace_file
 
+from ..flow.client import client_file
 from ..flow.home import KEY_FILE, kept_key, set_settings
 from ..flow.programs import FlowServerError
 
 PROJECT, PARTIES = "/data/projects/fate", "/var/lib/fate-dp/parties"
-FLOW_HTTP, FLOW_GRPC, BOARD = 9380, 9360, 8080
+FLOW_HTTP, FLOW_GRPC, BOARD, BROKER = 9380, 9360, 8080, 5672
 # In a folder of its own, which can be a volume: all that FATE-Flow knows of tables, jobs, clients and partners.
 DATABASE = Path("fate_flow", "database", "fate_flow_sqlite.db")
+# In the folder of the keys: what `flow init` writes, and the board's password where no secret was given.
+CLIENT_FILE, BOARD_PASSWORD_FILE = "client.yaml", "board_password"
+# What install.sh keeps of the client's settings as fate_client is published, beside the link to that file.
+PUBLISHED = "settings.published.yaml"
 NO_BOARD = (
     "FATE-Board does not start: FATE_DP_CLIENT_AUTHENTICATION is on, and the board of FATE 2.2.0 cannot sign its "
     "requests as FATE-Flow asks for; use fate-dp and flow, or set it to off."
@@ -58,18 +64,28 @@ def read_settings(environment: Mapping[str, str]) -> PartySettings:
         raise FlowServerError(f"FATE_DP_PARTY is {party_id!r}; set it to this party's id, a number such as 9999.")
     if broker and not environment.get("FATE_DP_ROUTER"):
         raise FlowServerError("FATE_DP_ROUTER is not set; with a broker it names the router of the command channel.")
+    keys = Path(environment.get("FATE_DP_HOME") or PARTIES).parent
     return PartySettings(
         project=Path(environment.get("FATE_PROJECT") or PROJECT),
-        keys=Path(environment.get("FATE_DP_HOME") or PARTIES).parent,
+        keys=keys,
         party_id=party_id,
         host=environment.get("FATE_DP_HOST") or socket.gethostname(),
         broker=broker,
         broker_password=secret(environment, "FATE_DP_BROKER_PASSWORD_FILE") if broker else "",
         router=environment.get("FATE_DP_ROUTER", ""),
-        board_password=secret(environment, "FATE_DP_BOARD_PASSWORD_FILE"),
+        board_password=board_password(environment, keys),
         client_authentication=client,
         site_authentication=site,
     )
+
+
+def board_password(environment: Mapping[str, str], keys: Path) -> str:
+    """The secret that was given, else one that is drawn at the first start and kept."""
+    if environment.get("FATE_DP_BOARD_PASSWORD_FILE"):
+        return secret(environment, "FATE_DP_BOARD_PASSWORD_FILE")
+    path = keys / BOARD_PASSWORD_FILE
+    publish_if_absent(path, secrets.token_urlsafe(18).encode())
+    return secret({BOARD_PASSWORD_FILE: str(path)}, BOARD_PASSWORD_FILE)
 
 
 def secret(environment: Mapping[str, str], name: str) -> str:
@@ -108,7 +124,7 @@ def flow_settings(settings: PartySettings) -> dict:
     host, _, port = settings.router.partition(":")
     messages = {
         "host": settings.broker,
-        "port": 5672,
+        "port": BROKER,
         "mng_port": 15672,
         "user": "fate",
         "password": settings.broker_password,
@@ -151,6 +167,15 @@ def configure(settings: PartySettings, conf: Path) -> None:
     replace_file(properties, changed.encode())
 
 
+def keep_client_settings(client: Path | None, keys: Path) -> None:
+    """Give `flow init` a file to write: its tokens then outlive the container, and are this user's alone.
+
+    install.sh has made the client's settings a link to it; in a volume of an earlier version it is not there yet.
+    """
+    if client is not None and client.is_symlink():
+        publish_if_absent(keys / CLIENT_FILE, client.with_name(PUBLISHED).read_bytes())
+
+
 def flow_conf() -> Path:
     """Where the FATE-Flow of this environment looks for its configuration."""
     from fate_flow.utils.conf_utils import conf_realpath
@@ -169,6 +194,7 @@ def main() -> int:
     try:
         settings = read_settings(os.environ)
         configure(settings, flow_conf())
+        keep_client_settings(client_file(), settings.keys)
         if settings.client_authentication or settings.site_authentication:
             set_settings(flow_package() / "settings.py", {"ADMIN_KEY": kept_key(settings.keys / KEY_FILE)})
     except FlowServerError as error:

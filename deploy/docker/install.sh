@@ -53,13 +53,25 @@ esac
 python -c 'import importlib.util as u, sys; sys.exit(u.find_spec("fate_flow") is None or u.find_spec("fate") is None)' ||
     refuse "the Python on the PATH finds no fate and fate_flow; run this in the environment of $project."
 
+kept_versions=$(mktemp)
+trap 'rm -f "$kept_versions"' EXIT
 echo "Installing $(basename "$wheel") into $(python -c 'import sys; print(sys.prefix)')."
 python -m pip install --disable-pip-version-check --quiet --no-deps --force-reinstall "$wheel"
 if [ "$requirements" != --no-requirements ]; then
     needed=$(python -c '
 from importlib.metadata import requires
 print("\n".join(line for line in requires("fate-dp") if "extra ==" not in line))')
-    python -m pip install --disable-pip-version-check --quiet -r /dev/stdin <<<"$needed"
+    # FATE requires some packages in one version, and the image has no record by which pip would mind that: what is there
+    # of them stays as it is.
+    python -c '
+from importlib.metadata import PackageNotFoundError, version
+from fate_dp.deploy.doctor.probe import FATE_PINS
+for name in FATE_PINS:
+    try:
+        print(f"{name}=={version(name)}")
+    except PackageNotFoundError:
+        pass' >"$kept_versions"
+    python -m pip install --disable-pip-version-check --quiet -c "$kept_versions" -r /dev/stdin <<<"$needed"
 fi
 
 python -c '
@@ -80,8 +92,22 @@ fi
 kept=("$project"/fate_flow/{data,localfs,model,jobs,logs,database})
 if [ ! -e "$keys" ]; then install -d -m 0700 "$keys"; fi
 install -d -m 0700 "$home" "${kept[@]}"
+
+# `flow init` writes an app's token into fate_client's settings, which everybody may read and which go with the container:
+# they become a link to a file beside the keys. A client that is another environment's stays as it is.
+client=$(python -c 'import importlib.util as u, sys
+found = u.find_spec("fate_client")
+folder = found.submodule_search_locations[0] if found else ""
+print(folder if folder.startswith((sys.prefix + "/", sys.argv[1] + "/")) else "")' "$project")
+if [ -n "$client" ] && [ -f "$client/settings.yaml" ]; then
+    if [ ! -L "$client/settings.yaml" ]; then mv "$client/settings.yaml" "$client/settings.published.yaml"; fi
+    [ -e "$keys/client.yaml" ] || install -m 0600 "$client/settings.published.yaml" "$keys/client.yaml"
+    ln -sfn "$keys/client.yaml" "$client/settings.yaml"
+fi
+
 if [ -n "$user" ]; then
     chown "$user" "$keys"
+    [ ! -e "$keys/client.yaml" ] || chown "$user" "$keys/client.yaml"
     chown -R "$user" "$home" "$project/fate_flow" "$project/fateboard"
     echo "FATE-Flow, FATE-Board and $keys belong to $user."
 fi

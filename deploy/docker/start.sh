@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # The container's program: configures the party from its environment, starts FATE-Flow and FATE-Board, ends with them.
 #   start.sh              run
-#   start.sh healthy      exit status 0 if FATE-Flow answers
-#   start.sh COMMAND ...  another command in the same environment, such as fate-dp ledger
+#   start.sh healthy      exit status 0 if FATE-Flow answers, and the broker where there is one
+#   start.sh COMMAND ...  another command in the same environment, such as fate-dp ledger; it waits where FATE-Flow is about
+#                         to start, and asks this container's FATE-Flow unless it names another
 set -euo pipefail
 # Ledgers, keys, logs and tables are for this user alone.
 umask 077
@@ -15,10 +16,24 @@ if [ -f "$project/bin/init_env.sh" ]; then
     set -u
 fi
 
+# There while FATE-Flow is given time to answer first.
+starting=$project/fate_flow/logs/starting
+await() {
+    for pause in $(seq 150); do
+        [ -e "$starting" ] || return 0
+        if [ "$pause" = 1 ]; then echo "FATE-Flow is still starting." >&2; fi
+        sleep 1
+    done
+}
+
 case "${1:-run}" in
     run) ;;
     healthy) exec python -m fate_dp.deploy.docker.health ;;
-    *) exec "$@" ;;
+    *)
+        await
+        export FATE_DP_FLOW=${FATE_DP_FLOW:-${FATE_DP_HOST:-$HOSTNAME}:9380}
+        exec "$@"
+        ;;
 esac
 
 service() {
@@ -37,7 +52,9 @@ python -m fate_dp.deploy.docker.configure
 PYTHONPATH=$(python -c 'import fate_dp.deploy.site as site; print(site.__path__[0])')${PYTHONPATH:+:$PYTHONPATH}
 FATE_DP_WARM_FOLDER=$(dirname "${FATE_DP_HOME:-/var/lib/fate-dp/parties}")/warm
 export PYTHONPATH FATE_DP_WARM_FOLDER
-trap 'service stop; exit 0' TERM INT
+trap 'service stop; rm -f "$starting"; exit 0' TERM INT
+mkdir -p "$(dirname "$starting")"
+touch "$starting"
 service start
 
 # The servers run in the background; the container ends when FATE-Flow has not answered three times in a row. Until its
@@ -46,7 +63,13 @@ missed=-12
 while [ "$missed" -lt 3 ]; do
     sleep 10 &
     wait $!
-    if python -m fate_dp.deploy.docker.health; then missed=0; else missed=$((missed + 1)); fi
+    if python -m fate_dp.deploy.docker.health server; then
+        missed=0
+        rm -f "$starting"
+    else
+        missed=$((missed + 1))
+    fi
 done
+rm -f "$starting"
 echo "FATE-Flow does not answer; the container ends, and its logs are in $project/fate_flow/logs." >&2
 exit 1

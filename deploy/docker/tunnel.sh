@@ -30,9 +30,10 @@ for file in ca.pem "$party.pem" "$party.key"; do
     [ -f "$folder/$file" ] || refuse "$folder/$file does not exist; secrets.sh --tls makes such files."
 done
 
-# Here the system resolves the address, when nginx starts.
+# Here the system resolves the address, when nginx starts, and only this machine connects.
 sed -e '/^ *#/d' -e '/ resolver /d' -e '/ map /d' \
     -e "s|\$broker|$broker|" \
+    -e "s|listen tunnel:|listen 127.0.0.1:|" \
     -e "s|proxy_ssl_name broker;|proxy_ssl_name $certified;|" \
     -e "s|/run/secrets/party|$folder/$party|" \
     -e "s|/run/secrets/|$folder/|" \

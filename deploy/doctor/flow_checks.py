@@ -5,12 +5,13 @@ from __future__ import annotations
 import http.client
 import os
 import socket
+import stat
 import urllib.error
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from ..flow.client import FlowAddress, ask_broker, credentials_for
+from ..flow.client import FlowAddress, ask_broker, client_settings, credentials_for, speaks_amqp
 from ..flow.server import ANSWERS, FOREIGN, REFUSES, SILENT, state_of
 from ..site import fence as rules
 from ..warm_start.control import WarmStart
@@ -29,14 +30,25 @@ from .findings import (
     unseen,
     warning,
 )
-from .gathering import LOOPBACK, Environment, FlowSite, Provider, answer_of, is_here, listeners, unseen_settings
-from .own_checks import FATE_VERSION, environment_findings
+from .gathering import (
+    LOOPBACK,
+    TUNNEL,
+    Environment,
+    FlowSite,
+    Provider,
+    answer_of,
+    is_beside,
+    is_here,
+    listeners,
+    unseen_settings,
+)
+from .own_checks import FATE_VERSION, OTHERS, environment_findings
 
 START = "Start it (`fate-dp up` the embedded one, `fate_flow start` an installed one), or name it with --flow HOST:PORT"
+# The sources of FATE-Flow 2.2.0 call themselves so where a server tells its version, and 2.2.0 in their modules.
+WRITTEN_BY_THE_SOURCES = "2.1.0"
 SWITCHES = (("clients", "client"), ("sites", "site"))
 PATIENCE_SECONDS = 3.0
-# AMQP 0-9-1: the client's greeting, and how the answer of a broker that speaks it begins (a method frame on channel 0).
-GREETING, FIRST_FRAME = b"AMQP\x00\x00\x09\x01", b"\x01\x00\x00"
 # RabbitMQ's own, and what FATE's examples have.
 KNOWN_PASSWORDS = ("guest", "fate")
 OURS, RULES = Path(rules.__file__).parent, Path(rules.__file__).name
@@ -53,6 +65,8 @@ def answers(site: FlowSite) -> Finding:
         return unseen("No FATE-Flow is known here.", f"{START}.")
     if site.state == ANSWERS and site.version == FATE_VERSION:
         return ok(f"FATE-Flow {site.version} answers at {site.address}.")
+    if site.state == ANSWERS and (site.version, site.modules_version) == (WRITTEN_BY_THE_SOURCES, FATE_VERSION):
+        return ok(f"FATE-Flow {FATE_VERSION} answers at {site.address}; its fateflow.env says {site.version}.")
     if site.state == ANSWERS:
         return problem(
             f"FATE-Flow {site.version} answers at {site.address}, but FATE-DP is made for {FATE_VERSION}.",
@@ -191,6 +205,27 @@ def authentication(site: FlowSite) -> Finding:
     return ok(f"Authentication is on for {_listed(on)}{'' if site.settings else '; for sites it is not seen'}.")
 
 
+@check(SITE, "client's token")
+def client_token(site: FlowSite) -> Finding:
+    """Whether `flow init` can keep an app's token for this user, and for nobody else."""
+    if site.client is None or not site.client.is_file():
+        return ok("No fate_client is here, so that no token is kept.")
+    status = site.client.stat()
+    if client_settings(site.client).get("app_token") and status.st_mode & OTHERS:
+        return problem(
+            f"{site.client} holds the token of an app and has mode {stat.S_IMODE(status.st_mode):04o}, open to "
+            "group or others.",
+            f"Run `chmod 600 {site.client.resolve()}`, and give the app a new token if anybody else has an account here.",
+        )
+    if "clients" in _switched_on(site) and not os.access(site.client, os.W_OK):
+        return warning(
+            f"{site.client} belongs to user {status.st_uid}, so that `flow init` of this user {os.geteuid()} fails.",
+            f"Run `chown {os.geteuid()} {site.client.resolve()}` and `chmod 600` as the owner, or use an environment of "
+            "your own.",
+        )
+    return ok(f"{site.client} holds no token that others may read.")
+
+
 @check(SITE, "broker")
 def broker(site: FlowSite) -> Finding:
     """The broker's port."""
@@ -199,17 +234,15 @@ def broker(site: FlowSite) -> Finding:
         return _no_broker(site)
     where = f"{settings.get('host')}:{settings.get('port')}"
     try:
-        with socket.create_connection((settings["host"], int(settings["port"])), PATIENCE_SECONDS) as connection:
-            connection.settimeout(PATIENCE_SECONDS)
-            connection.sendall(GREETING)
-            first = connection.recv(len(FIRST_FRAME))
+        speaks = speaks_amqp(settings["host"], int(settings["port"]))
     except (OSError, KeyError, TypeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         return problem(
             f"RabbitMQ does not answer at {where}: {reason}.",
-            "Start it, or correct federation.rabbitmq.host and .port in service_conf.yaml.",
+            "Start it, and the tunnel to it where there is one (with docker, `docker compose up --detach`), or correct "
+            "federation.rabbitmq.host and .port in service_conf.yaml.",
         )
-    if first != FIRST_FRAME:
+    if not speaks:
         return problem(
             f"What answers at {where} does not speak AMQP 0-9-1, as RabbitMQ does.",
             "Correct federation.rabbitmq.port in service_conf.yaml (5672 unless configured; 15672 is mng_port).",
@@ -266,6 +299,8 @@ def broker_reach(site: FlowSite) -> Finding:
         if not where_else:
             return ok(f"Messages go to {where}, which only this machine reaches.")
         where = " and ".join(where_else)
+    elif (site.variables or {}).get(TUNNEL) == "on" and site.is_here and is_beside(host):
+        return ok(f"Messages go to {where}, the tunnel of this party, which {TUNNEL} names and which is beside it.")
     own_password = settings.get("password") not in (None, "", *KNOWN_PASSWORDS)
     unguarded = "" if own_password else f" Its user {settings.get('user')!r} has no password of its own."
     return problem(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import socket
@@ -19,11 +20,21 @@ import yaml
 
 from fate_dp.privacy.validation import InvalidArgument
 
-from ..flow.client import Answer, Credentials, FlowAddress, FlowSilent, ask, client_settings, credentials_for
+from ..flow.client import (
+    Answer,
+    Credentials,
+    FlowAddress,
+    FlowSilent,
+    ask,
+    client_file,
+    client_settings,
+    credentials_for,
+)
 from ..flow.programs import read_record
 from ..flow.server import ANSWERS, REFUSES, SILENT, state_of
 from ..site.fence import ALLOW
 from .findings import Finding, unseen
+from .probe import VERSION
 
 # As in the settings.py that FATE-Flow 2.2 is published with.
 ADMINISTRATOR = ("admin", "fate_flow_admin")
@@ -158,6 +169,21 @@ def is_here(host: str) -> bool:
     return all(ip.startswith(LOOPBACK) or ip in own for ip in ips)
 
 
+def is_beside(host: str) -> bool:
+    """Whether an address is on a network to which this machine, or container, is attached itself."""
+    try:
+        ips = {ipaddress.ip_address(str(entry[4][0])) for entry in socket.getaddrinfo(host, None, socket.AF_INET)}
+    except OSError:
+        return False
+    own = [
+        ipaddress.ip_interface(f"{each.address}/{each.netmask}").network
+        for addresses in psutil.net_if_addrs().values()
+        for each in addresses
+        if each.family == socket.AF_INET and each.netmask
+    ]
+    return bool(ips) and all(any(ip in network for network in own) for ip in ips)
+
+
 def listeners(ports: tuple) -> tuple[Listener, ...]:
     """Who listens on these ports of this machine, on which addresses."""
     found = []
@@ -218,7 +244,8 @@ def provider_from(row: dict, examined: bool) -> Provider:
 
 SERVICE_CONF = "service_conf.yaml"
 # Of the server's environment, which may hold secrets, nothing else is kept.
-SEEN_VARIABLES = ("PYTHONPATH", ALLOW)
+TUNNEL = "FATE_DP_BROKER_TUNNEL"
+SEEN_VARIABLES = ("PYTHONPATH", ALLOW, TUNNEL)
 
 
 @dataclass(frozen=True)
@@ -239,6 +266,10 @@ class FlowSite:
     takes_the_known_key: bool = False
     variables: dict | None = None
     """Those of `SEEN_VARIABLES` that the running server was started with; None where they cannot be seen."""
+    modules_version: str | None = None
+    """What the modules from which it runs say of themselves, where that can be seen."""
+    client: Path | None = None
+    """Where `flow init` keeps the credentials of this Python's client."""
 
     @property
     def runs(self) -> bool:
@@ -266,7 +297,7 @@ class FlowSite:
 
 def gather(home: Path, flow: FlowAddress | None = None) -> FlowSite:
     """Ask the server at `flow`, else that of the embedded home, else the one that `flow init` names."""
-    site = FlowSite(flow)
+    site = FlowSite(flow, client=client_file())
     try:
         settings, trouble = _settings_of(home)
         site = replace(site, settings=settings, settings_trouble=trouble)
@@ -290,20 +321,30 @@ def _asked(site: FlowSite, address: FlowAddress) -> FlowSite:
         site = replace(site, settings=live or site.settings, providers=providers)
     listening = listeners(tuple(site.ports().values())) if here else ()
     known = takes_published_key(address, site.state, site.section("authentication"))
-    variables = _variables(listening, address.port) if site.runs else None
-    return replace(site, listeners=listening, takes_the_known_key=known, variables=variables)
+    site = replace(site, listeners=listening, takes_the_known_key=known)
+    pid = next((each.pid for each in listening if each.port == address.port and each.pid), None)
+    try:
+        process = psutil.Process(pid) if site.runs and pid else None
+        return replace(site, variables=_variables(process), modules_version=_modules_version(process))
+    except (psutil.Error, OSError):
+        return site
 
 
-def _variables(listening: tuple, port: int) -> dict | None:
-    """What the process that listens on the server's port was started with, where this user may know."""
-    for each in listening:
-        if each.port == port and each.pid is not None:
-            try:
-                environment = psutil.Process(each.pid).environ()
-            except (psutil.Error, OSError):
-                return None
-            return {name: environment[name] for name in SEEN_VARIABLES if name in environment}
-    return None
+def _variables(process: psutil.Process | None) -> dict | None:
+    """What a server was started with."""
+    if process is None:
+        return None
+    environment = process.environ()
+    return {name: environment[name] for name in SEEN_VARIABLES if name in environment}
+
+
+def _modules_version(process: psutil.Process | None) -> str | None:
+    """What stands beside the program of a server that is run as a file, as FATE-Flow's own script does it."""
+    programs = [Path(word) for word in process.cmdline() if word.endswith("fate_flow_server.py")] if process else []
+    if not programs or not programs[0].with_name("_info.py").is_file():
+        return None
+    told = VERSION.search(programs[0].with_name("_info.py").read_text(encoding="utf-8", errors="replace"))
+    return told.group(1) if told else None
 
 
 def _known_address(home: Path, site: FlowSite) -> FlowAddress | None:

@@ -13,6 +13,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from fate_dp.privacy.ledger.database import SCHEMA_VERSION, version_of
 from fate_dp.privacy.ledger.entries import LedgerUnavailable
@@ -30,11 +31,12 @@ from fate_dp.privacy.private_files import (
 
 from .findings import ENVIRONMENT, PARTIES, PARTY, Finding, check, ok, problem, run_checks, unseen, warning
 from .gathering import Environment
+from .probe import FATE_PINS
 
 FATE_VERSION = "2.2.0"
 FATE_PACKAGES = ("pyfate", "fate-flow", "fate-client")
 FATE_REQUIREMENT = f"fate_client[fate,fate_flow]=={FATE_VERSION}"
-LOOKED_AT_ALONE = ("fate-client", "numpy", "setuptools")
+LOOKED_AT_ALONE = ("fate-client", "numpy", "pydantic", "setuptools")
 FIRST_PYTHON, FIRST_UNKNOWN_PYTHON = (3, 10), (3, 12)
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 # Room for the ledger's journal and for a training's charges, which are small; a disk with less fills up at any moment.
@@ -170,6 +172,20 @@ def requirements(environment: Environment) -> Finding:
     return problem(
         f"Requirements of FATE-DP are not met: {found}.",
         f"Run {environment.pip_install(*map(_without_marker, broken))}.",
+    )
+
+
+@check(ENVIRONMENT, "FATE's pins")
+def pins(environment: Environment) -> Finding:
+    """What FATE requires in one version, which pip cannot mind where FATE has no record of installation."""
+    found = {name: environment.version(name) for name in FATE_PINS if name not in LOOKED_AT_ALONE}
+    moved = {name: there for name, there in found.items() if there and Version(there) != Version(FATE_PINS[name])}
+    if not moved:
+        return ok(f"What FATE {FATE_VERSION} requires in one version has it.")
+    told = ", ".join(f"{name} is {there} and not {FATE_PINS[name]}" for name, there in moved.items())
+    return warning(
+        f"FATE {FATE_VERSION} was made and tried with other packages: {told}.",
+        f"Run {environment.pip_install(*(f'{name}=={FATE_PINS[name]}' for name in moved))}.",
     )
 
 

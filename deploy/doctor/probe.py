@@ -20,6 +20,18 @@ GROUP = "fate.ext.component_desc"
 PARTS = ("components", "pipelines", "deploy")
 # FATE's standalone image has folders with these packages on PYTHONPATH, and no record that they were installed.
 FATE_PACKAGES = {"pyfate": "fate", "fate-flow": "fate_flow", "fate-client": "fate_client"}
+# What pyfate and fate_flow 2.2.0 require in one version alone; extras aside. Who changes one runs FATE as nobody tried it.
+FATE_PINS = dict(
+    re.findall(
+        r"([\w-]+)==([\w.]+)",
+        """
+    accelerate==0.27.2 cachetools==3.0.0 cloudpickle==2.1.0 cos-python-sdk-v5==1.9.27 filelock==3.3.1 flask==2.2.5
+    grpcio==1.62.1 grpcio-tools==1.62.1 lmdb==1.4.1 mmh3==3.0.0 peewee==3.17.1 protobuf==4.24.4 pydantic==1.10.12
+    python-dotenv==0.13.0 rich==13.7.1 ruamel-yaml==0.16 safetensors==0.4.1 scikit-learn==1.4.1.post1
+    transformers==4.37.2 typing-extensions==4.8.0 urllib3==1.26.18
+    """,
+    )
+)
 VERSION = re.compile(r"^__version__\s*=\s*[\"']([^\"']+)[\"']", re.MULTILINE)
 
 

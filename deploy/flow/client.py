@@ -8,6 +8,7 @@ import http.client
 import importlib.util
 import json
 import secrets
+import socket
 import time
 import urllib.error
 import urllib.request
@@ -46,13 +47,20 @@ class Credentials:
         return {"appId": self.app_id, "userName": "", "Nonce": nonce, "Timestamp": timestamp, "Signature": signature}
 
 
-def client_settings() -> dict:
-    """What `flow init` wrote for this environment: ip, port, app_id, app_token; empty where fate_client is missing."""
+def client_file() -> Path | None:
+    """The file in which `flow init` keeps its word for this environment; None where fate_client is missing."""
     specification = importlib.util.find_spec("fate_client")
-    if specification is None or specification.origin is None:
+    origin = specification and specification.origin
+    return Path(origin).parent / "settings.yaml" if origin else None
+
+
+def client_settings(path: Path | None = None) -> dict:
+    """What `flow init` wrote for this environment: ip, port, app_id, app_token; empty where fate_client is missing."""
+    path = path or client_file()
+    if path is None:
         return {}
     try:
-        content = yaml.safe_load((Path(specification.origin).parent / "settings.yaml").read_text(encoding="utf-8"))
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
         return dict(content["flow_service"])
     except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError):
         return {}
@@ -139,3 +147,25 @@ def ask(
         raise FlowSilent(str(error.strerror or error)) from error
     except http.client.HTTPException as error:
         raise FlowSilent("no HTTP", is_foreign=True) from error
+
+
+# The broker's port. AMQP 0-9-1: the client's greeting, and how the answer of a broker that speaks it begins (a method
+# frame on channel 0).
+
+BROKER_PATIENCE_SECONDS = 3.0
+GREETING, FIRST_FRAME = b"AMQP\x00\x00\x09\x01", b"\x01\x00\x00"
+
+
+def speaks_amqp(host: str, port: int) -> bool:
+    """Whether what answers there speaks AMQP 0-9-1, as RabbitMQ does.
+
+    Raises:
+        OSError: nothing answers, or the connection is closed at once.
+    """
+    with socket.create_connection((host, port), BROKER_PATIENCE_SECONDS) as connection:
+        connection.settimeout(BROKER_PATIENCE_SECONDS)
+        connection.sendall(GREETING)
+        first = connection.recv(len(FIRST_FRAME))
+    if not first:
+        raise ConnectionAbortedError("the connection is closed at once, as by a tunnel whose broker is away")
+    return first == FIRST_FRAME

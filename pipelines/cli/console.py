@@ -7,6 +7,7 @@ and its help start without arrays, tables, a terminal's drawings or FATE.
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Callable
 from dataclasses import fields
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from fate_dp.deploy.flow.client import FlowAddress
 
+# Set where another FATE-Flow than the embedded one is what all commands mean, as in our containers.
+FLOW_VARIABLE = "FATE_DP_FLOW"
 Commands = argparse._SubParsersAction
 """Where commands are added, each with its own parser."""
 Run = Callable[[argparse.Namespace], "int | None"]
@@ -55,7 +58,10 @@ def add_home(
 
 
 FLAGS: dict[str, dict[str, Any]] = {
-    "flow": {"metavar": "HOST:PORT", "help": "use a FATE-Flow that already runs"},
+    "flow": {
+        "metavar": "HOST:PORT",
+        "help": f"use a FATE-Flow that already runs (${FLOW_VARIABLE}, else the embedded one)",
+    },
     "cold": {
         "action": "store_true",
         "help": "from now on, start each task's processes anew instead of from the fork server; without it, warm again",
@@ -73,6 +79,8 @@ FLAGS: dict[str, dict[str, Any]] = {
 def add_flags(command: argparse.ArgumentParser, *names: str) -> None:
     for name in names:
         command.add_argument(f"--{name}", **FLAGS[name])
+    if "flow" in names:
+        command.set_defaults(flow=os.environ.get(FLOW_VARIABLE))
 
 
 def given(options: argparse.Namespace, kind: type) -> dict:

@@ -46,6 +46,12 @@ def main(arguments: list | None = None) -> int:
         # Whoever read the output has seen enough; the interpreter would complain once more when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except PermissionError as error:
+        print(
+            f"{error.filename} is not for this user: {error.strerror}; name another place with --out or --home.",
+            file=sys.stderr,
+        )
+        return 1
     except refusals() as refusal:
         print(refusal, file=sys.stderr)
         return 1

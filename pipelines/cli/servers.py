@@ -47,7 +47,7 @@ def add_doctor(commands: Commands) -> None:
     text = f"({DEFAULT_HOME}); where there is none, $FATE_DP_HOME or ~/.fate-dp is looked at"
     text = f"folder of the embedded server and the parties {text}"
     command.add_argument("--home", type=Path, default=Path(DEFAULT_HOME), help=text)
-    command.add_argument("--flow", metavar="HOST:PORT", help="the site's FATE-Flow, if not the embedded one")
+    add_flags(command, "flow")
     text = "FATE-Flow of another party"
     command.add_argument("--peer", metavar="HOST:PORT", nargs="+", action="extend", default=[], help=text)
     add_flags(command, "json")

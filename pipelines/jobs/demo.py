@@ -24,6 +24,7 @@ from fate_dp.privacy.noisy_label_metrics import ACCURACY, AUC, KS
 from fate_dp.privacy.private_files import atomic_write
 
 from ..report.guarantees import Protocol, component_guarantee
+from .flow import fate_version
 from .job import JobResult, run_job, task_metrics, task_output_data, task_output_model
 from .party_ledgers import declare, declare_public, party_ledger, score_releases
 from .ready import Parties, Tables, TrainingPlan, prediction_pipeline, training_pipeline
@@ -180,7 +181,7 @@ def run_demo(run: Run) -> dict:
         "schema": "fate-dp/demo-result/3",
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "fate_dp_version": version("fate-dp"),
-        "fate_version": version("pyfate"),
+        "fate_version": fate_version(),
         "data": describe_data(run, manifest, trained),
         "models": models,
         "training_figures": training_figures(trained.summary),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from fate_dp.deploy.flow import home_command
@@ -84,3 +85,13 @@ def connect(address: FlowAddress) -> FlowClient:
     credentials = credentials_for(address)
     signed = {} if credentials is None else {"app_id": credentials.app_id, "app_token": credentials.app_token}
     return FlowClient(ip=address.host, port=address.port, version=API_VERSION, **signed)
+
+
+def fate_version() -> str:
+    """FATE's version, also where its modules lie on the path without a record of installation, as in its own image."""
+    try:
+        return version("pyfate")
+    except PackageNotFoundError:
+        import fate
+
+        return str(fate.__version__)

@@ -22,6 +22,7 @@ from fate_dp.data_prep.lending_club.preparation import Division, class_counts
 from fate_dp.privacy.private_files import atomic_write
 from fate_dp.privacy.validation import InvalidArgument
 
+from ..jobs.flow import fate_version
 from ..jobs.ready import HomoLRSettings
 from .balancing import TITLES, intervals_of
 from .models import (
@@ -285,7 +286,7 @@ def assemble(study: Study, found: Findings, seconds: float) -> dict:
         "schema": "fate-dp/credit-study/1",
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "fate_dp_version": version("fate-dp"),
-        "fate_version": version("pyfate"),
+        "fate_version": fate_version(),
         "data": describe_data(study, found),
         "settings": describe_settings(study),
         "models": models,

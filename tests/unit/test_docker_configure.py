@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from flow_double import speaking
 
 from fate_dp.deploy.docker import configure as module
 from fate_dp.deploy.docker.configure import configure, read_settings, with_properties
@@ -164,3 +165,54 @@ def test_with_authentication_the_administrator_has_a_key_of_this_partys_own_and_
 
 def test_properties_with_spaces_and_without_values_are_recognised():
     assert with_properties("a = 1\nb\n#a=2\n", {"a": "3"}) == "a=3\nb\n#a=2\n"
+
+
+def test_without_a_secret_the_board_has_a_password_of_its_own_that_is_kept(environment, tmp_path):
+    environment |= {"FATE_DP_BOARD_PASSWORD_FILE": "", "FATE_DP_HOME": str(tmp_path / "keys" / "parties")}
+    password = read_settings(environment).board_password
+    assert len(password) >= 24 and read_settings(environment).board_password == password
+    assert (tmp_path / "keys" / "board_password").stat().st_mode & 0o777 == 0o600
+
+
+def test_what_flow_init_writes_is_beside_the_keys_also_in_a_volume_of_an_earlier_version(tmp_path):
+    package, keys = tmp_path / "fate_client", tmp_path / "keys"
+    package.mkdir()
+    (package / module.PUBLISHED).write_text("flow_service: {}\n")
+    settings = package / "settings.yaml"
+    settings.symlink_to(keys / module.CLIENT_FILE)
+    module.keep_client_settings(settings, keys)
+    assert settings.read_text() == "flow_service: {}\n" and settings.stat().st_mode & 0o777 == 0o600
+    settings.write_text("flow_service: {app_id: a}\n")
+    module.keep_client_settings(settings, keys)
+    assert "app_id" in (keys / module.CLIENT_FILE).read_text()
+
+
+def test_a_client_that_is_no_containers_is_left_alone(tmp_path):
+    (tmp_path / "settings.yaml").write_text("flow_service: {}\n")
+    module.keep_client_settings(tmp_path / "settings.yaml", tmp_path / "keys")
+    module.keep_client_settings(None, tmp_path / "keys")
+    assert not (tmp_path / "keys").exists()
+
+
+@pytest.mark.parametrize(
+    "flow, broker, arguments, healthy",
+    [
+        ("answers", b"\x01\x00\x00\x00", [], True),
+        ("answers", b"", [], False),
+        ("answers", b"HTTP/1.1", [], False),
+        ("answers", b"", ["server"], True),
+        ("silent", b"\x01\x00\x00\x00", [], False),
+    ],
+    ids=["both", "broker away", "no broker", "server alone", "no server"],
+)
+def test_a_container_is_healthy_with_its_broker_only(flow, broker, arguments, healthy, monkeypatch, capsys):
+    """But only a FATE-Flow that does not answer ends the container."""
+    from fate_dp.deploy.docker import health
+    from fate_dp.deploy.flow.server import FlowState
+
+    monkeypatch.setattr(health, "state_of", lambda address: FlowState(flow))
+    with speaking(broker) as port:
+        monkeypatch.setattr(health, "BROKER", port)
+        monkeypatch.setenv("FATE_DP_BROKER", "127.0.0.1")
+        assert health.main(arguments) == (0 if healthy else 1)
+    assert healthy == (capsys.readouterr().out == "")

@@ -19,7 +19,7 @@ from doctor_examples import (
     with_versions,
 )
 
-from fate_dp.deploy.doctor import flow_checks, own_checks
+from fate_dp.deploy.doctor import flow_checks, gathering, own_checks
 from fate_dp.deploy.doctor.examination import findings, has_problem, parties_of
 from fate_dp.deploy.doctor.findings import Finding
 from fate_dp.deploy.doctor.gathering import Listener, Provider
@@ -82,6 +82,10 @@ def missing_requirement(site):
     return with_versions(site, scipy="1.9.0")
 
 
+def moved_pins(site):
+    return with_versions(site, typing_extensions="4.16.0")
+
+
 def not_installed(site):
     return with_environment(site, plugins=(), lookup={"found": {}}, folders={"components": None, "pipelines": None})
 
@@ -129,6 +133,7 @@ INSTALLATION = [
     (new_setuptools, "setuptools", "setuptools is 82.0.0 but must be <81", 'pip install "setuptools<81"'),
     (no_pkg_resources, "setuptools", "pkg_resources cannot be imported", '"--force-reinstall" "setuptools<81"'),
     (missing_requirement, "requirements", "scipy is 1.9.0", 'pip install "scipy>=1.10"'),
+    (moved_pins, "FATE's pins", "typing-extensions is 4.16.0 and not 4.8.0", '"typing-extensions==4.8.0"'),
     (not_installed, "FATE-DP", "FATE-DP is not installed for /opt/fate/bin/python", "python -m pip install"),
     (installed_twice, "FATE-DP", "is installed 2 times", "python -m pip uninstall fate-dp"),
     (source_gone, "FATE-DP", "editable installation of /gone/checkout, which is gone", "Bring that folder back"),
@@ -220,6 +225,29 @@ def other_server_version(site):
     return with_site(site, version="1.11.0")
 
 
+def told_by_an_old_server_whose_modules_are_old_as_well(site):
+    return with_site(site, version="2.1.0", modules_version="2.1.0")
+
+
+def client_with_token(site, mode):
+    path = site.parties.parent / "settings.yaml"
+    path.write_text("flow_service:\n  app_id: a\n  app_token: b\n")
+    path.chmod(mode)
+    return with_site(site, client=path)
+
+
+def token_for_everybody(site):
+    return client_with_token(site, 0o644)
+
+
+def broker_away(site):
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+    rabbitmq = {"host": "127.0.0.1", "port": port, "mng_port": port, "user": "fate", "password": "x"}
+    return with_settings(site, default_engines={"federation": "rabbitmq"}, federation={"rabbitmq": rabbitmq})
+
+
 def port_taken(site):
     site = with_site(site, state=FOREIGN, reason="no answer of FATE-Flow's form", version=None, providers=None)
     return with_site(site, listeners=(Listener("127.0.0.1", 9380, 4711, "jupyter"),))
@@ -300,6 +328,9 @@ def old_plugin_provider(site):
 FLOW = [
     (server_down, "FATE-Flow", "No FATE-Flow answers at 127.0.0.1:9380: Connection refused", "`fate-dp up`"),
     (other_server_version, "FATE-Flow", "FATE-Flow 1.11.0 answers", "Install FATE-Flow 2.2.0"),
+    (told_by_an_old_server_whose_modules_are_old_as_well, "FATE-Flow", "FATE-Flow 2.1.0 answers", "Install FATE-Flow"),
+    (token_for_everybody, "client's token", "settings.yaml holds the token of an app and has mode 0644", "`chmod 600 "),
+    (broker_away, "broker", "RabbitMQ does not answer at 127.0.0.1", "`docker compose up --detach`"),
     (port_taken, "ports", "Port 9380, which is to be FATE-Flow's, is taken by jupyter (process 4711)", "--port PORT"),
     (grpc_port_taken, "ports", "Port 9360, which is to be FATE-Flow's, is taken by a program of", "grpc_port"),
     (open_to_the_network, "reach", "listens on 0.0.0.0:9380, and authentication is on for nobody", "client"),
@@ -327,6 +358,8 @@ CONSEQUENCES = {
     description_gone: {"default provider"},
     description_damaged: {"default provider"},
     other_server_version: {"default provider"},
+    told_by_an_old_server_whose_modules_are_old_as_well: {"default provider"},
+    broker_away: {"broker's user"},
     authentication_without_party: {"FATE-Flow"},
     port_taken: {"FATE-Flow"},
     grpc_port_taken: {"FATE-Flow"},
@@ -560,3 +593,40 @@ def test_a_long_path_is_printed_whole(capsys):
     """A cure that names half a folder cannot be followed."""
     print_findings([Finding("problem", "It is there.", "/" + "x" * 300, "disk")])
     assert capsys.readouterr().out.count("x") == 300
+
+
+# Containers ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_sources_of_fate_flow_that_tell_another_version_are_known_by_their_modules(sound):
+    """Its tag v2.2.0 has 2.1.0 in fateflow.env, and 2.2.0 in its modules."""
+    site = with_site(sound, version="2.1.0", modules_version="2.2.0").site
+    finding = flow_checks.answers(site)
+    assert finding.state == "ok" and "FATE-Flow 2.2.0 answers" in finding.said and "says 2.1.0" in finding.said
+
+
+def test_a_token_that_is_its_users_alone_is_no_matter(sound):
+    assert alarms(client_with_token(sound, 0o600)) == {}
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write every file")
+def test_where_clients_sign_their_settings_must_be_writable(sound):
+    site = with_settings(client_with_token(sound, 0o400), authentication={"client": True, "site": True})
+    found = alarms(site)
+    assert "`flow init` of this user" in found["client's token"].said and "chown" in found["client's token"].cure
+
+
+def tunnelled(site, word, host):
+    rabbitmq = {"host": host, "port": 5672, "mng_port": 15672, "user": "fate", "password": "own"}
+    site = with_settings(site, default_engines={"federation": "rabbitmq"}, federation={"rabbitmq": rabbitmq})
+    return with_site(site, variables={**site.site.variables, "FATE_DP_BROKER_TUNNEL": word}).site
+
+
+def test_messages_in_clear_may_go_to_a_tunnel_that_is_named_so_and_is_beside(sound, monkeypatch):
+    """The word alone is not believed: what lies behind a router is not the party's own tunnel."""
+    addresses = {"lo": [SimpleNamespace(family=socket.AF_INET, address="172.20.0.2", netmask="255.255.255.0")]}
+    monkeypatch.setattr(gathering.psutil, "net_if_addrs", lambda: addresses)
+    assert flow_checks.broker_reach(tunnelled(sound, "on", "172.20.0.3")).state == "ok"
+    for word, host in (("off", "172.20.0.3"), ("on", "172.21.0.3")):
+        finding = flow_checks.broker_reach(tunnelled(sound, word, host))
+        assert finding.state == "problem" and "over the network without TLS" in finding.said

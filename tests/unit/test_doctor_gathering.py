@@ -5,6 +5,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -434,3 +435,39 @@ def test_the_command_tells_by_its_exit_status(tmp_path, capsys, monkeypatch):
     assert "No FATE-Flow answers at 127.0.0.1:1" in shown and "1 problem" in shown and "leave --peer out" in shown
     assert main(["doctor", "--peer", "nowhere"]) == 1
     assert capsys.readouterr().err.startswith("--peer 'nowhere' is not an address")
+
+
+# What FATE requires in one version ----------------------------------------------------------------------------------
+
+
+def test_the_pins_are_those_of_fates_own_records():
+    """The image has no such records, so that they stand in the probe."""
+    from importlib.metadata import requires
+
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    from fate_dp.deploy.doctor.probe import FATE_PINS
+
+    required = [Requirement(text) for name in ("pyfate", "fate_flow") for text in requires(name)]
+    pins = {
+        canonicalize_name(each.name): str(each.specifier).removeprefix("==")
+        for each in required
+        if each.marker is None and str(each.specifier).startswith("==")
+    }
+    assert pins == FATE_PINS
+
+
+def test_a_server_that_closes_at_once_is_a_tunnel_without_its_broker():
+    with speaking(b"") as port:
+        finding = flow_checks.broker(site_with_broker(port, 1))
+    assert finding.state == "problem" and "as by a tunnel whose broker is away" in finding.said
+
+
+def test_what_the_modules_of_a_server_say_is_read_beside_its_program(tmp_path):
+    from fate_dp.deploy.doctor.gathering import _modules_version
+
+    (tmp_path / "_info.py").write_text('__version__ = "2.2.0"\n')
+    program = SimpleNamespace(cmdline=lambda: ["python", str(tmp_path / "fate_flow_server.py")])
+    assert _modules_version(program) == "2.2.0"
+    assert _modules_version(SimpleNamespace(cmdline=lambda: ["python", "-m", "x"])) is None is _modules_version(None)

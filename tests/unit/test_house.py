@@ -10,8 +10,8 @@ def found():
     return figures()
 
 
-LINES_NOW = 51_296
-"""Not yet at its limit, and not to grow: what a later change saves is taken off here."""
+LINES_NOW = 46_247
+"""Below its limit, and not to grow: what a later change saves is taken off here."""
 
 
 @pytest.mark.parametrize("name", [name for name in LIMITS if name != "lines"])
