@@ -195,7 +195,8 @@ def show_summary(ctx: Context, facts: dict) -> None:
     small = {name for name, value in facts.items() if isinstance(value, float) and 0 < abs(value) < MIN_NUMBER_SHOWN}
     readable = {name: f"{value:g}" if name in small else value for name, value in facts.items()}
     logger.info("summary: %s", "; ".join(f"{name}: {value}" for name, value in readable.items()))
-    chief = {name: value for name, value in readable.items() if CHIEF_FACTS.match(name)}
+    # As text: of numbers with a fraction the board leaves the line out.
+    chief = {name: f"{value}" for name, value in readable.items() if CHIEF_FACTS.match(name)}
     if chief and len(readable) > LINES_OF_A_PAGE:
         ctx.metrics.log_metrics(chief, CHIEF_RECORD)
     ctx.metrics.log_metrics(readable, "summary")

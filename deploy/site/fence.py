@@ -74,7 +74,7 @@ MADE = {
 }
 # Functions, and classes of which no object can be had otherwise: a pickle calls them, with whatever it likes.
 CALLED = {
-    "builtins": ("slice",),
+    "builtins": ("getattr", "slice"),
     "collections": ("OrderedDict",),
     "fate.arch.dataframe.manager.block_manager": ("BlockType",),
     "fate.arch.unify._infra_def": ("device",),
@@ -182,8 +182,19 @@ def index_of(kind: Any, data: Any) -> Any:
     return _new_Index(kind, data)
 
 
+def member_of(kind: Any, name: Any) -> Any:
+    """A member of an enumeration, which Python 3.11.0 to 3.11.3 pickle as what `getattr` gives of it; nothing else."""
+    if not isinstance(kind, enum.EnumMeta) or not isinstance(name, str) or name not in kind.__members__:
+        raise FencedOff("A pickle asks by builtins.getattr for what is no member of an enumeration.")
+    return kind.__members__[name]
+
+
 # Functions that would themselves run what they are given, and what is called instead.
-INSTEAD = {("torch.storage", "_load_from_bytes"): storage_in, ("pandas.core.indexes.base", "_new_Index"): index_of}
+INSTEAD = {
+    ("builtins", "getattr"): member_of,
+    ("torch.storage", "_load_from_bytes"): storage_in,
+    ("pandas.core.indexes.base", "_new_Index"): index_of,
+}
 _known: dict[tuple[str, str], object] = {}
 
 

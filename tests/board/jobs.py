@@ -55,7 +55,7 @@ def run_all(address, home: Path, folder: Path) -> dict[str, dict]:
         try:
             return {"id": run_job(pipeline, address, home=home).job_id, "error": None}
         except JobFailed as failure:
-            return {"id": pipeline.model_info.job_id, "error": str(failure)}
+            return {"id": failure.job_id, "error": str(failure)}
 
     with ThreadPoolExecutor(TOGETHER) as threads:
         return dict(zip(pipelines, threads.map(run, pipelines.values())))

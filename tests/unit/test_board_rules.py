@@ -152,3 +152,30 @@ def test_the_board_takes_from_each_metric_what_its_name_promises(entries, flaws)
 def test_drawings_say_what_a_person_sees():
     assert drawings([]) == drawings([record({"a": 1}, "privacy")]) == ["NO DATA"]
     assert drawings([*loss(0, 1), SUMMARY]) == [WORDS["summary"], WORDS["loss"]]
+
+
+def test_a_long_summary_has_what_protects_it_above_its_table():
+    """The board mixes the lines of a table and shows ten at a time."""
+    from types import SimpleNamespace
+
+    from fate_dp.components.protocols.preflight import show_summary
+
+    def shown(facts):
+        records = []
+        metrics = SimpleNamespace(log_metrics=lambda data, name: records.append(record(data, name)))
+        show_summary(SimpleNamespace(metrics=metrics), facts)
+        return records
+
+    facts = {
+        "mechanism": "flips",
+        "epsilon (nats)": 1.5,
+        "solver": "x",
+        "delta": 1e-9,
+        "training rows: AUC": 0.5,
+        "rows": 7,
+    }
+    (short,) = shown(facts)
+    assert short == record(facts | {"delta": "1e-09"})
+    chief, table = shown(facts | {f"round {number}": number for number in range(5)})
+    assert chief == record({"mechanism": "flips", "epsilon (nats)": "1.5", "delta": "1e-09", "rows": "7"}, "upload")
+    assert len(table["data"]) == 11 and check_records("here", "dp_hetero_lr", [chief, table]) == []

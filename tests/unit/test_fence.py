@@ -115,7 +115,6 @@ def test_no_name_with_a_dot(module, name, marker, monkeypatch):
         ("os", "system"),
         ("posix", "system"),
         ("builtins", "eval"),
-        ("builtins", "getattr"),
         ("functools", "partial"),
         ("fate.arch.config._config", "os"),
         ("fate.arch.launchers.multiprocess_launcher", "launch"),
@@ -241,6 +240,36 @@ def test_no_member_of_an_enumeration_is_changed():
     assert read(pickle.dumps(member)) is member
     said = refused(pickle.dumps(Built(BlockType, (member.value,), {"_value_": "another"})))
     assert said.startswith("A pickle changes the class") and member._value_ != "another"
+
+
+class ByName:
+    """Pickled as Python 3.11.0 to 3.11.3 pickle a member of an enumeration."""
+
+    def __init__(self, *arguments):
+        self.arguments = arguments
+
+    def __reduce__(self):
+        return getattr, self.arguments
+
+
+def test_a_member_of_an_enumeration_is_had_by_its_name_and_nothing_else_by_getattr():
+    """Debian 12's Python is 3.11.2, so that every member comes like this there."""
+    from fate.arch.dataframe.manager.block_manager import BlockManager, BlockType
+
+    for member in BlockType:
+        assert read(pickle.dumps(ByName(BlockType, member.name))) is member
+    for arguments in (
+        (BlockType, "__class__"),
+        (BlockType, "mro"),
+        (BlockType, ["a"]),
+        (BlockManager, "__init__"),
+        ("text", "format"),
+        (BlockType,),
+        (BlockType, "nothing", None),
+    ):
+        with pytest.raises((fence.FencedOff, TypeError)) as refusal:
+            read(pickle.dumps(ByName(*arguments)))
+        assert len(arguments) != 2 or "no member of an enumeration" in str(refusal.value)
 
 
 def test_no_function_is_changed():
