@@ -12,7 +12,7 @@ CLUSTER := $(VENV)/.cluster
 DOCS := .venv-docs
 
 .PHONY: install demo test unit lint types house test-arithmetic component-yaml docs docs-notebooks docs-privacy docs-parameters clean
-.PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults board-test
+.PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults board-test docker-test
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-noise bench-prep bench-private-step
 .PHONY: bench-source-composition
@@ -77,6 +77,11 @@ cluster-test-standalone cluster-test-spark cluster-test-faults: cluster-test-%: 
 # Without one it says what is missing and skips. Not part of `make test`: it starts a FATE-Flow and runs six jobs.
 board-test: $(TESTED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -v -s -rs --durations=5 tests/board
+
+# The containers on a docker engine of its own, with images that stay in out/docker (FATE_DP_DOCKER_HOME); as root. The
+# last line counts assertions; where there is no engine it says what is missing and that all was skipped.
+docker-test: $(TESTED)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -s -rs --durations=15 -o enable_assertion_pass_hook=true tests/docker
 
 bench-epoch: $(BENCHED)
 	$(BIN)/python -m bench.epoch
