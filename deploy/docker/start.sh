@@ -27,7 +27,12 @@ await() {
 }
 
 case "${1:-run}" in
-    run) ;;
+    run)
+        # First of all, so that a command that comes at once waits.
+        mkdir -p "$(dirname "$starting")"
+        touch "$starting"
+        trap 'rm -f "$starting"' EXIT
+        ;;
     healthy) exec python -m fate_dp.deploy.docker.health ;;
     *)
         await
@@ -52,9 +57,7 @@ python -m fate_dp.deploy.docker.configure
 PYTHONPATH=$(python -c 'import fate_dp.deploy.site as site; print(site.__path__[0])')${PYTHONPATH:+:$PYTHONPATH}
 FATE_DP_WARM_FOLDER=$(dirname "${FATE_DP_HOME:-/var/lib/fate-dp/parties}")/warm
 export PYTHONPATH FATE_DP_WARM_FOLDER
-trap 'service stop; rm -f "$starting"; exit 0' TERM INT
-mkdir -p "$(dirname "$starting")"
-touch "$starting"
+trap 'service stop; exit 0' TERM INT
 service start
 
 # The servers run in the background; the container ends when FATE-Flow has not answered three times in a row. Until its
@@ -70,6 +73,5 @@ while [ "$missed" -lt 3 ]; do
         missed=$((missed + 1))
     fi
 done
-rm -f "$starting"
 echo "FATE-Flow does not answer; the container ends, and its logs are in $project/fate_flow/logs." >&2
 exit 1

@@ -127,8 +127,11 @@ class Engine:
                 self._daemon.wait()
         self._daemon = None
         subprocess.run(["ip", "link", "delete", BRIDGE], capture_output=True)
-        for name in ("exec", ""):
-            shutil.rmtree(self._run / name, ignore_errors=True)
+        # The engine leaves its own network namespace mounted.
+        mounted = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+        for place in reversed([each for each in mounted if each.startswith(f"{self._run}/")]):
+            subprocess.run(["umount", place], capture_output=True)
+        shutil.rmtree(self._run, ignore_errors=True)
 
     def docker(
         self, *words: object, check: bool = True, legacy: bool = False, **more: object

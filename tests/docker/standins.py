@@ -35,8 +35,7 @@ PROJECT = "data/projects/fate"
 # What torch loads only where there is a graphics processor, or for who compiles against it: a quarter of all bytes.
 UNUSED = re.compile(r"nvidia/cudnn/lib/libcudnn_|triton/|torch/include/|nvidia/[^/]*/include/")
 SECURITY = "http://deb.debian.org/debian-security"
-# FATE's image has a client of RabbitMQ, which pip brings by an extra only.
-FATE = ("fate_client[fate,fate_flow]", "pika", "setuptools<81")
+FATE = ("fate_client[fate,fate_flow]", "setuptools<81")
 
 
 def missing() -> str | None:

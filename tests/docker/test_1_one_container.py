@@ -145,7 +145,13 @@ def test_a_token_outlives_the_container_and_is_its_users_alone(engine, start):
 def test_a_root_that_is_read_only_and_no_capability(engine, start):
     places = [*KEPT, "/data/projects/fate/fateboard/conf", "/home/fate"]
     name = start(
-        "fate-dp-fixed", "--read-only", "--tmpfs", "/tmp", *(word for place in places for word in ("--volume", place))
+        "fate-dp-fixed",
+        "--read-only",
+        "--tmpfs",
+        "/tmp",
+        "--tmpfs",
+        f"{FLOW}/temps:uid=10001,mode=0700",
+        *(word for place in places for word in ("--volume", place)),
     )
     status = engine.docker("exec", name, "grep", "-E", "^(CapEff|NoNewPrivs|Seccomp):", "/proc/self/status").stdout
     assert status.split() == ["CapEff:", "0000000000000000", "NoNewPrivs:", "1", "Seccomp:", "2"]
