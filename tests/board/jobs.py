@@ -12,17 +12,16 @@ from fate_client.pipeline.components.fate import Reader
 from fate_dp.components.common.charges import columns_name
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.pipelines.clients import Align, DPHeteroLR, Flipback, LabelCount, ShareLR, Shuffler, Smote
-from fate_dp.pipelines.jobs.homo_lr import StudyTables
-from fate_dp.pipelines.jobs.homo_nn import HomoNNParties, training_pipeline
 from fate_dp.pipelines.jobs.job import JobFailed, run_job
 from fate_dp.pipelines.jobs.party_ledgers import declare
+from fate_dp.pipelines.jobs.ready import Federation, StudyTables, private_training_pipeline
 from fate_dp.privacy.policy import declare_caps
 from fate_dp.privacy.private_files import POLICY_FILE, party_folder
 from tests.end_to_end.loans import NAMESPACE, PARTIES, QUICK, evaluated, flipped_pipeline, loans, upload
 
 TOGETHER = 3
 CAP = 2.0
-HOSPITALS = HomoNNParties()
+HOSPITALS = Federation(shuffler="9997")
 HOSPITAL_TABLES = StudyTables(NAMESPACE, test="none")
 ROUNDS, EPOCHS = 3, QUICK["epochs"]
 SUCCESSFUL = ("vertical", "horizontal", "shuffled")
@@ -92,7 +91,7 @@ def vertical() -> FateFlowPipeline:
 def horizontal() -> FateFlowPipeline:
     """Three parties with the same columns: noisy counts of their labels, and a training with a noisy sum."""
     training = {"rounds": ROUNDS, "batch_size": 110, "records": 330, "aggregation": "secure_sum", "epsilon": 2.0}
-    pipeline = training_pipeline(HOSPITALS, HOSPITAL_TABLES, {"dp_homo_nn_0": training})
+    pipeline = private_training_pipeline(HOSPITALS, HOSPITAL_TABLES, {"dp_homo_nn_0": training})
     parties = {"guest": HOSPITALS.guest, "host": list(HOSPITALS.hosts)}
     rows = pipeline.tasks["reader_0"].outputs["output_data"]
     return pipeline.add_tasks([LabelCount("label_count_0", runtime_parties=parties, epsilon=0.5, input_data=rows)])
