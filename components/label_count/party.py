@@ -92,8 +92,13 @@ def publish(ctx: Context, settings: Settings, frame: DataFrame | None, output_mo
     shown = {
         f"{party}, {name}": count for party, found in result["counts"].items() for name, count in zip(names, found)
     }
-    noise = {"standard deviation of the noise": 2**0.5 * SENSITIVITY / settings.epsilon}
-    show_summary(ctx, {**shown, **noise, "epsilon (nats, unit record, replace-one)": settings.epsilon})
+    facts = {
+        "mechanism": "discrete Laplace noise on the counts of labels",
+        "epsilon (nats, unit record, replace-one)": settings.epsilon,
+        "standard deviation of the noise": 2**0.5 * SENSITIVITY / settings.epsilon,
+        "rows of this party": 0 if frame is None else frame.shape[0],
+    }
+    show_summary(ctx, {**facts, **shown})
 
 
 def document(facts: dict[str, dict]) -> dict:

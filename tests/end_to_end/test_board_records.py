@@ -39,6 +39,7 @@ FACTS = {
     "align": ("mechanism", "rows"),
     "dp_homo_nn": ("mechanism", "epsilon", "noise", "rounds", "rows|records"),
     "shuffler": ("mechanism", "epsilon", "rows|records"),
+    "label_count": ("mechanism", "epsilon", "standard deviation of the noise", "rows"),
 }
 # With so many flips among the rows that are shown, none at all has a chance of e^-15.
 ENOUGH_FLIPS = 15
