@@ -7,16 +7,13 @@ guarantees must not be complete by chance.
 
 from __future__ import annotations
 
-import typing
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, TypeVar, cast
-
-import yaml
 
 import fate_dp.components
 import fate_dp.privacy
+from fate_dp.privacy import declared
 from fate_dp.privacy.events import OBSERVERS, PROCESS_NAMES, RELATIONS, UNITS
 from fate_dp.privacy.validation import InvalidArgument
 
@@ -122,8 +119,7 @@ ALLOWED = {
     "event": (*PROCESS_NAMES, NO_EVENT),
     "events": tuple(PROCESS_NAMES),
 }
-Declared = TypeVar("Declared")
-MAY_BE_EMPTY = ("events", "supporting", "caveats")
+RULES = declared.Rules(ALLOWED, may_be_empty=("events", "supporting", "caveats"))
 
 
 def component_names() -> list[str]:
@@ -134,8 +130,8 @@ def component_names() -> list[str]:
 
 def component_guarantee(name: str, folder: Path = COMPONENTS) -> ComponentGuarantee:
     """The declaration of one component; raises InvalidArgument for none, or one incomplete or of another component."""
-    content, where = _read(folder / name / "guarantee.yaml")
-    guarantee = _checked(ComponentGuarantee, content, where)
+    content, where = declared.read(folder / name / "guarantee.yaml")
+    guarantee = RULES.checked(ComponentGuarantee, content, where)
     if guarantee.component != name:
         raise InvalidArgument(f"component in {where} is {guarantee.component!r} but must be {name!r}.")
     return guarantee
@@ -143,56 +139,19 @@ def component_guarantee(name: str, folder: Path = COMPONENTS) -> ComponentGuaran
 
 def mechanism_guarantees(package: str, folder: Path = PRIVACY) -> tuple[MechanismGuarantee, ...]:
     """The declarations of one package of ``fate_dp.privacy``; raises InvalidArgument unless they name each module."""
-    content, where = _read(folder / package / "guarantees.yaml")
-    declared = _checked(Declarations, content, where)
-    named = {item.module for item in declared.mechanisms} | set(declared.supporting)
+    content, where = declared.read(folder / package / "guarantees.yaml")
+    declarations = RULES.checked(Declarations, content, where)
+    named = {item.module for item in declarations.mechanisms} | set(declarations.supporting)
     modules = {path.stem for path in (folder / package).glob("*.py")} - {"__init__"}
     if named != modules:
         raise InvalidArgument(
             f"{where} declares no guarantee of the modules {sorted(modules - named)} and names "
             f"{sorted(named - modules)}, which do not exist, but must name every module of its package."
         )
-    return declared.mechanisms
+    return declarations.mechanisms
 
 
 def unsound_rules(path: Path = PRIVACY / "unsound_rules.yaml") -> tuple[UnsoundRule, ...]:
     """Rules of the sources and of common practice that do not hold."""
-    content, where = _read(path)
-    return tuple(_checked(UnsoundRule, rule, where) for rule in content)
-
-
-def _read(path: Path) -> tuple[Any, str]:
-    where = f"{path.parent.name}/{path.name}"
-    try:
-        return yaml.safe_load(path.read_text(encoding="utf-8")), where
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InvalidArgument(f"{where} is missing or no valid YAML but must declare what is guaranteed.") from error
-
-
-def _checked(kind: type[Declared], content: Any, where: str) -> Declared:
-    """``content`` as an instance of the dataclass ``kind``: every field without a default, no unknown one, nothing empty."""
-    names = [item.name for item in fields(cast(Any, kind)) if item.default is MISSING or item.name in (content or ())]
-    if not isinstance(content, dict) or set(content) != set(names):
-        given = sorted(map(str, content)) if isinstance(content, dict) else content
-        raise InvalidArgument(f"{where} has the fields {given} but {kind.__name__} must have {names}, each once.")
-    types = typing.get_type_hints(kind)
-    return kind(**{name: _value(types[name], name, content[name], where) for name in names})
-
-
-def _value(kind: Any, name: str, value: Any, where: str) -> Any:
-    if kind is str:
-        return _text(name, value, where)
-    if not isinstance(value, list) or not (value or name in MAY_BE_EMPTY):
-        raise InvalidArgument(f"{name} in {where} is {value!r} but must be a list that is not empty.")
-    (item_kind, _) = typing.get_args(kind)
-    if item_kind is str:
-        return tuple(_text(name, item, where) for item in value)
-    return tuple(_checked(item_kind, item, where) for item in value)
-
-
-def _text(name: str, value: Any, where: str) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise InvalidArgument(f"{name} in {where} is {value!r} but must be text that is not empty.")
-    if name in ALLOWED and value not in ALLOWED[name]:
-        raise InvalidArgument(f"{name} in {where} is {value!r} but must be one of {', '.join(ALLOWED[name])}.")
-    return value.strip()
+    content, where = declared.read(path)
+    return tuple(RULES.checked(UnsoundRule, rule, where) for rule in content)

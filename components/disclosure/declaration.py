@@ -1,0 +1,141 @@
+"""What a component shows to whom, as declared in YAML: the catalogue of FATE's own components, and ours.
+
+FATE's stand in ``catalogue/NAME.yaml``; ours under ``disclosure`` in the ``guarantee.yaml`` of their folder. A statement
+(`Shown`) is about one asset of one party, seen by one semi-honest observer in one task, and rests on a place in the source.
+What no statement mentions, nobody but its owner receives.
+
+How much an observer learns is told in four words. ``every``: the value of every row, exactly but for rounding. ``some``: at
+least one number or relation that is a function of a single record. ``sums``: functions of many rows at once. ``nothing``:
+only what cannot be computed from, such as blinded ciphertexts and shares.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from fate_dp.privacy import declared
+from fate_dp.privacy.validation import InvalidArgument
+
+NAME = re.compile(r"[a-z][a-z0-9_]*")
+COMPONENTS = Path(__file__).parent.parent
+CATALOGUE = Path(__file__).parent / "catalogue"
+LABELS, FEATURES, IDS, SCORES = ASSETS = ("labels", "features", "ids", "scores")
+EVERY, SOME, SUMS, NOTHING = LEARNS = ("every", "some", "sums", "nothing")
+FORMS = (
+    "clear",
+    "masked",
+    "encrypted_blinded",
+    "encrypted_unblinded",
+    "aggregated",
+    "differentially_private",
+)
+ROLES = ("guest", "host", "arbiter")
+MODEL = "model"
+STAGES = ("train", "predict", "cross_validation", "default")
+INPUT, TRUE, FLIPPED, NO_LABELS = CARRIED = ("input", "true", "flipped", "none")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One asset of one party that an observer receives in some form.
+
+    Attributes:
+        what: one of `ASSETS`; labels are the true ones unless a label_flip stands before the task.
+        of: roles of the owners. A party never observes itself.
+        to: roles of the observers; ``model`` is whoever gets the model.
+        message: what is sent, in words.
+        computes: what the observer can compute from it.
+        evidence: FILE:LINE in the package ``fate`` 2.2.0, or a path of this project.
+        stages: in which it happens; all of them if empty.
+        when: settings by name ("he_param.kind" for a nested one), each with the values for which it happens.
+        inputs: data inputs whose rows it concerns; if empty, those that are trained on or passed through.
+        attack: a script that shows it, if one does.
+        instead: what to do about it.
+    """
+
+    what: str
+    of: tuple[str, ...]
+    to: tuple[str, ...]
+    form: str
+    learns: str
+    message: str
+    computes: str
+    evidence: tuple[str, ...]
+    stages: tuple[str, ...] = ()
+    when: Mapping[str, Any] = field(default_factory=dict)
+    inputs: tuple[str, ...] = ()
+    attack: str = ""
+    instead: str = ""
+
+
+@dataclass(frozen=True)
+class Output:
+    """What the label column of some data outputs holds; an output that none names holds that of its input."""
+
+    outputs: tuple[str, ...]
+    labels: str
+
+
+@dataclass(frozen=True)
+class ComponentDisclosure:
+    """All that a component shows.
+
+    Attributes:
+        stages: that the component has.
+        settings: those that change the answer, with FATE's defaults, nested names with a dot.
+    """
+
+    component: str
+    stages: tuple[str, ...]
+    settings: Mapping[str, Any]
+    outputs: tuple[Output, ...]
+    shows: tuple[Shown, ...]
+
+
+RULES = declared.Rules(
+    {
+        "what": ASSETS,
+        "of": ROLES,
+        "to": (*ROLES, MODEL),
+        "form": FORMS,
+        "learns": LEARNS,
+        "stages": STAGES,
+        "labels": CARRIED,
+    },
+    may_be_empty=("settings", "outputs", "shows"),
+)
+
+
+@cache
+def disclosure_of(component: str) -> ComponentDisclosure | None:
+    """What is declared of a component, None of one that nobody knows; raises InvalidArgument for a broken declaration."""
+    if not NAME.fullmatch(component):
+        return None
+    own, fates = COMPONENTS / component / "guarantee.yaml", CATALOGUE / f"{component}.yaml"
+    if own.is_file():
+        content, where = declared.read(own)
+        content = content.get("disclosure") if isinstance(content, dict) else None
+    elif fates.is_file():
+        content, where = declared.read(fates)
+    else:
+        return None
+    found = RULES.checked(ComponentDisclosure, content, where)
+    if found.component != component:
+        raise InvalidArgument(f"component in {where} is {found.component!r} but must be {component!r}.")
+    for shown in found.shows:
+        unknown = set(shown.when) - set(found.settings)
+        if unknown or not all(isinstance(values, list) for values in shown.when.values()):
+            raise InvalidArgument(
+                f"when in {where} is {dict(shown.when)} but must name settings of {sorted(found.settings)}, each with a list."
+            )
+    return found
+
+
+def catalogue() -> tuple[str, ...]:
+    """Names of FATE's components that are declared."""
+    return tuple(sorted(path.stem for path in CATALOGUE.glob("*.yaml")))
