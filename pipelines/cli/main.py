@@ -13,6 +13,7 @@ from pathlib import Path
 from fate_dp.deploy.flow import home_command
 from fate_dp.privacy.validation import InvalidArgument
 
+from .check import add_check
 from .console import (
     Commands,
     Run,
@@ -89,6 +90,7 @@ def parser() -> argparse.ArgumentParser:
     add_declare_table(commands)
     add_cap(commands)
     add_backup(commands)
+    add_check(commands)
     add_plan(commands)
     add_prep(commands)
     add_upload_examples(commands)

@@ -1,0 +1,272 @@
+"""Follow labels, features, ids and scores through the DAG of a job, ours or FATE's own, and say who learns what.
+
+A job's tasks are walked in the order of their data. What a table's label column holds (true labels, or flips of label_flip)
+goes from output to input as the declarations say; every statement of a task's declaration (`Shown`) becomes one `Sight` for
+each observer and owner among the task's parties. What another job did to a table before is not seen: a table that is read
+is taken to hold true labels. Nothing is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from fate_dp.privacy.validation import InvalidArgument, is_real
+
+from ..common.job_files import JobPlan, data_inputs
+from .declaration import (
+    EVERY,
+    FEATURES,
+    FLIPPED,
+    INPUT,
+    LABELS,
+    MODEL,
+    NO_LABELS,
+    ROLES,
+    TRUE,
+    ComponentDisclosure,
+    Shown,
+    disclosure_of,
+)
+
+NOT_GIVEN = object()
+NOT_TRAINED_ON = ("validate_data", "test_data")
+OUTPUT_OF = "_output_data"
+"""FATE's outputs ``train_output_data`` and so on hold the rows of the input ``train_data``."""
+
+
+@dataclass(frozen=True)
+class Party:
+    role: str
+    party_id: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.role} {self.party_id}" if self.party_id else "whoever gets the model"
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What a label column holds: ``true`` labels, ``flipped`` ones (epsilon in nats, of which task), or ``none``."""
+
+    state: str
+    epsilon: float | None = None
+    by: str = ""
+
+    @classmethod
+    def worst(cls, found: Iterable[Labels]) -> Labels:
+        """True labels if any holds them; of several flips those of the largest epsilon."""
+        order = {NO_LABELS: 0, FLIPPED: 1, TRUE: 2}
+        return max(found, key=lambda labels: (order[labels.state], labels.epsilon or 0.0), default=NONE)
+
+
+NONE, TRUE_LABELS = Labels(NO_LABELS), Labels(TRUE)
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What one observer learns of one owner's asset in one task; ``labels`` is what the label column held, for labels."""
+
+    task: str
+    component: str
+    observer: Party
+    owner: Party
+    shown: Shown
+    labels: Labels
+
+    @property
+    def leaks(self) -> bool:
+        """Whether the observer can compute every true label or every feature of another party."""
+        private = self.shown.what == FEATURES or self.shown.what == LABELS and self.labels.state == TRUE
+        return self.shown.learns == EVERY and private and self.observer.role != MODEL
+
+
+@dataclass(frozen=True)
+class Disclosure:
+    """All sights of a job, in the order of its tasks, and the tasks whose component nobody knows."""
+
+    plan: JobPlan
+    sights: tuple[Sight, ...]
+    unknown: tuple[str, ...]
+
+    @property
+    def leaks(self) -> tuple[Sight, ...]:
+        return tuple(sight for sight in self.sights if sight.leaks)
+
+
+def trace(plan: JobPlan) -> Disclosure:
+    """Who learns what in a job; raises InvalidArgument for a DAG that cannot be followed, one sentence."""
+    walk = Walk(plan)
+    sights: list[Sight] = []
+    for name in walk.order:
+        sights += walk.sights_of(name)
+    unknown = tuple(name for name in walk.order if walk.declared[name] is None)
+    return Disclosure(plan, tuple(sights), unknown)
+
+
+@dataclass(frozen=True)
+class Walk:
+    """One job as it is followed."""
+
+    plan: JobPlan
+
+    @cached_property
+    def order(self) -> tuple[str, ...]:
+        """Names of the tasks, each after those whose outputs it reads."""
+        tasks = self.plan.dag["tasks"]
+        waiting = {name: set(inputs_from(task)) for name, task in tasks.items()}
+        for name, needed in waiting.items():
+            missing = sorted(needed - set(tasks))
+            if missing:
+                raise InvalidArgument(
+                    f"Task {name} reads an output of {missing[0]!r} but must read one of the job's tasks {sorted(tasks)}."
+                )
+        found: list[str] = []
+        while waiting:
+            ready = [name for name, needed in waiting.items() if needed <= set(found)]
+            if not ready:
+                raise InvalidArgument(
+                    f"The tasks {sorted(waiting)} wait for each other's outputs in a circle; a DAG must have none."
+                )
+            found += ready
+            waiting = {name: needed for name, needed in waiting.items() if name not in ready}
+        return tuple(found)
+
+    @cached_property
+    def declared(self) -> dict[str, ComponentDisclosure | None]:
+        return {name: disclosure_of(task["component_ref"]) for name, task in self.plan.dag["tasks"].items()}
+
+    @cached_property
+    def outputs(self) -> dict[tuple[str, str], Labels]:
+        """By task and output key, what was asked for so far; filled in the order of the tasks."""
+        found: dict[tuple[str, str], Labels] = {}
+        keys_read = {
+            (source, key)
+            for task in self.plan.dag["tasks"].values()
+            for channels in data_inputs(task).values()
+            for source, key in sources(channels)
+        }
+        for name in self.order:
+            for source, key in sorted(keys_read):
+                if source == name:
+                    found[name, key] = self._carried(name, key, found)
+        return found
+
+    def _carried(self, name: str, key: str, known: Mapping[tuple[str, str], Labels]) -> Labels:
+        """What the label column of one output holds."""
+        declared = self.declared[name]
+        kind = next((o.labels for o in declared.outputs if key in o.outputs), INPUT) if declared is not None else INPUT
+        if kind == TRUE:
+            return TRUE_LABELS
+        if kind == NO_LABELS:
+            return NONE
+        if kind == FLIPPED:
+            return Labels(FLIPPED, self._epsilon(name), name)
+        inputs = data_inputs(self.plan.dag["tasks"][name])
+        if not inputs:
+            return TRUE_LABELS
+        own = key.partition(OUTPUT_OF)[0] + "_data"
+        chosen = {own: inputs[own]} if own in inputs else inputs
+        return Labels.worst(self._entering(channels, known) for channels in chosen.values())
+
+    def _entering(self, channels: dict, known: Mapping[tuple[str, str], Labels]) -> Labels:
+        found = [known[source] for source in sources(channels)]
+        # What is read from a warehouse holds the labels as they were uploaded.
+        return Labels.worst(found) if found else TRUE_LABELS
+
+    def _epsilon(self, name: str) -> float | None:
+        given = self.settings_of(name)[0].get("epsilon")
+        return float(given) if is_real(given) else None
+
+    def labels_into(self, name: str, inputs: tuple[str, ...] = ()) -> Labels:
+        """The worst of what the named data inputs hold, by default of those that are trained on."""
+        given = data_inputs(self.plan.dag["tasks"][name])
+        trained = [key for key in given if key not in NOT_TRAINED_ON]
+        chosen = [key for key in inputs if key in given] if inputs else trained or list(given)
+        if not given:
+            return TRUE_LABELS
+        return Labels.worst(self._entering(given[key], self.outputs) for key in chosen)
+
+    def settings_of(self, name: str) -> list[dict[str, Any]]:
+        """Parameters of a task with the component's defaults, once for each variant that some party was given."""
+        task = self.plan.dag["tasks"][name]
+        common = dict(task.get("parameters") or {})
+        own = [
+            (party.get("tasks") or {}).get(name, {}).get("parameters")
+            for party in (self.plan.dag.get("party_tasks") or {}).values()
+        ]
+        variants = [common, *({**common, **parameters} for parameters in own if parameters)]
+        declared = self.declared[name]
+        defaults = dict(declared.settings) if declared is not None else {}
+        return [{**variant, **defaults, **flat(variant, defaults)} for variant in variants]
+
+    def stage_of(self, name: str) -> str:
+        stage = self.plan.task(name).stage
+        declared = self.declared[name]
+        return stage if declared is None or stage in declared.stages else declared.stages[0]
+
+    def parties_of(self, name: str, roles: Iterable[str]) -> list[Party]:
+        """Parties of a task in some roles; all that get the model are one observer."""
+        return [
+            party
+            for role in roles
+            for party in (
+                [Party(MODEL)] if role == MODEL else [Party(role, each) for each in self.plan.parties(role, name)]
+            )
+        ]
+
+    def sights_of(self, name: str) -> list[Sight]:
+        declared = self.declared[name]
+        if declared is None:
+            return []
+        if not self.parties_of(name, ROLES):
+            raise InvalidArgument(f"Task {name} has no parties; a job must name its guest and who else takes part.")
+        stage, variants = self.stage_of(name), self.settings_of(name)
+        found = []
+        for shown in declared.shows:
+            happens = not shown.stages or stage in shown.stages
+            if not happens or not any(fits(shown.when, settings) for settings in variants):
+                continue
+            if shown.inputs and not set(shown.inputs) & set(data_inputs(self.plan.dag["tasks"][name])):
+                continue
+            labels = self.labels_into(name, shown.inputs) if shown.what == LABELS else NONE
+            if shown.what == LABELS and labels.state == NO_LABELS:
+                continue
+            found += [
+                Sight(name, declared.component, observer, owner, shown, labels)
+                for observer in self.parties_of(name, shown.to)
+                for owner in self.parties_of(name, shown.of)
+                if observer != owner
+            ]
+        return found
+
+
+def fits(when: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
+    return all(settings.get(name) in values for name, values in when.items())
+
+
+def flat(parameters: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Of nested parameters those that are named, with dots; one that was not given is left out."""
+    found: dict[str, Any] = {}
+    for name in names:
+        value: Any = parameters
+        for part in name.split("."):
+            value = value.get(part, NOT_GIVEN) if isinstance(value, Mapping) else NOT_GIVEN
+        if value is not NOT_GIVEN:
+            found[name] = value
+    return found
+
+
+def sources(channels: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """(task, output) of everything that a data input reads."""
+    outputs = channels.get("task_output_artifact") or []
+    listed = outputs if isinstance(outputs, list) else [outputs]
+    return [(output["producer_task"], output["output_artifact_key"]) for output in listed]
+
+
+def inputs_from(task: Mapping[str, Any]) -> list[str]:
+    """Tasks of this job whose data or models a task reads."""
+    inputs = task.get("inputs") or {}
+    channels = [*(inputs.get("data") or {}).values(), *(inputs.get("model") or {}).values()]
+    return [source for each in channels for source, _ in sources(each)]

@@ -1,0 +1,151 @@
+"""A job's disclosure in plain words, what would change it, and whether a party lets the job run.
+
+`refusal` is what a party's ``job_check`` (policy.yaml) asks: ``refuse`` takes an unknown component for a leak, ``warn`` logs
+the same sentence, ``off`` asks nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from dataclasses import dataclass
+
+from fate_dp.privacy.validation import InvalidArgument
+
+from ..common.job_files import JobPlan, data_inputs
+from .declaration import EVERY, FEATURES, FLIPPED, IDS, LABELS, SCORES, SOME, SUMS
+from .tracing import Disclosure, Sight, inputs_from
+
+FLIP = "label_flip"
+FLIP_BEHIND = ("psi", "reader")
+"""Behind the first of these that a job has, label_flip stands before everything else that reads labels."""
+CHANGE = re.compile(r"label_flip@([A-Za-z0-9_]+)(?::epsilon=([0-9.]+))?")
+NO_LEAK, LEAK, UNKNOWN = 0, 1, 3
+"""Exit statuses."""
+NOUNS = {
+    (EVERY, LABELS): "can read every {state} label of {owner}",
+    (EVERY, FEATURES): "can read every feature of {owner}",
+    (EVERY, IDS): "learns every record id of {owner}",
+    (EVERY, SCORES): "learns the score of every row",
+    (SOME, LABELS): "learns something about single {state} labels of {owner}",
+    (SOME, FEATURES): "learns something about single records' features of {owner}",
+    (SOME, IDS): "learns of single records whether {owner} has them",
+    (SOME, SCORES): "learns scores of single rows",
+    (SUMS, LABELS): "learns sums over {state} labels of {owner}",
+    (SUMS, FEATURES): "learns sums over features of {owner}",
+    (SUMS, IDS): "learns how many records {owner} has",
+    (SUMS, SCORES): "learns sums over scores",
+}
+NOTHING_LEARNT = "receives {what} of {owner} in a form that it cannot compute from"
+
+
+def status(disclosure: Disclosure) -> int:
+    """0 where nothing leaks, 1 where something does, 3 where a component is unknown and nothing else leaks."""
+    if disclosure.leaks:
+        return LEAK
+    return UNKNOWN if disclosure.unknown else NO_LEAK
+
+
+def told(sight: Sight) -> str:
+    """One sentence: who learns what of whom, where."""
+    noun = NOUNS.get((sight.shown.learns, sight.shown.what), NOTHING_LEARNT)
+    return f"{sight.observer} {noun.format(owner=sight.owner, state=_state(sight), what=sight.shown.what)} in {sight.task}"
+
+
+def _state(sight: Sight) -> str:
+    if sight.labels.state != FLIPPED:
+        return "true"
+    epsilon = sight.labels.epsilon
+    return "flipped" if epsilon is None else f"flipped (epsilon {epsilon:g})"
+
+
+def advice(disclosure: Disclosure, sight: Sight) -> str:
+    """What to do about a leak, for this job."""
+    if sight.shown.what != LABELS:
+        return sight.shown.instead
+    place = place_of_flip(disclosure.plan, sight.task)
+    flip = f"put label_flip before it, directly behind {place}" if place else "put label_flip before it"
+    others = [each for each in sight.shown.instead.split(", or ") if each and FLIP not in each]
+    return ", or ".join([flip, *others])
+
+
+def place_of_flip(plan: JobPlan, task: str) -> str | None:
+    """The task before ``task`` that label_flip should stand behind."""
+    reached, before = [task], []
+    for name in reached:
+        found = [source for source in inputs_from(plan.dag["tasks"][name]) if source not in reached]
+        reached += dict.fromkeys(found)
+        before += found
+    for component in FLIP_BEHIND:
+        for name in before:
+            if plan.dag["tasks"][name]["component_ref"] == component:
+                return name
+    return None
+
+
+def refusal(disclosure: Disclosure) -> str | None:
+    """Why a careful party lets no such job run, one sentence about the first leak or unknown component, or None."""
+    if disclosure.leaks:
+        first = disclosure.leaks[0]
+        more = len(disclosure.leaks) - 1
+        rest = "" if not more else f" and {more} more leak{'s' if more > 1 else ''}"
+        instead = advice(disclosure, first)
+        return f"{told(first)}: {first.shown.computes}{rest}" + (f"; {instead}." if instead else ".")
+    if disclosure.unknown:
+        task = disclosure.unknown[0]
+        component = disclosure.plan.dag["tasks"][task]["component_ref"]
+        return f"Nobody knows what {component}, the component of task {task}, shows to other parties."
+    return None
+
+
+@dataclass(frozen=True)
+class Change:
+    """label_flip put behind a task; ``epsilon`` (nats) None is its default."""
+
+    behind: str
+    epsilon: float | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Change:
+        found = CHANGE.fullmatch(text)
+        if found is None:
+            raise InvalidArgument.of("--what-if", text, "label_flip@TASK or label_flip@TASK:epsilon=NUMBER")
+        try:
+            return cls(found[1], None if found[2] is None else float(found[2]))
+        except ValueError:
+            raise InvalidArgument.of("epsilon of --what-if", found[2], "a number") from None
+
+    def apply(self, plan: JobPlan) -> JobPlan:
+        """The job in which all that read the task's data read flips of them; the given plan stays as it was."""
+        tasks = plan.dag["tasks"]
+        if self.behind not in tasks:
+            raise InvalidArgument.of("--what-if", f"label_flip@{self.behind}", f"behind one of the tasks {sorted(tasks)}")
+        dag = copy.deepcopy(plan.dag)
+        name = next(f"{FLIP}_{n}" for n in range(len(tasks) + 1) if f"{FLIP}_{n}" not in tasks)
+        read = [
+            output
+            for task in dag["tasks"].values()
+            for channels in data_inputs(task).values()
+            for output in _listed(channels)
+            if output["producer_task"] == self.behind
+        ]
+        keys = {output["output_artifact_key"] for output in read}
+        if len(keys) != 1:
+            raise InvalidArgument.of(
+                "--what-if", f"label_flip@{self.behind}", "behind a task with one data output that others read"
+            )
+        for output in read:
+            output.update(producer_task=name, output_artifact_key="output_data")
+        source = {"producer_task": self.behind, "output_artifact_key": keys.pop()}
+        dag["tasks"][name] = {
+            "component_ref": FLIP,
+            "stage": "default",
+            "parameters": {} if self.epsilon is None else {"epsilon": self.epsilon},
+            "inputs": {"data": {"input_data": {"task_output_artifact": [source]}}},
+        }
+        return JobPlan(dag)
+
+
+def _listed(channels: dict) -> list[dict]:
+    outputs = channels.get("task_output_artifact") or []
+    return outputs if isinstance(outputs, list) else [outputs]
