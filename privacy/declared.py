@@ -73,7 +73,7 @@ class Rules:
         fits = isinstance(value, dict) and all(isinstance(key, str) for key in value)
         if not fits or not (value or name in self.may_be_empty):
             raise InvalidArgument(f"{name} in {where} is {value!r} but must be a mapping from names that is not empty.")
-        return value
+        return dict(value)
 
     def _text(self, name: str, value: Any, where: str) -> str:
         if not isinstance(value, str) or not (value.strip() or name in self.may_be_empty):

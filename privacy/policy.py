@@ -12,6 +12,7 @@
       name: package.module:function   # models that jobs may train here under this name; nothing else is ever imported
     few_valued_scores: [columns:0123456789abcdef]   # a host's tables whose joint scores may show columns of few values
     public_datasets: [columns:89abcdef01234567]   # public data: runs that guarantee nothing may use it, outside the caps
+    job_check: warn                   # of a job that leaks labels: refuse (the default), warn or off
     separate_ids: [patient]           # id columns whose ids name other records than equal ids of other tables
 
 A dataset is named by its columns, as ``fate-dp declare-table`` and the ledger say; a number behind the name (#2) means other
@@ -53,6 +54,7 @@ UNUSED_NAME = (
     "In {path}, {key} names {name!r}, but no component calls a dataset so, and the line holds nothing; name it by its "
     "columns, as `fate-dp declare-table` and `fate-dp ledger` do."
 )
+REFUSE, WARN, OFF = JOB_CHECKS = ("refuse", "warn", "off")
 DEFAULT_LABEL_CAP = 8.0
 DEFAULT_DATASET_CAP = BudgetCap(epsilon=8.0, delta=1e-6)
 MODULE_NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -91,6 +93,7 @@ class Policy:
     public_datasets: frozenset[str] = frozenset()
     separate_ids: frozenset[str] = frozenset()
     few_valued_scores: frozenset[str] = frozenset()
+    job_check: str = REFUSE
 
     def label_cap(self, source: str) -> float:
         """Largest total epsilon that the label source may spend."""
@@ -203,6 +206,7 @@ def load_policy(path: AnyPath) -> Policy:
         public_datasets=frozenset(file.dataset("public_datasets", name) for name in public),
         separate_ids=frozenset(file.dataset("separate_ids", name, "id column") for name in separate),
         few_valued_scores=frozenset(file.dataset("few_valued_scores", name) for name in few_valued),
+        job_check=file.job_check(content.get("job_check", REFUSE)),
     )
     for key, name in unused_names(policy):
         _tell_unused(str(path), key, name)
@@ -242,6 +246,12 @@ def declare_caps(
         if scores is not None:
             counts = content["score_caps"] = dict(content.get("score_caps") or {})
             counts[dataset] = file.count(dataset, scores)
+
+
+def declare_job_check(path: AnyPath, job_check: str) -> None:
+    """Set what the party does about a job that leaks: ``refuse``, ``warn`` or ``off``; see ``declare_source``."""
+    with _edited(path) as (_, file, content):
+        content["job_check"] = file.job_check(job_check)
 
 
 def _declared(values: dict[str, Any]) -> dict[str, Any]:
@@ -308,6 +318,12 @@ class _File:
 
     def epsilon(self, where: str, value: Any) -> float:
         return positive(self._named(where), value, "a finite number greater than 0 (in nats)", InvalidPolicy)
+
+    def job_check(self, value: Any) -> str:
+        # YAML 1.1 reads a bare off as a truth value.
+        given = OFF if value is False else value
+        self._refuse_unless(given in JOB_CHECKS, "job_check", value, f"be one of {', '.join(JOB_CHECKS)}")
+        return str(given)
 
     def budget(self, where: str, value: Any, default: BudgetCap) -> BudgetCap:
         content = self.mapping(where, value)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -125,6 +126,39 @@ class JobFiles:
         dag = content.get("dag")
         return JobPlan(dag) if isinstance(dag, dict) and isinstance(dag.get("tasks"), dict) else None
 
+    def so_far(self) -> JobPlan:
+        """What this party was to do in the job until now, where the whole DAG is known to another party only.
+
+        Tasks of other parties alone, and those that come later, are not among them.
+        """
+        tasks: dict[str, dict] = {}
+        parties: dict[str, set[str]] = {}
+        for folder in sorted(self.parameters.parents[3].iterdir()):
+            content = self._of(folder.name)
+            if not content.get("component"):
+                continue
+            given = (content.get("input_artifacts") or {}).get("data") or {}
+            data = {
+                key: {"task_output_artifact": [one for one in _listed(value) if "producer_task" in one]}
+                for key, value in given.items()
+            }
+            tasks[folder.name] = {
+                "component_ref": content["component"],
+                "stage": content.get("stage"),
+                "parameters": content.get("parameters") or {},
+                "inputs": {"data": data},
+            }
+            named = content.get("conf", {}).get("federation", {}).get("metadata", {}).get("parties", {}).get("parties")
+            for party in named or ():
+                parties.setdefault(party["role"], set()).add(party["partyid"])
+        for task in tasks.values():
+            for channels in task["inputs"]["data"].values():
+                channels["task_output_artifact"] = [
+                    one for one in channels["task_output_artifact"] if one["producer_task"] in tasks
+                ]
+        listed = [{"role": role, "party_id": sorted(ids)} for role, ids in sorted(parties.items())]
+        return JobPlan({"tasks": tasks, "parties": listed, "stage": "default"})
+
     def tables(self, key: str | None = None) -> tuple[str, ...]:
         """``namespace/name`` of the tables that readers of this party gave to the task, perhaps through others.
 
@@ -167,11 +201,14 @@ def _producers(content: dict, key: str | None) -> list[str]:
     """Names of the tasks whose output a task reads."""
     inputs = (content.get("input_artifacts") or {}).get("data") or {}
     chosen = inputs.values() if key is None else [inputs.get(key)]
-    channels = [
-        one for value in chosen for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)
-    ]
+    channels = [one for value in chosen for one in _listed(value)]
     names = [channel.get("producer_task") for channel in channels]
     return [name for name in names if isinstance(name, str) and Path(name).name == name]
+
+
+def _listed(value: Any) -> list[dict]:
+    """The channels of one input, of which FATE-Flow writes one or a list."""
+    return [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
 
 
 def _content(path: Path) -> dict:

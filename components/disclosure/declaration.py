@@ -26,14 +26,7 @@ COMPONENTS = Path(__file__).parent.parent
 CATALOGUE = Path(__file__).parent / "catalogue"
 LABELS, FEATURES, IDS, SCORES = ASSETS = ("labels", "features", "ids", "scores")
 EVERY, SOME, SUMS, NOTHING = LEARNS = ("every", "some", "sums", "nothing")
-FORMS = (
-    "clear",
-    "masked",
-    "encrypted_blinded",
-    "encrypted_unblinded",
-    "aggregated",
-    "differentially_private",
-)
+FORMS = ("clear", "masked", "encrypted_blinded", "encrypted_unblinded", "aggregated", "differentially_private")
 ROLES = ("guest", "host", "arbiter")
 MODEL = "model"
 STAGES = ("train", "predict", "cross_validation", "default")

@@ -32,6 +32,8 @@ from .declaration import (
 )
 
 NOT_GIVEN = object()
+LOCAL = "local"
+"""FATE's name for the party of a task that runs at one party alone."""
 NOT_TRAINED_ON = ("validate_data", "test_data")
 OUTPUT_OF = "_output_data"
 """FATE's outputs ``train_output_data`` and so on hold the rows of the input ``train_data``."""
@@ -83,12 +85,21 @@ class Sight:
 
 
 @dataclass(frozen=True)
+class Unknown:
+    """A task whose component nobody knows; ``labels`` is what the label columns that it gets hold."""
+
+    task: str
+    component: str
+    labels: Labels
+
+
+@dataclass(frozen=True)
 class Disclosure:
     """All sights of a job, in the order of its tasks, and the tasks whose component nobody knows."""
 
     plan: JobPlan
     sights: tuple[Sight, ...]
-    unknown: tuple[str, ...]
+    unknown: tuple[Unknown, ...]
 
     @property
     def leaks(self) -> tuple[Sight, ...]:
@@ -101,7 +112,11 @@ def trace(plan: JobPlan) -> Disclosure:
     sights: list[Sight] = []
     for name in walk.order:
         sights += walk.sights_of(name)
-    unknown = tuple(name for name in walk.order if walk.declared[name] is None)
+    unknown = tuple(
+        Unknown(name, plan.task(name).component, walk.labels_into(name))
+        for name in walk.order
+        if walk.declared[name] is None
+    )
     return Disclosure(plan, tuple(sights), unknown)
 
 
@@ -220,7 +235,7 @@ class Walk:
         declared = self.declared[name]
         if declared is None:
             return []
-        if not self.parties_of(name, ROLES):
+        if not self.parties_of(name, (*ROLES, LOCAL)):
             raise InvalidArgument(f"Task {name} has no parties; a job must name its guest and who else takes part.")
         stage, variants = self.stage_of(name), self.settings_of(name)
         found = []

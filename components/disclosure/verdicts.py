@@ -1,22 +1,26 @@
 """A job's disclosure in plain words, what would change it, and whether a party lets the job run.
 
 `refusal` is what a party's ``job_check`` (policy.yaml) asks: ``refuse`` takes an unknown component for a leak, ``warn`` logs
-the same sentence, ``off`` asks nothing.
+the same sentence, ``off`` asks nothing (`enforce`).
 """
 
 from __future__ import annotations
 
 import copy
+import logging
 import re
 from dataclasses import dataclass
 
+from fate_dp.privacy.policy import OFF, WARN
 from fate_dp.privacy.validation import InvalidArgument
 
 from ..common.job_files import JobPlan, data_inputs
-from .declaration import EVERY, FEATURES, FLIPPED, IDS, LABELS, SCORES, SOME, SUMS
-from .tracing import Disclosure, Sight, inputs_from
+from .declaration import EVERY, FEATURES, FLIPPED, IDS, LABELS, SCORES, SOME, SUMS, TRUE
+from .tracing import Disclosure, Sight, Unknown, inputs_from
 
+logger = logging.getLogger(__name__)
 FLIP = "label_flip"
+HOW_TO_ALLOW = "To run it all the same, the guest's operator sets job_check to warn in policy.yaml."
 FLIP_BEHIND = ("psi", "reader")
 """Behind the first of these that a job has, label_flip stands before everything else that reads labels."""
 CHANGE = re.compile(r"label_flip@([A-Za-z0-9_]+)(?::epsilon=([0-9.]+))?")
@@ -49,7 +53,9 @@ def status(disclosure: Disclosure) -> int:
 def told(sight: Sight) -> str:
     """One sentence: who learns what of whom, where."""
     noun = NOUNS.get((sight.shown.learns, sight.shown.what), NOTHING_LEARNT)
-    return f"{sight.observer} {noun.format(owner=sight.owner, state=_state(sight), what=sight.shown.what)} in {sight.task}"
+    return (
+        f"{sight.observer} {noun.format(owner=sight.owner, state=_state(sight), what=sight.shown.what)} in {sight.task}"
+    )
 
 
 def _state(sight: Sight) -> str:
@@ -85,17 +91,39 @@ def place_of_flip(plan: JobPlan, task: str) -> str | None:
 
 def refusal(disclosure: Disclosure) -> str | None:
     """Why a careful party lets no such job run, one sentence about the first leak or unknown component, or None."""
-    if disclosure.leaks:
-        first = disclosure.leaks[0]
-        more = len(disclosure.leaks) - 1
-        rest = "" if not more else f" and {more} more leak{'s' if more > 1 else ''}"
+    return _refused(disclosure, disclosure.leaks, disclosure.unknown)
+
+
+def refusal_for_labels(disclosure: Disclosure) -> str | None:
+    """As `refusal`, of true labels alone: leaks of them, and unknown components that get them."""
+    leaks = tuple(sight for sight in disclosure.leaks if sight.shown.what == LABELS)
+    return _refused(disclosure, leaks, tuple(each for each in disclosure.unknown if each.labels.state == TRUE))
+
+
+def _refused(disclosure: Disclosure, leaks: tuple[Sight, ...], unknown: tuple[Unknown, ...]) -> str | None:
+    if leaks:
+        first, more = leaks[0], len(leaks) - 1
+        rest = "" if not more else f" (and {more} more leak{'s' if more > 1 else ''})"
         instead = advice(disclosure, first)
-        return f"{told(first)}: {first.shown.computes}{rest}" + (f"; {instead}." if instead else ".")
-    if disclosure.unknown:
-        task = disclosure.unknown[0]
-        component = disclosure.plan.dag["tasks"][task]["component_ref"]
+        return f"{capitalized(told(first))}: {first.shown.computes}{rest}" + (f"; {instead}." if instead else ".")
+    if unknown:
+        task, component = unknown[0].task, unknown[0].component
         return f"Nobody knows what {component}, the component of task {task}, shows to other parties."
     return None
+
+
+def enforce(job_check: str, sentence: str | None) -> None:
+    """Raise InvalidArgument, log a warning, or nothing, as the party's policy says of a refusal."""
+    if sentence is None or job_check == OFF:
+        return
+    if job_check == WARN:
+        logger.warning("%s", sentence)
+        return
+    raise InvalidArgument(f"{sentence} {HOW_TO_ALLOW}")
+
+
+def capitalized(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
 
 
 @dataclass(frozen=True)
@@ -119,7 +147,9 @@ class Change:
         """The job in which all that read the task's data read flips of them; the given plan stays as it was."""
         tasks = plan.dag["tasks"]
         if self.behind not in tasks:
-            raise InvalidArgument.of("--what-if", f"label_flip@{self.behind}", f"behind one of the tasks {sorted(tasks)}")
+            raise InvalidArgument.of(
+                "--what-if", f"label_flip@{self.behind}", f"behind one of the tasks {sorted(tasks)}"
+            )
         dag = copy.deepcopy(plan.dag)
         name = next(f"{FLIP}_{n}" for n in range(len(tasks) + 1) if f"{FLIP}_{n}" not in tasks)
         read = [

@@ -23,6 +23,8 @@ from ..common import frames
 from ..common.charges import PartyHome, has_synthetic_rows, home_of, job_of
 from ..common.frames import DataFrame, Table
 from ..common.job_files import JobFiles, JobPlan
+from ..disclosure.tracing import trace
+from ..disclosure.verdicts import enforce, refusal_for_labels
 from ..dp_hetero_lr.planned import host_facts
 from ..protocols.federation import Context, check_roles, others
 from ..protocols.preflight import Preflight, PrivateReason, show_summary
@@ -144,12 +146,18 @@ def draw_of(settings: Settings) -> Flips | NoisyNumbers:
 
 @dataclass
 class GuestPreflight(Preflight):
-    """The guest's checks; ``planned`` are the job and the name of this task in it, None where they are unknown."""
+    """The guest's checks.
+
+    Attributes:
+        planned: the job and the name of this task in it, None where they are unknown.
+        known: as much of the job as this party knows, None where FATE-Flow did not start the task.
+    """
 
     settings: Settings
     frame: DataFrame
     planned: tuple[JobPlan, str] | None
     asks: bool
+    known: JobPlan | None
     flipped: Table = field(init=False)
     release: Any = field(init=False)
 
@@ -167,6 +175,8 @@ class GuestPreflight(Preflight):
         check_source(self.home, self.frame, self.settings.label_source)
         if self.planned is not None:
             check_plan(*self.planned)
+        if self.known is not None:
+            enforce(self.home.policy.job_check, refusal_for_labels(trace(self.known)))
         return {}
 
     def commit(self, hosts: Mapping[str, dict]) -> dict:
@@ -194,7 +204,8 @@ def flip(ctx: Context, settings: Settings, input_data: Any, output_data: Any, jo
 
     Refused before anything is spent: what a later training would refuse in the table, labels outside the declared classes
     or bounds, a source that the operator has not declared, a spent budget, a corrected label; and where the job is known,
-    a training on the flips that cannot succeed, see `chain`.
+    a training on the flips that cannot succeed, see `chain`, and a task that shows the true labels that are to be
+    protected here, see `disclosure`.
     """
     check_roles(ctx, arbiter=False)
     frame, plan = input_data.read(), None if job is None else job.plan()
@@ -202,7 +213,8 @@ def flip(ctx: Context, settings: Settings, input_data: Any, output_data: Any, jo
     asks = planned is not None and asks_hosts(*planned)
     for party in others(ctx):
         party.put("asks", asks)
-    checks = GuestPreflight(ctx, settings, frame, planned, asks)
+    known = None if job is None else plan or job.so_far()
+    checks = GuestPreflight(ctx, settings, frame, planned, asks, known)
     checks.agree()
     output_data.write(frames.replace_labels(frame, checks.flipped, soft=settings.bounds is not None))
     checks.home.ledger.mark_released(checks.release.release_id)

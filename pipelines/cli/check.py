@@ -77,7 +77,7 @@ def document(disclosure: Disclosure) -> dict[str, Any]:
     return {
         "status": status(disclosure),
         "leaks": [{"sentence": told(sight), "instead": advice(disclosure, sight)} for sight in disclosure.leaks],
-        "unknown": list(disclosure.unknown),
+        "unknown": [unknown.task for unknown in disclosure.unknown],
         "sights": [sight_document(sight) for sight in disclosure.sights],
     }
 
@@ -122,9 +122,8 @@ def show(disclosure: Disclosure, console: Console, whole: bool = False) -> None:
         console.print(table)
     for sight in disclosure.leaks:
         console.print(f"LEAK: {told(sight)}; {advice(disclosure, sight)}.", markup=False, style="bold")
-    tasks = disclosure.plan.dag["tasks"]
-    for task in disclosure.unknown:
-        told_unknown = f"UNKNOWN: nobody knows what {tasks[task]['component_ref']}, the component of {task}, shows."
+    for unknown in disclosure.unknown:
+        told_unknown = f"UNKNOWN: nobody knows what {unknown.component}, the component of {unknown.task}, shows."
         console.print(told_unknown, markup=False, style="bold")
     console.print(SAID[status(disclosure)], markup=False)
     console.print(LIMITS, markup=False, style="dim")

@@ -18,8 +18,14 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from fate_dp.components.common.job_files import JobPlan
+from fate_dp.components.disclosure.tracing import trace
+from fate_dp.components.disclosure.verdicts import enforce, refusal
 from fate_dp.components.label_flip.chain import refusal_of_plan
 from fate_dp.deploy.flow.client import FlowAddress
+from fate_dp.deploy.flow.home import open_home
+from fate_dp.privacy.policy import Policy, load_policy
+from fate_dp.privacy.private_files import POLICY_FILE, parties_folder, party_folder
+from fate_dp.privacy.validation import InvalidArgument
 
 from .flow import as_address, connect
 
@@ -132,11 +138,12 @@ def run_job(
     dag_schema = yaml.safe_load(pipeline.get_dag())
     check_over_sampling(dag_schema)
     check_chain(dag_schema)
+    guest = parties_of(pipeline, "guest")[0]
+    check_disclosure(dag_schema, guest_policy(home, guest).job_check)
     response = client.job.submit(dag_schema=dag_schema)
     if response.get("code") != 0:
         raise JobFailed(f"FATE-Flow at {address} refused the job: {reason_of(response)}.")
     job_id, model = response["job_id"], response["data"]
-    guest = parties_of(pipeline, "guest")[0]
     result = follow_job(client, job_id, "guest", guest, Watch(progress, timeout, home, stop or Event()))
     pipeline.model_info = FateFlowModelInfo(job_id, "guest", guest, model["model_id"], model["model_version"])
     return result
@@ -173,6 +180,20 @@ def check_chain(dag_schema: dict) -> None:
     sentence = refusal_of_plan(JobPlan(dag_schema["dag"]))
     if sentence is not None:
         raise JobFailed(sentence)
+
+
+def check_disclosure(dag_schema: dict, job_check: str) -> None:
+    """Refuse a job in which a party could compute every label or feature of another one, as the guest's policy says."""
+    try:
+        enforce(job_check, refusal(trace(JobPlan(dag_schema["dag"]))))
+    except InvalidArgument as leak:
+        raise JobFailed(str(leak)) from leak
+
+
+def guest_policy(home: str | os.PathLike | None, guest: str) -> Policy:
+    """That of the guest where its folder is on this machine, the default elsewhere."""
+    folder = parties_folder() if home is None else open_home(home).parties
+    return load_policy(party_folder(folder, guest) / POLICY_FILE)
 
 
 def parties_of(pipeline: FateFlowPipeline, role: str) -> list:
