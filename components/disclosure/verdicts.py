@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 
 from fate_dp.privacy.policy import OFF, WARN
-from fate_dp.privacy.validation import InvalidArgument
+from fate_dp.privacy.validation import InvalidArgument, check_epsilon
 
 from ..common.job_files import JobPlan, data_inputs
 from .declaration import EVERY, FEATURES, FLIPPED, IDS, LABELS, SCORES, SOME, SUMS, TRUE
@@ -139,9 +139,9 @@ class Change:
         if found is None:
             raise InvalidArgument.of("--what-if", text, "label_flip@TASK or label_flip@TASK:epsilon=NUMBER")
         try:
-            return cls(found[1], None if found[2] is None else float(found[2]))
+            return cls(found[1], None if found[2] is None else check_epsilon(float(found[2])))
         except ValueError:
-            raise InvalidArgument.of("epsilon of --what-if", found[2], "a number") from None
+            raise InvalidArgument.of("epsilon of --what-if", found[2], "a finite number greater than 0") from None
 
     def apply(self, plan: JobPlan) -> JobPlan:
         """The job in which all that read the task's data read flips of them; the given plan stays as it was."""

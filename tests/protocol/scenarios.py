@@ -197,12 +197,16 @@ def features_of(table) -> np.ndarray:
 
 @dataclass(frozen=True)
 class KnownJob:
-    """In place of `JobFiles`: label_flip with parameters of its own, then a training with these parameters."""
+    """In place of `JobFiles`: label_flip with parameters of its own, then a training with these parameters.
+
+    `beside` is a component that reads the labels as they were before.
+    """
 
     parameters: dict
     stage: str = "train"
     arbiters: int = 1
     through: str | None = None
+    beside: str | None = None
     task: str = "flip"
     flip: dict = field(default_factory=dict)
 
@@ -231,6 +235,8 @@ def dag_of(job, flip=MappingProxyType({})) -> dict:
     }
     if job.through is not None:
         tasks[job.through] = {"component_ref": job.through, "inputs": after(job.task, "input_data")}
+    if job.beside is not None:
+        tasks[job.beside] = {"component_ref": job.beside}
     return {"parties": [{"role": role, "party_id": ids} for role, ids in roles.items() if ids], "tasks": tasks}
 
 

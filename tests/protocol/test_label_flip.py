@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fate_dp.components.common.charges import home_of
-from fate_dp.privacy.policy import declare_source
+from fate_dp.privacy.policy import declare_job_check, declare_source
 
 from .scenarios import (
     GUEST,
@@ -218,9 +218,24 @@ POSSIBLE = {
 }
 
 
+LEAKING = KnownJob({}, beside="hetero_feature_binning")
+
+
+def only_warned(ctx):
+    declare_job_check(home_of(ctx).path / "policy.yaml", "warn")
+
+
+POSSIBLE_THOUGH_IT_LEAKS = on(TABLES, job=LEAKING, before=only_warned)
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    scenarios = {**ALLOWED, **{name: scenario for name, (scenario, _) in REFUSED.items()}}
+    scenarios = {
+        "leaks": on(TABLES, job=LEAKING),
+        "leaks, warned": POSSIBLE_THOUGH_IT_LEAKS,
+        **ALLOWED,
+        **{name: scenario for name, (scenario, _) in REFUSED.items()},
+    }
     scenarios |= {f"impossible: {name}": on(tables, job=job) for name, (tables, job, _) in IMPOSSIBLE.items()}
     scenarios |= {name: on(tables, job=job) for name, (tables, job) in POSSIBLE.items()}
     return play(scenarios, tmp_path_factory.mktemp("homes"), PAIR)
@@ -232,6 +247,17 @@ def test_nothing_is_charged_for_flips_that_no_training_could_use(runs, name):
     assert_refused(outcomes, IMPOSSIBLE[name][2])
     assert outcomes[HOST].error.endswith(" So model could not train on these flips, and nothing was charged.")
     assert outcomes[GUEST].ledger == {"entries": [], "spent": 0.0}
+
+
+def test_a_job_that_shows_the_labels_before_is_refused_to_every_party_and_nothing_is_charged(runs):
+    assert_refused(runs["leaks"], "Host 10000 can read every true label of guest 9999 in hetero_feature_binning")
+    assert "put label_flip before it" in runs["leaks"][HOST].error
+    assert runs["leaks"][GUEST].ledger == {"entries": [], "spent": 0.0}
+
+
+def test_the_operator_can_let_such_a_job_run(runs):
+    assert {outcome.error for outcome in runs["leaks, warned"].values()} == {None}
+    assert runs["leaks, warned"][GUEST].ledger["spent"] == 1.0
 
 
 @pytest.mark.parametrize("name", POSSIBLE)

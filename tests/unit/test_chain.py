@@ -234,6 +234,7 @@ def task(tmp_path, monkeypatch):
             "component": component,
             "parameters": parameters or {},
             "input_artifacts": {"data": inputs, "model": None},
+            "conf": {"federation": {"metadata": {"parties": {"parties": [{"role": "host", "partyid": "10000"}]}}}},
         }
         (folder / "preprocess_parameters.yaml").write_text(yaml.safe_dump(content))
         (folder / "task_parameters.yaml").write_text("{}")
@@ -255,6 +256,21 @@ def test_a_task_finds_the_tables_behind_it(task):
     assert tables_of_this_task("train_data") == ("bank/payments",)
     assert tables_of_this_task("validate_data") == ("bank/held_out",)
     assert tables_of_this_task() == ("bank/held_out", "bank/payments") and tables_of_this_task("test_data") == ()
+
+
+def test_elsewhere_a_party_knows_what_it_has_run_so_far(task):
+    plan = JobFiles(task).so_far()
+    assert {name: plan.task(name).component for name in plan.dag["tasks"]} == {
+        "reader_0": "reader",
+        "reader_1": "reader",
+        "psi_0": "psi",
+        "flip": "label_flip",
+        "model": "dp_hetero_lr",
+    }
+    assert plan.reads_directly("flip", "psi_0", ("input_data",)) and plan.receivers("reader_1") == [
+        ("model", "validate_data")
+    ]
+    assert plan.parties("host") == ["10000"]
 
 
 def test_the_plan_is_known_where_the_job_was_submitted(task):

@@ -13,6 +13,7 @@ from fate_dp.privacy.policy import (
     SourcePolicy,
     check_source,
     declare_caps,
+    declare_job_check,
     declare_source,
     load_policy,
     unused_names,
@@ -70,7 +71,7 @@ def test_example_file_is_valid():
     example = Path(__file__).parents[2] / "conf" / "policy.example.yaml"
     policy = load_policy(example)
     assert policy.dataset_cap("columns:0123456789abcdef") == BudgetCap(3.0, 1e-6) and unused_names(policy) == []
-    assert policy.separate_ids == {"ward_row"}
+    assert policy.separate_ids == {"ward_row"} and policy.job_check == "refuse"
     assert policy.default_dataset_cap == Policy().default_dataset_cap and policy.default_label_cap == 8.0
 
 
@@ -118,6 +119,8 @@ def test_delta_may_be_written_without_a_point(path, text, delta):
         ("public_datasets: {a: true}", "public_datasets is {'a': True} but must be a list"),
         ("public_datasets: bank/loans", "public_datasets is 'bank/loans' but must be a list"),
         ("public_datasets: [3]", "public_datasets has the dataset 3 but must have non-empty text"),
+        ("job_check: maybe", "job_check is 'maybe' but must be one of refuse, warn, off"),
+        ("job_check: true", "job_check is True but must be one of refuse, warn, off"),
         ("- 3", "must be a mapping"),
         ("a: [", "not valid YAML"),
     ],
@@ -127,6 +130,15 @@ def test_malformed_file_is_refused_in_one_sentence(path, text, complaint):
     with pytest.raises(InvalidPolicy) as caught:
         load_policy(path)
     assert complaint in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_job_that_leaks_is_refused_unless_the_operator_says_otherwise(path):
+    assert load_policy(path).job_check == "refuse"
+    for text, word in (("warn", "warn"), ("off", "off"), ("'off'", "off"), ("refuse", "refuse")):
+        write(path, f"job_check: {text}\ndefault_label_cap: 3.0")
+        assert load_policy(path).job_check == word
+    declare_job_check(path, "warn")
+    assert (load_policy(path).job_check, load_policy(path).default_label_cap) == ("warn", 3.0)
 
 
 @pytest.mark.parametrize("source", ["", "a", "a/b", "a/b/", "/b/c", "a//c", "a/b/c/d", "a/ /c", None, 3])
