@@ -26,14 +26,7 @@ COMPONENTS = Path(__file__).parent.parent
 CATALOGUE = Path(__file__).parent / "catalogue"
 LABELS, FEATURES, IDS, SCORES = ASSETS = ("labels", "features", "ids", "scores")
 EVERY, SOME, SUMS, NOTHING = LEARNS = ("every", "some", "sums", "nothing")
-FORMS = (
-    "clear",
-    "masked",
-    "encrypted_blinded",
-    "encrypted_unblinded",
-    "aggregated",
-    "differentially_private",
-)
+FORMS = ("clear", "masked", "encrypted_blinded", "encrypted_unblinded", "aggregated", "differentially_private")
 ROLES = ("guest", "host", "arbiter")
 MODEL = "model"
 STAGES = ("train", "predict", "cross_validation", "default")
@@ -50,7 +43,7 @@ class Shown:
         to: roles of the observers; ``model`` is whoever gets the model.
         message: what is sent, in words.
         computes: what the observer can compute from it.
-        evidence: FILE:LINE in the package ``fate`` 2.2.0, or a path of this project.
+        evidence: FILE:LINE in the package ``fate`` 2.2.0, or PATH::NAME of a class, function or test of this project.
         stages: in which it happens; all of them if empty.
         when: settings by name ("he_param.kind" for a nested one), each with the values for which it happens.
         inputs: data inputs whose rows it concerns; if empty, those that are trained on or passed through.
@@ -125,6 +118,12 @@ def disclosure_of(component: str) -> ComponentDisclosure | None:
     else:
         return None
     found = RULES.checked(ComponentDisclosure, content, where)
+    check(found, component, where)
+    return found
+
+
+def check(found: ComponentDisclosure, component: str, where: str) -> None:
+    """What no single field can say; raises InvalidArgument. ``where`` is what a sentence calls the file."""
     if found.component != component:
         raise InvalidArgument(f"component in {where} is {found.component!r} but must be {component!r}.")
     for shown in found.shows:
@@ -133,7 +132,6 @@ def disclosure_of(component: str) -> ComponentDisclosure | None:
             raise InvalidArgument(
                 f"when in {where} is {dict(shown.when)} but must name settings of {sorted(found.settings)}, each with a list."
             )
-    return found
 
 
 def catalogue() -> tuple[str, ...]:
