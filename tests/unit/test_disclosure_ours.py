@@ -109,9 +109,9 @@ def test_evidence_is_a_class_a_function_or_a_test_of_this_project(name, number):
         assert called in names_in(ROOT / path), f"{place} is not there"
 
 
-def test_labels_are_flipped_behind_label_flip_and_flipback_and_as_before_elsewhere():
+def test_labels_are_flipped_behind_label_flip_and_as_before_elsewhere():
     carried = {name: {group.labels for group in disclosure_of(name).outputs} - {INPUT} for name in NAMES}
-    assert {name for name, labels in carried.items() if labels == {FLIPPED}} == {"label_flip", "flipback"}
+    assert {name for name, labels in carried.items() if labels == {FLIPPED}} == {"label_flip"}
     assert all(labels <= {FLIPPED} for labels in carried.values())
 
 
