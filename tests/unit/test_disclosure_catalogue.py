@@ -15,8 +15,6 @@ from fate_dp.components.disclosure.declaration import (
     FLIPPED,
     LABELS,
     ComponentDisclosure,
-    Output,
-    Shown,
     catalogue,
     disclosure_of,
 )
@@ -54,15 +52,6 @@ def default_of(name: str, setting: str) -> tuple[bool, Any]:
     return True, value
 
 
-def every(of: str) -> list[Any]:
-    """All statements, or all outputs, each with the name of its component and its number as the test's name."""
-    return [
-        pytest.param(name, each, id=f"{name}-{number}")
-        for name in catalogue()
-        for number, each in enumerate(getattr(declared(name), of))
-    ]
-
-
 def test_all_of_fates_components_are_declared_and_no_others():
     assert sorted(catalogue()) == BUILT_IN
 
@@ -80,40 +69,46 @@ def test_settings_are_parameters_with_fates_defaults(name: str):
         assert not known or default == value, f"{setting} of {name} is {default!r} by default."
 
 
-@pytest.mark.parametrize(("name", "shown"), every("shows"))
-def test_a_statement_names_stages_and_inputs_of_its_component(name: str, shown: Shown):
-    own = shown.stages or declared(name).stages
-    assert set(own) <= set(stages_of(name))
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_statements_name_stages_and_inputs_of_their_component(name: str):
     inputs = fates(name).input_artifacts.data
-    for each in shown.inputs:
-        assert set(own) <= {stage.name for stage in inputs[each].stages}, f"{each} of {name} is not read in {own}."
+    for shown in declared(name).shows:
+        stages = set(shown.stages or stages_of(name))
+        assert stages <= set(stages_of(name))
+        for each in shown.inputs:
+            read = {stage.name for stage in inputs[each].stages}
+            assert stages <= read, f"{each} of {name} is read in {read} only: {shown}"
 
 
-@pytest.mark.parametrize(("name", "shown"), every("shows"))
-def test_a_statement_rests_on_lines_of_fate_and_on_scripts_that_are_there(name: str, shown: Shown):
-    for place in shown.evidence:
-        path, line = place.split(":")
-        lines = (FATE / path).read_text(encoding="utf-8").splitlines()
-        assert lines[int(line) - 1].strip(), f"{place} is an empty line."
-    assert not shown.attack or (ROOT / shown.attack).is_file()
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_statements_rest_on_lines_of_fate_and_on_scripts_that_are_there(name: str):
+    for shown in declared(name).shows:
+        for place in shown.evidence:
+            path, line = place.split(":")
+            lines = (FATE / path).read_text(encoding="utf-8").splitlines()
+            assert lines[int(line) - 1].strip(), f"{place} is an empty line."
+        assert not shown.attack or (ROOT / shown.attack).is_file(), shown.attack
 
 
-@pytest.mark.parametrize(("name", "shown"), every("shows"))
-def test_a_statement_has_an_observer_who_computes(name: str, shown: Shown):
-    assert shown.computes.startswith(SUBJECTS)
-    subject = shown.computes.removeprefix("each ").removeprefix("the ").split()[0].rstrip(",")
-    assert subject == "party" or subject in shown.to
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_statements_have_an_observer_who_computes(name: str):
+    for shown in declared(name).shows:
+        assert shown.computes.startswith(SUBJECTS), shown
+        subject = shown.computes.removeprefix("each ").removeprefix("the ").split()[0]
+        assert subject == "party" or subject in shown.to, shown
 
 
-@pytest.mark.parametrize(("name", "shown"), every("shows"))
-def test_whoever_shows_every_label_is_told_what_to_do(name: str, shown: Shown):
-    assert shown.what != LABELS or shown.learns != EVERY or shown.instead
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_whoever_shows_every_label_is_told_what_to_do(name: str):
+    for shown in declared(name).shows:
+        assert shown.what != LABELS or shown.learns != EVERY or shown.instead, shown
 
 
-@pytest.mark.parametrize(("name", "output"), every("outputs"))
-def test_an_output_is_one_of_the_component(name: str, output: Output):
-    assert set(output.outputs) <= set(fates(name).output_artifacts.data)
-    assert output.labels != FLIPPED, "None of FATE's components flips labels."
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_outputs_are_those_of_the_component_and_hold_no_flips(name: str):
+    for output in declared(name).outputs:
+        assert set(output.outputs) <= set(fates(name).output_artifacts.data)
+        assert output.labels != FLIPPED
 
 
 def test_the_labels_of_binning_are_shown_unless_metrics_are_skipped():
