@@ -29,6 +29,7 @@ from .declaration import (
     ComponentDisclosure,
     Shown,
     disclosure_of,
+    fits,
 )
 
 NOT_GIVEN = object()
@@ -255,10 +256,6 @@ class Walk:
                 if observer != owner
             ]
         return found
-
-
-def fits(when: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
-    return all(settings.get(name) in values for name, values in when.items())
 
 
 def flat(parameters: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
