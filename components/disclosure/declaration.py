@@ -4,9 +4,9 @@ FATE's stand in ``catalogue/NAME.yaml``; ours under ``disclosure`` in the ``guar
 (`Shown`) is about one asset of one party, seen by one semi-honest observer in one task, and rests on a place in the source.
 What no statement mentions, nobody but its owner receives.
 
-How much an observer learns is told in four words. ``every``: the value of every row, exactly but for rounding. ``some``: at
-least one number or relation that is a function of a single record. ``sums``: functions of many rows at once. ``nothing``:
-only what cannot be computed from, such as blinded ciphertexts and shares.
+How much an observer learns is told in four words. ``every``: the value of every row, exactly but for rounding; of two classes
+perhaps not which is called 1. ``some``: at least one number or relation that is a function of a single record. ``sums``:
+functions of many rows at once. ``nothing``: only what cannot be computed from, such as blinded ciphertexts and shares.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import pytest
 from fate.components.components import LazyBuildInComponentsLoader
 from fate.components.core import load_component
 from fate.components.core.spec.component import ComponentSpec
+from pydantic import BaseModel
 
 from fate_dp.components.disclosure.declaration import (
     EVERY,
@@ -42,9 +43,17 @@ def stages_of(name: str) -> tuple[str, ...]:
 
 
 def default_of(name: str, setting: str) -> tuple[bool, Any]:
-    """Whether FATE's definition says what a setting is when nobody sets it, and what."""
+    """Whether FATE's definition says what a setting is when nobody sets it, and what.
+
+    Where the declaration tells a group of settings that nobody set (null) from one that was set in part, the defaults of
+    the group's members are those of the latter.
+    """
     first, *rest = setting.split(".")
     value = fates(name).parameters[first].default
+    if first in declared(name).settings:
+        if not rest:
+            return not isinstance(value, BaseModel), value
+        value = type(value)()
     for part in rest:
         value = value.get(part, ...) if isinstance(value, dict) else getattr(value, part)
         if value is ...:
