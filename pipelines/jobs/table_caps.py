@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fate_dp.components.common.charges import PartyHome, columns_name
 from fate_dp.privacy import InvalidPolicy
@@ -72,11 +73,11 @@ def known_tables(folder: AnyPath, party: str | None = None) -> list[PartyTable]:
     return found
 
 
-def charged_tables(folder: AnyPath, party: str) -> list[PartyTable]:
-    """``known_tables`` of a party with a ledger, and whatever was charged under a name that belongs to none of them."""
+def charged_tables(folder: AnyPath, party: str, totals: list[dict[str, Any]]) -> list[PartyTable]:
+    """``known_tables`` of a party, and what has ``totals`` in its ledger under a name that belongs to none of them."""
     known, home = known_tables(folder, party), home_at(folder, party)
     names = {name for table in known for name in (*table.sources, *table.datasets)}
-    charged = {(line["dataset"].removeprefix(WEIGHTS), line["unit"] == "label") for line in home.ledger.totals(0.0)}
+    charged = {(line["dataset"].removeprefix(WEIGHTS), line["unit"] == "label") for line in totals}
     others = [
         PartyTable(party, name.rpartition("/")[0], home, (), (name,))
         if has_labels
