@@ -7,7 +7,6 @@ written, and nothing is written where a ledger cannot be read: what is not shown
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from importlib.metadata import version
@@ -29,13 +28,12 @@ if TYPE_CHECKING:
     from markupsafe import Markup
     from matplotlib.axes import Axes
 
-SIZE = (5.0, 2.9)
+SIZE = (4.6, 2.8)
 # Room before the first use and after the last one, as a share of what lies between; and where that is nothing, in seconds.
 MARGIN, LEAST_MARGIN = 0.04, 30.0
 ABOVE_CAP = 1.2
 USE_COLUMNS = {
     "when (UTC)": "when",
-    "job": "job",
     "source": "source",
     "mechanism": "mechanism",
     "epsilon": "epsilon",
@@ -96,7 +94,7 @@ class PartySection:
     nothing: str
     pictures: list[Picture]
     caps: TextTable
-    shares: list[str]
+    shares: list[float]
     totals: TextTable
     notes: list[str]
     budgets: TextTable
@@ -158,7 +156,7 @@ def _spending_of(folder: AnyPath, party: str, content: dict[str, Any], delta: fl
 
 def ledger_html(parties: list[PartySpending], delta: float, created: datetime) -> str:
     """The page as one HTML document; the same spending and time give the same text."""
-    only = f"Party {parties[0].party}" if len(parties) == 1 else "The parties here"
+    only = f"Party {parties[0].party}" if len(parties) == 1 else "All parties here"
     return render(
         "ledger_template.html",
         result=Made(version("fate-dp"), fate_version(), f"ledgers of version {SCHEMA_VERSION}"),
@@ -178,8 +176,9 @@ def summary(parties: list[PartySpending]) -> str:
     uses = [use for party in parties for use in party.uses]
     if not uses:
         return "The ledger holds no release: no job has released anything of these parties' data so far."
-    jobs, sources = {use.use.job_id for use in uses}, {(use.entry.subject) for use in uses}
-    first, last = (day(bound(use.time for use in uses)) for bound in (min, max))
+    jobs, sources = {use.use.job_id for use in uses}, {use.entry.subject for use in uses}
+    days = sorted(utc(use.time).strftime("%Y-%m-%d") for use in uses)
+    first, last = days[0], days[-1]
     when = f"on {first}" if first == last else f"from {first} to {last}"
     return (
         f"{counted(len(jobs), 'job')} released something of {counted(len(sources), 'source')} {when}, in "
@@ -192,7 +191,7 @@ def cards(parties: list[PartySpending]) -> list[tuple[str, str, str]]:
     """The key figures at the head of the page: what chooses their colour, the figure, and what it is."""
     caps = [line for party in parties for line in party.caps if line.spent]
     uses = [use for party in parties for use in party.uses]
-    nearest = max(caps, key=share, default=None)
+    nearest = max((line for line in caps if math.isfinite(line.spent)), key=share, default=None)
     if nearest is None:
         first = ("epsilon", "none", "of a cap is spent")
     else:
@@ -215,7 +214,7 @@ def section(party: PartySpending, number: int) -> PartySection:
         nothing=nothing if party.has_ledger else "Nothing was released: the party has no ledger yet.",
         pictures=[picture(party, course, f"spent-{number}-{place}") for place, course in enumerate(party.courses)],
         caps=table_of(caps, CAP_COLUMNS),
-        shares=[percent(min(1.0, share(line))) for line in party.caps],
+        shares=[share(line) for line in party.caps],
         totals=totals_table(party.content),
         notes=total_notes(named(party.content["totals"], "dataset", party.content["tables"])),
         budgets=budgets_table(party.content),
@@ -229,8 +228,9 @@ def picture(party: PartySpending, course: Course, name: str) -> Picture:
     """What counted against one cap along time, with the cap as a line, from the party's first use to its last."""
     line, tables = course.line, ", ".join(dict.fromkeys(course.tables))
     at = "" if line.delta is None else f" at delta {line.delta:g}"
-    left = f"{floor_text(line.left)} left" if math.isfinite(line.spent) else "which bounds it no longer"
-    told = f"{epsilon_text(line.spent)} of {line.cap:g} spent{at}, {left}"
+    told = f"{epsilon_text(line.spent)} of {line.cap:g} spent{at}, {floor_text(line.left)} left"
+    if math.isinf(line.spent):
+        told = f"without any bound, and beyond the cap of {line.cap:g}{at}"
     together = " These tables count together." if len(set(course.tables)) > 1 else ""
     title = f"{tables}: {line.kind}"
 
@@ -259,10 +259,13 @@ def draw_course(axis: Axes, course: Course, times: list[float]) -> None:
     )
     if unknown:
         axis.axvspan(utc(until), utc(end), color=ORANGE, alpha=0.25, linewidth=0)  # type: ignore[arg-type]
-        axis.annotate("no bound", (1.0, 0.0), (-4, 4), xycoords="axes fraction", textcoords="offset points", ha="right")
+        axis.annotate(
+            "no bound", (1.0, 1.0), (-4, -4), xycoords="axes fraction", textcoords="offset points", ha="right", va="top"
+        )
     axis.set_xlim(utc(start), utc(end))  # type: ignore[arg-type]
     axis.set_ylim(0, ABOVE_CAP * max(line.cap, *amounts) or 1.0)
     axis.set_ylabel("number" if line.delta is None else "epsilon")
+    axis.yaxis.get_major_locator().set_params(integer=line.delta is None)  # type: ignore[call-arg]
     locator = AutoDateLocator(tz=timezone.utc, minticks=2, maxticks=4)
     axis.xaxis.set_major_locator(locator)
     axis.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=timezone.utc))
@@ -276,8 +279,8 @@ def share(line: CapLine) -> float:
 def without_guarantee(content: dict[str, Any]) -> list[str]:
     """One sentence for each line of the ledger whose epsilon is infinite."""
     return [
-        f"{entry['source']}, {entry['mechanism']}, against {entry['observer']}: {counted(entry['uses'], 'use')} in jobs "
-        f"{', '.join(entry['jobs'])}; {entry['note']}; "
+        f"{entry['source']}, {entry['mechanism']}, against {entry['observer']}: {counted(entry['uses'], 'use')} in "
+        f"{'jobs' if len(entry['jobs']) > 1 else 'job'} {', '.join(entry['jobs'])}; {entry['note']}; "
         f"{'counted in the totals' if entry['event'] else 'outside the totals and caps'}."
         for entry in named(content["entries"], "source", content["tables"])
         if entry["epsilon"] == "infinity"
@@ -289,7 +292,6 @@ def use_lines(party: PartySpending) -> list[dict[str, Any]]:
     lines = [
         {
             "when": utc(use.time).strftime("%Y-%m-%d %H:%M"),
-            "job": use.use.job_id,
             "source": use.entry.subject,
             "mechanism": use.entry.mechanism,
             "epsilon": use.epsilon,
@@ -307,7 +309,7 @@ def explanation(use: NotedUse) -> str:
     size = [counted(use.rounds, "round")] if use.rounds else []
     size += [counted(use.use.records, "record")] if use.use.records else []
     told = [
-        f"Task {use.use.task_id}, line {use.entry_id} of the ledger",
+        f"Job {use.use.job_id}, task {use.use.task_id}, line {use.entry_id} of the ledger",
         f"against {use.entry.observer}",
         *size,
         *filter(None, (use.entry.purpose, use.use.note)),
@@ -323,7 +325,3 @@ def counted(number: int, what: str) -> str:
 
 def utc(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, timezone.utc)
-
-
-def day(seconds: float) -> str:
-    return utc(seconds).strftime("%Y-%m-%d")
