@@ -32,12 +32,13 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 ELEMENT = re.compile(r"<style>.*?</style>|<title>.*?</title>|<[^>]*>", re.DOTALL)
 
 
-@pytest.fixture
-def home(tmp_path):
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
     """A guest with two label sources, a public one and flipback; a host with steps, scores and a dataset without name."""
+    folder = tmp_path_factory.mktemp("home")
     for party in ("9999", "10000", "10001"):
-        (tmp_path / "parties" / f"party-{party}").mkdir(parents=True)
-    guest, host = ledger_of(tmp_path, "9999"), ledger_of(tmp_path, "10000")
+        (folder / "parties" / f"party-{party}").mkdir(parents=True)
+    guest, host = ledger_of(folder, "9999"), ledger_of(folder, "10000")
     policy = guest.path.with_name("policy.yaml")
     declare_source(policy, "bank/loans/y", cap=4)
     declare_source(policy, "bank/<b>cards&amp;/y")
@@ -62,6 +63,18 @@ def home(tmp_path):
     step(host, UNNAMED, NotPrivate("exact counts"), "exact", cap=None)
     for ledger in (guest, host):
         set_times(ledger)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page(template):
+    return page_of(template)
+
+
+@pytest.fixture
+def home(template, tmp_path):
+    """A copy, to be changed."""
+    shutil.copytree(template / "parties", tmp_path / "parties")
     return tmp_path
 
 
@@ -122,8 +135,7 @@ def test_the_command_writes_the_page_and_says_where(home, tmp_path, capsys):
     assert status == 0 and json.loads(out) == all_ledgers(home / "parties", 1e-5)
 
 
-def test_each_party_has_a_part_with_its_caps(home):
-    page = page_of(home)
+def test_each_party_has_a_part_with_its_caps(page):
     guest, host = text_of(section_of(page, "9999")), text_of(section_of(page, "10000"))
     assert "bank/loans labels y, epsilon 2.5 4 1.5 0 declared 62.5 %" in guest
     assert "bank/<b>cards&amp; labels y, epsilon 1 8 7 0 default 12.5 %" in guest
@@ -152,8 +164,7 @@ def test_totals_are_those_that_the_command_prints(home, delta):
     assert f"at delta {delta:g}" in text_of(page)
 
 
-def test_every_use_is_told_with_its_job_task_and_price(home):
-    page = page_of(home)
+def test_every_use_is_told_with_its_job_task_and_price(page, template):
     guest, host = text_of(section_of(page, "9999")), text_of(section_of(page, "10000"))
     again = "2026-09-22 14:13 bank/loans/y randomized_response 2 0 label replace_one Job job-again, task task, line 1"
     assert again in guest
@@ -166,13 +177,11 @@ def test_every_use_is_told_with_its_job_task_and_price(home):
         in host
     )
     assert host.index("job-first") < host.index("job-second") < host.index("job-unnamed") < host.index("Job job-exact")
-    assert "17 jobs" not in page and "6 jobs that released something" not in page
-    uses = sum(len(ledger_of(home, party).uses(1e-5)) for party in ("9999", "10000"))
+    uses = sum(len(ledger_of(template, party).uses(1e-5)) for party in ("9999", "10000"))
     assert f"in {uses} uses" in text_of(page) and page.count('class="explained"') == uses
 
 
-def test_what_has_no_guarantee_is_told_apart(home):
-    page = page_of(home)
+def test_what_has_no_guarantee_is_told_apart(page):
     guest, host = text_of(section_of(page, "9999")), text_of(section_of(page, "10000"))
     public = "bank/open/y, not private, against arbiter, host, model: 1 use in job job-public; no guarantee at all; public data, "
     assert public + "outside the cap; true <i>labels</i> of public data; outside the totals and caps." in guest
@@ -184,8 +193,7 @@ def test_what_has_no_guarantee_is_told_apart(home):
     assert re.search(r"5 uses without a guarantee", text_of(page))
 
 
-def test_a_picture_for_each_cap_that_is_spent_has_a_title_and_the_cap(home):
-    page = page_of(home)
+def test_a_picture_for_each_cap_that_is_spent_has_a_title_and_the_cap(page):
     labels = [unescape(label) for label in re.findall(r'<svg role="img" aria-label="(.*?)"', page)]
     assert [unescape(title) for title in re.findall(r"<svg [^>]*><title>(.*?)</title>", page)] == labels
     told = "\n".join(labels)
@@ -203,15 +211,13 @@ def test_a_picture_for_each_cap_that_is_spent_has_a_title_and_the_cap(home):
     assert len(ids) == len(set(ids))
 
 
-def test_names_with_markup_are_text(home):
-    page = page_of(home)
+def test_names_with_markup_are_text(page):
     for markup in ("<b>cards", "<script", "<i>labels"):
         assert markup not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page and "bank/&lt;b&gt;cards&amp;amp;/y" in page
 
 
-def test_tables_have_headings_and_nothing_is_fetched(home):
-    page = page_of(home)
+def test_tables_have_headings_and_nothing_is_fetched(page):
     assert page.count("<table") == page.count("<thead") and page.count("<th ") == page.count('scope="col"') > 0
     assert all("aria-label=" in table for table in re.findall(r"<table[^>]*>", page))
     levels = [int(level) for level in re.findall(r"<h([1-6])", page)]
@@ -220,8 +226,8 @@ def test_tables_have_headings_and_nothing_is_fetched(home):
     assert not re.search(r"\b(src|href)=\"(?!#)|@import|url\((?!#)|<script|<link", page.replace("xlink:href", "href"))
 
 
-def test_the_same_spending_gives_the_same_page(home):
-    assert page_of(home) == page_of(home)
+def test_the_same_spending_gives_the_same_page(template, page):
+    assert page_of(template) == page
 
 
 def test_what_was_spent_ends_with_what_the_ledger_says(home):
@@ -335,16 +341,28 @@ def test_no_page_takes_the_place_of_a_ledger(home, capsys):
 def test_the_page_never_scrolls_sideways(home, tmp_path):
     """At 360 and at 1920 pixels, each as a frame of one page whose title tells how wide their contents are."""
     host = ledger_of(home, "10000")
-    job = "202611231010123456780_dp_hetero_secure_boost_0_0_host_10000_" + "x" * 80
-    step(host, columns_name(COLUMNS), PureDP(0.01), job)
+    dataset = remember(host, COLUMNS[:5], range(90, 99), f"bank/{'long' * 30}")
+    step(host, dataset, PureDP(0.01), "long" * 30)
+    step(host, dataset, NotPrivate("long" * 30), "not private", cap=None)
     frames = "".join(
         f'<iframe srcdoc="{escape(page_of(home))}" style="width:{width}px;height:900px;border:0"></iframe>'
         for width in (360, 1920)
     )
-    told = "[...frames].map(each => [each.innerWidth, each.document.documentElement.scrollWidth])"
+    widths = "each.innerWidth, each.document.documentElement.scrollWidth"
+    inner = (
+        "[...each.document.querySelectorAll('.scroll')].filter(table => table.scrollWidth > table.clientWidth).length"
+    )
+    told = f"Array.from(frames, each => [{widths}, {inner}])"
     script = f"onload = () => document.title = JSON.stringify({told})"
     (tmp_path / "frames.html").write_text(f"<!doctype html><meta charset=utf-8><script>{script}</script>{frames}")
-    flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=2000,2000"]
+    flags = [
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--hide-scrollbars",
+        "--window-size=2000,2000",
+    ]
     command = [
         CHROMIUM,
         *flags,
@@ -354,4 +372,4 @@ def test_the_page_never_scrolls_sideways(home, tmp_path):
     ]
     found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
     title = re.search(r"<title>(\[\[.*?\]\])</title>", found)
-    assert title and json.loads(title[1]) == [[360, 360], [1920, 1920]]
+    assert title and json.loads(title[1]) == [[360, 360, 0], [1920, 1920, 0]]
