@@ -119,10 +119,7 @@ def dag_svg(boxes: Sequence[Box], reads: Mapping[str, Sequence[str]], descriptio
     middles = layout.middles()
     by_name = {box.name: box for box in boxes}
     lines = [
-        _line(middles, above, place)
-        for layer in layout.layers
-        for place in layer
-        for above in layout.before[place]
+        _line(middles, above, place) for layer in layout.layers for place in layer for above in layout.before[place]
     ]
     drawn = [
         _box(by_name[place.name], middles[place], _top(place))

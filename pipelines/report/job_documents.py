@@ -15,11 +15,13 @@ from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from fate_dp.components.disclosure.declaration import LEARNS
 from fate_dp.privacy.validation import InvalidArgument
 
 from .job_facts import NEVER_RAN, SCHEMA, JobReport, Learned
 
 MAX_BYTES = 64 * 2**20
+INFINITE = "infinity"
 Read = TypeVar("Read")
 
 
@@ -35,7 +37,7 @@ def json_able(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [json_able(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
-        return "infinity" if value > 0 else str(value)
+        return INFINITE if value > 0 else str(value)
     return value
 
 
@@ -52,7 +54,28 @@ def read_report(path: Path) -> JobReport:
     schema = content.get("schema") if isinstance(content, dict) else None
     if schema != SCHEMA:
         raise InvalidArgument(f"{path} has the schema {schema!r} but must be a report of schema {SCHEMA!r}.")
-    return read_as(JobReport, content, str(path))
+    return checked(read_as(JobReport, content, str(path)), path)
+
+
+def checked(report: JobReport, path: Path) -> JobReport:
+    """The same report, where what its fields say of each other holds; raises InvalidArgument."""
+    known: set[str] = set()
+    for task in report.tasks:
+        if not set(task.reads) <= known:
+            raise InvalidArgument(
+                f"Task {task.name} in {path} reads {', '.join(task.reads)} but must stand behind them."
+            )
+        known.add(task.name)
+    strangers = {party for part in report.parts for party in part.parties} - set(report.parties)
+    if strangers or not report.parts or not all(part.parties for part in report.parts):
+        raise InvalidArgument(f"The parts in {path} must be of parties of the job, {', '.join(report.parties)}.")
+    told = [
+        line.epsilon for part in report.parts if part.ledger for line in (*part.ledger.lines, *part.ledger.by_this_job)
+    ]
+    words = [each.learns for each in report.learned]
+    if not set(words) <= set(LEARNS) or any(isinstance(epsilon, str) and epsilon != INFINITE for epsilon in told):
+        raise InvalidArgument(f"{path} has an epsilon or a degree of learning that no report has; it was altered.")
+    return report
 
 
 def read_as(kind: type[Read], content: Any, where: str) -> Read:
@@ -93,11 +116,15 @@ def merged(reports: Sequence[JobReport]) -> JobReport:
     Each party appears once: of two reports of one party nobody could say which holds.
     """
     if len(reports) < 2:
-        raise InvalidArgument("A single report has nothing to be joined with; name the JSON files of two or more parties.")
+        raise InvalidArgument(
+            "A single report has nothing to be joined with; name the JSON files of two or more parties."
+        )
     first = reports[0]
     jobs = sorted({report.job_id for report in reports})
     if len(jobs) > 1:
-        raise InvalidArgument(f"These are reports of several jobs, {', '.join(jobs)}; only those of one job are joined.")
+        raise InvalidArgument(
+            f"These are reports of several jobs, {', '.join(jobs)}; only those of one job are joined."
+        )
     if any((report.tasks, report.parties) != (first.tasks, first.parties) for report in reports):
         raise InvalidArgument(f"The reports of job {first.job_id} tell of different DAGs; one of them was altered.")
     parts = [part for report in reports for part in report.parts]
@@ -115,5 +142,5 @@ def merged(reports: Sequence[JobReport]) -> JobReport:
         learned=tuple(sorted(seen.values(), key=lambda each: order.get(each.task, len(order)))),
         unknown=tuple(unknown),
         never_ran=tuple(sorted(never - began)),
-        parts=tuple(parts),
+        parts=tuple(sorted(parts, key=lambda part: first.parties.index(part.parties[0]))),
     )

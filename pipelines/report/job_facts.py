@@ -20,7 +20,7 @@ from fate_dp.components.common.job_files import JobPlan
 from fate_dp.components.disclosure.tracing import Disclosure, Sight, Walk, inputs_from, trace
 from fate_dp.components.disclosure.verdicts import advice, told
 from fate_dp.deploy.flow.client import FlowAddress
-from fate_dp.privacy.ledger.ledger import DEFAULT_DELTA
+from fate_dp.privacy.ledger.ledger import DEFAULT_DELTA, Ledger
 from fate_dp.privacy.private_files import AnyPath
 from fate_dp.privacy.validation import InvalidArgument
 
@@ -302,7 +302,7 @@ class Gathering:
     def part(self) -> PartyPart:
         rows = self._job_rows()
         records = self._records()
-        if not rows or not records:
+        if not rows:
             raise InvalidArgument(
                 f"FATE-Flow at {self.asked.address} knows job {self.asked.job_id}, but nothing of what {self.parties[0]} did in "
                 "it; ask at that party's own server."
@@ -316,7 +316,9 @@ class Gathering:
         runs = tuple(self._run(record, logged[record.task, record.role]) for record in records)
         walk = Walk(self.plan)
         figures = [
-            figure for (task, _), metrics in logged.items() for figure in figures_of(task, metrics, walk.labels_into(task))
+            figure
+            for (task, _), metrics in logged.items()
+            for figure in figures_of(task, metrics, walk.labels_into(task))
         ]
         ledger = self._ledger(runs)
         starts = [row["start_time"] for row in rows if row.get("start_time")]
@@ -425,14 +427,20 @@ def ledger_of(home: PartyHome, party_id: str, asked: Asked) -> PartyLedger:
     )
     return PartyLedger(
         tuple(ledger_line(entry, named(entry["source"])) for entry in entries),
-        tuple(Told(**{**line, "dataset": named(line["dataset"])}) for line in ledger.totals(DEFAULT_DELTA, asked.job_id)),
+        tuple(Told(**{**line, "dataset": named(line["dataset"])}) for line in told_to_observers(ledger, asked.job_id)),
         tuple(
             Told(**{**line, "dataset": named(line["dataset"])})
-            for line in ledger.totals(DEFAULT_DELTA)
+            for line in told_to_observers(ledger)
             if line["dataset"] in touched
         ),
         tuple(caps),
     )
+
+
+def told_to_observers(ledger: Ledger, job_id: str | None = None) -> list[dict[str, Any]]:
+    """Totals of a job, or of all: of labels at delta 0, as flips are guaranteed, of anything else at the usual delta."""
+    of_labels = [line for line in ledger.totals(0.0, job_id) if line["unit"] == "label"]
+    return [*of_labels, *(line for line in ledger.totals(DEFAULT_DELTA, job_id) if line["unit"] != "label")]
 
 
 def ledger_line(entry: Mapping[str, Any], source: str) -> LedgerLine:

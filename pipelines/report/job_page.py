@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from fate_dp.components.disclosure.declaration import EVERY, NOTHING, SOME, SUMS
 from fate_dp.components.disclosure.verdicts import capitalized
 from fate_dp.privacy.private_files import atomic_write
+from fate_dp.privacy.validation import InvalidArgument
 
-from ..cli.tables import TextTable, epsilon_text, floor_text, table_of
+from ..cli.tables import TextTable, epsilon_text, floor_text, rounded_up, table_of
 from .dag_picture import Box, dag_svg
 from .job_documents import document_text
 from .job_facts import Cap, DagTask, JobReport, Learned, PartyPart, TaskRun, Told
@@ -41,7 +43,7 @@ FORMS = {
     "differentially_private": "with differential privacy",
 }
 LINE_STYLES = ("-", "--", ":", "-.")
-NO_NUMBER = "\N{EN DASH}"
+NO_NUMBER, INFINITY = "\N{EN DASH}", "\N{INFINITY}"
 PRIVACY = (
     "Epsilon is an upper bound in nats, composed from the events in the ledger of the party whose records or labels it protects. "
     "The numbers of another party's ledger are not in a party's own report."
@@ -75,7 +77,10 @@ class Item:
 def write_report(report: JobReport, folder: Path, name: str) -> tuple[Path, Path]:
     """Write ``name``.html and ``name``.json, each whole or not at all; returns both paths. Both are made before any is written."""
     texts = {"html": report_html(report), "json": document_text(report)}
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise InvalidArgument(f"{folder} is no folder and cannot become one; name another with --out.") from error
     page, document = (folder / f"{name}.{kind}" for kind in texts)
     for path, text in zip((page, document), texts.values()):
         atomic_write(path, text)
@@ -134,7 +139,9 @@ def summary(report: JobReport) -> str:
     elif report.unknown:
         found = f"What it showed cannot be told: nobody knows the components of {names_of(report.unknown)}."
     else:
-        found = "No party could compute every true label or every feature of another one from what this report knows of."
+        found = (
+            "No party could compute every true label or every feature of another one from what this report knows of."
+        )
     whose = (
         FOR_AUDITORS.format(parties=names_of(party for part in report.parts for party in part.parties))
         if len(report.parts) > 1
@@ -153,10 +160,12 @@ def cards(report: JobReport) -> list[Card]:
     nothing = "nothing of this job stands in a ledger that this report knows"
     return [
         Card("guest_only" if statuses == ["success"] else "not_private", "/".join(statuses), "how the job ended"),
-        Card("not_private" if leaks else "guest_only", str(leaks), "leaks: every true label or feature of another party"),
+        Card(
+            "not_private" if leaks else "guest_only", str(leaks), "leaks: every true label or feature of another party"
+        ),
         Card(
             "epsilon",
-            "\N{EN DASH}" if largest is None else f"ε = {short_epsilon(largest)}",
+            NO_NUMBER if largest is None else f"ε = {rounded_up(largest) if math.isfinite(largest) else INFINITY}",
             nothing if largest is None else "largest of one record or label against one observer, by this job",
         ),
         Card("private", f"{seconds:.0f} s", f"for {len(report.tasks)} tasks"),
@@ -164,9 +173,8 @@ def cards(report: JobReport) -> list[Card]:
 
 
 def short_epsilon(epsilon: float | str) -> str:
-    """An epsilon with six digits, rounded up; the sign of infinity for none."""
-    text = epsilon_text(epsilon)
-    return "\N{INFINITY}" if text == "infinity" else text
+    """An epsilon with six digits, rounded up; the sign of infinity where nothing is guaranteed."""
+    return epsilon_text(epsilon) if math.isfinite(float(epsilon)) else INFINITY
 
 
 def picture(report: JobReport) -> Markup:
@@ -206,14 +214,18 @@ def refusals(report: JobReport) -> Iterator[tuple[str, str]]:
 
 
 def learned_by_observer(report: JobReport) -> list[tuple[str, list[Item]]]:
-    """What each observer learned, leaks first, then by how much."""
+    """What each observer learned, leaks first, then by how much; parties in their order, whoever gets the model last."""
     order = {EVERY: 0, SOME: 1, SUMS: 2, NOTHING: 3}
     found: dict[str, list[Learned]] = {}
     for each in report.learned:
         found.setdefault(each.observer, []).append(each)
+    places = {party: place for place, party in enumerate(report.parties)}
     return [
-        (observer, [item_of(each) for each in sorted(seen, key=lambda each: (not each.leaks, order[each.learns]))])
-        for observer, seen in found.items()
+        (
+            observer,
+            [item_of(each) for each in sorted(found[observer], key=lambda each: (not each.leaks, order[each.learns]))],
+        )
+        for observer in sorted(found, key=lambda observer: places.get(observer, len(places)))
     ]
 
 
@@ -314,7 +326,16 @@ def noise_table(noise: Iterable[Noise]) -> TextTable:
 def figure_table(report: JobReport) -> TextTable:
     """Measures of models, on flips and corrected."""
     several = len(report.parts) > 1
-    headings = ("task", "rows", "measure", "measured on", "value", "on true labels, estimated", "standard error", "bias")
+    headings = (
+        "task",
+        "rows",
+        "measure",
+        "measured on",
+        "value",
+        "on true labels, estimated",
+        "standard error",
+        "bias",
+    )
     rows = tuple(
         ((*((part.party_id,) if several else ()), *figure_cells(figure)))
         for part in report.parts
@@ -346,7 +367,7 @@ def loss_figure(report: JobReport) -> Markup | None:
             draw_losses(axis, losses, label=name, marker="o" if len(losses) == 1 else "", **style)
         axis.legend(loc="best")
 
-    return svg_drawing("loss", "Loss in each epoch", (7.2, 3.6), draw)
+    return svg_drawing("loss", "Loss in each epoch", (9.6, 3.2), draw)
 
 
 def seconds_of(report: JobReport) -> Markup | None:
@@ -412,5 +433,3 @@ def elsewhere(report: JobReport) -> str:
         f"what they saw of each other. Each of them runs `{command} ID` at its own server; `fate-dp report --merge A.json B.json` "
         "joins the files for an auditor."
     )
-
-

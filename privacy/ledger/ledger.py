@@ -108,9 +108,7 @@ class Ledger(LabelLedger, StepLedger, ScoreLedger, DatasetLedger):
             cursor = connection.execute(ENTRIES, {"job": job_id})
             names = [column[0] for column in cursor.description]
             rows = [dict(zip(names, row)) for row in cursor.fetchall()]
-            uses = [
-                connection.execute(RELEASES, {"entry": row["entry_id"], "job": job_id}).fetchall() for row in rows
-            ]
+            uses = [connection.execute(RELEASES, {"entry": row["entry_id"], "job": job_id}).fetchall() for row in rows]
         return [_displayed(row, releases, delta) for row, releases in zip(rows, uses)]
 
     def totals(self, delta: float = DEFAULT_DELTA, job_id: str | None = None) -> list[dict[str, Any]]:
