@@ -47,6 +47,8 @@ from fate_dp.pipelines.jobs.ready import (
 )
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
 from fate_dp.pipelines.lending_club.flow import measures_of
+from fate_dp.privacy.policy import declare_job_check
+from fate_dp.privacy.private_files import POLICY_FILE, party_folder
 
 FATE_EPOCHS, FATE_RATE = 30, 0.15
 FATE_HOMO = HomoLRSettings(epochs=5, learning_rate=0.01, alpha=1e-4, batch_size=400)
@@ -92,6 +94,8 @@ class Jobs:
     def __init__(self, flow: Flow, folder: Path):
         self._flow, self._folder = flow, folder
         declare(flow.parties_folder, PARTIES.guest, TABLES.label_source())
+        # FATE's regression shows the host every label; it is run here to be compared with.
+        declare_job_check(party_folder(flow.parties_folder, PARTIES.guest) / POLICY_FILE, "off")
 
     def vertical(self, fold: Fold) -> Vertical:
         """Our training and FATE's on the records of a fold, each with a job without it to compare with."""

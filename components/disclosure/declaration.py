@@ -43,7 +43,7 @@ class Shown:
         to: roles of the observers; ``model`` is whoever gets the model.
         message: what is sent, in words.
         computes: what the observer can compute from it.
-        evidence: FILE:LINE in the package ``fate`` 2.2.0, or a path of this project.
+        evidence: FILE:LINE in the package ``fate`` 2.2.0, or PATH::NAME of a class, function or test of this project.
         stages: in which it happens; all of them if empty.
         when: settings by name ("he_param.kind" for a nested one), each with the values for which it happens.
         inputs: data inputs whose rows it concerns; if empty, those that are trained on or passed through.
@@ -118,6 +118,12 @@ def disclosure_of(component: str) -> ComponentDisclosure | None:
     else:
         return None
     found = RULES.checked(ComponentDisclosure, content, where)
+    check(found, component, where)
+    return found
+
+
+def check(found: ComponentDisclosure, component: str, where: str) -> None:
+    """What no single field can say; raises InvalidArgument. ``where`` is what a sentence calls the file."""
     if found.component != component:
         raise InvalidArgument(f"component in {where} is {found.component!r} but must be {component!r}.")
     for shown in found.shows:
@@ -126,7 +132,6 @@ def disclosure_of(component: str) -> ComponentDisclosure | None:
             raise InvalidArgument(
                 f"when in {where} is {dict(shown.when)} but must name settings of {sorted(found.settings)}, each with a list."
             )
-    return found
 
 
 def catalogue() -> tuple[str, ...]:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import fate_dp.components
 import fate_dp.privacy
+from fate_dp.components.disclosure import declaration
+from fate_dp.components.disclosure.declaration import ComponentDisclosure
 from fate_dp.privacy import declared
 from fate_dp.privacy.events import OBSERVERS, PROCESS_NAMES, RELATIONS, UNITS
 from fate_dp.privacy.validation import InvalidArgument
@@ -61,7 +63,11 @@ class Protocol:
 
 @dataclass(frozen=True)
 class ComponentGuarantee:
-    """All that the page says about one component; ``protocols`` only of one that has several."""
+    """All that the page says about one component; ``protocols`` only of one that has several.
+
+    Promises say what is guaranteed, ``disclosure`` what each party receives, in the words in which FATE's components are
+    described as well.
+    """
 
     component: str
     does: str
@@ -70,6 +76,7 @@ class ComponentGuarantee:
     not_covered: tuple[str, ...]
     references: tuple[str, ...]
     ledger: tuple[str, ...]
+    disclosure: ComponentDisclosure
     protocols: tuple[Protocol, ...] = ()
 
     def protocol(self, solver: str) -> Protocol:
@@ -119,7 +126,10 @@ ALLOWED = {
     "event": (*PROCESS_NAMES, NO_EVENT),
     "events": tuple(PROCESS_NAMES),
 }
-RULES = declared.Rules(ALLOWED, may_be_empty=("events", "supporting", "caveats"))
+RULES = declared.Rules(
+    {**ALLOWED, **declaration.RULES.words},
+    may_be_empty=("events", "supporting", "caveats", *declaration.RULES.may_be_empty),
+)
 
 
 def component_names() -> list[str]:
@@ -134,6 +144,7 @@ def component_guarantee(name: str, folder: Path = COMPONENTS) -> ComponentGuaran
     guarantee = RULES.checked(ComponentGuarantee, content, where)
     if guarantee.component != name:
         raise InvalidArgument(f"component in {where} is {guarantee.component!r} but must be {name!r}.")
+    declaration.check(guarantee.disclosure, name, where)
     return guarantee
 
 

@@ -8,8 +8,20 @@ The text comes from the YAML files that ``guarantees`` reads, the numbers from t
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
+
+from fate_dp.components.disclosure.declaration import (
+    EVERY,
+    LEARNS,
+    SOME,
+    ComponentDisclosure,
+    Shown,
+    catalogue,
+    disclosure_of,
+)
 
 from . import guarantees
 from .privacy_tables import TABLES, ComputedTable, markdown_table
@@ -33,24 +45,22 @@ Every statement names four things, since an epsilon without them says nothing:
 
 Epsilons are in nats. A reported epsilon, delta or noise scale is an upper bound of what is needed or spent; in the
 tables it is rounded up.
+
+Beside the promises stands *what each party receives*, in the same words for components of FATE and of FATE-DP. An asset is
+the `labels` (true ones, unless a `label_flip` stands before), `features`, `ids` (which records are in whose table) or `scores`
+(joint predictions of rows); an observer is a role of the job, alone and semi-honest, and never observes itself; with several
+hosts, one host observes another. What it learns is `every` value exactly but for rounding, `some` number or relation that is a
+function of a single record, `sums` over many rows, or `nothing` that it could compute from. What no line mentions, nobody but its
+owner receives.
 """
-OTHER_COMPONENTS = """\
-**Labels.** A guarantee on labels begins where they are flipped. These components of FATE 2.2.0 show a host labels, or what depends
-on them, when they run *before* `label_flip`, or on labels that were never flipped:
-
-| component | what the hosts get | seen |
-| --- | --- | --- |
-| `hetero_feature_binning`, unless `skip_metrics` is set | every row's label in a ciphertext without blinding, one of two different ones: **every label** | tried |
-| `coordinated_lr` | the residual of every row, unblinded, whose sign is the label: **every label** | tried |
-| `coordinated_linr` | the same call on residuals of a regression | read |
-| `sshe_lr`, `sshe_linr`, `hetero_nn` with its SSHE layer | the label holder's share of the residual, unblinded; with its own share the host has the residual | read |
-| `hetero_secureboost` | with `gh_pack: false` gradients without blinding; always the tree node of every row, leaves included | read |
-| `hetero_feature_selection` by information value | which of its features were chosen | read |
-| `sample` with fractions by label, `data_split` with stratification | which rows were kept | read |
-
-*Tried*: ciphertexts of a job, or of the very call, were taken apart; *read*: the call stands in FATE's source. Put `label_flip`
-directly behind `reader` and `psi`, and everything else behind it: binning, selection and trees then show flips, at the epsilon of the
-flips. Nothing refuses another order.
+OTHERS_BEFORE = """\
+**Labels.** A guarantee on labels begins where they are flipped. These components of FATE 2.2.0 show one party what is a function of
+single rows of another, labels among it when they run *before* `label_flip`, or on labels that were never flipped:
+"""
+OTHERS_AFTER = """\
+*Every* and *some* are explained above. *Tried*: a script takes the ciphertexts of a job, or of the very call, apart; *read*: the
+call stands in FATE's source, at the file and line that are named. Put `label_flip` directly behind `reader` and `psi`, and everything
+else behind it: binning, selection and trees then show flips, at the epsilon of the flips. Nothing refuses another order.
 
 **Features.** A statement for the unit `record` takes a row to be a function of that record alone. `feature_scale`,
 `hetero_feature_binning`, imputation, standardising and whatever else computes over the rows of a table makes every row depend on all
@@ -124,7 +134,7 @@ def privacy_page() -> str:
     """
     parts = [INTRODUCTION, "## Components"]
     parts += [_component(guarantees.component_guarantee(name)) for name in guarantees.component_names()]
-    parts += ["## What other components show or change before these", OTHER_COMPONENTS]
+    parts += ["## What other components show or change before these", OTHERS_BEFORE, _of_others(), OTHERS_AFTER]
     for package in guarantees.MECHANISM_PACKAGES:
         parts.append(f"## {TITLES[package]}")
         parts += [_mechanism(package, item) for item in guarantees.mechanism_guarantees(package)]
@@ -143,8 +153,63 @@ def _component(item: guarantees.ComponentGuarantee) -> str:
         ("Ledger", item.ledger),
         ("References", item.references),
     )
-    parts = [*map(_promise, item.promises), *map(_protocol, item.protocols), *(_list(*entry) for entry in lists)]
-    return "\n\n".join([f"### `{item.component}`", item.does, *parts])
+    parts = [*map(_promise, item.promises), *map(_protocol, item.protocols), _received(item.disclosure)]
+    return "\n\n".join([f"### `{item.component}`", item.does, *parts, *(_list(*entry) for entry in lists)])
+
+
+def _received(item: ComponentDisclosure) -> str:
+    if not item.shows:
+        return "**What each party receives**: whether the checks of the others passed, and nothing else."
+    rows = [
+        (*_assets(what, shown), f"{shown.message}. Tells: {shown.computes}", _condition(item, shown))
+        for what, shown in _worst_first(item.shows)
+    ]
+    headings = ("of whom", "to whom", "form", "learns", "what is received", "when")
+    return f"**What each party receives**:\n\n{markdown_table(headings, rows)}"
+
+
+def _of_others() -> str:
+    """What components of FATE show of single rows."""
+    known = [item for item in map(disclosure_of, catalogue()) if item is not None]
+    rows = [
+        (f"`{item.component}`", *_assets(what, shown), _condition(item, shown), _seen(shown), shown.instead)
+        for item in known
+        for what, shown in _worst_first(item.shows)
+        if shown.learns in (EVERY, SOME)
+    ]
+    headings = ("component", "of whom", "to whom", "form", "learns", "when", "seen", "what to do")
+    return markdown_table(headings, rows)
+
+
+def _worst_first(shows: Iterable[Shown]) -> Iterator[tuple[str, Shown]]:
+    """(assets, statement): those that tell most come first; statements that differ in the asset alone become one."""
+    ordered = sorted(shows, key=lambda shown: LEARNS.index(shown.learns))
+    for shown, alike in groupby(ordered, key=lambda shown: replace(shown, what="")):
+        yield " and ".join(each.what for each in alike), shown
+
+
+def _assets(what: str, shown: Shown) -> tuple[str, str, str, str]:
+    """What and of whom, to whom, in what form, and how much they learn."""
+    return f"{what} of {', '.join(shown.of)}", ", ".join(shown.to), shown.form.replace("_", " "), shown.learns
+
+
+def _condition(item: ComponentDisclosure, shown: Shown) -> str:
+    """Under which stages, settings and inputs a statement holds."""
+    stages = ", ".join(shown.stages) if set(shown.stages or item.stages) < set(item.stages) else ""
+    settings = [f"`{name}` is {' or '.join(map(_value, values))}" for name, values in shown.when.items()]
+    inputs = [f"of rows of {' or '.join(f'`{name}`' for name in shown.inputs)}"] if shown.inputs else []
+    return "; ".join(filter(None, [stages, *settings, *inputs])) or "always"
+
+
+def _value(value: object) -> str:
+    if value is None:
+        return "not set"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _seen(shown: Shown) -> str:
+    evidence = ", ".join(f"`{place}`" for place in shown.evidence)
+    return f"tried (`{shown.attack}`), {evidence}" if shown.attack else f"read, {evidence}"
 
 
 def _protocol(protocol: guarantees.Protocol) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from fate_dp.components.disclosure import declaration
 from fate_dp.pipelines.report import guarantees, privacy_tables
 from fate_dp.pipelines.report.privacy_page import privacy_page
 from fate_dp.privacy.validation import InvalidArgument
@@ -74,24 +75,48 @@ def test_features_are_said_not_to_be_covered():
         assert any("eatures" in line for line in guarantees.component_guarantee(name).not_covered)
 
 
-def test_components_that_show_labels_are_fates_and_the_page_and_the_guide_name_them(page):
+def test_components_that_show_single_rows_are_fates_and_stand_on_the_page(page):
     section = page.split("## What other components show or change before these")[1].split("\n## ")[0]
-    named = {
-        name
-        for row in re.findall(r"^\| `.*$", section, flags=re.M)
-        for name in re.findall(r"`(\w+)`", row.split("|")[1])
-    }
-    fates = {
-        path.stem
-        for path in (
-            Path(importlib.util.find_spec("fate").submodule_search_locations[0]) / "components" / "components"
-        ).glob("*.py")
-    }
-    parameters = {"skip_metrics"}
-    assert {"hetero_feature_binning", "coordinated_lr", "sshe_lr", "hetero_secureboost"} <= named - parameters <= fates
-    guide = (ROOT / "deploy" / "README.md").read_text(encoding="utf-8")
-    assert [name for name in sorted(named) if f"`{name}`" not in guide] == []
+    named = set(re.findall(r"^\| `(\w+)` \|", section, flags=re.M))
+    known = [declaration.disclosure_of(name) for name in declaration.catalogue()]
+    telling = {item.component: [shown for shown in item.shows if shown.learns in ("every", "some")] for item in known}
+    assert named == {name for name, shows in telling.items() if shows}
+    fates = Path(importlib.util.find_spec("fate").submodule_search_locations[0]) / "components" / "components"
+    assert "hetero_feature_binning" in named <= {path.stem for path in fates.glob("*.py")}
+    for shown in (shown for shows in telling.values() for shown in shows):
+        assert all(f"`{place}`" in section for place in shown.evidence)
     assert "hetero_feature_binning" in " ".join(guarantees.component_guarantee("label_flip").not_covered)
+
+
+def test_the_guide_names_the_components_that_show_a_host_every_label():
+    guide = (ROOT / "deploy" / "README.md").read_text(encoding="utf-8")
+    known = [declaration.disclosure_of(name) for name in declaration.catalogue()]
+    showing = [
+        item.component
+        for item in known
+        if any(shown.what == "labels" and shown.learns == "every" and "host" in shown.to for shown in item.shows)
+    ]
+    assert showing and [name for name in showing if f"`{name}`" not in guide] == []
+
+
+@pytest.mark.parametrize("name", guarantees.component_names())
+def test_the_page_says_of_every_component_what_each_party_receives_the_worst_first(page, name):
+    disclosure = guarantees.component_guarantee(name).disclosure
+    section = page.split(f"### `{name}`\n")[1].split("\n### ")[0]
+    told = section.split("**What each party receives**:")[1].split("\n\nAssumed:")[0]
+    assert all(f"{shown.message}. Tells: {shown.computes}" in told for shown in disclosure.shows)
+    learnt = re.findall(r"^\| (?:labels|features|ids|scores).*? \| .*? \| .*? \| (\w+) \|", told, flags=re.M)
+    assert learnt == sorted(learnt, key=declaration.LEARNS.index)
+    assert set(learnt) == {shown.learns for shown in disclosure.shows}
+
+
+def test_statements_that_differ_in_the_asset_alone_are_one_line(page):
+    section = page.split("### `dp_homo_nn`\n")[1].split("\n### ")[0]
+    assert "| labels and features of guest, host | arbiter | masked | nothing |" in section
+    assert "| train; `aggregation` is secure_sum; `noise` is uniform or adaptive |" in section
+    flipback = page.split("### `flipback`\n")[1].split("\n### ")[0]
+    assert "**What each party receives**: whether the checks of the others passed, and nothing else." in flipback
+    assert "| train; of rows of `validate_data` |" in page and "| `hide_size` is not set or false |" in page
 
 
 def test_every_promise_for_records_says_that_features_computed_over_all_rows_end_it(page):
@@ -165,6 +190,16 @@ def test_a_component_without_a_declaration_fails_the_build(components):
         (lambda content: content["promises"][0].pop("formula"), "formula"),
         (lambda content: content.update(protocols=[{"solver": "x"}]), "['solver'] but Protocol must have"),
         (lambda content: content.update(protocols=[]), "protocols in label_flip/guarantee.yaml is [] but"),
+        (lambda content: content.pop("disclosure"), "disclosure"),
+        (lambda content: content["disclosure"].update(component="flipback"), "'flipback' but must be 'label_flip'"),
+        (
+            lambda content: content["disclosure"]["shows"][0].update(learns="much"),
+            "learns in label_flip/guarantee.yaml is 'much' but must be one of every, some, sums, nothing.",
+        ),
+        (
+            lambda content: content["disclosure"]["shows"][0].update(when={"noise": ["none"]}),
+            "when in label_flip/guarantee.yaml is {'noise': ['none']} but must name settings of []",
+        ),
     ],
 )
 def test_an_incomplete_declaration_fails_the_build(components, change, said):

@@ -1,0 +1,170 @@
+"""Verdicts of `fate-dp check` beside a table that was made by reading FATE's source, over DAGs made after FATE's examples.
+
+    python -m bench.check
+
+A job agrees where the exit status and all statements about single records (who, of whom, what, every or some of them) are
+those of the table, none more and none less. Statements of the table that a recorded transcript also shows are counted
+from tests/check/transcripts.yaml, which names the command that recorded each.
+
+The last line printed is one JSON object: `jobs`, `agreement` (the share of jobs that agree), `statements`, `shown`.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from fate_dp.components.common.job_files import JobPlan
+from fate_dp.components.disclosure.declaration import EVERY, LABELS, MODEL, SOME
+from fate_dp.components.disclosure.tracing import trace
+from fate_dp.components.disclosure.verdicts import status
+from fate_dp.pipelines.jobs.job_plans import plan_of_file
+
+FOLDER = Path(__file__).parent.parent / "tests" / "check"
+
+
+@dataclass(frozen=True, order=True)
+class Statement:
+    """One line of the table, or of a verdict, in roles."""
+
+    task: str
+    observer: str
+    owner: str
+    what: str
+    learns: str
+    state: str = ""
+
+    def __str__(self):
+        return f"{self.task}: {self.observer} learns {self.learns} {self.state} {self.what} of {self.owner}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One job: what the table says beside what the checker says."""
+
+    name: str
+    plan: JobPlan
+    read: frozenset
+    told: frozenset
+    status_read: int
+    status_told: int
+
+    @property
+    def agrees(self):
+        return (self.read, self.status_read) == (self.told, self.status_told)
+
+    @property
+    def differences(self):
+        lines = [f"only in the table: {each}" for each in sorted(self.read - self.told)]
+        lines += [f"only in the verdict: {each}" for each in sorted(self.told - self.read)]
+        if self.status_read != self.status_told:
+            lines.append(f"exit status {self.status_told}, in the table {self.status_read}")
+        return lines
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """What a recorded run showed: a component with these settings, and how large a share of rows was read."""
+
+    component: str
+    what: str
+    owner: str
+    observer: str
+    learns: str
+    share_read: float
+    rows: int
+    command: str
+    settings: dict
+
+    def shows(self, statement, task):
+        """Whether it is about a statement of this task, given the settings that the task names."""
+        same = (self.what, self.owner, self.observer, self.learns) == (
+            statement.what,
+            statement.owner,
+            statement.observer,
+            statement.learns,
+        )
+        given = task.parameters
+        return (
+            same
+            and self.component == task.component
+            and all(given.get(key, value) == value for key, value in self.settings.items())
+        )
+
+
+def comparisons(folder=FOLDER):
+    """One for every job of the table."""
+    table = yaml.safe_load((folder / "verdicts.yaml").read_text())
+    return [
+        compare(name, lines, plan_of_file(folder / "dags" / f"{name}.yaml")) for name, lines in sorted(table.items())
+    ]
+
+
+def compare(name, lines, plan):
+    disclosure = trace(plan)
+    read = frozenset(
+        Statement(
+            row["task"],
+            row["observer"],
+            row["owner"],
+            row["what"],
+            row["learns"],
+            row.get("state", "true") if row["what"] == LABELS else "",
+        )
+        for row in lines["rows"]
+    )
+    told = frozenset(
+        Statement(
+            sight.task,
+            sight.observer.role,
+            sight.owner.role,
+            sight.shown.what,
+            sight.shown.learns,
+            sight.labels.state if sight.shown.what == LABELS else "",
+        )
+        for sight in disclosure.sights
+        if sight.shown.learns in (EVERY, SOME) and sight.observer.role != MODEL
+    )
+    return Comparison(name, plan, read, told, lines["exit"], status(disclosure))
+
+
+def transcripts(folder=FOLDER):
+    """All recorded ones; none where nothing was recorded."""
+    path = folder / "transcripts.yaml"
+    return [Transcript(**entry) for entry in yaml.safe_load(path.read_text())] if path.is_file() else []
+
+
+def main():
+    from rich.console import Console
+    from rich.table import Table
+
+    found, recorded = comparisons(), transcripts()
+    drawn = Table(title="Jobs: the checker beside the table")
+    for heading in ("job", "statements", "shown by a transcript", "exit", "agrees"):
+        drawn.add_column(heading)
+    shown = 0
+    for job in found:
+        by_transcript = sum(
+            any(each.shows(statement, job.plan.task(statement.task)) for each in recorded) for statement in job.read
+        )
+        shown += by_transcript
+        drawn.add_row(
+            job.name, str(len(job.read)), str(by_transcript), str(job.status_told), "yes" if job.agrees else "no"
+        )
+    console = Console()
+    console.print(drawn)
+    for job in found:
+        for line in job.differences:
+            console.print(f"{job.name}: {line}", markup=False)
+    figures = {
+        "jobs": len(found),
+        "agreement": round(sum(job.agrees for job in found) / len(found), 4),
+        "statements": sum(len(job.read) for job in found),
+        "shown": shown,
+    }
+    print(json.dumps({"bench": "check", "figures": figures}))
+
+
+if __name__ == "__main__":
+    main()
