@@ -12,6 +12,7 @@ import types
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -59,6 +60,10 @@ def read_report(path: Path) -> JobReport:
 
 def checked(report: JobReport, path: Path) -> JobReport:
     """The same report, where what its fields say of each other holds; raises InvalidArgument."""
+    try:
+        datetime.fromisoformat(report.created)
+    except ValueError as error:
+        raise InvalidArgument(f"created in {path} is {report.created!r} but must be a time, ISO 8601.") from error
     known: set[str] = set()
     for task in report.tasks:
         if not set(task.reads) <= known:

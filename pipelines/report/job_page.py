@@ -42,6 +42,7 @@ FORMS = {
     "aggregated": "in sums",
     "differentially_private": "with differential privacy",
 }
+LEAKS = "leaks: every true label or feature of another party"
 LINE_STYLES = ("-", "--", ":", "-.")
 NO_NUMBER, INFINITY = "\N{EN DASH}", "\N{INFINITY}"
 PRIVACY = (
@@ -157,12 +158,11 @@ def cards(report: JobReport) -> list[Card]:
     largest = max((float(line.epsilon) for line in told if line.relation == "replace_one"), default=None)
     leaks = len(report.leaks)
     seconds = max((part.seconds or 0.0 for part in report.parts), default=0.0)
+    not_told = f"; unknown components: {len(report.unknown)}" if report.unknown else ""
     nothing = "nothing of this job stands in a ledger that this report knows"
     return [
         Card("guest_only" if statuses == ["success"] else "not_private", "/".join(statuses), "how the job ended"),
-        Card(
-            "not_private" if leaks else "guest_only", str(leaks), "leaks: every true label or feature of another party"
-        ),
+        Card("not_private" if leaks or report.unknown else "guest_only", str(leaks), LEAKS + not_told),
         Card(
             "epsilon",
             NO_NUMBER if largest is None else f"ε = {rounded_up(largest) if math.isfinite(largest) else INFINITY}",
