@@ -10,7 +10,7 @@ The last line printed is one JSON object: `jobs`, `agreement` (the share of jobs
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
@@ -114,7 +114,7 @@ def compare(name, lines, plan):
         )
         for row in lines["rows"]
     )
-    told = frozenset(
+    told = strongest(
         Statement(
             sight.task,
             sight.observer.role,
@@ -127,6 +127,12 @@ def compare(name, lines, plan):
         if sight.shown.learns in (EVERY, SOME) and sight.observer.role != MODEL
     )
     return Comparison(name, plan, read, told, lines["exit"], status(disclosure))
+
+
+def strongest(statements):
+    """Of statements that differ only in how much is learned, that of every record."""
+    found = frozenset(statements)
+    return frozenset(each for each in found if each.learns == EVERY or replace(each, learns=EVERY) not in found)
 
 
 def transcripts(folder=FOLDER):

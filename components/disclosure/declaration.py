@@ -4,9 +4,9 @@ FATE's stand in ``catalogue/NAME.yaml``; ours under ``disclosure`` in the ``guar
 (`Shown`) is about one asset of one party, seen by one semi-honest observer in one task, and rests on a place in the source.
 What no statement mentions, nobody but its owner receives.
 
-How much an observer learns is told in four words. ``every``: the value of every row, exactly but for rounding. ``some``: at
-least one number or relation that is a function of a single record. ``sums``: functions of many rows at once. ``nothing``:
-only what cannot be computed from, such as blinded ciphertexts and shares.
+How much an observer learns is told in four words. ``every``: the value of every row, exactly but for rounding; of two classes
+perhaps not which is called 1. ``some``: at least one number or relation that is a function of a single record. ``sums``:
+functions of many rows at once. ``nothing``: only what cannot be computed from, such as blinded ciphertexts and shares.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from fate_dp.privacy import declared
-from fate_dp.privacy.validation import InvalidArgument
+from fate_dp.privacy.validation import InvalidArgument, is_real
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 COMPONENTS = Path(__file__).parent.parent
@@ -45,7 +45,8 @@ class Shown:
         computes: what the observer can compute from it.
         evidence: FILE:LINE in the package ``fate`` 2.2.0, or PATH::NAME of a class, function or test of this project.
         stages: in which it happens; all of them if empty.
-        when: settings by name ("he_param.kind" for a nested one), each with the values for which it happens.
+        when: settings by name ("he_param.kind" for a nested one), each with the values for which it happens: a list of them,
+            ``{not: [...]}`` for all others, ``{is: mapping}``, or ``{below: SETTING}`` for numbers below another setting.
         inputs: data inputs whose rows it concerns; if empty, those that are trained on or passed through.
         attack: a script that shows it, if one does.
         instead: what to do about it.
@@ -127,11 +128,39 @@ def check(found: ComponentDisclosure, component: str, where: str) -> None:
     if found.component != component:
         raise InvalidArgument(f"component in {where} is {found.component!r} but must be {component!r}.")
     for shown in found.shows:
-        unknown = set(shown.when) - set(found.settings)
-        if unknown or not all(isinstance(values, list) for values in shown.when.values()):
-            raise InvalidArgument(
-                f"when in {where} is {dict(shown.when)} but must name settings of {sorted(found.settings)}, each with a list."
-            )
+        for name, condition in shown.when.items():
+            if name not in found.settings or not _is_condition(condition, found.settings):
+                raise InvalidArgument(
+                    f"when in {where} is {dict(shown.when)} but must name settings of {sorted(found.settings)}, each with a list "
+                    "of values, or not, is or below."
+                )
+
+
+def _is_condition(condition: Any, settings: Mapping[str, Any]) -> bool:
+    match condition:
+        case list() | {"not": list()} | {"is": "mapping"}:
+            return True
+        case {"below": other}:
+            return other in settings
+    return False
+
+
+def fits(when: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
+    """Whether all conditions of a statement hold for these settings."""
+    return all(_holds(condition, settings.get(name), settings) for name, condition in when.items())
+
+
+def _holds(condition: Any, value: Any, settings: Mapping[str, Any]) -> bool:
+    match condition:
+        case {"not": values}:
+            return value not in values
+        case {"is": _}:
+            return isinstance(value, Mapping)
+        case {"below": other}:
+            limit = settings.get(other)
+            # What is no number decides nothing: the statement is taken to hold.
+            return not (is_real(value) and is_real(limit)) or value < limit
+    return value in condition
 
 
 def catalogue() -> tuple[str, ...]:

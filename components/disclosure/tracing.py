@@ -29,6 +29,7 @@ from .declaration import (
     ComponentDisclosure,
     Shown,
     disclosure_of,
+    fits,
 )
 
 NOT_GIVEN = object()
@@ -212,9 +213,20 @@ class Walk:
             for party in (self.plan.dag.get("party_tasks") or {}).values()
         ]
         variants = [common, *({**common, **parameters} for parameters in own if parameters)]
+        trained = self._training_of(name)
+        if trained is not None:
+            # What a model was trained with holds for its predictions, whose task is not told again.
+            variants = [{**before, **given} for before in self.settings_of(trained) for given in variants]
         declared = self.declared[name]
         defaults = dict(declared.settings) if declared is not None else {}
         return [{**variant, **defaults, **flat(variant, defaults)} for variant in variants]
+
+    def _training_of(self, name: str) -> str | None:
+        """The task of this job that trained the model which a task of the same component is given."""
+        tasks = self.plan.dag["tasks"]
+        models = ((tasks[name].get("inputs") or {}).get("model") or {}).values()
+        found = [source for channels in models for source, _ in sources(channels)]
+        return next((each for each in found if tasks[each]["component_ref"] == tasks[name]["component_ref"]), None)
 
     def stage_of(self, name: str) -> str:
         stage = self.plan.task(name).stage
@@ -255,10 +267,6 @@ class Walk:
                 if observer != owner
             ]
         return found
-
-
-def fits(when: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
-    return all(settings.get(name) in values for name, values in when.items())
 
 
 def flat(parameters: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:

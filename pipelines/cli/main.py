@@ -87,6 +87,8 @@ def parser() -> argparse.ArgumentParser:
     add_upload(commands)
     command = add(commands, ledger, "show what each party's ledger says was spent", "json")
     command.add_argument("--delta", type=float, default=1e-5, help="delta at which totals are composed (1e-5)")
+    text = "write a page of what was spent, and when, to this file instead of printing tables"
+    command.add_argument("--html", metavar="FILE", type=Path, help=text)
     add_declare(commands)
     add_declare_table(commands)
     add_cap(commands)
@@ -225,6 +227,13 @@ def ledger(options: argparse.Namespace) -> None:
     from ..jobs.party_ledgers import all_ledgers
 
     folder = parties_folder(options)
+    if options.html is not None:
+        from ..report.ledger_page import write_ledger_page
+
+        write_ledger_page(folder, options.delta, options.html)
+        if not options.json:
+            print(f"Wrote {options.html}.")
+            return
     ledgers = all_ledgers(folder, options.delta)
     if options.json:
         print(json.dumps(ledgers, indent=2))

@@ -167,6 +167,18 @@ def cap_table(lines: Iterable[dict]) -> TextTable:
     return table_of(lines, {**_same("party", "table"), **columns})
 
 
+def totals_table(content: dict) -> TextTable:
+    """What a party's ledger says of each dataset, unit, relation and observer; ``content`` as ``all_ledgers`` gives it."""
+    columns = _same("dataset", "unit", "relation", "observer", "epsilon", "delta")
+    return table_of(named(content["totals"], "dataset", content["tables"]), columns)
+
+
+def budgets_table(content: dict) -> TextTable:
+    """How much of caps is left for each observer."""
+    columns = {**_same("dataset", "unit", "relation", "observer"), "spent": "epsilon", **_same("cap", "left", "delta")}
+    return table_of(named(content["budgets"], "dataset", content["tables"]), columns)
+
+
 def total_notes(totals: list[dict]) -> list[str]:
     """What the lines of totals leave open, once for all observers of a dataset."""
     observers: dict[tuple, list[str]] = {}
@@ -208,19 +220,12 @@ def print_ledger(entries_by_party: dict[str, list[dict]], console: Console) -> N
 
 def print_totals(party: str, content: dict, console: Console) -> None:
     """Print what a party's ledger says of each dataset, unit, relation and observer, and how much of caps is left."""
-    totals, budgets = (named(content[key], "dataset", content["tables"]) for key in ("totals", "budgets"))
-    if totals:
-        columns = _same("dataset", "unit", "relation", "observer", "epsilon", "delta")
-        print_table(console, f"Totals of {party}: epsilon is an upper bound at delta", table_of(totals, columns))
-        for sentence in total_notes(totals):
+    if content["totals"]:
+        print_table(console, f"Totals of {party}: epsilon is an upper bound at delta", totals_table(content))
+        for sentence in total_notes(named(content["totals"], "dataset", content["tables"])):
             print_text(console, sentence)
-    if budgets:
-        columns = {
-            **_same("dataset", "unit", "relation", "observer"),
-            "spent": "epsilon",
-            **_same("cap", "left", "delta"),
-        }
-        print_table(console, f"Budgets of {party}: epsilon at the delta of the cap", table_of(budgets, columns))
+    if content["budgets"]:
+        print_table(console, f"Budgets of {party}: epsilon at the delta of the cap", budgets_table(content))
 
 
 def print_table(console: Console, title: str, table: TextTable, padding: int = 1) -> None:

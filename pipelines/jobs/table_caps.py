@@ -7,11 +7,13 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fate_dp.components.common.charges import PartyHome, columns_name
 from fate_dp.privacy import InvalidPolicy
 from fate_dp.privacy.ledger.database import WEIGHTS
 from fate_dp.privacy.ledger.datasets import base_name
+from fate_dp.privacy.ledger.history import SpentAt
 from fate_dp.privacy.ledger.labels import ROUNDING
 from fate_dp.privacy.policy import NUMBERED_COLUMNS, declare_caps, declare_source
 from fate_dp.privacy.private_files import POLICY_FILE, AnyPath
@@ -20,6 +22,7 @@ from fate_dp.privacy.validation import InvalidArgument
 from .party_ledgers import NewCaps, has_ledger, home_at, homes_of, make_home
 
 TABLE = re.compile(r"[^/\s]+/[^/\s]+")
+STEPS = "private steps, epsilon"
 
 
 @dataclass(frozen=True)
@@ -41,12 +44,16 @@ class CapLine:
 
 @dataclass(frozen=True)
 class PartyTable:
-    """A table of one party: the datasets that jobs read from it, or would, and its declared label sources."""
+    """A table of one party: the datasets that jobs read from it, or would, and its declared label sources.
+
+    ``undeclared`` are label sources that only the ledger knows, since their declaration was taken back.
+    """
 
     party: str
     table: str
     home: PartyHome
     datasets: tuple[str, ...]
+    undeclared: tuple[str, ...] = ()
 
     @property
     def sources(self) -> list[str]:
@@ -64,6 +71,21 @@ def known_tables(folder: AnyPath, party: str | None = None) -> list[PartyTable]:
                     datasets.setdefault(table, []).append(dataset)
         found += [PartyTable(party_id, table, home, tuple(names)) for table, names in sorted(datasets.items())]
     return found
+
+
+def charged_tables(folder: AnyPath, party: str, totals: list[dict[str, Any]]) -> list[PartyTable]:
+    """``known_tables`` of a party, and what has ``totals`` in its ledger under a name that belongs to none of them."""
+    known, home = known_tables(folder, party), home_at(folder, party)
+    names = {name for table in known for name in (*table.sources, *table.datasets)}
+    charged = {(line["dataset"].removeprefix(WEIGHTS), line["unit"] == "label") for line in totals}
+    others = [
+        PartyTable(party, name.rpartition("/")[0], home, (), (name,))
+        if has_labels
+        else PartyTable(party, name, home, (name,))
+        for name, has_labels in sorted(charged)
+        if name not in names
+    ]
+    return [*known, *others]
 
 
 def table_of(
@@ -116,30 +138,42 @@ def _only(table: str, owners: list[str], party: str | None) -> str | None:
 
 def lines_of(table: PartyTable) -> list[CapLine]:
     """Every cap that holds for the table."""
+    return list(counted_names(table))
+
+
+def counted_names(table: PartyTable) -> dict[CapLine, str]:
+    """Every cap that holds for the table, with the name under which the ledger counts against it."""
     ledger, policy = table.home.ledger, table.home.policy
-    found: dict[CapLine, None] = {}
+    found: dict[CapLine, str] = {}
 
-    def add(kind: str, spent: float, cap: float, delta: float | None, is_default: bool) -> None:
-        found[CapLine(table.party, table.table, kind, spent, cap, delta, "default" if is_default else "declared")] = (
-            None
-        )
+    def add(kind: str, name: str, spent: float, cap: float, delta: float | None, is_default: bool) -> None:
+        line = CapLine(table.party, table.table, kind, spent, cap, delta, "default" if is_default else "declared")
+        found.setdefault(line, name)
 
-    for source in table.sources:
-        kind, undeclared = f"labels {source.rpartition('/')[2]}, epsilon", policy.label_sources[source].cap is None
-        add(kind, ledger.spent_of_labels(source), policy.label_cap(source), 0.0, undeclared)
+    for source in (*table.sources, *table.undeclared):
+        kind, is_default = f"labels {source.rpartition('/')[2]}, epsilon", policy.source(source).cap is None
+        add(kind, source, ledger.spent_of_labels(source), policy.label_cap(source), 0.0, is_default)
     for dataset in table.datasets:
         budget = policy.dataset_cap(dataset, ledger.related(dataset))
-        spent, undeclared = ledger.spent_by_steps(dataset, budget.delta), budget == policy.default_dataset_cap
-        add("private steps, epsilon", spent, budget.epsilon, budget.delta, undeclared)
+        spent, is_default = ledger.spent_by_steps(dataset, budget.delta), budget == policy.default_dataset_cap
+        add(STEPS, dataset, spent, budget.epsilon, budget.delta, is_default)
         counted = [] if table.sources else [("models whose scores were shown", dataset)]
         if counted and ledger.scores_released(_weights(dataset)):
             counted.append(("rows scored with the weights", _weights(dataset)))
         features = ledger.feature_count(dataset)
         for kind, name in counted:
             cap = policy.score_cap(name, features, ledger.related(name))
-            undeclared = cap == features // 4 and name not in policy.score_caps
-            add(kind, ledger.scores_released(name), cap, None, undeclared)
-    return list(found)
+            is_default = cap == features // 4 and name not in policy.score_caps
+            add(kind, name, ledger.scores_released(name), cap, None, is_default)
+    return found
+
+
+def history_of(table: PartyTable, line: CapLine, name: str) -> list[SpentAt]:
+    """What counted against one of the ``counted_names`` of a table, oldest first."""
+    ledger = table.home.ledger
+    if line.delta is None:
+        return ledger.score_counts(name)
+    return ledger.step_spending(name, line.delta) if line.kind == STEPS else ledger.label_spending(name)
 
 
 def _weights(dataset: str) -> str:

@@ -124,5 +124,6 @@ def _inlined(document: str, name: str, description: str) -> Markup:
     """The drawing without the XML head, its ids apart from those of other drawings, its ink the page's."""
     drawing = document[document.index("<svg") :]
     drawing = re.sub(r'(\bid="|="#|url\(#)', rf"\g<1>{name}-", drawing).replace(INK, "currentColor")
-    named = f'<svg role="img" aria-label="{escape(description)}" class="figure" '
-    return Markup(drawing.replace("<svg ", named, 1).strip())
+    start, rest = drawing.strip().split(">", 1)
+    named = start.replace("<svg ", f'<svg role="img" aria-label="{escape(description)}" class="figure" ', 1)
+    return Markup(f"{named}><title>{escape(description)}</title>{rest}")

@@ -28,6 +28,7 @@ from .entries import (
     LedgerError,
     stored_event,
 )
+from .history import HistoryLedger
 from .labels import LabelLedger
 from .scores import ScoreLedger
 from .steps import StepLedger
@@ -74,13 +75,13 @@ RELEASES = """
     ORDER BY release_id"""
 
 
-class Ledger(LabelLedger, StepLedger, ScoreLedger, DatasetLedger):
+class Ledger(LabelLedger, StepLedger, ScoreLedger, DatasetLedger, HistoryLedger):
     """A ledger in the SQLite file ``path`` (mode 0600, made on first use; one of an older version is upgraded).
 
-    Its chapters hold what it does with labels, private steps, joint scores and the names of datasets; here is what
-    concerns all of them. Epsilons are in nats, the unit of labels is *label* and the relation *replace-one*. Every
-    operation is one transaction: on disk when the call returns, or without any trace when it is refused or the process
-    dies. An object may be used by several threads and across forks. No error names a record.
+    Its chapters hold what it does with labels, private steps, joint scores and the names of datasets, and what was spent
+    when; here is what concerns all of them. Epsilons are in nats, the unit of labels is *label* and the relation
+    *replace-one*. Every operation is one transaction: on disk when the call returns, or without any trace when it is
+    refused or the process dies. An object may be used by several threads and across forks. No error names a record.
 
     All methods raise ``LedgerUnavailable`` when the file cannot be read or written (no space, no permission), is
     damaged, locked for 30 seconds, or of a newer version.

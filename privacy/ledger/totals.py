@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from itertools import product
 from typing import Any, NamedTuple
@@ -93,9 +93,14 @@ def charges_with_scores(connection: sqlite3.Connection, dataset: str) -> Alterna
 
 def spent_by_label_steps(connection: sqlite3.Connection, source: str) -> float:
     """What private steps told one who also sees the flips: the largest epsilon, at delta 0 as flips have it."""
-    steps = frozenset({tuple(_steps(connection, source))})
+    return epsilon_of_label_steps(_steps(connection, source))
+
+
+def epsilon_of_label_steps(steps: Iterable[Charge]) -> float:
+    """As ``spent_by_label_steps``, of these steps."""
+    charged = frozenset({tuple(steps)})
     views = [View("label", REPLACE_ONE, observer) for observer in LABEL_OBSERVERS]
-    return max(largest_total(seen_by(steps, view), 0.0) for view in views)
+    return max(largest_total(seen_by(charged, view), 0.0) for view in views)
 
 
 def spent_by_steps(charged: Alternatives, delta: float) -> float:

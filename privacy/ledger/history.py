@@ -1,0 +1,148 @@
+"""What was spent when: every use of a line by a job, and what counted against a cap after each.
+
+An amount is what the ledger would have told then, with one reserve: it remembers which records have flips of a line, not
+since when. Records that a later job added to a line count from the line's first use, so that an earlier amount of labels
+is an upper bound; the last one is what is spent.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+
+from ..events import Event
+from ..validation import check_delta_or_zero
+from .database import Chapter
+from .datasets import RELATED
+from .entries import JOINT_SCORES, LABEL_DRAWS, Entry, Use, stored_event
+from .totals import FLIPS_OF_RECORDS, Charge, epsilon_of_label_steps, known_total, spent_by_steps
+
+# Composing takes up to seconds; what happened between two points that are composed is drawn with the later one.
+MOST_POINTS = 16
+USES = f"""
+    SELECT r.entry_id, r.time, s.rounds, {", ".join(f"e.{item.name}" for item in fields(Entry))},
+        {", ".join(f"r.{item.name}" for item in fields(Use))}
+    FROM release r JOIN entry e USING (entry_id) LEFT JOIN private_step s USING (release_id)
+    ORDER BY r.time, r.release_id"""
+STEPS_IN_TIME = f"""
+    SELECT r.time, e.event, s.rounds FROM entry e JOIN release r USING (entry_id) JOIN private_step s USING (release_id)
+    WHERE e.subject IN ({RELATED}) ORDER BY r.time, r.release_id"""
+DRAWS_IN_TIME = f"""
+    SELECT min(r.time), e.entry_id, e.epsilon FROM entry e JOIN release r USING (entry_id)
+    WHERE e.subject = :dataset AND e.mechanism IN {LABEL_DRAWS} GROUP BY e.entry_id ORDER BY 1, 2"""
+SCORES_IN_TIME = f"""
+    SELECT min(r.time) FROM entry e JOIN release r USING (entry_id)
+    WHERE e.subject IN ({RELATED}) AND e.mechanism = :mechanism AND e.counted GROUP BY r.fingerprint ORDER BY 1"""
+Step = tuple[float, Event, int]
+"""When, what, and how many rounds of it."""
+
+
+@dataclass(frozen=True)
+class NotedUse:
+    """One use of a line by a task: ``epsilon`` (nats) at ``delta`` is of this use alone, as if there were no other.
+
+    ``rounds`` is None but for a private step. ``time`` is in seconds since 1970.
+    """
+
+    entry_id: int
+    time: float
+    rounds: int | None
+    entry: Entry
+    use: Use
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True)
+class SpentAt:
+    """What counts against a cap from ``time`` (seconds since 1970) on: nats, or how many scores were shown."""
+
+    time: float
+    amount: float
+
+
+class HistoryLedger(Chapter):
+    """The ledger read along time."""
+
+    def uses(self, delta: float) -> list[NotedUse]:
+        """Every use of every line, oldest first; private steps at ``delta``."""
+        delta, alone = check_delta_or_zero(delta), cache(known_total)
+        first_of_use = 3 + len(fields(Entry))
+        found = []
+        for row in self._database.fetch(USES):
+            entry, use = Entry(*row[3:first_of_use]), Use(*row[first_of_use:])
+            epsilon, at = entry.epsilon, entry.delta or 0.0
+            if epsilon is None:
+                epsilon, at = alone(frozenset({((stored_event(entry.event), row[2]),)}), delta), delta
+            found.append(NotedUse(*row[:3], entry, use, epsilon, at))
+        return found
+
+    def label_spending(self, source: str) -> list[SpentAt]:
+        """What counted against the cap of a label source, oldest first; the last is ``spent_of_labels``."""
+        with self._database.reading() as connection:
+            draws = connection.execute(DRAWS_IN_TIME, {"dataset": source}).fetchall()
+            lines_of_records: defaultdict[str, list[list[int]]] = defaultdict(list)
+            for key_id, lines in connection.execute(FLIPS_OF_RECORDS, (source,)):
+                lines_of_records[key_id].append([int(line) for line in lines.split(",")])
+            steps = _steps_in_time(connection, source)
+        by_steps = _composed(steps, epsilon_of_label_steps)
+        epsilons: dict[int, float] = {}
+        by_draws = []
+        for time, line, epsilon in draws:
+            epsilons[line] = epsilon
+            worst = [max(_sum_of(lines, epsilons) for lines in records) for records in lines_of_records.values()]
+            by_draws.append(SpentAt(time, math.fsum(worst)))
+        return _added(by_draws, by_steps)
+
+    def step_spending(self, dataset: str, delta: float) -> list[SpentAt]:
+        """What private steps on a dataset counted against its cap at ``delta``; the last is ``spent_by_steps``."""
+        delta = check_delta_or_zero(delta)
+        with self._database.reading() as connection:
+            steps = _steps_in_time(connection, dataset)
+        return _composed(steps, lambda charged: spent_by_steps(frozenset({charged}), delta))
+
+    def score_counts(self, dataset: str) -> list[SpentAt]:
+        """How many joint scores were counted of a dataset; the last is ``scores_released``."""
+        times = self._database.fetch(SCORES_IN_TIME, {"dataset": dataset, "mechanism": JOINT_SCORES})
+        return [SpentAt(time, number) for number, (time,) in enumerate(times, 1)]
+
+
+def _steps_in_time(connection: sqlite3.Connection, dataset: str) -> list[Step]:
+    rows = connection.execute(STEPS_IN_TIME, {"dataset": dataset}).fetchall()
+    return [(time, stored_event(text), rounds) for time, text, rounds in rows]
+
+
+def _composed(steps: Sequence[Step], epsilon: Callable[[tuple[Charge, ...]], float]) -> list[SpentAt]:
+    """The total at the first of every few steps, that of all these steps: never below what was spent then."""
+    charged: Counter[Event] = Counter()
+    found = []
+    for together in _parts(steps, MOST_POINTS):
+        for _, event, rounds in together:
+            charged[event] += rounds
+        found.append(SpentAt(together[0][0], epsilon(tuple(charged.items()))))
+    return found
+
+
+def _parts(items: Sequence[Step], most: int) -> Iterator[Sequence[Step]]:
+    """At most ``most`` parts of about one length, in order."""
+    parts = min(most, len(items))
+    for number in range(parts):
+        yield items[number * len(items) // parts : (number + 1) * len(items) // parts]
+
+
+def _sum_of(lines: list[int], epsilons: dict[int, float]) -> float:
+    return math.fsum(epsilons.get(line, 0.0) for line in lines)
+
+
+def _added(first: list[SpentAt], second: list[SpentAt]) -> list[SpentAt]:
+    """The sum of two amounts at each time at which one of them changes."""
+    found, amounts = [], [0.0, 0.0]
+    changes = [(point.time, which, point.amount) for which, points in enumerate((first, second)) for point in points]
+    for time, which, amount in sorted(changes, key=lambda change: change[0]):
+        amounts[which] = amount
+        found.append(SpentAt(time, sum(amounts)))
+    return found
