@@ -385,7 +385,9 @@ class Gathering:
         if record.status == "success":
             return ""
         error = record.error or logged_traceback(self.asked.job_id, record, self.asked.flow_home) or ""
-        return raised_sentence(error) if error else ""
+        sentence = raised_sentence(error) if error else ""
+        # A lone word, as FATE-Flow answers itself with, says nothing without what stands around it.
+        return sentence if " " in sentence else " ".join(error.split())
 
     def _ledger(self, runs: tuple[TaskRun, ...]) -> PartyLedger | None:
         home = home_at(self.asked.parties_folder, self.party_id)
