@@ -28,6 +28,7 @@ from .console import (
     wide_console,
 )
 from .plan import add_plan
+from .report import add_report
 from .servers import add_backup, add_board, add_cluster, add_doctor, add_provider
 from .studies import add_prep, add_run, add_upload_examples
 from .tables import cap_table, named, print_ledger, print_table, print_totals
@@ -93,6 +94,7 @@ def parser() -> argparse.ArgumentParser:
     add_cap(commands)
     add_backup(commands)
     add_check(commands)
+    add_report(commands)
     add_plan(commands)
     add_prep(commands)
     add_upload_examples(commands)

@@ -24,6 +24,8 @@ from fate_dp.privacy.noisy_label_metrics import ACCURACY, AUC, KS
 from fate_dp.privacy.private_files import atomic_write
 
 from ..report.guarantees import Protocol, component_guarantee
+from ..report.job_facts import Asked, gather
+from ..report.job_page import write_report as write_job_report
 from .flow import fate_version
 from .job import JobResult, run_job, task_metrics, task_output_data, task_output_model
 from .party_ledgers import declare, declare_public, party_ledger, score_releases
@@ -85,6 +87,8 @@ FILES = {
     HELD_OUT.host: "host_test",
 }
 UPLOAD = "upload {}"
+REPORTED = ("train private", "predict private")
+"""Jobs that get a page of their own beside the demo's, as the guest may know them."""
 JOB_NAMES = (*map(UPLOAD.format, FILES), "train private", "predict private", "train not private", "predict not private")
 
 
@@ -177,6 +181,8 @@ def run_demo(run: Run) -> dict:
         "guest_only": alone,
         "not_private": federated_model("federated, no privacy", yardstick),
     }
+    run.output.mkdir(parents=True, exist_ok=True)
+    pages = {name: job_page(run, name) for name in REPORTED}
     result = {
         "schema": "fate-dp/demo-result/3",
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -202,12 +208,22 @@ def run_demo(run: Run) -> dict:
             "total": time.monotonic() - begin,
             "tasks": [*run.tasks(), {"job": "guest alone", "task": "local fit", "seconds": seconds_alone}],
         },
-        "jobs": [{"name": name, "job_id": run.results[name].job_id} for name in JOB_NAMES],
+        "jobs": [
+            {"name": name, "job_id": run.results[name].job_id, **({"page": pages[name]} if name in pages else {})}
+            for name in JOB_NAMES
+        ],
     }
-    run.output.mkdir(parents=True, exist_ok=True)
     atomic_write(run.output / "result.json", json.dumps(result, indent=2, allow_nan=False) + "\n")
     write_report(result, run.output / "report.html")
     return result
+
+
+def job_page(run: Run, name: str) -> str:
+    """Write what the guest may know of a job; returns the name of the page beside the demo's report."""
+    job_id = run.results[name].job_id
+    asked = Asked(run.guest.address, job_id, run.guest.parties_folder, run.parties.guest, run.guest.home)
+    page, _ = write_job_report(gather(asked), run.output, f"job-{name.replace(' ', '-')}")
+    return page.name
 
 
 def upload_data(run: Run) -> dict:

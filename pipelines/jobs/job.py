@@ -59,7 +59,7 @@ NOT_LOADED = "'NoneType' object has no attribute 'inputs'"
 
 @dataclass(frozen=True)
 class TaskRecord:
-    """One task at one party; `seconds` is None where it never ended."""
+    """One task at one party; `seconds` is None where it never ended, `provider` whose Python it ran in."""
 
     task: str
     role: str
@@ -67,6 +67,7 @@ class TaskRecord:
     status: str
     seconds: float | None
     error: str = ""
+    provider: str = ""
 
     def __str__(self) -> str:
         return f"task {self.task} of {self.role} {self.party_id}"
@@ -279,7 +280,8 @@ def query_tasks(client: FlowClient, job_id: str) -> tuple[TaskRecord, ...]:
         # In milliseconds.
         seconds = (end - start) / 1000 if start and end else None
         status, error = row["party_status"] or "waiting", (row.get("error_report") or "").strip()
-        records.append(TaskRecord(row["task_name"], row["role"], row["party_id"], status, seconds, error))
+        provider = row.get("provider_name") or ""
+        records.append(TaskRecord(row["task_name"], row["role"], row["party_id"], status, seconds, error, provider))
     return tuple(records)
 
 

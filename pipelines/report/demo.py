@@ -10,7 +10,7 @@ from fate_dp.privacy.private_files import atomic_write
 
 from ..cli import tables
 from ..cli.tables import MODELS, epsilon_text
-from .page import BLUE, GREEN, INK, ORANGE, SERIES, draw_losses, moment, percent, render, svg_drawing
+from .page import BLUE, GREEN, INK, ORANGE, draw_losses, moment, percent, render, seconds_figure, svg_drawing
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -50,27 +50,6 @@ def roc_figure(models: dict) -> Markup:
         axis.legend(loc="lower right")
 
     return svg_drawing("roc", "ROC curves on held-out records", (5.4, 4.2), draw)
-
-
-def seconds_figure(tasks: list[dict]) -> Markup:
-    """One bar per task, one colour per job."""
-    jobs = list(dict.fromkeys(line["job"] for line in tasks))
-
-    def draw(axis: Axes) -> None:
-        for number, job in enumerate(jobs):
-            bars = [(place, line["seconds"]) for place, line in enumerate(tasks) if line["job"] == job]
-            places, seconds = zip(*bars)
-            drawn = axis.barh(places, seconds, 0.7, color=SERIES[number % len(SERIES)], label=job)
-            axis.bar_label(drawn, fmt="%.1f", padding=4, fontsize=10)
-        axis.set_yticks(range(len(tasks)), [line["task"] for line in tasks])
-        axis.invert_yaxis()
-        axis.grid(axis="y", visible=False)
-        axis.tick_params(axis="y", length=0)
-        axis.margins(x=0.08, y=0.02)
-        axis.set_xlabel("seconds")
-        axis.figure.legend(loc="outside upper left", ncols=max(1, min(4, len(jobs))))
-
-    return svg_drawing("seconds", "Seconds per task", (9.6, 1.4 + 0.3 * max(1, len(tasks))), draw)
 
 
 OBSERVERS = {

@@ -32,7 +32,16 @@ from .history import HistoryLedger
 from .labels import LabelLedger
 from .scores import ScoreLedger
 from .steps import StepLedger
-from .totals import View, all_charges, by_observer, charges_with_scores, epsilon_for_json, known_total, known_total_of
+from .totals import (
+    View,
+    all_charges,
+    by_observer,
+    charges_of_job,
+    charges_with_scores,
+    epsilon_for_json,
+    known_total,
+    known_total_of,
+)
 
 DEFAULT_DELTA = 1e-5
 
@@ -50,17 +59,20 @@ STEP = "all rounds of this step alone; the dataset's totals compose it with the 
 STEP_WITHOUT_GUARANTEE = "no guarantee at all: {reason}"
 SAMPLING = {"PoissonSampledGaussian": "poisson", "FixedSizeSampledGaussian": "fixed size without replacement"}
 
-# The records of flipped labels are those of the memo: jobs on subsets and on added rows overlap.
+# The records of flipped labels are those of the memo: jobs on subsets and on added rows overlap. One job has no such overlap.
 ENTRIES = f"""
     SELECT e.*, count(r.release_id) AS uses, min(r.time) AS first_time, max(r.time) AS last_time,
         sum(r.state = 'pending') AS pending, count(DISTINCT r.fingerprint) AS fingerprints, sum(s.rounds) AS rounds,
-        CASE WHEN e.mechanism IN {LABEL_DRAWS}
+        CASE WHEN e.mechanism IN {LABEL_DRAWS} AND :job IS NULL
             THEN (SELECT count(*) FROM released_label l WHERE l.entry_id = e.entry_id)
             ELSE max(r.records) END AS records
     FROM entry e JOIN release r USING (entry_id) LEFT JOIN private_step s USING (release_id)
+    WHERE :job IS NULL OR r.job_id = :job
     GROUP BY e.entry_id ORDER BY e.entry_id"""
 
-RELEASES = "SELECT job_id, fingerprint, note FROM release WHERE entry_id = ? ORDER BY release_id"
+RELEASES = """
+    SELECT job_id, fingerprint, note FROM release WHERE entry_id = :entry AND (:job IS NULL OR job_id = :job)
+    ORDER BY release_id"""
 
 
 class Ledger(LabelLedger, StepLedger, ScoreLedger, DatasetLedger, HistoryLedger):
@@ -86,28 +98,29 @@ class Ledger(LabelLedger, StepLedger, ScoreLedger, DatasetLedger, HistoryLedger)
             if changed.rowcount != 1:
                 raise LedgerError(f"release_id is {release_id!r} but the ledger holds no such release.")
 
-    def entries(self, delta: float = DEFAULT_DELTA) -> list[dict[str, Any]]:
+    def entries(self, delta: float = DEFAULT_DELTA, job_id: str | None = None) -> list[dict[str, Any]]:
         """All entries as JSON-able dictionaries, oldest first; an infinite epsilon is the text 'infinity'.
 
-        The epsilon of a private step is computed from its event, at ``delta``.
+        The epsilon of a private step is computed from its event, at ``delta``. With ``job_id`` they are those that the job
+        used, and uses, rounds, records and times are of this job alone.
         """
         delta = check_delta_or_zero(delta)
         with self._database.reading() as connection:
-            cursor = connection.execute(ENTRIES)
+            cursor = connection.execute(ENTRIES, {"job": job_id})
             names = [column[0] for column in cursor.description]
             rows = [dict(zip(names, row)) for row in cursor.fetchall()]
-            uses = [connection.execute(RELEASES, (row["entry_id"],)).fetchall() for row in rows]
+            uses = [connection.execute(RELEASES, {"entry": row["entry_id"], "job": job_id}).fetchall() for row in rows]
         return [_displayed(row, releases, delta) for row, releases in zip(rows, uses)]
 
-    def totals(self, delta: float = DEFAULT_DELTA) -> list[dict[str, Any]]:
-        """What each observer learned in all: JSON-able dictionaries by dataset, unit, relation and observer.
+    def totals(self, delta: float = DEFAULT_DELTA, job_id: str | None = None) -> list[dict[str, Any]]:
+        """What each observer learned in all, or in one job: JSON-able dictionaries by dataset, unit, relation and observer.
 
         An upper bound at ``delta``, composed from the events of private steps and of the flips of the worst record;
         'infinity' after joint scores. ``note`` says what is left open, and why it is infinite. Public data is left out.
         """
         delta = check_delta_or_zero(delta)
         with self._database.reading() as connection:
-            charged = all_charges(connection)
+            charged = all_charges(connection) if job_id is None else charges_of_job(connection, job_id)
         return [line for dataset in charged for line in by_observer(dataset, charged[dataset], delta)]
 
     def total(self, dataset: str, unit: str, relation: str, observer: str, delta: float = DEFAULT_DELTA) -> float:

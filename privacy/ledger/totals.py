@@ -39,6 +39,10 @@ Alternatives = frozenset[tuple[Charge, ...]]
 STEPS = f"""
     SELECT e.event, sum(s.rounds) FROM entry e JOIN release r USING (entry_id) JOIN private_step s USING (release_id)
     WHERE e.subject IN ({RELATED}) GROUP BY e.event ORDER BY e.event"""
+USED_BY_JOB = """
+    SELECT e.subject, e.event, coalesce(sum(s.rounds), 1)
+    FROM entry e JOIN release r USING (entry_id) LEFT JOIN private_step s USING (release_id)
+    WHERE r.job_id = ? AND e.event <> '' GROUP BY e.entry_id ORDER BY e.entry_id"""
 FLIPS_OF_RECORDS = f"""
     SELECT DISTINCT key_id, entries FROM (
         SELECT e.key_id, group_concat(e.entry_id) AS entries FROM entry e JOIN released_label l USING (entry_id)
@@ -61,6 +65,17 @@ def all_charges(connection: sqlite3.Connection) -> dict[str, Alternatives]:
     """What was charged to every dataset with a charge, joint scores included."""
     datasets = connection.execute("SELECT DISTINCT subject FROM entry WHERE event <> '' ORDER BY subject").fetchall()
     return {dataset: charges_with_scores(connection, dataset) for (dataset,) in datasets}
+
+
+def charges_of_job(connection: sqlite3.Connection, job_id: str) -> dict[str, Alternatives]:
+    """What one job used of every dataset; flips that an earlier job had made are among it, although they cost nothing again.
+
+    All flips of a job are taken to be of one record, which is the worst that can be.
+    """
+    used: defaultdict[str, list[Charge]] = defaultdict(list)
+    for dataset, text, rounds in connection.execute(USED_BY_JOB, (job_id,)):
+        used[dataset].append((stored_event(text), rounds))
+    return {dataset: frozenset({tuple(found)}) for dataset, found in used.items()}
 
 
 def charges(connection: sqlite3.Connection, dataset: str) -> Alternatives:

@@ -1,0 +1,173 @@
+"""The DAG of a job as an inline SVG: tasks as boxes in layers, each below all whose outputs it reads.
+
+A line that passes a layer is given a place of its own there, so that it runs between boxes and not behind them. Within a
+layer everything stands below the middle of what it comes from, which keeps most lines from crossing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from markupsafe import Markup
+
+BOX_WIDTH, BOX_HEIGHT = 176, 62
+LANE = 18
+"""Width of a line that passes a layer."""
+GAP, LAYER_GAP, MARGIN = 16, 40, 8
+LONGEST = 24
+"""Letters of a name that fit into a box."""
+SWEEPS = 4
+
+
+@dataclass(frozen=True)
+class Box:
+    """One task as it is drawn.
+
+    Attributes:
+        kind: class of the box in the page's style: ``leak``, ``failed``, ``elsewhere`` or empty.
+        lines: texts below the name.
+        told: all of it, for whoever points at the box or has it read aloud.
+    """
+
+    name: str
+    kind: str
+    lines: tuple[str, ...]
+    told: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """A box or, without a name, a line's way through one layer."""
+
+    layer: int
+    name: str = ""
+    line: tuple[str, str] = ("", "")
+
+    @property
+    def width(self) -> int:
+        return BOX_WIDTH if self.name else LANE
+
+
+@dataclass
+class Layout:
+    """Where everything stands: ``layers`` from top to bottom, each from left to right.
+
+    Attributes:
+        reads: names of the tasks that each task reads, every task after those.
+    """
+
+    reads: Mapping[str, Sequence[str]]
+    layers: list[list[Place]] = field(init=False)
+    before: dict[Place, list[Place]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        level: dict[str, int] = {}
+        for name, sources in self.reads.items():
+            level[name] = 1 + max((level[source] for source in sources), default=-1)
+        self.layers = [[] for _ in range(max(level.values(), default=-1) + 1)]
+        self.before = {}
+        for name, sources in self.reads.items():
+            box = Place(level[name], name)
+            self.layers[box.layer].append(box)
+            self.before[box] = [self._way(source, level[source], box) for source in sources]
+        for _ in range(SWEEPS):
+            for layer in self.layers:
+                places = self.middles()
+                layer.sort(key=lambda place: self._wanted(place, places))
+
+    def _way(self, source: str, start: int, box: Place) -> Place:
+        """The last place on the way from a source to the layer above a box; places on the way are added."""
+        last = Place(start, source)
+        for layer in range(start + 1, box.layer):
+            passing = Place(layer, line=(source, box.name))
+            self.layers[layer].append(passing)
+            self.before[passing] = [last]
+            last = passing
+        return last
+
+    def _wanted(self, place: Place, middles: Mapping[Place, float]) -> float:
+        above = [middles[each] for each in self.before[place]]
+        return sum(above) / len(above) if above else middles[place]
+
+    @property
+    def width(self) -> int:
+        return max((_width_of(layer) for layer in self.layers), default=0) + 2 * MARGIN
+
+    @property
+    def height(self) -> int:
+        return len(self.layers) * (BOX_HEIGHT + LAYER_GAP) - LAYER_GAP + 2 * MARGIN
+
+    def middles(self) -> dict[Place, float]:
+        """The horizontal middle of everything, each layer centred."""
+        found: dict[Place, float] = {}
+        for layer in self.layers:
+            left = (self.width - _width_of(layer)) / 2
+            for place in layer:
+                found[place] = left + place.width / 2
+                left += place.width + GAP
+        return found
+
+
+def _width_of(layer: Sequence[Place]) -> int:
+    return sum(place.width for place in layer) + GAP * max(0, len(layer) - 1)
+
+
+def dag_svg(boxes: Sequence[Box], reads: Mapping[str, Sequence[str]], description: str) -> Markup:
+    """The picture; ``boxes`` and ``reads`` name the same tasks, each after those that it reads. All text in it is escaped."""
+    layout = Layout(reads)
+    middles = layout.middles()
+    by_name = {box.name: box for box in boxes}
+    lines = [
+        _line(middles, above, place) for layer in layout.layers for place in layer for above in layout.before[place]
+    ]
+    drawn = [
+        _box(by_name[place.name], middles[place], _top(place))
+        for layer in layout.layers
+        for place in layer
+        if place.name
+    ]
+    return Markup(
+        '<svg role="img" aria-label="{told}" class="dag" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        'xmlns="http://www.w3.org/2000/svg"><defs><marker id="dag-tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
+        'markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8z" fill="currentColor"/></marker></defs>{lines}{boxes}</svg>'
+    ).format(
+        told=description,
+        width=layout.width,
+        height=layout.height,
+        lines=Markup("").join(lines),
+        boxes=Markup("").join(drawn),
+    )
+
+
+def _top(place: Place) -> int:
+    return MARGIN + place.layer * (BOX_HEIGHT + LAYER_GAP)
+
+
+def _line(middles: Mapping[Place, float], above: Place, below: Place) -> Markup:
+    """A line from a box, or from the way above, to a box or the way below, through the layer of a way."""
+    x, y = middles[above], _top(above) + BOX_HEIGHT
+    to_x, to_y = middles[below], _top(below)
+    bend = (to_y - y) / 2
+    path = f"M{x:.1f} {y} C{x:.1f} {y + bend:.1f} {to_x:.1f} {to_y - bend:.1f} {to_x:.1f} {to_y}"
+    if below.name:
+        return Markup('<path class="edge" d="{}" marker-end="url(#dag-tip)"/>').format(path)
+    return Markup('<path class="edge" d="{} V{}"/>').format(path, to_y + BOX_HEIGHT)
+
+
+def _box(box: Box, middle: float, top: int) -> Markup:
+    left = middle - BOX_WIDTH / 2
+    texts = [
+        Markup('<text class="{}" x="{:.1f}" y="{}" text-anchor="middle">{}</text>').format(
+            "name" if number == 0 else "more", middle, top + 20 + 17 * number, shortened(text)
+        )
+        for number, text in enumerate((box.name, *box.lines))
+    ]
+    return Markup(
+        '<g class="task {}"><title>{}</title><rect x="{:.1f}" y="{}" width="{}" height="{}" rx="8"/>{}</g>'
+    ).format(box.kind, box.told, left, top, BOX_WIDTH, BOX_HEIGHT, Markup("").join(texts))
+
+
+def shortened(text: str) -> str:
+    """A text that fits into a box; what is left out stands in the box's title."""
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}"

@@ -1,0 +1,151 @@
+"""Reports of jobs as JSON: written, read back field by field, and those of several parties joined for an auditor.
+
+A report that is read comes from another party, perhaps through several hands. Every field is checked against the
+annotations of the dataclasses, so that nothing half-right is joined, and one sentence says which file is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields, is_dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from fate_dp.components.disclosure.declaration import LEARNS
+from fate_dp.privacy.validation import InvalidArgument
+
+from .job_facts import NEVER_RAN, SCHEMA, JobReport, Learned
+
+MAX_BYTES = 64 * 2**20
+INFINITE = "infinity"
+Read = TypeVar("Read")
+
+
+def document_text(report: JobReport) -> str:
+    """The report as JSON, as job_report_schema.json describes it."""
+    return json.dumps(json_able(asdict(report)), indent=2, allow_nan=False) + "\n"
+
+
+def json_able(value: Any) -> Any:
+    """Nested values with texts for what JSON has no number for: a task may log anything."""
+    if isinstance(value, Mapping):
+        return {str(name): json_able(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_able(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return INFINITE if value > 0 else str(value)
+    return value
+
+
+def read_report(path: Path) -> JobReport:
+    """A report from its file; raises InvalidArgument, one sentence that names the file."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise InvalidArgument(f"{path} has more than {MAX_BYTES >> 20} MB but must be the report of one job.")
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidArgument(f"{path} cannot be read: {error.strerror}; name the JSON file of a report.") from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgument(f"{path} is no valid JSON but must be a report that `fate-dp report` wrote.") from error
+    schema = content.get("schema") if isinstance(content, dict) else None
+    if schema != SCHEMA:
+        raise InvalidArgument(f"{path} has the schema {schema!r} but must be a report of schema {SCHEMA!r}.")
+    return checked(read_as(JobReport, content, str(path)), path)
+
+
+def checked(report: JobReport, path: Path) -> JobReport:
+    """The same report, where what its fields say of each other holds; raises InvalidArgument."""
+    try:
+        datetime.fromisoformat(report.created)
+    except ValueError as error:
+        raise InvalidArgument(f"created in {path} is {report.created!r} but must be a time, ISO 8601.") from error
+    known: set[str] = set()
+    for task in report.tasks:
+        if not set(task.reads) <= known:
+            raise InvalidArgument(
+                f"Task {task.name} in {path} reads {', '.join(task.reads)} but must stand behind them."
+            )
+        known.add(task.name)
+    strangers = {party for part in report.parts for party in part.parties} - set(report.parties)
+    if strangers or not report.parts or not all(part.parties for part in report.parts):
+        raise InvalidArgument(f"The parts in {path} must be of parties of the job, {', '.join(report.parties)}.")
+    told = [
+        line.epsilon for part in report.parts if part.ledger for line in (*part.ledger.lines, *part.ledger.by_this_job)
+    ]
+    words = [each.learns for each in report.learned]
+    if not set(words) <= set(LEARNS) or any(isinstance(epsilon, str) and epsilon != INFINITE for epsilon in told):
+        raise InvalidArgument(f"{path} has an epsilon or a degree of learning that no report has; it was altered.")
+    return report
+
+
+def read_as(kind: type[Read], content: Any, where: str) -> Read:
+    """An instance of a dataclass from its JSON, with exactly its fields."""
+    names = [item.name for item in fields(cast(Any, kind))]
+    if not isinstance(content, dict) or set(content) != set(names):
+        raise InvalidArgument(f"{where} must have the fields {', '.join(names)}, each once, and no others.")
+    hints = typing.get_type_hints(kind)
+    return kind(**{name: _value(hints[name], content[name], f"{name} in {where}") for name in names})
+
+
+def _value(kind: Any, value: Any, where: str) -> Any:
+    if is_dataclass(kind):
+        return read_as(cast(Any, kind), value, where)
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin is types.UnionType:
+        if value is None and type(None) in inner:
+            return None
+        (first, *more) = [each for each in inner if each is not type(None)]
+        chosen = next((each for each in more if isinstance(value, each)), first)
+        return _value(chosen, value, where)
+    if origin is tuple and isinstance(value, list):
+        return tuple(_value(inner[0], item, where) for item in value)
+    if origin is Mapping and isinstance(value, dict):
+        return {name: _value(inner[1], item, where) for name, item in value.items()}
+    if kind is Any or kind is float and _is_number(value) or isinstance(kind, type) and type(value) is kind:
+        return value
+    raise InvalidArgument(f"{where} is {type(value).__name__} but must be {getattr(kind, '__name__', kind)}.")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def merged(reports: Sequence[JobReport]) -> JobReport:
+    """One report of what several parties of a job know together; raises InvalidArgument for reports that do not fit.
+
+    Each party appears once: of two reports of one party nobody could say which holds.
+    """
+    if len(reports) < 2:
+        raise InvalidArgument(
+            "A single report has nothing to be joined with; name the JSON files of two or more parties."
+        )
+    first = reports[0]
+    jobs = sorted({report.job_id for report in reports})
+    if len(jobs) > 1:
+        raise InvalidArgument(
+            f"These are reports of several jobs, {', '.join(jobs)}; only those of one job are joined."
+        )
+    if any((report.tasks, report.parties) != (first.tasks, first.parties) for report in reports):
+        raise InvalidArgument(f"The reports of job {first.job_id} tell of different DAGs; one of them was altered.")
+    parts = [part for report in reports for part in report.parts]
+    twice = sorted({part.party_id for part in parts if [each.party_id for each in parts].count(part.party_id) > 1})
+    if twice:
+        raise InvalidArgument(f"Party {twice[0]} has two reports of job {first.job_id}; name one of them.")
+    order = {task.name: place for place, task in enumerate(first.tasks)}
+    seen: dict[str, Learned] = {repr(each): each for report in reports for each in report.learned}
+    unknown = [task.name for task in first.tasks if any(task.name in report.unknown for report in reports)]
+    began = {run.task for part in parts for run in part.tasks if run.status not in NEVER_RAN}
+    never = {task for report in reports for task in report.never_ran}
+    return replace(
+        first,
+        created=max(report.created for report in reports),
+        learned=tuple(sorted(seen.values(), key=lambda each: order.get(each.task, len(order)))),
+        unknown=tuple(unknown),
+        never_ran=tuple(sorted(never - began)),
+        parts=tuple(sorted(parts, key=lambda part: first.parties.index(part.parties[0]))),
+    )

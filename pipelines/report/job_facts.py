@@ -1,0 +1,457 @@
+"""What one party may know of a job that has ended: its report, as frozen dataclasses.
+
+Every party knows the DAG and who takes part. Of everything else a report holds what is this party's own: what its tasks
+logged, its ledger and its caps, and what it sees or shows. `gather` asks FATE-Flow and the party's home for nothing more,
+even where one server plays all parties. A report of several parties (`job_documents.merged`) has a part of each.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fate_dp.components.common.job_files import JobPlan
+from fate_dp.components.disclosure.tracing import Disclosure, Sight, Walk, inputs_from, trace
+from fate_dp.components.disclosure.verdicts import advice, told
+from fate_dp.deploy.flow.client import FlowAddress
+from fate_dp.privacy.ledger.ledger import DEFAULT_DELTA, Ledger
+from fate_dp.privacy.private_files import AnyPath
+from fate_dp.privacy.validation import InvalidArgument
+
+from ..jobs.flow import connect, fate_version
+from ..jobs.job import ENDED, NoOutput, TaskRecord, logged_traceback, query_tasks, raised_sentence, task_metrics
+from ..jobs.job_plans import plan_of_job
+from ..jobs.party_ledgers import has_ledger, home_at
+from ..jobs.table_caps import known_tables, lines_of
+from .job_figures import Figure, figures_of, losses_of, summary_of
+from .job_noise import Noise, noise_of
+
+if TYPE_CHECKING:
+    from fate_dp.components.common.charges import PartyHome
+
+SCHEMA = "fate-dp/job-report/1"
+PARTY_ID = re.compile(r"[A-Za-z0-9_-]+")
+LOCAL_ROLES = ("guest", "host", "arbiter", "local")
+NEVER_RAN = ("waiting", "ready")
+CHARGED_AT_GUEST = ("label_flip", "label_count")
+"""Components that never end well at a guest without a line in its ledger."""
+
+
+@dataclass(frozen=True)
+class DagTask:
+    """One task of the DAG, as every party knows it; ``parties`` read as ``guest 9999``, ``reads`` are names of tasks."""
+
+    name: str
+    component: str
+    stage: str
+    parties: tuple[str, ...]
+    reads: tuple[str, ...]
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What one observer learned of one owner's asset in one task, as the declaration of its component says.
+
+    Attributes:
+        labels: what the label column held, for labels; empty for anything else.
+        epsilon: of flips, in nats; None for anything else, or where it is unknown.
+        instead: what would have avoided it; empty where nothing is known to.
+    """
+
+    task: str
+    component: str
+    observer: str
+    owner: str
+    what: str
+    labels: str
+    epsilon: float | None
+    form: str
+    learns: str
+    sentence: str
+    computes: str
+    evidence: tuple[str, ...]
+    attack: str
+    instead: str
+    leaks: bool
+
+    @classmethod
+    def of(cls, sight: Sight, disclosure: Disclosure) -> Learned:
+        shown = sight.shown
+        return cls(
+            sight.task,
+            sight.component,
+            str(sight.observer),
+            str(sight.owner),
+            shown.what,
+            sight.labels.state if shown.what == "labels" else "",
+            sight.labels.epsilon,
+            shown.form,
+            shown.learns,
+            told(sight),
+            shown.computes,
+            shown.evidence,
+            shown.attack,
+            advice(disclosure, sight) if sight.leaks else "",
+            sight.leaks,
+        )
+
+
+@dataclass(frozen=True)
+class TaskRun:
+    """One task at one party: what happened, what it logged of itself, and the settings of this party alone.
+
+    ``seconds`` is None where it never ended; ``refusal`` is the sentence that it raised, empty where it raised none.
+    """
+
+    task: str
+    role: str
+    status: str
+    seconds: float | None
+    refusal: str
+    provider: str
+    settings: Mapping[str, Any]
+    summary: Mapping[str, Any]
+    losses: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class LedgerLine:
+    """One line of a party's ledger as this job used it; epsilon in nats, or the text ``infinity``."""
+
+    entry_id: int
+    source: str
+    mechanism: str
+    unit: str
+    relation: str
+    observer: str
+    epsilon: float | str
+    delta: float | None
+    rounds: int
+    records: int
+    uses: int
+    pending: int
+    counted: bool
+    parameters: Mapping[str, Any]
+    note: str
+
+
+@dataclass(frozen=True)
+class Told:
+    """An upper bound on what one observer was told of a dataset."""
+
+    dataset: str
+    unit: str
+    relation: str
+    observer: str
+    epsilon: float | str
+    delta: float
+    note: str
+
+
+@dataclass(frozen=True)
+class Cap:
+    """What may still be spent of a table that the job used."""
+
+    table: str
+    kind: str
+    spent: float
+    cap: float
+    left: float
+    delta: float | None
+    origin: str
+
+
+@dataclass(frozen=True)
+class PartyLedger:
+    """The lines of this job, what they tell each observer alone and with all other jobs, and what is left."""
+
+    lines: tuple[LedgerLine, ...]
+    by_this_job: tuple[Told, ...]
+    by_all_jobs: tuple[Told, ...]
+    caps: tuple[Cap, ...]
+
+
+@dataclass(frozen=True)
+class PartyPart:
+    """All that one party alone knows of the job; ``ledger`` is None for a party that keeps none."""
+
+    party_id: str
+    parties: tuple[str, ...]
+    status: str
+    started: str
+    seconds: float | None
+    tasks: tuple[TaskRun, ...]
+    figures: tuple[Figure, ...]
+    ledger: PartyLedger | None
+    noise: tuple[Noise, ...]
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class JobReport:
+    """A job as one party may know it, or as several did whose reports were joined.
+
+    Attributes:
+        learned: what the parties of ``parts`` saw or showed, in the order of the tasks.
+        unknown: tasks whose component nobody knows; what they showed cannot be told.
+        never_ran: tasks that no party of ``parts`` began.
+    """
+
+    schema: str
+    created: str
+    fate_dp_version: str
+    fate_version: str
+    job_id: str
+    parties: tuple[str, ...]
+    tasks: tuple[DagTask, ...]
+    learned: tuple[Learned, ...]
+    unknown: tuple[str, ...]
+    never_ran: tuple[str, ...]
+    parts: tuple[PartyPart, ...]
+
+    @property
+    def leaks(self) -> tuple[Learned, ...]:
+        return tuple(each for each in self.learned if each.leaks)
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Parties of the job whose own part is not in this report."""
+        told_of = {party for part in self.parts for party in part.parties}
+        return tuple(party for party in self.parties if party not in told_of)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which report is wanted: of which job, at which FATE-Flow, of which party (None: the guest), from whose home.
+
+    ``flow_home`` is the folder of an embedded server, which keeps logs of what FATE-Flow lost; None for another one.
+    """
+
+    address: FlowAddress
+    job_id: str
+    parties_folder: AnyPath
+    party_id: str | None = None
+    flow_home: Path | None = None
+
+
+def gather(asked: Asked) -> JobReport:
+    """All facts of one report; raises InvalidArgument or LedgerUnavailable, one sentence, where there can be none."""
+    plan = plan_of_job(asked.address, asked.job_id)
+    members = members_of(plan)
+    party_id = asked.party_id if asked.party_id is not None else default_party(plan, members)
+    own = tuple(party for party in members if party.partition(" ")[2] == party_id)
+    if not own or not PARTY_ID.fullmatch(party_id):
+        raise InvalidArgument(
+            f"Party {party_id} takes no part in job {asked.job_id}; its parties are {', '.join(members) or 'not named'}."
+        )
+    disclosure = trace(plan)
+    part = Gathering(asked, plan, party_id, own).part()
+    began = {run.task for run in part.tasks if run.status not in NEVER_RAN}
+    never_ran = tuple(sorted({run.task for run in part.tasks} - began))
+    sights = [sight for sight in disclosure.sights if {str(sight.observer), str(sight.owner)} & set(own)]
+    return JobReport(
+        schema=SCHEMA,
+        created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        fate_dp_version=version("fate-dp"),
+        fate_version=fate_version(),
+        job_id=asked.job_id,
+        parties=members,
+        tasks=tuple(dag_task(plan, name) for name in Walk(plan).order),
+        learned=tuple(Learned.of(sight, disclosure) for sight in sights if sight.task in began),
+        unknown=tuple(unknown.task for unknown in disclosure.unknown),
+        never_ran=never_ran,
+        parts=(part,),
+    )
+
+
+def members_of(plan: JobPlan) -> tuple[str, ...]:
+    """All parties of a job as ``guest 9999``."""
+    return tuple(f"{role} {party_id}" for role in LOCAL_ROLES for party_id in plan.parties(role))
+
+
+def default_party(plan: JobPlan, members: tuple[str, ...]) -> str:
+    """The guest, or of a job without one, such as an upload, its first party."""
+    if not members:
+        raise InvalidArgument("The job names no parties with roles; a report is of one party of a job.")
+    return next(iter(plan.parties("guest")), members[0].partition(" ")[2])
+
+
+def dag_task(plan: JobPlan, name: str) -> DagTask:
+    task = plan.task(name)
+    parties = tuple(f"{role} {each}" for role in LOCAL_ROLES for each in plan.parties(role, name))
+    reads = tuple(dict.fromkeys(inputs_from(plan.dag["tasks"][name])))
+    return DagTask(name, task.component, task.stage, parties, reads, task.parameters)
+
+
+@dataclass(frozen=True)
+class Gathering:
+    """What is asked for one party: of its server as this party, and of its home alone."""
+
+    asked: Asked
+    plan: JobPlan
+    party_id: str
+    parties: tuple[str, ...]
+
+    def part(self) -> PartyPart:
+        rows = self._job_rows()
+        records = self._records()
+        if not rows:
+            raise InvalidArgument(
+                f"FATE-Flow at {self.asked.address} knows job {self.asked.job_id}, but nothing of what {self.parties[0]} did in "
+                "it; ask at that party's own server."
+            )
+        unfinished = [row["status"] for row in rows if row["status"] not in ENDED]
+        if unfinished:
+            raise InvalidArgument(
+                f"Job {self.asked.job_id} has not ended, it is {unfinished[0]}; a report tells of jobs that have."
+            )
+        logged = {(record.task, record.role): self._metrics(record) for record in records}
+        runs = tuple(self._run(record, logged[record.task, record.role]) for record in records)
+        walk = Walk(self.plan)
+        figures = [
+            figure
+            for (task, _), metrics in logged.items()
+            for figure in figures_of(task, metrics, walk.labels_into(task))
+        ]
+        ledger = self._ledger(runs)
+        starts = [row["start_time"] for row in rows if row.get("start_time")]
+        ends = [row["end_time"] for row in rows if row.get("end_time")]
+        return PartyPart(
+            party_id=self.party_id,
+            parties=self.parties,
+            status=next((row["status"] for row in rows if row["status"] != "success"), "success"),
+            started=moment_of(min(starts)) if starts else "",
+            # In milliseconds.
+            seconds=(max(ends) - min(starts)) / 1000 if starts and ends else None,
+            tasks=runs,
+            figures=tuple(figures),
+            ledger=ledger,
+            noise=tuple(noise_of(line, [run.summary for run in runs]) for line in ledger.lines) if ledger else (),
+            versions={"fate-dp": version("fate-dp"), "FATE": fate_version(), "Python": platform.python_version()},
+        )
+
+    def _job_rows(self) -> list[dict]:
+        """What the server keeps of the job at this party, one row for each of its roles."""
+        client, found = connect(self.asked.address), []
+        for party in self.parties:
+            role, _, party_id = party.partition(" ")
+            response = client.job.query(job_id=self.asked.job_id, role=role, party_id=party_id)
+            found += response.get("data") or [] if response.get("code") == 0 else []
+        return found
+
+    def _records(self) -> list[TaskRecord]:
+        """This party's tasks, of one that was tried again the last attempt."""
+        records = query_tasks(connect(self.asked.address), self.asked.job_id)
+        own = {
+            (record.task, record.role): record
+            for record in records
+            if f"{record.role} {record.party_id}" in self.parties
+        }
+        return list(own.values())
+
+    def _metrics(self, record: TaskRecord) -> list[dict]:
+        """What the task logged; nothing where it never began, or where FATE-Flow's records of it were cleaned."""
+        if record.status in NEVER_RAN:
+            return []
+        try:
+            return task_metrics(self.asked.address, self.asked.job_id, record.role, record.party_id, record.task)
+        except NoOutput:
+            return []
+
+    def _run(self, record: TaskRecord, metrics: list[dict]) -> TaskRun:
+        own = (self.plan.dag.get("party_tasks") or {}).get(f"{record.role}_{record.party_id}") or {}
+        settings = ((own.get("tasks") or {}).get(record.task) or {}).get("parameters") or {}
+        return TaskRun(
+            record.task,
+            record.role,
+            record.status,
+            record.seconds,
+            self._refusal(record),
+            record.provider,
+            settings,
+            summary_of(metrics),
+            losses_of(metrics),
+        )
+
+    def _refusal(self, record: TaskRecord) -> str:
+        """The sentence that the task raised, from its log where FATE-Flow lost it and the log is still there."""
+        if record.status == "success":
+            return ""
+        error = record.error or logged_traceback(self.asked.job_id, record, self.asked.flow_home) or ""
+        sentence = raised_sentence(error) if error else ""
+        # A lone word, as FATE-Flow answers itself with, says nothing without what stands around it.
+        return sentence if " " in sentence else " ".join(error.split())
+
+    def _ledger(self, runs: tuple[TaskRun, ...]) -> PartyLedger | None:
+        home = home_at(self.asked.parties_folder, self.party_id)
+        kept = has_ledger(home)
+        ledger = ledger_of(home, self.party_id, self.asked) if kept else None
+        components = {run.task: self.plan.task(run.task).component for run in runs}
+        charged = [
+            run.task
+            for run in runs
+            if run.role == "guest" and run.status == "success" and components[run.task] in CHARGED_AT_GUEST
+        ]
+        if charged and (ledger is None or not ledger.lines):
+            what = "holds no line of this job" if kept else "is missing"
+            raise InvalidArgument(
+                f"The ledger of party {self.party_id} in {home.path} {what}, but {charged[0]} was charged to it; name the home "
+                "of the server on which the job ran."
+            )
+        return ledger
+
+
+def ledger_of(home: PartyHome, party_id: str, asked: Asked) -> PartyLedger:
+    """What a party's ledger says of a job, with names of tables in place of those of datasets."""
+    ledger, tables_of = home.ledger, home.ledger.tables()
+
+    def named(dataset: str) -> str:
+        return ", ".join(tables_of.get(dataset, ())) or dataset
+
+    entries = ledger.entries(job_id=asked.job_id)
+    touched = {entry["source"] for entry in entries}
+    tables = [
+        table
+        for table in known_tables(asked.parties_folder, party_id)
+        if touched & {*table.datasets, *table.sources, table.table}
+    ]
+    caps = dict.fromkeys(
+        Cap(line.table, line.kind, line.spent, line.cap, line.left, line.delta, line.origin)
+        for table in tables
+        for line in lines_of(table)
+    )
+    return PartyLedger(
+        tuple(ledger_line(entry, named(entry["source"])) for entry in entries),
+        tuple(Told(**{**line, "dataset": named(line["dataset"])}) for line in told_to_observers(ledger, asked.job_id)),
+        tuple(
+            Told(**{**line, "dataset": named(line["dataset"])})
+            for line in told_to_observers(ledger)
+            if line["dataset"] in touched
+        ),
+        tuple(caps),
+    )
+
+
+def told_to_observers(ledger: Ledger, job_id: str | None = None) -> list[dict[str, Any]]:
+    """Totals of a job, or of all: of labels at delta 0, as flips are guaranteed, of anything else at the usual delta."""
+    of_labels = [line for line in ledger.totals(0.0, job_id) if line["unit"] == "label"]
+    return [*of_labels, *(line for line in ledger.totals(DEFAULT_DELTA, job_id) if line["unit"] != "label")]
+
+
+def ledger_line(entry: Mapping[str, Any], source: str) -> LedgerLine:
+    """Of an entry as the ledger displays it; what names its keys, records and other jobs stays in the ledger."""
+    parameters = {name: value for name, value in entry["parameters"].items() if name != "key_id"}
+    kept = {name: entry[name] for name in LedgerLine.__dataclass_fields__}
+    return LedgerLine(**{**kept, "source": source, "parameters": parameters})
+
+
+def moment_of(milliseconds: int) -> str:
+    """FATE-Flow's time as ISO text."""
+    return datetime.fromtimestamp(milliseconds / 1000, timezone.utc).isoformat(timespec="seconds")

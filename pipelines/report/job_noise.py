@@ -1,0 +1,216 @@
+"""Does it act? For every line that a job left in a ledger: the noise that was added, beside the signal it was added to.
+
+An epsilon says what is guaranteed, and nothing of whether the noise can be seen. Flips at epsilon 20 flip nothing; a sum over
+few records drowns. What neither the ledger nor a task's summary tells is called not known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fate_dp.privacy.ledger.entries import (
+    JOINT_SCORES,
+    NOT_PRIVATE,
+    OVER_SAMPLING,
+    PIECEWISE,
+    POST_PROCESSING,
+    RANDOMIZED_RESPONSE,
+)
+from fate_dp.privacy.mechanisms.local_numbers import piecewise_law
+from fate_dp.privacy.validation import is_finite
+
+if TYPE_CHECKING:
+    from .job_facts import LedgerLine
+
+NOT_KNOWN = "not known"
+ACTS = YES, HARDLY, NONE, OPEN = ("yes", "hardly", "no noise", NOT_KNOWN)
+DEVIATION, OVER_CLIP, CLIP = "standard deviation of the noise", "noise over the clip", "clip"
+RECORDS = ("records of all parties", "records of this party", "rows")
+CLEAR = 100.0
+"""A signal of so many standard deviations of the noise on a single number is read as if there were none."""
+SAME = 1e-3
+"""Relative difference below which a summary's noise over the clip is that of a ledger line, rounded to the noise's grid."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Of one ledger line, by its number.
+
+    Attributes:
+        ratio: signal over noise; None where one of the two is not known, or there is no noise.
+        acts: one of `ACTS`.
+        sentence: what the numbers mean.
+    """
+
+    entry_id: int
+    mechanism: str
+    noise: str
+    signal: str
+    ratio: float | None
+    acts: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one kind of mechanism gives: see `Noise`."""
+
+    noise: str
+    signal: str
+    ratio: float | None
+    acts: str
+    sentence: str
+
+
+Summaries = Iterable[Mapping[str, Any]]
+
+
+def noise_of(line: LedgerLine, summaries: Summaries) -> Noise:
+    """Noise and signal of a line; ``summaries`` are those of the same party's tasks of the job."""
+    measured = MEASURES.get(line.mechanism, _not_known)(line, list(summaries))
+    return Noise(
+        line.entry_id, line.mechanism, measured.noise, measured.signal, measured.ratio, measured.acts, measured.sentence
+    )
+
+
+def _flips(line: LedgerLine, summaries: Summaries) -> Measured:
+    keep, classes, rows = line.parameters["keep_probability"], line.parameters["classes"], line.records
+    flips = rows * (1 - keep)
+    return Measured(
+        f"each label flipped with probability {1 - keep:.4g}; {flips:.1f} flips to be expected in {rows} labels",
+        f"each label kept with probability {keep:.4g}, by chance {1 / classes:.4g}",
+        keep / (1 - keep) if keep < 1 else None,
+        YES if flips >= 1 else HARDLY,
+        "Labels are kept more often than by chance, and enough are flipped that no single one can be trusted."
+        if flips >= 1
+        else "Less than one flip is to be expected in all: the labels are as good as true.",
+    )
+
+
+def _numbers(line: LedgerLine, summaries: Summaries) -> Measured:
+    low, high = line.parameters["bounds"]
+    law = piecewise_law(float(line.epsilon), (low, high), line.parameters["bins"])
+    middle, bound = np.sqrt(law.variance(np.array([(low + high) / 2, low]))).tolist()
+    ratio = (high - low) / 2 / middle
+    return Measured(
+        f"standard deviation {middle:.4g} in the middle and {bound:.4g} at the bounds, on each number",
+        f"numbers from {low:g} to {high:g}",
+        ratio,
+        YES if ratio < CLEAR else HARDLY,
+        f"Half the range is {ratio:.3g} standard deviations of the noise on one number; a mean over n numbers has less by the "
+        "square root of n.",
+    )
+
+
+def _gaussian(line: LedgerLine, summaries: Summaries) -> Measured:
+    """Noise on sums of clipped vectors, sampled or not."""
+    parameters = line.parameters
+    multiplier = parameters.get("noise_multiplier") or _of_groups(parameters)
+    if not multiplier:
+        return _not_known(line, summaries)
+    told = next((each for each in summaries if _is_of(each, multiplier)), {})
+    clip, records = told.get(CLIP), _records(line, told)
+    sigma = f" ({multiplier * clip:.4g} at clip {clip:g})" if is_finite(clip) else ""
+    expected = parameters.get("batch_size") or (records and records * parameters.get("sampling_probability", 1.0))
+    signal = f"a sum over about {expected:.4g} records" if expected else f"a sum over records, how many is {NOT_KNOWN}"
+    reached = f"; all {expected:.4g} together reach {expected / multiplier:.3g} of them at most" if expected else ""
+    return Measured(
+        f"standard deviation {multiplier:.4g} times the clip, on each coordinate{sigma}, in each of {line.rounds} releases",
+        f"{signal}, each of at most the clip",
+        expected / multiplier if expected else None,
+        YES if multiplier >= 1 else HARDLY,
+        f"One record moves a coordinate by at most {1 / multiplier:.3g} standard deviations of the noise{reached}.",
+    )
+
+
+def _of_groups(parameters: Mapping[str, Any]) -> float | None:
+    """The noise multiplier of noise with a scale for each group of coordinates."""
+    pairs = list(zip(parameters.get("sensitivities", ()), parameters.get("sigmas", ())))
+    return 1 / math.sqrt(sum((sensitivity / sigma) ** 2 for sensitivity, sigma in pairs)) if pairs else None
+
+
+def _is_of(summary: Mapping[str, Any], multiplier: float) -> bool:
+    told = summary.get(OVER_CLIP)
+    return is_finite(told) and math.isclose(float(told), multiplier, rel_tol=SAME)
+
+
+def _records(line: LedgerLine, summary: Mapping[str, Any]) -> float | None:
+    """On how many records a step was, as the summary says, else the ledger."""
+    told = [summary[name] for name in RECORDS if is_finite(summary.get(name))]
+    return next((float(each) for each in (*told, line.records) if each), None)
+
+
+def _laplace(line: LedgerLine, summaries: Summaries) -> Measured:
+    """Noise on counts and other numbers; label_count tells its standard deviation and the noisy counts."""
+    told = next((each for each in summaries if is_finite(each.get(DEVIATION))), None)
+    if told is not None and line.parameters.get("purpose") == "label_count":
+        deviation = float(told[DEVIATION])
+        counts = [float(value) for name, value in told.items() if ", label " in name and is_finite(value)]
+        typical = abs(median(counts)) if counts else None
+        return Measured(
+            f"standard deviation {deviation:.4g} on each count",
+            NOT_KNOWN if typical is None else f"noisy counts of {typical:g} in the middle",
+            None if typical is None else typical / deviation,
+            YES if deviation >= 1 else HARDLY,
+            f"One replaced record moves two counts by 1 each, {1 / deviation:.3g} standard deviations of the noise.",
+        )
+    scale = line.parameters.get("noise_multiplier")
+    if scale:
+        return Measured(
+            f"standard deviation {math.sqrt(2) * scale:.4g} times what one record moves",
+            NOT_KNOWN,
+            None,
+            YES if scale >= 1 else HARDLY,
+            f"One record moves the result by at most {1 / (math.sqrt(2) * scale):.3g} standard deviations of the noise.",
+        )
+    return _not_known(line, summaries)
+
+
+def _shuffled(line: LedgerLine, summaries: Summaries) -> Measured:
+    epsilon, messages = line.parameters["epsilon0"], line.parameters["messages"]
+    if line.parameters.get("randomizer") != "randomized_response":
+        return Measured(
+            f"one record's message is randomised at epsilon {epsilon:.4g}",
+            f"at least {messages} shuffled messages",
+            None,
+            YES,
+            "Which message is whose is lost in the shuffle; how wide the noise on a statistic is stands in the task's summary.",
+        )
+    flip = 1 / (1 + math.exp(epsilon))
+    return Measured(
+        f"each message is wrong with probability {flip:.4g}; {messages * flip:.1f} wrong ones to be expected",
+        f"at least {messages} shuffled messages",
+        (1 - flip) / flip,
+        YES if messages * flip >= 1 else HARDLY,
+        "Which message is whose is lost in the shuffle.",
+    )
+
+
+def _nothing_added(line: LedgerLine, summaries: Summaries) -> Measured:
+    return Measured("none", "exact", None, NONE, f"{line.note[:1].upper()}{line.note[1:]}.")
+
+
+def _nothing_new(line: LedgerLine, summaries: Summaries) -> Measured:
+    return Measured("that of the labels it was computed from", "the same labels", None, YES, "Nothing new is released.")
+
+
+def _not_known(line: LedgerLine, summaries: Summaries) -> Measured:
+    return Measured(NOT_KNOWN, NOT_KNOWN, None, OPEN, "Neither the ledger nor a summary tells how wide the noise is.")
+
+
+MEASURES: dict[str, Callable[[LedgerLine, list[Mapping[str, Any]]], Measured]] = {
+    RANDOMIZED_RESPONSE: _flips,
+    PIECEWISE: _numbers,
+    POST_PROCESSING: _nothing_new,
+    "Shuffled": _shuffled,
+    **dict.fromkeys(("Gaussian", "GroupedGaussian", "PoissonSampledGaussian", "FixedSizeSampledGaussian"), _gaussian),
+    **dict.fromkeys(("PureDP", "Laplace"), _laplace),
+    **dict.fromkeys((JOINT_SCORES, NOT_PRIVATE, OVER_SAMPLING, "NotPrivate"), _nothing_added),
+}
+"""By the mechanism of a ledger line."""

@@ -1,0 +1,435 @@
+"""A job's report as one HTML page that needs nothing else: who learned what, at what epsilon, and whether the noise acts."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fate_dp.components.disclosure.declaration import EVERY, NOTHING, SOME, SUMS
+from fate_dp.components.disclosure.verdicts import capitalized
+from fate_dp.privacy.private_files import atomic_write
+from fate_dp.privacy.validation import InvalidArgument
+
+from ..cli.tables import TextTable, epsilon_text, floor_text, rounded_up, table_of
+from .dag_picture import Box, dag_svg
+from .job_documents import document_text
+from .job_facts import Cap, DagTask, JobReport, Learned, PartyPart, TaskRun, Told
+from .job_figures import Figure
+from .job_noise import Noise
+from .page import SERIES, draw_losses, moment, render, seconds_figure, svg_drawing
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+    from matplotlib.axes import Axes
+
+BADGES = {
+    EVERY: ("every record", "open"),
+    SOME: ("single records", "open"),
+    SUMS: ("sums", "holds"),
+    NOTHING: ("nothing", "holds"),
+}
+"""How what an observer learns is called and marked, by the word of its declaration."""
+LEAK = ("leak", "fails")
+FORMS = {
+    "clear": "in the clear",
+    "masked": "masked",
+    "encrypted_blinded": "encrypted",
+    "encrypted_unblinded": "encrypted without blinding",
+    "aggregated": "in sums",
+    "differentially_private": "with differential privacy",
+}
+LEAKS = "leaks: every true label or feature of another party"
+LINE_STYLES = ("-", "--", ":", "-.")
+NO_NUMBER, INFINITY = "\N{EN DASH}", "\N{INFINITY}"
+PRIVACY = (
+    "Epsilon is an upper bound in nats, composed from the events in the ledger of the party whose records or labels it protects. "
+    "The numbers of another party's ledger are not in a party's own report."
+)
+LIMITS_OF_ONE = "It is {party}'s own: it holds what this party may know, and it should stay with it."
+FOR_AUDITORS = (
+    "It joins the reports of {parties} for an auditor whom all of them trust: it holds every one's ledger and figures, and "
+    "must not go back to any of them."
+)
+
+
+@dataclass(frozen=True)
+class Card:
+    """One key figure at the head of the page; the page's style knows some kinds by their name."""
+
+    kind: str
+    figure: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing that an observer learned, as the page lists it."""
+
+    kind: str
+    badge: str
+    sentence: str
+    details: str
+
+
+def write_report(report: JobReport, folder: Path, name: str) -> tuple[Path, Path]:
+    """Write ``name``.html and ``name``.json, each whole or not at all; returns both paths. Both are made before any is written."""
+    texts = {"html": report_html(report), "json": document_text(report)}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise InvalidArgument(f"{folder} is no folder and cannot become one; name another with --out.") from error
+    page, document = (folder / f"{name}.{kind}" for kind in texts)
+    for path, text in zip((page, document), texts.values()):
+        atomic_write(path, text)
+    return page, document
+
+
+def report_html(report: JobReport) -> str:
+    """The report as one HTML document; the same report gives the same text."""
+    return render(
+        "job_template.html",
+        result=report,
+        report=report,
+        title=f"Job {report.job_id}: who learned what",
+        of="report of several parties" if len(report.parts) > 1 else f"report of {names_of(report.parts[0].parties)}",
+        created=moment(report.created),
+        summary=summary(report),
+        cards=[(card.kind, card.figure, card.text) for card in cards(report)],
+        precision_of_figures=PRIVACY,
+        picture=picture(report),
+        refusals=list(refusals(report)),
+        learned=learned_by_observer(report),
+        tasks_of=tasks_table(report),
+        epsilon_table=epsilon_table,
+        notes_of=notes_of,
+        line_table=line_table,
+        cap_table=cap_table,
+        noise_table=noise_table,
+        figure_table=figure_table(report),
+        loss_figure=loss_figure(report),
+        seconds_figure=seconds_of(report),
+        settings_table=settings_table(report),
+        summaries=list(summaries(report)),
+        versions_table=versions_table(report),
+        elsewhere=elsewhere(report),
+        names_of=names_of,
+        capitalized=capitalized,
+    )
+
+
+def names_of(parties: Iterable[str]) -> str:
+    """Several names as text."""
+    *first, last = parties
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def summary(report: JobReport) -> str:
+    """What ran, how it ended and whether anything leaked, in one paragraph."""
+    statuses = {part.status for part in report.parts}
+    ended = next(iter(statuses)) if len(statuses) == 1 else names_of(sorted(statuses))
+    longest = max((part.seconds or 0.0 for part in report.parts), default=0.0)
+    ran = f"The job of {names_of(report.parties)} ended as {ended} after {longest:.0f} seconds."
+    leaks = report.leaks
+    if leaks:
+        more = f", and in {len(leaks) - 1} more ways" if len(leaks) > 1 else ""
+        found = f"It leaked: {leaks[0].sentence}{more}."
+    elif report.unknown:
+        found = f"What it showed cannot be told: nobody knows the components of {names_of(report.unknown)}."
+    else:
+        found = (
+            "No party could compute every true label or every feature of another one from what this report knows of."
+        )
+    whose = (
+        FOR_AUDITORS.format(parties=names_of(party for part in report.parts for party in part.parties))
+        if len(report.parts) > 1
+        else LIMITS_OF_ONE.format(party=names_of(report.parts[0].parties))
+    )
+    return f"{ran} {found} {whose}"
+
+
+def cards(report: JobReport) -> list[Card]:
+    """The key figures at the head of the page."""
+    statuses = sorted({part.status for part in report.parts})
+    told = [line for part in report.parts if part.ledger for line in part.ledger.by_this_job]
+    largest = max((float(line.epsilon) for line in told if line.relation == "replace_one"), default=None)
+    leaks = len(report.leaks)
+    seconds = max((part.seconds or 0.0 for part in report.parts), default=0.0)
+    not_told = f"; unknown components: {len(report.unknown)}" if report.unknown else ""
+    nothing = "nothing of this job stands in a ledger that this report knows"
+    return [
+        Card("guest_only" if statuses == ["success"] else "not_private", "/".join(statuses), "how the job ended"),
+        Card("not_private" if leaks or report.unknown else "guest_only", str(leaks), LEAKS + not_told),
+        Card(
+            "epsilon",
+            NO_NUMBER if largest is None else f"ε = {rounded_up(largest) if math.isfinite(largest) else INFINITY}",
+            nothing if largest is None else "largest of one record or label against one observer, by this job",
+        ),
+        Card("private", f"{seconds:.0f} s", f"for {len(report.tasks)} tasks"),
+    ]
+
+
+def short_epsilon(epsilon: float | str) -> str:
+    """An epsilon with six digits, rounded up; the sign of infinity where nothing is guaranteed."""
+    return epsilon_text(epsilon) if math.isfinite(float(epsilon)) else INFINITY
+
+
+def picture(report: JobReport) -> Markup:
+    """The DAG with what this report knows of every task."""
+    runs: dict[str, list[TaskRun]] = {}
+    for part in report.parts:
+        for run in part.tasks:
+            runs.setdefault(run.task, []).append(run)
+    leaking = {each.task for each in report.leaks}
+    boxes = [box_of(task, runs.get(task.name, []), task.name in leaking) for task in report.tasks]
+    reads = {task.name: task.reads for task in report.tasks}
+    return dag_svg(boxes, reads, f"The {len(boxes)} tasks of the job and which of them read whose outputs")
+
+
+def box_of(task: DagTask, runs: list[TaskRun], leaks: bool) -> Box:
+    """A task's box: leaking, failed, or not of this report's parties."""
+    status = next((run.status for run in runs if run.status != "success"), "success" if runs else "")
+    longest = max((run.seconds for run in runs if run.seconds is not None), default=None)
+    spent = f"{longest:.1f} s" if longest is not None else ""
+    ended = {"success": spent, "": "at other parties only"}.get(status, f"{status} {spent}".strip())
+    kind = "leak" if leaks else "elsewhere" if not runs else "" if status == "success" else "failed"
+    roles = names_of(dict.fromkeys(party.partition(" ")[0] for party in task.parties)) if task.parties else "no party"
+    told = f"{task.name}: {task.component}, stage {task.stage}, at {', '.join(task.parties)}; {ended}"
+    shown = f"LEAK \N{MIDDLE DOT} {ended}" if leaks else ended
+    return Box(task.name, kind, (task.component, shown or roles), told + ("; it leaks" if leaks else ""))
+
+
+def refusals(report: JobReport) -> Iterator[tuple[str, str]]:
+    """(whose task, the sentence) of every task that did not end well."""
+    for part in report.parts:
+        for run in part.tasks:
+            if run.refusal:
+                yield f"{run.task} of {run.role} {part.party_id}", run.refusal
+            elif run.status in ("failed", "timeout", "canceled"):
+                told = "It raised no sentence here; the report of another party may say why."
+                yield f"{run.task} of {run.role} {part.party_id}", told
+
+
+def learned_by_observer(report: JobReport) -> list[tuple[str, list[Item]]]:
+    """What each observer learned, leaks first, then by how much; parties in their order, whoever gets the model last."""
+    order = {EVERY: 0, SOME: 1, SUMS: 2, NOTHING: 3}
+    found: dict[str, list[Learned]] = {}
+    for each in report.learned:
+        found.setdefault(each.observer, []).append(each)
+    places = {party: place for place, party in enumerate(report.parties)}
+    return [
+        (
+            observer,
+            [item_of(each) for each in sorted(found[observer], key=lambda each: (not each.leaks, order[each.learns]))],
+        )
+        for observer in sorted(found, key=lambda observer: places.get(observer, len(places)))
+    ]
+
+
+def item_of(each: Learned) -> Item:
+    badge, kind = LEAK if each.leaks else BADGES[each.learns]
+    shown = f"{capitalized(each.computes)}; {FORMS.get(each.form, each.form)}; {', '.join(each.evidence)}"
+    instead = f"; next time, {each.instead}" if each.instead else ""
+    return Item(kind, badge, f"{capitalized(each.sentence)}.", f"{shown}{instead}.")
+
+
+def tasks_table(report: JobReport) -> TextTable:
+    """All tasks with their parties, and how they ended as far as this report knows."""
+    runs = {(run.task, run.role): run for part in report.parts for run in part.tasks}
+    rows = []
+    for task in report.tasks:
+        own = [run for (name, _), run in runs.items() if name == task.name]
+        ended = ", ".join(dict.fromkeys(run.status for run in own)) or "not in this report"
+        rows.append((task.name, task.component, task.stage, ", ".join(task.parties), ended))
+    return TextTable(("task", "component", "stage", "parties", "ended as"), tuple(rows))
+
+
+def epsilon_table(part: PartyPart) -> TextTable:
+    """What each observer was told by this job and by all jobs so far; observers who were told the same share a row."""
+    if part.ledger is None:
+        return TextTable((), ())
+    by_all = {key_of(line): line for line in part.ledger.by_all_jobs}
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for line in part.ledger.by_this_job:
+        in_all = by_all.get(key_of(line))
+        numbers = (short_epsilon(line.epsilon), NO_NUMBER if in_all is None else short_epsilon(in_all.epsilon))
+        cells = (line.dataset, line.unit, line.relation.replace("_", "-"), *numbers, f"{line.delta:g}")
+        rows.setdefault(cells, []).append(line.observer)
+    headings = ("of", "unit", "relation", "observers", "this job", "all jobs so far", "delta")
+    shown = tuple((*cells[:3], ", ".join(observers), *cells[3:]) for cells, observers in rows.items())
+    return TextTable(headings, shown, frozenset(headings[4:]))
+
+
+def key_of(line: Told) -> tuple[str, str, str, str]:
+    return line.dataset, line.unit, line.relation, line.observer
+
+
+def notes_of(part: PartyPart) -> list[str]:
+    """What the epsilons of this job leave open, each once."""
+    lines = part.ledger.by_this_job if part.ledger is not None else ()
+    observers: dict[tuple[str, str, str, str], list[str]] = {}
+    for line in lines:
+        if line.note:
+            observers.setdefault((line.dataset, line.unit, line.relation, line.note), []).append(line.observer)
+    return [
+        f"{dataset}, {unit}, {relation.replace('_', '-')}, against {', '.join(names)}: {note}."
+        for (dataset, unit, relation, note), names in observers.items()
+    ]
+
+
+def line_table(part: PartyPart) -> TextTable:
+    """The ledger's lines of this job without their notes."""
+    names = ("source", "mechanism", "epsilon", "delta", "unit", "observer", "rounds", "records", "uses")
+    lines = [asdict(line) for line in part.ledger.lines] if part.ledger is not None else []
+    table = table_of(lines, {"no.": "entry_id", **dict(zip(names, names))})
+    return TextTable(table.headings, table.rows, table.numeric | {"rounds"})
+
+
+def cap_table(caps: Iterable[Cap]) -> TextTable:
+    """What may still be spent."""
+    headings = ("table", "cap of", "spent", "cap", "left", "delta", "set")
+    rows = tuple(
+        (
+            cap.table,
+            cap.kind,
+            epsilon_text(cap.spent),
+            f"{cap.cap:g}",
+            floor_text(cap.left),
+            NO_NUMBER if cap.delta is None else f"{cap.delta:g}",
+            cap.origin,
+        )
+        for cap in caps
+    )
+    return TextTable(headings, rows, frozenset(headings[2:6]))
+
+
+def noise_table(noise: Iterable[Noise]) -> TextTable:
+    """Noise beside signal, one row for each ledger line."""
+    headings = ("no.", "mechanism", "noise", "signal", "signal / noise", "acts")
+    rows = tuple(
+        (
+            str(each.entry_id),
+            each.mechanism.replace("_", " "),
+            each.noise,
+            each.signal,
+            NO_NUMBER if each.ratio is None else f"{each.ratio:.3g}",
+            each.acts,
+        )
+        for each in noise
+    )
+    return TextTable(headings, rows, frozenset(("no.", "signal / noise")))
+
+
+def figure_table(report: JobReport) -> TextTable:
+    """Measures of models, on flips and corrected."""
+    several = len(report.parts) > 1
+    headings = (
+        "task",
+        "rows",
+        "measure",
+        "measured on",
+        "value",
+        "on true labels, estimated",
+        "standard error",
+        "bias",
+    )
+    rows = tuple(
+        ((*((part.party_id,) if several else ()), *figure_cells(figure)))
+        for part in report.parts
+        for figure in part.figures
+    )
+    return TextTable((("party",) if several else ()) + headings, rows, frozenset(headings[4:]))
+
+
+def figure_cells(figure: Figure) -> tuple[str, ...]:
+    numbers = (figure.value, figure.estimate, figure.standard_error, figure.most_bias)
+    texts = (NO_NUMBER if number is None else f"{number:.3f}" for number in numbers)
+    return figure.task, figure.rows, figure.measure, figure.on, *texts
+
+
+def loss_figure(report: JobReport) -> Markup | None:
+    """The curves of all losses that were logged; None where there is none."""
+    curves = [
+        (f"{run.task} at {run.role} {part.party_id}", run.losses)
+        for part in report.parts
+        for run in part.tasks
+        if run.losses
+    ]
+    if not curves:
+        return None
+
+    def draw(axis: Axes) -> None:
+        for number, (name, losses) in enumerate(curves):
+            style = {"color": SERIES[number % len(SERIES)], "linestyle": LINE_STYLES[number % len(LINE_STYLES)]}
+            draw_losses(axis, losses, label=name, marker="o" if len(losses) == 1 else "", **style)
+        axis.legend(loc="best")
+
+    return svg_drawing("loss", "Loss in each epoch", (9.6, 3.2), draw)
+
+
+def seconds_of(report: JobReport) -> Markup | None:
+    """Seconds of each task at each party of the report; None where nothing ended."""
+    bars = [
+        {"job": f"{run.role} {part.party_id}", "task": run.task, "seconds": run.seconds}
+        for part in report.parts
+        for run in part.tasks
+        if run.seconds is not None
+    ]
+    return seconds_figure(bars) if bars else None
+
+
+def settings_table(report: JobReport) -> TextTable:
+    """The settings that ran: those of all parties, and those of the report's parties alone."""
+    rows = [(task.name, "all", shown_settings(task.settings)) for task in report.tasks if task.settings]
+    rows += [
+        (run.task, f"{run.role} {part.party_id}", shown_settings(run.settings))
+        for part in report.parts
+        for run in part.tasks
+        if run.settings
+    ]
+    return TextTable(("task", "of", "settings"), tuple(rows))
+
+
+def shown_settings(settings: Mapping[str, Any]) -> str:
+    return "; ".join(f"{name}: {shown_value(value)}" for name, value in settings.items())
+
+
+def shown_value(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def summaries(report: JobReport) -> Iterator[tuple[str, TextTable]]:
+    """What each task said of itself."""
+    for part in report.parts:
+        for run in part.tasks:
+            if run.summary:
+                rows = tuple((name, shown_value(value)) for name, value in run.summary.items())
+                yield f"{run.task} of {run.role} {part.party_id}", TextTable(("fact", "value"), rows)
+
+
+def versions_table(report: JobReport) -> TextTable:
+    """Which programs wrote the parts and ran the tasks."""
+    rows = []
+    for part in report.parts:
+        providers = sorted({run.provider for run in part.tasks if run.provider})
+        told = [f"{name} {number}" for name, number in part.versions.items()]
+        rows.append((names_of(part.parties), ", ".join(told), ", ".join(providers) or NO_NUMBER))
+    return TextTable(("party", "report written with", "provider of the tasks"), tuple(rows))
+
+
+def elsewhere(report: JobReport) -> str:
+    """What the reports of the other parties would add."""
+    if not report.others:
+        return "Nothing: the reports of all parties of this job are joined here."
+    command = f"fate-dp report {report.job_id} --party"
+    return (
+        f"The reports of {names_of(report.others)} would add what their own tasks said of themselves, how long these took and "
+        "why any of them refused, the lines of their ledgers with the epsilon of their records, what is left of their caps, and "
+        f"what they saw of each other. Each of them runs `{command} ID` at its own server; `fate-dp report --merge A.json B.json` "
+        "joins the files for an auditor."
+    )

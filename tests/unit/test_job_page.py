@@ -1,0 +1,285 @@
+"""The page of a job's report: hostile names, the picture of the DAG, screens of all widths, and noise of every mechanism."""
+
+import json
+import math
+import re
+import time
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fate_dp.pipelines.report.dag_picture import BOX_HEIGHT, Box, Layout, dag_svg
+from fate_dp.pipelines.report.job_documents import document_text
+from fate_dp.pipelines.report.job_facts import (
+    SCHEMA,
+    Cap,
+    DagTask,
+    JobReport,
+    Learned,
+    LedgerLine,
+    PartyLedger,
+    PartyPart,
+    TaskRun,
+    Told,
+)
+from fate_dp.pipelines.report.job_figures import Figure
+from fate_dp.pipelines.report.job_noise import ACTS, MEASURES, noise_of
+from fate_dp.pipelines.report.job_page import elsewhere, report_html, summary, write_report
+from fate_dp.privacy.events import PROCESS_NAMES
+from tests.board.browser import Browser, missing_program
+
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{7*7}}"
+SVG_NAMESPACES = ('xmlns="http://www.w3.org/2000/svg"', 'xmlns:xlink="http://www.w3.org/1999/xlink"')
+WIDTHS = (360, 768, 1280, 1920)
+SECONDS = 10
+
+
+def line(mechanism="randomized_response", parameters=None, **more):
+    fields = {
+        "entry_id": 3,
+        "source": "loans/guest/y",
+        "unit": "label",
+        "relation": "replace_one",
+        "observer": "arbiter, host, model",
+        "epsilon": 1.0,
+        "delta": 0.0,
+        "rounds": 1,
+        "records": 1000,
+        "uses": 1,
+        "pending": 1,
+        "counted": True,
+        "note": "one memoised draw per record",
+    }
+    parameters = {"classes": 2, "keep_probability": 0.73} if parameters is None else parameters
+    return LedgerLine(**{**fields, "mechanism": mechanism, "parameters": parameters, **more})
+
+
+def report_of(name="train_0", leaks=False, **more):
+    """A report with something in every section, all names in it ending as told."""
+    tasks = (
+        DagTask("reader_0", "reader", "default", ("guest 9999", "host 10000"), (), {}),
+        DagTask(
+            name, name, "train", ("guest 9999", "host 10000"), ("reader_0",), {name: name, "epochs": 0.30000000001}
+        ),
+    )
+    seen = Learned(
+        name, name, "host 10000", "guest 9999", "labels", "true", None, "clear", "every" if leaks else "sums",
+        f"host 10000 can read every true label of guest 9999 in {name}", f"{name} is computed", (name,), "", name, leaks,
+    )  # fmt: skip
+    told = Told(name, "label", "replace_one", "host", "infinity", 0.0, name)
+    ledger = PartyLedger(
+        (line(source=name, note=name),), (told, replace(told, observer="model", epsilon=2.0)), (told,),
+        (Cap(name, "labels y, epsilon", 1.0, 2.0, 1.0, 0.0, "declared"), Cap(name, "rows", 1.0, 2.0, 1.0, None, "default")),
+    )  # fmt: skip
+    runs = (
+        TaskRun("reader_0", "guest", "success", 3.25, "", "fate:2.2.0@local", {"name": name}, {}, ()),
+        TaskRun(
+            name, "guest", "failed", 12.0, f"It refused: {name}.", "", {}, {name: [name], "f": 0.1}, (0.7, 0.6, 0.5)
+        ),
+    )
+    part = PartyPart(
+        "9999", ("guest 9999",), "failed", "2025-01-01T09:00:00+00:00", 20.0, runs,
+        (Figure(name, "training rows", "AUC", "flips", 0.6, 0.8, 0.1, None),), ledger,
+        tuple(noise_of(each, []) for each in ledger.lines), {"fate-dp": "0.2.0"},
+    )  # fmt: skip
+    fields = {
+        "schema": SCHEMA,
+        "created": "2025-01-01T09:04:11+00:00",
+        "fate_dp_version": "0.2.0",
+        "fate_version": "2.2.0",
+        "job_id": "202611231539387421710",
+        "parties": ("guest 9999", "host 10000"),
+        "tasks": tasks,
+        "learned": (seen,),
+        "unknown": (name,),
+        "never_ran": (),
+        "parts": (part,),
+    }
+    return JobReport(**{**fields, **more})
+
+
+def test_names_with_html_in_them_are_text():
+    page = report_html(report_of(HOSTILE, leaks=True))
+    assert "<script" not in page and "<img" not in page and "49" not in re.findall(r"&#39;&amp;(.*)", page)
+    assert page.count("&lt;script&gt;") > 10
+    for attribute in re.findall(r"<svg [^>]*>|<g [^>]*>|<td[^>]*>|<li[^>]*>", page):
+        assert "alert" not in attribute
+
+
+def test_the_page_needs_nothing_else_and_is_the_same_for_the_same_report():
+    report = report_of()
+    page = report_html(report)
+    assert page == report_html(report)
+    for namespace in SVG_NAMESPACES:
+        page = page.replace(namespace, "")
+    assert not re.search(r"https?://|<script|<link|@import|<iframe|url\((?!#)|\ssrc=|\shref=\"(?!#)", page)
+
+
+def test_every_id_is_unique_and_every_reference_leads_somewhere():
+    page = report_html(report_of())
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r"url\(#([^)]+)\)", page)) <= set(ids)
+
+
+def test_a_leak_a_failure_and_what_is_not_told_are_said_at_the_head():
+    leaking = report_of(leaks=True, unknown=())
+    assert summary(leaking).count("It leaked: host 10000 can read every true label of guest 9999 in train_0.") == 1
+    assert 'class="task leak"' in report_html(leaking) and "LEAK" in report_html(leaking)
+    unknown = report_html(report_of())
+    assert "What it showed cannot be told" in unknown and "unknown components: 1" in unknown
+    assert "Why it did not end well" in unknown and 'class="task failed"' in unknown
+    assert "No party could compute" in summary(report_of(unknown=()))
+
+
+def test_a_report_says_whose_it_is_and_what_others_would_add():
+    report = report_of()
+    assert "It is guest 9999&#39;s own" in report_html(report)
+    assert "The reports of host 10000 would add" in elsewhere(report)
+    other = replace(report.parts[0], party_id="10000", parties=("host 10000",), ledger=None, noise=())
+    joined = replace(report, parts=(*report.parts, other))
+    assert "for an auditor whom all of them trust" in summary(joined)
+    assert elsewhere(joined) == "Nothing: the reports of all parties of this job are joined here."
+    assert "Host 10000 keeps no ledger here" in report_html(joined)
+
+
+def test_an_empty_report_has_a_page():
+    part = PartyPart("1", ("arbiter 1",), "success", "", None, (), (), None, (), {})
+    empty = report_of(parties=("arbiter 1",), tasks=(), learned=(), unknown=(), parts=(part,))
+    page = report_html(empty)
+    assert "nobody sent this party anything" in page and "Does the noise act" not in page
+
+
+def test_what_was_there_stays_where_a_file_cannot_be_written(tmp_path):
+    (tmp_path / "job.html").write_text("before")
+    (tmp_path / "job.json").mkdir()
+    with pytest.raises(ValueError, match="could not be written"):
+        write_report(report_of(), tmp_path, "job")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["job.html", "job.json"]
+
+
+# The picture.
+
+dags = st.integers(0, 12).flatmap(
+    lambda count: st.fixed_dictionaries(
+        {f"t{number}": st.sets(st.integers(0, max(0, number - 1)), max_size=number) for number in range(count)}
+    )
+)
+
+
+@given(dags)
+def test_every_task_stands_below_those_it_reads_and_no_boxes_overlap(drawn):
+    reads = {
+        name: tuple(f"t{source}" for source in sorted(sources))
+        for name, sources in sorted(drawn.items(), key=lambda item: int(item[0][1:]))
+    }
+    layout = Layout(reads)
+    middles = layout.middles()
+    layers = {place.name: place.layer for place in middles if place.name}
+    assert set(layers) == set(reads)
+    assert all(layers[source] < layers[name] for name, sources in reads.items() for source in sources)
+    for layer in layout.layers:
+        for left, right in zip(layer, layer[1:]):
+            assert middles[left] + left.width / 2 < middles[right] - right.width / 2
+    for place, above in layout.before.items():
+        assert all(each.layer == place.layer - 1 or each.name for each in above)
+
+
+def test_a_line_that_passes_a_layer_runs_between_boxes():
+    reads = {"a": (), "b": ("a",), "c": ("b", "a")}
+    layout = Layout(reads)
+    (way,) = [place for place in layout.layers[1] if not place.name]
+    assert way.line == ("a", "c") and layout.before[way][0].name == "a"
+
+
+def test_the_picture_is_well_formed_and_told_aloud():
+    boxes = [Box("a", "", ("reader", "1 s"), "all of it"), Box("b" * 60, "leak", ("<b>", "2 s"), HOSTILE)]
+    drawn = ElementTree.fromstring(str(dag_svg(boxes, {"a": (), "b" * 60: ("a",)}, "a picture")))
+    texts = [node.text for node in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert "a" in texts and "<b>" in texts and max(map(len, texts)) <= 24
+    titles = [node.text for node in drawn.iter("{http://www.w3.org/2000/svg}title")]
+    assert titles == ["all of it", HOSTILE]
+    assert float(drawn.get("height")) > 2 * BOX_HEIGHT
+
+
+# Noise beside signal.
+
+
+def test_every_mechanism_that_a_ledger_holds_has_an_answer():
+    for mechanism in [*MEASURES, *PROCESS_NAMES]:
+        if mechanism in ("randomized_response", "piecewise", "Shuffled"):
+            continue
+        found = noise_of(line(mechanism, {}), [])
+        assert found.acts in ACTS and found.sentence.endswith(".")
+
+
+@pytest.mark.parametrize("epsilon, acts", [(1.0, "yes"), (20.0, "hardly")])
+def test_flips_act_where_at_least_one_is_expected(epsilon, acts):
+    keep = 1 / (1 + math.exp(-epsilon))
+    found = noise_of(line(parameters={"classes": 2, "keep_probability": keep}), [])
+    assert found.acts == acts
+    assert f"{1000 * (1 - keep):.1f} flips to be expected in 1000 labels" in found.noise
+
+
+def test_a_gaussian_is_told_beside_the_clip_and_the_records_where_a_summary_tells_them():
+    parameters = {"noise_multiplier": 1.7, "sampling_probability": 0.25}
+    told = {"noise over the clip": 1.7001, "clip": 2.0, "records of all parties": 400}
+    found = noise_of(line("PoissonSampledGaussian", parameters, records=0, rounds=3), [{"rows": 9}, told])
+    assert (
+        "1.7 times the clip" in found.noise and "(3.4 at clip 2)" in found.noise and "each of 3 releases" in found.noise
+    )
+    assert found.ratio == pytest.approx(100 / 1.7) and found.acts == "yes"
+    alone = noise_of(line("PoissonSampledGaussian", parameters, records=0), [{"rows": 9}])
+    assert alone.ratio is None and "not known" in alone.signal
+    assert noise_of(line("Gaussian", {"noise_multiplier": 0.1}), []).acts == "hardly"
+    groups = noise_of(line("GroupedGaussian", {"sensitivities": [1.0, 1.0], "sigmas": [2.0, 2.0]}), [])
+    assert f"{math.sqrt(2):.4g} times" in groups.noise
+
+
+def test_noisy_numbers_counts_and_shuffled_messages():
+    numbers = noise_of(line("piecewise", {"bins": 51, "bounds": [-1.0, 1.0]}), [])
+    assert numbers.acts == "yes" and "numbers from -1 to 1" in numbers.signal and numbers.ratio < 1
+    told = {"standard deviation of the noise": 5.0, "guest 9999, label 0": 40, "guest 9999, label 1": 60}
+    counts = noise_of(line("PureDP", {"epsilon": 0.5, "purpose": "label_count"}), [told])
+    assert counts.ratio == 10 and counts.acts == "yes"
+    assert noise_of(line("PureDP", {"epsilon": 0.5}), [told]).acts == "not known"
+    assert noise_of(line("Laplace", {"noise_multiplier": 0.2}), []).acts == "hardly"
+    shuffled = noise_of(line("Shuffled", {"epsilon0": 1.0, "messages": 100, "randomizer": "randomized_response"}), [])
+    assert shuffled.ratio == pytest.approx(math.e)
+    assert noise_of(line("Shuffled", {"epsilon0": 1.0, "messages": 100, "randomizer": "any"}), []).ratio is None
+
+
+# Screens.
+
+
+@pytest.mark.skipif(missing_program() is not None, reason=str(missing_program()))
+def test_no_screen_from_360_to_1920_pixels_is_scrolled_sideways(tmp_path):
+    begin = time.monotonic()
+    page = report_html(report_of("a_task_with_quite_a_long_name_" * 2, leaks=True))
+    script = """
+        const [html, widths] = arguments;
+        return widths.map(width => {
+            const frame = document.body.appendChild(document.createElement("iframe"));
+            frame.style = `border:0;width:${width}px;height:800px`;
+            frame.contentDocument.open(); frame.contentDocument.write(html); frame.contentDocument.close();
+            const root = frame.contentDocument.documentElement;
+            const found = [root.clientWidth, root.scrollWidth, frame.contentDocument.querySelectorAll(".dag .task").length];
+            frame.remove();
+            return found;
+        });
+    """
+    with Browser(tmp_path) as browser:
+        browser.go("about:blank")
+        found = browser.run(script, page, list(WIDTHS))
+    assert [tasks for _, _, tasks in found] == [2] * len(WIDTHS)
+    assert all(inner >= width - 20 for (inner, _, _), width in zip(found, WIDTHS))
+    assert [(inner, shown) for inner, shown, _ in found if shown > inner] == []
+    assert time.monotonic() - begin < 3 * SECONDS
+
+
+def test_the_json_of_a_report_holds_all_of_it():
+    document = json.loads(document_text(report_of()))
+    assert document["parts"][0]["ledger"]["by_this_job"][0]["epsilon"] == "infinity"
