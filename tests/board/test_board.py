@@ -9,7 +9,7 @@ from fate_dp.pipelines.cli.servers import DESCRIPTIONS
 from fate_dp.pipelines.jobs.job import run_job
 from tests.end_to_end.loans import PARTIES, flipped_pipeline, loans
 
-from .jobs import EPOCHS, ROUNDS, SUCCESSFUL
+from .jobs import EPOCHS, MESSAGES, ROUNDS, SUCCESSFUL
 
 GUEST = ("guest", PARTIES.guest)
 GRAPHS = {
@@ -33,7 +33,7 @@ TASKS = {
     "share_lr_0": ("vertical", f"epochs: {EPOCHS}", "epsilon", "model"),
     "dp_homo_nn_0": ("horizontal", f"rounds: {ROUNDS}", "epsilon", "model"),
     "label_count_0": ("horizontal", "epsilon: 0.5", "epsilon", "summary"),
-    "shuffler_0": ("shuffled", "min_messages: 200", "epsilon", "summary"),
+    "shuffler_0": ("shuffled", f"min_messages: {MESSAGES}", "epsilon", "summary"),
 }
 # Trainings that show the guest their loss; that of dp_homo_nn would be one more release of every round.
 LOSSES = ("dp_hetero_lr_0", "share_lr_0")
@@ -97,12 +97,9 @@ def test_a_running_job_has_a_card_and_a_dashboard(signed_in, jobs, flow, home, s
 
 def test_the_list_has_every_job_with_its_status(signed_in, jobs, see):
     signed_in.page("history")
-    browser = signed_in.browser
-    rows = browser.wait(
-        lambda: [row for row in browser.rows(".f-history-table tbody tr") if row and row[0]], "has no jobs"
-    )
+    signed_in.browser.element(".f-history-table tbody tr")
     signed_in.shot("05-jobs")
-    status = {row[0]: row[7] for row in rows}
+    status = signed_in.history()
     for name, job in jobs.items():
         expected = "success" if name in SUCCESSFUL else "failed"
         see(status.get(job["id"]) == expected, f"the job {name} is listed as {expected}")

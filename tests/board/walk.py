@@ -35,7 +35,12 @@ class Walk:
     shots: Path
 
     def shot(self, name: str) -> None:
+        self.browser.wait(self.has_loaded, "goes on loading")
         self.browser.screenshot(self.shots / f"{name}.png")
+
+    def has_loaded(self) -> bool:
+        """Whether nothing of the page lies under the veil of what is still asked for."""
+        return not self.browser.texts(".el-loading-mask")
 
     def page(self, path: str) -> None:
         """Go to a page, as by its address in a fresh window: the board keeps what it loaded of another party."""
@@ -52,6 +57,24 @@ class Walk:
     def job(self, job_id: str, role: str, party: str, page: str = "detail") -> None:
         self.page(f"{page}/{job_id}/{role}/{party}")
         self.browser.wait(lambda: self.tasks(), "draws no graph")
+
+    def history(self) -> dict[str, str]:
+        """{job: status} of the list of jobs, over all its pages."""
+        row, number = ".f-history-table tbody tr", ".f-history-table .el-pager .number"
+        found: dict[str, str] = {}
+        seen: list[list[str]] = []
+
+        def is_new() -> list[list[str]]:
+            rows = self.browser.rows(row) if self.has_loaded() else []
+            return rows if rows and rows[0][0] and rows != seen else []
+
+        seen = self.browser.wait(is_new, "lists no jobs")
+        for page in self.browser.texts(number):
+            if page not in self.browser.texts(f"{number}.is-active"):
+                self.browser.click(number, page)
+                seen = self.browser.wait(is_new, f"has nothing on page {page} of its jobs")
+            found |= {cells[0]: cells[7] for cells in seen}
+        return found
 
     def tasks(self) -> list[str]:
         """The names in the graph."""
