@@ -9,7 +9,7 @@ from fate_dp.pipelines.cli.servers import DESCRIPTIONS
 from fate_dp.pipelines.jobs.job import run_job
 from tests.end_to_end.loans import PARTIES, flipped_pipeline, loans
 
-from .jobs import EPOCHS, MESSAGES, ROUNDS, SUCCESSFUL
+from .jobs import EPOCHS, KEY_LENGTH, MESSAGES, ROUNDS, SUCCESSFUL
 
 GUEST = ("guest", PARTIES.guest)
 GRAPHS = {
@@ -29,7 +29,7 @@ TASKS = {
     "dp_hetero_lr_0": ("vertical", f"epochs: {EPOCHS}", "epsilon", "model"),
     "flipback_0": ("vertical", "mode: swap", "epsilon", "summary"),
     "smote_0": ("vertical", "dataset: loans/guest", "epsilon", "summary"),
-    "align_0": ("vertical", "", "mechanism", "summary"),
+    "align_0": ("vertical", f"key_length: {KEY_LENGTH}", "mechanism", "summary"),
     "share_lr_0": ("vertical", f"epochs: {EPOCHS}", "epsilon", "model"),
     "dp_homo_nn_0": ("horizontal", f"rounds: {ROUNDS}", "epsilon", "model"),
     "label_count_0": ("horizontal", "epsilon: 0.5", "epsilon", "summary"),
@@ -128,8 +128,10 @@ def test_a_task_shows_its_parameters_its_summary_and_its_log(chosen, signed_in, 
     parameters, tabs = chosen(task)
     see(parameter in parameters, f"{parameter!r} among the parameters of {task}: {parameters!r}")
     see(tabs == [tab, "data", "log"], f"{task} has the tabs {tab}, data and log, not {tabs}")
-    facts = signed_in.facts()
+    signed_in.await_facts()
     signed_in.shot(f"07-summary-{task}")
+    see(not signed_in.cut(), f"the names above the table of {task} are whole, also {signed_in.cut()}")
+    facts = signed_in.facts()
     see(any(fact in name for name in facts), f"{fact} in the summary of {task}: {list(facts)}")
     see(any("rows" in name or "records" in name for name in facts), f"rows in the summary of {task}: {list(facts)}")
     cut = [name for name, value in facts.items() if value in ("", "-", "[object Object]", "0.000000")]
@@ -150,7 +152,7 @@ def test_a_training_draws_its_loss(chosen, signed_in, task, see):
 
 
 def test_a_host_sees_its_own_side(signed_in, jobs, see):
-    host = ("host", PARTIES.hosts[0])
+    host = ("host", PARTIES.host)
     signed_in.job(jobs["vertical"]["id"], *host)
     see(
         "smote_0" not in signed_in.tasks() and "label_flip_0" in signed_in.tasks(),

@@ -13,6 +13,7 @@ from .browser import Browser
 
 DIALOG = ".f-output-dialog"
 TABS = f"{DIALOG} .el-tabs__item"
+FACT = f"{DIALOG} .f-d-table .el-table__body tr"
 # Of a chart's pixels those with a colour: axes, grid and letters are grey.
 COLOURED = """
     const canvas = arguments[0];
@@ -39,8 +40,9 @@ class Walk:
         self.browser.screenshot(self.shots / f"{name}.png")
 
     def has_loaded(self) -> bool:
-        """Whether nothing of the page lies under the veil of what is still asked for."""
-        return not self.browser.texts(".el-loading-mask")
+        """Whether nothing of the page lies under the veil of what is still asked for, or fades in or out."""
+        moving = "[class*='-enter-active'], [class*='-leave-active']"
+        return not self.browser.texts(f".el-loading-mask, {moving}")
 
     def page(self, path: str) -> None:
         """Go to a page, as by its address in a fresh window: the board keeps what it loaded of another party."""
@@ -117,6 +119,7 @@ class Walk:
         """Open the outputs of the chosen task; returns the names of their tabs."""
         self.browser.click("button", "View the Outputs")
         self.browser.element(f"{DIALOG} .el-dialog__headerbtn")
+        self.browser.element(f"{DIALOG} .el-tab-pane")
         return self.browser.texts(TABS)
 
     def tab(self, name: str) -> None:
@@ -127,21 +130,28 @@ class Walk:
         """The text of the tab that is open."""
         return self.browser.text(f"{DIALOG} .el-tab-pane")
 
-    def close(self) -> None:
-        self.browser.click(f"{DIALOG} .el-dialog__headerbtn")
-        self.browser.wait(lambda: not self.browser.texts(TABS), "keeps the outputs open")
+    def cut(self) -> list[str]:
+        """The names and values above the summary's table that the page shows without their ends."""
+        script = """
+            return [...document.querySelectorAll(arguments[0])]
+                .filter(each => each.scrollWidth > each.clientWidth + 1).map(each => each.textContent.trim());
+        """
+        return self.browser.run(script, f"{DIALOG} .f-d-text .fb-txOverflow-content")
+
+    def await_facts(self) -> None:
+        """Wait for the first page of the summary."""
+        self.browser.element(FACT)
 
     def facts(self) -> dict[str, str]:
         """The summary, over all pages of its table."""
-        row = f"{DIALOG} .f-d-table .el-table__body tr"
-        self.browser.element(row)
+        self.await_facts()
         found: dict[str, str] = {}
         pages = self.browser.texts(f"{DIALOG} .el-pager .number") or [None]
         for page in pages:
             if page is not None:
                 self.browser.click(f"{DIALOG} .el-pager .number", page)
                 self.browser.element(f"{DIALOG} .el-pager .number.is-active", page)
-            found |= {cells[1]: cells[2] for cells in self.browser.rows(row) if len(cells) == 3}
+            found |= {cells[1]: cells[2] for cells in self.browser.rows(FACT) if len(cells) == 3}
         return found
 
     def coloured(self, css: str) -> int:
