@@ -160,6 +160,13 @@ class Walk:
         self.browser.run("arguments[0].scrollIntoView({block: 'center'})", canvas)
         return self.browser.wait(lambda: self.browser.run(COLOURED, canvas), "draws nothing in its chart")
 
+    def columns(self) -> list[str]:
+        """The names of the columns in the data tab, none where a task has no table."""
+        self.browser.element(f"{DIALOG} .f-info-data-title")
+        # Nothing on the page tells a table that is still asked for from none.
+        time.sleep(3)
+        return [name for row in self.browser.rows(f"{DIALOG} .f-info-data-table .el-table__header tr") for name in row]
+
     def table(self) -> list[dict[str, Any]]:
         """The rows of the data tab, by the names of their columns."""
         table = f"{DIALOG} .f-info-data-table"
