@@ -62,6 +62,19 @@ def test_the_doctor_of_each_party_says_that_messages_are_in_clear_and_nothing_el
         assert problems == ["broker's reach"]
 
 
+def test_the_doctor_finds_a_party_without_a_client_of_the_broker(parties):
+    """FATE-Flow starts and takes jobs, and each of their tasks fails."""
+    packages = "/data/projects/fate/env/python/venv/lib/python3.11/site-packages"
+    record, away = f"{packages}/pika-1.2.1.dist-info", f"{packages}/pika.away"
+    as_root = ("exec", "--no-TTY", "--user", "root", "arbiter")
+    parties.compose(*as_root, "mv", record, away)
+    found = parties.findings("arbiter")["broker's client"]
+    parties.compose(*as_root, "mv", away, record)
+    assert found["state"] == "problem"
+    assert "lacks pika" in found["said"]
+    assert parties.findings("arbiter")["broker's client"]["state"] == "ok"
+
+
 def test_a_party_reaches_another_by_the_router_only(parties):
     resolved = parties.inside("guest", "python", "-c", "import socket; socket.gethostbyname('host')", check=False)
     assert resolved.returncode != 0
