@@ -339,7 +339,8 @@ class Gathering:
 
     def _job_rows(self) -> list[dict]:
         """What the server keeps of the job at this party, one row for each of its roles."""
-        client, found = connect(self.asked.address), []
+        client = connect(self.asked.address)
+        found: list[dict] = []
         for party in self.parties:
             role, _, party_id = party.partition(" ")
             response = client.job.query(job_id=self.asked.job_id, role=role, party_id=party_id)
