@@ -13,7 +13,7 @@ BELOW = {
     "pipelines": {"privacy", "data_prep", "components", "deploy"},
 }
 """What a part may import besides itself."""
-SHARED = {"common", "protocols"}
+SHARED = {"common", "disclosure", "protocols"}
 """What every component may import besides itself."""
 FACES = {"components.dp_hetero_lr.settings", "components.dp_hetero_lr.planned"}
 """What a component shows to others: parameters that another one takes over, and whether a training could succeed."""
