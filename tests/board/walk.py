@@ -25,6 +25,13 @@ COLOURED = """
     }
     return found;
 """
+# What turns for ever, as the sign of a running task, is not waited for.
+LOADED = """
+    const veiled = [...document.querySelectorAll(".el-loading-mask")].some(each => each.getClientRects().length);
+    const fades = document.getAnimations().some(each =>
+        each.playState === "running" && each.effect.getComputedTiming().endTime < Infinity);
+    return !veiled && !fades;
+"""
 
 
 @dataclass
@@ -41,8 +48,7 @@ class Walk:
 
     def has_loaded(self) -> bool:
         """Whether nothing of the page lies under the veil of what is still asked for, or fades in or out."""
-        moving = "[class*='-enter-active'], [class*='-leave-active']"
-        return not self.browser.texts(f".el-loading-mask, {moving}")
+        return self.browser.run(LOADED)
 
     def page(self, path: str) -> None:
         """Go to a page, as by its address in a fresh window: the board keeps what it loaded of another party."""
