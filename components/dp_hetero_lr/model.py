@@ -245,7 +245,7 @@ def guest_summary(model: PartyModel, privacy: LabelPrivacy, flipback_mode: str) 
         "sigmoid": model.settings.sigmoid if binomial else "none",
         "flipback mode": flipback_mode,
         "noise": model.noise["kind"],
-        "features and labels have differential privacy (unit record, replace-one)": _promise(model.noise),
+        "features and labels have differential privacy (unit record)": _promise(model.noise),
         "fingerprint of all data parties' keys": model.keys_fingerprint,
         "epochs run": model.epochs_run,
         "converged": in_words(model.converged, model.losses),
@@ -273,7 +273,7 @@ def host_summary(model: PartyModel, release: CountedScores) -> dict:
         "joint scores shown to the guest (different models, all jobs)": release.released(),
         "cap on them": release.cap,
         "noise": model.noise["kind"],
-        "features have differential privacy (unit record, replace-one)": _promise(model.noise),
+        "features have differential privacy (unit record)": _promise(model.noise),
     }
 
 
@@ -282,4 +282,4 @@ def _promise(noise: dict) -> str:
     if noise.get("epsilon", "infinity") == "infinity":
         return "no"
     observers = ", ".join(noise["observers"])
-    return f"epsilon {noise['epsilon']:g} (nats), delta {noise['delta']:g}, of this training, against {observers}"
+    return f"epsilon {noise['epsilon']:g} (nats, replace-one), delta {noise['delta']:g}, of this training, against {observers}"

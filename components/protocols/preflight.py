@@ -183,7 +183,8 @@ MIN_NUMBER_SHOWN = 5e-7
 # stand on any page. A record of this name it shows line by line, above the table.
 LINES_OF_A_PAGE, CHIEF_RECORD = 10, "upload"
 CHIEF_FACTS = re.compile(
-    "(mechanism|unit|delta|observers|rows|records of all parties)$|epsilon|.*have differential privacy"
+    r"(mechanism|unit|delta|observers|(joined )?rows|(rows|records) of (this party|all parties))$"
+    r"|.*\bepsilon|.*have differential privacy"
 )
 
 
@@ -195,8 +196,12 @@ def show_summary(ctx: Context, facts: dict) -> None:
     small = {name for name, value in facts.items() if isinstance(value, float) and 0 < abs(value) < MIN_NUMBER_SHOWN}
     readable = {name: f"{value:g}" if name in small else value for name, value in facts.items()}
     logger.info("summary: %s", "; ".join(f"{name}: {value}" for name, value in readable.items()))
-    # As text: of numbers with a fraction the board leaves the line out.
-    chief = {name: f"{value}" for name, value in readable.items() if CHIEF_FACTS.match(name)}
+    chief = {name: in_six_digits(value) for name, value in readable.items() if CHIEF_FACTS.match(name)}
     if chief and len(readable) > LINES_OF_A_PAGE:
         ctx.metrics.log_metrics(chief, CHIEF_RECORD)
     ctx.metrics.log_metrics(readable, "summary")
+
+
+def in_six_digits(value: str | float) -> str:
+    """A fact as text, since of numbers with a fraction the board leaves the line out; as few digits as in its tables."""
+    return f"{value:g}" if isinstance(value, float) else f"{value}"

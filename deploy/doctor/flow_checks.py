@@ -51,6 +51,7 @@ SWITCHES = (("clients", "client"), ("sites", "site"))
 PATIENCE_SECONDS = 3.0
 # RabbitMQ's own, and what FATE's examples have.
 KNOWN_PASSWORDS = ("guest", "fate")
+BROKER_CLIENT = "pika"
 OURS, RULES = Path(rules.__file__).parent, Path(rules.__file__).name
 CUSTOMISATION = "sitecustomize.py"
 HARM = "whoever is another party, or can write to the broker, can run programs in its tasks"
@@ -410,6 +411,23 @@ def plugin_providers(site: FlowSite, own: Environment | None) -> Finding:
     if remarks:
         return min(remarks, key=lambda finding: MOST_URGENT_FIRST.index(finding.state))
     return ok(", ".join(each.name for each in ours) + "." if ours else "None is registered, and none is needed.")
+
+
+@check(PROVIDERS, "broker's client")
+def broker_client(site: FlowSite, own: Environment | None) -> Finding:
+    """FATE-Flow starts and takes jobs without pika, which pip brings by an extra only; then every task of theirs fails."""
+    if _rabbitmq(site) is None:
+        return _no_broker(site)
+    looked_into = [(each, each.environment) for each in site.providers or () if each.environment is not None]
+    for provider, environment in looked_into:
+        if environment.version(BROKER_CLIENT) is None:
+            return problem(
+                f"The provider {provider.name} lacks {BROKER_CLIENT}, without which its tasks do not reach RabbitMQ.",
+                f"Run {environment.pip_install(BROKER_CLIENT)}.",
+            )
+    if not looked_into:
+        return _not_told(f"Whether tasks have {BROKER_CLIENT}, by which they reach RabbitMQ,")
+    return ok(f"Tasks have {BROKER_CLIENT}, by which they reach RabbitMQ.")
 
 
 def _not_told(what: str) -> Finding:

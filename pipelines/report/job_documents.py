@@ -74,9 +74,9 @@ def checked(report: JobReport, path: Path) -> JobReport:
     strangers = {party for part in report.parts for party in part.parties} - set(report.parties)
     if strangers or not report.parts or not all(part.parties for part in report.parts):
         raise InvalidArgument(f"The parts in {path} must be of parties of the job, {', '.join(report.parties)}.")
-    told = [
-        line.epsilon for part in report.parts if part.ledger for line in (*part.ledger.lines, *part.ledger.by_this_job)
-    ]
+    ledgers = [part.ledger for part in report.parts if part.ledger]
+    told = [line.epsilon for ledger in ledgers for line in ledger.lines]
+    told += [line.epsilon for ledger in ledgers for line in ledger.by_this_job]
     words = [each.learns for each in report.learned]
     if not set(words) <= set(LEARNS) or any(isinstance(epsilon, str) and epsilon != INFINITE for epsilon in told):
         raise InvalidArgument(f"{path} has an epsilon or a degree of learning that no report has; it was altered.")

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fate_dp.components.common.job_files import JobPlan
 from fate_dp.components.disclosure.tracing import Disclosure, Sight, Walk, inputs_from, trace
 from fate_dp.components.disclosure.verdicts import advice, told
 from fate_dp.deploy.flow.client import FlowAddress
-from fate_dp.privacy.ledger.ledger import DEFAULT_DELTA, Ledger
 from fate_dp.privacy.private_files import AnyPath
 from fate_dp.privacy.validation import InvalidArgument
 
@@ -28,12 +27,9 @@ from ..jobs.flow import connect, fate_version
 from ..jobs.job import ENDED, NoOutput, TaskRecord, logged_traceback, query_tasks, raised_sentence, task_metrics
 from ..jobs.job_plans import plan_of_job
 from ..jobs.party_ledgers import has_ledger, home_at
-from ..jobs.table_caps import known_tables, lines_of
 from .job_figures import Figure, figures_of, losses_of, summary_of
+from .job_ledger import PartyLedger, ledger_of
 from .job_noise import Noise, noise_of
-
-if TYPE_CHECKING:
-    from fate_dp.components.common.charges import PartyHome
 
 SCHEMA = "fate-dp/job-report/1"
 PARTY_ID = re.compile(r"[A-Za-z0-9_-]+")
@@ -119,63 +115,6 @@ class TaskRun:
     settings: Mapping[str, Any]
     summary: Mapping[str, Any]
     losses: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class LedgerLine:
-    """One line of a party's ledger as this job used it; epsilon in nats, or the text ``infinity``."""
-
-    entry_id: int
-    source: str
-    mechanism: str
-    unit: str
-    relation: str
-    observer: str
-    epsilon: float | str
-    delta: float | None
-    rounds: int
-    records: int
-    uses: int
-    pending: int
-    counted: bool
-    parameters: Mapping[str, Any]
-    note: str
-
-
-@dataclass(frozen=True)
-class Told:
-    """An upper bound on what one observer was told of a dataset."""
-
-    dataset: str
-    unit: str
-    relation: str
-    observer: str
-    epsilon: float | str
-    delta: float
-    note: str
-
-
-@dataclass(frozen=True)
-class Cap:
-    """What may still be spent of a table that the job used."""
-
-    table: str
-    kind: str
-    spent: float
-    cap: float
-    left: float
-    delta: float | None
-    origin: str
-
-
-@dataclass(frozen=True)
-class PartyLedger:
-    """The lines of this job, what they tell each observer alone and with all other jobs, and what is left."""
-
-    lines: tuple[LedgerLine, ...]
-    by_this_job: tuple[Told, ...]
-    by_all_jobs: tuple[Told, ...]
-    caps: tuple[Cap, ...]
 
 
 @dataclass(frozen=True)
@@ -339,7 +278,8 @@ class Gathering:
 
     def _job_rows(self) -> list[dict]:
         """What the server keeps of the job at this party, one row for each of its roles."""
-        client, found = connect(self.asked.address), []
+        client = connect(self.asked.address)
+        found: list[dict] = []
         for party in self.parties:
             role, _, party_id = party.partition(" ")
             response = client.job.query(job_id=self.asked.job_id, role=role, party_id=party_id)
@@ -392,7 +332,7 @@ class Gathering:
     def _ledger(self, runs: tuple[TaskRun, ...]) -> PartyLedger | None:
         home = home_at(self.asked.parties_folder, self.party_id)
         kept = has_ledger(home)
-        ledger = ledger_of(home, self.party_id, self.asked) if kept else None
+        ledger = ledger_of(home, self.asked.parties_folder, self.party_id, self.asked.job_id) if kept else None
         components = {run.task: self.plan.task(run.task).component for run in runs}
         charged = [
             run.task
@@ -406,50 +346,6 @@ class Gathering:
                 "of the server on which the job ran."
             )
         return ledger
-
-
-def ledger_of(home: PartyHome, party_id: str, asked: Asked) -> PartyLedger:
-    """What a party's ledger says of a job, with names of tables in place of those of datasets."""
-    ledger, tables_of = home.ledger, home.ledger.tables()
-
-    def named(dataset: str) -> str:
-        return ", ".join(tables_of.get(dataset, ())) or dataset
-
-    entries = ledger.entries(job_id=asked.job_id)
-    touched = {entry["source"] for entry in entries}
-    tables = [
-        table
-        for table in known_tables(asked.parties_folder, party_id)
-        if touched & {*table.datasets, *table.sources, table.table}
-    ]
-    caps = dict.fromkeys(
-        Cap(line.table, line.kind, line.spent, line.cap, line.left, line.delta, line.origin)
-        for table in tables
-        for line in lines_of(table)
-    )
-    return PartyLedger(
-        tuple(ledger_line(entry, named(entry["source"])) for entry in entries),
-        tuple(Told(**{**line, "dataset": named(line["dataset"])}) for line in told_to_observers(ledger, asked.job_id)),
-        tuple(
-            Told(**{**line, "dataset": named(line["dataset"])})
-            for line in told_to_observers(ledger)
-            if line["dataset"] in touched
-        ),
-        tuple(caps),
-    )
-
-
-def told_to_observers(ledger: Ledger, job_id: str | None = None) -> list[dict[str, Any]]:
-    """Totals of a job, or of all: of labels at delta 0, as flips are guaranteed, of anything else at the usual delta."""
-    of_labels = [line for line in ledger.totals(0.0, job_id) if line["unit"] == "label"]
-    return [*of_labels, *(line for line in ledger.totals(DEFAULT_DELTA, job_id) if line["unit"] != "label")]
-
-
-def ledger_line(entry: Mapping[str, Any], source: str) -> LedgerLine:
-    """Of an entry as the ledger displays it; what names its keys, records and other jobs stays in the ledger."""
-    parameters = {name: value for name, value in entry["parameters"].items() if name != "key_id"}
-    kept = {name: entry[name] for name in LedgerLine.__dataclass_fields__}
-    return LedgerLine(**{**kept, "source": source, "parameters": parameters})
 
 
 def moment_of(milliseconds: int) -> str:

@@ -26,7 +26,7 @@ from fate_dp.privacy.mechanisms.local_numbers import piecewise_law
 from fate_dp.privacy.validation import is_finite
 
 if TYPE_CHECKING:
-    from .job_facts import LedgerLine
+    from .job_ledger import LedgerLine
 
 NOT_KNOWN = "not known"
 ACTS = YES, HARDLY, NONE, OPEN = ("yes", "hardly", "no noise", NOT_KNOWN)

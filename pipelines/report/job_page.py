@@ -17,8 +17,9 @@ from fate_dp.privacy.validation import InvalidArgument
 from ..cli.tables import TextTable, epsilon_text, floor_text, rounded_up, table_of
 from .dag_picture import Box, dag_svg
 from .job_documents import document_text
-from .job_facts import Cap, DagTask, JobReport, Learned, PartyPart, TaskRun, Told
+from .job_facts import DagTask, JobReport, Learned, PartyPart, TaskRun
 from .job_figures import Figure
+from .job_ledger import Cap, Told
 from .job_noise import Noise
 from .page import SERIES, draw_losses, moment, render, seconds_figure, svg_drawing
 

@@ -7,6 +7,7 @@ written, and nothing is written where a ledger cannot be read: what is not shown
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from importlib.metadata import version
@@ -119,7 +120,7 @@ def write_ledger_page(folder: Path, delta: float, path: Path) -> None:
         InvalidArgument: No party here has a ledger, or the file cannot be written.
         LedgerUnavailable: A ledger cannot be read.
     """
-    if path.resolve().is_relative_to(folder.resolve()):
+    if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
         raise InvalidArgument(
             f"{path} lies among the keys and ledgers of the parties; name another place for the page."
         )

@@ -60,7 +60,7 @@ single rows of another, labels among it when they run *before* `label_flip`, or 
 OTHERS_AFTER = """\
 *Every* and *some* are explained above. *Tried*: a script takes the ciphertexts of a job, or of the very call, apart; *read*: the
 call stands in FATE's source, at the file and line that are named. Put `label_flip` directly behind `reader` and `psi`, and everything
-else behind it: binning, selection and trees then show flips, at the epsilon of the flips. Nothing refuses another order.
+else behind it: binning, selection and trees then show flips, at the epsilon of the flips. `fate-dp check` says it of any job; `run_job` and the guest's `label_flip` refuse one that leaks.
 
 **Features.** A statement for the unit `record` takes a row to be a function of that record alone. `feature_scale`,
 `hetero_feature_binning`, imputation, standardising and whatever else computes over the rows of a table makes every row depend on all

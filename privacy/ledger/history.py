@@ -71,14 +71,13 @@ class HistoryLedger(Chapter):
     def uses(self, delta: float) -> list[NotedUse]:
         """Every use of every line, oldest first; private steps at ``delta``."""
         delta, alone = check_delta_or_zero(delta), cache(known_total)
-        first_of_use = 3 + len(fields(Entry))
-        found = []
-        for row in self._database.fetch(USES):
-            entry, use = Entry(*row[3:first_of_use]), Use(*row[first_of_use:])
+        found, first_of_use = [], len(fields(Entry))
+        for line, time, rounds, *row in self._database.fetch(USES):
+            entry, use = Entry(*row[:first_of_use]), Use(*row[first_of_use:])
             epsilon, at = entry.epsilon, entry.delta or 0.0
             if epsilon is None:
-                epsilon, at = alone(frozenset({((stored_event(entry.event), row[2]),)}), delta), delta
-            found.append(NotedUse(*row[:3], entry, use, epsilon, at))
+                epsilon, at = alone(frozenset({((stored_event(entry.event), rounds),)}), delta), delta
+            found.append(NotedUse(line, time, rounds, entry, use, epsilon, at))
         return found
 
     def label_spending(self, source: str) -> list[SpentAt]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from fate_client.pipeline import FateFlowPipeline
@@ -19,25 +18,27 @@ from fate_dp.privacy.policy import declare_caps
 from fate_dp.privacy.private_files import POLICY_FILE, party_folder
 from tests.end_to_end.loans import NAMESPACE, PARTIES, QUICK, evaluated, flipped_pipeline, loans, upload
 
-TOGETHER = 3
 CAP = 2.0
 HOSPITALS = Federation(shuffler="9997")
 HOSPITAL_TABLES = StudyTables(NAMESPACE, test="none")
+# Each of the three parties brings a third; beside the largest one of two, the other one must bring enough messages.
+WARDS, MESSAGES = 660, 200
+KEY_LENGTH = 2048
 ROUNDS, EPOCHS = 3, QUICK["epochs"]
 SUCCESSFUL = ("vertical", "horizontal", "shuffled")
 
 
 def run_all(address, home: Path, folder: Path) -> dict[str, dict]:
-    """{name: {"id", "error"}} of the jobs, which run beside each other; the error is the sentence that `run_job` raises."""
+    """{name: {"id", "error"}} of the jobs, one after another; the error is the sentence that `run_job` raises."""
     parties = open_home(home).parties
     guest, host = loans(131, seed=8)
-    wards, _ = loans(330, seed=9)
+    wards, _ = loans(WARDS, seed=9)
     named = {"guest": guest, "host": host}
     wards["id"] = "ward-" + wards["id"].astype(str)
     places = [HOSPITAL_TABLES.training(*party) for party in HOSPITALS.data_parties()]
     named |= {place: wards[start::3] for start, place in enumerate(places)}
-    with ThreadPoolExecutor(TOGETHER) as threads:
-        list(threads.map(lambda item: upload(address, home, folder, *item), named.items()))
+    for name, table in named.items():
+        upload(address, home, folder, name, table)
     declare(parties, PARTIES.guest, f"{NAMESPACE}/guest/y", cap=CAP)
     features = columns_name([name for name in wards if name.startswith("x")])
     for _, party in HOSPITALS.data_parties():
@@ -56,8 +57,7 @@ def run_all(address, home: Path, folder: Path) -> dict[str, dict]:
         except JobFailed as failure:
             return {"id": failure.job_id, "error": str(failure)}
 
-    with ThreadPoolExecutor(TOGETHER) as threads:
-        return dict(zip(pipelines, threads.map(run, pipelines.values())))
+    return {name: run(pipeline) for name, pipeline in pipelines.items()}
 
 
 def kept(file: Path, make) -> dict:
@@ -77,7 +77,7 @@ def vertical() -> FateFlowPipeline:
     balanced = Smote(
         "smote_0", runtime_parties={"guest": PARTIES.guest}, dataset=f"{NAMESPACE}/guest", train_data=flipped
     )
-    align = Align("align_0", runtime_parties=both, input_data=flipped)
+    align = Align("align_0", runtime_parties=both, key_length=KEY_LENGTH, input_data=flipped)
     shared = ShareLR(
         "share_lr_0",
         runtime_parties=both,
@@ -90,7 +90,13 @@ def vertical() -> FateFlowPipeline:
 
 def horizontal() -> FateFlowPipeline:
     """Three parties with the same columns: noisy counts of their labels, and a training with a noisy sum."""
-    training = {"rounds": ROUNDS, "batch_size": 110, "records": 330, "aggregation": "secure_sum", "epsilon": 2.0}
+    training = {
+        "rounds": ROUNDS,
+        "batch_size": WARDS // 3,
+        "records": WARDS,
+        "aggregation": "secure_sum",
+        "epsilon": 2.0,
+    }
     pipeline = private_training_pipeline(HOSPITALS, HOSPITAL_TABLES, {"dp_homo_nn_0": training})
     parties = {"guest": HOSPITALS.guest, "host": list(HOSPITALS.hosts)}
     rows = pipeline.tasks["reader_0"].outputs["output_data"]
@@ -108,7 +114,7 @@ def shuffled(places: list[str]) -> FateFlowPipeline:
         "shuffler_0",
         shuffler=shuffler,
         epsilon=1.0,
-        min_messages=200,
+        min_messages=MESSAGES,
         requests=[{"column": "x0", "kind": "mean", "low": -3.0, "high": 3.0}],
         input_data=reader.outputs["output_data"],
     )

@@ -9,9 +9,9 @@ from fate_dp.pipelines.cli.servers import DESCRIPTIONS
 from fate_dp.pipelines.jobs.job import run_job
 from tests.end_to_end.loans import PARTIES, flipped_pipeline, loans
 
-from .jobs import EPOCHS, ROUNDS, SUCCESSFUL
+from .jobs import EPOCHS, KEY_LENGTH, MESSAGES, ROUNDS, SUCCESSFUL
 
-GUEST = ("guest", PARTIES.guest)
+GUEST, HOST = ("guest", PARTIES.guest), ("host", PARTIES.host)
 GRAPHS = {
     "vertical": {
         "reader_0": ["psi_0"],
@@ -29,15 +29,17 @@ TASKS = {
     "dp_hetero_lr_0": ("vertical", f"epochs: {EPOCHS}", "epsilon", "model"),
     "flipback_0": ("vertical", "mode: swap", "epsilon", "summary"),
     "smote_0": ("vertical", "dataset: loans/guest", "epsilon", "summary"),
-    "align_0": ("vertical", "", "mechanism", "summary"),
+    "align_0": ("vertical", f"key_length: {KEY_LENGTH}", "mechanism", "summary"),
     "share_lr_0": ("vertical", f"epochs: {EPOCHS}", "epsilon", "model"),
     "dp_homo_nn_0": ("horizontal", f"rounds: {ROUNDS}", "epsilon", "model"),
     "label_count_0": ("horizontal", "epsilon: 0.5", "epsilon", "summary"),
-    "shuffler_0": ("shuffled", "min_messages: 200", "epsilon", "summary"),
+    "shuffler_0": ("shuffled", f"min_messages: {MESSAGES}", "epsilon", "summary"),
 }
 # Trainings that show the guest their loss; that of dp_homo_nn would be one more release of every round.
 LOSSES = ("dp_hetero_lr_0", "share_lr_0")
-LABELLED = ("label_flip_0", "dp_hetero_lr_0", "smote_0", "align_0")
+LABELLED = ("label_flip_0", "dp_hetero_lr_0", "smote_0")
+# Tasks whose output is a model or a document, and no table.
+WITHOUT_TABLE = ("share_lr_0", "label_count_0", "shuffler_0")
 CURVES = ("ROC", "K-S", "Gain", "Lift", "Precision Recall", "Accuracy")
 
 
@@ -97,12 +99,9 @@ def test_a_running_job_has_a_card_and_a_dashboard(signed_in, jobs, flow, home, s
 
 def test_the_list_has_every_job_with_its_status(signed_in, jobs, see):
     signed_in.page("history")
-    browser = signed_in.browser
-    rows = browser.wait(
-        lambda: [row for row in browser.rows(".f-history-table tbody tr") if row and row[0]], "has no jobs"
-    )
+    signed_in.browser.element(".f-history-table tbody tr")
     signed_in.shot("05-jobs")
-    status = {row[0]: row[7] for row in rows}
+    status = signed_in.history()
     for name, job in jobs.items():
         expected = "success" if name in SUCCESSFUL else "failed"
         see(status.get(job["id"]) == expected, f"the job {name} is listed as {expected}")
@@ -131,9 +130,11 @@ def test_a_task_shows_its_parameters_its_summary_and_its_log(chosen, signed_in, 
     parameters, tabs = chosen(task)
     see(parameter in parameters, f"{parameter!r} among the parameters of {task}: {parameters!r}")
     see(tabs == [tab, "data", "log"], f"{task} has the tabs {tab}, data and log, not {tabs}")
-    facts = signed_in.facts()
+    signed_in.await_facts()
     signed_in.shot(f"07-summary-{task}")
-    see(any(fact in name for name in facts), f"{fact} in the summary of {task}: {list(facts)}")
+    see(not signed_in.cut(), f"the names above the table of {task} are whole, also {signed_in.cut()}")
+    facts = signed_in.facts()
+    see(any(fact in name for name in facts), f"{fact!r} in the summary of {task}: {list(facts)}")
     see(any("rows" in name or "records" in name for name in facts), f"rows in the summary of {task}: {list(facts)}")
     cut = [name for name, value in facts.items() if value in ("", "-", "[object Object]", "0.000000")]
     see(not cut, f"{task} shows a value of every fact, also of {cut}")
@@ -153,8 +154,7 @@ def test_a_training_draws_its_loss(chosen, signed_in, task, see):
 
 
 def test_a_host_sees_its_own_side(signed_in, jobs, see):
-    host = ("host", PARTIES.hosts[0])
-    signed_in.job(jobs["vertical"]["id"], *host)
+    signed_in.job(jobs["vertical"]["id"], *HOST)
     see(
         "smote_0" not in signed_in.tasks() and "label_flip_0" in signed_in.tasks(),
         "the host's graph has its tasks only",
@@ -162,7 +162,7 @@ def test_a_host_sees_its_own_side(signed_in, jobs, see):
     signed_in.choose("dp_hetero_lr_0", "dp_hetero_lr")
     signed_in.outputs()
     facts = signed_in.facts()
-    see(any("epsilon" in name for name in facts), f"the host reads what protects it: {list(facts)}")
+    see(any("privacy" in name for name in facts), f"the host reads what protects it: {list(facts)}")
     see("Loss" not in signed_in.pane(), "the host has no loss")
     signed_in.shot("10-host")
 
@@ -179,6 +179,36 @@ def test_the_data_tab_has_rows_and_no_true_labels(chosen, signed_in, task, see):
     see(len(known) >= 50, f"{task} shows rows of the guest's table, {len(known)}")
     wrong = sum(float(shown) != true for shown, true in known)
     see(0.1 < wrong / len(known) < 0.5, f"{wrong} of {len(known)} labels of {task} are flipped, as at epsilon 1")
+
+
+def test_the_data_tab_of_an_alignment_has_shares_and_no_records(chosen, signed_in, see):
+    chosen("align_0")
+    signed_in.tab("data")
+    rows = signed_in.table()
+    signed_in.shot("11-data-align_0")
+    guest = loans(131, seed=8)[0]
+    see(not {row["id"] for row in rows} & set(guest["id"]), "no id of a record stands beside its shares")
+    see(not set(rows[0]) & set(guest.columns[1:]), f"no column holds a feature or a label in clear: {list(rows[0])}")
+    shares = [abs(int(row["guest_x0.high"])) for row in rows]
+    see(sum(shares) / len(shares) > 1e6, "the shares are large whatever they share")
+
+
+@pytest.mark.parametrize("task", WITHOUT_TABLE)
+def test_a_task_without_a_table_shows_none(chosen, signed_in, task, see):
+    chosen(task)
+    signed_in.tab("data")
+    see(not (names := signed_in.columns()), f"{task} shows no table: {names}")
+    signed_in.shot(f"11-data-{task}")
+
+
+def test_a_host_sees_no_label(chosen, signed_in, see):
+    chosen("label_flip_0", party=HOST)
+    signed_in.tab("data")
+    names = set(signed_in.columns())
+    own = set(loans(131, seed=8)[1].columns)
+    see(own <= names, f"the host sees its own columns, {sorted(names)}")
+    see(not names & {"y", "label", "x0"}, "the host sees neither the label nor the guest's features")
+    signed_in.shot("11-data-host")
 
 
 @pytest.mark.parametrize("job", ["vertical", "horizontal"])

@@ -28,9 +28,13 @@ def pytest_assertion_pass(item, lineno, orig, expl):
 
 
 def pytest_runtest_logreport(report):
-    """A test ends at the first assertion that fails; a skipped one counts once."""
+    """A test ends at the first assertion that fails; a skipped one counts once.
+
+    What failed is told at once, while the containers are still there to be looked at.
+    """
     if report.failed:
         COUNTED["failed"] += 1
+        print(f"\n{report.nodeid} failed in {report.when}: {report.longreprtext[-2000:]}", flush=True)
     elif report.skipped:
         COUNTED["skipped"] += 1
 

@@ -92,7 +92,7 @@ class Parties:
 
     def ledger(self, party: str) -> list:
         told = json.loads(self.inside(party, "fate-dp", "ledger", "--json").stdout)
-        return told.get(PARTIES[party], {}).get("entries", [])
+        return told.get(f"party {PARTIES[party]}", {}).get("entries", [])
 
     def volumes(self, party: str) -> dict[str, Path]:
         """Where the engine keeps each volume of a party."""

@@ -116,6 +116,8 @@ def needed_by(metric: str) -> tuple | str:
 MAX_EXACT_INTEGER = 2**53
 # The board rounds to six digits after the point.
 MIN_SHOWN = 5e-7
+# A line above the table gives its name two fifths of a page of 1280 pixels, and cuts the rest.
+LONGEST_NAME = 60
 ROUTE_NAME = re.compile(r"[.0-9a-zA-Z_-]+")
 DEEPEST = 50
 
@@ -162,6 +164,11 @@ PLAIN = Rule(
 ROUNDED = Rule(
     "rounded", "a number below 5e-7 is shown as 0; write it as text", "utils/toFixed.ts: six digits after the point"
 )
+CUT = Rule(
+    "cut",
+    f"a line of an upload record shows some {LONGEST_NAME} letters of its name",
+    "fate-ui-component/lib/components/Text/Text.scss: max-width 40%",
+)
 SHAPE_OF_EVALUATION = Rule(
     "evaluation", "an evaluation is {model: {dataset: [{metric, val}]}}", "transform/metric/evaluation.ts"
 )
@@ -175,7 +182,7 @@ DESCRIBED = Rule(
     "dag/ holds a description of every component of a job, or no part of its graph is drawn",
     "services/JobDetailService.java; utils/dagExplaination.ts",
 )
-RULES = (NEVER_DRAWN, ONE_LOSS, LOSS_POINTS, SHAPE, NESTED, PLAIN, ROUNDED, SHAPE_OF_EVALUATION, ROUTE, DESCRIBED)
+RULES = (NEVER_DRAWN, ONE_LOSS, LOSS_POINTS, SHAPE, NESTED, PLAIN, ROUNDED, CUT, SHAPE_OF_EVALUATION, ROUTE, DESCRIBED)
 
 
 @dataclass(frozen=True)
@@ -244,6 +251,12 @@ def _check_record(which: str, component: str, record: dict) -> list[Finding]:
         return [Finding(NEVER_DRAWN, f"{which}, of type {record.get('type')!r}, is never drawn; log it as 'summary'.")]
     if kind in (SUMMARY, DATA_SPLIT):
         return _check_table(which, data, labelled=kind == SUMMARY and "sample" in component.lower())
+    if kind == UPLOAD:
+        return [
+            Finding(CUT, f"{which} shows {name!r} without its end; give it a name of {LONGEST_NAME} letters at most.")
+            for name in data
+            if len(name) > LONGEST_NAME
+        ]
     if kind == EVALUATION:
         return [Finding(SHAPE_OF_EVALUATION, f"{which} {flaw}.") for flaw in flaws_of_evaluation(data)]
     return []

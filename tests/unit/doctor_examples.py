@@ -42,6 +42,7 @@ def report(folder):
         "numpy": "1.26.4",
         "pydantic": "1.10.12",
         "setuptools": "80.1",
+        "pika": "1.2.1",
         "scipy": "1.15.3",
         "fate-dp": "0.2.0",
     }

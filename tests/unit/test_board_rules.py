@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from fate_dp.components.protocols.preflight import CHIEF_FACTS, show_summary
 from tests.support import board_rules as rules
 from tests.support.board_rules import WORDS, TaskNames, check_names, check_records, check_task, drawings
 
@@ -66,6 +67,7 @@ BROKEN = [
     ("an integer that doubles lack", rules.PLAIN, [record({"session": 2**53 + 1})]),
     ("a key that is no text", rules.PLAIN, [record({1: "one"})]),
     ("a set", rules.PLAIN, [record({"observers": {"host"}})]),
+    ("a name too long for its line", rules.CUT, [record({"e" * 61: "2"}, "upload")]),
     ("a small delta", rules.ROUNDED, [record({"delta": 1e-7})]),
     (
         "an evaluation without models",
@@ -158,8 +160,6 @@ def test_a_long_summary_has_what_protects_it_above_its_table():
     """The board mixes the lines of a table and shows ten at a time."""
     from types import SimpleNamespace
 
-    from fate_dp.components.protocols.preflight import show_summary
-
     def shown(facts):
         records = []
         metrics = SimpleNamespace(log_metrics=lambda data, name: records.append(record(data, name)))
@@ -168,7 +168,8 @@ def test_a_long_summary_has_what_protects_it_above_its_table():
 
     facts = {
         "mechanism": "flips",
-        "epsilon (nats)": 1.5,
+        "epsilon (nats)": 1.2345678,
+        "record-level epsilon from here on": "infinity",
         "solver": "x",
         "delta": 1e-9,
         "training rows: AUC": 0.5,
@@ -177,5 +178,29 @@ def test_a_long_summary_has_what_protects_it_above_its_table():
     (short,) = shown(facts)
     assert short == record(facts | {"delta": "1e-09"})
     chief, table = shown(facts | {f"round {number}": number for number in range(5)})
-    assert chief == record({"mechanism": "flips", "epsilon (nats)": "1.5", "delta": "1e-09", "rows": "7"}, "upload")
-    assert len(table["data"]) == 11 and check_records("here", "dp_hetero_lr", [chief, table]) == []
+    assert chief["name"] == "upload" and chief["data"] == {
+        "mechanism": "flips",
+        # Six digits, as in the table.
+        "epsilon (nats)": "1.23457",
+        "record-level epsilon from here on": "infinity",
+        "delta": "1e-09",
+        "rows": "7",
+    }
+    assert len(table["data"]) == 12 and check_records("here", "dp_hetero_lr", [chief, table]) == []
+
+
+@pytest.mark.parametrize(
+    "name, stands_above",
+    [
+        ("epsilon0 of one message (nats)", True),
+        ("features and labels have differential privacy (unit record)", True),
+        ("joined rows", True),
+        ("rows of this party", True),
+        ("records of all parties", True),
+        ("rows before, label 0", False),
+        ("flip probability", False),
+    ],
+)
+def test_what_protects_and_how_many_rows_stands_above_a_long_table(name, stands_above):
+    assert bool(CHIEF_FACTS.match(name)) == stands_above
+    assert not stands_above or check_records("here", "any", [record({name: "1"}, "upload")]) == []

@@ -8,7 +8,6 @@ from bench.check import Statement, comparisons, strongest
 from fate_dp.components.disclosure import tracing
 from fate_dp.components.disclosure.declaration import disclosure_of
 
-
 BINNING = disclosure_of("hetero_feature_binning")
 
 
@@ -30,10 +29,7 @@ def test_every_exit_status_stands_in_the_table(found):
     "component, change",
     [
         ("hetero_feature_binning", {"shows": ()}),
-        (
-            "hetero_feature_binning",
-            {"settings": {"skip_metrics": True, "he_param.kind": "paillier", "local_only": False}},
-        ),
+        ("hetero_feature_binning", {"shows": tuple(replace(each, when={}) for each in BINNING.shows)}),
         ("hetero_secureboost", {"stages": ("predict",)}),
         ("label_flip", {"outputs": ()}),
         ("psi", {"shows": ()}),

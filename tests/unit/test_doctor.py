@@ -248,6 +248,11 @@ def broker_away(site):
     return with_settings(site, default_engines={"federation": "rabbitmq"}, federation={"rabbitmq": rabbitmq})
 
 
+def provider_without_a_client_of_the_broker(site):
+    bare = replace(site.environment, distributions={**site.environment.distributions, "pika": []})
+    return with_provider(broker_away(site), environment=bare)
+
+
 def port_taken(site):
     site = with_site(site, state=FOREIGN, reason="no answer of FATE-Flow's form", version=None, providers=None)
     return with_site(site, listeners=(Listener("127.0.0.1", 9380, 4711, "jupyter"),))
@@ -331,6 +336,7 @@ FLOW = [
     (told_by_an_old_server_whose_modules_are_old_as_well, "FATE-Flow", "FATE-Flow 2.1.0 answers", "Install FATE-Flow"),
     (token_for_everybody, "client's token", "settings.yaml holds the token of an app and has mode 0644", "`chmod 600 "),
     (broker_away, "broker", "RabbitMQ does not answer at 127.0.0.1", "`docker compose up --detach`"),
+    (provider_without_a_client_of_the_broker, "broker's client", "fate:2.2.0@local lacks pika", 'pip install "pika"'),
     (port_taken, "ports", "Port 9380, which is to be FATE-Flow's, is taken by jupyter (process 4711)", "--port PORT"),
     (grpc_port_taken, "ports", "Port 9360, which is to be FATE-Flow's, is taken by a program of", "grpc_port"),
     (open_to_the_network, "reach", "listens on 0.0.0.0:9380, and authentication is on for nobody", "client"),
@@ -360,6 +366,7 @@ CONSEQUENCES = {
     other_server_version: {"default provider"},
     told_by_an_old_server_whose_modules_are_old_as_well: {"default provider"},
     broker_away: {"broker's user"},
+    provider_without_a_client_of_the_broker: {"broker", "broker's user"},
     authentication_without_party: {"FATE-Flow"},
     port_taken: {"FATE-Flow"},
     grpc_port_taken: {"FATE-Flow"},

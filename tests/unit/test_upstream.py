@@ -28,6 +28,7 @@ SAID = {
         "labels that the host reads: [0, 1, 1, 0, 1, 0, 0, 1]",
         "labels of the guest:        [0, 1, 1, 0, 1, 0, 0, 1]",
     ],
+    "stratified_split_shows_labels": ["labels that the host reads of 160 rows: 1.000"],
     "refused_queue": [
         "the queue was made: False",
         "no error was raised: what is sent to this queue is lost, and the other party waits for ever",
