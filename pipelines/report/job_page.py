@@ -232,9 +232,11 @@ def learned_by_observer(report: JobReport) -> list[tuple[str, list[Item]]]:
 
 def item_of(each: Learned) -> Item:
     badge, kind = LEAK if each.leaks else BADGES[each.learns]
-    shown = f"{capitalized(each.computes)}; {FORMS.get(each.form, each.form)}; {', '.join(each.evidence)}"
-    instead = f"; next time, {each.instead}" if each.instead else ""
-    return Item(kind, badge, f"{capitalized(each.sentence)}.", f"{shown}{instead}.")
+    form = FORMS.get(each.form, each.form)
+    evidence = ", ".join((*each.evidence, each.attack) if each.attack else each.evidence)
+    instead = f" Next time, {each.instead}." if each.instead else ""
+    details = f"{capitalized(each.computes)} ({form}).{instead} Evidence: {evidence}."
+    return Item(kind, badge, f"{capitalized(each.sentence)}.", details)
 
 
 def tasks_table(report: JobReport) -> TextTable:

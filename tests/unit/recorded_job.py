@@ -22,6 +22,8 @@ SOURCE, HOST_DATA = "loans/guest/y", "columns:081674d555753c0c"
 ROWS = 131
 HOST_PURPOSE = "flipback of the host's own joint scores"
 """Words that stand in the host's ledger alone."""
+STEP = Event(PoissonSampledGaussian(0.25, 1.7), "record", ADD_OR_REMOVE, ("server", "model"))
+"""A private step of the host's, which an earlier job charged once."""
 PARTIES = [{"role": role, "party_id": [party_id]} for role, party_id in (GUEST, HOST, ARBITER)]
 BOTH = PARTIES[:2]
 
@@ -170,10 +172,9 @@ def homes(folder):
     flips = release(ledger, range(ROWS), 1.0, source=SOURCE, job_id=JOB)
     ledger.mark_released(flips.release_id)
     ledger = Ledger(host / "ledger.sqlite")
-    step = Event(PoissonSampledGaussian(0.25, 1.7), "record", ADD_OR_REMOVE, ("server", "model"))
     ledger.record(
         dataset=HOST_DATA,
-        event=step,
+        event=STEP,
         release_key="r",
         fingerprint="f",
         cap=BudgetCap(9, 1e-6),

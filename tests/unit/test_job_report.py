@@ -8,7 +8,21 @@ from pathlib import Path
 import pytest
 from json_schema import described_properties, violations
 from ledger_disk import as_stranger
-from recorded_job import ARBITER, GUEST, HOST, HOST_PURPOSE, JOB, ROWS, SOURCE, Recorded, asked_of, homes, read
+from recorded_job import (
+    ARBITER,
+    GUEST,
+    HOST,
+    HOST_PURPOSE,
+    JOB,
+    OTHER_JOB,
+    ROWS,
+    SOURCE,
+    STEP,
+    Recorded,
+    asked_of,
+    homes,
+    read,
+)
 
 from fate_dp.components.disclosure import tracing
 from fate_dp.components.disclosure.declaration import ComponentDisclosure, Output, Shown
@@ -19,6 +33,8 @@ from fate_dp.pipelines.report import job_documents, job_facts
 from fate_dp.pipelines.report.job_documents import document_text, merged, read_report
 from fate_dp.pipelines.report.job_facts import gather
 from fate_dp.pipelines.report.job_figures import figures_of, losses_of
+from fate_dp.privacy import Ledger
+from fate_dp.privacy.ledger.entries import BudgetCap
 
 SCHEMA = json.loads(Path(job_facts.__file__).with_name("job_report_schema.json").read_text(encoding="utf-8"))
 EVIDENCE = ("ml/x.py:1",)
@@ -158,6 +174,30 @@ def test_epsilon_is_of_this_job_and_of_all_jobs(report):
     assert [(line.mechanism, line.records) for line in host.lines] == [("joint scores", 77)]
     assert {line.observer for line in host.by_this_job} == {"guest"}
     assert {"server", "model", "guest"} == {line.observer for line in host.by_all_jobs}
+
+
+def test_a_step_of_several_jobs_is_told_for_one_of_them(folder):
+    """Rounds, uses and epsilon are those of the job; the total of all jobs is larger."""
+    ledger = Ledger(folder / "party-10000" / "ledger.sqlite")
+    (step,) = ledger.entries(job_id=OTHER_JOB)
+    more = {"cap": BudgetCap(9, 1e-6), "fingerprint": "f", "task_id": "t", "job_id": JOB}
+    for key in ("a", "b", "c"):
+        ledger.record(dataset=step["source"], event=STEP, release_key=key, **more)
+    entries = {entry["mechanism"]: entry for entry in ledger.entries(job_id=JOB)}
+    assert set(entries) == {"joint scores", "PoissonSampledGaussian"}
+    assert (entries["PoissonSampledGaussian"]["rounds"], step["rounds"]) == (3, 1)
+    assert entries["PoissonSampledGaussian"]["jobs"] == [JOB]
+
+    def server(lines):
+        return {line["relation"]: line["epsilon"] for line in lines if line["observer"] == "server"}
+
+    one, other, both = (
+        server(ledger.totals(job_id=JOB)),
+        server(ledger.totals(job_id=OTHER_JOB)),
+        server(ledger.totals()),
+    )
+    assert other["replace_one"] < one["replace_one"] < both["replace_one"]
+    assert ledger.entries(job_id="none") == [] and ledger.totals(job_id="none") == []
 
 
 def test_noise_stands_beside_its_signal(report):

@@ -175,6 +175,15 @@ def test_every_property_of_the_schema_is_described():
     assert [name for name, item in described_properties(SCHEMA) if len(item.get("description", "")) < 5] == []
 
 
+def test_a_job_with_a_page_of_its_own_is_linked(result):
+    linked = copy.deepcopy(result)
+    linked["jobs"][0]["page"] = "job-train-private.html"
+    assert list(violations(linked, SCHEMA)) == []
+    job_id = linked["jobs"][0]["job_id"]
+    assert f'<a href="job-train-private.html">{job_id}</a>' in report.report_html(linked)
+    assert "<a href" not in report.report_html(result)
+
+
 def test_report_needs_nothing_else(result, tmp_path):
     report.write_report(result, tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
