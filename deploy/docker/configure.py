@@ -25,6 +25,9 @@ from ..flow.programs import FlowServerError
 
 PROJECT, PARTIES = "/data/projects/fate", "/var/lib/fate-dp/parties"
 FLOW_HTTP, FLOW_GRPC, BOARD, BROKER = 9380, 9360, 8080, 5672
+# A container has an address on each of its networks, and which of them its name stands for first changes from start to
+# start; FATE-Flow takes the first only, so that a party was found by the router, or by its published port, by chance.
+EVERY_ADDRESS = "0.0.0.0"
 # In a folder of its own, which can be a volume: all that FATE-Flow knows of tables, jobs, clients and partners.
 DATABASE = Path("fate_flow", "database", "fate_flow_sqlite.db")
 # In the folder of the keys: what `flow init` writes, and the board's password where no secret was given.
@@ -118,7 +121,7 @@ def flow_settings(settings: PartySettings) -> dict:
         "database": {"engine": "sqlite", "sqlite": {"path": str(settings.project / DATABASE)}},
         "party_id": settings.party_id,
     }
-    flow = {"host": settings.host, "http_port": FLOW_HTTP, "grpc_port": FLOW_GRPC}
+    flow = {"host": EVERY_ADDRESS, "http_port": FLOW_HTTP, "grpc_port": FLOW_GRPC}
     if not settings.broker:
         return {**common, "fateflow": {**flow, "proxy_name": "osx"}}
     host, _, port = settings.router.partition(":")

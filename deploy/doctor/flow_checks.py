@@ -52,6 +52,7 @@ PATIENCE_SECONDS = 3.0
 # RabbitMQ's own, and what FATE's examples have.
 KNOWN_PASSWORDS = ("guest", "fate")
 BROKER_CLIENT = "pika"
+EVERY_ADDRESS = {"0.0.0.0", "::"}
 OURS, RULES = Path(rules.__file__).parent, Path(rules.__file__).name
 CUSTOMISATION = "sitecustomize.py"
 HARM = "whoever is another party, or can write to the broker, can run programs in its tasks"
@@ -103,11 +104,20 @@ def configuration(site: FlowSite) -> Finding:
 
 @check(SITE, "ports")
 def ports(site: FlowSite) -> Finding:
-    """The server's ports are its own."""
+    """The server's ports are its own, and found by whichever of its addresses somebody comes."""
     if not site.is_here:
         return unseen(f"The ports of {site.address} are on another machine.", "Run the doctor there.")
     if site.address is None:
         return ok("No port is in use.")
+    heard = {each.ip for each in site.listeners if site.runs and each.port == site.address.port}
+    unheard = {ip for ip in site.addresses if not ip.startswith(LOOPBACK)} - heard
+    if heard and unheard and not heard & EVERY_ADDRESS:
+        return problem(
+            f"{site.address.host} is also {' and '.join(sorted(unheard))}, but FATE-Flow listens at {' and '.join(heard)} "
+            "only: a router that comes upon the other address is refused, and with it other parties.",
+            "Set fateflow.host in service_conf.yaml to 0.0.0.0, as FATE-DP's container does by itself, or to the one "
+            "address by which the router comes, and start FATE-Flow again.",
+        )
     if site.state in (ANSWERS, REFUSES) or not site.listeners:
         return ok(", ".join(f"{name} {port}" for name, port in site.ports().items()) + ".")
     taken = site.listeners[0]

@@ -169,12 +169,17 @@ def is_here(host: str) -> bool:
     return all(ip.startswith(LOOPBACK) or ip in own for ip in ips)
 
 
+def addresses_of(host: str) -> tuple[str, ...]:
+    """The IPv4 addresses that a name stands for; empty where nobody knows it."""
+    try:
+        return tuple(sorted({str(entry[4][0]) for entry in socket.getaddrinfo(host, None, socket.AF_INET)}))
+    except OSError:
+        return ()
+
+
 def is_beside(host: str) -> bool:
     """Whether an address is on a network to which this machine, or container, is attached itself."""
-    try:
-        ips = {ipaddress.ip_address(str(entry[4][0])) for entry in socket.getaddrinfo(host, None, socket.AF_INET)}
-    except OSError:
-        return False
+    ips = {ipaddress.ip_address(address) for address in addresses_of(host)}
     own = [
         ipaddress.ip_interface(f"{each.address}/{each.netmask}").network
         for addresses in psutil.net_if_addrs().values()
@@ -260,6 +265,8 @@ class FlowSite:
     settings: dict = field(default_factory=dict)
     providers: tuple | None = None
     listeners: tuple = ()
+    addresses: tuple[str, ...] = ()
+    """What the name stands for by which FATE-Flow was asked."""
     settings_trouble: str = ""
     unreadable: str = ""
     """Which file of the home is closed to this user."""
@@ -312,6 +319,7 @@ def _asked(site: FlowSite, address: FlowAddress) -> FlowSite:
     here, credentials = is_here(address.host), credentials_for(address)
     found = state_of(address)
     site = replace(site, state=found.state, reason=found.reason, version=found.version, is_here=here)
+    site = replace(site, addresses=addresses_of(address.host))
     if found.state == ANSWERS:
         # The settings with which it started, where it tells them; the file may have changed since.
         settings = answer_of(address, "server/query/all", credentials)

@@ -76,6 +76,8 @@ class Parties:
         self.compose("cp", "job.yaml", "guest:/home/fate/job.yaml")
         self.inside("guest", "flow", "init", "--ip", "guest", "--port", "9380")
         told = json.loads(self.inside("guest", "flow", "job", "submit", "-c", "job.yaml").stdout)
+        if told["code"] != 0:
+            raise EngineFailed(f"FATE-Flow refuses the job: {told}")
         return told["job_id"], self.wait_for_job(told["job_id"])
 
     def wait_for_job(self, job_id: str) -> str:

@@ -52,7 +52,7 @@ def test_every_key_that_is_written_is_one_of_fate_flows(environment, conf):
     comments = "\n".join(line[1:] for line in text.splitlines() if line.startswith("#"))
     rabbitmq = yaml.safe_load(comments.split("rabbitmq:")[1])
     assert set(written["federation"]["rabbitmq"]) <= set(rabbitmq)
-    assert written["party_id"] == "9999" and written["fateflow"]["host"] == "guest"
+    assert written["party_id"] == "9999" and written["fateflow"]["host"] == "0.0.0.0"
     assert written["authentication"] == {"client": True, "site": False, "permission": False}
     assert written["federation"]["rabbitmq"]["password"] == "secret of broker"
     assert (conf / "service_conf.yaml").read_text() == text

@@ -23,6 +23,7 @@ from fate_dp.deploy.doctor import flow_checks, gathering, own_checks
 from fate_dp.deploy.doctor.examination import findings, has_problem, parties_of
 from fate_dp.deploy.doctor.findings import Finding
 from fate_dp.deploy.doctor.gathering import Listener, Provider
+from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.deploy.flow.server import FOREIGN, REFUSES, SILENT, SITE
 from fate_dp.pipelines.cli.servers import print_findings
 
@@ -258,6 +259,16 @@ def port_taken(site):
     return with_site(site, listeners=(Listener("127.0.0.1", 9380, 4711, "jupyter"),))
 
 
+def found_by_one_of_two_addresses(site):
+    """As a container on two networks, whose FATE-Flow took the first address of its name."""
+    return with_site(
+        site,
+        address=FlowAddress("guest", 9380),
+        addresses=("172.31.3.3", "172.31.4.5"),
+        listeners=(Listener("172.31.3.3", 9380, os.getpid(), "python"),),
+    )
+
+
 def grpc_port_taken(site):
     return with_site(server_down(site), listeners=(Listener("0.0.0.0", 9360, None, None),))
 
@@ -338,6 +349,12 @@ FLOW = [
     (broker_away, "broker", "RabbitMQ does not answer at 127.0.0.1", "`docker compose up --detach`"),
     (provider_without_a_client_of_the_broker, "broker's client", "fate:2.2.0@local lacks pika", 'pip install "pika"'),
     (port_taken, "ports", "Port 9380, which is to be FATE-Flow's, is taken by jupyter (process 4711)", "--port PORT"),
+    (
+        found_by_one_of_two_addresses,
+        "ports",
+        "guest is also 172.31.4.5, but FATE-Flow listens at 172.31.3.3 only",
+        "0.0",
+    ),
     (grpc_port_taken, "ports", "Port 9360, which is to be FATE-Flow's, is taken by a program of", "grpc_port"),
     (open_to_the_network, "reach", "listens on 0.0.0.0:9380, and authentication is on for nobody", "client"),
     (half_authenticated, "reach", "authentication is on for clients: whoever reaches the port can run", "on.site to"),
@@ -370,6 +387,7 @@ CONSEQUENCES = {
     authentication_without_party: {"FATE-Flow"},
     port_taken: {"FATE-Flow"},
     grpc_port_taken: {"FATE-Flow"},
+    found_by_one_of_two_addresses: {"reach"},
 }
 
 
