@@ -31,12 +31,14 @@ class HostView:
 
     Attributes:
         received: (sender, name, value) of every message, in order.
-        own: names of the host's own features, and these as an array (rows, features).
+        ids: of the host's own rows, in their order.
+        features: the host's own, (rows, features).
         shares: of every tensor that guest and host share and that is multiplied with the host's features, the host's
             share (rows,), and how many messages had been received then.
     """
 
     received: list[tuple[str, str, Any]] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
     features: np.ndarray | None = None
     shares: list[tuple[np.ndarray, int]] = field(default_factory=list)
 
@@ -46,7 +48,7 @@ class HostView:
 
 
 Reading = Callable[[HostView], np.ndarray]
-"""One label for each of the host's rows, in their order; `UNREAD` where it finds none."""
+"""One number for each of the host's rows, in their order: a label, or the group of a row; `UNREAD` where it finds none."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +67,15 @@ class Read:
     """What came of a task.
 
     Attributes:
-        labels: read by the host (rows,), `UNREAD` where it found none.
+        found: what the host read (rows,), `UNREAD` where it found nothing.
         given: the labels (rows,) that entered the task: true ones, or flips.
         true: the labels (rows,) of the guest's table.
         messages: how many messages of which name the host received.
-        reading_seconds: what reading took, beside the task.
+        reading_seconds: of the host, when the task is over.
+        task_seconds: of all, processes and imports included.
     """
 
-    labels: np.ndarray
+    found: np.ndarray
     given: np.ndarray
     true: np.ndarray
     messages: dict[str, int]
@@ -82,11 +85,18 @@ class Read:
     @property
     def share_of_true(self) -> float:
         """The share of all rows whose true label the host names."""
-        return float(np.mean(self.labels == self.true))
+        return float(np.mean(self.found == self.true))
 
     @property
     def share_of_given(self) -> float:
-        return float(np.mean(self.labels == self.given))
+        """The share of all rows of which the host names the label that entered the task."""
+        return float(np.mean(self.found == self.given))
+
+    @property
+    def share_in_majority(self) -> float:
+        """The share of all rows whose true label is the commonest in their group: 0 where no groups were found."""
+        groups = [self.true[self.found == group] for group in np.unique(self.found[~np.isnan(self.found)])]
+        return sum(max(group.sum(), len(group) - group.sum()) for group in groups) / len(self.true)
 
 
 def play(task: Task, tables: dict[str, pd.DataFrame], home: str, timeout: float = 600) -> Read:
@@ -109,10 +119,10 @@ def play(task: Task, tables: dict[str, pd.DataFrame], home: str, timeout: float 
     for (role, _), result in results.items():
         if result.error:
             raise RuntimeError(f"{task.component} failed at the {role}: {result.error}")
-    labels, messages, seconds = results[HOST].value
+    found, messages, seconds = results[HOST].value
     true = tables["guest"].set_index("id")[LABEL]
     ids, given = results[GUEST].value
-    return Read(labels, given, true.loc[ids].to_numpy(float), messages, seconds, time.perf_counter() - began)
+    return Read(found, given, true.loc[ids].to_numpy(float), messages, seconds, time.perf_counter() - began)
 
 
 def _play(ctx, task: Task, tables: dict[str, pd.DataFrame]):
@@ -124,15 +134,16 @@ def _play(ctx, task: Task, tables: dict[str, pd.DataFrame]):
         rows = frame.as_pd_df()
         given = rows["id"].to_list(), rows[LABEL].to_numpy(float)
     if role == "host":
-        view.features = frame.as_pd_df()[frame.schema.columns.to_list()].to_numpy(float)
+        rows = frame.as_pd_df()
+        view.ids, view.features = rows["id"].to_list(), rows[frame.schema.columns.to_list()].to_numpy(float)
     with recorded_messages(view.received), _noted_shares(view):
         run_train(ctx, task.component, task.settings, frame)
     if role != "host":
         return given if role == "guest" else None
     began = time.perf_counter()
-    labels = task.read(view)
+    found = task.read(view)
     names = [name for _, name, _ in view.received]
-    return labels, {name: names.count(name) for name in dict.fromkeys(names)}, time.perf_counter() - began
+    return found, {name: names.count(name) for name in dict.fromkeys(names)}, time.perf_counter() - began
 
 
 def run_train(ctx, name: str, settings: Mapping[str, Any], frame) -> None:

@@ -163,5 +163,10 @@ def two_valued(residuals: np.ndarray, known: np.ndarray, step: float, rounding: 
 
 
 def leaves(view: HostView) -> np.ndarray:
-    """The leaf of every row in the first tree, as `hetero_secureboost` tells hosts: a number for each of their rows."""
-    raise NotImplementedError
+    """The leaf of every row in the first tree, which `hetero_secureboost` tells hosts layer by layer."""
+    last: dict[str, str] = {}
+    for layer in view.named("new_sample_pos"):
+        rows = layer.as_pd_df()
+        last.update(zip(rows["id"], rows["node_idx"].astype(str)))
+    numbers = {leaf: number for number, leaf in enumerate(sorted(set(last.values())))}
+    return np.array([numbers[last[row]] for row in view.ids], dtype=float)
