@@ -26,7 +26,7 @@ import json
 import math
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -46,13 +46,16 @@ TIMEOUT = 1800
 WITH_ARBITER = (GUEST, HOST, ARBITER)
 OU = {"he_param": {"kind": "ou", "key_length": 1024}}
 ONE_TREE = {"num_trees": 1}
+# What some of FATE's own examples of both regressions begin with; the default is uniform in [0, 1).
+FROM_ZEROS = {"epochs": 1, "init_param": {"method": "zeros", "fit_intercept": True}}
 
 
 @dataclass(frozen=True)
 class Case:
     """A task, and the statement about it: the host receives what ``receives`` says, from which it computes ``computes``.
 
-    ``learns`` is `every` label, `some` relation of single records or `nothing`; ``share`` is what is measured, of all rows.
+    ``learns`` is `every` label where all rows were read, `some` where single records show, though not to the last one, and
+    `nothing`; ``share`` is what is measured, of all rows.
     """
 
     figure: str
@@ -62,8 +65,7 @@ class Case:
     learns: str
     rows: int = SMALL_ROWS
     coins: bool = False
-    share: Callable[[Read], float] = field(default=attrgetter("share_of_true"))
-    what: str = "labels"
+    share: Callable[[Read], float] = attrgetter("share_of_true")
 
 
 CASES = (
@@ -104,12 +106,18 @@ CASES = (
         "every",
         COIN_ROWS,
         coins=True,
-        what="flipped labels",
+    ),
+    Case(
+        "labels_read_coordinated_lr_from_zeros",
+        Task("coordinated_lr", reading.signs_of_residuals, FROM_ZEROS, WITH_ARBITER),
+        "-0.5 y of every row, y 1 or -1, unblinded; the arbiter alone has the private key",
+        "its sign",
+        "every",
     ),
     Case(
         "labels_read_coordinated_lr_by_sign",
         Task("coordinated_lr", reading.signs_of_residuals, {"epochs": 1}, WITH_ARBITER),
-        "0.25 x w - 0.5 y of every row, y 1 or -1, unblinded; the arbiter alone has the private key",
+        "0.25 x w - 0.5 y of every row, unblinded",
         "its sign, which is that of -y unless |x w| of the guest is above 2",
         "some",
     ),
@@ -128,6 +136,13 @@ CASES = (
         "every",
     ),
     Case(
+        "labels_read_sshe_lr_from_zeros",
+        Task("sshe_lr", reading.signs_of_shares, FROM_ZEROS),
+        "the guest's share of every row's residual 0.5 - y, unblinded",
+        "with its own share the residual, and its sign",
+        "every",
+    ),
+    Case(
         "labels_read_sshe_lr_by_sign",
         Task("sshe_lr", reading.signs_of_shares, {"epochs": 1}),
         "the guest's share of every row's residual, unblinded",
@@ -138,15 +153,15 @@ CASES = (
         "labels_read_sshe_lr",
         Task("sshe_lr", reading.fit_shares),
         "the same in 20 epochs",
-        "their changes, free of the label; with their span taken out, the label remains",
-        "every",
+        "their changes, free of the label; with their span taken out, the label of nearly every row remains",
+        "some",
     ),
     Case(
         "labels_read_sshe_linr",
         Task("sshe_linr", reading.fit_shares),
         "the guest's share of every row's residual in 20 epochs; y has two values here",
         "the same",
-        "every",
+        "some",
     ),
     Case(
         "labels_read_secureboost_gh_pack_false",
@@ -159,8 +174,8 @@ CASES = (
         "labels_read_secureboost_gh_pack_true",
         Task("hetero_secureboost", reading.read_gradients, ONE_TREE),
         "gradient and curvature of every row in one blinded ciphertext",
-        "no label: no ciphertext is of the form 1 + m n",
-        "nothing",
+        "no label: no ciphertext is of the form 1 + m n; leaves show all the same",
+        "some",
     ),
     Case(
         "labels_in_majority_of_leaf_secureboost",
@@ -185,18 +200,24 @@ class Statement:
         return self.case.share(self.read)
 
     def transcript(self) -> dict:
-        """One entry of the file: who learned what of whom in which task, and the share of rows that was measured."""
-        settings = dict(self.case.task.settings)
-        before = {} if self.case.task.epsilon is None else {"after": "label_flip", "epsilon": self.case.task.epsilon}
+        """One entry of the file: who learned what of whom in which task, and the share of rows that was measured.
+
+        Behind label_flip the labels are of state `flipped`, and ``share_read`` is that of the flips.
+        """
+        flipped = {
+            "state": "flipped",
+            "epsilon": self.case.task.epsilon,
+            "share_of_true_labels": round(self.read.share_of_true, 4),
+        }
         return {
             "component": self.case.task.component,
-            "settings": settings,
-            **before,
-            "what": self.case.what,
+            "settings": dict(self.case.task.settings),
+            "what": "labels",
             "owner": "guest",
             "observer": "host",
             "learns": self.case.learns,
-            "share_read": round(self.share, 4),
+            "share_read": round(self.share if self.case.task.epsilon is None else self.read.share_of_given, 4),
+            **({} if self.case.task.epsilon is None else flipped),
             "rows": len(self.read.true),
             "receives": self.case.receives,
             "computes": self.case.computes,
@@ -266,7 +287,7 @@ def write_transcripts(found: list[Statement], recorded: Path | None) -> None:
     TRANSCRIPTS.parent.mkdir(parents=True, exist_ok=True)
     TRANSCRIPTS.write_text(json.dumps(entries, indent=2) + "\n")
     if recorded is not None:
-        head = f"# What hosts read off recorded tasks of FATE 2.2.0; written by `{COMMAND} RECORD={recorded}`.\n"
+        head = f"# What hosts read off recorded tasks of FATE 2.2.0, measured by `{COMMAND}`.\n"
         recorded.write_text(head + yaml.safe_dump(entries, sort_keys=False, width=120))
 
 

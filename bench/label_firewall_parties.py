@@ -5,6 +5,7 @@ settings that a user changed. Around the host's federation stands a recorder; wh
 recording, its own rows and the shares that it holds, and from nothing else.
 """
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ GUEST, HOST, ARBITER = ("guest", "9999"), ("host", "10000"), ("arbiter", "10001"
 LABEL = "y"
 LABEL_SOURCE = f"experiment/firewall/{LABEL}"
 UNREAD = float("nan")
+NUMBER = re.compile(r"-\d+$")
+"""SSHE numbers its messages at the end of their names."""
 
 
 @dataclass
@@ -70,7 +73,7 @@ class Read:
         found: what the host read (rows,), `UNREAD` where it found nothing.
         given: the labels (rows,) that entered the task: true ones, or flips.
         true: the labels (rows,) of the guest's table.
-        messages: how many messages of which name the host received.
+        messages: how many messages of which name, numbers aside, the host received.
         reading_seconds: of the host, when the task is over.
         task_seconds: of all, processes and imports included.
     """
@@ -142,7 +145,7 @@ def _play(ctx, task: Task, tables: dict[str, pd.DataFrame]):
         return given if role == "guest" else None
     began = time.perf_counter()
     found = task.read(view)
-    names = [name for _, name, _ in view.received]
+    names = [NUMBER.sub("", name) for _, name, _ in view.received]
     return found, {name: names.count(name) for name in dict.fromkeys(names)}, time.perf_counter() - began
 
 
