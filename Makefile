@@ -14,8 +14,7 @@ DOCS := .venv-docs
 .PHONY: install demo test unit lint types house test-arithmetic component-yaml docs docs-notebooks docs-privacy docs-parameters clean
 .PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults board-test docker-test
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
-.PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-noise bench-prep bench-private-step
-.PHONY: bench-check bench-source-composition
+.PHONY: bench-check bench-label-firewall bench-source-composition
 
 install: $(INSTALLED)
 
@@ -115,6 +114,10 @@ bench-private-step: $(BENCHED)
 
 bench-label-dp: $(BENCHED)
 	$(BIN)/python -m bench.label_dp
+
+# RECORD names a YAML file that gets what is shown, as tests/check/transcripts.yaml did.
+bench-label-firewall: $(BENCHED)
+	$(BIN)/python -m bench.label_firewall $(if $(RECORD),--record $(RECORD))
 
 bench-noise: $(BENCHED)
 	$(BIN)/python -m bench.noise

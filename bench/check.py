@@ -10,14 +10,14 @@ The last line printed is one JSON object: `jobs`, `agreement` (the share of jobs
 """
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import yaml
 
 from fate_dp.components.common.job_files import JobPlan
 from fate_dp.components.disclosure.declaration import EVERY, LABELS, MODEL, SOME
-from fate_dp.components.disclosure.tracing import trace
+from fate_dp.components.disclosure.tracing import Walk, flat, trace
 from fate_dp.components.disclosure.verdicts import status
 from fate_dp.pipelines.jobs.job_plans import plan_of_file
 
@@ -68,28 +68,25 @@ class Transcript:
     """What a recorded run showed: a component with these settings, and how large a share of rows was read."""
 
     component: str
+    settings: dict
     what: str
     owner: str
     observer: str
     learns: str
-    share_read: float
-    rows: int
-    command: str
-    settings: dict
 
-    def shows(self, statement, task):
-        """Whether it is about a statement of this task, given the settings that the task names."""
-        same = (self.what, self.owner, self.observer, self.learns) == (
-            statement.what,
-            statement.owner,
-            statement.observer,
-            statement.learns,
-        )
-        given = task.parameters
-        return (
-            same
-            and self.component == task.component
-            and all(given.get(key, value) == value for key, value in self.settings.items())
+    def shows(self, statement, walk):
+        """Whether it is about a statement of a job, whose task has the settings that were recorded."""
+        ours = (self.what, self.owner, self.observer, self.learns)
+        same = ours == (statement.what, statement.owner, statement.observer, statement.learns)
+        if not same or self.component != walk.plan.task(statement.task).component:
+            return False
+        recorded = {
+            **walk.declared[statement.task].settings,
+            **flat(self.settings, walk.declared[statement.task].settings),
+        }
+        return any(
+            all(given.get(name) == value for name, value in recorded.items())
+            for given in walk.settings_of(statement.task)
         )
 
 
@@ -136,9 +133,10 @@ def strongest(statements):
 
 
 def transcripts(folder=FOLDER):
-    """All recorded ones; none where nothing was recorded."""
+    """All recorded ones."""
     path = folder / "transcripts.yaml"
-    return [Transcript(**entry) for entry in yaml.safe_load(path.read_text())] if path.is_file() else []
+    names = [item.name for item in fields(Transcript)]
+    return [Transcript(**{name: entry[name] for name in names}) for entry in yaml.safe_load(path.read_text())]
 
 
 def main():
@@ -151,9 +149,8 @@ def main():
         drawn.add_column(heading)
     shown = 0
     for job in found:
-        by_transcript = sum(
-            any(each.shows(statement, job.plan.task(statement.task)) for each in recorded) for statement in job.read
-        )
+        walk = Walk(job.plan)
+        by_transcript = sum(any(each.shows(statement, walk) for each in recorded) for statement in job.read)
         shown += by_transcript
         drawn.add_row(
             job.name, str(len(job.read)), str(by_transcript), str(job.status_told), "yes" if job.agrees else "no"

@@ -56,7 +56,7 @@ def plain_form(value):
             return Ciphertexts(parts[0].n, [ciphertext for part in parts for ciphertext in part.values])
         return [np.asarray(part) for part in parts]
     if isinstance(value, PHETensor):
-        return Ciphertexts(_rust_modulus(value._pk.pk), _rust_ciphertexts(value._data))
+        return Ciphertexts(rust_modulus(value._pk.pk), [ciphertext for ciphertext, _ in rust_ciphertexts(value._data)])
     if isinstance(value, tuple):
         return tuple(plain_form(part) for part in value)
     if isinstance(value, KVTable):
@@ -77,16 +77,18 @@ def _rust_integer(state: bytes, at: int):
     return int(state[at + 12 : end], radix), end
 
 
-def _rust_modulus(public_key) -> int:
+def rust_modulus(public_key) -> int:
+    """The n of a public key of FATE's Rust library."""
     return _rust_integer(_rust_bytes(public_key), 0)[0]
 
 
-def _rust_ciphertexts(vector) -> list:
+def rust_ciphertexts(vector) -> list[tuple[int, int]]:
+    """The ciphertexts of a vector of that library, each with its exponent: the plaintext counts times 16 to this."""
     state, at, found = _rust_bytes(vector), 8, []
     for _ in range(int.from_bytes(state[:8], "little")):
         ciphertext, at = _rust_integer(state, at)
-        found.append(ciphertext)
-        at += 4  # the exponent
+        found.append((ciphertext, int.from_bytes(state[at : at + 4], "little", signed=True)))
+        at += 4
     return found
 
 
