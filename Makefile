@@ -14,7 +14,8 @@ DOCS := .venv-docs
 .PHONY: install demo test unit lint types house test-arithmetic component-yaml docs docs-notebooks docs-privacy docs-parameters clean
 .PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults board-test docker-test
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
-.PHONY: bench-check bench-label-firewall bench-source-composition
+.PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-label-firewall bench-noise bench-prep bench-private-step
+.PHONY: bench-check bench-source-composition
 
 install: $(INSTALLED)
 
