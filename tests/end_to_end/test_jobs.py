@@ -129,7 +129,7 @@ def test_the_ledgers_hold_one_private_line_and_count_every_model_shown(trained, 
     flips = [
         entry
         for entry in party_ledger(parties_folder, GUEST)
-        if entry["mechanism"] == "randomized_response" and entry["source"].startswith(NAMESPACE)
+        if entry["mechanism"] == "randomized_response" and entry["source"].startswith(f"{NAMESPACE}/guest/")
     ]
     assert [(entry["epsilon"], entry["pending"]) for entry in flips] == [(1.0, 0)]
     dataset = columns_name([f"z{number}" for number in range(4)])
