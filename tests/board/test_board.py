@@ -122,6 +122,7 @@ def test_the_graph_of_a_ready_pipeline_has_every_task_and_arrow(signed_in, jobs,
     signed_in.shot(f"06-graph-{name}")
 
 
+@pytest.mark.usefixtures("files")
 def test_every_component_of_ours_is_walked(see):
     names = {task.rpartition("_")[0] for task in TASKS}
     see(names == {path.stem for path in DESCRIPTIONS.glob("*.yaml")}, "no component is left out")
