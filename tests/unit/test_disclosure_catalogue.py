@@ -9,6 +9,7 @@ import pytest
 from fate.components.components import LazyBuildInComponentsLoader
 from fate.components.core import load_component
 from fate.components.core.spec.component import ComponentSpec
+from fate_flow.components import components as own
 from pydantic import BaseModel
 
 from fate_dp.components.disclosure.declaration import (
@@ -23,6 +24,8 @@ from fate_dp.components.disclosure.declaration import (
 ROOT = Path(__file__).parents[2]
 FATE = Path(fate.components.__file__).parents[1]
 BUILT_IN = sorted(LazyBuildInComponentsLoader().list())
+# FATE-Flow's own, which run at one party alone and send nothing.
+OF_FATE_FLOW = sorted(path.stem for path in Path(own.__file__).parent.glob("[a-z]*.py"))
 SUBJECTS = ("the guest ", "the host ", "each host ", "the arbiter ", "each party ")
 
 
@@ -62,7 +65,8 @@ def default_of(name: str, setting: str) -> tuple[bool, Any]:
 
 
 def test_all_of_fates_components_are_declared_and_no_others():
-    assert sorted(catalogue()) == BUILT_IN
+    assert sorted(catalogue()) == sorted(BUILT_IN + OF_FATE_FLOW)
+    assert OF_FATE_FLOW and not any(declared(name).shows for name in OF_FATE_FLOW)
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
