@@ -471,3 +471,9 @@ def test_what_the_modules_of_a_server_say_is_read_beside_its_program(tmp_path):
     program = SimpleNamespace(cmdline=lambda: ["python", str(tmp_path / "fate_flow_server.py")])
     assert _modules_version(program) == "2.2.0"
     assert _modules_version(SimpleNamespace(cmdline=lambda: ["python", "-m", "x"])) is None is _modules_version(None)
+
+
+def test_the_addresses_of_a_name_are_told_and_nobody_knows_a_name_without_any():
+    assert gathering.addresses_of("127.0.0.1") == ("127.0.0.1",)
+    assert "127.0.0.1" in gathering.addresses_of("localhost")
+    assert gathering.addresses_of("nowhere.invalid") == ()
