@@ -41,7 +41,7 @@ demo: install
 test: lint types unit
 	$(BIN)/python -m pytest -q -n 2 --no-loadscope-reorder tests/protocol tests/end_to_end
 
-PARTS := privacy crypto components pipelines data_prep deploy conf
+PARTS := privacy crypto components attacks pipelines data_prep deploy conf
 
 lint: $(TESTED)
 	$(BIN)/ruff check -q $(PARTS) bench tests examples setup.py
