@@ -177,13 +177,13 @@ def layer_input(view: RoundView) -> Reconstruction:
 class SearchOptions:
     """How an attack searches: steps of the optimiser from each of at most so many starts, which a public seed decides.
 
-    A distance below ``enough`` ends the search: nothing nearer is to be found in what a client sends as float32.
+    A distance below ``enough`` is taken for the right place, and no further start is tried.
     """
 
     steps: int
     restarts: int = 1
     seed: int = 0
-    enough: float = 1e-11
+    enough: float = 1e-6
     variation: float = 0.0
 
 
@@ -235,7 +235,7 @@ def deep_leakage(view: RoundView, labels: Labels, options: SearchOptions) -> Rec
     that look like nothing.
     """
     view = require(view, "Deep leakage")
-    return _nearest(Objective(view, labels, squared_distance), options, _descend_by_curvature)
+    return nearest_of(Objective(view, labels, squared_distance), options)
 
 
 def inverted_gradients(view: RoundView, labels: Labels, options: SearchOptions) -> Reconstruction:
@@ -252,31 +252,11 @@ def inverted_gradients(view: RoundView, labels: Labels, options: SearchOptions) 
     up, as is their order.
     """
     view = require(view, "Inversion of gradients")
-    return _nearest(Objective(view, labels, cosine_distance), options, _descend_by_signs)
+    return nearest_of(Objective(view, labels, cosine_distance), options, descend_by_signs)
 
 
-Descent = Callable[[Tensor, Objective, SearchOptions], Tensor]
-
-
-def _nearest(objective: Objective, options: SearchOptions, descend: Descent) -> Reconstruction:
-    """The best of several starts."""
-    started = time.perf_counter()
-    generator = torch.Generator().manual_seed(options.seed)
-    shape = (objective.view.records, *objective.view.record_shape)
-    best, least = torch.zeros(shape, dtype=torch.float64), float("inf")
-    for _ in range(options.restarts):
-        start = torch.randn(shape, generator=generator, dtype=torch.float64)
-        found = descend(start, objective, options)
-        distance = float(objective.distance(found).detach())
-        if distance < least:
-            best, least = found, distance
-        if least < options.enough:
-            break
-    cost = Cost(time.perf_counter() - started, objective.asked)
-    return Reconstruction(best.numpy(), objective.labels.numpy(), least, cost)
-
-
-def _descend_by_curvature(start: Tensor, objective: Objective, options: SearchOptions) -> Tensor:
+def descend_by_curvature(start: Tensor, objective: Objective, options: SearchOptions) -> Tensor:
+    """Where L-BFGS ends."""
     records = start.clone().requires_grad_()
     optimizer = torch.optim.LBFGS(
         [records],
@@ -303,7 +283,8 @@ RATE = 0.1
 FALLS = (3 / 8, 5 / 8, 7 / 8)
 
 
-def _descend_by_signs(start: Tensor, objective: Objective, options: SearchOptions) -> Tensor:
+def descend_by_signs(start: Tensor, objective: Objective, options: SearchOptions) -> Tensor:
+    """Where Adam on signs ends, with values kept from 0 to 1."""
     pictures = start.clone().requires_grad_()
     optimizer = torch.optim.Adam([pictures], lr=RATE)
     milestones = [int(share * options.steps) for share in FALLS]
@@ -317,6 +298,27 @@ def _descend_by_signs(start: Tensor, objective: Objective, options: SearchOption
         with torch.no_grad():
             pictures.clamp_(0.0, 1.0)
     return pictures.detach()
+
+
+Descent = Callable[[Tensor, Objective, SearchOptions], Tensor]
+
+
+def nearest_of(objective: Objective, options: SearchOptions, descend: Descent = descend_by_curvature) -> Reconstruction:
+    """Where the search ended nearest to what was received, of several starts."""
+    started = time.perf_counter()
+    generator = torch.Generator().manual_seed(options.seed)
+    shape = (objective.view.records, *objective.view.record_shape)
+    best, least = torch.zeros(shape, dtype=torch.float64), float("inf")
+    for _ in range(options.restarts):
+        start = torch.randn(shape, generator=generator, dtype=torch.float64)
+        found = descend(start, objective, options)
+        distance = float(objective.distance(found).detach())
+        if distance < least:
+            best, least = found, distance
+        if least < options.enough:
+            break
+    cost = Cost(time.perf_counter() - started, objective.asked)
+    return Reconstruction(best.numpy(), objective.labels.numpy(), least, cost)
 
 
 def matched(originals: Array, reconstruction: Array) -> Array:
