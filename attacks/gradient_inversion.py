@@ -24,6 +24,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
+from torch.nn import functional
 
 from fate_dp.components.dp_homo_nn.gradients import cross_entropy
 from fate_dp.privacy.validation import InvalidArgument
@@ -66,7 +67,8 @@ def _gradient(loss: Tensor, parameters: list[nn.Parameter]) -> Tensor:
 
 
 def _clipped(gradient: Tensor, clip: float) -> Tensor:
-    return gradient * (clip / gradient.norm()).clamp(max=1.0)
+    factor: Tensor = (clip / gradient.norm()).clamp(max=1.0)
+    return gradient * factor
 
 
 def _update(view: RoundView, records: Tensor, labels: Tensor, steps: int, rate: float) -> Tensor:
@@ -88,25 +90,22 @@ def recovered_labels(view: RoundView) -> Labels:
     """The labels of a batch, from the gradient of the last layer's weights and bias; sorted, for no order is seen.
 
     *Paper:* B. Zhao, K. R. Mopuri, H. Bilen, "iDLG: improved deep leakage from gradients", arXiv 2001.02610 (2020): of one
-    record the gradient of the last layer is a multiple of its input for every class, and only the label's multiple is
-    negative. Of several records the mean multiple is the mean probability of a class minus its share of the labels; the
-    bias shows it, the first term is estimated on noise, and counts follow by rounding.
+    record the gradient of the last layer's weights is a multiple of its input for every class, and only the label's
+    multiple is negative; the gradient of the bias is that multiple itself. Of several records it is the mean probability
+    of a class minus its share of the labels; the first is estimated on noise, and counts follow by rounding.
 
     *Threat model:* any view of a model that ends in a fully connected layer. *Cost:* one forward pass at most.
 
     *What it cannot do:* of a batch it only estimates counts, wrongly where the model is sure of itself or where gradients
-    are clipped; it needs a bias then. Under noise it guesses.
+    are clipped. It needs a bias. Under noise it guesses.
     """
     view = require(view, "Label recovery")
     last = _last_linear(view)
-    weight, bias = _gradients_of(view, last)
+    _, bias = _gradients_of(view, last)
     if last.out_features == 1:
         return _binary_labels(view, bias)
     if view.records == 1:
-        # The label's row points against all others.
-        products = weight @ weight.T
-        products.fill_diagonal_(0.0)
-        return np.array([int(products.sum(dim=1).argmin())])
+        return np.array([int(bias.argmin())])
     expected = torch.softmax(_outputs_on_noise(view), dim=1).mean(dim=0)
     left = view.records * (expected - bias)
     found = []
@@ -204,12 +203,14 @@ class Objective:
 def squared_distance(found: Tensor, target: Tensor) -> Tensor:
     """Relative to the squared norm of the target, so that what is near enough is the same for all models."""
     difference = found - target
-    return difference @ difference / (target @ target).clamp(min=1e-300)
+    distance: Tensor = difference @ difference / (target @ target).clamp(min=1e-300)
+    return distance
 
 
 def cosine_distance(found: Tensor, target: Tensor) -> Tensor:
     """One minus the cosine: the lengths of both do not count, so that neither a clip nor a rate hides anything."""
-    return 1 - torch.nn.functional.cosine_similarity(found, target, dim=0)
+    distance: Tensor = 1 - functional.cosine_similarity(found, target, dim=0)
+    return distance
 
 
 def total_variation(pictures: Tensor) -> Tensor:
@@ -329,4 +330,5 @@ def matched(originals: Array, reconstruction: Array) -> Array:
     count = len(originals)
     distances = [[float(np.sum((one - other) ** 2)) for other in reconstruction] for one in originals]
     _, order = linear_sum_assignment(np.array(distances).reshape(count, count))
-    return reconstruction[order]
+    found: Array = reconstruction[order]
+    return found
