@@ -237,3 +237,21 @@ def noised_view(
             f"epsilon {epsilon:g}", words, clip, multiplier * clip * math.sqrt(shares) / count, epsilon, terms.delta
         ),
     )
+
+
+def averaged_view(views: Sequence[RoundView]) -> RoundView:
+    """Several rounds that drew the same records at the same weights, averaged: their noise adds up less than they do.
+
+    In a training the weights move between rounds, which an observer cannot average over; so this shows no less than the
+    rounds together do of a training that has hardly moved.
+    """
+    first = views[0]
+    if any(view.defence != first.defence or view.kind != GRADIENT for view in views):
+        raise InvalidArgument("Rounds are averaged where all are gradients under one defence.")
+    defence = replace(
+        first.defence,
+        name=f"{first.defence.name}, {len(views)} rounds",
+        words=f"{first.defence.words} The records were drawn in {len(views)} rounds, at weights that stood still.",
+        deviation=first.defence.deviation / math.sqrt(len(views)),
+    )
+    return replace(first, received=np.mean([view.received for view in views], axis=0), defence=defence)
