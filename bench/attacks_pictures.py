@@ -220,11 +220,11 @@ def _noised(bench: PictureBench, plan: Plan) -> None:
         bench.add(DLG, leakage(SearchOptions(plan.noised_steps)), views)
         if epsilon == EPSILONS[0]:
             bench.add(SIGNS, by_signs(SearchOptions(plan.sign_steps, variation=VARIATION)), views[: plan.few])
+            rounds = bench.views(noised_by(terms, epsilon, DRAWN), plan.pictures)
+            bench.add(EXPECTED, lambda view: expected_record(view, public), rounds)
+            bench.add(LINEAR, lambda view: linear_estimate(view, public), rounds)
         bench.add(EXPECTED, lambda view: expected_record(view, public), views)
         bench.add(LINEAR, lambda view: linear_estimate(view, public), views)
-        rounds = bench.views(noised_by(terms, epsilon, DRAWN), plan.pictures)
-        bench.add(EXPECTED, lambda view: expected_record(view, public), rounds)
-        bench.add(LINEAR, lambda view: linear_estimate(view, public), rounds)
 
 
 def noised_by(terms: RoundTerms, epsilon: float, rounds: int = 1) -> Callable[..., RoundView]:
