@@ -15,7 +15,7 @@ DOCS := .venv-docs
 .PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults board-test docker-test
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-label-firewall bench-noise bench-prep bench-private-step
-.PHONY: bench-check bench-source-composition
+.PHONY: bench-attacks bench-check bench-source-composition
 
 install: $(INSTALLED)
 
@@ -41,7 +41,7 @@ demo: install
 test: lint types unit
 	$(BIN)/python -m pytest -q -n 2 --no-loadscope-reorder tests/protocol tests/end_to_end
 
-PARTS := privacy crypto components pipelines data_prep deploy conf
+PARTS := privacy crypto components attacks pipelines data_prep deploy conf
 
 lint: $(TESTED)
 	$(BIN)/ruff check -q $(PARTS) bench tests examples setup.py
@@ -125,6 +125,11 @@ bench-noise: $(BENCHED)
 
 bench-source-composition: $(BENCHED)
 	$(BIN)/python -m bench.source_composition
+
+# Gradient inversion against every defence; QUICK=1 takes some minutes, and the page is out/attacks/index.html.
+bench-attacks: DATA ?= ../shared/data
+bench-attacks: $(BENCHED)
+	$(BIN)/python -m bench.attacks --data $(DATA) $(if $(QUICK),--quick)
 
 bench-check: $(BENCHED)
 	$(BIN)/python -m bench.check

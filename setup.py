@@ -4,7 +4,7 @@ from pathlib import Path
 
 from setuptools import find_packages, setup
 
-PARTS = ("privacy", "crypto", "components", "pipelines", "conf", "data_prep", "deploy")
+PARTS = ("privacy", "crypto", "components", "attacks", "pipelines", "conf", "data_prep", "deploy")
 ROOT = Path(__file__).parent
 COMPONENTS = sorted(path.parent.name for path in ROOT.glob("components/*/component.py"))
 

@@ -28,9 +28,10 @@ REFERENCE = {
     "clients": ("Client classes", ["pipelines/clients/__init__.py"]),
     "jobs": ("Ready pipelines and jobs", ["pipelines/jobs"]),
     "components": ("Components: shared parts", ["components/common", "components/common/wire", "components/protocols"]),
+    "attacks": ("Attacks", ["attacks"]),
     "data_prep": ("Preparation of data", ["data_prep"]),
 }
-PARTS = ("privacy", "crypto", "components", "pipelines", "conf", "data_prep", "deploy", "bench")
+PARTS = ("privacy", "crypto", "components", "attacks", "pipelines", "conf", "data_prep", "deploy", "bench")
 LINK = re.compile(r"(\]\()(<?)([^)<>\s]+)(>?)((?:\s+\"[^\"]*\")?\))")
 KEY = re.compile(r"(?<![\]\w`])\[([A-Z][A-Za-z]*\d{4}[a-z]?|PPMLTutorial|BUPTThesis)\](?![(\[:])")
 FENCE = re.compile(r"^(`{3,}|~{3,}).*?^\1", re.M | re.S)

@@ -82,7 +82,7 @@ def unrecorded_fate(folder):
     # The record of an editable installation names a finder, which an interpreter without site-packages never reads.
     if not (site / "fate_dp").exists():
         (site / "fate_dp").mkdir()
-        for part in ("privacy", "crypto", "components", "pipelines", "conf", "data_prep", "deploy"):
+        for part in ("privacy", "crypto", "components", "attacks", "pipelines", "conf", "data_prep", "deploy"):
             (site / "fate_dp" / part).symlink_to(Path(__file__).parents[2] / part)
     return str(python), str(site)
 

@@ -9,6 +9,7 @@ BELOW = {
     "crypto": set(),
     "data_prep": {"privacy"},
     "components": {"privacy", "crypto", "data_prep"},
+    "attacks": {"privacy", "components"},
     "deploy": {"privacy"},
     "pipelines": {"privacy", "data_prep", "components", "deploy"},
 }

@@ -1,0 +1,68 @@
+"""What `make bench-attacks` makes of its lines, on made-up ones: figures, cells of the table, the page."""
+
+import numpy as np
+import pytest
+
+from bench.attacks_page import write_page
+from bench.attacks_trials import HEADINGS, Line, row, summarised
+from fate_dp.attacks.result import AttackResult, Cost, Yardstick, bootstrap
+
+
+def line(attack, defence, values, unit="dB", yardstick=None, pictures=None):
+    values, baselines = np.array(values), np.full(len(values), 12.0 if unit == "dB" else 0.4)
+    statistic = np.median if unit == "dB" else np.mean
+    result = AttackResult(
+        "made up",
+        attack,
+        defence,
+        float(statistic(values)),
+        unit,
+        bootstrap(values),
+        float(baselines[0]),
+        yardstick,
+        len(values),
+        Cost(0.5, 10),
+    )
+    return Line("a net", result, f"What {defence} is.", values, baselines, None, pictures, pictures)
+
+
+@pytest.fixture
+def lines():
+    pictures = np.random.default_rng(0).random((2, 1, 8, 8))
+    digits = [
+        line("one", "plain averaging", [40.0, 50.0, 60.0], yardstick=Yardstick(30.0, "a control."), pictures=pictures),
+        line("one", "epsilon 8", [3.0, 4.0, 5.0]),
+        line("two", "epsilon 8", [12.0, 12.5, 14.0]),
+        line("two", "epsilon 8, 20 rounds", [12.0, 13.0, 14.0]),
+    ]
+    loans = [
+        line("rows", "plain averaging", [0.9, 1.0], "share", Yardstick(0.8, "a control.")),
+        line("rows", "epsilon 4", [0.3, 0.3], "share"),
+        line("likely", "epsilon 4", [0.4, 0.5], "share"),
+    ]
+    return {"digits": digits, "photographs": [], "loans": loans}
+
+
+def test_figures_are_those_of_the_attack_that_gains_most(lines):
+    figures = {figure.name: figure.value for figure in summarised(lines["digits"], lines["loans"])}
+    assert figures == {
+        "psnr_no_defence": 50.0,
+        "psnr_excess_eps_8": 0.5,
+        "psnr_excess_eps_8_all_rounds": 1.0,
+        "tab_cells_no_defence": pytest.approx(0.95),
+        "tab_cells_eps_4": pytest.approx(0.45),
+        "tab_cells_public": pytest.approx(0.4),
+    }
+    assert summarised([], []) == []
+
+
+def test_a_line_has_a_cell_under_every_heading(lines):
+    cells = dict(zip(HEADINGS, row(lines["loans"][0]), strict=True))
+    assert cells["found"] == "0.950 share" and cells["public alone"] == "0.400" and cells["SSIM"] == ""
+
+
+def test_the_page_shows_pictures_and_defences_and_needs_nothing_else(lines, tmp_path):
+    write_page(tmp_path / "attacks" / "index.html", lines, summarised(lines["digits"], lines["loans"]), quick=True)
+    page = (tmp_path / "attacks" / "index.html").read_text(encoding="utf-8")
+    assert page.count("data:image/png;base64,") == 1 and 'src="http' not in page
+    assert "What epsilon 8 is." in page and "This was a quick run" in page and "reaches a control." in page
