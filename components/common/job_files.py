@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,8 +78,12 @@ def data_inputs(task: dict) -> dict:
 
 def producers(channels: dict) -> list[str]:
     """The tasks whose output an input reads; rows of a table that was uploaded have none."""
-    outputs = channels.get("task_output_artifact") or []
-    return [output["producer_task"] for output in (outputs if isinstance(outputs, list) else [outputs])]
+    return [output["producer_task"] for output in outputs_read(channels)]
+
+
+def outputs_read(channels: Mapping[str, Any]) -> list[dict]:
+    """The tasks' outputs that an input reads, of which a DAG names one or a list."""
+    return _listed(channels.get("task_output_artifact"))
 
 
 # What FATE-Flow keeps of a job on this machine: which tables the data of a task come from, and the job's DAG.
@@ -207,7 +211,7 @@ def _producers(content: dict, key: str | None) -> list[str]:
 
 
 def _listed(value: Any) -> list[dict]:
-    """The channels of one input, of which FATE-Flow writes one or a list."""
+    """The channels of one input, of which FATE-Flow writes one, a list or none."""
     return [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from fate_dp.privacy.validation import InvalidArgument, is_real
 
-from ..common.job_files import JobPlan, data_inputs
+from ..common.job_files import JobPlan, data_inputs, outputs_read
 from .declaration import (
     EVERY,
     FEATURES,
@@ -283,9 +283,7 @@ def flat(parameters: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
 
 def sources(channels: Mapping[str, Any]) -> list[tuple[str, str]]:
     """(task, output) of everything that a data input reads."""
-    outputs = channels.get("task_output_artifact") or []
-    listed = outputs if isinstance(outputs, list) else [outputs]
-    return [(output["producer_task"], output["output_artifact_key"]) for output in listed]
+    return [(output["producer_task"], output["output_artifact_key"]) for output in outputs_read(channels)]
 
 
 def inputs_from(task: Mapping[str, Any]) -> list[str]:

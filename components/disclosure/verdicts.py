@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fate_dp.privacy.policy import OFF, WARN
 from fate_dp.privacy.validation import InvalidArgument, check_epsilon
 
-from ..common.job_files import JobPlan, data_inputs
+from ..common.job_files import JobPlan, data_inputs, outputs_read
 from .declaration import EVERY, FEATURES, FLIPPED, IDS, LABELS, SCORES, SOME, SUMS, TRUE
 from .tracing import Disclosure, Sight, Unknown, inputs_from
 
@@ -128,7 +128,7 @@ def capitalized(sentence: str) -> str:
 
 @dataclass(frozen=True)
 class Change:
-    """label_flip put behind a task; ``epsilon`` (nats) None is its default."""
+    """label_flip put behind a task; ``epsilon`` (nats) None leaves it open."""
 
     behind: str
     epsilon: float | None = None
@@ -156,7 +156,7 @@ class Change:
             output
             for task in dag["tasks"].values()
             for channels in data_inputs(task).values()
-            for output in _listed(channels)
+            for output in outputs_read(channels)
             if output["producer_task"] == self.behind
         ]
         keys = {output["output_artifact_key"] for output in read}
@@ -174,8 +174,3 @@ class Change:
             "inputs": {"data": {"input_data": {"task_output_artifact": [source]}}},
         }
         return JobPlan(dag)
-
-
-def _listed(channels: dict) -> list[dict]:
-    outputs = channels.get("task_output_artifact") or []
-    return outputs if isinstance(outputs, list) else [outputs]
