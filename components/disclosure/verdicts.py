@@ -15,7 +15,7 @@ from fate_dp.privacy.policy import OFF, WARN
 from fate_dp.privacy.validation import InvalidArgument, check_epsilon
 
 from ..common.job_files import JobPlan, data_inputs, outputs_read
-from .declaration import EVERY, FEATURES, FLIPPED, IDS, LABELS, SCORES, SOME, SUMS, TRUE
+from .declaration import EVERY, FEATURES, FLIPPED, IDS, LABELS, NOTHING, SCORES, SOME, SUMS, TRUE
 from .tracing import Disclosure, Sight, Unknown, inputs_from
 
 logger = logging.getLogger(__name__)
@@ -35,12 +35,23 @@ NOUNS = {
     (SOME, FEATURES): "learns something about single records' features of {owner}",
     (SOME, IDS): "learns of single records whether {owner} has them",
     (SOME, SCORES): "learns scores of single rows",
-    (SUMS, LABELS): "learns sums over {state} labels of {owner}",
-    (SUMS, FEATURES): "learns sums over features of {owner}",
-    (SUMS, IDS): "learns how many records {owner} has",
-    (SUMS, SCORES): "learns sums over scores",
+    (SUMS, LABELS): "learns aggregates of the {state} labels of {owner}",
+    (SUMS, FEATURES): "learns aggregates of the features of {owner}",
+    (SUMS, IDS): "learns aggregates of the record ids of {owner}",
+    (SUMS, SCORES): "learns aggregates of the scores",
 }
 NOTHING_LEARNT = "receives {what} of {owner} in a form that it cannot compute from"
+DEGREES = {EVERY: "every record", SOME: "single records", SUMS: "aggregates", NOTHING: "nothing"}
+"""How much an observer learns, as people read it, by the word of its declaration."""
+FORM_NAMES = {
+    "clear": "in the clear",
+    "masked": "masked",
+    "encrypted_blinded": "encrypted",
+    "encrypted_unblinded": "encrypted without blinding",
+    "aggregated": "aggregated",
+    "differentially_private": "differentially private",
+}
+"""In which form it receives it, by the word of its declaration."""
 
 
 def status(disclosure: Disclosure) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fate_dp.components.disclosure.declaration import EVERY, NOTHING, SOME, SUMS
-from fate_dp.components.disclosure.verdicts import capitalized
+from fate_dp.components.disclosure.verdicts import DEGREES, FORM_NAMES, capitalized
 from fate_dp.privacy.private_files import atomic_write
 from fate_dp.privacy.validation import InvalidArgument
 
@@ -27,22 +27,9 @@ if TYPE_CHECKING:
     from markupsafe import Markup
     from matplotlib.axes import Axes
 
-BADGES = {
-    EVERY: ("every record", "open"),
-    SOME: ("single records", "open"),
-    SUMS: ("sums", "holds"),
-    NOTHING: ("nothing", "holds"),
-}
-"""How what an observer learns is called and marked, by the word of its declaration."""
+KINDS = {EVERY: "open", SOME: "open", SUMS: "holds", NOTHING: "holds"}
+"""How what an observer learns is marked, by the word of its declaration."""
 LEAK = ("leak", "fails")
-FORMS = {
-    "clear": "in the clear",
-    "masked": "masked",
-    "encrypted_blinded": "encrypted",
-    "encrypted_unblinded": "encrypted without blinding",
-    "aggregated": "in sums",
-    "differentially_private": "with differential privacy",
-}
 LEAKS = "leaks: every true label or feature of another party"
 LINE_STYLES = ("-", "--", ":", "-.")
 NO_NUMBER, INFINITY = "\N{EN DASH}", "\N{INFINITY}"
@@ -68,12 +55,12 @@ class Card:
 
 @dataclass(frozen=True)
 class Item:
-    """One thing that an observer learned, as the page lists it."""
+    """One thing that an observer learned, as the page lists it; ``details`` are the ways in which it did."""
 
     kind: str
     badge: str
     sentence: str
-    details: str
+    details: tuple[str, ...]
 
 
 def write_report(report: JobReport, folder: Path, name: str) -> tuple[Path, Path]:
@@ -116,7 +103,6 @@ def report_html(report: JobReport) -> str:
         settings_table=settings_table(report),
         summaries=list(summaries(report)),
         versions_table=versions_table(report),
-        elsewhere=elsewhere(report),
         names_of=names_of,
         capitalized=capitalized,
     )
@@ -217,26 +203,28 @@ def refusals(report: JobReport) -> Iterator[tuple[str, str]]:
 def learned_by_observer(report: JobReport) -> list[tuple[str, list[Item]]]:
     """What each observer learned, leaks first, then by how much; parties in their order, whoever gets the model last."""
     order = {EVERY: 0, SOME: 1, SUMS: 2, NOTHING: 3}
-    found: dict[str, list[Learned]] = {}
-    for each in report.learned:
-        found.setdefault(each.observer, []).append(each)
+    found: dict[str, dict[str, list[Learned]]] = {}
+    for each in sorted(report.learned, key=lambda each: (not each.leaks, order[each.learns])):
+        found.setdefault(each.observer, {}).setdefault(each.sentence, []).append(each)
     places = {party: place for place, party in enumerate(report.parties)}
     return [
-        (
-            observer,
-            [item_of(each) for each in sorted(found[observer], key=lambda each: (not each.leaks, order[each.learns]))],
-        )
+        (observer, [item_of(same) for same in found[observer].values()])
         for observer in sorted(found, key=lambda observer: places.get(observer, len(places)))
     ]
 
 
-def item_of(each: Learned) -> Item:
-    badge, kind = LEAK if each.leaks else BADGES[each.learns]
-    form = FORMS.get(each.form, each.form)
+def item_of(same: list[Learned]) -> Item:
+    """One sentence, with each of the ways in which it came true."""
+    first = same[0]
+    badge, kind = LEAK if first.leaks else (DEGREES[first.learns], KINDS[first.learns])
+    return Item(kind, badge, f"{capitalized(first.sentence)}.", tuple(map(details_of, same)))
+
+
+def details_of(each: Learned) -> str:
+    form = FORM_NAMES.get(each.form, each.form)
     evidence = ", ".join((*each.evidence, each.attack) if each.attack else each.evidence)
     instead = f" Next time, {each.instead}." if each.instead else ""
-    details = f"{capitalized(each.computes)} ({form}).{instead} Evidence: {evidence}."
-    return Item(kind, badge, f"{capitalized(each.sentence)}.", details)
+    return f"{capitalized(each.computes)} ({form}).{instead} Evidence: {evidence}."
 
 
 def tasks_table(report: JobReport) -> TextTable:
@@ -287,6 +275,8 @@ def line_table(part: PartyPart) -> TextTable:
     """The ledger's lines of this job without their notes."""
     names = ("source", "mechanism", "epsilon", "delta", "unit", "observer", "rounds", "records", "uses")
     lines = [asdict(line) for line in part.ledger.lines] if part.ledger is not None else []
+    for line in lines:
+        line["mechanism"] = line["mechanism"].replace("_", " ")
     table = table_of(lines, {"no.": "entry_id", **dict(zip(names, names))})
     return TextTable(table.headings, table.rows, table.numeric | {"rounds"})
 
@@ -423,16 +413,3 @@ def versions_table(report: JobReport) -> TextTable:
         told = [f"{name} {number}" for name, number in part.versions.items()]
         rows.append((names_of(part.parties), ", ".join(told), ", ".join(providers) or NO_NUMBER))
     return TextTable(("party", "report written with", "provider of the tasks"), tuple(rows))
-
-
-def elsewhere(report: JobReport) -> str:
-    """What the reports of the other parties would add."""
-    if not report.others:
-        return "Nothing: the reports of all parties of this job are joined here."
-    command = f"fate-dp report {report.job_id} --party"
-    return (
-        f"The reports of {names_of(report.others)} would add what their own tasks said of themselves, how long these took and "
-        "why any of them refused, the lines of their ledgers with the epsilon of their records, what is left of their caps, and "
-        f"what they saw of each other. Each of them runs `{command} ID` at its own server; `fate-dp report --merge A.json B.json` "
-        "joins the files for an auditor."
-    )

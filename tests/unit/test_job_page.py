@@ -17,7 +17,7 @@ from fate_dp.pipelines.report.job_facts import SCHEMA, DagTask, JobReport, Learn
 from fate_dp.pipelines.report.job_figures import Figure
 from fate_dp.pipelines.report.job_ledger import Cap, LedgerLine, PartyLedger, Told
 from fate_dp.pipelines.report.job_noise import ACTS, MEASURES, noise_of
-from fate_dp.pipelines.report.job_page import elsewhere, report_html, summary, write_report
+from fate_dp.pipelines.report.job_page import report_html, summary, write_report
 from fate_dp.privacy.events import PROCESS_NAMES
 from tests.board.browser import Browser, missing_program
 
@@ -125,14 +125,28 @@ def test_a_leak_a_failure_and_what_is_not_told_are_said_at_the_head():
     assert "No party could compute" in summary(report_of(unknown=()))
 
 
+def test_what_one_learns_in_several_ways_is_said_once_with_all_of_them():
+    report = report_of(unknown=())
+    (seen,) = report.learned
+    scores = replace(
+        seen, what="scores", learns="every", instead="", sentence="host 10000 learns the score of every row in train_0"
+    )
+    again = [replace(scores, computes=way, evidence=(way,)) for way in ("by asking", "by counting")]
+    page = report_html(replace(report, learned=(again[0], seen, again[1])))
+    assert page.count("Host 10000 learns the score of every row in train_0.") == 1
+    assert "By asking (in the clear). Evidence: by asking." in page and "By counting (in the clear)." in page
+    assert page.count("<b>every record</b>") == 1 and page.count("<b>aggregates</b>") == 1
+
+
 def test_a_report_says_whose_it_is_and_what_others_would_add():
     report = report_of()
     assert "It is guest 9999&#39;s own" in report_html(report)
-    assert "The reports of host 10000 would add" in elsewhere(report)
+    assert "The reports of host 10000 would add" in report_html(report)
     other = replace(report.parts[0], party_id="10000", parties=("host 10000",), ledger=None, noise=())
     joined = replace(report, parts=(*report.parts, other))
     assert "for an auditor whom all of them trust" in summary(joined)
-    assert elsewhere(joined) == "Nothing: the reports of all parties of this job are joined here."
+    assert "Nothing: the reports of all parties of this job are joined here." in report_html(joined)
+    assert "Nothing: the reports" not in report_html(report) and "`" not in report_html(report)
     assert "Host 10000 keeps no ledger here" in report_html(joined)
 
 
