@@ -37,10 +37,12 @@ NOUNS = {
     (SOME, SCORES): "learns scores of single rows",
     (SUMS, LABELS): "learns aggregates of the {state} labels of {owner}",
     (SUMS, FEATURES): "learns aggregates of the features of {owner}",
-    (SUMS, IDS): "learns aggregates of the record ids of {owner}",
+    (SUMS, IDS): "learns the number or another aggregate of the record ids of {owner}",
     (SUMS, SCORES): "learns aggregates of the scores",
 }
-NOTHING_LEARNT = "receives {what} of {owner} in a form that it cannot compute from"
+NOTHING_LEARNT = "cannot read the {what} of {owner} that it receives"
+NAMES = {IDS: "record ids"}
+PRIVATE = "differentially_private"
 DEGREES = {EVERY: "every record", SOME: "single records", SUMS: "aggregates", NOTHING: "nothing"}
 """How much an observer learns, as people read it, by the word of its declaration."""
 FORM_NAMES = {
@@ -49,7 +51,7 @@ FORM_NAMES = {
     "encrypted_blinded": "encrypted",
     "encrypted_unblinded": "encrypted without blinding",
     "aggregated": "aggregated",
-    "differentially_private": "differentially private",
+    PRIVATE: "differentially private",
 }
 """In which form it receives it, by the word of its declaration."""
 
@@ -64,9 +66,9 @@ def status(disclosure: Disclosure) -> int:
 def told(sight: Sight) -> str:
     """One sentence: who learns what of whom, where."""
     noun = NOUNS.get((sight.shown.learns, sight.shown.what), NOTHING_LEARNT)
-    return (
-        f"{sight.observer} {noun.format(owner=sight.owner, state=_state(sight), what=sight.shown.what)} in {sight.task}"
-    )
+    learnt = noun.format(owner=sight.owner, state=_state(sight), what=NAMES.get(sight.shown.what, sight.shown.what))
+    private = " with differential privacy" if sight.shown.form == PRIVATE else ""
+    return f"{sight.observer} {learnt}{private} in {sight.task}"
 
 
 def _state(sight: Sight) -> str:

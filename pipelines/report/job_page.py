@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fate_dp.components.disclosure.declaration import EVERY, NOTHING, SOME, SUMS
-from fate_dp.components.disclosure.verdicts import DEGREES, FORM_NAMES, capitalized
+from fate_dp.components.disclosure.declaration import EVERY, FEATURES, LABELS, NOTHING, SOME, SUMS, TRUE
+from fate_dp.components.disclosure.verdicts import DEGREES, FORM_NAMES, PRIVATE, capitalized
 from fate_dp.privacy.private_files import atomic_write
 from fate_dp.privacy.validation import InvalidArgument
 
@@ -120,16 +120,15 @@ def summary(report: JobReport) -> str:
     ended = next(iter(statuses)) if len(statuses) == 1 else names_of(sorted(statuses))
     longest = max((part.seconds or 0.0 for part in report.parts), default=0.0)
     ran = f"The job of {names_of(report.parties)} ended as {ended} after {longest:.0f} seconds."
-    leaks = report.leaks
+    leaks = leaks_of(report)
     if leaks:
-        more = f", and in {len(leaks) - 1} more ways" if len(leaks) > 1 else ""
-        found = f"It leaked: {leaks[0].sentence}{more}."
+        more = len(leaks) - 1
+        rest = f", and there are {more} more leaks" if more > 1 else ", and there is one more leak" if more else ""
+        found = f"It leaked: {leaks[0]}{rest}."
     elif report.unknown:
         found = f"What it showed cannot be told: nobody knows the components of {names_of(report.unknown)}."
     else:
-        found = (
-            "No party could compute every true label or every feature of another one from what this report knows of."
-        )
+        found = f"As far as this report knows, no party could compute every true label or feature of another one.{near_leaks(report)}"
     whose = (
         FOR_AUDITORS.format(parties=names_of(party for part in report.parts for party in part.parties))
         if len(report.parts) > 1
@@ -138,12 +137,29 @@ def summary(report: JobReport) -> str:
     return f"{ran} {found} {whose}"
 
 
+def leaks_of(report: JobReport) -> list[str]:
+    """The sentences of all leaks; one that has come true in several ways is one leak."""
+    return list(dict.fromkeys(each.sentence for each in report.leaks))
+
+
+def near_leaks(report: JobReport) -> str:
+    """Where something about single labels or features showed without a guarantee, as a sentence; empty where nothing did."""
+    tasks = [
+        each.task
+        for each in report.learned
+        if each.learns == SOME
+        and (each.what == FEATURES or each.what == LABELS and each.labels == TRUE)
+        and each.form != PRIVATE
+    ]
+    return f" Something about single ones showed in {names_of(dict.fromkeys(tasks))}." if tasks else ""
+
+
 def cards(report: JobReport) -> list[Card]:
     """The key figures at the head of the page."""
     statuses = sorted({part.status for part in report.parts})
     told = [line for part in report.parts if part.ledger for line in part.ledger.by_this_job]
     largest = max((float(line.epsilon) for line in told if line.relation == "replace_one"), default=None)
-    leaks = len(report.leaks)
+    leaks = len(leaks_of(report))
     seconds = max((part.seconds or 0.0 for part in report.parts), default=0.0)
     not_told = f"; unknown components: {len(report.unknown)}" if report.unknown else ""
     nothing = "nothing of this job stands in a ledger that this report knows"
@@ -203,28 +219,41 @@ def refusals(report: JobReport) -> Iterator[tuple[str, str]]:
 def learned_by_observer(report: JobReport) -> list[tuple[str, list[Item]]]:
     """What each observer learned, leaks first, then by how much; parties in their order, whoever gets the model last."""
     order = {EVERY: 0, SOME: 1, SUMS: 2, NOTHING: 3}
-    found: dict[str, dict[str, list[Learned]]] = {}
+    found: dict[str, list[Learned]] = {}
     for each in sorted(report.learned, key=lambda each: (not each.leaks, order[each.learns])):
-        found.setdefault(each.observer, {}).setdefault(each.sentence, []).append(each)
+        found.setdefault(each.observer, []).append(each)
     places = {party: place for place, party in enumerate(report.parties)}
     return [
-        (observer, [item_of(same) for same in found[observer].values()])
+        (observer, items_of(found[observer]))
         for observer in sorted(found, key=lambda observer: places.get(observer, len(places)))
     ]
 
 
-def item_of(same: list[Learned]) -> Item:
-    """One sentence, with each of the ways in which it came true."""
+def items_of(learned: list[Learned]) -> list[Item]:
+    """One item for each sentence, with all ways in which it came true; owners of whom the same was learned share one."""
+    by_sentence: dict[str, list[Learned]] = {}
+    for each in learned:
+        by_sentence.setdefault(each.sentence, []).append(each)
+    alike: dict[tuple[str, str, tuple[str, ...]], list[Learned]] = {}
+    for first, *more in by_sentence.values():
+        before, _, after = first.sentence.rpartition(f" of {first.owner} ")
+        ways = tuple(dict.fromkeys(map(details_of, (first, *more))))
+        alike.setdefault((before, after, ways), []).append(first)
+    return [item_of(before, after, ways, owners) for (before, after, ways), owners in alike.items()]
+
+
+def item_of(before: str, after: str, ways: tuple[str, ...], same: list[Learned]) -> Item:
     first = same[0]
     badge, kind = LEAK if first.leaks else (DEGREES[first.learns], KINDS[first.learns])
-    return Item(kind, badge, f"{capitalized(first.sentence)}.", tuple(map(details_of, same)))
+    sentence = f"{before} of {names_of(each.owner for each in same)} {after}" if before else first.sentence
+    return Item(kind, badge, f"{capitalized(sentence)}.", ways)
 
 
 def details_of(each: Learned) -> str:
     form = FORM_NAMES.get(each.form, each.form)
     evidence = ", ".join((*each.evidence, each.attack) if each.attack else each.evidence)
     instead = f" Next time, {each.instead}." if each.instead else ""
-    return f"{capitalized(each.computes)} ({form}).{instead} Evidence: {evidence}."
+    return f"{capitalized(each.message)} ({form}): {each.computes}.{instead} Evidence: {evidence}."
 
 
 def tasks_table(report: JobReport) -> TextTable:

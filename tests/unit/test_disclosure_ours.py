@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fate_dp.components.common.parameters import parameters_of
-from fate_dp.components.disclosure.declaration import FLIPPED, INPUT, MODEL, disclosure_of
+from fate_dp.components.disclosure.declaration import FLIPPED, INPUT, MODEL, SHUFFLER, disclosure_of
 from fate_dp.pipelines.report.guarantees import component_guarantee, component_names
 
 ROOT = Path(__file__).parents[2]
@@ -91,7 +91,7 @@ def test_stages_roles_and_inputs_are_those_of_the_component(name, number):
     shown = declared.shows[number]
     roles = {role.name for role in entry_of(name).roles}
     assert set(shown.stages) <= set(declared.stages)
-    assert set(shown.of) <= roles and set(shown.to) <= roles | {MODEL}
+    assert set(shown.of) <= roles and set(shown.to) <= roles | {MODEL, SHUFFLER}
     assert set(shown.inputs) <= set(artifacts_of(name).data_inputs)
     assert any(owner != observer or owner == "host" for owner in shown.of for observer in shown.to)
 

@@ -57,7 +57,7 @@ def report_of(name="train_0", leaks=False, **more):
     )
     seen = Learned(
         name, name, "host 10000", "guest 9999", "labels", "true", None, "clear", "every" if leaks else "sums",
-        f"host 10000 can read every true label of guest 9999 in {name}", f"{name} is computed", (name,), "", name, leaks,
+        f"host 10000 can read every true label of guest 9999 in {name}", f"a {name}", f"{name} is computed", (name,), "", name, leaks,
     )  # fmt: skip
     told = Told(name, "label", "replace_one", "host", "infinity", 0.0, name)
     ledger = PartyLedger(
@@ -122,7 +122,7 @@ def test_a_leak_a_failure_and_what_is_not_told_are_said_at_the_head():
     unknown = report_html(report_of())
     assert "What it showed cannot be told" in unknown and "unknown components: 1" in unknown
     assert "Why it did not end well" in unknown and 'class="task failed"' in unknown
-    assert "No party could compute" in summary(report_of(unknown=()))
+    assert "no party could compute every true label or feature" in summary(report_of(unknown=()))
 
 
 def test_what_one_learns_in_several_ways_is_said_once_with_all_of_them():
@@ -134,8 +134,40 @@ def test_what_one_learns_in_several_ways_is_said_once_with_all_of_them():
     again = [replace(scores, computes=way, evidence=(way,)) for way in ("by asking", "by counting")]
     page = report_html(replace(report, learned=(again[0], seen, again[1])))
     assert page.count("Host 10000 learns the score of every row in train_0.") == 1
-    assert "By asking (in the clear). Evidence: by asking." in page and "By counting (in the clear)." in page
+    assert "(in the clear): by asking. Evidence: by asking." in page and "(in the clear): by counting." in page
     assert page.count("<b>every record</b>") == 1 and page.count("<b>aggregates</b>") == 1
+
+
+def test_what_one_learns_of_several_parties_alike_is_said_once_of_all_of_them():
+    report = report_of(unknown=())
+    (seen,) = report.learned
+
+    def of(owner, way):
+        sentence = f"host 1 learns aggregates of the features of {owner} in train_0"
+        return replace(seen, observer="host 1", owner=owner, sentence=sentence, instead="", computes=way)
+
+    learned = (of("guest 9", "a"), of("host 10", "a"), of("host 11", "a"), of("host 11", "b"))
+    page = report_html(replace(report, learned=learned))
+    assert "<div>Host 1 learns aggregates of the features of guest 9 and host 10 in train_0.<span>" in page
+    assert page.count("<div>Host 1 learns aggregates of the features of host 11 in train_0.<span>") == 1
+    assert page.count("(in the clear): a. ") == 2 and page.count("(in the clear): b. ") == 1
+
+
+def test_single_labels_that_showed_are_named_beside_the_verdict():
+    report = report_of(unknown=())
+    seen = replace(report.learned[0], learns="some")
+    told = "Something about single ones showed in train_0."
+    assert told in summary(replace(report, learned=(seen,)))
+    for other in (
+        replace(seen, labels="flipped"),
+        replace(seen, form="differentially_private"),
+        replace(seen, what="ids"),
+    ):
+        assert told not in summary(replace(report, learned=(other,)))
+    twice = (replace(seen, learns="every", leaks=True),) * 2
+    assert summary(replace(report, learned=twice)).count("leak") == 1
+    further = (*twice, replace(twice[0], sentence="another"))
+    assert "and there is one more leak." in summary(replace(report, learned=further))
 
 
 def test_a_report_says_whose_it_is_and_what_others_would_add():
