@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fate_dp.components.disclosure.declaration import EVERY, FEATURES, LABELS, NOTHING, SOME, SUMS, TRUE
 from fate_dp.components.disclosure.verdicts import DEGREES, FORM_NAMES, PRIVATE, capitalized
+from fate_dp.privacy.ledger.entries import RANDOMIZED_RESPONSE
 from fate_dp.privacy.private_files import atomic_write
 from fate_dp.privacy.validation import InvalidArgument
 
@@ -97,7 +99,10 @@ def report_html(report: JobReport) -> str:
         line_table=line_table,
         cap_table=cap_table,
         noise_table=noise_table,
+        has_flips=any(each.mechanism == RANDOMIZED_RESPONSE for part in report.parts for each in part.noise),
         figure_table=figure_table(report),
+        has_flipped_figures=any(each.on == "flips" for part in report.parts for each in part.figures),
+        has_estimates=has_estimates(report),
         loss_figure=loss_figure(report),
         seconds_figure=seconds_of(report),
         settings_table=settings_table(report),
@@ -305,9 +310,14 @@ def line_table(part: PartyPart) -> TextTable:
     names = ("source", "mechanism", "epsilon", "delta", "unit", "observer", "rounds", "records", "uses")
     lines = [asdict(line) for line in part.ledger.lines] if part.ledger is not None else []
     for line in lines:
-        line["mechanism"] = line["mechanism"].replace("_", " ")
+        line["mechanism"] = mechanism_name(line["mechanism"])
     table = table_of(lines, {"no.": "entry_id", **dict(zip(names, names))})
     return TextTable(table.headings, table.rows, table.numeric | {"rounds"})
+
+
+def mechanism_name(mechanism: str) -> str:
+    """As people read it: of randomized_response or PoissonSampledGaussian its words."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", mechanism.replace("_", " "))
 
 
 def cap_table(caps: Iterable[Cap]) -> TextTable:
@@ -334,7 +344,7 @@ def noise_table(noise: Iterable[Noise]) -> TextTable:
     rows = tuple(
         (
             str(each.entry_id),
-            each.mechanism.replace("_", " "),
+            mechanism_name(each.mechanism),
             each.noise,
             each.signal,
             NO_NUMBER if each.ratio is None else f"{each.ratio:.3g}",
@@ -345,25 +355,21 @@ def noise_table(noise: Iterable[Noise]) -> TextTable:
     return TextTable(headings, rows, frozenset(("no.", "signal / noise")))
 
 
+def has_estimates(report: JobReport) -> bool:
+    return any(figure.estimate is not None for part in report.parts for figure in part.figures)
+
+
 def figure_table(report: JobReport) -> TextTable:
-    """Measures of models, on flips and corrected."""
-    several = len(report.parts) > 1
-    headings = (
-        "task",
-        "rows",
-        "measure",
-        "measured on",
-        "value",
-        "on true labels, estimated",
-        "standard error",
-        "bias",
-    )
+    """Measures of models; on flips and corrected, where any of them could be."""
+    party = ("party",) if len(report.parts) > 1 else ()
+    corrected = ("on true labels, estimated", "standard error", "bias") if has_estimates(report) else ()
+    headings = (*party, "task", "rows", "measure", "measured on", "value", *corrected)
     rows = tuple(
-        ((*((part.party_id,) if several else ()), *figure_cells(figure)))
+        (*((part.party_id,) if party else ()), *figure_cells(figure))[: len(headings)]
         for part in report.parts
         for figure in part.figures
     )
-    return TextTable((("party",) if several else ()) + headings, rows, frozenset(headings[4:]))
+    return TextTable(headings, rows, frozenset(("value", *corrected)))
 
 
 def figure_cells(figure: Figure) -> tuple[str, ...]:

@@ -182,6 +182,40 @@ def test_a_report_says_whose_it_is_and_what_others_would_add():
     assert "Host 10000 keeps no ledger here" in report_html(joined)
 
 
+def test_a_job_that_charged_nothing_is_not_said_to_have_released_nothing():
+    report = report_of(leaks=True)
+    for ledger in (None, PartyLedger((), (), (), ())):
+        page = report_html(replace(report, parts=(replace(report.parts[0], ledger=ledger, noise=()),)))
+        assert "released" not in page.partition("<h2>Epsilon per observer")[2].partition("<h2>")[0]
+        assert "FATE's own components charge nothing, whatever they\nshow." in page
+
+
+def test_estimates_have_columns_and_a_word_only_where_there_are_any():
+    report = report_of()
+    (figure,) = report.parts[0].figures
+
+    def page(*figures):
+        return report_html(replace(report, parts=(replace(report.parts[0], figures=figures),)))
+
+    estimated, looks_worse = "on true labels, estimated</th>", "A measure on flips looks worse"
+    assert (
+        estimated in page(figure) and looks_worse in page(figure) and "Where the rate of flips is known" in page(figure)
+    )
+    bare = page(replace(figure, estimate=None, standard_error=None))
+    assert estimated not in bare and looks_worse in bare and "Where the rate of flips is known" not in bare
+    assert looks_worse not in page(replace(figure, on="labels as they were", estimate=None))
+
+
+def test_mechanisms_are_called_by_words_and_flips_are_spoken_of_where_there_are_any():
+    report = report_of()
+    flips = report_html(report)
+    assert "<td>randomized response</td>" in flips and "How many labels were really flipped" in flips
+    steps = line("PoissonSampledGaussian", {"noise_multiplier": 2.0, "sampling_probability": 0.25})
+    part = replace(report.parts[0], ledger=PartyLedger((steps,), (), (), ()), noise=(noise_of(steps, []),))
+    page = report_html(replace(report, parts=(part,)))
+    assert page.count("<td>Poisson Sampled Gaussian</td>") == 2 and "really flipped" not in page
+
+
 def test_an_empty_report_has_a_page():
     part = PartyPart("1", ("arbiter 1",), "success", "", None, (), (), None, (), {})
     empty = report_of(parties=("arbiter 1",), tasks=(), learned=(), unknown=(), parts=(part,))
@@ -273,6 +307,23 @@ def test_a_gaussian_is_told_beside_the_clip_and_the_records_where_a_summary_tell
     assert noise_of(line("Gaussian", {"noise_multiplier": 0.1}), []).acts == "hardly"
     groups = noise_of(line("GroupedGaussian", {"sensitivities": [1.0, 1.0], "sigmas": [2.0, 2.0]}), [])
     assert f"{math.sqrt(2):.4g} times" in groups.noise
+
+
+def test_noise_that_every_party_adds_to_its_own_part_is_larger_on_the_sum_of_all():
+    parameters = {"noise_multiplier": 2.0, "sampling_probability": 0.25}
+    told = {"noise over the clip": 2.0, "records of all parties": 800, "parties with data": 4}
+    one = noise_of(line("PoissonSampledGaussian", parameters), [{**told, "aggregation": "secure_sum: sums only"}])
+    assert one.ratio == 100 and "all 200 together reach 100 of them" in one.sentence and "parties" not in one.noise
+    each = noise_of(line("PoissonSampledGaussian", parameters), [{**told, "aggregation": "local: every party's"}])
+    assert each.ratio == 50 and "all 200 together reach 50 of those on the sum of all parties" in each.sentence
+    assert each.noise.endswith("in each of 1 releases at each of 4 parties")
+    assert "at most 0.5 standard deviations" in one.sentence and "at most 0.5 standard deviations" in each.sentence
+
+
+def test_of_shuffled_messages_only_statistics_have_their_noise_in_the_summary():
+    shuffled = line("Shuffled", {"epsilon0": 1.0, "messages": 100, "randomizer": "any"})
+    assert noise_of(shuffled, [{"rounds run": 3}]).sentence == "Which message is whose is lost in the shuffle."
+    assert "task's summary" in noise_of(shuffled, [{"mean of x0, standard error": 0.2}]).sentence
 
 
 def test_noisy_numbers_counts_and_shuffled_messages():
