@@ -19,7 +19,7 @@ from fate_dp.privacy.validation import InvalidArgument
 from ..cli.tables import TextTable, epsilon_text, floor_text, rounded_up, table_of
 from .dag_picture import Box, dag_svg
 from .job_documents import document_text
-from .job_facts import DagTask, JobReport, Learned, PartyPart, TaskRun
+from .job_facts import NEVER_RAN, DagTask, JobReport, Learned, PartyPart, TaskRun
 from .job_figures import Figure
 from .job_ledger import Cap, Told
 from .job_noise import Noise
@@ -202,12 +202,17 @@ def box_of(task: DagTask, runs: list[TaskRun], leaks: bool) -> Box:
     status = next((run.status for run in runs if run.status != "success"), "success" if runs else "")
     longest = max((run.seconds for run in runs if run.seconds is not None), default=None)
     spent = f"{longest:.1f} s" if longest is not None else ""
-    ended = {"success": spent, "": "at other parties only"}.get(status, f"{status} {spent}".strip())
-    kind = "leak" if leaks else "elsewhere" if not runs else "" if status == "success" else "failed"
+    ended = {"success": spent, "": "at other parties only"}.get(status, f"{ended_as(status)} {spent}".strip())
+    unseen = not runs or status in NEVER_RAN
+    kind = "leak" if leaks else "elsewhere" if unseen else "" if status == "success" else "failed"
     roles = names_of(dict.fromkeys(party.partition(" ")[0] for party in task.parties)) if task.parties else "no party"
     told = f"{task.name}: {task.component}, stage {task.stage}, at {', '.join(task.parties)}; {ended}"
     shown = f"LEAK \N{MIDDLE DOT} {ended}" if leaks else ended
     return Box(task.name, kind, (task.component, shown or roles), told + ("; it leaks" if leaks else ""))
+
+
+def ended_as(status: str) -> str:
+    return "never begun" if status in NEVER_RAN else status
 
 
 def refusals(report: JobReport) -> Iterator[tuple[str, str]]:
@@ -267,7 +272,7 @@ def tasks_table(report: JobReport) -> TextTable:
     rows = []
     for task in report.tasks:
         own = [run for (name, _), run in runs.items() if name == task.name]
-        ended = ", ".join(dict.fromkeys(run.status for run in own)) or "not in this report"
+        ended = ", ".join(dict.fromkeys(ended_as(run.status) for run in own)) or "not in this report"
         rows.append((task.name, task.component, task.stage, ", ".join(task.parties), ended))
     return TextTable(("task", "component", "stage", "parties", "ended as"), tuple(rows))
 
@@ -293,12 +298,20 @@ def key_of(line: Told) -> tuple[str, str, str, str]:
 
 
 def notes_of(part: PartyPart) -> list[str]:
-    """What the epsilons of this job leave open, each once."""
-    lines = part.ledger.by_this_job if part.ledger is not None else ()
+    """What the epsilons of this job and of all jobs leave open, each once."""
+    if part.ledger is None:
+        return []
+    told = {key_of(line): line.note for line in part.ledger.by_this_job}
+    noted = [(line, line.note) for line in part.ledger.by_this_job]
+    noted += [
+        (line, f"over all jobs so far, {line.note}")
+        for line in part.ledger.by_all_jobs
+        if line.note and told.get(key_of(line), line.note) != line.note
+    ]
     observers: dict[tuple[str, str, str, str], list[str]] = {}
-    for line in lines:
-        if line.note:
-            observers.setdefault((line.dataset, line.unit, line.relation, line.note), []).append(line.observer)
+    for line, note in noted:
+        if note:
+            observers.setdefault((line.dataset, line.unit, line.relation, note), []).append(line.observer)
     return [
         f"{dataset}, {unit}, {relation.replace('_', '-')}, against {', '.join(names)}: {note}."
         for (dataset, unit, relation, note), names in observers.items()

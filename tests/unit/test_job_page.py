@@ -17,7 +17,7 @@ from fate_dp.pipelines.report.job_facts import SCHEMA, DagTask, JobReport, Learn
 from fate_dp.pipelines.report.job_figures import Figure
 from fate_dp.pipelines.report.job_ledger import Cap, LedgerLine, PartyLedger, Told
 from fate_dp.pipelines.report.job_noise import ACTS, MEASURES, noise_of
-from fate_dp.pipelines.report.job_page import report_html, summary, write_report
+from fate_dp.pipelines.report.job_page import notes_of, report_html, summary, write_report
 from fate_dp.privacy.events import PROCESS_NAMES
 from tests.board.browser import Browser, missing_program
 
@@ -214,6 +214,32 @@ def test_mechanisms_are_called_by_words_and_flips_are_spoken_of_where_there_are_
     part = replace(report.parts[0], ledger=PartyLedger((steps,), (), (), ()), noise=(noise_of(steps, []),))
     page = report_html(replace(report, parts=(part,)))
     assert page.count("<td>Poisson Sampled Gaussian</td>") == 2 and "really flipped" not in page
+
+
+def test_a_task_that_never_began_is_no_failed_one_and_commands_in_a_refusal_are_code():
+    report = report_of()
+    first, second = report.parts[0].tasks
+    runs = (
+        replace(first, status="failed", refusal="Too much; see `fate-dp cap <x>`."),
+        replace(second, status="waiting", refusal=""),
+    )
+    page = report_html(replace(report, never_ran=("train_0",), parts=(replace(report.parts[0], tasks=runs),)))
+    assert page.count('class="task failed"') == 1 and page.count('class="task elsewhere"') == 1
+    assert "or one that never began: train_0." in page and "<td>never begun</td>" in page and "waiting" not in page
+    assert "see <code>fate-dp cap &lt;x&gt;</code>." in page
+
+
+def test_a_total_over_all_jobs_that_is_unlike_this_jobs_is_explained():
+    report = report_of()
+    ledger = report.parts[0].ledger
+    plain = replace(ledger.by_this_job[0], epsilon=1.0, note="")
+    noted = replace(plain, epsilon="infinity", note="another step shows who is there")
+    of_jobs = replace(ledger, by_this_job=(plain,), by_all_jobs=(noted, replace(noted, dataset="another table")))
+    assert notes_of(replace(report.parts[0], ledger=of_jobs)) == [
+        "train_0, label, replace-one, against host: over all jobs so far, another step shows who is there."
+    ]
+    same = replace(ledger, by_this_job=(noted,), by_all_jobs=(noted,))
+    assert len(notes_of(replace(report.parts[0], ledger=same))) == 1
 
 
 def test_an_empty_report_has_a_page():
