@@ -99,6 +99,7 @@ def report_html(report: JobReport) -> str:
         line_table=line_table,
         cap_table=cap_table,
         noise_table=noise_table,
+        has_observers=any(part.ledger and part.ledger.by_this_job for part in report.parts),
         has_flips=any(each.mechanism == RANDOMIZED_RESPONSE for part in report.parts for each in part.noise),
         figure_table=figure_table(report),
         has_flipped_figures=any(each.on == "flips" for part in report.parts for each in part.figures),

@@ -187,6 +187,7 @@ def test_a_job_that_charged_nothing_is_not_said_to_have_released_nothing():
     for ledger in (None, PartyLedger((), (), (), ())):
         page = report_html(replace(report, parts=(replace(report.parts[0], ledger=ledger, noise=()),)))
         assert "released" not in page.partition("<h2>Epsilon per observer")[2].partition("<h2>")[0]
+        assert "Of the observers" not in page and "Of the observers" in report_html(report)
         assert "FATE's own components charge nothing, whatever they\nshow." in page
 
 
