@@ -99,7 +99,7 @@ class Read:
     def share_in_majority(self) -> float:
         """The share of all rows whose true label is the commonest in their group: 0 where no groups were found."""
         groups = [self.true[self.found == group] for group in np.unique(self.found[~np.isnan(self.found)])]
-        return sum(max(group.sum(), len(group) - group.sum()) for group in groups) / len(self.true)
+        return float(sum(max(group.sum(), len(group) - group.sum()) for group in groups) / len(self.true))
 
 
 def play(task: Task, tables: dict[str, pd.DataFrame], home: str, timeout: float = 600) -> Read:
