@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..accounting.gaussian import gaussian_epsilon
-from ..audit import MAX_EPSILON, guess_coins, one_run_epsilon
-from ..validation import InvalidArgument, check_delta, check_delta_or_zero, one_of, whole
+from ..audit import MAX_EPSILON, guess_coins, one_run_epsilon, strictly_within
+from ..validation import InvalidArgument, check_delta, check_delta_or_zero, is_finite, one_of, whole
 
 Array = NDArray[np.float64]
 Preimage = Callable[[float], float]
@@ -80,14 +80,68 @@ class OneRun:
         return cls(tossed, guess_coins(values, number, number), values)
 
     @property
-    def guessed(self) -> int:
-        """How many coins were guessed."""
-        return int((self.guesses != 0).sum())
+    def evidence(self) -> Evidence:
+        """What the bounds read of this run."""
+        seen = None if self.scores is None else SumStatistic.of(self.coins, self.scores)
+        guessed, correct = (self.guesses != 0).sum(), (self.guesses == self.coins).sum()
+        return Evidence(len(self.coins), int(guessed), int(correct), seen)
 
-    @property
-    def correct(self) -> int:
-        """How many guesses were right."""
-        return int((self.guesses == self.coins).sum())
+
+@dataclass(frozen=True)
+class SumStatistic:
+    """What the t statistic of two groups of scores needs: their sizes, difference of means, and pooled deviation."""
+
+    present: int
+    absent: int
+    shift: float
+    deviation: float
+
+    def __post_init__(self) -> None:
+        whole("present", self.present, 2)
+        whole("absent", self.absent, 2)
+        if not is_finite(self.shift) or not is_finite(self.deviation) or self.deviation < 0:
+            raise InvalidArgument(
+                f"shift and deviation are {self.shift!r} and {self.deviation!r} but must be finite, the deviation not negative."
+            )
+
+    @classmethod
+    def of(cls, coins: ArrayLike, scores: ArrayLike) -> SumStatistic:
+        """Of +1 or -1 per canary, at least two of each, and a finite score of each."""
+        tossed, values = np.asarray(coins), np.asarray(scores, dtype=float)
+        groups = [values[tossed == side] for side in (1, -1)]
+        if tossed.shape != values.shape or min(map(len, groups)) < 2 or not np.isfinite(values).all():
+            raise InvalidArgument("scores must hold a finite number per coin, and coins at least two of either side.")
+        squares = sum(float(((group - group.mean()) ** 2).sum()) for group in groups)
+        pooled = math.sqrt(squares / (len(values) - 2))
+        # Below this the deviations are the roundings of the mean.
+        pooled = pooled if pooled > 1e-12 * float(np.abs(values).max()) else 0.0
+        return cls(len(groups[0]), len(groups[1]), float(groups[0].mean() - groups[1].mean()), pooled)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The counts of one run from which anybody computes its bounds; they name no canary.
+
+    Attributes:
+        canaries: coins that were tossed.
+        guessed: of them, how many were guessed.
+        correct: of these, how many rightly.
+        scores: of the canaries, None where there are guesses only.
+    """
+
+    canaries: int
+    guessed: int
+    correct: int
+    scores: SumStatistic | None = None
+
+    def __post_init__(self) -> None:
+        whole("canaries", self.canaries, 1, 10**9)
+        whole("guessed", self.guessed, 0, self.canaries)
+        whole("correct", self.correct, 0, self.guessed)
+        if self.scores is not None and self.scores.present + self.scores.absent != self.canaries:
+            raise InvalidArgument(
+                f"canaries is {self.canaries} but must be the number of scores, {self.scores.present + self.scores.absent}."
+            )
 
 
 @dataclass(frozen=True)
@@ -99,7 +153,9 @@ class BestBound:
     bounds: dict[str, float]
 
 
-def best_bound(run: OneRun, delta: float, confidence: float = 0.95, claim: str = PURE_OR_APPROXIMATE) -> BestBound:
+def best_bound(
+    evidence: Evidence, delta: float, confidence: float = 0.95, claim: str = PURE_OR_APPROXIMATE
+) -> BestBound:
     """The best lower bound on epsilon at ``delta``, which holds with probability ``confidence``.
 
     The error 1 - confidence is divided evenly among the bounds that are asked, so that all of them hold together.
@@ -108,18 +164,17 @@ def best_bound(run: OneRun, delta: float, confidence: float = 0.95, claim: str =
         claim: ``gaussian`` where the mechanism is one release of a sum with Gaussian noise, or several without sampling;
             its mu is what is estimated, and needs a delta above 0. ``epsilon_delta`` assumes nothing.
     """
-    delta = check_delta_or_zero(delta)
+    delta, error = check_delta_or_zero(delta), 1 - strictly_within("confidence", confidence, 0, 1)
     gaussian = one_of("claim", claim, CLAIMS) == GAUSSIAN
-    methods = [GUESSES, GUESSES_F_DP] + [GAUSSIAN_SUM] * (gaussian and run.scores is not None)
-    each = 1 - (1 - confidence) / len(methods)
-    counts = len(run.coins), run.guessed, run.correct
+    seen = evidence.scores if gaussian else None
+    each = 1 - error / (2 if seen is None else 3)
+    counts = evidence.canaries, evidence.guessed, evidence.correct
     bounds = {GUESSES: one_run_epsilon(*counts, delta, each)}
-    if gaussian:
-        bounds[GUESSES_F_DP] = epsilon_of_mu(f_dp_mu(*counts, each), delta)
-    else:
-        bounds[GUESSES_F_DP] = f_dp_epsilon(*counts, delta, each)
-    if run.scores is not None and gaussian:
-        bounds[GAUSSIAN_SUM] = epsilon_of_mu(gaussian_sum_mu(run.coins, run.scores, each), delta)
+    bounds[GUESSES_F_DP] = (
+        epsilon_of_mu(f_dp_mu(*counts, each), delta) if gaussian else f_dp_epsilon(*counts, delta, each)
+    )
+    if seen is not None:
+        bounds[GAUSSIAN_SUM] = epsilon_of_mu(gaussian_sum_mu(seen, each), delta)
     best = max(bounds, key=bounds.__getitem__)
     return BestBound(bounds[best], best, bounds)
 
@@ -135,29 +190,20 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
 # Scores of a sum.
 
 
-def gaussian_sum_mu(coins: ArrayLike, scores: ArrayLike, confidence: float = 0.95) -> float:
-    """Lower bound on mu = shift / deviation of independent Gaussian scores, whose mean a canary's coin shifts.
+def gaussian_sum_mu(seen: SumStatistic, confidence: float = 0.95) -> float:
+    """Lower bound on mu = shift / deviation of scores that a canary's coin shifts.
 
-    Mean and deviation of the noise are unknown, so it is a t statistic of the two groups, and the bound the noncentrality
-    that makes it rarer than 1 - confidence. Infinite where scores of a group do not differ at all, but groups do.
-
-    Args:
-        coins: +1 or -1 per canary, at least two of each.
-        scores: finite, one per canary; given the coins independent, Gaussian, of one deviation.
+    Given the coins the scores are independent and Gaussian, of one mean and deviation that nobody knows. So the groups'
+    difference is a t statistic, and the bound is the noncentrality up to which it is rarer than 1 - confidence. Infinite
+    where scores of a group do not differ at all, but groups do.
     """
-    tossed, values = np.asarray(coins), np.asarray(scores, dtype=float)
-    groups = [values[tossed == side] for side in (1, -1)]
-    if tossed.shape != values.shape or min(map(len, groups)) < 2 or not np.isfinite(values).all():
-        raise InvalidArgument("scores must hold a finite number per coin, and coins at least two of either side.")
-    freedom = len(values) - 2
-    pooled = math.sqrt(sum(float(((group - group.mean()) ** 2).sum()) for group in groups) / freedom)
-    shift, weight = float(groups[0].mean() - groups[1].mean()), math.sqrt(1 / len(groups[0]) + 1 / len(groups[1]))
-    if shift <= 0:
+    if seen.shift <= 0:
         return 0.0
-    # Below this the deviations are the roundings of the mean.
-    if pooled <= 1e-12 * float(np.abs(values).max()):
+    if seen.deviation == 0:
         return math.inf
-    return least_noncentrality(shift / (pooled * weight), freedom, 1 - confidence) * weight
+    weight = math.sqrt(1 / seen.present + 1 / seen.absent)
+    freedom = seen.present + seen.absent - 2
+    return least_noncentrality(seen.shift / (seen.deviation * weight), freedom, 1 - confidence) * weight
 
 
 def least_noncentrality(statistic: float, freedom: int, error: float) -> float:

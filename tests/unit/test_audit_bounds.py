@@ -14,7 +14,9 @@ from fate_dp.privacy.auditing.one_run import (
     GAUSSIAN_SUM,
     GUESSES,
     GUESSES_F_DP,
+    Evidence,
     OneRun,
+    SumStatistic,
     best_bound,
     epsilon_of_mu,
     f_dp_epsilon,
@@ -96,34 +98,33 @@ def test_the_noncentrality_is_that_of_the_noncentral_t_law_and_never_above_it(fr
 
 @pytest.mark.statistical
 def test_the_bound_of_a_gaussian_sum_covers_its_mu_as_often_as_it_says_and_no_more_often():
-    rng, mu, runs = np.random.default_rng(7), 1.3, 1500
-    above = sum(gaussian_sum_mu(*gaussian_scores(rng, 60, mu), 0.9) > mu for _ in range(runs))
+    rng, mu, runs = np.random.default_rng(7), 1.3, 500
+    above = sum(gaussian_sum_mu(SumStatistic.of(*gaussian_scores(rng, 60, mu)), 0.9) > mu for _ in range(runs))
     low, high = binom.ppf([1e-5, 1 - 1e-5], runs, 0.1)
     assert low <= above <= high
-    smaller = sum(gaussian_sum_mu(*gaussian_scores(rng, 60, mu), 0.9) > mu * 2 / 3 for _ in range(200))
-    larger = sum(gaussian_sum_mu(*gaussian_scores(rng, 60, mu), 0.9) > mu * 3 / 2 for _ in range(200))
-    assert smaller > 100 and larger < 5
+    smaller = sum(gaussian_sum_mu(SumStatistic.of(*gaussian_scores(rng, 60, mu)), 0.9) > mu * 2 / 3 for _ in range(100))
+    larger = sum(gaussian_sum_mu(SumStatistic.of(*gaussian_scores(rng, 60, mu)), 0.9) > mu * 3 / 2 for _ in range(100))
+    assert smaller > 50 and larger < 5
 
 
 def test_the_best_bound_of_a_gaussian_sum_is_more_than_half_of_a_tight_claim_and_below_it():
     rng, mu = np.random.default_rng(3), 1 / gaussian_sigma(4.0, 1e-5)
-    run = OneRun.of_scores(*gaussian_scores(rng, 1000, mu))
-    found = best_bound(run, 1e-5, 0.95, GAUSSIAN)
+    evidence = OneRun.of_scores(*gaussian_scores(rng, 1000, mu)).evidence
+    found = best_bound(evidence, 1e-5, 0.95, GAUSSIAN)
     assert found.method == GAUSSIAN_SUM and 2.0 < found.epsilon < 4.0
     assert 0 < found.bounds[GUESSES] < found.bounds[GUESSES_F_DP] < found.bounds[GAUSSIAN_SUM]
-    assert set(best_bound(run, 1e-5).bounds) == {GUESSES, GUESSES_F_DP}
+    assert set(best_bound(evidence, 1e-5).bounds) == {GUESSES, GUESSES_F_DP}
 
 
 def test_several_bounds_share_the_error_of_one():
-    run = OneRun(np.ones(50, dtype=int), np.ones(50, dtype=int))
-    assert best_bound(run, 0.0, 0.9).bounds[GUESSES] == one_run_epsilon(50, 50, 50, 0.0, 0.95)
+    assert best_bound(Evidence(50, 50, 50), 0.0, 0.9).bounds[GUESSES] == one_run_epsilon(50, 50, 50, 0.0, 0.95)
 
 
 def test_scores_without_any_noise_prove_as_much_as_is_counted():
     coins = np.array([1, -1] * 20)
-    assert gaussian_sum_mu(coins, coins * 1.0) == math.inf
-    assert best_bound(OneRun.of_scores(coins, coins * 1.0), 1e-5, 0.95, GAUSSIAN).epsilon == 700.0
-    assert gaussian_sum_mu(coins, -coins * 1.0) == 0 == gaussian_sum_mu(coins, np.zeros(40))
+    assert gaussian_sum_mu(SumStatistic.of(coins, coins * 1.0)) == math.inf
+    assert best_bound(OneRun.of_scores(coins, coins * 1.0).evidence, 1e-5, 0.95, GAUSSIAN).epsilon == 700.0
+    assert all(gaussian_sum_mu(SumStatistic.of(coins, scores)) == 0 for scores in (-coins * 1.0, np.zeros(40)))
 
 
 def test_epsilon_of_a_mu_is_that_of_the_gaussian_mechanism():
@@ -138,9 +139,12 @@ def test_epsilon_of_a_mu_is_that_of_the_gaussian_mechanism():
         (lambda: OneRun(np.zeros(3), np.ones(3)), "coins must hold -1 and 1 only"),
         (lambda: OneRun(np.ones(3), np.ones(3), np.ones(2)), "scores has shape \\(2,\\)"),
         (lambda: OneRun.of_scores([1, -1], [0.0, math.nan]), "scores must be a list of finite numbers"),
-        (lambda: gaussian_sum_mu([1, 1, -1], [0.0, 1.0, 2.0]), "coins at least two of either side"),
-        (lambda: best_bound(OneRun([1], [1]), 1.0), "delta is 1.0 but must be a number of at least 0"),
-        (lambda: best_bound(OneRun([1], [1]), 0.0, claim="maybe"), "claim is 'maybe' but must be one of"),
+        (lambda: SumStatistic.of([1, 1, -1], [0.0, 1.0, 2.0]), "coins at least two of either side"),
+        (lambda: best_bound(Evidence(1, 1, 1), 1.0), "delta is 1.0 but must be a number of at least 0"),
+        (lambda: best_bound(Evidence(1, 1, 1), 0.0, claim="maybe"), "claim is 'maybe' but must be one of"),
+        (lambda: best_bound(Evidence(1, 1, 1), 0.0, 1.0), "confidence is 1.0 but must be a number strictly between"),
+        (lambda: Evidence(4, 2, 2, SumStatistic(2, 3, 1.0, 1.0)), "canaries is 4 but must be the number of scores, 5"),
+        (lambda: SumStatistic(2, 2, math.nan, 1.0), "shift and deviation are nan and 1.0 but must be finite"),
         (lambda: f_dp_epsilon(3, 4, 1), "guesses is 4 but must be a whole number from 0 to 3"),
     ],
 )
