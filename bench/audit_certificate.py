@@ -2,7 +2,7 @@
 
     python -m bench.audit_certificate [--quick]
 
-``audit_share``: lower bound over claimed epsilon of a Gaussian sum in four rounds, epsilon 4, delta 1e-5, 1,000 canaries,
+``audit_share``: lower bound over claimed epsilon of a Gaussian sum in nine rounds, epsilon 4, delta 1e-5, 1,000 canaries,
 one run, 95 % confidence; the median of 21 such audits. ``mutants_caught``: the share of seven faults, each put into the
 product from outside, whose certificate says ``refuted``. ``false_alarms``: certificates of the sound product, 40 of each
 mechanism, whose lower bound at confidence 1 - 1e-5 exceeds the claim. The last line printed is one JSON object.

@@ -34,7 +34,7 @@ Coins = NDArray[np.int64]
 MIN_CANARIES, MAX_CANARIES = 10, 5000
 CLIP = 0.5
 FAR = 1000.0
-ROUNDS = 4
+ROUNDS = 9
 EPOCHS = 9
 """In how many epochs an observer sees flipped labels; an odd number."""
 KEY_BYTES = 32
