@@ -5,7 +5,7 @@ refuses a file in which they read otherwise. The verdict is one of
 
 - ``void``: nothing could be measured, or the control without privacy was not broken, so the attack was too weak to mean
   anything; the reason says which;
-- ``refuted``: the lower bound exceeds the claim, at a confidence of 1 - 1e-5, a replayed call moved further than its sensitivity, or noise repeats itself;
+- ``refuted``: the lower bound exceeds the claim, at ``verdict_confidence``, a replayed call moved further than its sensitivity, or noise repeats itself;
 - ``consistent``: neither. It does not say that the claim holds: a stronger attack may find more.
 
 Epsilons in nats.
@@ -26,7 +26,7 @@ from typing import Any, cast
 from ..audit import strictly_within
 from ..events import OBSERVERS, RELATIONS, UNITS
 from ..validation import InvalidArgument, check_delta_or_zero, check_epsilon_or_zero, one_of
-from .one_run import CLAIMS, PURE_OR_APPROXIMATE, BestBound, Evidence, SumStatistic, best_bound
+from .one_run import CLAIMS, GAUSSIAN, PURE_OR_APPROXIMATE, BestBound, Evidence, SumStatistic, best_bound
 from .replay import Moved
 
 SCHEMA = 1
@@ -34,9 +34,19 @@ CONSISTENT, REFUTED, VOID = "consistent", "refuted", "void"
 PACKAGES = ("fate-dp", "numpy", "scipy")
 INFINITY = "infinity"
 REPEATED = "A second run on the same input showed the very same numbers: whoever repeats it can subtract the noise."
-DERIVED = ("lower_bound", "method", "bounds", "refuting_lower_bound", "control_lower_bound", "verdict", "reason")
+DERIVED = (
+    "lower_bound",
+    "method",
+    "bounds",
+    "verdict_confidence",
+    "refuting_lower_bound",
+    "control_lower_bound",
+    "verdict",
+    "reason",
+)
 VERDICT_CONFIDENCE = 1 - 1e-5
 """At which a claim is refuted: a sound mechanism is accused once in a hundred thousand audits."""
+DELTAS_OF_CANARIES = 40
 
 
 @dataclass(frozen=True)
@@ -80,7 +90,6 @@ class Certificate:
         evidence: of the audited run; None where nothing could be measured, and ``hindrance`` says why.
         control: the same of a run without privacy.
         replayed: calls of mechanisms that were replayed on neighbouring inputs.
-        verdict_confidence: at which the lower bounds hold that refute the claim and break the control.
         repeated: whether a second run on the same input showed the very same, noise included.
         versions: of the programs that measured, by name.
         inputs: SHA-256 of the files that went in, as hexadecimal digits, by name.
@@ -93,13 +102,11 @@ class Certificate:
     hindrance: str = ""
     replayed: tuple[Moved, ...] = ()
     repeated: bool = False
-    verdict_confidence: float = VERDICT_CONFIDENCE
     versions: Mapping[str, str] = field(default_factory=lambda: versions_here())
     inputs: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         strictly_within("confidence", self.confidence, 0, 1)
-        strictly_within("verdict_confidence", self.verdict_confidence, 0, 1)
         if bool(self.hindrance) == (self.evidence is not None and self.control is not None):
             raise InvalidArgument("A certificate must hold either evidence and a control, or a hindrance.")
 
@@ -107,6 +114,18 @@ class Certificate:
     def found(self) -> BestBound | None:
         """The best lower bound on the audited run, at ``confidence``."""
         return self._bound(self.evidence, self.confidence)
+
+    @property
+    def verdict_confidence(self) -> float:
+        """At which bounds hold that refute the claim or break the control; fixed by what is public before the run.
+
+        A mechanism may fail altogether with probability delta for each canary, so guesses cannot refute it with a smaller
+        error than some of canaries times delta, except where the noise is known to be Gaussian.
+        """
+        if self.evidence is None or self.claim.kind == GAUSSIAN:
+            return VERDICT_CONFIDENCE
+        error = DELTAS_OF_CANARIES * self.evidence.canaries * self.claim.delta
+        return min(VERDICT_CONFIDENCE, max(self.confidence, 1 - error))
 
     @cached_property
     def refuting(self) -> BestBound | None:
@@ -178,6 +197,7 @@ class Certificate:
             None if found is None else found.epsilon,
             None if found is None else found.method,
             {} if found is None else found.bounds,
+            self.verdict_confidence,
             None if refuting is None else refuting.epsilon,
             None if broken is None else broken.epsilon,
             self.verdict,
@@ -244,7 +264,6 @@ def _restored(given: dict[str, Any]) -> Certificate:
         hindrance=given["hindrance"],
         replayed=tuple(Moved(**moved) for moved in given["replayed"]),
         repeated=given["repeated"],
-        verdict_confidence=given["verdict_confidence"],
         versions=given["versions"],
         inputs=given["inputs"],
     )
