@@ -2,8 +2,8 @@
 
 - ``label_flip``: canaries are labels. The flips that the job released are in the party's own ledger, and the auditor
   guesses every coin as the flip reads. The control reads the labels as they were planted.
-- ``dp_homo_nn``: canaries are records. The auditor scores each by its loss under the released model, and guesses the
-  smallest losses as present. The control is the same attack on a model of the same architecture that was fitted without
+- ``dp_homo_nn``: canaries are records. The auditor guesses those of the largest losses under the released model as absent: a
+  model that memorised its records fits each of them, and by chance half of all others. The control is the same attack on a model of the same architecture that was fitted without
   any privacy to the canaries that were present.
 
 What cannot be audited gives a certificate that is void and says why, in one sentence; it is never missing.
@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from fate_dp.components.common.charges import PartyHome
+from fate_dp.privacy.audit import guess_coins
 from fate_dp.privacy.auditing.certificate import Certificate, Claim, hash_of, void
 from fate_dp.privacy.auditing.one_run import OneRun
 from fate_dp.privacy.events import REPLACE_ONE
@@ -32,6 +33,8 @@ from .canaries import Canaries, Kind, canaries_of, file_of
 from .job_plans import JOB_ID
 from .party_ledgers import has_ledger, home_at
 
+GUESSED_ABSENT = 0.2
+"""Of all canaries, those of the largest losses; fixed before any run."""
 FITTING_STEPS, FITTING_RATE = 400, 0.05
 CONFIDENCE, DELTA = 0.95, 1e-5
 
@@ -165,8 +168,10 @@ def _audit_training(asked: Asked, home: PartyHome, entry: dict[str, Any], canari
     labels = np.array([canaries.classes.index(label) for label in canaries.labels], dtype=np.int64)
     coins, gradients = np.array(canaries.coins, dtype=np.int64), source.gradients()
     fitted = fitted_without_privacy(source, features[coins > 0], labels[coins > 0])
+    guessed = int(len(coins) * GUESSED_ABSENT)
     audited, control = (
-        OneRun.of_scores(coins, -gradients.losses(at, features, labels)).evidence for at in (weights, fitted)
+        OneRun(coins, guess_coins(-gradients.losses(at, features, labels), 0, guessed)).evidence
+        for at in (weights, fitted)
     )
     inputs = {**_inputs(home, canaries), "model": digest}
     return Certificate(asked.claim(entry), asked.confidence, audited, control, inputs=inputs)

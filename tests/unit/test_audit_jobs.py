@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fate_dp.components.dp_homo_nn.models.registry import ModelSource
+from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights
 from fate_dp.pipelines.cli.main import main
 from fate_dp.pipelines.jobs.audits import Asked, audit_job, fitted_without_privacy
 from fate_dp.pipelines.jobs.canaries import FOLDER, Planting, canaries_of, file_of, plant
@@ -145,24 +147,27 @@ def test_a_public_run_is_void(tmp_path, csv):
     assert "The run was public" in void_of(tmp_path)
 
 
-def model_file(tmp_path, weights):
+LOGISTIC = {"name": "logistic_regression", "features": 2, "classes": 2, "params": {}}
+PERCEPTRON = {"name": "mlp", "features": 12, "classes": 2, "params": {"hidden": [64]}}
+
+
+def model_file(tmp_path, weights, model, header):
     estimator = {
-        "model": {"name": "logistic_regression", "features": 2, "classes": 2, "params": {}},
+        "model": model,
         "param": {"weights": base64.b64encode(np.asarray(weights, "<f4").tobytes()).decode(), "size": len(weights)},
-        "header": ["a", "b"],
+        "header": header,
         "loss": "cross_entropy",
     }
     (tmp_path / "model.json").write_text(json.dumps({"data": {"estimator": estimator}, "meta": {}}))
     return tmp_path / "model.json"
 
 
-def test_a_training_is_audited_by_its_model_and_void_where_its_control_is_not_broken(tmp_path, csv):
-    """Two features memorise no hundred records, with noise or without, and the certificate says so."""
-    planted(tmp_path, csv, "records", 100)
+def trained(tmp_path, columns):
+    """What a training of five rounds writes to the ledger."""
     home = home_at(tmp_path / "parties", PARTY)
     tags = record_tags(["r1"], home.key, "records")
     dataset = home.ledger.remember_dataset(
-        "columns:0", ["a", "b"], records=tags, key_id=home.key_id, tables=["bank/loans"]
+        "columns:0", columns, records=tags, key_id=home.key_id, tables=["bank/loans"]
     )
     home.ledger.record(
         dataset=dataset,
@@ -174,20 +179,40 @@ def test_a_training_is_audited_by_its_model_and_void_where_its_control_is_not_br
         task_id="t",
         fingerprint="f",
     )
+
+
+def test_a_model_that_memorises_its_records_is_refuted_and_one_that_learned_nothing_is_not(tmp_path):
+    rng, names = np.random.default_rng(4), [f"x{number}" for number in range(12)]
+    table = pd.DataFrame(rng.normal(size=(300, 12)).round(3), columns=names)
+    table.assign(id=range(300), y=rng.integers(0, 2, 300)).to_csv(tmp_path / "wide.csv", index=False)
+    canaries = planted(tmp_path, tmp_path / "wide.csv", "records", 400)
+    trained(tmp_path, names)
+    source = ModelSource.of(ModelSpec(**PERCEPTRON), "cross_entropy", {})
+    rows, labels = np.array(canaries.rows, dtype=np.float32), np.array(canaries.labels, dtype=np.int64)
+    present = np.array(canaries.coins) > 0
+    memorised = fitted_without_privacy(source, rows[present], labels[present])
+    for weights, verdict in ((flat_weights(source.module()), CONSISTENT), (memorised, REFUTED)):
+        (certificate,) = audit_job(asked(tmp_path, model=model_file(tmp_path, weights, PERCEPTRON, names)))
+        assert certificate.verdict == verdict, certificate.reason
+
+
+def test_a_training_is_void_where_its_control_is_not_broken(tmp_path, csv):
+    """Two features memorise no hundred records, with noise or without, and the certificate says so."""
+    planted(tmp_path, csv, "records", 100)
+    trained(tmp_path, ["a", "b"])
     assert "name its file with --model" in void_of(tmp_path)
-    model = model_file(tmp_path, [0.1, 0.2, 0.3])
+    model = model_file(tmp_path, [0.1, 0.2, 0.3], LOGISTIC, ["a", "b"])
     (certificate,) = audit_job(asked(tmp_path, model=model))
     assert certificate.verdict == VOID and "On the control without privacy" in certificate.reason
     assert certificate.evidence.canaries == 100 and "model" in certificate.inputs
+    model_file(tmp_path, [0.1, 0.2, 0.3], LOGISTIC, ["b", "a"])
+    assert "other columns than the canaries have" in void_of(tmp_path, model=model)
     model.write_text("{}")
     with pytest.raises(InvalidArgument, match="is no model of dp_homo_nn"):
         audit_job(asked(tmp_path, model=model))
 
 
 def test_the_control_of_a_training_memorises_what_it_can():
-    from fate_dp.components.dp_homo_nn.models.registry import ModelSource
-    from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
-
     source = ModelSource.of(ModelSpec("logistic_regression", 40, 2), "cross_entropy", {})
     features, labels = np.eye(40, dtype=np.float32), np.arange(40) % 2
     losses = source.gradients().losses(fitted_without_privacy(source, features, labels), features, labels)
