@@ -17,7 +17,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 
 from fate_dp.privacy.mechanisms.clipping import MAX_RECORDS, ClippedSum
-from fate_dp.privacy.mechanisms.recorded import recorded
+from fate_dp.privacy.recorded import recorded
 from fate_dp.privacy.validation import InvalidArgument
 
 from ..common import parameters as checks

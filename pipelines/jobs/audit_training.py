@@ -30,8 +30,8 @@ from fate_dp.privacy.auditing.games import fair_coins
 from fate_dp.privacy.auditing.one_run import GAUSSIAN, PURE_OR_APPROXIMATE, OneRun
 from fate_dp.privacy.auditing.replay import Moved, replay_all
 from fate_dp.privacy.events import ADD_OR_REMOVE
-from fate_dp.privacy.mechanisms.recorded import recording
 from fate_dp.privacy.noise.stream import Rng, Stream, open_stream
+from fate_dp.privacy.recorded import recording
 from fate_dp.privacy.validation import InvalidArgument
 
 FAR = 1000.0

@@ -22,8 +22,8 @@ from ..accounting.gaussian import gaussian_sigma
 from ..accounting.total import total_epsilon
 from ..events import ADD_OR_REMOVE, REPLACE_ONE, Event, RandomizedResponse, Release, Unit
 from ..mechanisms import aggregates, clipping, gaussian, laplace
-from ..mechanisms.recorded import recording
 from ..noise.stream import Rng, bernoulli, open_stream
+from ..recorded import recording
 from ..validation import one_of, whole
 from .certificate import Certificate, Claim
 from .one_run import GAUSSIAN, GUESSED_SHARE, PURE_OR_APPROXIMATE, OneRun

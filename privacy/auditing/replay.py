@@ -1,7 +1,7 @@
 """Record and replay: what really moved before the noise, when one record of a call changed, against what was claimed.
 
 A sum that reports a sensitivity of its own cannot be caught by reading its output, if noise was scaled to a number that
-is too small. So calls that were recorded in a real run (`privacy.mechanisms.recorded`) are repeated on neighbouring
+is too small. So calls that were recorded in a real run (`privacy.recorded`) are repeated on neighbouring
 inputs, and the change of the result, noise aside, is held to the sensitivity that the result reports. A larger change
 refutes the claim without any doubt; smaller ones prove nothing, since the worst neighbour may not have been tried.
 """
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..events import ADD_OR_REMOVE, RELATIONS, REPLACE_ONE
 from ..mechanisms.aggregates import BoundedMean
 from ..mechanisms.clipping import ClippedGroups, ClippedSum
-from ..mechanisms.recorded import Call
+from ..recorded import Call
 from ..validation import InvalidArgument, one_of, positive, whole
 
 SUMS = (ClippedSum, ClippedGroups, BoundedMean)

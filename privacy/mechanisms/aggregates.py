@@ -19,10 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 from .. import events
 from ..events import REPLACE_ONE, InvalidEvent, Process, PureDP, Release, View, check_relation, event_of
 from ..noise.stream import Floats, Integers, Rng, open_stream
+from ..recorded import recorded
 from ..validation import InvalidArgument, check_epsilon, one_of, whole
 from .exponential import SLACK_PER_SCORE, exponential_mechanism
 from .laplace import laplace_charge, laplace_scale, release_steps
-from .recorded import recorded
 from .sampling import random_permutation
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..events import check_relation, clips_moved
 from ..noise.stream import Floats, Integers
+from ..recorded import recorded
 from ..validation import InvalidArgument, within
-from .recorded import recorded
 
 EXACT_BITS = 53
 

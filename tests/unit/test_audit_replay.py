@@ -11,7 +11,7 @@ from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
 from fate_dp.privacy.auditing.replay import Moved, neighbours, replay, replay_all
 from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE
 from fate_dp.privacy.mechanisms import aggregates, clipping
-from fate_dp.privacy.mechanisms.recorded import Call, recorded, recording
+from fate_dp.privacy.recorded import Call, recorded, recording
 from fate_dp.privacy.validation import InvalidArgument
 
 ROWS = np.array([[0.1, -0.2], [3.0, 1.0], [0.0, 0.3]])

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from ..validation import whole
+from .validation import whole
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
