@@ -5,6 +5,8 @@ from bisect import bisect_left
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.stats import binom, nct, norm
 
 from fate_dp.privacy.accounting.gaussian import gaussian_epsilon, gaussian_sigma
@@ -82,6 +84,31 @@ def test_no_law_of_counts_that_the_trade_off_curve_allows_reaches_what_is_called
             assert f_dp_mu(canaries, guesses, correct, confidence) > mu * 0.97
 
 
+@given(data=st.data(), canaries=st.integers(2, 200), delta=st.sampled_from([0.0, 1e-6, 1e-3]))
+@settings(max_examples=40, deadline=None)
+def test_bounds_under_a_curve_grow_with_right_guesses_and_fall_with_delta_and_confidence(data, canaries, delta):
+    guesses = data.draw(st.integers(1, canaries))
+    correct = data.draw(st.integers(1, guesses))
+    bound = f_dp_epsilon(canaries, guesses, correct, delta, 0.9) + 1e-9
+    assert f_dp_epsilon(canaries, guesses, correct - 1, delta, 0.9) <= bound
+    assert f_dp_epsilon(canaries, guesses, correct, delta, 0.99) <= bound
+    assert f_dp_epsilon(canaries, guesses, correct, min(2 * delta, 1), 0.9) <= bound
+    assert f_dp_mu(canaries, guesses, correct - 1, 0.9) <= f_dp_mu(canaries, guesses, correct, 0.9) + 1e-9
+
+
+@pytest.mark.statistical
+def test_guesses_of_the_surest_canaries_alone_cover_the_mu_of_gaussian_noise_and_refute_half_of_it():
+    rng, mu = np.random.default_rng(17), 2.0
+
+    def bounds(runs):
+        runs = (OneRun.of_scores(*gaussian_scores(rng, 400, mu), 0.2).evidence for _ in range(runs))
+        return np.array([f_dp_mu(run.canaries, run.guessed, run.correct, 0.9) for run in runs])
+
+    found = bounds(100)
+    assert (found > mu).sum() <= binom.ppf(1 - 1e-5, 100, 0.1)
+    assert (found > mu / 2).mean() > 0.8 and (found > mu * 3 / 2).sum() == 0
+
+
 def test_the_curve_of_gaussian_noise_proves_more_than_the_binomial_with_its_term_for_delta():
     assert epsilon_of_mu(f_dp_mu(1000, 200, 150, 0.95), 1e-5) > 1.2 * one_run_epsilon(1000, 200, 150, 1e-5, 0.95)
     assert f_dp_epsilon(1000, 200, 100, 1e-5, 0.95) == 0
@@ -98,7 +125,7 @@ def test_the_noncentrality_is_that_of_the_noncentral_t_law_and_never_above_it(fr
 
 @pytest.mark.statistical
 def test_the_bound_of_a_gaussian_sum_covers_its_mu_as_often_as_it_says_and_no_more_often():
-    rng, mu, runs = np.random.default_rng(7), 1.3, 500
+    rng, mu, runs = np.random.default_rng(7), 1.3, 300
     above = sum(gaussian_sum_mu(SumStatistic.of(*gaussian_scores(rng, 60, mu)), 0.9) > mu for _ in range(runs))
     low, high = binom.ppf([1e-5, 1 - 1e-5], runs, 0.1)
     assert low <= above <= high
