@@ -98,7 +98,10 @@ def made(options: argparse.Namespace) -> dict[Path, Certificate]:
             parties_folder(options), options.party, options.job, options.model, options.delta, options.confidence
         )
         found = audit_job(asked)
-    options.out.mkdir(parents=True, exist_ok=True)
+    try:
+        options.out.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise InvalidArgument.of("--out", str(options.out), "a folder, or a name that is free for one") from error
     paths = [options.out / f"{name}-{number}.json" for number in range(1, len(found) + 1)]
     for path, certificate in zip(paths, found):
         atomic_write(path, certificate.to_json())

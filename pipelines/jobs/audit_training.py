@@ -11,6 +11,7 @@ It audits the code and the account of a training with these terms, not one that 
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -48,7 +49,7 @@ class Watched(Transport):
         super().__init__(terms)
         self.seen = np.zeros(terms.dimension)
 
-    def deliver(self, contributions: list[Contribution], lost: frozenset[int] = frozenset()) -> NoisyMean:  # type: ignore[override]
+    def deliver(self, contributions: Sequence[Contribution], lost: Collection[int] = frozenset()) -> NoisyMean:
         mean = super().deliver(contributions, lost)
         if self.terms.aggregation == LOCAL:
             self.seen += np.asarray(contributions[0].content)

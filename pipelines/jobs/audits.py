@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from fate_dp.components.common.charges import PartyHome
+from fate_dp.privacy import LedgerUnavailable
 from fate_dp.privacy.audit import guess_coins
 from fate_dp.privacy.auditing.certificate import Certificate, Claim, hash_of, void
 from fate_dp.privacy.auditing.one_run import OneRun
@@ -37,6 +38,8 @@ GUESSED_ABSENT = 0.2
 """Of all canaries, those of the largest losses; fixed before any run."""
 FITTING_STEPS, FITTING_RATE = 400, 0.05
 CONFIDENCE, DELTA = 0.95, 1e-5
+TRAINING = "dp_homo_nn"
+"""So begins the purpose of the lines that a horizontal training writes."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,10 @@ def audit_job(asked: Asked) -> list[Certificate]:
     home = home_at(asked.parties, asked.party_id)
     if not has_ledger(home):
         return [asked.void(f"Party {asked.party_id} has no ledger here, so nothing is known of the job.")]
-    entries = home.ledger.entries(asked.delta, asked.job_id)
+    try:
+        entries = home.ledger.entries(asked.delta, asked.job_id)
+    except LedgerUnavailable as error:
+        return [asked.void(str(error))]
     if not entries:
         return [asked.void(f"The ledger of party {asked.party_id} knows no release of job {asked.job_id}.")]
     return [_audit_entry(asked, home, entry) for entry in entries]
@@ -103,6 +109,8 @@ def _audit_entry(asked: Asked, home: PartyHome, entry: dict[str, Any]) -> Certif
             "The run was public or without a guarantee: nothing is claimed that an audit could refute.", entry
         )
     is_flip = entry["mechanism"] in (RANDOMIZED_RESPONSE, PIECEWISE)
+    if not is_flip and not entry["parameters"].get("purpose", "").startswith(TRAINING):
+        return asked.void("Canaries audit flips and trainings of dp_homo_nn; this line is neither.", entry)
     source = entry["source"]
     tables = [source.rpartition("/")[0]] if is_flip else home.ledger.tables().get(source, [])
     try:

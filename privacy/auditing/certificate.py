@@ -240,9 +240,9 @@ def read(text: str) -> Certificate:
         raise InvalidArgument(f"The certificate has schema {schema!r} but must have {SCHEMA}, that of this version.")
     try:
         certificate = _restored(given)
+        computed = certificate.document()
     except (KeyError, TypeError, AttributeError) as error:
         raise InvalidArgument("The file is no certificate of an audit, or it is damaged.") from error
-    computed = certificate.document()
     if set(computed) != set(stored):
         raise InvalidArgument("The certificate has other fields than its schema; it is damaged.")
     for name in sorted(computed):

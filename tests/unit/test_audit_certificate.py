@@ -89,6 +89,7 @@ def test_a_certificate_is_read_as_it_was_written(certificate):
         ({"evidence": {"canaries": 1000, "guessed": 1000, "correct": 1900, "scores": None}}, "correct is 1900"),
         ({"schema": 9}, "has schema 9 but must have 1"),
         ({"claim": None}, "no certificate of an audit"),
+        ({"versions": 7}, "no certificate of an audit"),
         ({"more": 1}, "other fields than its schema"),
         ({"confidence": 1.5}, "confidence is 1.5"),
     ],

@@ -162,7 +162,7 @@ def model_file(tmp_path, weights, model, header):
     return tmp_path / "model.json"
 
 
-def trained(tmp_path, columns):
+def trained(tmp_path, columns, purpose="dp_homo_nn, aggregation secure_sum"):
     """What a training of five rounds writes to the ledger."""
     home = home_at(tmp_path / "parties", PARTY)
     tags = record_tags(["r1"], home.key, "records")
@@ -178,6 +178,7 @@ def trained(tmp_path, columns):
         job_id=JOB,
         task_id="t",
         fingerprint="f",
+        purpose=purpose,
     )
 
 
@@ -210,6 +211,14 @@ def test_a_training_is_void_where_its_control_is_not_broken(tmp_path, csv):
     model.write_text("{}")
     with pytest.raises(InvalidArgument, match="is no model of dp_homo_nn"):
         audit_job(asked(tmp_path, model=model))
+
+
+def test_lines_of_other_releases_and_ledgers_that_cannot_be_read_are_void(tmp_path, csv):
+    planted(tmp_path, csv, "records", 100)
+    trained(tmp_path, ["a", "b"], "shuffler, mean")
+    assert "this line is neither" in void_of(tmp_path)
+    home_at(tmp_path / "parties", PARTY).ledger.path.write_text("no ledger")
+    assert "cannot be used" in void_of(tmp_path)
 
 
 def test_the_control_of_a_training_memorises_what_it_can():
@@ -277,3 +286,9 @@ def test_the_command_refuses_in_one_sentence(tmp_path, capsys, arguments, senten
     error = capsys.readouterr().err
     assert sentence in error and error.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_is_a_file_is_refused(tmp_path, capsys):
+    (tmp_path / "out").write_text("")
+    assert main(["audit", "--mechanism", "flip_labels", "--canaries", "20", "--out", str(tmp_path / "out")]) == 1
+    assert "must be a folder, or a name that is free for one" in capsys.readouterr().err
