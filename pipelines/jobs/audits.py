@@ -151,9 +151,9 @@ def _audit_flips(asked: Asked, home: PartyHome, entry: dict[str, Any], canaries:
 
 
 def _guesses(labels: Iterable[str | None], canaries: Canaries) -> np.ndarray:
-    """+1 for the second class, -1 for the first, 0 for any other."""
+    """-1 for the first class, else +1: bounds hold for a number of guesses that no flip decides, so nobody abstains."""
     values = dict(zip(map(canonical_label, canaries.classes), (-1, 1)))
-    return np.array([values.get(canonical_label(label), 0) for label in labels], dtype=np.int64)
+    return np.array([values.get(canonical_label(label), 1) for label in labels], dtype=np.int64)
 
 
 def _audit_training(asked: Asked, home: PartyHome, entry: dict[str, Any], canaries: Canaries) -> Certificate:

@@ -40,18 +40,18 @@ def planted(tmp_path, csv, kind="labels", count=CANARIES):
     return plant(tmp_path / "parties", PARTY, planting, ReproducibleStream(8))
 
 
-def released(tmp_path, epsilon_drawn=EPSILON, table="with_canaries.csv", job=JOB):
+def released(tmp_path, epsilon_drawn=EPSILON, table="with_canaries.csv", job=JOB, classes=2):
     """What ``label_flip`` writes to the ledger for the uploaded table, drawn at an epsilon that may be another one."""
     home, rows = home_at(tmp_path / "parties", PARTY), pd.read_csv(tmp_path / table, dtype=str)
     ids, labels = rows["id"].tolist(), rows["y"].astype(int).tolist()
-    flipped = flip_labels(ids, labels, epsilon_drawn, 2, home.key, SOURCE).tolist()
+    flipped = flip_labels(ids, labels, epsilon_drawn, classes, home.key, SOURCE).tolist()
     tags = [
         (record_tags(ids, home.key, name), label_tags(ids, labels, home.key, name)) for name in (SOURCE, ANY_SOURCE)
     ]
     home.ledger.record_flips(
         source=SOURCE,
         epsilon=EPSILON,
-        classes=2,
+        classes=classes,
         key_id=home.key_id,
         rows=list(zip(*tags[0], map(str, flipped), *tags[1])),
         cap=8.0,
@@ -97,6 +97,13 @@ def test_flips_of_a_job_are_consistent_with_their_epsilon_and_the_certificate_ca
     assert certificate.claim.epsilon == EPSILON and certificate.claim.delta == 0 and certificate.found.epsilon > 0.5
     assert set(certificate.inputs) == {"table", "table with canaries", "canaries"}
     assert read(certificate.to_json()).verdict == CONSISTENT
+
+
+def test_a_flip_to_a_third_class_is_no_reason_to_abstain(tmp_path, csv):
+    planted(tmp_path, csv)
+    released(tmp_path, classes=3)
+    (certificate,) = audit_job(asked(tmp_path))
+    assert certificate.evidence.guessed == CANARIES and certificate.verdict == CONSISTENT
 
 
 def test_flips_at_a_larger_epsilon_than_the_ledger_says_are_refuted(tmp_path, csv):
