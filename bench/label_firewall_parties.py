@@ -149,8 +149,11 @@ def _play(ctx, task: Task, tables: dict[str, pd.DataFrame]):
     return found, {name: names.count(name) for name in dict.fromkeys(names)}, time.perf_counter() - began
 
 
-def run_train(ctx, name: str, settings: Mapping[str, Any], frame) -> None:
-    """FATE's own train stage of a component at this party; what is not in ``settings`` has the component's default."""
+def run_train(ctx, name: str, settings: Mapping[str, Any], frame, written: Mapping[str, Any] | None = None) -> None:
+    """FATE's own train stage of a component at this party; what is not in ``settings`` has the component's default.
+
+    ``written`` are outputs that the caller wants to read afterwards, by name.
+    """
     from importlib import import_module
 
     from fate.components.core.essential import Role
@@ -160,7 +163,7 @@ def run_train(ctx, name: str, settings: Mapping[str, Any], frame) -> None:
     known = stage.parameters.mapping
     parameters = {key: known[key].apply(settings[key]) if key in settings else known[key].default for key in known}
     artifacts = stage.artifacts
-    outputs = {key: Artifact() for key in (*artifacts.data_outputs, *artifacts.model_outputs)}
+    outputs = {key: Artifact() for key in (*artifacts.data_outputs, *artifacts.model_outputs)} | dict(written or {})
     inputs = dict.fromkeys((*artifacts.data_inputs, *artifacts.model_inputs)) | {"train_data": Artifact(frame)}
     stage.execute(ctx, Role.from_str(ctx.local.role), **parameters, **inputs, **outputs)
 

@@ -28,6 +28,8 @@ LABELS, FEATURES, IDS, SCORES = ASSETS = ("labels", "features", "ids", "scores")
 EVERY, SOME, SUMS, NOTHING = LEARNS = ("every", "some", "sums", "nothing")
 FORMS = ("clear", "masked", "encrypted_blinded", "encrypted_unblinded", "aggregated", "differentially_private")
 ROLES = ("guest", "host", "arbiter")
+SHUFFLER = "shuffler"
+"""Of a task with the setting ``shuffler`` the host that it names, which holds no rows: it is not one of role host there."""
 MODEL = "model"
 STAGES = ("train", "predict", "cross_validation", "default")
 INPUT, TRUE, FLIPPED, NO_LABELS = CARRIED = ("input", "true", "flipped", "none")
@@ -40,7 +42,7 @@ class Shown:
     Attributes:
         what: one of `ASSETS`; labels are the true ones unless a label_flip stands before the task.
         of: roles of the owners. A party never observes itself.
-        to: roles of the observers; ``model`` is whoever gets the model.
+        to: roles of the observers; ``model`` is whoever gets the model, `SHUFFLER` the host that shuffles.
         message: what is sent, in words.
         computes: what the observer can compute from it.
         evidence: FILE:LINE in the package ``fate`` 2.2.0, or PATH::NAME of a class, function or test of this project.
@@ -95,7 +97,7 @@ RULES = declared.Rules(
     {
         "what": ASSETS,
         "of": ROLES,
-        "to": (*ROLES, MODEL),
+        "to": (*ROLES, SHUFFLER, MODEL),
         "form": FORMS,
         "learns": LEARNS,
         "stages": STAGES,

@@ -25,6 +25,7 @@ from .declaration import (
     MODEL,
     NO_LABELS,
     ROLES,
+    SHUFFLER,
     TRUE,
     ComponentDisclosure,
     Shown,
@@ -33,6 +34,7 @@ from .declaration import (
 )
 
 NOT_GIVEN = object()
+HOST = "host"
 LOCAL = "local"
 """FATE's name for the party of a task that runs at one party alone."""
 NOT_TRAINED_ON = ("validate_data", "test_data")
@@ -235,19 +237,23 @@ class Walk:
 
     def parties_of(self, name: str, roles: Iterable[str]) -> list[Party]:
         """Parties of a task in some roles; all that get the model are one observer."""
+        return [party for role in roles for party in self._parties_in(name, role)]
+
+    def _parties_in(self, name: str, role: str) -> list[Party]:
+        if role == MODEL:
+            return [Party(MODEL)]
+        if role not in (HOST, SHUFFLER):
+            return [Party(role, each) for each in self.plan.parties(role, name)]
+        shufflers = {str(settings.get(SHUFFLER)) for settings in self.settings_of(name)}
         return [
-            party
-            for role in roles
-            for party in (
-                [Party(MODEL)] if role == MODEL else [Party(role, each) for each in self.plan.parties(role, name)]
-            )
+            Party(HOST, each) for each in self.plan.parties(HOST, name) if (each in shufflers) == (role == SHUFFLER)
         ]
 
     def sights_of(self, name: str) -> list[Sight]:
         declared = self.declared[name]
         if declared is None:
             return []
-        if not self.parties_of(name, (*ROLES, LOCAL)):
+        if not self.parties_of(name, (*ROLES, SHUFFLER, LOCAL)):
             raise InvalidArgument(f"Task {name} has no parties; a job must name its guest and who else takes part.")
         stage, variants = self.stage_of(name), self.settings_of(name)
         found = []

@@ -15,7 +15,7 @@ from fate_dp.privacy.policy import OFF, WARN
 from fate_dp.privacy.validation import InvalidArgument, check_epsilon
 
 from ..common.job_files import JobPlan, data_inputs, outputs_read
-from .declaration import EVERY, FEATURES, FLIPPED, IDS, LABELS, SCORES, SOME, SUMS, TRUE
+from .declaration import EVERY, FEATURES, FLIPPED, IDS, LABELS, NOTHING, SCORES, SOME, SUMS, TRUE
 from .tracing import Disclosure, Sight, Unknown, inputs_from
 
 logger = logging.getLogger(__name__)
@@ -35,12 +35,25 @@ NOUNS = {
     (SOME, FEATURES): "learns something about single records' features of {owner}",
     (SOME, IDS): "learns of single records whether {owner} has them",
     (SOME, SCORES): "learns scores of single rows",
-    (SUMS, LABELS): "learns sums over {state} labels of {owner}",
-    (SUMS, FEATURES): "learns sums over features of {owner}",
-    (SUMS, IDS): "learns how many records {owner} has",
-    (SUMS, SCORES): "learns sums over scores",
+    (SUMS, LABELS): "learns aggregates of the {state} labels of {owner}",
+    (SUMS, FEATURES): "learns aggregates of the features of {owner}",
+    (SUMS, IDS): "learns the number or another aggregate of the record ids of {owner}",
+    (SUMS, SCORES): "learns aggregates of the scores",
 }
-NOTHING_LEARNT = "receives {what} of {owner} in a form that it cannot compute from"
+NOTHING_LEARNT = "cannot read the {what} of {owner} that it receives"
+NAMES = {IDS: "record ids"}
+PRIVATE = "differentially_private"
+DEGREES = {EVERY: "every record", SOME: "single records", SUMS: "aggregates", NOTHING: "nothing"}
+"""How much an observer learns, as people read it, by the word of its declaration."""
+FORM_NAMES = {
+    "clear": "in the clear",
+    "masked": "masked",
+    "encrypted_blinded": "encrypted",
+    "encrypted_unblinded": "encrypted without blinding",
+    "aggregated": "aggregated",
+    PRIVATE: "differentially private",
+}
+"""In which form it receives it, by the word of its declaration."""
 
 
 def status(disclosure: Disclosure) -> int:
@@ -53,9 +66,9 @@ def status(disclosure: Disclosure) -> int:
 def told(sight: Sight) -> str:
     """One sentence: who learns what of whom, where."""
     noun = NOUNS.get((sight.shown.learns, sight.shown.what), NOTHING_LEARNT)
-    return (
-        f"{sight.observer} {noun.format(owner=sight.owner, state=_state(sight), what=sight.shown.what)} in {sight.task}"
-    )
+    learnt = noun.format(owner=sight.owner, state=_state(sight), what=NAMES.get(sight.shown.what, sight.shown.what))
+    private = " with differential privacy" if sight.shown.form == PRIVATE else ""
+    return f"{sight.observer} {learnt}{private} in {sight.task}"
 
 
 def _state(sight: Sight) -> str:

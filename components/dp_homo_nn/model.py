@@ -56,6 +56,11 @@ class Course:
         }
 
 
+def in_words(relation: str) -> str:
+    """A neighbouring relation as people write it: replace-one, add-or-remove."""
+    return relation.replace("_", "-")
+
+
 def summary_of(agreement: Agreement, course: Course) -> dict:
     """What FATE-Board draws as a table: public facts, the same at all parties. No loss, which would be another release."""
     settings, terms, promise = agreement.settings, agreement.terms, agreement.promise
@@ -65,12 +70,12 @@ def summary_of(agreement: Agreement, course: Course) -> dict:
         "model": f"{settings.model['name']}, {terms.dimension} parameters",
         "unit": promise["unit"],
         "delta": promise["delta"],
-        "relation that is charged": promise["relation"],
+        "relation that is charged": in_words(promise["relation"]),
         "accountant": promise["accountant"],
         "observers": ", ".join(promise["observers"]),
     }
     for relation, epsilon in promise["epsilon"].items():
-        facts[f"epsilon (nats, {relation}, all {terms.rounds} rounds)"] = epsilon
+        facts[f"epsilon (nats, {in_words(relation)}, all {terms.rounds} rounds)"] = epsilon
     if settings.noise == SOURCE_RULE:
         facts["epsilon that the source claims"] = settings.epsilon
     elif terms.epsilon0 is None:

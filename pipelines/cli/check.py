@@ -15,15 +15,6 @@ if TYPE_CHECKING:
     from fate_dp.components.common.job_files import JobPlan
     from fate_dp.components.disclosure.tracing import Disclosure, Sight
 
-FORM_NAMES = {
-    "clear": "clear",
-    "masked": "masked",
-    "encrypted_blinded": "encrypted",
-    "encrypted_unblinded": "encrypted, not blinded",
-    "aggregated": "aggregated",
-    "differentially_private": "differentially private",
-}
-LEARNT = {"every": "every record", "some": "single records", "sums": "sums", "nothing": "nothing"}
 SAID = {
     0: "No party can compute every true label or feature of another one.",
     1: "This job leaks.",
@@ -42,7 +33,7 @@ def add_check(commands: Commands) -> None:
     command.add_argument("job", metavar="JOB", help="a file with the job's DAG (pipeline.get_dag()), or a job's id")
     text = "the verdict with label_flip behind a task: label_flip@TASK or label_flip@TASK:epsilon=NUMBER"
     command.add_argument("--what-if", metavar="CHANGE", help=text)
-    command.add_argument("--all", action="store_true", help="also what is only sums, or cannot be computed from")
+    command.add_argument("--all", action="store_true", help="also aggregates, and what cannot be computed from")
     add_home(command)
     add_flags(command, "flow", "json")
 
@@ -107,7 +98,7 @@ def show(disclosure: Disclosure, console: Console, whole: bool = False) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from fate_dp.components.disclosure.verdicts import advice, status, told
+    from fate_dp.components.disclosure.verdicts import DEGREES, FORM_NAMES, advice, status, told
 
     shown = [sight for sight in disclosure.sights if whole or sight.shown.learns in ("every", "some")]
     table = Table(title="Who learns what", show_lines=True)
@@ -116,7 +107,7 @@ def show(disclosure: Disclosure, console: Console, whole: bool = False) -> None:
     for sight in shown:
         flips = "" if sight.shown.what != "labels" else f"{sight.labels.state} "
         cells = (sight.task, str(sight.observer), str(sight.owner), f"{flips}{sight.shown.what}")
-        more = (LEARNT[sight.shown.learns], FORM_NAMES[sight.shown.form], sight.shown.computes)
+        more = (DEGREES[sight.shown.learns], FORM_NAMES[sight.shown.form], sight.shown.computes)
         table.add_row(*map(escape, (*cells, *more)), style="bold red" if sight.leaks else None)
     if shown:
         console.print(table)

@@ -279,6 +279,7 @@ EXAMPLES: dict[str, Maker] = {
 FOLDERS: dict[str, tuple[Maker, ...]] = {
     "dp_hetero_lr": (upload_patients, upload_new_patients, upload_credit, upload_motors, upload_vehicles),
     "flipback": (upload_patients, upload_new_patients),
+    "score_correction": (upload_patients,),
     "share_lr": (upload_patients,),
     "dp_homo_nn": (upload_banks,),
     "shuffler": (upload_banks,),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fate_dp.components.common.charges import PartyHome, columns_name, id_space
 from fate_dp.privacy import BudgetCap, InvalidPolicy, LedgerUnavailable
@@ -16,9 +16,6 @@ from fate_dp.privacy.ledger.ledger import declare_public_labels
 from fate_dp.privacy.policy import declare_caps, declare_source
 from fate_dp.privacy.private_files import LEDGER_FILE, POLICY_FILE, AnyPath, party_folder, party_ids
 from fate_dp.privacy.validation import check_delta_or_zero
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,8 @@ from fate_dp.data_prep.lending_club.options import PrepOptions
 from fate_dp.data_prep.lending_club.preparation import Division
 from fate_dp.data_prep.lending_club.written import write
 from fate_dp.deploy.flow.client import FlowAddress
+from fate_dp.deploy.flow.home import open_home
+from fate_dp.privacy.private_files import parties_folder
 from fate_dp.privacy.validation import InvalidArgument
 
 from ..jobs.flow import FlowUnavailable, connect
@@ -37,6 +39,8 @@ from ..jobs.job import (
 )
 from ..jobs.ready import Federation, HomoLRSettings, StudyTables, study_pipeline
 from ..jobs.upload import upload_prepared
+from ..report.job_facts import Asked, gather
+from ..report.job_page import write_report as write_job_report
 from .models import FEDERATED, SplitModels, class_measures
 
 if TYPE_CHECKING:
@@ -240,6 +244,18 @@ def run_split(
         home=place.home,
         progress=partial(place.progress, f"FATE-Flow, seed {options.seed}"),
     )
+
+
+def job_page(place: FlowPlace, job_id: str, guest: str, folder: Path) -> str:
+    """Write what the guest may know of a job, as page and JSON; returns the name of the page, which has the job's id.
+
+    A page of an earlier run is thus never changed below the report that links it.
+    """
+    parties = parties_folder() if place.home is None else open_home(place.home).parties
+    page, _ = write_job_report(
+        gather(Asked(place.address, job_id, parties, guest, place.home)), folder, f"job-{job_id}"
+    )
+    return page.name
 
 
 def namespace_of(manifest: dict) -> str:

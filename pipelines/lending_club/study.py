@@ -16,7 +16,7 @@ from fate_dp.data_prep.lending_club.cleaning import clean
 from fate_dp.data_prep.lending_club.preparation import divide
 
 from .balancing import CLASS_WEIGHTS, MAX_SEEDS, Balanced, largest_influence, study_balancing, study_evenness
-from .flow import FlowPlace, flow_entry, run_split, scores_in_order
+from .flow import FlowPlace, flow_entry, job_page, run_split, scores_in_order
 from .models import CENTRAL_SCIKIT, CENTRAL_WEIGHTED, FEDERATED, class_measures, fit_models
 from .result import Findings, Study, assemble
 
@@ -35,7 +35,9 @@ class Workplace:
 
 
 def run_credit_study(study: Study, place: Workplace) -> dict:
-    """Carry it out; returns the result (schema: credit_result_schema.json) and writes nothing but the uploaded files.
+    """Carry it out; returns the result (schema: credit_result_schema.json).
+
+    It writes the uploaded files, and for each job of the study what the guest may know of it, and nothing else.
 
     What can be computed here comes first, so that data which is not fit is refused before FATE-Flow has any work.
     """
@@ -61,7 +63,7 @@ def run_credit_study(study: Study, place: Workplace) -> dict:
         flow = FlowPlace(address, home, place.output / "prepared", place.progress)
     for seed in study.flow_seeds:
         with timed_step(found, place, f"FATE-Flow, seed {seed}"):
-            add_run(study, flow, found, seed)
+            add_run(study, flow, found, seed, place.output)
     return assemble(study, found, time.monotonic() - begin)
 
 
@@ -80,13 +82,17 @@ def add_models(study: Study, found: Findings, seed: int) -> None:
     found.influences.append(largest_influence(division))
 
 
-def add_run(study: Study, flow: FlowPlace, found: Findings, seed: int) -> None:
-    """Put one seed through FATE-Flow; its scores, in place of the simulation's, are the federation's from now on."""
+def add_run(study: Study, flow: FlowPlace, found: Findings, seed: int, output: Path) -> None:
+    """Put one seed through FATE-Flow; its scores, in place of the simulation's, are the federation's from now on.
+
+    The job's page of who learned what goes to ``output``.
+    """
     options = replace(study.preparation, seed=seed)
     division = divide(found.clean, options)
     run = run_split(flow, found.clean, division, options, study.settings)
     entry = flow_entry(run, scores_in_order(run, division), found.models[seed], seed, study.settings)
-    found.runs.append(entry)
+    guest, *_ = options.parties or ()
+    found.runs.append({**entry, "page": job_page(flow, run.job_id, guest, output)})
     found.run_losses[seed] = run.losses
     found.measures[FEDERATED][study.seeds.index(seed)] = entry["measures"]
 

@@ -71,6 +71,7 @@ class Learned:
     form: str
     learns: str
     sentence: str
+    message: str
     computes: str
     evidence: tuple[str, ...]
     attack: str
@@ -91,6 +92,7 @@ class Learned:
             shown.form,
             shown.learns,
             told(sight),
+            shown.message,
             shown.computes,
             shown.evidence,
             shown.attack,

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 NOT_KNOWN = "not known"
 ACTS = YES, HARDLY, NONE, OPEN = ("yes", "hardly", "no noise", NOT_KNOWN)
 DEVIATION, OVER_CLIP, CLIP = "standard deviation of the noise", "noise over the clip", "clip"
+AGGREGATION, LOCAL, PARTIES = "aggregation", "local", "parties with data"
 RECORDS = ("records of all parties", "records of this party", "rows")
+WIDTH_IN_SUMMARY = "; how wide the noise on a statistic is stands in the task's summary"
 CLEAR = 100.0
 """A signal of so many standard deviations of the noise on a single number is read as if there were none."""
 SAME = 1e-3
@@ -119,11 +121,16 @@ def _gaussian(line: LedgerLine, summaries: Summaries) -> Measured:
     sigma = f" ({multiplier * clip:.4g} at clip {clip:g})" if is_finite(clip) else ""
     expected = parameters.get("batch_size") or (records and records * parameters.get("sampling_probability", 1.0))
     signal = f"a sum over about {expected:.4g} records" if expected else f"a sum over records, how many is {NOT_KNOWN}"
-    reached = f"; all {expected:.4g} together reach {expected / multiplier:.3g} of them at most" if expected else ""
+    # With aggregation local every party adds the noise to its own part, and the sum over all parties has it several times.
+    parties = told.get(PARTIES, 1) if str(told.get(AGGREGATION, "")).startswith(LOCAL) else 1
+    on_sum, whose = multiplier * math.sqrt(parties), f" at each of {parties} parties" if parties > 1 else ""
+    which = "those on the sum of all parties" if parties > 1 else "them"
+    reached = f"; all {expected:.4g} together reach {expected / on_sum:.3g} of {which} at most" if expected else ""
     return Measured(
-        f"standard deviation {multiplier:.4g} times the clip, on each coordinate{sigma}, in each of {line.rounds} releases",
-        f"{signal}, each of at most the clip",
-        expected / multiplier if expected else None,
+        f"standard deviation {multiplier:.4g} times the clip, on each coordinate{sigma}, in each of {line.rounds} releases"
+        f"{whose}",
+        f"{signal}{' of all parties' if parties > 1 else ''}, each of at most the clip",
+        expected / on_sum if expected else None,
         YES if multiplier >= 1 else HARDLY,
         f"One record moves a coordinate by at most {1 / multiplier:.3g} standard deviations of the noise{reached}.",
     )
@@ -180,7 +187,7 @@ def _shuffled(line: LedgerLine, summaries: Summaries) -> Measured:
             f"at least {messages} shuffled messages",
             None,
             YES,
-            "Which message is whose is lost in the shuffle; how wide the noise on a statistic is stands in the task's summary.",
+            f"Which message is whose is lost in the shuffle{WIDTH_IN_SUMMARY if _of_statistics(summaries) else ''}.",
         )
     flip = 1 / (1 + math.exp(epsilon))
     return Measured(
@@ -190,6 +197,10 @@ def _shuffled(line: LedgerLine, summaries: Summaries) -> Measured:
         YES if messages * flip >= 1 else HARDLY,
         "Which message is whose is lost in the shuffle.",
     )
+
+
+def _of_statistics(summaries: Summaries) -> bool:
+    return any(str(name).endswith(", standard error") for each in summaries for name in each)
 
 
 def _nothing_added(line: LedgerLine, summaries: Summaries) -> Measured:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fate_dp.components.disclosure.declaration import EVERY, NOTHING, SOME, SUMS
-from fate_dp.components.disclosure.verdicts import capitalized
+from fate_dp.components.disclosure.declaration import EVERY, FEATURES, LABELS, NOTHING, SOME, SUMS, TRUE
+from fate_dp.components.disclosure.verdicts import DEGREES, FORM_NAMES, PRIVATE, capitalized
+from fate_dp.privacy.ledger.entries import RANDOMIZED_RESPONSE
 from fate_dp.privacy.private_files import atomic_write
 from fate_dp.privacy.validation import InvalidArgument
 
 from ..cli.tables import TextTable, epsilon_text, floor_text, rounded_up, table_of
 from .dag_picture import Box, dag_svg
 from .job_documents import document_text
-from .job_facts import DagTask, JobReport, Learned, PartyPart, TaskRun
+from .job_facts import NEVER_RAN, DagTask, JobReport, Learned, PartyPart, TaskRun
 from .job_figures import Figure
 from .job_ledger import Cap, Told
 from .job_noise import Noise
@@ -27,22 +29,9 @@ if TYPE_CHECKING:
     from markupsafe import Markup
     from matplotlib.axes import Axes
 
-BADGES = {
-    EVERY: ("every record", "open"),
-    SOME: ("single records", "open"),
-    SUMS: ("sums", "holds"),
-    NOTHING: ("nothing", "holds"),
-}
-"""How what an observer learns is called and marked, by the word of its declaration."""
+KINDS = {EVERY: "open", SOME: "open", SUMS: "holds", NOTHING: "holds"}
+"""How what an observer learns is marked, by the word of its declaration."""
 LEAK = ("leak", "fails")
-FORMS = {
-    "clear": "in the clear",
-    "masked": "masked",
-    "encrypted_blinded": "encrypted",
-    "encrypted_unblinded": "encrypted without blinding",
-    "aggregated": "in sums",
-    "differentially_private": "with differential privacy",
-}
 LEAKS = "leaks: every true label or feature of another party"
 LINE_STYLES = ("-", "--", ":", "-.")
 NO_NUMBER, INFINITY = "\N{EN DASH}", "\N{INFINITY}"
@@ -68,12 +57,12 @@ class Card:
 
 @dataclass(frozen=True)
 class Item:
-    """One thing that an observer learned, as the page lists it."""
+    """One thing that an observer learned, as the page lists it; ``details`` are the ways in which it did."""
 
     kind: str
     badge: str
     sentence: str
-    details: str
+    details: tuple[str, ...]
 
 
 def write_report(report: JobReport, folder: Path, name: str) -> tuple[Path, Path]:
@@ -110,13 +99,16 @@ def report_html(report: JobReport) -> str:
         line_table=line_table,
         cap_table=cap_table,
         noise_table=noise_table,
+        has_observers=any(part.ledger and part.ledger.by_this_job for part in report.parts),
+        has_flips=any(each.mechanism == RANDOMIZED_RESPONSE for part in report.parts for each in part.noise),
         figure_table=figure_table(report),
+        has_flipped_figures=any(each.on == "flips" for part in report.parts for each in part.figures),
+        has_estimates=has_estimates(report),
         loss_figure=loss_figure(report),
         seconds_figure=seconds_of(report),
         settings_table=settings_table(report),
         summaries=list(summaries(report)),
         versions_table=versions_table(report),
-        elsewhere=elsewhere(report),
         names_of=names_of,
         capitalized=capitalized,
     )
@@ -134,16 +126,15 @@ def summary(report: JobReport) -> str:
     ended = next(iter(statuses)) if len(statuses) == 1 else names_of(sorted(statuses))
     longest = max((part.seconds or 0.0 for part in report.parts), default=0.0)
     ran = f"The job of {names_of(report.parties)} ended as {ended} after {longest:.0f} seconds."
-    leaks = report.leaks
+    leaks = leaks_of(report)
     if leaks:
-        more = f", and in {len(leaks) - 1} more ways" if len(leaks) > 1 else ""
-        found = f"It leaked: {leaks[0].sentence}{more}."
+        more = len(leaks) - 1
+        rest = f", and there are {more} more leaks" if more > 1 else ", and there is one more leak" if more else ""
+        found = f"It leaked: {leaks[0]}{rest}."
     elif report.unknown:
         found = f"What it showed cannot be told: nobody knows the components of {names_of(report.unknown)}."
     else:
-        found = (
-            "No party could compute every true label or every feature of another one from what this report knows of."
-        )
+        found = f"As far as this report knows, no party could compute every true label or feature of another one.{near_leaks(report)}"
     whose = (
         FOR_AUDITORS.format(parties=names_of(party for part in report.parts for party in part.parties))
         if len(report.parts) > 1
@@ -152,12 +143,29 @@ def summary(report: JobReport) -> str:
     return f"{ran} {found} {whose}"
 
 
+def leaks_of(report: JobReport) -> list[str]:
+    """The sentences of all leaks; one that has come true in several ways is one leak."""
+    return list(dict.fromkeys(each.sentence for each in report.leaks))
+
+
+def near_leaks(report: JobReport) -> str:
+    """Where something about single labels or features showed without a guarantee, as a sentence; empty where nothing did."""
+    tasks = [
+        each.task
+        for each in report.learned
+        if each.learns == SOME
+        and (each.what == FEATURES or each.what == LABELS and each.labels == TRUE)
+        and each.form != PRIVATE
+    ]
+    return f" Something about single ones showed in {names_of(dict.fromkeys(tasks))}." if tasks else ""
+
+
 def cards(report: JobReport) -> list[Card]:
     """The key figures at the head of the page."""
     statuses = sorted({part.status for part in report.parts})
     told = [line for part in report.parts if part.ledger for line in part.ledger.by_this_job]
     largest = max((float(line.epsilon) for line in told if line.relation == "replace_one"), default=None)
-    leaks = len(report.leaks)
+    leaks = len(leaks_of(report))
     seconds = max((part.seconds or 0.0 for part in report.parts), default=0.0)
     not_told = f"; unknown components: {len(report.unknown)}" if report.unknown else ""
     nothing = "nothing of this job stands in a ledger that this report knows"
@@ -195,12 +203,17 @@ def box_of(task: DagTask, runs: list[TaskRun], leaks: bool) -> Box:
     status = next((run.status for run in runs if run.status != "success"), "success" if runs else "")
     longest = max((run.seconds for run in runs if run.seconds is not None), default=None)
     spent = f"{longest:.1f} s" if longest is not None else ""
-    ended = {"success": spent, "": "at other parties only"}.get(status, f"{status} {spent}".strip())
-    kind = "leak" if leaks else "elsewhere" if not runs else "" if status == "success" else "failed"
+    ended = {"success": spent, "": "at other parties only"}.get(status, f"{ended_as(status)} {spent}".strip())
+    unseen = not runs or status in NEVER_RAN
+    kind = "leak" if leaks else "elsewhere" if unseen else "" if status == "success" else "failed"
     roles = names_of(dict.fromkeys(party.partition(" ")[0] for party in task.parties)) if task.parties else "no party"
     told = f"{task.name}: {task.component}, stage {task.stage}, at {', '.join(task.parties)}; {ended}"
     shown = f"LEAK \N{MIDDLE DOT} {ended}" if leaks else ended
     return Box(task.name, kind, (task.component, shown or roles), told + ("; it leaks" if leaks else ""))
+
+
+def ended_as(status: str) -> str:
+    return "never begun" if status in NEVER_RAN else status
 
 
 def refusals(report: JobReport) -> Iterator[tuple[str, str]]:
@@ -218,25 +231,40 @@ def learned_by_observer(report: JobReport) -> list[tuple[str, list[Item]]]:
     """What each observer learned, leaks first, then by how much; parties in their order, whoever gets the model last."""
     order = {EVERY: 0, SOME: 1, SUMS: 2, NOTHING: 3}
     found: dict[str, list[Learned]] = {}
-    for each in report.learned:
+    for each in sorted(report.learned, key=lambda each: (not each.leaks, order[each.learns])):
         found.setdefault(each.observer, []).append(each)
     places = {party: place for place, party in enumerate(report.parties)}
     return [
-        (
-            observer,
-            [item_of(each) for each in sorted(found[observer], key=lambda each: (not each.leaks, order[each.learns]))],
-        )
+        (observer, items_of(found[observer]))
         for observer in sorted(found, key=lambda observer: places.get(observer, len(places)))
     ]
 
 
-def item_of(each: Learned) -> Item:
-    badge, kind = LEAK if each.leaks else BADGES[each.learns]
-    form = FORMS.get(each.form, each.form)
+def items_of(learned: list[Learned]) -> list[Item]:
+    """One item for each sentence, with all ways in which it came true; owners of whom the same was learned share one."""
+    by_sentence: dict[str, list[Learned]] = {}
+    for each in learned:
+        by_sentence.setdefault(each.sentence, []).append(each)
+    alike: dict[tuple[str, str, tuple[str, ...]], list[Learned]] = {}
+    for first, *more in by_sentence.values():
+        before, _, after = first.sentence.rpartition(f" of {first.owner} ")
+        ways = tuple(dict.fromkeys(map(details_of, (first, *more))))
+        alike.setdefault((before, after, ways), []).append(first)
+    return [item_of(before, after, ways, owners) for (before, after, ways), owners in alike.items()]
+
+
+def item_of(before: str, after: str, ways: tuple[str, ...], same: list[Learned]) -> Item:
+    first = same[0]
+    badge, kind = LEAK if first.leaks else (DEGREES[first.learns], KINDS[first.learns])
+    sentence = f"{before} of {names_of(each.owner for each in same)} {after}" if before else first.sentence
+    return Item(kind, badge, f"{capitalized(sentence)}.", ways)
+
+
+def details_of(each: Learned) -> str:
+    form = FORM_NAMES.get(each.form, each.form)
     evidence = ", ".join((*each.evidence, each.attack) if each.attack else each.evidence)
     instead = f" Next time, {each.instead}." if each.instead else ""
-    details = f"{capitalized(each.computes)} ({form}).{instead} Evidence: {evidence}."
-    return Item(kind, badge, f"{capitalized(each.sentence)}.", details)
+    return f"{capitalized(each.message)} ({form}): {each.computes}.{instead} Evidence: {evidence}."
 
 
 def tasks_table(report: JobReport) -> TextTable:
@@ -245,7 +273,7 @@ def tasks_table(report: JobReport) -> TextTable:
     rows = []
     for task in report.tasks:
         own = [run for (name, _), run in runs.items() if name == task.name]
-        ended = ", ".join(dict.fromkeys(run.status for run in own)) or "not in this report"
+        ended = ", ".join(dict.fromkeys(ended_as(run.status) for run in own)) or "not in this report"
         rows.append((task.name, task.component, task.stage, ", ".join(task.parties), ended))
     return TextTable(("task", "component", "stage", "parties", "ended as"), tuple(rows))
 
@@ -271,12 +299,20 @@ def key_of(line: Told) -> tuple[str, str, str, str]:
 
 
 def notes_of(part: PartyPart) -> list[str]:
-    """What the epsilons of this job leave open, each once."""
-    lines = part.ledger.by_this_job if part.ledger is not None else ()
+    """What the epsilons of this job and of all jobs leave open, each once."""
+    if part.ledger is None:
+        return []
+    told = {key_of(line): line.note for line in part.ledger.by_this_job}
+    noted = [(line, line.note) for line in part.ledger.by_this_job]
+    noted += [
+        (line, f"over all jobs so far, {line.note}")
+        for line in part.ledger.by_all_jobs
+        if line.note and told.get(key_of(line), line.note) != line.note
+    ]
     observers: dict[tuple[str, str, str, str], list[str]] = {}
-    for line in lines:
-        if line.note:
-            observers.setdefault((line.dataset, line.unit, line.relation, line.note), []).append(line.observer)
+    for line, note in noted:
+        if note:
+            observers.setdefault((line.dataset, line.unit, line.relation, note), []).append(line.observer)
     return [
         f"{dataset}, {unit}, {relation.replace('_', '-')}, against {', '.join(names)}: {note}."
         for (dataset, unit, relation, note), names in observers.items()
@@ -287,8 +323,15 @@ def line_table(part: PartyPart) -> TextTable:
     """The ledger's lines of this job without their notes."""
     names = ("source", "mechanism", "epsilon", "delta", "unit", "observer", "rounds", "records", "uses")
     lines = [asdict(line) for line in part.ledger.lines] if part.ledger is not None else []
+    for line in lines:
+        line["mechanism"] = mechanism_name(line["mechanism"])
     table = table_of(lines, {"no.": "entry_id", **dict(zip(names, names))})
     return TextTable(table.headings, table.rows, table.numeric | {"rounds"})
+
+
+def mechanism_name(mechanism: str) -> str:
+    """As people read it: of randomized_response or PoissonSampledGaussian its words."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", mechanism.replace("_", " "))
 
 
 def cap_table(caps: Iterable[Cap]) -> TextTable:
@@ -315,7 +358,7 @@ def noise_table(noise: Iterable[Noise]) -> TextTable:
     rows = tuple(
         (
             str(each.entry_id),
-            each.mechanism.replace("_", " "),
+            mechanism_name(each.mechanism),
             each.noise,
             each.signal,
             NO_NUMBER if each.ratio is None else f"{each.ratio:.3g}",
@@ -326,25 +369,21 @@ def noise_table(noise: Iterable[Noise]) -> TextTable:
     return TextTable(headings, rows, frozenset(("no.", "signal / noise")))
 
 
+def has_estimates(report: JobReport) -> bool:
+    return any(figure.estimate is not None for part in report.parts for figure in part.figures)
+
+
 def figure_table(report: JobReport) -> TextTable:
-    """Measures of models, on flips and corrected."""
-    several = len(report.parts) > 1
-    headings = (
-        "task",
-        "rows",
-        "measure",
-        "measured on",
-        "value",
-        "on true labels, estimated",
-        "standard error",
-        "bias",
-    )
+    """Measures of models; on flips and corrected, where any of them could be."""
+    party = ("party",) if len(report.parts) > 1 else ()
+    corrected = ("on true labels, estimated", "standard error", "bias") if has_estimates(report) else ()
+    headings = (*party, "task", "rows", "measure", "measured on", "value", *corrected)
     rows = tuple(
-        ((*((part.party_id,) if several else ()), *figure_cells(figure)))
+        (*((part.party_id,) if party else ()), *figure_cells(figure))[: len(headings)]
         for part in report.parts
         for figure in part.figures
     )
-    return TextTable((("party",) if several else ()) + headings, rows, frozenset(headings[4:]))
+    return TextTable(headings, rows, frozenset(("value", *corrected)))
 
 
 def figure_cells(figure: Figure) -> tuple[str, ...]:
@@ -423,16 +462,3 @@ def versions_table(report: JobReport) -> TextTable:
         told = [f"{name} {number}" for name, number in part.versions.items()]
         rows.append((names_of(part.parties), ", ".join(told), ", ".join(providers) or NO_NUMBER))
     return TextTable(("party", "report written with", "provider of the tasks"), tuple(rows))
-
-
-def elsewhere(report: JobReport) -> str:
-    """What the reports of the other parties would add."""
-    if not report.others:
-        return "Nothing: the reports of all parties of this job are joined here."
-    command = f"fate-dp report {report.job_id} --party"
-    return (
-        f"The reports of {names_of(report.others)} would add what their own tasks said of themselves, how long these took and "
-        "why any of them refused, the lines of their ledgers with the epsilon of their records, what is left of their caps, and "
-        f"what they saw of each other. Each of them runs `{command} ID` at its own server; `fate-dp report --merge A.json B.json` "
-        "joins the files for an auditor."
-    )

@@ -67,6 +67,21 @@ def estimate_prior(flipped_mean: float, epsilon: float) -> float:
     return float(np.clip((flipped_mean - flip) / keep_minus_flip, PRIOR_MARGIN, 1 - PRIOR_MARGIN))
 
 
+def true_probability(flipped: ArrayLike, epsilon: float) -> Floats:
+    """P(true label = 1) from ``flipped`` = P(flipped label = 1), for instance the score of a model of flips.
+
+    P(flipped = 1) = q + (1 - 2 q) P(true = 1) is solved for it, q the flip probability [Natarajan2013]. What no probability
+    of a true label gives, below q or above 1 - q, becomes 0 or 1. Post-processing: it costs no privacy. Epsilon in nats,
+    two classes; float64 in the shape of ``flipped``, whose values lie between 0 and 1.
+    """
+    given = np.asarray(flipped, dtype=np.float64)
+    if not ((given >= 0) & (given <= 1)).all():
+        raise InvalidArgument("flipped holds a value outside the range from 0 to 1.")
+    keep_minus_flip = math.tanh(check_epsilon(epsilon) / 2)
+    solved: Floats = np.clip((given - flip_probability(epsilon)) / keep_minus_flip, 0.0, 1.0)
+    return solved
+
+
 def _odds_of_flip(epsilon: float, classes: int) -> float:
     return (check_classes(classes) - 1) * math.exp(-check_epsilon(epsilon))
 

@@ -230,9 +230,10 @@ def test_the_evaluation_draws_scores_confusion_and_curves(chosen, signed_in, job
     see(set(CURVES) <= set(names), f"the evaluation of {job} has the curves {CURVES}, not {names}")
     for name in CURVES:
         browser.click(charts, name)
+        # A chart that is still built shrinks the page, which then stands elsewhere than where it was scrolled to.
+        time.sleep(1)
         drawn = signed_in.coloured(".f-tab-chart canvas")
         see(drawn > 100, f"the curve {name} of {job} is drawn")
-        time.sleep(1)
         signed_in.shot(f"13-curve-{job}-{name.replace(' ', '-')}")
 
 

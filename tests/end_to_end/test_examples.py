@@ -32,6 +32,7 @@ from fate_dp.pipelines.jobs.example_tables import (
 )
 from fate_dp.pipelines.jobs.job import task_metrics, task_output_data, task_output_model
 from fate_dp.pipelines.jobs.party_ledgers import party_ledger
+from fate_dp.privacy.mechanisms.randomized_response import true_probability
 
 from .. import real_data
 
@@ -186,6 +187,18 @@ def test_flipback_knows_more_than_the_flips(returned, at, ledger):
     )
     assert roc_auc_score(truth, revised) > roc_auc_score(truth, flipped) + 0.05
     assert roc_auc_score(truth, joint_scores(at, pipeline, *patients(), "second")) > 0.95
+    assert flips(ledger, "fate_dp_demo/guest_train/y") == [2.0]
+
+
+def test_boosted_trees_of_flips_say_how_likely_true_labels_are(returned, at, ledger):
+    pipeline, truth = returned["secureboost"], patients()[0]["y"]
+    raw, corrected = (
+        task_output_data(*at(pipeline, GUEST, task))[output].set_index("id")["predict_score"].astype(float).loc[truth.index]
+        for task, output in (("secureboost_0", "train_output_data"), ("score_correction_0", "output_data"))
+    )
+    np.testing.assert_allclose(corrected, true_probability(raw, 2.0), atol=1e-9)
+    assert roc_auc_score(truth, corrected) > 0.9
+    assert ((corrected - truth) ** 2).mean() < ((raw - truth) ** 2).mean()
     assert flips(ledger, "fate_dp_demo/guest_train/y") == [2.0]
 
 

@@ -1,19 +1,24 @@
 """Where a study puts its tables on a FATE-Flow that others use, too."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from flow_double import flow_double
 from prep_loans import raw_file
+from recorded_job import GUEST, JOB, Recorded, homes
 
 from fate_dp.data_prep.lending_club.cleaning import clean
 from fate_dp.data_prep.lending_club.options import PrepOptions
 from fate_dp.data_prep.lending_club.preparation import divide
 from fate_dp.deploy.flow.client import FlowAddress
+from fate_dp.deploy.flow.home import open_home
 from fate_dp.pipelines.jobs import upload
 from fate_dp.pipelines.jobs.ready import HomoLRSettings
 from fate_dp.pipelines.lending_club import flow
-from fate_dp.pipelines.lending_club.flow import FlowPlace, run_split
+from fate_dp.pipelines.lending_club.flow import FlowPlace, job_page, run_split
+from fate_dp.privacy.private_files import HOME_VARIABLE
 
 OPTIONS = PrepOptions(units="public", over_sampling="none")
 
@@ -44,3 +49,18 @@ def test_a_study_leaves_the_tables_of_others_alone(run):
 
 def test_the_same_rows_have_the_same_place_wherever_they_were_written(run):
     assert run(OPTIONS, "one") == run(OPTIONS, "two")
+
+
+@pytest.mark.parametrize("embedded", [True, False])
+def test_a_job_of_the_study_gets_the_page_of_its_guest_with_its_ledger(embedded, tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    parties = homes(open_home(home).parties if embedded else tmp_path / "operator")
+    if not embedded:
+        monkeypatch.setenv(HOME_VARIABLE, str(parties))
+    with flow_double(Recorded()) as (address, _):
+        place = FlowPlace(address, home if embedded else None, tmp_path, lambda *news: None)
+        name = job_page(place, JOB, GUEST[1], tmp_path / "out")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [name, f"job-{JOB}.json"]
+    (part,) = json.loads((tmp_path / "out" / f"job-{JOB}.json").read_text())["parts"]
+    assert part["parties"] == ["guest 9999"] and len(part["ledger"]["lines"]) == 1
+    assert "Who learned what" in (tmp_path / "out" / name).read_text()

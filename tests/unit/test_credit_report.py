@@ -347,6 +347,15 @@ def test_names_are_text_and_never_markup(result):
     assert "[bold]" in rendered(result)
 
 
+def test_a_job_with_a_page_of_its_own_is_linked(result, page):
+    assert "<a href" not in page
+    result["flow"][0]["page"] = "job-202611211004110000010.html"
+    assert list(violations(result, SCHEMA)) == []
+    assert '<a href="job-202611211004110000010.html">seed 2024, job 202611211004110000010</a>' in (
+        report.credit_report_html(result)
+    )
+
+
 def test_same_result_gives_the_same_bytes(pages, tmp_path):
     report.write_credit_report(one_seed(), tmp_path / "report.html")
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == pages["one seed"]

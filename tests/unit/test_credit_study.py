@@ -73,6 +73,9 @@ def outcome(csv, tmp_path_factory):
     place = Workplace(folder, lambda: ("address", "home"), lambda *one: news.append(one))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(credit_study, "run_split", fake_run(bias=1.0))
+        patch.setattr(
+            credit_study, "job_page", lambda place, job_id, guest, folder: f"{folder.name}, {job_id} of {guest}"
+        )
         patch.setattr(balancing, "SHARES", SHARES)
         result = run_credit_study(Study(csv, True, seeds=SEEDS, flow_seeds=SEEDS[:1]), place)
     return result, news, fake_run.places
@@ -103,6 +106,7 @@ def test_a_seed_on_fate_flow_has_the_scores_of_fate_flow(outcome):
     assert 0.1 < run["agreement"]["largest_score_difference"] < 0.25
     assert (run["seed"], run["job_id"], run["evaluation"]) == (SEEDS[0], "job", {"auc": 0.7, "ks": 0.3})
     assert [(place.address, place.home) for place in places] == [("address", "home")]
+    assert run["page"].endswith(", job of 9999") and run["page"].startswith("out")
 
 
 def test_the_result_tells_the_data_as_it_was(outcome):

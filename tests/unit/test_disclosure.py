@@ -47,6 +47,11 @@ KNOWN = [
     component("validates", shown(inputs=("validate_data",))),
     component("sums", shown(learns="sums", form="aggregated")),
     component("published", shown(to=("model",))),
+    component(
+        "shuffled",
+        shown(of=("guest", "host"), to=("host",), learns="sums", form="differentially_private"),
+        shown(of=("guest", "host"), to=("shuffler",), learns="nothing"),
+    ),
 ]
 
 
@@ -73,6 +78,17 @@ def plan(parties=PARTIES, **tasks):
 
 def leaks(of):
     return [(sight.task, str(sight.observer), str(sight.owner)) for sight in trace(of).leaks]
+
+
+def test_a_host_that_shuffles_holds_no_rows_and_sees_what_is_sealed_alone():
+    found = trace(plan(shuffled_0=task("shuffled", {"shuffler": "10001"}, train_data="psi_0")))
+    assert [told(sight) for sight in found.sights if sight.task == "shuffled_0"] == [
+        "host 10000 learns aggregates of the true labels of guest 9999 with differential privacy in shuffled_0",
+        "host 10001 cannot read the labels of guest 9999 that it receives in shuffled_0",
+        "host 10001 cannot read the labels of host 10000 that it receives in shuffled_0",
+    ]
+    nobody = trace(plan(shuffled_0=task("shuffled", train_data="psi_0")))
+    assert {sight.shown.learns for sight in nobody.sights if sight.task == "shuffled_0"} == {"sums"}
 
 
 def test_every_host_reads_labels_that_were_never_flipped():

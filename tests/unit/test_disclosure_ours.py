@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from fate_dp.components.common.job_files import JobPlan
 from fate_dp.components.common.parameters import parameters_of
-from fate_dp.components.disclosure.declaration import FLIPPED, INPUT, MODEL, disclosure_of
+from fate_dp.components.disclosure.declaration import FLIPPED, INPUT, MODEL, SHUFFLER, disclosure_of
+from fate_dp.components.disclosure.tracing import trace
 from fate_dp.pipelines.report.guarantees import component_guarantee, component_names
 
 ROOT = Path(__file__).parents[2]
@@ -91,7 +93,7 @@ def test_stages_roles_and_inputs_are_those_of_the_component(name, number):
     shown = declared.shows[number]
     roles = {role.name for role in entry_of(name).roles}
     assert set(shown.stages) <= set(declared.stages)
-    assert set(shown.of) <= roles and set(shown.to) <= roles | {MODEL}
+    assert set(shown.of) <= roles and set(shown.to) <= roles | {MODEL, SHUFFLER}
     assert set(shown.inputs) <= set(artifacts_of(name).data_inputs)
     assert any(owner != observer or owner == "host" for owner in shown.of for observer in shown.to)
 
@@ -128,3 +130,17 @@ def test_whatever_tells_of_single_features_in_clear_is_a_host_s_part_of_scores()
             if shown.what == "features" and shown.learns in ("some", "every") and shown.form == "clear":
                 assert name in ("dp_hetero_lr", "share_lr") and (shown.of, shown.to) == (("host",), ("guest",))
                 assert shown.instead
+
+
+@pytest.mark.parametrize("name, stage", [("dp_homo_nn", "train"), ("shuffler", "default")])
+def test_the_host_that_shuffles_shows_no_rows_and_reads_none(name, stage):
+    parties = [
+        {"role": role, "party_id": ids} for role, ids in (("guest", ["1"]), ("host", ["2", "3"]), ("arbiter", ["4"]))
+    ]
+    given = {"shuffler": "3", **({"aggregation": "shuffle"} if name == "dp_homo_nn" else {})}
+    task = {"component_ref": name, "stage": stage, "parameters": given}
+    sights = trace(JobPlan({"stage": "train", "parties": parties, "tasks": {"task_0": task}})).sights
+    assert {str(sight.owner) for sight in sights} == {"guest 1", "host 2"}
+    sealed = {str(sight.observer) for sight in sights if sight.shown.form == "encrypted_blinded"}
+    rows = [sight for sight in sights if str(sight.observer) == "host 3" and sight.shown.what == "features"]
+    assert sealed == {"host 3"} and rows and {sight.shown.learns for sight in rows} == {"nothing"}

@@ -17,7 +17,7 @@ from fate_dp.pipelines.report.job_facts import SCHEMA, DagTask, JobReport, Learn
 from fate_dp.pipelines.report.job_figures import Figure
 from fate_dp.pipelines.report.job_ledger import Cap, LedgerLine, PartyLedger, Told
 from fate_dp.pipelines.report.job_noise import ACTS, MEASURES, noise_of
-from fate_dp.pipelines.report.job_page import elsewhere, report_html, summary, write_report
+from fate_dp.pipelines.report.job_page import notes_of, report_html, summary, write_report
 from fate_dp.privacy.events import PROCESS_NAMES
 from tests.board.browser import Browser, missing_program
 
@@ -57,7 +57,7 @@ def report_of(name="train_0", leaks=False, **more):
     )
     seen = Learned(
         name, name, "host 10000", "guest 9999", "labels", "true", None, "clear", "every" if leaks else "sums",
-        f"host 10000 can read every true label of guest 9999 in {name}", f"{name} is computed", (name,), "", name, leaks,
+        f"host 10000 can read every true label of guest 9999 in {name}", f"a {name}", f"{name} is computed", (name,), "", name, leaks,
     )  # fmt: skip
     told = Told(name, "label", "replace_one", "host", "infinity", 0.0, name)
     ledger = PartyLedger(
@@ -122,18 +122,125 @@ def test_a_leak_a_failure_and_what_is_not_told_are_said_at_the_head():
     unknown = report_html(report_of())
     assert "What it showed cannot be told" in unknown and "unknown components: 1" in unknown
     assert "Why it did not end well" in unknown and 'class="task failed"' in unknown
-    assert "No party could compute" in summary(report_of(unknown=()))
+    assert "no party could compute every true label or feature" in summary(report_of(unknown=()))
+
+
+def test_what_one_learns_in_several_ways_is_said_once_with_all_of_them():
+    report = report_of(unknown=())
+    (seen,) = report.learned
+    scores = replace(
+        seen, what="scores", learns="every", instead="", sentence="host 10000 learns the score of every row in train_0"
+    )
+    again = [replace(scores, computes=way, evidence=(way,)) for way in ("by asking", "by counting")]
+    page = report_html(replace(report, learned=(again[0], seen, again[1])))
+    assert page.count("Host 10000 learns the score of every row in train_0.") == 1
+    assert "(in the clear): by asking. Evidence: by asking." in page and "(in the clear): by counting." in page
+    assert page.count("<b>every record</b>") == 1 and page.count("<b>aggregates</b>") == 1
+
+
+def test_what_one_learns_of_several_parties_alike_is_said_once_of_all_of_them():
+    report = report_of(unknown=())
+    (seen,) = report.learned
+
+    def of(owner, way):
+        sentence = f"host 1 learns aggregates of the features of {owner} in train_0"
+        return replace(seen, observer="host 1", owner=owner, sentence=sentence, instead="", computes=way)
+
+    learned = (of("guest 9", "a"), of("host 10", "a"), of("host 11", "a"), of("host 11", "b"))
+    page = report_html(replace(report, learned=learned))
+    assert "<div>Host 1 learns aggregates of the features of guest 9 and host 10 in train_0.<span>" in page
+    assert page.count("<div>Host 1 learns aggregates of the features of host 11 in train_0.<span>") == 1
+    assert page.count("(in the clear): a. ") == 2 and page.count("(in the clear): b. ") == 1
+
+
+def test_single_labels_that_showed_are_named_beside_the_verdict():
+    report = report_of(unknown=())
+    seen = replace(report.learned[0], learns="some")
+    told = "Something about single ones showed in train_0."
+    assert told in summary(replace(report, learned=(seen,)))
+    for other in (
+        replace(seen, labels="flipped"),
+        replace(seen, form="differentially_private"),
+        replace(seen, what="ids"),
+    ):
+        assert told not in summary(replace(report, learned=(other,)))
+    twice = (replace(seen, learns="every", leaks=True),) * 2
+    assert summary(replace(report, learned=twice)).count("leak") == 1
+    further = (*twice, replace(twice[0], sentence="another"))
+    assert "and there is one more leak." in summary(replace(report, learned=further))
 
 
 def test_a_report_says_whose_it_is_and_what_others_would_add():
     report = report_of()
     assert "It is guest 9999&#39;s own" in report_html(report)
-    assert "The reports of host 10000 would add" in elsewhere(report)
+    assert "The reports of host 10000 would add" in report_html(report)
     other = replace(report.parts[0], party_id="10000", parties=("host 10000",), ledger=None, noise=())
     joined = replace(report, parts=(*report.parts, other))
     assert "for an auditor whom all of them trust" in summary(joined)
-    assert elsewhere(joined) == "Nothing: the reports of all parties of this job are joined here."
+    assert "Nothing: the reports of all parties of this job are joined here." in report_html(joined)
+    assert "Nothing: the reports" not in report_html(report) and "`" not in report_html(report)
     assert "Host 10000 keeps no ledger here" in report_html(joined)
+
+
+def test_a_job_that_charged_nothing_is_not_said_to_have_released_nothing():
+    report = report_of(leaks=True)
+    for ledger in (None, PartyLedger((), (), (), ())):
+        page = report_html(replace(report, parts=(replace(report.parts[0], ledger=ledger, noise=()),)))
+        assert "released" not in page.partition("<h2>Epsilon per observer")[2].partition("<h2>")[0]
+        assert "Of the observers" not in page and "Of the observers" in report_html(report)
+        assert "FATE's own components charge nothing, whatever they\nshow." in page
+
+
+def test_estimates_have_columns_and_a_word_only_where_there_are_any():
+    report = report_of()
+    (figure,) = report.parts[0].figures
+
+    def page(*figures):
+        return report_html(replace(report, parts=(replace(report.parts[0], figures=figures),)))
+
+    estimated, looks_worse = "on true labels, estimated</th>", "A measure on flips looks worse"
+    assert (
+        estimated in page(figure) and looks_worse in page(figure) and "Where the rate of flips is known" in page(figure)
+    )
+    bare = page(replace(figure, estimate=None, standard_error=None))
+    assert estimated not in bare and looks_worse in bare and "Where the rate of flips is known" not in bare
+    assert looks_worse not in page(replace(figure, on="labels as they were", estimate=None))
+
+
+def test_mechanisms_are_called_by_words_and_flips_are_spoken_of_where_there_are_any():
+    report = report_of()
+    flips = report_html(report)
+    assert "<td>randomized response</td>" in flips and "How many labels were really flipped" in flips
+    steps = line("PoissonSampledGaussian", {"noise_multiplier": 2.0, "sampling_probability": 0.25})
+    part = replace(report.parts[0], ledger=PartyLedger((steps,), (), (), ()), noise=(noise_of(steps, []),))
+    page = report_html(replace(report, parts=(part,)))
+    assert page.count("<td>Poisson Sampled Gaussian</td>") == 2 and "really flipped" not in page
+
+
+def test_a_task_that_never_began_is_no_failed_one_and_commands_in_a_refusal_are_code():
+    report = report_of()
+    first, second = report.parts[0].tasks
+    runs = (
+        replace(first, status="failed", refusal="Too much; see `fate-dp cap <x>`."),
+        replace(second, status="waiting", refusal=""),
+    )
+    page = report_html(replace(report, never_ran=("train_0",), parts=(replace(report.parts[0], tasks=runs),)))
+    assert page.count('class="task failed"') == 1 and page.count('class="task elsewhere"') == 1
+    assert "or one that never began: train_0." in page and "<td>never begun</td>" in page and "waiting" not in page
+    assert "see <code>fate-dp cap &lt;x&gt;</code>." in page
+
+
+def test_a_total_over_all_jobs_that_is_unlike_this_jobs_is_explained():
+    report = report_of()
+    ledger = report.parts[0].ledger
+    plain = replace(ledger.by_this_job[0], epsilon=1.0, note="")
+    noted = replace(plain, epsilon="infinity", note="another step shows who is there")
+    of_jobs = replace(ledger, by_this_job=(plain,), by_all_jobs=(noted, replace(noted, dataset="another table")))
+    assert notes_of(replace(report.parts[0], ledger=of_jobs)) == [
+        "train_0, label, replace-one, against host: over all jobs so far, another step shows who is there."
+    ]
+    same = replace(ledger, by_this_job=(noted,), by_all_jobs=(noted,))
+    assert len(notes_of(replace(report.parts[0], ledger=same))) == 1
 
 
 def test_an_empty_report_has_a_page():
@@ -227,6 +334,23 @@ def test_a_gaussian_is_told_beside_the_clip_and_the_records_where_a_summary_tell
     assert noise_of(line("Gaussian", {"noise_multiplier": 0.1}), []).acts == "hardly"
     groups = noise_of(line("GroupedGaussian", {"sensitivities": [1.0, 1.0], "sigmas": [2.0, 2.0]}), [])
     assert f"{math.sqrt(2):.4g} times" in groups.noise
+
+
+def test_noise_that_every_party_adds_to_its_own_part_is_larger_on_the_sum_of_all():
+    parameters = {"noise_multiplier": 2.0, "sampling_probability": 0.25}
+    told = {"noise over the clip": 2.0, "records of all parties": 800, "parties with data": 4}
+    one = noise_of(line("PoissonSampledGaussian", parameters), [{**told, "aggregation": "secure_sum: sums only"}])
+    assert one.ratio == 100 and "all 200 together reach 100 of them" in one.sentence and "parties" not in one.noise
+    each = noise_of(line("PoissonSampledGaussian", parameters), [{**told, "aggregation": "local: every party's"}])
+    assert each.ratio == 50 and "all 200 together reach 50 of those on the sum of all parties" in each.sentence
+    assert each.noise.endswith("in each of 1 releases at each of 4 parties")
+    assert "at most 0.5 standard deviations" in one.sentence and "at most 0.5 standard deviations" in each.sentence
+
+
+def test_of_shuffled_messages_only_statistics_have_their_noise_in_the_summary():
+    shuffled = line("Shuffled", {"epsilon0": 1.0, "messages": 100, "randomizer": "any"})
+    assert noise_of(shuffled, [{"rounds run": 3}]).sentence == "Which message is whose is lost in the shuffle."
+    assert "task's summary" in noise_of(shuffled, [{"mean of x0, standard error": 0.2}]).sentence
 
 
 def test_noisy_numbers_counts_and_shuffled_messages():

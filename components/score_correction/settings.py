@@ -1,0 +1,19 @@
+"""Parameters of score_correction. No FATE in here."""
+
+from dataclasses import dataclass
+
+from fate_dp.privacy.validation import check_epsilon
+
+from ..common.parameters import parameter
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Which flips the model was trained on, and from where on a record counts as class 1."""
+
+    epsilon: float = parameter(
+        "epsilon of the label_flip whose labels the model was trained on, in nats",
+        check=check_epsilon,
+        note="A finite number greater than 0.",
+    )
+    threshold: float = parameter("corrected probability above which class 1 is predicted", 0.5, at_least=0, at_most=1)
