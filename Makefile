@@ -15,7 +15,7 @@ DOCS := .venv-docs
 .PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults board-test docker-test
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-label-firewall bench-noise bench-prep bench-private-step
-.PHONY: bench-attacks bench-check bench-source-composition bench-trees
+.PHONY: bench-attacks bench-audit bench-check bench-source-composition bench-trees
 
 install: $(INSTALLED)
 
@@ -130,6 +130,9 @@ bench-source-composition: $(BENCHED)
 bench-attacks: DATA ?= ../shared/data
 bench-attacks: $(BENCHED)
 	$(BIN)/python -m bench.attacks --data $(DATA) $(if $(QUICK),--quick)
+
+bench-audit: $(BENCHED)
+	$(BIN)/python -m bench.audit_certificate $(if $(QUICK),--quick)
 
 # SecureBoost on flips; DATA is the folder of default_credit's tables.
 bench-trees: DATA ?= ../shared/data

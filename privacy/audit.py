@@ -28,7 +28,8 @@ Gain = Callable[[Array, Array], Array]
 Mechanism = TypeVar("Mechanism")
 
 
-def _inside(name: str, value: float, least: float, most: float) -> float:
+def strictly_within(name: str, value: float, least: float, most: float) -> float:
+    """Return ``value`` as a float if it is a number strictly between ``least`` and ``most``."""
     if not is_finite(value) or not least < value < most:
         raise InvalidArgument.of(name, value, f"a number strictly between {least} and {most}")
     return float(value)
@@ -119,7 +120,7 @@ def clopper_pearson(successes: ArrayLike, trials: int, error: float) -> tuple[Ar
 
 def _lower_bound(first: ArrayLike, second: ArrayLike, gain: Gain, confidence: float) -> float:
     """``gain`` of the set that looked best on the first half, at the Clopper-Pearson bounds of the second half."""
-    error = (1 - _inside("confidence", confidence, 0, 1)) / 2
+    error = (1 - strictly_within("confidence", confidence, 0, 1)) / 2
     (chosen, held), (other_chosen, other_held) = _halves("first", first), _halves("second", second)
     values = np.unique(np.concatenate([chosen, other_chosen]))
     thresholds = values[np.unique(np.linspace(0, len(values) - 1, MAX_THRESHOLDS).astype(int))]
@@ -167,7 +168,7 @@ def one_run_epsilon(canaries: int, guesses: int, correct: int, delta: float = 0.
     """
     _check_counts(canaries, guesses, correct)
     delta = within("delta", delta, 0, 1)
-    error = 1 - _inside("confidence", confidence, 0, 1)
+    error = 1 - strictly_within("confidence", confidence, 0, 1)
     refuted, standing = 0.0, MAX_EPSILON
     for _ in range(BISECTIONS):
         middle = (refuted + standing) / 2

@@ -17,6 +17,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 
 from fate_dp.privacy.mechanisms.clipping import MAX_RECORDS, ClippedSum
+from fate_dp.privacy.recorded import recorded
 from fate_dp.privacy.validation import InvalidArgument
 
 from ..common import parameters as checks
@@ -132,6 +133,7 @@ class RecordGradients:
         self._class_factors = None if class_factors is None else torch.tensor(class_factors, dtype=torch.float64)
         self.dimension = dimension(module)
 
+    @recorded(2, 3)
     def clipped_sum(
         self,
         weights: np.ndarray,

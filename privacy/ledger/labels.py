@@ -261,6 +261,13 @@ class LabelLedger(Chapter):
         with self._database.reading() as connection:
             return any(connection.execute(query, (source, key_id, id_tag)).fetchone() for id_tag in id_tags)
 
+    def released_labels(self, entry_id: int, id_tags: Iterable[bytes]) -> list[str | None]:
+        """What a line of flips released of each of these records, None of one that it did not."""
+        query = "SELECT label FROM released_label WHERE entry_id = ? AND id_tag = ?"
+        with self._database.reading() as connection:
+            found = (connection.execute(query, (entry_id, id_tag)).fetchone() for id_tag in id_tags)
+            return [None if row is None else str(row[0]) for row in found]
+
     def class_labels(self, entry_id: int) -> list[str]:
         """The declared classes of a line of flips, as texts in order; none where it was written without them."""
         with self._database.reading() as connection:

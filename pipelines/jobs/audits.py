@@ -1,0 +1,211 @@
+"""Audits of what a party's job released: a certificate from its ledger, its canaries, and what the job put out.
+
+- ``label_flip``: canaries are labels. The flips that the job released are in the party's own ledger, and the auditor
+  guesses every coin as the flip reads. The control reads the labels as they were planted.
+- ``dp_homo_nn``: canaries are records. The auditor guesses those of the largest losses under the released model as absent: a
+  model that memorised its records fits each of them, and by chance half of all others. The control is the same attack on a model of the same architecture that was fitted without
+  any privacy to the canaries that were present.
+
+What cannot be audited gives a certificate that is void and says why, in one sentence; it is never missing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fate_dp.components.common.charges import PartyHome
+from fate_dp.privacy import LedgerUnavailable
+from fate_dp.privacy.audit import guess_coins
+from fate_dp.privacy.auditing.certificate import Certificate, Claim, hash_of, void
+from fate_dp.privacy.auditing.one_run import OneRun
+from fate_dp.privacy.events import REPLACE_ONE
+from fate_dp.privacy.label_flips import canonical_label, record_tags
+from fate_dp.privacy.ledger.entries import NOT_PRIVATE, PIECEWISE, RANDOMIZED_RESPONSE
+from fate_dp.privacy.validation import InvalidArgument
+
+from .canaries import Canaries, Kind, canaries_of, file_of
+from .job_plans import JOB_ID
+from .party_ledgers import has_ledger, home_at
+
+GUESSED_ABSENT = 0.2
+"""Of all canaries, those of the largest losses; fixed before any run."""
+FITTING_STEPS, FITTING_RATE = 400, 0.05
+CONFIDENCE, DELTA = 0.95, 1e-5
+TRAINING = "dp_homo_nn"
+"""So begins the purpose of the lines that a horizontal training writes."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which job of which party is audited.
+
+    Attributes:
+        parties: folder of all parties' homes.
+        party_id: whose ledger and canaries are read.
+        job_id: as FATE-Flow gave it.
+        model: file of the model that ``dp_homo_nn`` put out, as JSON; None where the job trained none.
+        delta: at which the epsilon of a training is claimed.
+        confidence: of the lower bound.
+    """
+
+    parties: Path
+    party_id: str
+    job_id: str
+    model: Path | None = None
+    delta: float = DELTA
+    confidence: float = CONFIDENCE
+
+    def __post_init__(self) -> None:
+        if not JOB_ID.fullmatch(self.job_id):
+            raise InvalidArgument.of("JOB_ID", self.job_id, "the id of a job, of twelve digits or more")
+
+    def void(self, hindrance: str, entry: dict[str, Any] | None = None) -> Certificate:
+        """The certificate that says why nothing could be audited."""
+        if entry is None:
+            claim = Claim(
+                f"job {self.job_id} of party {self.party_id}", math.inf, self.delta, "record", REPLACE_ONE, ()
+            )
+        else:
+            claim = self.claim(entry)
+        return void(claim, self.confidence, hindrance)
+
+    def claim(self, entry: dict[str, Any]) -> Claim:
+        """What a line of the ledger claims of this job."""
+        epsilon = math.inf if entry["epsilon"] in ("infinity", None) else float(entry["epsilon"])
+        return Claim(
+            f"{entry['mechanism']} on {entry['source']} in job {self.job_id} of party {self.party_id}",
+            epsilon,
+            float(entry["delta"] or 0.0),
+            entry["unit"],
+            entry["relation"],
+            tuple(entry["observer"].split(", ")),
+        )
+
+
+def audit_job(asked: Asked) -> list[Certificate]:
+    """A certificate of every line of the party's ledger that the job used; one that is void where it used none."""
+    home = home_at(asked.parties, asked.party_id)
+    if not has_ledger(home):
+        return [asked.void(f"Party {asked.party_id} has no ledger here, so nothing is known of the job.")]
+    try:
+        entries = home.ledger.entries(asked.delta, asked.job_id)
+    except LedgerUnavailable as error:
+        return [asked.void(str(error))]
+    if not entries:
+        return [asked.void(f"The ledger of party {asked.party_id} knows no release of job {asked.job_id}.")]
+    return [_audit_entry(asked, home, entry) for entry in entries]
+
+
+def _audit_entry(asked: Asked, home: PartyHome, entry: dict[str, Any]) -> Certificate:
+    if entry["mechanism"] == NOT_PRIVATE or entry["epsilon"] == "infinity":
+        return asked.void(
+            "The run was public or without a guarantee: nothing is claimed that an audit could refute.", entry
+        )
+    is_flip = entry["mechanism"] in (RANDOMIZED_RESPONSE, PIECEWISE)
+    if not is_flip and not entry["parameters"].get("purpose", "").startswith(TRAINING):
+        return asked.void("Canaries audit flips and trainings of dp_homo_nn; this line is neither.", entry)
+    source = entry["source"]
+    tables = [source.rpartition("/")[0]] if is_flip else home.ledger.tables().get(source, [])
+    try:
+        found = [each for each in (canaries_of(home.path, table) for table in tables) if each is not None]
+    except InvalidArgument as error:
+        return asked.void(str(error), entry)
+    if not found:
+        named = " and ".join(tables) or source
+        return asked.void(
+            f"No canaries are declared for {named}; `fate-dp canaries` plants some, before a job reads the table.",
+            entry,
+        )
+    wanted = Kind.LABELS if is_flip else Kind.RECORDS
+    if found[0].kind != wanted:
+        return asked.void(
+            f"The canaries of {found[0].table_name} are {found[0].kind} but must be {wanted} here.", entry
+        )
+    if entry["mechanism"] == PIECEWISE:
+        return asked.void("Canaries of labels are classes, but the job made numbers noisy.", entry)
+    return _audit_flips(asked, home, entry, found[0]) if is_flip else _audit_training(asked, home, entry, found[0])
+
+
+def _audit_flips(asked: Asked, home: PartyHome, entry: dict[str, Any], canaries: Canaries) -> Certificate:
+    tags = record_tags(canaries.ids, home.key, entry["source"])
+    labels = home.ledger.released_labels(entry["entry_id"], tags)
+    missing = sum(label is None for label in labels)
+    if missing:
+        return asked.void(
+            f"The job released no flip of {missing} of {len(labels)} canaries; all must be in its table.", entry
+        )
+    coins = np.array(canaries.coins, dtype=np.int64)
+    seen = _guesses(labels, canaries)
+    planted = _guesses(canaries.labels, canaries)
+    if not np.array_equal(planted, coins):
+        return asked.void("The canaries' labels are not as their coins fell; the file was changed.", entry)
+    audited, control = OneRun(coins, seen).evidence, OneRun(coins, planted).evidence
+    return Certificate(asked.claim(entry), asked.confidence, audited, control, inputs=_inputs(home, canaries))
+
+
+def _guesses(labels: Iterable[str | None], canaries: Canaries) -> np.ndarray:
+    """-1 for the first class, else +1: bounds hold for a number of guesses that no flip decides, so nobody abstains."""
+    values = dict(zip(map(canonical_label, canaries.classes), (-1, 1)))
+    return np.array([values.get(canonical_label(label), 1) for label in labels], dtype=np.int64)
+
+
+def _audit_training(asked: Asked, home: PartyHome, entry: dict[str, Any], canaries: Canaries) -> Certificate:
+    from fate_dp.components.dp_homo_nn.model import spec_of, weights_of
+    from fate_dp.components.dp_homo_nn.models.registry import ModelSource, model_inputs
+
+    if asked.model is None:
+        return asked.void("A training is audited by the model that it released; name its file with --model.", entry)
+    digest = hash_of(asked.model)
+    try:
+        document = json.loads(asked.model.read_text(encoding="utf-8"))
+        estimator, spec, weights = document["data"]["estimator"], spec_of(document), weights_of(document)
+        header, loss = estimator["header"], estimator["loss"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidArgument(f"The file {asked.model} is no model of dp_homo_nn.") from error
+    if list(header) != list(canaries.columns):
+        return asked.void("The model was trained on other columns than the canaries have.", entry)
+    source = ModelSource.of(spec, loss, home.policy.model_modules)
+    features = model_inputs(spec, np.array(canaries.rows, dtype=np.float32))
+    labels = np.array([canaries.classes.index(label) for label in canaries.labels], dtype=np.int64)
+    coins, gradients = np.array(canaries.coins, dtype=np.int64), source.gradients()
+    fitted = fitted_without_privacy(source, features[coins > 0], labels[coins > 0])
+    guessed = int(len(coins) * GUESSED_ABSENT)
+    audited, control = (
+        OneRun(coins, guess_coins(-gradients.losses(at, features, labels), 0, guessed)).evidence
+        for at in (weights, fitted)
+    )
+    inputs = {**_inputs(home, canaries), "model": digest}
+    return Certificate(asked.claim(entry), asked.confidence, audited, control, inputs=inputs)
+
+
+def fitted_without_privacy(source: Any, features: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Weights, float64 (d,), of the architecture fitted to these records as far as Adam gets; nothing protects them."""
+    import torch
+
+    from fate_dp.components.dp_homo_nn.gradients import cross_entropy
+    from fate_dp.components.dp_homo_nn.models.spec import flat_weights
+
+    module = source.module()
+    inputs, targets = torch.from_numpy(features), torch.from_numpy(labels)
+    optimizer = torch.optim.Adam(module.parameters(), lr=FITTING_RATE)
+    for _ in range(FITTING_STEPS):
+        optimizer.zero_grad()
+        cross_entropy(module(inputs), targets).mean().backward()
+        optimizer.step()
+    return flat_weights(module)
+
+
+def _inputs(home: PartyHome, canaries: Canaries) -> dict[str, str]:
+    """Hashes of the table as it was, as it was uploaded, and of the file of the coins."""
+    return {
+        "table": canaries.table,
+        "table with canaries": canaries.planted,
+        "canaries": hash_of(file_of(home.path, canaries.table_name)),
+    }

@@ -1,0 +1,211 @@
+"""Canaries in a party's table: records, or labels, that fair coins decided, so that a job on the table can be audited.
+
+``plant`` writes a copy of a table with canaries, for upload, and keeps in the party's home which records they are and how
+their coins fell. Whoever knows the coins can tell canaries from people, so that file is private (mode 0600) and the coins
+leave it as counts alone. Canaries of a table are made once: coins that were tossed after a job say nothing of it.
+
+- ``labels``: existing records get a label by a fair coin among two classes. Their own labels are lost to the training.
+- ``records``: made-up records join, each with probability one half. Each column of a canary is the value of another
+  record, so that no canary is anybody, and its label is a fair coin of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fate_dp.privacy.auditing.certificate import hash_of
+from fate_dp.privacy.auditing.games import fair_coins
+from fate_dp.privacy.events import Word
+from fate_dp.privacy.label_flips import canonical_label
+from fate_dp.privacy.noise.stream import Rng, open_stream, uniform_below
+from fate_dp.privacy.policy import check_source
+from fate_dp.privacy.private_files import atomic_write, publish_if_absent
+from fate_dp.privacy.validation import InvalidArgument, one_of, whole
+
+from .party_ledgers import make_home
+
+FOLDER, SCHEMA = "canaries", 1
+MIN_CANARIES = 10
+PREFIX = "canary-"
+DAMAGED = "The file {} is no list of canaries of this version; nothing can be audited with it."
+
+
+class Kind(Word):
+    """What the coins decided."""
+
+    LABELS = "labels"
+    RECORDS = "records"
+
+
+@dataclass(frozen=True)
+class Canaries:
+    """The canaries of one table, and their coins.
+
+    Attributes:
+        kind: `Kind`.
+        source: ``namespace/name/column`` of the table's labels.
+        ids: match ids.
+        coins: +1 or -1 per canary: the second or the first class, or present or absent.
+        classes: the two classes of the label, as texts; that of +1 is the second.
+        columns: of features, in order; for ``records`` only.
+        rows: features of each canary; for ``records`` only.
+        labels: of each canary, as a text.
+        table: SHA-256 of the file without canaries.
+        planted: SHA-256 of the file with canaries.
+    """
+
+    kind: str
+    source: str
+    ids: tuple[str, ...]
+    coins: tuple[int, ...]
+    classes: tuple[str, str]
+    columns: tuple[str, ...]
+    rows: tuple[tuple[float, ...], ...]
+    labels: tuple[str, ...]
+    table: str
+    planted: str
+
+    @property
+    def table_name(self) -> str:
+        """``namespace/name``."""
+        return self.source.rpartition("/")[0]
+
+
+@dataclass(frozen=True)
+class Planting:
+    """What is planted where.
+
+    Attributes:
+        csv: the table without canaries.
+        out: where the table with canaries goes.
+        source: ``namespace/name/column``, the last part being the label's column.
+        kind: `Kind`.
+        count: how many coins are tossed.
+        id_name: name of the id column.
+    """
+
+    csv: Path
+    out: Path
+    source: str
+    kind: str = Kind.LABELS
+    count: int = 1000
+    id_name: str = "id"
+
+
+def file_of(home: Path, table: str) -> Path:
+    """Where the canaries of a table ``namespace/name`` are kept."""
+    return home / FOLDER / f"{table.replace('/', '.')}.json"
+
+
+def plant(parties_folder: Path, party_id: str, planting: Planting, rng: Rng = None) -> Canaries:
+    """Write the table with canaries, and keep them in the party's home; raises `InvalidArgument` before anything is written.
+
+    Coins come from ``rng``, None for the operating system's entropy.
+    """
+    import pandas
+
+    check_source(planting.source)
+    one_of("kind", planting.kind, tuple(Kind))
+    whole("count", planting.count, MIN_CANARIES)
+    home = make_home(parties_folder, party_id)
+    kept = file_of(home, planting.source.rpartition("/")[0])
+    if kept.exists():
+        raise InvalidArgument(f"{kept} exists: canaries of a table are made once, before any job reads it.")
+    before = hash_of(planting.csv)
+    table = pandas.read_csv(planting.csv, dtype=str, keep_default_na=False)
+    label = planting.source.rpartition("/")[2]
+    for name in (planting.id_name, label):
+        if name not in table:
+            raise InvalidArgument(f"The file {planting.csv} has no column {name!r}; name its id column with --id.")
+    make = _label_canaries if planting.kind == Kind.LABELS else _record_canaries
+    changed, found = make(table, planting, label, open_stream(rng))
+    atomic_write(planting.out, changed.to_csv(index=False))
+    canaries = Canaries(**found, source=planting.source, table=before, planted=hash_of(planting.out))
+    publish_if_absent(kept, json.dumps({"schema": SCHEMA, **asdict(canaries)}).encode())
+    return canaries
+
+
+def _label_canaries(table: Any, planting: Planting, label: str, rng: Rng) -> tuple[Any, dict[str, Any]]:
+    if planting.count > len(table):
+        raise InvalidArgument(f"count is {planting.count} but must be at most the number of records, {len(table)}.")
+    classes = _classes(table, label)
+    places = _places(len(table), planting.count, rng)
+    coins = fair_coins(planting.count, rng)
+    labels = [classes[int(coin > 0)] for coin in coins]
+    changed = table.copy()
+    changed.loc[places, label] = labels
+    return changed, {
+        "kind": str(Kind.LABELS),
+        "ids": tuple(table[planting.id_name].iloc[places]),
+        "coins": tuple(coins.tolist()),
+        "classes": classes,
+        "columns": (),
+        "rows": (),
+        "labels": tuple(labels),
+    }
+
+
+def _record_canaries(table: Any, planting: Planting, label: str, rng: Rng) -> tuple[Any, dict[str, Any]]:
+    import pandas
+
+    classes, count = _classes(table, label), planting.count
+    columns = [name for name in table if name not in (planting.id_name, label)]
+    made = {name: table[name].iloc[uniform_below(len(table), count, rng)].to_numpy() for name in columns}
+    labels = [classes[int(coin > 0)] for coin in fair_coins(count, rng)]
+    ids = [f"{PREFIX}{open_stream(rng).integer(64):016x}" for _ in range(count)]
+    coins = fair_coins(count, rng)
+    drawn = pandas.DataFrame({planting.id_name: ids, **made, label: labels})[list(table)]
+    changed = pandas.concat([table, drawn[coins > 0]], ignore_index=True)
+    # In a secret order: a position would tell canaries from people.
+    changed = changed.iloc[_places(len(changed), len(changed), rng)]
+    try:
+        rows = tuple(map(tuple, drawn[columns].astype(float).to_numpy().tolist()))
+    except ValueError as error:
+        raise InvalidArgument(f"The file {planting.csv} has a column of texts; canaries need numbers.") from error
+    return changed, {
+        "kind": str(Kind.RECORDS),
+        "ids": tuple(ids),
+        "coins": tuple(coins.tolist()),
+        "classes": classes,
+        "columns": tuple(columns),
+        "rows": rows,
+        "labels": tuple(labels),
+    }
+
+
+def _places(records: int, count: int, rng: Rng) -> np.ndarray:
+    """``count`` different places of a table, in a secret order."""
+    from fate_dp.privacy.mechanisms.sampling import random_permutation
+
+    return random_permutation(records, rng)[:count]
+
+
+def _classes(table: Any, label: str) -> tuple[str, str]:
+    found = sorted({canonical_label(value) for value in table[label].unique()})
+    if len(found) != 2:
+        raise InvalidArgument(
+            f"The label {label!r} has {len(found)} values but must have 2, which coins choose between."
+        )
+    return found[0], found[1]
+
+
+def canaries_of(home: Path, table: str) -> Canaries | None:
+    """Those of a table ``namespace/name``, None where none were planted; `InvalidArgument` for a file of another version."""
+    path = file_of(home, table)
+    if not path.is_file():
+        return None
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        if stored.pop("schema") != SCHEMA:
+            raise InvalidArgument(DAMAGED.format(path))
+        for name in ("ids", "coins", "classes", "columns", "labels"):
+            stored[name] = tuple(stored[name])
+        stored["rows"] = tuple(map(tuple, stored["rows"]))
+        return Canaries(**stored)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidArgument(DAMAGED.format(path)) from error
