@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.attacks_trainings import Rows, Setting, defence_of_terms, delta_profile, train
+from bench.attacks_trainings import Held, Setting, client_rows, defence_of_terms, delta_profile, train
 from bench.attacks_trials import DELTA, Figure
 from bench.homo_nn_pictures import CLASSES, TEST, TRAIN, load_pictures
 from bench.homo_nn_workers import Job, Workers
@@ -129,15 +129,16 @@ def train_one(
     def released(weights: Array) -> ReleasedModel:
         return ReleasedModel.of(module, weights, defence_of_terms(terms, 0.0))
 
-    model = released(train(module, held_rows(scene, features, labels, members), scene.setting, terms, watch))
+    rows = client_rows(module, held_records(scene, features, labels, members))
+    model = released(train(module, rows, scene.setting, terms, watch))
     first = scene.candidates + scene.known
     asked = slice(0, scene.candidates), slice(first, first + scene.public)
     return Trained(*(model.confidences(features[at], labels[at]) for at in asked), tuple(accuracies))
 
 
-def held_rows(
+def held_records(
     scene: Scene, features: NDArray[np.float32], labels: NDArray[np.int64], members: NDArray[np.bool_]
-) -> Rows:
+) -> Held:
     """What each client holds: equal shares of the candidates, of which the members count; the attacker is the last."""
     parts = np.array_split(np.arange(scene.candidates), scene.setting.clients - bool(scene.known))
     places = [part[members[part]] for part in parts]

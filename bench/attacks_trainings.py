@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 Watch = Callable[[int, Array], None]
 """Called after every round with its number, from 0, and the new weights."""
 NO_CLIP = 1000.0
-"""More than the norm of any record's gradient here, and fine enough for sums on the clip's grid to be those of floats."""
+"""More than the norm of any record's gradient here; a record's numbers are rounded to some 1e-7 of it."""
 PLAIN = Defence("no defence", "All records take part in every round; gradients are neither clipped nor noised.")
 
 
@@ -67,14 +67,20 @@ class Setting:
         return Server(terms or self._terms(module), flat_weights(module), optimizer)
 
 
-Rows = Sequence[tuple[NDArray[np.float32], NDArray[np.int64]]]
+Held = Sequence[tuple[NDArray[np.float32], NDArray[np.int64]]]
 """Features and labels of each client."""
 
 
-def train(module: nn.Module, held: Rows, setting: Setting, terms: RoundTerms | None, watch: Watch) -> Array:
-    """The released weights; ``terms`` None is a training without privacy, by the same gradients and the same server."""
+def client_rows(module: nn.Module, held: Held) -> list[ArrayRows]:
+    """The clients' records, with gradients of the module."""
     gradients = RecordGradients(module)
-    rows = [ArrayRows(*each, gradients) for each in held]
+    return [ArrayRows(*each, gradients) for each in held]
+
+
+def train(
+    module: nn.Module, rows: Sequence[ArrayRows], setting: Setting, terms: RoundTerms | None, watch: Watch
+) -> Array:
+    """The released weights; ``terms`` None is a training without privacy, by the same gradients and the same server."""
     server = setting.server(module, terms)
     if terms is None:
         for number in range(setting.rounds):
