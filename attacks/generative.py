@@ -65,7 +65,7 @@ class GeneratorOptions:
 
     steps: int = 4
     rate: float = 2e-3
-    batch: int = 64
+    batch: int = 32
     injected: int = 5
     kept: int = 100
     seed: int = 0
@@ -137,17 +137,17 @@ class GeneratingParty:
 class InversionOptions:
     """Steps of Adam at ``rate``, from grey; ``variation`` weighs how much neighbouring pixels differ."""
 
-    steps: int = 300
+    steps: int = 150
     rate: float = 0.05
-    variation: float = 20.0
+    variation: float = 0.0
 
 
 def class_representative(model: ReleasedModel, target: int, options: InversionOptions | None = None) -> Pictures:
-    """The smooth picture that a released model is surest of as a class, float32 (784,) from 0 to 1.
+    """The picture that a released model is surest of as a class, float32 (784,) from 0 to 1.
 
     *Paper:* M. Fredrikson, S. Jha, T. Ristenpart, "Model inversion attacks that exploit confidence information and basic
-    countermeasures", CCS 2015 [Fredrikson2015], algorithm 1: descent on the loss of the class by the picture. Total variation
-    takes the place of the paper's denoising.
+    countermeasures", CCS 2015 [Fredrikson2015], algorithm 1: descent on the loss of the class by the picture. Total
+    variation, where it is asked for, takes the place of the paper's denoising.
 
     *Threat model:* whoever gets the model, with its weights; no record, and no message of the training. *Cost:* one gradient
     for each step.

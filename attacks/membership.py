@@ -204,7 +204,8 @@ def _dominated(target: Array, own: Array, public: PublicConfidences, gamma: floa
     everything = np.ones(public.references.shape, dtype=np.bool_)
     ratios = np.sort(log_expit(public.target) - _log_mean(public.references, everything))
     places = np.searchsorted(ratios, log_expit(target) - own - math.log(gamma), side="right")
-    return places / len(ratios)
+    shares: Array = places / len(ratios)
+    return shares
 
 
 COMPONENTS = 40

@@ -47,7 +47,8 @@ GAN, INVERSION = "generator of a party", "inversion of the released model"
 WITHOUT = "no defence, nobody has the digit"
 CONTROL = Yardstick(
     0.5,
-    "a control: half of the pictures are taken for the digit. Hitaj et al. 2017 show pictures for MNIST and print no such share.",
+    "a control: half of the pictures are taken for the digit. Hitaj et al. 2017 and Fredrikson et al. 2015 show pictures, and "
+    "no share of MNIST's.",
 )
 
 
@@ -154,7 +155,7 @@ def attack_digits(folder: Path, plan: Plan, workers: Workers, progress: Progress
 
 
 def lines_of(folder: Path, plan: Plan, name: str, words: str, found: Sequence[Attacked]) -> list[Line]:
-    """The share that is recognised, the generator's likeness, and that of the inverted picture."""
+    """The share that is recognised, the generator's likeness, and the share of inverted pictures that are recognised."""
     features, labels = (each[JUDGED:] for each in records_of(DATA, folder, TEST))
     network = judge(folder)
     means = [features[labels == digit].mean(axis=0, dtype=np.float64) for digit in plan.digits]
@@ -163,16 +164,16 @@ def lines_of(folder: Path, plan: Plan, name: str, words: str, found: Sequence[At
     alike = np.array([likeness(other[None], mean) for other, mean in zip(others, means)])
     shares = np.array([recognised(network, each.pictures, digit) for each, digit in zip(found, plan.digits)])
     made = np.array([likeness(each.pictures, mean) for each, mean in zip(found, means)])
-    inverted = np.array([likeness(each.inverted[None], mean) for each, mean in zip(found, means)])
+    inverted = np.array([recognised(network, each.inverted[None], digit) for each, digit in zip(found, plan.digits)])
     truth = np.array([features[labels == digit][0] for digit in plan.digits]).reshape(-1, 1, SIDE, SIDE)
     shown = np.array([each.pictures[0] for each in found]).reshape(-1, 1, SIDE, SIDE)
     seen = np.array([each.inverted for each in found]).reshape(-1, 1, SIDE, SIDE)
     cost = Cost(float(np.mean([each.seconds for each in found])), 0)
     accuracy = float(np.mean([each.accuracy for each in found]))
-    model = f"mlp of dp_homo_nn, accuracy {accuracy:.3f}"
+    model = f"mlp, accuracy {accuracy:.3f}"
 
     def line(attack: str, figure: str, values: Array, baselines: Array, pictures: Array | None) -> Line:
-        control = CONTROL if (attack, figure, name) == (GAN, "recognised", "no defence") else None
+        control = CONTROL if (figure, name) == ("recognised", "no defence") else None
         result = AttackResult(
             figure,
             f"{attack}, {figure}",
@@ -193,7 +194,7 @@ def lines_of(folder: Path, plan: Plan, name: str, words: str, found: Sequence[At
     return [
         line(GAN, "recognised", shares, wrong, shown),
         line(GAN, "likeness", made, alike, None),
-        line(INVERSION, "likeness", inverted, alike, seen),
+        line(INVERSION, "recognised", inverted, wrong, seen),
     ]
 
 
@@ -206,7 +207,7 @@ def summarised(lines: Sequence[Line]) -> list[Figure]:
         ("gan_eps_8", "epsilon 8"),
     ):
         for line in lines:
-            if line.result.figure == "recognised" and line.result.defence == defence:
+            if (line.result.attack, line.result.defence) == (f"{GAN}, recognised", defence):
                 words = f"of the generator's pictures are taken for the digit: {defence}"
                 figures.append(Figure(name, line.result.value, line.result.interval, words))
     return figures
