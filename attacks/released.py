@@ -8,7 +8,7 @@ model's confidence on records that the observer has; model inversion reads its g
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -41,11 +41,9 @@ class ReleasedModel:
     module: nn.Module
     defence: Defence
     observer: str = MODEL
-    dimension: int = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "module", deepcopy(self.module).eval().requires_grad_(False))
-        object.__setattr__(self, "dimension", sum(part.numel() for part in self.module.parameters()))
 
     @classmethod
     def of(cls, module: nn.Module, weights: Array, defence: Defence) -> ReleasedModel:
