@@ -45,7 +45,7 @@ from fate_dp.attacks.membership import (
     relative_offline,
 )
 from fate_dp.attacks.released import ReleasedModel
-from fate_dp.attacks.result import AttackResult, Cost, Yardstick, bootstrap
+from fate_dp.attacks.result import AttackResult, Cost, Interval, Yardstick, bootstrap
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
 from fate_dp.components.dp_homo_nn.rounds.terms import RoundTerms
@@ -74,7 +74,7 @@ class Plan:
     thesis: int
 
 
-QUICK = Plan(10, (8.0,), 0, 4)
+QUICK = Plan(10, (8.0,), 0, 6)
 FULL = Plan(32, (8.0, 1.0), 16, 16)
 
 
@@ -340,6 +340,14 @@ def summarised(lines: Sequence[Line]) -> list[Figure]:
                 )
                 figures.append(Figure(name, result.value, result.interval, words))
     return figures
+
+
+def beyond_epsilon(lines: Sequence[Line]) -> Figure:
+    """How many rates exceed, with confidence, what the training's epsilons and deltas allow: none may."""
+    above = [result for line in lines for result, most in zip(line.results, line.tight) if result.interval.low > most]
+    words = f"of {sum(len(line.results) for line in lines)} rates exceed what epsilon allows, with confidence"
+    count = float(len(above))
+    return Figure("members_beyond_epsilon", count, Interval(count, count, "a count"), words)
 
 
 HEADINGS = (

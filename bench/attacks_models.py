@@ -62,8 +62,9 @@ def attack_models(folder: Path, quick: bool, console: Console) -> tuple[list[Sec
     sections.append(section(PICTURED, pictures, NOTE))
     for one in sections:
         console.print(printed(one))
-    first = members[membership.FASHION.title]
-    return sections, [*membership.summarised(first), *generative.summarised(pictures)]
+    figures = membership.summarised(members[membership.FASHION.title])
+    figures.append(membership.beyond_epsilon([line for lines in members.values() for line in lines]))
+    return sections, figures + generative.summarised(pictures)
 
 
 def section_of_members(title: str, lines: Sequence[membership.Line]) -> Section:

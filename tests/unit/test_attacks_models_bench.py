@@ -84,6 +84,9 @@ def test_figures_are_those_of_the_online_attack(lines):
 
 def test_what_epsilon_allows_stands_beside_what_was_found(lines):
     private = lines[-1]
+    assert membership.beyond_epsilon(lines).value == 0
+    caught = dataclasses.replace(lines[0], tight=(0.02, 0.02))
+    assert membership.beyond_epsilon([caught, *lines[1:]]).value == 1
     assert 0.01 < private.tight[0] < private.allowed[0] < 1.0
     cells = dict(zip(membership.HEADINGS, membership.row(private), strict=True))
     assert cells["defence"] == "epsilon 8" and cells["found at 0.1 %"] == ""
