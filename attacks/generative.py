@@ -56,6 +56,17 @@ def picture_generator(seed: int) -> nn.Sequential:
     return generator
 
 
+def classes_of(module: nn.Module) -> int:
+    """Number of outputs of a model of flat 28 x 28 pictures; another model is refused."""
+    try:
+        with torch.no_grad():
+            return int(module(torch.zeros(1, SIDE**2)).shape[1])
+    except (RuntimeError, IndexError) as error:
+        raise InvalidArgument(
+            f"The attack needs a model of {SIDE**2} pixels, flat; this one refuses them: {error}"
+        ) from None
+
+
 @dataclass(frozen=True)
 class GeneratorOptions:
     """How a generator is trained: ``steps`` of Adam at ``rate`` after each round, on ``batch`` pictures each.
@@ -69,6 +80,10 @@ class GeneratorOptions:
     injected: int = 5
     kept: int = 100
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch", "injected", "kept"):
+            whole(name, getattr(self, name), 1)
 
 
 class GeneratingParty:
@@ -96,6 +111,10 @@ class GeneratingParty:
         if target == claimed:
             raise InvalidArgument(f"claimed is {claimed} but must be another class than the target.")
         self._module = deepcopy(module).eval().requires_grad_(False)
+        if classes_of(self._module) <= max(target, claimed):
+            raise InvalidArgument(
+                f"target is {target} and claimed {claimed}, but the model has {classes_of(self._module)} outputs."
+            )
         self._stream = torch.Generator().manual_seed(self.options.seed)
         self._generator = picture_generator(self.options.seed)
         self._optimizer = torch.optim.Adam(self._generator.parameters(), self.options.rate, betas=(0.5, 0.999))
@@ -155,7 +174,9 @@ def class_representative(model: ReleasedModel, target: int, options: InversionOp
     *What it cannot do:* it shows what tells a class from others, which looks like a member of it where the class is one
     person's face, as in the paper, and the model simple. Deeper models are sure of pictures that look like nothing.
     """
-    options = options or InversionOptions()
+    options, classes = options or InversionOptions(), classes_of(model.module)
+    if whole("target", target, 0) >= classes:
+        raise InvalidArgument(f"target is {target} but must be below the number of the model's outputs, {classes}.")
     pixels = torch.full((1, SIDE**2), 0.5, requires_grad=True)
     optimizer = torch.optim.Adam([pixels], options.rate)
     for _ in range(options.steps):

@@ -27,7 +27,7 @@ from scipy.special import log_expit, logsumexp, ndtr
 from sklearn.decomposition import PCA
 from sklearn.ensemble import HistGradientBoostingRegressor
 
-from fate_dp.privacy.validation import InvalidArgument, is_finite
+from fate_dp.privacy.validation import InvalidArgument, is_finite, within
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -262,14 +262,16 @@ def found_at(scores: Array, members: Flags, rate: float) -> float:
     papers, which no observer could. Ties with it count as not found. Scores without any meaning give ``rate``.
     """
     scores = np.asarray(scores, dtype=np.float64)
+    if not is_finite(rate) or not 0 < rate < 1:
+        raise InvalidArgument.of("rate", rate, "a number strictly between 0 and 1")
     if scores.shape != members.shape or not np.isfinite(scores).all():
         raise InvalidArgument("scores must be a finite number for each candidate.")
     outside, inside = scores[~members], scores[members]
     accused = int(rate * len(outside) + 1e-9)
     if accused < 1 or not len(inside):
         raise InvalidArgument(
-            f"A false-positive rate of {rate:g} is told from 0 with at least {math.ceil(1 / rate)} non-members and 1 member, "
-            f"but there are {len(outside)} and {len(inside)}."
+            f"A false-positive rate of {rate:g} is told from 0 with at least {math.ceil(1 / rate)} non-members and 1 "
+            f"member, but there are {len(outside)} and {len(inside)}."
         )
     threshold = np.sort(outside)[-accused - 1] if accused < len(outside) else -np.inf
     return float((inside > threshold).mean())
@@ -282,6 +284,7 @@ def allowed_by(rate: float, epsilon: float, delta: float) -> float:
     e^epsilon rate + delta, and no more than 1 - e^-epsilon (1 - delta - rate) (P. Kairouz, S. Oh, P. Viswanath, ICML 2015,
     theorem 2.1).
     """
+    rate, delta = within("rate", rate, 0, 1), within("delta", delta, 0, 1)
     above = math.exp(min(epsilon, 700.0)) * rate + delta
     below = 1 - math.exp(-epsilon) * (1 - delta - rate)
     return min(1.0, above, below)

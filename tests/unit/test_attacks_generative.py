@@ -87,6 +87,15 @@ def test_likeness_is_a_correlation():
     assert likeness(np.full((1, SIDE**2), 0.3), bar) == 0.0
 
 
-def test_a_party_that_claims_the_class_it_is_after_is_refused():
+def test_bad_input_is_refused_in_a_sentence():
+    module, weights = knowing(0.0)
     with pytest.raises(InvalidArgument, match="claimed is 1 but must be another class than the target"):
-        GeneratingParty(knowing(0.0)[0], 1, 1)
+        GeneratingParty(module, 1, 1)
+    with pytest.raises(InvalidArgument, match="target is 1 and claimed 3, but the model has 3 outputs"):
+        GeneratingParty(module, 1, 3)
+    with pytest.raises(InvalidArgument, match="kept is 0"):
+        GeneratorOptions(kept=0)
+    with pytest.raises(InvalidArgument, match="target is 3 but must be below the number of the model's outputs, 3"):
+        class_representative(ReleasedModel.of(module, weights, PLAIN), 3)
+    with pytest.raises(InvalidArgument, match="needs a model of 784 pixels"):
+        GeneratingParty(build_model(ModelSpec("logistic_regression", 10, 3)), 0, 1)

@@ -184,6 +184,8 @@ def test_bad_input_is_refused_in_a_sentence():
         above_quantile(asked(9, 0)[0], asked(9, 1)[0], 1)
     with pytest.raises(InvalidArgument, match="at least 100 non-members and 1 member"):
         found_at(target, members[0], 0.01)
+    with pytest.raises(InvalidArgument, match="rate is 1.5 but must be"):
+        found_at(target, members[0], 1.5)
     with pytest.raises(InvalidArgument, match="must give at least 2 logits a record"):
         module = build_model(ModelSpec("logistic_regression", 4, 2))
         ReleasedModel(module, PLAIN).confidences(np.zeros((1, 4), dtype=np.float32), np.zeros(1, dtype=np.int64))
