@@ -1,4 +1,4 @@
-"""What an epsilon buys: gradient inversion on horizontal training, undefended and defended.
+"""What an epsilon buys: attacks on horizontal training and on the models that it gives, undefended and defended.
 
     python -m bench.attacks [--data ../shared/data] [--quick] [--out out/attacks]
 
@@ -7,6 +7,8 @@ Club's loans, against plain averaging, a secure sum without noise, federated ave
 ``dp_homo_nn`` calibrates for a whole training of epsilon 8, 4 and 1 (delta 1e-5, add-or-remove). The views of noised rounds
 are those of the *informed server*, which knows all other records; lines of several rounds average those in which a
 record is drawn, as if the weights stood still between them. Both favour the attacks.
+
+What whoever gets a trained model learns of its records is measured by `bench.attacks_models`, which this program runs, too.
 
 Settings were tried on the first three test pictures and batches of rows, for steps and starts only; the prior's strength
 was not searched. The networks have their start weights, as in the papers. The last line printed is one JSON object.
@@ -23,6 +25,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from bench.attacks_models import attack_models
 from bench.attacks_page import write_page
 from bench.attacks_pictures import MNIST, PHOTOGRAPHS, attack_digits, attack_photographs
 from bench.attacks_tables import FILE, attack_loans
@@ -50,7 +53,9 @@ def main() -> None:
     summary = summarised(lines["digits"], lines["loans"])
     for name, found in lines.items():
         console.print(table_of(name, found))
-    write_page(options.out / "index.html", lines, summary, quick=options.quick)
+    sections, figures = attack_models(options.data, options.quick, console)
+    summary += figures
+    write_page(options.out / "index.html", lines, summary, options.quick, sections)
     console.print(
         f"The page is {options.out / 'index.html'}. All took {time.perf_counter() - started:.0f} s, of which "
         f"{time.process_time():.0f} s on a core."
@@ -60,7 +65,9 @@ def main() -> None:
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=FOLDER, help="folder of mnist.npz and lending_club.csv.gz")
+    parser.add_argument(
+        "--data", type=Path, default=FOLDER, help="folder of mnist.npz, fashion_mnist.npz and lending_club.csv.gz"
+    )
     parser.add_argument("--quick", action="store_true", help="few targets, in some minutes")
     parser.add_argument("--out", type=Path, default=Path("out/attacks"), help="folder of the page")
     return parser.parse_args()

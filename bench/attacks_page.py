@@ -24,7 +24,11 @@ TITLES = {
     "loans": "Loans (Lending Club)",
 }
 # Of the card that a figure stands on: what is open is orange, what is defended blue.
-KINDS = {"psnr_no_defence": "not_private", "tab_cells_no_defence": "not_private"}
+OPEN = ("psnr_no_defence", "tab_cells_no_defence", "lira_tpr_no_privacy", "gan_no_privacy")
+NOTE = (
+    "Found: the median PSNR over pictures, or the mean share of cells over batches. Public alone: black or the mean picture, "
+    "whichever is better, or the commonest value of each cell."
+)
 
 
 @dataclass(frozen=True)
@@ -45,10 +49,17 @@ class Section:
     yardsticks: tuple[str, ...]
     pictures: tuple[tuple[Markup, str], ...]
     defences: tuple[tuple[str, str], ...]
+    note: str = NOTE
 
 
-def write_page(path: Path, lines: Mapping[str, Sequence[Line]], summary: Sequence[Figure], quick: bool) -> None:
-    """Write the page to ``path``, whose folder is made."""
+def write_page(
+    path: Path,
+    lines: Mapping[str, Sequence[Line]],
+    summary: Sequence[Figure],
+    quick: bool,
+    more: Sequence[Section] = (),
+) -> None:
+    """Write the page to ``path``, whose folder is made; ``more`` are sections of other attacks."""
     page = render(
         "attacks_template.html",
         title=TITLE,
@@ -59,20 +70,23 @@ def write_page(path: Path, lines: Mapping[str, Sequence[Line]], summary: Sequenc
             "attack against one defence, beside what is known without any gradient. Noise is that of dp_homo_nn for a whole "
             "training, and the observer of a noised round knows all other records of it, which no real server does."
         ),
-        cards=[(KINDS.get(one.name, "private"), f"{one.value:.3g}", f"{one.name}: {one.words}") for one in summary],
+        cards=[
+            ("not_private" if one.name in OPEN else "private", f"{one.value:.3g}", f"{one.name}: {one.words}")
+            for one in summary
+        ],
         precision_of_figures=(
             " ".join(f"{one.name}: {one.interval.low:.3g} to {one.interval.high:.3g}." for one in summary)
             + " Intervals are 95 % bootstraps over targets."
             + (" This was a quick run, with few targets." if quick else "")
         ),
-        sections=[section(name, found) for name, found in lines.items() if found],
+        sections=[*(section(TITLES[name], found) for name, found in lines.items() if found), *more],
         result=Versions(version("fate-dp"), version("pyfate")),
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, encoding="utf-8")
 
 
-def section(name: str, lines: Sequence[Line]) -> Section:
+def section(title: str, lines: Sequence[Line], note: str = NOTE) -> Section:
     yardsticks = [
         f"{line.result.attack}: {line.result.value:.4g} {line.result.unit}, which "
         f"{'reaches' if line.result.reaches_yardstick else 'does not reach'} {line.result.yardstick.reference}"
@@ -80,11 +94,12 @@ def section(name: str, lines: Sequence[Line]) -> Section:
         if line.result.yardstick is not None
     ]
     return Section(
-        TITLES[name],
+        title,
         TextTable(HEADINGS, tuple(row(line) for line in lines), NUMERIC),
         tuple(yardsticks),
         tuple((pictures(line), caption(line)) for line in lines if line.originals is not None),
         tuple({line.result.defence: line.words for line in lines}.items()),
+        note,
     )
 
 
