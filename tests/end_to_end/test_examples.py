@@ -193,7 +193,10 @@ def test_flipback_knows_more_than_the_flips(returned, at, ledger):
 def test_boosted_trees_of_flips_say_how_likely_true_labels_are(returned, at, ledger):
     pipeline, truth = returned["secureboost"], patients()[0]["y"]
     raw, corrected = (
-        task_output_data(*at(pipeline, GUEST, task))[output].set_index("id")["predict_score"].astype(float).loc[truth.index]
+        task_output_data(*at(pipeline, GUEST, task))[output]
+        .set_index("id")["predict_score"]
+        .astype(float)
+        .loc[truth.index]
         for task, output in (("secureboost_0", "train_output_data"), ("score_correction_0", "output_data"))
     )
     np.testing.assert_allclose(corrected, true_probability(raw, 2.0), atol=1e-9)
