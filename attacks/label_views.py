@@ -56,7 +56,7 @@ class LabelDefence:
 
         ``priors``, float64 (n,), are of the true law of labels that are independent given what the observer knows; 0.5 for
         fair coins, for which the bound is e^epsilon / (1 + e^epsilon). For two values every mechanism of epsilon is
-        randomised response followed by something that does not see the label [Kairouz2014]. Who sees its answer, right with
+        randomised response followed by something that does not see the label [Kairouz2016]. Who sees its answer, right with
         probability p, names best either the answer or the likelier label: the share is max(p, prior, 1 - prior).
         """
         if math.isinf(self.epsilon):
