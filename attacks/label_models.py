@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.semi_supervised import SelfTrainingClassifier
 
-from fate_dp.privacy.validation import as_share
+from fate_dp.privacy.validation import InvalidArgument
 
 from .label_views import BottomView, LeafView, require, require_known
 
@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 SURE = 0.95
 """Probability from which self-training takes a guess for a label."""
 ROUNDS = 20
-DIRECTIONS = 8
+DIRECTIONS = 2
 """Of the graph of shared leaves, in which records are clustered."""
 SEED = 0
 """Of the clustering's starts, public."""
@@ -68,24 +68,29 @@ def labels_by_leaves(view: LeafView) -> Array:
     return np.asarray(fitted.predict(member), dtype=np.float64)
 
 
-def labels_by_shared_leaves(view: LeafView, ones: float) -> Array:
-    """Labels (rows,) without any known label: two clusters of records that share leaves, the smaller of the rarer label.
+def labels_by_shared_leaves(view: LeafView) -> Array:
+    """Labels (rows,) by two clusters of records that share leaves; known labels only say which cluster is which.
 
     *Paper:* H. Takahashi, J. Liu, Y. Liu, "Eliminating label leakage in tree-based vertical federated learning", 2023
     [Takahashi2023], ID2Graph. As there, records that share leaves are joined in a graph; other than there its communities are not
     searched for by modularity, nor are the host's columns clustered besides: 2-means separates records in the graph's first
-    eight singular directions (spectral clustering).
+    two singular directions (spectral clustering).
 
-    *Threat model:* that of `labels_by_leaves`, without known labels but with the share of label 1, which is public.
-    *Cost:* singular vectors of a sparse matrix (rows, leaves). *What it cannot do:* say which cluster is which where both
-    labels are equally frequent; tell labels where trees split on what all labels share.
+    *Threat model:* that of `labels_by_leaves`, with one known label or more. *Cost:* singular vectors of a sparse matrix (rows,
+    leaves). *What it cannot do:* tell labels where trees split on what all labels share; it is far weaker than
+    `labels_by_leaves` where a hundred labels are known.
+
+    Raises:
+        InvalidArgument: the view has no known label.
     """
     view = require(view, LeafView, "Clustering by leaves")
-    share = as_share("ones", ones, "a share of records, greater than 0 and at most 1")
+    if not len(view.known):
+        raise InvalidArgument("Clustering by leaves needs one known label or more but the view has none.")
     member = _membership(view)
-    directions = TruncatedSVD(min(DIRECTIONS, member.shape[1] - 1), random_state=SEED).fit_transform(member)
-    second = KMeans(2, n_init=10, random_state=SEED).fit_predict(directions).astype(np.float64)
-    return second if (second.mean() <= 0.5) == (share <= 0.5) else 1.0 - second
+    directions = TruncatedSVD(DIRECTIONS, random_state=SEED).fit_transform(member)
+    found = KMeans(2, n_init=10, random_state=SEED).fit_predict(directions).astype(np.float64)
+    agreeing = np.mean(found[view.known] == view.known_labels)
+    return found if agreeing >= 0.5 else 1.0 - found
 
 
 def _membership(view: LeafView) -> csr_matrix:

@@ -23,6 +23,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from bench.attacks_labels import attack_labels, label_figures
 from bench.attacks_page import write_page
 from bench.attacks_pictures import MNIST, PHOTOGRAPHS, attack_digits, attack_photographs
 from bench.attacks_tables import FILE, attack_loans
@@ -47,7 +48,8 @@ def main() -> None:
             console.print(f"The file {options.data / file} is missing, so nothing is measured on {name}.")
             continue
         lines[name] = attack(options.data, plan, console.print)
-    summary = summarised(lines["digits"], lines["loans"])
+    lines["labels"] = attack_labels(options.quick, console.print)
+    summary = [*summarised(lines["digits"], lines["loans"]), *label_figures(lines["labels"])]
     for name, found in lines.items():
         console.print(table_of(name, found))
     write_page(options.out / "index.html", lines, summary, quick=options.quick)

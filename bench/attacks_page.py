@@ -22,6 +22,7 @@ TITLES = {
     "digits": "Handwritten digits (MNIST)",
     "photographs": "Photographs (CIFAR-10), the setting of the papers",
     "loans": "Loans (Lending Club)",
+    "labels": "Labels of a vertical training",
 }
 # Of the card that a figure stands on: what is open is orange, what is defended blue.
 KINDS = {"psnr_no_defence": "not_private", "tab_cells_no_defence": "not_private"}
