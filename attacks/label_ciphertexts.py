@@ -91,7 +91,8 @@ def residual_signs(view: CiphertextView) -> Array:
     """
     view = require(view, CiphertextView, "Reading signs of residuals")
     if view.shares is not None:
-        return (_residuals_of_shares(view, 1)[0] < 0).astype(np.float64)
+        first = _residuals_of_shares(view, 1)[0]
+        return np.where(np.isnan(first), UNREAD, (first < 0).astype(np.float64))
     plains = opened(view.messages[0], view.modulus)
     return np.array([UNREAD if plain is None else float(plain.mantissa < 0) for plain in plains])
 

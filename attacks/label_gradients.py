@@ -64,7 +64,7 @@ def labels_by_direction(view: RecordGradientView) -> Array:
     unit = np.divide(view.gradients, lengths, out=np.zeros_like(view.gradients), where=lengths > 0)
     # The direction is an eigenvector of a small matrix; the sign of an eigenvector means nothing.
     direction = np.linalg.eigh(unit.T @ unit)[1][:, -1]
-    found = (unit @ direction > 0).astype(np.float64)
+    found: Array = (unit @ direction > 0).astype(np.float64)
     agreeing = np.mean(found[view.known] == view.known_labels)
     return found if agreeing >= 0.5 else 1.0 - found
 

@@ -88,7 +88,7 @@ def labels_by_shared_leaves(view: LeafView) -> Array:
         raise InvalidArgument("Clustering by leaves needs one known label or more but the view has none.")
     member = _membership(view)
     directions = TruncatedSVD(DIRECTIONS, random_state=SEED).fit_transform(member)
-    found = KMeans(2, n_init=10, random_state=SEED).fit_predict(directions).astype(np.float64)
+    found: Array = KMeans(2, n_init=10, random_state=SEED).fit_predict(directions).astype(np.float64)
     agreeing = np.mean(found[view.known] == view.known_labels)
     return found if agreeing >= 0.5 else 1.0 - found
 

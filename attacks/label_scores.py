@@ -81,6 +81,6 @@ def column_values(view: JointScoreView, columns: int = MOST_COLUMNS) -> Array:
     above = view.scores - view.scores.min()
     places = np.clip(np.searchsorted(sums[order], above), 1, len(sums) - 1)
     places -= above - sums[order][places - 1] < sums[order][places] - above
-    found = patterns[order][places].astype(np.float64)
+    found: Array = patterns[order][places].astype(np.float64)
     found[np.abs(sums[order][places] - above) > APART * view.step] = UNREAD
     return found

@@ -165,7 +165,8 @@ def test_blinded_ciphertexts_are_read_by_nothing():
 def test_blinded_shares_are_read_by_nothing():
     view = share_view(coins(40), 3)
     blind = tuple(tuple(Ciphertext(c.value * pow(7, N, N * N) % (N * N), 0) for c in each) for each in view.messages)
-    assert np.isnan(fitted_shares(CiphertextView(modulus=N, messages=blind, shares=view.shares))).all()
+    blinded = CiphertextView(modulus=N, messages=blind, shares=view.shares)
+    assert np.isnan(fitted_shares(blinded)).all() and np.isnan(residual_signs(blinded)).all()
 
 
 def test_norms_tell_rare_labels_and_nothing_of_even_ones():
