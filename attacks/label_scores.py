@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fate_dp.privacy.validation import whole
+from fate_dp.privacy.validation import InvalidArgument, whole
 
 from .label_gradients import subset_of_sums
-from .label_views import UNREAD, JointScoreView, LossView, require
+from .label_views import UNREAD, JointScoreView, LossView, ScoreReleasesView, require
 
 Array = NDArray[np.float64]
 
@@ -83,4 +83,29 @@ def column_values(view: JointScoreView, columns: int = MOST_COLUMNS) -> Array:
     places -= above - sums[order][places - 1] < sums[order][places] - above
     found: Array = patterns[order][places].astype(np.float64)
     found[np.abs(sums[order][places] - above) > APART * view.step] = UNREAD
+    return found
+
+
+def columns_by_releases(view: ScoreReleasesView) -> Array:
+    """The other party's columns (rows, columns) of all records, from several releases of its part of the scores.
+
+    *Where it comes from:* docs/cryptography.md, joint scores: every release is one linear equation for each column and record, so
+    as many releases with different weights as there are columns determine these up to a square matrix, which a few known
+    records give. It is least squares of the known columns on the scores and a constant.
+
+    *Threat model:* a guest that sees a host's part of the scores in several rounds or jobs, and knows the host's columns of more
+    records than there are releases. *Cost:* one regression. *What it cannot do:* tell columns apart that fewer releases than
+    columns leave together, which is why hosts cap releases; read behind rounding what is smaller than its step.
+
+    Raises:
+        InvalidArgument: fewer records are known than there are unknown numbers for a column.
+    """
+    view = require(view, ScoreReleasesView, "Solving for columns")
+    equations = np.column_stack([np.ones(len(view.scores)), view.scores])
+    if len(view.known) < equations.shape[1]:
+        raise InvalidArgument(
+            f"Solving for columns from {view.scores.shape[1]} releases needs {equations.shape[1]} known records but the view has "
+            f"{len(view.known)}."
+        )
+    found: Array = equations @ np.linalg.lstsq(equations[view.known], view.known_columns, rcond=None)[0]
     return found

@@ -261,6 +261,28 @@ class JointScoreView(LabelView):
             raise InvalidArgument.of("step", self.step, "a finite number greater than 0")
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ScoreReleasesView(LabelView):
+    """Another party's part of the scores of all records, for several models, and its columns of a few records.
+
+    Attributes:
+        scores: float64 (rows, releases).
+        known: places of records whose columns at the other party the observer knows, and ``known_columns`` these.
+        known_columns: float64, (known, columns).
+    """
+
+    scores: Array = field(repr=False)
+    known: NDArray[np.int64] = field(repr=False)
+    known_columns: Array = field(repr=False)
+    observer: str = GUEST
+    knows: str = "It knows the other party's columns of a few records, and none of its weights."
+
+    def __post_init__(self) -> None:
+        _frozen(self, "scores", (None, None))
+        _frozen(self, "known_columns", (len(self.known), None))
+        _places(self.known, len(self.scores))
+
+
 def require(view: object, wanted: type[View], attack: str) -> View:
     """The view, if the attack can read it; what is wrong with it is one sentence."""
     if not isinstance(view, wanted):
@@ -302,10 +324,18 @@ def _known_labels(view: Any, rows: int, fewest: int) -> None:
             f"known names {len(known)} records for {len(labels)} labels but must name at least {fewest} different ones, one "
             "for each label."
         )
-    if len(known) and not (known.min() >= 0 and known.max() < rows and np.isin(labels, (0, 1)).all()):
-        raise InvalidArgument(f"known must be places from 0 to {rows - 1}, and known_labels 0 and 1.")
+    if not np.isin(labels, (0, 1)).all():
+        raise InvalidArgument("known_labels holds a value other than 0 and 1.")
+    _places(known, rows)
     object.__setattr__(view, "known", known.astype(np.int64))
     object.__setattr__(view, "known_labels", labels.astype(np.int64))
+
+
+def _places(known: NDArray[np.int64], rows: int) -> None:
+    if len(known) and not (np.min(known) >= 0 and np.max(known) < rows):
+        raise InvalidArgument(
+            f"known must be places from 0 to {rows - 1} but reaches from {min(known)} to {max(known)}."
+        )
 
 
 def _some(name: str, values: Sequence[object]) -> None:

@@ -1,4 +1,4 @@
-"""What an epsilon buys: gradient inversion on horizontal training, undefended and defended.
+"""What an epsilon buys: gradient inversion on horizontal training, and labels of vertical training, undefended and defended.
 
     python -m bench.attacks [--data ../shared/data] [--quick] [--out out/attacks]
 
@@ -7,6 +7,8 @@ Club's loans, against plain averaging, a secure sum without noise, federated ave
 ``dp_homo_nn`` calibrates for a whole training of epsilon 8, 4 and 1 (delta 1e-5, add-or-remove). The views of noised rounds
 are those of the *informed server*, which knows all other records; lines of several rounds average those in which a
 record is drawn, as if the weights stood still between them. Both favour the attacks.
+
+Labels are read out of what stock FATE's components show of them, and of flips (`attacks_labels`); this needs no data.
 
 Settings were tried on the first three test pictures and batches of rows, for steps and starts only; the prior's strength
 was not searched. The networks have their start weights, as in the papers. The last line printed is one JSON object.

@@ -31,6 +31,7 @@ from fate_dp.attacks.label_views import (
     LeafView,
     LossView,
     RecordGradientView,
+    ScoreReleasesView,
     SumView,
 )
 from tests.protocol.messages import rust_ciphertexts, rust_modulus
@@ -197,3 +198,11 @@ def score_view(values: Array, weights: Array, step: float, seed: int | None = No
         return JointScoreView(scores=exact, step=SCORE_UNIT)
     rounded = np.floor(exact / step + np.random.default_rng(seed).random(len(exact))) * step
     return JointScoreView(scores=rounded, step=SCORE_UNIT)
+
+
+def releases_view(columns: Array, releases: int, step: float, known: Labels) -> ScoreReleasesView:
+    """A host's part of the scores of several models, rounded at random, and its columns of some records."""
+    draws = np.random.default_rng(0)
+    exact = columns @ (0.4 * draws.normal(size=(columns.shape[1], releases)))
+    rounded = np.floor(exact / step + draws.random(exact.shape)) * step
+    return ScoreReleasesView(scores=rounded, known=known, known_columns=columns[known])

@@ -34,6 +34,7 @@ from bench.attacks_label_views import (
     loss_view,
     network_view,
     raw_view,
+    releases_view,
     score_view,
     sum_view,
 )
@@ -41,9 +42,10 @@ from bench.attacks_trials import HEADINGS, Figure, Line, Progress, row
 from fate_dp.attacks.label_ciphertexts import fitted_residuals, opened_labels, residual_signs
 from fate_dp.attacks.label_gradients import labels_by_direction, labels_by_lattice, labels_by_norm
 from fate_dp.attacks.label_models import labels_by_completion, labels_by_leaves, labels_by_shared_leaves
-from fate_dp.attacks.label_scores import column_values, labels_from_losses
+from fate_dp.attacks.label_scores import column_values, columns_by_releases, labels_from_losses
 from fate_dp.attacks.label_views import LabelDefence
 from fate_dp.attacks.result import AttackResult, Cost, Interval, Yardstick, share_interval
+from fate_dp.attacks.table_inversion import TOLERANCE
 from fate_dp.privacy.label_flips import flip_labels
 
 Array = NDArray[np.float64]
@@ -156,6 +158,14 @@ class LabelBench:
             f"Labels, {trial.name}, {defence.name}: {line.result.value:.4f} of {len(right):,} (bound {bound:.4f}), "
             f"{seconds:.1f} s each."
         )
+
+    def add_cells(
+        self, name: str, defence: LabelDefence, right: NDArray[np.bool_], baseline: float, seconds: float
+    ) -> None:
+        """A line of the share of cells of a host's columns that are right; no epsilon of labels bounds it."""
+        line = share_line((name, "a host's columns"), defence, right, baseline, None, seconds=seconds, bound=None)
+        self.lines.append(line)
+        self.progress(f"Cells, {name}, {defence.name}: {line.result.value:.4f} (public {baseline:.4f}).")
 
 
 def flips(epsilon: float) -> LabelDefence:
@@ -284,22 +294,28 @@ def untrained(tasks: list[LabelTask], known: int) -> float:
 
 
 def of_scores(bench: LabelBench) -> None:
-    """A host's binary columns from its part of joint scores: no label is in it, and no epsilon bounds it."""
+    """A host's columns from its part of joint scores: no label is in it, and no epsilon of labels bounds it."""
     draws = np.random.default_rng(3)
     values = draws.integers(0, 2, (SCORE_ROWS, SCORE_COLUMNS)).astype(np.float64)
     weights = np.rint(draws.normal(size=SCORE_COLUMNS) * 0.4 * 2.0**22) / 2.0**22
     public = float(np.maximum(values.mean(axis=0), 1 - values.mean(axis=0)).mean())
     exact = LabelDefence("exact scores", "The host's part of the scores as it is.")
     rounded = LabelDefence("rounded scores", f"The host rounds its part at random to multiples of {SCORE_STEP:g}.")
-    control = Yardstick(1.0, "a control: all cells of 8 binary columns.")
     for defence, seed in ((exact, None), (rounded, 0)):
         started = time.perf_counter()
         right = cells_right(values, column_values(score_view(values, weights, SCORE_STEP, seed)))
-        seconds = time.perf_counter() - started
-        name, yardstick = "joint scores: a host's binary columns", control if seed is None else None
-        line = share_line((name, "1,000 rows"), defence, right, public, yardstick, seconds=seconds, bound=None)
-        bench.lines.append(line)
-        bench.progress(f"Cells, {name}, {defence.name}: {line.result.value:.4f}, {seconds:.1f} s.")
+        bench.add_cells("joint scores: 8 binary columns", defence, right, public, time.perf_counter() - started)
+    columns = draws.normal(size=(SCORE_ROWS, SCORE_COLUMNS))
+    # What is named rightly without a view: within the tolerance of the mean.
+    middle = float((np.abs(columns) <= TOLERANCE).mean())
+    for releases in (SCORE_COLUMNS, SCORE_COLUMNS // 4):
+        started = time.perf_counter()
+        view = releases_view(columns, releases, SCORE_STEP, np.arange(KNOWN))
+        right = (np.abs(columns_by_releases(view) - columns) <= TOLERANCE)[KNOWN:].ravel()
+        words = f"{releases} releases of rounded scores with different weights; hosts allow a quarter of their columns."
+        defence = LabelDefence(f"rounded scores, {releases} releases", words)
+        name = f"joint scores: 8 columns, {KNOWN} records known"
+        bench.add_cells(name, defence, right, middle, time.perf_counter() - started)
 
 
 def cells_right(values: Array, found: Array) -> NDArray[np.bool_]:

@@ -16,7 +16,7 @@ from bench.report_parts import image, subplots
 from fate_dp.pipelines.cli.tables import TextTable
 from fate_dp.pipelines.report.page import moment, render
 
-TITLE = "What gradients show, and what an epsilon hides"
+TITLE = "What gradients and ciphertexts show, and what an epsilon hides"
 NUMERIC = frozenset(HEADINGS[3:])
 TITLES = {
     "digits": "Handwritten digits (MNIST)",
@@ -25,7 +25,8 @@ TITLES = {
     "labels": "Labels of a vertical training",
 }
 # Of the card that a figure stands on: what is open is orange, what is defended blue.
-KINDS = {"psnr_no_defence": "not_private", "tab_cells_no_defence": "not_private"}
+OPEN = ("psnr_no_defence", "tab_cells_no_defence", "labels_stock_lr", "labels_stock_binning")
+KINDS = dict.fromkeys(OPEN, "not_private")
 
 
 @dataclass(frozen=True)
@@ -53,17 +54,18 @@ def write_page(path: Path, lines: Mapping[str, Sequence[Line]], summary: Sequenc
     page = render(
         "attacks_template.html",
         title=TITLE,
-        of="attacks on horizontal training",
+        of="attacks on horizontal and vertical training",
         created=moment(datetime.now(timezone.utc).isoformat()),
         summary=(
             "Who sees the gradient of a record sees the record: its picture, or the cells of its row. Each line below is one "
             "attack against one defence, beside what is known without any gradient. Noise is that of dp_homo_nn for a whole "
-            "training, and the observer of a noised round knows all other records of it, which no real server does."
+            "training, and the observer of a noised round knows all other records of it, which no real server does. Labels of a "
+            "vertical training are read out of what stock FATE sends, beside the most that flips of an epsilon allow."
         ),
         cards=[(KINDS.get(one.name, "private"), f"{one.value:.3g}", f"{one.name}: {one.words}") for one in summary],
         precision_of_figures=(
             " ".join(f"{one.name}: {one.interval.low:.3g} to {one.interval.high:.3g}." for one in summary)
-            + " Intervals are 95 % bootstraps over targets."
+            + " Intervals are of 95 %: bootstraps over targets, and Clopper and Pearson's for shares of labels."
             + (" This was a quick run, with few targets." if quick else "")
         ),
         sections=[section(name, found) for name, found in lines.items() if found],

@@ -19,7 +19,7 @@ from fate_dp.attacks.label_ciphertexts import (
 )
 from fate_dp.attacks.label_gradients import labels_by_direction, labels_by_lattice, labels_by_norm, subset_of_sums
 from fate_dp.attacks.label_models import labels_by_completion, labels_by_leaves, labels_by_shared_leaves
-from fate_dp.attacks.label_scores import column_steps, column_values, labels_from_losses
+from fate_dp.attacks.label_scores import column_steps, column_values, columns_by_releases, labels_from_losses
 from fate_dp.attacks.label_views import (
     UNDEFENDED,
     BottomView,
@@ -31,6 +31,7 @@ from fate_dp.attacks.label_views import (
     LeafView,
     LossView,
     RecordGradientView,
+    ScoreReleasesView,
     SumView,
     require,
     share_read,
@@ -247,6 +248,23 @@ def test_exact_scores_of_binary_columns_are_these_columns_and_rounded_ones_are_n
     assert not any(np.isclose(step, weights, rtol=1e-5).any() for step in steps)
 
 
+def release_view(columns, releases, step=0.0):
+    draws = np.random.default_rng(11)
+    scores = columns @ draws.normal(size=(columns.shape[1], releases))
+    if step:
+        scores = np.floor(scores / step + draws.random(scores.shape)) * step
+    return ScoreReleasesView(scores=scores, known=np.arange(30), known_columns=columns[:30])
+
+
+def test_as_many_releases_as_columns_give_the_columns_and_fewer_do_not():
+    columns = np.random.default_rng(12).normal(size=(500, 4))
+    assert np.allclose(columns_by_releases(release_view(columns, 4)), columns)
+    # Rounded to 2^-7 they are known to about as much, times what the inverse of the weights multiplies it with.
+    assert np.abs(columns_by_releases(release_view(columns, 4, 2.0**-7)) - columns).std() < 0.1
+    errors = columns_by_releases(release_view(columns, 1)) - columns
+    assert (errors**2).mean() > 0.5
+
+
 def two_rows(**more):
     return {"gradients": np.ones((2, 1)), **more}
 
@@ -276,6 +294,9 @@ def two_rows(**more):
         (lambda: fitted_residuals(residual_view(coins(9), 1)), "at least 2 messages"),
         (lambda: fitted_shares(residual_view(coins(9), 2)), "no shares"),
         (lambda: labels_by_norm(gradient_view(coins(9)), 0.0), "ones is 0.0"),
+        (lambda: RecordGradientView(**two_rows(known=[0], known_labels=[2])), "other than 0 and 1"),
+        (lambda: columns_by_releases(release_view(np.ones((50, 2)), 30)), "needs 31 known records but the view has 30"),
+        (lambda: ScoreReleasesView(scores=np.ones((2, 1)), known=[2], known_columns=[[1.0]]), "places from 0 to 1"),
     ],
 )
 def test_what_an_attack_cannot_read_is_refused_in_one_sentence(make, says):
