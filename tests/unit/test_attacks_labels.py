@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.special import expit
 from scipy.stats import binom
 from sklearn.tree import DecisionTreeClassifier
@@ -233,6 +235,22 @@ def test_the_bound_is_that_of_the_answer_or_of_the_likelier_label():
     assert defence.bound(np.full(3, 0.5)) == pytest.approx(1 / (1 + math.exp(-1)))
     assert defence.bound(np.array([0.01, 0.9, 0.5])) == pytest.approx((0.99 + 0.9 + 1 / (1 + math.exp(-1))) / 3)
     assert UNDEFENDED.bound(np.full(3, 0.5)) == 1.0
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.floats(0.1, 5.0),
+    st.floats(0.0, 1.0),
+    st.lists(st.tuples(st.floats(0.01, 1.0), st.floats(-1.0, 1.0)), min_size=2, max_size=6),
+)
+def test_no_mechanism_of_epsilon_lets_anybody_name_more_labels_than_the_bound(epsilon, prior, answers):
+    for_zero = np.array([weight for weight, _ in answers])
+    # Ratios within e^(epsilon / 2) of each other before both laws are made to sum to 1 are within e^epsilon after it.
+    for_one = for_zero * np.exp(0.5 * epsilon * np.array([exponent for _, exponent in answers]))
+    for_zero, for_one = for_zero / for_zero.sum(), for_one / for_one.sum()
+    assert np.abs(np.log(for_one / for_zero)).max() <= epsilon + 1e-9
+    named = np.maximum(prior * for_one, (1 - prior) * for_zero).sum()
+    assert named <= LabelDefence("any", "Any.", epsilon).bound(np.full(1, prior)) + 1e-9
 
 
 def test_exact_scores_of_binary_columns_are_these_columns_and_rounded_ones_are_not():
