@@ -70,7 +70,7 @@ BINNING, SIGNS, FIT, SHARES = (
     "CoordinatedLR: residuals of 20 epochs",
     "SSHE-LR from zero: shares of residuals",
 )
-NO_FLIPS = LabelDefence("no flips", "Stock FATE, or ours at epsilon infinity: labels go in as they are.")
+NO_FLIPS = LabelDefence("no flips", "Labels go into stock FATE's component as they are.")
 BLINDED = LabelDefence("epsilon infinity", "Ours without flips: the same numbers under blinded ciphertexts.")
 ALL_READ = Yardstick(1.0, "a control: every label.")
 
@@ -94,7 +94,7 @@ class LabelPlan:
     blinded: int
 
 
-FULL, QUICK = LabelPlan(20_000, 40_100, 10_000, 20, 2000), LabelPlan(2000, 20_100, 3000, 4, 200)
+FULL, QUICK = LabelPlan(40_000, 40_100, 10_000, 20, 2000), LabelPlan(2000, 20_100, 3000, 4, 200)
 Attack = Callable[[LabelTask, Labels, LabelDefence], Array]
 
 
