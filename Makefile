@@ -126,7 +126,7 @@ bench-noise: $(BENCHED)
 bench-source-composition: $(BENCHED)
 	$(BIN)/python -m bench.source_composition
 
-# Gradient inversion against every defence; QUICK=1 takes some minutes, and the page is out/attacks/index.html.
+# Gradient inversion, and labels of vertical training, against every defence; QUICK=1 takes some minutes, and the page is out/attacks/index.html.
 bench-attacks: DATA ?= ../shared/data
 bench-attacks: $(BENCHED)
 	$(BIN)/python -m bench.attacks --data $(DATA) $(if $(QUICK),--quick)

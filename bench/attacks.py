@@ -1,4 +1,4 @@
-"""What an epsilon buys: attacks on horizontal training and on the models that it gives, undefended and defended.
+"""What an epsilon buys: attacks on horizontal training, its models, and labels of vertical training, undefended and defended.
 
     python -m bench.attacks [--data ../shared/data] [--quick] [--out out/attacks]
 
@@ -9,6 +9,7 @@ are those of the *informed server*, which knows all other records; lines of seve
 record is drawn, as if the weights stood still between them. Both favour the attacks.
 
 What whoever gets a trained model learns of its records is measured by `bench.attacks_models`, which this program runs, too.
+Labels are read out of what stock FATE's components show of them, and of flips (`attacks_labels`); this needs no data.
 
 Settings were tried on the first three test pictures and batches of rows, for steps and starts only; the prior's strength
 was not searched. The networks have their start weights, as in the papers. The last line printed is one JSON object.
@@ -25,6 +26,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from bench.attacks_labels import attack_labels, label_figures
 from bench.attacks_models import attack_models
 from bench.attacks_page import write_page
 from bench.attacks_pictures import MNIST, PHOTOGRAPHS, attack_digits, attack_photographs
@@ -50,7 +52,8 @@ def main() -> None:
             console.print(f"The file {options.data / file} is missing, so nothing is measured on {name}.")
             continue
         lines[name] = attack(options.data, plan, console.print)
-    summary = summarised(lines["digits"], lines["loans"])
+    lines["labels"] = attack_labels(options.quick, console.print)
+    summary = [*summarised(lines["digits"], lines["loans"]), *label_figures(lines["labels"])]
     for name, found in lines.items():
         console.print(table_of(name, found))
     sections, figures = attack_models(options.data, options.quick, console)

@@ -16,18 +16,27 @@ from bench.report_parts import image, subplots
 from fate_dp.pipelines.cli.tables import TextTable
 from fate_dp.pipelines.report.page import moment, render
 
-TITLE = "What gradients show, and what an epsilon hides"
+TITLE = "What gradients and ciphertexts show, and what an epsilon hides"
 NUMERIC = frozenset(HEADINGS[3:])
 TITLES = {
     "digits": "Handwritten digits (MNIST)",
     "photographs": "Photographs (CIFAR-10), the setting of the papers",
     "loans": "Loans (Lending Club)",
+    "labels": "Labels of a vertical training",
 }
 # Of the card that a figure stands on: what is open is orange, what is defended blue.
-OPEN = ("psnr_no_defence", "tab_cells_no_defence", "lira_tpr_no_privacy", "gan_no_privacy")
+OPEN = (
+    "psnr_no_defence",
+    "tab_cells_no_defence",
+    "lira_tpr_no_privacy",
+    "gan_no_privacy",
+    "labels_stock_lr",
+    "labels_stock_binning",
+)
 NOTE = (
-    "Found: the median PSNR over pictures, or the mean share of cells over batches. Public alone: black or the mean picture, "
-    "whichever is better, or the commonest value of each cell."
+    "Found: the median PSNR over pictures, or the mean share of cells or labels. Public alone: black or the mean picture, "
+    "whichever is better, the commonest value of each cell or label, or what known labels tell with a host's own columns. Bound: "
+    "the largest share that epsilon allows in expectation, where there is one."
 )
 
 
@@ -63,12 +72,13 @@ def write_page(
     page = render(
         "attacks_template.html",
         title=TITLE,
-        of="attacks on horizontal training",
+        of="attacks on horizontal and vertical training",
         created=moment(datetime.now(timezone.utc).isoformat()),
         summary=(
             "Who sees the gradient of a record sees the record: its picture, or the cells of its row. Each line below is one "
             "attack against one defence, beside what is known without any gradient. Noise is that of dp_homo_nn for a whole "
-            "training, and the observer of a noised round knows all other records of it, which no real server does."
+            "training, and the observer of a noised round knows all other records of it, which no real server does. Labels of a "
+            "vertical training are read out of what stock FATE sends, beside the most that flips of an epsilon allow."
         ),
         cards=[
             ("not_private" if one.name in OPEN else "private", f"{one.value:.3g}", f"{one.name}: {one.words}")
@@ -76,7 +86,7 @@ def write_page(
         ],
         precision_of_figures=(
             " ".join(f"{one.name}: {one.interval.low:.3g} to {one.interval.high:.3g}." for one in summary)
-            + " Intervals are 95 % bootstraps over targets."
+            + " Intervals are of 95 %: bootstraps over targets, and Clopper and Pearson's for shares of labels."
             + (" This was a quick run, with few targets." if quick else "")
         ),
         sections=[*(section(TITLES[name], found) for name, found in lines.items() if found), *more],

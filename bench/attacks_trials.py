@@ -56,7 +56,8 @@ class Line:
     """One line of the table, and what it rests on.
 
     ``values`` are those of the single targets, ``baselines`` what public knowledge gives for the same ones; ``originals`` and
-    ``found`` are pictures to show, of the first targets.
+    ``found`` are pictures to show, of the first targets. ``bound`` is the most that the defence's epsilon allows, where one is
+    known for the figure.
     """
 
     model: str
@@ -67,6 +68,7 @@ class Line:
     second: float | None = None
     originals: NDArray[np.float64] | None = field(default=None, repr=False)
     found: NDArray[np.float64] | None = field(default=None, repr=False)
+    bound: float | None = None
 
     @property
     def paired(self) -> NDArray[np.float64]:
@@ -173,7 +175,18 @@ def _gain(name: str, line: Line, words: str) -> Figure:
     return Figure(name, float(np.median(line.paired)), bootstrap(line.paired), f"{words}; {line.result.attack}")
 
 
-HEADINGS = ("model", "attack", "defence", "found", "95 % interval", "public alone", "SSIM", "targets", "seconds")
+HEADINGS = (
+    "model",
+    "attack",
+    "defence",
+    "found",
+    "95 % interval",
+    "public alone",
+    "bound",
+    "SSIM",
+    "targets",
+    "seconds",
+)
 
 
 def row(line: Line) -> tuple[str, ...]:
@@ -186,6 +199,7 @@ def row(line: Line) -> tuple[str, ...]:
         f"{result.value:.{digits}f} {result.unit}",
         f"{result.interval.low:.{digits}f} to {result.interval.high:.{digits}f}",
         f"{result.baseline:.{digits}f}",
+        "" if line.bound is None else f"{line.bound:.{digits}f}",
         "" if line.second is None else f"{line.second:.2f}",
         f"{result.targets}",
         f"{result.cost.seconds:.2f}",

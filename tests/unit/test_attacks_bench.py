@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from bench.attacks_labels import BINNING, FIT, NO_FLIPS, flips, label_figures, share_line
 from bench.attacks_page import write_page
 from bench.attacks_trials import HEADINGS, Line, row, summarised
 from fate_dp.attacks.result import AttackResult, Cost, Yardstick, bootstrap
@@ -56,9 +57,32 @@ def test_figures_are_those_of_the_attack_that_gains_most(lines):
     assert summarised([], []) == []
 
 
+def label_line(attack, defence, right, of="coins"):
+    bound = defence.bound(np.full(1, 0.5))
+    found = np.arange(20_000) < right
+    return share_line((attack, of), defence, found, 0.5, None, seconds=0.1, bound=bound)
+
+
+def test_the_figure_of_labels_is_the_largest_excess_over_the_bound_of_enough_coins():
+    lines = [
+        label_line(FIT, NO_FLIPS, 20_000),
+        label_line(BINNING, NO_FLIPS, 19_000),
+        label_line("one", flips(1.0), 14_700),
+        label_line("two", flips(0.5), 12_600),
+        label_line("learnt", flips(0.5), 20_000, "labels of a logistic law"),
+    ]
+    figures = {figure.name: figure for figure in label_figures(lines)}
+    assert figures["labels_stock_lr"].value == 1.0 and figures["labels_stock_binning"].value == 0.95
+    excess = figures["labels_ours_excess"]
+    assert excess.value == pytest.approx(0.63 - 1 / (1 + np.exp(-0.5)))
+    assert excess.interval.low < excess.value < excess.interval.high
+
+
 def test_a_line_has_a_cell_under_every_heading(lines):
     cells = dict(zip(HEADINGS, row(lines["loans"][0]), strict=True))
     assert cells["found"] == "0.950 share" and cells["public alone"] == "0.400" and cells["SSIM"] == ""
+    assert cells["bound"] == ""
+    assert dict(zip(HEADINGS, row(label_line("one", flips(1.0), 14_700)), strict=True))["bound"] == "0.731"
 
 
 def test_the_page_shows_pictures_and_defences_and_needs_nothing_else(lines, tmp_path):
