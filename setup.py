@@ -45,6 +45,7 @@ setup(
         "jinja2",
         "matplotlib",
         "scikit-learn",
+        "sympy>=1.12",  # lattice reduction: attacks/label_gradients.py
         "imbalanced-learn==0.12.*",  # data_prep/over_sampling.py overrides one of its methods
         "threadpoolctl",
         "pyarrow<16",  # later ones want numpy 2

@@ -7,7 +7,8 @@ import pytest
 
 from bench.label_firewall import tables
 from bench.label_firewall_parties import Read, Task, play
-from bench.label_firewall_reading import compare_with_guesses, two_valued
+from bench.label_firewall_reading import compare_with_guesses
+from fate_dp.attacks.label_ciphertexts import two_valued
 
 ROWS = 64
 EPSILON = 0.5

@@ -1,0 +1,173 @@
+"""Labels out of ciphertexts, by arithmetic with public numbers: no key is broken, and none is needed.
+
+*Where it comes from:* the cipher is [Paillier1999]; that FATE 2.2.0 sends it without blinding was found by reading what its
+hosts receive (docs/upstream.md). A Paillier ciphertext without blinding is c = 1 + m n modulo n^2, so that m = (c - 1) / n.
+What a guest encrypts of a record in a regression is moreover a public number times the label and, added to it, a linear
+function of features, of which the host gets one for each epoch: their differences are linear in the same features and have
+no label in them, so that what remains of the first, when their span is taken out, has two values, one for each label.
+
+*Threat model* of all attacks here: a host that keeps to the protocol, knows its own columns, public keys and no label, and
+reads what came. *Cost:* a division for each ciphertext, and for regressions singular values of a matrix (rows, epochs).
+
+*What they cannot do:* read blinded ciphertexts, which are not of that form, nor values other than 0 and 1. Where
+``label_flip`` stood before the task they read the flips, all of them, and nothing of a label that its flip does not tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fate_dp.privacy.validation import InvalidArgument
+
+from .label_views import UNREAD, Ciphertext, CiphertextView, GuessView, require
+
+Array = NDArray[np.float64]
+
+EXPONENT_BASE = 16
+RING = 1 << 64
+"""Shares of SSHE count modulo this."""
+SHARE_SCALE = 1 << 24
+"""What SSHE counts as 1: `safety.mpc.encoder.precision_bits` of FATE's configuration."""
+ROUNDS = 50
+NOISE = 3.0
+"""Directions in which the rows move by less than so many units of the last digit a row are rounding."""
+SINGLE = float(np.finfo(np.float32).eps)
+"""Rounding of a residual that FATE computes in float32."""
+
+
+class Plain(NamedTuple):
+    """A number without blinding: ``mantissa`` times 16 to ``exponent``."""
+
+    mantissa: int
+    exponent: int
+
+    def __float__(self) -> float:
+        return float(self.mantissa) * float(EXPONENT_BASE) ** self.exponent
+
+
+def opened(ciphertexts: Sequence[Ciphertext], modulus: int) -> list[Plain | None]:
+    """What ciphertexts hold, None where they are blinded."""
+    return [_opened(value, exponent, modulus) for value, exponent in ciphertexts]
+
+
+def _opened(ciphertext: int, exponent: int, n: int) -> Plain | None:
+    multiple, remainder = divmod(ciphertext - 1, n)
+    if remainder:
+        return None
+    plaintext = multiple % n
+    return Plain(plaintext - n if 2 * plaintext > n else plaintext, exponent)
+
+
+def opened_labels(view: CiphertextView) -> Array:
+    """Labels (rows,) that were sent as they are: 1 for any number above 0.
+
+    For the labels that ``hetero_feature_binning`` sends to hosts.
+    """
+    view = require(view, CiphertextView, "Opening labels")
+    plains = opened(view.messages[0], view.modulus)
+    return np.array([UNREAD if plain is None else float(plain.mantissa > 0) for plain in plains])
+
+
+def guessed_labels(view: GuessView) -> Array:
+    """Labels (rows,) by comparing each ciphertext, byte by byte, with the encryptions of both labels.
+
+    For the same message under any cipher: it fails where that draws randomness.
+    """
+    view = require(view, GuessView, "Comparing with guesses")
+    labels = {guess: float(label) for label, guess in enumerate(view.guesses)}
+    return np.array([labels.get(each, UNREAD) for each in view.sealed])
+
+
+def residual_signs(view: CiphertextView) -> Array:
+    """Labels (rows,) by the signs of the residuals in the first message, which are negative for label 1.
+
+    For what ``coordinated_lr`` sends in the first epoch, 0.25 x w - 0.5 y with y 1 or -1; for gradients 0.5 - y of the first
+    tree of ``hetero_secureboost`` with ``gh_pack: false``; with the observer's shares for the same of SSHE. Right for all
+    records from zero weights, and for those whose first score is small from others.
+    """
+    view = require(view, CiphertextView, "Reading signs of residuals")
+    if view.shares is not None:
+        return (_residuals_of_shares(view, 1)[0] < 0).astype(np.float64)
+    plains = opened(view.messages[0], view.modulus)
+    return np.array([UNREAD if plain is None else float(plain.mantissa < 0) for plain in plains])
+
+
+def fitted_residuals(view: CiphertextView, step: float = 1.0) -> Array:
+    """Labels (rows,) by what ``coordinated_lr`` and ``coordinated_linr`` send in all epochs.
+
+    Args:
+        step: how much lower a residual is for label 1 than for label 0.
+    """
+    view = require(view, CiphertextView, "Fitting residuals")
+    _several(view, "Fitting residuals")
+    epochs = [opened(message, view.modulus) for message in view.messages]
+    if any(plain is None for epoch in epochs for plain in epoch):
+        return np.full(view.rows, UNREAD)
+    residuals = np.array([[float(plain) for plain in epoch if plain is not None] for epoch in epochs])
+    return two_valued(residuals, np.ones((view.rows, 1)), step, rounding=SINGLE)
+
+
+def fitted_shares(view: CiphertextView) -> Array:
+    """Labels (rows,) by the guest's share of the residuals, which SSHE sends unblinded, and the host's own, of all epochs."""
+    view = require(view, CiphertextView, "Fitting shares")
+    _several(view, "Fitting shares")
+    residuals = _residuals_of_shares(view, len(view.messages))
+    ones = np.ones((view.rows, 1))
+    known = ones if view.columns is None else np.column_stack([ones, view.columns])
+    return two_valued(residuals, known, SHARE_SCALE / view.rows, rounding=1.0)
+
+
+def _several(view: CiphertextView, attack: str) -> None:
+    if len(view.messages) < 2:
+        raise InvalidArgument(
+            f"{attack} reads at least 2 messages, one an epoch, but the view has {len(view.messages)}."
+        )
+
+
+def _residuals_of_shares(view: CiphertextView, messages: int) -> Array:
+    """(messages, rows) of score minus label, over the number of rows, in units of the last digit; NaN where blinded."""
+    if view.shares is None:
+        raise InvalidArgument(
+            "The view holds no shares of the observer, without which those of the other party are random."
+        )
+    pairs = zip(view.shares[:messages], view.messages[:messages])
+    return np.array([_summed(own, opened(message, view.modulus)) for own, message in pairs])
+
+
+def _summed(own: Sequence[int], others: Sequence[Plain | None]) -> list[float]:
+    sums = [UNREAD if other is None else (share + other.mantissa) % RING for share, other in zip(own, others)]
+    return [float(value - RING if 2 * value > RING else value) for value in sums]
+
+
+def two_valued(residuals: Array, known: Array, step: float, rounding: float) -> Array:
+    """Labels 0 and 1 from residuals that are linear in unseen features, less ``step`` where the label is 1.
+
+    The span of ``known`` columns and of the residuals' differences is taken out of the first epoch's; which rows then lie
+    low is where the labels are 1, up to the part of the labels themselves that went out with it. Fitting the span again
+    to residuals with these labels put back brings that part in, until no label changes. `UNREAD` where residuals are not
+    finite.
+
+    Args:
+        residuals: (epochs, rows).
+        known: (rows, k).
+        rounding: the error of a residual.
+    """
+    if not np.isfinite(residuals).all():
+        return np.full(residuals.shape[1], UNREAD)
+    first, moved = residuals[0], (residuals[1:] - residuals[0]).T
+    directions, lengths, _ = np.linalg.svd(moved, full_matrices=False)
+    noise = NOISE * rounding * np.sqrt(len(first))
+    basis = np.column_stack([known, directions[:, lengths > noise]])
+    labels = np.zeros(len(first), dtype=bool)
+    for _ in range(ROUNDS):
+        fitted = basis @ np.linalg.lstsq(basis, first + step * labels, rcond=None)[0]
+        rest = first - fitted
+        found = rest < (rest.max() + rest.min()) / 2 if not labels.any() else rest < -step / 2
+        if (found == labels).all():
+            break
+        labels = found
+    return labels.astype(np.float64)
