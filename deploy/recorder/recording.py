@@ -19,6 +19,7 @@ import json
 import logging
 import os
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -39,8 +40,7 @@ from .fate_values import plain_form
 logger = logging.getLogger(__name__)
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,120}")
 TOO_LARGE = "the view has its record_bytes already"
-HEADING_BYTES = 200
-"""Of one message that is not kept, about: names and numbers."""
+MOST_PROBLEMS = 100
 
 
 @dataclass
@@ -54,6 +54,7 @@ class Recorder:
     tables: list[tuple[str, ...]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     used: int = 0
+    dropped: int = 0
 
     def keep(self, sender: tuple[str, str], name: str, tag: str, value: Any) -> None:
         """Take in one message; never raises."""
@@ -78,6 +79,8 @@ class Recorder:
     def write(self, finished: bool) -> None:
         """Put the view in its place, whole; never raises."""
         try:
+            if self.dropped:
+                self.problems.append(f"{self.dropped} further messages were received: {TOO_LARGE}.")
             view = RecordedView(self.task, (), tuple(self.tables), tuple(self.problems), finished)
             replace_file(self.folder / self.task.file_name, to_bytes(view, self.messages))
             logger.info("what this party received was recorded: %d messages", len(self.messages))
@@ -95,6 +98,7 @@ class Recorder:
         except NotPlain as error:
             if self.used > self.most:
                 # Names alone may fill a disk where a peer sends without end.
+                self.dropped += 1
                 return
             data = Message(sender, name, tag, None, str(error)).to_bytes()
         self.messages.append(data)
@@ -102,8 +106,9 @@ class Recorder:
 
     def tell(self, sentence: str) -> None:
         """Say what went wrong in the task's log and in the view."""
-        logger.warning(sentence, exc_info=True)
-        self.problems.append(sentence)
+        if len(self.problems) < MOST_PROBLEMS:
+            logger.warning(sentence, exc_info=sys.exc_info()[0] is not None)
+            self.problems.append(sentence)
 
 
 def recorder_of(config: Any) -> Recorder | None:

@@ -213,6 +213,9 @@ def test_what_is_too_large_is_left_out_by_name_and_a_flood_ends(home, received):
     assert large.content is None and "bytes, and" in large.left_out
     assert view.messages[0].content == 1.0 and view.finished
     assert path.stat().st_size < 4000 and len(view.messages) < 100
+    assert view.problems == (
+        f"{502 - len(view.messages)} further messages were received: the view has its record_bytes already.",
+    )
 
 
 def test_what_is_of_an_unknown_class_is_left_out(home, received):
