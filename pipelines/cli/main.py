@@ -13,6 +13,7 @@ from pathlib import Path
 from fate_dp.deploy.flow import home_command
 from fate_dp.privacy.validation import InvalidArgument
 
+from .attack import add_attack
 from .check import add_check
 from .console import (
     Commands,
@@ -95,6 +96,7 @@ def parser() -> argparse.ArgumentParser:
     add_backup(commands)
     add_check(commands)
     add_report(commands)
+    add_attack(commands)
     add_plan(commands)
     add_prep(commands)
     add_upload_examples(commands)
