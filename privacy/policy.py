@@ -14,6 +14,8 @@
     public_datasets: [columns:89abcdef01234567]   # public data: runs that guarantee nothing may use it, outside the caps
     job_check: warn                   # of a job that leaks labels: refuse (the default), warn or off
     separate_ids: [patient]           # id columns whose ids name other records than equal ids of other tables
+    record_views: [coordinated_lr]    # components whose tasks keep what this party receives, or true for all; default none
+    record_bytes: 67108864            # largest file of what one task received
 
 A dataset is named by its columns, as ``fate-dp declare-table`` and the ledger say; a number behind the name (#2) means other
 records in a table of the same columns, for which a cap without the number holds as well. ``fate-dp cap`` writes caps by the
@@ -56,6 +58,9 @@ UNUSED_NAME = (
 )
 REFUSE, WARN, OFF = JOB_CHECKS = ("refuse", "warn", "off")
 DEFAULT_LABEL_CAP = 8.0
+EVERY_COMPONENT = "every component"
+DEFAULT_RECORD_BYTES = 1 << 26
+MOST_RECORD_BYTES = 1 << 32
 DEFAULT_DATASET_CAP = BudgetCap(epsilon=8.0, delta=1e-6)
 MODULE_NAME = re.compile(r"[A-Za-z0-9_-]+")
 MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
@@ -94,6 +99,12 @@ class Policy:
     separate_ids: frozenset[str] = frozenset()
     few_valued_scores: frozenset[str] = frozenset()
     job_check: str = REFUSE
+    record_views: frozenset[str] = frozenset()
+    record_bytes: int = DEFAULT_RECORD_BYTES
+
+    def records(self, component: str) -> bool:
+        """Whether the operator wants kept what this party receives in tasks of a component."""
+        return not self.record_views.isdisjoint({component, EVERY_COMPONENT})
 
     def label_cap(self, source: str) -> float:
         """Largest total epsilon that the label source may spend."""
@@ -207,6 +218,8 @@ def load_policy(path: AnyPath) -> Policy:
         separate_ids=frozenset(file.dataset("separate_ids", name, "id column") for name in separate),
         few_valued_scores=frozenset(file.dataset("few_valued_scores", name) for name in few_valued),
         job_check=file.job_check(content.get("job_check", REFUSE)),
+        record_views=file.record_views(content.get("record_views")),
+        record_bytes=file.record_bytes(content.get("record_bytes", DEFAULT_RECORD_BYTES)),
     )
     for key, name in unused_names(policy):
         _tell_unused(str(path), key, name)
@@ -324,6 +337,17 @@ class _File:
         given = OFF if value is False else value
         self._refuse_unless(given in JOB_CHECKS, "job_check", value, f"be one of {', '.join(JOB_CHECKS)}")
         return str(given)
+
+    def record_views(self, value: Any) -> frozenset[str]:
+        if value is None or isinstance(value, bool):
+            return frozenset({EVERY_COMPONENT} if value else ())
+        named = isinstance(value, list) and all(isinstance(name, str) and name.strip() for name in value)
+        self._refuse_unless(named, "record_views", value, "be true, false or a list of names of components")
+        return frozenset(value)
+
+    def record_bytes(self, value: Any) -> int:
+        allowed = f"a whole number from 1 to {MOST_RECORD_BYTES}"
+        return whole(self._named("record_bytes"), value, 1, MOST_RECORD_BYTES, allowed=allowed, error=InvalidPolicy)
 
     def budget(self, where: str, value: Any, default: BudgetCap) -> BudgetCap:
         content = self.mapping(where, value)

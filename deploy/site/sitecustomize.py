@@ -21,6 +21,8 @@ nobody will see is not laid out; the log is the same.
 A table of FATE 2.2.0's standalone engine that Python's garbage collector finds strikes itself off FATE's register of
 tables. Where that happens while the same thread writes there, it waits for a lock that it holds, and all parties of the
 machine with it. Here nothing is collected meanwhile.
+
+What a party receives is kept for it, where its operator wants that (`view_hook`).
 """
 
 if __package__:
@@ -42,9 +44,10 @@ import threading  # noqa: E402
 import time  # noqa: E402
 
 if __package__:
-    from . import fence  # noqa: E402
+    from . import fence, view_hook  # noqa: E402
 else:
     import fence  # type: ignore[no-redef]  # noqa: E402
+    import view_hook  # type: ignore[no-redef]  # noqa: E402
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -179,6 +182,7 @@ sys.meta_path.insert(
             "fate.arch.federation.backends.rabbitmq._rabbit_manager": make_patient,
             "fate.arch.computing.backends.standalone._standalone": keep_collector_out,
             "fate.arch.trace._profile": make_brief,
+            "fate.components.entrypoint.cli.component.execute_cli": view_hook.record_views,
         }
     ),
 )

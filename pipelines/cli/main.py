@@ -13,6 +13,7 @@ from pathlib import Path
 from fate_dp.deploy.flow import home_command
 from fate_dp.privacy.validation import InvalidArgument
 
+from .attack import add_attack
 from .audit import add_audit
 from .check import add_check
 from .console import (
@@ -97,6 +98,7 @@ def parser() -> argparse.ArgumentParser:
     add_check(commands)
     add_report(commands)
     add_audit(commands)
+    add_attack(commands)
     add_plan(commands)
     add_prep(commands)
     add_upload_examples(commands)

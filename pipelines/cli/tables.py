@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MODELS = ("private", "guest_only", "not_private")
 METRICS = {"accuracy": "accuracy", "auc": "AUC", "precision": "precision", "recall": "recall", "f1": "F1"}
-UNBROKEN = ("mechanism", "task", "party", "balanced by")
+UNBROKEN = ("job", "mechanism", "task", "party", "balanced by")
 WIDEST = {"observer": 14}
 LONGEST_HEADING = 10
 

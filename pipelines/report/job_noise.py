@@ -21,6 +21,7 @@ from fate_dp.privacy.ledger.entries import (
     PIECEWISE,
     POST_PROCESSING,
     RANDOMIZED_RESPONSE,
+    RECORDED_VIEW,
 )
 from fate_dp.privacy.mechanisms.local_numbers import piecewise_law
 from fate_dp.privacy.validation import is_finite
@@ -211,6 +212,10 @@ def _nothing_new(line: LedgerLine, summaries: Summaries) -> Measured:
     return Measured("that of the labels it was computed from", "the same labels", None, YES, "Nothing new is released.")
 
 
+def _nothing_released(line: LedgerLine, summaries: Summaries) -> Measured:
+    return Measured("none", "nothing", None, NONE, "Nothing is released: the party keeps what it receives in any case.")
+
+
 def _not_known(line: LedgerLine, summaries: Summaries) -> Measured:
     return Measured(NOT_KNOWN, NOT_KNOWN, None, OPEN, "Neither the ledger nor a summary tells how wide the noise is.")
 
@@ -219,6 +224,7 @@ MEASURES: dict[str, Callable[[LedgerLine, list[Mapping[str, Any]]], Measured]] =
     RANDOMIZED_RESPONSE: _flips,
     PIECEWISE: _numbers,
     POST_PROCESSING: _nothing_new,
+    RECORDED_VIEW: _nothing_released,
     "Shuffled": _shuffled,
     **dict.fromkeys(("Gaussian", "GroupedGaussian", "PoissonSampledGaussian", "FixedSizeSampledGaussian"), _gaussian),
     **dict.fromkeys(("PureDP", "Laplace"), _laplace),

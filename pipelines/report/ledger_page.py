@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fate_dp.privacy.ledger.database import SCHEMA_VERSION
+from fate_dp.privacy.ledger.entries import RECORDED_VIEW
 from fate_dp.privacy.ledger.history import NotedUse, SpentAt
 from fate_dp.privacy.private_files import AnyPath, atomic_write
 from fate_dp.privacy.validation import InvalidArgument
@@ -174,7 +175,7 @@ def ledger_html(parties: list[PartySpending], delta: float, created: datetime) -
 
 def summary(parties: list[PartySpending]) -> str:
     """How much the ledgers hold, in one paragraph."""
-    uses = [use for party in parties for use in party.uses]
+    uses = releases(parties)
     if not uses:
         return "The ledger holds no release: no job has released anything of these parties' data so far."
     jobs, sources = {use.use.job_id for use in uses}, {use.entry.subject for use in uses}
@@ -188,10 +189,15 @@ def summary(parties: list[PartySpending]) -> str:
     )
 
 
+def releases(parties: list[PartySpending]) -> list[NotedUse]:
+    """Uses of all lines but those that note a recorder, which releases nothing."""
+    return [use for party in parties for use in party.uses if use.entry.mechanism != RECORDED_VIEW]
+
+
 def cards(parties: list[PartySpending]) -> list[tuple[str, str, str]]:
     """The key figures at the head of the page: what chooses their colour, the figure, and what it is."""
     caps = [line for party in parties for line in party.caps if line.spent]
-    uses = [use for party in parties for use in party.uses]
+    uses = releases(parties)
     nearest = max((line for line in caps if math.isfinite(line.spent)), key=share, default=None)
     if nearest is None:
         first = ("epsilon", "none", "of a cap is spent")

@@ -68,6 +68,7 @@ POST_PROCESSING = "post-processing"
 NOT_PRIVATE = "not private"
 JOINT_SCORES = "joint scores"
 OVER_SAMPLING = "over-sampling"
+RECORDED_VIEW = "recorded view"
 
 LABEL_DRAWS = f"('{RANDOMIZED_RESPONSE}', '{PIECEWISE}')"
 """For SQL: memoised draws of labels, of classes and of numbers."""
@@ -164,6 +165,11 @@ def over_sampling_entry(dataset: str, method: str) -> Entry:
     """Nothing is released by it, hence no event; the line says what later releases can no longer promise."""
     observer = ", ".join(sorted(OBSERVERS))
     return Entry(dataset, OVER_SAMPLING, "record", observer=observer, purpose=method, counted=False)
+
+
+def recorded_view_entry(component: str, role: str) -> Entry:
+    """The line of tasks in which this party kept what it received; it receives no more for that, and nothing is charged."""
+    return Entry(component, RECORDED_VIEW, "record", observer=role, epsilon=0.0, counted=False)
 
 
 def step_entry(dataset: str, event: Event, purpose: str) -> Entry:

@@ -9,6 +9,7 @@ import numpy as np
 
 from fate_dp.components.common.wire.channel import Channel
 from fate_dp.components.protocols.preflight import plugin_version
+from fate_dp.deploy.recorder.fate_values import rust_ciphertexts, rust_modulus
 
 TERMS = {
     "rows",
@@ -64,32 +65,6 @@ def plain_form(value):
     if type(value).__module__.startswith(("fate.", "fate_utils.")):
         return type(value).__name__
     return value
-
-
-def _rust_bytes(rust_object) -> bytes:
-    return bytes(rust_object.__reduce_ex__(2)[2])
-
-
-def _rust_integer(state: bytes, at: int):
-    """A big integer as Rust writes it: radix (4 bytes), length (8), digits with a sign; and where it ends."""
-    radix, length = int.from_bytes(state[at : at + 4], "little"), int.from_bytes(state[at + 4 : at + 12], "little")
-    end = at + 12 + length
-    return int(state[at + 12 : end], radix), end
-
-
-def rust_modulus(public_key) -> int:
-    """The n of a public key of FATE's Rust library."""
-    return _rust_integer(_rust_bytes(public_key), 0)[0]
-
-
-def rust_ciphertexts(vector) -> list[tuple[int, int]]:
-    """The ciphertexts of a vector of that library, each with its exponent: the plaintext counts times 16 to this."""
-    state, at, found = _rust_bytes(vector), 8, []
-    for _ in range(int.from_bytes(state[:8], "little")):
-        ciphertext, at = _rust_integer(state, at)
-        found.append((ciphertext, int.from_bytes(state[at : at + 4], "little", signed=True)))
-        at += 4
-    return found
 
 
 def names(received) -> set:

@@ -1,0 +1,240 @@
+"""One round of a horizontal training from what its server received, as its recorder kept it, and two attacks on that.
+
+The view of the arbiter of ``dp_homo_nn`` holds the terms that all agreed on, the start weights, and what each party sent in
+the first round; adding that up gives the `RoundView` that the attacks of this folder read. Later rounds start from weights
+that the server computes, and are not read here; nor is a round whose messages were shuffled, or for which records were drawn.
+
+*Threat model:* the server keeps to the protocol. `ones_in_round` knows the model and how many records there are; the
+*informed server* of differential privacy (`informed_labels`) moreover knows every record, and of one of them all but its
+label. No real server knows more, so that what it finds bounds what any finds.
+
+*What they cannot do:* both need a model with one output that ends in a fully connected layer; the count believes that
+nothing was clipped.
+"""
+
+from __future__ import annotations
+
+import math
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+from torch import nn
+
+from fate_dp.components.dp_homo_nn.gradients import RecordGradients
+from fate_dp.components.dp_homo_nn.models.registry import ModelSource, spec_of_job
+from fate_dp.components.dp_homo_nn.models.spec import dimension, flat_weights, load_flat
+from fate_dp.components.dp_homo_nn.round_terms import round_terms, settled
+from fate_dp.components.dp_homo_nn.rounds.account import noise_of
+from fate_dp.components.dp_homo_nn.rounds.aggregation import Local, SecureSum
+from fate_dp.components.dp_homo_nn.rounds.terms import LOCAL, RECORD, SECURE_SUM, RoundTerms
+from fate_dp.components.dp_homo_nn.settings import TrainSettings, given_settings
+from fate_dp.components.protocols.federation import Federation
+from fate_dp.privacy.events import REPLACE_ONE
+from fate_dp.privacy.validation import InvalidArgument
+
+from .gradient_inversion import recovered_labels
+from .recorded_view import RecordedView
+from .view import GRADIENT, SERVER, Defence, RoundView
+
+Array = NDArray[np.float64]
+AGREED, START_WEIGHTS, READY, MESSAGE = "verdict", "start_weights", "ready", "message"
+MOST_EXPONENT = 700.0
+"""Of exp in floating point, about."""
+TWO_SIDED = 1.959964
+"""Standard deviations of a normal law within which 95 % of it lies."""
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedRound:
+    """The first round of a training.
+
+    Attributes:
+        view: the mean gradient, and what is public of the round.
+        terms: of the training.
+        epsilon: that all rounds promise whoever's label is changed: replace-one, in nats at ``delta``.
+        delta: see ``epsilon``.
+    """
+
+    view: RoundView = field(repr=False)
+    terms: RoundTerms
+    epsilon: float
+    delta: float
+
+    @property
+    def gradients(self) -> RecordGradients:
+        """Of single records at the round's start weights, in float32 as the parties compute them."""
+        return RecordGradients(deepcopy(self.view.module).float())
+
+    @property
+    def start(self) -> Array:
+        """The weights that the round started from, float64 (d,)."""
+        return flat_weights(self.view.module)
+
+    @property
+    def bound(self) -> float:
+        """The largest probability with which anybody who sees the training names one record's label, both being as likely.
+
+        Whoever names it right with probability p of either label is wrong with 1 - p of the other one, so that
+        p <= exp(epsilon) (1 - p) + delta: p is at most (exp(epsilon) + delta) / (1 + exp(epsilon)).
+        """
+        odds = math.exp(-min(self.epsilon, MOST_EXPONENT))
+        return min(1.0, (1 + self.delta * odds) / (1 + odds))
+
+
+def recorded_round(view: RecordedView) -> RecordedRound:
+    """The round in a view of an arbiter of ``dp_homo_nn``; raises InvalidArgument where none can be read, and why."""
+    agreed = next((each["terms"] for each in view.named(AGREED) if "parameters" in (each["terms"] or {})), None)
+    starts, sent = view.named(START_WEIGHTS), [each for each in view.messages if each.name == MESSAGE]
+    if agreed is None or not starts or not sent:
+        raise InvalidArgument(
+            f"The view of {view.task.name} holds no whole round: no terms, start weights or messages."
+        )
+    settings = given_settings(agreed["parameters"])
+    if settings.aggregation not in (SECURE_SUM, LOCAL) or settings.unit != RECORD or settings.local_steps > 1:
+        raise InvalidArgument(
+            f"The training of {view.task.name} is of aggregation {settings.aggregation}, unit {settings.unit} and "
+            f"{settings.local_steps} local steps; rounds of secure_sum or local, unit record and one step are read."
+        )
+    if settings.batch_size < settings.records:
+        raise InvalidArgument(
+            f"Rounds of {view.task.name} draw some {settings.batch_size:g} of {settings.records} records by coins; rounds of all "
+            "records are read."
+        )
+    first = [each for each in sent if each.tag == sent[0].tag]
+    ready = {each.sender for each in view.messages if each.name == READY}
+    if len(first) < len(ready):
+        raise InvalidArgument(f"{len(first)} of {len(ready)} parties sent in the first round; rounds of all are read.")
+    lost = next((each.left_out for each in first if each.left_out), None)
+    if lost is not None:
+        raise InvalidArgument(f"The first round of {view.task.name} was not kept: {lost}.")
+    clients = [each.sender for each in first]
+    terms = round_terms(settings, clients, agreed["dimension"]).with_noise(agreed["noise_multiplier"])
+    settings, terms = settled(settings, terms)
+    mean = _mean_of([each.content for each in first], terms)
+    promised = _promised(agreed["promise"])
+    return RecordedRound(_round_view(mean, starts[0], terms, settings, promised[0]), terms, *promised)
+
+
+def _promised(promise: dict[str, Any]) -> tuple[float, float]:
+    """(epsilon, delta) under replace-one; of add-or-remove alone, one record out and another one in."""
+    epsilons, delta = promise["epsilon"], float(promise["delta"])
+    if REPLACE_ONE in epsilons:
+        return float(epsilons[REPLACE_ONE]), delta
+    epsilon = float(epsilons[promise["relation"]])
+    return 2 * epsilon, min(1.0, (1 + math.exp(min(epsilon, MOST_EXPONENT))) * delta)
+
+
+def _mean_of(messages: list[bytes], terms: RoundTerms) -> Array:
+    """As the server adds up what arrived."""
+    parties = [("client", str(place)) for place in range(terms.clients)]
+    federation = Federation(parties[0], tuple(parties[1:]), ("server", ""), None)
+    kind = SecureSum if terms.aggregation == SECURE_SUM else Local
+    return np.asarray(kind(terms, federation).decode(messages, terms.clips[0]).gradient)
+
+
+def _round_view(mean: Array, start: Array, terms: RoundTerms, settings: TrainSettings, epsilon: float) -> RoundView:
+    module = _module_of(settings, terms.dimension)
+    load_flat(module, start)
+    noise, clip = noise_of(terms), terms.clips[0]
+    shares = terms.clients / (terms.clients - terms.max_dropouts) if terms.aggregation == SECURE_SUM else terms.clients
+    deviation = noise * clip * math.sqrt(shares) / terms.batch_size
+    words = (
+        f"Noise of {noise:.3g} times the clip {clip:g}: epsilon {epsilon:.4g} at delta {terms.delta:g} for all rounds."
+    )
+    defence = Defence(f"epsilon {epsilon:.4g}", words, clip, deviation, epsilon, terms.delta)
+    knows = "It knows the model and the size of the batch."
+    records, features = round(terms.batch_size), _features_of(settings, terms.dimension)
+    return RoundView(SERVER, knows, GRADIENT, module, mean, records, (features,), defence)
+
+
+def _module_of(settings: TrainSettings, size: int) -> nn.Module:
+    return _source(settings, _features_of(settings, size)).module()
+
+
+def _source(settings: TrainSettings, features: int) -> ModelSource:
+    return ModelSource.of(spec_of_job(settings, features), settings.loss, {}, settings.class_factors)
+
+
+def _features_of(settings: TrainSettings, size: int) -> int:
+    """How many features a model of so many weights has; the server is not told, but weights grow with them evenly."""
+    name = settings.model["name"]
+    if name not in ("logistic_regression", "mlp"):
+        raise InvalidArgument(f"The model is {name}; rounds of logistic_regression and mlp are read.")
+    one, two = (dimension(_source(settings, features).module()) for features in (1, 2))
+    features, rest = divmod(size - one, two - one)
+    if rest:
+        raise InvalidArgument(f"No {name} of these settings has {size} weights.")
+    return features + 1
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many records of the round have label 1, as the server estimates it, with its 95 % interval."""
+
+    ones: float
+    low: float
+    high: float
+    records: int
+
+
+def ones_in_round(found: RecordedRound) -> Count:
+    """The number of labels 1 from the gradient of the last layer's bias (`gradient_inversion.recovered_labels`)."""
+    view = found.view
+    ones = float(recovered_labels(view).sum())
+    spread = TWO_SIDED * view.defence.deviation * view.records
+    return Count(ones, max(0.0, ones - spread), min(float(view.records), ones + spread), view.records)
+
+
+@dataclass(frozen=True, eq=False)
+class InformedLabels:
+    """What the informed server names for each record, asked one at a time.
+
+    Attributes:
+        labels: (n,) 0 or 1.
+        odds: (n,) natural logarithms of how much likelier what was received is for label 1 than for 0.
+        expected_share: of right ones, by the law of the noise: the mean over records of the normal law at half the distance
+            of a record's two gradients, in standard deviations.
+    """
+
+    labels: NDArray[np.int64]
+    odds: Array = field(repr=False)
+    expected_share: float
+
+
+def informed_labels(found: RecordedRound, features: Array, labels: NDArray[np.int64]) -> InformedLabels:
+    """Each record's label, by a server that knows all features and all other labels, and what it received.
+
+    Of the two gradients that the record can have given it takes the nearer one. Where noise is Gaussian and both labels are as
+    likely, nobody names it right more often.
+
+    Args:
+        features: float64 (n, m) of all records of the round.
+        labels: (n,) their true labels; of these each guess uses all but its own.
+    """
+    view, count = found.view, len(labels)
+    if features.shape != (view.records, *view.record_shape):
+        raise InvalidArgument(
+            f"The truth has records of shape {features.shape} but the round has {(view.records, *view.record_shape)}."
+        )
+    gradients = found.gradients
+    rows = [
+        _clipped(gradients.rows(found.start, features.astype(np.float32), np.full(count, label)), view)
+        for label in (0, 1)
+    ]
+    given = np.where(labels[:, None] == 1, rows[1], rows[0])
+    own = view.received * view.records - (given.sum(axis=0) - given)
+    # Of a whole sum, where the view has a mean.
+    deviation = view.defence.deviation * view.records
+    odds = (np.sum((own - rows[0]) ** 2, axis=1) - np.sum((own - rows[1]) ** 2, axis=1)) / (2 * deviation**2)
+    apart = np.linalg.norm(rows[1] - rows[0], axis=1) / (2 * deviation)
+    return InformedLabels((odds > 0).astype(np.int64), odds, float(ndtr(apart).mean()))
+
+
+def _clipped(rows: Array, view: RoundView) -> Array:
+    assert view.defence.clip is not None, "the round of a private training has a clip"
+    norms = np.linalg.norm(rows.astype(np.float64), axis=1, keepdims=True)
+    return rows * np.minimum(1.0, view.defence.clip / np.maximum(norms, np.finfo(np.float64).tiny))

@@ -1,0 +1,1 @@
+"""Keeps what one party receives in a task, where that party's operator switched it on."""
