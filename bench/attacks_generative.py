@@ -60,7 +60,7 @@ class Plan:
     epsilons: tuple[float, ...]
 
 
-QUICK = Plan((0, 3), (8.0,))
+QUICK = Plan((0, 3), (8.0, 1.0))
 FULL = Plan(tuple(range(CLASSES)), (8.0, 1.0))
 
 

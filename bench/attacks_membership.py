@@ -297,8 +297,8 @@ def lines_of(
         accuracy = mean(population.accuracies[:, -1])
         lines.append(Line(tuple(results), allowed, tight, accuracy, population.loses, defence.words))
         progress(
-            f"{scene.title}, {name}, {defence.name}: {results[0].value:.4f} of the members at {RATES[0]:.0%} false "
-            f"positives (allowed {tight[0]:.3f}), test accuracy {accuracy:.3f}."
+            f"{scene.title}, {name}, {defence.name}: {results[0].value:.4f} ({interval_of(results[0])}) of the members at "
+            f"{RATES[0]:.0%} false positives (allowed {tight[0]:.3f}), test accuracy {accuracy:.3f}."
         )
     return lines
 
@@ -369,17 +369,20 @@ NOTE = (
 )
 
 
+def interval_of(result: AttackResult) -> str:
+    return f"{result.interval.low:.4f} to {result.interval.high:.4f}"
+
+
 def row(line: Line) -> tuple[str, ...]:
     """The cells of a line, under `HEADINGS`."""
     first, second = line.results[0], line.results[1] if len(line.results) > 1 else None
-    span = "{0.low:.4f} to {0.high:.4f}".format
     return (
         first.attack,
         first.defence,
         f"{first.value:.4f}",
-        span(first.interval),
+        interval_of(first),
         f"{second.value:.4f}" if second else "",
-        span(second.interval) if second else "",
+        interval_of(second) if second else "",
         f"{line.allowed[0]:.3f}",
         f"{line.tight[0]:.3f}",
         f"{line.accuracy:.3f}",

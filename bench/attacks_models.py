@@ -79,7 +79,9 @@ def section_of_members(title: str, lines: Sequence[membership.Line]) -> Section:
 
 
 def printed(one: Section) -> Table:
-    table = Table(*one.table.headings, title=one.title)
+    table = Table(title=one.title)
+    for heading in one.table.headings:
+        table.add_column(heading, overflow="fold")
     for cells in one.table.rows:
         table.add_row(*cells)
     return table
