@@ -217,8 +217,9 @@ class LeafView(LabelView):
             raise InvalidArgument(
                 f"leaves has shape {leaves.shape} and type {leaves.dtype} but must be whole numbers (rows, trees)."
             )
+        leaves = leaves.astype(np.int64)
         leaves.flags.writeable = False
-        object.__setattr__(self, "leaves", leaves.astype(np.int64))
+        object.__setattr__(self, "leaves", leaves)
         _known_labels(self, len(leaves), 0)
 
 
