@@ -183,15 +183,15 @@ class TableBins:
 
 def cut_bins(name: str, cuts: Sequence[float], *, missing: bool = True) -> ColumnBins:
     """Bins of declared cut points, of which there must be at least one, each greater than the one before."""
-    column = ColumnBins(name, tuple(cuts), missing=missing)
-    if not column.cuts:
-        raise InvalidArgument.of(f"cuts of {name!r}", list(cuts), "at least one cut point")
-    return column
+    checked = _increasing(f"cuts of {name!r}", cuts)
+    if not checked:
+        raise InvalidArgument.of(f"cuts of {name!r}", [], "at least one cut point")
+    return ColumnBins(name, checked, missing=missing)
 
 
 def category_bins(name: str, categories: Sequence[float], *, missing: bool = True) -> ColumnBins:
     """Bins of declared categories; what is not among them is rare."""
-    return ColumnBins(name, (), tuple(categories), missing)
+    return ColumnBins(name, (), _distinct(f"categories of {name!r}", categories), missing)
 
 
 def equal_width_bins(name: str, low: float, high: float, bins: int, *, missing: bool = True) -> ColumnBins:

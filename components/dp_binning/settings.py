@@ -98,9 +98,10 @@ def delta(value: Any) -> float:
 class Settings:
     """How columns are cut, and what noise protects in the counts by bin."""
 
-    columns: dict[str, Rule] = parameter(
-        "bins of columns by name: cuts, categories, or a public range with bins (equally wide) or quantiles (private)",
-        {},
+    columns: dict[str, Rule] | None = parameter(
+        "bins of columns by name: cuts, categories, or a public range with bins (equally wide) or quantiles (private); None "
+        "means other_columns for all",
+        None,
         check=columns,
     )
     other_columns: Rule | None = parameter(
@@ -139,7 +140,7 @@ class Settings:
         if (self.privacy in NOISY) != (self.epsilon is not None):
             wanted = "a finite number above 0" if self.privacy in NOISY else "left out"
             raise ValueError(f"epsilon is {self.epsilon!r}; with privacy {self.privacy} it must be {wanted}.")
-        rules = [*self.columns.values(), *([self.other_columns] if self.other_columns is not None else [])]
+        rules = [*(self.columns or {}).values(), self.other_columns]
         if self.bins_epsilon is None and any(isinstance(each, QuantileBins) for each in rules):
             raise ValueError(
                 "bins_epsilon is None; with quantiles it must be a finite number above 0, which they cost."
@@ -147,7 +148,7 @@ class Settings:
 
     def rules_of(self, names: Iterable[str]) -> dict[str, Rule]:
         """The rule of each column of a party's table; raises KeyError, with its name, for one without."""
-        rules = {name: self.columns.get(name, self.other_columns) for name in names}
+        rules = {name: (self.columns or {}).get(name, self.other_columns) for name in names}
         for name, found in rules.items():
             if found is None:
                 raise KeyError(name)

@@ -161,7 +161,6 @@ REFUSED = {
     "other ids": ({"tables": changed(HOST, id=[f"x{row}" for row in range(ROWS)])}, "are not the same ids"),
     "repeated id": ({"tables": changed(HOST, id="a")}, "An id occurs more than once"),
     "synthetic rows": ({"tables": changed(HOST, id=SYNTHETIC), **FULL}, "put dp_binning before smote"),
-    "a text column": ({"tables": changed(HOST, x2="red")}, "is not numeric"),
     "no rows": ({"tables": {party: table.head(0) for party, table in PLAIN.items()}}, "The table has no rows"),
     "one public class": ({**PUBLIC, "epsilon": None, "tables": changed(GUEST, y=0)}, "All labels are of one class"),
     "labels that are no flips": (
@@ -269,7 +268,7 @@ def test_flipped_labels_are_counted_and_the_flips_reverted(runs):
         reverted = (events - rate * (events + others)) / (1 - 2 * rate)
         np.testing.assert_allclose(told_counts(outcome), [reverted, events + others - reverted], atol=1e-5)
         # label_flip paid, and counting flips again costs nothing.
-        assert [entry["mechanism"] for entry in outcome.ledger["entries"]] == ["RandomizedResponse"] * (party == GUEST)
+        assert [entry["unit"] for entry in outcome.ledger["entries"]] == ["label"] * (party == GUEST)
 
 
 @pytest.mark.parametrize("name", ["label", "one class", "quantiles"])
@@ -302,7 +301,7 @@ def test_the_ledger_charges_the_sensitivity_of_all_columns(runs):
             assert len(entries) == (party in squares)
             for entry in entries:
                 assert (entry["unit"], entry["relation"], entry["mechanism"]) == ("record", "replace_one", "Gaussian")
-                assert entry["uses"] and 1.9 < entry["epsilon"] <= 2
+                assert entry["uses"] and 1.6 < entry["epsilon"] <= 2
             if party in squares:
                 told = runs[name][party].value["model"]["privacy"]["guest_sigma" if party == GUEST else "own_sigma"]
                 expected = BinCountNoise.of(2.0, 1e-6, 0, squares[party], 1000)
@@ -315,7 +314,7 @@ def test_quantiles_cut_near_the_true_ones_and_are_charged_by_level(runs):
         quantiles = [name for name in bins_of(outcome).names if name not in RULES]
         charged = [entry for entry in outcome.ledger["entries"] if entry["mechanism"] == "ExponentialMechanism"]
         (line,) = charged
-        assert line["count"] == 2 * len(quantiles)
+        assert line["rounds"] == 2 * len(quantiles)
         for name in quantiles:
             cuts = bins_of(outcome).columns[bins_of(outcome).names.index(name)].cuts
             assert 1 <= len(cuts) <= 3 and -4 < cuts[0] <= cuts[-1] < 4

@@ -93,6 +93,8 @@ def test_a_table_numbers_its_bins_through_all_columns():
         (lambda: ColumnBins("x", (1,), missing=1), "missing of 'x' is 1"),  # type: ignore[arg-type]
         (lambda: ColumnBins("x", (1,), (1,)), "one of the two"),
         (lambda: category_bins("x", []), "categories of 'x'"),
+        (lambda: category_bins("x", 3), "categories of 'x' is 3"),  # type: ignore[arg-type]
+        (lambda: cut_bins("x", 3), "cuts of 'x' is 3"),  # type: ignore[arg-type]
         (lambda: category_bins("x", [1, 1.0]), "none of them twice"),
         (lambda: equal_width_bins("x", 1, 1, 4), "range of 'x' is \\[1, 1\\]"),
         (lambda: equal_width_bins("x", 1, np.inf, 4), "two finite numbers"),
