@@ -92,4 +92,5 @@ def open_bin_sums(sealed: Sequence[bytes], bins: int, layout: SlotLayout, privat
     """
     if len(sealed) != layout.plaintexts(bins):
         raise ValueError(f"Received {len(sealed)} masked sums; {bins} bins take {layout.plaintexts(bins)}.")
-    return open_sums(sealed, bins, layout, private_key)[0]
+    share: ObjectArray = open_sums(sealed, bins, layout, private_key)[0]
+    return share

@@ -71,9 +71,9 @@ def rule(name: str, value: Any) -> Rule:
     ends = value[RANGE]
     if not isinstance(ends, list | tuple) or len(ends) != 2:
         raise ValueError(f"range of {name!r} is {ends!r}; it must be two finite numbers, the smaller one first.")
-    if BINS in value:
-        return PublicBins(equal_width_bins(name, *ends, value[BINS]))
     low, high = check_range(name, *ends)
+    if BINS in value:
+        return PublicBins(equal_width_bins(name, low, high, value[BINS]))
     return QuantileBins(low, high, whole(f"quantiles of {name!r}", value[QUANTILES], 2, MAX_BINS - 1))
 
 
