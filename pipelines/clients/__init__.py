@@ -10,7 +10,18 @@ from .tasks import Align, DPBinning, DPHeteroLR, DPHomoNN, Flipback, LabelFlip, 
 
 _DERIVED = derived_tasks(__name__)
 globals().update(_DERIVED)
-__all__ = ["Align", "DPBinning", "DPHeteroLR", "DPHomoNN", "Flipback", "LabelFlip", "ShareLR", "Shuffler", "Smote", *_DERIVED]
+__all__ = [
+    "Align",
+    "DPBinning",
+    "DPHeteroLR",
+    "DPHomoNN",
+    "Flipback",
+    "LabelFlip",
+    "ShareLR",
+    "Shuffler",
+    "Smote",
+    *_DERIVED,
+]
 
 if TYPE_CHECKING:
 
