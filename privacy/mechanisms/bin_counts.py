@@ -8,7 +8,7 @@ Unit *record*, replace-one: the ids of the records and their number are public. 
   one, which together moves by sqrt(2 D). It moves nothing in tables of other parties but what its label does.
 
 A party's noise on all of that is one Gaussian mechanism of the root of the sum of these squares. The noise is discrete on a
-grid of 2^-20 counts, of which whole numbers are multiples, so that rounding has no share in the sensitivity; the distance
+grid of 2^-28 counts, of which whole numbers are multiples, so that rounding has no share in the sensitivity; the distance
 from rounded continuous noise [Canonne2020] is the event's slack.
 """
 
@@ -24,7 +24,7 @@ from ..noise.discrete import MAX_SCALE, discrete_gaussian, gaussian_slack
 from ..noise.stream import Integers, Rng, Size, open_stream
 from ..validation import InvalidArgument, positive, whole
 
-FRACTION_BITS = 20
+FRACTION_BITS = 28
 MAX_COLUMNS = 1 << 20
 MAX_COUNTS = 1 << 30
 # Of delta for the slack of discrete noise; more than enough for a million counts and a sigma of one.
@@ -85,7 +85,7 @@ class BinCountNoise:
         return event_of(process, open_stream(rng), relation=REPLACE_ONE, observers=observers, slack=slack)
 
     def draw(self, size: Size, rng: Rng = None) -> Integers:
-        """Noise for so many numbers, int64 in units of 2^-20 counts; secret. No number may get it from two draws."""
+        """Noise for so many numbers, int64 in units of 2^-28 counts; secret. No number may get it from two draws."""
         return discrete_gaussian(self._steps, size, rng)
 
     @property

@@ -174,9 +174,9 @@ REFUSED = {
     ),
     "other levels": ({"own": {HOST: {"privacy": "record"}}}, "privacy is record at host 10000; it must be label"),
     "other keys": ({"own": {HOST: {"key_length": 3072}}}, "key_length is 3072 at host 10000"),
-    "guest's cap": ({"epsilon": 90.0}, "this step asks for", "does not allow this binning"),
+    "guest's cap": ({"epsilon": 12.0}, "this step asks for", "does not allow this binning"),
     "host's cap": (
-        {"own": {HOST: {"other_columns": QUANTILES, "bins_epsilon": 300.0}}},
+        {"own": {HOST: {"other_columns": QUANTILES, "bins_epsilon": 20.0}}},
         "this step asks for",
         "does not allow this binning",
     ),
