@@ -156,7 +156,11 @@ REFUSED = {
         {"tables": changed(HOST, drop=("x2", "x3", "x4"))},
         "The host's table has no feature columns",
     ),
-    "host with a label": ({"tables": changed(HOST, y=1)}, "The host's table has a label column"),
+    "host with a label": (
+        {"tables": changed(HOST, y=1)},
+        "The host's table has the label column 'y'",
+        "The host's table has a label column",
+    ),
     "guest without a label": ({"tables": changed(GUEST, drop=("y",))}, "The guest's table has no label column"),
     "other ids": ({"tables": changed(HOST, id=[f"x{row}" for row in range(ROWS)])}, "are not the same ids"),
     "repeated id": ({"tables": changed(HOST, id="a")}, "An id occurs more than once"),
