@@ -20,12 +20,14 @@ EPSILON = 4.0
 
 
 def rows_of(count, seed):
-    """{role: table}: a number at each party, and categories with missing ones at the host, of which new rows have more."""
+    """{role: table}: a number at each party, and categories at the host, of which new rows have more.
+
+    None is missing, which `upload_table` takes for a mistake.
+    """
     generator = np.random.default_rng(seed)
     ids = [f"client {seed} {row}" for row in range(count)]
     numbers = generator.normal(size=(count, 2))
     kinds = generator.integers(1, 4 + seed, count).astype(float)
-    kinds[generator.random(count) < 0.1] = np.nan
     labels = (numbers.sum(axis=1) + generator.normal(size=count) > 0).astype(int)
     guest = pd.DataFrame({"id": ids, "y": labels, "debt": numbers[:, 0]})
     return {"guest": guest, "host": pd.DataFrame({"id": ids, "income": numbers[:, 1], "kind": kinds})}
