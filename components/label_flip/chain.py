@@ -21,8 +21,10 @@ from ..common.job_files import JobPlan, PlannedTask
 from ..dp_hetero_lr.planned import PlannedTraining
 from ..protocols.training_terms import BINARY
 
-HETERO_LR, SHARE_LR, FLIPBACK = "dp_hetero_lr", "share_lr", "flipback"
+HETERO_LR, SHARE_LR, FLIPBACK, BINNING = "dp_hetero_lr", "share_lr", "flipback", "dp_binning"
 TRAINING_INPUTS = ("train_data", "cv_data")
+USES = {FLIPBACK: "revise", BINNING: "count"}
+"""What a task does with flips, where it does not train on them."""
 
 
 def refusal_of_plan(plan: JobPlan) -> str | None:
@@ -52,11 +54,17 @@ def check_plan(plan: JobPlan, flip: str) -> None:
     classes = _classes_of(source)
     if classes is None or len(classes) == 2:
         return
-    # What follows and knows two classes only: flipback, and share_lr with family binomial.
     for task in map(plan.task, dict.fromkeys(name for name, _ in plan.receivers(flip))):
-        if task.component == FLIPBACK or task.component == SHARE_LR and task.parameters.get("family") != "gaussian":
+        if _knows_two_classes(task):
             told = f"{task.component} works on two classes, but the flips have the classes {list(classes)}."
             raise InvalidArgument(_told(task, told))
+
+
+def _knows_two_classes(task: PlannedTask) -> bool:
+    """flipback, share_lr with family binomial, and dp_binning where it reverts flips."""
+    if task.component == SHARE_LR:
+        return task.parameters.get("family") != "gaussian"
+    return task.component == FLIPBACK or task.component == BINNING and task.parameters.get("privacy") in (None, "flips")
 
 
 def asks_hosts(plan: JobPlan, flip: str) -> bool:
@@ -94,5 +102,4 @@ def _classes_of(flip: PlannedTask) -> tuple[float, ...] | None:
 
 
 def _told(task: PlannedTask, problem: object) -> str:
-    used = "revise" if task.component == FLIPBACK else "train on"
-    return f"{problem} So {task.name} could not {used} these flips, and nothing was charged."
+    return f"{problem} So {task.name} could not {USES.get(task.component, 'train on')} these flips, and nothing was charged."

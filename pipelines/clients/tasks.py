@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fate_dp.components.align.settings import Settings as AlignSettings
+from fate_dp.components.dp_binning.settings import Settings as BinningSettings
 from fate_dp.components.dp_hetero_lr import settings as hetero_lr
 from fate_dp.components.dp_hetero_lr.settings import PER_EPOCH, check_classes, check_settings, solver_of
 from fate_dp.components.dp_homo_nn import settings as homo_nn
@@ -30,6 +31,19 @@ class LabelFlip(DeclaredTask, component="label_flip", declares=(LabelFlipSetting
     """
 
     input_data: Artifact
+
+
+class DPBinning(DeclaredTask, component="dp_binning", declares=(BinningSettings,)):
+    """The number of a bin in the place of every value, with WOE and IV of each party's columns from private counts.
+
+    A rule is ``{"cuts": [30, 60]}``, ``{"categories": [1, 2]}``, ``{"range": [0, 10], "bins": 5}``, or with
+    ``bins_epsilon`` ``{"range": [0, 10], "quantiles": 5}``. Ranges, cut points and categories must come from public facts.
+    Rules may be each party's own: ``task.hosts[0].task_parameters(columns=...)``.
+    """
+
+    train_data: Artifact
+    test_data: Artifact
+    input_model: Artifact
 
 
 class DPHeteroLR(

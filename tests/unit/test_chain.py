@@ -162,7 +162,13 @@ def test_more_than_two_classes_are_refused_with_what_knows_two(name):
 
 @pytest.mark.parametrize(
     "component, parameters, used",
-    [("flipback", {}, "revise"), ("share_lr", {}, "train on"), ("share_lr", {"family": "gaussian"}, None)],
+    [
+        ("flipback", {}, "revise"),
+        ("share_lr", {}, "train on"),
+        ("share_lr", {"family": "gaussian"}, None),
+        ("dp_binning", {}, "count"),
+        ("dp_binning", {"privacy": "label", "epsilon": 1.0}, None),
+    ],
 )
 def test_components_of_two_classes_are_refused_before_flips_are_charged(component, parameters, used):
     plan = plan_of(flip=MORE, between=["align"])

@@ -121,7 +121,7 @@ def test_statements_that_differ_in_the_asset_alone_are_one_line(page):
 
 def test_every_promise_for_records_says_that_features_computed_over_all_rows_end_it(page):
     """All components that promise a record anything of their own; align and smote do not read features for a promise."""
-    for name in ("dp_hetero_lr", "dp_homo_nn", "shuffler"):
+    for name in ("dp_binning", "dp_hetero_lr", "dp_homo_nn", "shuffler"):
         item = guarantees.component_guarantee(name)
         assert any(promise.unit == "record" for promise in item.promises)
         said = [

@@ -62,6 +62,8 @@ KINDS = {
     "masked_scores": (Rows([bytes]),),
     "score_shares": (Rows(np.ndarray),),
     "label_shares": (Rows(np.ndarray),),
+    # dp_binning.
+    "label_sums": ([int],),
     # dp_homo_nn, shuffler.
     "start_weights": (np.ndarray,),
     "round": (dict,),

@@ -1,0 +1,190 @@
+"""What all parties agree on before binning: checks of each party's table, the noise, and what the ledger is charged.
+
+Whether a job goes on depends on columns' names and types, numbers of rows, ids, and policies; on labels only where they are
+flips that were released, or public. A guest whose labels are all alike is refused nothing with noise: that would show it.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass, field
+
+from fate_dp.privacy.events import Event
+from fate_dp.privacy.mechanisms.bin_counts import BinCountNoise
+
+from ..common.charges import Charges, has_synthetic_rows, home_of, job_of
+from ..common.frames import (
+    DataFrame,
+    Table,
+    alignment_digest,
+    label_blocks,
+    refuse_label,
+    require_distinct_ids,
+    require_rows,
+)
+from ..common.provenance import LabelPrivacy, find_label_privacy, record_use, refuse_derived_labels
+from ..protocols.federation import others
+from ..protocols.preflight import Preflight
+from .own_columns import checked_rules, event_blocks, quantile_charges
+from .settings import FLIPS, LABEL, NOISY, RECORD, Rule, Settings
+
+PURPOSE = "dp_binning"
+REFUSAL = "The cap that this party's operator set for private steps does not allow this binning."
+Charged = list[tuple[Event, int]]
+
+
+@dataclass
+class Agreement(Preflight):
+    """What guest and hosts check alike.
+
+    Attributes:
+        rules: of the party's columns, in their order.
+        noise: of this party on counts, None where it adds none.
+        charges: None where the party spends nothing.
+    """
+
+    settings: Settings
+    frame: DataFrame
+    rules: dict[str, Rule] = field(init=False)
+    noise: BinCountNoise | None = field(init=False, default=None)
+    charges: Charges | None = field(init=False, default=None)
+    charged: Charged = field(init=False, default_factory=list)
+
+    @property
+    def bins(self) -> int:
+        """An upper bound on the bins of all columns, from parameters alone."""
+        return sum(each.most_bins for each in self.rules.values())
+
+    @property
+    def observers(self) -> tuple[str, ...]:
+        """Everybody but this party, and whoever gets its model."""
+        return tuple(sorted({party.role for party in others(self.ctx)} | {"model"}))
+
+    def check_table(self) -> None:
+        """Rows, ids, a rule for each column; raises ValueError."""
+        require_rows(self.frame)
+        require_distinct_ids(self.frame)
+        self.rules = checked_rules(self.frame, self.settings)
+        self.charged = quantile_charges(self.rules, self.settings.bins_epsilon, self.observers)
+        if (self.settings.privacy in NOISY or self.charged) and has_synthetic_rows(self.frame):
+            raise ValueError("The table was over-sampled; put dp_binning before smote.")
+
+    def add_noise(self, own_columns: int, label_columns: int, counts: int, observers: tuple[str, ...]) -> None:
+        """Settle this party's noise, and what it will be charged as."""
+        epsilon = self.settings.epsilon
+        assert epsilon is not None, "Noise without an epsilon is refused by the settings."
+        self.noise = BinCountNoise.of(epsilon, self.settings.delta, own_columns, label_columns, counts)
+        self.charged = [*self.charged, (self.noise.event(observers), 1)]
+
+    def check_cap(self) -> None:
+        """Refuse what the cap does not allow; nothing is written."""
+        if self.charged:
+            self.charges = Charges(self.ctx, self.frame, REFUSAL)
+            self.charges.check(self.charged)
+
+    def charge(self) -> None:
+        """Write the ledger's lines, before the first quantile is chosen and the first message is sent."""
+        if self.charges is not None:
+            self.charges.record(self.charged, PURPOSE)
+
+    def mark_released(self) -> None:
+        """Note that what was charged has left."""
+        if self.charges is not None:
+            self.charges.mark_released()
+
+
+@dataclass
+class HostAgreement(Agreement):
+    """A host's checks."""
+
+    def check(self) -> dict:
+        refuse_label(self.frame)
+        if not self.frame.schema.columns.to_list():
+            raise ValueError("The host's table has no feature columns; it needs at least one.")
+        self.check_table()
+        if self.settings.privacy == RECORD:
+            self.add_noise(len(self.rules), 0, 2 * self.bins, self.observers)
+        self.check_cap()
+        return {
+            "digest": alignment_digest(self.frame),
+            "privacy": self.settings.privacy,
+            "key_length": self.settings.key_length,
+            "columns": len(self.rules),
+            "bins": self.bins,
+        }
+
+
+@dataclass
+class GuestAgreement(Agreement):
+    """The guest's checks.
+
+    Attributes:
+        events: table of its labels as 0 and 1.
+        labels: what its ledger knows of them; None with noise, where it does not matter.
+        hosts_bins: how many bins each host declared, by its name.
+    """
+
+    events: Table = field(init=False)
+    labels: LabelPrivacy | None = field(init=False, default=None)
+    hosts_bins: dict[str, int] = field(init=False, default_factory=dict)
+
+    def check(self) -> dict:
+        if self.frame.schema.label_name is None:
+            raise ValueError("The guest's table has no label column; upload it with label_name set.")
+        self.check_table()
+        self.events = event_blocks(label_blocks(self.frame))
+        if self.settings.privacy in NOISY:
+            refuse_derived_labels(home_of(self.ctx), self.frame)
+        else:
+            self.labels = find_label_privacy(home_of(self.ctx), self.frame, self.settings.label_source)
+            check_level(self.settings.privacy, self.labels)
+            self._check_classes()
+        return {}
+
+    def commit(self, hosts: dict[str, dict]) -> dict:
+        own = alignment_digest(self.frame)
+        for name, facts in hosts.items():
+            if facts["digest"] != own:
+                raise ValueError(
+                    f"The rows of guest and {name} are not the same ids in the same order; run psi before."
+                )
+            for called in ("privacy", "key_length"):
+                asked = getattr(self.settings, called)
+                if facts[called] != asked:
+                    raise ValueError(f"{called} is {facts[called]} at {name}; it must be {asked}, as at the guest.")
+        self.hosts_bins = {name: facts["bins"] for name, facts in hosts.items()}
+        columns, bins = sum(facts["columns"] for facts in hosts.values()), sum(self.hosts_bins.values())
+        if self.settings.privacy == LABEL:
+            self.add_noise(0, columns, bins, ("host",))
+        elif self.settings.privacy == RECORD:
+            self.add_noise(len(self.rules), columns, bins + 2 * self.bins, self.observers)
+        self.check_cap()
+        return {
+            "rows": self.frame.shape[0],
+            "flips": self.labels.epsilon if self.settings.privacy == FLIPS and self.labels else None,
+            "sigma": self.noise.sigma if self.noise else None,
+        }
+
+    def charge(self) -> None:
+        """Labels that are declared public get their line 'not private'."""
+        super().charge()
+        if self.labels is not None:
+            record_use(home_of(self.ctx), self.labels, job_of(self.ctx), self.frame.shape[0])
+
+    def _check_classes(self) -> None:
+        """Of labels that are flips, or public, it may be said that they are all alike."""
+        events = self.events.mapValues(lambda values: int(values.sum())).reduce(operator.add)
+        if events in (0, self.frame.shape[0]):
+            raise ValueError("All labels are of one class; both 1 and others must occur.")
+
+
+def check_level(privacy: str, labels: LabelPrivacy) -> None:
+    """Whether labels of which the ledger knows this can do without noise; raises ValueError."""
+    flips = labels.flips
+    if privacy == FLIPS and (flips is None or flips.classes != 2 or flips.bounds is not None):
+        raise ValueError(
+            "privacy is flips, but the labels are not flips of two classes as label_flip released them; put label_flip "
+            "directly before this task, or set privacy to label."
+        )
+    if privacy != FLIPS and labels.private:
+        raise ValueError("privacy is none, but the labels are not declared public; set it to flips, label or record.")

@@ -1,0 +1,45 @@
+"""FATE entry point of ``dp_binning``: columns as numbers of bins, with WOE and IV from private counts."""
+
+from typing import Any
+
+from fate.components.core import GUEST, HOST, Role, cpn
+
+from ..common.entry_point import with_parameters
+from ..common.wire.channel import with_plain_messages
+from .settings import Settings
+
+
+@cpn.component(roles=[GUEST, HOST], provider="fate")
+def dp_binning(ctx: Any, role: Role) -> None:
+    """Puts the number of a bin in the place of every value, and computes WOE and IV from private counts by bin."""
+
+
+@dp_binning.train()
+@with_plain_messages
+@with_parameters
+def train(
+    ctx: Any,
+    role: Role,
+    train_data: cpn.dataframe_input(roles=[GUEST, HOST]),
+    settings: Settings,
+    train_output_data: cpn.dataframe_output(roles=[GUEST, HOST]),
+    output_model: cpn.json_model_output(roles=[GUEST, HOST]),
+) -> None:
+    from .party import train_guest, train_host
+
+    stage = train_guest if role.is_guest else train_host
+    stage(ctx, settings, train_data.read(), train_output_data, output_model)
+
+
+@dp_binning.predict()
+@with_plain_messages
+def predict(
+    ctx: Any,
+    role: Role,
+    test_data: cpn.dataframe_input(roles=[GUEST, HOST]),
+    input_model: cpn.json_model_input(roles=[GUEST, HOST]),
+    test_output_data: cpn.dataframe_output(roles=[GUEST, HOST]),
+) -> None:
+    from .party import apply_bins
+
+    test_output_data.write(apply_bins(ctx, input_model.read(), test_data.read()))

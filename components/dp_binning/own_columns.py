@@ -1,0 +1,146 @@
+"""A party's own columns: their bins, the table of bins' numbers, and counts by bin. Nothing here sends a message.
+
+Everything stays distributed: what comes to the driver are sums over all rows.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from fate_dp.privacy.bins import ColumnBins, TableBins, quantile_bins
+from fate_dp.privacy.events import Event
+from fate_dp.privacy.mechanisms.quantiles import (
+    cell_counts,
+    grid_points,
+    private_quantiles,
+    quantile_event,
+    quantile_levels,
+)
+from fate_dp.privacy.noise.stream import Rng
+
+from ..common.frames import Block, DataFrame, Table, bad_feature, block_of, feature_blocks
+from ..protocols.preflight import PrivateReason
+from .settings import QuantileBins, Rule, Settings
+
+EVENT = 1.0
+"""The label that is counted as an event; every other value, a missing one included, is none."""
+
+
+def checked_rules(frame: DataFrame, settings: Settings) -> dict[str, Rule]:
+    """The rule of each column, in the table's order; raises ValueError where the table does not allow them.
+
+    Values are not looked at: a constant column, or one of missing values alone, gets its bins as any other.
+    """
+    for name in frame.schema.columns:
+        if not block_of(frame, name).is_numeric():
+            raise bad_feature(name, "is not numeric; number its categories before")
+    try:
+        rules = settings.rules_of(frame.schema.columns.to_list())
+    except KeyError as unnamed:
+        raise PrivateReason(
+            f"Column {unnamed.args[0]!r} has no rule; name it in columns, or set other_columns.",
+            public="A column has no rule; name it in columns, or set other_columns.",
+        ) from None
+    for name, each in rules.items():
+        if each.most_bins > frame.shape[0]:
+            raise PrivateReason(
+                f"Column {name!r} has up to {each.most_bins} bins for {frame.shape[0]} rows; it must have no more bins than "
+                "rows.",
+                public="A column has more bins than the table has rows; it must have fewer.",
+            )
+    return rules
+
+
+def quantile_charges(
+    rules: Mapping[str, Rule], epsilon: float | None, observers: Sequence[str], rng: Rng = None
+) -> list[tuple[Event, int]]:
+    """(event, count) of all quantiles of a party, whose columns share ``epsilon`` (nats) equally."""
+    cut = [each for each in rules.values() if isinstance(each, QuantileBins)]
+    if epsilon is None:
+        return []
+    levels: dict[int, int] = {}
+    for each in cut:
+        levels[each.quantiles] = levels.get(each.quantiles, 0) + quantile_levels(each.quantiles)
+    share = epsilon / max(len(cut), 1)
+    return [
+        (quantile_event(share, quantiles, observers=observers, rng=rng), count) for quantiles, count in levels.items()
+    ]
+
+
+def table_bins(frame: DataFrame, rules: Mapping[str, Rule], epsilon: float | None, rng: Rng = None) -> TableBins:
+    """The bins of all columns; those of quantiles are released here, after `quantile_charges` were charged."""
+    cut = {name: each for name, each in rules.items() if isinstance(each, QuantileBins)}
+    points = {name: grid_points(name, each.low, each.high) for name, each in cut.items()}
+    found: dict[str, ColumnBins] = {}
+    if cut and epsilon is not None:
+        places = [frame.schema.columns.to_list().index(name) for name in cut]
+        kernel = partial(_cell_counts, places=places, points=list(points.values()))
+        counts = feature_blocks(frame).mapValues(kernel).reduce(operator.add)
+        for of_column, (name, each) in zip(counts, cut.items()):
+            chosen = private_quantiles(of_column, each.quantiles, epsilon / len(cut), rng)
+            found[name] = quantile_bins(name, points[name][chosen].tolist())
+    return TableBins(
+        tuple(found[name] if isinstance(each, QuantileBins) else each.named(name) for name, each in rules.items())
+    )
+
+
+def _cell_counts(features: np.ndarray, places: Sequence[int], points: Sequence[np.ndarray]) -> np.ndarray:
+    """int64 (columns, cells) of a block's rows."""
+    return np.stack([cell_counts(features[:, place], grid) for place, grid in zip(places, points)])
+
+
+def code_blocks(frame: DataFrame, bins: TableBins) -> Table:
+    """Table of int64 arrays (rows, columns): the bin of every value, from 0 in each column."""
+    return feature_blocks(frame).mapValues(bins.codes)
+
+
+def event_blocks(labels: Table) -> Table:
+    """Table of int64 arrays (rows,): 1 for an event, else 0."""
+    return labels.mapValues(lambda values: (values == EVENT).astype(np.int64))
+
+
+def bin_totals(codes: Table, bins: TableBins) -> np.ndarray:
+    """int64 (bins of all columns,): how many rows each bin holds."""
+    return codes.mapValues(partial(_totals, bins=bins)).reduce(operator.add)
+
+
+def bin_events(codes: Table, events: Table, bins: TableBins) -> np.ndarray:
+    """int64 (bins of all columns,): how many events each bin holds."""
+    return codes.join(events, partial(_totals, bins=bins)).reduce(operator.add)
+
+
+def _totals(codes: np.ndarray, weights: np.ndarray | None = None, *, bins: TableBins) -> np.ndarray:
+    """Rows of a block by bin, or the sums of their whole-number weights (rows,)."""
+    places = bins.places(codes)
+    each = None if weights is None else np.repeat(weights, places.shape[1])
+    # Sums of whole numbers up to 2^53 are exact in float64.
+    return np.bincount(places.ravel(), weights=each, minlength=bins.total).astype(np.int64)
+
+
+def with_codes(frame: DataFrame, codes: Table) -> DataFrame:
+    """The frame with the numbers of bins as its features, all of them float64; ids and label stay."""
+    from fate.arch.dataframe.manager.block_manager import BlockType
+
+    manager, names = frame.data_manager.duplicate(), frame.schema.columns.to_list()
+    if not names:
+        return frame
+    places = manager.loc_block(names)
+    manager.promote_types([(block, BlockType.float64) for block in sorted({block for block, _ in places})])
+    replaced = frame.block_table.join(codes, partial(_with_codes, places=places))
+    return type(frame)(frame._ctx, replaced, frame.partition_order_mappings, manager)
+
+
+def _with_codes(blocks: Block, codes: np.ndarray, places: Sequence[tuple[int, int]]) -> Block:
+    import torch
+
+    replaced: Any = list(blocks)
+    for block in {block for block, _ in places}:
+        replaced[block] = torch.as_tensor(blocks[block]).double().clone()
+    for column, (block, offset) in enumerate(places):
+        replaced[block][:, offset] = torch.as_tensor(codes[:, column], dtype=torch.float64)
+    return replaced

@@ -1,0 +1,155 @@
+"""Parameters of dp_binning, and the rules by which columns are cut into bins. No FATE in here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fate_dp.privacy.bins import MAX_BINS, ColumnBins, category_bins, check_range, cut_bins, equal_width_bins
+from fate_dp.privacy.validation import check_delta, whole
+
+from ..common.parameters import OneOf, label_source, parameter
+
+LABEL, RECORD, FLIPS, NONE = LEVELS = ("label", "record", "flips", "none")
+"""What noise protects: the guest's labels from hosts, every party's records from everybody; flips that were released
+before, or nothing, which needs labels that are public."""
+NOISY = (LABEL, RECORD)
+CUTS, CATEGORIES, RANGE, BINS, QUANTILES = "cuts", "categories", "range", "bins", "quantiles"
+KINDS = ({CUTS}, {CATEGORIES}, {RANGE, BINS}, {RANGE, QUANTILES})
+FORMS = (
+    '{"cuts": [..]}, {"categories": [..]}, {"range": [low, high], "bins": k} or {"range": [low, high], "quantiles": k}'
+)
+
+
+@dataclass(frozen=True)
+class PublicBins:
+    """Bins that are known before any value is looked at; ``column`` has the name of the parameter."""
+
+    column: ColumnBins
+
+    @property
+    def most_bins(self) -> int:
+        """How many bins the column has."""
+        return self.column.count
+
+    def named(self, name: str) -> ColumnBins:
+        """The bins of the column ``name``."""
+        return ColumnBins(name, self.column.cuts, self.column.categories, self.column.missing)
+
+
+@dataclass(frozen=True)
+class QuantileBins:
+    """``bins`` bins of nearly equally many records, cut at private quantiles within the public range."""
+
+    low: float
+    high: float
+    bins: int
+
+    @property
+    def quantiles(self) -> int:
+        """How many cut points are chosen."""
+        return self.bins - 1
+
+    @property
+    def most_bins(self) -> int:
+        """An upper bound: equal quantiles are one cut point, and missing values have a bin."""
+        return self.bins + 1
+
+
+Rule = PublicBins | QuantileBins
+
+
+def rule(name: str, value: Any) -> Rule:
+    """How one column is cut; ``name`` is what sentences call it. Raises ValueError."""
+    if not isinstance(value, Mapping) or set(value) not in KINDS:
+        raise ValueError(f"The rule of {name!r} is {value!r}; it must read {FORMS}.")
+    if CUTS in value:
+        return PublicBins(cut_bins(name, value[CUTS]))
+    if CATEGORIES in value:
+        return PublicBins(category_bins(name, value[CATEGORIES]))
+    ends = value[RANGE]
+    if not isinstance(ends, list | tuple) or len(ends) != 2:
+        raise ValueError(f"range of {name!r} is {ends!r}; it must be two finite numbers, the smaller one first.")
+    low, high = check_range(name, *ends)
+    if BINS in value:
+        return PublicBins(equal_width_bins(name, low, high, value[BINS]))
+    return QuantileBins(low, high, whole(f"quantiles of {name!r}", value[QUANTILES], 2, MAX_BINS - 1))
+
+
+def columns(value: Any) -> dict[str, Rule]:
+    """A rule for each column by its name; names that a party's table does not have are those of other parties."""
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) and name for name in value):
+        raise ValueError(f"columns is {value!r}; it must be a mapping of names of columns to rules such as {FORMS}.")
+    return {name: rule(name, each) for name, each in value.items()}
+
+
+def other_columns(value: Any) -> Rule:
+    """The rule of every column that ``columns`` does not name."""
+    return rule("other_columns", value)
+
+
+def delta(value: Any) -> float:
+    """A number greater than 0 and less than 1."""
+    return check_delta(value)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How columns are cut, and what noise protects in the counts by bin."""
+
+    columns: dict[str, Rule] | None = parameter(
+        "bins of columns by name: cuts, categories, or a public range with bins (equally wide) or quantiles (private); None "
+        "means other_columns for all",
+        None,
+        check=columns,
+    )
+    other_columns: Rule | None = parameter(
+        "bins of all columns that columns does not name; None means that it names all of them",
+        None,
+        check=other_columns,
+    )
+    privacy: str = parameter(
+        "what noise on the counts protects: label, record, flips (flipped labels, no noise) or none",
+        FLIPS,
+        check=OneOf(LEVELS),
+    )
+    epsilon: float | None = parameter(
+        "privacy loss of one record of a party in nats, replace-one, for its part of all counts; None means no noise",
+        None,
+        above=0,
+    )
+    delta: float = parameter("delta of the noise on the counts", 1e-6, check=delta)
+    bins_epsilon: float | None = parameter(
+        "privacy loss of one record in nats, replace-one, for all quantiles of a party; None means no quantiles",
+        None,
+        above=0,
+    )
+    smoothing: float = parameter("records that WOE and IV add to each bin, split as the whole column", 1.0, above=0)
+    label_source: str | None = parameter(
+        "namespace/name/column of labels declared public, for privacy none; None means that the ledger is searched",
+        None,
+        check=label_source,
+    )
+    key_length: int = parameter(
+        "bits of the guest's Paillier key", 2048, at_least=2048, at_most=8192, note="Bits of the modulus."
+    )
+
+    def __post_init__(self) -> None:
+        """Raise ValueError unless what protects has an epsilon, and nothing else has one."""
+        if (self.privacy in NOISY) != (self.epsilon is not None):
+            wanted = "a finite number above 0" if self.privacy in NOISY else "left out"
+            raise ValueError(f"epsilon is {self.epsilon!r}; with privacy {self.privacy} it must be {wanted}.")
+        rules = [*(self.columns or {}).values(), self.other_columns]
+        if self.bins_epsilon is None and any(isinstance(each, QuantileBins) for each in rules):
+            raise ValueError(
+                "bins_epsilon is None; with quantiles it must be a finite number above 0, which they cost."
+            )
+
+    def rules_of(self, names: Iterable[str]) -> dict[str, Rule]:
+        """The rule of each column of a party's table; raises KeyError, with its name, for one without."""
+        rules = {name: (self.columns or {}).get(name, self.other_columns) for name in names}
+        for name, found in rules.items():
+            if found is None:
+                raise KeyError(name)
+        return {name: found for name, found in rules.items() if found is not None}

@@ -1,0 +1,94 @@
+"""Gaussian noise on how many records with and without the event (label 1) lie in each bin of each column.
+
+Unit *record*, replace-one: the ids of the records and their number are public. A column puts a record into one bin. So
+
+- sums of labels over the bins of another party's columns: a replaced record of the label's owner may bring another label,
+  which moves one sum of each of F columns by at most one, together by sqrt(F) in the l2 norm;
+- counts of both classes in the bins of a party's own D columns: a replaced record leaves one of a column's counts and joins
+  one, which together moves by sqrt(2 D). It moves nothing in tables of other parties but what its label does.
+
+A party's noise on all of that is one Gaussian mechanism of the root of the sum of these squares. The noise is discrete on a
+grid of 2^-28 counts, of which whole numbers are multiples, so that rounding has no share in the sensitivity; the distance
+from rounded continuous noise [Canonne2020] is the event's slack.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..accounting.gaussian import gaussian_sigma
+from ..events import REPLACE_ONE, Event, Gaussian, event_of
+from ..noise.discrete import MAX_SCALE, discrete_gaussian, gaussian_slack
+from ..noise.stream import Integers, Rng, Size, open_stream
+from ..validation import InvalidArgument, positive, whole
+
+FRACTION_BITS = 28
+MAX_COLUMNS = 1 << 20
+MAX_COUNTS = 1 << 30
+# Of delta for the slack of discrete noise; more than enough for a million counts and a sigma of one.
+SLACK_SHARE = 1e-2
+# Above the few roundings of products and roots of floats.
+ROUND_UP = 1 + 2.0**-48
+
+
+@dataclass(frozen=True)
+class BinCountNoise:
+    """The public terms of one party's noise on counts by bin.
+
+    Args:
+        noise_multiplier: sigma over the sensitivity.
+        own_columns: columns of the party's own whose counts of both classes it adds noise to.
+        label_columns: columns of other parties whose sums of this party's labels it adds noise to.
+        counts: an upper bound on how many numbers get noise; the slack depends on it.
+    """
+
+    noise_multiplier: float
+    own_columns: int
+    label_columns: int
+    counts: int
+
+    def __post_init__(self) -> None:
+        """Raise ``InvalidArgument`` unless noise of these terms protects something and can be drawn."""
+        positive("noise_multiplier", self.noise_multiplier)
+        whole("own_columns", self.own_columns, 0, MAX_COLUMNS)
+        whole("label_columns", self.label_columns, 0, MAX_COLUMNS)
+        whole("counts", self.counts, 1, MAX_COUNTS)
+        if not self.own_columns + self.label_columns:
+            raise InvalidArgument("own_columns and label_columns are both 0 but noise must be for at least one column.")
+        if self._steps > MAX_SCALE:
+            raise InvalidArgument(
+                f"noise_multiplier is {self.noise_multiplier!r} but must be at most {self.noise_multiplier * MAX_SCALE / self._steps:.2g} "
+                "here, since noise is drawn up to a scale of 2^50 steps of the grid."
+            )
+
+    @classmethod
+    def of(cls, epsilon: float, delta: float, own_columns: int, label_columns: int, counts: int) -> BinCountNoise:
+        """Noise with which all of the party's counts are (epsilon, delta)-private together, epsilon in nats."""
+        return cls(gaussian_sigma(epsilon, delta * (1 - SLACK_SHARE)), own_columns, label_columns, counts)
+
+    @property
+    def sensitivity(self) -> float:
+        """l2, in counts, unit record, replace-one."""
+        return math.sqrt(2 * self.own_columns + self.label_columns) * ROUND_UP
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the noise on each number, in counts."""
+        return self.noise_multiplier * self.sensitivity * ROUND_UP
+
+    def event(self, observers: Sequence[str], rng: Rng = None) -> Event:
+        """What to charge, once for all numbers, before the first of them is shown; ``rng`` is that of ``draw``."""
+        slack = gaussian_slack(self._steps, self.counts)
+        process = Gaussian(self.noise_multiplier)
+        return event_of(process, open_stream(rng), relation=REPLACE_ONE, observers=observers, slack=slack)
+
+    def draw(self, size: Size, rng: Rng = None) -> Integers:
+        """Noise for so many numbers, int64 in units of 2^-28 counts; secret. No number may get it from two draws."""
+        return discrete_gaussian(self._steps, size, rng)
+
+    @property
+    def _steps(self) -> float:
+        """Sigma in steps of the grid."""
+        return math.ldexp(self.sigma, FRACTION_BITS)

@@ -1,0 +1,136 @@
+"""dp_binning on a real FATE-Flow: between psi and a training, and in front of new rows in the deployed pipeline."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fate_dp.deploy.flow.home import open_home
+from fate_dp.pipelines.jobs.job import run_job, task_output_data, task_output_model
+from fate_dp.pipelines.jobs.party_ledgers import declare, party_ledger
+from fate_dp.pipelines.jobs.ready import Parties, Tables, joined_tables, new_pipeline
+from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
+from fate_dp.privacy.bins import TableBins
+
+pytestmark = pytest.mark.end_to_end
+
+PARTIES, TABLES = Parties(arbiter=None), Tables("binned", "guest", "host")
+NEW = Tables("binned", "guest_new", "host_new")
+ROWS = 400
+EPSILON = 4.0
+
+
+def rows_of(count, seed):
+    """{role: table}: a number at each party, and categories at the host, of which new rows have more.
+
+    None is missing, which `upload_table` takes for a mistake.
+    """
+    generator = np.random.default_rng(seed)
+    ids = [f"client {seed} {row}" for row in range(count)]
+    numbers = generator.normal(size=(count, 2))
+    kinds = generator.integers(1, 4 + seed, count).astype(float)
+    labels = (numbers.sum(axis=1) + generator.normal(size=count) > 0).astype(int)
+    guest = pd.DataFrame({"id": ids, "y": labels, "debt": numbers[:, 0]})
+    return {"guest": guest, "host": pd.DataFrame({"id": ids, "income": numbers[:, 1], "kind": kinds})}
+
+
+TRAIN, TEST = rows_of(ROWS, 0), rows_of(60, 1)
+
+
+@pytest.fixture(scope="module")
+def trained(flow_address, flow_home, tmp_path_factory):
+    """(pipeline, its job) of reader, psi, label_flip, dp_binning, dp_hetero_lr."""
+    from fate_dp.pipelines.clients import DPBinning, DPHeteroLR, LabelFlip
+
+    folder = tmp_path_factory.mktemp("binned")
+    for made, names in ((TRAIN, TABLES), (TEST, NEW)):
+        for role, table in made.items():
+            path = folder / f"{getattr(names, role)}.csv"
+            table.to_csv(path, index=False)
+            meta = TableMeta(label_name="y" if role == "guest" else None)
+            upload_table(flow_address, path, names.namespace, path.stem, meta, home=flow_home)
+    declare(open_home(flow_home).parties, PARTIES.guest, TABLES.label_source(), cap=EPSILON)
+    reader, psi = joined_tables(PARTIES, TABLES)
+    flip = LabelFlip(
+        "label_flip_0",
+        runtime_parties=PARTIES.data_parties(),
+        epsilon=EPSILON,
+        label_source=TABLES.label_source(),
+        input_data=psi.outputs["output_data"],
+    )
+    binning = DPBinning(
+        "dp_binning_0",
+        runtime_parties=PARTIES.data_parties(),
+        columns={"debt": {"cuts": [-1, 0, 1]}, "kind": {"categories": [1, 2]}},
+        other_columns={"range": [-3, 3], "quantiles": 4},
+        bins_epsilon=2.0,
+        train_data=flip.outputs["output_data"],
+    )
+    model = DPHeteroLR(
+        "dp_hetero_lr_0",
+        runtime_parties=PARTIES.data_parties(),
+        train_data=binning.outputs["train_output_data"],
+        train_scores=False,
+        epochs=3,
+        flipback={"mode": "none"},
+    )
+    pipeline = new_pipeline(PARTIES).add_tasks([reader, psi, flip, binning, model])
+    return pipeline, run_job(pipeline, flow_address, home=flow_home)
+
+
+def party_of(role):
+    return PARTIES.guest if role == "guest" else PARTIES.host
+
+
+def bins_at(address, job, role):
+    model = task_output_model(address, job.job_id, role, party_of(role), "dp_binning_0")["output_model"]
+    return model, TableBins.from_wire(model["bins"])
+
+
+def assert_cut(table, before, bins):
+    """Every feature holds the number of its bin, row by row."""
+    after, before = table.set_index("id"), before.set_index("id")
+    assert set(after.index) == set(before.index)
+    codes = bins.codes(before.loc[after.index, list(bins.names)].to_numpy(dtype=float))
+    assert (after[list(bins.names)].astype(float).to_numpy() == codes).all()
+
+
+def test_each_party_has_its_binned_table_and_a_model_of_its_own_columns(trained, flow_address):
+    _, job = trained
+    for role, table in TRAIN.items():
+        model, bins = bins_at(flow_address, job, role)
+        outputs = task_output_data(flow_address, job.job_id, role, party_of(role), "dp_binning_0")
+        assert_cut(outputs["train_output_data"], table, bins)
+        ivs = {column["name"]: column["iv"] for column in model["columns"]}
+        number = "debt" if role == "guest" else "income"
+        assert set(ivs) == set(bins.names) and ivs[number] > 0.3
+        assert model["privacy"]["level"] == "flips" and model["privacy"]["epsilon"] == EPSILON
+
+
+def test_the_host_paid_for_its_quantiles_and_nobody_for_counting_flips(trained, flow_home):
+    _, job = trained
+    charged = {}
+    for role in TRAIN:
+        lines = party_ledger(open_home(flow_home).parties, party_of(role))
+        charged[role] = sorted(line["mechanism"] for line in lines if job.job_id in line["jobs"])
+    assert charged == {"guest": ["randomized_response"], "host": ["ExponentialMechanism"]}
+
+
+def test_the_training_reads_the_binned_table(trained, flow_address):
+    _, job = trained
+    model = task_output_model(flow_address, job.job_id, "guest", PARTIES.guest, "dp_hetero_lr_0")["output_model"]
+    assert model["meta"]["privacy"]["epsilon"] == EPSILON
+
+
+def test_new_rows_are_cut_in_the_deployed_pipeline(trained, flow_address, flow_home):
+    pipeline, job = trained
+    # Joint scores of binned columns would show them, so that dp_hetero_lr is left out.
+    pipeline.deploy([pipeline.psi_0, pipeline.dp_binning_0])
+    deployed = pipeline.get_deployed_pipeline()
+    reader, _ = joined_tables(PARTIES, NEW)
+    deployed.psi_0.input_data = reader.outputs["output_data"]
+    # The client looks back over one task that is not deployed.
+    deployed.dp_binning_0.test_data = deployed.psi_0.outputs["output_data"]
+    predicted = run_job(new_pipeline(PARTIES).add_tasks([reader, deployed]), flow_address, home=flow_home)
+    for role, table in TEST.items():
+        outputs = task_output_data(flow_address, predicted.job_id, role, party_of(role), "dp_binning_0")
+        assert_cut(outputs["test_output_data"], table, bins_at(flow_address, job, role)[1])

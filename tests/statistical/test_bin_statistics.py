@@ -1,0 +1,90 @@
+"""Noise on counts by bin as another party sees it: of the stated scale, and audited beside mutants that must fail."""
+
+import math
+
+import numpy as np
+import pytest
+
+from fate_dp.privacy.audit import audit_claim
+from fate_dp.privacy.mechanisms import bin_counts, quantiles
+from fate_dp.privacy.mechanisms.bin_counts import FRACTION_BITS, BinCountNoise
+from fate_dp.privacy.mechanisms.quantiles import private_quantiles, quantile_event, quantile_levels
+from fate_dp.privacy.noise.stream import ReproducibleStream
+from tests.statistical import audits
+from tests.statistical.mutants import NO_NOISE, epsilon_times, keys_are_constant, noise_halved, noise_off
+
+pytestmark = pytest.mark.statistical
+LIMIT = 5.0
+UNIT = 2.0**FRACTION_BITS
+COLUMNS = 4
+NOISE = BinCountNoise(1.0, 0, COLUMNS, 2 * COLUMNS)
+
+
+@pytest.mark.parametrize("factor, fits", [(1, True), (2 / 3, False), (3 / 2, False)])
+def test_noise_has_the_stated_scale_and_two_thirds_and_three_halves_are_rejected(factor, fits):
+    noise = BinCountNoise(1.7, 3, 5, 100)
+    squares = (noise.draw(4000, ReproducibleStream(3)) / UNIT / (factor * 1.7 * math.sqrt(11))) ** 2
+    assert bool(abs(squares.mean() - 1) < LIMIT * math.sqrt(2 / squares.size)) is fits
+
+
+def sums_at_a_host(label):
+    """Of one record, in the first bin of each of the host's columns; the attack adds up what the label moves."""
+
+    def release(stream):
+        sums = np.zeros(2 * COLUMNS)
+        sums[::2] = label
+        return sums + NOISE.draw(sums.size, stream) / UNIT
+
+    return release
+
+
+def audit_of_sums():
+    claimed = audits.stated_epsilon(NOISE.event(["host"]))
+    attack = audits.gaussian_attack(0, 1)
+
+    def mechanism(label, runs, stream):
+        return np.array([sums_at_a_host(label)(stream)[::2].sum() for _ in range(runs)])
+
+    return audit_claim(attack, mechanism, audits.without_privacy(lambda label: COLUMNS * label), claimed)
+
+
+def audit_of_the_median():
+    """Two points equally far from the middle; a value that goes from above both to below both decides for the first."""
+    counts = {0: np.array([3, 6, 3]), 1: np.array([4, 6, 2])}
+    event = quantile_event(audits.EPSILON, 1, observers="model")
+    claimed = audits.stated_epsilon(event, count=quantile_levels(1))
+
+    def mechanism(moved, runs, stream):
+        return np.array([private_quantiles(counts[moved], 1, audits.EPSILON, stream)[0] for _ in range(runs)], float)
+
+    return audit_claim(audits.epsilon_attack(0, 1, rounds=3), mechanism, audits.without_privacy(float), claimed)
+
+
+AUDITS = {"sums": audit_of_sums, "median": audit_of_the_median}
+
+
+@pytest.mark.parametrize("name", AUDITS)
+def test_an_audit_finds_less_than_is_claimed_but_not_absurdly_little(name):
+    audit = AUDITS[name]()
+    assert not audit.refutes and audit.found > 0.3 * audit.claimed
+
+
+@pytest.mark.parametrize(
+    "name, mutate",
+    [
+        ("sums", lambda patch: noise_off(bin_counts, "discrete_gaussian", patch)),
+        ("sums", lambda patch: noise_halved(bin_counts, "discrete_gaussian", patch)),
+        ("median", lambda patch: epsilon_times(2, quantiles, "exponential_mechanism", 1, patch)),
+        ("median", lambda patch: epsilon_times(NO_NOISE, quantiles, "exponential_mechanism", 1, patch)),
+    ],
+    ids=["no noise", "half the noise", "twice the epsilon", "the true median"],
+)
+def test_a_mutant_is_noticed(name, mutate, monkeypatch):
+    mutate(monkeypatch)
+    assert AUDITS[name]().refutes
+
+
+def test_two_draws_never_repeat_unless_keys_do(monkeypatch):
+    assert NOISE.draw(8).tolist() != NOISE.draw(8).tolist()
+    keys_are_constant(monkeypatch)
+    assert NOISE.draw(8).tolist() == NOISE.draw(8).tolist()

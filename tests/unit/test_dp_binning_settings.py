@@ -1,0 +1,74 @@
+"""Parameters of dp_binning: what rules become, and what is refused in one sentence before any work."""
+
+import pytest
+
+from fate_dp.components.common.parameters import parameters_of, settings_of
+from fate_dp.components.dp_binning.settings import PublicBins, QuantileBins, Settings, columns, other_columns
+from fate_dp.pipelines.clients import DPBinning
+
+RULES = {
+    "age": {"cuts": [30, 60]},
+    "sex": {"categories": [1, 2]},
+    "debt": {"range": [0, 10], "bins": 5},
+    "income": {"range": [0, 10], "quantiles": 5},
+}
+
+
+def made(**given):
+    return settings_of(Settings, {name: parameters_of(Settings)[name].check(value) for name, value in given.items()})
+
+
+def test_rules_become_bins_with_a_bin_for_missing_values():
+    rules = columns(RULES)
+    assert [each.most_bins for each in rules.values()] == [4, 4, 6, 6]
+    assert rules["age"].named("other").cuts == (30, 60) and rules["age"].named("other").name == "other"
+    assert rules["sex"].named("sex").labels() == ["1", "2", "rare", "missing"]
+    assert rules["debt"].named("debt").cuts == (2, 4, 6, 8)
+    assert rules["income"] == QuantileBins(0.0, 10.0, 5) and rules["income"].quantiles == 4
+
+
+def test_a_rule_for_all_other_columns_takes_the_name_of_each():
+    settings = made(columns={"age": {"cuts": [30]}}, other_columns={"cuts": [0]})
+    rules = settings.rules_of(["age", "x"])
+    assert all(isinstance(each, PublicBins) for each in rules.values())
+    assert [each.named(name) for name, each in rules.items()][1].name == "x"
+    with pytest.raises(KeyError, match="x"):
+        made(columns={"age": {"cuts": [30]}}).rules_of(["age", "x"])
+
+
+@pytest.mark.parametrize(
+    "check, value, sentence",
+    [
+        (columns, [1], "columns is \\[1\\]"),
+        (columns, {"x": [1, 2]}, "The rule of 'x' is \\[1, 2\\]; it must read"),
+        (columns, {"x": {"cuts": [1], "bins": 3}}, "The rule of 'x' is"),
+        (columns, {"x": {"cuts": [2, 1]}}, "cuts of 'x' is \\[2.0, 1.0\\] but must be sorted"),
+        (columns, {"x": {"cuts": []}}, "at least one cut point"),
+        (columns, {"x": {"categories": [1, 1]}}, "none of them twice"),
+        (columns, {"x": {"range": [3, 3], "bins": 2}}, "range of 'x' is"),
+        (columns, {"x": {"range": 3, "bins": 2}}, "range of 'x' is 3"),
+        (columns, {"x": {"range": [0, 1], "bins": 1}}, "bins of 'x' is 1"),
+        (columns, {"x": {"range": [0, 1], "quantiles": 1}}, "quantiles of 'x' is 1"),
+        (columns, {"x": {"range": [1, 0], "quantiles": 4}}, "range of 'x' is"),
+        (other_columns, {"cuts": "no"}, "cuts of 'other_columns' is 'no'"),
+    ],
+)
+def test_a_rule_that_cannot_be_is_refused_in_one_sentence(check, value, sentence):
+    with pytest.raises(ValueError, match=sentence) as refused:
+        check(value)
+    assert "\n" not in str(refused.value) and str(refused.value).endswith(".")
+
+
+@pytest.mark.parametrize(
+    "given, sentence",
+    [
+        ({"privacy": "label"}, "epsilon is None; with privacy label it must be a finite number above 0"),
+        ({"privacy": "flips", "epsilon": 1.0}, "epsilon is 1.0; with privacy flips it must be left out"),
+        ({"other_columns": {"range": [0, 1], "quantiles": 4}}, "bins_epsilon is None; with quantiles"),
+    ],
+)
+def test_parameters_that_do_not_fit_together_are_refused_by_settings_and_client(given, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        made(**given)
+    with pytest.raises(ValueError, match=sentence):
+        DPBinning("dp_binning_0", **given)
