@@ -187,6 +187,11 @@ class NoiseTerms:
             return [0.0] * (len(self.parties) - 1) + [self.on_labels.largest_noise]
         return sorted(map(self.moments.largest_noise, range(len(self.parties))))
 
+    @property
+    def size(self) -> int:
+        """The sum of all columns' mean squares, at most: what the number of features is where each has mean square 1."""
+        return round(sum(party.radius**2 + party.intercept for party in self.parties))
+
     def required_ridge(self, rows: int) -> float:
         """r of the module: no eigenvalue of the noisy H lies below -r; 0 where H has no noise."""
         return 0.0 if self.on_labels else self.moments.required_ridge(rows, NOISE_CURVATURE)

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from bench import label_noise as twin
 from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.events import REPLACE_ONE, Event, Gaussian
 from fate_dp.privacy.mechanisms.label_moments import LabelMoments, LabelNoise
@@ -348,3 +349,20 @@ def test_flips_before_it_are_refused_by_label_flip_before_they_are_charged(tmp_p
     outcomes = play({"flip": Scenario(flip, {"tables": TABLES, "job": job}, (GUEST, HOST))}, tmp_path)["flip"]
     assert_refused(outcomes, "noise is label, which protects true labels, but flip flips them")
     assert outcomes[GUEST].ledger["entries"] == []
+
+
+@pytest.mark.parametrize("name", ["noise", "much noise"])
+def test_the_benchmarks_plaintext_twin_is_the_protocol(runs, name):
+    arguments, table = TRAINED[name].arguments, TABLES
+    radius = arguments.get("noise_radius")
+    terms = twin.noise_terms((3, 4), [radius or math.sqrt(3), radius or math.sqrt(4)], arguments["noise_epsilon"])
+    rows, targets = twin.clipped_rows(
+        [features_of(table[GUEST]), features_of(table[HOST])], table[GUEST]["y"].to_numpy(float), terms
+    )
+    ((moments, values, _),) = runs[name][GUEST].value["drawn"]
+    assert terms.on_labels == moments
+    start = np.concatenate([runs[name][party].value["start"] for party in (GUEST, HOST)])
+    optimizer = model_of(runs, name)["meta"]["optimizer_param"]
+    found = twin.noisy_weights((rows.T @ rows, rows.T @ targets), terms, 150, values, start=start, epochs=3)
+    np.testing.assert_allclose(found, joint_weights(runs, name), atol=1e-6)
+    assert optimizer["alpha"] >= terms.least_ridge(150) * (1 - 1e-9)
