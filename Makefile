@@ -15,7 +15,7 @@ DOCS := .venv-docs
 .PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults board-test docker-test
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-label-firewall bench-noise bench-prep bench-private-step
-.PHONY: bench-attacks bench-audit bench-check bench-source-composition bench-trees
+.PHONY: bench-attacks bench-audit bench-check bench-label-noise bench-source-composition bench-trees
 
 install: $(INSTALLED)
 
@@ -88,6 +88,9 @@ bench-epoch: $(BENCHED)
 
 bench-hetero-lr: $(BENCHED)
 	$(BIN)/python -m bench.hetero_lr
+
+bench-label-noise: $(BENCHED)
+	$(BIN)/python -m bench.label_noise
 
 bench-hetero-noise: $(BENCHED)
 	$(BIN)/python -m bench.hetero_noise

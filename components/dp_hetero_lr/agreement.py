@@ -267,9 +267,11 @@ def _optimizer(terms: TrainingTerms, epsilon: float, warm_start: dict | None) ->
 
 
 def _default_optimizer(terms: TrainingTerms, epsilon: float) -> dict:
+    # With noise on labels alone, clips say how long rows are at most, also those of one-hot columns.
+    size = terms.noise.size if terms.noise and terms.noise.on_labels else sum(terms.features)
     return default_optimizer(
         terms.rows,
-        sum(terms.features),
+        size,
         epsilon,
         sigmoid=terms.descent.sigmoid,
         family=terms.descent.family,

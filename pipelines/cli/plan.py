@@ -52,6 +52,10 @@ def _add_labels(command: argparse.ArgumentParser) -> None:
     command.add_argument("--party", default="9999", help="with --source: whose it is (9999)")
     text = "with --source: folder of the parties (.fate-dp)"
     command.add_argument("--home", type=Path, default=Path(DEFAULT_HOME), help=text)
+    text = "features of all parties together: are flips or noise on sums of labels better?"
+    command.add_argument("--columns", type=int, help=text)
+    command.add_argument("--models", type=int, help="trainings on these labels, each with noise of its own (1)")
+    command.add_argument("--delta", type=float, help="of noise on sums; flips need none (1e-5)")
     command.add_argument("--prior", type=float, help="public guess of the share of the class of interest (1/classes)")
 
 
@@ -231,6 +235,45 @@ def print_label_plan(plan: LabelPlan, console: Console) -> None:
     observers = "against host, arbiter and whoever gets the model. Features are not covered."
     print_text(console, f"Unit label, replace-one; {observers}")
     print_text(console, UNSPENT if request.spent is None else SPENT)
+    if plan.choices:
+        title = f"Flips, or noise on sums (dp_hetero_lr, noise label, delta {request.delta:g})"
+        print_table(console, title, choice_table(plan))
+        print_text(console, advice(plan))
+
+
+def choice_table(plan: LabelPlan) -> TextTable:
+    """Variances of both at some epsilons, and up to which size noise has the smaller one."""
+    asked = plan.request.columns is not None
+    return table_of_cells(
+        {
+            "epsilon": f"{choice.epsilon:g}",
+            "flips, per label": rounded_up(choice.variance_of_flips),
+            "noise, per column and model": rounded_up(choice.variance_of_noise),
+            "noise better up to columns x models": str(choice.largest_size),
+            **({"noise over flips": rounded_up(choice.noise_over_flips or 0.0)} if asked else {}),
+        }
+        for choice in plan.choices
+    )
+
+
+def advice(plan: LabelPlan) -> str:
+    """Which of the two to take."""
+    request = plan.request
+    (choice,) = [each for each in plan.choices if each.epsilon == request.epsilon]
+    rule = (
+        "Variances are of X^T y at equal epsilon, rows as long as their clip. Flips serve any number of models, and FATE's own "
+        "components; noise is drawn anew for each model."
+    )
+    if choice.noise_over_flips is None:
+        return f"{rule} With --columns, and --models for more than one, this says which of the two to take."
+    size = f"{request.columns} columns and {request.models} model{'s' if request.models > 1 else ''}"
+    taken = "noise (noise label)" if choice.noise_over_flips < 1 else "flips (label_flip)"
+    limit = (
+        "at every epsilon from 2^-10 to 32 alike"
+        if plan.crossover is None
+        else f"the crossover is at epsilon {plan.crossover:.3g}, below which noise is better"
+    )
+    return f"{rule} For {request.records} records, {size} at epsilon {request.epsilon:g}: take {taken}; {limit}."
 
 
 def print_training_plan(plan: TrainingPlan, console: Console) -> None:

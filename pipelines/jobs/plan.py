@@ -43,6 +43,8 @@ MIN_SAMPLING_PROBABILITY = 1e-12
 MAX_MESSAGES = 10**6
 # As in the ledger: sums of epsilons such as 0.1 + 0.2 must not exceed a cap of 0.3 by rounding errors alone.
 ROUNDING = 1e-12
+COMPARED = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""Epsilons at which flips are compared with noise, beside the one that was asked for."""
 OPTIONAL = ("epsilon", "noise_multiplier", "cap_epsilon")
 SEEN = {
     "local": "each client's noisy message, and who sent it",
@@ -66,6 +68,9 @@ class LabelPlanRequest:
         cap: total epsilon that the label source may spend; the policy's default unless given.
         prior: public guess of the share of the class of interest; 1 / classes unless given.
         spent: epsilon of that cap that was spent before; None where no ledger was asked.
+        columns: features of all parties together, for noise on sums in place of flips; None where they are not known.
+        models: trainings on these labels, each with noise of its own.
+        delta: of that noise; flips need none.
     """
 
     records: int
@@ -74,6 +79,9 @@ class LabelPlanRequest:
     cap: float = Policy.default_label_cap
     prior: float | None = None
     spent: float | None = None
+    columns: int | None = None
+    models: int = 1
+    delta: float = 1e-5
 
     @property
     def left(self) -> float:
@@ -87,6 +95,26 @@ class LabelPlanRequest:
         _check_positive(self, "cap")
         if self.prior is not None and (not is_finite(self.prior) or not 0 < self.prior < 1):
             raise InvalidArgument.of("--prior", self.prior, "greater than 0 and less than 1")
+        if self.columns is not None:
+            check_whole("columns", self.columns, 1)
+        check_whole("models", self.models, 1)
+        if not is_finite(self.delta) or not 0 < self.delta < 1:
+            raise InvalidArgument.of("--delta", self.delta, "greater than 0 and less than 1")
+
+
+@dataclass(frozen=True)
+class LabelChoice:
+    """Flips and noise on sums of labels at one epsilon: see `fate_dp.privacy.label_choice`.
+
+    ``largest_size`` counts columns times models up to which noise has the smaller variance; ``noise_over_flips`` is the ratio
+    of the variances at the columns and models that were asked for, None where none were.
+    """
+
+    epsilon: float
+    variance_of_flips: float
+    variance_of_noise: float
+    largest_size: int
+    noise_over_flips: float | None
 
 
 @dataclass(frozen=True)
@@ -111,6 +139,8 @@ class LabelPlan:
     equivalent_records: float
     releases: int
     left_after_one: float
+    choices: tuple[LabelChoice, ...]
+    crossover: float | None
 
 
 @dataclass(frozen=True)
@@ -225,6 +255,7 @@ class TrainingPlan:
 
 def plan_labels(request: LabelPlanRequest) -> LabelPlan:
     """What flipping these labels at this epsilon tells, costs, and leaves of the cap."""
+    from fate_dp.privacy.label_choice import crossover
     from fate_dp.privacy.mechanisms.randomized_response import flip_probability, keep_probability
 
     epsilon, others = request.epsilon, request.classes - 1
@@ -250,6 +281,23 @@ def plan_labels(request: LabelPlanRequest) -> LabelPlan:
         equivalent_records=request.records * signal**2 * spread_unflipped / spread,
         releases=releases,
         left_after_one=max(0.0, request.left - epsilon) if releases else request.left,
+        choices=tuple(_choice(request, each) for each in sorted({*COMPARED, epsilon})) if request.classes == 2 else (),
+        crossover=crossover(request.records, request.columns, request.models, request.delta)
+        if request.columns is not None and request.classes == 2
+        else None,
+    )
+
+
+def _choice(request: LabelPlanRequest, epsilon: float) -> LabelChoice:
+    from fate_dp.privacy import label_choice
+
+    records, columns, delta = request.records, request.columns, request.delta
+    return LabelChoice(
+        epsilon,
+        label_choice.variance_of_flips(epsilon),
+        label_choice.variance_of_noise(epsilon, delta),
+        label_choice.largest_size(records, epsilon, delta),
+        None if columns is None else label_choice.noise_over_flips(records, columns, request.models, epsilon, delta),
     )
 
 
