@@ -107,8 +107,8 @@ def calibrate(weights: Vector, image: Vector, linear: Vector, counts: Vector, co
     mean = share * of_ones + (1 - share) * of_zeros
     total = max(float(weights @ image) / records - mean**2, 1e-12)
     within = max(total - share * (1 - share) * (of_ones - of_zeros) ** 2, MIN_SHARE * total)
-    slope = max(of_ones - of_zeros, 0.0) / within
-    return Calibration(slope, math.log(share / (1 - share)) - slope * (of_ones + of_zeros) / 2)
+    slope = float(max(of_ones - of_zeros, 0.0) / within)
+    return Calibration(slope, float(math.log(share / (1 - share)) - slope * (of_ones + of_zeros) / 2))
 
 
 def monotone(weights: Vector, counts: Vector, direction: str) -> Vector:
@@ -148,7 +148,7 @@ class Scale:
         """Points for one unit of log-odds."""
         return self.double / math.log(2)
 
-    def log_odds(self, points: np.ndarray) -> np.ndarray:
+    def log_odds(self, points: np.ndarray | int) -> np.ndarray:
         """Log-odds of the label 1 at so many points."""
         return (self.base_points - np.asarray(points, dtype=float)) / self.factor - math.log(self.base_odds)
 

@@ -6,11 +6,22 @@ Parameters are checked when the object is made, with the same functions that the
 from typing import TYPE_CHECKING
 
 from .definition import DeclaredTask, derived_tasks
-from .tasks import Align, DPHeteroLR, DPHomoNN, Flipback, LabelFlip, ShareLR, Shuffler, Smote
+from .tasks import Align, DPHeteroLR, DPHomoNN, DPScorecard, Flipback, LabelFlip, ShareLR, Shuffler, Smote
 
 _DERIVED = derived_tasks(__name__)
 globals().update(_DERIVED)
-__all__ = ["Align", "DPHeteroLR", "DPHomoNN", "Flipback", "LabelFlip", "ShareLR", "Shuffler", "Smote", *_DERIVED]
+__all__ = [
+    "Align",
+    "DPHeteroLR",
+    "DPHomoNN",
+    "DPScorecard",
+    "Flipback",
+    "LabelFlip",
+    "ShareLR",
+    "Shuffler",
+    "Smote",
+    *_DERIVED,
+]
 
 if TYPE_CHECKING:
 
