@@ -161,11 +161,12 @@ def _encode(*parts: str) -> bytes:
 
 @dataclass(frozen=True)
 class LabelRelease:
-    """One memoised draw: the flips, or the noisy numbers, of a source at one epsilon under one key.
+    """One draw: the flips, or the noisy numbers, of a source at one epsilon under one key, which are memoised, or the noise on
+    sums of its labels.
 
     An epsilon alone does not say whether two models rest on the same flips: the same number can stand for another draw
     (a new key, other classes) or for a total of several. So labels and models name their releases, and epsilons are
-    added over the union. Unit *label*, relation *replace-one*, delta 0.
+    added over the union. Unit *label*, relation *replace-one*.
 
     Attributes:
         epsilon: nats; infinity for true labels.
@@ -173,6 +174,7 @@ class LabelRelease:
         key_id: identifier of the flip key; empty where nothing is known of the draw but its epsilon.
         entry_id: the line in the ledger of the party that flipped, 0 where there is none.
         bounds: of the numbers that were made noisy, None for classes.
+        delta: 0 for flips and noisy numbers, that of the statement for noise on sums of labels.
     """
 
     source: str
@@ -181,6 +183,7 @@ class LabelRelease:
     key_id: str = ""
     entry_id: int = 0
     bounds: tuple[float, float] | None = None
+    delta: float = 0.0
 
     @property
     def is_known(self) -> bool:
@@ -204,8 +207,14 @@ def total_of(releases: Iterable[LabelRelease]) -> float:
     return math.fsum(epsilons) if epsilons else math.inf
 
 
+def delta_of(releases: Iterable[LabelRelease]) -> float:
+    """The delta that goes with ``total_of``: deltas add up as epsilons do."""
+    return math.fsum(release.delta for release in releases)
+
+
 def releases_to_json(releases: Iterable[LabelRelease]) -> list[dict[str, Any]]:
-    """As JSON can hold them; an infinite epsilon is the text 'infinity', and only releases of numbers have bounds."""
+    """As JSON can hold them; an infinite epsilon is the text 'infinity'; only releases of numbers have bounds, and
+    only noise on sums has a delta."""
     contents = [asdict(release) for release in releases]
     for content in contents:
         if math.isinf(content["epsilon"]):
@@ -213,6 +222,8 @@ def releases_to_json(releases: Iterable[LabelRelease]) -> list[dict[str, Any]]:
         bounds = content.pop("bounds")
         if bounds is not None:
             content["bounds"] = list(bounds)
+        if not content["delta"]:
+            del content["delta"]
     return contents
 
 
@@ -236,15 +247,23 @@ def releases_of_json(content: list[dict[str, Any]]) -> Releases:
 
 
 def _release(
-    source: Any, epsilon: Any, classes: Any = 0, key_id: Any = "", entry_id: Any = 0, bounds: Any = None
+    source: Any,
+    epsilon: Any,
+    classes: Any = 0,
+    key_id: Any = "",
+    entry_id: Any = 0,
+    bounds: Any = None,
+    delta: Any = 0.0,
 ) -> LabelRelease:
     epsilon = math.inf if epsilon == "infinity" else epsilon
     sound = epsilon == math.inf or is_finite(epsilon) and epsilon > 0
     if not sound or not is_whole(classes) or not all(isinstance(text, str) for text in (source, key_id)):
         raise TypeError("no release")
+    if not is_finite(delta) or not 0 <= delta < 1:
+        raise TypeError("no delta")
     if bounds is not None:
         low, high = bounds if len(bounds) == 2 else (None, None)
         if not is_finite(low) or not is_finite(high):
             raise TypeError("no bounds")
         bounds = float(low), float(high)
-    return LabelRelease(source, float(epsilon), int(classes), key_id, entry_id, bounds)
+    return LabelRelease(source, float(epsilon), int(classes), key_id, entry_id, bounds, float(delta))

@@ -100,6 +100,11 @@ class Policy:
         cap = self.source(source).cap
         return self.default_label_cap if cap is None else cap
 
+    @property
+    def label_delta(self) -> float:
+        """The delta at which caps of labels hold once there is noise on sums of them, which no epsilon bounds at delta 0."""
+        return self.default_dataset_cap.delta
+
     def is_declared(self, source: str) -> bool:
         """Whether the operator knows the label source at all; another name for it would start another budget."""
         return check_source(source) in self.label_sources

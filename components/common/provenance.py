@@ -7,11 +7,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fate_dp.privacy.events import REPLACE_ONE
-from fate_dp.privacy.label_flips import LabelRelease, Releases, releases_of_privacy, releases_to_json, total_of, united
+from fate_dp.privacy.label_flips import (
+    LabelRelease,
+    Releases,
+    delta_of,
+    releases_of_privacy,
+    releases_to_json,
+    total_of,
+    united,
+)
 
 from ..protocols.preflight import PrivateReason
 from .charges import JobReference, PartyHome
-from .frames import content_digest, labelled_stream, record_tag_stream
+from .frames import DataFrame, content_digest, flip_stream, label_blocks, labelled_stream, record_tag_stream
 
 
 @dataclass(frozen=True)
@@ -32,6 +40,11 @@ class LabelPrivacy:
         return cls(source, (LabelRelease(source, math.inf),))
 
     @classmethod
+    def of_noise(cls, source: str, epsilon: float, delta: float) -> LabelPrivacy:
+        """Of a model of true labels on whose sums noise was added; each such draw is one of its own."""
+        return cls(source, (LabelRelease(source, epsilon, delta=delta),))
+
+    @classmethod
     def from_json(cls, document: dict) -> LabelPrivacy:
         """Of a model's metadata or an alignment's; where it names no releases, its epsilon is that of an unknown one."""
         return cls(document.get("source", ""), releases_of_privacy(document), document.get("flipback before", False))
@@ -42,13 +55,19 @@ class LabelPrivacy:
         return total_of(self.releases)
 
     @property
+    def delta(self) -> float:
+        """0 but for noise on sums of labels."""
+        return delta_of(self.releases)
+
+    @property
     def private(self) -> bool:
         return math.isfinite(self.epsilon)
 
     @property
     def flips(self) -> LabelRelease | None:
-        """The one release whose flips the labels are, None for public, derived or mixed ones."""
-        return self.releases[0] if len(self.releases) == 1 and self.private and not self.derived else None
+        """The one release whose flips the labels are, None for public, derived or mixed ones, and for noise on sums."""
+        single = len(self.releases) == 1 and self.private and not self.derived and not self.delta
+        return self.releases[0] if single else None
 
     def refuse_numbers(self, family: str) -> None:
         """Noisy numbers are no classes, nor chances of one."""
@@ -61,6 +80,7 @@ class LabelPrivacy:
         """For the model's metadata; ``flipback`` is the mode that ran during training."""
         return {
             "epsilon": self.epsilon if self.private else "infinity",
+            **({"delta": self.delta} if self.delta else {}),
             "source": self.source,
             "unit": "label",
             "relation": str(REPLACE_ONE),
@@ -79,6 +99,30 @@ class LabelPrivacy:
             return self
         earlier = LabelPrivacy.from_json(warm_start["meta"].get("privacy", {}))
         return replace(self, releases=united(self.releases, earlier.releases))
+
+
+def check_source(home: PartyHome, frame: DataFrame, label_source: str) -> None:
+    """The budget belongs to a declared source: a name that the job makes up must not open a new one."""
+    if not home.policy.is_declared(label_source):
+        raise ValueError(
+            f"label_source {label_source} is not declared at the guest; its operator declares it once with "
+            f"`fate-dp declare {label_source}`."
+        )
+    if label_source.rsplit("/", 1)[1] != frame.schema.label_name:
+        raise ValueError(f"label_source {label_source} must end with the label column {frame.schema.label_name!r}.")
+    declared = home.policy.source(label_source).columns
+    strange = next((column for column in frame.schema.columns if declared is not None and column not in declared), None)
+    if strange is not None:
+        raise ValueError(
+            f"The guest's table has the column {strange!r}, which {label_source} was not declared with; its labels are those "
+            "of another table, or a step before this one made new columns."
+        )
+
+
+def claim_true_labels(home: PartyHome, frame: DataFrame, label_source: str) -> None:
+    """Note in the ledger whose labels these are, before a step on them is charged to their source."""
+    rows = flip_stream(frame, label_blocks(frame), home.key, label_source)
+    home.ledger.claim_labels(source=label_source, rows=rows)
 
 
 def find_label_privacy(home: PartyHome, frame: Any, label_source: str | None) -> LabelPrivacy:

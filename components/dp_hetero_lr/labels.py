@@ -20,10 +20,13 @@ from fate_dp.privacy.flipback import Flipback
 from fate_dp.privacy.mechanisms.local_numbers import piecewise_law
 
 from ..common.charges import PartyHome
-from ..common.frames import DataFrame
-from ..common.provenance import LabelPrivacy, find_label_privacy
+from ..common.frames import DataFrame, distinct_labels
+from ..common.provenance import LabelPrivacy, check_source, find_label_privacy, refuse_derived_labels
+from ..protocols.preflight import PrivateReason
 from ..protocols.training_terms import BINARY, class_names
-from .settings import NONE, TrainSettings, check_classes
+from .settings import LABEL, NONE, TrainSettings, check_classes
+
+LABELS_UNFIT = "The guest's labels do not allow this noise; its operator can see why."
 
 
 def one_vs_rest(labels: np.ndarray, classes: Sequence[float]) -> np.ndarray:
@@ -35,9 +38,34 @@ def privacy_and_classes(
     home: PartyHome, frame: DataFrame, settings: TrainSettings
 ) -> tuple[LabelPrivacy, tuple[float, ...]]:
     """At the guest: what its ledger knows of the labels, and the classes that the training tells apart."""
+    if settings.noise == LABEL:
+        return privacy_of_true_labels(home, frame, settings), BINARY
     privacy = find_label_privacy(home, frame, settings.label_source)
     privacy.refuse_numbers(settings.family)
     return privacy, declared_classes(home, settings, privacy)
+
+
+def privacy_of_true_labels(home: PartyHome, frame: DataFrame, settings: TrainSettings) -> LabelPrivacy:
+    """At the guest with noise label: of the model, whose labels are true ones of a declared source.
+
+    Nothing is asked of a label but whether it lies in its domain, a fact that all neighbours share: the other parties see
+    whether the job goes on.
+
+    Raises:
+        ValueError: the source or the epsilon is missing or not declared, or the labels are public, derived or none.
+    """
+    source = settings.label_source
+    if settings.noise_epsilon is None or source is None:
+        missing = "noise_epsilon" if settings.noise_epsilon is None else "label_source"
+        raise ValueError(f"noise is label, but the guest sets no {missing}; set it there, beside noise.")
+    check_source(home, frame, source)
+    if home.policy.source(source).public:
+        raise ValueError(f"noise is label, but {source} was declared public at the guest; set noise to none.")
+    if not distinct_labels(frame, limit=2) <= set(BINARY):
+        raise PrivateReason("A label is neither 0 nor 1; noise label is for two classes.", public=LABELS_UNFIT)
+    refuse_derived_labels(home, frame)
+    check_classes(settings)
+    return LabelPrivacy.of_noise(source, settings.noise_epsilon, settings.noise_delta)
 
 
 def declared_classes(home: PartyHome, settings: TrainSettings, privacy: LabelPrivacy) -> tuple[float, ...]:
@@ -114,12 +142,14 @@ class Relabelling:
 def equivalent_epsilon(privacy: LabelPrivacy, labels: np.ndarray) -> float:
     """Epsilon (nats) of flips that leave as much noise per signal as the labels have, for `default_optimizer`.
 
-    For flips and public labels it is theirs. Numbers with noise of variance s around labels of variance v, half of which
+    For flips and public labels it is theirs; true labels, whose sums have the noise, are exact ones. Numbers with noise of variance s around labels of variance v, half of which
     features explain as that rule assumes, have residuals of v / 2 + s over a signal of v / 2: the best ridge penalty is
     1 + 2 s / v times that of exact labels, where flips have 1 / tanh^2(epsilon / 2) times it. Both variances follow from
     the noisy labels and the public law, so that this costs no privacy; hosts accept the default penalty of any epsilon.
     """
     flips = privacy.flips
+    if privacy.delta:
+        return math.inf
     if flips is None or flips.bounds is None:
         return privacy.epsilon
     law = piecewise_law(flips.epsilon, flips.bounds, flips.classes)

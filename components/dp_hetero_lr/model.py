@@ -233,9 +233,10 @@ def guest_summary(model: PartyModel, privacy: LabelPrivacy, flipback_mode: str) 
     """The one-record table that FATE-Board draws for the guest."""
     binomial = model.settings.family == "binomial"
     return {
-        "mechanism": "training on encrypted shares of labels that were flipped or declared public",
+        "mechanism": _mechanism(privacy),
         "label source": privacy.source,
         "epsilon of the labels (nats, unit label, replace-one)": privacy.epsilon if privacy.private else "infinity",
+        "delta of the labels": privacy.delta,
         "flip probability": _flip_probability(privacy),
         "observers": "host, arbiter, whoever gets the model",
         "rows": model.terms.rows,
@@ -254,10 +255,18 @@ def guest_summary(model: PartyModel, privacy: LabelPrivacy, flipback_mode: str) 
     }
 
 
+def _mechanism(privacy: LabelPrivacy) -> str:
+    if privacy.delta:
+        return "training on encrypted shares of sums, with noise on those that hold true labels"
+    return "training on encrypted shares of labels that were flipped or declared public"
+
+
 def _flip_probability(privacy: LabelPrivacy) -> float | str:
     """Of one draw; a model of several, or of labels that flipback revised, has none of its own."""
     if not privacy.private:
         return 0.0
+    if privacy.delta:
+        return "none: noise on sums"
     flips = privacy.flips
     if flips is not None and flips.bounds is not None:
         return "none: unbiased noise on numbers"
@@ -279,7 +288,7 @@ def host_summary(model: PartyModel, release: CountedScores) -> dict:
 
 def _promise(noise: dict) -> str:
     """Of the model alone: predictions read rows again, without noise."""
-    if noise.get("epsilon", "infinity") == "infinity":
+    if noise.get("epsilon", "infinity") == "infinity" or noise["unit"] == "label":
         return "no"
     observers = ", ".join(noise["observers"])
     return f"epsilon {noise['epsilon']:g} (nats, replace-one), delta {noise['delta']:g}, of this training, against {observers}"

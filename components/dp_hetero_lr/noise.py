@@ -1,7 +1,7 @@
 """Noise on second moments: one party's part in it, and the solver that trains with it.
 
 Rows are clipped, noise is added once to the statistics, before anything is computed from them, and weights are mapped
-back. Adaptive noise takes two fits. Each has noise of its own, and its own cross products; the first one serves to find
+back. Noise of kind label is the guest's alone, and on X^T t alone; hosts clip their rows for it and add nothing. Adaptive noise takes two fits. Each has noise of its own, and its own cross products; the first one serves to find
 the scales of each party's features, which stay with that party.
 """
 
@@ -17,6 +17,7 @@ import numpy as np
 from fate_dp.privacy.adaptive_scales import AdaptiveBudget, adaptive_scales, contribution_sums, release_contributions
 from fate_dp.privacy.events import REPLACE_ONE, Event, Gaussian
 from fate_dp.privacy.mechanisms import second_moments
+from fate_dp.privacy.mechanisms.label_moments import LabelNoise
 from fate_dp.privacy.mechanisms.second_moments import MomentNoise, RowBounds
 
 from ..common.charges import Charges
@@ -29,10 +30,11 @@ from .labels import Relabelling
 from .model import PartyModel
 from .rows import UNIT, Block
 from .scores import ScoreRelease
-from .settings import NONE, TrainSettings
+from .settings import LABEL, NONE, TrainSettings
 
 PURPOSE = "dp_hetero_lr"
 REFUSAL = "The cap that this party's operator set for private steps does not allow this noise."
+REFUSAL_OF_LABELS = "The cap that the guest's operator set for these labels does not allow this noise."
 CONTRIBUTIONS = "contributions"
 
 
@@ -49,6 +51,10 @@ def noise_terms(own: PartyNoise | None, hosts: dict[str, PartyNoise | None], row
     if own is None:
         return None
     parties = (own, *(part for part in hosts.values() if part is not None))
+    if own.kind == LABEL and not own.multipliers[training_terms.TRAINING]:
+        raise ValueError(
+            "noise is label, but the guest sets no noise_epsilon, which is that of its labels; set it there."
+        )
     if not any(part.multipliers[training_terms.TRAINING] for part in parties):
         raise ValueError(
             f"noise is {kind}, but no party sets noise_epsilon, so nobody would add any; set it at the parties "
@@ -78,7 +84,7 @@ class OwnNoise:
     """Of a party that may add noise or none; without a noise_epsilon its rows are clipped, and nothing is promised.
 
     Attributes:
-        kind: uniform or adaptive.
+        kind: uniform, adaptive or label.
         epsilon, delta: the party's own (nats); epsilon None for no noise.
         position: among the data parties, the guest first.
         observers: roles of all who learn what is computed from the noisy moments.
@@ -106,17 +112,19 @@ class OwnNoise:
         """
         if settings.noise == NONE:
             return None
-        features = len(frame.schema.columns)
+        features, on_labels = len(frame.schema.columns), settings.noise == LABEL
         radius = settings.noise_radius or second_moments.typical_radius(features)
         own = cls(
             settings.noise,
-            settings.noise_epsilon,
+            None if on_labels and not has_target else settings.noise_epsilon,
             settings.noise_delta,
             RowBounds(features, radius, intercept, training_terms.NOISE_TARGET if has_target else 0.0),
             data_parties(ctx).index(own_party(ctx)),
             tuple(sorted({party.role for party in others(ctx)} | {"model"})),
             frame.shape[0],
-            Charges(ctx, frame, REFUSAL),
+            Charges(ctx, frame, REFUSAL_OF_LABELS, label_source=settings.label_source)
+            if on_labels and has_target
+            else Charges(ctx, frame, REFUSAL),
         )
         if own.epsilon is not None:
             own.charges.check([(event, 1) for _, event in own.planned_events()])
@@ -127,18 +135,29 @@ class OwnNoise:
         """What all parties must know."""
         return PartyNoise(self.kind, **asdict(self.bounds), multipliers=self._multipliers())
 
+    @property
+    def unit(self) -> str:
+        """Whose data the noise protects."""
+        return "label" if self.kind == LABEL else "record"
+
     def planned_events(self) -> list[tuple[str, Event]]:
         """(purpose, event) of everything that will be charged; the slack of the Gaussian ones is known later."""
         gaussian = [
-            (f"{PURPOSE}: {fit}", Event(Gaussian(multiplier), "record", REPLACE_ONE, self.observers))
+            (f"{PURPOSE}: {fit}", Event(Gaussian(multiplier), self.unit, REPLACE_ONE, self.observers))
             for fit, multiplier in self._multipliers().items()
         ]
         return gaussian + self._contribution_events()
 
     def charge(self, noise: NoiseTerms) -> None:
         """Draw the noise of every fit of the agreed terms, and charge all of it before any is used."""
+        bounds = [party.bounds for party in noise.parties]
         for fit in noise.fits:
-            self.drawn[fit] = noise.of_fit(fit).moments.draw(self.position, self.observers)
+            of_fit = noise.of_fit(fit)
+            if of_fit.on_labels and self.epsilon is not None:
+                drawn_for_labels = of_fit.on_labels.draw(sum(own.weights for own in bounds), self.observers)
+                self.drawn[fit] = noise_of_targets(drawn_for_labels, bounds)
+            else:
+                self.drawn[fit] = of_fit.moments.draw(self.position, self.observers)
         if self.epsilon is not None:
             drawn = [(f"{PURPOSE}: {fit}", of_fit.event) for fit, of_fit in self.drawn.items()]
             for purpose, event in drawn + self._contribution_events():
@@ -147,7 +166,7 @@ class OwnNoise:
 
     def clipped(self, rows: Table, scales: np.ndarray, noise: NoiseTerms) -> Table:
         """The rows with their features divided by the scales, clipped, and rounded to the grid of a fit's noise."""
-        bits = noise.moments.fraction_bits
+        bits = noise.fraction_bits
         return rows.mapValues(partial(_clipped, scales=scales, bounds=self.bounds, fraction_bits=bits))
 
     def scales(self, rows: Table, first_weights: np.ndarray) -> np.ndarray:
@@ -168,7 +187,7 @@ class OwnNoise:
             "epsilon": "infinity" if self.epsilon is None else self.epsilon,
             "delta": 0.0 if self.epsilon is None else self.delta,
             "radius": self.bounds.radius,
-            "unit": "record",
+            "unit": self.unit,
             "relation": str(REPLACE_ONE),
             "observers": list(self.observers),
         }
@@ -243,6 +262,20 @@ class Noised:
         # Shares of the velocity are in the scaled space, of no use to a training that goes on without noise.
         model.shared_states, model.noise = [None], own.promise()
         own.charges.mark_released()
+
+
+def noise_of_targets(noise: LabelNoise, bounds: list[RowBounds]) -> MomentNoise:
+    """Noise on X^T t of all columns, the guest's first, as what the guest adds to its target's products."""
+    guest, *_ = bounds
+    ends = np.cumsum([own.weights for own in bounds])
+    own, *of_hosts = np.split(noise.values, ends[:-1])
+    gram = np.zeros((guest.columns, guest.columns), dtype=object)
+    gram[: guest.weights, guest.weights] = gram[guest.weights, : guest.weights] = own
+    cross = {}
+    for position, of_host in enumerate(of_hosts, 1):
+        cross[position] = np.zeros((guest.columns, len(of_host)), dtype=object)
+        cross[position][guest.weights] = of_host
+    return MomentNoise(gram, cross, noise.event)
 
 
 def _clipped(block: Block, scales: np.ndarray, bounds: RowBounds, fraction_bits: int) -> Block:

@@ -16,7 +16,17 @@ from ..common.parameters import parameters_of
 from ..protocols.optimizers import batch_bounds
 from ..protocols.training_terms import BINARY, models_of
 from . import settings as declared
-from .settings import NONE, PER_EPOCH, TrainSettings, check_classes, check_settings, descent_of, refuse_folds, solver_of
+from .settings import (
+    LABEL,
+    NONE,
+    PER_EPOCH,
+    TrainSettings,
+    check_classes,
+    check_settings,
+    descent_of,
+    refuse_folds,
+    solver_of,
+)
 
 CROSS_VALIDATION = "cross_validation"
 VALIDATION_INPUT = "validate_data"
@@ -55,6 +65,10 @@ class PlannedTraining:
         """Refuse what cannot succeed whatever the tables hold; ``classes`` are None where the flip makes numbers noisy."""
         settings, plan = self.settings, self.plan
         check_settings(settings)
+        if settings.noise == LABEL:
+            raise ValueError(
+                f"noise is label, which protects true labels, but {flip.name} flips them; take one of the two."
+            )
         if self.task.stage == CROSS_VALIDATION:
             refuse_folds(settings)
         if classes is None and settings.family == "binomial":

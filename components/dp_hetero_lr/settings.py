@@ -18,7 +18,8 @@ FAMILIES = ("binomial", "gaussian")
 SIGMOIDS = ("taylor", "exact")
 SCORINGS = ("joint", "encrypted")
 NONE = "none"
-NOISES = (NONE, "uniform", "adaptive")
+LABEL = "label"
+NOISES = (NONE, "uniform", "adaptive", LABEL)
 INIT_METHODS = ("kaiming", "zeros", "ones", "consts", "random", "random_uniform")
 # Weights that are shared while they are trained have masks for starts up to here.
 MAX_START = 2**10
@@ -132,7 +133,8 @@ class TrainSettings:
 
     ``solver`` None means what `solver_of` makes of the other settings, ``optimizer`` None
     `optimizers.default_optimizer`. ``classes`` are the label values that the operator declared, never what occurs in
-    labels. ``noise_epsilon``, ``noise_delta`` and ``noise_radius`` are each party's own.
+    labels. ``noise_epsilon``, ``noise_delta`` and ``noise_radius`` are each party's own, but for noise label, where the
+    first two are the guest's and hosts do not read theirs.
     """
 
     epochs: int = parameter(
@@ -216,13 +218,14 @@ class TrainSettings:
     )
     sigmoid_rounds: int = parameter("most corrections of the sigmoid", 3, at_least=1)
     noise: str = parameter(
-        "noise on second moments for record-level privacy of each party's features: none, uniform or adaptive; all "
-        "parties must set the same",
+        "noise on second moments: none, uniform or adaptive for record-level privacy of each party's features, label for "
+        "privacy of true labels alone, without flips; all parties must set the same",
         "none",
         check=OneOf(NOISES),
     )
     noise_epsilon: float | None = parameter(
-        "epsilon (nats) of this party's part of a record, against all others; None means no noise here and no promise",
+        "epsilon (nats) of this party's part of a record, against all others; None means no noise here and no promise; with "
+        "noise label it is that of the guest's labels",
         None,
         above=0,
     )
@@ -320,7 +323,7 @@ def check_settings(settings: TrainSettings, warm_start: dict | None = None) -> N
         if settings.noise_epsilon is not None:
             raise ValueError(
                 f"noise_epsilon is {settings.noise_epsilon:g}, but noise is none, which protects no record; set noise "
-                "to uniform or adaptive, at all parties."
+                "to uniform or adaptive, or to label for labels alone, at all parties."
             )
         return
     hindrance = _hindrance_to_noise(settings, warm_start)

@@ -38,7 +38,7 @@ from .per_epoch.protocol import PerEpoch
 from .predict import check_scored_rows
 from .rows import labels_of, prepare_rows, refusal
 from .scores import SHOWN, ScoreRelease, ask_consent, ask_scores
-from .settings import NONE, TrainSettings, check_settings, descent_of, refuse_folds
+from .settings import LABEL, NONE, TrainSettings, check_settings, descent_of, refuse_folds
 
 logger = logging.getLogger(__name__)
 
@@ -128,7 +128,8 @@ class GuestPreflight(PartyPreflight):
         if settings.noise != NONE and self.privacy.derived:
             raise provenance.derived_labels()
         agreement.check_same_classes(self.warm_start, self.classes)
-        agreement.check_labels(frame, settings.family, self.classes)
+        if settings.noise != LABEL:
+            agreement.check_labels(frame, settings.family, self.classes)
 
     def check(self) -> dict:
         self.prepare(fit_intercept=self.descent.fit_intercept, with_label=True)
@@ -156,6 +157,8 @@ class GuestPreflight(PartyPreflight):
         table = JointTable(rows, features, bits, self.classes)
         self.terms = agreement.training_terms(descent, table, epsilon, self.warm_start, rounds, noise)
         if self.noise and noise:
+            if self.settings.noise == LABEL:
+                provenance.claim_true_labels(self.home, frame, self.privacy.source)
             self.noise.charge(noise)
         provenance.record_use(self.home, self.privacy, job_of(self.ctx), rows)
         return self.terms.to_wire()

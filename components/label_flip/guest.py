@@ -20,9 +20,10 @@ from fate_dp.privacy.mechanisms.local_numbers import PiecewiseLaw, piecewise_law
 from fate_dp.privacy.mechanisms.randomized_response import keep_probability
 
 from ..common import frames
-from ..common.charges import PartyHome, has_synthetic_rows, home_of, job_of
+from ..common.charges import has_synthetic_rows, home_of, job_of
 from ..common.frames import DataFrame, Table
 from ..common.job_files import JobFiles, JobPlan
+from ..common.provenance import check_source
 from ..disclosure.tracing import trace
 from ..disclosure.verdicts import enforce, refusal_for_labels
 from ..dp_hetero_lr.planned import host_facts
@@ -32,24 +33,6 @@ from .chain import asks_hosts, check_plan, check_tables
 from .settings import Settings
 
 LABELS_UNFIT = "The labels there do not allow these flips; that party's operator can see why."
-
-
-def check_source(home: PartyHome, frame: DataFrame, label_source: str) -> None:
-    """The budget belongs to a declared source: a name that the job makes up must not open a new one."""
-    if not home.policy.is_declared(label_source):
-        raise ValueError(
-            f"label_source {label_source} is not declared at the guest; its operator declares it once with "
-            f"`fate-dp declare {label_source}`."
-        )
-    if label_source.rsplit("/", 1)[1] != frame.schema.label_name:
-        raise ValueError(f"label_source {label_source} must end with the label column {frame.schema.label_name!r}.")
-    declared = home.policy.source(label_source).columns
-    strange = next((column for column in frame.schema.columns if declared is not None and column not in declared), None)
-    if strange is not None:
-        raise ValueError(
-            f"The guest's table has the column {strange!r}, which {label_source} was not declared with; its labels are those "
-            "of another table, or a step before this one made new columns."
-        )
 
 
 @dataclass(frozen=True)
@@ -190,6 +173,7 @@ class GuestPreflight(Preflight):
             key_id=home.key_id,
             rows=frames.flip_stream(frame, self.flipped, home.key, source),
             cap=home.policy.label_cap(source),
+            delta=home.policy.label_delta,
             job_id=job.job_id,
             task_id=job.task_id,
             fingerprint=frames.ids_fingerprint(frame),

@@ -8,6 +8,9 @@ With noise E of the moments, H = (X^T X + E) / (c n) may have negative eigenvalu
 lies below -r, r = ``SecondMoments.required_ridge``, and by symmetry of the noise, with the same probability, E / (c n)
 has none above r. The ridge is at least 5/4 r, and on every weight: then the loss curves by r / 4 at least. (It is still
 convex unless the noise exceeds 5/4 of r, which is far less probable than 0.001.)
+
+Noise on X^T t alone, kind ``label``, leaves H as it is, without negative eigenvalues. What the ridge is for then is the
+error of the weights, see ``LabelMoments.ridge``.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from fate_dp.crypto.descent_steps import QuadraticBounds, StepLayout, UpdateRule
 from fate_dp.crypto.paillier import PublicKey
 from fate_dp.crypto.shared_descent import steps_allowed
 from fate_dp.crypto.slots import SlotLayout
+from fate_dp.privacy.mechanisms.label_moments import LabelMoments
 from fate_dp.privacy.mechanisms.second_moments import RowBounds, SecondMoments
 
 from .optimizers import PartyOptimizer, correction_epochs
@@ -33,7 +37,7 @@ CURVATURE = {"binomial": 4, "gaussian": 1}
 NOISE_CURVATURE = 4
 """The c of the Taylor loss z^2 / (2 c) - t z / c with targets t = c (y - 1/2); noise is for family binomial alone."""
 NOISE_TARGET = NOISE_CURVATURE / 2
-ADAPTIVE = "adaptive"
+ADAPTIVE, LABEL = "adaptive", "label"
 FIRST_FIT, TRAINING = "first_fit", "training"
 RIDGE_MARGIN = 1.25
 MOMENTUM = 0.9
@@ -139,7 +143,7 @@ class PartyNoise:
 
 @dataclass(frozen=True)
 class NoiseTerms:
-    """Noise on second moments, uniform or adaptive, as all data parties know it.
+    """Noise on second moments, uniform or adaptive, or on the guest's X^T t alone (label), as all data parties know it.
 
     Attributes:
         fit: the fit that these terms are of, see `fits`.
@@ -160,14 +164,39 @@ class NoiseTerms:
 
     @cached_property
     def moments(self) -> SecondMoments:
-        """What every party builds from the terms, the same object at all of them."""
-        multipliers = tuple(party.multipliers[self.fit] for party in self.parties)
+        """What every party builds from the terms, the same object at all of them; of kind label without any noise."""
+        multipliers = tuple(0.0 if self.on_labels else party.multipliers[self.fit] for party in self.parties)
         return SecondMoments(tuple(party.bounds for party in self.parties), multipliers)
+
+    @cached_property
+    def on_labels(self) -> LabelMoments | None:
+        """What every party builds from the terms of kind label; None of another kind."""
+        if self.kind != LABEL:
+            return None
+        return LabelMoments.of_rows([party.bounds for party in self.parties], self.parties[0].multipliers[self.fit])
+
+    @property
+    def fraction_bits(self) -> int:
+        """Rows and targets of all parties lie on the grid 2^-fraction_bits."""
+        return self.on_labels.fraction_bits if self.on_labels else self.moments.fraction_bits
 
     @property
     def largest(self) -> list[float]:
         """Of every data party, the largest noise that a sum may get; ascending."""
+        if self.on_labels:
+            return [0.0] * (len(self.parties) - 1) + [self.on_labels.largest_noise]
         return sorted(map(self.moments.largest_noise, range(len(self.parties))))
+
+    def required_ridge(self, rows: int) -> float:
+        """r of the module: no eigenvalue of the noisy H lies below -r; 0 where H has no noise."""
+        return 0.0 if self.on_labels else self.moments.required_ridge(rows, NOISE_CURVATURE)
+
+    def least_ridge(self, rows: int) -> float:
+        """The ridge that a training on so many rows has at least, see the module."""
+        if self.on_labels:
+            columns = sum(party.features + party.intercept for party in self.parties)
+            return self.on_labels.ridge(columns) / (NOISE_CURVATURE * rows)
+        return RIDGE_MARGIN * self.required_ridge(rows)
 
     def check_size(self, rows: int) -> None:
         """Refuse noise that exceeds what masks are made for: sums of ``rows`` products of mean square 2^8 each."""
@@ -184,8 +213,8 @@ class NoiseTerms:
         ``default_alpha`` is the ridge of a training of as many ``rows`` without noise.
         """
         wanted = given["alpha"] if given and given["penalty"] == "l2" else 0.0 if given else default_alpha
-        required = self.moments.required_ridge(rows, NOISE_CURVATURE)
-        alpha = max(wanted, RIDGE_MARGIN * required)
+        required = self.required_ridge(rows)
+        alpha = max(wanted, self.least_ridge(rows))
         if given:
             return {**given, "penalty": "l2", "alpha": alpha}
         rate = 1 / (self.moments.largest_curvature(NOISE_CURVATURE) + required + alpha)
@@ -349,11 +378,10 @@ class TrainingTerms:
         """At a host: refuse an optimiser under which the noisy loss may have no minimum."""
         if self.noise is None:
             return
-        required = self.noise.moments.required_ridge(self.rows, NOISE_CURVATURE)
-        if self.optimizer["penalty"] != "l2" or not self._ridge >= RIDGE_MARGIN * required * (1 - 1e-9):
+        least = self.noise.least_ridge(self.rows)
+        if self.optimizer["penalty"] != "l2" or not self._ridge >= least * (1 - 1e-9):
             raise ValueError(
-                f"The guest plans a ridge of {self.optimizer['alpha']:g}, but noise needs at least "
-                f"{RIDGE_MARGIN * required:g}."
+                f"The guest plans a ridge of {self.optimizer['alpha']:g}, but noise needs at least {least:g}."
             )
 
     @property
@@ -368,7 +396,7 @@ class TrainingTerms:
         the loss is nowhere below -|b|^2 / (2 (alpha - r)).
         """
         moments, dimension, alpha = noise.moments, sum(self.features), self.optimizer["alpha"]
-        required = moments.required_ridge(self.rows, NOISE_CURVATURE)
+        required = noise.required_ridge(self.rows)
         squares = moments.largest_curvature(NOISE_CURVATURE) * NOISE_CURVATURE
         bits: Any = log2(squares / dimension)  # no whole number here
         bounds = QuadraticBounds(

@@ -162,14 +162,16 @@ def declare(
 
 
 def label_budget(parties_folder: AnyPath, party_id: str, source: str) -> tuple[float, float]:
-    """(cap, spent) of a label source, in nats at delta 0; ``InvalidPolicy`` where the party has not declared it."""
+    """(cap, spent) of a label source, in nats at delta 0, or with noise on sums of labels at that of the caps; ``InvalidPolicy`` where the party has not declared it."""
     home = home_at(parties_folder, party_id)
     policy = home.policy
     if not policy.is_declared(source):
         raise InvalidPolicy(
             f"Party {party_id} has not declared the label source {source}; `fate-dp declare {source}` does."
         )
-    return policy.label_cap(source), home.ledger.spent_of_labels(source) if has_ledger(home) else 0.0
+    return policy.label_cap(source), home.ledger.spent_of_labels(source, policy.label_delta) if has_ledger(
+        home
+    ) else 0.0
 
 
 def make_home(parties_folder: AnyPath, party_id: str) -> Path:

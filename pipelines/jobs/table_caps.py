@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import tempfile
 from collections.abc import Callable
@@ -152,7 +153,9 @@ def counted_names(table: PartyTable) -> dict[CapLine, str]:
 
     for source in (*table.sources, *table.undeclared):
         kind, is_default = f"labels {source.rpartition('/')[2]}, epsilon", policy.source(source).cap is None
-        add(kind, source, ledger.spent_of_labels(source), policy.label_cap(source), 0.0, is_default)
+        # Noise on sums of labels has no epsilon at delta 0.
+        delta = 0.0 if math.isfinite(ledger.spent_of_labels(source)) else policy.label_delta
+        add(kind, source, ledger.spent_of_labels(source, delta), policy.label_cap(source), delta, is_default)
     for dataset in table.datasets:
         budget = policy.dataset_cap(dataset, ledger.related(dataset))
         spent, is_default = ledger.spent_by_steps(dataset, budget.delta), budget == policy.default_dataset_cap
@@ -173,7 +176,7 @@ def history_of(table: PartyTable, line: CapLine, name: str) -> list[SpentAt]:
     ledger = table.home.ledger
     if line.delta is None:
         return ledger.score_counts(name)
-    return ledger.step_spending(name, line.delta) if line.kind == STEPS else ledger.label_spending(name)
+    return ledger.step_spending(name, line.delta) if line.kind == STEPS else ledger.label_spending(name, line.delta)
 
 
 def _weights(dataset: str) -> str:
@@ -249,7 +252,7 @@ def _refuse_below_spent(table: PartyTable, caps: NewCaps) -> None:
                 f"The table {table.table} has {len(table.sources)} declared label sources at party {table.party}; set the cap "
                 f"of one with `fate-dp declare {table.table}/COLUMN --cap EPSILON`."
             )
-        spent = ledger.spent_of_labels(table.sources[0])
+        spent = ledger.spent_of_labels(table.sources[0], policy.label_delta)
         _refuse_below(table, "--labels", caps.labels, spent, "epsilon {:g} of its labels")
     others = (caps.epsilon, caps.delta, caps.scores, caps.rows)
     if not table.datasets and any(value is not None for value in others):

@@ -80,15 +80,15 @@ class HistoryLedger(Chapter):
             found.append(NotedUse(line, time, rounds, entry, use, epsilon, at))
         return found
 
-    def label_spending(self, source: str) -> list[SpentAt]:
-        """What counted against the cap of a label source, oldest first; the last is ``spent_of_labels``."""
+    def label_spending(self, source: str, delta: float = 0.0) -> list[SpentAt]:
+        """What counted against the cap of a label source, oldest first; the last is ``spent_of_labels`` at ``delta``."""
         with self._database.reading() as connection:
             draws = connection.execute(DRAWS_IN_TIME, {"dataset": source}).fetchall()
             lines_of_records: defaultdict[str, list[list[int]]] = defaultdict(list)
             for key_id, lines in connection.execute(FLIPS_OF_RECORDS, (source,)):
                 lines_of_records[key_id].append([int(line) for line in lines.split(",")])
             steps = _steps_in_time(connection, source)
-        by_steps = _composed(steps, epsilon_of_label_steps)
+        by_steps = _composed(steps, lambda charged: epsilon_of_label_steps(charged, delta))
         epsilons: dict[int, float] = {}
         by_draws = []
         for time, line, epsilon in draws:

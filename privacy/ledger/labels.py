@@ -61,6 +61,7 @@ UNDER_OTHER_SOURCES = """
     SELECT r.source, count(*), sum(r.true_label <> s.true_label)
     FROM temp.staged s CROSS JOIN label_record r ON r.record = s.record
     WHERE r.source <> ? GROUP BY r.source ORDER BY r.source"""
+LABELS_OF_SOURCE = "INSERT OR IGNORE INTO label_record SELECT record, ?, true_label FROM temp.staged"
 REGISTERED = """
     SELECT count(*) FROM temp.staged s CROSS JOIN public_label p
     ON p.source = ? AND p.key_id = ? AND p.id_tag = s.id_tag AND p.label = s.label"""
@@ -145,12 +146,13 @@ class LabelLedger(Chapter):
         class_labels: Iterable[str] = (),
         most_records: int | None = None,
         bounds: tuple[float, float] | None = None,
+        delta: float = 0.0,
     ) -> FlipRelease:
         """Record a release of flipped labels before it happens; memoised records cost nothing more.
 
         The budget of a source is the largest total of distinct (epsilon, classes) of one record under one key, added
         over keys, since records cannot be linked from key to key. Together with the private steps on these labels
-        (``record``; at delta 0) it may not exceed ``cap`` (nats) by a release of new records. The release stays
+        (``record``; at ``delta`` where they have noise without an epsilon at delta 0) it may not exceed ``cap`` (nats) by a release of new records. The release stays
         'pending', and is charged, until ``mark_released``.
 
         Args:
@@ -160,6 +162,7 @@ class LabelLedger(Chapter):
             class_labels: The declared classes in order; must stay the same for one (epsilon, classes) of a source.
             most_records: How many records the source has, if its operator declared it.
             bounds: (low, high) of numbers that were made noisy in place of flips. They must stay the same as well.
+            delta: At which private steps count that have no epsilon at delta 0.
 
         Raises:
             BudgetExceeded: Beyond the cap; nothing is written, here as below.
@@ -177,9 +180,21 @@ class LabelLedger(Chapter):
             entry_id, release_id = add_use(connection, entry, Use(job_id, task_id, records, fingerprint, "pending"))
             _refuse_changed_classes(connection, entry_id, entry)
             new_records = _remember_flips(connection, entry_id, entry)
-            _refuse_beyond_cap(connection, entry, new_records, spent_before, cap)
+            _refuse_beyond_cap(connection, entry, new_records, spent_before, cap, delta)
             _refuse_more_records(connection, entry, most_records)
         return FlipRelease(release_id, entry_id, new_records)
+
+    def claim_labels(self, *, source: str, rows: Iterable[tuple[bytes, bytes, str, bytes, bytes]]) -> None:
+        """Remember that these records' labels are the source's, before a private step on them is charged to it.
+
+        ``rows`` are those of ``record_flips``; what they say of a released label is not read.
+
+        Raises:
+            OtherSource: As ``record_flips``: a new name for the same labels would be a new budget.
+        """
+        with self._database.staged(FLIPPED_ROW, rows, "IMMEDIATE") as (connection, _):
+            _refuse_other_source(connection, source)
+            connection.execute(LABELS_OF_SOURCE, (source,))
 
     def record_derived(
         self,
@@ -282,10 +297,13 @@ class LabelLedger(Chapter):
         with self._database.reading() as connection:
             return _spent(connection, source)
 
-    def spent_of_labels(self, source: str) -> float:
-        """What counts against the cap of a label source, in nats at delta 0: its flips, and private steps on its labels."""
+    def spent_of_labels(self, source: str, delta: float = 0.0) -> float:
+        """What counts against the cap of a label source, in nats: its flips, and private steps on its labels.
+
+        It is a total at delta 0, or at ``delta`` where noise on sums of labels has no epsilon at delta 0.
+        """
         with self._database.reading() as connection:
-            return _spent(connection, source) + spent_by_label_steps(connection, source)
+            return _spent(connection, source) + spent_by_label_steps(connection, source, delta)
 
     def remember_model_scores(self, digest: str, releases: Iterable[LabelRelease]) -> None:
         """Remember, by digest, the releases that scores, and labels that are computed from them, rest on."""
@@ -349,16 +367,15 @@ def _remember_flips(connection: sqlite3.Connection, entry_id: int, entry: Entry)
     """Returns the number of records that were not released in this entry before."""
     true_labels = "INSERT OR IGNORE INTO true_label SELECT ?, ?, id_tag, label_tag FROM temp.staged"
     connection.execute(true_labels, (entry.subject, entry.key_id))
-    records = "INSERT OR IGNORE INTO label_record SELECT record, ?, true_label FROM temp.staged"
-    connection.execute(records, (entry.subject,))
+    connection.execute(LABELS_OF_SOURCE, (entry.subject,))
     released = "INSERT OR IGNORE INTO released_label SELECT ?, id_tag, label FROM temp.staged"
     return connection.execute(released, (entry_id,)).rowcount
 
 
 def _refuse_beyond_cap(
-    connection: sqlite3.Connection, entry: Entry, new_records: int, spent_before: float, cap: float
+    connection: sqlite3.Connection, entry: Entry, new_records: int, spent_before: float, cap: float, delta: float
 ) -> None:
-    by_steps = spent_by_label_steps(connection, entry.subject)
+    by_steps = spent_by_label_steps(connection, entry.subject, delta)
     total = _spent(connection, entry.subject) + by_steps
     if new_records and total > cap * (1 + ROUNDING):
         raise BudgetExceeded(

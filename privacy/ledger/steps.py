@@ -204,14 +204,20 @@ class StepLedger(Chapter):
                 counted = (
                     "; an add-or-remove step counts for removing one and adding one" if ADD_OR_REMOVE in stated else ""
                 )
-                with self._database.reading() as connection:
-                    named, command = called(connection, dataset), cap_command(connection, dataset, "--epsilon EPSILON")
+                named, command = self._named(dataset)
                 raise BudgetExceeded(
                     f"The {named} has spent epsilon {spent:g} against the {view.observer}, this step asks for "
                     f"{alone:g} (total {total:g}), and the cap is {cap.epsilon:g}, all at delta {cap.delta:g} (unit "
                     f"{view.unit}, relation {view.relation}{counted}); its operator changes that with `{command}`."
                 )
             self._fitting.add(seen, cap)
+
+    def _named(self, dataset: str) -> tuple[str, str]:
+        """The dataset for a sentence, and the command that changes its cap."""
+        if is_source(dataset):
+            return f"label source {dataset}", f"fate-dp cap {dataset.rpartition('/')[0]} --labels EPSILON"
+        with self._database.reading() as connection:
+            return called(connection, dataset), cap_command(connection, dataset, "--epsilon EPSILON")
 
 
 def _find(connection: sqlite3.Connection, step: PrivateStep) -> StepRelease | None:

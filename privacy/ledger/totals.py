@@ -91,16 +91,22 @@ def charges_with_scores(connection: sqlite3.Connection, dataset: str) -> Alterna
     return frozenset((*alternative, *scores) for alternative in charges(connection, dataset))
 
 
-def spent_by_label_steps(connection: sqlite3.Connection, source: str) -> float:
-    """What private steps told one who also sees the flips: the largest epsilon, at delta 0 as flips have it."""
-    return epsilon_of_label_steps(_steps(connection, source))
+def spent_by_label_steps(connection: sqlite3.Connection, source: str, delta: float = 0.0) -> float:
+    """What private steps told one who also sees the flips: the largest epsilon.
+
+    It is that at delta 0, as flips have it, where there is one; noise on sums of labels has none, and counts at ``delta``.
+    """
+    return epsilon_of_label_steps(_steps(connection, source), delta)
 
 
-def epsilon_of_label_steps(steps: Iterable[Charge]) -> float:
+def epsilon_of_label_steps(steps: Iterable[Charge], delta: float = 0.0) -> float:
     """As ``spent_by_label_steps``, of these steps."""
     charged = frozenset({tuple(steps)})
     views = [View("label", REPLACE_ONE, observer) for observer in LABEL_OBSERVERS]
-    return max(largest_total(seen_by(charged, view), 0.0) for view in views)
+    found = max(largest_total(seen_by(charged, view), 0.0) for view in views)
+    if math.isfinite(found) or not delta:
+        return found
+    return max(largest_total(seen_by(charged, view), delta) for view in views)
 
 
 def spent_by_steps(charged: Alternatives, delta: float) -> float:

@@ -117,6 +117,16 @@ class LabelMoments:
         """b: rows and targets of all parties lie on the grid 2^-b, at most 24 bits, and noise on its square."""
         return min(UNIT_BITS, math.floor((math.log2(MAX_SCALE) - math.log2(self.sigma)) / 2))
 
+    def ridge(self, columns: int) -> float:
+        """A ridge for X^T X, in its unit, under which the noise costs least: sigma sqrt(columns) over the spread.
+
+        Weights w with X^T t = X^T X w + noise of scale sigma have the posterior mean X^T X w' / (X^T X + r), r = sigma^2
+        columns / (|w|^2 a) at an eigenvalue a of X^T X, if all directions of w are alike. A constant ridge of sigma
+        sqrt(columns) / |w| is that of the eigenvalues near it, where it matters most. |w| is taken to be the spread: a
+        model that moves a target by all of it along one column of ones. The data enter by their sizes alone.
+        """
+        return self.sigma * math.sqrt(columns) / self.spread
+
     def slack(self, columns: int) -> float:
         """Total-variation distance of the noise from continuous noise that is rounded."""
         return gaussian_slack(self._steps, columns)

@@ -251,9 +251,9 @@ class Targets:
             return labels[:, None], 0.5 * labels**2
         constants = np.full(len(labels), math.log(2.0))
         if self._terms.noise is not None:
-            moments = self._terms.noise.moments
+            noise = self._terms.noise
             # On the grid of the noise, of which `own_targets` makes the exact integers.
-            clipped = clip_target(NOISE_CURVATURE * (labels - 0.5), moments.bounds[0], moments.fraction_bits)
+            clipped = clip_target(NOISE_CURVATURE * (labels - 0.5), noise.parties[0].bounds, noise.fraction_bits)
             return (clipped * UNIT)[:, None], constants
         return one_vs_rest(labels, self._terms.classes) - 0.5, constants
 
