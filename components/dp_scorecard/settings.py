@@ -13,7 +13,7 @@ from ..dp_hetero_lr.settings import PredictSettings as HeteroPredictSettings
 from ..dp_hetero_lr.settings import TrainSettings as HeteroTrainSettings
 from .additive import DECREASING, INCREASING, Scale
 
-RECORD, NONE = "record", "none"
+RECORD, LABEL, NONE = "record", "label", "none"
 
 
 def bins(value: Any) -> int | dict[str, int]:
@@ -51,19 +51,21 @@ class TrainSettings:
         check=bins,
     )
     privacy: str = parameter(
-        "what noise protects: record (each party's part of a record, at the guest with the label, by its own noise), or none, "
-        "where labels are flips of label_flip or public",
+        "what noise protects: record (each party's part of a record, at the guest with the label, by its own noise), label "
+        "(the guest's labels alone, by noise on their totals), or none, where labels are flips of label_flip or public",
         RECORD,
-        check=OneOf((RECORD, NONE)),
+        check=OneOf((RECORD, LABEL, NONE)),
     )
     epsilon: float | None = parameter(
-        "privacy loss of one record in nats, replace-one, each party's own; needed with privacy record, and None without",
+        "privacy loss in nats, replace-one: with privacy record of one record, each party's own; with label of one label, "
+        "the guest's; None with privacy none",
         None,
         check=epsilon,
     )
     delta: float = parameter("probability that the privacy loss is greater than epsilon", 1e-6, above=0, at_most=0.01)
     label_source: str | None = parameter(
-        "with privacy none, a source of labels that the guest's operator declared; None means the one that fits",
+        "source of the labels that the guest's operator declared: with privacy label the one that is charged; with none, None "
+        "means the one that fits",
         None,
         check=label_source,
     )
@@ -77,7 +79,7 @@ class TrainSettings:
         "penalty on every weight, in records; None means a rule in public numbers", None, above=0
     )
     rounds: int = parameter(
-        "with privacy none, how many products of the tables with a direction the guest learns at most",
+        "with privacy label or none, how many products of the tables with a direction the guest learns at most",
         40,
         at_least=1,
         at_most=200,

@@ -1,8 +1,8 @@
 """The stage train of dp_scorecard: what each party checks and charges, the tables, the fit at the guest, the points.
 
 The guest fits the model and knows all weights; a host gets those of its own columns. With privacy record the guest sees
-tables with every party's own noise, with none products of the shared tables with directions. What leaves the guest
-are directions and weights: functions of what the noise protects.
+tables with every party's own noise, with label and none products of the shared tables with directions; with label it
+adds noise to X^T t first. What leaves the guest are directions and weights: functions of what the noise protects.
 """
 
 from __future__ import annotations
@@ -15,24 +15,43 @@ import numpy as np
 
 from fate_dp.privacy.events import REPLACE_ONE, Event, Gaussian
 from fate_dp.privacy.mechanisms.contingency_tables import BinnedRows, ContingencyTables, TableNoise
-from fate_dp.privacy.mechanisms.second_moments import noise_multiplier_for
+from fate_dp.privacy.mechanisms.label_moments import LabelMoments, LabelNoise
+from fate_dp.privacy.mechanisms.second_moments import UNIT_BITS, noise_multiplier_for
 
 from ..common import frames
 from ..common.charges import Charges, has_synthetic_rows, home_of, job_of
 from ..common.frames import DataFrame, Table
-from ..common.provenance import LabelPrivacy, find_label_privacy, record_use, refuse_derived_labels
+from ..common.provenance import (
+    LabelPrivacy,
+    check_source,
+    claim_true_labels,
+    find_label_privacy,
+    record_use,
+    refuse_derived_labels,
+)
 from ..protocols.federation import Context, check_roles, data_parties, name_of, others, own_party
 from ..protocols.preflight import Preflight, show_summary
 from ..protocols.shared_descent import JointColumns, exchange_keys
-from .additive import RIDGE_WITHOUT_NOISE, Calibration, calibrate, constrained, slices, solve, solve_by_products
+from .additive import (
+    RIDGE_WITHOUT_NOISE,
+    Calibration,
+    calibrate,
+    constrained,
+    label_moments_of,
+    label_ridge,
+    slices,
+    solve,
+    solve_by_products,
+)
 from .model import Points, Scorecard
 from .predict import remember_training
-from .settings import NONE, RECORD, TrainSettings
+from .settings import LABEL, NONE, RECORD, TrainSettings
 from .tables import TableShares, added_up, answer_products, ask_product, binned_rows, end_products, gather
 
 logger = logging.getLogger(__name__)
 PURPOSE = "dp_scorecard"
 REFUSAL = "The cap that this party's operator set for private steps does not allow this noise."
+REFUSAL_OF_LABELS = "The cap that the guest's operator set for these labels does not allow this noise."
 FURTHER_PRODUCTS = 3
 """Beside those of the rounds: X^T t, the counts of the bins, and the variance of the scores."""
 
@@ -160,6 +179,7 @@ class PartyPreflight(Preflight):
             "privacy": self.settings.privacy,
             "epsilon": "infinity" if epsilon is None else epsilon,
             "delta": 0.0 if epsilon is None else self.settings.delta,
+            "unit": LABEL if self.settings.privacy == LABEL else RECORD,
             "relation": str(REPLACE_ONE),
             "observers": list(self.observers),
         }
@@ -170,11 +190,14 @@ class GuestPreflight(PartyPreflight):
     """The guest's checks.
 
     Attributes:
-        labels: what the ledger knows of labels that no noise protects.
+        labels: what the ledger knows of labels where no record is protected.
+        moments, label_noise: with privacy label, the terms of the noise on X^T t, and the noise once drawn.
         directions: {number of a column among all: increasing or decreasing}.
     """
 
     labels: LabelPrivacy | None = field(init=False, default=None)
+    moments: LabelMoments | None = field(init=False, default=None)
+    label_noise: LabelNoise | None = field(init=False, default=None, repr=False)
     terms: Terms = field(init=False)
     directions: dict[int, str] = field(init=False)
 
@@ -183,14 +206,44 @@ class GuestPreflight(PartyPreflight):
         if frame.schema.label_name is None:
             raise ValueError("The guest's table has no label column; upload it with label_name set.")
         facts = self.prepare(labelled=True)
-        if len(frames.distinct_labels(frame, limit=2)) == 1:
+        # With noise on labels alone, whether the job goes on must say no more of a label than that it is 0 or 1.
+        if settings.privacy != LABEL and len(frames.distinct_labels(frame, limit=2)) == 1:
             raise ValueError("All labels are of one class; both 0 and 1 must occur.")
-        if settings.privacy == NONE:
+        if settings.privacy == LABEL:
+            refuse_derived_labels(home, frame)
+            self._check_label_budget()
+        elif settings.privacy == NONE:
             self.labels = find_label_privacy(home, frame, settings.label_source)
             self.labels.refuse_numbers("binomial")
         else:
             refuse_derived_labels(home, frame)
         return facts
+
+    def _check_label_budget(self) -> None:
+        settings, home = self.settings, home_of(self.ctx)
+        source = settings.label_source
+        if settings.epsilon is None or source is None:
+            missing = "epsilon" if settings.epsilon is None else "label_source"
+            raise ValueError(f"privacy is label, but the guest sets no {missing}; set it there.")
+        check_source(home, self.frame, source)
+        if home.policy.source(source).public:
+            raise ValueError(f"privacy is label, but {source} was declared public at the guest; set privacy to none.")
+        self.labels = LabelPrivacy.of_noise(source, settings.epsilon, settings.delta)
+        self.charges = Charges(self.ctx, self.frame, REFUSAL_OF_LABELS, label_source=source)
+        multiplier = noise_multiplier_for(settings.epsilon, settings.delta)
+        self.charges.check([(Event(Gaussian(multiplier), "label", REPLACE_ONE, self.observers), 1)])
+
+    def charge(self, terms: Terms) -> None:
+        """Also of noise on labels."""
+        super().charge(terms)
+        settings = self.settings
+        if terms.privacy != LABEL or self.charges is None or settings.epsilon is None or settings.label_source is None:
+            return
+        claim_true_labels(home_of(self.ctx), self.frame, settings.label_source)
+        columns = [len(of_party) for of_party in terms.counts]
+        self.moments = label_moments_of(columns, noise_multiplier_for(settings.epsilon, settings.delta))
+        self.label_noise = self.moments.draw(sum(rows.bins for rows in terms.sizes), self.observers)
+        self.charges.record([(self.label_noise.event, 1)], PURPOSE)
 
     def commit(self, hosts: dict[str, dict]) -> dict:
         own, settings = self.sizes, self.settings
@@ -275,8 +328,10 @@ class Fit:
         self._keep(solve(matrix, self.linear, ridge))
         self.image = matrix @ self.weights
 
-    def from_products(self, ctx: Context, shares: TableShares) -> None:
-        """Privacy none: products of the shared tables."""
+    def from_products(
+        self, ctx: Context, shares: TableShares, moments: LabelMoments | None, noise: LabelNoise | None
+    ) -> None:
+        """Privacy label and none: products of the shared tables; with label, ``noise`` on X^T t by the terms ``moments``."""
         limit = self._terms.rounds + FURTHER_PRODUCTS
         steps = (step for _, step in ctx.on_iterations.ctxs_range(limit + 1))
         first = np.zeros(len(self._bins))
@@ -288,7 +343,11 @@ class Fit:
         def product(direction: np.ndarray) -> np.ndarray:
             return self._product(steps, shares, direction)
 
-        ridge = self._settings.ridge or RIDGE_WITHOUT_NOISE
+        usual = RIDGE_WITHOUT_NOISE
+        if noise is not None and moments is not None:
+            self.linear = self.linear + noise.values.astype(float) * 4.0**-UNIT_BITS
+            usual = label_ridge(moments, len(self.linear))
+        ridge = self._settings.ridge or usual
         self._keep(solve_by_products(product, self.linear, self.counts, ridge, self._terms.rounds))
         self.image = product(self.weights)
         end_products(next(steps))
@@ -321,7 +380,7 @@ def train_guest(ctx: Context, settings: TrainSettings, frame: DataFrame, binning
         parts = {position: party.get("contingency_tables") for position, party in peers.items()}
         fit.from_tables(added_up(columns, {0: shares.noisy(checks.noise), **parts}))
     else:
-        fit.from_products(ctx.sub_ctx("products"), shares)
+        fit.from_products(ctx.sub_ctx("products"), shares, checks.moments, checks.label_noise)
     scorecard = _scorecard(ctx, settings, terms, fit, frame.schema.columns.to_list())
     for position, party in columns.peers(ctx.sub_ctx("points")).items():
         part = scorecard.hosts[name_of(columns.names[position])]
@@ -388,6 +447,7 @@ def _summary(checks: PartyPreflight, terms: Terms, role: str) -> dict:
     promise = checks.promise()
     mechanism = {
         RECORD: "each party's own noise on contingency tables of bins",
+        LABEL: "noise on the totals of the labels in every bin",
         NONE: "none: the labels are flips or public",
     }[terms.privacy]
     facts = {

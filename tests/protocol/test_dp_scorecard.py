@@ -17,6 +17,7 @@ from .scenarios import (
     SOURCE,
     Scenario,
     assert_refused,
+    declare,
     declare_public,
     frame_at,
     play,
@@ -39,10 +40,12 @@ def binned(rows=ROWS, hosts=(2,), seed=0, ids=None):
 VERTICAL = binned()
 
 
-def train(ctx, earlier, tables, own=None, public=True, **given):
+def train(ctx, earlier, tables, own=None, public=True, declared=False, **given):
     """The stage at this party; ``own`` are parameters of single parties."""
     from fate_dp.components.dp_scorecard import train as stage
 
+    if declared and own_party(ctx) == GUEST:
+        declare(ctx, SOURCE)
     if public:
         declare_public(ctx, tables)
         given = {"label_source": SOURCE, **given}
@@ -67,25 +70,31 @@ UNLABELLED = {party: table.drop(columns="y", errors="ignore") for party, table i
 RECORD = {"privacy": "record", "epsilon": 2.0, "delta": 1e-6, "public": False}
 
 
+LABEL = {"privacy": "label", "label_source": SOURCE, "epsilon": 2.0, "delta": 1e-5, "public": False, "declared": True}
+
+
 def with_column(party, name, values, base=VERTICAL):
     return {**base, party: base[party].assign(**{name: values})}
 
 
 FIRST = VERTICAL[HOST].columns[2]
 REFUSED = {
-    "cap": ({**RECORD, "own": {HOST: {"epsilon": 50.0}}}, "does not allow this noise"),
+    "cap": ({**RECORD, "own": {HOST: {"epsilon": 50.0}}}, "`fate-dp cap"),
     "no epsilon": ({**RECORD, "own": {HOST: {"epsilon": None}}}, "epsilon is not set; every party"),
     "other privacy": (
         {**RECORD, "own": {HOST: {"privacy": "none", "epsilon": None}}},
         "privacy is record at the guest",
     ),
-    "true labels": ({"privacy": "none", "public": False}, "does not know these training labels"),
-    "no bin": ({**RECORD, "tables": with_column(HOST, FIRST, 4)}, "A feature has a value that is none of its bins"),
+    "true labels": ({"privacy": "none", "public": False}, "training labels"),
+    "cap of labels": ({**LABEL, "epsilon": 50.0}, "`fate-dp cap"),
+    "no source": ({**LABEL, "label_source": None}, "privacy is label, but the guest sets no label_source"),
+    "undeclared": ({**LABEL, "declared": False}, "is not declared at the guest"),
+    "no bin": ({**RECORD, "tables": with_column(HOST, FIRST, 4)}, "has a value that is none of its bins"),
     "half a bin": ({**RECORD, "tables": with_column(HOST, FIRST, 0.5)}, "none of its bins"),
     "missing": ({**RECORD, "tables": with_column(HOST, FIRST, np.nan)}, "none of its bins"),
     "one class": ({**RECORD, "tables": with_column(GUEST, "y", 1)}, "All labels are of one class"),
     "other labels": ({**RECORD, "tables": with_column(GUEST, "y", [1, 2] * (ROWS // 2))}, "neither 0 nor 1"),
-    "label at host": ({**RECORD, "tables": with_column(HOST, "y", 1)}, "has a label column"),
+    "label at host": ({**RECORD, "tables": with_column(HOST, "y", 1)}, "only the guest has labels"),
     "other rows": (
         {**RECORD, "tables": {**VERTICAL, HOST: binned(ids=[f"no {at}" for at in range(ROWS)])[HOST]}},
         "not the same ids",
@@ -101,6 +110,7 @@ def runs(tmp_path_factory):
         "none": ({"tables": VERTICAL, "privacy": "none"}, TWO),
         "three": ({"tables": binned(hosts=(2, 3), seed=3), "privacy": "none"}, THREE),
         "record": ({"tables": VERTICAL, **RECORD}, TWO),
+        "label": ({"tables": VERTICAL, **LABEL}, TWO),
         "three noisy": ({"tables": binned(hosts=(2, 3), seed=3), **RECORD, "epsilon": 8.0}, THREE),
         "monotone": ({"tables": VERTICAL, "privacy": "none", "own": {HOST: {"monotone": {FIRST: "increasing"}}}}, TWO),
     }
@@ -169,11 +179,23 @@ def test_every_party_pays_for_its_records_before_anything_leaves(runs):
         assert not [entry for entry in outcome.ledger["entries"] if entry["unit"] == "record"]
 
 
+def test_with_noise_on_labels_their_source_pays_and_hosts_pay_nothing(runs):
+    (entry,) = [each for each in runs["label"][GUEST].ledger["entries"] if each["mechanism"] == "Gaussian"]
+    assert (entry["unit"], entry["relation"]) == ("label", "replace_one")
+    assert not runs["label"][HOST].ledger["entries"]
+    assert runs["label"][GUEST].value["meta"]["noise"]["unit"] == "label"
+
+
+def test_the_noise_on_labels_is_in_every_weight(runs):
+    noisy, exact = (weights_of(runs[name])[0] for name in ("label", "none"))
+    assert (noisy != exact).all()
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_refusal_is_everybodys_before_anything_is_charged_or_sent(runs, name):
     assert_refused(runs[name], REFUSED[name][1])
     for outcome in runs[name].values():
-        assert not [entry for entry in outcome.ledger["entries"] if entry["unit"] == "record"]
+        assert not [entry for entry in outcome.ledger["entries"] if entry["mechanism"] == "Gaussian"]
         assert not {kind for _, kind, _ in outcome.received} & {"encrypted_rows", "public_key"}
 
 
