@@ -112,7 +112,10 @@ def runs(tmp_path_factory):
         "record": ({"tables": VERTICAL, **RECORD}, TWO),
         "label": ({"tables": VERTICAL, **LABEL}, TWO),
         "three noisy": ({"tables": binned(hosts=(2, 3), seed=3), **RECORD, "epsilon": 8.0}, THREE),
-        "monotone": ({"tables": VERTICAL, "privacy": "none", "own": {HOST: {"monotone": {FIRST: "increasing"}}}}, TWO),
+        "constrained": (
+            {"tables": VERTICAL, "privacy": "none", "own": {HOST: {"monotone": {FIRST: "increasing"}}}},
+            TWO,
+        ),
     }
     scenarios = {name: Scenario(train, arguments, parties) for name, (arguments, parties) in trained.items()}
     for name, (arguments, _) in REFUSED.items():
@@ -120,7 +123,7 @@ def runs(tmp_path_factory):
     for name, table in (("predict", NEW), ("predict unlabelled", UNLABELLED), ("predict training", VERTICAL)):
         scenarios[name] = Scenario(predict, {"tables": table, "model": "none"}, TWO, home="none")
     scenarios["other model"] = Scenario(
-        predict_mixed, {"tables": NEW, "models": {GUEST: "none", HOST: "monotone"}}, TWO, home="none"
+        predict_mixed, {"tables": NEW, "models": {GUEST: "none", HOST: "constrained"}}, TWO, home="none"
     )
     return play(scenarios, tmp_path_factory.mktemp("homes"), THREE)
 
@@ -166,7 +169,7 @@ def test_every_host_has_the_points_of_its_own_columns_and_the_guest_has_all(runs
 
 
 def test_a_constraint_makes_the_hosts_bins_monotone(runs):
-    weights = runs["monotone"][HOST].value["data"]["scorecard"]["columns"][0]["weights"]
+    weights = runs["constrained"][HOST].value["data"]["scorecard"]["columns"][0]["weights"]
     assert (np.diff(weights) >= -1e-12).all()
 
 
