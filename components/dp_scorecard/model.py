@@ -91,8 +91,3 @@ class Scorecard:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError("input_model is no scorecard; connect the output_model of dp_scorecard.") from error
-
-    def contributions(self, places: np.ndarray) -> np.ndarray:
-        """int64 (rows, own columns): the points of each of a record's bins, which add up to the party's part."""
-        values: np.ndarray = self.own.points[places]
-        return values

@@ -32,7 +32,6 @@ from ..protocols.shared_descent import JointColumns, Keys
 
 DIRECTION_BITS = 30
 """Directions are whole numbers up to 2^30, so that products of tables and directions are exact."""
-_MAX_SLICE = 1 << 13
 UNIT = 2.0**-FRACTION_BITS
 
 
@@ -169,19 +168,12 @@ def gather(
         sums = _merged(pairs.mapPartitions(kernel, preserves_partitioning=True), key)
         sealed, share = contingency.seal_sums(sums, width, layout, key)
         peers[position].put("masked_products", sealed)
-        shares.cross[position] = _with_target_row(share, columns.counts[columns.own])
+        shares.cross[position] = share
     for position, party in later.items():
         layout = contingency.table_layout(records, TARGET, keys.public)
         share = contingency.open_sums(party.get("masked_products"), columns.counts[columns.own], layout, keys.private)
         shares.cross[position] = share.T
     return shares
-
-
-def _with_target_row(share: np.ndarray, width: int) -> np.ndarray:
-    """A party that adds has no target, so that its share has a row for each of its entries."""
-    if share.shape[0] != width:
-        raise ValueError(f"The tables have {share.shape[0]} rows; they must have one for each of {width} bins.")
-    return share
 
 
 def _exact(block: Binned, bins: int) -> np.ndarray:
