@@ -15,7 +15,7 @@ DOCS := .venv-docs
 .PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults board-test docker-test
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-label-firewall bench-noise bench-prep bench-private-step
-.PHONY: bench-attacks bench-audit bench-check bench-label-noise bench-source-composition bench-trees
+.PHONY: bench-attacks bench-audit bench-check bench-label-noise bench-scorecard bench-source-composition bench-trees
 
 install: $(INSTALLED)
 
@@ -122,6 +122,9 @@ bench-label-dp: $(BENCHED)
 # RECORD names a YAML file that gets what is shown, as tests/check/transcripts.yaml did.
 bench-label-firewall: $(BENCHED)
 	$(BIN)/python -m bench.label_firewall $(if $(RECORD),--record $(RECORD))
+
+bench-scorecard: $(BENCHED)
+	$(BIN)/python -m bench.scorecard
 
 bench-noise: $(BENCHED)
 	$(BIN)/python -m bench.noise

@@ -66,6 +66,7 @@ MADE = {
     # Of our own components, whose messages name no class: what stands in a party's own tables.
     "fate_dp.components.dp_hetero_lr.per_epoch.protocol": ("Slice", "Sums"),
     "fate_dp.components.dp_hetero_lr.rows": ("Block", "Seen"),
+    "fate_dp.components.dp_scorecard.tables": ("Binned",),
     "fate_utils.ou": ("CiphertextVector", "Coder", "PK", "PlaintextVector"),
     "fate_utils.paillier": ("CiphertextVector", "Coder", "PK", "PlaintextVector"),
     "fate_utils.quantile": ("QuantileSummaryStream",),

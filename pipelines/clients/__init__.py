@@ -6,7 +6,7 @@ Parameters are checked when the object is made, with the same functions that the
 from typing import TYPE_CHECKING
 
 from .definition import DeclaredTask, derived_tasks
-from .tasks import Align, DPBinning, DPHeteroLR, DPHomoNN, Flipback, LabelFlip, ShareLR, Shuffler, Smote
+from .tasks import Align, DPBinning, DPHeteroLR, DPHomoNN, DPScorecard, Flipback, LabelFlip, ShareLR, Shuffler, Smote
 
 _DERIVED = derived_tasks(__name__)
 globals().update(_DERIVED)
@@ -15,6 +15,7 @@ __all__ = [
     "DPBinning",
     "DPHeteroLR",
     "DPHomoNN",
+    "DPScorecard",
     "Flipback",
     "LabelFlip",
     "ShareLR",

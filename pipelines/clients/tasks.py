@@ -14,6 +14,7 @@ from fate_dp.components.dp_binning.settings import Settings as BinningSettings
 from fate_dp.components.dp_hetero_lr import settings as hetero_lr
 from fate_dp.components.dp_hetero_lr.settings import PER_EPOCH, check_classes, check_settings, solver_of
 from fate_dp.components.dp_homo_nn import settings as homo_nn
+from fate_dp.components.dp_scorecard import settings as scorecard
 from fate_dp.components.flipback.settings import Settings as FlipbackSettings
 from fate_dp.components.label_flip.settings import Settings as LabelFlipSettings
 from fate_dp.components.share_lr import settings as share_lr
@@ -109,6 +110,21 @@ def _warn_of_solver(chosen: hetero_lr.TrainSettings) -> None:
             "to per_epoch to keep it.",
             stacklevel=4,
         )
+
+
+class DPScorecard(
+    DeclaredTask, component="dp_scorecard", declares=(scorecard.TrainSettings, scorecard.PredictSettings)
+):
+    """A scorecard: an additive model on the bins of guest and hosts, private for each party's part of a record.
+
+    ``epsilon``, ``delta``, ``bins`` and ``monotone`` are each party's own, so give them by party:
+    ``component.hosts[0].task_parameters(epsilon=1.0)``.
+    """
+
+    train_data: Artifact
+    test_data: Artifact
+    input_model: Artifact
+    binning_model: Artifact
 
 
 class Flipback(DeclaredTask, component="flipback", declares=(FlipbackSettings,)):

@@ -128,7 +128,10 @@ def test_whatever_tells_of_single_features_in_clear_is_a_host_s_part_of_scores()
     for name in NAMES:
         for shown in disclosure_of(name).shows:
             if shown.what == "features" and shown.learns in ("some", "every") and shown.form == "clear":
-                assert name in ("dp_hetero_lr", "share_lr") and (shown.of, shown.to) == (("host",), ("guest",))
+                assert name in ("dp_hetero_lr", "dp_scorecard", "share_lr") and (shown.of, shown.to) == (
+                    ("host",),
+                    ("guest",),
+                )
                 assert shown.instead
 
 

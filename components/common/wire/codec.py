@@ -64,6 +64,11 @@ KINDS = {
     "label_shares": (Rows(np.ndarray),),
     # dp_binning.
     "label_sums": ([int],),
+    # dp_scorecard.
+    "contingency_tables": ({"own": np.ndarray, "cross": dict},),
+    "direction": ([int],),
+    "direction_product": ([int],),
+    "points": ({"weights": [float], "points": [int], "base": int, "slope": float, "intercept": float},),
     # dp_homo_nn, shuffler.
     "start_weights": (np.ndarray,),
     "round": (dict,),

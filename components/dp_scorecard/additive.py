@@ -1,0 +1,176 @@
+"""The additive model on bins: weights from sums over records, probabilities, and points. No FATE in here.
+
+A record's score is the sum of one weight for each column, that of the bin it lies in. Weights are those of ridge regression
+on zeros and ones, with the target +2 for the label 1 and -2 for 0:
+
+    (X^T X + ridge I) w = X^T t.
+
+X^T X and X^T t hold nothing but counts of bins and of pairs of bins, so that whoever has these, with or without noise,
+needs no record. A score becomes a probability as in linear discriminant analysis, whose means and variances of the two
+classes follow from the same sums.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fate_dp.privacy.mechanisms.contingency_tables import TARGET
+from fate_dp.privacy.mechanisms.label_moments import LabelMoments
+
+Vector = np.ndarray
+Product = Callable[[Vector], Vector]
+"""w -> X^T X w."""
+INCREASING, DECREASING = "increasing", "decreasing"
+MIN_SHARE = 0.05
+"""At least so much of the scores' variance lies within the classes: beyond it noise, not the model, tells them apart."""
+RESIDUAL = 1e-3
+
+
+RIDGE_WITHOUT_NOISE = 1.0
+"""In counts, where neither tables nor totals have noise."""
+
+
+def label_moments_of(columns: Sequence[int], noise_multiplier: float) -> LabelMoments:
+    """Terms of noise on X^T t alone: every party's row has as many ones as columns, and targets are +2 or -2."""
+    return LabelMoments(tuple(map(float, columns)), 2.0 * TARGET, noise_multiplier)
+
+
+def label_ridge(moments: LabelMoments, bins: int) -> float:
+    """Ridge in counts under noise on X^T t alone: a rule, the noise's scale at targets +-1 times the root of all bins."""
+    return moments.sigma / TARGET * math.sqrt(bins)
+
+
+def solve(matrix: np.ndarray, linear: Vector, ridge: float) -> Vector:
+    """Weights from X^T X (m, m), noisy or exact, and X^T t (m,).
+
+    Noise can leave eigenvalues of X^T X below zero, which no table has; they are raised to zero, so that the system always
+    has one solution. That is post-processing.
+    """
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    return vectors @ ((vectors.T @ linear) / (np.maximum(values, 0.0) + ridge))
+
+
+def solve_by_products(product: Product, linear: Vector, counts: Vector, ridge: float, rounds: int) -> Vector:
+    """Weights where X^T X is known to nobody, by conjugate gradients preconditioned with the counts of the bins.
+
+    Args:
+        product: gives X^T X p for a direction p; each use shows that vector and nothing else.
+        counts: (m,) records in each bin, the diagonal of X^T X.
+        rounds: uses of ``product`` at most; fewer if the residual has fallen to a thousandth.
+    """
+    scale = np.maximum(counts, 0.0) + ridge
+    weights, residual = np.zeros(len(linear)), linear.astype(float)
+    step = residual / scale
+    direction, before = step, float(residual @ step)
+    first = before
+    for _ in range(rounds):
+        if before <= RESIDUAL**2 * first:
+            break
+        image = product(direction) + ridge * direction
+        curvature = float(direction @ image)
+        if not curvature > 0:
+            break
+        length = before / curvature
+        weights, residual = weights + length * direction, residual - length * image
+        step = residual / scale
+        now = float(residual @ step)
+        direction, before = step + now / before * direction, now
+    return weights
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """log-odds of the label 1 = ``slope`` score + ``intercept``."""
+
+    slope: float
+    intercept: float
+
+
+def calibrate(weights: Vector, image: Vector, linear: Vector, counts: Vector, columns: Sequence[slice]) -> Calibration:
+    """The log-odds of linear discriminant analysis: normal scores of one variance in both classes.
+
+    Args:
+        image: X^T X w.
+        linear: X^T t, noisy where it was released with noise.
+        counts: records in each bin.
+        columns: where each column's bins stand; those of one column hold every record once.
+    """
+    records = float(np.mean([counts[column].sum() for column in columns]))
+    balance = float(np.mean([linear[column].sum() for column in columns])) / TARGET
+    share = min(max((1 + balance / records) / 2, 1 / records), 1 - 1 / records)
+    of_ones = weights @ (linear / TARGET + counts) / 2 / (share * records)
+    of_zeros = weights @ (counts - linear / TARGET) / 2 / ((1 - share) * records)
+    mean = share * of_ones + (1 - share) * of_zeros
+    total = max(float(weights @ image) / records - mean**2, 1e-12)
+    within = max(total - share * (1 - share) * (of_ones - of_zeros) ** 2, MIN_SHARE * total)
+    slope = float(max(of_ones - of_zeros, 0.0) / within)
+    return Calibration(slope, float(math.log(share / (1 - share)) - slope * (of_ones + of_zeros) / 2))
+
+
+def monotone(weights: Vector, counts: Vector, direction: str) -> Vector:
+    """The closest weights of one column's bins, by their counts, that nowhere fall (or rise) from bin to bin.
+
+    Isotonic regression of what was released, hence post-processing ([Barlow1972]).
+    """
+    from sklearn.isotonic import isotonic_regression
+
+    fitted = isotonic_regression(weights, sample_weight=np.maximum(counts, 1.0), increasing=direction == INCREASING)
+    return np.asarray(fitted, dtype=float)
+
+
+def constrained(weights: Vector, counts: Vector, columns: Sequence[slice], directions: Mapping[int, str]) -> Vector:
+    """Weights with `monotone` bins for the columns, by number, that have a direction."""
+    fitted = weights.copy()
+    for number, direction in directions.items():
+        place = columns[number]
+        fitted[place] = monotone(weights[place], counts[place], direction)
+    return fitted
+
+
+# Points, as credit scorecards have them: more points, smaller odds of the label 1
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The public scale of points: ``base_points`` where the odds of 0 against 1 are ``base_odds``, and ``double`` more
+    points where they are twice as large."""
+
+    base_points: int
+    base_odds: float
+    double: float
+
+    @property
+    def factor(self) -> float:
+        """Points for one unit of log-odds."""
+        return self.double / math.log(2)
+
+    def log_odds(self, points: np.ndarray | int) -> np.ndarray:
+        """Log-odds of the label 1 at so many points."""
+        return (self.base_points - np.asarray(points, dtype=float)) / self.factor - math.log(self.base_odds)
+
+    def table(
+        self, weights: Vector, counts: Vector, columns: Sequence[slice], calibration: Calibration
+    ) -> tuple[int, np.ndarray]:
+        """(base points, int64 points of every bin): whole numbers, whose sum over a record's bins and base is its points.
+
+        The points of a column's bins average to 0 over the records, but for rounding, so that the base stands for the
+        average record.
+        """
+        total = max(float(np.mean([counts[column].sum() for column in columns])), 1.0)
+        means = np.zeros(len(weights))
+        for column in columns:
+            means[column] = weights[column] @ counts[column] / total
+        average = calibration.intercept + calibration.slope * sum(float(means[column.start]) for column in columns)
+        base = self.base_points - self.factor * (average + math.log(self.base_odds))
+        points = -self.factor * calibration.slope * (weights - means)
+        return int(np.rint(base)), np.rint(points).astype(np.int64)
+
+
+def slices(counts: Sequence[int]) -> list[slice]:
+    """Where the bins of each column stand, all columns in one row."""
+    ends = np.cumsum([0, *counts]).tolist()
+    return [slice(first, last) for first, last in zip(ends, ends[1:])]

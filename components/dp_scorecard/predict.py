@@ -1,0 +1,187 @@
+"""The stage predict of dp_scorecard: every host's part of a record's points, which are whole numbers, at the guest.
+
+The guest knows the points of all bins. A host's part is the sum of one number for each of its columns, and says of the
+record's bins what that sum says: with the usual scale some six bits. So a host counts how many different scorecards it
+shows of training records, over all jobs, and refuses more than its operator's cap; others it notes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from fate_dp.privacy.mechanisms.contingency_tables import BinnedRows
+
+from ..common import frames
+from ..common.charges import JobReference, PartyHome, home_of, job_of, remembered_dataset
+from ..common.frames import DataFrame, Table
+from ..common.provenance import LabelPrivacy, refuse_true_labels_of_released_records
+from ..protocols.federation import Context, check_roles, data_parties, name_of
+from ..protocols.prediction_frames import check_true_labels, prediction_frame, show_scored
+from ..protocols.preflight import Preflight
+from ..protocols.score_counts import CountedScores
+from .model import Scorecard
+from .settings import PredictSettings
+from .tables import Binned, binned_rows
+
+TRAINING_RECORDS = "training records"
+PURPOSE = "points of training rows"
+
+
+@dataclass(frozen=True)
+class ShownPoints(CountedScores):
+    """A host's consent to show its part of the points of one table, by one scorecard."""
+
+    frame: DataFrame
+    digest: str
+
+    @classmethod
+    def of(cls, home: PartyHome, job: JobReference, frame: DataFrame, card: Scorecard) -> ShownPoints:
+        dataset = remembered_dataset(home, frame)
+        cap = home.policy.score_cap(dataset.name, len(frame.schema.columns), dataset.related)
+        content = np.ascontiguousarray(card.own.points, dtype="<i8").tobytes()
+        digest = hashlib.sha256(content + frames.content_digest(frame, home.key)).hexdigest()
+        return cls(home, job, dataset.name, cap, frame, digest)
+
+    def check(self) -> None:
+        """Refuse training rows whose points the cap does not allow, before any work."""
+        if self.touches_training():
+            self.check_cap(int(self.is_new(self.digest)))
+
+    def record(self) -> None:
+        """Count the release if it has a training row, else note it."""
+        rows = self.frame.shape[0]
+        if self.touches_training():
+            self.count(self.digest, PURPOSE, rows)
+            return
+        self.home.ledger.record_prediction(
+            dataset=self.dataset,
+            weights_digest=self.digest,
+            rows=rows,
+            job_id=self.job.job_id,
+            task_id=self.job.task_id,
+        )
+
+    def touches_training(self) -> bool:
+        tags = frames.record_tag_stream(self.frame, self.home.key, TRAINING_RECORDS)
+        return self.home.ledger.has_training_record(self.dataset, tags, key_id=self.home.key_id)
+
+
+def remember_training(ctx: Context, frame: DataFrame) -> None:
+    """At a host: keep keyed hashes of its training rows, so that a later prediction on any of them is counted."""
+    home = home_of(ctx)
+    tags = frames.record_tag_stream(frame, home.key, TRAINING_RECORDS)
+    home.ledger.remember_training_records(remembered_dataset(home, frame).name, tags)
+
+
+@dataclass
+class GuestPreflight(Preflight):
+    """The guest's checks; ``labels`` is what its ledger knows of the labels of the rows."""
+
+    settings: PredictSettings
+    document: dict
+    frame: DataFrame
+    card: Scorecard = field(init=False)
+    rows: Table = field(init=False)
+    labels: LabelPrivacy | None = field(init=False)
+
+    def check(self) -> dict:
+        self.card = Scorecard.from_json(self.document)
+        self.rows = binned_table(self.frame, self.card)
+        self.labels = refuse_true_labels_of_released_records(home_of(self.ctx), self.frame)
+        check_true_labels(self.settings.true_labels, self.frame.schema.label_name is not None, self.labels)
+        return {}
+
+    def commit(self, hosts: dict[str, dict]) -> dict:
+        digest = frames.alignment_digest(self.frame)
+        for name in (name_of(party) for party in data_parties(self.ctx)[1:]):
+            if hosts[name]["digest"] != digest:
+                raise ValueError(
+                    f"The rows of guest and {name} are not the same ids in the same order; run psi before."
+                )
+            known = self.card.hosts.get(name)
+            if known is None or hosts[name]["points"] != points_digest(known.points):
+                raise ValueError(
+                    f"input_model of the guest and of {name} are not of one training; take those of the same task."
+                )
+        if len(hosts) != len(self.card.hosts):
+            raise ValueError(
+                f"The job names {len(hosts)} hosts, but the scorecard has columns of {len(self.card.hosts)}; all must take part."
+            )
+        return {}
+
+
+@dataclass
+class HostPreflight(Preflight):
+    """A host's checks; ``shown`` is its consent."""
+
+    document: dict
+    frame: DataFrame
+    card: Scorecard = field(init=False)
+    rows: Table = field(init=False)
+    shown: ShownPoints = field(init=False)
+
+    def check(self) -> dict:
+        frames.refuse_label(self.frame)
+        self.card = Scorecard.from_json(self.document)
+        self.rows = binned_table(self.frame, self.card)
+        self.shown = ShownPoints.of(home_of(self.ctx), job_of(self.ctx), self.frame, self.card)
+        self.shown.check()
+        return {"digest": frames.alignment_digest(self.frame), "points": points_digest(self.card.own.points)}
+
+
+def binned_table(frame: DataFrame, card: Scorecard) -> Table:
+    """The rows' bins; raises ValueError unless the table has the scorecard's columns, with bins that it knows."""
+    frames.require_rows(frame)
+    names = frame.schema.columns.to_list()
+    if list(card.own.names) != names:
+        raise ValueError("The scorecard was made of other columns than this table has; names and order must agree.")
+    for name in names:
+        if not frames.block_of(frame, name).is_numeric():
+            raise frames.bad_feature(name, "is not numeric; columns hold the numbers of bins")
+    return binned_rows(frame, BinnedRows(card.own.counts))
+
+
+def points_digest(points: np.ndarray) -> str:
+    """By which both parties see that their documents are of one training."""
+    return hashlib.sha256(np.ascontiguousarray(points, dtype="<i8").tobytes()).hexdigest()
+
+
+def predict_guest(ctx: Context, settings: PredictSettings, document: dict, frame: DataFrame) -> DataFrame:
+    """Returns the prediction frame in FATE's format; the score is P(y = 1)."""
+    from fate.ml.utils.predict_tools import TEST_SET
+
+    check_roles(ctx, arbiter=False)
+    checks = GuestPreflight(ctx, settings, document, frame)
+    checks.agree()
+    card = checks.card
+    total = checks.rows.mapValues(partial(_points, card=card, base=card.base))
+    for part in ctx.sub_ctx("predict").hosts.get("scores"):
+        total = total.join(part, _added)
+    scored = prediction_frame(frame, [total.mapValues(card.scale.log_odds)], document, TEST_SET)
+    show_scored(ctx, scored, document, checks.labels, settings.true_labels)
+    return scored
+
+
+def predict_host(ctx: Context, document: dict, frame: DataFrame) -> None:
+    """Counts the release in this host's ledger, then sends its part of every record's points."""
+    check_roles(ctx, arbiter=False)
+    checks = HostPreflight(ctx, document, frame)
+    checks.agree()
+    checks.shown.record()
+    ctx.sub_ctx("predict").guest.put("scores", checks.rows.mapValues(partial(_points, card=checks.card, base=0)))
+
+
+def _points(block: Binned, card: Scorecard, base: int) -> np.ndarray:
+    return card.own.of_rows(block.places) + base
+
+
+def _added(own: np.ndarray, received: Any) -> np.ndarray:
+    if not isinstance(received, np.ndarray) or received.dtype.kind != "i" or received.shape != own.shape:
+        raise ValueError(f"A host sent something else than whole points of {len(own)} rows.")
+    total: np.ndarray = own + received
+    return total

@@ -1,0 +1,147 @@
+"""Parameters of dp_scorecard. No FATE in here."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fate_dp.privacy.bins import TableBins
+from fate_dp.privacy.mechanisms.contingency_tables import MAX_TOTAL, MIN_BINS
+from fate_dp.privacy.mechanisms.second_moments import noise_multiplier_for
+
+from ..common.parameters import OneOf, choice, label_source, number, parameter, same_as
+from ..dp_hetero_lr.settings import PredictSettings as HeteroPredictSettings
+from ..dp_hetero_lr.settings import TrainSettings as HeteroTrainSettings
+from .additive import DECREASING, INCREASING, Scale
+
+RECORD, LABEL, NONE = "record", "label", "none"
+
+
+def bins(value: Any) -> int | dict[str, int]:
+    """A whole number of bins for every column, or a mapping {column: number of bins} that names all of them."""
+    if value == {}:
+        raise ValueError("bins is {}; a mapping must name every column.")
+    if not isinstance(value, dict):
+        return int(number("bins", value, at_least=MIN_BINS, at_most=MAX_TOTAL, whole=True))
+    return {
+        str(name): int(number(f"bins of {name!r}", each, at_least=MIN_BINS, at_most=MAX_TOTAL, whole=True))
+        for name, each in value.items()
+    }
+
+
+def monotone(value: Any) -> dict[str, str]:
+    """A mapping {column: increasing or decreasing}: how the odds of the label 1 may change from bin to bin."""
+    if not isinstance(value, dict):
+        raise ValueError(f"monotone is {value!r}; it must be a mapping of columns to {INCREASING} or {DECREASING}.")
+    return {str(name): choice(f"monotone of {name!r}", each, (INCREASING, DECREASING)) for name, each in value.items()}
+
+
+def epsilon(value: Any) -> float:
+    """A finite number greater than 0."""
+    return float(number("epsilon", value, above=0))
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """What the scorecard is made of, whom it protects, and how points are scaled."""
+
+    bins: int | dict[str, int] | None = parameter(
+        "public number of bins of each of a party's columns, which hold whole numbers from 0: one number for all columns, or "
+        "one for each; None means those of binning_model",
+        None,
+        check=bins,
+    )
+    privacy: str = parameter(
+        "what noise protects: record (each party's part of a record, at the guest with the label, by its own noise), label "
+        "(the guest's labels alone, by noise on their totals), or none, where labels are flips of label_flip or public",
+        RECORD,
+        check=OneOf((RECORD, LABEL, NONE)),
+    )
+    epsilon: float | None = parameter(
+        "privacy loss in nats, replace-one: with privacy record of one record, each party's own; with label of one label, "
+        "the guest's; None with privacy none",
+        None,
+        check=epsilon,
+    )
+    delta: float = parameter("probability that the privacy loss is greater than epsilon", 1e-6, above=0, at_most=0.01)
+    label_source: str | None = parameter(
+        "source of the labels that the guest's operator declared: with privacy label the one that is charged; with none, None "
+        "means the one that fits",
+        None,
+        check=label_source,
+    )
+    monotone: dict[str, str] | None = parameter(
+        "columns of this party along whose bins the odds of the label 1 only rise (increasing) or only fall (decreasing); "
+        "None means no column",
+        None,
+        check=monotone,
+    )
+    ridge: float | None = parameter(
+        "penalty on every weight, in records; None means a rule in public numbers", None, above=0
+    )
+    rounds: int = parameter(
+        "with privacy label or none, how many products of the tables with a direction the guest learns at most",
+        40,
+        at_least=1,
+        at_most=200,
+    )
+    base_points: int = parameter("points at which the odds of the label 0 are base_odds", 600)
+    base_odds: float = parameter("odds of the label 0 against 1 at base_points", 50.0, above=0)
+    points_to_double: float = parameter("points more at which these odds are twice as large", 20.0, above=0)
+    he_param: dict[str, Any] = same_as(HeteroTrainSettings, "he_param")
+    threshold: float = same_as(HeteroTrainSettings, "threshold")
+
+    def __post_init__(self) -> None:
+        if self.privacy == NONE and self.epsilon is not None:
+            raise ValueError(f"epsilon is {self.epsilon:g} but privacy is none; leave epsilon out, or set privacy.")
+        if self.epsilon is not None:
+            noise_multiplier_for(self.epsilon, self.delta)
+
+    @property
+    def scale(self) -> Scale:
+        """Of the points."""
+        return Scale(self.base_points, self.base_odds, self.points_to_double)
+
+    def counts(self, columns: Sequence[str], binning_model: dict | None = None) -> tuple[int, ...]:
+        """The number of bins of each of a table's columns, by ``bins`` or by the model of the step that made the bins.
+
+        Raises:
+            ValueError: neither or both are given, or they are of other columns.
+        """
+        if (self.bins is None) == (binning_model is None):
+            raise ValueError(
+                "The numbers of bins must come from binning_model or from bins, from one of them: connect the model of the "
+                "step that made the bins, or set bins."
+            )
+        if binning_model is not None:
+            made = _bins_of(binning_model)
+            if list(made.names) != list(columns):
+                raise ValueError("binning_model has other columns than the table; names and order must agree.")
+            return made.counts
+        if isinstance(self.bins, dict):
+            if set(self.bins) != set(columns):
+                raise ValueError("bins names other columns than the table has; it must name all of them and no others.")
+            return tuple(self.bins[name] for name in columns)
+        assert self.bins is not None, "One of both was given."
+        return (self.bins,) * len(columns)
+
+    def directions(self, columns: Sequence[str]) -> dict[int, str]:
+        """``monotone`` by the number of the column."""
+        asked = self.monotone or {}
+        if not set(asked) <= set(columns):
+            raise ValueError(
+                "monotone names a column that the table does not have; it must name the party's own columns."
+            )
+        return {list(columns).index(name): direction for name, direction in asked.items()}
+
+
+def _bins_of(binning_model: dict) -> TableBins:
+    if not isinstance(binning_model, dict) or "bins" not in binning_model:
+        raise ValueError("binning_model holds no bins; connect the output_model of dp_binning.")
+    return TableBins.from_wire(binning_model["bins"])
+
+
+@dataclass(frozen=True)
+class PredictSettings:
+    """How rows are scored."""
+
+    true_labels: bool = same_as(HeteroPredictSettings, "true_labels")

@@ -1,0 +1,249 @@
+"""Contingency tables of all data parties as shares, and what each party adds to them or computes from its share.
+
+Every pair of parties makes the tables of its bins once: the one that comes first encrypts its rows under its own key, the
+other adds them into its own bins, masks and returns (`fate_dp.crypto.contingency`). What a party learns: ciphertexts, and
+uniform numbers. Afterwards
+
+- with noise on the tables every host sends the guest its own tables and its shares, with its own noise on both; what the
+  guest adds up from them carries the noise of each party that has a part in it;
+- otherwise the tables stay shared, and the guest asks for products X^T X p with directions p: of each it learns the sum of
+  what all parties return, that vector and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fate_dp.crypto import contingency
+from fate_dp.crypto.paillier import PublicKey
+from fate_dp.crypto.slots import SlotLayout
+from fate_dp.privacy.mechanisms.contingency_tables import FRACTION_BITS, TARGET, BinnedRows, TableNoise
+
+from ..common.frames import DataFrame, Table, bad_feature, feature_blocks, label_blocks
+from ..protocols.federation import Context
+from ..protocols.preflight import PrivateReason
+from ..protocols.shared_descent import JointColumns, Keys
+
+DIRECTION_BITS = 30
+"""Directions are whole numbers up to 2^30, so that products of tables and directions are exact."""
+UNIT = 2.0**-FRACTION_BITS
+
+
+class Binned(NamedTuple):
+    """Records of one block: int64 places (rows, d) among all bins of the party, and at the guest targets +2 and -2."""
+
+    places: np.ndarray
+    targets: np.ndarray | None = None
+
+
+def binned_rows(frame: DataFrame, sizes: BinnedRows) -> Table:
+    """Table of `Binned` blocks; the frame's columns hold the numbers of bins, and at the guest the labels 0 and 1.
+
+    Raises:
+        PrivateReason: a value that is no bin of its column, or a label beside 0 and 1.
+    """
+    names, counts = frame.schema.columns.to_list(), np.array(sizes.counts)
+    wrong = feature_blocks(frame).mapValues(partial(_strange, counts=counts)).reduce(np.logical_or)
+    for name, count, strange in zip(names, counts, wrong):
+        if strange:
+            raise bad_feature(
+                name, f"has a value that is none of its bins, which are numbered from 0 to {count - 1}; bin it before"
+            )
+    starts = np.array([0, *accumulate(sizes.counts)][:-1])
+    places = feature_blocks(frame).mapValues(partial(_places, starts=starts))
+    if not sizes.labelled:
+        return places
+    labels = label_blocks(frame)
+    if not labels.mapValues(lambda block: bool(np.isin(block, (0.0, 1.0)).all())).reduce(lambda a, b: a and b):
+        raise PrivateReason(
+            "A label is neither 0 nor 1; dp_scorecard tells these two classes apart.",
+            public="A label is neither 0 nor 1; dp_scorecard tells these two classes apart.",
+        )
+    return places.join(labels, lambda block, own: block._replace(targets=(TARGET * (2 * own - 1)).astype(np.int64)))
+
+
+def _strange(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Which columns hold anything but whole numbers from 0 to their count - 1; NaN is none."""
+    return ~((values >= 0) & (values < counts) & (values == np.floor(values))).all(axis=0)
+
+
+def _places(values: np.ndarray, starts: np.ndarray) -> Binned:
+    return Binned(values.astype(np.int64) + starts)
+
+
+def rows_of(block: Binned, bins: int) -> np.ndarray:
+    """int64 (rows, width): zeros and ones, and at the guest the target."""
+    rows = contingency.one_hot(block.places, bins)
+    return rows if block.targets is None else np.column_stack([rows, block.targets])
+
+
+@dataclass(frozen=True)
+class TableShares:
+    """What one party knows of all tables.
+
+    Attributes:
+        columns: whose entries are where in a joint row; the guest's target is the last of its entries.
+        own: exact (width, width) of its own rows.
+        cross: for every other party, by position, its additive share (width, width of the other).
+    """
+
+    columns: JointColumns
+    own: np.ndarray
+    cross: dict[int, np.ndarray]
+
+    def product(self, direction: np.ndarray) -> np.ndarray:
+        """This party's part of X^T X p for a joint direction p of Python integers: object (all entries,)."""
+        total: np.ndarray = np.zeros(self.columns.total, dtype=object)
+        mine = self.columns.own_slice
+        total[mine] = self.own.astype(object) @ direction[mine]
+        for position, share in self.cross.items():
+            theirs = self.columns.slice_of(position)
+            total[mine] += share @ direction[theirs]
+            total[theirs] += share.T @ direction[mine]
+        return total
+
+    def noisy(self, noise: TableNoise) -> dict[str, Any]:
+        """Its own tables and shares, both with its own noise, as integers in units of 2^-36: a host's message."""
+        return {
+            "own": (self.own.astype(object) << FRACTION_BITS) + noise.own.astype(object),
+            "cross": {
+                position: (share << FRACTION_BITS) + noise.cross[position].astype(object)
+                for position, share in self.cross.items()
+            },
+        }
+
+
+def added_up(columns: JointColumns, parts: dict[int, dict[str, Any]]) -> np.ndarray:
+    """float64 (all entries, all entries): the joint tables from every party's `TableShares.noisy`, by position.
+
+    Raises:
+        ValueError: a part has another shape than its party's columns give.
+    """
+    total: np.ndarray = np.zeros((columns.total, columns.total), dtype=object)
+    for position, part in parts.items():
+        mine = columns.slice_of(position)
+        total[mine, mine] += _shaped(part["own"], (columns.counts[position],) * 2)
+        if set(part["cross"]) != set(range(len(columns.counts))) - {position}:
+            raise ValueError(f"{' '.join(columns.names[position])} sent shares of tables with other parties than all.")
+        for other, share in part["cross"].items():
+            theirs = columns.slice_of(other)
+            share = _shaped(share, (columns.counts[position], columns.counts[other]))
+            total[mine, theirs] += share
+            total[theirs, mine] += share.T
+    return total.astype(np.float64) * UNIT
+
+
+def _shaped(part: object, shape: tuple[int, int]) -> np.ndarray:
+    if not isinstance(part, np.ndarray) or part.shape != shape:
+        raise ValueError(f"A party sent tables of another shape than {shape}, which its bins give.")
+    return part.astype(object)
+
+
+def gather(
+    ctx: Context, rows: Table, columns: JointColumns, keys: Keys, records: int, sizes: BinnedRows
+) -> TableShares:
+    """Make all tables with the other parties; every data party calls it."""
+    own = rows.mapValues(partial(_exact, bins=sizes.bins)).reduce(np.add)
+    shares, peers = TableShares(columns, own, {}), columns.peers(ctx)
+    later = {position: party for position, party in peers.items() if position > columns.own}
+    if later:
+        layout = contingency.table_layout(records, TARGET, keys.public)
+        encrypt = partial(
+            _encrypt, bins=sizes.bins, encryption=keys.private.encryption(), layout=layout, expected=records
+        )
+        encrypted = rows.mapValues(encrypt)
+        for party in later.values():
+            party.put("encrypted_rows", encrypted)
+    for position in sorted(set(peers) - set(later)):
+        key, width = keys.peers[position], columns.counts[position]
+        layout = contingency.table_layout(records, TARGET, key)
+        kernel = partial(_add, bins=sizes.bins, columns=width, layout=layout, key=key)
+        pairs = rows.join(peers[position].get("encrypted_rows"), lambda block, data: (block, data))
+        sums = _merged(pairs.mapPartitions(kernel, preserves_partitioning=True), key)
+        sealed, share = contingency.seal_sums(sums, width, layout, key)
+        peers[position].put("masked_products", sealed)
+        shares.cross[position] = share
+    for position, party in later.items():
+        layout = contingency.table_layout(records, TARGET, keys.public)
+        share = contingency.open_sums(party.get("masked_products"), columns.counts[columns.own], layout, keys.private)
+        shares.cross[position] = share.T
+    return shares
+
+
+def _exact(block: Binned, bins: int) -> np.ndarray:
+    """int64 X^T X of one block: sums of products below 2^53, which floats hold exactly."""
+    rows = rows_of(block, bins).astype(np.float64)
+    return np.rint(rows.T @ rows).astype(np.int64)
+
+
+def _encrypt(block: Binned, bins: int, encryption: Any, layout: SlotLayout, expected: int) -> bytes:
+    return contingency.encrypt_rows(rows_of(block, bins), encryption, layout, expected)
+
+
+def _add(
+    pairs: Iterable[tuple[Any, tuple[Binned, bytes]]], bins: int, columns: int, layout: SlotLayout, key: PublicKey
+) -> Iterator[tuple[Any, tuple[int, ...]]]:
+    """The sums of one partition, merged: they are as many whatever the number of blocks."""
+    found: tuple[int, ...] | None = None
+    first = None
+    for name, (block, data) in pairs:
+        sums = contingency.add_rows(block.places, bins, data, columns, layout, key)
+        found = sums if found is None else contingency.merge_sums(found, sums, key)
+        first = name if first is None else first
+    if found is not None:
+        yield first, found
+
+
+def _merged(parts: Table, key: PublicKey) -> tuple[int, ...]:
+    total: tuple[int, ...] | None = None
+    for _, sums in parts.collect():
+        total = sums if total is None else contingency.merge_sums(total, sums, key)
+    assert total is not None, "A table that passed its checks has rows."
+    return total
+
+
+# Products with directions, where tables stay shared
+
+
+def ask_product(ctx: Context, shares: TableShares, direction: np.ndarray) -> np.ndarray:
+    """At the guest: X^T X p for a direction p (all entries,), rounded to 2^-30 of its largest entry."""
+    largest = float(np.abs(direction).max())
+    if not largest > 0:
+        return np.zeros(len(direction))
+    units = [int(each) for each in np.rint(direction / largest * 2**DIRECTION_BITS)]
+    ctx.hosts.put("direction", units)
+    total = shares.product(np.array(units, dtype=object))
+    for part in ctx.hosts.get("direction_product"):
+        if len(part) != len(total):
+            raise ValueError(f"A host sent a product of {len(part)} numbers; it must have {len(total)}.")
+        total = total + np.array(part, dtype=object)
+    return total.astype(np.float64) * (largest / 2**DIRECTION_BITS)
+
+
+def end_products(ctx: Context) -> None:
+    """At the guest: no more directions."""
+    ctx.hosts.put("direction", [])
+
+
+def answer_products(ctx: Context, shares: TableShares, at_most: int) -> int:
+    """At a host: this party's part of every product that the guest asks for, ``at_most`` of them; returns how many.
+
+    Raises:
+        ValueError: a direction of another length, with a number beyond its bound, or one too many.
+    """
+    for number, step in ctx.on_iterations.ctxs_range(at_most + 1):
+        units = step.guest.get("direction")
+        if not units:
+            return number
+        if number == at_most or len(units) != shares.columns.total or max(map(abs, units)) > 2**DIRECTION_BITS:
+            raise ValueError(
+                f"The guest asks for more than {at_most} products, or sent a direction that is none; this host does not answer."
+            )
+        step.guest.put("direction_product", list(shares.product(np.array(units, dtype=object))))
+    raise AssertionError("Either the guest ends its products, or one too many was refused.")
