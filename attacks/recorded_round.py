@@ -237,4 +237,5 @@ def informed_labels(found: RecordedRound, features: Array, labels: NDArray[np.in
 def _clipped(rows: Array, view: RoundView) -> Array:
     assert view.defence.clip is not None, "the round of a private training has a clip"
     norms = np.linalg.norm(rows.astype(np.float64), axis=1, keepdims=True)
-    return rows * np.minimum(1.0, view.defence.clip / np.maximum(norms, np.finfo(np.float64).tiny))
+    clipped: Array = rows * np.minimum(1.0, view.defence.clip / np.maximum(norms, np.finfo(np.float64).tiny))
+    return clipped

@@ -97,7 +97,7 @@ def picture(attacked: Attacked, finding: Finding, name: str) -> tuple[Markup, st
     evidence = finding.evidence
     assert evidence is not None
     numbers = evidence.numbers[~np.isnan(evidence.numbers)]
-    edges = np.histogram_bin_edges(numbers, BINS)
+    edges = np.histogram_bin_edges(numbers, BINS).tolist()
 
     def draw(axis: Axes) -> None:
         if evidence.labels is None:

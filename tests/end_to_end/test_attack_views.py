@@ -176,4 +176,4 @@ def test_a_view_is_of_what_the_party_received_and_of_its_own_ids(stock, flipped,
 def test_the_report_of_a_job_says_that_the_recorder_was_on(flipped, flow_home, tmp_path):
     arguments = ["report", flipped, "--home", str(flow_home), "--party", jobs.HOST, "--out", str(tmp_path)]
     assert main(arguments) == 0
-    assert "the recorder was on" in (tmp_path / f"party-{jobs.HOST}.html").read_text()
+    assert "The recorder was on" in (tmp_path / f"party-{jobs.HOST}.html").read_text()

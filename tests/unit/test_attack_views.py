@@ -120,7 +120,11 @@ def test_behind_label_flip_the_bound_is_that_of_its_epsilon():
     view = replace(view, task=replace(TASK, plan=plan))
     assert (label_defence(view).epsilon, label_defence(view).name) == (1.0, "flips of flip_0 at epsilon 1")
     finding = fitting(view)[0].run(view, Truth(view.tables[0], labels, np.empty((ROWS, 0))))
-    assert finding.bound == pytest.approx(keep) and finding.epsilon == 1.0 and "flips of flip_0 at epsilon 1" in finding.says
+    assert (
+        finding.bound == pytest.approx(keep)
+        and finding.epsilon == 1.0
+        and "flips of flip_0 at epsilon 1" in finding.says
+    )
     assert finding.value == (flips == labels).mean() and finding.interval.low < keep < finding.interval.high
 
 
