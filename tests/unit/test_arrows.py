@@ -10,8 +10,9 @@ BELOW = {
     "data_prep": {"privacy"},
     "components": {"privacy", "crypto", "data_prep"},
     "attacks": {"privacy", "components"},
-    "deploy": {"privacy"},
-    "pipelines": {"privacy", "data_prep", "components", "deploy"},
+    # The recorder writes views in the form that attacks read.
+    "deploy": {"privacy", "components", "attacks"},
+    "pipelines": {"privacy", "data_prep", "components", "attacks", "deploy"},
 }
 """What a part may import besides itself."""
 SHARED = {"common", "disclosure", "protocols"}
