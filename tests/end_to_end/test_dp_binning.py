@@ -1,4 +1,4 @@
-"""dp_binning on a real FATE-Flow: between psi and a training, and in front of new rows in the deployed pipeline."""
+"""dp_binning on a real FATE-Flow: between psi and two trainings, and in front of new rows in the deployed pipeline."""
 
 import numpy as np
 import pandas as pd
@@ -38,8 +38,8 @@ TRAIN, TEST = rows_of(ROWS, 0), rows_of(60, 1)
 
 @pytest.fixture(scope="module")
 def trained(flow_address, flow_home, tmp_path_factory):
-    """(pipeline, its job) of reader, psi, label_flip, dp_binning, dp_hetero_lr."""
-    from fate_dp.pipelines.clients import DPBinning, DPHeteroLR, LabelFlip
+    """(pipeline, its job) of reader, psi, label_flip, dp_binning, then dp_hetero_lr and dp_scorecard."""
+    from fate_dp.pipelines.clients import DPBinning, DPHeteroLR, DPScorecard, LabelFlip
 
     folder = tmp_path_factory.mktemp("binned")
     for made, names in ((TRAIN, TABLES), (TEST, NEW)):
@@ -73,7 +73,14 @@ def trained(flow_address, flow_home, tmp_path_factory):
         epochs=3,
         flipback={"mode": "none"},
     )
-    pipeline = new_pipeline(PARTIES).add_tasks([reader, psi, flip, binning, model])
+    card = DPScorecard(
+        "dp_scorecard_0",
+        runtime_parties=PARTIES.data_parties(),
+        train_data=binning.outputs["train_output_data"],
+        binning_model=binning.outputs["output_model"],
+        privacy="none",
+    )
+    pipeline = new_pipeline(PARTIES).add_tasks([reader, psi, flip, binning, model, card])
     return pipeline, run_job(pipeline, flow_address, home=flow_home)
 
 
@@ -119,6 +126,17 @@ def test_the_training_reads_the_binned_table(trained, flow_address):
     _, job = trained
     model = task_output_model(flow_address, job.job_id, "guest", PARTIES.guest, "dp_hetero_lr_0")["output_model"]
     assert model["meta"]["privacy"]["epsilon"] == EPSILON
+
+
+def test_the_scorecard_has_points_for_every_bin(trained, flow_address):
+    _, job = trained
+    model = task_output_model(flow_address, job.job_id, "guest", PARTIES.guest, "dp_scorecard_0")["output_model"]
+    card, bins = model["data"]["scorecard"], {role: bins_at(flow_address, job, role)[1] for role in TRAIN}
+    assert [len(each["points"]) for each in card["columns"]] == list(bins["guest"].counts)
+    assert [len(each["points"]) for each in card["hosts"][f"host {PARTIES.host}"]] == list(bins["host"].counts)
+    debt = np.array(card["columns"][0]["points"])
+    # The more debt the likelier the label 1, which costs points; the bin of missing values, the last one, is empty.
+    assert debt[0] > debt[3]
 
 
 def test_new_rows_are_cut_in_the_deployed_pipeline(trained, flow_address, flow_home):
