@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fate_dp.components.common.wire import codec
-from fate_dp.privacy.private_files import AnyPath, party_folder, party_ids
+from fate_dp.privacy.private_files import VIEWS_FOLDER, AnyPath, party_folder, party_ids
 from fate_dp.privacy.validation import InvalidArgument
 
 FORMAT, VERSION = "fate-dp view", 1
-FOLDER, SUFFIX = "views", ".view"
+SUFFIX = ".view"
 PLAIN, CIPHERTEXTS, LEFT_OUT = "plain", "ciphertexts", "left out"
 
 
@@ -176,5 +176,7 @@ def read_view(path: AnyPath) -> RecordedView:
 def views_of(parties: AnyPath, job: str | None = None, party: str | None = None) -> list[Path]:
     """Files of all views of the parties in a folder, of one job or one party if these are named, oldest job first."""
     ids = party_ids(parties) if party is None else [party]
-    found = [path for each in ids for path in (party_folder(parties, each) / FOLDER).glob(f"{job or '*'}/*{SUFFIX}")]
+    found = [
+        path for each in ids for path in (party_folder(parties, each) / VIEWS_FOLDER).glob(f"{job or '*'}/*{SUFFIX}")
+    ]
     return sorted(found, key=lambda path: (path.parent.name, path.parents[2].name, path.name))

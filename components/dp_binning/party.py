@@ -84,7 +84,7 @@ def finish(own: Agreement, terms: dict, bins: TableBins, counts: BinTable | None
         columns = [evidence_of(counts, span, terms, own.settings) for span in pairwise(bins.offsets)]
     output_model.write(document(own, terms, bins, columns), metadata={})
     own.mark_released()
-    show_summary(own.ctx, summary(own, bins, columns))
+    show_summary(own.ctx, summary(own, bins, columns, terms["flips"]))
 
 
 def with_own_noise(own: Agreement, counts: BinTable) -> BinTable:
@@ -133,13 +133,15 @@ def document(own: Agreement, terms: dict, bins: TableBins, columns: list[ColumnC
     }
 
 
-def summary(own: Agreement, bins: TableBins, columns: list[ColumnCounts]) -> dict:
-    """What the party's board shows; numbers of its own columns alone."""
+def summary(own: Agreement, bins: TableBins, columns: list[ColumnCounts], flips: float | None) -> dict:
+    """What the party's board shows; numbers of its own columns alone. ``flips`` is the labels' epsilon, if they are flips."""
     settings = own.settings
     facts: dict[str, Any] = {"mechanism": MECHANISMS[settings.privacy], "rows of this party": own.frame.shape[0]}
     if settings.privacy in NOISY:
         facts["epsilon (nats, unit record, replace-one)"] = settings.epsilon
         facts["delta"] = settings.delta
+    elif flips is not None:
+        facts["epsilon of the labels (nats, unit label, replace-one)"] = flips
     if own.noise is not None:
         facts["standard deviation of this party's noise on a count"] = own.noise.sigma
     if settings.bins_epsilon is not None:

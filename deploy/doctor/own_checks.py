@@ -19,11 +19,13 @@ from fate_dp.privacy.ledger.database import SCHEMA_VERSION, version_of
 from fate_dp.privacy.ledger.entries import LedgerUnavailable
 from fate_dp.privacy.policy import InvalidPolicy, load_policy, unused_names
 from fate_dp.privacy.private_files import (
+    CANARIES_FOLDER,
     HOME_VARIABLE,
     KEY_FILE,
     LEDGER_FILE,
     PARTY_PREFIX,
     POLICY_FILE,
+    VIEWS_FOLDER,
     UnsafeKeyFile,
     load_or_create_key,
     party_ids,
@@ -336,15 +338,17 @@ def _not_private(path: Path, status: os.stat_result, to_owner: str, close: str) 
 @check(PARTY, "files")
 def files(party: Path) -> Finding:
     """Every file of the party is its owner's alone; what the files say is looked at by other checks."""
-    for path in sorted(party.iterdir()):
+    folders = [path for name in (VIEWS_FOLDER, CANARIES_FOLDER) if (path := party / name).is_dir()]
+    for path in sorted([*party.iterdir(), *(inner for folder in folders for inner in folder.rglob("*"))]):
         status = path.lstat()
-        if not stat.S_ISREG(status.st_mode):
+        is_folder = stat.S_ISDIR(status.st_mode) and any(path.is_relative_to(folder) for folder in folders)
+        if not is_folder and not stat.S_ISREG(status.st_mode):
             return problem(
                 f"{path} is no regular file, as all in this folder are.",
                 f"Find out who put it there, and move it out of {party}.",
             )
         to_owner = f"Run `chown USER {path}`, USER being who runs FATE-Flow."
-        finding = _not_private(path, status, to_owner, f"Run `chmod 600 {path}`.")
+        finding = _not_private(path, status, to_owner, f"Run `chmod {'700' if is_folder else '600'} {path}`.")
         if finding is not None:
             return finding
     return ok("All files are open to their owner only.")

@@ -26,14 +26,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fate_dp.attacks.recorded_view import FOLDER, Message, RecordedView, Task, to_bytes
+from fate_dp.attacks.recorded_view import Message, RecordedView, Task, to_bytes
 from fate_dp.components.common.frames import match_id_blocks
 from fate_dp.components.common.job_files import JobFiles
 from fate_dp.components.common.wire.channel import Channel
 from fate_dp.components.common.wire.codec import NotPlain
 from fate_dp.privacy import Ledger
 from fate_dp.privacy.policy import load_policy
-from fate_dp.privacy.private_files import LEDGER_FILE, POLICY_FILE, parties_folder, party_folder, replace_file
+from fate_dp.privacy.private_files import (
+    LEDGER_FILE,
+    POLICY_FILE,
+    VIEWS_FOLDER,
+    parties_folder,
+    party_folder,
+    replace_file,
+)
 
 from .fate_values import plain_form
 
@@ -140,7 +147,7 @@ def recorder_of(config: Any) -> Recorder | None:
         ledger.note_recorded_view(
             component=task.component, role=task.role, job_id=task.job, task_id=config.party_task_id
         )
-        return Recorder(task, home / FOLDER / task.job, policy.record_bytes)
+        return Recorder(task, home / VIEWS_FOLDER / task.job, policy.record_bytes)
     except Exception as error:
         logger.warning("What this party receives is not recorded: %s", error)
         return None

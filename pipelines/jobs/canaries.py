@@ -24,12 +24,12 @@ from fate_dp.privacy.events import Word
 from fate_dp.privacy.label_flips import canonical_label
 from fate_dp.privacy.noise.stream import Rng, open_stream, uniform_below
 from fate_dp.privacy.policy import check_source
-from fate_dp.privacy.private_files import atomic_write, publish_if_absent
+from fate_dp.privacy.private_files import CANARIES_FOLDER, atomic_write, publish_if_absent
 from fate_dp.privacy.validation import InvalidArgument, one_of, whole
 
 from .party_ledgers import make_home
 
-FOLDER, SCHEMA = "canaries", 1
+SCHEMA = 1
 MIN_CANARIES = 10
 PREFIX = "canary-"
 DAMAGED = "The file {} is no list of canaries of this version; nothing can be audited with it."
@@ -99,7 +99,7 @@ class Planting:
 
 def file_of(home: Path, table: str) -> Path:
     """Where the canaries of a table ``namespace/name`` are kept."""
-    return home / FOLDER / f"{table.replace('/', '.')}.json"
+    return home / CANARIES_FOLDER / f"{table.replace('/', '.')}.json"
 
 
 def plant(parties_folder: Path, party_id: str, planting: Planting, rng: Rng = None) -> Canaries:

@@ -39,6 +39,9 @@ FACTS = {
     "align": ("mechanism", "rows"),
     "dp_homo_nn": ("mechanism", "epsilon", "noise", "rounds", "rows|records"),
     "shuffler": ("mechanism", "epsilon", "rows|records"),
+    "dp_binning": ("mechanism", "epsilon", "rows"),
+    "dp_scorecard": ("mechanism|privacy", "epsilon", "rows"),
+    "score_correction": ("mechanism", "epsilon", "rate of flips", "rows"),
     "label_count": ("mechanism", "epsilon", "standard deviation of the noise", "rows"),
 }
 # With so many flips among the rows that are shown, none at all has a chance of e^-15.

@@ -66,4 +66,5 @@ def test_the_label_source_pays_and_no_host_does(result, flow_home):
     (line,) = [entry for entry in party_ledger(parties, "9999") if result.job_id in entry["jobs"]]
     assert (line["unit"], line["mechanism"], line["source"]) == ("label", "Gaussian", SOURCE)
     assert 0.99 < float(line["epsilon"]) <= 1.001
-    assert not [entry for entry in party_ledger(parties, "10000") if entry["mechanism"] == "Gaussian"]
+    of_host = [entry for entry in party_ledger(parties, "10000") if result.job_id in entry["jobs"]]
+    assert not [entry for entry in of_host if entry["mechanism"] == "Gaussian"]

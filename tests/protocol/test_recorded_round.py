@@ -1,5 +1,6 @@
 """The recorder of a real training between processes keeps what each party received, no more and no less."""
 
+import os
 from types import SimpleNamespace
 
 import numpy as np
@@ -33,8 +34,10 @@ def tables():
     return {"guest": table[:half], "host": table[half:]}, Truth(tuple(ids), labels, features)
 
 
-def train(ctx, parts):
+def train(ctx, parts, home):
     """A training of one round, recorded at those of `RECORDING`, as FATE's executor would have it."""
+    # Not in the environment of the process that all parties are forked from, which another test may have started.
+    os.environ["FATE_DP_HOME"] = home
     from fate_dp.components.common.charges import home_of
     from fate_dp.components.common.wire.channel import plain_messages
     from fate_dp.components.dp_homo_nn.train import train_party
@@ -54,8 +57,10 @@ def train(ctx, parts):
 def trained(tmp_path_factory):
     """What each party received by the test's own record, views by party, and the truth."""
     home, (parts, truth) = tmp_path_factory.mktemp("parties"), tables()
-    variables = {"OMP_NUM_THREADS": "1", "FATE_DP_HOME": str(home)}
-    results = run_parties(train, (GUEST, HOST, ARBITER), variables, imported=preload.MODULES, parts=parts)
+    variables = {"OMP_NUM_THREADS": "1"}
+    results = run_parties(
+        train, (GUEST, HOST, ARBITER), variables, imported=preload.MODULES, parts=parts, home=str(home)
+    )
     assert not [result.error for result in results.values() if result.error]
     views = {party: [read_view(path) for path in views_of(home, party=party[1])] for party in results}
     return {party: result.received for party, result in results.items()}, views, truth

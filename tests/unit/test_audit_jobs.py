@@ -12,13 +12,14 @@ from fate_dp.components.dp_homo_nn.models.registry import ModelSource
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights
 from fate_dp.pipelines.cli.main import main
 from fate_dp.pipelines.jobs.audits import Asked, audit_job, fitted_without_privacy
-from fate_dp.pipelines.jobs.canaries import FOLDER, Planting, canaries_of, file_of, plant
+from fate_dp.pipelines.jobs.canaries import Planting, canaries_of, file_of, plant
 from fate_dp.pipelines.jobs.party_ledgers import home_at
 from fate_dp.privacy import BudgetCap
 from fate_dp.privacy.auditing.certificate import CONSISTENT, REFUTED, VOID, read
 from fate_dp.privacy.events import Event, PoissonSampledGaussian
 from fate_dp.privacy.label_flips import ANY_SOURCE, flip_labels, label_tags, record_tags
 from fate_dp.privacy.noise.stream import ReproducibleStream
+from fate_dp.privacy.private_files import CANARIES_FOLDER
 from fate_dp.privacy.validation import InvalidArgument
 
 PARTY, JOB, SOURCE, EPSILON = "9999", "202611230001", "bank/loans/y", 1.0
@@ -69,7 +70,7 @@ def asked(tmp_path, **more):
 def test_canaries_are_kept_privately_and_their_table_differs_in_nothing_else(tmp_path, csv):
     canaries = planted(tmp_path, csv)
     kept = file_of(home_at(tmp_path / "parties", PARTY).path, "bank/loans")
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o600 and kept.parent.name == FOLDER
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600 and kept.parent.name == CANARIES_FOLDER
     assert canaries_of(kept.parents[1], "bank/loans") == canaries
     before, after = pd.read_csv(csv), pd.read_csv(tmp_path / "with_canaries.csv")
     changed = set(after["id"][(before != after).any(axis=1)])

@@ -38,6 +38,10 @@ def alarms(examined):
     return {each.check: each for each in findings(examined) if each.state in ("problem", "warning")}
 
 
+def test_what_a_recorder_and_an_audit_keep_is_no_problem(sound):
+    assert not alarms(recorded(sound))
+
+
 def test_a_sound_site_has_no_problem_and_nothing_to_do(sound):
     results = findings(sound)
     assert {each.state for each in results} == {"ok"} and not any(each.cure for each in results)
@@ -173,6 +177,25 @@ def linked_file(site):
     return site
 
 
+def recorded(site, mode=0o600):
+    """A view that the party's recorder kept, and coins of an audit."""
+    for place in ("views/job-1/task.host.view", "canaries/bank.loans.json"):
+        path = home_of(site) / place
+        for folder in (path.parent.parent, path.parent)[place.startswith("canaries") :]:
+            folder.mkdir(mode=0o700, exist_ok=True)
+        path.touch(mode=mode)
+    return site
+
+
+def open_view(site):
+    return recorded(site, 0o644)
+
+
+def folder_of_a_stranger(site):
+    (home_of(site) / "others").mkdir(mode=0o700)
+    return site
+
+
 def short_key(site):
     (home_of(site) / "flip.key").write_bytes(b"short")
     return site
@@ -207,6 +230,8 @@ PARTIES = [
     (open_parties_folder, "parties' folder", "parties has mode 0750", "`chmod 700 "),
     (open_policy, "files of party 9999", "policy.yaml has mode 0644", "`chmod 600 "),
     (linked_file, "files of party 9999", "other.key is no regular file", "move it out of"),
+    (open_view, "files of party 9999", "bank.loans.json has mode 0644", "`chmod 600 "),
+    (folder_of_a_stranger, "files of party 9999", "others is no regular file", "move it out of"),
     (short_key, "key of party 9999", "has 5 bytes but must have 32", "restore"),
     (damaged_ledger, "ledger of party 9999", "ledger.sqlite cannot be used", "restore the last backup"),
     (newer_ledger, "ledger of party 9999", "has version 99, but this FATE-DP reads", "Install the FATE-DP"),
