@@ -6,11 +6,22 @@ import json
 from pathlib import Path
 
 from fate_client.pipeline import FateFlowPipeline
-from fate_client.pipeline.components.fate import Reader
+from fate_client.pipeline.components.fate import HeteroSecureBoost, Reader
 
 from fate_dp.components.common.charges import columns_name
 from fate_dp.deploy.flow.home import open_home
-from fate_dp.pipelines.clients import Align, DPHeteroLR, Flipback, LabelCount, ShareLR, Shuffler, Smote
+from fate_dp.pipelines.clients import (
+    Align,
+    DPBinning,
+    DPHeteroLR,
+    DPScorecard,
+    Flipback,
+    LabelCount,
+    ScoreCorrection,
+    ShareLR,
+    Shuffler,
+    Smote,
+)
 from fate_dp.pipelines.jobs.job import JobFailed, run_job
 from fate_dp.pipelines.jobs.party_ledgers import declare
 from fate_dp.pipelines.jobs.ready import Federation, StudyTables, private_training_pipeline
@@ -23,9 +34,9 @@ HOSPITALS = Federation(shuffler="9997")
 HOSPITAL_TABLES = StudyTables(NAMESPACE, test="none")
 # Each of the three parties brings a third; beside the largest one of two, the other one must bring enough messages.
 WARDS, MESSAGES = 660, 200
-KEY_LENGTH = 2048
+KEY_LENGTH, BINS, SMOOTHING, POINTS = 2048, 4, 0.5, 25
 ROUNDS, EPOCHS = 3, QUICK["epochs"]
-SUCCESSFUL = ("vertical", "horizontal", "shuffled")
+SUCCESSFUL = ("vertical", "boosted", "horizontal", "shuffled")
 
 
 def run_all(address, home: Path, folder: Path) -> dict[str, dict]:
@@ -45,6 +56,7 @@ def run_all(address, home: Path, folder: Path) -> dict[str, dict]:
         declare_caps(party_folder(parties, party) / POLICY_FILE, features, epsilon=20.0)
     pipelines = {
         "vertical": vertical(),
+        "boosted": boosted(),
         "horizontal": horizontal(),
         "shuffled": shuffled(places),
         "refused": flipped_pipeline(epsilon=3 * CAP)[0],
@@ -86,6 +98,37 @@ def vertical() -> FateFlowPipeline:
         alignment=align.outputs["alignment"],
     )
     return pipeline.add_tasks([model, back, balanced, align, shared, evaluated(scored)])
+
+
+def boosted() -> FateFlowPipeline:
+    """The same flips in bins for a scorecard, and in FATE's boosted trees, whose scores are corrected."""
+    pipeline, flip = flipped_pipeline()
+    both, flipped = PARTIES.data_parties(), flip.outputs["output_data"]
+    binned = DPBinning(
+        "dp_binning_0",
+        runtime_parties=both,
+        other_columns={"range": [-3, 3], "bins": BINS},
+        smoothing=SMOOTHING,
+        train_data=flipped,
+    )
+    card = DPScorecard(
+        "dp_scorecard_0",
+        runtime_parties=both,
+        privacy="none",
+        points_to_double=POINTS,
+        train_data=binned.outputs["train_output_data"],
+        binning_model=binned.outputs["output_model"],
+    )
+    trees = HeteroSecureBoost(
+        "secureboost_0", runtime_parties=both, num_trees=1, max_depth=2, max_bin=4, train_data=flipped
+    )
+    corrected = ScoreCorrection(
+        "score_correction_0",
+        runtime_parties={"guest": PARTIES.guest},
+        epsilon=1.0,
+        input_data=trees.outputs["train_output_data"],
+    )
+    return pipeline.add_tasks([binned, card, trees, corrected])
 
 
 def horizontal() -> FateFlowPipeline:

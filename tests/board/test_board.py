@@ -9,7 +9,7 @@ from fate_dp.pipelines.cli.servers import DESCRIPTIONS
 from fate_dp.pipelines.jobs.job import run_job
 from tests.end_to_end.loans import PARTIES, flipped_pipeline, loans
 
-from .jobs import EPOCHS, KEY_LENGTH, MESSAGES, ROUNDS, SUCCESSFUL
+from .jobs import EPOCHS, KEY_LENGTH, MESSAGES, POINTS, ROUNDS, SMOOTHING, SUCCESSFUL
 
 GUEST, HOST = ("guest", PARTIES.guest), ("host", PARTIES.host)
 GRAPHS = {
@@ -20,10 +20,18 @@ GRAPHS = {
         "dp_hetero_lr_0": ["flipback_0", "evaluation_0"],
         "align_0": ["share_lr_0", "share_lr_0"],
     },
+    "boosted": {
+        "reader_0": ["psi_0"],
+        "psi_0": ["label_flip_0"],
+        "label_flip_0": ["dp_binning_0", "secureboost_0"],
+        "dp_binning_0": ["dp_scorecard_0", "dp_scorecard_0"],
+        "secureboost_0": ["score_correction_0"],
+    },
     "horizontal": {"reader_0": ["label_count_0", "dp_homo_nn_0"], "dp_homo_nn_0": ["evaluation_0"]},
     "shuffled": {"reader_0": ["shuffler_0"]},
 }
-# Of each of our tasks: its job, one of its parameters as the board shows it, a fact of its summary, and its first tab.
+# Of each of our tasks: its job, one of its parameters as the board shows it, a fact of its summary, and its first tab. The
+# board calls that of every component with "scorecard" in its name as it called FATE 1's own.
 TASKS = {
     "label_flip_0": ("vertical", "epsilon: 1", "epsilon", "summary"),
     "dp_hetero_lr_0": ("vertical", f"epochs: {EPOCHS}", "epsilon", "model"),
@@ -31,6 +39,9 @@ TASKS = {
     "smote_0": ("vertical", "dataset: loans/guest", "epsilon", "summary"),
     "align_0": ("vertical", f"key_length: {KEY_LENGTH}", "mechanism", "summary"),
     "share_lr_0": ("vertical", f"epochs: {EPOCHS}", "epsilon", "model"),
+    "score_correction_0": ("boosted", "epsilon: 1", "epsilon", "summary"),
+    "dp_binning_0": ("boosted", f"smoothing: {SMOOTHING}", "epsilon", "model"),
+    "dp_scorecard_0": ("boosted", f"points_to_double: {POINTS}", "epsilon", "metrics"),
     "dp_homo_nn_0": ("horizontal", f"rounds: {ROUNDS}", "epsilon", "model"),
     "label_count_0": ("horizontal", "epsilon: 0.5", "epsilon", "summary"),
     "shuffler_0": ("shuffled", f"min_messages: {MESSAGES}", "epsilon", "summary"),
@@ -42,7 +53,7 @@ LABELLED = ("label_flip_0", "dp_hetero_lr_0", "smote_0")
 # log lines that is drawn before they have all come.
 OF_THE_BOARD = ("WebSocket", "transition not found", "reading 'lineNum'")
 # Tasks whose output is a model or a document, and no table.
-WITHOUT_TABLE = ("share_lr_0", "label_count_0", "shuffler_0")
+WITHOUT_TABLE = ("share_lr_0", "dp_scorecard_0", "label_count_0", "shuffler_0")
 CURVES = ("ROC", "K-S", "Gain", "Lift", "Precision Recall", "Accuracy")
 
 
