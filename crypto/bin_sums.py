@@ -4,7 +4,7 @@ The owner of the bits encrypts each of them once, under its own Paillier key. Th
 records of each bin up, one product for each record and column, packs the sums side by side, adds a mask that is uniform
 modulo n to every plaintext, blinds with a full ``r^n`` and sends them back. What the owner decrypts is uniform whatever the
 sums are; its digits are the owner's share, minus the mask's digits the other's. They add up to the sums, but for a chance
-below 2^-39 for each (see `SlotLayout`). The owner adds its noise to its share before that goes out, so that the other party
+below 2^-39 for each (see `SlotLayout`; `contingency.table_layout` of entries up to 1 makes it). The owner adds its noise to its share before that goes out, so that the other party
 learns noisy sums and nobody exact ones.
 
 The other party sees ciphertexts only. It is trusted to count each record once in each column: whoever multiplied one
@@ -19,21 +19,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from gmpy2 import mpz
 
+from .contingency import add_into_bins
 from .cross_product import open_sums, seal_sums
 from .paillier import EncryptedSum, OwnerEncryption, PrivateKey, PublicKey, column_from_bytes, column_to_bytes
 from .powers import IntArray, ObjectArray
-from .slots import ROW_BITS, SlotLayout, packed_sums
-
-
-def bin_sum_layout(rows: int, public_key: PublicKey) -> SlotLayout:
-    """The slots that hold sums of up to ``rows`` bits under the owner's key.
-
-    Raises:
-        ValueError: rows outside [1, 2^ROW_BITS], or a key too short for one slot.
-    """
-    if not 1 <= rows <= 1 << ROW_BITS:
-        raise ValueError(f"rows is {rows}; bits are summed over 1 to 2^{ROW_BITS} rows.")
-    return SlotLayout(int(rows).bit_length(), public_key.key_length)
+from .slots import SlotLayout, packed_sums
 
 
 def encrypt_bits(bits: IntArray, encryption: OwnerEncryption, expected: int) -> bytes:
@@ -65,12 +55,9 @@ def add_by_bin(places: IntArray, encrypted: bytes, bins: int, public_key: Public
     ciphertexts = column_from_bytes(encrypted, public_key)
     if len(ciphertexts) != len(places):
         raise ValueError(f"Received {len(ciphertexts)} ciphertexts for {len(places)} rows; there must be one for each.")
-    modulus, sums = public_key.modulus_squared, [mpz(1)] * bins
-    for ciphertext, row in zip(ciphertexts, places.tolist()):
-        value = ciphertext.value
-        for place in row:
-            sums[place] = sums[place] * value % modulus
-    return tuple(map(int, sums))
+    sums = [[mpz(1)] for _ in range(bins)]
+    add_into_bins(sums, places, ciphertexts, public_key.modulus_squared)
+    return tuple(int(total) for (total,) in sums)
 
 
 def seal_bin_sums(

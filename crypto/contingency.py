@@ -12,16 +12,17 @@ bins come out beside the tables.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 from gmpy2 import mpz
 
-from .cross_product import encrypt_rows, merge_sums, open_sums, seal_sums, spans
-from .paillier import PublicKey, column_from_bytes
+from .cross_product import spans
+from .paillier import Ciphertext, PublicKey, column_from_bytes
 from .powers import IntArray
 from .slots import ROW_BITS, SlotLayout
 
-__all__ = ["add_rows", "encrypt_rows", "merge_sums", "one_hot", "open_sums", "seal_sums", "table_layout"]
 _ROWS_AT_ONCE = 1 << 12
 
 
@@ -76,12 +77,17 @@ def add_rows(
     sums = [[mpz(1)] * per_row for _ in range(bins)]
     for first, last in spans(len(places), _ROWS_AT_ONCE):
         received = column_from_bytes(encrypted[first * per_row * width : last * per_row * width], public_key)
-        values = [ciphertext.value for ciphertext in received]
-        for row, bins_of_row in enumerate(places[first:last].tolist()):
-            of_row = values[row * per_row : (row + 1) * per_row]
-            for place in bins_of_row:
-                sums[place] = [total * value % modulus for total, value in zip(sums[place], of_row)]
+        add_into_bins(sums, places[first:last], received, modulus)
     return tuple(int(value) for of_bin in sums for value in of_bin)
+
+
+def add_into_bins(sums: list[list[mpz]], places: IntArray, received: Sequence[Ciphertext], modulus: mpz) -> None:
+    """Multiply the ciphertexts of each row, as many as ``sums`` has for a bin, into those of the row's bins, in place."""
+    values, per_row = [ciphertext.value for ciphertext in received], len(sums[0])
+    for row, bins_of_row in enumerate(places.tolist()):
+        of_row = values[row * per_row : (row + 1) * per_row]
+        for place in bins_of_row:
+            sums[place] = [total * value % modulus for total, value in zip(sums[place], of_row)]
 
 
 def _check_places(places: npt.NDArray[np.int64], bins: int) -> None:

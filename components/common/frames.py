@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import logging
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -169,6 +169,14 @@ def alignment_digest(frame: DataFrame) -> str:
     return digest.hex()
 
 
+def check_aligned(frame: DataFrame, hosts: Mapping[str, Mapping[str, Any]], fact: str = "digest") -> None:
+    """At the guest: every host must hold the same ids in the same blocks and order; ``fact`` names its digest of them."""
+    own = alignment_digest(frame)
+    for name, facts in hosts.items():
+        if facts[fact] != own:
+            raise ValueError(f"The rows of guest and {name} are not the same ids in the same order; run psi before.")
+
+
 def ids_fingerprint(frame: DataFrame) -> str:
     """SHA-256 over `ids_digest`: evidence of which rows a ledger line speaks of, not an identity."""
     return hashlib.sha256(repr(ids_digest(frame)).encode()).hexdigest()
@@ -279,6 +287,13 @@ def distinct_labels(frame: DataFrame, limit: int) -> set:
     return of_blocks.reduce(operator.or_)
 
 
+def require_numeric(frame: DataFrame, instead: str = "all features must be numbers") -> None:
+    """Features must be numbers; ``instead`` says what to do about the first one that is not, which its own party is told."""
+    for name in frame.schema.columns:
+        if not block_of(frame, name).is_numeric():
+            raise bad_feature(name, f"is not numeric; {instead}")
+
+
 def check_features(frame: DataFrame) -> tuple:
     """Features must exist, be numbers, finite and below 2^20; the first bad column is named to its own party only.
 
@@ -287,9 +302,7 @@ def check_features(frame: DataFrame) -> tuple:
     names = frame.schema.columns.to_list()
     if not names:
         raise ValueError("The table has no feature columns; each data party needs at least one.")
-    for name in names:
-        if not block_of(frame, name).is_numeric():
-            raise bad_feature(name, "is not numeric; all features must be numbers")
+    require_numeric(frame)
     low, high, finite = feature_blocks(frame).mapValues(_ranges).reduce(_merge_ranges)
     for name, smallest, largest, sound in zip(names, low, high, finite):
         if not sound:

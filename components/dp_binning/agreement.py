@@ -17,6 +17,7 @@ from ..common.frames import (
     DataFrame,
     Table,
     alignment_digest,
+    check_aligned,
     label_blocks,
     refuse_label,
     require_distinct_ids,
@@ -142,12 +143,8 @@ class GuestAgreement(Agreement):
         return {}
 
     def commit(self, hosts: dict[str, dict]) -> dict:
-        own = alignment_digest(self.frame)
+        check_aligned(self.frame, hosts)
         for name, facts in hosts.items():
-            if facts["digest"] != own:
-                raise ValueError(
-                    f"The rows of guest and {name} are not the same ids in the same order; run psi before."
-                )
             for called in ("privacy", "key_length"):
                 asked = getattr(self.settings, called)
                 if facts[called] != asked:

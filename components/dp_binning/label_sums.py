@@ -13,7 +13,8 @@ from functools import partial
 
 import numpy as np
 
-from fate_dp.crypto.bin_sums import add_by_bin, bin_sum_layout, encrypt_bits, open_bin_sums, seal_bin_sums
+from fate_dp.crypto.bin_sums import add_by_bin, encrypt_bits, open_bin_sums, seal_bin_sums
+from fate_dp.crypto.contingency import table_layout
 from fate_dp.crypto.cross_product import merge_sums
 from fate_dp.crypto.paillier import PublicKey, generate_keypair
 from fate_dp.privacy.bins import TableBins
@@ -28,7 +29,7 @@ def serve_hosts(
 ) -> None:
     """The guest's part: ``events`` are its rows' labels as 0 and 1, ``bins`` how many each host declared, by name."""
     _, private = generate_keypair(key_length)
-    layout = bin_sum_layout(rows, private.public_key)
+    layout = table_layout(rows, 1, private.public_key)
     table = events.mapValues(partial(encrypt_bits, encryption=private.encryption(), expected=rows))
     hosts = {name_of(party.party): party for party in others(ctx) if party.role == "host"}
     for party in hosts.values():
@@ -49,7 +50,7 @@ def ask_guest(ctx: Context, codes: Table, bins: TableBins, declared: int, rows: 
     key = PublicKey.from_wire(ctx.guest.get("public_key"))
     if key.key_length != key_length:
         raise ValueError(f"The guest sent a key of {key.key_length} bits; key_length is {key_length}.")
-    layout = bin_sum_layout(rows, key)
+    layout = table_layout(rows, 1, key)
     places = codes.mapValues(bins.places)
     kernel = partial(add_by_bin, bins=declared, public_key=key)
     sums = places.join(ctx.guest.get("encrypted_rows"), kernel).reduce(partial(merge_sums, public_key=key))

@@ -23,10 +23,11 @@ from fate_dp.privacy.mechanisms.quantiles import (
 )
 from fate_dp.privacy.noise.stream import Rng
 
-from ..common.frames import Block, DataFrame, Table, bad_feature, block_of, feature_blocks
+from ..common.frames import Block, DataFrame, Table, feature_blocks, require_numeric
 from ..protocols.preflight import PrivateReason
 from .settings import QuantileBins, Rule, Settings
 
+NOT_NUMERIC = "number its categories before"
 EVENT = 1.0
 """The label that is counted as an event; every other value, a missing one included, is none."""
 
@@ -36,9 +37,7 @@ def checked_rules(frame: DataFrame, settings: Settings) -> dict[str, Rule]:
 
     Values are not looked at: a constant column, or one of missing values alone, gets its bins as any other.
     """
-    for name in frame.schema.columns:
-        if not block_of(frame, name).is_numeric():
-            raise bad_feature(name, "is not numeric; number its categories before")
+    require_numeric(frame, NOT_NUMERIC)
     try:
         rules = settings.rules_of(frame.schema.columns.to_list())
     except KeyError as unnamed:

@@ -24,12 +24,12 @@ from fate_dp.privacy.bins import TableBins
 from fate_dp.privacy.evidence import BinTable, Evidence, ones_and_others, weight_of_evidence
 from fate_dp.privacy.mechanisms.bin_counts import FRACTION_BITS
 
-from ..common.frames import DataFrame, bad_feature, block_of, require_rows
+from ..common.frames import DataFrame, require_numeric, require_rows
 from ..protocols.federation import Context, check_roles
 from ..protocols.preflight import Preflight, PrivateReason, show_summary
 from .agreement import Agreement, GuestAgreement, HostAgreement
 from .label_sums import ask_guest, serve_hosts
-from .own_columns import bin_events, bin_totals, code_blocks, table_bins, with_codes
+from .own_columns import NOT_NUMERIC, bin_events, bin_totals, code_blocks, table_bins, with_codes
 from .settings import FLIPS, NOISY, RECORD, Settings
 
 MECHANISMS = {
@@ -187,7 +187,5 @@ def bins_for(frame: DataFrame, model: dict) -> TableBins:
             f"Column {strange[0]!r} is in one of input_model and the table only; both must have the same columns.",
             public="The columns of the table are not those of input_model; both must have the same.",
         )
-    for name in names:
-        if not block_of(frame, name).is_numeric():
-            raise bad_feature(name, "is not numeric; number its categories before")
+    require_numeric(frame, NOT_NUMERIC)
     return TableBins(tuple(bins.columns[bins.names.index(name)] for name in names))

@@ -171,7 +171,7 @@ def check_hosts(frame: DataFrame, hosts: Facts, planned_scores: int, shows_after
     """
     if len(hosts) > MAX_HOSTS:
         raise ValueError(f"The job names {len(hosts)} hosts; at most {MAX_HOSTS} can take part.")
-    check_aligned(frame, hosts, "digest")
+    frames.check_aligned(frame, hosts)
     for name, facts in hosts.items():
         if (planned_scores or shows_afterwards) and facts["few_valued"]:
             raise ValueError(refusal(name))
@@ -181,14 +181,6 @@ def check_hosts(frame: DataFrame, hosts: Facts, planned_scores: int, shows_after
                 f"{facts['score_releases_left']} more; use fewer flipback or sigmoid rounds, or ask its operator, who changes "
                 "that with `fate-dp cap`."
             )
-
-
-def check_aligned(frame: DataFrame, hosts: Facts, fact: str) -> None:
-    """At the guest: every host must hold the same ids in the same blocks and order; ``fact`` names its digest of them."""
-    own = frames.alignment_digest(frame)
-    for name, facts in hosts.items():
-        if facts[fact] != own:
-            raise ValueError(f"The rows of guest and {name} are not the same ids in the same order; run psi before.")
 
 
 def check_few_valued(

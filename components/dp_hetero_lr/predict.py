@@ -22,13 +22,21 @@ from fate_dp.crypto.slots import MAGNITUDE_BITS
 from fate_dp.privacy.ledger.database import WEIGHTS
 
 from ..common.charges import JobReference, PartyHome, columns_name, home_of, job_of
-from ..common.frames import DataFrame, Table, alignment_digest, check_features, refuse_label, require_rows
+from ..common.frames import (
+    DataFrame,
+    Table,
+    alignment_digest,
+    check_aligned,
+    check_features,
+    refuse_label,
+    require_rows,
+)
 from ..common.provenance import LabelPrivacy, refuse_true_labels_of_released_records, remember_scores
 from ..protocols.federation import Context, check_roles, name_of
 from ..protocols.prediction_frames import check_true_labels, prediction_frame, show_scored
 from ..protocols.preflight import Preflight, PrivateReason
 from ..protocols.score_counts import CountedScores
-from .agreement import Facts, check_aligned
+from .agreement import Facts
 from .model import check_header, columns_of, has_intercept, header_of
 from .rows import UNIT, Block, prepare_rows, refusal
 from .scores import ScoreRelease, ask_scores, contexts_of_models
@@ -62,7 +70,7 @@ class GuestPreflight(Preflight):
         check_scored_rows(self.frame, header_of(self.document))
 
     def commit(self, hosts: Facts) -> dict:
-        check_aligned(self.frame, hosts, "digest")
+        check_aligned(self.frame, hosts)
         self.check_models(hosts)
         return {}
 

@@ -17,14 +17,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import methodcaller
-from typing import Any
 
 import numpy as np
 
 from fate_dp.privacy.ledger.scores import cap_option
 
 from ..common.charges import JobReference, PartyHome, remembered_dataset
-from ..common.frames import DataFrame, Table, content_digest, record_tag_stream
+from ..common.frames import DataFrame, Table, content_digest
 from ..protocols.federation import Context, name_of, others
 from ..protocols.score_counts import CountedScores
 from .model import columns_of, has_intercept
@@ -32,7 +31,6 @@ from .rows import Block, prepare_rows
 
 logger = logging.getLogger(__name__)
 
-TRAINING_RECORDS = "training records"
 SHOWN = "shown"
 _SMALL = np.iinfo(np.int16).max
 _HASH_BITS = 64
@@ -118,11 +116,11 @@ class ScoreRelease(CountedScores):
 
     def allows(self, frame: DataFrame, columns: Sequence[np.ndarray]) -> bool:
         """Whether these models' scores may be shown: where training rows are among the rows, each new one takes a release."""
-        return not self._touches_training(frame) or self._new(columns) <= self.left()
+        return not self.touches_training(frame) or self._new(columns) <= self.left()
 
     def check(self, frame: DataFrame, columns: Sequence[np.ndarray]) -> None:
         """Refuse a prediction on training rows that the cap does not allow, before any work."""
-        if self._touches_training(frame):
+        if self.touches_training(frame):
             self.check_cap(self._new(columns))
 
     def record(self, columns: Sequence[np.ndarray], purpose: str) -> None:
@@ -132,17 +130,11 @@ class ScoreRelease(CountedScores):
 
     def record_prediction(self, frame: DataFrame, columns: Sequence[np.ndarray]) -> None:
         """Count a prediction if it touches a training row, else note it."""
-        if self._touches_training(frame):
+        if self.touches_training(frame):
             self.record(columns, "prediction on training rows")
             return
         for weights in columns:
-            self.home.ledger.record_prediction(
-                dataset=self.dataset,
-                weights_digest=self._digest(weights),
-                rows=self.rows,
-                job_id=self.job.job_id,
-                task_id=self.job.task_id,
-            )
+            self.note_prediction(self._digest(weights), self.rows)
 
     def give_round(self, ctx: Context, rows: Table, weights: np.ndarray, step: float, purpose: str) -> None:
         """Count, then show the guest, the scores of training rows by a model that is not trained yet."""
@@ -171,19 +163,9 @@ class ScoreRelease(CountedScores):
         self.give(ctx, frame, columns, step)
         return SHOWN
 
-    def remember_training(self, frame: DataFrame) -> None:
-        """Keep keyed hashes of the training rows, so that a later prediction on any of them is counted."""
-        self.home.ledger.remember_training_records(self.dataset, self._tags(frame))
-
-    def _touches_training(self, frame: DataFrame) -> bool:
-        return self.home.ledger.has_training_record(self.dataset, self._tags(frame), key_id=self.home.key_id)
-
     def _new(self, columns: Sequence[np.ndarray]) -> int:
         """How many of these models' scores would count as new releases."""
         return sum(map(self.is_new, set(map(self._digest, columns))))
-
-    def _tags(self, frame: DataFrame) -> Any:
-        return record_tag_stream(frame, self.home.key, TRAINING_RECORDS)
 
     def _digest(self, weights: np.ndarray) -> str:
         return hashlib.sha256(np.ascontiguousarray(weights, dtype="<f8").tobytes() + self.content).hexdigest()

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..common import provenance
 from ..common.charges import home_of, job_of
-from ..common.frames import DataFrame, Table, alignment_digest
+from ..common.frames import DataFrame, Table, alignment_digest, check_aligned
 from ..common.provenance import LabelPrivacy
 from ..protocols.federation import Context, check_roles, others
 from ..protocols.prediction_frames import (
@@ -27,6 +27,7 @@ from ..protocols.prediction_frames import (
     prediction_frame,
 )
 from ..protocols.preflight import Preflight, show_summary
+from ..protocols.score_counts import remember_training
 from ..protocols.training_terms import Descent, PartyNoise, TrainingTerms, models_of
 from . import agreement
 from .agreement import Facts, JointTable, OwnPart
@@ -146,7 +147,7 @@ class GuestPreflight(PartyPreflight):
         check_hosts_classes(self.classes, hosts)
         agreement.check_same_run(self.warm_start, hosts)
         if self.validate_data is not None:
-            agreement.check_aligned(self.validate_data, hosts, "validation_digest")
+            check_aligned(self.validate_data, hosts, "validation_digest")
         features = agreement.feature_counts(frame, descent.fit_intercept, hosts)
         few_valued = any(facts["few_valued"] for facts in hosts.values())
         agreement.check_few_valued(few_valued, rows, descent.batch_size, features, self.classes)
@@ -219,7 +220,7 @@ class HostPreflight(PartyPreflight):
             raise ValueError(refusal("This host"))
         if self.noise is not None and terms.noise is not None:
             self.noise.charge(terms.noise)
-        self.release.remember_training(self.train_data)
+        remember_training(self.home, self.release.dataset, self.train_data)
         return terms
 
 
@@ -401,7 +402,7 @@ def validate_host(ctx: Context, settings: TrainSettings, folds: dict, cv_data: D
     checks.agree()
     if checks.few_valued:
         raise ValueError(refusal("This host"))
-    checks.release.remember_training(cv_data)
+    remember_training(checks.release.home, checks.release.dataset, cv_data)
     for fold_ctx, (training, held_out) in _folds(ctx, cv_data, folds):
         rows = prepare_rows(training)
         bits = agreement.size_bits(descent, rows, training)

@@ -26,9 +26,8 @@ from ..protocols.preflight import Preflight
 from ..protocols.score_counts import CountedScores
 from .model import Scorecard
 from .settings import PredictSettings
-from .tables import Binned, binned_rows
+from .tables import NOT_NUMERIC, Binned, binned_rows
 
-TRAINING_RECORDS = "training records"
 PURPOSE = "points of training rows"
 
 
@@ -49,33 +48,16 @@ class ShownPoints(CountedScores):
 
     def check(self) -> None:
         """Refuse training rows whose points the cap does not allow, before any work."""
-        if self.touches_training():
+        if self.touches_training(self.frame):
             self.check_cap(int(self.is_new(self.digest)))
 
     def record(self) -> None:
         """Count the release if it has a training row, else note it."""
         rows = self.frame.shape[0]
-        if self.touches_training():
+        if self.touches_training(self.frame):
             self.count(self.digest, PURPOSE, rows)
-            return
-        self.home.ledger.record_prediction(
-            dataset=self.dataset,
-            weights_digest=self.digest,
-            rows=rows,
-            job_id=self.job.job_id,
-            task_id=self.job.task_id,
-        )
-
-    def touches_training(self) -> bool:
-        tags = frames.record_tag_stream(self.frame, self.home.key, TRAINING_RECORDS)
-        return self.home.ledger.has_training_record(self.dataset, tags, key_id=self.home.key_id)
-
-
-def remember_training(ctx: Context, frame: DataFrame) -> None:
-    """At a host: keep keyed hashes of its training rows, so that a later prediction on any of them is counted."""
-    home = home_of(ctx)
-    tags = frames.record_tag_stream(frame, home.key, TRAINING_RECORDS)
-    home.ledger.remember_training_records(remembered_dataset(home, frame).name, tags)
+        else:
+            self.note_prediction(self.digest, rows)
 
 
 @dataclass
@@ -97,12 +79,8 @@ class GuestPreflight(Preflight):
         return {}
 
     def commit(self, hosts: dict[str, dict]) -> dict:
-        digest = frames.alignment_digest(self.frame)
+        frames.check_aligned(self.frame, hosts)
         for name in (name_of(party) for party in data_parties(self.ctx)[1:]):
-            if hosts[name]["digest"] != digest:
-                raise ValueError(
-                    f"The rows of guest and {name} are not the same ids in the same order; run psi before."
-                )
             known = self.card.hosts.get(name)
             if known is None or hosts[name]["points"] != points_digest(known.points):
                 raise ValueError(
@@ -140,9 +118,7 @@ def binned_table(frame: DataFrame, card: Scorecard) -> Table:
     names = frame.schema.columns.to_list()
     if list(card.own.names) != names:
         raise ValueError("The scorecard was made of other columns than this table has; names and order must agree.")
-    for name in names:
-        if not frames.block_of(frame, name).is_numeric():
-            raise frames.bad_feature(name, "is not numeric; columns hold the numbers of bins")
+    frames.require_numeric(frame, NOT_NUMERIC)
     return binned_rows(frame, BinnedRows(card.own.counts))
 
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fate_dp.crypto import contingency
+from fate_dp.crypto import contingency, cross_product
 from fate_dp.crypto.paillier import PublicKey
 from fate_dp.crypto.slots import SlotLayout
 from fate_dp.privacy.mechanisms.contingency_tables import FRACTION_BITS, TARGET, BinnedRows, TableNoise
@@ -30,6 +30,7 @@ from ..protocols.federation import Context
 from ..protocols.preflight import PrivateReason
 from ..protocols.shared_descent import JointColumns, Keys
 
+NOT_NUMERIC = "columns hold the numbers of bins"
 DIRECTION_BITS = 30
 """Directions are whole numbers up to 2^30, so that products of tables and directions are exact."""
 UNIT = 2.0**-FRACTION_BITS
@@ -166,12 +167,12 @@ def gather(
         kernel = partial(_add, bins=sizes.bins, columns=width, layout=layout, key=key)
         pairs = rows.join(peers[position].get("encrypted_rows"), lambda block, data: (block, data))
         sums = _merged(pairs.mapPartitions(kernel, preserves_partitioning=True), key)
-        sealed, share = contingency.seal_sums(sums, width, layout, key)
+        sealed, share = cross_product.seal_sums(sums, width, layout, key)
         peers[position].put("masked_products", sealed)
         shares.cross[position] = share
     for position, party in later.items():
         layout = contingency.table_layout(records, TARGET, keys.public)
-        share = contingency.open_sums(party.get("masked_products"), columns.counts[columns.own], layout, keys.private)
+        share = cross_product.open_sums(party.get("masked_products"), columns.counts[columns.own], layout, keys.private)
         shares.cross[position] = share.T
     return shares
 
@@ -183,7 +184,7 @@ def _exact(block: Binned, bins: int) -> np.ndarray:
 
 
 def _encrypt(block: Binned, bins: int, encryption: Any, layout: SlotLayout, expected: int) -> bytes:
-    return contingency.encrypt_rows(rows_of(block, bins), encryption, layout, expected)
+    return cross_product.encrypt_rows(rows_of(block, bins), encryption, layout, expected)
 
 
 def _add(
@@ -194,7 +195,7 @@ def _add(
     first = None
     for name, (block, data) in pairs:
         sums = contingency.add_rows(block.places, bins, data, columns, layout, key)
-        found = sums if found is None else contingency.merge_sums(found, sums, key)
+        found = sums if found is None else cross_product.merge_sums(found, sums, key)
         first = name if first is None else first
     if found is not None:
         yield first, found
@@ -203,7 +204,7 @@ def _add(
 def _merged(parts: Table, key: PublicKey) -> tuple[int, ...]:
     total: tuple[int, ...] | None = None
     for _, sums in parts.collect():
-        total = sums if total is None else contingency.merge_sums(total, sums, key)
+        total = sums if total is None else cross_product.merge_sums(total, sums, key)
     assert total is not None, "A table that passed its checks has rows."
     return total
 

@@ -19,7 +19,7 @@ from fate_dp.privacy.mechanisms.label_moments import LabelMoments, LabelNoise
 from fate_dp.privacy.mechanisms.second_moments import UNIT_BITS, noise_multiplier_for
 
 from ..common import frames
-from ..common.charges import Charges, has_synthetic_rows, home_of, job_of
+from ..common.charges import Charges, has_synthetic_rows, home_of, job_of, remembered_dataset
 from ..common.frames import DataFrame, Table
 from ..common.provenance import (
     LabelPrivacy,
@@ -31,6 +31,7 @@ from ..common.provenance import (
 )
 from ..protocols.federation import Context, check_roles, data_parties, name_of, others, own_party
 from ..protocols.preflight import Preflight, show_summary
+from ..protocols.score_counts import remember_training
 from ..protocols.shared_descent import JointColumns, exchange_keys
 from .additive import (
     RIDGE_WITHOUT_NOISE,
@@ -44,9 +45,8 @@ from .additive import (
     solve_by_products,
 )
 from .model import Points, Scorecard
-from .predict import remember_training
 from .settings import LABEL, NONE, RECORD, TrainSettings
-from .tables import TableShares, added_up, answer_products, ask_product, binned_rows, end_products, gather
+from .tables import NOT_NUMERIC, TableShares, added_up, answer_products, ask_product, binned_rows, end_products, gather
 
 logger = logging.getLogger(__name__)
 PURPOSE = "dp_scorecard"
@@ -134,9 +134,7 @@ class PartyPreflight(Preflight):
         names = frame.schema.columns.to_list()
         if not names:
             raise ValueError("The table has no feature columns; each data party needs at least one.")
-        for name in names:
-            if not frames.block_of(frame, name).is_numeric():
-                raise frames.bad_feature(name, "is not numeric; columns hold the numbers of bins")
+        frames.require_numeric(frame, NOT_NUMERIC)
         self.sizes = BinnedRows(settings.counts(names, self.binning_model), labelled)
         self.rows = binned_rows(frame, self.sizes)
         if settings.privacy == RECORD:
@@ -248,13 +246,9 @@ class GuestPreflight(PartyPreflight):
     def commit(self, hosts: dict[str, dict]) -> dict:
         own, settings = self.sizes, self.settings
         names = [name_of(party) for party in data_parties(self.ctx)[1:]]
-        digest = frames.alignment_digest(self.frame)
+        frames.check_aligned(self.frame, hosts)
         for name in names:
             facts = hosts[name]
-            if facts["digest"] != digest:
-                raise ValueError(
-                    f"The rows of guest and {name} are not the same ids in the same order; run psi before."
-                )
             for field_name, wanted in (("privacy", settings.privacy), ("key_length", settings.he_param["key_length"])):
                 if facts[field_name] != wanted:
                     raise ValueError(
@@ -303,7 +297,8 @@ class HostPreflight(PartyPreflight):
         if told != own or not 1 <= terms.rounds <= settings.rounds:
             raise ValueError("The guest's terms are other ones than this host's parameters and table give.")
         self.charge(terms)
-        remember_training(self.ctx, self.frame)
+        home = home_of(self.ctx)
+        remember_training(home, remembered_dataset(home, self.frame).name, self.frame)
         return terms
 
 

@@ -13,6 +13,7 @@ randomisers.
 from __future__ import annotations
 
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -193,7 +194,7 @@ def check_promise(terms: dict) -> None:
 
 
 @dataclass
-class Role:
+class Role(ABC):
     """What the three have in common. What all do together at a stage ends the task at all of them where it fails at one."""
 
     ctx: Context
@@ -205,8 +206,9 @@ class Role:
     def settings(self) -> Settings:
         return Settings.from_json(self.terms["settings"])
 
+    @abstractmethod
     def run(self) -> dict:
-        raise NotImplementedError
+        """This party's part of the task; what it writes as its model."""
 
     def all_do(self, stage: str, work: Callable[[], Any] = dict) -> Any:
         """This party's work at a stage, or nothing where only others have some."""

@@ -6,7 +6,8 @@ from gmpy2 import mpz
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fate_dp.crypto.bin_sums import add_by_bin, bin_sum_layout, encrypt_bits, open_bin_sums, seal_bin_sums
+from fate_dp.crypto.bin_sums import add_by_bin, encrypt_bits, open_bin_sums, seal_bin_sums
+from fate_dp.crypto.contingency import table_layout
 from fate_dp.crypto.cross_product import merge_sums
 from fate_dp.crypto.paillier import column_from_bytes, keypair_of_any_length
 
@@ -16,7 +17,7 @@ BINS = 23
 
 def shares(bits, places, blocks=2, random_bits=None):
     """What the owner and the other party hold in the end, and what went from each to the other."""
-    layout, encryption = bin_sum_layout(len(bits), PUBLIC), PRIVATE.encryption()
+    layout, encryption = table_layout(len(bits), 1, PUBLIC), PRIVATE.encryption()
     sums, sent = (1,) * BINS, []
     for rows in np.array_split(np.arange(len(bits)), blocks):
         sent.append(encrypt_bits(bits[rows], encryption, len(bits)))
@@ -63,8 +64,8 @@ def test_only_blinded_ciphertexts_leave_and_none_is_sent_twice():
         (lambda: add_by_bin(np.array([[3]]), b"", 3, PUBLIC), "bins from 0 to 2"),
         (lambda: add_by_bin(np.array([[-1]]), b"", 3, PUBLIC), "bins from 0 to 2"),
         (lambda: add_by_bin(np.array([[0]]), b"", 3, PUBLIC), "Received 0 ciphertexts for 1 rows"),
-        (lambda: open_bin_sums([], 3, bin_sum_layout(4, PUBLIC), PRIVATE), "Received 0 masked sums"),
-        (lambda: bin_sum_layout(0, PUBLIC), "rows is 0"),
+        (lambda: open_bin_sums([], 3, table_layout(4, 1, PUBLIC), PRIVATE), "Received 0 masked sums"),
+        (lambda: table_layout(0, 1, PUBLIC), "rows is 0"),
     ],
 )
 def test_what_does_not_fit_is_refused(work, sentence):

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from fate_dp.crypto import contingency
-from fate_dp.crypto.contingency import add_rows, encrypt_rows, merge_sums, one_hot, open_sums, seal_sums, table_layout
+from fate_dp.crypto.contingency import add_rows, one_hot, table_layout
+from fate_dp.crypto.cross_product import encrypt_rows, merge_sums, open_sums, seal_sums
 from fate_dp.crypto.paillier import keypair_of_any_length
 
 PUBLIC, PRIVATE = keypair_of_any_length(256)

@@ -88,7 +88,7 @@ def look(seen, noise=True):
     key = PublicKey.from_wire(seen.by_guest["public_key"])
     sent = [item.value for block in seen.by_guest["encrypted_rows"].values() for item in column_from_bytes(block, key)]
     assert len(set(sent)) == len(LABELS), "two records' ciphertexts are the same"
-    layout = label_sums.bin_sum_layout(len(VALUES), key)
+    layout = label_sums.table_layout(len(VALUES), 1, key)
     opened = label_sums.open_bin_sums(seen.by_host["masked"], DECLARED, layout, KEYS[1])
     assert min(opened) > len(VALUES), "the guest decrypted a sum without its mask"
 
