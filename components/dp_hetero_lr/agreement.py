@@ -34,7 +34,7 @@ from .model import check_header, columns_of, estimators_of, has_intercept, heade
 from .noise import OwnNoise, check_own_part
 from .rows import refusal, shows_few_values
 from .scores import ScoreRelease
-from .settings import MAX_START, NONE, TrainSettings, accept_classes, descent_of
+from .settings import MAX_START, NONE, TrainSettings
 
 Facts = Mapping[str, dict]  # {name of a host: what it told of itself}
 _NO_FLIPS = 100.0
@@ -294,10 +294,10 @@ def accept_terms(
     Raises:
         ValueError: one sentence.
     """
-    descent = descent_of(settings)
+    descent = settings.descent()
     terms = TrainingTerms.from_wire(wire, descent)
     _check_sizes(terms, own)
-    accept_classes(settings, terms.classes)
+    settings.accept_classes(terms.classes)
     if list(terms.batches) != batch_bounds(own.rows, descent.batch_size):
         raise ValueError("The guest's batches are not those of batch_size; this host does not train on others.")
     if not _is_agreed_optimizer(terms, warm_start):

@@ -24,7 +24,7 @@ from ..common.frames import DataFrame, distinct_labels
 from ..common.provenance import LabelPrivacy, check_source, find_label_privacy, refuse_derived_labels
 from ..protocols.preflight import PrivateReason
 from ..protocols.training_terms import BINARY, class_names
-from .settings import LABEL, NONE, TrainSettings, check_classes
+from .settings import LABEL, NONE, TrainSettings
 
 LABELS_UNFIT = "The guest's labels do not allow this noise; its operator can see why."
 
@@ -64,7 +64,7 @@ def privacy_of_true_labels(home: PartyHome, frame: DataFrame, settings: TrainSet
     if not distinct_labels(frame, limit=2) <= set(BINARY):
         raise PrivateReason("A label is neither 0 nor 1; noise label is for two classes.", public=LABELS_UNFIT)
     refuse_derived_labels(home, frame)
-    check_classes(settings)
+    settings.check_classes()
     return LabelPrivacy.of_noise(source, settings.noise_epsilon, settings.noise_delta)
 
 
@@ -75,7 +75,7 @@ def declared_classes(home: PartyHome, settings: TrainSettings, privacy: LabelPri
         ValueError: the settings do not train them.
     """
     flipped = None if settings.family != "binomial" else _flipped_among(home, privacy)
-    check_classes(settings, flipped)
+    settings.check_classes(flipped)
     if settings.family != "binomial":
         return BINARY
     return flipped or settings.classes or BINARY

@@ -16,17 +16,7 @@ from ..common.parameters import parameters_of
 from ..protocols.optimizers import batch_bounds
 from ..protocols.training_terms import BINARY, models_of
 from . import settings as declared
-from .settings import (
-    LABEL,
-    NONE,
-    PER_EPOCH,
-    TrainSettings,
-    check_classes,
-    check_settings,
-    descent_of,
-    refuse_folds,
-    solver_of,
-)
+from .settings import LABEL, NONE, PER_EPOCH, TrainSettings
 
 CROSS_VALIDATION = "cross_validation"
 VALIDATION_INPUT = "validate_data"
@@ -64,13 +54,13 @@ class PlannedTraining:
     def check(self, flip: PlannedTask, classes: tuple[float, ...] | None) -> None:
         """Refuse what cannot succeed whatever the tables hold; ``classes`` are None where the flip makes numbers noisy."""
         settings, plan = self.settings, self.plan
-        check_settings(settings)
+        settings.check_noise()
         if settings.noise == LABEL:
             raise ValueError(
                 f"noise is label, which protects true labels, but {flip.name} flips them; take one of the two."
             )
         if self.task.stage == CROSS_VALIDATION:
-            refuse_folds(settings)
+            settings.refuse_folds()
         if classes is None and settings.family == "binomial":
             raise ValueError(
                 f"family binomial trains on labels 0 and 1, but {flip.name} has bounds: its labels are numbers."
@@ -80,7 +70,7 @@ class PlannedTraining:
         source = flip.parameters.get("label_source")
         if settings.label_source not in (None, source):
             raise ValueError(f"label_source is {settings.label_source}, but {flip.name} flips the labels of {source}.")
-        arbiters, needs_one = plan.parties("arbiter", self.task.name), solver_of(settings) == PER_EPOCH
+        arbiters, needs_one = plan.parties("arbiter", self.task.name), settings.resolved_solver() == PER_EPOCH
         if len(arbiters) > 1 or (needs_one and not arbiters):
             wanted = "exactly one" if needs_one else "at most one"
             raise ValueError(f"The job names {len(arbiters)} arbiters; this task needs {wanted}.")
@@ -95,7 +85,7 @@ class PlannedTraining:
         from .rows import prepare_rows
 
         settings, task = self.settings, self.task
-        descent = descent_of(settings)
+        descent = settings.descent()
         classes = flipped if settings.family == "binomial" else BINARY
         models, fit_intercept = models_of(classes), settings.init_param["fit_intercept"]
         # With auto, flipback is left out where a host shows no scores; numbers and more than two classes have none.
@@ -125,7 +115,7 @@ def _check_classes(settings: TrainSettings, classes: tuple[float, ...]) -> None:
     """Any declared class may occur among the flips that the training will read."""
     if settings.family == "binomial" and len(classes) == 2 and not all(0 <= value <= 1 for value in classes):
         raise ValueError(f"family binomial trains on labels 0 and 1, but the flips have the classes {list(classes)}.")
-    check_classes(settings, BINARY if len(classes) == 2 else classes)
+    settings.check_classes(BINARY if len(classes) == 2 else classes)
 
 
 def _size(prepared: Any, frame: DataFrame) -> dict:

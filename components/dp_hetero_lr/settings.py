@@ -127,11 +127,16 @@ def _check_numbers(field: str, params: Any) -> None:
                 number(f"{field}.{key}", item)
 
 
+_OF_MORE = (
+    "more than two are trained with solver cross_product, sigmoid taylor, flipback.mode auto or none, and noise none"
+)
+
+
 @dataclass(frozen=True)
 class TrainSettings:
     """Parameters of one training, under FATE's names; every party of a job holds the same.
 
-    ``solver`` None means what `solver_of` makes of the other settings, ``optimizer`` None
+    ``solver`` None means what `resolved_solver` makes of the other settings, ``optimizer`` None
     `optimizers.default_optimizer`. ``classes`` are the label values that the operator declared, never what occurs in
     labels. ``noise_epsilon``, ``noise_delta`` and ``noise_radius`` are each party's own, but for noise label, where the
     first two are the guest's and hosts do not read theirs.
@@ -239,10 +244,119 @@ class TrainSettings:
     )
 
     def __post_init__(self) -> None:
-        steps = self.batch_size is not None or self.solver == "per_epoch" or hindrance_to_cross_product(self)
+        steps = self.batch_size is not None or self.solver == "per_epoch" or self.hindrance_to_cross_product()
         for pace, default in (STEP_BY_STEP if steps else ALL_AT_ONCE)._asdict().items():
             if getattr(self, pace) is None:
                 object.__setattr__(self, pace, default)
+
+    # What goes together; the client asks the same. Each check raises ValueError with one sentence, or says nothing.
+
+    def hindrance_to_cross_product(self) -> str:
+        """What of the settings the cross product cannot do, whose update rule must be linear in the weights; "" if nothing."""
+        optimizer = self.optimizer or {"method": "sgd", "penalty": "l2"}
+        if optimizer["method"] != "sgd":
+            return f"optimizer.method is {optimizer['method']}"
+        if optimizer["penalty"] == "l1":
+            return "optimizer.penalty is l1"
+        if self.early_stop == "weight_diff":
+            return "early_stop is weight_diff"
+        return ""
+
+    def resolved_solver(self) -> str:
+        """`CROSS_PRODUCT` or `PER_EPOCH`: what was asked for, or the cross product wherever its arithmetic allows.
+
+        The cross product keeps the weights shared between the parties, so that its update rule must be linear in them.
+        """
+        hindrance = self.hindrance_to_cross_product()
+        needed = "sigmoid exact" if self.sigmoid == "exact" else ""
+        if self.family == "gaussian":
+            needed = "family gaussian"
+        if self.solver == PER_EPOCH and needed:
+            raise ValueError(f"solver is per_epoch, but {needed} needs solver cross_product.")
+        if hindrance and (needed or self.solver == CROSS_PRODUCT):
+            reason = needed or "solver cross_product"
+            raise ValueError(
+                f"{hindrance}, which {reason} cannot have: its weights stay shared, and only sgd is linear in them."
+            )
+        return self.solver or (PER_EPOCH if hindrance else CROSS_PRODUCT)
+
+    def descent(self) -> Descent:
+        """What every party reads of these settings, the solver that they choose among it."""
+        return Descent.of(self, shared=self.resolved_solver() == CROSS_PRODUCT)
+
+    def check_noise(self, warm_start: dict | None = None) -> None:
+        """Refuse settings under which noise would not protect what it promises to: only what never reads a row again."""
+        if self.noise == NONE:
+            if self.noise_epsilon is not None:
+                raise ValueError(
+                    f"noise_epsilon is {self.noise_epsilon:g}, but noise is none, which protects no record; set noise "
+                    "to uniform or adaptive, or to label for labels alone, at all parties."
+                )
+            return
+        hindrance = self._hindrance_to_noise(warm_start)
+        if hindrance:
+            raise ValueError(f"noise is {self.noise}, but {hindrance}.")
+
+    def refuse_folds(self) -> None:
+        """Cross-validation trains on every record several times and scores it: no single release of second moments."""
+        if self.noise != NONE:
+            raise ValueError(
+                f"noise is {self.noise}, but cross-validation reads the rows again in every fold; set noise to none, "
+                "or train with noise on one split."
+            )
+
+    def _hindrance_to_noise(self, warm_start: dict | None) -> str:
+        if self.family != "binomial":
+            return "family is gaussian, whose loss would need noise on the squared targets, too; it is offered for binomial"
+        if self.sigmoid != "taylor":
+            return "sigmoid is exact, which reads the rows again for joint scores; it must be taylor"
+        if self.resolved_solver() == PER_EPOCH:
+            return (
+                "these settings need solver per_epoch, which reads the rows in every epoch and would need the square root "
+                "of their number times more noise; use solver cross_product, optimizer.method sgd and early_stop diff or abs"
+            )
+        if self.flipback.mode not in ("none", "auto"):
+            mode = self.flipback.mode
+            return f"flipback.mode is {mode}, which reads the rows again for joint scores; it must be none"
+        if self.train_scores:
+            return "train_scores is true, which reads the training rows again; it must be false"
+        if self.batch_size is not None:
+            return f"batch_size is {self.batch_size}; it must be None, since noise goes once to the sums over all rows"
+        if warm_start is not None:
+            return "warm_start_model is given, whose training may have read the same rows; start anew"
+        return ""
+
+    def check_classes(self, classes: Sequence[float] | None = None) -> None:
+        """Refuse classes (of the flips, or as agreed on; None for the parameter alone) that these settings do not train."""
+        if self.classes is not None:
+            _check_parameter(self.family, self.classes, classes)
+        told = self.classes if classes is None else classes
+        if told is None or len(told) == 2 or self.family != "binomial":
+            return
+        if not all(float(value).is_integer() and abs(value) < 2**31 for value in told):
+            raise ValueError(
+                f"There are {len(told)} classes, {class_names(told)}; more than two must be whole numbers below 2^31."
+            )
+        hindrance = self._hindrance_to_classes()
+        if hindrance:
+            raise ValueError(f"There are {len(told)} classes, {class_names(told)}, but {hindrance}; {_OF_MORE}.")
+
+    def accept_classes(self, classes: Sequence[float]) -> None:
+        """At a host: the agreed classes must be ones that the job's parameters train."""
+        self.check_classes(None if self.family != "binomial" else classes)
+        if self.family != "binomial" and tuple(classes) != BINARY:
+            raise ValueError(f"The guest plans {len(classes)} classes, but family {self.family} has none.")
+
+    def _hindrance_to_classes(self) -> str:
+        if self.noise != NONE:
+            return f"noise is {self.noise}"
+        if self.sigmoid != "taylor":
+            return f"sigmoid is {self.sigmoid}"
+        if self.flipback.mode not in ("auto", "none"):
+            return f"flipback.mode is {self.flipback.mode}"
+        if self.resolved_solver() == PER_EPOCH:
+            return self.hindrance_to_cross_product() or "solver is per_epoch"
+        return ""
 
 
 @dataclass(frozen=True)
@@ -273,118 +387,6 @@ class FoldSettings:
     )
 
 
-def hindrance_to_cross_product(settings: TrainSettings) -> str:
-    """What of the settings the cross product cannot do, whose update rule must be linear in the weights; "" if nothing."""
-    optimizer = settings.optimizer or {"method": "sgd", "penalty": "l2"}
-    if optimizer["method"] != "sgd":
-        return f"optimizer.method is {optimizer['method']}"
-    if optimizer["penalty"] == "l1":
-        return "optimizer.penalty is l1"
-    if settings.early_stop == "weight_diff":
-        return "early_stop is weight_diff"
-    return ""
-
-
-# What goes together; the client asks the same. Every function raises ValueError with one sentence, or says nothing.
-
-
-_OF_MORE = (
-    "more than two are trained with solver cross_product, sigmoid taylor, flipback.mode auto or none, and noise none"
-)
-
-
-def solver_of(settings: TrainSettings) -> str:
-    """`CROSS_PRODUCT` or `PER_EPOCH`: what was asked for, or the cross product wherever its arithmetic allows.
-
-    The cross product keeps the weights shared between the parties, so that its update rule must be linear in them.
-    """
-    hindrance = hindrance_to_cross_product(settings)
-    needed = "sigmoid exact" if settings.sigmoid == "exact" else ""
-    if settings.family == "gaussian":
-        needed = "family gaussian"
-    if settings.solver == PER_EPOCH and needed:
-        raise ValueError(f"solver is per_epoch, but {needed} needs solver cross_product.")
-    if hindrance and (needed or settings.solver == CROSS_PRODUCT):
-        reason = needed or "solver cross_product"
-        raise ValueError(
-            f"{hindrance}, which {reason} cannot have: its weights stay shared, and only sgd is linear in them."
-        )
-    return settings.solver or (PER_EPOCH if hindrance else CROSS_PRODUCT)
-
-
-def descent_of(settings: TrainSettings) -> Descent:
-    """What every party reads of these settings, the solver that they choose among it."""
-    return Descent.of(settings, shared=solver_of(settings) == CROSS_PRODUCT)
-
-
-def check_settings(settings: TrainSettings, warm_start: dict | None = None) -> None:
-    """Refuse settings under which noise would not protect what it promises to: only what never reads a row again."""
-    if settings.noise == NONE:
-        if settings.noise_epsilon is not None:
-            raise ValueError(
-                f"noise_epsilon is {settings.noise_epsilon:g}, but noise is none, which protects no record; set noise "
-                "to uniform or adaptive, or to label for labels alone, at all parties."
-            )
-        return
-    hindrance = _hindrance_to_noise(settings, warm_start)
-    if hindrance:
-        raise ValueError(f"noise is {settings.noise}, but {hindrance}.")
-
-
-def refuse_folds(settings: TrainSettings) -> None:
-    """Cross-validation trains on every record several times and scores it: no single release of second moments."""
-    if settings.noise != NONE:
-        raise ValueError(
-            f"noise is {settings.noise}, but cross-validation reads the rows again in every fold; set noise to none, "
-            "or train with noise on one split."
-        )
-
-
-def _hindrance_to_noise(settings: TrainSettings, warm_start: dict | None) -> str:
-    if settings.family != "binomial":
-        return "family is gaussian, whose loss would need noise on the squared targets, too; it is offered for binomial"
-    if settings.sigmoid != "taylor":
-        return "sigmoid is exact, which reads the rows again for joint scores; it must be taylor"
-    if solver_of(settings) == PER_EPOCH:
-        return (
-            "these settings need solver per_epoch, which reads the rows in every epoch and would need the square root "
-            "of their number times more noise; use solver cross_product, optimizer.method sgd and early_stop diff or abs"
-        )
-    if settings.flipback.mode not in ("none", "auto"):
-        mode = settings.flipback.mode
-        return f"flipback.mode is {mode}, which reads the rows again for joint scores; it must be none"
-    if settings.train_scores:
-        return "train_scores is true, which reads the training rows again; it must be false"
-    if settings.batch_size is not None:
-        return f"batch_size is {settings.batch_size}; it must be None, since noise goes once to the sums over all rows"
-    if warm_start is not None:
-        return "warm_start_model is given, whose training may have read the same rows; start anew"
-    return ""
-
-
-def check_classes(settings: TrainSettings, classes: Sequence[float] | None = None) -> None:
-    """Refuse classes (of the flips, or as agreed on; None for the parameter alone) that these settings do not train."""
-    if settings.classes is not None:
-        _check_parameter(settings.family, settings.classes, classes)
-    told = settings.classes if classes is None else classes
-    if told is None or len(told) == 2 or settings.family != "binomial":
-        return
-    if not all(float(value).is_integer() and abs(value) < 2**31 for value in told):
-        raise ValueError(
-            f"There are {len(told)} classes, {class_names(told)}; more than two must be whole numbers below 2^31."
-        )
-    hindrance = _hindrance_to_classes(settings)
-    if hindrance:
-        raise ValueError(f"There are {len(told)} classes, {class_names(told)}, but {hindrance}; {_OF_MORE}.")
-
-
-def accept_classes(settings: TrainSettings, classes: Sequence[float]) -> None:
-    """At a host: the agreed classes must be ones that the job's parameters train."""
-    check_classes(settings, None if settings.family != "binomial" else classes)
-    if settings.family != "binomial" and tuple(classes) != BINARY:
-        raise ValueError(f"The guest plans {len(classes)} classes, but family {settings.family} has none.")
-
-
 def _check_parameter(family: str, own: Sequence[float], classes: Sequence[float] | None) -> None:
     given = class_names(own)
     if family != "binomial":
@@ -393,15 +395,3 @@ def _check_parameter(family: str, own: Sequence[float], classes: Sequence[float]
         raise ValueError(f"classes is {given}; two classes must be 0 and 1.")
     if classes is not None and own != tuple(classes):
         raise ValueError(f"classes is {given}, but the training's are {class_names(classes)}; both must be the same.")
-
-
-def _hindrance_to_classes(settings: TrainSettings) -> str:
-    if settings.noise != NONE:
-        return f"noise is {settings.noise}"
-    if settings.sigmoid != "taylor":
-        return f"sigmoid is {settings.sigmoid}"
-    if settings.flipback.mode not in ("auto", "none"):
-        return f"flipback.mode is {settings.flipback.mode}"
-    if solver_of(settings) == PER_EPOCH:
-        return hindrance_to_cross_product(settings) or "solver is per_epoch"
-    return ""

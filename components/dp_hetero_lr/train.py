@@ -39,7 +39,7 @@ from .per_epoch.protocol import PerEpoch
 from .predict import check_scored_rows
 from .rows import labels_of, prepare_rows, refusal
 from .scores import SHOWN, ScoreRelease, ask_consent, ask_scores
-from .settings import LABEL, NONE, TrainSettings, check_settings, descent_of, refuse_folds
+from .settings import LABEL, NONE, TrainSettings
 
 logger = logging.getLogger(__name__)
 
@@ -58,8 +58,8 @@ def chosen_solver(terms: TrainingTerms, noise: OwnNoise | None = None) -> Solver
 
 
 def checked_descent(ctx: Context, settings: TrainSettings) -> Descent:
-    """`descent_of` the settings; refuses a task without the parties that their solver needs."""
-    descent = descent_of(settings)
+    """The descent that the settings give; refuses a task without the parties that their solver needs."""
+    descent = settings.descent()
     check_roles(ctx, arbiter=not descent.shared)
     return descent
 
@@ -90,7 +90,7 @@ class PartyPreflight(Preflight):
 
     def prepare(self, *, fit_intercept: bool, with_label: bool) -> None:
         frame = self.train_data
-        check_settings(self.settings, self.warm_start)
+        self.settings.check_noise(self.warm_start)
         self.check_table()
         agreement.check_warm_start(self.ctx, self.descent, self.warm_start)
         if self.validate_data is not None:
@@ -328,7 +328,7 @@ class GuestFolds(Preflight):
 
     def check(self) -> dict:
         settings, home = self.settings, home_of(self.ctx)
-        refuse_folds(settings)
+        settings.refuse_folds()
         agreement.check_guest(self.frame, self.descent.fit_intercept, None)
         self.privacy, self.classes = privacy_and_classes(home, self.frame, settings)
         agreement.check_labels(self.frame, settings.family, self.classes)
@@ -360,7 +360,7 @@ class HostFolds(Preflight):
     few_valued: bool = field(init=False)
 
     def check(self) -> dict:
-        refuse_folds(self.settings)
+        self.settings.refuse_folds()
         agreement.check_host(self.frame, self.settings.batch_size, None)
         self.release = ScoreRelease.of(home_of(self.ctx), job_of(self.ctx), self.frame)
         facts = agreement.host_facts(self.frame, self.release, prepare_rows(self.frame))

@@ -12,7 +12,7 @@ from typing import Any
 from fate_dp.components.align.settings import Settings as AlignSettings
 from fate_dp.components.dp_binning.settings import Settings as BinningSettings
 from fate_dp.components.dp_hetero_lr import settings as hetero_lr
-from fate_dp.components.dp_hetero_lr.settings import PER_EPOCH, check_classes, check_settings, solver_of
+from fate_dp.components.dp_hetero_lr.settings import PER_EPOCH
 from fate_dp.components.dp_homo_nn import settings as homo_nn
 from fate_dp.components.dp_scorecard import settings as scorecard
 from fate_dp.components.flipback.settings import Settings as FlipbackSettings
@@ -69,10 +69,10 @@ class DPHeteroLR(
     def check_together(self, asked: Mapping[str, Any]) -> dict[type, Any]:
         made = super().check_together(asked)
         chosen = made[hetero_lr.TrainSettings]
-        check_settings(chosen)
-        check_classes(chosen)
+        chosen.check_noise()
+        chosen.check_classes()
         _warn_of_solver(chosen)
-        self.needs_arbiter = solver_of(chosen) == PER_EPOCH
+        self.needs_arbiter = chosen.resolved_solver() == PER_EPOCH
         # Asked for already here: the client fills in what was not given later.
         self._scores_rows = asked.get("train_scores", False) or is_given(self.validate_data)
         return made
@@ -102,9 +102,9 @@ class _Outputs(dict):
 
 def _warn_of_solver(chosen: hetero_lr.TrainSettings) -> None:
     """Say that a parameter took the solver that nobody asked for."""
-    if chosen.solver is None and solver_of(chosen) == PER_EPOCH:
+    if chosen.solver is None and chosen.resolved_solver() == PER_EPOCH:
         warnings.warn(
-            f"{hetero_lr.hindrance_to_cross_product(chosen)}, so that solver per_epoch trains: it encrypts in every epoch, "
+            f"{chosen.hindrance_to_cross_product()}, so that solver per_epoch trains: it encrypts in every epoch, "
             f"which took 42 times the processor time for 30 epochs, runs {hetero_lr.STEP_BY_STEP.epochs} by default, needs an "
             "arbiter, and guest and hosts see their own gradients; leave the parameter out for cross_product, or set solver "
             "to per_epoch to keep it.",

@@ -10,7 +10,7 @@ from fate_dp.components.common.provenance import LabelPrivacy
 from fate_dp.components.dp_hetero_lr.agreement import JointTable, OwnPart, accept_terms, training_terms
 from fate_dp.components.dp_hetero_lr.labels import check_hosts_classes, declared_classes, one_vs_rest
 from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, train_plaintext
-from fate_dp.components.dp_hetero_lr.settings import TrainSettings, accept_classes, check_classes
+from fate_dp.components.dp_hetero_lr.settings import TrainSettings
 from fate_dp.components.protocols.optimizers import default_optimizer, flipped_signal
 from fate_dp.components.protocols.training_terms import BINARY, Descent, class_names, models_of
 from fate_dp.pipelines.clients import DPHeteroLR
@@ -85,9 +85,9 @@ def test_numbers_have_no_classes():
     assert declared_classes(Home("0", "1", "2"), gaussian, flipped(3)) == BINARY
     assert declared_classes(Home(), gaussian, flipped(3, bounds=(-1.0, 1.0))) == BINARY
     with pytest.raises(ValueError, match="family is gaussian, which fits numbers; leave classes out"):
-        check_classes(replace(gaussian, classes=FOUR))
+        replace(gaussian, classes=FOUR).check_classes()
     with pytest.raises(ValueError, match="The guest plans 4 classes, but family gaussian has none"):
-        accept_classes(gaussian, FOUR)
+        gaussian.accept_classes(FOUR)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_numbers_have_no_classes():
 )
 def test_classes_that_settings_do_not_train_are_refused(changed, classes, sentence):
     with pytest.raises(ValueError, match=sentence):
-        check_classes(replace(SETTINGS, **changed), classes)
+        replace(SETTINGS, **changed).check_classes(classes)
 
 
 def test_the_client_refuses_what_the_component_would():

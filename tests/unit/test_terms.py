@@ -10,7 +10,7 @@ from fate_dp.components.common.provenance import LabelPrivacy
 from fate_dp.components.dp_hetero_lr.agreement import OwnPart, accept_terms
 from fate_dp.components.dp_hetero_lr.model import _flip_probability
 from fate_dp.components.dp_hetero_lr.per_epoch.protocol import refuse_more_than
-from fate_dp.components.dp_hetero_lr.settings import TrainSettings, solver_of
+from fate_dp.components.dp_hetero_lr.settings import TrainSettings
 from fate_dp.components.protocols.optimizers import batch_bounds, default_optimizer
 from fate_dp.components.protocols.training_terms import Descent
 from fate_dp.crypto.paillier import PublicKey
@@ -115,7 +115,7 @@ def test_an_optimizer_that_the_job_gives_must_be_the_one():
     ],
 )
 def test_the_cross_product_trains_wherever_the_update_rule_is_linear(given, solver):
-    assert solver_of(TrainSettings(**given)) == solver
+    assert TrainSettings(**given).resolved_solver() == solver
 
 
 def flips(epsilon, source="a/b/y", classes=2, key_id="key 1", entry_id=1):
