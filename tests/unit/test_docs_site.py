@@ -148,6 +148,12 @@ def test_measured_tables_stand_beside_their_commands():
     assert len(sections) >= 14 and without == []
 
 
+def test_every_component_stands_in_the_drawing_of_the_house():
+    components = {path.parent.name for path in (ROOT / "components").glob("*/component.py")}
+    drawn = set(re.findall(r">([^<>]+)</text>", (DOCS / "architecture.svg").read_text(encoding="utf-8")))
+    assert components <= drawn, sorted(components - drawn)
+
+
 def test_notebooks_become_pages_with_their_cells():
     for path in sorted((DOCS / "notebooks").glob("*.ipynb")):
         page = HOOKS.notebook_page(path, {})
