@@ -1,7 +1,9 @@
 """The benchmark of align: both parties over a pipe, the check of their shares, the growth exponent."""
 
 import multiprocessing
+import queue
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -49,3 +51,29 @@ def test_tables_have_as_many_common_ids_as_asked():
 @pytest.mark.parametrize("power", [1.0, 1.5])
 def test_the_growth_exponent_is_the_slope(power):
     assert bench.growth_exponent({rows: 3e-3 * rows**power for rows in bench.GROWTH}) == pytest.approx(power)
+
+
+class Waiting:
+    """A queue of messages that has nothing yet when it is asked first."""
+
+    def __init__(self, messages):
+        self.messages = [queue.Empty(), *messages]
+
+    def get(self, timeout):
+        message = self.messages.pop(0)
+        if isinstance(message, Exception):
+            raise message
+        return message
+
+
+@pytest.mark.parametrize("codes, fails", [((0, None), False), ((None, None), False), ((0, 0), True), ((1, None), True)])
+def test_a_party_that_is_through_may_leave_the_other_at_work(codes, fails):
+    parties = bench.tables(5, 2, features=2)
+    shares, _ = play(parties)
+    processes, start = [SimpleNamespace(exitcode=code) for code in codes], SimpleNamespace(wait=lambda: None)
+    messages = Waiting([("shares", (first, 1.0, found)) for first, found in shares.items()])
+    if fails:
+        with pytest.raises(RuntimeError, match="ended before it had its shares"):
+            bench._watch(processes, parties, 2, start, messages, print)
+    else:
+        assert bench._watch(processes, parties, 2, start, messages, print) == 1.0
