@@ -15,7 +15,7 @@ DOCS := .venv-docs
 .PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults board-test docker-test
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-label-firewall bench-noise bench-prep bench-private-step
-.PHONY: bench-attacks bench-audit bench-check bench-label-noise bench-scorecard bench-source-composition bench-trees
+.PHONY: bench-attacks bench-audit bench-check bench-label-noise bench-privacy-core bench-scorecard bench-source-composition bench-trees
 
 install: $(INSTALLED)
 
@@ -144,6 +144,9 @@ bench-audit: $(BENCHED)
 bench-trees: DATA ?= ../shared/data
 bench-trees: $(BENCHED)
 	$(BIN)/python -m bench.trees --data $(DATA)
+
+bench-privacy-core: $(BENCHED)
+	$(BIN)/python -m bench.privacy_core
 
 bench-check: $(BENCHED)
 	$(BIN)/python -m bench.check

@@ -23,7 +23,7 @@ from .entries import (
 )
 
 BUSY_SECONDS = 30
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 # Weights are no records: models on one column name count together. So begins the name of their dataset.
 WEIGHTS = "weights of "
 
@@ -63,6 +63,8 @@ RELATED_TABLES = (
 TABLE_NAMES = """CREATE TABLE dataset_table (
         dataset TEXT NOT NULL, table_name TEXT NOT NULL,
         PRIMARY KEY (dataset, table_name)) WITHOUT ROWID"""
+# What one job used is asked for in every report of it, and a ledger may hold a million releases.
+INDEX_OF_JOBS = "CREATE INDEX release_of_job ON release (job_id)"
 SCHEMA = (
     ENTRY_TABLE,
     """CREATE TABLE release (
@@ -70,6 +72,7 @@ SCHEMA = (
         job_id TEXT NOT NULL, task_id TEXT NOT NULL, time REAL NOT NULL, records INTEGER NOT NULL,
         fingerprint TEXT NOT NULL, state TEXT NOT NULL, note TEXT NOT NULL)""",
     "CREATE INDEX release_of_entry ON release (entry_id, fingerprint)",
+    INDEX_OF_JOBS,
     """CREATE TABLE true_label (
         source TEXT NOT NULL, key_id TEXT NOT NULL, id_tag BLOB NOT NULL, label_tag BLOB NOT NULL,
         PRIMARY KEY (source, key_id, id_tag)) WITHOUT ROWID""",
@@ -242,7 +245,7 @@ def make_current(connection: sqlite3.Connection) -> None:
         for statement in SCHEMA:
             connection.execute(statement)
         connection.execute("INSERT INTO ledger_version VALUES (?)", (SCHEMA_VERSION,))
-    while upgrade := {1: _upgrade_from_1, 2: _upgrade_from_2, 3: _upgrade_from_3}.get(version_of(connection)):
+    while upgrade := UPGRADES.get(version_of(connection)):
         upgrade(connection)
         connection.execute("UPDATE ledger_version SET version = version + 1")
 
@@ -279,6 +282,13 @@ def _upgrade_from_2(connection: sqlite3.Connection) -> None:
 def _upgrade_from_3(connection: sqlite3.Connection) -> None:
     """Datasets get the names of the tables that jobs read them from, as those jobs come."""
     connection.execute(TABLE_NAMES)
+
+
+def _upgrade_from_4(connection: sqlite3.Connection) -> None:
+    connection.execute(INDEX_OF_JOBS)
+
+
+UPGRADES = {1: _upgrade_from_1, 2: _upgrade_from_2, 3: _upgrade_from_3, 4: _upgrade_from_4}
 
 
 def joined(connection: sqlite3.Connection, families: set[int]) -> int:
