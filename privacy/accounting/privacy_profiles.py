@@ -339,8 +339,7 @@ def _rounded_down(clones: NDArray[np.int64], weights: Floats, bits: int) -> tupl
     """Different values of `leading_bits` of C, ascending, and the probability of each."""
     dropped = np.maximum(np.frexp(clones.astype(float))[1] - bits, 0)
     fewer, group = np.unique(clones >> dropped << dropped, return_inverse=True)
-    summed: Floats = np.bincount(group, weights)
-    return fewer, summed
+    return fewer, np.bincount(group, weights).astype(np.float64)
 
 
 def _clones_delta(epsilon: float, epsilon0: float, clones: NDArray[np.int64], weights: Floats) -> float:
