@@ -15,7 +15,7 @@ DOCS := .venv-docs
 .PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults board-test docker-test
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-label-firewall bench-noise bench-prep bench-private-step
-.PHONY: bench-attacks bench-audit bench-check bench-label-noise bench-privacy-core bench-scorecard bench-source-composition bench-trees
+.PHONY: bench-attacks bench-audit bench-check bench-label-noise bench-privacy-core bench-scorecard bench-source-composition bench-trees bench-wan
 
 install: $(INSTALLED)
 
@@ -147,6 +147,9 @@ bench-trees: $(BENCHED)
 
 bench-privacy-core: $(BENCHED)
 	$(BIN)/python -m bench.privacy_core
+
+bench-wan: $(BENCHED)
+	$(BIN)/python -m bench.wan
 
 bench-check: $(BENCHED)
 	$(BIN)/python -m bench.check

@@ -31,13 +31,16 @@ class Seconds:
 class PartyCost:
     """Seconds of one party and what it trained; ``blinded`` is None where a party encrypts nothing.
 
-    Starting the process, imports and loading of data are not in it.
+    Starting the process, imports and loading of data are not in it. ``sent_bytes`` and ``delays`` are counted over a
+    `wan_link` alone.
     """
 
     cpu: Seconds
     wall: Seconds
     weights: np.ndarray | None = None
     blinded: bool | None = None
+    sent_bytes: int = 0
+    delays: int = 0
 
 
 class EpochClock:

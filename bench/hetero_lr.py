@@ -20,7 +20,7 @@ growing n (`hetero_lr_growth`), and the primitives (`hetero_lr_primitives`).
 The last line printed is one JSON object. Its figures: CPU of each other side over ours; what a later epoch costs
 relative to a training of one epoch, (CPU of 30 epochs - CPU of 1 epoch) / 29 / (CPU of 1 epoch); the exponent with
 which the engine's CPU grows in n (least squares in logarithms); CPU seconds of a party for a key, once; MB of all messages of
-a training of 10,000 rows, counted from their sizes (`message_bytes`); and the engine's CPU minutes at the largest n.
+a training of 10,000 rows, counted from their sizes (`dp_hetero_lr.traffic`); and the engine's CPU minutes at the largest n.
 """
 
 import argparse
@@ -30,18 +30,11 @@ import statistics
 from dataclasses import dataclass
 from functools import partial
 
-from bench import (
-    epoch_fate,
-    epoch_ours,
-    epoch_phe,
-    epoch_task,
-    hetero_lr_growth,
-    hetero_lr_primitives,
-    key_costs,
-    message_bytes,
-)
+from bench import epoch_fate, epoch_ours, epoch_phe, epoch_task, hetero_lr_growth, hetero_lr_primitives, key_costs
 from bench.epoch_sides import Measurement, Side, measure
 from bench.hetero_lr_rows import GUEST_FEATURES, HOST_FEATURES, made_tables
+from fate_dp.components.dp_hetero_lr.settings import TrainSettings
+from fate_dp.components.dp_hetero_lr.traffic import traffic as sent
 
 EPOCHS = 30
 TIMEOUT = 3600
@@ -102,9 +95,11 @@ def later_epoch_share(all_epochs: float, one_epoch: float, epochs: int) -> float
 
 def traffic() -> dict:
     """MB of the messages of a training of 10,000 rows, without flipback and with its default rounds."""
-    sizes = (FULL.rows, (GUEST_FEATURES, HOST_FEATURES), EPOCHS, epoch_task.KEY_LENGTH)
+    settings = TrainSettings(epochs=EPOCHS, he_param=epoch_task.HE_PARAM)
     return {
-        f"megabytes_10k{suffix}": round(message_bytes.megabytes(*sizes, flipback=flipback), 2)
+        f"megabytes_10k{suffix}": round(
+            sent(FULL.rows, (GUEST_FEATURES, HOST_FEATURES), settings, flipback).bytes / 1e6, 2
+        )
         for suffix, flipback in (("", False), ("_flipback", True))
     }
 

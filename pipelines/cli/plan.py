@@ -13,6 +13,7 @@ from fate_dp.deploy.flow import DEFAULT_HOME
 from fate_dp.privacy.events import RELATIONS
 
 from .console import Commands, Run, add_command, add_kinds, given, parties_folder, wide_console
+from .plan_hetero_lr import LinkRequest, add_link_flags, plan_link, print_link_plan
 from .tables import TextTable, json_able, print_table, print_text, rounded_down, rounded_up, table_of_cells
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ def add_plan(commands: Commands) -> None:
     add("training", "train with noise in three trust models: local, shuffle, secure_sum", training, _add_training)
     text = "a training of dp_homo_nn: what each trust model costs and how noisy it is"
     add("homo-nn", text, homo_nn, _add_homo_nn)
+    text = "a training of dp_hetero_lr over a line between two sites: bytes, delays, seconds of waiting"
+    add("hetero-lr", text, hetero_lr, add_link_flags)
 
 
 def _add_target(command: argparse.ArgumentParser) -> None:
@@ -128,6 +131,11 @@ def homo_nn(options: argparse.Namespace) -> None:
 
     request = request_of(options)
     answer(options, lambda progress: plan_homo_nn(request, progress), print_plan)
+
+
+def hetero_lr(options: argparse.Namespace) -> None:
+    request = LinkRequest(**given(options, LinkRequest))
+    answer(options, lambda progress: plan_link(request), print_link_plan)
 
 
 def answer(

@@ -7,9 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from bench.message_bytes import megabytes
 from fate_dp.components.common import frames
 from fate_dp.components.common.frames import check_training_table, label_blocks, refuse_label
+from fate_dp.components.dp_hetero_lr.settings import TrainSettings
+from fate_dp.components.dp_hetero_lr.traffic import traffic
 from fate_dp.components.protocols.optimizers import check_few_valued_batches
 from fate_dp.components.protocols.preflight import PrivateReason
 from fate_dp.components.protocols.shared_descent import Keys
@@ -82,6 +83,7 @@ def test_batches_with_columns_of_few_values_need_40_rows_for_each_feature_of_all
 
 def test_twenty_host_columns_share_a_ciphertext():
     """Two for each row would be 10.6 MB with flipback."""
-    assert 5.0 < megabytes(10_000, (10, 20), 30, 2048, flipback=False) <= 5.6
-    assert 5.0 < megabytes(10_000, (10, 20), 30, 2048, flipback=True) <= 5.8
-    assert megabytes(10_000, (10, 22), 30, 2048, flipback=True) > 9
+    settings = TrainSettings(epochs=30)
+    assert 5.0e6 < traffic(10_000, (10, 20), settings, flipback=False).bytes <= 5.6e6
+    assert 5.0e6 < traffic(10_000, (10, 20), settings, flipback=True).bytes <= 5.8e6
+    assert traffic(10_000, (10, 22), settings, flipback=True).bytes > 9e6

@@ -1,0 +1,85 @@
+"""What one training of solver cross_product sends between two data parties, from public numbers alone: bytes and delays.
+
+Sizes follow from the protocol: ciphertexts are of one width, numbers below a modulus take its bytes. What frames them on
+the wire (names, the broker) is not counted, some 100 bytes a message.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fate_dp.crypto.modulus_proof import ROOTS, SQUARE_ROOTS
+from fate_dp.crypto.paillier import PublicKey
+
+from .agreement import JointTable, training_terms
+from .cross_product.statistics import encrypts
+from .settings import TrainSettings
+
+SCORE_BYTES = 2
+"""Of a rounded score that is below 2^15 steps, 256 at the default step."""
+EPSILON = 1.0
+"""The default penalty follows from it, and no size does."""
+BEFORE_AND_AFTER = 5
+"""Facts and verdict, keys, encrypted rows, masked products; the weights at the end are opened along with the guest's word."""
+OF_A_CHUNK, OF_AN_EPOCH, OF_A_ROUND = 2, 4, 2
+"""Masks and their products; hidden weights, hidden losses, the host's share of the loss, the guest's word; scores and the
+products of new targets of a round of flipback, for which own weights are opened along with the guest's word."""
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes of all messages both ways, and messages that wait for one another: so often the line's delay passes."""
+
+    bytes: int
+    delays: int
+
+    def seconds(self, delay: float, rate: float) -> float:
+        """What waiting for the line takes at most, computing aside.
+
+        Args:
+            delay: seconds, each way.
+            rate: bits a second; as if both ways shared it.
+
+        Raises:
+            ValueError: a delay below 0, or a rate that is not above 0.
+        """
+        if not delay >= 0:
+            raise ValueError(f"delay is {delay!r}; it must be a number of seconds, at least 0.")
+        if not rate > 0:
+            raise ValueError(f"rate is {rate!r}; it must be a number of bits a second above 0.")
+        return self.delays * delay + 8 * self.bytes / rate
+
+
+def traffic(rows: int, features: tuple[int, int], settings: TrainSettings, flipback: bool = False) -> Traffic:
+    """Traffic of all epochs of ``settings`` on standardised features, all rows in one batch.
+
+    Args:
+        features: of guest and host, the guest's intercept not among them.
+        flipback: the rounds of flipback that the settings plan, their scores and new targets included; without it none.
+    """
+    epochs, key_length = settings.epochs, settings.he_param["key_length"]
+    planned = settings.flipback.planned_epochs(epochs) if flipback else []
+    counts = [features[0] + int(settings.init_param["fit_intercept"]), features[1]]
+    table = JointTable(rows, counts, mean_square_bits=1)
+    terms = training_terms(settings.descent(), table, EPSILON, None, planned)
+    key = PublicKey(1 << key_length - 1)
+    layout, steps = terms.sums_layout(rows, key), terms.step_layout(key)
+    widths, ciphertext, total = [counts[0] + 1, counts[1]], key.ciphertext_bytes, sum(counts)
+    encryptor = encrypts(0, 1, widths, layout.slots, bool(planned))
+    per_row = layout.plaintexts(widths[encryptor])
+    keys = 2 * (key_length // 8 * (1 + ROOTS + SQUARE_ROOTS) + ciphertext)
+    products = ciphertext * per_row * (rows + widths[1 - encryptor])
+    chunks = -(-epochs // steps.steps)
+    answers = total + -(-steps.steps // steps.losses_together)
+    prepared = 2 * chunks * ciphertext * (2 * total + answers)
+    opened = 2 * epochs * total * _bytes(steps.gradient_bits) + epochs * (4 * total + 1) * _bytes(steps.loss_bits)
+    weights = (1 + len(planned)) * total * _bytes(steps.gradient_bits)
+    rounds = len(planned) * (SCORE_BYTES * rows + ciphertext * per_row)
+    return Traffic(
+        keys + products + prepared + opened + weights + rounds,
+        BEFORE_AND_AFTER + OF_A_CHUNK * chunks + OF_AN_EPOCH * epochs + OF_A_ROUND * len(planned),
+    )
+
+
+def _bytes(bits: int) -> int:
+    return -(-bits // 8)
