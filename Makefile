@@ -14,8 +14,8 @@ DOCS := .venv-docs
 .PHONY: install demo test unit lint types house test-arithmetic component-yaml docs docs-notebooks docs-privacy docs-parameters clean
 .PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults board-test docker-test
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
-.PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-label-firewall bench-noise bench-prep bench-private-step
-.PHONY: bench-attacks bench-audit bench-check bench-label-noise bench-scorecard bench-source-composition bench-trees
+.PHONY: bench-flipback bench-label-methods bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-label-firewall bench-noise bench-prep bench-private-step
+.PHONY: bench-attacks bench-audit bench-check bench-label-noise bench-scorecard bench-source-composition bench-split-network bench-trees
 
 install: $(INSTALLED)
 
@@ -119,9 +119,21 @@ bench-private-step: $(BENCHED)
 bench-label-dp: $(BENCHED)
 	$(BIN)/python -m bench.label_dp
 
+bench-label-methods: $(BENCHED)
+	$(BIN)/python -m bench.label_methods
+
+# What the source of flips and flipback claims of them.
+bench-flipback: $(BENCHED)
+	$(BIN)/python -m bench.flipback
+
 # RECORD names a YAML file that gets what is shown, as tests/check/transcripts.yaml did.
 bench-label-firewall: $(BENCHED)
 	$(BIN)/python -m bench.label_firewall $(if $(RECORD),--record $(RECORD))
+
+# The trial of a component that was left out: a network split between guest and host; DATA is the folder of default_credit's tables.
+bench-split-network: DATA ?= ../shared/data
+bench-split-network: $(BENCHED)
+	$(BIN)/python -m bench.split_network --data $(DATA)
 
 bench-scorecard: $(BENCHED)
 	$(BIN)/python -m bench.scorecard
