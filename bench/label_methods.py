@@ -34,6 +34,7 @@ from itertools import product
 import numpy as np
 from scipy.special import expit
 
+from bench.data_files import with_files
 from bench.flipback import Verdict, decided, verdict_lines
 from bench.label_noise import (
     DELTA,
@@ -280,4 +281,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    with_files(main)

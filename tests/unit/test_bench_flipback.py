@@ -124,7 +124,15 @@ def test_the_corrected_loss_is_least_at_the_law_of_the_true_labels():
     assert all(abs(best(rate) - truth) > 0.02 for rate in (flip * 2 / 3, flip * 3 / 2))
 
 
-@pytest.mark.parametrize("best, said", [(0.0031, "beats"), (0.0030, "does not beat"), (-0.01, "does not beat")])
-def test_the_split_network_is_judged_by_the_rule_that_was_set_before(best, said):
-    gains = {("columns", epsilon): {"mean": -0.02} for epsilon in EPSILONS} | {("bins", 4.0): {"mean": best}}
-    assert f"The split network {said} the scorecard" in verdict(gains)
+@pytest.mark.parametrize(
+    "low, high, said",
+    [
+        (0.0031, 0.0040, "beats the scorecard by more than 0.003;"),
+        (-0.001, 0.0029, "does not beat the scorecard by more than 0.003 at any epsilon;"),
+        (0.0014, 0.0044, "undecided;"),
+    ],
+)
+def test_the_split_network_is_judged_by_the_rule_that_was_set_before(low, high, said):
+    gains = {("columns", epsilon): {"mean": -0.02, "low": -0.03, "high": -0.01} for epsilon in EPSILONS}
+    gains["bins", 4.0] = {"mean": (low + high) / 2, "low": low, "high": high}
+    assert said in verdict(gains) and "on bins at epsilon 4" in verdict(gains)
