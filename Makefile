@@ -11,11 +11,11 @@ CLUSTER := $(VENV)/.cluster
 # The site's tools and FATE want different versions of the same packages.
 DOCS := .venv-docs
 
-.PHONY: install demo test unit lint types house test-arithmetic component-yaml docs docs-notebooks docs-privacy docs-parameters clean
+.PHONY: install demo test unit lint types house test-arithmetic component-yaml docs docs-notebooks docs-privacy docs-parameters docs-coverage clean
 .PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults board-test docker-test
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-flipback bench-label-methods bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-label-firewall bench-noise bench-prep bench-private-step
-.PHONY: bench-attacks bench-audit bench-check bench-label-noise bench-scorecard bench-source-composition bench-split-network bench-trees
+.PHONY: bench-attacks bench-audit bench-check bench-label-noise bench-scorecard bench-source-composition bench-split-network bench-thesis-contributions bench-thesis-overheads bench-trees
 
 install: $(INSTALLED)
 
@@ -110,6 +110,10 @@ bench-homo-nn-adaptive: $(BENCHED)
 bench-homo-nn-sweeps: $(BENCHED)
 	$(BIN)/python -m bench.homo_nn_sweeps
 
+# Figures of the thesis on horizontal training that no other bench has: its rule by epsilon and pairs of f and p; overheads.
+bench-thesis-contributions bench-thesis-overheads: bench-thesis-%: $(BENCHED)
+	$(BIN)/python -m bench.thesis --only $*
+
 bench-job: $(BENCHED)
 	$(BIN)/python -m bench.job
 
@@ -196,6 +200,10 @@ docs-notebooks: $(TESTED)
 # What every component and mechanism guarantees; a test holds the committed page to this.
 docs-privacy: install
 	$(BIN)/python -m fate_dp.pipelines.report.privacy_page docs/privacy.md
+
+# What the documents describe and what shows it, from docs/coverage.yaml; a test holds the committed page to this.
+docs-coverage: $(TESTED)
+	$(BIN)/python -m tests.coverage_page docs/coverage.md
 
 # Every parameter of every component; a test holds the committed page to this.
 docs-parameters: install
