@@ -11,11 +11,12 @@ CLUSTER := $(VENV)/.cluster
 # The site's tools and FATE want different versions of the same packages.
 DOCS := .venv-docs
 
-.PHONY: install demo test unit lint types house test-arithmetic component-yaml docs docs-notebooks docs-privacy docs-parameters clean
+.PHONY: install demo test unit lint types house test-arithmetic component-yaml docs docs-notebooks docs-privacy docs-parameters docs-coverage clean
 .PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults board-test docker-test
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-label-firewall bench-noise bench-prep bench-private-step
-.PHONY: bench-attacks bench-audit bench-check bench-label-noise bench-privacy-core bench-scorecard bench-source-composition bench-trees bench-wan
+.PHONY: bench-attacks bench-audit bench-check bench-flipback bench-label-methods bench-label-noise bench-privacy-core bench-scorecard
+.PHONY: bench-source-composition bench-split-network bench-thesis-contributions bench-thesis-overheads bench-trees bench-wan
 
 install: $(INSTALLED)
 
@@ -110,6 +111,10 @@ bench-homo-nn-adaptive: $(BENCHED)
 bench-homo-nn-sweeps: $(BENCHED)
 	$(BIN)/python -m bench.homo_nn_sweeps
 
+# Figures of the thesis on horizontal training that no other bench has: its rule by epsilon and pairs of f and p; overheads.
+bench-thesis-contributions bench-thesis-overheads: bench-thesis-%: $(BENCHED)
+	$(BIN)/python -m bench.thesis --only $*
+
 bench-job: $(BENCHED)
 	$(BIN)/python -m bench.job
 
@@ -119,9 +124,21 @@ bench-private-step: $(BENCHED)
 bench-label-dp: $(BENCHED)
 	$(BIN)/python -m bench.label_dp
 
+bench-label-methods: $(BENCHED)
+	$(BIN)/python -m bench.label_methods
+
+# What the source of flips and flipback claims of them.
+bench-flipback: $(BENCHED)
+	$(BIN)/python -m bench.flipback
+
 # RECORD names a YAML file that gets what is shown, as tests/check/transcripts.yaml did.
 bench-label-firewall: $(BENCHED)
 	$(BIN)/python -m bench.label_firewall $(if $(RECORD),--record $(RECORD))
+
+# The trial of a component that was left out: a network split between guest and host; DATA is the folder of default_credit's tables.
+bench-split-network: DATA ?= ../shared/data
+bench-split-network: $(BENCHED)
+	$(BIN)/python -m bench.split_network --data $(DATA)
 
 bench-scorecard: $(BENCHED)
 	$(BIN)/python -m bench.scorecard
@@ -190,6 +207,10 @@ docs-notebooks: $(TESTED)
 # What every component and mechanism guarantees; a test holds the committed page to this.
 docs-privacy: install
 	$(BIN)/python -m fate_dp.pipelines.report.privacy_page docs/privacy.md
+
+# What the documents describe and what shows it, from docs/coverage.yaml; a test holds the committed page to this.
+docs-coverage: $(TESTED)
+	$(BIN)/python -m tests.coverage_page docs/coverage.md
 
 # Every parameter of every component; a test holds the committed page to this.
 docs-parameters: install

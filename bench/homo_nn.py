@@ -38,6 +38,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from bench.data_files import with_files
 from bench.homo_nn_features import MADE_UP, fit_map, write_parts
 from bench.homo_nn_pictures import CLASSES, FOLDER, TEST, TRAIN, load_pictures
 from bench.homo_nn_training import round_seconds, shape_of, train
@@ -196,4 +197,4 @@ def figures(results):
 
 
 if __name__ == "__main__":
-    main()
+    with_files(main)

@@ -26,10 +26,10 @@ THRESHOLD, PROBABILITY = 0.15, 0.85
 MAX_EXPLAINED = 512
 
 
-def source_rule(run, epsilon):
+def source_rule(run, epsilon, threshold=THRESHOLD, probability=PROBABILITY):
     """Held-out accuracy or AUC of a ``Run``'s split, trained with what the source calls ``epsilon``."""
     settings, classes = run.task.settings, run.task.spec.classes
-    rule = SourceRule(epsilon, THRESHOLD, PROBABILITY, max(1, settings.batch_size // settings.clients))
+    rule = SourceRule(epsilon, threshold, probability, max(1, settings.batch_size // settings.clients))
     batches = [_batches(run, position) for position in range(settings.clients)]
     plain = [(features, np.eye(classes)[labels]) for features, labels in run.owned]
     load_flat(run.module, _descended(run, plain, batches, settings.warm_up))
@@ -42,6 +42,14 @@ def source_rule(run, epsilon):
         targets[drawn] = perturbed_targets(rule, labels[drawn], classes, stream)
         perturbed.append((inputs, targets))
     return run.measured(_descended(run, perturbed, batches, settings.rounds))
+
+
+def without_noise(run):
+    """Held-out accuracy or AUC of the same rounds, clip and batches on the true rows, without any noise."""
+    classes = run.task.spec.classes
+    plain = [(features, np.eye(classes)[labels]) for features, labels in run.owned]
+    batches = [_batches(run, position) for position in range(run.task.settings.clients)]
+    return run.measured(_descended(run, plain, batches, run.task.settings.rounds))
 
 
 def _batches(run, position):

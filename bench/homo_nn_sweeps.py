@@ -23,6 +23,7 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bench.data_files import with_files
 from bench.homo_nn import parse_options
 from bench.homo_nn_comparison import errors_at, mean_error, shuffling_pays_from
 from bench.homo_nn_features import MADE_UP, PrincipalMap, fit_map, write_parts
@@ -168,4 +169,4 @@ def crossing_table(crossings):
 
 
 if __name__ == "__main__":
-    main()
+    with_files(main)

@@ -32,6 +32,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from bench.data_files import with_files
 from fate_dp.components.protocols.optimizers import default_optimizer
 from fate_dp.components.protocols.training_terms import (
     LABEL,
@@ -270,4 +271,4 @@ def told(values):
 
 
 if __name__ == "__main__":
-    main()
+    with_files(main)
