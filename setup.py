@@ -65,7 +65,7 @@ setup(
             "mypy",
             "ruff",
         ],
-        "bench": ["opendp", "opacus==1.5.*", "phe"],
+        "bench": ["interpret-core", "opendp", "opacus==1.5.*", "phe"],
         "cluster": ["pika", "pyspark==3.5.*"],
     },
     entry_points={

@@ -7,8 +7,6 @@ import numpy as np
 
 from fate_dp.privacy.bins import ColumnBins, TableBins, quantile_bins
 
-BINS = 12
-
 
 @dataclass(frozen=True, eq=False)
 class Task:
@@ -25,20 +23,20 @@ class Task:
         return list(StratifiedKFold(count, shuffle=True, random_state=1).split(self.parts[0], self.labels))
 
 
-def normal_bins(values):
-    """Cut points that read no record: the quantiles of a standard normal, for columns in units of standard deviations.
+def normal_bins(values, count):
+    """``count`` bins whose cut points read no record: the quantiles of a standard normal, for columns in units of standard deviations.
 
     The public rule for a table that comes standardised; its mean and spread are part of the published data set.
     """
     from scipy.stats import norm
 
-    cuts = tuple(float(norm.ppf(part / BINS)) for part in range(1, BINS))
+    cuts = tuple(float(norm.ppf(part / count)) for part in range(1, count))
     return TableBins(tuple(ColumnBins(f"x{at}", cuts, missing=False) for at in range(values.shape[1])))
 
 
-def own_quantile_bins(values):
-    """Cut points at quantiles of the training rows: for label noise, where bins are not what is protected."""
-    parts = np.arange(1, BINS) / BINS
+def own_quantile_bins(values, count):
+    """``count`` bins at quantiles of the training rows: for label noise, where bins are not what is protected."""
+    parts = np.arange(1, count) / count
     return TableBins(
         tuple(
             quantile_bins(f"x{at}", map(float, np.quantile(values[:, at], parts)), missing=False)

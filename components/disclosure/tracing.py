@@ -53,11 +53,15 @@ class Party:
 
 @dataclass(frozen=True)
 class Labels:
-    """What a label column holds: ``true`` labels, ``flipped`` ones (epsilon in nats, of which task), or ``none``."""
+    """What a label column holds: ``true`` labels, ``flipped`` ones (epsilon in nats, of which task), or ``none``.
+
+    ``classes`` are those that flips were drawn from as the job lists them: None if it lists none, empty for noisy numbers.
+    """
 
     state: str
     epsilon: float | None = None
     by: str = ""
+    classes: tuple[Any, ...] | None = None
 
     @classmethod
     def worst(cls, found: Iterable[Labels]) -> Labels:
@@ -180,7 +184,7 @@ class Walk:
         if kind == NO_LABELS:
             return NONE
         if kind == FLIPPED:
-            return Labels(FLIPPED, self._epsilon(name), name)
+            return Labels(FLIPPED, self._epsilon(name), name, self._classes(name))
         inputs = data_inputs(self.plan.dag["tasks"][name])
         if not inputs:
             return TRUE_LABELS
@@ -196,6 +200,13 @@ class Walk:
     def _epsilon(self, name: str) -> float | None:
         given = self.settings_of(name)[0].get("epsilon")
         return float(given) if is_real(given) else None
+
+    def _classes(self, name: str) -> tuple[Any, ...] | None:
+        given = self.settings_of(name)[0]
+        if given.get("bounds") is not None:
+            return ()
+        listed = given.get("classes")
+        return tuple(listed) if isinstance(listed, list | tuple) else None
 
     def labels_into(self, name: str, inputs: tuple[str, ...] = ()) -> Labels:
         """The worst of what the named data inputs hold, by default of those that are trained on."""
@@ -222,6 +233,13 @@ class Walk:
         declared = self.declared[name]
         defaults = dict(declared.settings) if declared is not None else {}
         return [{**variant, **defaults, **flat(variant, defaults)} for variant in variants]
+
+    def _with_classes(self, name: str, settings: dict[str, Any]) -> dict[str, Any]:
+        """Classes that a task is not told are those of the flips that it reads."""
+        flips = self.labels_into(name).classes
+        if flips is None or "classes" not in settings or settings["classes"] is not None:
+            return settings
+        return {**settings, "classes": list(flips)}
 
     def _training_of(self, name: str) -> str | None:
         """The task of this job that trained the model which a task of the same component is given."""
@@ -255,7 +273,7 @@ class Walk:
             return []
         if not self.parties_of(name, (*ROLES, SHUFFLER, LOCAL)):
             raise InvalidArgument(f"Task {name} has no parties; a job must name its guest and who else takes part.")
-        stage, variants = self.stage_of(name), self.settings_of(name)
+        stage, variants = self.stage_of(name), [self._with_classes(name, each) for each in self.settings_of(name)]
         found = []
         for shown in declared.shows:
             happens = not shown.stages or stage in shown.stages

@@ -155,7 +155,7 @@ def summary(result: dict, records: int) -> dict:
         "observers": ", ".join(privacy["observers"]),
         "epsilon0 of one message (nats)": privacy["epsilon0"],
         POOLED: privacy[POOLED],
-        "least messages": meta["min_messages"],
+        "min_messages": meta["min_messages"],
         "records of this party": records,
         "records of all parties": result["data"]["statistics"][0]["messages"],
     }

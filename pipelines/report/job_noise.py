@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fate_dp.privacy.events import Unit
 from fate_dp.privacy.ledger.entries import (
     JOINT_SCORES,
     NOT_PRIVATE,
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from .job_ledger import LedgerLine
 
 NOT_KNOWN = "not known"
+COUNTING = ("dp_binning", "dp_scorecard")
+"""Purposes of noise on counts."""
 ACTS = YES, HARDLY, NONE, OPEN = ("yes", "hardly", "no noise", NOT_KNOWN)
 DEVIATION, OVER_CLIP, CLIP = "standard deviation of the noise", "noise over the clip", "clip"
 AGGREGATION, LOCAL, PARTIES = "aggregation", "local", "parties with data"
@@ -112,11 +115,13 @@ def _numbers(line: LedgerLine, summaries: Summaries) -> Measured:
 
 
 def _gaussian(line: LedgerLine, summaries: Summaries) -> Measured:
-    """Noise on sums of clipped vectors, sampled or not."""
+    """Noise on sums of clipped vectors, sampled or not, on sums of labels, or on counts by bin."""
     parameters = line.parameters
     multiplier = parameters.get("noise_multiplier") or _of_groups(parameters)
     if not multiplier:
         return _not_known(line, summaries)
+    if line.unit == Unit.LABEL or parameters.get("purpose") in COUNTING:
+        return _of_sums(line, multiplier)
     told = next((each for each in summaries if _is_of(each, multiplier)), {})
     clip, records = told.get(CLIP), _records(line, told)
     sigma = f" ({multiplier * clip:.4g} at clip {clip:g})" if is_finite(clip) else ""
@@ -134,6 +139,20 @@ def _gaussian(line: LedgerLine, summaries: Summaries) -> Measured:
         expected / on_sum if expected else None,
         YES if multiplier >= 1 else HARDLY,
         f"One record moves a coordinate by at most {1 / multiplier:.3g} standard deviations of the noise{reached}.",
+    )
+
+
+def _of_sums(line: LedgerLine, multiplier: float) -> Measured:
+    """Noise that was added once to sums in which nothing is clipped by the noise's scale: one label, or one record, moves
+    them by a length that is known beforehand."""
+    on, one = ("sums of labels times features", "label") if line.unit == Unit.LABEL else ("counts by bin", "record")
+    return Measured(
+        f"standard deviation {multiplier:.4g} times what one {one} moves, on each of the {on}, once",
+        f"{on} over {line.records} records",
+        line.records / multiplier if line.records else None,
+        YES if multiplier >= 1 else HARDLY,
+        f"One replaced {one} moves all {on} together by at most {1 / multiplier:.3g} standard deviations of the noise on one of "
+        "them.",
     )
 
 

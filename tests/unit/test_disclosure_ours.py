@@ -147,3 +147,18 @@ def test_the_host_that_shuffles_shows_no_rows_and_reads_none(name, stage):
     sealed = {str(sight.observer) for sight in sights if sight.shown.form == "encrypted_blinded"}
     rows = [sight for sight in sights if str(sight.observer) == "host 3" and sight.shown.what == "features"]
     assert sealed == {"host 3"} and rows and {sight.shown.learns for sight in rows} == {"nothing"}
+
+
+@pytest.mark.parametrize(
+    "flip, shows",
+    [({}, True), ({"classes": [0, 1]}, True), ({"classes": [0, 1, 2, 3]}, False), ({"bounds": [0, 9]}, False)],
+)
+def test_scores_for_flipback_are_told_of_flips_of_two_classes_alone(flip, shows):
+    parties = [{"role": role, "party_id": [party]} for role, party in (("guest", "1"), ("host", "2"), ("arbiter", "3"))]
+    flips = {"task_output_artifact": [{"producer_task": "label_flip_0", "output_artifact_key": "output_data"}]}
+    tasks = {
+        "label_flip_0": {"component_ref": "label_flip", "parameters": {"epsilon": 1.0, **flip}},
+        "train_0": {"component_ref": "dp_hetero_lr", "stage": "train", "inputs": {"data": {"train_data": flips}}},
+    }
+    sights = trace(JobPlan({"stage": "train", "parties": parties, "tasks": tasks})).sights
+    assert any("before each" in sight.shown.message and "score" in sight.shown.message for sight in sights) == shows

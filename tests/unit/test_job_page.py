@@ -211,7 +211,7 @@ def test_mechanisms_are_called_by_words_and_flips_are_spoken_of_where_there_are_
     report = report_of()
     flips = report_html(report)
     assert "<td>randomized response</td>" in flips and "How many labels were really flipped" in flips
-    steps = line("PoissonSampledGaussian", {"noise_multiplier": 2.0, "sampling_probability": 0.25})
+    steps = line("PoissonSampledGaussian", {"noise_multiplier": 2.0, "sampling_probability": 0.25}, unit="record")
     part = replace(report.parts[0], ledger=PartyLedger((steps,), (), (), ()), noise=(noise_of(steps, []),))
     page = report_html(replace(report, parts=(part,)))
     assert page.count("<td>Poisson Sampled Gaussian</td>") == 2 and "really flipped" not in page
@@ -324,24 +324,43 @@ def test_flips_act_where_at_least_one_is_expected(epsilon, acts):
 def test_a_gaussian_is_told_beside_the_clip_and_the_records_where_a_summary_tells_them():
     parameters = {"noise_multiplier": 1.7, "sampling_probability": 0.25}
     told = {"noise over the clip": 1.7001, "clip": 2.0, "records of all parties": 400}
-    found = noise_of(line("PoissonSampledGaussian", parameters, records=0, rounds=3), [{"rows": 9}, told])
+    found = noise_of(
+        line("PoissonSampledGaussian", parameters, unit="record", records=0, rounds=3), [{"rows": 9}, told]
+    )
     assert (
         "1.7 times the clip" in found.noise and "(3.4 at clip 2)" in found.noise and "each of 3 releases" in found.noise
     )
     assert found.ratio == pytest.approx(100 / 1.7) and found.acts == "yes"
-    alone = noise_of(line("PoissonSampledGaussian", parameters, records=0), [{"rows": 9}])
+    alone = noise_of(line("PoissonSampledGaussian", parameters, unit="record", records=0), [{"rows": 9}])
     assert alone.ratio is None and "not known" in alone.signal
-    assert noise_of(line("Gaussian", {"noise_multiplier": 0.1}), []).acts == "hardly"
-    groups = noise_of(line("GroupedGaussian", {"sensitivities": [1.0, 1.0], "sigmas": [2.0, 2.0]}), [])
+    assert noise_of(line("Gaussian", {"noise_multiplier": 0.1}, unit="record"), []).acts == "hardly"
+    groups = noise_of(line("GroupedGaussian", {"sensitivities": [1.0, 1.0], "sigmas": [2.0, 2.0]}, unit="record"), [])
     assert f"{math.sqrt(2):.4g} times" in groups.noise
+
+
+def test_noise_on_sums_of_labels_and_on_counts_is_told_without_a_clip():
+    of_labels = noise_of(line("Gaussian", {"noise_multiplier": 2.0, "purpose": "dp_hetero_lr: fit"}, unit="label"), [])
+    assert (
+        "what one label moves" in of_labels.noise
+        and of_labels.signal == "sums of labels times features over 1000 records"
+    )
+    of_counts = noise_of(line("Gaussian", {"noise_multiplier": 2.0, "purpose": "dp_binning"}, unit="record"), [])
+    assert "counts by bin" in of_counts.signal and (of_labels.ratio, of_counts.ratio) == (500.0, 500.0)
+    of_vectors = noise_of(line("Gaussian", {"noise_multiplier": 2.0}, unit="record"), [])
+    for found, clipped in ((of_labels, False), (of_counts, False), (of_vectors, True)):
+        assert ("clip" in f"{found.noise} {found.signal} {found.sentence}") == clipped
 
 
 def test_noise_that_every_party_adds_to_its_own_part_is_larger_on_the_sum_of_all():
     parameters = {"noise_multiplier": 2.0, "sampling_probability": 0.25}
     told = {"noise over the clip": 2.0, "records of all parties": 800, "parties with data": 4}
-    one = noise_of(line("PoissonSampledGaussian", parameters), [{**told, "aggregation": "secure_sum: sums only"}])
+    one = noise_of(
+        line("PoissonSampledGaussian", parameters, unit="record"), [{**told, "aggregation": "secure_sum: sums only"}]
+    )
     assert one.ratio == 100 and "all 200 together reach 100 of them" in one.sentence and "parties" not in one.noise
-    each = noise_of(line("PoissonSampledGaussian", parameters), [{**told, "aggregation": "local: every party's"}])
+    each = noise_of(
+        line("PoissonSampledGaussian", parameters, unit="record"), [{**told, "aggregation": "local: every party's"}]
+    )
     assert each.ratio == 50 and "all 200 together reach 50 of those on the sum of all parties" in each.sentence
     assert each.noise.endswith("in each of 1 releases at each of 4 parties")
     assert "at most 0.5 standard deviations" in one.sentence and "at most 0.5 standard deviations" in each.sentence
