@@ -23,6 +23,8 @@ from fate_dp.crypto.paillier import (
 )
 from fate_dp.crypto.powers import FixedBasePowers
 
+pytestmark = pytest.mark.usefixtures("arithmetic")
+
 PUBLIC, PRIVATE = keypair_of_any_length(256)
 
 

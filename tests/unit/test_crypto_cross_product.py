@@ -24,6 +24,8 @@ from fate_dp.crypto.cross_product import (
 from fate_dp.crypto.paillier import EncryptedSum, OwnerEncryption, PublicKey, column_to_bytes, keypair_of_any_length
 from fate_dp.crypto.slots import SlotLayout
 
+pytestmark = pytest.mark.usefixtures("arithmetic")
+
 PUBLIC, PRIVATE = keypair_of_any_length(512)
 OWN = PRIVATE.encryption()
 UNIT = 2**24
