@@ -81,6 +81,8 @@ _AT_ONCE = 1024
 """Powers that walk through the table together: each of its parts then stays in the processor's cache."""
 _COLUMNS_OF_A_PART = 8
 """So many columns of the comb share one part of the table, for as many squarings less one."""
+_FEWEST_FOR_LANES = 4
+"""Powers at once: with fewer most of the kernel's lanes would idle, and gmpy2 is as fast."""
 _ENTRY_COST = 2.5
 """Price of a table entry in multiplications."""
 _HEIGHTS = range(4, 12)
@@ -177,13 +179,19 @@ def _products(factors: list[mpz], root: mpz) -> tuple[list[mpz], list[mpz]]:
     return residues, slopes
 
 
+def same_power(values: Sequence[mpz], exponent: int, modulus: mpz) -> list[mpz]:
+    """``value ** exponent mod modulus`` of each value in [0, modulus), for one exponent >= 0."""
+    ring = ring_for(modulus) if len(values) >= _FEWEST_FOR_LANES else None
+    if ring is not None:
+        return ring.leave(ring.powers(ring.enter(values), exponent))
+    return [gmpy2.powmod(value, exponent, modulus) for value in values]
+
+
 # Products of powers with given exponents: the encrypted matrix product X^T c
 
 _FULL_COST = 1.7
 """Price of a multiplication of two full-width values, in multiplications of one with a residue."""
 _LARGEST = 1 << 61
-_FEWEST_FOR_LANES = 4
-"""Outputs that share windows: with fewer most of the kernel's lanes would idle, and gmpy2 is as fast."""
 
 
 def powers_product(ciphertexts: Sequence[mpz], exponents: IntArray, modulus: mpz) -> list[mpz]:

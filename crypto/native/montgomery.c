@@ -299,12 +299,11 @@ EXPORT IFMA void kernel_weighted_products(
 }
 
 /* out[i] = rows[i] ^ e, where e has the given digits of WINDOW bits, most significant first: one exponent for all rows,
- * so that all lanes do the same. Entries are read by the exponent's digits. */
+ * so that all lanes do the same. Which entries are read depends on the exponent's digits. */
 EXPORT IFMA void kernel_powers(
     uint64_t *out, const uint64_t *rows, const uint8_t *digits, int64_t windows, int64_t count, const ring_t *ring)
 {
-    static _Thread_local lanes_t table[1 << WINDOW][MAX_LIMBS];
-    lanes_t power[MAX_LIMBS];
+    lanes_t table[1 << WINDOW][MAX_LIMBS], power[MAX_LIMBS]; /* 0.7 MB of a stack that has 8 */
     const uint64_t *from[LANES];
     uint64_t *to[LANES];
     for (int64_t first = 0; first < count; first += LANES) {
