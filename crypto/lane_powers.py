@@ -77,6 +77,14 @@ def bucket_products(values: Sequence[mpz], exponents: IntArray, ring: Ring) -> l
     return products
 
 
+def bin_products(values: Sequence[mpz], places: IntArray, bins: int, ring: Ring) -> list[mpz]:
+    """For each bin the product of the values in it; ``places`` are (values, columns) below ``bins``."""
+    by_bin = np.argsort(places, axis=None, kind="stable")
+    ends = np.cumsum(np.bincount(places.ravel(), minlength=bins))
+    starts = np.concatenate([[0], ends[:-1]])
+    return ring.leave(_group_products(ring, ring.enter(values), by_bin // max(places.shape[1], 1), starts, ends))
+
+
 def _digits(largest: int, rows: int) -> tuple[int, int]:
     """(half, levels): digits in [-half, half] reach ``largest`` at the least cost; no levels where all exponents are 0."""
     choices = []

@@ -21,7 +21,7 @@ from gmpy2 import mpz
 
 from .kernel import IntArray as IntArray
 from .kernel import ring_for
-from .lane_powers import CombEntries, bucket_products, window_products
+from .lane_powers import CombEntries, bin_products, bucket_products, window_products
 
 Digits = npt.NDArray[np.uint16]
 ObjectArray = npt.NDArray[Any]
@@ -211,6 +211,21 @@ def powers_product(ciphertexts: Sequence[mpz], exponents: IntArray, modulus: mpz
         return bucket_products(ciphertexts, exponents, ring)
     bases = _both_signs(ciphertexts, n)
     return [_column_product(bases, np.ascontiguousarray(column), n) for column in exponents.T]
+
+
+def products_by_bin(values: Sequence[mpz], places: IntArray, bins: int, modulus: mpz) -> list[mpz]:
+    """For each bin the product of the values in it, 1 where there is none.
+
+    ``places`` are int64 (values, columns) below ``bins``: each value counts once in the bin of each of its columns.
+    """
+    ring = ring_for(modulus)
+    if ring is not None:
+        return bin_products(values, places, bins, ring)
+    products = [mpz(1)] * bins
+    for value, bins_of_value in zip(values, places.tolist()):
+        for place in bins_of_value:
+            products[place] = products[place] * value % modulus
+    return products
 
 
 def few_bases_products(bases: Sequence[mpz], exponents: Sequence[Sequence[int]], modulus: mpz) -> list[mpz]:
