@@ -20,8 +20,8 @@ DOCS := .venv-docs
 
 install: $(INSTALLED)
 
-# An entry point for each component, so that a new one is announced.
-$(INSTALLED): setup.py pyproject.toml constraints.txt $(wildcard components/*/component.py)
+# An entry point for each component, so that a new one is announced; the kernel is compiled where there is a compiler.
+$(INSTALLED): setup.py pyproject.toml constraints.txt $(wildcard components/*/component.py crypto/native/*.c)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) -q "setuptools<81" wheel
 	$(PIP) --no-build-isolation -e ".[fate]"

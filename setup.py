@@ -1,11 +1,21 @@
 """Packaging of FATE-DP: the top-level folders are the parts of one import package, ``fate_dp``."""
 
+import os
 from pathlib import Path
 
-from setuptools import find_packages, setup
+from setuptools import Extension, find_packages, setup
 
 PARTS = ("privacy", "crypto", "components", "attacks", "pipelines", "conf", "data_prep", "deploy")
 ROOT = Path(__file__).parent
+# Optional: where it does not compile, or is not wanted, gmpy2 computes the same (crypto/kernel.py).
+KERNEL = Extension(
+    "fate_dp.crypto._montgomery",
+    ["crypto/native/montgomery.c"],
+    extra_compile_args=["-O2", "-std=c11", "-fvisibility=hidden"],
+    py_limited_api=True,
+    optional=True,
+)
+WITH_KERNEL = os.environ.get("FATE_DP_KERNEL") != "off"
 COMPONENTS = sorted(path.parent.name for path in ROOT.glob("components/*/component.py"))
 
 
@@ -24,6 +34,8 @@ setup(
     packages=[package for part in PARTS for package in part_packages(part)],
     package_dir={f"fate_dp.{part}": part for part in PARTS},
     package_data={"": ["*.yaml", "*.html", "*.json", "py.typed"]},
+    ext_modules=[KERNEL] if WITH_KERNEL else [],
+    options={"bdist_wheel": {"py_limited_api": "cp310"}} if WITH_KERNEL else {},
     # FATE's lookup loads no component of a distribution whose requirements are not all recorded as installed, and
     # FATE's standalone image has FATE without such a record: FATE itself is an extra.
     install_requires=[

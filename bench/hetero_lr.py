@@ -20,7 +20,9 @@ growing n (`hetero_lr_growth`), and the primitives (`hetero_lr_primitives`).
 The last line printed is one JSON object. Its figures: CPU of each other side over ours; what a later epoch costs
 relative to a training of one epoch, (CPU of 30 epochs - CPU of 1 epoch) / 29 / (CPU of 1 epoch); the exponent with
 which the engine's CPU grows in n (least squares in logarithms); CPU seconds of a party for a key, once; MB of all messages of
-a training of 10,000 rows, counted from their sizes (`dp_hetero_lr.traffic`); and the engine's CPU minutes at the largest n.
+a training of 10,000 rows, counted from their sizes (`dp_hetero_lr.traffic`); wall seconds of our training of 30 epochs, the
+median one; the engine's CPU minutes at the largest n; and ``ifma``, 1 if our sides multiplied by the native kernel
+(``FATE_DP_KERNEL=off`` is the same run without it).
 """
 
 import argparse
@@ -35,6 +37,7 @@ from bench.epoch_sides import Measurement, Side, measure
 from bench.hetero_lr_rows import GUEST_FEATURES, HOST_FEATURES, made_tables
 from fate_dp.components.dp_hetero_lr.settings import TrainSettings
 from fate_dp.components.dp_hetero_lr.traffic import traffic as sent
+from fate_dp.crypto.kernel import kernel
 
 EPOCHS = 30
 TIMEOUT = 3600
@@ -116,6 +119,7 @@ def main():
     parser = argparse.ArgumentParser(description="Cost of training vertical logistic regression under encryption.")
     parser.add_argument("--quick", action="store_true", help=f"few rows ({QUICK.rows}), to see whether all of it runs")
     quick, console = parser.parse_args().quick, Console()
+    console.print(kernel().sentence)
     plan = QUICK if quick else FULL
     console.print(hetero_lr_primitives.rate_table(console))
     costs = key_costs.key_costs(epoch_task.KEY_LENGTH)
@@ -130,7 +134,9 @@ def main():
         "growth_exponent": round(growth_exponent(plan.growth, [run.cost.cpu for run in growth]), 3),
         "key_cpu_seconds": round(sum(costs.values()), 3),
         **traffic(),
+        "wall_seconds": round(comparison.ours.wall.total, 2),
         "million_rows_cpu_minutes": round(growth[-1].cost.cpu / 60, 2),
+        "ifma": int(kernel().library is not None),
     }
     print(json.dumps({"bench": "hetero-lr-quick" if quick else "hetero-lr", "figures": figures}))
 

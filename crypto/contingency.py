@@ -20,7 +20,7 @@ from gmpy2 import mpz
 
 from .cross_product import spans
 from .paillier import Ciphertext, PublicKey, column_from_bytes
-from .powers import IntArray
+from .powers import IntArray, products_by_bin
 from .slots import ROW_BITS, SlotLayout
 
 _ROWS_AT_ONCE = 1 << 12
@@ -84,10 +84,10 @@ def add_rows(
 def add_into_bins(sums: list[list[mpz]], places: IntArray, received: Sequence[Ciphertext], modulus: mpz) -> None:
     """Multiply the ciphertexts of each row, as many as ``sums`` has for a bin, into those of the row's bins, in place."""
     values, per_row = [ciphertext.value for ciphertext in received], len(sums[0])
-    for row, bins_of_row in enumerate(places.tolist()):
-        of_row = values[row * per_row : (row + 1) * per_row]
-        for place in bins_of_row:
-            sums[place] = [total * value % modulus for total, value in zip(sums[place], of_row)]
+    for slot in range(per_row):
+        products = products_by_bin(values[slot::per_row], places, len(sums), modulus)
+        for of_bin, product in zip(sums, products):
+            of_bin[slot] = of_bin[slot] * product % modulus
 
 
 def _check_places(places: npt.NDArray[np.int64], bins: int) -> None:

@@ -31,6 +31,7 @@ from .paillier import (
     PublicKey,
     column_from_bytes,
     column_to_bytes,
+    fully_blinded,
 )
 from .powers import IntArray, ObjectArray, powers_product
 from .slots import FEATURE_FRACTION_BITS, ROW_BITS, STATISTICAL_BITS, SlotLayout, draw_mask
@@ -203,12 +204,13 @@ def seal_sums(
     of 2^-48: minus the digits of the masks.
     """
     _check_key(layout, public_key)
-    sealed: list[bytes] = []
+    masked: list[EncryptedSum] = []
     share: list[int] = []
     for value, count in _with_slots(sums, columns, layout):
         mask = draw_mask(public_key.n, random_bits)
-        sealed.append(EncryptedSum(mpz(value), public_key).plus(mask).fully_blinded().to_bytes())
+        masked.append(EncryptedSum(mpz(value), public_key).plus(mask))
         share.extend(-digit for digit in layout.digits(mask, count))
+    sealed = [ciphertext.to_bytes() for ciphertext in fully_blinded(masked)]
     return sealed, np.array(share, dtype=object).reshape(-1, columns)
 
 
@@ -223,8 +225,8 @@ def open_sums(
     """
     _check_key(layout, private_key.public_key)
     share: list[int] = []
-    for data, count in _with_slots(sealed, columns, layout):
-        plaintext = private_key.decrypt(Ciphertext.from_bytes(data, private_key.public_key))
+    received = [Ciphertext.from_bytes(data, private_key.public_key) for data in sealed]
+    for plaintext, count in _with_slots(private_key.decrypt_all(received), columns, layout):
         share.extend(layout.digits(plaintext, count))
     return np.array(share, dtype=object).reshape(-1, columns)
 

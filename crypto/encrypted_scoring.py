@@ -107,9 +107,8 @@ def open_scores(encrypted: bytes, private_key: PrivateKey) -> FloatArray:
     if len(ciphertexts) != -(-rows // slots):
         raise ValueError(f"{len(ciphertexts)} ciphertexts cannot hold {rows} scores; {slots} fit into each.")
     scores: list[int] = []
-    for ciphertext in ciphertexts:
+    for plaintext in private_key.decrypt_all(ciphertexts):
         count = min(slots, rows - len(scores))
-        plaintext = private_key.decrypt(ciphertext)
         if plaintext >> (width * count):
             raise ValueError("The plaintext of a score is too large; it was changed or made under another key.")
         scores.extend(int(plaintext >> width * at) % (1 << width) - (1 << width - 1) for at in range(count))

@@ -193,7 +193,7 @@ def open_records(records: Sequence[bytes], columns: int, private_key: PrivateKey
     key = private_key.public_key
     layout = record_layout(key)
     of_each = layout.plaintexts(columns)
-    opened = map(private_key.decrypt, _ciphertexts(records, [of_each] * len(records), key))
+    opened = iter(private_key.decrypt_all(_ciphertexts(records, [of_each] * len(records), key)))
     return _digits([list(islice(opened, of_each)) for _ in records], columns, layout)
 
 

@@ -25,7 +25,7 @@ import gmpy2
 from gmpy2 import mpz
 
 from .modulus_proof import MAX_PRIMES, check_modulus, prove
-from .powers import FixedBasePowers, IntArray, comb_height, units
+from .powers import FixedBasePowers, IntArray, comb_height, same_power, units
 
 MIN_KEY_LENGTH = 2048
 MAX_KEY_LENGTH = 8192
@@ -133,12 +133,22 @@ class OwnerDecryption(_Owner):
         """Plaintext in [0, n) of a `Ciphertext`, an `EncryptedSum` or the bare number.
 
         Raises:
+            ValueError: as `decrypt_all`.
+        """
+        return self.decrypt_all([ciphertext])[0]
+
+    def decrypt_all(self, ciphertexts: Sequence[Encrypted | int]) -> list[mpz]:
+        """Plaintexts in [0, n), in the order of the ciphertexts; many at once take less time each.
+
+        Raises:
             ValueError: a number that no key of this modulus can have produced, or a ciphertext under another key. Any
                 other number is an encryption of something, so a changed one cannot be told here; where the plaintext
                 has a known bound, `decrypt_signed` tells nearly all of them.
         """
-        value = self._checked(ciphertext)
-        return sum(_modulo(value, *part) * unit for *part, unit in self._parts) % self.public_key.modulus
+        values = [self._checked(ciphertext) for ciphertext in ciphertexts]
+        parts = [_modulo(values, *part) for *part, _ in self._parts]
+        of_primes, modulus = [unit for *_, unit in self._parts], self.public_key.modulus
+        return [sum(part * unit for part, unit in zip(of_one, of_primes)) % modulus for of_one in zip(*parts)]
 
     def decrypt_signed(self, ciphertext: Encrypted | int, bits: int | None = None) -> int:
         """Plaintext in (-n/2, n/2), where a bound is known one with ``|m| < 2^bits``.
@@ -152,7 +162,7 @@ class OwnerDecryption(_Owner):
         """
         if bits is not None and bits + 1 + _SPARE_BITS < self._primes[0].bit_length():
             modulus, factor, _ = self._parts[0]
-            plaintext = _modulo(self._checked(ciphertext), modulus, factor)
+            (plaintext,) = _modulo([self._checked(ciphertext)], modulus, factor)
         else:
             plaintext, modulus = self.decrypt(ciphertext), self.public_key.n
         signed = int(plaintext - modulus if 2 * plaintext > modulus else plaintext)
@@ -173,9 +183,11 @@ class OwnerDecryption(_Owner):
         return value
 
 
-def _modulo(value: mpz, prime: mpz, factor: mpz) -> mpz:
-    """The plaintext modulo one of the primes."""
-    return (gmpy2.powmod(value, prime - 1, prime**2) - 1) // prime * factor % prime
+def _modulo(values: Sequence[mpz], prime: mpz, factor: mpz) -> list[mpz]:
+    """The plaintexts modulo one of the primes."""
+    square = prime**2
+    powers = same_power([value % square for value in values], int(prime - 1), square)
+    return [(power - 1) // prime * factor % prime for power in powers]
 
 
 class PrivateKey(OwnerDecryption):
@@ -321,8 +333,8 @@ class EncryptedSum(Encrypted):
         self._value, self._public_key = mpz(value), public_key
 
     def fully_blinded(self) -> Ciphertext:
-        """Blinded with ``r^n`` for a uniform r: for whatever goes back to the owner of the key."""
-        return Ciphertext(self, full_blinding(self.public_key))
+        """As the function `fully_blinded`, of one sum."""
+        return fully_blinded([self])[0]
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("An encrypted sum is never pickled: it leaves as a Ciphertext, blinded.")
@@ -354,6 +366,12 @@ class Ciphertext(Encrypted):
                 f"A ciphertext has {len(data)} bytes; under this key it must have {public_key.ciphertext_bytes}."
             )
         return column_from_bytes(data, public_key)[0]
+
+
+def fully_blinded(sums: Sequence[EncryptedSum]) -> list[Ciphertext]:
+    """Sums under one key, each blinded with ``r^n`` for a uniform r: for whatever goes back to the owner of the key."""
+    factors = full_blindings(sums[0].public_key, len(sums)) if sums else []
+    return [Ciphertext(each, factor) for each, factor in zip(sums, factors)]
 
 
 def blinded_for_owner(sums: Sequence[EncryptedSum], blinding: DrawnBlinding) -> list[Ciphertext]:
@@ -455,14 +473,15 @@ class BlindingFactor:
         raise TypeError("A blinding factor is never pickled or copied: a copy could be spent twice.")
 
 
-def full_blinding(public_key: PublicKey) -> BlindingFactor:
-    """``r^n mod n^2`` with ``r`` uniform in Z_n*.
+def full_blindings(public_key: PublicKey, count: int) -> list[BlindingFactor]:
+    """``r^n mod n^2`` with ``r`` uniform in Z_n*, so many times; several at once take less time each.
 
     What goes back to the owner of the secret key must carry this one, or one of `DrawnBlinding`: the owner can strip a
     ciphertext of its plaintext and look at the randomness, and a power of a base that the owner chose may hide nothing.
     """
-    r = 1 + secrets.randbelow(public_key.n - 1)
-    return BlindingFactor(gmpy2.powmod(r, public_key.modulus, public_key.modulus_squared), public_key)
+    drawn = [mpz(1 + secrets.randbelow(public_key.n - 1)) for _ in range(count)]
+    residues = same_power(drawn, public_key.n, public_key.modulus_squared)
+    return [BlindingFactor(residue, public_key) for residue in residues]
 
 
 class FixedBaseBlinding:
@@ -482,7 +501,7 @@ class FixedBaseBlinding:
     def factors(self, count: int) -> list[BlindingFactor]:
         """``count`` fresh blinding factors, from operating-system entropy."""
         if self._powers is None:
-            return [full_blinding(self.public_key) for _ in range(count)]
+            return full_blindings(self.public_key, count)
         return _factors(self._powers, count, self.public_key)
 
 
@@ -497,7 +516,7 @@ class DrawnBlinding:
 
     def __init__(self, public_key: PublicKey, height: int = _HEIGHT) -> None:
         self.public_key = public_key
-        bases = [full_blinding(public_key).spend() for _ in range(_BASES)]
+        bases = [factor.spend() for factor in full_blindings(public_key, _BASES)]
         self.exponent_bits = _BASES * (-(-(public_key.key_length + 2 * _STATISTICAL_BITS) // _BASES) + 1)
         self._powers = FixedBasePowers(bases, public_key.modulus, self.exponent_bits, height)
 
@@ -549,7 +568,7 @@ class OwnerEncryption(_Owner):
         if self.public_key.blinding_base is None:
             # Modulo prime^2 the n-th residues are the prime-th powers, one for each residue class modulo prime.
             below = [[1 + secrets.randbelow(int(prime) - 1) for _ in range(count)] for prime in self._primes]
-            parts = [[gmpy2.powmod(r, p, p**2) for r in of_prime] for of_prime, p in zip(below, self._primes)]
+            parts = [same_power(list(map(mpz, of_prime)), int(p), p**2) for of_prime, p in zip(below, self._primes)]
         else:
             tables = _tables(self, comb_height(expected))
             digits = tables[0].random_digits(count)

@@ -3,6 +3,8 @@
 A value is split as ``c = r (1 + l n)``, with residue ``r = c mod n`` and slope ``l``. As ``(1 + l n)(1 + l' n)`` is
 ``1 + (l + l') n mod n^2``, a product of powers is that of the residues, which are half as wide, times ``1 + s n``, where s
 is the sum of the slopes times the exponents: additions instead of half of the work of every multiplication.
+
+So it is with gmpy2. Where the native `kernel` runs, `lane_powers` computes the same numbers in its own way.
 """
 
 from __future__ import annotations
@@ -17,7 +19,10 @@ import numpy as np
 import numpy.typing as npt
 from gmpy2 import mpz
 
-IntArray = npt.NDArray[np.int64]
+from .kernel import IntArray as IntArray
+from .kernel import ring_for
+from .lane_powers import CombEntries, bin_products, bucket_products, window_products
+
 Digits = npt.NDArray[np.uint16]
 ObjectArray = npt.NDArray[Any]
 """Python integers of any size, which NumPy's types have no word for."""
@@ -76,6 +81,8 @@ _AT_ONCE = 1024
 """Powers that walk through the table together: each of its parts then stays in the processor's cache."""
 _COLUMNS_OF_A_PART = 8
 """So many columns of the comb share one part of the table, for as many squarings less one."""
+_FEWEST_FOR_LANES = 4
+"""Powers at once: with fewer most of the kernel's lanes would idle, and gmpy2 is as fast."""
 _ENTRY_COST = 2.5
 """Price of a table entry in multiplications."""
 _HEIGHTS = range(4, 12)
@@ -101,7 +108,10 @@ class FixedBasePowers:
         firsts = range(0, columns, _COLUMNS_OF_A_PART)
         places = [at for first in firsts for at in range(first, exponent_bits, columns)]
         powers = dict(_powers_at(bases, root**2, places, -(-exponent_bits // len(bases))))
-        self._parts = [_products([powers[at] for at in range(first, exponent_bits, columns)], root) for first in firsts]
+        factors = [[powers[at] for at in range(first, exponent_bits, columns)] for first in firsts]
+        ring = ring_for(root**2)
+        self._entries = None if ring is None else CombEntries(factors, columns, _COLUMNS_OF_A_PART, ring)
+        self._parts = [] if self._entries else [_products(of_part, root) for of_part in factors]
 
     def random_digits(self, count: int) -> Digits:
         """Digits of ``count`` exponents, each uniform below ``2^exponent_bits``, from operating-system entropy.
@@ -115,6 +125,8 @@ class FixedBasePowers:
 
     def powers(self, digits: Digits) -> list[mpz]:
         """The product of powers for each of the exponents with these digits."""
+        if self._entries:
+            return self._entries.powers(digits)
         return [power for at in range(0, len(digits), _AT_ONCE) for power in self._together(digits[at : at + _AT_ONCE])]
 
     def _together(self, digits: Digits) -> list[mpz]:
@@ -167,6 +179,14 @@ def _products(factors: list[mpz], root: mpz) -> tuple[list[mpz], list[mpz]]:
     return residues, slopes
 
 
+def same_power(values: Sequence[mpz], exponent: int, modulus: mpz) -> list[mpz]:
+    """``value ** exponent mod modulus`` of each value in [0, modulus), for one exponent >= 0."""
+    ring = ring_for(modulus) if len(values) >= _FEWEST_FOR_LANES else None
+    if ring is not None:
+        return ring.leave(ring.powers(ring.enter(values), exponent))
+    return [gmpy2.powmod(value, exponent, modulus) for value in values]
+
+
 # Products of powers with given exponents: the encrypted matrix product X^T c
 
 _FULL_COST = 1.7
@@ -186,9 +206,26 @@ def powers_product(ciphertexts: Sequence[mpz], exponents: IntArray, modulus: mpz
         raise ValueError(f"{exponents.shape[0]} rows of exponents for {len(ciphertexts)} ciphertexts; they must agree.")
     if exponents.size and not -_LARGEST < int(exponents.min()) <= int(exponents.max()) < _LARGEST:
         raise ValueError("An exponent reaches 2^61 in magnitude; fixed-point features lie far below.")
-    n = _root(modulus)
+    n, ring = _root(modulus), ring_for(modulus)
+    if ring is not None:
+        return bucket_products(ciphertexts, exponents, ring)
     bases = _both_signs(ciphertexts, n)
     return [_column_product(bases, np.ascontiguousarray(column), n) for column in exponents.T]
+
+
+def products_by_bin(values: Sequence[mpz], places: IntArray, bins: int, modulus: mpz) -> list[mpz]:
+    """For each bin the product of the values in it, 1 where there is none.
+
+    ``places`` are int64 (values, columns) below ``bins``: each value counts once in the bin of each of its columns.
+    """
+    ring = ring_for(modulus)
+    if ring is not None:
+        return bin_products(values, places, bins, ring)
+    products = [mpz(1)] * bins
+    for value, bins_of_value in zip(values, places.tolist()):
+        for place in bins_of_value:
+            products[place] = products[place] * value % modulus
+    return products
 
 
 def few_bases_products(bases: Sequence[mpz], exponents: Sequence[Sequence[int]], modulus: mpz) -> list[mpz]:
@@ -201,6 +238,9 @@ def few_bases_products(bases: Sequence[mpz], exponents: Sequence[Sequence[int]],
     if any(len(row) != len(bases) for row in exponents):
         raise ValueError(f"A row of exponents does not have one exponent for each of the {len(bases)} bases.")
     n = _root(modulus)
+    ring = ring_for(modulus) if bases and len(exponents) >= _FEWEST_FOR_LANES else None
+    if ring is not None:
+        return window_products(bases, _inverses(bases, modulus), exponents, ring)
     bits = max((int(exponent).bit_length() for row in exponents for exponent in row), default=0)
     width = _sparse_width(bits, len(exponents))
     tables = _odd_powers(bases, width, n)

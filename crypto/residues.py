@@ -158,7 +158,7 @@ def open_products(message: bytes, outputs: int, layout: ProductLayout, private_k
     sealed = column_from_bytes(message, private_key.public_key)
     if len(sealed) != outputs:
         raise ValueError(f"The message holds {len(sealed)} masked sums; there must be {outputs}.")
-    return _remainders([int(private_key.decrypt(ciphertext)) for ciphertext in sealed], layout.system)
+    return _remainders(list(map(int, private_key.decrypt_all(sealed))), layout.system)
 
 
 def _remainders(numbers: list[int], system: ResidueSystem) -> ObjectArray:

@@ -184,7 +184,7 @@ def decrypt_masked(packed: Sequence[bytes], private_key: PrivateKey) -> list[byt
     """The key owner's part: decrypts, and returns plaintexts that say nothing to it."""
     width = (private_key.public_key.key_length + 7) // 8
     ciphertexts = [Ciphertext.from_bytes(item, private_key.public_key) for item in packed]
-    return [int(private_key.decrypt(ciphertext)).to_bytes(width, "big") for ciphertext in ciphertexts]
+    return [int(plaintext).to_bytes(width, "big") for plaintext in private_key.decrypt_all(ciphertexts)]
 
 
 def unpack_and_unmask(plaintexts: Sequence[bytes], masks: Sequence[int], public_key: PublicKey) -> list[int]:

@@ -82,7 +82,8 @@ class Plugin:
 class Environment:
     """What the probe reports; `lookup` has each entry point's [component, why it does not load], or an error.
 
-    `unrecorded` names those of FATE's distributions whose packages lie on the path without a record of installation.
+    `unrecorded` names those of FATE's distributions whose packages lie on the path without a record of installation;
+    `kernel` says whether the native kernel is in use and why, and is None where FATE-DP cannot be imported.
     """
 
     executable: str
@@ -92,6 +93,7 @@ class Environment:
     folders: dict
     lookup: dict
     unrecorded: list
+    kernel: list | None = None
 
     def version(self, name: str) -> str | None:
         """The version of the distribution that is used; None where it is not installed."""

@@ -196,6 +196,14 @@ def _without_marker(requirement: Requirement) -> str:
     return f"{requirement.name}{extras}{requirement.specifier}"
 
 
+@check(ENVIRONMENT, "native kernel")
+def native_kernel(environment: Environment) -> Finding:
+    """Encrypted training gives the same without it, in more time, so this is never a problem."""
+    if environment.kernel is None:
+        return ok("FATE-DP cannot be imported here, so nothing is computed.")
+    return ok(environment.kernel[1])
+
+
 @check(ENVIRONMENT, "components")
 def components_found(environment: Environment) -> Finding:
     """Every component that lies in the package is announced to FATE, found by it, and imports."""

@@ -6,6 +6,7 @@ standard library only, and Python 3.8. Components are looked up as FATE does it,
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import importlib.util
 import json
@@ -51,6 +52,7 @@ def main() -> None:
         "plugins": [plugin(each) for each in distributions.get(PLUGIN, [])],
         "folders": {part: folder_of("fate_dp." + part) for part in PARTS},
         "lookup": lookup(),
+        "kernel": kernel(),
     }
     print(json.dumps(report))
 
@@ -119,6 +121,15 @@ def lookup() -> dict:
     except ImportError as error:
         return {"error": str(error)}
     return {"found": {entry.name: loaded(entry) for entry in pkg_resources.iter_entry_points(group=GROUP)}}
+
+
+def kernel() -> list | None:
+    """[whether the native kernel is in use, a sentence that says why]; None where FATE-DP cannot be imported."""
+    try:
+        found = importlib.import_module("fate_dp.crypto.kernel").kernel()
+    except Exception:  # what is missing is another check's business
+        return None
+    return [found.library is not None, found.sentence]
 
 
 def loaded(entry: Any) -> list:

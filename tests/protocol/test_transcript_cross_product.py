@@ -280,7 +280,9 @@ def test_the_same_computation_comes_back_with_other_randomness(monkeypatch, blin
     for module in (cross_product, residues):
         monkeypatch.setattr(module, "draw_mask", lambda modulus, random_bits=None: 5)
     if not blinded:
-        monkeypatch.setattr(paillier, "full_blinding", lambda key: BlindingFactor(mpz(1), key))
+        monkeypatch.setattr(
+            paillier, "full_blindings", lambda key, count: [BlindingFactor(mpz(1), key) for _ in range(count)]
+        )
         monkeypatch.setattr(
             DrawnBlinding, "factors", lambda blinding, count: [BlindingFactor(mpz(1), public_key) for _ in range(count)]
         )

@@ -199,7 +199,10 @@ def _without_blinding_of_answers(notes):
     from fate_dp.crypto import paillier as ciphertext
     from fate_dp.crypto.paillier import BlindingFactor, DrawnBlinding
 
-    yield mock.patch.object(ciphertext, "full_blinding", lambda key: BlindingFactor(mpz(1), key))
+    def full(key, count):
+        return [BlindingFactor(mpz(1), key) for _ in range(count)]
+
+    yield mock.patch.object(ciphertext, "full_blindings", full)
 
     def factors(blinding, count):
         return [BlindingFactor(mpz(1), blinding.public_key) for _ in range(count)]

@@ -61,6 +61,7 @@ def report(folder):
         "folders": {part: str(folder / "fate_dp" / part) for part in ("components", "pipelines")},
         "lookup": {"found": {name: [name, None] for name in COMPONENTS}},
         "unrecorded": [],
+        "kernel": [True, "The native kernel computes products, with AVX-512 IFMA."],
     }
 
 

@@ -11,6 +11,8 @@ from fate_dp.crypto.contingency import table_layout
 from fate_dp.crypto.cross_product import merge_sums
 from fate_dp.crypto.paillier import column_from_bytes, keypair_of_any_length
 
+pytestmark = pytest.mark.usefixtures("arithmetic")
+
 PUBLIC, PRIVATE = keypair_of_any_length(512)
 BINS = 23
 

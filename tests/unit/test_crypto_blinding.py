@@ -18,17 +18,19 @@ from fate_dp.crypto.paillier import (
     PublicKey,
     blinding_of,
     drawn_blinding,
-    full_blinding,
+    full_blindings,
     keypair_of_any_length,
 )
 from fate_dp.crypto.powers import FixedBasePowers
+
+pytestmark = pytest.mark.usefixtures("arithmetic")
 
 PUBLIC, PRIVATE = keypair_of_any_length(256)
 
 
 def test_blinding_factors_are_nth_residues_and_never_repeat():
     fixed = FixedBaseBlinding(PUBLIC)
-    factors = [factor.spend() for factor in [*fixed.factors(200), *fixed.factors(1), full_blinding(PUBLIC)]]
+    factors = [factor.spend() for factor in [*fixed.factors(200), *fixed.factors(1), full_blindings(PUBLIC, 1)[0]]]
     assert len(set(factors)) == 202
     assert all(PRIVATE.decrypt(factor) == 0 for factor in factors)
     assert all(factor % PUBLIC.n != 1 for factor in factors)
@@ -42,8 +44,8 @@ def test_blinding_exponents_have_half_the_key_length(monkeypatch):
 
 @pytest.mark.parametrize("height", [4, 11])
 def test_drawn_factors_are_nth_residues_of_48_own_bases_and_never_repeat(monkeypatch, height):
-    drawn = []
-    monkeypatch.setattr(paillier, "full_blinding", lambda key: drawn.append(key) or full_blinding(key))
+    drawn, full = [], paillier.full_blindings
+    monkeypatch.setattr(paillier, "full_blindings", lambda key, count: drawn.extend([key] * count) or full(key, count))
     made = DrawnBlinding(PUBLIC, height)
     factors = [factor.spend() for factor in made.factors(100)]
     assert drawn == [PUBLIC] * 48 and made.exponent_bits >= 256 + 80 + 48
@@ -69,7 +71,7 @@ def test_drawn_factors_reach_every_class_of_residues_whatever_base_the_owner_pub
     found = classes(DrawnBlinding(owner, 4).factors(10_000))
     assert len(found) == 36 and chisquare(list(found.values())).pvalue > 1e-9
     assert len({factor.spend() for factor in FixedBaseBlinding(owner).factors(100)}) == 2
-    one_base = FixedBasePowers([full_blinding(owner).spend()], mpz(n), 200, 4)
+    one_base = FixedBasePowers([full_blindings(owner, 1)[0].spend()], mpz(n), 200, 4)
     assert len(classes(BlindingFactor(power, owner) for power in one_base.powers(one_base.random_digits(1000)))) <= 6
 
 
@@ -100,18 +102,18 @@ def test_drawn_factors_reach_all_squares_and_others_under_as_many_primes_as_a_ke
     owner = PublicKey(prod(primes))
     found = dimension(signs(DrawnBlinding(owner, 4).factors(draws), primes))
     assert found == count if count <= MAX_PRIMES else found <= 48
-    assert dimension(signs([full_blinding(owner) for _ in range(draws)], primes)) == count
+    assert dimension(signs([full_blindings(owner, 1)[0] for _ in range(draws)], primes)) == count
 
 
 def test_a_foreign_key_without_a_base_is_blinded_with_a_full_residue(monkeypatch):
-    drawn, plain = [], PublicKey(PUBLIC.n)
-    monkeypatch.setattr(paillier, "full_blinding", lambda key: drawn.append(full_blinding(key)) or drawn[-1])
+    drawn, plain, full = [], PublicKey(PUBLIC.n), paillier.full_blindings
+    monkeypatch.setattr(paillier, "full_blindings", lambda key, count: drawn.extend(full(key, count)) or drawn)
     assert FixedBaseBlinding(plain).factors(3) == drawn
     assert len({factor.spend() for factor in drawn}) == 3
 
 
 def test_a_factor_is_spent_once_and_shows_nothing():
-    factor = full_blinding(PUBLIC)
+    factor = full_blindings(PUBLIC, 1)[0]
     assert repr(factor) == "BlindingFactor(fresh)"
     factor.spend()
     assert repr(factor) == "BlindingFactor(spent)"

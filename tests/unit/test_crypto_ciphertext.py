@@ -16,7 +16,7 @@ from fate_dp.crypto.paillier import (
     column_from_bytes,
     column_to_bytes,
     drawn_blinding,
-    full_blinding,
+    full_blindings,
     keypair_of_any_length,
 )
 
@@ -39,7 +39,7 @@ def test_sums_and_multiples_decrypt_to_those_of_the_plaintexts(first, second, fa
 
 
 @pytest.mark.parametrize("leak", [pickle.dumps, copy.deepcopy, copy.copy])
-@pytest.mark.parametrize("held", [bare(5), ENCRYPTION.encrypt([5])[0].plus(1), full_blinding(PUBLIC)])
+@pytest.mark.parametrize("held", [bare(5), ENCRYPTION.encrypt([5])[0].plus(1), full_blindings(PUBLIC, 1)[0]])
 def test_sums_and_factors_have_no_byte_form(leak, held):
     with pytest.raises(TypeError, match="never pickled"):
         leak(held)
@@ -54,7 +54,7 @@ def test_a_sum_is_refused_where_bytes_are_made_of_ciphertexts():
 
 
 def test_every_ciphertext_spends_a_factor_of_its_own():
-    factor = full_blinding(PUBLIC)
+    factor = full_blindings(PUBLIC, 1)[0]
     Ciphertext(bare(5), factor)
     with pytest.raises(ValueError, match="is spent"):
         Ciphertext(bare(5), factor)
@@ -64,7 +64,7 @@ def test_every_ciphertext_spends_a_factor_of_its_own():
 
 def test_factors_of_another_key_are_refused():
     with pytest.raises(ValueError, match="another public key"):
-        Ciphertext(bare(5), full_blinding(OTHER))
+        Ciphertext(bare(5), full_blindings(OTHER, 1)[0])
     with pytest.raises(ValueError, match="another public key"):
         blinded_for_owner([bare(5)], drawn_blinding(OTHER, 10))
     with pytest.raises(ValueError, match="different keys"):
@@ -83,7 +83,7 @@ DRAWN = drawn_blinding(PUBLIC, 10)
 
 def test_fully_blinded_draws_a_full_residue(monkeypatch):
     drawn = []
-    monkeypatch.setattr(module, "full_blinding", lambda key: drawn.append(key) or BlindingFactor(4, key))
+    monkeypatch.setattr(module, "full_blindings", lambda key, count: drawn.append(key) or [BlindingFactor(4, key)])
     assert bare(7).fully_blinded().value == PUBLIC.embed(7) * 4 % PUBLIC.modulus_squared and drawn == [PUBLIC]
 
 

@@ -14,6 +14,8 @@ from fate_dp.crypto.contingency import add_rows, one_hot, table_layout
 from fate_dp.crypto.cross_product import encrypt_rows, merge_sums, open_sums, seal_sums
 from fate_dp.crypto.paillier import keypair_of_any_length
 
+pytestmark = pytest.mark.usefixtures("arithmetic")
+
 PUBLIC, PRIVATE = keypair_of_any_length(256)
 OWN = PRIVATE.encryption()
 BINS, HOST_BINS = 7, 5

@@ -21,8 +21,10 @@ from fate_dp.crypto.cross_product import (
     seal_sums,
     spans,
 )
-from fate_dp.crypto.paillier import EncryptedSum, OwnerEncryption, PublicKey, column_to_bytes, keypair_of_any_length
+from fate_dp.crypto.paillier import OwnerEncryption, PublicKey, column_to_bytes, keypair_of_any_length
 from fate_dp.crypto.slots import SlotLayout
+
+pytestmark = pytest.mark.usefixtures("arithmetic")
 
 PUBLIC, PRIVATE = keypair_of_any_length(512)
 OWN = PRIVATE.encryption()
@@ -178,9 +180,9 @@ def test_no_ciphertext_is_sent_twice(monkeypatch):
 
 def test_what_goes_back_carries_a_full_blinding_for_each_ciphertext(monkeypatch):
     left, right = random_factors(3, 2, 7)
-    layout, blinded, fully_blinded = product_layout(3, PUBLIC), [], EncryptedSum.fully_blinded
+    layout, blinded, fully_blinded = product_layout(3, PUBLIC), [], cross_product.fully_blinded
     sums = sums_of(left, right, layout)
-    monkeypatch.setattr(EncryptedSum, "fully_blinded", lambda one: blinded.append(fully_blinded(one)) or blinded[-1])
+    monkeypatch.setattr(cross_product, "fully_blinded", lambda all: blinded.extend(fully_blinded(all)) or blinded)
     sealed, _ = seal_sums(sums, 7, layout, PUBLIC)
     assert sealed == [ciphertext.to_bytes() for ciphertext in blinded] and len(sealed) == 4
 

@@ -8,7 +8,7 @@ from scipy.stats import chisquare
 
 from fate_dp.crypto import paillier
 from fate_dp.crypto import slots as masked_packing
-from fate_dp.crypto.paillier import EncryptedSum, PublicKey, full_blinding, keypair_of_any_length
+from fate_dp.crypto.paillier import EncryptedSum, PublicKey, full_blindings, keypair_of_any_length
 from fate_dp.crypto.slots import (
     MASK_BITS,
     PRODUCT_BITS,
@@ -102,7 +102,7 @@ def test_masked_values_do_not_correlate_with_the_sums_they_hide():
 
 def test_what_goes_back_is_blinded_with_a_full_residue(monkeypatch):
     sums, drawn = encrypted([5, 6, 7]), []
-    monkeypatch.setattr(paillier, "full_blinding", lambda key: drawn.append(key) or full_blinding(key))
+    monkeypatch.setattr(paillier, "full_blindings", lambda key, count: drawn.append(key) or full_blindings(key, count))
     monkeypatch.setattr(masked_packing.secrets, "randbits", lambda bits: 0)
     packed = [mask_and_pack(sums, PUBLIC)[0] for _ in range(2)]
     assert len(drawn) == 2 and packed[0] != packed[1]

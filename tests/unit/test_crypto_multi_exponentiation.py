@@ -12,6 +12,8 @@ from fate_dp.crypto import powers
 from fate_dp.crypto.paillier import keypair_of_any_length
 from fate_dp.crypto.powers import few_bases_products, join, powers_product, split_with_inverses
 
+pytestmark = pytest.mark.usefixtures("arithmetic")
+
 PUBLIC, _ = keypair_of_any_length(256)
 N, MODULUS = PUBLIC.modulus, PUBLIC.modulus_squared
 UNITS = st.integers(1, PUBLIC.n**2 - 1).map(mpz)  # a prime of 128 bits does not divide them
@@ -127,7 +129,7 @@ class Counted:
 
 
 def multiplications(monkeypatch, exponents):
-    """By entries of the shared tables, for ``exponents`` of 95 bits; tables and squarings are not counted."""
+    """By entries of the shared tables with gmpy2, for ``exponents`` of 95 bits; tables and squarings are not counted."""
     odd_powers = powers._odd_powers
 
     def counted(bases, width, n):
@@ -136,6 +138,7 @@ def multiplications(monkeypatch, exponents):
             for table in odd_powers(bases, width, n)
         ]
 
+    monkeypatch.setattr(powers, "ring_for", lambda modulus: None)
     monkeypatch.setattr(powers, "_odd_powers", counted)
     Counted.made = 0
     few_bases_products([mpz(base) for base in range(3, 3 + len(exponents[0]))], exponents, MODULUS)

@@ -4,13 +4,13 @@ import pickle
 
 import pytest
 
-from fate_dp.crypto.paillier import OwnerDecryption, encrypt_with, full_blinding, keypair_of_any_length
+from fate_dp.crypto.paillier import OwnerDecryption, encrypt_with, full_blindings, keypair_of_any_length
 
 PUBLIC, PRIVATE = keypair_of_any_length(512)
 
 
 def encrypted(plaintext):
-    return encrypt_with([full_blinding(PUBLIC)], [plaintext], PUBLIC)[0]
+    return encrypt_with([full_blindings(PUBLIC, 1)[0]], [plaintext], PUBLIC)[0]
 
 
 @pytest.mark.parametrize("plaintext", [0, 1, -1, 2**60 - 1, 1 - 2**60])

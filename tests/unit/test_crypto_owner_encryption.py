@@ -13,6 +13,8 @@ from fate_dp.crypto import powers
 from fate_dp.crypto.paillier import OwnerEncryption, PrivateKey, PublicKey, comb_height, keypair_of_any_length
 from fate_dp.crypto.powers import FixedBasePowers
 
+pytestmark = pytest.mark.usefixtures("arithmetic")
+
 PUBLIC, PRIVATE = keypair_of_any_length(256)
 ENCRYPTION = PRIVATE.encryption()
 LARGEST = PUBLIC.n // 2

@@ -17,7 +17,7 @@ from fate_dp.crypto.paillier import (
     PrivateKey,
     PublicKey,
     check_key_length,
-    full_blinding,
+    full_blindings,
     generate_keypair,
     keypair_of_any_length,
 )
@@ -205,7 +205,7 @@ def test_a_number_made_under_another_key_is_no_small_number():
 
 
 def test_full_blinding_is_a_fresh_nth_residue():
-    factors = [full_blinding(PUBLIC).spend() for _ in range(50)]
+    factors = [full_blindings(PUBLIC, 1)[0].spend() for _ in range(50)]
     assert len(set(factors)) == 50 and all(PRIVATE.decrypt(factor) == 0 for factor in factors)
 
 

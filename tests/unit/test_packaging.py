@@ -109,7 +109,7 @@ def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     copy = folder / "source"
     for name in PARTS:
-        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     for name in ("setup.py", "pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, copy / name)
     subprocess.run(
@@ -130,7 +130,7 @@ def test_every_module_of_the_checkout_imports_from_the_wheel(wheel, tmp_path):
     outside = {name: file for name, file in report.items() if not Path(file).is_relative_to(wheel)}
     assert not outside
     in_checkout = {str(path.relative_to(ROOT)) for path in sources(*PARTS) if path.name != "__main__.py"}
-    in_wheel = {str(Path(file).relative_to(wheel / "fate_dp")) for file in report.values()}
+    in_wheel = {str(Path(file).relative_to(wheel / "fate_dp")) for file in report.values() if file.endswith(".py")}
     assert in_checkout == in_wheel
 
 
@@ -142,6 +142,20 @@ def test_data_files_are_in_the_wheel(wheel):
         for file in (ROOT / part).rglob(kind)
     ]:
         assert (wheel / "fate_dp" / path.relative_to(ROOT)).read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("compiler, built", [(os.environ.get("CC", "cc"), True), ("/bin/false", False)])
+def test_the_kernel_is_built_where_there_is_a_compiler_and_left_out_where_not(compiler, built, tmp_path):
+    if built and shutil.which(compiler) is None:
+        pytest.skip(f"There is no compiler {compiler} here.")
+    done = subprocess.run(
+        [sys.executable, "setup.py", "-q", "build_ext", f"--build-lib={tmp_path}", f"--build-temp={tmp_path}/objects"],
+        cwd=ROOT,
+        env={**os.environ, "CC": compiler, "FATE_DP_KERNEL": "on"},
+        timeout=300,
+        capture_output=True,
+    )
+    assert done.returncode == 0 and bool(list(tmp_path.rglob("_montgomery*.so"))) == built
 
 
 def test_the_wheel_holds_no_tests_and_announces_the_components(wheel):

@@ -1,0 +1,250 @@
+"""The native kernel: products modulo one odd number, eight at a time, where the processor has AVX-512 IFMA.
+
+`native/montgomery.c` says how they are computed, and what of it takes constant time. It is optional: without a compiler at
+installation, on another processor, with ``FATE_DP_KERNEL=off``, or if it ever differs from gmpy2 in the check at the
+start of a process, `ring_for` gives None, gmpy2 computes the same numbers, and one line in the log says why.
+
+A look around for a library came first. OpenSSL and Intel's cryptography library (``crypto_mb``) have such products inside,
+but what they export are whole powers, one exponent for each base; a comb, buckets and windows need the products.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import logging
+import os
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+import gmpy2
+import numpy as np
+import numpy.typing as npt
+from gmpy2 import mpz
+
+IntArray = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.uint64]
+"""Numbers as rows of limbs, in the form in which they are multiplied; of one `Ring`."""
+
+SWITCH = "FATE_DP_KERNEL"
+"""Environment variable: ``off`` leaves the kernel unused."""
+_MODULE = "fate_dp.crypto._montgomery"
+_LIMB_BITS = 52
+_LANES = 8
+_WINDOW = 5
+"""As in the C file."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The library, or None, and a sentence that says which and why."""
+
+    library: ctypes.CDLL | None
+    sentence: str
+
+
+@lru_cache(maxsize=1)
+def kernel() -> Kernel:
+    """Whether this process computes with the native kernel; looked up and checked once."""
+    found = _found(os.environ.get(SWITCH, ""))
+    logger.info(found.sentence)
+    return found
+
+
+def ring_for(modulus: int) -> Ring | None:
+    """Arithmetic modulo an odd number by the kernel, or None where gmpy2 is to be used."""
+    library = kernel().library
+    return None if library is None or not fits(modulus, library) else Ring(modulus, library)
+
+
+def fits(modulus: int, library: ctypes.CDLL) -> bool:
+    """Whether the kernel computes modulo this number."""
+    return bool(modulus % 2) and modulus > 1 and _limbs_of(modulus) <= library.kernel_max_limbs()
+
+
+def _found(switch: str) -> Kernel:
+    if switch not in ("", "on", "off"):
+        raise ValueError(f"{SWITCH} is {switch!r}; allowed are on (the default) and off.")
+    if switch == "off":
+        return Kernel(None, f"The native kernel is switched off by {SWITCH}; gmpy2 computes instead.")
+    try:
+        path = importlib.import_module(_MODULE).__file__
+        library = ctypes.CDLL(path)
+    except (ImportError, OSError) as error:
+        return Kernel(None, f"The native kernel was not built or cannot be loaded ({error}); gmpy2 computes instead.")
+    if not library.kernel_supported():
+        return Kernel(None, "This processor has no AVX-512 IFMA for the native kernel; gmpy2 computes instead.")
+    return checked(library)
+
+
+def checked(library: ctypes.CDLL) -> Kernel:
+    """The kernel if it agrees with gmpy2 on random and extreme values, for moduli of 1024 to 4096 bits; milliseconds."""
+    for bits in (1024, 2048, 4096):
+        modulus = secrets.randbits(bits) | 1 << bits - 1 | 1
+        if not _agrees(Ring(modulus, library)):
+            sentence = f"The native kernel differs from gmpy2 at {bits} bits; gmpy2 computes instead."
+            logger.warning(sentence)
+            return Kernel(None, sentence)
+    return Kernel(library, "The native kernel computes products, with AVX-512 IFMA.")
+
+
+def _agrees(ring: Ring) -> bool:
+    modulus, count = ring.modulus, 11
+    values = [mpz(0), mpz(1), modulus - 1, *(mpz(secrets.randbelow(int(modulus))) for _ in range(count - 3))]
+    rows, exponent = ring.enter(values), secrets.randbits(64)
+    # Every power is made of three steps with two tables, both of which hold the values.
+    digits = (np.arange(6 * count) % count).astype(np.uint16).reshape(count, 3, 2)
+    steps = [[values[left] * values[right] for left, right in of_one] for of_one in digits.tolist()]
+    reversed_order, bounds = np.arange(count)[::-1], np.array([0, 1, 1, count])
+    weighted = prod(gmpy2.powmod(value, weight, modulus) for weight, value in enumerate(values[1:], 1))
+    pairs = [
+        (ring.products(rows, rows[::-1]), [left * right for left, right in zip(values, values[::-1])]),
+        (ring.products(rows, rows[2]), [-value for value in values]),
+        (ring.powers(rows, exponent), [gmpy2.powmod(value, exponent, modulus) for value in values]),
+        (ring.table_products(np.stack([rows, rows]), digits, 2), [(a**4 * b) ** 4 * c for a, b, c in steps]),
+        (ring.group_products(rows, reversed_order, bounds[:-1], bounds[1:]), [values[-1], mpz(1), prod(values[:-1])]),
+        (ring.weighted_products(rows[np.newaxis, 1:]), [weighted]),
+    ]
+    return all(ring.leave(found) == [value % modulus for value in expected] for found, expected in pairs)
+
+
+class _RingStruct(ctypes.Structure):
+    """`ring_t` of the C file."""
+
+    _fields_ = [
+        ("limbs", ctypes.c_int64),
+        ("stride", ctypes.c_int64),
+        ("negative_inverse", ctypes.c_uint64),
+        ("modulus", ctypes.c_void_p),
+        ("one", ctypes.c_void_p),
+    ]
+
+
+def _limbs_of(modulus: int) -> int:
+    """An even number of limbs, four or more, that leaves two bits free."""
+    limbs = -(-(int(modulus).bit_length() + 2) // _LIMB_BITS)
+    return max(limbs + limbs % 2, 4)
+
+
+class Ring:
+    """Batches of numbers modulo one odd modulus, which may be secret: `Rows` of shape (count, stride).
+
+    Results are exact, and the same as gmpy2's. Only `enter` and `leave` see plain numbers.
+    """
+
+    def __init__(self, modulus: int, library: ctypes.CDLL) -> None:
+        if not fits(modulus, library):
+            raise ValueError(f"The kernel takes odd moduli of at most {library.kernel_max_limbs()} limbs of 52 bits.")
+        self.modulus = mpz(modulus)
+        limbs = _limbs_of(modulus)
+        self._library, self._stride = library, -(-limbs // _LANES) * _LANES
+        self._words = -(-self.modulus.bit_length() // 64)
+        radix = mpz(1) << _LIMB_BITS * limbs
+        inverse = int(-gmpy2.invert(self.modulus, mpz(1) << _LIMB_BITS) % (1 << _LIMB_BITS))
+        self._struct = _RingStruct(limbs, self._stride, inverse, None, None)
+        self._modulus_limbs = self._limbs([self.modulus])
+        self._plain_one, self.one, self._entering = self._limbs([mpz(1), radix % modulus, radix**2 % modulus])
+        self._struct.modulus, self._struct.one = self._modulus_limbs.ctypes.data, self.one.ctypes.data
+
+    def enter(self, values: Sequence[mpz]) -> Rows:
+        """Numbers in [0, modulus), as rows."""
+        return self.products(self._limbs(values), self._entering)
+
+    def leave(self, rows: Rows) -> list[mpz]:
+        """The numbers that rows stand for, in [0, modulus)."""
+        reduced, width = self.products(rows, self._plain_one), 8 * self._words
+        words = np.empty((len(rows), self._words), dtype=np.uint64)
+        self._call("to_words", words, reduced, self._words, len(rows))
+        data = words.tobytes()
+        return [mpz(int.from_bytes(data[at : at + width], "little")) for at in range(0, len(data), width)]
+
+    def products(self, rows: Rows, others: Rows) -> Rows:
+        """Each row times its partner in ``others``, or times the one row that ``others`` is."""
+        left, right, out = self._rows(rows), self._rows(others), self._empty(len(rows))
+        if right.shape not in (left.shape, (self._stride,)):
+            raise ValueError(f"Rows of shape {left.shape} have no product with rows of shape {right.shape}.")
+        self._call("products", out, left, right, int(right.ndim == 2), len(left))
+        return out
+
+    def table_products(self, entries: Rows, digits: npt.NDArray[np.uint16], squarings: int) -> Rows:
+        """For each i the product over steps s and tables t of ``entries[t, digits[i, s, t]]``.
+
+        What the earlier steps gave is squared ``squarings`` times before each further step. Entries have the shape
+        (tables, height, stride), digits (count, steps, tables), with at least one step and one table. Which entries are
+        read leaves traces in the processor's caches.
+        """
+        tables, height = entries.shape[:2]
+        taken, out = np.ascontiguousarray(digits, dtype=np.uint16), self._empty(len(digits))
+        if taken.ndim != 3 or not taken.shape[1] or not tables or taken.shape[2] != tables:
+            raise ValueError(f"Digits of shape {taken.shape} do not fit {tables} tables.")
+        if taken.size and int(taken.max()) >= height:
+            raise ValueError(f"A digit is {int(taken.max())}, but the tables have {height} entries.")
+        held = self._rows(entries)
+        self._call("table_products", out, held, tables, height, taken, taken.shape[1], squarings, len(taken))
+        return out
+
+    def group_products(self, rows: Rows, order: IntArray, starts: IntArray, ends: IntArray) -> Rows:
+        """For each g the product of ``rows[order[i]]`` over ``starts[g] <= i < ends[g]``; one for an empty group.
+
+        Eight groups that stand beside each other take as long as the longest of them.
+        """
+        taken, first, last = (np.ascontiguousarray(each, dtype=np.int64) for each in (order, starts, ends))
+        if first.shape != last.shape or not (first <= last).all():
+            raise ValueError("Groups must have a start and an end each, and end where they start or later.")
+        if first.size and not 0 <= int(first.min()) <= int(last.max()) <= len(taken):
+            raise ValueError(f"A group lies outside the order, which has {len(taken)} places.")
+        if taken.size and not 0 <= int(taken.min()) <= int(taken.max()) < len(rows):
+            raise ValueError(f"The order names a row outside the {len(rows)} rows.")
+        out = self._empty(len(first))
+        self._call("group_products", out, self._rows(rows), taken, first, last, len(out))
+        return out
+
+    def weighted_products(self, buckets: Rows) -> Rows:
+        """For each set s the product over d of ``buckets[s, d] ** (d + 1)``; buckets are (sets, height, stride)."""
+        sets, height = buckets.shape[:2]
+        if not height:
+            raise ValueError("A set of buckets is empty; there must be at least one.")
+        out = self._empty(sets)
+        self._call("weighted_products", out, self._rows(buckets), height, sets)
+        return out
+
+    def powers(self, rows: Rows, exponent: int) -> Rows:
+        """Every row to the power of one exponent >= 0. Its digits leave traces in the caches, the rows do not."""
+        if exponent < 0:
+            raise ValueError("An exponent is negative; take the inverse to its magnitude.")
+        windows = max(-(-exponent.bit_length() // _WINDOW), 1)
+        places = range(_WINDOW * (windows - 1), -1, -_WINDOW)
+        digits = np.array([exponent >> at & ((1 << _WINDOW) - 1) for at in places], dtype=np.uint8)
+        out = self._empty(len(rows))
+        self._call("powers", out, self._rows(rows), digits, windows, len(rows))
+        return out
+
+    def _limbs(self, values: Sequence[mpz]) -> Rows:
+        if any(not 0 <= value <= self.modulus for value in values):
+            raise ValueError("A number lies outside [0, modulus), which rows stand for.")
+        data = b"".join(int(value).to_bytes(8 * self._words, "little") for value in values)
+        out = self._empty(len(values))
+        self._call("to_limbs", out, np.frombuffer(data, dtype=np.uint64), self._words, len(values))
+        return out
+
+    def _rows(self, rows: Rows) -> Rows:
+        held = np.ascontiguousarray(rows, dtype=np.uint64)
+        if held.shape[-1] != self._stride:
+            raise ValueError(f"Rows of {held.shape[-1]} words are not of this ring, whose rows have {self._stride}.")
+        return held
+
+    def _empty(self, count: int) -> Rows:
+        return np.empty((count, self._stride), dtype=np.uint64)
+
+    def _call(self, name: str, *arguments: int | npt.NDArray[np.generic]) -> None:
+        function = getattr(self._library, f"kernel_{name}")
+        passed = [
+            ctypes.c_void_p(each.ctypes.data) if isinstance(each, np.ndarray) else ctypes.c_int64(each)
+            for each in arguments
+        ]
+        function(*passed, ctypes.byref(self._struct))
