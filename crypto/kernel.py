@@ -161,7 +161,9 @@ class Ring:
         words = np.empty((len(rows), self._words), dtype=np.uint64)
         self._call("to_words", words, reduced, self._words, len(rows))
         data = words.tobytes()
-        return [mpz(int.from_bytes(data[at : at + width], "little")) for at in range(0, len(data), width)]
+        numbers = (mpz(int.from_bytes(data[at : at + width], "little")) for at in range(0, len(data), width))
+        # A multiple of the modulus that is not the row of zeros leaves as the modulus itself.
+        return [mpz(0) if number == self.modulus else number for number in numbers]
 
     def products(self, rows: Rows, others: Rows) -> Rows:
         """Each row times its partner in ``others``, or times the one row that ``others`` is."""

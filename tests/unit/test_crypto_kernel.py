@@ -182,3 +182,13 @@ def test_ciphertexts_and_products_are_the_same_bit_for_bit_with_and_without_the_
                 )
             )
     assert results[0] == results[1]
+
+
+@needs_kernel
+def test_a_product_that_the_modulus_divides_leaves_as_zero():
+    """Factors that share primes with the modulus: no honest ciphertext has any, and gmpy2 says 0 of their product."""
+    first, second = (1 << 521) - 1, (1 << 607) - 1
+    ring = Ring(first * second, LIBRARY)
+    rows = ring.enter([mpz(first), mpz(second)])
+    assert ring.leave(ring.products(rows, rows[::-1])) == [0, 0]
+    assert ring.leave(ring.group_products(rows, np.array([0, 1]), np.array([0]), np.array([2]))) == [0]
