@@ -15,7 +15,7 @@ DOCS := .venv-docs
 .PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults board-test docker-test
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-label-firewall bench-noise bench-prep bench-private-step
-.PHONY: bench-attacks bench-audit bench-check bench-flipback bench-label-methods bench-label-noise bench-privacy-core bench-scorecard
+.PHONY: bench-attacks bench-audit bench-check bench-credit-study bench-flipback bench-label-methods bench-label-noise bench-privacy-core bench-scorecard
 .PHONY: bench-source-composition bench-split-network bench-thesis-contributions bench-thesis-overheads bench-trees bench-wan
 
 install: $(INSTALLED)
@@ -142,6 +142,10 @@ bench-split-network: $(BENCHED)
 
 bench-scorecard: $(BENCHED)
 	$(BIN)/python -m bench.scorecard
+
+# The private credit study; CSV is Lending Club's loan file.
+bench-credit-study: $(BENCHED)
+	OMP_NUM_THREADS=1 $(BIN)/python -m bench.credit_study $(if $(CSV),--csv $(CSV))
 
 bench-noise: $(BENCHED)
 	$(BIN)/python -m bench.noise

@@ -278,9 +278,15 @@ def scores_in_order(run: FederatedRun, division: Division) -> numpy.ndarray:
 
 
 def flow_entry(
-    run: FederatedRun, scores: numpy.ndarray, models: SplitModels, seed: int, settings: HomoLRSettings
+    run: FederatedRun,
+    scores: numpy.ndarray,
+    models: SplitModels,
+    seed: int,
+    settings: HomoLRSettings,
+    spread_by_order: float,
 ) -> dict:
-    """The result's entry for a run: its measures, FATE's own, and how far it is from the split's simulation."""
+    """The result's entry for a run: its measures, FATE's own, how far it is from the split's simulation, and how far
+    simulations are from each other that differ in nothing but the order of rows."""
     simulated = models.trained[FEDERATED]
     expected = {BIAS: simulated.bias, **dict(zip(FEATURES, simulated.weights))}
     if set(expected) != set(run.weights):
@@ -294,5 +300,6 @@ def flow_entry(
         "agreement": {
             "largest_weight_difference": max(abs(run.weights[name] - expected[name]) for name in expected),
             "largest_score_difference": float(abs(scores - models.scores[FEDERATED]).max()),
+            "spread_by_order": spread_by_order,
         },
     }

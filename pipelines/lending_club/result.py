@@ -44,8 +44,10 @@ MORE_EVEN = 0.01
 NEAR_CENTRAL = 0.01
 LEAKING_AUC = 0.75
 # Over-sampling makes the classes equal, so that at the start the bias has no gradient but rounding errors, and RMSprop
-# scales whatever it gets up to a step: the order of rows, which FATE shuffles, alone moves scores by some 1e-4.
+# scales whatever it gets up to a step: the order of rows, which FATE shuffles, alone moves scores, by some 1e-5 after 20
+# epochs and by 1e-3 after 3 on 2,000 loans (`spread_by_order`). What a few orders spread over, one more may exceed.
 SAME_SCORES = 1e-3
+SPREADS = 3
 CENTRALS = (CENTRAL, CENTRAL_SCIKIT, CENTRAL_WEIGHTED)
 SPOKEN = {CENTRAL_SCIKIT: "central, scikit-learn", CENTRAL_WEIGHTED: "central, class weights", CENTRAL: "central"}
 
@@ -150,15 +152,23 @@ def no_leak(models: list[dict]) -> dict:
 
 def runs_equal_simulation(runs: list[dict]) -> dict:
     """Whether the figures that were simulated are those of FATE-Flow, too."""
-    claim = f"The run on FATE-Flow equals the simulation: scores differ by less than {SAME_SCORES:g}"
+    claim = (
+        f"The run on FATE-Flow equals the simulation: scores differ by less than {SAME_SCORES:g}, or {SPREADS} times what "
+        "the order of rows alone changes"
+    )
     if not runs:
         return {"claim": claim, "holds": None, "figures": "Nothing ran on FATE-Flow."}
-    largest = max(run["agreement"]["largest_score_difference"] for run in runs)
+    told = [run["agreement"] for run in runs]
+    largest, spread = (max(each[name] for each in told) for name in ("largest_score_difference", "spread_by_order"))
+    within = [
+        each["largest_score_difference"] < max(SAME_SCORES, SPREADS * each["spread_by_order"]) for each in told
+    ]
     seeds = ", ".join(f"seed {run['seed']}" for run in runs)
     return {
         "claim": claim,
-        "holds": largest < SAME_SCORES,
-        "figures": f"Largest difference of a test row's score: {largest:.1e} ({seeds}).",
+        "holds": all(within),
+        "figures": f"Largest difference of a test row's score: {largest:.1e}; by the order of rows alone: {spread:.1e} "
+        f"({seeds}).",
     }
 
 

@@ -17,7 +17,16 @@ from fate_dp.data_prep.lending_club.preparation import divide
 
 from .balancing import CLASS_WEIGHTS, MAX_SEEDS, Balanced, largest_influence, study_balancing, study_evenness
 from .flow import FlowPlace, flow_entry, job_page, run_split, scores_in_order
-from .models import CENTRAL_SCIKIT, CENTRAL_WEIGHTED, FEDERATED, class_measures, fit_models
+from .models import (
+    CENTRAL_SCIKIT,
+    CENTRAL_WEIGHTED,
+    FEDERATED,
+    class_measures,
+    fit_models,
+    numbers,
+    party_rows,
+    spread_by_order,
+)
 from .result import Findings, Study, assemble
 
 
@@ -90,7 +99,9 @@ def add_run(study: Study, flow: FlowPlace, found: Findings, seed: int, output: P
     options = replace(study.preparation, seed=seed)
     division = divide(found.clean, options)
     run = run_split(flow, found.clean, division, options, study.settings)
-    entry = flow_entry(run, scores_in_order(run, division), found.models[seed], seed, study.settings)
+    rows, (test, _) = list(party_rows(division).values()), numbers(division.test)
+    spread = spread_by_order(rows, study.settings, test)
+    entry = flow_entry(run, scores_in_order(run, division), found.models[seed], seed, study.settings, spread)
     guest, *_ = options.parties or ()
     found.runs.append({**entry, "page": job_page(flow, run.job_id, guest, output)})
     found.run_losses[seed] = run.losses
