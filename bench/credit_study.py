@@ -98,7 +98,9 @@ def main():
 
 
 def parse_options():
-    parser = argparse.ArgumentParser(description="What privacy costs a credit-risk model, split by rows and by columns.")
+    parser = argparse.ArgumentParser(
+        description="What privacy costs a credit-risk model, split by rows and by columns."
+    )
     parser.add_argument("--csv", type=Path, default=LENDING_CLUB, help=f"Lending Club's loan file ({LENDING_CLUB})")
     parser.add_argument("--seeds", type=int, default=len(SEEDS), help=f"how many of {len(SEEDS)} seeds, at least 2")
     parser.add_argument("--choose", action="store_true", help="the seeds on which settings are chosen, none reported")

@@ -160,9 +160,7 @@ def runs_equal_simulation(runs: list[dict]) -> dict:
         return {"claim": claim, "holds": None, "figures": "Nothing ran on FATE-Flow."}
     told = [run["agreement"] for run in runs]
     largest, spread = (max(each[name] for each in told) for name in ("largest_score_difference", "spread_by_order"))
-    within = [
-        each["largest_score_difference"] < max(SAME_SCORES, SPREADS * each["spread_by_order"]) for each in told
-    ]
+    within = [each["largest_score_difference"] < max(SAME_SCORES, SPREADS * each["spread_by_order"]) for each in told]
     seeds = ", ".join(f"seed {run['seed']}" for run in runs)
     return {
         "claim": claim,

@@ -107,7 +107,11 @@ def example_result():
                 "seconds": 93.4,
                 "measures": {"auc": 0.69481, "ks": 0.28313, "specificity": 0.63871},
                 "evaluation": {"auc": 0.69482, "ks": 0.28314},
-                "agreement": {"largest_weight_difference": 3.1e-7, "largest_score_difference": 1.2e-7},
+                "agreement": {
+                    "largest_weight_difference": 3.1e-7,
+                    "largest_score_difference": 1.2e-7,
+                    "spread_by_order": 2.4e-7,
+                },
             }
         ],
         "verdicts": [
