@@ -10,7 +10,7 @@ import operator
 from dataclasses import dataclass, field
 
 from fate_dp.privacy.events import Event
-from fate_dp.privacy.mechanisms.bin_counts import BinCountNoise
+from fate_dp.privacy.mechanisms.bin_counts import BinCountNoise, LaplaceBinCountNoise
 
 from ..common.charges import Charges, has_synthetic_rows, home_of, job_of
 from ..common.frames import (
@@ -27,7 +27,7 @@ from ..common.provenance import LabelPrivacy, find_label_privacy, record_use, re
 from ..protocols.federation import others
 from ..protocols.preflight import Preflight
 from .own_columns import checked_rules, event_blocks, quantile_charges
-from .settings import FLIPS, LABEL, NOISY, RECORD, Rule, Settings
+from .settings import FLIPS, LABEL, LAPLACE, NOISY, RECORD, QuantileBins, Rule, Settings
 
 PURPOSE = "dp_binning"
 REFUSAL = "The cap that this party's operator set for private steps does not allow this binning."
@@ -47,7 +47,7 @@ class Agreement(Preflight):
     settings: Settings
     frame: DataFrame
     rules: dict[str, Rule] = field(init=False)
-    noise: BinCountNoise | None = field(init=False, default=None)
+    noise: BinCountNoise | LaplaceBinCountNoise | None = field(init=False, default=None)
     charges: Charges | None = field(init=False, default=None)
     charged: Charged = field(init=False, default_factory=list)
 
@@ -55,6 +55,11 @@ class Agreement(Preflight):
     def bins(self) -> int:
         """An upper bound on the bins of all columns, from parameters alone."""
         return sum(each.most_bins for each in self.rules.values())
+
+    @property
+    def cuts_quantiles(self) -> bool:
+        """Whether a column of this party is cut at quantiles, which bins_epsilon pays for."""
+        return any(isinstance(each, QuantileBins) for each in self.rules.values())
 
     @property
     def observers(self) -> tuple[str, ...]:
@@ -74,7 +79,10 @@ class Agreement(Preflight):
         """Settle this party's noise, and what it will be charged as."""
         epsilon = self.settings.epsilon
         assert epsilon is not None, "Noise without an epsilon is refused by the settings."
-        self.noise = BinCountNoise.of(epsilon, self.settings.delta, own_columns, label_columns, counts)
+        if self.settings.noise == LAPLACE:
+            self.noise = LaplaceBinCountNoise(epsilon, own_columns, label_columns, counts)
+        else:
+            self.noise = BinCountNoise.of(epsilon, self.settings.delta, own_columns, label_columns, counts)
         self.charged = [*self.charged, (self.noise.event(observers), 1)]
 
     def check_cap(self) -> None:
@@ -108,6 +116,7 @@ class HostAgreement(Agreement):
         self.check_cap()
         return {
             "digest": alignment_digest(self.frame),
+            "woe": self.settings.woe,
             "privacy": self.settings.privacy,
             "key_length": self.settings.key_length,
             "columns": len(self.rules),
@@ -120,8 +129,8 @@ class GuestAgreement(Agreement):
     """The guest's checks.
 
     Attributes:
-        events: table of its labels as 0 and 1.
-        labels: what its ledger knows of them; None with noise, where it does not matter.
+        events: table of its labels as 0 and 1; not there without WOE.
+        labels: what its ledger knows of them; None with noise and without WOE, where it does not matter.
         hosts_bins: how many bins each host declared, by its name.
     """
 
@@ -130,9 +139,13 @@ class GuestAgreement(Agreement):
     hosts_bins: dict[str, int] = field(init=False, default_factory=dict)
 
     def check(self) -> dict:
-        if self.frame.schema.label_name is None:
-            raise ValueError("The guest's table has no label column; upload it with label_name set.")
+        if self.settings.woe and self.frame.schema.label_name is None:
+            raise ValueError(
+                "The guest's table has no label column; upload it with label_name set, or set woe to false."
+            )
         self.check_table()
+        if not self.settings.woe:
+            return {}
         self.events = event_blocks(label_blocks(self.frame))
         if self.settings.privacy in NOISY:
             refuse_derived_labels(home_of(self.ctx), self.frame)
@@ -145,7 +158,7 @@ class GuestAgreement(Agreement):
     def commit(self, hosts: dict[str, dict]) -> dict:
         check_aligned(self.frame, hosts)
         for name, facts in hosts.items():
-            for called in ("privacy", "key_length"):
+            for called in ("woe", "privacy", "key_length"):
                 asked = getattr(self.settings, called)
                 if facts[called] != asked:
                     raise ValueError(f"{called} is {facts[called]} at {name}; it must be {asked}, as at the guest.")

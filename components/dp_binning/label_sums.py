@@ -18,14 +18,19 @@ from fate_dp.crypto.contingency import table_layout
 from fate_dp.crypto.cross_product import merge_sums
 from fate_dp.crypto.paillier import PublicKey, generate_keypair
 from fate_dp.privacy.bins import TableBins
-from fate_dp.privacy.mechanisms.bin_counts import FRACTION_BITS, BinCountNoise
+from fate_dp.privacy.mechanisms.bin_counts import FRACTION_BITS, BinCountNoise, LaplaceBinCountNoise
 
 from ..common.frames import Table
 from ..protocols.federation import Context, name_of, others
 
 
 def serve_hosts(
-    ctx: Context, events: Table, rows: int, bins: Mapping[str, int], key_length: int, noise: BinCountNoise | None
+    ctx: Context,
+    events: Table,
+    rows: int,
+    bins: Mapping[str, int],
+    key_length: int,
+    noise: BinCountNoise | LaplaceBinCountNoise | None,
 ) -> None:
     """The guest's part: ``events`` are its rows' labels as 0 and 1, ``bins`` how many each host declared, by name."""
     _, private = generate_keypair(key_length)

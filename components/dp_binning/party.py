@@ -35,9 +35,12 @@ from .settings import FLIPS, NOISY, RECORD, Settings
 MECHANISMS = {
     "flips": "none beyond the flips of the labels",
     "none": "none, on labels that are public",
-    "label": "Gaussian noise of the guest on sums of labels by bin",
-    "record": "Gaussian noise of every party on its counts by bin",
+    "label": "noise of the guest on sums of labels by bin",
+    "record": "noise of every party on its counts by bin",
 }
+UNCOUNTED = "none: nothing is counted"
+"""In place of these without WOE."""
+LAW = "law of this party's noise"
 
 
 @dataclass(frozen=True)
@@ -56,9 +59,11 @@ def train_guest(ctx: Context, settings: Settings, frame: DataFrame, output_data:
     own.charge()
     bins = table_bins(frame, own.rules, settings.bins_epsilon)
     codes = code_blocks(frame, bins)
-    serve_hosts(ctx, own.events, terms["rows"], own.hosts_bins, settings.key_length, own.noise)
-    events, totals = bin_events(codes, own.events, bins), bin_totals(codes, bins)
-    counts = ones_and_others(events, totals) if bins.total else None
+    counts = None
+    if settings.woe:
+        serve_hosts(ctx, own.events, terms["rows"], own.hosts_bins, settings.key_length, own.noise)
+        if bins.total:
+            counts = ones_and_others(bin_events(codes, own.events, bins), bin_totals(codes, bins))
     output_data.write(with_codes(frame, codes))
     finish(own, terms, bins, counts, output_model)
 
@@ -71,9 +76,12 @@ def train_host(ctx: Context, settings: Settings, frame: DataFrame, output_data: 
     own.charge()
     bins = table_bins(frame, own.rules, settings.bins_epsilon)
     codes = code_blocks(frame, bins)
-    events = ask_guest(ctx, codes, bins, own.bins, terms["rows"], settings.key_length)
+    counts = None
+    if settings.woe:
+        events = ask_guest(ctx, codes, bins, own.bins, terms["rows"], settings.key_length)
+        counts = ones_and_others(events, bin_totals(codes, bins))
     output_data.write(with_codes(frame, codes))
-    finish(own, terms, bins, ones_and_others(events, bin_totals(codes, bins)), output_model)
+    finish(own, terms, bins, counts, output_model)
 
 
 def finish(own: Agreement, terms: dict, bins: TableBins, counts: BinTable | None, output_model: Any) -> None:
@@ -122,10 +130,11 @@ def document(own: Agreement, terms: dict, bins: TableBins, columns: list[ColumnC
             for column, found in zip(bins.columns, columns)
         ],
         "privacy": {
-            "level": settings.privacy,
+            "level": settings.privacy if settings.woe else None,
             "epsilon": settings.epsilon if noisy else terms["flips"],
-            "delta": settings.delta if noisy else None,
-            "bins_epsilon": settings.bins_epsilon,
+            "delta": settings.released_delta if noisy else None,
+            "noise": settings.noise if own.noise is not None else None,
+            "bins_epsilon": settings.bins_epsilon if own.cuts_quantiles else None,
             "guest_sigma": terms["sigma"],
             "own_sigma": own.noise.sigma if own.noise is not None else None,
         },
@@ -136,15 +145,19 @@ def document(own: Agreement, terms: dict, bins: TableBins, columns: list[ColumnC
 def summary(own: Agreement, bins: TableBins, columns: list[ColumnCounts], flips: float | None) -> dict:
     """What the party's board shows; numbers of its own columns alone. ``flips`` is the labels' epsilon, if they are flips."""
     settings = own.settings
-    facts: dict[str, Any] = {"mechanism": MECHANISMS[settings.privacy], "rows of this party": own.frame.shape[0]}
+    facts: dict[str, Any] = {
+        "mechanism": MECHANISMS[settings.privacy] if settings.woe else UNCOUNTED,
+        "rows of this party": own.frame.shape[0],
+    }
     if settings.privacy in NOISY:
         facts["epsilon (nats, unit record, replace-one)"] = settings.epsilon
-        facts["delta"] = settings.delta
+        facts["delta"] = settings.released_delta
     elif flips is not None:
         facts["epsilon of the labels (nats, unit label, replace-one)"] = flips
     if own.noise is not None:
+        facts[LAW] = settings.noise
         facts["standard deviation of this party's noise on a count"] = own.noise.sigma
-    if settings.bins_epsilon is not None:
+    if own.cuts_quantiles:
         facts["epsilon of quantiles (nats, unit record, replace-one)"] = settings.bins_epsilon
     return {**facts, **{f"IV of {name}": found.evidence.iv for name, found in zip(bins.names, columns)}}
 

@@ -15,6 +15,7 @@ LABEL, RECORD, FLIPS, NONE = LEVELS = ("label", "record", "flips", "none")
 """What noise protects: the guest's labels from hosts, every party's records from everybody; flips that were released
 before, or nothing, which needs labels that are public."""
 NOISY = (LABEL, RECORD)
+GAUSSIAN, LAPLACE = NOISES = ("gaussian", "laplace")
 CUTS, CATEGORIES, RANGE, BINS, QUANTILES = "cuts", "categories", "range", "bins", "quantiles"
 KINDS = ({CUTS}, {CATEGORIES}, {RANGE, BINS}, {RANGE, QUANTILES})
 FORMS = (
@@ -119,7 +120,19 @@ class Settings:
         None,
         above=0,
     )
-    delta: float = parameter("delta of the noise on the counts", 1e-6, check=delta)
+    delta: float = parameter(
+        "delta of the noise on the counts, with noise gaussian; with laplace it is 0", 1e-6, check=delta
+    )
+    noise: str = parameter(
+        "law of this party's noise on the counts: gaussian, or laplace for delta 0, which is less for few columns",
+        GAUSSIAN,
+        check=OneOf(NOISES),
+    )
+    woe: bool = parameter(
+        "whether WOE and IV are computed; false counts nothing: no sums of labels are exchanged, nothing but quantiles is "
+        "charged, and privacy and epsilon are left out",
+        True,
+    )
     bins_epsilon: float | None = parameter(
         "privacy loss of one record in nats, replace-one, for all quantiles of a party; None means no quantiles",
         None,
@@ -137,6 +150,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Raise ValueError unless what protects has an epsilon, and nothing else has one."""
+        if not self.woe and (self.privacy != FLIPS or self.epsilon is not None):
+            given = f"privacy is {self.privacy}" if self.privacy != FLIPS else f"epsilon is {self.epsilon!r}"
+            raise ValueError(f"woe is false, which counts nothing that could be protected, but {given}; leave it out.")
         if (self.privacy in NOISY) != (self.epsilon is not None):
             wanted = "a finite number above 0" if self.privacy in NOISY else "left out"
             raise ValueError(f"epsilon is {self.epsilon!r}; with privacy {self.privacy} it must be {wanted}.")
@@ -145,6 +161,11 @@ class Settings:
             raise ValueError(
                 "bins_epsilon is None; with quantiles it must be a finite number above 0, which they cost."
             )
+
+    @property
+    def released_delta(self) -> float:
+        """Delta of the noise: none with the law of Laplace."""
+        return 0.0 if self.noise == LAPLACE else self.delta
 
     def rules_of(self, names: Iterable[str]) -> dict[str, Rule]:
         """The rule of each column of a party's table; raises KeyError, with its name, for one without."""

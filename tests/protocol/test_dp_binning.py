@@ -13,7 +13,7 @@ from fate_dp.components.protocols.federation import own_party
 from fate_dp.crypto.paillier import PublicKey
 from fate_dp.privacy.bins import TableBins
 from fate_dp.privacy.evidence import BinTable, weight_of_evidence
-from fate_dp.privacy.mechanisms.bin_counts import FRACTION_BITS, BinCountNoise
+from fate_dp.privacy.mechanisms.bin_counts import FRACTION_BITS, BinCountNoise, LaplaceBinCountNoise
 
 from .scenarios import (
     GUEST,
@@ -75,18 +75,19 @@ def binned(ctx, earlier, tables, own=None, labels_of=None, public=False, kind=Mo
         tables = {**tables, GUEST: earlier[labels_of].value["table"]}
     given = {"columns": RULES, "other_columns": OTHERS, **given, **(own or {}).get(own_party(ctx), {})}
     checked = {name: checked_parameter(name, value) for name, value in given.items()}
-    output, model, drawn, draw = Artifact(), kind(), [], BinCountNoise.draw
+    law = LaplaceBinCountNoise if given.get("noise") == "laplace" else BinCountNoise
+    output, model, drawn, draw = Artifact(), kind(), [], law.draw
 
     def recorded(noise, size, rng=None):
         drawn.append(draw(noise, size, rng))
         return drawn[-1]
 
-    BinCountNoise.draw = recorded
+    law.draw = recorded
     try:
         frame = Artifact(frame_at(ctx, tables))
         train.execute(ctx, role_word(ctx), train_data=frame, train_output_data=output, output_model=model, **checked)
     finally:
-        BinCountNoise.draw = draw
+        law.draw = draw
     return {
         "table": output.frame.as_pd_df(),
         "types": set(map(str, output.frame.as_pd_df()[feature_names(tables[own_party(ctx)])].dtypes)),
@@ -143,7 +144,10 @@ RAN = {
     "quantiles": {**NOISY, "other_columns": QUANTILES, "bins_epsilon": 3.0, "tables": PLAIN},
     "guest without features": {**FULL, "tables": changed(GUEST, drop=("x0", "x1"))},
     "one class": {**NOISY, "tables": changed(GUEST, y=0)},
+    "laplace": {**FULL, "noise": "laplace", "tables": PLAIN},
 }
+UNCOUNTED = {"without woe": {"tables": PLAIN}, "without woe and label": {"tables": changed(GUEST, drop=("y",))}}
+"""Without WOE, whose tables need no label."""
 SYNTHETIC = ["synthetic-10000-4", *PLAIN[HOST]["id"][1:]]
 REFUSED = {
     "no rule": ({"other_columns": None}, "Column 'x1' has no rule", "A column has no rule"),
@@ -177,6 +181,10 @@ REFUSED = {
         "privacy is flips, but the labels are not flips",
     ),
     "other levels": ({"own": {HOST: {"privacy": "record"}}}, "privacy is record at host 10000; it must be label"),
+    "woe of others": (
+        {"own": {HOST: {"woe": False, "privacy": "flips", "epsilon": None}}},
+        "woe is False at host 10000",
+    ),
     "other keys": ({"own": {HOST: {"key_length": 3072}}}, "key_length is 3072 at host 10000"),
     "guest's cap": ({"epsilon": 12.0}, "this step asks for", "does not allow this binning"),
     "host's cap": (
@@ -192,6 +200,8 @@ def runs(tmp_path_factory):
     scenarios = {"flipped": Scenario(flip, {"tables": PLAIN, "epsilon": 3.0}, EVERYBODY, home="flips")}
     for name, given in RAN.items():
         scenarios[name] = Scenario(binned, given, EVERYBODY, home="flips" if name == "flips" else None)
+    for name, given in UNCOUNTED.items():
+        scenarios[name] = Scenario(binned, {"woe": False, "bins_epsilon": 3.0, **given}, EVERYBODY)
     scenarios["predict"] = Scenario(predicted, {"of": "none", "tables": NEW_ROWS}, EVERYBODY)
     scenarios["full disk"] = Scenario(binned, {**FULL, "tables": PLAIN, "kind": FullDisk}, EVERYBODY)
     for name, (given, *_) in REFUSED.items():
@@ -286,15 +296,40 @@ def test_the_guest_s_noise_is_in_every_sum_that_a_host_learns(runs, name):
     assert (told_counts(runs[name][GUEST]) == true_counts(runs, name, GUEST, labels_of(name))).all()
 
 
-def test_with_privacy_record_every_count_has_noise_of_its_own_party_and_of_the_guest(runs):
-    *to_hosts, own = noise_of(runs, "record", GUEST)
-    exact = true_counts(runs, "record", GUEST, labels_of("record"))
-    np.testing.assert_allclose(told_counts(runs["record"][GUEST]), exact + own, atol=1e-5)
+@pytest.mark.parametrize("name", ["record", "laplace"])
+def test_with_privacy_record_every_count_has_noise_of_its_own_party_and_of_the_guest(runs, name):
+    *to_hosts, own = noise_of(runs, name, GUEST)
+    exact = true_counts(runs, name, GUEST, labels_of(name))
+    np.testing.assert_allclose(told_counts(runs[name][GUEST]), exact + own, atol=1e-5)
     for party, added in zip((HOST, SECOND_HOST), to_hosts):
-        (own,) = noise_of(runs, "record", party)
-        exact = true_counts(runs, "record", party, labels_of("record"))
-        np.testing.assert_allclose(told_counts(runs["record"][party]), exact + [added, -added] + own, atol=1e-5)
-        assert (own != 0).all()
+        (own,) = noise_of(runs, name, party)
+        exact = true_counts(runs, name, party, labels_of(name))
+        np.testing.assert_allclose(told_counts(runs[name][party]), exact + [added, -added] + own, atol=1e-5)
+        assert name == "laplace" or (own != 0).all()
+
+
+def test_laplace_noise_is_charged_at_delta_zero_with_the_sum_of_all_columns(runs):
+    for party, sensitivity in ((GUEST, 2 * 2 + 5), (HOST, 2 * 3), (SECOND_HOST, 2 * 2)):
+        outcome = runs["laplace"][party]
+        (entry,) = outcome.ledger["entries"]
+        assert entry["mechanism"] == "PureDP" and entry["epsilon"] == pytest.approx(2.0) and entry["delta"] < 1e-20
+        told = outcome.value["model"]["privacy"]["guest_sigma" if party == GUEST else "own_sigma"]
+        assert told == pytest.approx(LaplaceBinCountNoise(2.0, 0, sensitivity, 100).sigma, rel=1e-9)
+        assert outcome.value["model"]["privacy"]["delta"] == 0 == outcome.value["summary"]["delta"]
+
+
+@pytest.mark.parametrize("name", UNCOUNTED)
+def test_without_woe_nothing_is_counted_charged_or_sent_but_verdicts(runs, name):
+    for party, outcome in runs[name].items():
+        assert outcome.error is None and not outcome.ledger["entries"]
+        assert {called for called, _ in received(outcome)} == {"preflight" if party == GUEST else "verdict"}
+        before, bins = UNCOUNTED[name]["tables"][party], bins_of(outcome)
+        after = outcome.value["table"].set_index("id").loc[before["id"]]
+        names = list(bins.names)
+        assert (after[names].to_numpy() == bins.codes(before[names].to_numpy(dtype=float))).all()
+        assert outcome.value["model"]["columns"] == [] and outcome.value["model"]["privacy"]["level"] is None
+        # bins_epsilon was given, but no column is cut at quantiles.
+        assert not any("quantiles" in fact or fact.startswith("IV") for fact in outcome.value["summary"])
 
 
 def test_the_ledger_charges_the_sensitivity_of_all_columns(runs):
@@ -371,7 +406,7 @@ def test_the_guest_gets_facts_and_masked_sums(runs, name):
     assert Counter(called for called, _ in messages) == {"preflight": 2, "masked": 2}
     for called, value in messages:
         if called == "preflight":
-            assert set(value["facts"]) == {"digest", "privacy", "key_length", "columns", "bins"}
+            assert set(value["facts"]) == {"digest", "woe", "privacy", "key_length", "columns", "bins"}
         else:
             assert all(isinstance(item, bytes) for item in value)
     assert "label_sums" in KINDS

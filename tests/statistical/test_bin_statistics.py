@@ -7,7 +7,7 @@ import pytest
 
 from fate_dp.privacy.audit import audit_claim
 from fate_dp.privacy.mechanisms import bin_counts, quantiles
-from fate_dp.privacy.mechanisms.bin_counts import FRACTION_BITS, BinCountNoise
+from fate_dp.privacy.mechanisms.bin_counts import FRACTION_BITS, BinCountNoise, LaplaceBinCountNoise
 from fate_dp.privacy.mechanisms.quantiles import private_quantiles, quantile_event, quantile_levels
 from fate_dp.privacy.noise.stream import ReproducibleStream
 from tests.statistical import audits
@@ -25,6 +25,14 @@ def test_noise_has_the_stated_scale_and_two_thirds_and_three_halves_are_rejected
     noise = BinCountNoise(1.7, 3, 5, 100)
     squares = (noise.draw(4000, ReproducibleStream(3)) / UNIT / (factor * 1.7 * math.sqrt(11))) ** 2
     assert bool(abs(squares.mean() - 1) < LIMIT * math.sqrt(2 / squares.size)) is fits
+
+
+@pytest.mark.parametrize("factor, fits", [(1, True), (2 / 3, False), (3 / 2, False)])
+def test_laplace_noise_has_the_stated_scale_too(factor, fits):
+    noise = LaplaceBinCountNoise(0.8, 3, 5, 100)
+    sizes = np.abs(noise.draw(4000, ReproducibleStream(4)) / UNIT) / (factor * 11 / 0.8)
+    # Sizes of Laplace numbers have mean and standard deviation of their scale.
+    assert bool(abs(sizes.mean() - 1) < LIMIT / math.sqrt(sizes.size)) is fits
 
 
 def sums_at_a_host(label):
@@ -48,6 +56,16 @@ def audit_of_sums():
     return audit_claim(attack, mechanism, audits.without_privacy(lambda label: COLUMNS * label), claimed)
 
 
+def audit_of_laplace_sums():
+    noise = LaplaceBinCountNoise(audits.EPSILON, 0, 1, 2)
+    claimed = audits.stated_epsilon(noise.event(["host"]))
+
+    def mechanism(label, runs, stream):
+        return label + noise.draw(runs, stream) / UNIT
+
+    return audit_claim(audits.epsilon_attack(0, 1), mechanism, audits.without_privacy(float), claimed)
+
+
 def audit_of_the_median():
     """Two points equally far from the middle; a value that goes from above both to below both decides for the first."""
     counts = {0: np.array([3, 6, 3]), 1: np.array([4, 6, 2])}
@@ -60,7 +78,7 @@ def audit_of_the_median():
     return audit_claim(audits.epsilon_attack(0, 1, rounds=3), mechanism, audits.without_privacy(float), claimed)
 
 
-AUDITS = {"sums": audit_of_sums, "median": audit_of_the_median}
+AUDITS = {"sums": audit_of_sums, "laplace sums": audit_of_laplace_sums, "median": audit_of_the_median}
 
 
 @pytest.mark.parametrize("name", AUDITS)
@@ -74,10 +92,19 @@ def test_an_audit_finds_less_than_is_claimed_but_not_absurdly_little(name):
     [
         ("sums", lambda patch: noise_off(bin_counts, "discrete_gaussian", patch)),
         ("sums", lambda patch: noise_halved(bin_counts, "discrete_gaussian", patch)),
+        ("laplace sums", lambda patch: noise_off(bin_counts, "discrete_laplace", patch)),
+        ("laplace sums", lambda patch: noise_halved(bin_counts, "discrete_laplace", patch)),
         ("median", lambda patch: epsilon_times(2, quantiles, "exponential_mechanism", 1, patch)),
         ("median", lambda patch: epsilon_times(NO_NOISE, quantiles, "exponential_mechanism", 1, patch)),
     ],
-    ids=["no noise", "half the noise", "twice the epsilon", "the true median"],
+    ids=[
+        "no noise",
+        "half the noise",
+        "no Laplace noise",
+        "half the Laplace noise",
+        "twice the epsilon",
+        "the true median",
+    ],
 )
 def test_a_mutant_is_noticed(name, mutate, monkeypatch):
     mutate(monkeypatch)

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fate_dp.privacy.accounting.accountant import make_accountant
-from fate_dp.privacy.events import Gaussian, NotPrivate
+from fate_dp.privacy.events import Gaussian, NotPrivate, PureDP
 from fate_dp.privacy.evidence import BinTable, ones_and_others, weight_of_evidence
-from fate_dp.privacy.mechanisms.bin_counts import FRACTION_BITS, BinCountNoise
+from fate_dp.privacy.mechanisms.bin_counts import FRACTION_BITS, BinCountNoise, LaplaceBinCountNoise
 from fate_dp.privacy.noise.stream import ReproducibleStream
 from fate_dp.privacy.validation import InvalidArgument
 
@@ -50,6 +50,29 @@ def test_the_sensitivity_is_reached():
     own = np.linalg.norm(both_counts(first) - both_counts(second))
     theirs = np.linalg.norm(label_sums(first, [[0, 0, 0]]) - label_sums(second, [[0, 0, 0]]))
     assert BinCountNoise(1.0, 3, 3, 36).sensitivity == pytest.approx(math.hypot(own, theirs), rel=1e-12)
+
+
+@given(st.lists(records, min_size=1, max_size=5), records, st.data())
+def test_the_l1_sensitivity_of_laplace_noise_is_never_exceeded_and_reached(table, other, data):
+    theirs = [data.draw(st.lists(st.integers(0, BINS - 1), min_size=3, max_size=3)) for _ in table]
+    replaced = [other, *table[1:]]
+    moved = np.abs(both_counts(table) - both_counts(replaced)).sum()
+    moved += np.abs(label_sums(table, theirs) - label_sums(replaced, theirs)).sum()
+    noise = LaplaceBinCountNoise(0.5, 3, 3, 36)
+    assert moved <= noise.sensitivity == 9 and noise.scale == pytest.approx(18)
+    most = np.abs(both_counts([([0, 0, 0], 0)]) - both_counts([([1, 1, 1], 1)])).sum() + 3
+    assert most == noise.sensitivity
+
+
+def test_laplace_noise_is_charged_as_pure_and_drawn_in_whole_counts():
+    noise = LaplaceBinCountNoise(0.5, 3, 2, 100)
+    event = noise.event(["host"])
+    assert event.process == PureDP(0.5) and event.slack < 1e-30
+    assert isinstance(noise.event(["host"], ReproducibleStream(1)).process, NotPrivate)
+    assert not (noise.draw(100, ReproducibleStream(1)) % (1 << FRACTION_BITS)).any()
+    assert noise.sigma == pytest.approx(math.sqrt(2) * noise.scale, rel=1e-3)
+    with pytest.raises(InvalidArgument, match="epsilon is 1e-08"):
+        LaplaceBinCountNoise(1e-8, 3, 2, 100)
 
 
 @pytest.mark.parametrize("epsilon, delta", [(0.5, 1e-6), (1.0, 1e-5), (8.0, 1e-6)])
