@@ -15,7 +15,7 @@ DOCS := .venv-docs
 .PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults board-test docker-test
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-flipback bench-label-methods bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-label-firewall bench-noise bench-prep bench-private-step
-.PHONY: bench-attacks bench-audit bench-check bench-label-noise bench-scorecard bench-source-composition bench-split-network bench-thesis-contributions bench-thesis-overheads bench-trees
+.PHONY: bench-attacks bench-audit bench-check bench-label-noise bench-scorecard bench-source-composition bench-split-network bench-thesis-contributions bench-thesis-overheads bench-thesis-messages bench-trees
 
 install: $(INSTALLED)
 
@@ -111,7 +111,7 @@ bench-homo-nn-sweeps: $(BENCHED)
 	$(BIN)/python -m bench.homo_nn_sweeps
 
 # Figures of the thesis on horizontal training that no other bench has: its rule by epsilon and pairs of f and p; overheads.
-bench-thesis-contributions bench-thesis-overheads: bench-thesis-%: $(BENCHED)
+bench-thesis-contributions bench-thesis-overheads bench-thesis-messages: bench-thesis-%: $(BENCHED)
 	$(BIN)/python -m bench.thesis --only $*
 
 bench-job: $(BENCHED)
