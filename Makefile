@@ -16,7 +16,7 @@ DOCS := .venv-docs
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-label-firewall bench-noise bench-prep bench-private-step
 .PHONY: bench-attacks bench-audit bench-check bench-credit-study bench-flipback bench-label-methods bench-label-noise bench-privacy-core bench-scorecard
-.PHONY: bench-source-composition bench-split-network bench-thesis-contributions bench-thesis-overheads bench-trees bench-wan
+.PHONY: bench-source-composition bench-split-network bench-thesis-contributions bench-thesis-messages bench-thesis-overheads bench-trees bench-wan
 
 install: $(INSTALLED)
 
@@ -112,7 +112,7 @@ bench-homo-nn-sweeps: $(BENCHED)
 	$(BIN)/python -m bench.homo_nn_sweeps
 
 # Figures of the thesis on horizontal training that no other bench has: its rule by epsilon and pairs of f and p; overheads.
-bench-thesis-contributions bench-thesis-overheads: bench-thesis-%: $(BENCHED)
+bench-thesis-contributions bench-thesis-overheads bench-thesis-messages: bench-thesis-%: $(BENCHED)
 	$(BIN)/python -m bench.thesis --only $*
 
 bench-job: $(BENCHED)

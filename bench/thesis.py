@@ -1,6 +1,6 @@
 """Figures of [He2021] that the other benches of horizontal training lack, each with the thesis' printed value beside ours.
 
-    python -m bench.thesis [--data FOLDER] [--only contributions | overheads ...] [--runs N]
+    python -m bench.thesis [--data FOLDER] [--only contributions | overheads | messages ...] [--runs N]
 
 *contributions* (figures 5.2 to 5.4): test accuracy on MNIST with the thesis' convolution network, by epsilon, of its rule
 with its three pairs of f and p, of uniform noise under a guarantee that holds, and without noise. Clients, rounds, batches,
@@ -12,6 +12,11 @@ not as goals. Means over runs; the rule's runs share clients and batches.
 *overheads* (section 5.6): what adaptive noise adds to a training, in wall time of one thread: the warm-up of a client, its
 contributions, the noise on them, and the noise of one gradient. Medians of 7, for clients of 10 records as in the thesis and
 of 600. The thesis' machine was another one (Core i3-7100, GeForce GTX 1050).
+
+*messages* (section 5.6, in words there): bytes that a client of ten records sends in a round and in a training, by aggregation,
+from the messages as they are encoded: 8 bytes a number under a mask or with all its noise, a tenth of the numbers with their
+places (``upload_fraction`` 0.1, the thesis' theta_u), and one sealed box of 4 bytes a number for every record once an epoch
+of ten rounds under the shuffler. The server's weights come back as 8 bytes a number each time.
 
 Streams are seeded: nothing here is private. The last line printed is one JSON object.
 """
@@ -36,7 +41,9 @@ from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import flat_weights
 from fate_dp.components.dp_homo_nn.relevance import group_sums
 from fate_dp.components.dp_homo_nn.rounds.client import Client
-from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows
+from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport
+from fate_dp.components.protocols.federation import name_of
+from fate_dp.components.protocols.sealed_shuffle import MessageFormat, Splitting
 from fate_dp.privacy.events import ADD_OR_REMOVE
 from fate_dp.privacy.noise.stream import ReproducibleStream
 
@@ -56,6 +63,7 @@ PRINTED = {
 # Section 5.6, in seconds: 20 epochs of pre-training at the server, contributions, noise on weights.
 PRINTED_SECONDS = {"warm_up": 68.22, "contributions": 4.35e-3, "noise": 2.67e-3}
 CLIENT_RECORDS, TIMES = (10, 600), 7
+ROUNDS_PER_EPOCH = 10
 
 
 def main():
@@ -166,7 +174,37 @@ def timed(action):
     return median(seconds[1:])
 
 
-PARTS = {"contributions": contributions, "overheads": overheads}
+def messages(task, console):
+    """Bytes that a client sends: prints the table, returns the figures."""
+    from rich.table import Table
+
+    terms = plans_of(task, EPSILONS[-1])["uniform"].terms
+    sizes = {"secure_sum": sent_bytes(task, terms)}
+    local = replace(terms, aggregation="local")
+    sizes |= {"local": sent_bytes(task, local), "local, a tenth": sent_bytes(task, replace(local, upload_fraction=0.1))}
+    box = MessageFormat(Splitting(terms.dimension, "none", number_type="float32").payload_bytes).ciphertext_bytes
+    sizes["shuffle"] = box * CLIENT_RECORDS[0] / ROUNDS_PER_EPOCH
+    table = Table(title=f"Bytes of a client of {CLIENT_RECORDS[0]} records, {terms.dimension:,} parameters")
+    for heading in ("aggregation", "in a round", f"in {terms.rounds} rounds"):
+        table.add_column(heading, justify="right")
+    for name, size in sizes.items():
+        table.add_row(name, f"{size:,.0f}", f"{size * terms.rounds:,.0f}")
+    console.print(table)
+    return {f"bytes_{name.replace(', a ', '_')}": round(size) for name, size in sizes.items()}
+
+
+def sent_bytes(task, terms):
+    """Bytes of one client's message, encoded."""
+    features, labels = (column[: CLIENT_RECORDS[0]] for column in task.splits[0][:2])
+    module, stream = build_model(task.spec), ReproducibleStream(b"messages")
+    rows = ArrayRows(features, labels, RecordGradients(module), stream)
+    transport = Transport(terms, encrypted=True)
+    aggregation, _ = transport.parties[transport.federation.data[0]]
+    contribution = Client(rows, terms, stream, 0).contribution(flat_weights(module), 0)
+    return len(aggregation.encode(contribution, frozenset(map(name_of, transport.federation.data))))
+
+
+PARTS = {"contributions": contributions, "overheads": overheads, "messages": messages}
 
 
 if __name__ == "__main__":

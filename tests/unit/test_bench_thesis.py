@@ -12,7 +12,8 @@ from bench import thesis
 from bench.data_files import with_files
 from bench.homo_nn_adaptive_tasks import Settings, Task
 from bench.thesis import EPSILONS, PAIRS, PRINTED, UNIFORM, WITHOUT, accuracies, contributions, overheads
-from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
+from fate_dp.components.dp_homo_nn.models.registry import build_model
+from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights
 
 
 def task(epsilons=(8.0,)):
@@ -57,6 +58,16 @@ def test_overheads_are_told_for_clients_of_both_sizes(monkeypatch):
         f"{what}_ms_{records}" for what in ("warm_up", "contributions", "noise") for records in thesis.CLIENT_RECORDS
     }
     assert "4.35" in text.getvalue() and "68220" in text.getvalue()
+
+
+def test_messages_have_the_size_that_their_numbers_have():
+    console = Console(file=io.StringIO(), width=140)
+    figures = thesis.messages(task(), console)
+    dimension = len(flat_weights(build_model(task().spec)))
+    assert figures["bytes_secure_sum"] == figures["bytes_local"] == 8 * dimension
+    # A tenth of the values, 8 bytes each, and of their places, 4 bytes each.
+    assert figures["bytes_local_tenth"] == 12 * -(-dimension // 10)
+    assert figures["bytes_shuffle"] > 4 * dimension * thesis.CLIENT_RECORDS[0] / thesis.ROUNDS_PER_EPOCH
 
 
 def test_a_missing_file_is_named_in_a_sentence_and_the_last_line_holds_the_figures(monkeypatch, capsys, tmp_path):
