@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bench.scorecard_twin import fit_without_noise, rows_of
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.pipelines.jobs.job import run_job, task_output_data, task_output_model
 from fate_dp.pipelines.jobs.party_ledgers import declare, party_ledger
@@ -19,7 +20,7 @@ ROWS = 400
 EPSILON = 4.0
 
 
-def rows_of(count, seed):
+def records_of(count, seed):
     """{role: table}: a number at each party, and categories at the host, of which new rows have more.
 
     None is missing, which `upload_table` takes for a mistake.
@@ -33,7 +34,7 @@ def rows_of(count, seed):
     return {"guest": guest, "host": pd.DataFrame({"id": ids, "income": numbers[:, 1], "kind": kinds})}
 
 
-TRAIN, TEST = rows_of(ROWS, 0), rows_of(60, 1)
+TRAIN, TEST = records_of(ROWS, 0), records_of(60, 1)
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +138,23 @@ def test_the_scorecard_has_points_for_every_bin(trained, flow_address):
     debt = np.array(card["columns"][0]["points"])
     # The more debt the likelier the label 1, which costs points; the bin of missing values, the last one, is empty.
     assert debt[0] > debt[3]
+
+
+def test_the_scorecard_is_its_plaintext_twins(trained, flow_address):
+    """The twin has the same bins and the flipped labels, and no cryptography; conjugate gradients end a little earlier."""
+    _, job = trained
+    bins = [bins_at(flow_address, job, role)[1] for role in TRAIN]
+    outputs = task_output_data(flow_address, job.job_id, "guest", PARTIES.guest, "dp_binning_0")
+    ids = TRAIN["guest"]["id"]
+    flipped = outputs["train_output_data"].set_index("id").loc[ids, "y"].astype(float).to_numpy()
+    assert (flipped != TRAIN["guest"]["y"]).any()
+    parts = [table[list(of_party.names)].to_numpy(dtype=float) for table, of_party in zip(TRAIN.values(), bins)]
+    rows, wanted = rows_of(bins, parts), fit_without_noise(bins, parts, flipped)
+    model = task_output_model(flow_address, job.job_id, "guest", PARTIES.guest, "dp_scorecard_0")["output_model"]
+    card = model["data"]["scorecard"]
+    columns = [*card["columns"], *card["hosts"][f"host {PARTIES.host}"]]
+    found = np.concatenate([column["weights"] for column in columns])
+    assert np.abs(rows @ found - rows @ wanted).max() < 0.02 * np.abs(rows @ wanted).max()
 
 
 def test_new_rows_are_cut_in_the_deployed_pipeline(trained, flow_address, flow_home):

@@ -6,6 +6,7 @@ import pytest
 from fate_client.pipeline.components.fate import PSI
 from sklearn.metrics import roc_auc_score
 
+from bench.scorecard_twin import fit_records
 from fate_dp.components.dp_scorecard.export import function_of
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.pipelines.clients import DPScorecard
@@ -13,12 +14,16 @@ from fate_dp.pipelines.jobs.job import JobFailed, run_job, task_metrics, task_ou
 from fate_dp.pipelines.jobs.party_ledgers import party_ledger
 from fate_dp.pipelines.jobs.ready import Federation, evaluation, new_pipeline, reader_of
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
+from fate_dp.privacy.bins import TableBins, cut_bins
+from fate_dp.privacy.noise.stream import ReproducibleStream
 
 pytestmark = pytest.mark.end_to_end
 
 FEDERATION, NAMESPACE = Federation(hosts=("10000",)), "scorecard_test"
 PARTIES = {"guest": "9999", "host": "10000"}
 BINS, ROWS = 5, 3000
+CUTS = [number + 0.5 for number in range(BINS - 1)]
+EPSILON, DELTA, DRAWS = 4.0, 1e-6, 300
 
 
 def reader_at(name, part):
@@ -55,7 +60,7 @@ def trained(tables, flow_address, flow_home):
     """(pipeline, its job): psi and a scorecard with noise at both parties."""
     reader = reader_at("reader_0", "train")
     joined = PSI("psi_0", runtime_parties=PARTIES, input_data=reader.outputs["output_data"])
-    card = scorecard("dp_scorecard_0", train_data=joined.outputs["output_data"], bins=BINS, epsilon=4.0)
+    card = scorecard("dp_scorecard_0", train_data=joined.outputs["output_data"], bins=BINS, epsilon=EPSILON, delta=DELTA)
     pipeline = new_pipeline(FEDERATION).add_tasks([reader, joined, card])
     return pipeline, run_job(pipeline, flow_address, home=flow_home)
 
@@ -71,7 +76,26 @@ def test_both_parties_pay_for_their_records_and_hold_their_points(trained, flow_
     assert [each["points"] for each in of_host] == [each["points"] for each in host["data"]["scorecard"]["columns"]]
     for party_id in PARTIES.values():
         (line,) = [line for line in party_ledger(open_home(flow_home).parties, party_id) if job.job_id in line["jobs"]]
-        assert (line["unit"], line["mechanism"]) == ("record", "Gaussian") and 0 < float(line["epsilon"]) <= 4
+        assert (line["unit"], line["mechanism"]) == ("record", "Gaussian") and 0 < float(line["epsilon"]) <= EPSILON
+
+
+def test_the_weights_are_those_of_the_plaintext_twin_within_the_noise(trained, tables, flow_address):
+    """Each weight lies among the twin's draws; without the parties' noise all would lie at their middle."""
+    _, job = trained
+    parts = [table[["x0", "x1"]].to_numpy(dtype=float) for table in tables["train"]]
+    bins = [TableBins(tuple(cut_bins(name, CUTS, missing=False) for name in ("x0", "x1"))) for _ in parts]
+    labels = tables["train"][0]["y"].to_numpy(dtype=float)
+    draws = np.array(
+        [
+            fit_records(bins, parts, labels, EPSILON, DELTA, ReproducibleStream(f"draw {draw}".encode()))
+            for draw in range(DRAWS)
+        ]
+    )
+    card = model_at(flow_address, job, "guest")["data"]["scorecard"]
+    columns = [*card["columns"], *card["hosts"]["host 10000"]]
+    found = np.concatenate([column["weights"] for column in columns])
+    distances = (found - draws.mean(axis=0)) / draws.std(axis=0)
+    assert np.abs(distances).max() < 7 and np.sqrt((distances**2).mean()) > 0.2
 
 
 def test_the_deployed_scorecard_scores_and_is_evaluated_as_its_table_says(trained, tables, flow_address, flow_home):
