@@ -60,7 +60,9 @@ def trained(tables, flow_address, flow_home):
     """(pipeline, its job): psi and a scorecard with noise at both parties."""
     reader = reader_at("reader_0", "train")
     joined = PSI("psi_0", runtime_parties=PARTIES, input_data=reader.outputs["output_data"])
-    card = scorecard("dp_scorecard_0", train_data=joined.outputs["output_data"], bins=BINS, epsilon=EPSILON, delta=DELTA)
+    card = scorecard(
+        "dp_scorecard_0", train_data=joined.outputs["output_data"], bins=BINS, epsilon=EPSILON, delta=DELTA
+    )
     pipeline = new_pipeline(FEDERATION).add_tasks([reader, joined, card])
     return pipeline, run_job(pipeline, flow_address, home=flow_home)
 
