@@ -111,17 +111,17 @@ class PartyModel:
 
         Models of one class each against the rest stand under the number of the class among the labels, as FATE has them.
         """
-        settings, estimators = self.settings, [self._estimator(at) for at in range(len(self._updates))]
+        estimators = [self._estimator(at) for at in range(len(self._updates))]
         meta = {
-            "epochs": settings.epochs,
-            "batch_size": settings.batch_size,
-            "init_param": settings.init_param,
-            "learning_rate_param": settings.learning_rate_scheduler,
+            "epochs": self.settings.epochs,
+            "batch_size": self.settings.batch_size,
+            "init_param": self.settings.init_param,
+            "learning_rate_param": self.settings.learning_rate_scheduler,
             "optimizer_param": self.terms.optimizer,
-            "family": settings.family,
+            "family": self.settings.family,
             "labels": class_names(self.terms.classes),
             "ovr": len(estimators) > 1,
-            "threshold": settings.threshold,
+            "threshold": self.settings.threshold,
             "privacy": privacy or {},
             "noise": self.noise,
             "few_valued": self.few_valued,

@@ -123,14 +123,14 @@ class GuestPreflight(PartyPreflight):
     terms: TrainingTerms = field(init=False)
 
     def check_table(self) -> None:
-        frame, settings = self.train_data, self.settings
+        frame, noise = self.train_data, self.settings.noise
         agreement.check_guest(frame, self.descent.fit_intercept, self.warm_start)
-        self.privacy, self.classes = privacy_and_classes(self.home, frame, settings)
-        if settings.noise != NONE and self.privacy.derived:
+        self.privacy, self.classes = privacy_and_classes(self.home, frame, self.settings)
+        if noise != NONE and self.privacy.derived:
             raise provenance.derived_labels()
         agreement.check_same_classes(self.warm_start, self.classes)
-        if settings.noise != LABEL:
-            agreement.check_labels(frame, settings.family, self.classes)
+        if noise != LABEL:
+            agreement.check_labels(frame, self.settings.family, self.classes)
 
     def check(self) -> dict:
         self.prepare(fit_intercept=self.descent.fit_intercept, with_label=True)
@@ -213,10 +213,10 @@ class HostPreflight(PartyPreflight):
 
     def accept(self, wire: dict) -> TrainingTerms:
         """Take the guest's terms, charge noise, and remember the rows: the last step before work starts."""
-        settings, own = self.settings, OwnPart.of(self.ctx, self.train_data, self.bits)
-        terms = agreement.accept_terms(wire, settings, self.warm_start, own, self.noise)
-        agreement.check_few_valued(self.few_valued, own.rows, settings.batch_size, terms.features, terms.classes)
-        if self.few_valued and (terms.score_epochs or settings.train_scores or self.validate_data is not None):
+        own = OwnPart.of(self.ctx, self.train_data, self.bits)
+        terms = agreement.accept_terms(wire, self.settings, self.warm_start, own, self.noise)
+        agreement.check_few_valued(self.few_valued, own.rows, self.settings.batch_size, terms.features, terms.classes)
+        if self.few_valued and (terms.score_epochs or self.settings.train_scores or self.validate_data is not None):
             raise ValueError(refusal("This host"))
         if self.noise is not None and terms.noise is not None:
             self.noise.charge(terms.noise)
