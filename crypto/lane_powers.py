@@ -144,9 +144,10 @@ def window_products(
     """For each row k of ``exponents`` the product over i of ``bases[i] ** exponents[k][i]``, with at least one base.
 
     Windows of equal width (Straus 1964). A table holds the powers from -half to half - 1, so an exponent's digits are those
-    of its sum with half in every place, and none is negative.
+    of its sum with half in every place, and none is negative. That half takes up to two thirds of what the places hold,
+    and an exponent a quarter, hence the two bits more.
     """
-    bits = 1 + max(int(exponent).bit_length() for row in exponents for exponent in row)
+    bits = 2 + max(int(exponent).bit_length() for row in exponents for exponent in row)
     width = min(range(2, 9), key=lambda width: (1 << width) * len(bases) + len(exponents) * len(bases) * bits / width)
     steps, half = -(-bits // width), 1 << width - 1
     rows, power = ring.enter(bases), ring.enter([gmpy2.powmod(each, half, ring.modulus) for each in inverses])
