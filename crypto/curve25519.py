@@ -31,16 +31,19 @@ def mapped(hashes: Sequence[bytes]) -> list[bytes]:
     )
 
 
-def multiples(scalar: bytes, points: Sequence[bytes]) -> list[bytes]:
-    """X25519 (RFC 7748) of one scalar and each u-coordinate below the prime; zeros where a point has a small order.
+def multiples(scalars: bytes, points: Sequence[bytes]) -> list[bytes]:
+    """X25519 (RFC 7748) of u-coordinates and one scalar, or as many, one after the other; zeros for points of small order.
 
-    The scalar is clamped, hence a multiple of 8, and what is returned lies in the subgroup of prime order, of the
+    Scalars are clamped, hence multiples of 8, and what is returned lies in the subgroup of prime order, of the
     curve or, for a u-coordinate that no point of it has, of its twist.
     """
     library = _checked_library()
-    if library is None:
-        return [_multiple_by_libsodium(scalar, point) for point in points]
-    return _by_kernel("x25519", points, library, _clamped(scalar))
+    return _by_libsodium(scalars, points) if library is None else _multiples_by_kernel(scalars, points, library)
+
+
+def in_lanes() -> bool:
+    """Whether many points at once take less time each."""
+    return _checked_library() is not None
 
 
 @lru_cache(maxsize=1)
@@ -49,29 +52,44 @@ def _checked_library() -> ctypes.CDLL | None:
     library = kernel().library
     if library is None:
         return None
-    scalar, hashes = secrets.token_bytes(32), [secrets.token_bytes(32) for _ in range(9)]
+    hashes = [secrets.token_bytes(POINT_BYTES) for _ in range(9)]
     points = [*(number.to_bytes(32, "little") for number in (0, 1, 9, PRIME - 1)), *map(_mapped_by_libsodium, hashes)]
-    agree = _by_kernel("elligator", hashes, library) == points[4:] and _by_kernel(
-        "x25519", points, library, _clamped(scalar)
-    ) == [_multiple_by_libsodium(scalar, point) for point in points]
+    agree = _by_kernel("elligator", hashes, library) == points[4:]
+    for scalars in (secrets.token_bytes(POINT_BYTES), secrets.token_bytes(POINT_BYTES * len(points))):
+        agree &= _multiples_by_kernel(scalars, points, library) == _by_libsodium(scalars, points)
     if not agree:
         logger.warning("The native kernel differs from libsodium on Curve25519; libsodium computes instead.")
     return library if agree else None
 
 
-def _clamped(scalar: bytes) -> bytes:
-    return bytes([scalar[0] & 248, *scalar[1:31], scalar[31] & 127 | 64])
+def _multiples_by_kernel(scalars: bytes, points: Sequence[bytes], library: ctypes.CDLL) -> list[bytes]:
+    clamped = np.frombuffer(_all_of(scalars, points), dtype=np.uint8).reshape(-1, POINT_BYTES).copy()
+    clamped[:, 0] &= 248
+    clamped[:, 31] = clamped[:, 31] & 127 | 64
+    return _by_kernel("x25519", points, library, ctypes.c_void_p(clamped.ctypes.data), ctypes.c_int64(len(clamped) > 1))
 
 
-def _by_kernel(name: str, items: Sequence[bytes], library: ctypes.CDLL, *secret: bytes) -> list[bytes]:
-    if any(len(each) != POINT_BYTES for each in [*items, *secret]):
-        raise ValueError(f"A point, a hash or a scalar does not have {POINT_BYTES} bytes.")
-    arrays = [np.empty(_WORDS * len(items), np.uint64), np.frombuffer(b"".join(items), dtype=np.uint64)]
-    arrays += [np.frombuffer(each, dtype=np.uint64) for each in secret]
-    passed = [ctypes.c_void_p(array.ctypes.data) for array in arrays]
-    getattr(library, f"kernel_{name}")(*passed, ctypes.c_int64(len(items)))
-    data = arrays[0].tobytes()
+def _all_of(scalars: bytes, points: Sequence[bytes]) -> bytes:
+    if len(scalars) not in (POINT_BYTES, POINT_BYTES * len(points)):
+        raise ValueError(f"Scalars of {len(scalars)} bytes for {len(points)} points; there is one, or one for each.")
+    return scalars
+
+
+def _by_kernel(
+    name: str, items: Sequence[bytes], library: ctypes.CDLL, *scalars: ctypes.c_void_p | ctypes.c_int64
+) -> list[bytes]:
+    if any(len(each) != POINT_BYTES for each in items):
+        raise ValueError(f"A point or a hash does not have {POINT_BYTES} bytes.")
+    out, held = np.empty(_WORDS * len(items), np.uint64), np.frombuffer(b"".join(items), dtype=np.uint64)
+    passed = [ctypes.c_void_p(array.ctypes.data) for array in (out, held)]
+    getattr(library, f"kernel_{name}")(*passed, *scalars, ctypes.c_int64(len(items)))
+    data = out.tobytes()
     return [data[at : at + POINT_BYTES] for at in range(0, len(data), POINT_BYTES)]
+
+
+def _by_libsodium(scalars: bytes, points: Sequence[bytes]) -> list[bytes]:
+    each = [scalars[at : at + POINT_BYTES] for at in range(0, len(_all_of(scalars, points)), POINT_BYTES)]
+    return [_multiple_by_libsodium(scalar, u) for scalar, u in zip(each * (len(points) // len(each) or 1), points)]
 
 
 def _mapped_by_libsodium(hashed: bytes) -> bytes:

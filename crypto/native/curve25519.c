@@ -1,5 +1,5 @@
-/* Points of Curve25519 by their u-coordinate, eight at a time, on processors with AVX-512 IFMA: X25519 (RFC 7748) with
- * one scalar for all, and Elligator's map [Bernstein2013] followed by three doublings.
+/* Points of Curve25519 by their u-coordinate, eight at a time, on processors with AVX-512 IFMA: X25519 (RFC 7748),
+ * and Elligator's map [Bernstein2013] followed by three doublings.
  *
  * A number modulo p = 2^255 - 19 is five limbs of 51 bits, least significant first; lane k of each word belongs to number k.
  * Between operations limbs stay below 2^51 + 2^14, so that the processor's products, which take 52 bits of a word,
@@ -229,17 +229,24 @@ IFMA static inline void double_point(field_t *x, field_t *z)
     *z = multiply(between, add(difference, times_small(between, A_PLUS_2_BY_4)));
 }
 
-/* out[i] = X25519 of the clamped scalar, four words, and of u[i]; 0 where u[i] has a small order. */
-EXPORT IFMA void kernel_x25519(uint64_t *out, const uint64_t *u, const uint64_t *scalar, int64_t count)
+/* out[i] = X25519 of a clamped scalar, four words, and of u[i]; 0 where u[i] has a small order. The scalar is the first one
+ * for all i if step is 0, and the i-th if it is 1. */
+EXPORT IFMA void kernel_x25519(uint64_t *out, const uint64_t *u, const uint64_t *scalars, int64_t step, int64_t count)
 {
     for (int64_t first = 0; first < count; first += LANES) {
         const int used = count - first < LANES ? (int)(count - first) : LANES;
         const field_t base = load(u + 4 * first, used);
         field_t x_2 = constant(1), z_2 = constant(0), x_3 = base, z_3 = constant(1);
-        uint64_t before = 0;
+        lanes_t before = _mm512_setzero_si512(), scalar[4];
+        for (int word = 0; word < 4; word++) {
+            uint64_t of_lanes[LANES];
+            for (int k = 0; k < LANES; k++)
+                of_lanes[k] = scalars[4 * step * (first + (k < used ? k : used - 1)) + word];
+            scalar[word] = _mm512_loadu_si512(of_lanes);
+        }
         for (int bit = 254; bit >= 0; bit--) {
-            const uint64_t now = scalar[bit / 64] >> bit % 64 & 1;
-            const lanes_t mask = SPREAD(0 - (now ^ before));
+            const lanes_t now = AND(_mm512_srli_epi64(scalar[bit / 64], (unsigned)bit % 64), SPREAD(1));
+            const lanes_t mask = _mm512_sub_epi64(_mm512_setzero_si512(), _mm512_xor_si512(now, before));
             swap(&x_2, &x_3, mask);
             swap(&z_2, &z_3, mask);
             before = now;
@@ -249,7 +256,7 @@ EXPORT IFMA void kernel_x25519(uint64_t *out, const uint64_t *u, const uint64_t 
             x_3 = squared(add(across, along), 1);
             z_3 = multiply(base, squared(subtract(across, along), 1));
         }
-        const lanes_t mask = SPREAD(0 - before);
+        const lanes_t mask = _mm512_sub_epi64(_mm512_setzero_si512(), before);
         swap(&x_2, &x_3, mask);
         swap(&z_2, &z_3, mask);
         store(out + 4 * first, used, multiply(x_2, inverse(z_2)));

@@ -115,8 +115,9 @@ def test_the_kernel_gives_the_bytes_of_libsodium(items, scalar):
     hashes = [each for each in items if int.from_bytes(each, "little") % 2**255 % PRIME]
     assert curve25519._by_kernel("elligator", hashes, LIBRARY) == list(map(curve25519._mapped_by_libsodium, hashes))
     points = [*items, *map(number, SMALL_ORDER), number(PRIME), number(PRIME + 3), b"\xff" * 32]
-    by_libsodium = [curve25519._multiple_by_libsodium(scalar, point) for point in points]
-    assert curve25519._by_kernel("x25519", points, LIBRARY, curve25519._clamped(scalar)) == by_libsodium
+    for scalars in (scalar, b"".join([scalar, *[bytes(reversed(point)) for point in points[1:]]])):
+        by_libsodium = curve25519._by_libsodium(scalars, points)
+        assert curve25519._multiples_by_kernel(scalars, points, LIBRARY) == by_libsodium
 
 
 @needs_kernel
