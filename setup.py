@@ -10,8 +10,8 @@ ROOT = Path(__file__).parent
 # Optional: where it does not compile, or is not wanted, gmpy2 computes the same (crypto/kernel.py).
 KERNEL = Extension(
     "fate_dp.crypto._montgomery",
-    ["crypto/native/montgomery.c"],
-    extra_compile_args=["-O2", "-std=c11", "-fvisibility=hidden"],
+    ["crypto/native/montgomery.c", "crypto/native/curve25519.c"],
+    extra_compile_args=["-O3", "-std=c11", "-fvisibility=hidden"],
     py_limited_api=True,
     optional=True,
 )

@@ -26,12 +26,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from fate_dp.components.common.wire.channel import with_plain_messages
-from fate_dp.components.protocols.joined_tables import Alignment, split_shares
+from fate_dp.components.protocols.joined_tables import Alignment
 from fate_dp.components.share_lr.agreement import SharedRows, joint_terms
 from fate_dp.components.share_lr.scoring import UNITS_OF_WEIGHTS, open_weights
 from fate_dp.components.share_lr.settings import ShareSettings
 from fate_dp.components.share_lr.training import JoinedTraining, direct, follow
-from fate_dp.crypto.joined_records import FRACTION_BITS, SHARE_BITS
+from fate_dp.crypto.joined_records import FRACTION_BITS, SHARE_BITS, split_shares
 from tests.support.local_parties import cpu_seconds, frame_of, run_parties
 
 PARTIES = (("guest", "9999"), ("host", "10000"))

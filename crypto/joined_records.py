@@ -1,8 +1,9 @@
 """Records that two parties have in common: found by tags of their ids, then shared between them.
 
 Tags come from a commutative cipher: equal ids get equal tags once both parties have encrypted them, in either order. An
-id becomes a point of the prime-order subgroup of edwards25519, and its tag is that point times a secret scalar, which
-looks random to whoever does not know the scalar (decisional Diffie-Hellman, ids hashed as by a random oracle).
+id becomes a point of Curve25519, and its tag is the u-coordinate of that point times a secret scalar, as in X25519. It
+looks random to whoever does not know the scalar (decisional Diffie-Hellman in the subgroup of prime order, ids hashed as
+by a random oracle).
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
-from nacl import bindings
 
+from .curve25519 import POINT_BYTES as POINT_BYTES
+from .curve25519 import PRIME, mapped, multiples
 from .paillier import (
     Ciphertext,
     DrawnBlinding,
@@ -31,15 +33,13 @@ from .paillier import (
 from .powers import IntArray, ObjectArray
 from .slots import STATISTICAL_BITS, FloatArray, SlotLayout, draw_mask
 
-POINT_BYTES = 32
-_ORDER = 2**252 + 27742317777372353535851937790883648493
-_DOMAIN = b"fate-dp align id to edwards25519, half "
+_DOMAIN = b"fate-dp align id to curve25519 "
 
 
 class TagCipher:
     """Makes tags with a secret scalar. A secret that travels to this party's own workers only; see `TagKey`.
 
-    Neither libsodium's multiplication nor its Elligator map branches on secrets.
+    Neither the multiplication nor Elligator's map branches on secrets.
     """
 
     def __init__(self, scalar: bytes) -> None:
@@ -47,11 +47,18 @@ class TagCipher:
 
     def tags(self, ids: Iterable[str]) -> list[bytes]:
         """Tags of ids, in their order: the caller permutes them before they are sent."""
-        return [bindings.crypto_scalarmult_ed25519_noclamp(self._scalar, point_of(each)) for each in ids]
+        return multiples(self._scalar, points_of(ids))
 
     def again(self, tags: bytes) -> list[bytes]:
-        """What another party sent, each tag encrypted under this key as well, in the order received; see `split_tags`."""
-        return [bindings.crypto_scalarmult_ed25519_noclamp(self._scalar, tag) for tag in split_tags(tags)]
+        """What another party sent, each tag encrypted under this key as well, in the order received; see `split_tags`.
+
+        Raises:
+            ValueError: as `split_tags`, or a point of small order, which would make equal tags of all ids.
+        """
+        doubled = multiples(self._scalar, split_tags(tags))
+        if bytes(POINT_BYTES) in doubled:
+            raise ValueError(_NO_TAG)
+        return doubled
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(secret)"
@@ -61,7 +68,7 @@ class TagKey(TagCipher):
     """A secret scalar for one job, so that tags of two jobs cannot be linked. It never leaves the process."""
 
     def __init__(self) -> None:
-        super().__init__((1 + secrets.randbelow(_ORDER - 1)).to_bytes(32, "little"))
+        super().__init__(secrets.token_bytes(POINT_BYTES))
 
     def for_workers(self) -> TagCipher:
         """The same tags, in a form that can be pickled: for this party's own workers alone."""
@@ -71,32 +78,28 @@ class TagKey(TagCipher):
         raise TypeError("A tag key is never pickled: it stays in the process that made it.")
 
 
-def point_of(match_id: str) -> bytes:
-    """The point of an id, 32 bytes: the sum of two Elligator images of independent hashes.
+_NO_TAG = "The other party sent a tag that is no point of prime order; it was not made by TagKey."
 
-    It is close to uniform on the subgroup, of which one image alone reaches about half: E. Brier et al., "Efficient
-    indifferentiable hashing into ordinary elliptic curves", CRYPTO 2010. libsodium multiplies images by the cofactor.
+
+def points_of(ids: Iterable[str]) -> list[bytes]:
+    """The u-coordinates of the points of ids, 32 bytes each: Elligator's images of their hashes, times the cofactor.
+
+    An image reaches about half of the curve's points. That suffices here: docs/cryptography.md, on tags.
     """
-    halves = [
-        bindings.crypto_core_ed25519_from_uniform(hashlib.sha512(_DOMAIN + half + match_id.encode()).digest()[:32])
-        for half in (b"1:", b"2:")
-    ]
-    return bindings.crypto_core_ed25519_add(*halves)
+    return mapped([hashlib.sha512(_DOMAIN + each.encode()).digest()[:POINT_BYTES] for each in ids])
 
 
 def split_tags(data: bytes) -> list[bytes]:
-    """Tags that another party sent one after the other, checked: a point of small order would make equal tags of all ids.
+    """Tags that another party sent one after the other, each in the one form that a number has.
 
     Raises:
-        ValueError: a length that is no multiple of 32 bytes, or a tag that is no point of the subgroup.
+        ValueError: a length that is no multiple of 32 bytes, or a number that is not below the field's prime.
     """
     if len(data) % POINT_BYTES:
         raise ValueError(f"The other party's tags have {len(data)} bytes; allowed is a multiple of {POINT_BYTES}.")
     tags = [data[at : at + POINT_BYTES] for at in range(0, len(data), POINT_BYTES)]
-    if not all(map(bindings.crypto_core_ed25519_is_valid_point, tags)):
-        raise ValueError(
-            "The other party sent a tag that is no point of the prime-order group; it was not made by TagKey."
-        )
+    if any(tag[31] >= 127 and int.from_bytes(tag, "little") >= PRIME for tag in tags):
+        raise ValueError(_NO_TAG)
     return tags
 
 
@@ -113,6 +116,25 @@ VALUE_BITS = FRACTION_BITS + MAGNITUDE_BITS
 """Every value is below 2^24 units in magnitude."""
 SHARE_BITS = VALUE_BITS + 1 + STATISTICAL_BITS
 """Every share is below 2^65 in magnitude."""
+LOW_BITS = 33
+"""A share is kept in two int64: share = high 2^33 + low with 0 <= low < 2^33."""
+
+
+def split_shares(shares: ObjectArray) -> IntArray:
+    """Integers below 2^65 in magnitude, object array (rows, c) -> int64 (rows, 2 c): high and low of each column."""
+    if shares.size and max(abs(share) for share in shares.flat) >> SHARE_BITS:
+        raise ValueError(f"A share reaches 2^{SHARE_BITS} in magnitude; align makes none so large.")
+    high = shares >> LOW_BITS
+    pairs = np.stack([high, shares - (high << LOW_BITS)], axis=2)
+    halves: IntArray = pairs.reshape(len(shares), 2 * shares.shape[1]).astype(np.int64)
+    return halves
+
+
+def join_shares(halves: IntArray) -> ObjectArray:
+    """The inverse of `split_shares`."""
+    wide = halves.astype(object)
+    joined: ObjectArray = (wide[:, ::2] << LOW_BITS) + wide[:, 1::2]
+    return joined
 
 
 def encode_values(values: npt.ArrayLike, names: Sequence[str]) -> IntArray:
@@ -166,9 +188,13 @@ def draw_masks(
     return [[draw_mask(public_key.n, random_bits) for _ in range(plaintexts)] for _ in range(records)]
 
 
-def kept_shares(masks: Sequence[Sequence[int]], columns: int, public_key: PublicKey) -> ObjectArray:
-    """The share of the party that drew the masks: object array (records, columns)."""
-    return -_digits(masks, columns, record_layout(public_key))
+def kept_shares(masks: Sequence[Sequence[int]], columns: int, public_key: PublicKey) -> IntArray:
+    """The shares of the party that drew the masks, int64 (records, 2 columns) as of `split_shares`."""
+    digits = _digits(list(chain.from_iterable(masks)), columns, record_layout(public_key))
+    high, low = digits[:, ::2], digits[:, 1::2]
+    negative = np.stack([-high - (low > 0), -low & _LOW_MASK], axis=2)
+    shares: IntArray = negative.reshape(digits.shape)
+    return shares
 
 
 def blind_records(records: Sequence[bytes], masks: Sequence[Sequence[int]], blinding: DrawnBlinding) -> list[bytes]:
@@ -184,8 +210,8 @@ def blind_records(records: Sequence[bytes], masks: Sequence[Sequence[int]], blin
     return [column_to_bytes(list(islice(blinded, len(row)))) for row in masks]
 
 
-def open_records(records: Sequence[bytes], columns: int, private_key: PrivateKey | OwnerDecryption) -> ObjectArray:
-    """The owner's shares, object array (n, columns), from what `blind_records` made of its own records.
+def open_records(records: Sequence[bytes], columns: int, private_key: PrivateKey | OwnerDecryption) -> IntArray:
+    """The owner's shares, int64 (n, 2 columns) as of `split_shares`, from what `blind_records` made of its own records.
 
     Raises:
         ValueError: as `blind_records`.
@@ -193,8 +219,8 @@ def open_records(records: Sequence[bytes], columns: int, private_key: PrivateKey
     key = private_key.public_key
     layout = record_layout(key)
     of_each = layout.plaintexts(columns)
-    opened = iter(private_key.decrypt_all(_ciphertexts(records, [of_each] * len(records), key)))
-    return _digits([list(islice(opened, of_each)) for _ in records], columns, layout)
+    opened = private_key.decrypt_all(_ciphertexts(records, [of_each] * len(records), key))
+    return _digits(opened, columns, layout)
 
 
 def _ciphertexts(records: Sequence[bytes], counts: Sequence[int], public_key: PublicKey) -> list[Ciphertext]:
@@ -208,10 +234,30 @@ def _ciphertexts(records: Sequence[bytes], counts: Sequence[int], public_key: Pu
     return column_from_bytes(b"".join(records), public_key)
 
 
-def _digits(numbers: Sequence[Sequence[int]], columns: int, layout: SlotLayout) -> ObjectArray:
-    """The slots of each record's plaintexts or masks, in the order of its columns."""
-    matrix: ObjectArray = np.empty((len(numbers), columns), dtype=object)
-    for at, of_record in enumerate(numbers):
-        pairs = zip(of_record, layout.slots_used(columns))
-        matrix[at] = [digit for number, count in pairs for digit in layout.digits(number, count)]
-    return matrix
+_LOW_MASK = (1 << LOW_BITS) - 1
+
+
+def _digits(numbers: Sequence[int], columns: int, layout: SlotLayout) -> IntArray:
+    """The slots of the plaintexts or masks of records, one record after the other: int64 (records, 2 columns).
+
+    Each digit, of 65 bits, is cut out of 64-bit words in two halves, of all records at once.
+    """
+    of_each, words = layout.plaintexts(columns), layout.key_length // 64 + 2
+    data = b"".join(int(number).to_bytes(8 * words, "little") for number in numbers)
+    rows = np.frombuffer(data, dtype=np.uint64).reshape(len(numbers) // of_each, of_each * words)
+    halves = np.empty((len(rows), 2 * columns), dtype=np.int64)
+    for column in range(columns):
+        plaintext, slot = divmod(column, layout.slots)
+        first = 64 * words * plaintext + layout.slot_bits * slot
+        halves[:, 2 * column] = _bits(rows, first + LOW_BITS, layout.slot_bits - LOW_BITS)
+        halves[:, 2 * column + 1] = _bits(rows, first, LOW_BITS)
+    return halves
+
+
+def _bits(rows: npt.NDArray[np.uint64], first: int, count: int) -> npt.NDArray[np.uint64]:
+    """So many bits, below 64, of each row of words, from the bit ``first`` on."""
+    word, shift = divmod(first, 64)
+    found = rows[:, word] >> np.uint64(shift)
+    if shift + count > 64:
+        found = found | rows[:, word + 1] << np.uint64(64 - shift)
+    return found & np.uint64((1 << count) - 1)

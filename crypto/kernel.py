@@ -1,4 +1,4 @@
-"""The native kernel: products modulo one odd number, eight at a time, where the processor has AVX-512 IFMA.
+"""The native kernel: products modulo one odd number or its square, eight at a time, where the processor has AVX-512 IFMA.
 
 `native/montgomery.c` says how they are computed, and what of it takes constant time. It is optional: without a compiler at
 installation, on another processor, with ``FATE_DP_KERNEL=off``, or if it ever differs from gmpy2 in the check at the
@@ -34,6 +34,8 @@ SWITCH = "FATE_DP_KERNEL"
 _MODULE = "fate_dp.crypto._montgomery"
 _LIMB_BITS = 52
 _LANES = 8
+_SPARE_BITS, _SPARE_BITS_OF_PAIRS = 2, 4
+"""By which the limbs hold more than the modulus."""
 _WINDOW = 5
 """As in the C file."""
 
@@ -64,7 +66,7 @@ def ring_for(modulus: int) -> Ring | None:
 
 def fits(modulus: int, library: ctypes.CDLL) -> bool:
     """Whether the kernel computes modulo this number."""
-    return bool(modulus % 2) and modulus > 1 and _limbs_of(modulus) <= library.kernel_max_limbs()
+    return bool(modulus % 2) and modulus > 1 and _Form.of(modulus).stride <= library.kernel_max_limbs()
 
 
 def _found(switch: str) -> Kernel:
@@ -84,10 +86,11 @@ def _found(switch: str) -> Kernel:
 
 def checked(library: ctypes.CDLL) -> Kernel:
     """The kernel if it agrees with gmpy2 on random and extreme values, for moduli of 1024 to 4096 bits; milliseconds."""
-    for bits in (1024, 2048, 4096):
-        modulus = secrets.randbits(bits) | 1 << bits - 1 | 1
-        if not _agrees(Ring(modulus, library)):
-            sentence = f"The native kernel differs from gmpy2 at {bits} bits; gmpy2 computes instead."
+    for bits, power in ((1024, 1), (2048, 1), (682, 2), (2048, 2)):
+        root = secrets.randbits(bits) | 1 << bits - 1 | 1
+        if not _agrees(Ring(root**power, library)):
+            square = "in squares at" if power == 2 else "at"
+            sentence = f"The native kernel differs from gmpy2 {square} {bits} bits; gmpy2 computes instead."
             logger.warning(sentence)
             return Kernel(None, sentence)
     return Kernel(library, "The native kernel computes products, with AVX-512 IFMA.")
@@ -95,7 +98,9 @@ def checked(library: ctypes.CDLL) -> Kernel:
 
 def _agrees(ring: Ring) -> bool:
     modulus, count = ring.modulus, 11
-    values = [mpz(0), mpz(1), modulus - 1, *(mpz(secrets.randbelow(int(modulus))) for _ in range(count - 3))]
+    root = gmpy2.isqrt(modulus)
+    values = [mpz(0), mpz(1), modulus - 1, root, root - 1]
+    values += [mpz(secrets.randbelow(int(modulus))) for _ in range(count - len(values))]
     rows, exponent = ring.enter(values), secrets.randbits(64)
     # Every power is made of three steps with two tables, both of which hold the values.
     digits = (np.arange(6 * count) % count).astype(np.uint16).reshape(count, 3, 2)
@@ -119,16 +124,44 @@ class _RingStruct(ctypes.Structure):
     _fields_ = [
         ("limbs", ctypes.c_int64),
         ("stride", ctypes.c_int64),
+        ("part", ctypes.c_int64),
         ("negative_inverse", ctypes.c_uint64),
         ("modulus", ctypes.c_void_p),
         ("one", ctypes.c_void_p),
+        ("one_minus_r", ctypes.c_void_p),
     ]
 
 
-def _limbs_of(modulus: int) -> int:
-    """An even number of limbs, four or more, that leaves two bits free."""
-    limbs = -(-(int(modulus).bit_length() + 2) // _LIMB_BITS)
-    return max(limbs + limbs % 2, 4)
+@dataclass(frozen=True)
+class _Form:
+    """How numbers modulo one modulus are laid out: in one part, or modulo a square in two, ``x + y root``.
+
+    Two parts take half of the work or little more: products of parts are a quarter as large, and three or two suffice.
+
+    Attributes:
+        root: what parts are reduced by.
+        parts: 1 or 2.
+        limbs: of a part, an even number, four or more.
+        part: words of a part.
+    """
+
+    root: mpz
+    parts: int
+    limbs: int
+    part: int
+
+    @classmethod
+    def of(cls, modulus: int) -> _Form:
+        root, rest = gmpy2.isqrt_rem(mpz(modulus))
+        root, parts, spare = (mpz(modulus), 1, _SPARE_BITS) if rest else (root, 2, _SPARE_BITS_OF_PAIRS)
+        limbs = -(-(root.bit_length() + spare) // _LIMB_BITS)
+        limbs = max(limbs + limbs % 2, 4)
+        return cls(root, parts, limbs, -(-limbs // _LANES) * _LANES)
+
+    @property
+    def stride(self) -> int:
+        """Words of a row."""
+        return self.parts * self.part
 
 
 class Ring:
@@ -140,16 +173,17 @@ class Ring:
     def __init__(self, modulus: int, library: ctypes.CDLL) -> None:
         if not fits(modulus, library):
             raise ValueError(f"The kernel takes odd moduli of at most {library.kernel_max_limbs()} limbs of 52 bits.")
-        self.modulus = mpz(modulus)
-        limbs = _limbs_of(modulus)
-        self._library, self._stride = library, -(-limbs // _LANES) * _LANES
-        self._words = -(-self.modulus.bit_length() // 64)
-        radix = mpz(1) << _LIMB_BITS * limbs
-        inverse = int(-gmpy2.invert(self.modulus, mpz(1) << _LIMB_BITS) % (1 << _LIMB_BITS))
-        self._struct = _RingStruct(limbs, self._stride, inverse, None, None)
-        self._modulus_limbs = self._limbs([self.modulus])
-        self._plain_one, self.one, self._entering = self._limbs([mpz(1), radix % modulus, radix**2 % modulus])
-        self._struct.modulus, self._struct.one = self._modulus_limbs.ctypes.data, self.one.ctypes.data
+        self.modulus, self._form, self._library = mpz(modulus), _Form.of(modulus), library
+        root, self._stride = self._form.root, self._form.stride
+        # What leaves may exceed the root by two.
+        self._words = -(-(root + 2).bit_length() // 64)
+        radix = mpz(1) << _LIMB_BITS * self._form.limbs
+        inverse = int(-gmpy2.invert(root, mpz(1) << _LIMB_BITS) % (1 << _LIMB_BITS))
+        self._struct = _RingStruct(self._form.limbs, self._stride, self._form.part, inverse, None, None, None)
+        self._constants = self._parts([root, (1 - radix) % root])
+        self._plain_one, self.one, self._entering = self._limbs([mpz(1), radix % self.modulus, radix**2 % self.modulus])
+        self._struct.modulus, self._struct.one_minus_r = (row.ctypes.data for row in self._constants)
+        self._struct.one = self.one.ctypes.data
 
     def enter(self, values: Sequence[mpz]) -> Rows:
         """Numbers in [0, modulus), as rows."""
@@ -158,12 +192,16 @@ class Ring:
     def leave(self, rows: Rows) -> list[mpz]:
         """The numbers that rows stand for, in [0, modulus)."""
         reduced, width = self.products(rows, self._plain_one), 8 * self._words
-        words = np.empty((len(rows), self._words), dtype=np.uint64)
-        self._call("to_words", words, reduced, self._words, len(rows))
+        words = np.empty((len(rows) * self._form.parts, self._words), dtype=np.uint64)
+        self._call("to_words", words, reduced, self._words, len(words))
         data = words.tobytes()
-        numbers = (mpz(int.from_bytes(data[at : at + width], "little")) for at in range(0, len(data), width))
-        # A multiple of the modulus that is not the row of zeros leaves as the modulus itself.
-        return [mpz(0) if number == self.modulus else number for number in numbers]
+        parts = [mpz(int.from_bytes(data[at : at + width], "little")) for at in range(0, len(data), width)]
+        if self._form.parts == 1:
+            # A multiple of the modulus that is not the row of zeros leaves as the modulus itself.
+            return [mpz(0) if part == self.modulus else part for part in parts]
+        root, modulus = self._form.root, self.modulus
+        numbers = (low + high * root for low, high in zip(parts[::2], parts[1::2]))
+        return [number % modulus if number >= modulus else number for number in numbers]
 
     def products(self, rows: Rows, others: Rows) -> Rows:
         """Each row times its partner in ``others``, or times the one row that ``others`` is."""
@@ -229,8 +267,14 @@ class Ring:
     def _limbs(self, values: Sequence[mpz]) -> Rows:
         if any(not 0 <= value <= self.modulus for value in values):
             raise ValueError("A number lies outside [0, modulus), which rows stand for.")
+        if self._form.parts == 2:
+            pairs = [gmpy2.f_divmod(value, self._form.root) for value in values]
+            values = [part for high, low in pairs for part in (low, high)]
+        return self._parts(values).reshape(-1, self._stride)
+
+    def _parts(self, values: Sequence[mpz]) -> Rows:
         data = b"".join(int(value).to_bytes(8 * self._words, "little") for value in values)
-        out = self._empty(len(values))
+        out = np.empty((len(values), self._form.part), dtype=np.uint64)
         self._call("to_limbs", out, np.frombuffer(data, dtype=np.uint64), self._words, len(values))
         return out
 

@@ -151,6 +151,8 @@ def _encoded(ids: list[str], values: np.ndarray) -> tuple[list[str], np.ndarray]
 
 
 SESSION_BYTES = 8
+TAGS = "Curve25519"
+"""How tags are made; what another release makes on another curve would match nothing."""
 
 
 def check_parties(ctx: Context) -> None:
@@ -200,7 +202,7 @@ class Terms(Preflight):
         self.label_privacy = self._label_privacy()
         # No id is left afterwards by which scores of joined rows could be counted for these records.
         self.dataset = remembered_dataset(home_of(self.ctx), self.frame).name
-        return {"asked": settings.to_json(), "public": facts}
+        return {"asked": self._asked(), "public": facts}
 
     def charge(self) -> None:
         """Before anything is sent. If another job took what was left of the cap, both parties learn of it."""
@@ -209,9 +211,9 @@ class Terms(Preflight):
 
     def commit(self, hosts: dict[str, dict]) -> dict:
         (facts,) = hosts.values()
-        if facts["asked"] != self.settings.to_json():
+        if facts["asked"] != self._asked():
             raise ValueError(
-                f"The host was asked for {facts['asked']}, the guest for {self.settings.to_json()}; set the same at both."
+                f"The host was asked for {facts['asked']}, the guest for {self._asked()}; set the same at both."
             )
         _checked_key(facts["public"], self.settings, "host")
         return {"guest": self._facts(), "host": facts["public"]}
@@ -222,6 +224,9 @@ class Terms(Preflight):
         # Each party puts its own half of the name itself, so that no other can give one name to two alignments.
         halves = {party: terms[party]["session"] for party in OTHER} | {self.role: self.half}
         return {"session": f"{halves['guest']}{halves['host']}", **terms}
+
+    def _asked(self) -> dict:
+        return {**self.settings.to_json(), "tags": TAGS}
 
     def _cost(self) -> list[tuple[Event, int]]:
         hidden = self.settings.hide_size

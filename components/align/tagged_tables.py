@@ -6,6 +6,7 @@ leave the party is the caller's concern.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -17,10 +18,8 @@ import numpy as np
 from fate_dp.crypto import joined_records
 from fate_dp.crypto.joined_records import TagCipher
 from fate_dp.crypto.paillier import OwnerDecryption, OwnerEncryption, PublicKey, drawn_blinding
-from fate_dp.privacy.noise.stream import KeyedStream
 
 from ..common.frames import Table
-from ..protocols.joined_tables import split_shares
 
 Tagged = tuple[bytes, bytes]
 """(tag, encrypted record)."""
@@ -29,13 +28,28 @@ Tagged = tuple[bytes, bytes]
 class Blinding(NamedTuple):
     """How this party blinds the other's records, about ``expected`` of them.
 
-    All masks follow from ``mask_key``, 32 secret bytes of this job: a worker may do its work twice.
+    All masks follow from ``mask_key``, 32 secret bytes of this job, and the records' tags: a worker may do its work twice.
     """
 
     columns: int
     public_key: PublicKey
     mask_key: bytes
     expected: int
+
+
+class KeyedBits:
+    """Random integers that the same secret key and tag give again, one with each call: SHAKE256 of key, tag and number.
+
+    They look uniform to whoever does not know the key, 32 bytes of entropy [Bertoni2011].
+    """
+
+    def __init__(self, key: bytes, tag: bytes) -> None:
+        self._seed, self._calls = b"fate-dp align masks " + key + tag, 0
+
+    def __call__(self, bits: int) -> int:
+        self._calls += 1
+        data = hashlib.shake_256(self._seed + self._calls.to_bytes(8, "little")).digest(-(-bits // 8))
+        return int.from_bytes(data, "little") >> -bits % 8
 
 
 def encrypted_records(
@@ -65,13 +79,12 @@ def blinded_records(matched: Sequence[Tagged], blinding: Blinding) -> list[tuple
     if not matched:
         return []
     key, columns = blinding.public_key, blinding.columns
-    # The same key and double tag give the same random bits again.
-    streams = [KeyedStream(blinding.mask_key, f"align masks of {tag.hex()}") for tag, _ in matched]
-    masks = [mask for stream in streams for mask in joined_records.draw_masks(1, columns, key, stream.integer)]
+    keystreams = [KeyedBits(blinding.mask_key, tag) for tag, _ in matched]
+    masks = [mask for bits in keystreams for mask in joined_records.draw_masks(1, columns, key, bits)]
     ciphertexts = joined_records.record_bytes(columns, key) // key.ciphertext_bytes
     factors = drawn_blinding(key, blinding.expected * ciphertexts)
     blinded = joined_records.blind_records([record for _, record in matched], masks, factors)
-    kept = split_shares(joined_records.kept_shares(masks, columns, key))
+    kept = joined_records.kept_shares(masks, columns, key)
     return [(tag, (record, row.tobytes())) for (tag, _), record, row in zip(matched, blinded, kept)]
 
 
@@ -88,7 +101,7 @@ def opened_records(
     """
     if not joined:
         return []
-    own = split_shares(joined_records.open_records([blinded for _, (blinded, _) in joined], columns, decryption))
+    own = joined_records.open_records([blinded for _, (blinded, _) in joined], columns, decryption)
     return [(tag, (row.tobytes(), kept)) for (tag, (_, kept)), row in zip(joined, own)]
 
 

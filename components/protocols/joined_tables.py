@@ -15,30 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from fate_dp.crypto.joined_records import FRACTION_BITS, SHARE_BITS
+from fate_dp.crypto.joined_records import FRACTION_BITS, LOW_BITS, SHARE_BITS, join_shares
 
 from ..common.frames import DataFrame, Table
 from .federation import Context
 
-LOW_BITS = 33
 LABEL, MEMBERSHIP = "label", "membership"
 MATCH_ID, SAMPLE_ID = "id", "sample_id"
 _FORMAT = {"fraction_bits": FRACTION_BITS, "share_bits": SHARE_BITS, "low_bits": LOW_BITS}
-
-
-def split_shares(shares: np.ndarray) -> np.ndarray:
-    """Integers below 2^65 in magnitude, object array (rows, c) -> int64 (rows, 2 c): high and low of each column."""
-    if shares.size and max(abs(share) for share in shares.flat) >> SHARE_BITS:
-        raise ValueError(f"A share reaches 2^{SHARE_BITS} in magnitude; align makes none so large.")
-    high = shares >> LOW_BITS
-    pairs = np.stack([high, shares - (high << LOW_BITS)], axis=2)
-    return pairs.reshape(len(shares), 2 * shares.shape[1]).astype(np.int64)
-
-
-def join_shares(halves: np.ndarray) -> np.ndarray:
-    """The inverse of `split_shares`."""
-    wide = halves.astype(object)
-    return (wide[:, ::2] << LOW_BITS) + wide[:, 1::2]
 
 
 @dataclass(frozen=True)

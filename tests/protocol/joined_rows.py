@@ -7,9 +7,9 @@ from unittest import mock
 import numpy as np
 
 from fate_dp.components.protocols import shared_descent
-from fate_dp.components.protocols.joined_tables import Alignment, feature_names, split_shares
+from fate_dp.components.protocols.joined_tables import Alignment, feature_names
 from fate_dp.components.share_lr import training
-from fate_dp.crypto.joined_records import FRACTION_BITS, SHARE_BITS
+from fate_dp.crypto.joined_records import FRACTION_BITS, SHARE_BITS, split_shares
 
 from .messages import noted_sending
 from .scenarios import role_of, summary

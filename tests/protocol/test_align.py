@@ -10,7 +10,7 @@ import pytest
 
 from fate_dp.components.align.preflight import record_name
 from fate_dp.components.protocols.joined_tables import Alignment
-from fate_dp.crypto.joined_records import SHARE_BITS, VALUE_BITS, point_of
+from fate_dp.crypto.joined_records import SHARE_BITS, VALUE_BITS, points_of
 
 from .attacks import uniformity
 from .messages import byte_strings, names, values_of
@@ -209,7 +209,7 @@ REFUSALS = {
     "missing": "has a missing or infinite value; all values must be finite numbers.",
     "text": "is not numeric; all features must be numbers.",
     "other parameters": "set the same at both.",
-    "no point": "guest 9999: The other party sent a tag that is no point of the prime-order group",
+    "no point": "guest 9999: The other party sent a tag that is no point of prime order",
     "a short record": "guest 9999: An encrypted record has 511 bytes; with its columns under this key it must have 512.",
     "a short record of the guest": "host 10000: An encrypted record has 511 bytes; with its columns",
     "an id is missing": "host 10000: A match id is missing, empty or no valid text; every record needs its own",
@@ -320,7 +320,7 @@ def test_a_party_sees_no_id_no_name_and_no_clear_value(played):
         assert names(received) == {(other[0], name) for name in (*ROWS, verdicts)}
         seen = repr(received)
         assert "person" not in seen and "secret" not in seen
-        points = {point_of(record_name(match_id)) for match_id in (*PLAIN[GUEST]["id"], *PLAIN[HOST]["id"])}
+        points = set(points_of(record_name(match_id) for match_id in (*PLAIN[GUEST]["id"], *PLAIN[HOST]["id"])))
         tags = {tag for name in ROWS for rows in values_of(received, name) for tag, _ in rows}
         assert not points & tags and {len(tag) for tag in tags} == {32}
         for name in ("preflight", "verdict"):

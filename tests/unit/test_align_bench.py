@@ -71,9 +71,23 @@ def test_a_party_that_is_through_may_leave_the_other_at_work(codes, fails):
     parties = bench.tables(5, 2, features=2)
     shares, _ = play(parties)
     processes, start = [SimpleNamespace(exitcode=code) for code in codes], SimpleNamespace(wait=lambda: None)
-    messages = Waiting([("shares", (first, 1.0, found)) for first, found in shares.items()])
+    messages = Waiting([("shares", (first, bench.Seconds(1.0 + first, 3.0), found)) for first, found in shares.items()])
     if fails:
         with pytest.raises(RuntimeError, match="ended before it had its shares"):
             bench._watch(processes, parties, 2, start, messages, print)
     else:
-        assert bench._watch(processes, parties, 2, start, messages, print) == 1.0
+        assert bench._watch(processes, parties, 2, start, messages, print) == (2.0, 6.0)
+
+
+def test_the_figures_name_the_sizes_of_the_targets():
+    growth = {
+        10_000: bench.Seconds(1.234, 2.0),
+        31_600: bench.Seconds(4.0, 7.0),
+        1_000_000: bench.Seconds(100.0, 199.0),
+    }
+    assert bench.of_sizes(growth) == {
+        "wall_seconds_10k": 1.23,
+        "cpu_seconds_10k": 2.0,
+        "wall_seconds_1m": 100.0,
+        "cpu_seconds_1m": 199.0,
+    }

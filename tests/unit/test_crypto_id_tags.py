@@ -1,17 +1,41 @@
-"""Tags of ids: they commute, differ between jobs, and foreign points are refused."""
+"""Tags of ids: they commute, differ between jobs, are the same with and without the kernel, and foreign points are refused."""
 
+import ctypes
+import logging
 import pickle
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nacl import bindings
 
-from fate_dp.crypto.joined_records import TagKey, point_of, split_tags
+from fate_dp.crypto import curve25519
+from fate_dp.crypto.joined_records import TagCipher, TagKey, points_of, split_tags
+from fate_dp.crypto.kernel import kernel
 
-NEUTRAL = bytes([1]) + bytes(31)
-ORDER_TWO = bytes.fromhex("ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f")
-ORDER_EIGHT = bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05")
+LIBRARY = kernel().library
+needs_kernel = pytest.mark.skipif(LIBRARY is None, reason=kernel().sentence)
+PRIME = curve25519.PRIME
+# Their orders divide 8, on the curve or on its twist (listed at cr.yp.to/ecdh.html).
+SMALL_ORDER = [
+    0,
+    1,
+    325606250916557431795983626356110631294008115727848805560023387167927233504,
+    39382357235489614581723060781553021112529911719440698176882885853963445705823,
+    PRIME - 1,
+]
+
+
+@pytest.fixture(params=[pytest.param("kernel", marks=needs_kernel), "libsodium"])
+def arithmetic(request, monkeypatch):
+    """The curve by the native kernel, and without it."""
+    monkeypatch.setattr(curve25519, "_checked_library", lambda: LIBRARY if request.param == "kernel" else None)
+    return request.param
+
+
+def number(value: int) -> bytes:
+    return value.to_bytes(32, "little")
 
 
 @given(st.lists(st.text(max_size=12), max_size=4, unique=True))
@@ -20,9 +44,9 @@ def test_both_orders_give_the_same_double_tags(ids):
     assert second.again(b"".join(first.tags(ids))) == first.again(b"".join(second.tags(ids)))
 
 
-def test_different_ids_have_different_points_and_tags():
+def test_different_ids_have_different_points_and_tags(arithmetic):
     ids = ["", "1", "01", "1 ", "\u0131", "a\x00b", "a"]
-    assert len({point_of(each) for each in ids}) == len(ids)
+    assert len(set(points_of(ids))) == len(ids)
     assert len(set(TagKey().tags(ids))) == len(ids)
 
 
@@ -31,34 +55,105 @@ def test_a_new_key_gives_tags_that_share_nothing_with_the_old_ones():
     assert not set(TagKey().tags(ids)) & set(TagKey().tags(ids))
 
 
-def test_points_lie_in_the_prime_order_subgroup():
-    for number in range(20):
-        assert bindings.crypto_core_ed25519_is_valid_point(point_of(f"id {number}"))
+def test_the_point_and_the_tag_of_an_id_are_fixed(arithmetic):
+    # Goldens of this construction: tags of parties with different releases must still match.
+    (point,) = points_of(["record 1"])
+    assert point.hex() == POINT_OF_RECORD_1
+    assert TagCipher(bytes(range(32))).tags(["record 1"])[0].hex() == TAG_OF_RECORD_1
 
 
-def test_the_point_of_an_id_is_fixed():
-    # A golden of this construction: tags of parties with different releases must still match.
-    assert point_of("record 1").hex() == POINT_OF_RECORD_1
+POINT_OF_RECORD_1 = "41c183142f6e7066efe80d21c1a51266a7d6bd62271620e5b44ce86f0b89f60e"
+TAG_OF_RECORD_1 = "7e182799afd6f7681984d109401cfd07f353abf3b70bf81f9308238bc474e509"
 
 
-POINT_OF_RECORD_1 = "329f9d9b5cac9de964d0ccf74d469e3440a4d31a0b7aca4d16ab5a0258d78656"
+def test_points_lie_on_the_curve_and_have_prime_order(arithmetic):
+    """A scalar and then its inverse modulo the subgroup's order give the point again."""
+    scalar = 2**254 + 8 * 12345
+    inverse = _clamped_inverse(scalar)
+    for point in points_of(f"id {at}" for at in range(20)):
+        u = int.from_bytes(point, "little")
+        assert pow(u * (u * u + 486662 * u + 1), (PRIME - 1) // 2, PRIME) == 1
+        (there,) = curve25519.multiples(number(scalar), [point])
+        assert there != point and curve25519.multiples(number(inverse), [there]) == [point]
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [NEUTRAL, ORDER_TWO, ORDER_EIGHT, bytes(32), b"\xff" * 32, (2**255 - 18).to_bytes(32, "little")],
-    ids=["neutral", "order two", "order eight", "zero", "not canonical", "neutral plus the field's prime"],
-)
-def test_points_outside_the_group_are_refused(bad):
+def _clamped_inverse(scalar: int) -> int:
+    """1 / scalar or -1 / scalar modulo the order, as a clamped scalar: both give the same u-coordinate."""
+    order = 2**252 + 27742317777372353535851937790883648493
+    residues = (pow(scalar, -1, order), order - pow(scalar, -1, order))
+    candidates = [residue + multiple * order for residue in residues for multiple in range(8)]
+    return next(each for each in candidates if each % 8 == 0 and 2**254 <= each < 2**255)
+
+
+def test_a_scalar_and_a_point_of_the_standard_give_the_standards_product(arithmetic):
+    """RFC 7748, section 5.2: both vectors, and what a thousand iterations give."""
+    for scalar, u, product in STANDARD:
+        assert curve25519.multiples(bytes.fromhex(scalar), [bytes.fromhex(u)])[0].hex() == product
+    scalar = u = number(9)
+    for _ in range(1000):
+        scalar, u = curve25519.multiples(scalar, [u])[0], scalar
+    assert scalar.hex() == "684cf59ba83309552800ef566f2f4d3c1c3887c49360e3875f2eb94d99532c51"
+
+
+STANDARD = [
+    (
+        "a546e36bf0527c9d3b16154b82465edd62144c0ac1fc5a18506a2244ba449ac4",
+        "e6db6867583030db3594c1a424b15f7c726624ec26b3353b10a903a6d0ab1c4c",
+        "c3da55379de9c6908e94ea4df28d084f32eccf03491c71f754b4075577a28552",
+    ),
+    (
+        "4b66e9d4d1b4673c5ad22691957d6af5c11b6421e0ea01d42ca4169e7918ba0d",
+        "e5210f12786811d3f4b7959d0538ae2c31dbe7106fc03c3efc4cd549c715a413",
+        "95cbde9476e8907d7aade45cb4b873f88b595a68799fa152e6f8f7647aac7957",
+    ),
+]
+
+
+@needs_kernel
+@given(st.lists(st.binary(min_size=32, max_size=32), min_size=1, max_size=19), st.binary(min_size=32, max_size=32))
+def test_the_kernel_gives_the_bytes_of_libsodium(items, scalar):
+    hashes = [each for each in items if int.from_bytes(each, "little") % 2**255 % PRIME]
+    assert curve25519._by_kernel("elligator", hashes, LIBRARY) == list(map(curve25519._mapped_by_libsodium, hashes))
+    points = [*items, *map(number, SMALL_ORDER), number(PRIME), number(PRIME + 3), b"\xff" * 32]
+    for scalars in (scalar, b"".join([scalar, *[bytes(reversed(point)) for point in points[1:]]])):
+        by_libsodium = curve25519._by_libsodium(scalars, points)
+        assert curve25519._multiples_by_kernel(scalars, points, LIBRARY) == by_libsodium
+
+
+@needs_kernel
+@pytest.mark.parametrize("name", ["kernel_x25519", "kernel_elligator"])
+def test_a_kernel_that_differs_from_libsodium_is_not_used_and_the_log_says_so(name, monkeypatch, caplog):
+    def faulty(out, *arguments):
+        getattr(LIBRARY, name)(out, *arguments)
+        ctypes.cast(out, ctypes.POINTER(ctypes.c_uint64))[0] ^= 1
+
+    functions = {each: getattr(LIBRARY, each) for each in ("kernel_x25519", "kernel_elligator")}
+    library = SimpleNamespace(**{**functions, name: faulty})
+    monkeypatch.setattr(curve25519, "kernel", lambda: SimpleNamespace(library=library))
+    with caplog.at_level(logging.WARNING, logger=curve25519.__name__):
+        assert curve25519._checked_library.__wrapped__() is None
+    assert caplog.messages == ["The native kernel differs from libsodium on Curve25519; libsodium computes instead."]
+
+
+@pytest.mark.parametrize("bad", [*SMALL_ORDER, PRIME, PRIME + 9, 2**255 + 9, 2**256 - 1])
+def test_points_of_small_order_and_second_forms_of_a_number_are_refused(bad, arithmetic):
     good = TagKey().tags(["1"])[0]
-    with pytest.raises(ValueError, match="no point of the prime-order group"):
-        TagKey().again(good + bad)
+    with pytest.raises(ValueError, match="no point of prime order"):
+        TagKey().again(good + number(bad))
 
 
-def test_a_point_of_mixed_order_is_refused():
-    mixed = bindings.crypto_core_ed25519_add(point_of("1"), ORDER_EIGHT)
-    with pytest.raises(ValueError, match="no point of the prime-order group"):
-        split_tags(mixed)
+def test_a_part_of_small_order_in_a_tag_changes_nothing(arithmetic):
+    """Scalars are multiples of 8, so a point of mixed order has the tag of its part of prime order: it links nothing."""
+    edwards = bindings.crypto_core_ed25519_from_uniform(bytes(range(32)))
+    order_eight = bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05")
+    pure, mixed = map(_u_of, (edwards, bindings.crypto_core_ed25519_add(edwards, order_eight)))
+    key = TagKey()
+    assert pure != mixed and key.again(pure) == key.again(mixed)
+
+
+def _u_of(edwards: bytes) -> bytes:
+    y = int.from_bytes(edwards, "little") % 2**255
+    return number((1 + y) * pow(1 - y, -1, PRIME) % PRIME)
 
 
 def test_a_broken_length_is_refused():

@@ -14,10 +14,12 @@ from fate_dp.crypto.joined_records import (
     draw_masks,
     encode_values,
     encrypt_records,
+    join_shares,
     kept_shares,
     open_records,
     record_bytes,
     record_layout,
+    split_shares,
 )
 from fate_dp.crypto.paillier import FixedBaseBlinding, PublicKey, drawn_blinding, generate_keypair
 
@@ -39,8 +41,8 @@ def shared(matrix):
     encrypted = encrypt_records(matrix, private.encryption(), len(matrix))
     masks = draw_masks(*matrix.shape, public)
     blinded = blind_records(encrypted, masks, table())
-    kept = kept_shares(masks, matrix.shape[1], public)
-    return open_records(blinded, matrix.shape[1], private), kept, encrypted, blinded
+    kept = join_shares(kept_shares(masks, matrix.shape[1], public))
+    return join_shares(open_records(blinded, matrix.shape[1], private)), kept, encrypted, blinded
 
 
 @settings(max_examples=8, deadline=None)
@@ -50,6 +52,21 @@ def test_shares_add_up_exactly(columns, rows, rng):
     matrix = np.array(draws * rows, dtype=np.int64).reshape(rows, columns)
     own, other, _, _ = shared(matrix)
     assert (own + other == matrix).all()
+
+
+def test_halves_are_those_of_the_slots_as_whole_numbers():
+    """Digits are cut out of words for all records at once; here they are taken one by one."""
+    public, _ = keys()
+    for columns in (1, 31, 32, 65):
+        layout = record_layout(public)
+        masks = [[0] * layout.plaintexts(columns), *draw_masks(2, columns, public)]
+        expected = [
+            [-digit for mask, used in zip(row, layout.slots_used(columns)) for digit in layout.digits(mask, used)]
+            for row in masks
+        ]
+        kept = kept_shares(masks, columns, public)
+        assert join_shares(kept).tolist() == expected
+        assert (kept == split_shares(np.array(expected, dtype=object))).all()
 
 
 def test_shares_have_room_and_stay_below_their_bound():
@@ -90,7 +107,7 @@ def test_what_comes_back_cannot_be_recognised():
     masks = draw_masks(3, 2, keys()[0])
     again, at_once_more = (blind_records(encrypted, masks, table()) for _ in range(2))
     assert len({*again, *at_once_more, *blinded}) == 9
-    assert (kept_shares(masks, 2, keys()[0]) != other).all()
+    assert (join_shares(kept_shares(masks, 2, keys()[0])) != other).all()
     assert {len(record) for record in (*encrypted, *blinded)} == {record_bytes(2, keys()[0])}
 
 

@@ -7,8 +7,12 @@ from hashlib import blake2b
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nacl.bindings import crypto_box, crypto_scalarmult_base
 from nacl.public import PrivateKey, SealedBox
 
+from fate_dp.crypto import sealed_box
+from fate_dp.crypto.curve25519 import in_lanes
+from fate_dp.crypto.kernel import kernel
 from fate_dp.crypto.pairwise_masks import AgreementKey
 from fate_dp.crypto.sealed_box import OVERHEAD_BYTES, BoxKey, Label, seal_all
 
@@ -23,6 +27,13 @@ LOW_ORDER = [
     (2**255 - 19).to_bytes(32, "little"),
     (2**255 - 18).to_bytes(32, "little"),
 ]
+
+
+@pytest.fixture(params=["together", "by libsodium"])
+def way(request, monkeypatch):
+    """Boxes many at a time, by whatever multiplies points, and one by one."""
+    monkeypatch.setattr(sealed_box, "in_lanes", lambda: request.param == "together")
+    return request.param
 
 
 def sealed(contents, label=LABEL, key=KEY.public_bytes):
@@ -40,13 +51,43 @@ def test_the_owner_reads_all_in_order(contents):
 
 
 @pytest.mark.parametrize("count", [0, 1, 127, 128, 301])
-def test_threads_keep_the_order(count):
+def test_threads_keep_the_order(count, way):
     contents = [number.to_bytes(4, "little") for number in range(count)]
     boxes = seal_all(contents, KEY.public_bytes, LABEL, threads=3)
     assert KEY.open_all(boxes, LABEL, 4, threads=2) == contents == KEY.open_all(boxes, LABEL, 4, threads=1)
 
 
-def test_the_box_is_libsodiums_and_holds_tag_round_and_content():
+def test_boxes_of_one_way_are_opened_in_the_other(monkeypatch):
+    contents = [bytes([number]) * 100 for number in range(20)]
+    for first in (True, False):
+        with monkeypatch.context() as patched:
+            patched.setattr(sealed_box, "in_lanes", lambda: first)
+            boxes = sealed(contents)
+            patched.setattr(sealed_box, "in_lanes", lambda: not first)
+            assert KEY.open_all(boxes, LABEL, 100) == contents
+
+
+def test_for_one_ephemeral_key_a_box_of_many_is_libsodiums_to_the_byte(monkeypatch):
+    private, scalar = PrivateKey.generate(), bytes(range(32))
+    receiver, sender = bytes(private.public_key), crypto_scalarmult_base(scalar)
+    monkeypatch.setattr(sealed_box.secrets, "token_bytes", lambda count: scalar * (count // 32))
+    nonce = blake2b(sender + receiver, digest_size=24).digest()
+    expected = sender + crypto_box(b"prefix" + b"content", nonce, receiver, scalar)
+    assert sealed_box._sealed_together([b"content"] * 3, b"prefix", receiver) == [expected] * 3
+
+
+def test_a_box_from_a_point_of_small_order_is_not_opened(way):
+    boxes = sealed([b"content"] * 3)
+    boxes[1] = bytes(32) + boxes[1][32:]
+    with pytest.raises(ValueError, match="1 of 3 messages cannot be opened"):
+        KEY.open_all(boxes, LABEL, 7)
+
+
+def test_which_way_is_taken_is_the_kernels_concern():
+    assert in_lanes() == (kernel().library is not None)
+
+
+def test_the_box_is_libsodiums_and_holds_tag_round_and_content(way):
     private = PrivateKey.generate()
     (box,) = sealed([b"content"], key=bytes(private.public_key))
     names = (5).to_bytes(8, "little") + b"job 1client to server"
