@@ -74,8 +74,8 @@ class Plan:
     thesis: int
 
 
-QUICK = Plan(10, (8.0,), 0, 4)
-FULL = Plan(32, (8.0, 1.0), 16, 16)
+QUICK = Plan(10, (8.0,), 0, 0)
+FULL = Plan(32, (8.0, 1.0), 12, 12)
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ class Plan:
 
 
 QUICK = Plan(20, 4, 4, 1000, 450, 60, 300, 6, 60, False)
-FULL = Plan(50, 20, 50, 4000, 600, 200, 2000, 20, 400, True)
+FULL = Plan(50, 10, 50, 4000, 600, 200, 2000, 20, 400, True)
 
 
 @dataclass(frozen=True, eq=False)
