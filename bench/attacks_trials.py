@@ -49,8 +49,8 @@ class Plan:
     photographs: bool
 
 
-QUICK = Plan(20, 4, 4, 1000, 450, 60, 300, 6, 60, False)
-FULL = Plan(50, 10, 50, 4000, 600, 200, 2000, 20, 400, True)
+QUICK = Plan(20, 3, 3, 1000, 450, 60, 300, 6, 60, False)
+FULL = Plan(50, 10, 50, 4000, 600, 200, 2000, 12, 400, True)
 
 
 @dataclass(frozen=True, eq=False)
