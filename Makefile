@@ -153,7 +153,7 @@ bench-noise: $(BENCHED)
 bench-source-composition: $(BENCHED)
 	$(BIN)/python -m bench.source_composition
 
-# Gradient inversion, and labels of vertical training, against every defence; QUICK=1 takes some minutes, and the page is out/attacks/index.html.
+# Every attack against every defence, by two processes; QUICK=1 takes some minutes, and the page is out/attacks/index.html.
 bench-attacks: DATA ?= ../shared/data
 bench-attacks: $(BENCHED)
 	$(BIN)/python -m bench.attacks --data $(DATA) $(if $(QUICK),--quick)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +26,7 @@ from bench.attacks_membership import records_of
 from bench.attacks_trainings import Setting, client_rows, defence_of_terms, train
 from bench.attacks_trials import Figure, Line, Progress
 from bench.homo_nn_pictures import CLASSES, TEST, TRAIN
-from bench.homo_nn_workers import Job, Workers
+from bench.homo_nn_workers import Job, Stage
 from fate_dp.attacks.generative import GeneratingParty, class_representative, likeness
 from fate_dp.attacks.released import ReleasedModel
 from fate_dp.attacks.result import AttackResult, Cost, Yardstick, bootstrap
@@ -60,7 +60,7 @@ class Plan:
     epsilons: tuple[float, ...]
 
 
-QUICK = Plan((0, 3), (8.0, 1.0))
+QUICK = Plan((0, 3), (8.0,))
 FULL = Plan(tuple(range(CLASSES)), (8.0, 1.0))
 
 
@@ -129,29 +129,35 @@ def attack_one(folder: Path, digit: int, terms: RoundTerms | None, present: bool
     return Attacked(party.pictures(MADE), class_representative(model, digit), model.accuracy(tested, truth), spent)
 
 
-def attack_digits(folder: Path, plan: Plan, workers: Workers, progress: Progress) -> list[Line]:
-    """All lines: each digit is a target."""
-    module, lines = build_model(MODEL), []
+def stages_of(folder: Path, plan: Plan, progress: Progress) -> list[Stage]:
+    """The trainings of each defence, which give its lines: each digit is a target."""
+    module, stages = build_model(MODEL), []
     cases: list[tuple[str, float | None, bool]] = [("no defence", None, True), (WITHOUT, None, False)]
     cases += [(f"epsilon {epsilon:g}", epsilon, True) for epsilon in plan.epsilons]
     for name, epsilon, present in cases:
         terms = None if epsilon is None else SETTING.terms(module, epsilon)
+        words = defence_of_terms(terms, epsilon or 0.0).words
+        if not present:
+            words += " No honest party has a picture of the digit."
         jobs = [
             Job(f"generator, {name}", SETTING.rounds, attack_one, (folder, digit, terms, present))
             for digit in plan.digits
         ]
-        found = workers.run(jobs)
-        words = defence_of_terms(terms, epsilon or 0.0).words
-        if not present:
-            words += " No honest party has a picture of the digit."
-        added = lines_of(folder, plan, name, words, found)
-        lines += added
-        progress(
-            f"Generator, {name}: {added[0].result.value:.2f} of the pictures are taken for the digit, likeness "
-            f"{added[1].result.value:.2f} (others' mean {added[1].result.baseline:.2f}); inversion "
-            f"{added[2].result.value:.2f}; test accuracy {np.mean([each.accuracy for each in found]):.3f}."
-        )
-    return lines
+        stages.append(Stage(jobs, partial(told_lines, folder, plan, name, words, progress)))
+    return stages
+
+
+def told_lines(
+    folder: Path, plan: Plan, name: str, words: str, progress: Progress, found: Sequence[Attacked]
+) -> list[Line]:
+    """`lines_of`, and what they say."""
+    added = lines_of(folder, plan, name, words, found)
+    progress(
+        f"Generator, {name}: {added[0].result.value:.2f} of the pictures are taken for the digit, likeness "
+        f"{added[1].result.value:.2f} (others' mean {added[1].result.baseline:.2f}); inversion "
+        f"{added[2].result.value:.2f}; test accuracy {np.mean([each.accuracy for each in found]):.3f}."
+    )
+    return added
 
 
 def lines_of(folder: Path, plan: Plan, name: str, words: str, found: Sequence[Attacked]) -> list[Line]:

@@ -34,7 +34,7 @@ from fate_dp.attacks.label_views import (
     ScoreReleasesView,
     SumView,
 )
-from tests.protocol.messages import rust_ciphertexts, rust_modulus
+from fate_dp.deploy.recorder.fate_values import rust_ciphertexts, rust_modulus
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]

@@ -19,7 +19,7 @@ Public records, for RMIA and the quantile regression, are others of the same set
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from bench.attacks_trainings import Held, Setting, client_rows, defence_of_terms, delta_profile, train
 from bench.attacks_trials import DELTA, Figure
 from bench.homo_nn_pictures import CLASSES, TEST, TRAIN, load_pictures
-from bench.homo_nn_workers import Job, Workers
+from bench.homo_nn_workers import Job, Stage
 from fate_dp.attacks.membership import (
     Asked,
     PublicConfidences,
@@ -74,8 +74,8 @@ class Plan:
     thesis: int
 
 
-QUICK = Plan(10, (8.0,), 0, 6)
-FULL = Plan(32, (8.0, 1.0), 16, 16)
+QUICK = Plan(10, (8.0,), 0, 0)
+FULL = Plan(32, (8.0, 1.0), 12, 12)
 
 
 @dataclass(frozen=True)
@@ -198,22 +198,62 @@ class Population:
         return float((self.accuracies.max(axis=1) - self.accuracies[:, -1]).max())
 
 
-def populate(
-    workers: Workers, folder: Path, scene: Scene, terms: RoundTerms | None, models: int, name: str
-) -> Population:
-    """Train all models of a defence; who is a member of which is a public coin of the benchmark."""
-    members = np.random.default_rng(SEED).random((models, scene.candidates)) < 0.5
-    jobs = [
-        Job(f"{scene.model.name}, {scene.data}, {name}", scene.setting.rounds, train_one, (folder, scene, flags, terms))
-        for flags in members
-    ]
-    found = workers.run(jobs)
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One defence of one scene: ``terms`` and ``epsilon`` are None without privacy."""
+
+    scene: Scene
+    epsilon: float | None
+    terms: RoundTerms | None
+    models: int
+
+    @property
+    def name(self) -> str:
+        defence = "no defence" if self.epsilon is None else f"epsilon {self.epsilon:g}"
+        return f"{self.scene.model.name}, {self.scene.data}, {defence}"
+
+    def trainings(self, folder: Path) -> Stage:
+        """All models; who is a member of which is a public coin of the benchmark."""
+        scene, members = self.scene, np.random.default_rng(SEED).random((self.models, self.scene.candidates)) < 0.5
+        jobs = [
+            Job(self.name, scene.setting.rounds, train_one, (folder, scene, flags, self.terms)) for flags in members
+        ]
+        return Stage(jobs, lambda found: population_of(members, found))
+
+    def attacks(self, folder: Path, population: Population) -> Stage:
+        """The lines of the scene under this defence."""
+        job = Job(f"attacks, {self.name}", len(attacks_on(self.scene, folder)), attack_case, (folder, self, population))
+        return Stage([job], lambda found: found[0])
+
+
+def cases_of(plan: Plan) -> list[Case]:
+    """All scenes, each without privacy and at every epsilon."""
+    found = []
+    for scene, models, epsilons in (
+        (FASHION, plan.models, plan.epsilons),
+        (LEAKIER, plan.perceptrons, plan.epsilons[:1]),
+        (THESIS, plan.thesis, plan.epsilons[:1]),
+    ):
+        module = build_model(scene.model)
+        if models:
+            found.append(Case(scene, None, None, models))
+            found += [Case(scene, each, scene.setting.terms(module, each), models) for each in epsilons]
+    return found
+
+
+def population_of(members: NDArray[np.bool_], found: Sequence[Trained]) -> Population:
+    """Models that were trained, with who was a member of each."""
     return Population(
         members,
         np.array([each.candidates for each in found]),
         np.array([each.public for each in found]),
         np.array([each.accuracies for each in found]),
     )
+
+
+def attack_case(folder: Path, case: Case, population: Population, tick: Callable[[], None]) -> list[Line]:
+    """`lines_of` for a process of its own."""
+    return lines_of(case.scene, folder, population, case.terms, case.epsilon or 0.0, lambda said: tick())
 
 
 FEW = 2
@@ -296,44 +336,50 @@ def lines_of(
             )
         accuracy = mean(population.accuracies[:, -1])
         lines.append(Line(tuple(results), allowed, tight, accuracy, population.loses, defence.words))
-        progress(
-            f"{scene.title}, {name}, {defence.name}: {results[0].value:.4f} ({interval_of(results[0])}) of the members at "
-            f"{RATES[0]:.0%} false positives (allowed {tight[0]:.3f}), test accuracy {accuracy:.3f}."
-        )
+        progress(sentence(scene.title, lines[-1]))
     return lines
+
+
+def sentence(title: str, line: Line) -> str:
+    """What an attack found, in words."""
+    result = line.results[0]
+    return (
+        f"{title}, {result.attack}, {result.defence}: {result.value:.4f} ({interval_of(result)}) of the members at "
+        f"{RATES[0]:.0%} false positives (allowed {line.tight[0]:.3f}), test accuracy {line.accuracy:.3f}."
+    )
 
 
 def mean(values: Array) -> float:
     return float(np.mean(values))
 
 
-def attack_members(folder: Path, plan: Plan, workers: Workers, progress: Progress) -> dict[str, list[Line]]:
-    """All lines of all scenes, by title."""
-    found: dict[str, list[Line]] = {}
-    scenes = (
-        (FASHION, plan.models, plan.epsilons),
-        (LEAKIER, plan.perceptrons, plan.epsilons[:1]),
-        (THESIS, plan.thesis, plan.epsilons[:1]),
-    )
-    for scene, models, epsilons in scenes:
-        if not models:
-            continue
-        module, found[scene.title] = build_model(scene.model), []
-        for epsilon in (None, *epsilons):
-            terms = None if epsilon is None else scene.setting.terms(module, epsilon)
-            name = "no defence" if epsilon is None else f"epsilon {epsilon:g}"
-            population = populate(workers, folder, scene, terms, models, name)
-            found[scene.title] += lines_of(scene, folder, population, terms, epsilon or 0.0, progress)
-    return found
+def by_scene(cases: Sequence[Case], found: Sequence[list[Line]], progress: Progress) -> dict[str, list[Line]]:
+    """All lines, by the title of their scene."""
+    lines: dict[str, list[Line]] = {}
+    for case, added in zip(cases, found, strict=True):
+        lines.setdefault(case.scene.title, []).extend(added)
+        for line in added:
+            progress(sentence(case.scene.title, line))
+    return lines
 
 
 def summarised(lines: Sequence[Line]) -> list[Figure]:
     """The figures that the project states, of the first scene's lines."""
+    return _figures(lines, LIRA, {"lira_tpr_no_privacy": "no defence", "lira_tpr_eps_8": "epsilon 8"})
+
+
+def leakier(lines: Sequence[Line]) -> list[Figure]:
+    """The same of the scene that leaks more at like accuracy, which the first one's figures need beside them."""
+    return _figures(lines, LIRA, {"lira_tpr_no_privacy_leakier": "no defence", "lira_tpr_eps_8_leakier": "epsilon 8"})
+
+
+def _figures(lines: Sequence[Line], attack: str, named: Mapping[str, str]) -> list[Figure]:
+    """Of one attack, under the name of each defence."""
     figures = []
-    for name, defence in (("lira_tpr_no_privacy", "no defence"), ("lira_tpr_eps_8", "epsilon 8")):
+    for name, defence in named.items():
         for line in lines:
             result = line.results[0]
-            if (result.attack, result.defence) == (LIRA, defence):
+            if (result.attack, result.defence) == (attack, defence):
                 words = (
                     f"of the members found at 1 % false positives, {defence}; test accuracy {line.accuracy:.3f}, at most "
                     f"{line.loses:.3f} below the best round's; {result.attack}"

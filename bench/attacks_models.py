@@ -12,7 +12,9 @@ import argparse
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -23,7 +25,7 @@ from bench import attacks_membership as membership
 from bench.attacks_page import Section, section
 from bench.attacks_trials import Figure
 from bench.homo_nn_pictures import ARCHIVES, FOLDER
-from bench.homo_nn_workers import Workers
+from bench.homo_nn_workers import Stage, Workers
 
 PROCESSES = 2
 PICTURED = "A digit that the attacker never had (MNIST)"
@@ -41,30 +43,58 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     console, started = Console(), time.perf_counter()
-    _, figures = attack_models(options.data, options.quick, console)
+    figures = attack_models(options.data, options.quick, console).figures
     console.print(f"All took {time.perf_counter() - started:.0f} s with {PROCESSES} processes.")
     print(json.dumps({"bench": "attacks-models", "figures": {one.name: round(one.value, 4) for one in figures}}))
 
 
-def attack_models(folder: Path, quick: bool, console: Console) -> tuple[list[Section], list[Figure]]:
-    """The sections of the page, whose tables are printed, and the figures; what is missing is said, and left out."""
+@dataclass(frozen=True)
+class Attacked:
+    """What attacks on models found, and what was run beside them.
+
+    Attributes:
+        sections: of the page.
+        figures: that the project states.
+        members: lines of membership inference, by the title of their scene.
+        beside: results of other stages.
+    """
+
+    sections: list[Section]
+    figures: list[Figure]
+    members: dict[str, list[membership.Line]]
+    beside: list[Any]
+
+
+def attack_models(folder: Path, quick: bool, console: Console, beside: Sequence[Stage] = ()) -> Attacked:
+    """Tables are printed; what is missing is said, and left out. ``beside`` are run by the same processes, before trainings."""
     missing = [name for name in ("fashion", "mnist") if not (folder / ARCHIVES[name]).is_file()]
+    digits, cases = generative.QUICK if quick else generative.FULL, []
     if missing:
         files = " and ".join(str(folder / ARCHIVES[name]) for name in missing)
         console.print(f"Missing: {files}. So nothing is measured on trained models.")
-        return [], []
+    else:
+        cases = membership.cases_of(membership.QUICK if quick else membership.FULL)
+    drawn = [] if missing else generative.stages_of(folder, digits, console.print)
     with Workers(PROCESSES, console) as workers:
-        plan = membership.QUICK if quick else membership.FULL
-        members = membership.attack_members(folder, plan, workers, console.print)
-        digits = generative.QUICK if quick else generative.FULL
-        pictures = generative.attack_digits(folder, digits, workers, console.print)
+        # The longest jobs come first, so that the processes end together.
+        found = workers.run_stages([*beside, *drawn, *(case.trainings(folder) for case in cases)])
+        others, pictures = (
+            found[: len(beside)],
+            [line for lines in found[len(beside) :][: len(drawn)] for line in lines],
+        )
+        populations = found[len(beside) + len(drawn) :]
+        attacked = workers.run_stages([case.attacks(folder, each) for case, each in zip(cases, populations)])
+    if missing:
+        return Attacked([], [], {}, others)
+    members = membership.by_scene(cases, attacked, console.print)
     sections = [section_of_members(title, lines) for title, lines in members.items()]
     sections.append(section(PICTURED, pictures, NOTE))
     for one in sections:
         console.print(printed(one))
     figures = membership.summarised(members[membership.FASHION.title])
+    figures += membership.leakier(members.get(membership.LEAKIER.title, ()))
     figures.append(membership.beyond_epsilon([line for lines in members.values() for line in lines]))
-    return sections, figures + generative.summarised(pictures)
+    return Attacked(sections, figures + generative.summarised(pictures), members, others)
 
 
 def section_of_members(title: str, lines: Sequence[membership.Line]) -> Section:

@@ -184,16 +184,9 @@ def mean_of(measure: Callable[[Array, Array], float], originals: Array, found: A
     return float(np.mean([measure(one, other) for one, other in zip(originals, found)]))
 
 
-def attack_digits(folder: Path, plan: Plan, progress: Progress) -> list[Line]:
-    """All lines of MNIST: the network of the papers first, then a perceptron of ``dp_homo_nn``."""
-    pictures = Pictures.of("mnist", folder, plan)
-    bench = PictureBench(pictures, LENET, lenet(1, 28), plan, progress)
-    _undefended(bench, plan)
-    _noised(bench, plan)
-    return bench.lines + _first_layers(pictures, plan, progress)
-
-
-def _undefended(bench: PictureBench, plan: Plan) -> None:
+def attack_undefended(folder: Path, plan: Plan, progress: Progress) -> list[Line]:
+    """MNIST on the network of the papers, without noise."""
+    bench = PictureBench(Pictures.of("mnist", folder, plan), LENET, lenet(1, 28), plan, progress)
     search = SearchOptions(plan.steps, RESTARTS, enough=NEAR_ENOUGH)
     plain = bench.views(plain_view, plan.pictures)
     bench.add(DLG, leakage(search), plain, CONTROL)
@@ -206,13 +199,16 @@ def _undefended(bench: PictureBench, plan: Plan) -> None:
     def updated(module: nn.Module, records: Array, labels: NDArray[np.int64]) -> RoundView:
         return updated_view(module, records, labels, LOCAL)
 
-    bench.add(DLG, leakage(search), bench.views(clipped, plan.pictures))
+    bench.add(DLG, leakage(search), bench.views(clipped, plan.clipped))
     bench.add(DLG, leakage(search), bench.views(updated, plan.few))
     longer = replace(search, steps=2 * plan.steps, restarts=2)
     bench.add(DLG, leakage(longer), bench.views(summed_view, plan.few, IN_A_SUM))
+    return bench.lines
 
 
-def _noised(bench: PictureBench, plan: Plan) -> None:
+def attack_noised(folder: Path, plan: Plan, progress: Progress) -> list[Line]:
+    """The same with noise."""
+    bench = PictureBench(Pictures.of("mnist", folder, plan), LENET, lenet(1, 28), plan, progress)
     public = PublicRecords.at(bench.module, bench.pictures.public, bench.pictures.public_labels, CLIP)
     for epsilon in EPSILONS:
         terms = training_terms(dimension(bench.module), epsilon, RECORDS, SAMPLING * RECORDS, ROUNDS)
@@ -225,6 +221,7 @@ def _noised(bench: PictureBench, plan: Plan) -> None:
             bench.add(LINEAR, lambda view: linear_estimate(view, public), rounds)
         bench.add(EXPECTED, lambda view: expected_record(view, public), views)
         bench.add(LINEAR, lambda view: linear_estimate(view, public), views)
+    return bench.lines
 
 
 def noised_by(terms: RoundTerms, epsilon: float, rounds: int = 1) -> Callable[..., RoundView]:
@@ -237,8 +234,9 @@ def noised_by(terms: RoundTerms, epsilon: float, rounds: int = 1) -> Callable[..
     return make
 
 
-def _first_layers(pictures: Pictures, plan: Plan, progress: Progress) -> list[Line]:
-    """Of a perceptron no search is needed."""
+def attack_first_layers(folder: Path, plan: Plan, progress: Progress) -> list[Line]:
+    """MNIST on a perceptron of ``dp_homo_nn``, where no search is needed."""
+    pictures = Pictures.of("mnist", folder, plan)
     module = nn.Sequential(nn.Flatten(), build_model(ModelSpec("mlp", 28 * 28, CLASSES)))
     bench = PictureBench(pictures, MLP, module, plan, progress)
     bench.add(ANALYTIC, layer_input, bench.views(plain_view, plan.pictures))
@@ -246,6 +244,10 @@ def _first_layers(pictures: Pictures, plan: Plan, progress: Progress) -> list[Li
     terms = training_terms(dimension(module), EPSILONS[0], RECORDS, SAMPLING * RECORDS, ROUNDS)
     bench.add(ANALYTIC, layer_input, bench.views(noised_by(terms, EPSILONS[0]), plan.few))
     return bench.lines
+
+
+DIGITS = (attack_undefended, attack_noised, attack_first_layers)
+"""All attacks on MNIST, in the order of the table."""
 
 
 def attack_photographs(folder: Path, plan: Plan, progress: Progress) -> list[Line]:

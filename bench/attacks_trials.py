@@ -27,6 +27,7 @@ class Plan:
     Attributes:
         pictures: of the attacks that matter most, and of all that are quick.
         few: pictures, or batches of them, of the attacks that take longest.
+        clipped: pictures whose clipped gradients are searched for, which shows no more than those without a clip.
         public: records that the observer has of the same kind.
         steps: of L-BFGS where nothing is noised.
         noised_steps: of L-BFGS under noise, whose nearest record is far from the truth however long one searches.
@@ -38,6 +39,7 @@ class Plan:
 
     pictures: int
     few: int
+    clipped: int
     public: int
     steps: int
     noised_steps: int
@@ -47,8 +49,8 @@ class Plan:
     photographs: bool
 
 
-QUICK = Plan(20, 4, 1000, 450, 60, 300, 6, 60, False)
-FULL = Plan(50, 20, 4000, 600, 200, 2000, 20, 400, True)
+QUICK = Plan(20, 3, 3, 1000, 450, 60, 300, 6, 60, False)
+FULL = Plan(50, 10, 50, 4000, 600, 200, 2000, 12, 400, True)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,14 @@ class Job:
     arguments: tuple[Any, ...]
 
 
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """Jobs whose results belong together, and what is made of these results, in their order."""
+
+    jobs: list[Job]
+    finish: Callable[[list[Any]], Any]
+
+
 @dataclass(frozen=True)
 class Tick:
     """Reports progress from a worker."""
@@ -64,6 +72,11 @@ class Workers:
         while not self._show(bars, futures):
             pass
         return [future.result() for future in futures]
+
+    def run_stages(self, stages):
+        """What each stage makes of its own results; the jobs of all are run together, so that no process waits for a stage."""
+        found = iter(self.run([job for stage in stages for job in stage.jobs]))
+        return [stage.finish([next(found) for _ in stage.jobs]) for stage in stages]
 
     def _show(self, bars, futures):
         """Show what has arrived; True once all jobs have ended and nothing is left to show, or one has failed."""

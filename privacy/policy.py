@@ -15,7 +15,8 @@
     job_check: warn                   # of a job that leaks labels: refuse (the default), warn or off
     separate_ids: [patient]           # id columns whose ids name other records than equal ids of other tables
     record_views: [coordinated_lr]    # components whose tasks keep what this party receives, or true for all; default none
-    record_bytes: 67108864            # largest file of what one task received
+    record_calls: [dp_homo_nn]        # components whose tasks keep what they asked of private records, or true for all
+    record_bytes: 67108864            # largest file of one task, of what it received and of what it asked
 
 A dataset is named by its columns, as ``fate-dp declare-table`` and the ledger say; a number behind the name (#2) means other
 records in a table of the same columns, for which a cap without the number holds as well. ``fate-dp cap`` writes caps by the
@@ -100,11 +101,16 @@ class Policy:
     few_valued_scores: frozenset[str] = frozenset()
     job_check: str = REFUSE
     record_views: frozenset[str] = frozenset()
+    record_calls: frozenset[str] = frozenset()
     record_bytes: int = DEFAULT_RECORD_BYTES
 
     def records(self, component: str) -> bool:
         """Whether the operator wants kept what this party receives in tasks of a component."""
         return not self.record_views.isdisjoint({component, EVERY_COMPONENT})
+
+    def records_calls(self, component: str) -> bool:
+        """Whether the operator wants kept what tasks of a component ask of this party's private records."""
+        return not self.record_calls.isdisjoint({component, EVERY_COMPONENT})
 
     def label_cap(self, source: str) -> float:
         """Largest total epsilon that the label source may spend."""
@@ -223,7 +229,8 @@ def load_policy(path: AnyPath) -> Policy:
         separate_ids=frozenset(file.dataset("separate_ids", name, "id column") for name in separate),
         few_valued_scores=frozenset(file.dataset("few_valued_scores", name) for name in few_valued),
         job_check=file.job_check(content.get("job_check", REFUSE)),
-        record_views=file.record_views(content.get("record_views")),
+        record_views=file.recorded("record_views", content.get("record_views")),
+        record_calls=file.recorded("record_calls", content.get("record_calls")),
         record_bytes=file.record_bytes(content.get("record_bytes", DEFAULT_RECORD_BYTES)),
     )
     for key, name in unused_names(policy):
@@ -343,11 +350,11 @@ class _File:
         self._refuse_unless(given in JOB_CHECKS, "job_check", value, f"be one of {', '.join(JOB_CHECKS)}")
         return str(given)
 
-    def record_views(self, value: Any) -> frozenset[str]:
+    def recorded(self, key: str, value: Any) -> frozenset[str]:
         if value is None or isinstance(value, bool):
             return frozenset({EVERY_COMPONENT} if value else ())
         named = isinstance(value, list) and all(isinstance(name, str) and name.strip() for name in value)
-        self._refuse_unless(named, "record_views", value, "be true, false or a list of names of components")
+        self._refuse_unless(named, key, value, "be true, false or a list of names of components")
         return frozenset(value)
 
     def record_bytes(self, value: Any) -> int:

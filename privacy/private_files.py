@@ -19,8 +19,8 @@ from .validation import InvalidArgument
 
 HOME_VARIABLE = "FATE_DP_HOME"
 KEY_FILE, LEDGER_FILE, POLICY_FILE = "flip.key", "ledger.sqlite", "policy.yaml"
-# Folders of a party, private as the files beside them: what its recorder kept, and coins of its audits.
-VIEWS_FOLDER, CANARIES_FOLDER = "views", "canaries"
+# Folders of a party, private as the files beside them: what its recorders kept, and coins of its audits.
+VIEWS_FOLDER, CALLS_FOLDER, CANARIES_FOLDER = "views", "calls", "canaries"
 PARTY_PREFIX = "party-"
 KEY_BYTES = 32
 

@@ -2,7 +2,8 @@
 
 A query is the part of a mechanism before its noise: a function of private records that knows how far one of them can move
 it. While ``recording`` is active, every call is kept in memory with its private input, for `privacy.auditing.replay`, and
-in this thread and task alone. Nothing is ever written.
+in this thread and task alone. Nothing is written here; what a party's operator has written of a task is kept by
+`deploy.recorder`, which listens by ``heard_by``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+import numpy as np
 
 from .validation import whole
 
@@ -44,13 +47,24 @@ class Call:
         return self.query(*arguments, **self.keywords)
 
 
+class Listener(Protocol):
+    """What hears of calls while they are recorded."""
+
+    def add(self, call: Call) -> None:
+        """Take in a call; never raises."""
+
+    def tell(self, sentence: str) -> None:
+        """Take in what went wrong; never raises."""
+
+
 @dataclass(eq=False)
 class Recorder:
-    """The first ``most`` calls, in order, and how many there were."""
+    """The first ``most`` calls, in order, how many there were, and what went wrong, in sentences."""
 
     most: int
     calls: list[Call] = field(default_factory=list)
     seen: int = 0
+    problems: list[str] = field(default_factory=list)
 
     def add(self, call: Call) -> None:
         """Keep a call, or count it only where enough are kept."""
@@ -58,19 +72,47 @@ class Recorder:
         if len(self.calls) < self.most:
             self.calls.append(call)
 
+    def tell(self, sentence: str) -> None:
+        """Keep what went wrong."""
+        self.problems.append(sentence)
 
-_recorder: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
+
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 @contextmanager
 def recording(most: int = MAX_CALLS) -> Iterator[Recorder]:
     """Record the calls of queries within; what is recorded lives as long as the recorder."""
     recorder = Recorder(whole("most", most, 1))
-    token = _recorder.set(recorder)
-    try:
+    with heard_by(recorder):
         yield recorder
+
+
+@contextmanager
+def heard_by(listener: Listener | None) -> Iterator[None]:
+    """Let a listener, and no other, hear of the calls within; with None nobody hears."""
+    token = _listener.set(listener)
+    try:
+        yield
     finally:
-        _recorder.reset(token)
+        _listener.reset(token)
+
+
+def repeat_for_listener(computation: Callable[[], Any], expected: Any) -> None:
+    """Compute here again what other processes computed, where somebody records: a listener hears nothing of those.
+
+    The listener is told where the results differ, or where there is none; the caller never is.
+    """
+    listener = _listener.get()
+    if listener is None:
+        return
+    try:
+        same = np.array_equal(computation(), expected)
+    except Exception as error:
+        listener.tell(f"A query of other processes could not be repeated ({type(error).__name__}).")
+        return
+    if not same:
+        listener.tell("What other processes computed differs from what the same query gives here.")
 
 
 def recorded(*private: int) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
@@ -79,9 +121,9 @@ def recorded(*private: int) -> Callable[[Callable[Parameters, Result]], Callable
     def reporting(query: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
         @wraps(query)
         def reported(*arguments: Parameters.args, **keywords: Parameters.kwargs) -> Result:
-            recorder, result = _recorder.get(), query(*arguments, **keywords)
-            if recorder is not None and len(arguments) > max(private):
-                recorder.add(Call(query, private, arguments, dict(keywords), result))
+            listener, result = _listener.get(), query(*arguments, **keywords)
+            if listener is not None and len(arguments) > max(private):
+                listener.add(Call(query, private, arguments, dict(keywords), result))
             return result
 
         return reported

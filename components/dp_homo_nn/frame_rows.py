@@ -19,6 +19,7 @@ import numpy as np
 from fate_dp.privacy.mechanisms.clipping import ClippedSum, grid_for
 from fate_dp.privacy.mechanisms.sampling import poisson_sample
 from fate_dp.privacy.noise.stream import KEY_BYTES, KeyedStream
+from fate_dp.privacy.recorded import heard_by, repeat_for_listener
 
 from ..common.frames import DataFrame, feature_blocks, label_blocks
 from .models.registry import ModelSource, model_inputs
@@ -136,7 +137,11 @@ class FrameRows:
         self._uses += 1
         coins = Coins(self._key, f"sum {self._uses}", probability)
         kernel = partial(_sum_of_sample, steps_of=steps_of, size=size, coins=coins)
-        return self._blocks.applyPartitions(kernel).reduce(operator.add)
+        # Other processes' calls are heard by nobody; where somebody records, all are repeated here, one block at a time.
+        with heard_by(None):
+            total = self._blocks.applyPartitions(kernel).reduce(operator.add)
+        repeat_for_listener(lambda: kernel(sorted(self._blocks.collect(), key=_name)), total)
+        return total
 
     def _by_block(self, records: np.ndarray) -> Places:
         """The blocks of global row numbers."""
@@ -151,6 +156,10 @@ class FrameRows:
 
 def _prepared(features: np.ndarray, labels: np.ndarray, spec: ModelSpec) -> Block:
     return model_inputs(spec, features), labels.astype(np.int64)
+
+
+def _name(named: tuple[Any, Block]) -> Any:
+    return named[0]
 
 
 def _size(block: Block) -> int:

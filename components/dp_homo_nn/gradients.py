@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
+from typing import Any
 
 import numpy as np
 import torch
@@ -120,13 +121,19 @@ class RecordGradients:
             independent is refused.
         class_factors: public factor of a record's gradient for each class, or None. They come before the clip, so no
             bound on what a record changes depends on them; a label that is no class number contributes zero then.
+        origin: what the module was built from, in plain values, by which a recorded call can be repeated elsewhere; or None.
     """
 
     def __init__(
-        self, module: nn.Module, loss: str = "cross_entropy", class_factors: Sequence[float] | None = None
+        self,
+        module: nn.Module,
+        loss: str = "cross_entropy",
+        class_factors: Sequence[float] | None = None,
+        origin: tuple[Any, ...] | None = None,
     ) -> None:
         self.loss = checks.choice("loss", loss, tuple(LOSSES))
         check_independent(module)
+        self.origin = origin
         self._module = deepcopy(module).eval().requires_grad_()
         self._layered: LayeredModule | None = None
         self._probed: Sequence[int] | None = None

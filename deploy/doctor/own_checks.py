@@ -19,6 +19,7 @@ from fate_dp.privacy.ledger.database import SCHEMA_VERSION, version_of
 from fate_dp.privacy.ledger.entries import LedgerUnavailable
 from fate_dp.privacy.policy import InvalidPolicy, load_policy, unused_names
 from fate_dp.privacy.private_files import (
+    CALLS_FOLDER,
     CANARIES_FOLDER,
     HOME_VARIABLE,
     KEY_FILE,
@@ -346,7 +347,7 @@ def _not_private(path: Path, status: os.stat_result, to_owner: str, close: str) 
 @check(PARTY, "files")
 def files(party: Path) -> Finding:
     """Every file of the party is its owner's alone; what the files say is looked at by other checks."""
-    folders = [path for name in (VIEWS_FOLDER, CANARIES_FOLDER) if (path := party / name).is_dir()]
+    folders = [path for name in (VIEWS_FOLDER, CALLS_FOLDER, CANARIES_FOLDER) if (path := party / name).is_dir()]
     for path in sorted([*party.iterdir(), *(inner for folder in folders for inner in folder.rglob("*"))]):
         status = path.lstat()
         is_folder = stat.S_ISDIR(status.st_mode) and any(path.is_relative_to(folder) for folder in folders)

@@ -1,7 +1,7 @@
-"""Where FATE begins to execute a component, the party's recorder begins, if its operator switched it on.
+"""Where FATE begins to execute a component, the party's recorders begin, if its operator switched them on.
 
 Imports nothing but Python's own, since every process of FATE-Flow starts with it; and as long as the party's policy does not
-have the word, a task imports nothing else for the recorder either.
+have one of their words, a task imports nothing else for them either.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # As `privacy.private_files` and `privacy.policy` have them, which are not imported before they are needed.
 HOME_VARIABLE, PARTY_PREFIX, POLICY_FILE = "FATE_DP_HOME", "party-", "policy.yaml"
-WORD = b"record_views"
+WORDS = (b"record_views", b"record_calls")
 
 
 def may_record(party_id: str) -> bool:
@@ -22,13 +22,14 @@ def may_record(party_id: str) -> bool:
     home = os.environ.get(HOME_VARIABLE) or os.path.join(os.path.expanduser("~"), ".fate-dp")
     try:
         with open(os.path.join(home, PARTY_PREFIX + party_id, POLICY_FILE), "rb") as file:
-            return WORD in file.read()
+            said = file.read()
     except OSError:
         return False
+    return any(word in said for word in WORDS)
 
 
 def record_views(module: Any) -> None:
-    """Let FATE's `execute_component_from_config` run with the recorder around it."""
+    """Let FATE's `execute_component_from_config` run with the recorders around it."""
     execute = module.execute_component_from_config
 
     def execute_component_from_config(config: Any, output_path: Any) -> None:
@@ -40,7 +41,7 @@ def record_views(module: Any) -> None:
         except Exception:
             import logging
 
-            logging.getLogger(__name__).exception("what this party receives is not recorded")
+            logging.getLogger(__name__).exception("nothing of this task is recorded")
             execute(config, output_path)
             return
         with recording(config):

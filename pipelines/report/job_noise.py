@@ -22,6 +22,7 @@ from fate_dp.privacy.ledger.entries import (
     PIECEWISE,
     POST_PROCESSING,
     RANDOMIZED_RESPONSE,
+    RECORDED_CALLS,
     RECORDED_VIEW,
 )
 from fate_dp.privacy.mechanisms.local_numbers import piecewise_law
@@ -232,7 +233,7 @@ def _nothing_new(line: LedgerLine, summaries: Summaries) -> Measured:
 
 
 def _nothing_released(line: LedgerLine, summaries: Summaries) -> Measured:
-    return Measured("none", "nothing", None, NONE, "Nothing is released: the party keeps what it receives in any case.")
+    return Measured("none", "nothing", None, NONE, "Nothing is released: the party keeps what it has in any case.")
 
 
 def _not_known(line: LedgerLine, summaries: Summaries) -> Measured:
@@ -244,6 +245,7 @@ MEASURES: dict[str, Callable[[LedgerLine, list[Mapping[str, Any]]], Measured]] =
     PIECEWISE: _numbers,
     POST_PROCESSING: _nothing_new,
     RECORDED_VIEW: _nothing_released,
+    RECORDED_CALLS: _nothing_released,
     "Shuffled": _shuffled,
     **dict.fromkeys(("Gaussian", "GroupedGaussian", "PoissonSampledGaussian", "FixedSizeSampledGaussian"), _gaussian),
     **dict.fromkeys(("PureDP", "Laplace"), _laplace),

@@ -8,6 +8,9 @@ refuses a file in which they read otherwise. The verdict is one of
 - ``refuted``: the lower bound exceeds the claim, at ``verdict_confidence``, a replayed call moved further than its sensitivity, or noise repeats itself;
 - ``consistent``: neither. It does not say that the claim holds: a stronger attack may find more.
 
+A certificate of recorded calls alone (`Claim.kind` ``sensitivity``) claims no epsilon, but the sensitivities that the calls
+reported. Its control is a claim of half of these, which the same replays must refute.
+
 Epsilons in nats.
 """
 
@@ -33,6 +36,7 @@ SCHEMA = 1
 CONSISTENT, REFUTED, VOID = "consistent", "refuted", "void"
 PACKAGES = ("fate-dp", "numpy", "scipy")
 INFINITY = "infinity"
+SENSITIVITY = "sensitivity"
 REPEATED = "A second run on the same input showed the very same numbers: whoever repeats it can subtract the noise."
 DERIVED = (
     "lower_bound",
@@ -47,6 +51,8 @@ DERIVED = (
 VERDICT_CONFIDENCE = 1 - 1e-5
 """At which a claim is refuted: a sound mechanism is accused once in a hundred thousand audits."""
 DELTAS_OF_CANARIES = 40
+HALF = 0.5
+"""Of the claimed sensitivity: the control of replays."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,8 @@ class Claim:
         subject: what was audited, in words.
         epsilon: nats; infinite where nothing is claimed.
         delta: 0 for pure differential privacy.
-        kind: ``gaussian`` for unsampled sums with Gaussian noise, else ``epsilon_delta``.
+        kind: ``gaussian`` for unsampled sums with Gaussian noise, ``sensitivity`` for replayed calls alone, else
+            ``epsilon_delta``.
     """
 
     subject: str
@@ -76,7 +83,7 @@ class Claim:
         check_delta_or_zero(self.delta)
         one_of("unit", self.unit, UNITS)
         one_of("relation", self.relation, RELATIONS)
-        one_of("kind", self.kind, CLAIMS)
+        one_of("kind", self.kind, (*CLAIMS, SENSITIVITY))
         for name in self.observers:
             one_of("observers", name, OBSERVERS)
 
@@ -107,8 +114,13 @@ class Certificate:
 
     def __post_init__(self) -> None:
         strictly_within("confidence", self.confidence, 0, 1)
-        if bool(self.hindrance) == (self.evidence is not None and self.control is not None):
-            raise InvalidArgument("A certificate must hold either evidence and a control, or a hindrance.")
+        measured = self.evidence is not None and self.control is not None
+        if self.claim.kind == SENSITIVITY:
+            measured = bool(self.replayed) and self.evidence is None and self.control is None
+        if bool(self.hindrance) == measured:
+            raise InvalidArgument(
+                "A certificate must hold either evidence and a control, or replayed calls alone, or a hindrance."
+            )
 
     @cached_property
     def found(self) -> BestBound | None:
@@ -163,6 +175,8 @@ class Certificate:
             return REFUTED, self.exceeded[0].sentence
         if self.repeated:
             return REFUTED, REPEATED
+        if self.claim.kind == SENSITIVITY and self.replayed:
+            return self._judged_by_replays
         if self.found is None or self.refuting is None or self.broken is None:
             return VOID, self.hindrance
         claimed, broken = self.claim.epsilon, self.broken.epsilon
@@ -181,6 +195,21 @@ class Certificate:
         return CONSISTENT, (
             f"The audit does not refute the claim of {claimed:.4g}: it proves at least {self.found.epsilon:.4g} at confidence "
             f"{self.confidence:g}, and {broken:.4g} on the control without privacy; a stronger attack may find more."
+        )
+
+    @property
+    def _judged_by_replays(self) -> tuple[str, str]:
+        """None moved further than is claimed; half of the claim must be refuted."""
+        shares = {moved.query: moved.moved / moved.claimed for moved in self.replayed}
+        weakest = min(shares, key=lambda query: shares[query])
+        if shares[weakest] <= HALF:
+            return VOID, (
+                f"A claim of half the sensitivity of {weakest} would not have been refuted either: the replays moved it by no "
+                f"more than {shares[weakest]:.4g} of what it reports."
+            )
+        return CONSISTENT, (
+            f"The replays do not refute the sensitivity that the calls reported: one record moved them by {max(shares.values()):.4g} "
+            "of it at most, and half of it would have been refuted; whether noise was scaled to it, replays do not see."
         )
 
     @property

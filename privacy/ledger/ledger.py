@@ -26,11 +26,12 @@ from .entries import (
     PIECEWISE,
     POST_PROCESSING,
     RANDOMIZED_RESPONSE,
+    RECORDED_CALLS,
     RECORDED_VIEW,
     LedgerError,
     Use,
     add_use,
-    recorded_view_entry,
+    recorder_entry,
     stored_event,
 )
 from .history import HistoryLedger
@@ -60,6 +61,8 @@ NOTES = {
     OVER_SAMPLING: "released nothing itself; what is computed from the over-sampled rows has no guarantee for a record",
     RECORDED_VIEW: "the recorder was on: what this party received in these tasks is kept in its folder of views; nothing was "
     "released by that",
+    RECORDED_CALLS: "the recorder was on: what these tasks asked of this party's private records is kept in its folder of calls; "
+    "nothing was released by that",
 }
 UNCOUNTED_SCORES = "scores of records outside training; no guarantee for their features, not counted"
 STEP = "all rounds of this step alone; the dataset's totals compose it with the other steps"
@@ -108,10 +111,10 @@ class Ledger(LabelLedger, StepLedger, ScoreLedger, DatasetLedger, HistoryLedger)
             if changed.rowcount != 1:
                 raise LedgerError(f"release_id is {release_id!r} but the ledger holds no such release.")
 
-    def note_recorded_view(self, *, component: str, role: str, job_id: str, task_id: str) -> None:
-        """Note, before the first message, that this party keeps what it receives in a task."""
+    def note_recorder(self, what: str, *, component: str, role: str, job_id: str, task_id: str) -> None:
+        """Note, before a task begins, that this party keeps ``what`` of it: `RECORDED_VIEW` or `RECORDED_CALLS`."""
         with self._database.writing() as connection:
-            add_use(connection, recorded_view_entry(component, role), Use(job_id, task_id))
+            add_use(connection, recorder_entry(component, role, what), Use(job_id, task_id))
 
     def entries(self, delta: float = DEFAULT_DELTA, job_id: str | None = None) -> list[dict[str, Any]]:
         """All entries as JSON-able dictionaries, oldest first; an infinite epsilon is the text 'infinity'.

@@ -1,4 +1,4 @@
-"""The recorder of a real training between processes keeps what each party received, no more and no less."""
+"""The recorders of a real training between processes keep what each party received and was asked, no more and no less."""
 
 import os
 from types import SimpleNamespace
@@ -9,7 +9,10 @@ import pytest
 from fate_dp.attacks.of_views import Truth
 from fate_dp.attacks.recorded_round import informed_labels, ones_in_round, recorded_round
 from fate_dp.attacks.recorded_view import read_view, views_of
+from fate_dp.deploy.recorder.calls import call_of, read_calls
 from fate_dp.deploy.warm_start import preload
+from fate_dp.privacy.auditing.replay import replay_all
+from fate_dp.privacy.events import ADD_OR_REMOVE
 from tests.support.local_parties import frame_of, run_parties
 
 GUEST, HOST, ARBITER = ("guest", "9981"), ("host", "9982"), ("arbiter", "9983")
@@ -46,6 +49,7 @@ def train(ctx, parts, home):
 
     role, party = ctx.federation.local_party
     policy = CAP + ("record_views: [dp_homo_nn]\n" if (role, party) in RECORDING else "")
+    policy += "record_calls: [dp_homo_nn]\n" if (role, party) == HOST else ""
     replace_file(home_of(ctx).path / "policy.yaml", policy.encode())
     task = {"component": "dp_homo_nn", "task_name": "nn_0", "party_task_id": "nn_0", "stage": "train", "parameters": {}}
     frame = frame_of(ctx, parts[role], "y") if role in parts else None
@@ -63,11 +67,11 @@ def trained(tmp_path_factory):
     )
     assert not [result.error for result in results.values() if result.error]
     views = {party: [read_view(path) for path in views_of(home, party=party[1])] for party in results}
-    return {party: result.received for party, result in results.items()}, views, truth
+    return {party: result.received for party, result in results.items()}, views, truth, home
 
 
 def test_each_recording_party_keeps_all_messages_in_their_order_and_others_keep_none(trained):
-    received, views, _ = trained
+    received, views, *_ = trained
     assert views[GUEST] == []
     for party in RECORDING:
         (view,) = views[party]
@@ -77,7 +81,7 @@ def test_each_recording_party_keeps_all_messages_in_their_order_and_others_keep_
 
 
 def test_what_the_messages_said_is_kept_as_it_was(trained):
-    received, views, _ = trained
+    received, views, *_ = trained
     for party in RECORDING:
         for message, (_, name, value) in zip(views[party][0].messages, received[party], strict=True):
             kept = message.content
@@ -88,7 +92,7 @@ def test_what_the_messages_said_is_kept_as_it_was(trained):
 
 
 def test_the_servers_view_adds_up_to_the_mean_gradient_and_the_noise_of_the_terms(trained):
-    _, views, truth = trained
+    _, views, truth, _ = trained
     found = recorded_round(views[ARBITER][0])
     rows = found.gradients.rows(found.start, truth.features.astype(np.float32), truth.labels)
     strayed = (found.view.received - rows.mean(axis=0)) / found.view.defence.deviation
@@ -96,3 +100,19 @@ def test_the_servers_view_adds_up_to_the_mean_gradient_and_the_noise_of_the_term
     allowed = STRAYED * found.view.defence.deviation * RECORDS + 1
     assert abs(ones_in_round(found).ones - truth.labels.sum()) <= allowed
     assert informed_labels(found, truth.features, truth.labels).expected_share < found.bound < 1.0
+
+
+def test_what_was_asked_of_a_partys_records_is_replayed_and_moves_by_no_more_than_was_claimed(trained):
+    """FATE's engine computes the sum elsewhere; the party repeats it for its recorder, and it is the same."""
+    *_, truth, home = trained
+    assert [path.parents[2].name for path in home.glob("party-*/calls/local/*")] == [f"party-{HOST[1]}"]
+    kept = read_calls(next(home.glob("party-*/calls/local/*")))
+    assert kept.seen == len(kept.calls) > 0 and not kept.problems and kept.finished
+    calls = [call_of(data, {}) for data in kept.calls]
+    rows = np.concatenate([call.records[0] for call in calls])
+    own = truth.features[RECORDS // 2 :].astype(np.float32)
+    assert sorted(map(tuple, rows)) == sorted(map(tuple, own)), "all of its own records and no other ones"
+    for call in calls:
+        assert np.array_equal(call.repeated(call.records).steps, call.result.steps)
+    (moved,) = replay_all(calls, ADD_OR_REMOVE)
+    assert moved.query == "clipped_sum" and not moved.refutes and moved.moved > 0.9 * moved.claimed

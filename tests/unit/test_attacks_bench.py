@@ -1,12 +1,20 @@
 """What `make bench-attacks` makes of its lines, on made-up ones: figures, cells of the table, the page."""
 
+import json
+import sys
+
 import numpy as np
 import pytest
 
+from bench import attacks
+from bench.attacks_bounds import TITLE
 from bench.attacks_labels import BINNING, FIT, NO_FLIPS, flips, label_figures, share_line
+from bench.attacks_models import Attacked
 from bench.attacks_page import write_page
-from bench.attacks_trials import HEADINGS, Line, row, summarised
-from fate_dp.attacks.result import AttackResult, Cost, Yardstick, bootstrap
+from bench.attacks_pictures import MNIST
+from bench.attacks_tables import FILE
+from bench.attacks_trials import HEADINGS, Figure, Line, row, summarised
+from fate_dp.attacks.result import AttackResult, Cost, Interval, Yardstick, bootstrap
 
 
 def line(attack, defence, values, unit="dB", yardstick=None, pictures=None):
@@ -90,3 +98,49 @@ def test_the_page_shows_pictures_and_defences_and_needs_nothing_else(lines, tmp_
     page = (tmp_path / "attacks" / "index.html").read_text(encoding="utf-8")
     assert page.count("data:image/png;base64,") == 1 and 'src="http' not in page
     assert "What epsilon 8 is." in page and "This was a quick run" in page and "reaches a control." in page
+
+
+OF_MODELS = ("lira_tpr_no_privacy", "lira_tpr_eps_8")
+OF_AUDITS = ("audit_share", "mutants_caught", "false_alarms")
+STATED = {
+    *("labels_stock_lr", "labels_stock_binning", "labels_ours_excess", "psnr_no_defence", "psnr_excess_eps_8"),
+    *("tab_cells_no_defence", "tab_cells_eps_4", *OF_MODELS, *OF_AUDITS),
+}
+
+
+def test_one_last_line_has_every_figure_that_the_project_states(lines, tmp_path, monkeypatch, capsys):
+    labels = [
+        label_line(FIT, NO_FLIPS, 20_000),
+        label_line(BINNING, NO_FLIPS, 19_000),
+        label_line("one", flips(1.0), 14_000),
+    ]
+    of_models = [Figure(name, 0.02, Interval(0.01, 0.03, "made up"), "made up") for name in OF_MODELS]
+
+    def attacked(folder, quick, console, beside):
+        assert quick and len(beside) == 4
+        return Attacked(
+            [], of_models, {}, [lines["digits"], lines["loans"], labels, (dict.fromkeys(OF_AUDITS, 1.0), {})]
+        )
+
+    for name in (MNIST, FILE):
+        (tmp_path / name).write_bytes(b"")
+    monkeypatch.setattr(attacks, "attack_models", attacked)
+    monkeypatch.setattr(sys, "argv", ["attacks", "--quick", "--data", str(tmp_path), "--out", str(tmp_path / "out")])
+    attacks.main()
+    last = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+    assert last["bench"] == "attacks" and set(last["figures"]) >= STATED
+    assert last["figures"]["beyond_bounds"] == 0 and last["figures"]["psnr_excess_eps_8"] == 0.5
+    assert TITLE in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+
+
+def test_stages_give_each_its_own_results_and_say_what_was_said_in_their_processes():
+    said = []
+
+    def attack(number, progress):
+        progress(f"attack {number}")
+        return [number]
+
+    stage = attacks.told_stage("made up", (attack, attack), (7,), said.append)
+    ticks = []
+    found = [job.function(*job.arguments, lambda: ticks.append(1)) for job in stage.jobs]
+    assert not said and stage.finish(found) == [7, 7] and said == ["attack 7"] * 2 and len(ticks) == 2

@@ -7,6 +7,8 @@ import pytest
 
 from bench import attacks_generative as generative
 from bench import attacks_membership as membership
+from bench.attacks_bounds import beyond_bounds, bounded, section_of_bounds
+from bench.attacks_labels import flips, share_line
 from bench.attacks_models import NOTE, PICTURED, printed, section_of_members
 from bench.attacks_page import section, write_page
 from bench.attacks_trainings import Setting, client_rows, delta_profile, plain_mean, train
@@ -122,3 +124,15 @@ def test_the_page_shows_sections_of_members_and_of_pictures(lines, monkeypatch, 
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "which reaches a control" in page and "which does not reach a control" in page
     assert page.count("data:image/png;base64,") == 4 and NOTE[:40] in page and "median PSNR" not in page
+
+
+def test_every_share_stands_beside_its_bound_and_one_that_beats_it_is_counted(lines):
+    right = np.arange(10_000) < 7_310
+    label = share_line(("signs", "coins"), flips(1.0), right, 0.5, None, seconds=1.0, bound=0.731)
+    open_ones = share_line(("signs", "coins"), flips(1.0), right, 0.5, None, seconds=1.0, bound=1.0)
+    found = bounded([label, open_ones], {"Members": lines})
+    assert [each.figure for each in found] == ["labels, coins", *["Members at 1.0% false positives"] * 6]
+    assert beyond_bounds(found).value == 0 and found[0].least < found[0].found <= found[0].allowed
+    assert len(section_of_bounds(found).table.rows) == 7
+    better = share_line(("magic", "coins"), flips(1.0), np.arange(10_000) < 7_600, 0.5, None, seconds=1.0, bound=0.731)
+    assert beyond_bounds(bounded([label, better], {})).value == 1

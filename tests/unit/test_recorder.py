@@ -162,7 +162,7 @@ MUTANTS = {
     "nothing unless it is switched on": (Policy, "records", lambda policy, component: True),
     "private": (recorder_module, "replace_file", open_to_all),
     "bounded": (Policy, "record_bytes", property(lambda policy: 10**6, lambda policy, value: None)),
-    "noted": (Ledger, "note_recorded_view", lambda ledger, **task: None),
+    "noted": (Ledger, "note_recorder", lambda ledger, **task: None),
 }
 
 
