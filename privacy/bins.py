@@ -63,6 +63,11 @@ class ColumnBins:
         listed = self.cuts if self.categories is None else self.categories
         return len(listed) + 1 + self.missing
 
+    @property
+    def ordered(self) -> int:
+        """The number of bins that stand in an order, the first ones: without those of rare categories and of missing values."""
+        return len(self.cuts) + 1 if self.categories is None else len(self.categories)
+
     def codes(self, values: ArrayLike) -> NDArray[np.int64]:
         """The bin of each value, in the shape of ``values``; infinities lie beyond all cut points.
 

@@ -18,6 +18,7 @@ from ..common.charges import home_of, job_of
 from ..common.frames import DataFrame, Table, alignment_digest, check_aligned
 from ..common.provenance import LabelPrivacy
 from ..protocols.federation import Context, check_roles, others
+from ..protocols.folds import folds_of
 from ..protocols.prediction_frames import (
     FOLD_ROWS,
     TRAINING_ROWS,
@@ -310,10 +311,6 @@ def fresh_model(
     return PartyModel(settings, terms, header, [start(model) for model in range(terms.models)], fit_intercept)
 
 
-# Which rows a fold trains on and which it holds out: a table of sample ids with their places in the guest's part.
-FOLD_PARTS = ("training_rows", "held_out_rows")
-
-
 @dataclass
 class GuestFolds(Preflight):
     """The guest's checks before the first fold; ``table`` is of the smallest training part."""
@@ -376,7 +373,7 @@ def validate_guest(ctx: Context, settings: TrainSettings, folds: dict, cv_data: 
     checks = GuestFolds(ctx, settings, descent, folds["n_splits"], cv_data)
     checks.agree()
     privacy = checks.privacy
-    for fold_ctx, (training, held_out) in _folds(ctx, cv_data, folds):
+    for fold_ctx, (training, held_out) in folds_of(ctx, cv_data, folds):
         rows = prepare_rows(training, fit_intercept=descent.fit_intercept, with_label=True)
         relabelling = Relabelling(settings, labels_of(rows), privacy)
         bits = max([agreement.size_bits(descent, rows, training), *fold_ctx.hosts.get("mean_square_bits")])
@@ -403,7 +400,7 @@ def validate_host(ctx: Context, settings: TrainSettings, folds: dict, cv_data: D
     if checks.few_valued:
         raise ValueError(refusal("This host"))
     remember_training(checks.release.home, checks.release.dataset, cv_data)
-    for fold_ctx, (training, held_out) in _folds(ctx, cv_data, folds):
+    for fold_ctx, (training, held_out) in folds_of(ctx, cv_data, folds):
         rows = prepare_rows(training)
         bits = agreement.size_bits(descent, rows, training)
         fold_ctx.guest.put("mean_square_bits", bits)
@@ -421,23 +418,3 @@ def validate_arbiter(ctx: Context, settings: TrainSettings, folds: dict) -> None
     for fold_ctx, _ in ctx.on_cross_validations.ctxs_zip(range(folds["n_splits"])):
         terms = TrainingTerms.from_wire(fold_ctx.guest.get("terms"), descent)
         chosen_solver(terms).serve_arbiter(fold_ctx.sub_ctx("train"), terms)
-
-
-def _folds(ctx: Context, frame: DataFrame, folds: dict) -> Iterator[tuple[Context, tuple[DataFrame, DataFrame]]]:
-    return ctx.on_cross_validations.ctxs_zip(_parts(ctx.sub_ctx("KFold"), frame, folds))
-
-
-def _parts(ctx: Context, frame: DataFrame, folds: dict) -> Iterator[tuple[DataFrame, DataFrame]]:
-    """The folds of FATE's KFold, whose own message, a pair of tables, is no plain value: here each table is a message."""
-    from fate.arch.dataframe import KFold
-
-    splits = KFold(ctx, mode="homo", **folds).split(frame) if ctx.is_on_guest else None
-    for _, fold_ctx in ctx.ctxs_range(folds["n_splits"]):
-        if splits is not None:
-            parts = next(splits)
-            for name, part in zip(FOLD_PARTS, parts):
-                fold_ctx.hosts.put(name, part.get_indexer(target="sample_id"))
-            yield parts
-        else:
-            training, held_out = (frame.loc(fold_ctx.guest.get(name), preserve_order=True) for name in FOLD_PARTS)
-            yield training, held_out

@@ -82,6 +82,19 @@ def solve_by_products(product: Product, linear: Vector, counts: Vector, ridge: f
     return weights
 
 
+def solve_in_span(seen: Sequence[tuple[Vector, Vector]], linear: Vector, ridge: float) -> tuple[Vector, Vector]:
+    """(weights w, X^T X w) for another ridge, from what `solve_by_products` asked for: pairs of p and X^T X p.
+
+    The best weights among the sums of the directions p, by the same quadratic: no product more is shown.
+    """
+    sizes = [float(np.linalg.norm(direction)) or 1.0 for direction, _ in seen]
+    directions, images = (np.column_stack([each[at] / size for each, size in zip(seen, sizes)]) for at in (0, 1))
+    curvature = directions.T @ images
+    matrix = (curvature + curvature.T) / 2 + ridge * directions.T @ directions
+    parts = np.linalg.lstsq(matrix, directions.T @ linear, rcond=1e-12)[0]
+    return directions @ parts, images @ parts
+
+
 @dataclass(frozen=True)
 class Calibration:
     """log-odds of the label 1 = ``slope`` score + ``intercept``."""
@@ -105,8 +118,10 @@ def calibrate(weights: Vector, image: Vector, linear: Vector, counts: Vector, co
     of_ones = weights @ (linear / TARGET + counts) / 2 / (share * records)
     of_zeros = weights @ (counts - linear / TARGET) / 2 / ((1 - share) * records)
     mean = share * of_ones + (1 - share) * of_zeros
-    total = max(float(weights @ image) / records - mean**2, 1e-12)
-    within = max(total - share * (1 - share) * (of_ones - of_zeros) ** 2, MIN_SHARE * total)
+    between = share * (1 - share) * (of_ones - of_zeros) ** 2
+    # Noise can make the variance of all scores smaller than that between the classes, or negative.
+    total = max(float(weights @ image) / records - mean**2, between, 1e-12)
+    within = max(total - between, MIN_SHARE * total)
     slope = float(max(of_ones - of_zeros, 0.0) / within)
     return Calibration(slope, float(math.log(share / (1 - share)) - slope * (of_ones + of_zeros) / 2))
 
@@ -129,6 +144,27 @@ def constrained(weights: Vector, counts: Vector, columns: Sequence[slice], direc
         place = columns[number]
         fitted[place] = monotone(weights[place], counts[place], direction)
     return fitted
+
+
+def merged(points: Vector, counts: Vector, columns: Sequence[slice], at_most: int) -> Vector:
+    """Whole points where neighbouring bins of a column that differ by ``at_most`` or less have got the same ones.
+
+    The closest neighbours are merged first, into their mean by records, until no two are as close. Post-processing.
+    """
+    found = points.copy()
+    for column in columns:
+        means, sizes = list(map(float, points[column])), list(map(float, np.maximum(counts[column], 1.0)))
+        lengths = [1] * len(means)
+        while len(means) > 1:
+            gaps = np.abs(np.diff(means))
+            at = int(gaps.argmin())
+            if gaps[at] > at_most:
+                break
+            both = sizes[at] + sizes[at + 1]
+            means[at : at + 2] = [(means[at] * sizes[at] + means[at + 1] * sizes[at + 1]) / both]
+            sizes[at : at + 2], lengths[at : at + 2] = [both], [lengths[at] + lengths[at + 1]]
+        found[column] = np.repeat(np.rint(means), lengths).astype(np.int64)
+    return found
 
 
 # Points, as credit scorecards have them: more points, smaller odds of the label 1

@@ -6,12 +6,12 @@ from fate.components.core import GUEST, HOST, Role, cpn
 
 from ..common.entry_point import with_parameters
 from ..common.wire.channel import with_plain_messages
-from .settings import PredictSettings, TrainSettings
+from .settings import FoldSettings, PredictSettings, TrainSettings
 
 
 @cpn.component(roles=[GUEST, HOST], provider="fate")
 def dp_scorecard(ctx: Any, role: Role) -> None:
-    """An additive model on bins of guest and hosts as a table of points: stages train and predict."""
+    """An additive model on bins of guest and hosts as a table of points: stages train, predict and cross_validation."""
 
 
 @dp_scorecard.train()
@@ -38,14 +38,37 @@ def train(
 def predict(
     ctx: Any,
     role: Role,
-    test_data: cpn.dataframe_input(roles=[GUEST, HOST]),
+    test_data: cpn.dataframe_input(roles=[GUEST, HOST], optional=True),
     input_model: cpn.json_model_input(roles=[GUEST, HOST]),
     settings: PredictSettings,
     test_output_data: cpn.dataframe_output(roles=[GUEST, HOST]),
 ) -> None:
     from . import predict as stage
 
+    given = ctx, settings, input_model.read(), test_data.read() if test_data is not None else None
     if role.is_guest:
-        test_output_data.write(stage.predict_guest(ctx, settings, input_model.read(), test_data.read()))
+        test_output_data.write(stage.predict_guest(*given))
     else:
-        stage.predict_host(ctx, input_model.read(), test_data.read())
+        stage.predict_host(*given)
+
+
+@dp_scorecard.cross_validation()
+@with_plain_messages
+@with_parameters
+def cross_validation(
+    ctx: Any,
+    role: Role,
+    cv_data: cpn.dataframe_input(roles=[GUEST, HOST]),
+    settings: TrainSettings,
+    folds: FoldSettings,
+    cv_output_datas: cpn.dataframe_outputs(roles=[GUEST, HOST], optional=True),
+    binning_model: cpn.json_model_input(roles=[GUEST, HOST], optional=True),
+) -> None:
+    from . import folds as stage
+
+    bins = binning_model.read() if binning_model is not None else None
+    if role.is_host:
+        stage.validate_host(ctx, settings, folds.cv_param, cv_data.read(), bins)
+        return
+    for scored in stage.validate_guest(ctx, settings, folds.cv_param, cv_data.read(), bins):
+        next(cv_output_datas).write(df=scored)

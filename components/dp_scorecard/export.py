@@ -1,13 +1,27 @@
-"""What users do with a scorecard outside FATE: score records, see each column's part, draw the shapes. No FATE in here."""
+"""What users do with a scorecard outside FATE: score records, see each column's part, draw the shapes. No FATE in here.
+
+A record gives for every column the number of its bin. Whoever has the models of `dp_binning` may pass them as ``binning``,
+{party: model} with "guest" or "host 10000" as the party whose columns they cut, and then gives those columns' values instead,
+None or NaN for a missing one. Files in other formats: `formats.py`.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+from scipy.special import expit
+
+from fate_dp.privacy.bins import ColumnBins, TableBins
+
 from .model import Scorecard
+
+GUEST = "guest"
+Binning = Mapping[str, dict]
 
 
 class Scored(NamedTuple):
@@ -17,65 +31,145 @@ class Scored(NamedTuple):
     probability: float
 
 
-Scorer = Callable[[Mapping[str, int]], Scored]
+Scorer = Callable[[Mapping[str, Any]], Scored]
+
+
+@dataclass(frozen=True)
+class Characteristic:
+    """One column of a scorecard: the points of its bins, and how its values are cut, where that is known."""
+
+    name: str
+    points: tuple[int, ...]
+    bins: ColumnBins | None = None
+
+    def points_of(self, given: Any) -> int:
+        """Of a value, or of the number of its bin where no bins are known.
+
+        Raises:
+            ValueError: it is no number, or the column has no such bin, or none for missing values.
+        """
+        if self.bins is not None:
+            missing = given is None
+            if not missing and (isinstance(given, bool) or not isinstance(given, int | float)):
+                raise ValueError(
+                    f"The value of {self.name!r} is {given!r}; it must be a number, or None where it is missing."
+                )
+            return self.points[int(self.bins.codes(np.array([math.nan if missing else given]))[0])]
+        if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < len(self.points):
+            raise ValueError(
+                f"The bin of {self.name!r} is {given!r}; it must be a whole number from 0 to {len(self.points) - 1}."
+            )
+        return self.points[given]
+
+
+def characteristics(document: dict, binning: Binning | None = None) -> dict[str, Characteristic]:
+    """Every column by its name; a host's is called ``host 10000: x0`` at the guest.
+
+    Raises:
+        ValueError: ``binning`` names a party without columns here, or cuts other columns than that party has.
+    """
+    card, known = Scorecard.from_json(document), dict(binning or {})
+    found = {}
+    for party, part in ((GUEST, card.own), *card.hosts.items()):
+        prefix = "" if party == GUEST else f"{party}: "
+        cut: list[ColumnBins] | list[None] = [None] * len(part.counts)
+        if party in known:
+            cut = _bins_of(party, known.pop(party), part.counts)
+        for column, bins in zip(part.to_json(), cut):
+            name = f"{prefix}{column['column']}"
+            found[name] = Characteristic(name, tuple(column["points"]), bins)
+    if known:
+        parties = ", ".join([GUEST, *card.hosts])
+        raise ValueError(f"binning names {next(iter(known))!r}; the scorecard has columns of {parties}.")
+    return found
+
+
+def _bins_of(party: str, model: dict, counts: tuple[int, ...]) -> list[ColumnBins]:
+    try:
+        bins = TableBins.from_wire(model["bins"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"binning of {party!r} holds no bins; it must be the output_model of dp_binning.") from error
+    if bins.counts != counts:
+        raise ValueError(
+            f"binning of {party!r} has other columns than the scorecard; take the model that it was made with."
+        )
+    return list(bins.columns)
+
+
+def with_ridge(document: dict, ridge: float) -> dict:
+    """The document of the scorecard under another ridge, one of its ridge_path.
+
+    Raises:
+        ValueError: the path has no such ridge.
+    """
+    path = {each["ridge"]: each["scorecard"] for each in document["data"].get("ridge_path", [])}
+    if ridge not in path:
+        raise ValueError(f"ridge is {ridge!r}; the model's ridge_path has {', '.join(map(repr, path)) or 'none'}.")
+    return {**document, "data": {"scorecard": path[ridge]}}
 
 
 def parts_of(document: dict) -> dict[str, list[int]]:
-    """The points of every column's bins, by column; a host's is called ``host 10000: x0`` at the guest."""
-    card = Scorecard.from_json(document)
-    named = [("", card.own), *((f"{name}: ", points) for name, points in card.hosts.items())]
-    return {f"{prefix}{column['column']}": column["points"] for prefix, part in named for column in part.to_json()}
+    """The points of every column's bins, by column."""
+    return {name: list(column.points) for name, column in characteristics(document).items()}
 
 
-def contributions(document: dict, record: Mapping[str, int]) -> dict[str, int]:
-    """The points that each of the columns in ``record``, {column: number of the bin}, adds.
+def contributions(document: dict, record: Mapping[str, Any], binning: Binning | None = None) -> dict[str, int]:
+    """The points that each of the columns in ``record`` adds.
 
     Raises:
         ValueError: the scorecard has no such column, or the column no such bin.
     """
-    parts, found = parts_of(document), {}
-    for column, number in record.items():
-        if column not in parts:
-            raise ValueError(f"The scorecard has no column {column!r}; its columns are {', '.join(parts)}.")
-        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(parts[column]):
-            raise ValueError(
-                f"The bin of {column!r} is {number!r}; it must be a whole number from 0 to {len(parts[column]) - 1}."
-            )
-        found[column] = parts[column][number]
-    return found
+    return _contributions(characteristics(document, binning), record)
 
 
-def function_of(document: dict) -> Scorer:
-    """A function of one record, {column: number of the bin} for all columns, that gives its points and probability."""
-    card, columns = Scorecard.from_json(document), set(parts_of(document))
+def _contributions(columns: Mapping[str, Characteristic], record: Mapping[str, Any]) -> dict[str, int]:
+    for name in record:
+        if name not in columns:
+            raise ValueError(f"The scorecard has no column {name!r}; its columns are {', '.join(columns)}.")
+    return {name: columns[name].points_of(given) for name, given in record.items()}
 
-    def score(record: Mapping[str, int]) -> Scored:
-        missing = sorted(columns - set(record))
+
+def function_of(document: dict, binning: Binning | None = None) -> Scorer:
+    """A function of one record, of all columns, that gives its points and probability."""
+    card, columns = Scorecard.from_json(document), characteristics(document, binning)
+
+    def score(record: Mapping[str, Any]) -> Scored:
+        missing = sorted(set(columns) - set(record))
         if missing:
-            raise ValueError(f"The record has no bin of {missing[0]!r}; a score needs all {len(columns)} columns.")
-        points = card.base + sum(contributions(document, record).values())
-        return Scored(points, 1.0 / (1.0 + math.exp(-float(card.scale.log_odds(points)))))
+            raise ValueError(f"The record has no {missing[0]!r}; a score needs all {len(columns)} columns.")
+        points = card.base + sum(_contributions(columns, record).values())
+        return Scored(points, float(expit(card.scale.log_odds(points))))
 
     return score
 
 
-def picture(document: dict, path: str | Path) -> None:
+def reasons(document: dict, record: Mapping[str, Any], binning: Binning | None = None) -> list[tuple[str, int]]:
+    """(column, points below the best of its bins), most first: why a record has no more points than it has."""
+    columns = characteristics(document, binning)
+    lost = {name: max(columns[name].points) - points for name, points in _contributions(columns, record).items()}
+    return sorted(((name, points) for name, points in lost.items() if points), key=lambda each: (-each[1], each[0]))
+
+
+def picture(document: dict, path: str | Path, binning: Binning | None = None) -> None:
     """A PNG with one panel for each column: the points of its bins, which is the shape of its part in the score."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    parts = parts_of(document)
-    across = min(4, len(parts))
-    down = -(-len(parts) // across)
+    columns = characteristics(document, binning)
+    across = min(4, len(columns))
+    down = -(-len(columns) // across)
     figure = Figure(figsize=(3.2 * across, 2.2 * down), layout="constrained")
     FigureCanvasAgg(figure)
     panels: Any = figure.subplots(down, across, squeeze=False, sharey=True)
-    for panel, (column, points) in zip(panels.flat, parts.items()):
-        panel.step(range(len(points)), points, where="mid")
+    for panel, column in zip(panels.flat, columns.values()):
+        panel.step(range(len(column.points)), column.points, where="mid")
         panel.axhline(0, linewidth=0.5)
-        panel.set_title(column, fontsize=8)
-        panel.set_xlabel("bin", fontsize=7)
-    for panel in list(panels.flat)[len(parts) :]:
+        panel.set_title(column.name, fontsize=8)
+        if column.bins is None:
+            panel.set_xlabel("bin", fontsize=7)
+        else:
+            panel.set_xticks(range(len(column.points)), column.bins.labels(), rotation=60, fontsize=5)
+    for panel in list(panels.flat)[len(columns) :]:
         panel.set_visible(False)
     panels[0][0].set_ylabel("points", fontsize=7)
     figure.savefig(path, dpi=120)

@@ -55,6 +55,7 @@ class Scorecard:
         own: its own columns.
         hosts: at the guest, every host's columns, by the host's name; columns are named by number.
         base: points of a record before those of its bins.
+        path: at the guest, (ridge, scorecard) of each ridge of ridge_path.
     """
 
     own: Points
@@ -62,19 +63,24 @@ class Scorecard:
     base: int
     scale: Scale
     calibration: Calibration
+    path: tuple[tuple[float, Scorecard], ...] = ()
 
     def to_json(self, meta: dict) -> dict:
         """The document of FATE's JSON model."""
+        data: dict = {"scorecard": self._columns()}
+        if self.path:
+            data["ridge_path"] = [{"ridge": ridge, "scorecard": card._columns()} for ridge, card in self.path]
         return {
-            "data": {
-                "scorecard": {
-                    "base_points": self.base,
-                    "columns": self.own.to_json(),
-                    "hosts": {name: points.to_json() for name, points in self.hosts.items()},
-                    "calibration": asdict(self.calibration),
-                }
-            },
+            "data": data,
             "meta": {"family": "binomial", "labels": class_names(BINARY), "scale": asdict(self.scale), **meta},
+        }
+
+    def _columns(self) -> dict:
+        return {
+            "base_points": self.base,
+            "columns": self.own.to_json(),
+            "hosts": {name: points.to_json() for name, points in self.hosts.items()},
+            "calibration": asdict(self.calibration),
         }
 
     @classmethod

@@ -3,12 +3,15 @@
 The guest knows the points of all bins. A host's part is the sum of one number for each of its columns, and says of the
 record's bins what that sum says: with the usual scale some six bits. So a host counts how many different scorecards it
 shows of training records, over all jobs, and refuses more than its operator's cap; others it notes.
+
+Scoring plain is of rows of which the guest has all columns, binned. It needs nothing of the hosts, since the guest has the
+points of all bins; encrypted scoring, which would hide a host's points from the guest, has therefore nothing left to hide.
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -24,8 +27,8 @@ from ..protocols.federation import Context, check_roles, data_parties, name_of
 from ..protocols.prediction_frames import check_true_labels, prediction_frame, show_scored
 from ..protocols.preflight import Preflight
 from ..protocols.score_counts import CountedScores
-from .model import Scorecard
-from .settings import PredictSettings
+from .model import Points, Scorecard
+from .settings import JOINT, PLAIN, PredictSettings
 from .tables import NOT_NUMERIC, Binned, binned_rows
 
 PURPOSE = "points of training rows"
@@ -72,13 +75,26 @@ class GuestPreflight(Preflight):
     labels: LabelPrivacy | None = field(init=False)
 
     def check(self) -> dict:
-        self.card = Scorecard.from_json(self.document)
+        self.card = self.scorecard()
         self.rows = binned_table(self.frame, self.card)
         self.labels = refuse_true_labels_of_released_records(home_of(self.ctx), self.frame)
         check_true_labels(self.settings.true_labels, self.frame.schema.label_name is not None, self.labels)
         return {}
 
+    def check_scoring(self, hosts: dict[str, dict]) -> None:
+        """All parties must mean one kind of scoring."""
+        for name, facts in hosts.items():
+            if facts["scoring"] != self.settings.scoring:
+                raise ValueError(
+                    f"scoring is {self.settings.scoring} at the guest and {facts['scoring']} at {name}; both must be the same."
+                )
+
+    def scorecard(self) -> Scorecard:
+        """The columns that the table must have."""
+        return Scorecard.from_json(self.document)
+
     def commit(self, hosts: dict[str, dict]) -> dict:
+        self.check_scoring(hosts)
         frames.check_aligned(self.frame, hosts)
         for name in (name_of(party) for party in data_parties(self.ctx)[1:]):
             known = self.card.hosts.get(name)
@@ -94,6 +110,41 @@ class GuestPreflight(Preflight):
 
 
 @dataclass
+class PlainPreflight(GuestPreflight):
+    """The guest's checks where it has all columns: its own, then those of every host in the order of the model."""
+
+    def scorecard(self) -> Scorecard:
+        require_table(self.frame)
+        card, names = super().scorecard(), self.frame.schema.columns.to_list()
+        parts = [card.own, *card.hosts.values()]
+        columns = sum(len(part.counts) for part in parts)
+        if len(names) != columns or names[: len(card.own.names)] != list(card.own.names):
+            raise ValueError(
+                f"scoring is plain, and the guest's table must have all {columns} columns of the scorecard: its own by name, "
+                f"then those of {', '.join(card.hosts)} in the order of their tables."
+            )
+        joined = Points(
+            tuple(names),
+            tuple(count for part in parts for count in part.counts),
+            np.concatenate([part.weights for part in parts]),
+            np.concatenate([part.points for part in parts]),
+        )
+        return replace(card, own=joined, hosts={})
+
+    def commit(self, hosts: dict[str, dict]) -> dict:
+        self.check_scoring(hosts)
+        return {}
+
+
+@dataclass
+class PlainHost(Preflight):
+    """A host that nothing is asked of."""
+
+    def check(self) -> dict:
+        return {"scoring": PLAIN}
+
+
+@dataclass
 class HostPreflight(Preflight):
     """A host's checks; ``shown`` is its consent."""
 
@@ -104,16 +155,22 @@ class HostPreflight(Preflight):
     shown: ShownPoints = field(init=False)
 
     def check(self) -> dict:
+        require_table(self.frame)
         frames.refuse_label(self.frame)
         self.card = Scorecard.from_json(self.document)
         self.rows = binned_table(self.frame, self.card)
         self.shown = ShownPoints.of(home_of(self.ctx), job_of(self.ctx), self.frame, self.card)
         self.shown.check()
-        return {"digest": frames.alignment_digest(self.frame), "points": points_digest(self.card.own.points)}
+        return {
+            "scoring": JOINT,
+            "digest": frames.alignment_digest(self.frame),
+            "points": points_digest(self.card.own.points),
+        }
 
 
 def binned_table(frame: DataFrame, card: Scorecard) -> Table:
     """The rows' bins; raises ValueError unless the table has the scorecard's columns, with bins that it knows."""
+    require_table(frame)
     frames.require_rows(frame)
     names = frame.schema.columns.to_list()
     if list(card.own.names) != names:
@@ -122,34 +179,57 @@ def binned_table(frame: DataFrame, card: Scorecard) -> Table:
     return binned_rows(frame, BinnedRows(card.own.counts))
 
 
+def require_table(frame: DataFrame | None) -> None:
+    """FATE takes test_data as optional, since scoring plain needs none at the hosts."""
+    if frame is None:
+        raise ValueError("The task has no test_data at this party; only with scoring plain, a host needs none.")
+
+
 def points_digest(points: np.ndarray) -> str:
     """By which both parties see that their documents are of one training."""
     return hashlib.sha256(np.ascontiguousarray(points, dtype="<i8").tobytes()).hexdigest()
 
 
-def predict_guest(ctx: Context, settings: PredictSettings, document: dict, frame: DataFrame) -> DataFrame:
+def predict_guest(ctx: Context, settings: PredictSettings, document: dict, frame: DataFrame | None) -> DataFrame:
     """Returns the prediction frame in FATE's format; the score is P(y = 1)."""
     from fate.ml.utils.predict_tools import TEST_SET
 
     check_roles(ctx, arbiter=False)
-    checks = GuestPreflight(ctx, settings, document, frame)
+    checks = (PlainPreflight if settings.scoring == PLAIN else GuestPreflight)(ctx, settings, document, frame)
     checks.agree()
     card = checks.card
-    total = checks.rows.mapValues(partial(_points, card=card, base=card.base))
-    for part in ctx.sub_ctx("predict").hosts.get("scores"):
-        total = total.join(part, _added)
+    if settings.scoring == PLAIN:
+        total = checks.rows.mapValues(partial(_points, card=card, base=card.base))
+    else:
+        total = ask_points(ctx.sub_ctx("predict"), checks.rows, card)
     scored = prediction_frame(frame, [total.mapValues(card.scale.log_odds)], document, TEST_SET)
     show_scored(ctx, scored, document, checks.labels, settings.true_labels)
     return scored
 
 
-def predict_host(ctx: Context, document: dict, frame: DataFrame) -> None:
-    """Counts the release in this host's ledger, then sends its part of every record's points."""
+def predict_host(ctx: Context, settings: PredictSettings, document: dict, frame: DataFrame | None) -> None:
+    """Counts the release in this host's ledger, then sends its part of every record's points; with scoring plain neither."""
     check_roles(ctx, arbiter=False)
+    if settings.scoring == PLAIN:
+        PlainHost(ctx).agree()
+        return
     checks = HostPreflight(ctx, document, frame)
     checks.agree()
     checks.shown.record()
-    ctx.sub_ctx("predict").guest.put("scores", checks.rows.mapValues(partial(_points, card=checks.card, base=0)))
+    give_points(ctx.sub_ctx("predict"), checks.rows, checks.card)
+
+
+def ask_points(ctx: Context, rows: Table, card: Scorecard) -> Table:
+    """At the guest: table of arrays (rows,), the points of every record by all parties' bins."""
+    total = rows.mapValues(partial(_points, card=card, base=card.base))
+    for part in ctx.hosts.get("scores"):
+        total = total.join(part, _added)
+    return total
+
+
+def give_points(ctx: Context, rows: Table, card: Scorecard) -> None:
+    """At a host: its part of every record's points. The caller has counted them."""
+    ctx.guest.put("scores", rows.mapValues(partial(_points, card=card, base=0)))
 
 
 def _points(block: Binned, card: Scorecard, base: int) -> np.ndarray:

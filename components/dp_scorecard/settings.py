@@ -9,11 +9,14 @@ from fate_dp.privacy.mechanisms.contingency_tables import MAX_TOTAL, MIN_BINS
 from fate_dp.privacy.mechanisms.second_moments import noise_multiplier_for
 
 from ..common.parameters import OneOf, choice, label_source, number, parameter, same_as
+from ..dp_hetero_lr.settings import FoldSettings as HeteroFoldSettings
 from ..dp_hetero_lr.settings import PredictSettings as HeteroPredictSettings
 from ..dp_hetero_lr.settings import TrainSettings as HeteroTrainSettings
 from .additive import DECREASING, INCREASING, Scale
 
 RECORD, LABEL, NONE = "record", "label", "none"
+JOINT, PLAIN = "joint", "plain"
+MAX_PATH = 32
 
 
 def bins(value: Any) -> int | dict[str, int]:
@@ -33,6 +36,13 @@ def monotone(value: Any) -> dict[str, str]:
     if not isinstance(value, dict):
         raise ValueError(f"monotone is {value!r}; it must be a mapping of columns to {INCREASING} or {DECREASING}.")
     return {str(name): choice(f"monotone of {name!r}", each, (INCREASING, DECREASING)) for name, each in value.items()}
+
+
+def ridge_path(value: Any) -> tuple[float, ...]:
+    """A list of up to 32 multiples of the ridge, each greater than 0."""
+    if not isinstance(value, list | tuple) or not 1 <= len(value) <= MAX_PATH:
+        raise ValueError(f"ridge_path is {value!r}; it must be a list of 1 to {MAX_PATH} multiples of the ridge.")
+    return tuple(float(number("ridge_path", each, above=0)) for each in value)
 
 
 def epsilon(value: Any) -> float:
@@ -77,6 +87,16 @@ class TrainSettings:
     )
     ridge: float | None = parameter(
         "penalty on every weight, in records; None means a rule in public numbers", None, above=0
+    )
+    ridge_path: tuple[float, ...] | None = parameter(
+        "multiples of the ridge, for each of which the guest's model lists a further scorecard, at no cost; None means none",
+        None,
+        check=ridge_path,
+    )
+    merge_points: int = parameter(
+        "neighbouring bins of a column whose points differ by so many or fewer get the same ones, at no cost; 0 merges none",
+        0,
+        at_least=0,
     )
     rounds: int = parameter(
         "with privacy label or none, how many products of the tables with a direction the guest learns at most",
@@ -124,6 +144,12 @@ class TrainSettings:
         assert self.bins is not None, "One of both was given."
         return (self.bins,) * len(columns)
 
+    def ordered(self, columns: Sequence[str], binning_model: dict | None = None) -> tuple[int, ...]:
+        """How many bins of each column have neighbours: all, but for those of rare categories and of missing values."""
+        if binning_model is None:
+            return self.counts(columns)
+        return tuple(each.ordered for each in _bins_of(binning_model).columns)
+
     def directions(self, columns: Sequence[str]) -> dict[int, str]:
         """``monotone`` by the number of the column."""
         asked = self.monotone or {}
@@ -144,4 +170,17 @@ def _bins_of(binning_model: dict) -> TableBins:
 class PredictSettings:
     """How rows are scored."""
 
+    scoring: str = parameter(
+        "whose rows are predicted: joint (every party has its columns of them) or plain (the guest alone has all columns, "
+        "binned, and no host is asked)",
+        JOINT,
+        check=OneOf((JOINT, PLAIN)),
+    )
     true_labels: bool = same_as(HeteroPredictSettings, "true_labels")
+
+
+@dataclass(frozen=True)
+class FoldSettings:
+    """Parameters of cross-validation beside those of its trainings."""
+
+    cv_param: dict[str, Any] = same_as(HeteroFoldSettings, "cv_param")

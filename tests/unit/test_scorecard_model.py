@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,13 +15,15 @@ from fate_dp.components.dp_scorecard.additive import (
     Scale,
     calibrate,
     constrained,
+    merged,
     slices,
     solve,
     solve_by_products,
+    solve_in_span,
 )
-from fate_dp.components.dp_scorecard.export import contributions, function_of, picture
+from fate_dp.components.dp_scorecard.export import contributions, function_of, picture, with_ridge
 from fate_dp.components.dp_scorecard.model import Points, Scorecard
-from fate_dp.components.dp_scorecard.settings import TrainSettings
+from fate_dp.components.dp_scorecard.settings import TrainSettings, ridge_path
 from fate_dp.crypto.contingency import one_hot
 from fate_dp.privacy.bins import ColumnBins, TableBins
 
@@ -71,6 +74,22 @@ def test_conjugate_gradients_find_the_same_scores_in_few_products():
     assert np.abs(ROWS @ (weights - WEIGHTS)).max() < 0.01 * np.abs(ROWS @ WEIGHTS).max()
 
 
+@pytest.mark.parametrize("ridge, error", [(0.3, 0.01), (1.0, 0.01), (5.0, 0.01), (300.0, 0.1)])
+def test_other_ridges_come_from_the_products_that_were_seen(ridge, error):
+    """The directions were chosen for a ridge of 1; far from it they are still nearly enough."""
+    seen = []
+
+    def product(direction):
+        seen.append((direction, MATRIX @ direction))
+        return seen[-1][1]
+
+    solve_by_products(product, LINEAR, np.diag(MATRIX), 1.0, 40)
+    weights, image = solve_in_span(seen, LINEAR, ridge)
+    assert np.abs(image - MATRIX @ weights).max() < 1e-6 * np.abs(image).max()
+    wanted = ROWS @ solve(MATRIX, LINEAR, ridge)
+    assert np.abs(ROWS @ weights - wanted).max() < error * np.abs(wanted).max()
+
+
 def test_rounds_bound_the_products_that_are_shown():
     asked = []
     solve_by_products(lambda p: asked.append(p) or MATRIX @ p, LINEAR, np.diag(MATRIX), 1.0, 3)
@@ -95,6 +114,12 @@ def test_labels_that_tell_nothing_give_every_record_the_share_of_ones():
     assert 1 / (1 + math.exp(-found.intercept)) == pytest.approx(LABELS.mean()) and found.slope == 0
 
 
+def test_noise_that_outweighs_the_scores_still_gives_bounded_odds():
+    """The noisy variance of the scores is negative here; odds then are as if classes made up all but a twentieth of it."""
+    found = calibrate(WEIGHTS, -(MATRIX @ WEIGHTS), LINEAR, np.diag(MATRIX), COLUMNS)
+    assert np.abs(found.slope * (ROWS @ WEIGHTS) + found.intercept).max() < 200
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.floats(-5, 5), min_size=12, max_size=12), st.sampled_from([INCREASING, DECREASING]))
 def test_constraints_hold_and_leave_other_columns_and_the_weighted_mean_as_they_are(weights, direction):
@@ -104,6 +129,27 @@ def test_constraints_hold_and_leave_other_columns_and_the_weighted_mean_as_they_
     assert (steps >= -1e-9).all() if direction == INCREASING else (steps <= 1e-9).all()
     assert (fitted[:7] == weights[:7]).all()
     assert fitted[7:] @ counts[7:] == pytest.approx(weights[7:] @ counts[7:], abs=1e-6)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(-40, 40), min_size=12, max_size=12), st.integers(0, 30))
+def test_merged_neighbours_differ_by_more_and_keep_the_order_of_a_column(points, at_most):
+    points, counts = np.array(points), np.arange(1.0, 13.0)
+    found = merged(points, counts, COLUMNS, at_most)
+    for column in COLUMNS:
+        gaps = np.abs(np.diff(found[column]))
+        # Means that differ by more than at_most may be rounded towards each other.
+        assert ((gaps == 0) | (gaps > at_most - 1)).all()
+        assert points[column].min() <= found[column].min() and found[column].max() <= points[column].max()
+    rising = np.sort(points[COLUMNS[0]])
+    assert (np.diff(merged(rising, counts[:4], [slice(0, 4)], at_most)) >= 0).all()
+
+
+def test_bins_are_merged_into_their_mean_by_records_from_the_closest_on():
+    found = merged(np.array([0, 3, 5, 20]), np.array([10.0, 10.0, 30.0, 5.0]), [slice(0, 4)], 4)
+    # 3 and 5 first, into 4.5, then 0 is 4.5 away.
+    assert found.tolist() == [0, 4, 4, 20]
+    assert merged(np.array([0, 3, 5, 20]), np.ones(4), [slice(0, 2)], 3).tolist() == [2, 2, 5, 20]
 
 
 def test_points_are_whole_and_stand_for_the_log_odds_within_their_rounding():
@@ -141,7 +187,7 @@ def test_the_exported_function_scores_as_the_table_does():
 
 @pytest.mark.parametrize(
     "record, told",
-    [({"a": 0}, "no bin of 'b'"), ({"a": 9, "b": 0, "host 10000: x0": 0}, "from 0 to 3"), ({"c": 0}, "no bin of 'a'")],
+    [({"a": 0}, "has no 'b'"), ({"a": 9, "b": 0, "host 10000: x0": 0}, "from 0 to 3"), ({"c": 0}, "has no 'a'")],
 )
 def test_records_that_do_not_fit_are_refused_in_one_sentence(record, told):
     with pytest.raises(ValueError, match=told):
@@ -178,6 +224,28 @@ def test_the_numbers_of_bins_come_from_the_model_of_the_step_that_made_them_or_f
         TrainSettings().counts(["b", "a"], made)
     with pytest.raises(ValueError, match="holds no bins"):
         TrainSettings().counts(["a"], {"data": {}})
+
+
+def test_rare_and_missing_bins_have_no_neighbours():
+    columns = (ColumnBins("a", (0.0, 1.0)), ColumnBins("b", (), (1.0, 2.0)), ColumnBins("c", (0.0,), missing=False))
+    made = {"bins": TableBins(columns).to_wire()}
+    assert TrainSettings().ordered(["a", "b", "c"], made) == (3, 2, 2)
+    assert TrainSettings(bins=4).ordered(["a", "b"]) == (4, 4)
+
+
+def test_another_ridge_of_the_path_is_a_document_of_its_own():
+    further = Scorecard(card().own, card().hosts, card().base + 7, SCALE, FOUND)
+    document = json.loads(json.dumps(replace(card(), path=((4.0, further),)).to_json({"threshold": 0.5})))
+    record = {"a": 0, "b": 0, "host 10000: x0": 0}
+    assert function_of(with_ridge(document, 4.0))(record).points == function_of(document)(record).points + 7
+    with pytest.raises(ValueError, match="ridge_path has 4.0"):
+        with_ridge(document, 5.0)
+
+
+@pytest.mark.parametrize("given", [[], [0.0], [-1.0], 3.0, [float("nan")], [1.0] * 33, ["x"]])
+def test_a_ridge_path_must_be_a_list_of_positive_multiples(given):
+    with pytest.raises(ValueError, match="ridge_path"):
+        ridge_path(given)
 
 
 def test_bins_and_directions_must_name_the_columns_of_the_table():

@@ -1,0 +1,328 @@
+"""What all parties of a scorecard's training agree on: tables that fit, the terms, the noise, and what the ledger is charged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fate_dp.privacy.events import REPLACE_ONE, Event, Gaussian
+from fate_dp.privacy.mechanisms.contingency_tables import BinnedRows, ContingencyTables, TableNoise
+from fate_dp.privacy.mechanisms.label_moments import LabelMoments, LabelNoise
+from fate_dp.privacy.mechanisms.second_moments import noise_multiplier_for
+
+from ..common import frames
+from ..common.charges import Charges, has_synthetic_rows, home_of, job_of, remembered_dataset
+from ..common.frames import DataFrame, Table
+from ..common.provenance import (
+    LabelPrivacy,
+    check_source,
+    claim_true_labels,
+    find_label_privacy,
+    record_use,
+    refuse_derived_labels,
+)
+from ..protocols.federation import Context, data_parties, name_of, others, own_party
+from ..protocols.preflight import Preflight
+from ..protocols.score_counts import remember_training
+from ..protocols.shared_descent import JointColumns
+from .additive import label_moments_of, slices
+from .settings import LABEL, NONE, RECORD, TrainSettings
+from .tables import NOT_NUMERIC, binned_rows
+
+PURPOSE = "dp_scorecard"
+REFUSAL = "The cap that this party's operator set for private steps does not allow this noise."
+REFUSAL_OF_LABELS = "The cap that the guest's operator set for these labels does not allow this noise."
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The public terms of a training, the guest's part first.
+
+    Attributes:
+        counts: for every data party the number of bins of each column.
+        multipliers: of the noise on tables, with privacy record; zeros otherwise.
+    """
+
+    rows: int
+    privacy: str
+    counts: tuple[tuple[int, ...], ...]
+    multipliers: tuple[float, ...]
+    key_length: int
+    rounds: int
+
+    @classmethod
+    def from_wire(cls, wire: dict) -> Terms:
+        """What the guest sent; raises ValueError unless it is what `to_wire` makes."""
+        try:
+            counts = tuple(tuple(map(int, of_party)) for of_party in wire["counts"])
+            return cls(**{**wire, "counts": counts, "multipliers": tuple(map(float, wire["multipliers"]))})
+        except (KeyError, TypeError) as error:
+            raise ValueError("The guest's terms are none of dp_scorecard.") from error
+
+    def to_wire(self) -> dict:
+        """Builtins."""
+        return {**vars(self), "counts": list(map(list, self.counts)), "multipliers": list(self.multipliers)}
+
+    @property
+    def sizes(self) -> tuple[BinnedRows, ...]:
+        """Of every party's rows."""
+        return tuple(BinnedRows(of_party, labelled=not at) for at, of_party in enumerate(self.counts))
+
+    @property
+    def tables(self) -> ContingencyTables:
+        """With the noise of privacy record."""
+        return ContingencyTables(self.sizes, self.multipliers)
+
+    def columns(self, ctx: Context) -> JointColumns:
+        """Whose entries are where in a joint row."""
+        return JointColumns.of(ctx, [rows.width for rows in self.sizes])
+
+    @property
+    def features(self) -> list[slice]:
+        """Where the bins of each column of all parties stand, without the target."""
+        return slices([count for of_party in self.counts for count in of_party])
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """What holds along the bins of all parties' columns, at the guest.
+
+    Attributes:
+        columns: where the bins of each column stand, without the target.
+        directions: {number of a column: increasing or decreasing}.
+        ordered: how many bins of each column have neighbours.
+    """
+
+    columns: list[slice]
+    directions: dict[int, str]
+    ordered: tuple[int, ...]
+
+    @property
+    def neighbours(self) -> list[slice]:
+        """Where those bins of each column stand that have neighbours."""
+        return [slice(column.start, column.start + count) for column, count in zip(self.columns, self.ordered)]
+
+
+@dataclass
+class PartyPreflight(Preflight):
+    """What guest and hosts check alike.
+
+    Attributes:
+        sizes, rows: of its table.
+        ordered: how many of each column's bins, the first ones, have neighbours.
+        multiplier: of its own noise; 0 without.
+        charges: of that noise; None without.
+        noise: with privacy record, once drawn.
+        reads: how many trainings read a record; as many draws of the noise are charged for it.
+    """
+
+    settings: TrainSettings
+    frame: DataFrame
+    binning_model: dict | None
+    reads: int = 1
+    sizes: BinnedRows = field(init=False)
+    ordered: tuple[int, ...] = field(init=False)
+    rows: Table = field(init=False)
+    multiplier: float = field(init=False, default=0.0)
+    charges: Charges | None = field(init=False, default=None)
+    noise: TableNoise | None = field(init=False, default=None, repr=False)
+
+    def prepare(self, labelled: bool) -> dict:
+        """Checks of the table and of the budget; the facts of this party."""
+        frame, settings = self.frame, self.settings
+        frames.require_rows(frame)
+        frames.refuse_weights(frame)
+        frames.require_distinct_ids(frame)
+        names = frame.schema.columns.to_list()
+        if not names:
+            raise ValueError("The table has no feature columns; each data party needs at least one.")
+        frames.require_numeric(frame, NOT_NUMERIC)
+        self.sizes = BinnedRows(settings.counts(names, self.binning_model), labelled)
+        self.ordered = settings.ordered(names, self.binning_model)
+        self.rows = binned_rows(frame, self.sizes)
+        if settings.privacy == RECORD:
+            self._check_budget()
+        return {
+            "rows": frame.shape[0],
+            "digest": frames.alignment_digest(frame),
+            "counts": list(self.sizes.counts),
+            "ordered": list(self.ordered),
+            "multiplier": self.multiplier,
+            "directions": settings.directions(names),
+            "privacy": settings.privacy,
+            "key_length": settings.he_param["key_length"],
+        }
+
+    def _check_budget(self) -> None:
+        if self.settings.epsilon is None:
+            raise ValueError("privacy is record, but epsilon is not set; every party with columns must set its own.")
+        if has_synthetic_rows(self.frame):
+            raise ValueError("The table was over-sampled, so noise protects no record; put dp_scorecard before smote.")
+        self.multiplier = noise_multiplier_for(self.settings.epsilon, self.settings.delta)
+        self.charges = Charges(self.ctx, self.frame, REFUSAL)
+        self.charges.check([(Event(Gaussian(self.multiplier), "record", REPLACE_ONE, self.observers), self.reads)])
+
+    @property
+    def observers(self) -> tuple[str, ...]:
+        """Roles of all who learn what is computed from the noisy sums."""
+        return tuple(sorted({party.role for party in others(self.ctx)} | {"model"}))
+
+    def charge(self, terms: Terms) -> None:
+        """Draw this party's noise, and charge it before anything is sent."""
+        self.draw(terms)
+        if self.charges is not None and terms.privacy == RECORD:
+            assert self.noise is not None and self.noise.event is not None, "A party with a multiplier draws noise."
+            self.charges.record([(self.noise.event, self.reads)], PURPOSE)
+
+    def draw(self, terms: Terms) -> None:
+        """Fresh noise for a training, of the event that was charged: its scale depends on columns and bins alone."""
+        if terms.privacy == RECORD:
+            self.noise = terms.tables.draw(data_parties(self.ctx).index(own_party(self.ctx)), self.observers)
+
+    def promise(self) -> dict:
+        """For the model's metadata: what this party's data were promised."""
+        epsilon = self.settings.epsilon if self.charges is not None else None
+        return {
+            "privacy": self.settings.privacy,
+            "epsilon": "infinity" if epsilon is None else epsilon,
+            "delta": 0.0 if epsilon is None else self.settings.delta,
+            "unit": LABEL if self.settings.privacy == LABEL else RECORD,
+            "relation": str(REPLACE_ONE),
+            "observers": list(self.observers),
+        }
+
+    def meta(self, terms: Terms) -> dict:
+        """The model's metadata beside its classes and its scale."""
+        return {"threshold": self.settings.threshold, "noise": self.promise(), "rows": terms.rows}
+
+
+@dataclass
+class GuestPreflight(PartyPreflight):
+    """The guest's checks.
+
+    Attributes:
+        labels: what the ledger knows of labels where no record is protected.
+        moments, label_noise: with privacy label, the terms of the noise on X^T t, and the noise once drawn.
+        shapes: of the columns of all parties.
+    """
+
+    labels: LabelPrivacy | None = field(init=False, default=None)
+    moments: LabelMoments | None = field(init=False, default=None)
+    label_noise: LabelNoise | None = field(init=False, default=None, repr=False)
+    terms: Terms = field(init=False)
+    shapes: Shapes = field(init=False)
+
+    def check(self) -> dict:
+        frame, settings, home = self.frame, self.settings, home_of(self.ctx)
+        if frame.schema.label_name is None:
+            raise ValueError("The guest's table has no label column; upload it with label_name set.")
+        facts = self.prepare(labelled=True)
+        # With noise on labels alone, whether the job goes on must say no more of a label than that it is 0 or 1.
+        if settings.privacy != LABEL and len(frames.distinct_labels(frame, limit=2)) == 1:
+            raise ValueError("All labels are of one class; both 0 and 1 must occur.")
+        if settings.privacy == LABEL:
+            refuse_derived_labels(home, frame)
+            self._check_label_budget()
+        elif settings.privacy == NONE:
+            self.labels = find_label_privacy(home, frame, settings.label_source)
+            self.labels.refuse_numbers("binomial")
+        else:
+            refuse_derived_labels(home, frame)
+        return facts
+
+    def _check_label_budget(self) -> None:
+        settings, home = self.settings, home_of(self.ctx)
+        source = settings.label_source
+        if settings.epsilon is None or source is None:
+            missing = "epsilon" if settings.epsilon is None else "label_source"
+            raise ValueError(f"privacy is label, but the guest sets no {missing}; set it there.")
+        check_source(home, self.frame, source)
+        if home.policy.source(source).public:
+            raise ValueError(f"privacy is label, but {source} was declared public at the guest; set privacy to none.")
+        self.labels = LabelPrivacy.of_noise(source, settings.epsilon, settings.delta)
+        self.charges = Charges(self.ctx, self.frame, REFUSAL_OF_LABELS, label_source=source)
+        multiplier = noise_multiplier_for(settings.epsilon, settings.delta)
+        self.charges.check([(Event(Gaussian(multiplier), "label", REPLACE_ONE, self.observers), self.reads)])
+
+    def charge(self, terms: Terms) -> None:
+        """Also of noise on labels."""
+        super().charge(terms)
+        source = self.settings.label_source
+        if self.label_noise is not None and self.charges is not None and source is not None:
+            claim_true_labels(home_of(self.ctx), self.frame, source)
+            self.charges.record([(self.label_noise.event, self.reads)], PURPOSE)
+
+    def draw(self, terms: Terms) -> None:
+        """Also noise on labels."""
+        super().draw(terms)
+        settings = self.settings
+        if terms.privacy == LABEL and settings.epsilon is not None:
+            columns = [len(of_party) for of_party in terms.counts]
+            self.moments = label_moments_of(columns, noise_multiplier_for(settings.epsilon, settings.delta))
+            self.label_noise = self.moments.draw(sum(rows.bins for rows in terms.sizes), self.observers)
+
+    def meta(self, terms: Terms) -> dict:
+        """Also what the labels were promised."""
+        return {**super().meta(terms), "privacy": {} if self.labels is None else self.labels.to_json("none")}
+
+    def commit(self, hosts: dict[str, dict]) -> dict:
+        own, settings = self.sizes, self.settings
+        names = [name_of(party) for party in data_parties(self.ctx)[1:]]
+        frames.check_aligned(self.frame, hosts)
+        for name in names:
+            facts = hosts[name]
+            for field_name, wanted in (("privacy", settings.privacy), ("key_length", settings.he_param["key_length"])):
+                if facts[field_name] != wanted:
+                    raise ValueError(
+                        f"{field_name} is {wanted} at the guest and {facts[field_name]} at {name}; both must be the same."
+                    )
+        of_hosts = [hosts[name] for name in names]
+        self.terms = Terms(
+            self.frame.shape[0],
+            settings.privacy,
+            (own.counts, *(tuple(facts["counts"]) for facts in of_hosts)),
+            (self.multiplier, *(facts["multiplier"] for facts in of_hosts)),
+            settings.he_param["key_length"],
+            settings.rounds,
+        )
+        directions, ordered = settings.directions(self.frame.schema.columns.to_list()), [*self.ordered]
+        for facts in of_hosts:
+            directions |= {len(ordered) + number: each for number, each in facts["directions"].items()}
+            ordered += facts["ordered"]
+        if directions and settings.ridge_path is not None and settings.privacy != RECORD:
+            raise ValueError(
+                f"ridge_path is given with monotone and privacy {settings.privacy}; each constrained scorecard would need a "
+                "further product of the tables, so leave one of both out, or set privacy to record."
+            )
+        self.shapes = Shapes(self.terms.features, directions, tuple(ordered))
+        self.charge(self.terms)
+        if self.labels is not None:
+            record_use(home_of(self.ctx), self.labels, job_of(self.ctx), self.terms.rows)
+        return self.terms.to_wire()
+
+
+@dataclass
+class HostPreflight(PartyPreflight):
+    """A host's checks."""
+
+    def check(self) -> dict:
+        frames.refuse_label(self.frame)
+        return self.prepare(labelled=False)
+
+    def accept(self, wire: dict) -> Terms:
+        """Take the guest's terms, which must say of this host what it said itself; draw and charge its noise."""
+        terms, position = Terms.from_wire(wire), data_parties(self.ctx).index(own_party(self.ctx))
+        told = (terms.rows, terms.privacy, terms.key_length, terms.counts[position], terms.multipliers[position])
+        settings = self.settings
+        own = (
+            self.frame.shape[0],
+            settings.privacy,
+            settings.he_param["key_length"],
+            self.sizes.counts,
+            self.multiplier,
+        )
+        if told != own or not 1 <= terms.rounds <= settings.rounds:
+            raise ValueError("The guest's terms are other ones than this host's parameters and table give.")
+        self.charge(terms)
+        home = home_of(self.ctx)
+        remember_training(home, remembered_dataset(home, self.frame).name, self.frame)
+        return terms
