@@ -303,12 +303,12 @@ def study_of(options: argparse.Namespace) -> Study:
         settings=_changed(Study.settings, {"epochs": options.epochs, "alpha": options.alpha}),
         seeds=seeds,
         flow_seeds=(seeds if options.every_seed_on_flow else seeds[:1]) if without_privacy else (),
-        private=private_study_of(options, seeds),
+        private=private_study_of(options, seeds, preparation),
         compared=without_privacy and not options.quick,
     )
 
 
-def private_study_of(options: argparse.Namespace, seeds: tuple[int, ...]) -> PrivateStudy | None:
+def private_study_of(options: argparse.Namespace, seeds: tuple[int, ...], preparation: dict) -> PrivateStudy | None:
     """The private study that the flags ask for; None where none of its parts is wanted."""
     from ..lending_club.private_study import PrivateStudy
 
@@ -324,7 +324,8 @@ def private_study_of(options: argparse.Namespace, seeds: tuple[int, ...]) -> Pri
     if options.trees is not None and options.trees < 1:
         raise InvalidArgument(f"--trees is {options.trees}; allowed is a whole number of at least 1.")
     trees = options.trees or (2 if options.quick else None)
-    return _changed(PrivateStudy(seeds=seeds[:number], parts=parts, trees=trees), {"epsilons": epsilons})
+    changes = {"epsilons": epsilons, "parties": preparation["parties"], "shares": preparation["shares"]}
+    return _changed(PrivateStudy(seeds=seeds[:number], parts=parts, trees=trees), changes)
 
 
 def _epsilon(text: str) -> float:

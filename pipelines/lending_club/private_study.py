@@ -17,17 +17,19 @@ from typing import Any
 import numpy
 import pandas
 
+from fate_dp.components.common.charges import PartyHome
 from fate_dp.data_prep.division import Shares
 from fate_dp.data_prep.lending_club.cleaning import CleanLoans
 from fate_dp.data_prep.lending_club.columns import FEATURES, ID, LABEL
-from fate_dp.data_prep.lending_club.options import PrepOptions
+from fate_dp.data_prep.lending_club.options import HORIZONTAL_PARTIES, PrepOptions
 from fate_dp.data_prep.lending_club.preparation import Division, divide
 from fate_dp.data_prep.lending_club.written import write_csv
 from fate_dp.deploy.flow.home import open_home
-from fate_dp.privacy.private_files import atomic_write
+from fate_dp.privacy.policy import declare_caps
+from fate_dp.privacy.private_files import POLICY_FILE, atomic_write
 
 from ..jobs.job import JobResult, NoOutput, run_job, task_output_data, task_output_model
-from ..jobs.party_ledgers import NewCaps, declare, declare_table, home_at, label_budget, make_home, party_ledger
+from ..jobs.party_ledgers import declare, declare_table, home_at, label_budget, make_home, party_ledger
 from ..jobs.ready import Federation
 from ..jobs.upload import TableMeta, upload_table
 from .flow import FlowPlace, job_page, scores_of, table_schema
@@ -50,11 +52,12 @@ from .private_jobs import (
     study_jobs,
 )
 
-# The small institution is the last, with one in a hundred of the loans, and in no training.
-SMALL_SHARES, SMALL_PARTIES = (25.0, 25.0, 49.0, 1.0), ("9999", "10000", "9998", "9997")
+# In a transfer's split the last party, which is in no training, holds one in a hundred of the loans.
+SMALL_PARTY, SMALL_SHARE = "9997", 1.0
 # Strength of the pull towards the federation's model; chosen on other seeds, see bench/credit_study.py.
 FINE_TUNING = 100.0
 OWN_PENALTY = 1.0
+NAMESPACE = "lending_club_study"
 RECORD_SCHEMA = "fate-dp/credit-study-job/1"
 LEDGER_FIELDS = ("mechanism", "unit", "relation", "epsilon", "delta", "counted", "source")
 # A record's epsilon under replace-one is about twice that under add-or-remove; the rest is slack of the composition.
@@ -80,6 +83,10 @@ class PrivateStudy:
     trees: int | None = None
     """How many SecureBoost grows, None for `private_jobs.TREES`."""
     test_share: float = 0.3
+    parties: tuple[str, ...] = HORIZONTAL_PARTIES
+    """Institutions, the guest first; the first two are bank and bureau."""
+    shares: tuple[float, ...] | None = None
+    """Of the institutions by rows, None for those of `PrepOptions`."""
 
     def jobs(self) -> list[StudyJob]:
         """All jobs of a seed."""
@@ -141,6 +148,8 @@ def key_of(study: PrivateStudy, loans: CleanLoans, seed: int, job: StudyJob) -> 
         "rows": len(loans.frame),
         "seed": seed,
         "test_share": study.test_share,
+        "parties": study.parties,
+        "shares": study.shares,
         "job": job.name,
         "epsilons": list(job.epsilons),
         "delta": DELTA,
@@ -257,7 +266,7 @@ class Splits:
             trained = division.parties[:-1] if part == TRANSFER else division.parties
             guest, *hosts = (party.party_id for party in trained)
             records = len(division.training) if part == COLUMNS else sum(len(party.training) for party in trained)
-            source = f"lending_club_study/{self.shop.loans.sha256[:16]}/{BANK_LABEL}"
+            source = f"{NAMESPACE}/{self.shop.loans.sha256[:16]}/{BANK_LABEL}"
             self._ready[part] = Place(Federation(guest, tuple(hosts)), namespace, records, source), division
             self._declare(part, self._ready[part][0])
         return self._ready[part]
@@ -270,7 +279,7 @@ class Splits:
             paths[name].parent.mkdir(parents=True, exist_ok=True)
             write_csv(paths[name], frame)
         digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths.values()]
-        namespace = f"lending_club_study_{hashlib.sha256(repr(digests).encode()).hexdigest()[:16]}"
+        namespace = f"{NAMESPACE}_{hashlib.sha256(repr(digests).encode()).hexdigest()[:16]}"
         self._paths = paths
         for name, path in paths.items():
             if table_schema(flow.address, namespace, name) is None:
@@ -286,12 +295,12 @@ class Splits:
             return
         folder, asked = open_home(self.shop.flow.home).parties, CAP_FACTOR * self.study.total_epsilon()
         for role, party_id in place.federation.data_parties():
-            path = self._paths[place.tables.training(role, party_id)]
-            label = LABEL if part != COLUMNS else BANK_LABEL if role == "guest" else None
-            home = make_home(folder, party_id)
-            name = declare_table(home, path, id_name=ID, label=label)
-            spent = home_at(folder, party_id).ledger.spent_by_steps(name, DELTA)
-            declare_table(home, path, id_name=ID, label=label, caps=NewCaps(epsilon=spent + asked, delta=DELTA))
+            # Other splits train on the loans that this one holds out: those of bank and bureau are tables of their own.
+            for rows in ("train", "test") if part == COLUMNS else ("train",):
+                label = LABEL if part != COLUMNS else BANK_LABEL if role == "guest" else None
+                home = make_home(folder, party_id)
+                name = declare_table(home, self._paths[f"{role}_{party_id}_{rows}"], id_name=ID, label=label)
+                raise_caps(home, home_at(folder, party_id), name, asked)
         if part == COLUMNS:
             guest = place.federation.guest
             declare(folder, guest, place.label_source)
@@ -299,14 +308,31 @@ class Splits:
             declare(folder, guest, place.label_source, cap=spent + asked)
 
 
+def raise_caps(path: Path, home: PartyHome, dataset: str, asked: float) -> None:
+    """Let a dataset, and what the study has read of the same loans, spend ``asked`` beside what was spent.
+
+    Caps of tables that are not the study's stay as they are: they hold for the loans in common, and a job says so.
+    """
+    tables, cap = home.ledger.tables(), home.ledger.spent_by_steps(dataset, DELTA) + asked
+    related = [other for other in home.ledger.related(dataset) if other != dataset]
+    own = [other for other in related if all(table.startswith(NAMESPACE) for table in tables.get(other, [""]))]
+    for each in (dataset, *own):
+        declare_caps(path / POLICY_FILE, each, epsilon=cap, delta=DELTA)
+
+
 def options_of(part: str, study: PrivateStudy, seed: int) -> PrepOptions:
     """How the loans are split for a part; none is over-sampled beforehand."""
-    options = PrepOptions(seed=seed, test_share=study.test_share, units="public", over_sampling="none")
+    parties, shares = study.parties, study.shares
+    given: dict[str, Any] = {"parties": parties, "shares": shares}
     if part == COLUMNS:
-        return replace(options, split="vertical", parties=None, shares=None)  # type: ignore[arg-type]
+        given = {"split": "vertical", "parties": parties[:2]}
     if part == TRANSFER:
-        return replace(options, parties=SMALL_PARTIES, shares=Shares(SMALL_SHARES).values)
-    return options
+        others = Shares(PrepOptions(parties=parties, shares=shares).shares or ()).fractions
+        rest = [100.0 * share for share in others]
+        # The small institution's loans are taken from the largest one.
+        rest[others.argmax()] -= SMALL_SHARE
+        given = {"parties": (*parties, SMALL_PARTY), "shares": (*rest, SMALL_SHARE)}
+    return PrepOptions(seed=seed, test_share=study.test_share, units="public", over_sampling="none", **given)
 
 
 def tables_of(division: Division, part: str) -> Iterator[tuple[str, pandas.DataFrame]]:

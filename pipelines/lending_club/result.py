@@ -160,7 +160,7 @@ def runs_equal_simulation(runs: list[dict]) -> dict:
         "the order of rows alone changes"
     )
     if not runs:
-        return {"claim": claim, "holds": None, "figures": "Nothing ran on FATE-Flow."}
+        return {"claim": claim, "holds": None, "figures": "HomoLR did not run on FATE-Flow."}
     told = [run["agreement"] for run in runs]
     largest, spread = (max(each[name] for each in told) for name in ("largest_score_difference", "spread_by_order"))
     within = [each["largest_score_difference"] < max(SAME_SCORES, SPREADS * each["spread_by_order"]) for each in told]
@@ -361,7 +361,7 @@ def describe_models(study: Study, found: Findings) -> list[dict]:
     described = {name: tuple(text.format(**words) for text in texts) for name, texts in CENTRAL_MODELS.items()}
     for party in found.first_division.parties:
         described[alone_name(party)] = (f"{party.role} {party.party_id} alone", OWN_ROWS)
-    how = "HomoLR's arithmetic over all parties in one process; nothing ran on FATE-Flow."
+    how = "HomoLR's arithmetic over all parties in one process; it did not run on FATE-Flow."
     if study.flow_seeds:
         rest = len(study.seeds) - len(study.flow_seeds)
         simulated = f"; the other {rest} by the same arithmetic in one process" if rest else ""

@@ -327,7 +327,7 @@ def test_bare_result_still_reads_well(pages):
         "was not part of this run.",
         "No losses were recorded.",
         "were not compared in this run.",
-        "Nothing ran through FATE-Flow here",
+        "HomoLR did not run through FATE-Flow here",
         "No column was dropped.",
         "Missing values were not counted.",
     ):
@@ -450,7 +450,7 @@ def test_terminal_shows_measures_evenness_runs_and_verdicts(result):
 
 def test_terminal_without_optional_parts():
     text = rendered(bare())
-    assert "one seed, so no intervals" in text and "Nothing ran through FATE-Flow" in text and "±" not in text
+    assert "one seed, so no intervals" in text and "HomoLR did not run" in text and "±" not in text
     assert "None" not in text
 
 

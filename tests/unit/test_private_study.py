@@ -1,5 +1,6 @@
 """The private credit study: which jobs it has, what it takes over, what it says of figures, and that any file of the schema will do."""
 
+import io
 import json
 from contextlib import nullcontext
 from dataclasses import replace
@@ -7,12 +8,15 @@ from dataclasses import replace
 import numpy
 import pytest
 from credit_result_example import example_private, spread
+from rich.console import Console
 
+from fate_dp.components.common.charges import columns_name, id_space
 from fate_dp.data_prep.lending_club.cleaning import clean
 from fate_dp.data_prep.lending_club.columns import FEATURES, GROUPS, ID, LABEL
 from fate_dp.data_prep.lending_club.preparation import divide
 from fate_dp.data_prep.lending_club.synthetic import Edition, write_synthetic
 from fate_dp.pipelines.jobs.job import NoOutput, check_chain, read_dag
+from fate_dp.pipelines.jobs.party_ledgers import home_at, make_home
 from fate_dp.pipelines.jobs.ready import Federation
 from fate_dp.pipelines.lending_club import private_result, private_study
 from fate_dp.pipelines.lending_club.models import MEASURES, interval
@@ -40,11 +44,13 @@ from fate_dp.pipelines.lending_club.private_study import (
     joint_scores,
     key_of,
     options_of,
+    raise_caps,
     run_private_study,
     small_models,
     tables_of,
     yardsticks,
 )
+from fate_dp.privacy.label_flips import record_tags
 
 PARTS = (ROWS, COLUMNS, TRANSFER)
 BY_ROWS = Place(Federation(), "loans", 2000, "loans/all/y")
@@ -160,6 +166,15 @@ def test_the_small_institution_holds_one_loan_in_a_hundred_and_trains_with_nobod
     division = divide(files[1], options_of(TRANSFER, PrivateStudy(), 1))
     rows = [len(party.training) for party in division.parties]
     assert rows[-1] / sum(rows) == pytest.approx(0.01, abs=0.005)
+
+
+def test_institutions_can_be_named_and_the_largest_gives_the_small_one_its_loans():
+    study = PrivateStudy(parties=("1", "2"), shares=(30.0, 70.0))
+    assert options_of(ROWS, study, 1).shares == (30.0, 70.0)
+    assert options_of(COLUMNS, study, 1).parties == ("1", "2")
+    transfer = options_of(TRANSFER, study, 1)
+    assert transfer.parties == ("1", "2", "9997") and transfer.shares == pytest.approx((30.0, 69.0, 1.0))
+    assert options_of(TRANSFER, PrivateStudy(), 1).shares == pytest.approx((25.0, 25.0, 49.0, 1.0))
 
 
 def test_all_parts_hold_the_same_loans_out(files):
@@ -279,6 +294,25 @@ def test_joint_scores_add_the_parts_of_both_parties(files):
     assert joint_scores(models, test) == pytest.approx(1 / (1 + numpy.exp(-joint)))
 
 
+# Caps.
+
+
+def test_caps_of_the_same_loans_are_raised_but_nobody_else_s(tmp_path):
+    path = make_home(tmp_path, "10000")
+    home, names = home_at(tmp_path, "10000"), []
+    for table, first in (("lending_club_study_a/test", 0), ("bureau/files", 50), ("lending_club_study_b/train", 90)):
+        tags = record_tags([f"loan {at}" for at in range(first, first + 100)], home.key, id_space(home.policy, ID))
+        dataset, columns = columns_name([f"x{first}"]), [f"x{first}"]
+        told = {"records": tags, "key_id": home.key_id, "tables": [table]}
+        names.append(home.ledger.remember_dataset(dataset, columns, **told))
+    assert set(home.ledger.related(names[-1])) == set(names), "all share loans, directly or not"
+    raise_caps(path, home, names[-1], 30.0)
+    caps = home_at(tmp_path, "10000").policy.dataset_caps
+    assert {name: (cap.epsilon, cap.delta) for name, cap in caps.items()} == dict.fromkeys(
+        (names[0], names[2]), (30.0, DELTA)
+    )
+
+
 # Transfer.
 
 
@@ -375,3 +409,12 @@ def test_the_pictures_name_every_private_model_and_its_yardsticks():
             assert f">{text}</text>" in drawing
     assert ">SMOTENC, HomoLR</text>" not in rows and ">secure sum</text>" not in columns
     assert private_result.privacy_figures({**example_private(), "models": []}) == []
+
+
+def test_a_terminal_shows_every_model_of_every_part():
+    output = io.StringIO()
+    private_result.print_private(example_private(), Console(file=output, width=140, color_system=None))
+    text = output.getvalue()
+    for part in (ROWS, COLUMNS):
+        assert all(cell in text for row in private_result.private_table(example_private(), part).rows for cell in row)
+    assert "the others' model, fine-tuned on its own loans" in text

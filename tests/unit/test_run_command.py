@@ -101,6 +101,7 @@ def test_every_flag_reaches_the_study():
     assert (prepared.over_sampling, prepared.shares, prepared.parties) == ("smote", (40.0, 60.0), ("1", "2"))
     assert prepared.neighbours == 3
     assert (study.private.seeds, study.private.epsilons) == ((5, 6), (2.0, 0.5))
+    assert (study.private.parties, study.private.shares) == (("1", "2"), (40.0, 60.0))
     assert (prepared.units, prepared.test_share) == ("public", 0.3)
 
 
