@@ -32,7 +32,7 @@ from ..jobs.job import JobResult, NoOutput, run_job, task_output_data, task_outp
 from ..jobs.party_ledgers import declare, declare_table, home_at, label_budget, make_home, party_ledger
 from ..jobs.ready import Federation
 from ..jobs.upload import TableMeta, upload_table
-from .flow import FlowPlace, job_page, scores_of, table_schema
+from .flow import FlowPlace, job_page, table_schema
 from .models import class_measures, numbers, one_thread, party_rows, pooled_rows, scikit_scores, train
 from .private_jobs import (
     BANK_LABEL,
@@ -227,8 +227,7 @@ def joint_scores(models: Sequence[dict], test: pandas.DataFrame) -> numpy.ndarra
 
 def held_out_scores(table: pandas.DataFrame, test: pandas.DataFrame, job_id: str) -> numpy.ndarray:
     """A task's scores (n,) in the order of the held-out loans; raises NoOutput where one has none."""
-    scores = scores_of(table).set_index("id")["score"].astype(float)
-    scores.index = scores.index.astype(str)
+    scores = table.set_index(table["id"].astype(str))["predict_score"].astype(float)
     wanted = test[ID].astype(str)
     if len(scores) != len(wanted) or not wanted.isin(scores.index).all():
         raise NoOutput(f"Job {job_id} scored {len(scores)} loans, not the {len(wanted)} held-out ones.")
@@ -297,7 +296,8 @@ class Splits:
         for role, party_id in place.federation.data_parties():
             # Other splits train on the loans that this one holds out: those of bank and bureau are tables of their own.
             for rows in ("train", "test") if part == COLUMNS else ("train",):
-                label = LABEL if part != COLUMNS else BANK_LABEL if role == "guest" else None
+                bank = BANK_LABEL if (role, rows) == ("guest", "train") else None
+                label = LABEL if part != COLUMNS else bank
                 home = make_home(folder, party_id)
                 name = declare_table(home, self._paths[f"{role}_{party_id}_{rows}"], id_name=ID, label=label)
                 raise_caps(home, home_at(folder, party_id), name, asked)
@@ -344,8 +344,9 @@ def tables_of(division: Division, part: str) -> Iterator[tuple[str, pandas.DataF
         return
     for party in division.parties:
         kept = [name for name in party.training if name in (ID, LABEL) or party.training[name].nunique() > 1]
-        for rows, frame in (("train", party.training), ("test", division.test)):
-            yield f"{party.role}_{party.party_id}_{rows}", frame[kept].rename(columns={LABEL: BANK_LABEL})
+        yield f"{party.role}_{party.party_id}_train", party.training[kept].rename(columns={LABEL: BANK_LABEL})
+        # Without labels: another split may have released flips of those.
+        yield f"{party.role}_{party.party_id}_test", division.test[kept].drop(columns=LABEL, errors="ignore")
 
 
 def constant_columns(division: Division) -> list[str]:
