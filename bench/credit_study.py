@@ -34,25 +34,25 @@ import numpy as np
 
 from bench import credit_study_models as models
 from bench.credit_study_models import Loans
-from bench.credit_study_transfer import INSTITUTIONS, transfer
+from bench.credit_study_transfer import transfer
 from bench.hetero_noise_tasks import LENDING_CLUB
 from bench.report_parts import image, subplots, table
-from fate_dp.data_prep.division import Shares
 from fate_dp.data_prep.lending_club.cleaning import clean
 from fate_dp.data_prep.lending_club.columns import FEATURES, LABEL, NUMERIC
 from fate_dp.data_prep.lending_club.options import PrepOptions
 from fate_dp.data_prep.lending_club.preparation import divide
 from fate_dp.data_prep.lending_club.synthetic import write_synthetic
 from fate_dp.pipelines.lending_club.models import interval, numbers, party_rows, pooled_rows, train
+from fate_dp.pipelines.lending_club.private_jobs import EPSILONS, LOCAL, SECURE_SUM, SHUFFLE, TRANSFER
+from fate_dp.pipelines.lending_club.private_study import PrivateStudy, options_of, yardstick_scores
 
-EPSILONS = (8.0, 4.0, 1.0)
 SEEDS, CHOOSING_SEEDS = range(1, 6), range(101, 104)
 GENERATED_ROWS = 47_348
 ROWS = {
     f"homo_{aggregation}": partial(models.horizontal, aggregation=aggregation)
-    for aggregation in (models.SECURE_SUM, models.LOCAL, models.SHUFFLE)
+    for aggregation in (SECURE_SUM, LOCAL, SHUFFLE)
 }
-ROWS["homo_secure_sum_weighted"] = partial(models.horizontal, aggregation=models.SECURE_SUM, weighted=True)
+ROWS["homo_secure_sum_weighted"] = partial(models.horizontal, aggregation=SECURE_SUM, weighted=True)
 COLUMNS = {
     "label_flips_regression": models.regression_on_flips,
     "label_flips_trees": models.trees_on_flips,
@@ -130,41 +130,29 @@ def aucs_of(loans, seed, every_strength=False):
     auc = partial(roc_auc_score, labels)
     parties = list(party_rows(plain).values())
     synthetic = divide(loans, balanced)
-    found = without_privacy(parties, synthetic, balanced, held_out, auc, seed)
+    found = without_privacy(plain, synthetic, balanced, held_out, auc, seed)
     for epsilon in EPSILONS:
         for name, fit in ROWS.items():
             found[f"{name}_eps_{epsilon:g}"] = auc(fit(parties, held_out, epsilon=epsilon, seed=seed))
     # Over-sampled rows: the noise is that of epsilon 4, and the guarantee is none.
     smotenc = list(party_rows(synthetic).values())
-    found["homo_secure_sum_smotenc"] = auc(models.horizontal(smotenc, held_out, models.SECURE_SUM, 4.0, seed))
+    found["homo_secure_sum_smotenc"] = auc(models.horizontal(smotenc, held_out, SECURE_SUM, 4.0, seed))
     task = by_columns(loans, seed)
     found["vertical_without_privacy"] = roc_auc_score(task.test_labels, models.regression_on_flips(task, None, seed))
     for epsilon in EPSILONS:
         for name, fit in COLUMNS.items():
             found[f"{name}_eps_{epsilon:g}"] = roc_auc_score(task.test_labels, fit(task, epsilon, seed))
-    shares = Shares((25, 25, 49, 1)).values
-    small = divide(
-        loans, PrepOptions(seed=seed, units="public", over_sampling="none", parties=INSTITUTIONS, shares=shares)
-    )
+    small = divide(loans, options_of(TRANSFER, PrivateStudy(), seed))
     return found | transfer(list(party_rows(small).values()), held_out, auc, seed, every_strength)
 
 
-def without_privacy(parties, synthetic, balanced, held_out, auc, seed):
-    """HomoLR by the way to balance, and its yardsticks."""
-    from imblearn.under_sampling import RandomUnderSampler
-
-    def under(rows):
-        return RandomUnderSampler(random_state=seed).fit_resample(*rows)
-
-    over = list(party_rows(synthetic).values())
+def without_privacy(plain, synthetic, balanced, held_out, auc, seed):
+    """HomoLR by the way to balance, and its yardsticks; central has the federation's objective here."""
     central = numbers(pooled_rows(synthetic, balanced))
-    return {
-        "central": auc(train([central]).scores(held_out)),
-        "alone": float(np.mean([auc(train([rows]).scores(held_out)) for rows in over])),
-        "federated": auc(train(over).scores(held_out)),
-        "federated_under_sampled": auc(train([under(rows) for rows in parties]).scores(held_out)),
-        "federated_unbalanced": auc(train(parties).scores(held_out)),
-    }
+    found = {"central": auc(train([central]).scores(held_out))}
+    for name, scores in yardstick_scores(plain, synthetic, balanced, held_out, seed).items():
+        found.setdefault(name, float(np.mean([auc(each) for each in np.atleast_2d(scores)])))
+    return found
 
 
 def by_columns(loans, seed):

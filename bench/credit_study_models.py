@@ -21,19 +21,24 @@ from fate_dp.components.dp_homo_nn.rounds.account import calibrate_terms
 from fate_dp.components.dp_homo_nn.rounds.client import Client
 from fate_dp.components.dp_homo_nn.rounds.server import Server
 from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport, simulate
-from fate_dp.components.dp_homo_nn.rounds.terms import LOCAL, SECURE_SUM, SHUFFLE, RoundTerms
+from fate_dp.components.dp_homo_nn.rounds.terms import RoundTerms
 from fate_dp.components.protocols.optimizers import default_optimizer
 from fate_dp.data_prep.class_weights import weights_of_classes
+from fate_dp.pipelines.lending_club.private_jobs import (
+    DELTA,
+    HORIZONTAL,
+    INDICATOR_CUTS,
+    LARGEST_WEIGHT,
+    NUMBER_CUTS,
+    PUBLIC_PRIOR,
+    SHUFFLE,
+    TREES,
+)
 from fate_dp.privacy.bins import ColumnBins, TableBins
 from fate_dp.privacy.mechanisms.randomized_response import flip_probability
 from fate_dp.privacy.noise.stream import ReproducibleStream
 
-DELTA = 1e-5
 EPOCHS = 100
-NUMBER_BINS = 12
-# Published: about 15 in 100 of Lending Club's loans are charged off. Class 0 is Charged Off.
-PUBLIC_PRIOR, LARGEST_WEIGHT = (0.15, 0.85), 4.0
-TREES = TreeSettings(num_trees=40, learning_rate=0.15, min_child_weight=50.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,24 +51,6 @@ class Loans(Task):
     numbers: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Rounds:
-    """Settings of a private horizontal training; ``batch_size`` counts expected records over all institutions."""
-
-    rounds: int
-    batch_size: float
-    clip: float
-    learning_rate: float
-    momentum: float = 0.9
-
-
-HORIZONTAL = {
-    SECURE_SUM: Rounds(100, 1364, 1.0, 0.1),
-    LOCAL: Rounds(100, 1364, 1.0, 0.1),
-    SHUFFLE: Rounds(20, 2728, 1.0, 0.2, momentum=0.5),
-}
-
-
 @cache
 def terms_of(aggregation, client_records, features, epsilon, settings):
     """Calibrated terms: add-or-remove, but replace-one for ``shuffle``, which knows no other."""
@@ -74,7 +61,7 @@ def terms_of(aggregation, client_records, features, epsilon, settings):
         clients=len(client_records),
         max_dropouts=1,
         rounds=settings.rounds,
-        batch_size=min(settings.batch_size, records),
+        batch_size=settings.batch_size(records),
         records=records,
         clips=(settings.clip,),
         dimension=features + 1,
@@ -150,7 +137,9 @@ def regression_with_record_noise(task, epsilon, seed):
 def trees_on_flips(task, epsilon, seed):
     """SecureBoost on flipped labels."""
     joint, held_out = (np.hstack(part) for part in parts_of(task))
-    return BoostedTrees.train(joint, flipped(task.train_labels, epsilon, seed), TREES).probabilities(held_out)
+    return BoostedTrees.train(joint, flipped(task.train_labels, epsilon, seed), TreeSettings(**TREES)).probabilities(
+        held_out
+    )
 
 
 def scorecard_with_label_noise(task, epsilon, seed):
@@ -171,10 +160,7 @@ def scorecard(task, fit, epsilon, seed):
 
 def public_bins(columns, numbers):
     """Cut points that read no record: normal quantiles for numbers, which are in public units, and 1/2 for indicators."""
-    from scipy.stats import norm
-
-    normal = tuple(float(norm.ppf(each / NUMBER_BINS)) for each in range(1, NUMBER_BINS))
-    cuts = [normal] * numbers + [(0.5,)] * (columns - numbers)
+    cuts = [NUMBER_CUTS] * numbers + [INDICATOR_CUTS] * (columns - numbers)
     return TableBins(tuple(ColumnBins(f"x{at}", each, missing=False) for at, each in enumerate(cuts)))
 
 

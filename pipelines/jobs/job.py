@@ -129,14 +129,13 @@ def run_job(
     `address` is HOST:PORT of the FATE-Flow server, as `fate-dp status` shows it; what follows it is as in `Watch`.
     Afterwards `pipeline.deploy` and `pipeline.get_task_info` work as after `fit`.
     """
-    import yaml
     from fate_client.pipeline.entity.model_info import FateFlowModelInfo
 
     check_parties(pipeline)
     address = as_address(address)
     client = connect(address)
     pipeline.compile()
-    dag_schema = yaml.safe_load(pipeline.get_dag())
+    dag_schema = read_dag(pipeline.get_dag())
     check_over_sampling(dag_schema)
     check_chain(dag_schema)
     guest = parties_of(pipeline, "guest")[0]
@@ -148,6 +147,13 @@ def run_job(
     result = follow_job(client, job_id, "guest", guest, Watch(progress, timeout, home, stop or Event()))
     pipeline.model_info = FateFlowModelInfo(job_id, "guest", guest, model["model_id"], model["model_version"])
     return result
+
+
+def read_dag(text: str) -> dict:
+    """The DAG that fate_client has written, which has 1e-05 for a small number: PyYAML would read that as text."""
+    from ruamel.yaml import YAML
+
+    return YAML(typ="safe").load(text)
 
 
 def check_parties(pipeline: FateFlowPipeline) -> None:

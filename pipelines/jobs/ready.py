@@ -313,7 +313,7 @@ def study_pipeline(federation: Federation, tables: StudyTables, settings: HomoLR
     """reader_0 -> homo_lr_0 over all parties; reader_1 -> homo_lr_1 at the guest alone; evaluation_0 of both scores."""
     from fate_client.pipeline.components.fate import HomoLR
 
-    training, test = training_reader(federation, tables), _test_reader(federation, tables)
+    training, test = training_reader(federation, tables), held_out_reader(federation, tables)
     model = HomoLR("homo_lr_0", train_data=training.outputs["output_data"], **settings.for_fate())
     # A model that everybody holds needs nobody's help to predict, and the hosts need not see the test rows.
     tested = HomoLR(
@@ -361,7 +361,7 @@ def guest_prediction_pipeline(
 ) -> FateFlowPipeline:
     """reader_1 -> the deployed task at the guest alone, for a horizontal pipeline that `run_job` has trained."""
     trained.deploy([trained.tasks[task]])
-    deployed, reader = trained.get_deployed_pipeline(), _test_reader(parties, tables)
+    deployed, reader = trained.get_deployed_pipeline(), held_out_reader(parties, tables)
     # All data parties hold the model, so nobody else is needed, and nobody else sees the rows.
     deployed.tasks[task].runtime_parties = {"guest": parties.guest}
     deployed.tasks[task].test_data = reader.outputs["output_data"]
@@ -393,5 +393,6 @@ def training_reader(federation: Federation, tables: StudyTables) -> Reader:
     return reader_of("reader_0", tables.namespace, *pairs)
 
 
-def _test_reader(federation: Federation, tables: StudyTables) -> Reader:
+def held_out_reader(federation: Federation, tables: StudyTables) -> Reader:
+    """The reader of the held-out table at the guest."""
     return reader_of("reader_1", tables.namespace, (federation.guest, tables.test))

@@ -108,6 +108,22 @@ def paired_difference(first: dict, second: dict, confidence: float = 0.95) -> di
     return interval([one - other for one, other in zip(first["values"], second["values"])], confidence)
 
 
+def above(difference: dict, threshold: float) -> bool | None:
+    """Whether a difference exceeds a threshold: None where its interval does not tell."""
+    if difference["low"] is None or difference["low"] <= threshold < difference["high"]:
+        return None
+    return difference["low"] > threshold
+
+
+def inside(difference: dict, reach: float) -> bool | None:
+    """Whether a difference lies within -reach and reach: None where its interval does not tell."""
+    if difference["low"] is None:
+        return None
+    if -reach <= difference["low"] and difference["high"] <= reach:
+        return True
+    return False if difference["low"] > reach or difference["high"] < -reach else None
+
+
 # The arithmetic of FATE 2.2's HomoLR in one process: the same model without servers, for repeats over many seeds.
 #
 # In every epoch each party takes one optimiser step on the gradient of its own mean loss over all its rows, with an

@@ -8,10 +8,12 @@ from collections import Counter
 from fate_dp.privacy.private_files import atomic_write
 
 from ..report.page import moment, percent, render
-from . import tables
+from . import private_result, tables
 from .balancing import CLASS_WEIGHTS
 from .figures import balance_figure, balancing_figure, evenness_figure, loss_figure, missing_figure, model_figure
 from .models import CENTRAL_SCIKIT, FEDERATED, paired_difference
+from .private_jobs import TRANSFER_EPSILON
+from .private_result import privacy_figures
 from .tables import difference_text
 
 SMOTENC_FACTS = (
@@ -83,7 +85,7 @@ def listed(texts: list[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-TITLE = "Credit risk: learning together, alone, and in one place"
+TITLE = "Credit risk: learning together, and what privacy costs"
 BEST_ALONE = "federated - best alone"
 VERDICT_KINDS = {True: "holds", False: "fails", None: "open"}
 # Why the loss may jump at first under the optimiser of HomoLR.
@@ -139,7 +141,25 @@ def credit_report_html(result: dict) -> str:
         data_source=data_source(result["data"]),
         missing_figure=missing_figure,
         balance_figure=balance_figure(result["data"]),
+        **private_parts(result["private"]),
     )
+
+
+def private_parts(private: dict | None) -> dict:
+    """What the template needs of the private study."""
+    if private is None:
+        return {"private": None}
+    single = len(private["seeds"]) == 1
+    seeds = "One seed: no intervals." if single else "Bars are 95 % confidence intervals."
+    told = f"Means over the seeds {', '.join(map(str, private['seeds']))}." if not single else "They are of one seed."
+    return {
+        "private": private,
+        "of_private": private_result,
+        "transfer_epsilon": TRANSFER_EPSILON,
+        "private_seeds": told,
+        "private_whiskers": seeds,
+        "privacy_figures": privacy_figures(private),
+    }
 
 
 def ways(models: list[dict]) -> dict[str, list[str]]:
@@ -159,7 +179,7 @@ def summary(result: dict) -> str:
         f"{', '.join(shares)} and {last} of {data['train_rows']:,} loans and showed each other none of them. Of the "
         f"charged-off loans among {data['test_rows']:,} held-out ones, this federated model recognises "
         f"{percent(federated['specificity']['mean'])} (specificity); its AUC is {federated['auc']['mean']:.3f}. "
-        f"{against_best_alone(result)}{verdict_counts(result['verdicts'])}"
+        f"{against_best_alone(result)}{private_result.summary(result['private'])}{verdict_counts(result['verdicts'])}"
     )
 
 

@@ -34,9 +34,12 @@ from .models import (
     FEDERATED,
     MEASURES,
     SplitModels,
+    above,
     alone_name,
+    inside,
     paired_difference,
 )
+from .private_study import PrivateStudy
 from .tables import EVENNESS, difference_text, shares_text
 
 FAR_BETTER = 0.05
@@ -157,7 +160,7 @@ def runs_equal_simulation(runs: list[dict]) -> dict:
         "the order of rows alone changes"
     )
     if not runs:
-        return {"claim": claim, "holds": None, "figures": "Nothing ran on FATE-Flow."}
+        return {"claim": claim, "holds": None, "figures": "HomoLR did not run on FATE-Flow."}
     told = [run["agreement"] for run in runs]
     largest, spread = (max(each[name] for each in told) for name in ("largest_score_difference", "spread_by_order"))
     within = [each["largest_score_difference"] < max(SAME_SCORES, SPREADS * each["spread_by_order"]) for each in told]
@@ -168,22 +171,6 @@ def runs_equal_simulation(runs: list[dict]) -> dict:
         "figures": f"Largest difference of a test row's score: {largest:.1e}; by the order of rows alone: {spread:.1e} "
         f"({seeds}).",
     }
-
-
-def above(difference: dict, threshold: float) -> bool | None:
-    """Whether a difference exceeds a threshold: None where its interval does not tell."""
-    if difference["low"] is None or difference["low"] <= threshold < difference["high"]:
-        return None
-    return difference["low"] > threshold
-
-
-def inside(difference: dict, reach: float) -> bool | None:
-    """Whether a difference lies within -reach and reach: None where its interval does not tell."""
-    if difference["low"] is None:
-        return None
-    if -reach <= difference["low"] and difference["high"] <= reach:
-        return True
-    return False if difference["low"] > reach or difference["high"] < -reach else None
 
 
 def paired(models: list[dict]) -> list[dict]:
@@ -249,6 +236,9 @@ class Study:
     settings: HomoLRSettings = HomoLRSettings()
     seeds: tuple[int, ...] = tuple(range(2024, 2034))
     flow_seeds: tuple[int, ...] = (2024,)
+    private: PrivateStudy | None = None
+    compared: bool = True
+    """Whether ways to balance and shares of institutions are compared, which needs no FATE-Flow and takes most of its time."""
 
     def __post_init__(self) -> None:
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):
@@ -260,6 +250,9 @@ class Study:
             raise InvalidArgument(
                 f"The seed {stray[0]} is to run on FATE-Flow but is not among the seeds of the study."
             )
+        stray = [seed for seed in (self.private.seeds if self.private else ()) if seed not in self.seeds]
+        if stray:
+            raise InvalidArgument(f"The private seed {stray[0]} is not among the seeds of the study.")
         if self.preparation.units != "public" or self.preparation.split != "horizontal":
             raise InvalidArgument(
                 f"The preparation has units {self.preparation.units} and split {self.preparation.split}; the study "
@@ -285,13 +278,14 @@ class Findings:
     runs: list[dict] = field(default_factory=list)
     run_losses: dict[int, tuple] = field(default_factory=dict)
     seconds: list[dict] = field(default_factory=list)
+    private: dict | None = None
 
 
 def assemble(study: Study, found: Findings, seconds: float) -> dict:
     """The whole result of a study."""
     models = describe_models(study, found)
     result = {
-        "schema": "fate-dp/credit-study/1",
+        "schema": "fate-dp/credit-study/2",
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "fate_dp_version": version("fate-dp"),
         "fate_version": fate_version(),
@@ -304,6 +298,7 @@ def assemble(study: Study, found: Findings, seconds: float) -> dict:
         "evenness": found.evenness,
         **describe_losses(study, found),
         "flow": found.runs,
+        "private": found.private,
         "seconds": {"total": seconds, "steps": found.seconds},
     }
     return {**result, "verdicts": verdicts(result)}
@@ -366,7 +361,7 @@ def describe_models(study: Study, found: Findings) -> list[dict]:
     described = {name: tuple(text.format(**words) for text in texts) for name, texts in CENTRAL_MODELS.items()}
     for party in found.first_division.parties:
         described[alone_name(party)] = (f"{party.role} {party.party_id} alone", OWN_ROWS)
-    how = "HomoLR's arithmetic over all parties in one process; nothing ran on FATE-Flow."
+    how = "HomoLR's arithmetic over all parties in one process; it did not run on FATE-Flow."
     if study.flow_seeds:
         rest = len(study.seeds) - len(study.flow_seeds)
         simulated = f"; the other {rest} by the same arithmetic in one process" if rest else ""

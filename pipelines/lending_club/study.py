@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from fate_dp.data_prep.lending_club.cleaning import clean
@@ -27,6 +28,8 @@ from .models import (
     party_rows,
     spread_by_order,
 )
+from .private_result import describe, private_verdicts
+from .private_study import Workshop, run_private_study
 from .result import Findings, Study, assemble
 
 
@@ -63,17 +66,25 @@ def run_credit_study(study: Study, place: Workplace) -> dict:
         str(study.preparation.over_sampling): Balanced(found.measures, max(found.influences[:MAX_SEEDS])),
         CLASS_WEIGHTS: Balanced({CENTRAL_SCIKIT: found.measures[CENTRAL_WEIGHTED]}, 0),
     }
-    with timed_step(found, place, "ways to balance") as progress:
-        found.balancing = study_balancing(*studied, known, progress)
-    with timed_step(found, place, "evenness") as progress:
-        found.evenness, found.left_out = study_evenness(*studied, progress)
-    if study.flow_seeds:
+    if study.compared:
+        with timed_step(found, place, "ways to balance") as progress:
+            found.balancing = study_balancing(*studied, known, progress)
+        with timed_step(found, place, "evenness") as progress:
+            found.evenness, found.left_out = study_evenness(*studied, progress)
+    if study.flow_seeds or study.private:
         address, home = place.connect()
         flow = FlowPlace(address, home, place.output / "prepared", place.progress)
     for seed in study.flow_seeds:
         with timed_step(found, place, f"FATE-Flow, seed {seed}"):
             add_run(study, flow, found, seed, place.output)
-    return assemble(study, found, time.monotonic() - begin)
+    if study.private:
+        shop = Workshop(found.clean, flow, place.output)
+        records = run_private_study(study.private, shop, partial(timed_step, found, place))
+        found.private = describe(study.private, records)
+    result = assemble(study, found, time.monotonic() - begin)
+    if found.private:
+        result["verdicts"] += private_verdicts(found.private)
+    return result
 
 
 def add_models(study: Study, found: Findings, seed: int) -> None:

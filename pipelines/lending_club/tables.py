@@ -210,7 +210,7 @@ def print_credit_result(result: dict, console: Console) -> None:
             f"{_agreement(run, 'score')}.",
         )
     if not result["flow"]:
-        print_text(console, "\nNothing ran through FATE-Flow: federated figures are of its arithmetic alone.")
+        print_text(console, "\nHomoLR did not run through FATE-Flow: federated figures are of its arithmetic alone.")
     verdicts = tuple((line["claim"], VERDICTS[line["holds"]], line["figures"]) for line in result["verdicts"])
     print_table(console, "What was claimed, and what holds", TextTable(("claim", "verdict", "figures"), verdicts))
 

@@ -50,7 +50,7 @@ BALANCING = (
 def example_result():
     """A whole result: three seeds, one of them through FATE-Flow."""
     return {
-        "schema": "fate-dp/credit-study/1",
+        "schema": "fate-dp/credit-study/2",
         "created": "2026-11-21T10:04:11+00:00",
         "fate_dp_version": "0.2.0",
         "fate_version": "2.2.0",
@@ -114,6 +114,7 @@ def example_result():
                 },
             }
         ],
+        "private": example_private(),
         "verdicts": [
             {
                 "claim": "The source: federated is far better than each institution alone",
@@ -124,6 +125,65 @@ def example_result():
             {"claim": "The more even the shares, the better", "holds": None, "figures": "+0.009 (-0.002 to +0.020)."},
         ],
         "seconds": {"total": 312.6, "steps": [{"name": "clean", "seconds": 2.31}, {"name": "train", "seconds": 41.77}]},
+    }
+
+
+def example_private():
+    """Private models by rows and by columns at two epsilons, one without a promise, and a transfer."""
+    kinds = (
+        ("homo_secure_sum", "rows", "secure sum", (0.686, 0.684)),
+        ("homo_smotenc", "rows", "SMOTENC, HomoLR", (0.683,)),
+        ("label_flips_regression", "columns", "flips, regression", (0.695, 0.6902)),
+    )
+    jobs = [
+        {"name": name, "seed": seed, "job_id": f"{seed}{number}", "seconds": 41.5}
+        for seed in SEEDS
+        for number, (name, *_) in enumerate(kinds)
+    ]
+    spent = {"counted": True, "source": "loans"}
+    gaussian = {"mechanism": "PoissonSampledGaussian", "unit": "record", "relation": "add_or_remove", "delta": 1e-5}
+    return {
+        "seeds": list(SEEDS),
+        "parts": ["rows", "columns", "transfer"],
+        "epsilons": [4.0, 1.0],
+        "delta": 1e-5,
+        "models": [
+            {
+                "kind": kind,
+                "part": part,
+                "title": title,
+                "protects": f"what {title} protects",
+                "epsilon": epsilon,
+                "measures": example_measures(0.1 if part == "rows" else 0.02, auc),
+            }
+            for kind, part, title, aucs in kinds
+            for epsilon, auc in zip((4.0, 1.0) if len(aucs) == 2 else (None,), aucs)
+        ],
+        "yardsticks": [
+            {"name": name, "title": title, "measures": example_measures(0.6, auc)}
+            for name, title, auc in (
+                ("central", "central", 0.6951),
+                ("alone", "alone (mean of the institutions)", 0.6911),
+                ("federated", "federated, SMOTENC", 0.6948),
+            )
+        ],
+        "transfer": [
+            {"name": name, "title": title, "measures": example_measures(0.2, auc)}
+            for name, title, auc in (
+                ("small_alone", "its own loans alone", 0.636),
+                ("small_federated", "the others' private model as it is", 0.6855),
+                ("small_fine_tuned", "the others' model, fine-tuned on its own loans", 0.69),
+            )
+        ],
+        "jobs": jobs,
+        "ledger": [
+            {"job_id": "20240", "party": "guest 9999", "epsilon": 3.99998, **gaussian, **spent},
+            {"job_id": "20240", "party": "host 10000", "epsilon": 3.99998, **gaussian, **spent},
+            {"job_id": "20241", "party": "guest 9999", "mechanism": "over-sampling", "unit": "record", "relation": None}
+            | {"epsilon": "infinity", "delta": 0, **spent, "counted": False},
+            {"job_id": "20250", "party": "guest 9999", "epsilon": 3.77777, **gaussian, **spent},
+        ],
+        "constant": ["home_ownership_ANY"],
     }
 
 
@@ -186,6 +246,10 @@ def counts(charged_off, fully_paid):
 
 
 def example_model(name, title, how, specificity, auc):
+    return {"name": name, "title": title, "how": how, "measures": example_measures(specificity, auc)}
+
+
+def example_measures(specificity, auc):
     means = {
         "auc": auc,
         "ks": auc - 0.41,
@@ -198,12 +262,7 @@ def example_model(name, title, how, specificity, auc):
         "fully_paid_recall": 0.6413,
         "fully_paid_f1": 0.7455,
     }
-    return {
-        "name": name,
-        "title": title,
-        "how": how,
-        "measures": {measure: spread(mean, 0.004) for measure, mean in means.items()},
-    }
+    return {measure: spread(mean, 0.004) for measure, mean in means.items()}
 
 
 def example_balancing(method, title, aucs, influence):
@@ -246,6 +305,7 @@ def spread(mean, deviation):
 def one_seed():
     """The same study with one seed, no interval anywhere, of a file with few columns: they take longest to draw."""
     result = without_intervals(example_result())
+    result["private"].update(seeds=[2024], jobs=result["private"]["jobs"][:3], ledger=[])
     result["data"].update(missing={"desc": 0.97, "emp_length": 0.05}, dropped_columns={"desc": TOO_MANY})
     result["settings"]["seeds"] = [2024]
     return result
@@ -265,7 +325,7 @@ def bare():
     result = one_seed()
     result["data"].update(synthetic=True, notices=[], dropped_columns={}, missing={})
     result.update(flow=[], balancing=[], evenness=[], loss=[], early_stop=None, paired=[], verdicts=[])
-    result.update(source_figures={})
+    result.update(source_figures={}, private=None)
     result["settings"].update(flow_seeds=[])
     result["settings"].pop("most_missing")
     return result

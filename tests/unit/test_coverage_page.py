@@ -53,7 +53,7 @@ def test_a_fault_of_the_table_is_a_sentence(row, said):
         ("make bench-align", True),
         ("make bench-nothing", False),
         ("make bench-align now", False),
-        ("fate-dp run lending-club-homo-lr", True),
+        ("fate-dp run lending-club", True),
         ("fate-dp run nothing", False),
         ("fate-dp", False),
         ("python -m bench.shuffler_throughput", True),

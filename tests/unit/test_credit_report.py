@@ -19,6 +19,11 @@ from fate_dp.pipelines.lending_club.figures import balancing_figure, kind_of, lo
 SCHEMA = json.loads(Path(report.__file__).with_name("credit_result_schema.json").read_text(encoding="utf-8"))
 HEADINGS = (
     "What was claimed, and what holds",
+    "Privacy and accuracy",
+    "Institutions split by rows",
+    "Bank and bureau, split by columns",
+    "Transfer to a small institution",
+    "What was charged",
     "Together, alone, and all in one place",
     "Differences",
     "Each class",
@@ -89,6 +94,9 @@ def test_examples_follow_the_schema(variant):
         lambda result: result["early_stop"].update(epoch=0),
         lambda result: result["flow"][0]["agreement"].pop("largest_score_difference"),
         lambda result: result["verdicts"][0].update(holds="yes"),
+        lambda result: result["private"].pop("ledger"),
+        lambda result: result["private"]["models"][0].pop("protects"),
+        lambda result: result["private"].update(parts=["rows", "sideways"]),
     ],
 )
 def test_schema_finds_what_is_wrong(result, breaking):
@@ -112,6 +120,8 @@ def test_report_holds_every_section_and_figure(page):
     headings = re.findall(r"<h[23]>(.*?)</h[23]>", page)
     assert headings == list(HEADINGS)
     assert re.findall(r'aria-label="(.*?)"', page) == [
+        "Held-out AUC by epsilon, institutions split by rows",
+        "Held-out AUC by epsilon, bank and bureau, split by columns",
         "specificity of each model",
         "AUC of each model",
         "AUC and specificity by the way to balance",
@@ -317,7 +327,7 @@ def test_bare_result_still_reads_well(pages):
         "was not part of this run.",
         "No losses were recorded.",
         "were not compared in this run.",
-        "Nothing ran through FATE-Flow here",
+        "HomoLR did not run through FATE-Flow here",
         "No column was dropped.",
         "Missing values were not counted.",
     ):
@@ -440,7 +450,7 @@ def test_terminal_shows_measures_evenness_runs_and_verdicts(result):
 
 def test_terminal_without_optional_parts():
     text = rendered(bare())
-    assert "one seed, so no intervals" in text and "Nothing ran through FATE-Flow" in text and "±" not in text
+    assert "one seed, so no intervals" in text and "HomoLR did not run" in text and "±" not in text
     assert "None" not in text
 
 

@@ -270,7 +270,7 @@ def test_a_study_repeats_itself(csv, outcome, monkeypatch):
     assert [line["largest_influence"] for line in again["balancing"]] != [0] * len(TITLES)
     for line, first in zip(again["balancing"], outcome[0]["balancing"]):
         assert line["central_scikit"]["auc"]["values"] == first["central_scikit"]["auc"]["values"][1:]
-    assert again["flow"] == [] and "nothing ran on FATE-Flow" in again["models"][-1]["how"]
+    assert again["flow"] == [] and "did not run on FATE-Flow" in again["models"][-1]["how"]
 
 
 def test_pooled_rows_are_over_sampled_in_one_place_or_not_at_all(csv):

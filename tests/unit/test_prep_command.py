@@ -42,12 +42,7 @@ def test_a_folder_and_tables(raw, tmp_path, capsys):
 
 @pytest.mark.parametrize(
     "command",
-    [
-        ("prep", "lending-club"),
-        ("prep", "lending-club-synthetic"),
-        ("upload-prepared",),
-        ("run", "lending-club-homo-lr"),
-    ],
+    [("prep", "lending-club"), ("prep", "lending-club-synthetic"), ("upload-prepared",), ("run", "lending-club")],
 )
 def test_help_is_what_was_written(command, capsys):
     with pytest.raises(SystemExit):
