@@ -19,6 +19,7 @@ from ..common.charges import Charges, Dataset, home_of, remembered_dataset
 from ..common.frames import DataFrame, check_features, distinct_labels, label_blocks, require_distinct_ids, require_rows
 from ..common.provenance import refuse_derived_labels
 from ..protocols.federation import Context, Federation, PartyId, own_party, require
+from ..protocols.noisy_rounds.terms import RoundTerms
 from ..protocols.preflight import Preflight, PrivateReason
 from .adaptive import ContributionStep, contribution_step
 from .models.registry import ModelSource, spec_of_job
@@ -26,7 +27,6 @@ from .models.spec import dimension
 from .relevance import first_layer
 from .round_terms import calibrated, charged_events, check_promise, guarantee_of, round_terms, settled
 from .rounds.server import Server
-from .rounds.terms import RoundTerms
 from .settings import ADAPTIVE, MODULE_PREFIX, SOURCE_RULE, TrainSettings, given_settings, module_name
 
 logger = logging.getLogger(__name__)

@@ -10,9 +10,16 @@ from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.events import Event
 from fate_dp.privacy.mechanisms.local_numbers import duchi_norm
 
+from ..protocols.noisy_rounds.account import (
+    OBSERVERS,
+    calibrate_terms,
+    collusion_events,
+    events_of,
+    noise_of,
+    relations_of,
+)
+from ..protocols.noisy_rounds.terms import RECORD, SECURE_SUM, SHUFFLE, RoundTerms
 from .adaptive import ContributionStep, calibrated_beside
-from .rounds.account import OBSERVERS, calibrate_terms, collusion_events, events_of, noise_of, relations_of
-from .rounds.terms import RECORD, SECURE_SUM, SHUFFLE, RoundTerms
 from .settings import OPTIMIZER_KEYS, SOURCE_RULE, TrainSettings
 from .source_rule import rule_of
 

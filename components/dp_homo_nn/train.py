@@ -1,14 +1,14 @@
 """The stage train: who plays what, and what each party does in every round and writes at the end.
 
 The server sends its weights to all data parties, which say whether they are ready; it names the parties of the round to
-everybody, or none where too few are ready; their messages go the way of `rounds.aggregation`; the server makes a step.
+everybody, or none where too few are ready; their messages go the way of `protocols.noisy_rounds.aggregation`; the server makes a step.
 Whoever failed in a round may take part in the next one.
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,9 @@ from fate_dp.privacy.events import Event
 
 from ..common.frames import DataFrame
 from ..protocols.federation import Context, PartyId, name_of, own_party, party_of
+from ..protocols.noisy_rounds.aggregation import Aggregation, FateChannel, Local, Shuffle, make_aggregation
+from ..protocols.noisy_rounds.contribution import Contribution, RoundLost
+from ..protocols.noisy_rounds.terms import RoundTerms
 from ..protocols.preflight import show_summary
 from ..protocols.sealed_shuffle import TooFewMessages
 from .adaptive import ContributionStep
@@ -28,11 +31,8 @@ from .model import Course, prediction_frame, summary_of, to_json, without_weight
 from .models.spec import flat_weights
 from .relevance import coordinate_scales
 from .round_terms import ChargedRounds
-from .rounds.aggregation import Aggregation, Local, Shuffle, make_aggregation
 from .rounds.client import Client, NotFinite
-from .rounds.contribution import Contribution, RoundLost
 from .rounds.server import Server
-from .rounds.terms import RoundTerms
 from .settings import SOURCE_RULE
 from .source_rule import SourceRuleClient, SourceRuleRows
 
@@ -42,27 +42,6 @@ logger = logging.getLogger(__name__)
 START, KEYS, OUTCOME = "start", "keys", "outcome"
 START_WEIGHTS, ROUND, READY, PRESENT = "start_weights", "round", "ready", "present"
 CONTRIBUTIONS, SCALES = "contributions", "scales"
-
-
-@dataclass(frozen=True)
-class FateChannel:
-    """`rounds.aggregation.Channel` over FATE's federation, within one of its contexts."""
-
-    ctx: Any
-
-    @property
-    def me(self) -> PartyId:
-        return own_party(self.ctx)
-
-    @property
-    def session(self) -> str:
-        return self.ctx.federation.session_id
-
-    def put(self, party: PartyId, name: str, value: Any) -> None:
-        party_of(self.ctx, party).put(name, value)
-
-    def get(self, party: PartyId, name: str) -> Any:
-        return party_of(self.ctx, party).get(name)
 
 
 def aggregation_of(ctx: Context, agreement: Agreement) -> Aggregation:
