@@ -25,7 +25,7 @@ from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.spec import dimension, flat_weights
 from fate_dp.components.dp_homo_nn.rounds.client import Client
 from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport
-from fate_dp.components.dp_homo_nn.rounds.terms import RECORD, SECURE_SUM, RoundTerms
+from fate_dp.components.protocols.noisy_rounds.terms import RECORD, SECURE_SUM, RoundTerms
 from fate_dp.privacy.validation import InvalidArgument, is_finite, one_of, whole
 
 Array = NDArray[np.float64]

@@ -32,7 +32,7 @@ from fate_dp.attacks.released import ReleasedModel
 from fate_dp.attacks.result import AttackResult, Cost, Yardstick, bootstrap
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
-from fate_dp.components.dp_homo_nn.rounds.terms import RoundTerms
+from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
 
 Array = NDArray[np.float64]
 Pictures = NDArray[np.float32]

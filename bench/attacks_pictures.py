@@ -36,7 +36,7 @@ from fate_dp.attacks.view import (
 )
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, dimension
-from fate_dp.components.dp_homo_nn.rounds.terms import RoundTerms
+from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
 
 Array = NDArray[np.float64]
 MNIST, PHOTOGRAPHS = ARCHIVES["mnist"], ARCHIVES["cifar10"]

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from fate_dp.attacks.result import AttackResult, Cost, Interval, Yardstick, bootstrap, defence_of
 from fate_dp.attacks.view import RoundView
-from fate_dp.components.dp_homo_nn.rounds.account import calibrate_terms
-from fate_dp.components.dp_homo_nn.rounds.terms import RoundTerms
+from fate_dp.components.protocols.noisy_rounds.account import calibrate_terms
+from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
 
 EPSILONS = (8.0, 4.0, 1.0)
 DELTA, RELATION, CLIP = 1e-5, "add_or_remove", 1.0

@@ -17,11 +17,10 @@ from bench.trees_twin import BoostedTrees, TreeSettings
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights
-from fate_dp.components.dp_homo_nn.rounds.account import calibrate_terms
 from fate_dp.components.dp_homo_nn.rounds.client import Client
 from fate_dp.components.dp_homo_nn.rounds.server import Server
 from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport, simulate
-from fate_dp.components.dp_homo_nn.rounds.terms import RoundTerms
+from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
 from fate_dp.components.protocols.optimizers import default_optimizer
 from fate_dp.data_prep.class_weights import weights_of_classes
 from fate_dp.pipelines.lending_club.private_jobs import (

@@ -43,8 +43,8 @@ from bench.homo_nn_features import MADE_UP, fit_map, write_parts
 from bench.homo_nn_pictures import CLASSES, FOLDER, TEST, TRAIN, load_pictures
 from bench.homo_nn_training import round_seconds, shape_of, train
 from bench.homo_nn_workers import Job, Workers
-from fate_dp.components.dp_homo_nn.rounds.account import calibrate_terms, epsilon_of
-from fate_dp.components.dp_homo_nn.rounds.terms import RoundTerms
+from fate_dp.components.protocols.noisy_rounds.account import calibrate_terms, epsilon_of
+from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
 
 SEEDS = (0, 1, 2)
 DELTA = 1e-5

@@ -19,12 +19,12 @@ from fate_dp.components.dp_homo_nn.relevance import (
     group_sums,
     noise_beside,
 )
-from fate_dp.components.dp_homo_nn.rounds.account import round_event
 from fate_dp.components.dp_homo_nn.rounds.client import Client
 from fate_dp.components.dp_homo_nn.rounds.server import Server
 from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport, simulate
-from fate_dp.components.dp_homo_nn.rounds.terms import RoundTerms
 from fate_dp.components.dp_homo_nn.settings import ADAPTIVE_KEYS
+from fate_dp.components.protocols.noisy_rounds.account import round_event
+from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
 from fate_dp.privacy.accounting.calibration import calibrate
 from fate_dp.privacy.accounting.gaussian import gaussian_sigma
 from fate_dp.privacy.accounting.total import total_epsilon

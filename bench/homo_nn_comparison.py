@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from fate_dp.components.dp_homo_nn.rounds.account import calibrate_terms, scheduled_messages
-from fate_dp.components.dp_homo_nn.rounds.terms import (
+from fate_dp.components.protocols.noisy_rounds.account import calibrate_terms, scheduled_messages
+from fate_dp.components.protocols.noisy_rounds.terms import (
     AGGREGATIONS,
     LOCAL,
     SECURE_SUM,

@@ -31,8 +31,8 @@ from bench.homo_nn_pictures import CLASSES, TEST, TRAIN, load_pictures
 from bench.homo_nn_report import write_report
 from bench.homo_nn_training import shape_of, train
 from bench.homo_nn_workers import Job, Workers
-from fate_dp.components.dp_homo_nn.rounds.account import calibrate_terms
-from fate_dp.components.dp_homo_nn.rounds.terms import AGGREGATIONS, LOCAL, SECURE_SUM, SHUFFLE, RoundTerms
+from fate_dp.components.protocols.noisy_rounds.account import calibrate_terms
+from fate_dp.components.protocols.noisy_rounds.terms import AGGREGATIONS, LOCAL, SECURE_SUM, SHUFFLE, RoundTerms
 
 REPORT = Path("out/homo_nn/report.html")
 FEATURES, RIDGE = 40, 1e-3

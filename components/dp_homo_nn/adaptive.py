@@ -17,10 +17,10 @@ from fate_dp.privacy.accounting.gaussian import gaussian_sigma
 from fate_dp.privacy.adaptive_scales import release_contributions
 from fate_dp.privacy.events import Event, PureDP, Release, clips_moved
 
+from ..protocols.noisy_rounds.account import OBSERVERS, round_event
+from ..protocols.noisy_rounds.contribution import InvalidMessage
+from ..protocols.noisy_rounds.terms import RECORD, SECURE_SUM, SHUFFLE, RoundTerms
 from .relevance import ContributionSum, noise_beside
-from .rounds.account import OBSERVERS, round_event
-from .rounds.contribution import InvalidMessage
-from .rounds.terms import RECORD, SECURE_SUM, SHUFFLE, RoundTerms
 from .settings import ADAPTIVE, TrainSettings
 
 

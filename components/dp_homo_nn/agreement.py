@@ -6,9 +6,8 @@ Each party checks its own; what other parties learn is that one of them refuses,
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,16 @@ import numpy as np
 from fate_dp.privacy.policy import Policy
 
 from ..common.charges import Charges, Dataset, home_of, remembered_dataset
-from ..common.frames import DataFrame, check_features, distinct_labels, label_blocks, require_distinct_ids, require_rows
+from ..common.frames import DataFrame, check_features
 from ..common.provenance import refuse_derived_labels
 from ..protocols.federation import Context, Federation, PartyId, own_party, require
+from ..protocols.noisy_rounds.party_tables import (
+    check_labelled_rows,
+    check_labels,
+    check_parameters,
+    check_same_columns,
+)
+from ..protocols.noisy_rounds.terms import RoundTerms
 from ..protocols.preflight import Preflight, PrivateReason
 from .adaptive import ContributionStep, contribution_step
 from .models.registry import ModelSource, spec_of_job
@@ -26,12 +32,10 @@ from .models.spec import dimension
 from .relevance import first_layer
 from .round_terms import calibrated, charged_events, check_promise, guarantee_of, round_terms, settled
 from .rounds.server import Server
-from .rounds.terms import RoundTerms
 from .settings import ADAPTIVE, MODULE_PREFIX, SOURCE_RULE, TrainSettings, given_settings, module_name
 
 logger = logging.getLogger(__name__)
 REFUSAL = "The cap that this party's operator set for private steps does not allow this training."
-LABELS_UNFIT = "The labels there do not allow this training; that party's operator can see why."
 
 
 def federation_of(parties: Iterable[PartyId], settings: TrainSettings) -> Federation:
@@ -49,23 +53,8 @@ def federation_of(parties: Iterable[PartyId], settings: TrainSettings) -> Federa
 
 def check_table(frame: DataFrame | None, settings: TrainSettings) -> None:
     """Rows, labels 0 .. classes - 1 of at least two kinds, sound features."""
-    if frame is None:
-        raise ValueError("The task has no train_data at this party; only the shuffler trains without rows.")
-    require_rows(frame)
-    schema = frame.schema
-    if schema.label_name is None:
-        raise ValueError("The training table has no label column; every data party needs its own labels.")
-    if schema.weight_name is not None:
-        raise ValueError(f"The table has the weight column {schema.weight_name!r}; sample weights are not supported.")
-    require_distinct_ids(frame)
-    if settings.unit == "record" and frame.shape[0] > settings.records:
-        raise PrivateReason(
-            f"records is {settings.records}, but this party alone has {frame.shape[0]} rows; it must be the number of the "
-            "records of all parties together.",
-            public=f"records is {settings.records}, fewer than that party alone has; it must be that of all together.",
-        )
-    check_features(frame)
-    _check_labels(frame, settings.classes)
+    check_features(check_labelled_rows(frame, settings.records if settings.unit == "record" else None))
+    check_labels(frame, settings.classes)
 
 
 def check_module(policy: Policy, name: str) -> None:
@@ -95,62 +84,16 @@ def check_public(policy: Policy, dataset: Dataset) -> None:
         raise PrivateReason(sentence.format(private), public=sentence.format(dataset.name))
 
 
-def check_parameters(own: dict, guests: dict) -> None:
-    """At every party: its parameters against the guest's."""
-    differing = next((name for name in own if own[name] != guests.get(name)), None)
-    if differing is not None:
-        raise ValueError(
-            f"{differing} is {own[differing]!r} here and {guests.get(differing)!r} at the guest; every party needs the same."
-        )
-
-
 def check_alike(facts: dict) -> None:
     """At the guest: {data party: facts}, its own first; columns and model must be the same."""
+    check_same_columns({name: theirs["columns"] for name, theirs in facts.items()})
     own, *_ = facts.values()
     for name, theirs in facts.items():
-        if theirs["columns"] != own["columns"]:
-            raise ValueError(_other_columns(name, theirs["columns"], own["columns"]))
         if theirs["dimension"] != own["dimension"]:
             raise ValueError(
                 f"The model has {theirs['dimension']} parameters at {name} and {own['dimension']} at the guest; every "
                 "operator must allow the same one."
             )
-
-
-def _other_columns(name: str, theirs: Sequence[str], own: Sequence[str]) -> str:
-    if len(theirs) != len(own):
-        return (
-            f"The table of {name} has {len(theirs)} features and the guest's has {len(own)}; all need the same columns."
-        )
-    place = next(number for number, pair in enumerate(zip(theirs, own)) if pair[0] != pair[1])
-    return (
-        f"The table of {name} has {theirs[place]!r} as feature {place + 1} and the guest's has {own[place]!r}; all need the "
-        "same columns in the same order."
-    )
-
-
-def _check_labels(frame: DataFrame, classes: int) -> None:
-    found_in_blocks = label_blocks(frame).mapValues(partial(_first_unfit, classes=classes)).collect()
-    unfit = next((label for _, label in found_in_blocks if label is not None), None)
-    if unfit is not None:
-        raise PrivateReason(
-            f"A label is {unfit}; with classes {classes} labels must be whole numbers from 0 to {classes - 1}.",
-            LABELS_UNFIT,
-        )
-    found = distinct_labels(frame, limit=classes)
-    if len(found) < 2:
-        raise PrivateReason(
-            f"All labels are {found.pop():g}; a party with one class teaches the model that class only. Take its rows to "
-            "another party, or leave the party out.",
-            LABELS_UNFIT,
-        )
-
-
-def _first_unfit(labels: np.ndarray, classes: int) -> str | None:
-    """A label as text that is no class, or None."""
-    with np.errstate(invalid="ignore"):
-        wrong = labels[~(np.isin(labels, np.arange(classes)))]
-    return f"{wrong[0]:g}" if len(wrong) else None
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,11 @@ from fate_dp.privacy.noise.stream import KEY_BYTES, KeyedStream
 from fate_dp.privacy.recorded import heard_by, repeat_for_listener
 
 from ..common.frames import DataFrame, feature_blocks, label_blocks
+from ..protocols.noisy_rounds.contribution import joint_clip, with_indicators
 from .models.registry import ModelSource, model_inputs
 from .models.spec import ModelSpec, load_flat
 from .relevance import group_sums
 from .rounds.client import Scales, SecretOrders
-from .rounds.contribution import joint_clip, with_indicators
 
 # On FATE's standalone engine a round costs some 10 ms a partition, whatever is in it.
 ROWS_PER_PARTITION = 2048
@@ -104,7 +104,7 @@ class FrameRows:
     def gradient_sum_with_indicators(
         self, weights: np.ndarray, clip: float, probability: float, scales: Scales = None
     ) -> ClippedSum:
-        """The same with one more coordinate (`rounds.contribution.with_indicators`)."""
+        """The same with one more coordinate (`protocols.noisy_rounds.contribution.with_indicators`)."""
         steps_of = partial(ModelAt(self._source, weights, scales).steps_with_indicators, clip=clip)
         steps, joint = self._sampled_sum(steps_of, len(weights) + 1, probability), joint_clip(clip)
         return ClippedSum(steps, grid_for(joint), joint)

@@ -14,10 +14,10 @@ import numpy as np
 from ..common.charges import home_of
 from ..common.frames import DataFrame, check_features, feature_blocks, prediction_frame_of, require_rows
 from ..protocols.federation import Context
+from ..protocols.noisy_rounds.party_tables import POOLED, in_words
 from .agreement import Agreement, check_module
 from .models.registry import ModelSource, model_inputs
 from .models.spec import ModelSpec
-from .round_terms import POOLED
 from .settings import SOURCE_RULE, TrainSettings
 
 logger = logging.getLogger(__name__)
@@ -54,11 +54,6 @@ class Course:
             "rounds lost": len(self.lost),
             "contributions for adaptive noise": self.contributions,
         }
-
-
-def in_words(relation: str) -> str:
-    """A neighbouring relation as people write it: replace-one, add-or-remove."""
-    return relation.replace("_", "-")
 
 
 def summary_of(agreement: Agreement, course: Course) -> dict:

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.events import Event
 from fate_dp.privacy.mechanisms.local_numbers import duchi_norm
 
+from ..protocols.noisy_rounds.account import (
+    OBSERVERS,
+    calibrate_terms,
+    collusion_events,
+    events_of,
+    noise_of,
+    relations_of,
+)
+from ..protocols.noisy_rounds.party_tables import ROUNDING, Guarantee
+from ..protocols.noisy_rounds.terms import RECORD, SECURE_SUM, SHUFFLE, RoundTerms
 from .adaptive import ContributionStep, calibrated_beside
-from .rounds.account import OBSERVERS, calibrate_terms, collusion_events, events_of, noise_of, relations_of
-from .rounds.terms import RECORD, SECURE_SUM, SHUFFLE, RoundTerms
 from .settings import OPTIMIZER_KEYS, SOURCE_RULE, TrainSettings
 from .source_rule import rule_of
 
@@ -76,40 +84,6 @@ def _clip(terms: RoundTerms, inputs: int, step_factor: float) -> float:
     share = min(MAX_SHARE, max(MIN_SHARE, BEARABLE_NOISE / (noise * inputs)))
     # Of few digits: parties compute it on different machines, and people read it.
     return float(f"{share * math.sqrt(inputs):.3g}")
-
-
-# Epsilons are sums of roundings here and there; a party recomputes what the guest has calibrated.
-ROUNDING = 1 + 1e-9
-POOLED = "epsilon if shuffler and server pool what they see"
-PLD = "PLD (dp-accounting), privacy.accounting.total"
-
-
-@dataclass(frozen=True)
-class Guarantee:
-    """What rounds promise one unit; epsilons in nats at ``delta``, by relation where there is an account under it.
-
-    ``collusion`` is epsilon against shuffler and server who pool what they see, delta 0; None without a shuffler.
-    """
-
-    unit: str
-    relation: str
-    delta: float
-    epsilons: Mapping[str, float]
-    collusion: float | None
-    observers: tuple[str, ...]
-    accountant: str = PLD
-
-    def to_json(self) -> dict:
-        epsilons = {str(name): "infinity" if math.isinf(value) else value for name, value in self.epsilons.items()}
-        return {
-            "unit": self.unit,
-            "relation": str(self.relation),
-            "delta": self.delta,
-            "epsilon": epsilons,
-            POOLED: self.collusion,
-            "observers": list(self.observers),
-            "accountant": self.accountant,
-        }
 
 
 SAME: tuple[str, ...] = (

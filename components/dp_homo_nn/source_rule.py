@@ -35,13 +35,13 @@ from fate_dp.privacy.noise.discrete import discrete_laplace
 from fate_dp.privacy.noise.stream import KeyedStream, Stream, bernoulli, open_stream
 from fate_dp.privacy.validation import positive, whole, within
 
+from ..protocols.noisy_rounds.contribution import Contribution
+from ..protocols.noisy_rounds.terms import SECURE_SUM, RoundTerms
 from .frame_rows import RECORDS_AT_ONCE, Block, Coins, FrameRows
 from .models.registry import ModelSource
 from .models.spec import load_flat
 from .relevance import layers_of, relevance
 from .rounds.client import NotFinite
-from .rounds.contribution import Contribution
-from .rounds.terms import SECURE_SUM, RoundTerms
 from .settings import TrainSettings
 
 # Steps of the grid per scale of the noise.

@@ -1,24 +1,37 @@
 """The stage train: who plays what, and what each party does in every round and writes at the end.
 
 The server sends its weights to all data parties, which say whether they are ready; it names the parties of the round to
-everybody, or none where too few are ready; their messages go the way of `rounds.aggregation`; the server makes a step.
+everybody, or none where too few are ready; their messages go the way of `protocols.noisy_rounds.aggregation`; the server makes a step.
 Whoever failed in a round may take part in the next one.
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
 from fate_dp.privacy import BudgetExceeded
-from fate_dp.privacy.accounting.secure_sum import TooFewArrived
 from fate_dp.privacy.events import Event
 
 from ..common.frames import DataFrame
-from ..protocols.federation import Context, PartyId, name_of, own_party, party_of
+from ..protocols.federation import Context, name_of, own_party, party_of
+from ..protocols.noisy_rounds.aggregation import Aggregation, FateChannel, Local, Shuffle
+from ..protocols.noisy_rounds.contribution import Contribution, RoundLost
+from ..protocols.noisy_rounds.parties import (
+    NOT_ONE_ROUND,
+    OUTCOME,
+    PRESENT,
+    READY,
+    ROUND,
+    keyed_aggregation,
+    outcome_of,
+    present_parties,
+    tell,
+)
+from ..protocols.noisy_rounds.terms import RoundTerms
 from ..protocols.preflight import show_summary
 from ..protocols.sealed_shuffle import TooFewMessages
 from .adaptive import ContributionStep
@@ -28,58 +41,21 @@ from .model import Course, prediction_frame, summary_of, to_json, without_weight
 from .models.spec import flat_weights
 from .relevance import coordinate_scales
 from .round_terms import ChargedRounds
-from .rounds.aggregation import Aggregation, Local, Shuffle, make_aggregation
 from .rounds.client import Client, NotFinite
-from .rounds.contribution import Contribution, RoundLost
 from .rounds.server import Server
-from .rounds.terms import RoundTerms
 from .settings import SOURCE_RULE
 from .source_rule import SourceRuleClient, SourceRuleRows
 
 logger = logging.getLogger(__name__)
 
 # Names of the messages, and of the contexts that they are sent in.
-START, KEYS, OUTCOME = "start", "keys", "outcome"
-START_WEIGHTS, ROUND, READY, PRESENT = "start_weights", "round", "ready", "present"
+START, START_WEIGHTS = "start", "start_weights"
 CONTRIBUTIONS, SCALES = "contributions", "scales"
-
-
-@dataclass(frozen=True)
-class FateChannel:
-    """`rounds.aggregation.Channel` over FATE's federation, within one of its contexts."""
-
-    ctx: Any
-
-    @property
-    def me(self) -> PartyId:
-        return own_party(self.ctx)
-
-    @property
-    def session(self) -> str:
-        return self.ctx.federation.session_id
-
-    def put(self, party: PartyId, name: str, value: Any) -> None:
-        party_of(self.ctx, party).put(name, value)
-
-    def get(self, party: PartyId, name: str) -> Any:
-        return party_of(self.ctx, party).get(name)
 
 
 def aggregation_of(ctx: Context, agreement: Agreement) -> Aggregation:
     """This party's part of the trust model, with the keys that it needs of others."""
-    made = make_aggregation(agreement.terms, agreement.federation, agreement.settings.message_splitting)
-    channel = FateChannel(ctx.sub_ctx(KEYS))
-    made.offer_keys(channel)
-    made.take_keys(channel)
-    return made
-
-
-def outcome_of(ctx: Context, server: PartyId) -> dict:
-    """How a training went, as the server tells all; raises its sentence, the same at all parties, where it failed."""
-    outcome = party_of(ctx.sub_ctx(OUTCOME), server).get(OUTCOME)
-    if outcome["problem"]:
-        raise ValueError(outcome["problem"])
-    return outcome
+    return keyed_aggregation(ctx, agreement.terms, agreement.federation, agreement.settings.message_splitting)
 
 
 def relay_rounds(ctx: Context, agreement: Agreement) -> int:
@@ -94,9 +70,6 @@ def relay_rounds(ctx: Context, agreement: Agreement) -> int:
             passed_on += aggregation.relay(FateChannel(round_ctx), present, number)
     outcome_of(ctx, server)
     return passed_on
-
-
-NOT_ONE_ROUND = "No round ran to its end: too few parties were ready, or messages got lost; see their logs."
 
 
 class Serving:
@@ -169,22 +142,10 @@ class Serving:
         return replace(self._terms, scales=tuple(party_of(ctx, self._federation.guest).get(SCALES)))
 
     def _present(self, ctx: Context, number: int) -> list[str]:
-        """Names of the ready data parties, none where they are too few."""
-        data = self._federation.data
-        positions = [at for at, party in enumerate(data) if party_of(ctx, party).get(READY)]
-        try:
-            self._aggregation.check_ready(positions, number)
-        except (TooFewArrived, TooFewMessages) as error:
-            logger.warning(f"round {number} is aborted before anything is sent: {error}")
-            return []
-        return [name_of(data[at]) for at in positions]
+        return present_parties(ctx, self._federation, self._aggregation, number)
 
     def _tell(self, ctx: Context, name: str, everybody: Any, data_parties: dict | None = None) -> None:
-        """One message to all others; what is for data parties only goes into theirs."""
-        for party in self._federation.data:
-            party_of(ctx, party).put(name, everybody if data_parties is None else {**everybody, **data_parties})
-        if self._federation.shuffler is not None:
-            party_of(ctx, self._federation.shuffler).put(name, everybody)
+        tell(ctx, self._federation, name, everybody, data_parties)
 
 
 def take_part(ctx: Context, agreement: DataAgreement, frame: DataFrame) -> tuple[np.ndarray, Course]:

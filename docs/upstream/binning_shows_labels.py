@@ -1,4 +1,5 @@
 """FATE 2.2.0: a host of HeteroFeatureBinning reads every label of the guest off the ciphertexts that it is sent."""
+
 import pickle
 
 import pandas as pd

@@ -1,4 +1,5 @@
 """FATE 2.2.0: a table that Python collects while FATE notes another one waits for itself."""
+
 import gc
 import os
 import tempfile

@@ -1,4 +1,5 @@
 """FATE 2.2.0 with its default settings: a message of another party runs a command at its receiver."""
+
 import struct
 
 from fate.arch.config import cfg

@@ -1,4 +1,5 @@
 """Make a FATE context of one party, as the scripts here need it."""
+
 import tempfile
 import uuid
 

@@ -1,4 +1,5 @@
 """FATE 2.2.0: RabbitMQ refuses a queue, and FATE goes on as if it were there. Needs pika; the broker is a stand-in."""
+
 import http.server
 import threading
 

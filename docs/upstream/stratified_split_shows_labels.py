@@ -1,4 +1,5 @@
 """FATE 2.2.0: a host reads the labels off the places of the rows in a stratified split's parts."""
+
 import numpy as np
 import pandas as pd
 from fate.arch.dataframe import PandasReader

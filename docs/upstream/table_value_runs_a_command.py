@@ -1,4 +1,5 @@
 """FATE 2.2.0: a value in a table of another party runs a command at its receiver, and so does a message above 1 MiB."""
+
 import os
 import pickle
 from types import SimpleNamespace

@@ -1,4 +1,5 @@
 """FATE 2.2.0: CoordinatedLR and SSHE-LR send ciphertexts that are functions of the public key and the number alone."""
+
 import pickle
 
 import torch

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from fate_dp.components.dp_homo_nn.rounds.terms import RoundTerms
+    from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def dimension_of(request: HomoNNRequest) -> int:
 
 def _row(request: HomoNNRequest, trust: str, dimension: int) -> TrustPlan:
     from fate_dp.components.dp_homo_nn.round_terms import calibrated, guarantee_of, noise_of_mean
-    from fate_dp.components.dp_homo_nn.rounds.account import honest_messages
+    from fate_dp.components.protocols.noisy_rounds.account import honest_messages
 
     try:
         settings = _with_trust(request, trust)

@@ -6,7 +6,19 @@ Parameters are checked when the object is made, with the same functions that the
 from typing import TYPE_CHECKING
 
 from .definition import DeclaredTask, derived_tasks
-from .tasks import Align, DPBinning, DPHeteroLR, DPHomoNN, DPScorecard, Flipback, LabelFlip, ShareLR, Shuffler, Smote
+from .tasks import (
+    Align,
+    DPBinning,
+    DPHeteroLR,
+    DPHomoGBDT,
+    DPHomoNN,
+    DPScorecard,
+    Flipback,
+    LabelFlip,
+    ShareLR,
+    Shuffler,
+    Smote,
+)
 
 _DERIVED = derived_tasks(__name__)
 globals().update(_DERIVED)
@@ -14,6 +26,7 @@ __all__ = [
     "Align",
     "DPBinning",
     "DPHeteroLR",
+    "DPHomoGBDT",
     "DPHomoNN",
     "DPScorecard",
     "Flipback",

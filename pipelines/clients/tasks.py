@@ -13,6 +13,7 @@ from fate_dp.components.align.settings import Settings as AlignSettings
 from fate_dp.components.dp_binning.settings import Settings as BinningSettings
 from fate_dp.components.dp_hetero_lr import settings as hetero_lr
 from fate_dp.components.dp_hetero_lr.settings import PER_EPOCH
+from fate_dp.components.dp_homo_gbdt import settings as homo_gbdt
 from fate_dp.components.dp_homo_nn import settings as homo_nn
 from fate_dp.components.dp_scorecard import settings as scorecard
 from fate_dp.components.flipback.settings import Settings as FlipbackSettings
@@ -153,6 +154,23 @@ class DPHomoNN(DeclaredTask, component="dp_homo_nn", declares=(homo_nn.TrainSett
     def check_together(self, asked: Mapping[str, Any]) -> dict[type, Any]:
         # A task that only predicts needs no settings.
         return {homo_nn.TrainSettings: homo_nn.given_settings(asked)} if asked else {}
+
+
+class DPHomoGBDT(DeclaredTask, component="dp_homo_gbdt", declares=(homo_gbdt.TrainSettings,)):
+    """Boosted trees over guest and hosts that hold records of the same columns; the arbiter is the server.
+
+    ``records`` must be given for a training, and either ``epsilon`` or ``noise_multiplier``. A rule of a column is
+    ``{"cuts": [30, 60]}``, ``{"categories": [1, 2]}`` or ``{"range": [0, 10], "bins": 5}``, of public facts: nothing is looked up
+    in the data. Without any rule columns are taken to be in units of standard deviations.
+    """
+
+    train_data: Artifact
+    test_data: Artifact
+    input_model: Artifact
+
+    def check_together(self, asked: Mapping[str, Any]) -> dict[type, Any]:
+        # A task that only predicts needs no settings.
+        return {homo_gbdt.TrainSettings: homo_gbdt.given_settings(asked)} if asked else {}
 
 
 class Align(DeclaredTask, component="align", declares=(AlignSettings,)):

@@ -19,13 +19,13 @@ import numpy as np
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
-from fate_dp.components.dp_homo_nn.rounds.account import epsilon_of
-from fate_dp.components.dp_homo_nn.rounds.aggregation import grid_for
 from fate_dp.components.dp_homo_nn.rounds.client import Client
-from fate_dp.components.dp_homo_nn.rounds.contribution import Contribution, NoisyMean
 from fate_dp.components.dp_homo_nn.rounds.server import Server
 from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport, simulate
-from fate_dp.components.dp_homo_nn.rounds.terms import LOCAL, RECORD, SHUFFLE, RoundTerms
+from fate_dp.components.protocols.noisy_rounds.account import epsilon_of
+from fate_dp.components.protocols.noisy_rounds.aggregation import grid_for
+from fate_dp.components.protocols.noisy_rounds.contribution import Contribution, NoisyMean
+from fate_dp.components.protocols.noisy_rounds.terms import LOCAL, RECORD, SHUFFLE, RoundTerms
 from fate_dp.privacy.auditing.certificate import Certificate, Claim
 from fate_dp.privacy.auditing.games import fair_coins
 from fate_dp.privacy.auditing.one_run import GAUSSIAN, PURE_OR_APPROXIMATE, OneRun

@@ -16,7 +16,7 @@ from fate_dp.components.dp_homo_nn.models.features import scattering_features
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights
 from fate_dp.components.dp_homo_nn.relevance import group_sums
-from fate_dp.components.dp_homo_nn.rounds.contribution import with_indicators
+from fate_dp.components.protocols.noisy_rounds.contribution import with_indicators
 from fate_dp.crypto.cross_product import exact_product
 from fate_dp.privacy.adaptive_scales import contribution_sums
 from fate_dp.privacy.label_flips import flip_labels

@@ -18,12 +18,13 @@ import numpy as np
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
-from fate_dp.components.dp_homo_nn.rounds import aggregation, client
-from fate_dp.components.dp_homo_nn.rounds.account import collusion_events, epsilon_of
+from fate_dp.components.dp_homo_nn.rounds import client
 from fate_dp.components.dp_homo_nn.rounds.client import Client
 from fate_dp.components.dp_homo_nn.rounds.server import Server
 from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport, simulate
-from fate_dp.components.dp_homo_nn.rounds.terms import LOCAL, SECURE_SUM, SHUFFLE, RoundTerms
+from fate_dp.components.protocols.noisy_rounds import aggregation
+from fate_dp.components.protocols.noisy_rounds.account import collusion_events, epsilon_of
+from fate_dp.components.protocols.noisy_rounds.terms import LOCAL, SECURE_SUM, SHUFFLE, RoundTerms
 from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.audit import audit_claim, audit_guesses, epsilon_lower_bound, guess_coins
 from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE

@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 from fate_dp.components.dp_homo_nn import frame_rows, gradients
-from fate_dp.components.dp_homo_nn.rounds import aggregation, client, simulation
+from fate_dp.components.dp_homo_nn.rounds import client, simulation
 from fate_dp.components.dp_homo_nn.rounds.client import Client
 from fate_dp.components.dp_homo_nn.rounds.server import Server
 from fate_dp.components.dp_homo_nn.rounds.simulation import BEFORE, ArrayRows, Transport, simulate
-from fate_dp.components.dp_homo_nn.rounds.terms import LOCAL, SECURE_SUM, RoundTerms
+from fate_dp.components.protocols.noisy_rounds import aggregation
+from fate_dp.components.protocols.noisy_rounds.terms import LOCAL, SECURE_SUM, RoundTerms
 from fate_dp.privacy.mechanisms import gaussian, randomized_response
 from fate_dp.privacy.mechanisms.clipping import ClippedSum, clip_records
 from fate_dp.privacy.mechanisms.sampling import random_permutation

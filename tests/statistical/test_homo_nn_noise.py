@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fate_dp.components.dp_homo_nn.rounds import aggregation
-from fate_dp.components.dp_homo_nn.rounds.account import senders
 from fate_dp.components.dp_homo_nn.rounds.client import Client
-from fate_dp.components.dp_homo_nn.rounds.contribution import joint_clip
 from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport
-from fate_dp.components.dp_homo_nn.rounds.terms import RoundTerms
+from fate_dp.components.protocols.noisy_rounds import aggregation
+from fate_dp.components.protocols.noisy_rounds.account import senders
+from fate_dp.components.protocols.noisy_rounds.contribution import joint_clip
+from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
 from fate_dp.privacy.events import ADD_OR_REMOVE
 from fate_dp.privacy.mechanisms.clipping import ClippedSum, clip_records, grid_for
 from fate_dp.privacy.noise.stream import ReproducibleStream, SystemStream

@@ -4,7 +4,7 @@ import numpy as np
 
 from fate_dp.components.dp_homo_nn.rounds.client import Client
 from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows
-from fate_dp.components.dp_homo_nn.rounds.terms import RoundTerms
+from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
 from fate_dp.privacy.mechanisms.clipping import clip_records
 
 DIMENSION = 4

@@ -32,7 +32,7 @@ from fate_dp.attacks.view import (
 )
 from fate_dp.components.dp_homo_nn.models.registry import fill_uniform, linear
 from fate_dp.components.dp_homo_nn.models.spec import dimension
-from fate_dp.components.dp_homo_nn.rounds.terms import RoundTerms
+from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
 from fate_dp.privacy.validation import InvalidArgument
 
 SIDE, CLASSES = 5, 4

@@ -15,7 +15,7 @@ from bench.attacks_trainings import Setting, client_rows, delta_profile, plain_m
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights
-from fate_dp.components.dp_homo_nn.rounds.account import epsilon_of
+from fate_dp.components.protocols.noisy_rounds.account import epsilon_of
 
 SETTING = Setting(records=40, clients=4, rounds=6, clip=1.0, rate=0.05)
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from bench.audit_certificate import MUTANTS, audit_of_mutant
-from fate_dp.components.dp_homo_nn.rounds import aggregation
-from fate_dp.components.dp_homo_nn.rounds.terms import RoundTerms
+from fate_dp.components.protocols.noisy_rounds import aggregation
+from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
 from fate_dp.pipelines.jobs.audit_training import audit_training
 from fate_dp.privacy.auditing.certificate import CONSISTENT, REFUTED, VOID, Certificate, Claim, read, void
 from fate_dp.privacy.auditing.games import GAMES, audit_mechanism

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bench import homo_nn_comparison as comparison
 from bench.homo_nn_comparison import error_at, mean_error, shuffling_pays_from
-from fate_dp.components.dp_homo_nn.rounds.account import (
+from fate_dp.components.protocols.noisy_rounds.account import (
     calibrate_terms,
     collusion_events,
     epsilon_of,
@@ -19,9 +19,9 @@ from fate_dp.components.dp_homo_nn.rounds.account import (
     round_event,
     secure_sum_of,
 )
-from fate_dp.components.dp_homo_nn.rounds.aggregation import Local
-from fate_dp.components.dp_homo_nn.rounds.contribution import joint_clip
-from fate_dp.components.dp_homo_nn.rounds.terms import InvalidTerms, RoundTerms
+from fate_dp.components.protocols.noisy_rounds.aggregation import Local
+from fate_dp.components.protocols.noisy_rounds.contribution import joint_clip
+from fate_dp.components.protocols.noisy_rounds.terms import InvalidTerms, RoundTerms
 from fate_dp.privacy.accounting.accountant import make_accountant
 from fate_dp.privacy.accounting.calibration import UnreachableTarget, subsampled_gaussian_epsilon
 from fate_dp.privacy.accounting.secure_sum import SecureSum, noise_share_sigma, secure_sum_event

@@ -12,7 +12,7 @@ from bench.homo_nn_report import write_report
 from bench.homo_nn_synthetic import synthetic_pictures
 from bench.homo_nn_training import parties, path_of, round_seconds, shape_of, stored, train
 from bench.homo_nn_workers import Job, Workers
-from fate_dp.components.dp_homo_nn.rounds.account import epsilon_of
+from fate_dp.components.protocols.noisy_rounds.account import epsilon_of
 
 SETTING = homo_nn.Setting("mnist", 4, 4.0, 3, 0.5, 1.0, 3.0, 0.9, (0.9624, 4))
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from fate_dp.components.dp_homo_nn.round_terms import ChargedRounds
-from fate_dp.components.dp_homo_nn.rounds.account import senders
-from fate_dp.components.dp_homo_nn.rounds.aggregation import SHUFFLED, SecureSum, Shuffle
-from fate_dp.components.dp_homo_nn.rounds.contribution import Contribution
-from fate_dp.components.dp_homo_nn.rounds.terms import RoundTerms
 from fate_dp.components.protocols.federation import Federation
+from fate_dp.components.protocols.noisy_rounds.account import senders
+from fate_dp.components.protocols.noisy_rounds.aggregation import SHUFFLED, SecureSum, Shuffle
+from fate_dp.components.protocols.noisy_rounds.contribution import Contribution
+from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
 from fate_dp.privacy.accounting.secure_sum import TooFewArrived
 from fate_dp.privacy.events import REPLACE_ONE
 

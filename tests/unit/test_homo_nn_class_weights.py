@@ -16,8 +16,8 @@ from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights
 from fate_dp.components.dp_homo_nn.rounds.client import Client
 from fate_dp.components.dp_homo_nn.rounds.server import Server
 from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport, simulate
-from fate_dp.components.dp_homo_nn.rounds.terms import SECURE_SUM, RoundTerms
 from fate_dp.components.dp_homo_nn.settings import TrainSettings
+from fate_dp.components.protocols.noisy_rounds.terms import SECURE_SUM, RoundTerms
 from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE
 from fate_dp.privacy.mechanisms.clipping import clip_records
 from fate_dp.privacy.noise.stream import ReproducibleStream

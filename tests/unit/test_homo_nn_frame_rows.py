@@ -9,7 +9,7 @@ from fate_dp.components.dp_homo_nn import frame_rows
 from fate_dp.components.dp_homo_nn.frame_rows import ModelAt
 from fate_dp.components.dp_homo_nn.models.registry import ModelSource
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
-from fate_dp.components.dp_homo_nn.rounds.contribution import with_indicators
+from fate_dp.components.protocols.noisy_rounds.contribution import with_indicators
 
 pytestmark = pytest.mark.arithmetic
 

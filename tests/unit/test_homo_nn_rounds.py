@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fate_dp.components.dp_homo_nn.rounds.aggregation import Local, SecureSum, Shuffle, make_aggregation
 from fate_dp.components.dp_homo_nn.rounds.client import Client, NotFinite
-from fate_dp.components.dp_homo_nn.rounds.contribution import (
+from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport
+from fate_dp.components.protocols.noisy_rounds.aggregation import Local, SecureSum, Shuffle, make_aggregation
+from fate_dp.components.protocols.noisy_rounds.contribution import (
     WEIGHT,
     Contribution,
     InvalidMessage,
@@ -18,8 +19,7 @@ from fate_dp.components.dp_homo_nn.rounds.contribution import (
     share_below,
     with_indicators,
 )
-from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport
-from fate_dp.components.dp_homo_nn.rounds.terms import InvalidTerms
+from fate_dp.components.protocols.noisy_rounds.terms import InvalidTerms
 from fate_dp.components.protocols.sealed_shuffle import TooFewMessages
 from fate_dp.privacy.accounting.secure_sum import TooFewArrived
 from fate_dp.privacy.events import ADD_OR_REMOVE

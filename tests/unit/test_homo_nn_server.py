@@ -6,8 +6,8 @@ import torch
 from homo_nn_doubles import DIMENSION, make_terms
 
 from fate_dp.components.dp_homo_nn.rounds.client import NotFinite
-from fate_dp.components.dp_homo_nn.rounds.contribution import NoisyMean
 from fate_dp.components.dp_homo_nn.rounds.server import OPTIMIZERS, Server
+from fate_dp.components.protocols.noisy_rounds.contribution import NoisyMean
 from fate_dp.privacy.validation import InvalidArgument
 
 START = np.array([1.0, -1.0, 0.05, 2.0])

@@ -21,9 +21,9 @@ from fate_dp.components.dp_homo_nn.round_terms import (
     guarantee_of,
     round_terms,
 )
-from fate_dp.components.dp_homo_nn.rounds.account import events_of
 from fate_dp.components.dp_homo_nn.settings import TrainSettings, given_settings, module_name
 from fate_dp.components.dp_homo_nn.source_rule import SourceRule, rule_of
+from fate_dp.components.protocols.noisy_rounds.account import events_of
 from fate_dp.components.protocols.preflight import PrivateReason
 from fate_dp.privacy.accounting.calibration import UnreachableTarget
 from fate_dp.privacy.accounting.total import total_epsilon

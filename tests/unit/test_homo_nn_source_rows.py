@@ -8,9 +8,9 @@ from fate_dp.components.dp_homo_nn.frame_rows import Coins
 from fate_dp.components.dp_homo_nn.models.registry import ModelSource
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
 from fate_dp.components.dp_homo_nn.rounds.client import NotFinite
-from fate_dp.components.dp_homo_nn.rounds.terms import RoundTerms
 from fate_dp.components.dp_homo_nn.settings import given_settings
 from fate_dp.components.dp_homo_nn.source_rule import SourceRule
+from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
 
 RULE = SourceRule(epsilon=3.0, f=0.4, p=0.85, batch_size=10)
 KEY = bytes(range(32))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fate_dp.components.dp_homo_nn.rounds.account import (
+from fate_dp.components.protocols.noisy_rounds.account import (
     client_sizes,
     epochs_of,
     honest_messages,
@@ -18,7 +18,7 @@ from fate_dp.components.dp_homo_nn.rounds.account import (
     scheduled_messages,
     senders,
 )
-from fate_dp.components.dp_homo_nn.rounds.terms import InvalidTerms, RoundTerms
+from fate_dp.components.protocols.noisy_rounds.terms import InvalidTerms, RoundTerms
 
 GIVEN = {
     "aggregation": "secure_sum",

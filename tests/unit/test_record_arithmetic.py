@@ -29,7 +29,7 @@ from fate_dp.components.dp_homo_nn.record_arithmetic import (
     tanh,
 )
 from fate_dp.components.dp_homo_nn.relevance import group_sums
-from fate_dp.components.dp_homo_nn.rounds.contribution import with_indicators
+from fate_dp.components.protocols.noisy_rounds.contribution import with_indicators
 from fate_dp.privacy.adaptive_scales import contribution_sums, normalised_sums
 from fate_dp.privacy.mechanisms.clipping import clip_records, clip_records_by_group, row_norms
 from fate_dp.privacy.mechanisms.second_moments import RowBounds, clip_rows

@@ -16,10 +16,10 @@ from fate_dp.privacy.mechanisms.local_numbers import duchi_l2
 from fate_dp.privacy.mechanisms.sampling import poisson_sample, random_permutation
 from fate_dp.privacy.noise.stream import Stream, open_stream
 
-from .account import OBSERVERS, client_sizes, noise_of, rounds_per_epoch, senders
-from .aggregation import KINDS, Local
-from .contribution import Contribution, joint_clip, with_indicators
-from .terms import CLIENT, SHUFFLE, InvalidTerms, RoundTerms
+from ...protocols.noisy_rounds.account import OBSERVERS, client_sizes, noise_of, rounds_per_epoch, senders
+from ...protocols.noisy_rounds.aggregation import KINDS, Local
+from ...protocols.noisy_rounds.contribution import Contribution, joint_clip, with_indicators
+from ...protocols.noisy_rounds.terms import CLIENT, SHUFFLE, InvalidTerms, RoundTerms
 
 ROUNDING = 1 + 2.0**-40
 

@@ -11,9 +11,9 @@ import torch
 
 from fate_dp.privacy.validation import InvalidArgument
 
+from ...protocols.noisy_rounds.contribution import NoisyMean, next_clip
+from ...protocols.noisy_rounds.terms import RoundTerms
 from .client import NotFinite
-from .contribution import NoisyMean, next_clip
-from .terms import RoundTerms
 
 OPTIMIZERS = {
     "adadelta": torch.optim.Adadelta,

@@ -15,12 +15,12 @@ from fate_dp.privacy.mechanisms.sampling import poisson_sample
 from fate_dp.privacy.noise.stream import Stream, open_stream
 
 from ...protocols.federation import Federation, PartyId, name_of
+from ...protocols.noisy_rounds.aggregation import Shuffle, make_aggregation
+from ...protocols.noisy_rounds.contribution import Contribution, NoisyMean, RoundLost, with_indicators
+from ...protocols.noisy_rounds.terms import RoundTerms
 from ...protocols.sealed_shuffle import TooFewMessages
-from .aggregation import Shuffle, make_aggregation
 from .client import Client, Scales, SecretOrders
-from .contribution import Contribution, NoisyMean, RoundLost, with_indicators
 from .server import Server
-from .terms import RoundTerms
 
 RECORDS_AT_ONCE = 256
 

@@ -1,7 +1,8 @@
 """The three trust models: what a client sends in a round, what is passed on, and what the server makes of it.
 
 Every party of a task has an `Aggregation` of its own and plays one role in it; a `Channel` carries its messages, over
-FATE's federation or in one process (`simulation`), and is all that differs between the two. Messages are bytes.
+FATE's federation (`FateChannel`) or in one process (`dp_homo_nn.rounds.simulation`), and is all that differs between the
+two. Messages are bytes.
 
 - `Local`: each client adds all the noise that its records need, and the server sees every noisy vector. With several
   local steps each of them is a release of its own, and what is sent, the way from the old weights to the new, is
@@ -22,6 +23,7 @@ import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -35,18 +37,9 @@ from fate_dp.privacy.mechanisms.gaussian import gaussian_mechanism
 from fate_dp.privacy.noise.discrete import discrete_gaussian
 from fate_dp.privacy.noise.stream import Stream
 
-from ...protocols.federation import Federation, PartyId, name_of
-from ...protocols.sealed_shuffle import (
-    Analyzer,
-    Encoder,
-    MessageFormat,
-    Piece,
-    Splitting,
-    TooFewMessages,
-    check_enough,
-    shuffle,
-)
-from ...protocols.sealed_shuffle import InvalidMessage as InvalidShuffledMessage
+from ..federation import Federation, PartyId, name_of, own_party, party_of
+from ..sealed_shuffle import Analyzer, Encoder, MessageFormat, Piece, Splitting, TooFewMessages, check_enough, shuffle
+from ..sealed_shuffle import InvalidMessage as InvalidShuffledMessage
 from .account import OBSERVERS, min_messages, noise_of, scheduled_messages, secure_sum_of, senders
 from .contribution import Contribution, InvalidMessage, NoisyMean, RoundLost, joint_clip, split_indicator
 from .terms import LOCAL, SECURE_SUM, SHUFFLE, RoundTerms
@@ -73,6 +66,27 @@ class Channel(Protocol):
     def put(self, party: PartyId, name: str, value: Any) -> None: ...
 
     def get(self, party: PartyId, name: str) -> Any: ...
+
+
+@dataclass(frozen=True)
+class FateChannel:
+    """`Channel` over FATE's federation, within one of its contexts."""
+
+    ctx: Any
+
+    @property
+    def me(self) -> PartyId:
+        return own_party(self.ctx)
+
+    @property
+    def session(self) -> str:
+        return self.ctx.federation.session_id
+
+    def put(self, party: PartyId, name: str, value: Any) -> None:
+        party_of(self.ctx, party).put(name, value)
+
+    def get(self, party: PartyId, name: str) -> Any:
+        return party_of(self.ctx, party).get(name)
 
 
 class Aggregation(ABC):

@@ -1,0 +1,161 @@
+"""What a training must have before any message about data: settings, roles and tables that fit together, and a budget.
+
+Each party checks its own; what other parties learn is that one of them refuses, not what its rows are like.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fate_dp.privacy.accounting.total import total_epsilon
+from fate_dp.privacy.bins import TableBins
+
+from ..common.charges import Charges, home_of
+from ..common.frames import DataFrame, require_numeric
+from ..common.provenance import refuse_derived_labels
+from ..protocols.federation import Context, Federation, PartyId, own_party, require
+from ..protocols.noisy_rounds.account import OBSERVERS, calibrate_terms, events_of, relations_of
+from ..protocols.noisy_rounds.party_tables import (
+    ROUNDING,
+    Guarantee,
+    check_labelled_rows,
+    check_labels,
+    check_parameters,
+    check_same_columns,
+)
+from ..protocols.noisy_rounds.terms import RoundTerms
+from ..protocols.preflight import Preflight
+from .boosting import round_terms
+from .settings import TrainSettings, given_settings
+
+logger = logging.getLogger(__name__)
+REFUSAL = "The cap that this party's operator set for private steps does not allow this training."
+NOT_NUMERIC = "number its categories before"
+CLASSES = 2
+
+
+def federation_of(parties: Iterable[PartyId]) -> Federation:
+    """Roles of a task's parties: one guest, hosts with data and one arbiter."""
+    parties = list(parties)
+    require(parties, "guest", "dp_homo_gbdt needs exactly one.", at_most=1)
+    require(parties, "arbiter", "dp_homo_gbdt needs exactly one, which is the server.", at_most=1)
+    require(parties, "host", "dp_homo_gbdt trains over at least two parties with data.")
+    return Federation.of(parties)
+
+
+def guarantee_of(terms: RoundTerms, relation: str) -> Guarantee:
+    """What all planned rounds promise; any party can compute it anew."""
+    epsilons = {each: total_epsilon(events_of(terms, each), terms.delta) for each in relations_of(terms)}
+    return Guarantee(terms.unit, relation, terms.delta, epsilons, None, OBSERVERS)
+
+
+def check_promise(settings: TrainSettings, terms: RoundTerms, guarantee: Guarantee) -> None:
+    """At each data party: refuse noise of the guest that does not keep what was asked for."""
+    asked, reached = settings.epsilon, guarantee.epsilons[settings.relation]
+    if asked is not None and reached > asked * ROUNDING:
+        raise ValueError(f"The guest's noise costs epsilon {reached:g}, while the job asks for {asked:g}.")
+    wanted = settings.noise_multiplier
+    if wanted is not None and terms.noise_multiplier != wanted:
+        raise ValueError(
+            f"The guest asks for noise_multiplier {terms.noise_multiplier!r}, while the job says {wanted!r}."
+        )
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The public terms of a task; the guest computed the promise, and every data party computed it anew."""
+
+    settings: TrainSettings
+    federation: Federation
+    terms: RoundTerms
+    promise: dict
+    bins: TableBins
+
+
+@dataclass(frozen=True)
+class DataAgreement(Agreement):
+    """The same at a data party, with its own ledger."""
+
+    charges: Charges
+
+
+def agree_on_terms(ctx: Context, given: Mapping[str, Any], frame: DataFrame | None) -> Agreement:
+    """This party's view of what was agreed on, a `DataAgreement` where it has data.
+
+    In two steps, each of which ends with one verdict for everybody: first what each party brings, after which the guest
+    calibrates the noise; then what that costs, which each data party computes anew and holds against its own cap.
+    """
+    tables = Tables(ctx.sub_ctx("tables"), given, frame)
+    agreed = tables.agree()
+    consent = Consent(ctx.sub_ctx("terms"), tables, agreed)
+    consent.agree()
+    warning = consent.agreement.terms.delta_warning()
+    if warning:
+        logger.warning(warning)
+    return consent.agreement
+
+
+@dataclass
+class Tables(Preflight):
+    """What each party brings; the guest sets the terms for all."""
+
+    given: Mapping[str, Any]
+    frame: DataFrame | None
+    settings: TrainSettings = field(init=False)
+    federation: Federation = field(init=False)
+    columns: list[str] = field(default_factory=list)
+
+    def check(self) -> dict:
+        settings = self.settings = given_settings(self.given)
+        self.federation = federation_of(self.ctx.federation.parties)
+        if own_party(self.ctx) == self.federation.server:
+            return {}
+        frame = check_labelled_rows(self.frame, settings.records)
+        self.columns = frame.schema.columns.to_list()
+        if not self.columns:
+            raise ValueError("The table has no feature columns; each data party needs at least one.")
+        require_numeric(frame, NOT_NUMERIC)
+        check_labels(frame, CLASSES)
+        refuse_derived_labels(home_of(self.ctx), frame)
+        return {"columns": self.columns}
+
+    def commit(self, hosts: dict[str, dict]) -> dict:
+        settings, names = self.settings, self.federation.names
+        check_same_columns({name: self.columns if name == names[0] else hosts[name]["columns"] for name in names})
+        settings.bins_of(self.columns)
+        terms = round_terms(settings, len(names))
+        if settings.epsilon is not None:
+            terms = calibrate_terms(terms, settings.epsilon, settings.delta, settings.relation)
+        return {
+            "parameters": settings.to_json(),
+            "columns": self.columns,
+            "noise_multiplier": terms.noise_multiplier,
+            "promise": guarantee_of(terms, settings.relation).to_json(),
+        }
+
+
+@dataclass
+class Consent(Preflight):
+    """Whether this party goes along with the terms that the guest set; afterwards it has its ``agreement``."""
+
+    tables: Tables
+    agreed: dict
+    agreement: Agreement = field(init=False)
+
+    def check(self) -> dict:
+        settings, federation, agreed = self.tables.settings, self.tables.federation, self.agreed
+        check_parameters(settings.to_json(), agreed["parameters"])
+        terms = round_terms(settings, len(federation.data)).with_noise(agreed["noise_multiplier"])
+        bins = settings.bins_of(agreed["columns"])
+        if own_party(self.ctx) == federation.server:
+            self.agreement = Agreement(settings, federation, terms, agreed["promise"], bins)
+            return {}
+        guarantee = guarantee_of(terms, settings.relation)
+        check_promise(settings, terms, guarantee)
+        charges = Charges(self.ctx, self.tables.frame, REFUSAL)
+        charges.check(events_of(terms, settings.relation))
+        self.agreement = DataAgreement(settings, federation, terms, guarantee.to_json(), bins, charges)
+        return {}

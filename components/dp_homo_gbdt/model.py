@@ -1,0 +1,146 @@
+"""What a training leaves behind: a summary, the model as JSON, and predictions that each party makes with it."""
+
+from __future__ import annotations
+
+import base64
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from fate_dp.privacy.bins import TableBins
+
+from ..common.frames import DataFrame, feature_blocks, prediction_frame_of, require_numeric, require_rows
+from ..protocols.federation import Context
+from ..protocols.noisy_rounds.party_tables import in_words
+from .agreement import NOT_NUMERIC, Agreement
+from .boosting import GrownBatch, scores_of
+from .trees import Batch
+
+logger = logging.getLogger(__name__)
+
+TRUSTED = {
+    "secure_sum": "the server sees sums of all parties only",
+    "local": "the server sees every party's noisy sums",
+}
+MECHANISMS = {
+    "secure_sum": "sums of gradients and curvatures by leaf, discrete Gaussian shares, pairwise masks",
+    "local": "sums of gradients and curvatures by leaf, discrete Gaussian noise at each party",
+}
+
+
+def summary_of(agreement: Agreement, course: dict) -> dict:
+    """What FATE-Board draws as a table: public facts, the same at all parties. No loss, which would be another release."""
+    settings, terms, promise = agreement.settings, agreement.terms, agreement.promise
+    epsilons = {
+        f"epsilon (nats, {in_words(relation)}, all {terms.rounds} rounds)": epsilon
+        for relation, epsilon in promise["epsilon"].items()
+    }
+    return {
+        "mechanism": MECHANISMS[terms.aggregation],
+        "aggregation": f"{terms.aggregation}: {TRUSTED[terms.aggregation]}",
+        "unit": promise["unit"],
+        "delta": promise["delta"],
+        "relation that is charged": in_words(promise["relation"]),
+        "accountant": promise["accountant"],
+        "observers": ", ".join(promise["observers"]),
+        **epsilons,
+        "noise over what one record moves": terms.noise_multiplier,
+        "trees": settings.trees,
+        "depth": settings.depth,
+        "learning rate": settings.learning_rate,
+        "columns": len(agreement.bins.columns),
+        "records of all parties": settings.records,
+        "rounds planned": terms.rounds,
+        **course,
+        "parties with data": terms.clients,
+        "drop-outs and colluding parties tolerated": terms.max_dropouts,
+        "warning": terms.delta_warning() or "none",
+    }
+
+
+def batch_to_wire(batch: Batch) -> dict[str, Any]:
+    """Splits as plain values, for messages."""
+    return {"columns": batch.columns, "right": batch.right}
+
+
+def batch_from_wire(wire: dict[str, Any]) -> Batch:
+    """The inverse of `batch_to_wire`."""
+    return Batch(wire["columns"], wire["right"])
+
+
+def to_json(agreement: Agreement, batches: Sequence[GrownBatch], importance: list[float], privacy: dict) -> dict:
+    """The model, the same at every data party; no pickle in it."""
+    bins, settings = agreement.bins, agreement.settings
+    estimator = {
+        "bins": bins.to_wire(),
+        "batches": [_batch_to_json(batch) for batch in batches],
+        "importance": dict(zip(bins.names, importance)),
+        "header": list(bins.names),
+    }
+    return {"data": {"estimator": estimator}, "meta": {**settings.to_json(), "labels": [0, 1], "privacy": privacy}}
+
+
+def without_trees(privacy: dict) -> dict:
+    """What the arbiter writes: it keeps no model."""
+    return {"data": {"estimator": None}, "meta": {"role": "arbiter", "privacy": privacy}}
+
+
+def _batch_to_json(batch: GrownBatch) -> dict[str, Any]:
+    right = batch.splits.right
+    return {
+        "columns": batch.splits.columns.tolist(),
+        "right": base64.b64encode(np.packbits(right).tobytes()).decode("ascii"),
+        "bins": right.shape[-1],
+        "values": batch.values.tolist(),
+    }
+
+
+def _batch_from_json(written: dict[str, Any]) -> GrownBatch:
+    columns = np.array(written["columns"], dtype=np.int64)
+    shape = (*columns.shape, written["bins"])
+    bits = np.unpackbits(np.frombuffer(base64.b64decode(written["right"]), dtype=np.uint8), count=int(np.prod(shape)))
+    return GrownBatch(Batch(columns, bits.astype(bool).reshape(shape)), np.array(written["values"], dtype=np.float64))
+
+
+def model_of(document: dict) -> tuple[TableBins, list[GrownBatch]]:
+    """Bins and batches of a model; refuses the document of a party that keeps none."""
+    estimator = document["data"]["estimator"]
+    if estimator is None:
+        raise ValueError("The arbiter of the training holds no model; predict at guest and hosts.")
+    return TableBins.from_wire(estimator["bins"]), [_batch_from_json(each) for each in estimator["batches"]]
+
+
+def predict_party(ctx: Context, document: dict, frame: DataFrame) -> DataFrame:
+    """The prediction frame of a party's own test table, in FATE's format; no message, no cost."""
+    from fate.ml.utils.predict_tools import TEST_SET
+
+    bins, _ = model_of(document)
+    require_rows(frame)
+    if tuple(frame.schema.columns) != bins.names:
+        raise ValueError("The model was trained on other columns than this table has; names and order must agree.")
+    require_numeric(frame, NOT_NUMERIC)
+    return prediction_frame(frame, document, TEST_SET)
+
+
+def prediction_frame(frame: DataFrame, document: dict, dataset_type: str) -> DataFrame:
+    """label (if any), predict_score, predict_result, predict_detail, type: as FATE's Evaluation takes them."""
+    bins, batches = model_of(document)
+    score = partial(_scored, bins=bins, batches=batches, threshold=document["meta"]["threshold"])
+    scored = prediction_frame_of(frame, feature_blocks(frame).mapValues(score), dataset_type)
+    logger.info("%d rows scored", frame.shape[0])
+    return scored
+
+
+def _scored(
+    features: np.ndarray, bins: TableBins, batches: Sequence[GrownBatch], threshold: float
+) -> tuple[list, list, list]:
+    """Scores, results and details of a block: three lists."""
+    from fate.ml.utils.predict_tools import predict_detail_dict_to_str
+
+    probabilities = expit(scores_of(batches, bins.codes(features)))
+    details = [predict_detail_dict_to_str({0: 1 - each, 1: each}) for each in probabilities.tolist()]
+    return probabilities.tolist(), (probabilities > threshold).astype(int).tolist(), details

@@ -1,0 +1,131 @@
+"""What a table, and the parties' tables together, must be like for a training in rounds; and what its rounds promise.
+
+Each party checks its own; what other parties learn is that one of them refuses, not what its rows are like.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from ...common.frames import DataFrame, distinct_labels, label_blocks, require_distinct_ids, require_rows
+from ..preflight import PrivateReason
+
+LABELS_UNFIT = "The labels there do not allow this training; that party's operator can see why."
+
+
+def check_labelled_rows(frame: DataFrame | None, records: int | None) -> DataFrame:
+    """A table with rows, distinct ids, a label column and no weights, of at most ``records`` rows."""
+    if frame is None:
+        raise ValueError("The task has no train_data at this party; only the shuffler trains without rows.")
+    require_rows(frame)
+    schema = frame.schema
+    if schema.label_name is None:
+        raise ValueError("The training table has no label column; every data party needs its own labels.")
+    if schema.weight_name is not None:
+        raise ValueError(f"The table has the weight column {schema.weight_name!r}; sample weights are not supported.")
+    require_distinct_ids(frame)
+    if records is not None and frame.shape[0] > records:
+        raise PrivateReason(
+            f"records is {records}, but this party alone has {frame.shape[0]} rows; it must be the number of the "
+            "records of all parties together.",
+            public=f"records is {records}, fewer than that party alone has; it must be that of all together.",
+        )
+    return frame
+
+
+def check_labels(frame: DataFrame, classes: int) -> None:
+    """Labels must be the whole numbers below ``classes``, at least two of them."""
+    found_in_blocks = label_blocks(frame).mapValues(partial(_first_unfit, classes=classes)).collect()
+    unfit = next((label for _, label in found_in_blocks if label is not None), None)
+    if unfit is not None:
+        raise PrivateReason(
+            f"A label is {unfit}; with classes {classes} labels must be whole numbers from 0 to {classes - 1}.",
+            LABELS_UNFIT,
+        )
+    found = distinct_labels(frame, limit=classes)
+    if len(found) < 2:
+        raise PrivateReason(
+            f"All labels are {found.pop():g}; a party with one class teaches the model that class only. Take its rows to "
+            "another party, or leave the party out.",
+            LABELS_UNFIT,
+        )
+
+
+def check_parameters(own: Mapping, guests: Mapping) -> None:
+    """At every party: its parameters against the guest's."""
+    differing = next((name for name in own if own[name] != guests.get(name)), None)
+    if differing is not None:
+        raise ValueError(
+            f"{differing} is {own[differing]!r} here and {guests.get(differing)!r} at the guest; every party needs the same."
+        )
+
+
+def check_same_columns(columns: Mapping[str, Sequence[str]]) -> None:
+    """At the guest: {data party: names of its columns}, its own first."""
+    own, *_ = columns.values()
+    for name, theirs in columns.items():
+        if theirs != own:
+            raise ValueError(_other_columns(name, theirs, own))
+
+
+def _other_columns(name: str, theirs: Sequence[str], own: Sequence[str]) -> str:
+    if len(theirs) != len(own):
+        return (
+            f"The table of {name} has {len(theirs)} features and the guest's has {len(own)}; all need the same columns."
+        )
+    place = next(number for number, pair in enumerate(zip(theirs, own)) if pair[0] != pair[1])
+    return (
+        f"The table of {name} has {theirs[place]!r} as feature {place + 1} and the guest's has {own[place]!r}; all need the "
+        "same columns in the same order."
+    )
+
+
+def _first_unfit(labels: np.ndarray, classes: int) -> str | None:
+    """A label as text that is no class, or None."""
+    with np.errstate(invalid="ignore"):
+        wrong = labels[~(np.isin(labels, np.arange(classes)))]
+    return f"{wrong[0]:g}" if len(wrong) else None
+
+
+# Epsilons are sums of roundings here and there; a party recomputes what the guest has calibrated.
+ROUNDING = 1 + 1e-9
+POOLED = "epsilon if shuffler and server pool what they see"
+PLD = "PLD (dp-accounting), privacy.accounting.total"
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What rounds promise one unit; epsilons in nats at ``delta``, by relation where there is an account under it.
+
+    ``collusion`` is epsilon against shuffler and server who pool what they see, delta 0; None without a shuffler.
+    """
+
+    unit: str
+    relation: str
+    delta: float
+    epsilons: Mapping[str, float]
+    collusion: float | None
+    observers: tuple[str, ...]
+    accountant: str = PLD
+
+    def to_json(self) -> dict:
+        epsilons = {str(name): "infinity" if math.isinf(value) else value for name, value in self.epsilons.items()}
+        return {
+            "unit": self.unit,
+            "relation": str(self.relation),
+            "delta": self.delta,
+            "epsilon": epsilons,
+            POOLED: self.collusion,
+            "observers": list(self.observers),
+            "accountant": self.accountant,
+        }
+
+
+def in_words(relation: str) -> str:
+    """A neighbouring relation as people write it: replace-one, add-or-remove."""
+    return relation.replace("_", "-")
