@@ -20,6 +20,7 @@ from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights
 from fate_dp.components.dp_homo_nn.rounds.client import Client
 from fate_dp.components.dp_homo_nn.rounds.server import Server
 from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport, simulate
+from fate_dp.components.protocols.noisy_rounds.account import calibrate_terms
 from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
 from fate_dp.components.protocols.optimizers import default_optimizer
 from fate_dp.data_prep.class_weights import weights_of_classes
