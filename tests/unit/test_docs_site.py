@@ -76,6 +76,13 @@ def test_every_page_of_the_menu_exists(site):
     assert [name for name in names if not is_page(name)] == []
 
 
+def test_the_search_of_files_needs_no_script_from_elsewhere(site):
+    scripts = site["extra"]["polyfills"]
+    assert [name for name in scripts if not (DOCS / name).is_file()] == []
+    # The plugin adds one from elsewhere unless a name holds this word.
+    assert any("iframe-worker" in name for name in scripts)
+
+
 def test_every_page_is_in_the_menu(site):
     names = set(nav_pages(site["nav"]))
     written = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
