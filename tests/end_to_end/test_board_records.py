@@ -38,6 +38,7 @@ FACTS = {
     "smote": ("mechanism", "epsilon", "rows"),
     "align": ("mechanism", "rows"),
     "dp_homo_nn": ("mechanism", "epsilon", "noise", "rounds", "rows|records"),
+    "dp_homo_gbdt": ("mechanism", "epsilon", "noise", "rounds", "records"),
     "shuffler": ("mechanism", "epsilon", "rows|records"),
     "dp_binning": ("mechanism", "epsilon", "rows"),
     "dp_scorecard": ("mechanism|privacy", "epsilon", "rows"),

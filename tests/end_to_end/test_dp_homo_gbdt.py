@@ -37,8 +37,10 @@ TASK, RECORDS, ROUNDS = "dp_homo_gbdt_0", 450, 4
 def patients(flow_address, flow_home, tmp_path_factory):
     """Three hospitals with the same standardised columns; returns the guest's table and its features."""
     table, folder = load_patients().sample(frac=1, random_state=4), tmp_path_factory.mktemp("homo_gbdt")
+    # Other tests' tables of these patients have caps of their own, the smallest of which would hold for all, and a cap that
+    # is declared for columns is that of the first table with them.
+    table = table.rename(columns={name: f"grove_{name}" for name in table if name not in (ID, LABEL)})
     features = [name for name in table if name not in (ID, LABEL)]
-    # Other tests' tables of these patients have caps of their own, the smallest of which would hold for all.
     table[ID] = "grove-" + table[ID].astype(str)
     # Test code: the statistics are of all rows.
     table[features] = (table[features] - table[features].mean()) / table[features].std()
