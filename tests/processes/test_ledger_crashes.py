@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 MEMORY = "/dev/shm"
+TESTS = Path(__file__).parents[1] / "unit"  # beside the scenarios that they share with others
 
 
 @pytest.mark.parametrize("tests", ["ledger_crashes.py", "ledger_disk.py"])
@@ -17,6 +18,6 @@ def test_in_a_small_process(tests):
     with tempfile.TemporaryDirectory(dir=MEMORY if Path(MEMORY).is_dir() else None) as folder:
         Path(folder).chmod(0o755)
         options = ["-q", "-p", "no:cacheprovider", "--basetemp", f"{folder}/tests"]
-        command = [sys.executable, "-m", "pytest", *options, str(Path(__file__).with_name(tests))]
+        command = [sys.executable, "-m", "pytest", *options, str(TESTS / tests)]
         finished = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1800)
     assert finished.returncode == 0, finished.stdout
