@@ -220,7 +220,7 @@ def check_a_records_bits(name):
     rows = gradients.rows(weights, features, labels)
     whole = gradients.clipped_sum(weights, features, labels, 0.3).steps
     generator = np.random.default_rng(3)
-    for count in (33, 5, 1):  # more than a block, and less
+    for count in (37, 33, 32, 5, 1):
         some = generator.permutation(37)[:count]
         assert np.array_equal(gradients.rows(weights, features[some], labels[some]), rows[some])
     order = generator.permutation(37)
