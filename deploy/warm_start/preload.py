@@ -12,7 +12,8 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,7 +71,7 @@ def import_all() -> Imported:
     begun = time.time_ns()
     # FATE-Flow puts its program's folder there, not the one from which this was started.
     sys.path[:] = [entry for entry in sys.path if entry]
-    folders = list(filter(os.path.isdir, sys.path))
+    folders = {path: stamp_of(path) for path in filter(os.path.isdir, sys.path)}
     before = dict(os.environ)
     os.environ.update(NO_THREADS)
     # A search for garbage among ever more modules would find none.
@@ -86,7 +87,7 @@ def import_all() -> Imported:
     gc.enable()
     os.environ.clear()
     os.environ.update(before)
-    return Imported(begun, {path: stamp_of(path) for path in files_read(folders)})
+    return Imported(begun, {path: stamp_of(path) for path in files_read(folders)} | folders)
 
 
 def own_components() -> list[str]:
@@ -96,14 +97,13 @@ def own_components() -> list[str]:
     return [entry.module for entry in entry_points(group=COMPONENTS) if entry.module.startswith(OURS)]
 
 
-def files_read(folders: list[str]) -> Iterator[str]:
-    """The files of all modules, FATE-Flow's and FATE's configuration, and what tells that something was installed."""
+def files_read(folders: Iterable[str]) -> Iterator[str]:
+    """The files of all modules, those that name further folders, and FATE-Flow's and FATE's configuration."""
     for name, module in list(sys.modules.items()):
         path = getattr(module, "__file__", None)
         if path and name != WRITTEN_BY_TORCH:
             yield path
     for folder in folders:
-        yield folder
         yield from map(str, Path(folder).glob("*.pth"))
     for configuration in configuration_folders():
         yield from map(str, [configuration, *configuration.glob("*.yaml")])
@@ -117,8 +117,15 @@ def configuration_folders() -> list[Path]:
 
 
 def stamp_of(path: str) -> tuple[int, int, int]:
-    """When a file was changed last, its size and its place on the disk; zeros where there is none."""
+    """When a file was changed last, its size and its place on the disk; zeros where there is none.
+
+    Of a folder, how many names it holds and a hash of them, which tell whether something was installed. Its time would
+    tell of bytecode as well, which the very import writes that is to be found unchanged.
+    """
     try:
+        if os.path.isdir(path):
+            names = sorted(name for name in os.listdir(path) if name != "__pycache__")
+            return 0, len(names), zlib.crc32("/".join(names).encode(errors="surrogateescape"))
         status = os.stat(path)
     except OSError:
         return (0, 0, 0)

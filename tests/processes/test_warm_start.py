@@ -270,6 +270,26 @@ def test_code_that_has_changed_makes_a_server_stale(place):
         assert f"{module} has changed since it was read" in place.state().sentence
 
 
+def test_a_servers_own_bytecode_does_not_make_it_stale(place):
+    modules = place.root / "modules"
+    (modules / "of_the_task.py").write_text("VALUE = 1\n")
+    # The folder changes later than the start by more than a tick of the file system's clock.
+    (modules / "slow.py").write_text(
+        "import os, shutil, time\ntime.sleep(0.1)\nshutil.rmtree(os.path.dirname(__cached__))\nimport of_the_task\n"
+    )
+    for path in modules.iterdir():
+        os.utime(path, (1, 1))
+    with serving(place, ("slow",), PYTHONDONTWRITEBYTECODE=""):
+        assert (modules / "__pycache__").is_dir()
+        time.sleep(0.6)
+        assert place.run_task(HELLO).stdout == "hello\n"
+        assert place.counts() == (1, {})
+        (modules / "installed.py").touch()
+        time.sleep(0.6)
+        assert place.run_task(HELLO).stdout == "hello\n"
+        assert place.counts() == (1, {"stale": 1})
+
+
 def test_a_stale_server_finishes_its_tasks_while_a_successor_serves(place, tmp_path):
     module, mark, go = (place.root / "modules" / "of_the_task.py", tmp_path / "pid", tmp_path / "go")
     module.write_text("VALUE = 1\n")
