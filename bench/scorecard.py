@@ -98,7 +98,9 @@ def parse_options():
     parser.add_argument("--lending", type=Path, default=LENDING_CLUB, help="Lending Club's loan file")
     parser.add_argument("--draws", type=int, default=3, help="of the noise, in each fold (3)")
     parser.add_argument("--without-crypto", action="store_true", help="AUC alone")
-    parser.add_argument("--choose", action="store_true", help="compare numbers of bins on other data, and do nothing else")
+    parser.add_argument(
+        "--choose", action="store_true", help="compare numbers of bins on other data, and do nothing else"
+    )
     return parser.parse_args()
 
 

@@ -154,9 +154,7 @@ def homo_gbdt(options: argparse.Namespace) -> None:
 
     settings = settings_of_flags(options)
     check_whole("trainings", options.trainings, 1)
-    answer(
-        options, lambda progress: plan_homo_gbdt(settings, options.clients, options.trainings, progress), print_plan
-    )
+    answer(options, lambda progress: plan_homo_gbdt(settings, options.clients, options.trainings, progress), print_plan)
 
 
 def hetero_lr(options: argparse.Namespace) -> None:
