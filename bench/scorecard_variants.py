@@ -25,7 +25,7 @@ import numpy as np
 from sklearn.metrics import log_loss, roc_auc_score
 
 from bench.hetero_noise_tasks import LENDING_CLUB
-from bench.scorecard import LABEL_BINS, RECORD_BINS
+from bench.scorecard import RECORD_BINS
 from bench.scorecard_tasks import adult, default_credit, normal_bins, own_quantile_bins
 from bench.scorecard_twin import RIDGE_WITHOUT_NOISE, rows_of, target
 from fate_dp.components.dp_scorecard.additive import calibrate, slices, solve
@@ -42,7 +42,7 @@ def main():
     for task in (adult(folder / "adult.csv.gz"), default_credit(folder)):
         for name, cut in (
             ("six", partial(normal_bins, count=RECORD_BINS)),
-            ("twenty", partial(own_quantile_bins, count=LABEL_BINS)),
+            ("twenty", partial(own_quantile_bins, count=20)),
         ):
             for variant, found in of_task(task, cut, with_pairs=name == "six").items():
                 for measure, value in zip(("auc", "loss"), found):

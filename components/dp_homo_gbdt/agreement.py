@@ -5,7 +5,6 @@ Each party checks its own; what other parties learn is that one of them refuses,
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,8 +18,10 @@ from ..common.provenance import refuse_derived_labels
 from ..protocols.federation import Context, Federation, PartyId, own_party, require
 from ..protocols.noisy_rounds.account import OBSERVERS, calibrate_terms, events_of, relations_of
 from ..protocols.noisy_rounds.party_tables import (
+    REFUSAL,
     ROUNDING,
     Guarantee,
+    agree_in_two_steps,
     check_labelled_rows,
     check_labels,
     check_parameters,
@@ -31,8 +32,6 @@ from ..protocols.preflight import Preflight
 from .boosting import round_terms
 from .settings import TrainSettings, given_settings
 
-logger = logging.getLogger(__name__)
-REFUSAL = "The cap that this party's operator set for private steps does not allow this training."
 NOT_NUMERIC = "number its categories before"
 CLASSES = 2
 
@@ -83,19 +82,9 @@ class DataAgreement(Agreement):
 
 
 def agree_on_terms(ctx: Context, given: Mapping[str, Any], frame: DataFrame | None) -> Agreement:
-    """This party's view of what was agreed on, a `DataAgreement` where it has data.
-
-    In two steps, each of which ends with one verdict for everybody: first what each party brings, after which the guest
-    calibrates the noise; then what that costs, which each data party computes anew and holds against its own cap.
-    """
+    """This party's view of what was agreed on, a `DataAgreement` where it has data."""
     tables = Tables(ctx.sub_ctx("tables"), given, frame)
-    agreed = tables.agree()
-    consent = Consent(ctx.sub_ctx("terms"), tables, agreed)
-    consent.agree()
-    warning = consent.agreement.terms.delta_warning()
-    if warning:
-        logger.warning(warning)
-    return consent.agreement
+    return agree_in_two_steps(tables, lambda agreed: Consent(ctx.sub_ctx("terms"), tables, agreed))
 
 
 @dataclass
@@ -113,7 +102,7 @@ class Tables(Preflight):
         self.federation = federation_of(self.ctx.federation.parties)
         if own_party(self.ctx) == self.federation.server:
             return {}
-        frame = check_labelled_rows(self.frame, settings.records)
+        frame = check_labelled_rows(self.frame, settings.records, "the arbiter")
         self.columns = frame.schema.columns.to_list()
         if not self.columns:
             raise ValueError("The table has no feature columns; each data party needs at least one.")

@@ -5,7 +5,6 @@ Each party checks its own; what other parties learn is that one of them refuses,
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +18,8 @@ from ..common.frames import DataFrame, check_features
 from ..common.provenance import refuse_derived_labels
 from ..protocols.federation import Context, Federation, PartyId, own_party, require
 from ..protocols.noisy_rounds.party_tables import (
+    REFUSAL,
+    agree_in_two_steps,
     check_labelled_rows,
     check_labels,
     check_parameters,
@@ -33,9 +34,6 @@ from .relevance import first_layer
 from .round_terms import calibrated, charged_events, check_promise, guarantee_of, round_terms, settled
 from .rounds.server import Server
 from .settings import ADAPTIVE, MODULE_PREFIX, SOURCE_RULE, TrainSettings, given_settings, module_name
-
-logger = logging.getLogger(__name__)
-REFUSAL = "The cap that this party's operator set for private steps does not allow this training."
 
 
 def federation_of(parties: Iterable[PartyId], settings: TrainSettings) -> Federation:
@@ -53,7 +51,7 @@ def federation_of(parties: Iterable[PartyId], settings: TrainSettings) -> Federa
 
 def check_table(frame: DataFrame | None, settings: TrainSettings) -> None:
     """Rows, labels 0 .. classes - 1 of at least two kinds, sound features."""
-    check_features(check_labelled_rows(frame, settings.records if settings.unit == "record" else None))
+    check_features(check_labelled_rows(frame, settings.records if settings.unit == "record" else None, "the shuffler"))
     check_labels(frame, settings.classes)
 
 
@@ -116,19 +114,9 @@ class DataAgreement(Agreement):
 
 
 def agree_on_terms(ctx: Context, given: Mapping[str, Any], frame: DataFrame | None) -> Agreement:
-    """This party's view of what was agreed on, a `DataAgreement` where it has data.
-
-    In two steps, each of which ends with one verdict for everybody: first what each party brings, after which the guest
-    calibrates the noise; then what that costs, which each data party computes anew and holds against its own cap.
-    """
+    """This party's view of what was agreed on, a `DataAgreement` where it has data."""
     tables = Tables(ctx.sub_ctx("tables"), given, frame)
-    agreed = tables.agree()
-    consent = Consent(ctx.sub_ctx("terms"), tables, agreed)
-    consent.agree()
-    warning = consent.agreement.terms.delta_warning()
-    if warning:
-        logger.warning(warning)
-    return consent.agreement
+    return agree_in_two_steps(tables, lambda agreed: Consent(ctx.sub_ctx("terms"), tables, agreed))
 
 
 @dataclass

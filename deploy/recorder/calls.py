@@ -22,6 +22,7 @@ import numpy as np
 
 from fate_dp.attacks.recorded_view import Task
 from fate_dp.components.common.wire import codec
+from fate_dp.components.dp_homo_gbdt.boosting import sums_of_records
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.registry import ModelSource
 from fate_dp.privacy.auditing.certificate import versions_here
@@ -37,6 +38,7 @@ MOST_PROBLEMS = 100
 QUERIES: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
     "clip_records": (inspect.unwrap(clip_records), (0,)),
     "clipped_sum": (inspect.unwrap(RecordGradients.clipped_sum), (2, 3)),
+    "sums_of_records": (inspect.unwrap(sums_of_records), (3, 4)),
 }
 """By name, what is asked, without its recorder, and which of its arguments have a row per record."""
 

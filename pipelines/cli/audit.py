@@ -25,7 +25,9 @@ def add_audit(commands: Commands) -> None:
     command = add_command(commands, "canaries", text, canaries)
     command.add_argument("csv", type=Path, help="the table without canaries")
     command.add_argument("source", metavar="NAMESPACE/NAME/COLUMN", help="the label column of the table, once uploaded")
-    command.add_argument("--kind", default="labels", help="labels (for label_flip) or records (for dp_homo_nn)")
+    command.add_argument(
+        "--kind", default="labels", help="labels (for label_flip) or records (for horizontal trainings)"
+    )
     command.add_argument("--count", type=int, default=1000, help="how many (1000)")
     command.add_argument("--out", type=Path, required=True, help="where the table with canaries goes")
     add_home(command)
@@ -36,7 +38,9 @@ def add_audit(commands: Commands) -> None:
     command.add_argument("job", metavar="JOB_ID", nargs="?", help="id of the job, as FATE-Flow gave it")
     command.add_argument("--mechanism", metavar="NAME", help="audit a mechanism of the privacy core instead of a job")
     command.add_argument("--verify", metavar="FILE", type=Path, help="compute a certificate again from its counts")
-    command.add_argument("--model", metavar="FILE", type=Path, help="the model that dp_homo_nn put out, as JSON")
+    command.add_argument(
+        "--model", metavar="FILE", type=Path, help="the model that dp_homo_nn or dp_homo_gbdt put out, as JSON"
+    )
     command.add_argument("--epsilon", type=float, default=1.0, help="of the mechanism, in nats (1)")
     command.add_argument("--delta", type=float, default=1e-5, help="delta of the claim (1e-5)")
     command.add_argument("--canaries", type=int, default=1000, help="how many, of the mechanism (1000)")

@@ -35,6 +35,8 @@ def add_plan(commands: Commands) -> None:
     add("training", "train with noise in three trust models: local, shuffle, secure_sum", training, _add_training)
     text = "a training of dp_homo_nn: what each trust model costs and how noisy it is"
     add("homo-nn", text, homo_nn, _add_homo_nn)
+    text = "a training of dp_homo_gbdt: what it costs in two trust models and how noisy leaves are"
+    add("homo-gbdt", text, homo_gbdt, _add_homo_gbdt)
     text = "a training of dp_hetero_lr over a line between two sites: bytes, delays, seconds of waiting"
     add("hetero-lr", text, hetero_lr, add_link_flags)
 
@@ -101,6 +103,19 @@ def _add_homo_nn(command: argparse.ArgumentParser) -> None:
     command.add_argument("--local-learning-rate", type=float, help="of these steps")
 
 
+def _add_homo_gbdt(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--clients", type=int, required=True, help="parties with data")
+    command.add_argument("--records", type=int, required=True, help="records of all parties together")
+    command.add_argument("--trees", type=int, help="of all rounds together (160)")
+    command.add_argument("--rounds", type=int, help="noisy releases (8)")
+    command.add_argument("--depth", type=int, help="levels of splits of a tree (6)")
+    _add_target(command)
+    command.add_argument("--delta", type=float, help="delta of the guarantee (1e-5)")
+    command.add_argument("--relation", choices=RELATIONS, help="of the target (add_or_remove)")
+    command.add_argument("--max-dropouts", type=int, help="parties that may drop out or collude (1)")
+    command.add_argument("--trainings", type=int, default=1, help="with noise of their own, such as folds (1)")
+
+
 def labels(options: argparse.Namespace) -> None:
     from ..jobs.party_ledgers import label_budget
     from ..jobs.plan import LabelPlanRequest, plan_labels
@@ -131,6 +146,15 @@ def homo_nn(options: argparse.Namespace) -> None:
 
     request = request_of(options)
     answer(options, lambda progress: plan_homo_nn(request, progress), print_plan)
+
+
+def homo_gbdt(options: argparse.Namespace) -> None:
+    from ..jobs.plan import check_whole
+    from .plan_homo_gbdt import plan_homo_gbdt, print_plan, settings_of_flags
+
+    settings = settings_of_flags(options)
+    check_whole("trainings", options.trainings, 1)
+    answer(options, lambda progress: plan_homo_gbdt(settings, options.clients, options.trainings, progress), print_plan)
 
 
 def hetero_lr(options: argparse.Namespace) -> None:

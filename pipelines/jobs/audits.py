@@ -5,6 +5,7 @@
 - ``dp_homo_nn``: canaries are records. The auditor guesses those of the largest losses under the released model as absent: a
   model that memorised its records fits each of them, and by chance half of all others. The control is the same attack on a model of the same architecture that was fitted without
   any privacy to the canaries that were present.
+- ``dp_homo_gbdt``: the same. The control has the splits that were released, and leaves that were fitted without any privacy.
 
 Calls that the party's recorder kept of a job's tasks (`deploy.recorder.calls`) are replayed, which gives a certificate of
 the sensitivities that they reported, for each task.
@@ -42,8 +43,10 @@ GUESSED_ABSENT = 0.2
 """Of all canaries, those of the largest losses; fixed before any run."""
 FITTING_STEPS, FITTING_RATE = 400, 0.05
 CONFIDENCE, DELTA = 0.95, 1e-5
-TRAINING = "dp_homo_nn"
+NETWORKS, TREES = "dp_homo_nn", "dp_homo_gbdt"
 """So begins the purpose of the lines that a horizontal training writes."""
+RIDGE = 1e-3
+"""Of the control of trees, in records: so little that leaves fit every canary."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +140,7 @@ def audit_calls(asked: Asked, home: PartyHome, released: list[dict[str, Any]], w
 
 
 def _is_training(entry: dict[str, Any]) -> bool:
-    return str(entry["parameters"].get("purpose", "")).startswith(TRAINING)
+    return str(entry["parameters"].get("purpose", "")).startswith((NETWORKS, TREES))
 
 
 def _claim_of_calls(subject: str, entry: dict[str, Any] | None) -> Claim:
@@ -190,7 +193,9 @@ def _audit_entry(asked: Asked, home: PartyHome, entry: dict[str, Any]) -> Certif
         )
     is_flip = entry["mechanism"] in (RANDOMIZED_RESPONSE, PIECEWISE)
     if not is_flip and not _is_training(entry):
-        return asked.void("Canaries audit flips and trainings of dp_homo_nn; this line is neither.", entry)
+        return asked.void(
+            "Canaries audit flips and trainings of dp_homo_nn and dp_homo_gbdt; this line is neither.", entry
+        )
     source = entry["source"]
     tables = [source.rpartition("/")[0]] if is_flip else home.ledger.tables().get(source, [])
     try:
@@ -237,32 +242,65 @@ def _guesses(labels: Iterable[str | None], canaries: Canaries) -> np.ndarray:
 
 
 def _audit_training(asked: Asked, home: PartyHome, entry: dict[str, Any], canaries: Canaries) -> Certificate:
+    if asked.model is None:
+        return asked.void("A training is audited by the model that it released; name its file with --model.", entry)
+    digest, trees = hash_of(asked.model), str(entry["parameters"]["purpose"]).startswith(TREES)
+    losses_of = losses_of_trees if trees else losses_of_network
+    try:
+        document = json.loads(asked.model.read_text(encoding="utf-8"))
+        header = document["data"]["estimator"]["header"]
+        losses = losses_of(document, canaries, home) if list(header) == list(canaries.columns) else None
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidArgument(f"The file {asked.model} is no model of {TREES if trees else NETWORKS}.") from error
+    if losses is None:
+        return asked.void("The model was trained on other columns than the canaries have.", entry)
+    coins = np.array(canaries.coins, dtype=np.int64)
+    guessed = int(len(coins) * GUESSED_ABSENT)
+    audited, control = (OneRun(coins, guess_coins(-each, 0, guessed)).evidence for each in losses)
+    inputs = {**_inputs(home, canaries), "model": digest}
+    return Certificate(asked.claim(entry), asked.confidence, audited, control, inputs=inputs)
+
+
+def losses_of_network(document: dict, canaries: Canaries, home: PartyHome) -> tuple[np.ndarray, np.ndarray]:
+    """Losses of all canaries under a model of dp_homo_nn, and under one that was fitted to those that were present."""
     from fate_dp.components.dp_homo_nn.model import spec_of, weights_of
     from fate_dp.components.dp_homo_nn.models.registry import ModelSource, model_inputs
 
-    if asked.model is None:
-        return asked.void("A training is audited by the model that it released; name its file with --model.", entry)
-    digest = hash_of(asked.model)
-    try:
-        document = json.loads(asked.model.read_text(encoding="utf-8"))
-        estimator, spec, weights = document["data"]["estimator"], spec_of(document), weights_of(document)
-        header, loss = estimator["header"], estimator["loss"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise InvalidArgument(f"The file {asked.model} is no model of dp_homo_nn.") from error
-    if list(header) != list(canaries.columns):
-        return asked.void("The model was trained on other columns than the canaries have.", entry)
+    spec, loss, weights = spec_of(document), document["data"]["estimator"]["loss"], weights_of(document)
     source = ModelSource.of(spec, loss, home.policy.model_modules)
     features = model_inputs(spec, np.array(canaries.rows, dtype=np.float32))
-    labels = np.array([canaries.classes.index(label) for label in canaries.labels], dtype=np.int64)
-    coins, gradients = np.array(canaries.coins, dtype=np.int64), source.gradients()
-    fitted = fitted_without_privacy(source, features[coins > 0], labels[coins > 0])
-    guessed = int(len(coins) * GUESSED_ABSENT)
-    audited, control = (
-        OneRun(coins, guess_coins(-gradients.losses(at, features, labels), 0, guessed)).evidence
-        for at in (weights, fitted)
+    labels = _labels_of(canaries)
+    present, gradients = np.array(canaries.coins) > 0, source.gradients()
+    fitted = fitted_without_privacy(source, features[present], labels[present])
+    audited, control = (gradients.losses(at, features, labels) for at in (weights, fitted))
+    return audited, control
+
+
+def losses_of_trees(document: dict, canaries: Canaries, home: PartyHome) -> tuple[np.ndarray, np.ndarray]:
+    """The same of dp_homo_gbdt: the control has the released splits, with values of leaves that nothing protects.
+
+    Its values are those of ridge regression on the canaries that were present, in the leaves of all trees.
+    """
+    from fate_dp.components.dp_homo_gbdt.boosting import scores_of
+    from fate_dp.components.dp_homo_gbdt.model import model_of
+
+    bins, batches = model_of(document)
+    codes, signs = bins.codes(np.array(canaries.rows, dtype=np.float64)), 2.0 * _labels_of(canaries) - 1
+    leaves = np.stack(
+        [batch.splits.leaf_of(codes, tree) for batch in batches for tree in range(batch.splits.trees)], axis=1
     )
-    inputs = {**_inputs(home, canaries), "model": digest}
-    return Certificate(asked.claim(entry), asked.confidence, audited, control, inputs=inputs)
+    present = np.array(canaries.coins) > 0
+    # In how many trees two canaries share a leaf: what a leaf's value learns of one, it says of the other.
+    shared = np.zeros((len(leaves), int(present.sum())))
+    for column in leaves.T:
+        shared += column[:, None] == column[present][None, :]
+    weights = np.linalg.solve(shared[present] + RIDGE * np.eye(shared.shape[1]), signs[present])
+    audited, control = (np.logaddexp(0, -signs * scores) for scores in (scores_of(batches, codes), shared @ weights))
+    return audited, control
+
+
+def _labels_of(canaries: Canaries) -> np.ndarray:
+    return np.array([canaries.classes.index(label) for label in canaries.labels], dtype=np.int64)
 
 
 def fitted_without_privacy(source: Any, features: np.ndarray, labels: np.ndarray) -> np.ndarray:

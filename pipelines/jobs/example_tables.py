@@ -272,6 +272,7 @@ EXAMPLES: dict[str, Maker] = {
     "label_private_hetero_lr": upload_patients,
     "joined_shares_lr": upload_patients,
     "private_homo_nn": upload_loans,
+    "private_homo_gbdt": upload_loans,
     "lending_club_homo_lr": upload_loans,
     "shuffled_statistics": upload_people,
 }
@@ -282,6 +283,7 @@ FOLDERS: dict[str, tuple[Maker, ...]] = {
     "score_correction": (upload_patients,),
     "share_lr": (upload_patients,),
     "dp_homo_nn": (upload_banks,),
+    "dp_homo_gbdt": (upload_banks,),
     "shuffler": (upload_banks,),
 }
 """What makes the tables of the scripts in each folder of examples/pipeline/."""

@@ -356,6 +356,21 @@ def training_task(name: str, parties: Federation, reader: Reader, parameters: di
     return DPHomoNN(name, runtime_parties=runtime_parties, train_data=reader.outputs["output_data"], **given)
 
 
+def private_trees_pipeline(parties: Federation, tables: StudyTables, parameters: dict) -> FateFlowPipeline:
+    """reader_0 -> dp_homo_gbdt_0 -> evaluation_0 at the guest; ``parameters`` are those of `clients.DPHomoGBDT`."""
+    from ..clients import DPHomoGBDT
+
+    reader = training_reader(parties, tables)
+    trees = DPHomoGBDT(
+        "dp_homo_gbdt_0",
+        runtime_parties=parties.at_training("secure_sum"),
+        train_data=reader.outputs["output_data"],
+        **parameters,
+    )
+    scored = evaluation(parties, trees.outputs["train_output_data"])
+    return new_pipeline(parties).add_tasks([reader, trees, scored])
+
+
 def guest_prediction_pipeline(
     trained: FateFlowPipeline, task: str, parties: Federation, tables: StudyTables
 ) -> FateFlowPipeline:

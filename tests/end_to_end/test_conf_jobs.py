@@ -63,7 +63,8 @@ def test_every_job_in_conf_is_sent(ended):
 
 
 @pytest.mark.parametrize(
-    "name", ["label_private_hetero_lr", "joined_shares_lr", "private_homo_nn", "lending_club_homo_lr"]
+    "name",
+    ["label_private_hetero_lr", "joined_shares_lr", "private_homo_nn", "private_homo_gbdt", "lending_club_homo_lr"],
 )
 def test_its_evaluation_is_there(name, ended, flow_address):
     found = auc(

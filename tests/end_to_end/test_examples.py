@@ -14,6 +14,8 @@ import yaml
 from sklearn.metrics import roc_auc_score
 
 from fate_dp.components.common.charges import columns_name
+from fate_dp.components.dp_homo_gbdt.boosting import scores_of
+from fate_dp.components.dp_homo_gbdt.model import model_of as trees_of
 from fate_dp.components.dp_homo_nn.model import weights_of
 from fate_dp.data_prep.breast_cancer import party_tables
 from fate_dp.deploy.flow.home import open_home
@@ -222,6 +224,23 @@ def test_banks_train_one_model_of_their_records(returned, at, ledger):
     assert roc_auc_score(rows["y"], features.to_numpy() @ learned[:-1]) > 0.6
     charged = [entry for entry in ledger(GUEST, columns_name(features.columns)) if entry["rounds"] == ROUNDS]
     assert len(charged) == 1 and charged[0]["parameters"]["purpose"] == "dp_homo_nn, aggregation secure_sum"
+
+
+def test_banks_grow_the_same_trees_of_their_records(returned, at, ledger):
+    pipeline = returned["homo_gbdt"]
+    models = [
+        task_output_model(*at(pipeline, party, "dp_homo_gbdt_0"))["output_model"] for party in (GUEST, HOST, BANK)
+    ]
+    assert models[0] == models[1] == models[2]
+    rows = credit_records(DATA, JOINED_CREDIT + 3 * CREDIT_OF_A_BANK).iloc[JOINED_CREDIT:]
+    features, (bins, batches) = rows.drop(columns=["id", "y"]), trees_of(models[0])
+    assert roc_auc_score(rows["y"], scores_of(batches, bins.codes(features.to_numpy(float)))) > 0.6
+    charged = [
+        entry
+        for entry in ledger(GUEST, columns_name(features.columns))
+        if entry["parameters"]["purpose"].startswith("dp_homo_gbdt")
+    ]
+    assert len(charged) == 1 and charged[0]["rounds"] == len(batches) == 4
 
 
 def test_shuffled_statistics_are_those_of_both_banks(returned, at, ledger):

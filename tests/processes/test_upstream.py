@@ -29,6 +29,11 @@ SAID = {
         "labels of the guest:        [0, 1, 1, 0, 1, 0, 0, 1]",
     ],
     "stratified_split_shows_labels": ["labels that the host reads of 160 rows: 1.000"],
+    "classes_of_a_label_with_an_underscore": [
+        "y is taken",
+        "loan_status ends in ValueError - invalid literal for int() with base 10: 'status'",
+        "flag_1_of_2 ends in AssertionError - binary classification task should have 2 unique label, but got {1}",
+    ],
     "refused_queue": [
         "the queue was made: False",
         "no error was raised: what is sent to this queue is lost, and the other party waits for ever",

@@ -8,6 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fate_dp.components.dp_homo_gbdt.boosting import GrownBatch
+from fate_dp.components.dp_homo_gbdt.growth import Growth
+from fate_dp.components.dp_homo_gbdt.model import _batch_to_json
+from fate_dp.components.dp_homo_gbdt.settings import TrainSettings
 from fate_dp.components.dp_homo_nn.models.registry import ModelSource
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights
 from fate_dp.pipelines.cli.main import main
@@ -206,6 +210,46 @@ def test_a_model_that_memorises_its_records_is_refuted_and_one_that_learned_noth
     for weights, verdict in ((flat_weights(source.module()), CONSISTENT), (memorised, REFUTED)):
         certificate, _ = audit_job(asked(tmp_path, model=model_file(tmp_path, weights, PERCEPTRON, names)))
         assert certificate.verdict == verdict, certificate.reason
+
+
+def grown_file(tmp_path, names, values_of):
+    """A model of dp_homo_gbdt of 40 trees in two batches, whose leaves have the values that ``values_of`` gives the splits."""
+    bins = TrainSettings(records=9, epsilon=1.0).bins_of(names)
+    growth = Growth(bins, np.random.default_rng(6))
+    drawn = [growth.draw(20, 5) for _ in range(2)]
+    batches = [_batch_to_json(GrownBatch(*each)) for each in zip(drawn, values_of(bins, drawn))]
+    estimator = {"bins": bins.to_wire(), "batches": batches, "importance": {}, "header": list(names)}
+    (tmp_path / "trees.json").write_text(json.dumps({"data": {"estimator": estimator}, "meta": {}}))
+    return tmp_path / "trees.json"
+
+
+def test_trees_that_memorise_their_records_are_refuted_and_those_that_learned_nothing_are_not(tmp_path):
+    rng, names = np.random.default_rng(4), [f"x{number}" for number in range(12)]
+    table = pd.DataFrame(rng.normal(size=(300, 12)).round(3), columns=names)
+    table.assign(id=range(300), y=rng.integers(0, 2, 300)).to_csv(tmp_path / "wide.csv", index=False)
+    canaries = planted(tmp_path, tmp_path / "wide.csv", "records", 400)
+    trained(tmp_path, names, "dp_homo_gbdt, aggregation secure_sum")
+    present = np.array(canaries.coins) > 0
+    rows, signs = np.array(canaries.rows)[present], 2.0 * np.array(canaries.labels, dtype=float)[present] - 1
+
+    def nothing(bins, drawn):
+        return [np.zeros((splits.trees, splits.leaves)) for splits in drawn]
+
+    def memorised(bins, drawn):
+        codes = bins.codes(rows)
+        leaves = [[splits.leaf_of(codes, tree) for tree in range(splits.trees)] for splits in drawn]
+        shared = sum((leaf[:, None] == leaf[None, :]).astype(float) for batch in leaves for leaf in batch)
+        weights = np.linalg.solve(shared + 0.01 * np.eye(len(rows)), 5 * signs)
+        return [np.stack([np.bincount(leaf, weights, minlength=32) for leaf in batch]) for batch in leaves]
+
+    for values_of, verdict in ((nothing, CONSISTENT), (memorised, REFUTED)):
+        certificate, calls = audit_job(asked(tmp_path, model=grown_file(tmp_path, names, values_of)))
+        assert certificate.verdict == verdict, certificate.reason
+        assert "The recorder of calls was off" in calls.reason
+    model = grown_file(tmp_path, names[::-1], nothing)
+    assert "other columns than the canaries have" in void_of(tmp_path, model=model)
+    with pytest.raises(InvalidArgument, match="is no model of dp_homo_gbdt"):
+        audit_job(asked(tmp_path, model=model_file(tmp_path, [0.1] * 26, PERCEPTRON, names)))
 
 
 def test_a_training_is_void_where_its_control_is_not_broken(tmp_path, csv):

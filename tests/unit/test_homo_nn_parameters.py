@@ -9,7 +9,13 @@ from fate_dp.components.common.parameters import parameters_of
 from fate_dp.components.dp_homo_nn.component import dp_homo_nn
 from fate_dp.components.dp_homo_nn.settings import TrainSettings
 from fate_dp.pipelines.clients import DPHomoNN
-from fate_dp.pipelines.jobs.ready import Federation, StudyTables, guest_prediction_pipeline, private_training_pipeline
+from fate_dp.pipelines.jobs.ready import (
+    Federation,
+    StudyTables,
+    guest_prediction_pipeline,
+    private_training_pipeline,
+    private_trees_pipeline,
+)
 
 EXAMPLE = {
     "dp_homo_nn_0": {
@@ -96,6 +102,13 @@ def test_a_deployed_model_needs_the_guest_alone():
 def test_the_dag_file_is_the_ready_made_pipeline():
     made = private_training_pipeline(Federation(shuffler="9997"), StudyTables(), EXAMPLE).compile().get_dag()
     kept = Path(__file__).parents[2] / "conf" / "private_homo_nn.yaml"
+    assert in_order(yaml.safe_load(kept.read_text())) == in_order(yaml.safe_load(made))
+
+
+def test_the_dag_file_of_trees_is_the_ready_made_pipeline():
+    parameters = {"records": 20000, "epsilon": 2.0, "delta": 1e-5, "aggregation": "secure_sum"}
+    made = private_trees_pipeline(Federation(), StudyTables(), parameters).compile().get_dag()
+    kept = Path(__file__).parents[2] / "conf" / "private_homo_gbdt.yaml"
     assert in_order(yaml.safe_load(kept.read_text())) == in_order(yaml.safe_load(made))
 
 

@@ -9,6 +9,10 @@ import pytest
 from fate_dp.attacks.recorded_view import Task
 from fate_dp.components.common.charges import PartyHome
 from fate_dp.components.common.wire import codec
+from fate_dp.components.dp_homo_gbdt import trees
+from fate_dp.components.dp_homo_gbdt.boosting import sums_of_records
+from fate_dp.components.dp_homo_gbdt.growth import Growth
+from fate_dp.components.dp_homo_gbdt.settings import TrainSettings
 from fate_dp.components.dp_homo_nn.models.registry import ModelSource, build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, dimension
 from fate_dp.deploy.recorder import calls as calls_module
@@ -19,7 +23,7 @@ from fate_dp.pipelines.cli.main import main
 from fate_dp.pipelines.jobs.audits import Asked, audit_job
 from fate_dp.privacy import BudgetCap, InvalidPolicy, Ledger
 from fate_dp.privacy.auditing.certificate import CONSISTENT, REFUTED, SENSITIVITY, VOID, Certificate, Claim, read
-from fate_dp.privacy.auditing.replay import Moved
+from fate_dp.privacy.auditing.replay import Moved, replay_all
 from fate_dp.privacy.events import Event, Gaussian
 from fate_dp.privacy.mechanisms import aggregates, clipping
 from fate_dp.privacy.mechanisms.clipping import ClippedSum, clip_records
@@ -123,6 +127,54 @@ def test_an_audit_of_the_job_replays_them_and_breaks_its_control(home, capsys, t
     command = ["audit", JOB, "--party", PARTY, "--home", str(tmp_path), "--out", str(tmp_path / "out")]
     assert main(command) == 0
     assert "One record moved clipped_sum by 1 times the sensitivity" in " ".join(capsys.readouterr().out.split())
+
+
+def grove(rounds=2):
+    """What a training of trees asks in its rounds, the second of which begins at the scores of the first."""
+    bins = TrainSettings(records=9, epsilon=1.0).bins_of(["a", "b", "c"])
+    growth, grown = Growth(bins, np.random.default_rng(2)), []
+    for number in range(rounds):
+        splits = growth.draw(3, 2)
+        sums_of_records(
+            bins.to_wire(), grown, (splits.columns, splits.right), ROWS.astype(float), np.array([0.0, 1.0, 1.0]), number
+        )
+        grown = [*grown, (splits.columns, splits.right, np.full((3, 4), 0.3))]
+
+
+@pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
+def test_sums_by_leaf_of_trees_are_replayed_from_the_table(home, relation):
+    with recording_here() as heard:
+        grove()
+    assert [call.query.__name__ for call in heard.calls] == ["sums_of_records"] * 2
+    run(home, asks=grove)
+    (certificate,) = of_calls(home)
+    assert certificate.verdict == CONSISTENT, certificate.reason
+    (moved,) = replay_all([call_of(data, {}) for data in read_calls(calls_of(home, JOB)[0]).calls], relation)
+    # Under replace-one the label stays, so that a record moves from leaf to leaf: the root of two records, of two.
+    least = {"add_or_remove": 0.999, "replace_one": 0.7}[relation]
+    assert moved.query == "sums_of_records" and least < moved.moved / moved.claimed <= 1
+
+
+def too_heavy(scores, labels, weight, bound, grid):
+    """A mutant of `trees.record_steps`: curvatures count more than the bound allows, and nothing holds them."""
+    return KEPT_STEPS(scores, labels, 4 * weight, 2 * bound, grid)
+
+
+def centred(scores, labels, weight, bound, grid):
+    """Another one: each record's gradient depends on its companions."""
+    steps = KEPT_STEPS(scores, labels, weight, bound, grid)
+    return steps - np.rint(steps.mean(axis=0)).astype(np.int64) * len(steps)
+
+
+KEPT_STEPS = trees.record_steps
+
+
+@pytest.mark.parametrize("mutant", [too_heavy, centred])
+def test_trees_whose_records_weigh_more_than_their_sums_report_are_refuted(home, monkeypatch, mutant):
+    monkeypatch.setattr(trees, "record_steps", mutant)
+    run(home, asks=grove)
+    (certificate,) = of_calls(home)
+    assert certificate.verdict == REFUTED and "moved sums_of_records by" in certificate.reason
 
 
 def test_calls_are_kept_as_they_were_asked_whatever_a_task_does_to_its_arrays_later(home):

@@ -5,23 +5,44 @@ Each party checks its own; what other parties learn is that one of them refuses,
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from ...common.frames import DataFrame, distinct_labels, label_blocks, require_distinct_ids, require_rows
-from ..preflight import PrivateReason
+from ..preflight import Preflight, PrivateReason
 
+logger = logging.getLogger(__name__)
+REFUSAL = "The cap that this party's operator set for private steps does not allow this training."
 LABELS_UNFIT = "The labels there do not allow this training; that party's operator can see why."
 
 
-def check_labelled_rows(frame: DataFrame | None, records: int | None) -> DataFrame:
-    """A table with rows, distinct ids, a label column and no weights, of at most ``records`` rows."""
+def agree_in_two_steps(tables: Preflight, consent_to: Callable[[dict], Any]) -> Any:
+    """The ``agreement`` of the Preflight that ``consent_to`` makes of what was agreed on in ``tables``.
+
+    Each step ends with one verdict for everybody: first what each party brings, after which the guest calibrates the noise;
+    then what that costs, which each data party computes anew and holds against its own cap.
+    """
+    consent = consent_to(tables.agree())
+    consent.agree()
+    warning = consent.agreement.terms.delta_warning()
+    if warning:
+        logger.warning(warning)
+    return consent.agreement
+
+
+def check_labelled_rows(frame: DataFrame | None, records: int | None, without: str) -> DataFrame:
+    """A table with rows, distinct ids, a label column and no weights, of at most ``records`` rows.
+
+    ``without`` names who trains without a table, for the sentence where this party has none.
+    """
     if frame is None:
-        raise ValueError("The task has no train_data at this party; only the shuffler trains without rows.")
+        raise ValueError(f"The task has no train_data at this party; only {without} trains without rows.")
     require_rows(frame)
     schema = frame.schema
     if schema.label_name is None:
