@@ -92,11 +92,12 @@ def _watch(processes, parties, common, start, messages, report) -> Seconds:
     start.wait()
     shares, seconds = {}, []
     while len(shares) < 2:
+        # One that is through ends with 0 while the other still works, for minutes where records are many. Whoever had ended before
+        # the wait had sent its shares before it, too.
+        codes = [process.exitcode for process in processes]
         try:
             kind, content = messages.get(timeout=5)
         except queue.Empty:
-            # One that is through ends with 0 while the other still works, for minutes where records are many.
-            codes = [process.exitcode for process in processes]
             if any(codes) or None not in codes:
                 raise RuntimeError("A party of the benchmark ended before it had its shares; see its trace.") from None
             continue

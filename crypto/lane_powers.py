@@ -33,12 +33,9 @@ class CombEntries:
 
     def __init__(self, parts: Sequence[Sequence[mpz]], columns: int, columns_of_a_part: int, ring: Ring) -> None:
         self._ring, self._steps = ring, min(columns_of_a_part, columns)
-        bits = max(map(len, parts))
-        entries = [ring.enter([mpz(1)] * len(parts))]
-        for bit in range(bits):
-            factors = ring.enter([part[bit] if bit < len(part) else mpz(1) for part in parts])
-            entries += [ring.products(entry, factors) for entry in list(entries)]
-        self._entries = np.ascontiguousarray(np.stack(entries, axis=1))
+        inverses = [[gmpy2.invert(factor, ring.modulus) for factor in part] for part in parts]
+        tables = (_subset_products(ring, of_parts) for of_parts in (parts, inverses))
+        self._entries = ring.comb_entries(*tables)
 
     def powers(self, digits: npt.NDArray[np.uint16]) -> list[mpz]:
         """The powers with these digits, (count, columns)."""
@@ -48,9 +45,20 @@ class CombEntries:
         # The last column of each part is squared most often.
         walk = padded.reshape(len(digits), parts, self._steps).swapaxes(1, 2)[:, ::-1]
         spans = [walk[at : at + _AT_ONCE] for at in range(0, len(walk), _AT_ONCE)]
-        return [
-            power for span in spans for power in self._ring.leave(self._ring.table_products(self._entries, span, 1))
-        ]
+        return [power for span in spans for power in self._ring.leave(self._ring.comb_products(self._entries, span))]
+
+
+def _subset_products(ring: Ring, parts: Sequence[Sequence[mpz]]) -> Rows:
+    """Rows (parts, 2^bits): bit i of an index says whether factor i of the part is in the product."""
+    bits, one = max(map(len, parts)), ring.enter([mpz(1)])[0]
+    products = np.empty((len(parts), 1 << bits, len(one)), dtype=np.uint64)
+    products[:, 0] = one
+    for bit in range(bits):
+        size = 1 << bit
+        factors = ring.enter([part[bit] if bit < len(part) else mpz(1) for part in parts])
+        for of_part, factor in zip(products, factors):
+            of_part[size : 2 * size] = ring.products(of_part[:size], factor)
+    return products
 
 
 def bucket_products(values: Sequence[mpz], exponents: IntArray, ring: Ring) -> list[mpz]:

@@ -71,6 +71,11 @@ class PublicKey:
         """``1 + plaintext n mod n^2``: a plaintext *without* blinding, only ever multiplied onto a blinded value."""
         return (1 + plaintext * self.modulus) % self.modulus_squared
 
+    def shifted(self, value: mpz, plaintext: int) -> mpz:
+        """``value (1 + plaintext n) mod n^2`` of a value in [0, n^2), by products of half the width."""
+        added = value + value % self.modulus * plaintext % self.modulus * self.modulus
+        return added - self.modulus_squared if added >= self.modulus_squared else added
+
     @classmethod
     def from_wire(cls, message: dict[str, Any]) -> PublicKey:
         """The key of another party, as `PrivateKey.to_wire` made it.
@@ -300,8 +305,7 @@ class Encrypted:
 
     def plus(self, plaintext: int) -> EncryptedSum:
         """The sum with a plaintext that need not be encrypted."""
-        product = self.value * self.public_key.embed(plaintext) % self.public_key.modulus_squared
-        return EncryptedSum(product, self.public_key)
+        return EncryptedSum(self.public_key.shifted(self.value, plaintext), self.public_key)
 
     def times(self, factor: int) -> EncryptedSum:
         """The product with a signed plaintext."""
@@ -354,6 +358,14 @@ class Ciphertext(Encrypted):
         self._public_key = content.public_key
         self._value = content.value * factor.spend() % content.public_key.modulus_squared
 
+    @classmethod
+    def of(cls, plaintext: int, factor: BlindingFactor) -> Ciphertext:
+        """A plaintext, encrypted with a factor."""
+        ciphertext = cls.__new__(cls)
+        ciphertext._value = factor.public_key.shifted(factor.spend(), plaintext)
+        ciphertext._public_key = factor.public_key
+        return ciphertext
+
     def to_bytes(self) -> bytes:
         """`PublicKey.ciphertext_bytes` bytes, big endian: one width whatever the plaintext."""
         return int(self._value).to_bytes(self.public_key.ciphertext_bytes, "big")
@@ -379,14 +391,9 @@ def blinded_for_owner(sums: Sequence[EncryptedSum], blinding: DrawnBlinding) -> 
     return [Ciphertext(each, factor) for each, factor in zip(sums, blinding.factors(len(sums)))]
 
 
-def encrypt_with(
-    factors: Iterable[BlindingFactor], plaintexts: Iterable[int], public_key: PublicKey
-) -> list[Ciphertext]:
-    """Each plaintext encrypted with the next factor."""
-    return [
-        Ciphertext(EncryptedSum(public_key.embed(plaintext), public_key), factor)
-        for plaintext, factor in zip(plaintexts, factors)
-    ]
+def encrypt_with(factors: Iterable[BlindingFactor], plaintexts: Iterable[int]) -> list[Ciphertext]:
+    """Each plaintext encrypted with the next factor, under the factor's key."""
+    return [Ciphertext.of(plaintext, factor) for plaintext, factor in zip(plaintexts, factors)]
 
 
 def column_to_bytes(ciphertexts: Sequence[Ciphertext]) -> bytes:
@@ -429,7 +436,7 @@ def column_from_bytes(data: bytes, public_key: PublicKey) -> list[Ciphertext]:
 def encrypt_column(values: IntArray, public_key: PublicKey) -> bytes:
     """int64 array (n,) -> n ciphertexts of fixed width; negative v is encrypted as n - |v|."""
     factors = blinding_of(public_key).factors(len(values))
-    return column_to_bytes(encrypt_with(factors, values.tolist(), public_key))
+    return column_to_bytes(encrypt_with(factors, values.tolist()))
 
 
 def sum_of_columns(columns: list[bytes], public_key: PublicKey) -> list[mpz]:
@@ -447,6 +454,8 @@ def sum_of_columns(columns: list[bytes], public_key: PublicKey) -> list[mpz]:
 
 _HEIGHT = 10
 _STATISTICAL_BITS = 40
+_HIGHEST_COMB_OF_OWNER = 12
+"""Rows; three primes have a table each, 33 MB in all at 2048 bits, and a higher one is no quicker."""
 _BASES = MAX_PRIMES + _STATISTICAL_BITS - 2
 
 
@@ -562,7 +571,7 @@ class OwnerEncryption(_Owner):
         """
         if any(2 * abs(plaintext) >= self.public_key.n for plaintext in plaintexts):
             raise ValueError("A plaintext does not fit the key; its magnitude must be below n / 2.")
-        return encrypt_with(self._factors(len(plaintexts), expected), plaintexts, self.public_key)
+        return encrypt_with(self._factors(len(plaintexts), expected), plaintexts)
 
     def _factors(self, count: int, expected: int) -> list[BlindingFactor]:
         if self.public_key.blinding_base is None:
@@ -570,7 +579,7 @@ class OwnerEncryption(_Owner):
             below = [[1 + secrets.randbelow(int(prime) - 1) for _ in range(count)] for prime in self._primes]
             parts = [same_power(list(map(mpz, of_prime)), int(p), p**2) for of_prime, p in zip(below, self._primes)]
         else:
-            tables = _tables(self, comb_height(expected))
+            tables = _tables(self, comb_height(expected, _HIGHEST_COMB_OF_OWNER))
             digits = tables[0].random_digits(count)
             parts = [table.powers(digits) for table in tables]
         modulus, of_primes = self.public_key.modulus_squared, _units(self)

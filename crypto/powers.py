@@ -20,7 +20,7 @@ import numpy.typing as npt
 from gmpy2 import mpz
 
 from .kernel import IntArray as IntArray
-from .kernel import ring_for
+from .kernel import kernel, ring_for
 from .lane_powers import CombEntries, bin_products, bucket_products, window_products
 
 Digits = npt.NDArray[np.uint16]
@@ -85,8 +85,11 @@ _FEWEST_FOR_LANES = 4
 """Powers at once: with fewer most of the kernel's lanes would idle, and gmpy2 is as fast."""
 _ENTRY_COST = 2.5
 """Price of a table entry in multiplications."""
-_HEIGHTS = range(4, 12)
-"""Higher tables leave the processor's cache, and what they save in multiplications is lost again."""
+_LOWEST_COMB = 4
+_HIGHEST_COMB, _HIGHEST_COMB_OF_LANES = 11, 13
+"""Higher tables leave the processor's cache; what they save in multiplications is lost again, or costs too much memory."""
+_ENTRY_COST_OF_LANES = 12.0
+"""The same where the native kernel runs, whose entries are split."""
 
 
 class FixedBasePowers:
@@ -141,9 +144,15 @@ class FixedBasePowers:
         return [join(product, slope, self._root) for product, slope in zip(products, slopes)]
 
 
-def comb_height(expected: int) -> int:
-    """Rows of a comb that make ``expected`` powers cheapest, their table included; 11 rows take 15 MB at 2048 bits."""
-    return min(_HEIGHTS, key=lambda height: (_ENTRY_COST * (1 << height) / _COLUMNS_OF_A_PART + expected) / height)
+def comb_height(expected: int, highest: int = _HIGHEST_COMB_OF_LANES) -> int:
+    """Rows of a comb that make ``expected`` powers cheapest, their table included.
+
+    11 rows take 15 MB at 2048 bits with gmpy2; with the native kernel, which asks for entries early, 13 rows take 110 MB.
+    """
+    lanes = kernel().library is not None
+    entry_cost = _ENTRY_COST_OF_LANES if lanes else _ENTRY_COST
+    heights = range(_LOWEST_COMB, min(highest, _HIGHEST_COMB_OF_LANES if lanes else _HIGHEST_COMB) + 1)
+    return min(heights, key=lambda height: (entry_cost * (1 << height) / _COLUMNS_OF_A_PART + expected) / height)
 
 
 def _powers_at(

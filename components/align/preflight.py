@@ -7,6 +7,7 @@ since the size of its table would otherwise tell d: it is the number of its reco
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 from collections.abc import Sequence
@@ -47,23 +48,40 @@ def _dummy(role: str, at: int) -> str:
     return f"dummy {role} {at}"
 
 
-# Whether a table fits: what leaves a party is sorted, and so all ciphertexts of a partition are held at once.
+# How much memory is taken: what leaves a party is sorted, and so all ciphertexts of a partition are held at once. Tables are
+# spread over as many partitions as keep one of them, while it is sorted, below what a worker may hold.
 
 
 COPIES = 2
 """Of a partition while it is sorted: as it came, and in order."""
+ROW_BYTES = 320
+"""Of a record besides its ciphertexts: its tag, and what Python's objects and the storage engine take."""
 
 
-def check_memory(ctx: Context, records: int, columns: int, public_key: PublicKey) -> None:
-    """Refuse a table whose ciphertexts exceed the free memory, on an engine of one machine; others do not learn how much that is."""
+def sorted_bytes(records: int, columns: int, public_key: PublicKey) -> int:
+    """Memory that a table takes while it is sorted, if one worker holds all of it."""
+    return COPIES * records * (record_bytes(columns, public_key) + ROW_BYTES)
+
+
+def partitions_of(records: int, columns: int, public_key: PublicKey, worker_memory: int) -> int:
+    """Partitions of a table that a worker sorts within ``worker_memory`` MiB each."""
+    return -(-sorted_bytes(records, columns, public_key) // (worker_memory << 20))
+
+
+def check_memory(ctx: Context, records: int, columns: int, public_key: PublicKey, worker_memory: int) -> None:
+    """Refuse what exceeds the free memory, on an engine of one machine; others do not learn how much that is."""
     if "standalone" not in type(ctx.computing).__module__:
         return
-    needed, free = COPIES * records * record_bytes(columns, public_key), free_memory()
+    workers = os.cpu_count() or 1
+    needed = min(sorted_bytes(records, columns, public_key), workers * (worker_memory << 20))
+    free = free_memory()
     if needed > free:
-        public = f"The ciphertexts of {records} records do not fit into this party's memory; align a part at a time."
+        public = (
+            f"The ciphertexts of {records} records do not fit into this party's memory; it must lower worker_memory."
+        )
         raise PrivateReason(
-            f"The ciphertexts of {records} records need {needed / 2**30:.1f} GiB of memory and {free / 2**30:.1f} are free; "
-            "align a part of the table at a time, or use an engine of several machines.",
+            f"The ciphertexts of {records} records need {needed / 2**30:.1f} GiB of memory at {workers} workers and "
+            f"{free / 2**30:.1f} are free; lower worker_memory, or use an engine of several machines.",
             public,
         )
 
@@ -195,7 +213,7 @@ class Terms(Preflight):
     def check(self) -> dict:
         check_table(self.frame, self.role)
         facts, settings = self._facts(), self.settings
-        check_memory(self.ctx, facts["records"], facts["columns"], self.private_key.public_key)
+        check_memory(self.ctx, facts["records"], facts["columns"], self.private_key.public_key, settings.worker_memory)
         if settings.hide_size is not None:
             self.charges = Charges(self.ctx, self.frame, REFUSAL)
             self.charges.check(self._cost())

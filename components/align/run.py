@@ -12,6 +12,7 @@ tags and ciphertexts are fresh in every run. Parties are semi-honest; what is ma
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -30,8 +31,12 @@ from ..protocols.federation import Context
 from ..protocols.joined_tables import Alignment, feature_names, write_shares
 from ..protocols.preflight import Preflight, show_summary
 from . import tagged_tables
-from .preflight import OTHER, Terms, check_parties, dummy_names, peer_key, record_blocks
+from .preflight import OTHER, Terms, check_parties, dummy_names, partitions_of, peer_key, record_blocks
 from .settings import Settings
+
+logger = logging.getLogger(__name__)
+STAGES = ("tags", "matches", "masks", "shares")
+"""Both parties agree after each; the task's log says so, and nothing else of it."""
 
 
 def run(ctx: Context, settings: Settings, frame: DataFrame) -> tuple[DataFrame, Alignment]:
@@ -45,7 +50,11 @@ def run(ctx: Context, settings: Settings, frame: DataFrame) -> tuple[DataFrame, 
     dummies = dummy_names(role, draw_dummy_count(hidden.epsilon, hidden.pool), hidden.pool) if hidden else []
     own_blocks = record_blocks(frame, role, dummies)
     sizes = {party: Sizes(*(terms[party][name] for name in ("records", "columns", "features"))) for party in OTHER}
-    blocks, starts, rows = joined_blocks(ctx, own_blocks, role, sizes, private_key, other_key)
+    partitions = max(
+        partitions_of(sizes[party].records, sizes[party].columns, key, settings.worker_memory)
+        for party, key in ((role, private_key.public_key), (OTHER[role], other_key))
+    )
+    blocks, starts, rows = joined_blocks(ctx, own_blocks, role, sizes, private_key, other_key, partitions)
     if preflight.charges is not None:
         preflight.charges.mark_released()
     alignment = Alignment(
@@ -83,20 +92,27 @@ class Sizes:
 
 
 def joined_blocks(
-    ctx: Context, blocks: Table, role: str, sizes: Mapping[str, Sizes], private_key: PrivateKey, peer_key: PublicKey
+    ctx: Context,
+    blocks: Table,
+    role: str,
+    sizes: Mapping[str, Sizes],
+    private_key: PrivateKey,
+    peer_key: PublicKey,
+    partitions: int = 1,
 ) -> tuple[Table, dict[int, int], int]:
     """Run the protocol; returns ({block: int64 (rows, 2 c)}, {block: first position}, number of rows).
 
     Columns are the guest's features, the host's, the guest's label, if any, and the membership. ``blocks`` are this
-    party's records, as `preflight.record_blocks` makes them. Raises Refused, at both parties, with one sentence.
+    party's records, as `preflight.record_blocks` makes them; ``partitions`` is the least number of partitions of tables
+    with ciphertexts, which bounds what a worker holds. Raises Refused, at both parties, with one sentence.
     """
     own, theirs, peer = sizes[role], sizes[OTHER[role]], ctx.hosts[0] if role == "guest" else ctx.guest
     key = TagKey().for_workers()
     encryption = private_key.encryption()
-    peer.put("records", tagged_tables.encrypted_table(blocks, key, encryption, own.records))
+    peer.put("records", tagged_tables.encrypted_table(blocks, key, encryption, own.records, partitions))
 
     received = peer.get("records")
-    doubled = tagged_tables.double_tagged_table(received, key)
+    doubled = tagged_tables.double_tagged_table(received, key, partitions)
     Settlement(ctx.sub_ctx("tags"), "tags", (received, theirs.records), doubled).rows()
     peer.put("double_tags", tagged_tables.tags_of(doubled))
 
@@ -134,7 +150,9 @@ class Settlement(Preflight):
 
     def rows(self) -> Any:
         """The number of rows of ``counted``, the same at both parties; None where nothing is counted."""
-        return self.agree()["rows"]
+        rows = self.agree()["rows"]
+        logger.info("align has its %s, step %d of %d.", self.stage, STAGES.index(self.stage) + 1, len(STAGES))
+        return rows
 
     def check(self) -> dict:
         if self.arrived is not None:

@@ -73,6 +73,14 @@ class Settings:
         note="namespace/name/column that the labels come from, where the guest's operator declared it public.",
     )
 
+    worker_memory: int = parameter(
+        "MiB that one worker process holds of records at once, at most; each party has its own",
+        256,
+        at_least=16,
+        at_most=1 << 20,
+        note="MiB that one worker process holds of records at once; a whole number of at least 16.",
+    )
+
     def to_json(self) -> dict[str, Any]:
         """Builtins, the same at all parties that were asked for the same."""
         return {"key_length": self.key_length, "hide_size": self.hide_size and asdict(self.hide_size)}

@@ -28,7 +28,8 @@ Tagged = tuple[bytes, bytes]
 class Blinding(NamedTuple):
     """How this party blinds the other's records, about ``expected`` of them.
 
-    All masks follow from ``mask_key``, 32 secret bytes of this job, and the records' tags: a worker may do its work twice.
+    All masks follow from ``mask_key``, 32 secret bytes of this job, and the records with their tags: a worker may do its work
+    twice, and what differs never gets the same mask.
     """
 
     columns: int
@@ -38,13 +39,13 @@ class Blinding(NamedTuple):
 
 
 class KeyedBits:
-    """Random integers that the same secret key and tag give again, one with each call: SHAKE256 of key, tag and number.
+    """Random integers that the same secret key and label give again, one with each call: SHAKE256 of key, label and number.
 
     They look uniform to whoever does not know the key, 32 bytes of entropy [Bertoni2011].
     """
 
-    def __init__(self, key: bytes, tag: bytes) -> None:
-        self._seed, self._calls = b"fate-dp align masks " + key + tag, 0
+    def __init__(self, key: bytes, label: bytes) -> None:
+        self._seed, self._calls = b"fate-dp align masks " + key + label, 0
 
     def __call__(self, bits: int) -> int:
         self._calls += 1
@@ -79,7 +80,7 @@ def blinded_records(matched: Sequence[Tagged], blinding: Blinding) -> list[tuple
     if not matched:
         return []
     key, columns = blinding.public_key, blinding.columns
-    keystreams = [KeyedBits(blinding.mask_key, tag) for tag, _ in matched]
+    keystreams = [KeyedBits(blinding.mask_key, tag + record) for tag, record in matched]
     masks = [mask for bits in keystreams for mask in joined_records.draw_masks(1, columns, key, bits)]
     ciphertexts = joined_records.record_bytes(columns, key) // key.ciphertext_bytes
     factors = drawn_blinding(key, blinding.expected * ciphertexts)
@@ -126,15 +127,17 @@ BLOCK_ROWS = 128
 """Rows in a block of a frame, as FATE has it."""
 
 
-def encrypted_table(blocks: Table, cipher: TagCipher, encryption: OwnerEncryption, expected: int) -> Table:
-    """{tag: record} from {block: (names, int64 (rows, c))}."""
+def encrypted_table(
+    blocks: Table, cipher: TagCipher, encryption: OwnerEncryption, expected: int, partitions: int = 1
+) -> Table:
+    """{tag: record} from {block: (names, int64 (rows, c))}, in at least so many partitions."""
     kernel = partial(encrypted_records, cipher=cipher, encryption=encryption, expected=expected)
-    return _sorted(blocks.mapPartitions(partial(_encrypt_blocks, kernel=kernel)))
+    return _sorted(_spread(blocks, partial(_encrypt_blocks, kernel=kernel), partitions))
 
 
-def double_tagged_table(received: Table, cipher: TagCipher) -> Table:
-    """{double tag: record} of the other party's table."""
-    return received.mapPartitions(partial(_in_batches, kernel=partial(tagged_again, cipher=cipher)))
+def double_tagged_table(received: Table, cipher: TagCipher, partitions: int = 1) -> Table:
+    """{double tag: record} of the other party's table, in at least so many partitions."""
+    return _spread(received, partial(_in_batches, kernel=partial(tagged_again, cipher=cipher)), partitions)
 
 
 def tags_of(table: Table) -> Table:
@@ -210,6 +213,17 @@ def _in_batches(items: Iterable, kernel: Callable) -> Iterator:
             yield from kernel(batch)
     except (ValueError, TypeError) as error:
         yield PROBLEM, str(error)
+
+
+def _spread(table: Table, function: Callable[[Iterable], Iterable], partitions: int) -> Table:
+    """As mapPartitions, but for the number of partitions that rows are spread over by the hash of their keys."""
+    return table.map_reduce_partitions_with_index(
+        partial(_of_partition, function=function), output_num_partitions=max(table.num_partitions, partitions)
+    )
+
+
+def _of_partition(_: int, items: Iterable, function: Callable[[Iterable], Iterable]) -> Iterable:
+    return function(items)
 
 
 def _sorted(table: Table) -> Table:

@@ -8,14 +8,16 @@
  *
  * Modulo a square n^2 a number is a pair: x + y n has the limbs of x and then those of y, both modulo n. A product of pairs
  * is x x' + (x y' + x' y) n, three products of half the width; what Montgomery's reduction of x x' takes away, a
- * multiple m of n, is taken away from the second part as well. There R must exceed 16 n; parts stay below 2 n.
+ * multiple m of n, is taken away from the second part as well. There R must exceed 16 n; parts stay below 2 n. A square takes
+ * x x, in which products of two limbs are made once, and x times 2 y. A fixed entry x (1 + s n) takes two products: see
+ * kernel_comb_products.
  *
  * Sums of partial products are carried late: a word takes up to six 52-bit terms for each limb, so 64 bits suffice for
  * more limbs than MAX_LIMBS.
  *
- * Time. No branch and no address depends on a number's digits, except where it is said below: table_products reads the
- * entries that secret digits name, and group_products the rows that a secret order names, so that both leave traces in the
- * caches, as lists of Python integers do.
+ * Time. No branch and no address depends on a number's digits, except where it is said below: table_products and comb_products
+ * read the entries that secret digits name, group_products the rows that a secret order names, and powers takes the steps
+ * that its exponent's digits name, so that they leave traces in the caches, as lists of Python integers do.
  *
  * There is no path for other processors here: plain C is hardly faster than GMP, which the caller falls back to. The
  * functions are compiled for IFMA one by one, so that the object loads anywhere and kernel_supported() can say no.
@@ -45,7 +47,7 @@
 
 typedef __m512i lanes_t;
 
-/* The modulus, or the root n of a square one: its limbs (an even number, four or more), and -1 / n modulo 2^52. A row in
+/* The modulus, or the root n of a square one: its limbs (four or more), and -1 / n modulo 2^52. A row in
  * memory has stride words; those beyond the limbs are zero. Parts have a multiple of 8 words: a pair has two, else there is one. */
 typedef struct {
     int64_t limbs;
@@ -75,75 +77,117 @@ EXPORT int kernel_max_limbs(void)
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* out = (start + a b + c d) / R modulo n, below 2 n if R is large enough; c is NULL where there is one product only, and
- * start where there is no sum to begin with. out may be any of the others. What n is multiplied with to clear the lower half
- * is left in quotients, unless that is NULL. Callers give constants for NULL or not, so that no copy has a test inside.
+/* One step of Montgomery's reduction: to the words from at on are added a b and c d, where a and c are not NULL, of b and d the
+ * limbs given, and the multiples of n that clear the two lowest words, which are carried. What n is multiplied with is
+ * left in quotients, unless that is NULL. Callers give constants for NULL or not, so that no copy has a test inside.
  *
- * Two limbs of b are taken at once, so that each word of the sum is loaded and stored once for eight multiplications.
- * quotient_0 and quotient_1 are the limbs by which multiples of n clear the two lowest words. */
-IFMA INLINE void reduced(
-    lanes_t *out, const lanes_t *a, const lanes_t *b, const lanes_t *c, const lanes_t *d, const lanes_t *start,
-    lanes_t *quotients, const ring_t *ring)
+ * Two limbs are taken at once, so that each word is loaded and stored once for eight multiplications. */
+IFMA INLINE void clear_two(
+    lanes_t *at, const lanes_t *a, const lanes_t *b, const lanes_t *c, const lanes_t *d, lanes_t *quotients, const ring_t *ring, int64_t limbs)
 {
-    const int64_t limbs = ring->limbs;
     const uint64_t *n = ring->modulus;
     const lanes_t inverse = SPREAD(ring->negative_inverse), zero = _mm512_setzero_si512();
-    lanes_t sum[2 * MAX_LIMBS];
+    const lanes_t b_0 = a ? b[0] : zero, b_1 = a ? b[1] : zero, d_0 = c ? d[0] : zero, d_1 = c ? d[1] : zero;
+    lanes_t n_0 = SPREAD(n[0]), n_1 = SPREAD(n[1]), a_0 = a ? a[0] : zero, a_1 = a ? a[1] : zero;
+    lanes_t c_0 = c ? c[0] : zero, c_1 = c ? c[1] : zero;
 
-    for (int64_t j = 0; j < limbs; j++)
-        sum[j] = start ? start[j] : zero;
-    for (int64_t i = 0; i < limbs; i += 2) {
-        const lanes_t b_0 = b[i], b_1 = b[i + 1], d_0 = c ? d[i] : zero, d_1 = c ? d[i + 1] : zero;
-        lanes_t *at = sum + i;
-        lanes_t n_0 = SPREAD(n[0]), n_1 = SPREAD(n[1]), a_0 = a[0], a_1 = a[1];
-        lanes_t c_0 = c ? c[0] : zero, c_1 = c ? c[1] : zero;
-
-        lanes_t first = LOW(at[0], a_0, b_0);
-        if (c)
-            first = LOW(first, c_0, d_0);
-        const lanes_t quotient_0 = LOW(zero, first, inverse);
-        first = LOW(first, quotient_0, n_0);
-        lanes_t second = _mm512_add_epi64(at[1], CARRY(first));
-        second = HIGH(LOW(second, a_1, b_0), a_0, b_0);
-        second = HIGH(LOW(second, quotient_0, n_1), quotient_0, n_0);
-        second = LOW(second, a_0, b_1);
-        if (c)
-            second = LOW(HIGH(LOW(second, c_1, d_0), c_0, d_0), c_0, d_1);
-        const lanes_t quotient_1 = LOW(zero, second, inverse);
-        second = LOW(second, quotient_1, n_0);
-        at[2] = _mm512_add_epi64(at[2], CARRY(second));
-        if (quotients) {
-            quotients[i] = quotient_0;
-            quotients[i + 1] = quotient_1;
-        }
-
-        for (int64_t j = 2; j < limbs; j++) {
-            const lanes_t a_2 = a[j], n_2 = SPREAD(n[j]);
-            lanes_t ours = at[j], theirs = zero;
-            ours = HIGH(LOW(ours, a_2, b_0), a_1, b_0);
-            theirs = HIGH(LOW(theirs, quotient_0, n_2), quotient_0, n_1);
-            ours = HIGH(LOW(ours, a_1, b_1), a_0, b_1);
-            theirs = HIGH(LOW(theirs, quotient_1, n_1), quotient_1, n_0);
-            if (c) {
-                const lanes_t c_2 = c[j];
-                ours = HIGH(LOW(ours, c_2, d_0), c_1, d_0);
-                theirs = HIGH(LOW(theirs, c_1, d_1), c_0, d_1);
-                c_0 = c_1, c_1 = c_2;
-            }
-            at[j] = _mm512_add_epi64(ours, theirs);
-            a_0 = a_1, a_1 = a_2, n_0 = n_1, n_1 = n_2;
-        }
-        lanes_t last = HIGH(HIGH(zero, a_1, b_0), quotient_0, n_1);
-        last = HIGH(LOW(last, a_1, b_1), a_0, b_1);
-        if (c)
-            last = HIGH(LOW(HIGH(last, c_1, d_0), c_1, d_1), c_0, d_1);
-        at[limbs] = HIGH(LOW(last, quotient_1, n_1), quotient_1, n_0);
-        at[limbs + 1] = HIGH(HIGH(zero, a_1, b_1), quotient_1, n_1);
-        if (c)
-            at[limbs + 1] = HIGH(at[limbs + 1], c_1, d_1);
+    lanes_t first = at[0];
+    if (a)
+        first = LOW(first, a_0, b_0);
+    if (c)
+        first = LOW(first, c_0, d_0);
+    const lanes_t quotient_0 = LOW(zero, first, inverse);
+    first = LOW(first, quotient_0, n_0);
+    lanes_t second = _mm512_add_epi64(at[1], CARRY(first));
+    second = HIGH(LOW(second, quotient_0, n_1), quotient_0, n_0);
+    if (a)
+        second = LOW(HIGH(LOW(second, a_1, b_0), a_0, b_0), a_0, b_1);
+    if (c)
+        second = LOW(HIGH(LOW(second, c_1, d_0), c_0, d_0), c_0, d_1);
+    const lanes_t quotient_1 = LOW(zero, second, inverse);
+    second = LOW(second, quotient_1, n_0);
+    at[2] = _mm512_add_epi64(at[2], CARRY(second));
+    if (quotients) {
+        quotients[0] = quotient_0;
+        quotients[1] = quotient_1;
     }
+
+    for (int64_t j = 2; j < limbs; j++) {
+        const lanes_t n_2 = SPREAD(n[j]);
+        lanes_t ours = at[j], theirs = HIGH(LOW(zero, quotient_1, n_1), quotient_1, n_0);
+        if (a) {
+            const lanes_t a_2 = a[j];
+            ours = HIGH(LOW(ours, a_2, b_0), a_1, b_0);
+            ours = HIGH(LOW(ours, a_1, b_1), a_0, b_1);
+            a_0 = a_1, a_1 = a_2;
+        }
+        if (!a)
+            ours = HIGH(LOW(ours, quotient_0, n_2), quotient_0, n_1);
+        else
+            theirs = HIGH(LOW(theirs, quotient_0, n_2), quotient_0, n_1);
+        if (c) {
+            const lanes_t c_2 = c[j];
+            ours = HIGH(LOW(ours, c_2, d_0), c_1, d_0);
+            theirs = HIGH(LOW(theirs, c_1, d_1), c_0, d_1);
+            c_0 = c_1, c_1 = c_2;
+        }
+        at[j] = _mm512_add_epi64(ours, theirs);
+        n_0 = n_1, n_1 = n_2;
+    }
+    lanes_t last = HIGH(at[limbs], quotient_0, n_1), beyond = HIGH(at[limbs + 1], quotient_1, n_1);
+    last = HIGH(LOW(last, quotient_1, n_1), quotient_1, n_0);
+    if (a) {
+        last = HIGH(LOW(HIGH(last, a_1, b_0), a_1, b_1), a_0, b_1);
+        beyond = HIGH(beyond, a_1, b_1);
+    }
+    if (c) {
+        last = HIGH(LOW(HIGH(last, c_1, d_0), c_1, d_1), c_0, d_1);
+        beyond = HIGH(beyond, c_1, d_1);
+    }
+    at[limbs] = last;
+    at[limbs + 1] = beyond;
+}
+
+/* The same with one limb, for the first of an odd number. */
+IFMA INLINE void clear_one(
+    lanes_t *at, const lanes_t *a, const lanes_t *b, const lanes_t *c, const lanes_t *d, lanes_t *quotients, const ring_t *ring, int64_t limbs)
+{
+    const uint64_t *n = ring->modulus;
+    const lanes_t zero = _mm512_setzero_si512(), b_0 = a ? b[0] : zero, d_0 = c ? d[0] : zero;
+    lanes_t carried = zero;
+
+    lanes_t first = at[0];
+    if (a)
+        first = LOW(first, a[0], b_0);
+    if (c)
+        first = LOW(first, c[0], d_0);
+    const lanes_t quotient = LOW(zero, first, SPREAD(ring->negative_inverse));
+    carried = CARRY(LOW(first, quotient, SPREAD(n[0])));
+    if (quotients)
+        quotients[0] = quotient;
+    for (int64_t j = 1; j < limbs; j++) {
+        lanes_t word = _mm512_add_epi64(at[j], carried);
+        word = HIGH(LOW(word, quotient, SPREAD(n[j])), quotient, SPREAD(n[j - 1]));
+        if (a)
+            word = HIGH(LOW(word, a[j], b_0), a[j - 1], b_0);
+        if (c)
+            word = HIGH(LOW(word, c[j], d_0), c[j - 1], d_0);
+        at[j] = word;
+        carried = zero;
+    }
+    lanes_t last = HIGH(at[limbs], quotient, SPREAD(n[limbs - 1]));
+    if (a)
+        last = HIGH(last, a[limbs - 1], b_0);
+    if (c)
+        last = HIGH(last, c[limbs - 1], d_0);
+    at[limbs] = last;
+}
+
+/* The upper half of twice so many words, carried. */
+IFMA INLINE void carry_upper(lanes_t *out, const lanes_t *sum, int64_t limbs)
+{
     const lanes_t mask = SPREAD(LIMB_MASK);
-    lanes_t carry = zero;
+    lanes_t carry = _mm512_setzero_si512();
     for (int64_t j = 0; j < limbs; j++) {
         const lanes_t word = _mm512_add_epi64(sum[limbs + j], carry);
         out[j] = _mm512_and_si512(word, mask);
@@ -151,36 +195,124 @@ IFMA INLINE void reduced(
     }
 }
 
+/* out = (start + a b + c d) / R modulo n, below 2 n if R is large enough; c is NULL where there is one product only, and
+ * start where there is no sum to begin with. out may be any of the others. Quotients as in clear_two. */
+IFMA INLINE void reduced(
+    lanes_t *out, const lanes_t *a, const lanes_t *b, const lanes_t *c, const lanes_t *d, const lanes_t *start,
+    lanes_t *quotients, const ring_t *ring, int64_t limbs)
+{
+    const int64_t odd = limbs & 1;
+    lanes_t sum[2 * MAX_LIMBS + 1];
+
+    for (int64_t j = 0; j < limbs; j++) {
+        sum[j] = start ? start[j] : _mm512_setzero_si512();
+        sum[limbs + j] = _mm512_setzero_si512();
+    }
+    if (odd)
+        clear_one(sum, a, b, c, d, quotients, ring, limbs);
+    for (int64_t i = odd; i < limbs; i += 2)
+        clear_two(sum + i, a, b + i, c, d ? d + i : d, quotients ? quotients + i : quotients, ring, limbs);
+    carry_upper(out, sum, limbs);
+}
+
+/* out = a^2 / R modulo n, as reduced gives it for a a: products of two different limbs are made once and doubled. */
+IFMA INLINE void reduced_square(lanes_t *out, const lanes_t *a, lanes_t *quotients, const ring_t *ring, int64_t limbs)
+{
+    const int64_t odd = limbs & 1;
+    const lanes_t zero = _mm512_setzero_si512();
+    lanes_t sum[2 * MAX_LIMBS + 1];
+
+    for (int64_t j = 0; j < 2 * limbs; j++)
+        sum[j] = zero;
+    for (int64_t i = 0; i + 1 < limbs; i += 2) {
+        const lanes_t b_0 = a[i], b_1 = a[i + 1];
+        lanes_t a_0 = zero, a_1 = zero, *at = sum + i;
+        at[i + 1] = LOW(at[i + 1], b_0, b_1);
+        at[i + 2] = HIGH(at[i + 2], b_0, b_1);
+        for (int64_t j = i + 2; j < limbs; j++) {
+            const lanes_t a_2 = a[j];
+            at[j] = _mm512_add_epi64(HIGH(LOW(at[j], a_2, b_0), a_1, b_0), HIGH(LOW(zero, a_1, b_1), a_0, b_1));
+            a_0 = a_1, a_1 = a_2;
+        }
+        at[limbs] = HIGH(LOW(HIGH(at[limbs], a_1, b_0), a_1, b_1), a_0, b_1);
+        at[limbs + 1] = HIGH(at[limbs + 1], a_1, b_1);
+    }
+    for (int64_t j = 0; j < limbs; j++) {
+        sum[2 * j] = LOW(_mm512_add_epi64(sum[2 * j], sum[2 * j]), a[j], a[j]);
+        sum[2 * j + 1] = HIGH(_mm512_add_epi64(sum[2 * j + 1], sum[2 * j + 1]), a[j], a[j]);
+    }
+    if (odd)
+        clear_one(sum, NULL, NULL, NULL, NULL, quotients, ring, limbs);
+    for (int64_t i = odd; i < limbs; i += 2)
+        clear_two(sum + i, NULL, NULL, NULL, NULL, quotients ? quotients + i : quotients, ring, limbs);
+    carry_upper(out, sum, limbs);
+}
+
+/* -m + 1 modulo R, less R, of the quotients m: what the second part of a product of pairs begins with. */
+IFMA INLINE void complement(lanes_t *quotients, const ring_t *ring, int64_t limbs)
+{
+    const lanes_t mask = SPREAD(LIMB_MASK);
+    for (int64_t j = 0; j < limbs; j++)
+        quotients[j] = _mm512_add_epi64(_mm512_xor_si512(quotients[j], mask), SPREAD(ring->one_minus_r[j]));
+}
+
 /* The product of pairs. With m of the quotients, x x' = (x x' / R) R - m n; and -m is the complement of its limbs plus
  * 1 - R. The second part is below (8 n^2 + n + R + R n) / R, hence below 2 n. A square has twice x y there. */
-IFMA static void multiply_pairs(lanes_t *out, const lanes_t *a, const lanes_t *b, const ring_t *ring)
+IFMA INLINE void multiply_pairs(lanes_t *out, const lanes_t *a, const lanes_t *b, const ring_t *ring, int64_t limbs)
 {
-    const int64_t limbs = ring->limbs, part = ring->part;
+    const int64_t part = ring->part;
     const lanes_t mask = SPREAD(LIMB_MASK);
     lanes_t first[MAX_LIMBS / 2], start[MAX_LIMBS / 2], twice[MAX_LIMBS / 2], carry = _mm512_setzero_si512();
 
-    reduced(first, a, b, NULL, NULL, NULL, start, ring);
-    for (int64_t j = 0; j < limbs; j++)
-        start[j] = _mm512_add_epi64(_mm512_xor_si512(start[j], mask), SPREAD(ring->one_minus_r[j]));
+    if (a == b)
+        reduced_square(first, a, start, ring, limbs);
+    else
+        reduced(first, a, b, NULL, NULL, NULL, start, ring, limbs);
+    complement(start, ring, limbs);
     if (a == b) {
         for (int64_t j = 0; j < limbs; j++) {
             const lanes_t word = _mm512_add_epi64(_mm512_add_epi64(a[part + j], a[part + j]), carry);
             twice[j] = _mm512_and_si512(word, mask);
             carry = CARRY(word);
         }
-        reduced(out + part, a, twice, NULL, NULL, start, NULL, ring);
+        reduced(out + part, a, twice, NULL, NULL, start, NULL, ring, limbs);
     } else
-        reduced(out + part, a, b + part, a + part, b, start, NULL, ring);
+        reduced(out + part, a, b + part, a + part, b, start, NULL, ring, limbs);
     memcpy(out, first, sizeof(lanes_t) * (size_t)limbs);
 }
+
+/* Loops of a length that is known are quicker: those of primes of keys of 2048 bits, and of their moduli, have copies. */
+#define PAIRS_OF(name, limbs)                                                                     \
+    IFMA static __attribute__((noinline)) void name(                                              \
+        lanes_t *out, const lanes_t *a, const lanes_t *b, const ring_t *ring)                     \
+    {                                                                                             \
+        if (a == b)                                                                               \
+            multiply_pairs(out, a, a, ring, limbs);                                               \
+        else                                                                                      \
+            multiply_pairs(out, a, b, ring, limbs);                                               \
+    }
+PAIRS_OF(pairs_of_13, 13)
+PAIRS_OF(pairs_of_14, 14)
+PAIRS_OF(pairs_of_40, 40)
+PAIRS_OF(pairs_of_any, ring->limbs)
 
 /* out = a b / R modulo the modulus, below twice the modulus (or n, both parts) if a and b are. out may be a or b. */
 IFMA static void multiply(lanes_t *out, const lanes_t *a, const lanes_t *b, const ring_t *ring)
 {
-    if (ring->part < ring->stride)
-        multiply_pairs(out, a, b, ring);
+    const int64_t limbs = ring->limbs;
+    if (ring->part == ring->stride) {
+        if (a == b)
+            reduced_square(out, a, NULL, ring, limbs);
+        else
+            reduced(out, a, b, NULL, NULL, NULL, NULL, ring, limbs);
+    } else if (limbs == 13)
+        pairs_of_13(out, a, b, ring);
+    else if (limbs == 14)
+        pairs_of_14(out, a, b, ring);
+    else if (limbs == 40)
+        pairs_of_40(out, a, b, ring);
     else
-        reduced(out, a, b, NULL, NULL, NULL, NULL, ring);
+        pairs_of_any(out, a, b, ring);
 }
 
 /* Eight rows of eight words become eight columns. */
@@ -269,10 +401,9 @@ EXPORT IFMA void kernel_products(
 
 /* out[i] = product over steps s and tables t of entries[t][digits[i][s][t]] ^ (2^(squarings (steps - 1 - s))).
  *
- * entries: (tables, height) rows in Montgomery's form; digits: (count, steps, tables). With the comb of powers.py a table is
- * a part and a step one of its columns; with windows a table is a base and a step one of the windows. All
- * powers walk through the tables side by side, so that each table stays in the cache, and stand in out eight beside each
- * other until the end.
+ * entries: (tables, height) rows in Montgomery's form; digits: (count, steps, tables). A table is a base and a step one of the
+ * windows. All powers walk through the tables side by side, so that each table stays in the cache, and stand in out eight
+ * beside each other until the end.
  *
  * The addresses that are read depend on the digits. */
 EXPORT IFMA void kernel_table_products(
@@ -307,6 +438,136 @@ EXPORT IFMA void kernel_table_products(
         const lanes_t *kept = place(out, first, used, last, ring);
         for (int64_t j = 0; j < ring->stride; j++)
             product[j] = _mm512_loadu_si512(kept + j);
+        results(to, out, first, ring->stride);
+        store(to, used, product, ring);
+    }
+}
+
+/* The product of a pair and a number below n, a pair whose second part is zero. */
+IFMA INLINE void multiply_single(lanes_t *out, const lanes_t *a, const lanes_t *b, const ring_t *ring, int64_t limbs)
+{
+    lanes_t first[MAX_LIMBS / 2], start[MAX_LIMBS / 2];
+
+    reduced(first, a, b, NULL, NULL, NULL, start, ring, limbs);
+    complement(start, ring, limbs);
+    reduced(out + ring->part, a + ring->part, b, NULL, NULL, start, NULL, ring, limbs);
+    memcpy(out, first, sizeof(lanes_t) * (size_t)limbs);
+}
+
+#define SINGLE_OF(name, limbs)                                                                    \
+    IFMA static __attribute__((noinline)) void name(                                              \
+        lanes_t *out, const lanes_t *a, const lanes_t *b, const ring_t *ring)                     \
+    {                                                                                             \
+        multiply_single(out, a, b, ring, limbs);                                                  \
+    }
+SINGLE_OF(single_of_13, 13)
+SINGLE_OF(single_of_14, 14)
+SINGLE_OF(single_of_40, 40)
+SINGLE_OF(single_of_any, ring->limbs)
+
+/* A sum of limbs that are not carried is carried, after it has been doubled; the highest word takes what goes beyond. */
+static void carry_row(uint64_t *sum, const uint64_t *added, int doubled, int64_t limbs)
+{
+    uint64_t carry = 0;
+    for (int64_t j = 0; j < limbs; j++) {
+        const uint64_t word = (sum[j] << doubled) + (added ? added[j] : 0) + carry;
+        sum[j] = j < limbs - 1 ? word & LIMB_MASK : word;
+        carry = word >> LIMB_BITS;
+    }
+}
+
+/* A carried sum less a multiple of n: below n (1 + 2^-19), as the quotient is known to 2^-20 where it is below 2^20. */
+static void subtract_multiple(uint64_t *sum, const uint64_t *n, int64_t limbs)
+{
+    const double limb = (double)(1ULL << LIMB_BITS);
+    double above = 0, divisor = 0;
+    int64_t highest = limbs - 1;
+    while (!n[highest])
+        highest--;
+    for (int64_t j = limbs - 1; j >= 0 && j >= highest - 2; j--) {
+        above = above * limb + (double)sum[j];
+        divisor = divisor * limb + (double)n[j];
+    }
+    const double ratio = above / divisor - 1.0 / (1 << 20);
+    const uint64_t quotient = (uint64_t)(ratio > 0 ? ratio : 0);
+    unsigned __int128 taken = 0;
+    uint64_t borrow = 0;
+    for (int64_t j = 0; j < limbs; j++) {
+        taken += (unsigned __int128)quotient * n[j];
+        const uint64_t less = (j < limbs - 1 ? (uint64_t)taken & LIMB_MASK : (uint64_t)taken) + borrow;
+        const uint64_t word = sum[j] - less;
+        borrow = word >> 63;
+        sum[j] = j < limbs - 1 ? word & LIMB_MASK : word;
+        taken >>= LIMB_BITS;
+    }
+}
+
+/* As kernel_table_products with one squaring, for the comb of powers.py, where a table is a part and a step one of its columns;
+ * modulo a square, of entries r (1 + s n): a row has r and then s, as words
+ * that are added up by themselves, in sums (count rows of a part, zero at the beginning), so that a product of full width
+ * takes two of half the width. s stands for s R modulo n, as the second part of a pair does.
+ *
+ * The addresses that are read depend on the digits. What the next eight powers need is asked for early, so that the table may be
+ * larger than the caches. */
+EXPORT IFMA void kernel_comb_products(
+    uint64_t *out, uint64_t *sums, const uint64_t *entries, int64_t tables, int64_t height, const uint16_t *digits,
+    int64_t steps, int64_t count, const ring_t *ring)
+{
+    lanes_t product[MAX_LIMBS], entry[MAX_LIMBS / 2], last[MAX_LIMBS], slope[MAX_LIMBS];
+    const int64_t part = ring->part, limbs = ring->limbs;
+    const ring_t halves = {limbs, part, part, ring->negative_inverse, ring->modulus, ring->one, ring->one_minus_r};
+    void (*const multiply_by)(lanes_t *, const lanes_t *, const lanes_t *, const ring_t *) =
+        limbs == 13 ? single_of_13 : limbs == 14 ? single_of_14 : limbs == 40 ? single_of_40 : single_of_any;
+    const uint64_t *from[LANES];
+    uint64_t *to[LANES];
+    for (int64_t s = 0; s < steps; s++)
+        for (int64_t t = 0; t < tables; t++)
+            for (int64_t first = 0; first < count; first += LANES) {
+                const int used = at_most_eight(count - first);
+                lanes_t *kept = place(out, first, used, last, ring);
+                for (int64_t power = first + LANES; power < first + 2 * LANES && power < count; power++) {
+                    const uint64_t *row =
+                        entries + (t * height + digits[(power * steps + s) * tables + t]) * ring->stride;
+                    for (int64_t j = 0; j < ring->stride; j += LANES)
+                        _mm_prefetch((const char *)(row + j), _MM_HINT_T0);
+                }
+                for (int k = 0; k < LANES; k++) {
+                    const int64_t power = first + (k < used ? k : used - 1);
+                    from[k] = entries + (t * height + digits[(power * steps + s) * tables + t]) * ring->stride;
+                }
+                load(entry, from, &halves);
+                for (int k = 0; k < used; k++) {
+                    uint64_t *sum = sums + (first + k) * part;
+                    if (s && t == 0)
+                        carry_row(sum, NULL, 1, limbs);
+                    for (int64_t j = 0; j < part; j += LANES)
+                        _mm512_storeu_si512(
+                            sum + j, _mm512_add_epi64(_mm512_loadu_si512(sum + j), _mm512_loadu_si512(from[k] + part + j)));
+                }
+                for (int64_t j = 0; j < ring->stride; j++)
+                    product[j] = s + t ? _mm512_loadu_si512(kept + j) : j < part ? entry[j] : _mm512_setzero_si512();
+                if (s && t == 0)
+                    multiply(product, product, product, ring);
+                if (s + t)
+                    multiply_by(product, product, entry, ring);
+                for (int64_t j = 0; j < ring->stride; j++)
+                    _mm512_storeu_si512(kept + j, product[j]);
+            }
+    for (int64_t first = 0; first < count; first += LANES) {
+        const int used = at_most_eight(count - first);
+        const lanes_t *kept = place(out, first, used, last, ring);
+        for (int64_t j = 0; j < ring->stride; j++)
+            product[j] = _mm512_loadu_si512(kept + j);
+        for (int k = 0; k < used; k++) {
+            carry_row(sums + (first + k) * part, ring->one + part, 0, limbs);
+            subtract_multiple(sums + (first + k) * part, ring->modulus, limbs);
+        }
+        batch(from, sums, first, used, part);
+        load(slope + part, from, &halves);
+        for (int k = 0; k < LANES; k++)
+            from[k] = ring->one;
+        load(slope, from, &halves);
+        multiply(product, product, slope, ring);
         results(to, out, first, ring->stride);
         store(to, used, product, ring);
     }
@@ -374,28 +635,34 @@ EXPORT IFMA void kernel_weighted_products(
     }
 }
 
-/* out[i] = rows[i] ^ e, where e has the given digits of WINDOW bits, most significant first: one exponent for all rows,
- * so that all lanes do the same. Which entries are read depends on the exponent's digits. */
+/* out[i] = rows[i] ^ e: for each window, from the most significant one, so many squarings and then, unless its odd number is 0,
+ * a product with that power. One exponent for all rows, so that all lanes do the same; which products there are and which
+ * entries are read depends on its digits. */
 EXPORT IFMA void kernel_powers(
-    uint64_t *out, const uint64_t *rows, const uint8_t *digits, int64_t windows, int64_t count, const ring_t *ring)
+    uint64_t *out, const uint64_t *rows, const uint16_t *squarings, const uint16_t *odd, int64_t windows, int64_t count,
+    const ring_t *ring)
 {
-    lanes_t table[1 << WINDOW][MAX_LIMBS], power[MAX_LIMBS]; /* 0.7 MB of a stack that has 8 */
+    lanes_t table[1 << (WINDOW - 1)][MAX_LIMBS], power[MAX_LIMBS]; /* 0.4 MB of a stack that has 8 */
     const uint64_t *from[LANES];
     uint64_t *to[LANES];
     for (int64_t first = 0; first < count; first += LANES) {
         const int used = at_most_eight(count - first);
+        batch(from, rows, first, used, ring->stride);
+        load(table[0], from, ring);
+        multiply(power, table[0], table[0], ring);
+        for (int entry = 1; entry < 1 << (WINDOW - 1); entry++)
+            multiply(table[entry], table[entry - 1], power, ring);
         for (int k = 0; k < LANES; k++)
             from[k] = ring->one;
-        load(table[0], from, ring);
-        batch(from, rows, first, used, ring->stride);
-        load(table[1], from, ring);
-        for (int entry = 2; entry < 1 << WINDOW; entry++)
-            multiply(table[entry], table[entry - 1], table[1], ring);
-        memcpy(power, table[digits[0]], sizeof(lanes_t) * (size_t)ring->stride);
+        if (odd[0])
+            memcpy(power, table[odd[0] / 2], sizeof(lanes_t) * (size_t)ring->stride);
+        else
+            load(power, from, ring);
         for (int64_t window = 1; window < windows; window++) {
-            for (int again = 0; again < WINDOW; again++)
+            for (int again = 0; again < squarings[window]; again++)
                 multiply(power, power, power, ring);
-            multiply(power, power, table[digits[window]], ring);
+            if (odd[window])
+                multiply(power, power, table[odd[window] / 2], ring);
         }
         results(to, out, first, ring->stride);
         store(to, used, power, ring);

@@ -59,6 +59,7 @@ def align(
     key_length=2048,
     label_source=None,
     labels_of=None,
+    worker_memory=16,
     patches=(),
     at=None,
     before=None,
@@ -72,7 +73,13 @@ def align(
         tables = {**tables, GUEST: earlier[labels_of].value["table"]}
     if before is not None:
         before(ctx)
-    given = {"hide_size": hide_size, "key_length": key_length, "label_source": label_source, **(at or {}).get(me, {})}
+    given = {
+        "hide_size": hide_size,
+        "key_length": key_length,
+        "label_source": label_source,
+        "worker_memory": worker_memory,
+    }
+    given |= (at or {}).get(me, {})
     types = component.parameters.mapping
     parsed = {name: value if value is None else types[name].type.parse(value) for name, value in given.items()}
     made = text_frame if "text" in tables.get(me, {}) else frame_at
@@ -171,6 +178,9 @@ SCENARIOS = {
     ),
     "all": Scenario(align, dict(), BOTH),
     "all again": Scenario(align, dict(), BOTH),
+    "spread": Scenario(
+        align, dict(tables=PLAIN, patches=[("preflight.ROW_BYTES", 2**19)], at={HOST: {"worker_memory": 48}}), BOTH
+    ),
     "one": Scenario(align, dict(tables=changed(tables_of([7, 1, 2], [8, 7, 9]), GUEST, y=None)), BOTH),
     "none": Scenario(align, dict(tables=tables_of(range(3), range(3, 6))), BOTH),
     "low": Scenario(align, dict(tables=tables_of(range(60), range(60), value=-15.5)), BOTH),
@@ -259,7 +269,7 @@ def in_order(rows) -> list:
     return sorted(map(tuple, rows.tolist()))
 
 
-@pytest.mark.parametrize("name", ["plain", "all", "one", "low"])
+@pytest.mark.parametrize("name", ["plain", "all", "spread", "one", "low"])
 def test_shares_add_up_to_the_joined_records_and_non_members_vanish(played, name):
     tables = SCENARIOS[name].arguments.get("tables", ALL_COMMON)
     found = joined(played, name)

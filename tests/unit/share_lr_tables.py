@@ -19,6 +19,11 @@ class LocalTable:
     def mapPartitions(self, function, preserves_partitioning=False):
         return LocalTable(function(iter(self._items)))
 
+    num_partitions = 1
+
+    def map_reduce_partitions_with_index(self, function, output_num_partitions):
+        return LocalTable(function(0, iter(self._items)))
+
     def reduce(self, function):
         return reduce(function, (value for _, value in self._items))
 

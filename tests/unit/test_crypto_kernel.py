@@ -2,6 +2,7 @@
 
 import ctypes
 import logging
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -74,6 +75,52 @@ def test_tables_groups_and_buckets_are_those_of_integers(drawn, rng, tables, ste
 
 
 @needs_kernel
+@settings(max_examples=60)
+@given(rings(), st.randoms(use_true_random=False), st.integers(1, 20), st.integers(1, 8), st.integers(1, 20))
+def test_a_comb_of_split_entries_gives_the_products_of_integers(drawn, rng, tables, steps, count):
+    ring, values = drawn
+    n = int(ring.modulus)
+    if not ring.has_pairs:
+        with pytest.raises(ValueError, match="modulo a square"):
+            ring.comb_products(ring.enter([mpz(1)])[np.newaxis], np.zeros((1, 1, 1), dtype=np.uint16))
+        return
+    units = [1, n - 1, *(value for value in values if math.gcd(value, n) == 1)]
+    entries, inverses = (
+        np.stack([ring.enter([mpz(each) for each in given])] * tables)
+        for given in (units, [pow(unit, -1, n) for unit in units])
+    )
+    digits = np.array([rng.randrange(len(units)) for _ in range(count * steps * tables)])
+    weights = [2 ** (steps - 1 - step) for step in range(steps) for _ in range(tables)]
+    walked = [power_product([units[at] for at in row], weights, n) for row in digits.reshape(count, -1).tolist()]
+    split = ring.comb_entries(entries, inverses)
+    found = ring.comb_products(split, digits.reshape(count, steps, tables).astype(np.uint16))
+    assert ring.leave(found) == walked
+
+
+@needs_kernel
+@pytest.mark.parametrize("bits", [156, 204, 205, 672, 673, 704, 2044, 2048])
+def test_squares_repeated_without_leaving_stay_those_of_integers(bits):
+    """Widths at both sides of a limb's end, odd and even numbers of limbs; extremes, and long chains of ones."""
+    for root in ((1 << bits) - 1, (1 << bits - 1) | 1):
+        n = root**2
+        values = [0, 1, n - 1, root, root - 1, root * (root - 1), n - root, (1 << 2 * bits - 3) - 1, 1 << bits - 2]
+        ring = Ring(n, LIBRARY)
+        rows, squares = ring.enter([mpz(value) for value in values]), values
+        for _ in range(30):
+            rows, squares = ring.products(ring.powers(rows, 2), ring.one), [value * value % n for value in squares]
+            assert ring.leave(rows) == squares
+
+
+def test_windows_of_an_exponent_add_up_to_it():
+    for exponent in [0, 1, 2, 30, 31, 32, 33, 2**64, 2**200 - 1, 0b100000100001, *range(34, 300)]:
+        squarings, odd = module._windows(exponent)
+        found = int(odd[0])
+        for again, digit in zip(squarings[1:].tolist(), odd[1:].tolist()):
+            found = (found << again) + digit
+        assert found == exponent and max(odd) < 32 and all(digit % 2 or not digit for digit in odd.tolist())
+
+
+@needs_kernel
 def test_the_sum_of_partial_products_does_not_run_over_at_the_greatest_width():
     modulus = (1 << 52 * LIBRARY.kernel_max_limbs() - 2) - 1
     ring = Ring(modulus, LIBRARY)
@@ -143,6 +190,12 @@ def test_a_kernel_that_differs_from_gmpy2_is_not_used_and_the_log_says_so(name, 
         assert checked(Faulty(name)).library is None
     (line,) = caplog.messages
     assert line == "The native kernel differs from gmpy2 at 1024 bits; gmpy2 computes instead."
+
+
+@needs_kernel
+def test_a_comb_that_differs_from_gmpy2_is_told_where_pairs_are_checked(caplog):
+    assert checked(Faulty("comb_products")).library is None
+    assert caplog.messages == ["The native kernel differs from gmpy2 in squares at 672 bits; gmpy2 computes instead."]
 
 
 def test_without_a_kernel_gmpy2_computes_and_one_line_says_why(monkeypatch, caplog):

@@ -10,7 +10,7 @@ PUBLIC, PRIVATE = keypair_of_any_length(512)
 
 
 def encrypted(plaintext):
-    return encrypt_with([full_blindings(PUBLIC, 1)[0]], [plaintext], PUBLIC)[0]
+    return encrypt_with([full_blindings(PUBLIC, 1)[0]], [plaintext])[0]
 
 
 @pytest.mark.parametrize("plaintext", [0, 1, -1, 2**60 - 1, 1 - 2**60])

@@ -128,7 +128,8 @@ def test_long_columns_walk_through_the_table_in_parts(monkeypatch):
 
 def test_higher_combs_pay_for_more_encryptions():
     heights = [comb_height(10**power) for power in range(8)]
-    assert heights == sorted(heights) and heights[0] == 4 and heights[-1] == 11
+    assert heights == sorted(heights) and heights[0] == 4
+    assert heights[-1] == (11 if powers.kernel().library is None else 13) and comb_height(10**7, 9) == 9
 
 
 def test_it_travels_to_workers_and_shows_no_prime():
