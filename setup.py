@@ -15,6 +15,15 @@ KERNEL = Extension(
     py_limited_api=True,
     optional=True,
 )
+# The same for private steps, where torch computes instead (components/dp_homo_nn/record_kernel.py).
+RECORDS = Extension(
+    "fate_dp.components.dp_homo_nn._records",
+    ["components/dp_homo_nn/native/records.c"],
+    depends=["components/dp_homo_nn/native/records_lanes.h"],
+    extra_compile_args=["-O3", "-std=c11", "-ffp-contract=off", "-fvisibility=hidden"],
+    py_limited_api=True,
+    optional=True,
+)
 WITH_KERNEL = os.environ.get("FATE_DP_KERNEL") != "off"
 COMPONENTS = sorted(path.parent.name for path in ROOT.glob("components/*/component.py"))
 
@@ -34,7 +43,7 @@ setup(
     packages=[package for part in PARTS for package in part_packages(part)],
     package_dir={f"fate_dp.{part}": part for part in PARTS},
     package_data={"": ["*.yaml", "*.html", "*.json", "py.typed"]},
-    ext_modules=[KERNEL] if WITH_KERNEL else [],
+    ext_modules=[KERNEL, RECORDS] if WITH_KERNEL else [],
     options={"bdist_wheel": {"py_limited_api": "cp310"}} if WITH_KERNEL else {},
     # FATE's lookup loads no component of a distribution whose requirements are not all recorded as installed, and
     # FATE's standalone image has FATE without such a record: FATE itself is an extra.

@@ -69,10 +69,19 @@ def fits(modulus: int, library: ctypes.CDLL) -> bool:
     return bool(modulus % 2) and modulus > 1 and _Form.of(modulus).stride <= library.kernel_max_limbs()
 
 
-def _found(switch: str) -> Kernel:
+def is_wanted() -> bool:
+    """Whether the environment leaves native code in use; ValueError if it says neither."""
+    return _is_wanted(os.environ.get(SWITCH, ""))
+
+
+def _is_wanted(switch: str) -> bool:
     if switch not in ("", "on", "off"):
         raise ValueError(f"{SWITCH} is {switch!r}; allowed are on (the default) and off.")
-    if switch == "off":
+    return switch != "off"
+
+
+def _found(switch: str) -> Kernel:
+    if not _is_wanted(switch):
         return Kernel(None, f"The native kernel is switched off by {SWITCH}; gmpy2 computes instead.")
     try:
         path = importlib.import_module(_MODULE).__file__

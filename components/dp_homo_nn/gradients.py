@@ -22,9 +22,9 @@ from fate_dp.privacy.recorded import recorded
 from fate_dp.privacy.validation import InvalidArgument
 
 from ..common import parameters as checks
+from .layered_module import LayeredModule
 from .models.spec import dimension, load_flat
 from .record_arithmetic import MAX_AT_ONCE, Part, PartsSum, Rows, UnsoundArithmetic, one_thread, sigmoid, softmax
-from .record_layers import LayeredModule
 
 
 def cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
@@ -160,10 +160,12 @@ class RecordGradients:
         """
         total = PartsSum(self.dimension, clip)
         divisors = None if scales is None else self._checked_scales(scales)
-        for parts in self._blocks(weights, features, labels):
-            if divisors is not None:
-                parts = [part.divided(divisors[part.start : part.start + part.count]) for part in parts]
-            total.add(parts)
+        # Blocks fit the cache and are too small for several threads, which would only wait for each other.
+        with one_thread():
+            for parts in self._blocks(weights, features, labels):
+                if divisors is not None:
+                    parts = [part.divided(divisors[part.start : part.start + part.count]) for part in parts]
+                total.add(parts)
         return total.total()
 
     def rows(self, weights: np.ndarray, features: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -18,6 +18,8 @@ from torch import Tensor
 
 from fate_dp.privacy.mechanisms.clipping import ClippedSum, check_clip, grid_for
 
+from .record_kernel import lies_together, record_kernel
+
 EXACT_BITS = 53
 # Of units of short numbers, so that they and their inverses are ordinary numbers; below, all count as zero.
 MIN_EXPONENT = {torch.float64: -1000, torch.float32: -100}
@@ -121,6 +123,9 @@ def decaying_exponential(arguments: Tensor) -> Tensor:
 
 def tanh(values: Tensor) -> Tensor:
     """Hyperbolic tangent, to 2^-44; a NaN gives 1 or -1, so callers drop such records themselves."""
+    kernel = record_kernel()
+    if kernel is not None and values.dtype == torch.float64 and lies_together(values):
+        return kernel.tanh(values, _TABLE)
     small = decaying_exponential(values.abs() * 2)
     return torch.copysign((1 - small).div_(small.add_(1.0)), values)
 
@@ -187,6 +192,14 @@ class Outer:
         """left and right, short enough for sums of squares."""
         return self.left.within(_bits(self.left.integers)), self.right.within(_bits(self.right.integers))
 
+    def norms(self, left: Short, right: Short) -> Tensor:
+        """l2 norm per record, (n,), of what the factors hold."""
+        return _norm(left) * _norm(right)
+
+    def sums(self, left: Tensor, right: Tensor) -> Tensor:
+        """int64 (count,): sums over records of the products of whole numbers float64 (n, ...), of at most 2^53."""
+        return (left.mT @ right).flatten().long()
+
     def ordered(self, values: Tensor) -> Tensor:
         """``values`` (..., count) as they are: they are in the order of the parameters."""
         return values
@@ -211,11 +224,14 @@ class Rows:
         numbers: (n, count), in the order of the parameters unless ``shape`` is given.
         shape: of a convolution's row: (outputs, height, width, inputs), whereas the parameters have the inputs before
             height and width; or None.
+        squares: (n,), the sums of squares of the whole numbers, where they are known; NaN for a record that has a NaN or an
+            infinity. The numbers are float32 then, and made and added up by the native kernel.
     """
 
     start: int
     numbers: Short
     shape: tuple[int, int, int, int] | None = None
+    squares: Tensor | None = None
 
     @classmethod
     def of(
@@ -233,6 +249,15 @@ class Rows:
         """As in ``Outer``, with a ``left`` of 1."""
         ones = torch.ones(len(self.numbers), 1, dtype=torch.float64)
         return Short(ones, ones, 1), self.numbers.within(_bits(self.numbers.integers))
+
+    def norms(self, left: Short, right: Short) -> Tensor:
+        """As in ``Outer``."""
+        return _norm(right) if self.squares is None else self.squares.sqrt() * right.unit.view(-1)
+
+    def sums(self, left: Tensor, right: Tensor) -> Tensor:
+        """As in ``Outer``."""
+        kernel = None if self.squares is None else record_kernel()
+        return (left.mT @ right).flatten().long() if kernel is None else kernel.weighted_sums(right, left)
 
     def ordered(self, values: Tensor) -> Tensor:
         """``values`` (..., count), computed from ``numbers``, in the order of the parameters."""
@@ -279,7 +304,7 @@ class PartsSum:
         factors = [part.factors for part in parts]
         if len(factors[0][0]) > MAX_AT_ONCE:
             raise ValueError(f"A block has {len(factors[0][0])} records but must have at most {MAX_AT_ONCE}.")
-        norms = _joint_norms([_norm(left) * _norm(right) for left, right in factors]) * self._margin
+        norms = _joint_norms([part.norms(*pair) for part, pair in zip(parts, factors, strict=True)]) * self._margin
         usable = torch.isfinite(norms)
         shares = torch.where(norms > self._clip, self._clip / norms, 1.0) / self._grid * 2.0**FINE_BITS
         shares = torch.where(usable, shares, 0.0).unsqueeze(1)
@@ -291,7 +316,7 @@ class PartsSum:
                 ours, theirs = (torch.where(usable.unsqueeze(1), values, 0.0) for values in (ours, theirs))
             # The units first: their product is at most the norm, which is finite; a share times one of them may not be.
             ours = (ours * (shares * (left.unit * right.unit))).trunc_()
-            self._fine[part.start : part.start + part.count] += part.ordered((ours.mT @ theirs).flatten()).long()
+            self._fine[part.start : part.start + part.count] += part.ordered(part.sums(ours, theirs))
 
     def total(self) -> ClippedSum:
         """``ClippedSum`` of all records that were added."""
@@ -311,8 +336,12 @@ def _shortened(values: Tensor, out: Tensor | None = None) -> Short:
 
 
 def _bits(values: Tensor) -> int:
-    """Bits with which the squares of a record's numbers (n, count) add up exactly."""
-    return min(MAX_BITS, bits_for(values.shape[1]))
+    return bits_for_squares(values.shape[1])
+
+
+def bits_for_squares(count: int) -> int:
+    """Bits with which the squares of so many numbers of a record add up exactly."""
+    return min(MAX_BITS, bits_for(count))
 
 
 def _norm(factor: Short) -> Tensor:

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import accumulate
 from typing import Any
 
 import torch
@@ -34,9 +33,6 @@ RESHAPED = (nn.Flatten, nn.Unflatten, nn.Identity, nn.Dropout, nn.Dropout2d)
 ACTIVATIONS = (nn.Tanh, nn.ReLU)
 # No more than 2^13 windows of a pooling hold the same number: their kernel would have as many.
 MAX_WINDOWS_BITS = 13
-# Numbers of the widest layer that are in memory at once.
-BLOCK_VALUES = 820_000
-MIN_BLOCK = 4
 
 
 def record_layer(layer: Any, shape: Sequence[int]) -> Layer | None:
@@ -47,7 +43,7 @@ def record_layer(layer: Any, shape: Sequence[int]) -> Layer | None:
     if kind is nn.Linear:
         return Dense(layer, shape)
     if kind is nn.Conv2d:
-        return Convolution(layer, shape) if _is_plain(layer) else None
+        return Convolution(layer, shape) if is_plain(layer) else None
     if kind is nn.AvgPool2d or kind is nn.AdaptiveAvgPool2d:
         return Averaged.of(layer, shape)
     others = {nn.MaxPool2d: LargestOnly, nn.ZeroPad2d: Padded, nn.Tanh: Activation, nn.ReLU: Activation}
@@ -61,68 +57,6 @@ def layers_in_order(module: nn.Module) -> list[nn.Module]:
     if type(module) is nn.Sequential and not (module._forward_hooks or module._forward_pre_hooks):
         return [layer for part in module for layer in layers_in_order(part)]
     return [module]
-
-
-class LayeredModule:
-    """A Sequential's layers in the order in which they run, with parts of gradients for every parameter.
-
-    ``block`` records are computed at once; the results do not depend on it.
-    """
-
-    def __init__(self, module: nn.Module, layers: Sequence[Layer], block: int) -> None:
-        self._layers, self.block = layers, block
-        lengths = [parameter.numel() for parameter in module.parameters()]
-        self._starts = dict(zip(map(id, module.parameters()), accumulate(lengths, initial=0)))
-        self._first = next(place for place, layer in enumerate(layers) if layer.parameters)
-        self.load()
-
-    @classmethod
-    def of(cls, module: nn.Module, shape: Sequence[int], most_records: int) -> LayeredModule | None:
-        """The counterpart of a module for records of a shape; None where it has none, or holds parameters in another way."""
-        found, layers, widest = torch.zeros(2, *shape), [], 1
-        for layer in _pooled_first(layers_in_order(module)):
-            ours = record_layer(layer, found.shape[1:])
-            if ours is None:
-                return None
-            with torch.no_grad():
-                found = layer(found)
-            if len(found) != 2:
-                return None
-            layers.append(ours)
-            widest = max(widest, ours.width, found[0].numel())
-        parameters = [id(parameter) for ours in layers for parameter in ours.parameters]
-        if sorted(parameters) != sorted(map(id, module.parameters())):
-            return None
-        return cls(module, layers, min(most_records, max(MIN_BLOCK, BLOCK_VALUES // widest)))
-
-    def load(self) -> None:
-        """Take on the weights that the module has now."""
-        for layer in self._layers:
-            layer.load()
-
-    def is_exact(self) -> bool:
-        """Whether products of the layers' own shapes are the same in another order, as exact ones are."""
-        return all(layer.is_exact(self.block) for layer in self._layers)
-
-    def outputs(self, features: Tensor) -> Tensor:
-        """float64 (n, outputs) of records float64 (n, ...)."""
-        for layer in self._layers:
-            features = layer.forward(features)
-        return features
-
-    def parts(self, slopes: Any) -> list[Part]:
-        """List of ``Outer`` and ``Rows`` that together hold every parameter, from the slopes (n, outputs) of the loss.
-
-        They are good until the next block: large ones lie in memory that is used again.
-        """
-        found: list[Part] = []
-        for place in range(len(self._layers) - 1, self._first - 1, -1):
-            layer = self._layers[place]
-            slopes = layer.take(slopes)
-            found += layer.parts(slopes, self._starts)
-            if place > self._first:
-                slopes = layer.backward(slopes)
-        return found
 
 
 class Room:
@@ -352,12 +286,12 @@ class Averaged(InAnyOrder):
     def of(cls, layer: Any, shape: Sequence[int]) -> Averaged | None:
         """None where windows of an adaptive pooling have several sizes."""
         if isinstance(layer, nn.AdaptiveAvgPool2d):
-            wanted = [side if given is None else given for side, given in zip(shape[1:], _pair(layer.output_size))]
+            wanted = [side if given is None else given for side, given in zip(shape[1:], pair_of(layer.output_size))]
             if any(side % given for side, given in zip(shape[1:], wanted)):
                 return None
             high, wide = (side // given for side, given in zip(shape[1:], wanted))
             layer = nn.AvgPool2d((high, wide))
-        return cls(layer, math.prod(_pair(layer.kernel_size)))
+        return cls(layer, math.prod(pair_of(layer.kernel_size)))
 
     def sums(self, inputs: Tensor) -> Tensor:
         ones = torch.ones_like(inputs[:1], dtype=torch.float64)
@@ -414,7 +348,7 @@ class LargestOnly(Layer):
     def __init__(self, layer: Any) -> None:
         self._layer = layer
         self._room: Room | None = None
-        sides = zip(_pair(layer.kernel_size), _pair(layer.stride), _pair(layer.dilation))
+        sides = zip(pair_of(layer.kernel_size), pair_of(layer.stride), pair_of(layer.dilation))
         self._apart = all(kernel <= stride and dilation == 1 for kernel, stride, dilation in sides)
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -454,16 +388,7 @@ class Activation(Layer):
         return torch.where(self._outputs > 0, slopes, 0.0)
 
 
-def _pooled_first(layers: Sequence[nn.Module]) -> list[nn.Module]:
-    """The same function with less work: tanh and ReLU never fall, so the largest may be chosen before they are applied."""
-    layers = list(layers)
-    for place in range(len(layers) - 1):
-        if type(layers[place]) in ACTIVATIONS and type(layers[place + 1]) is nn.MaxPool2d:
-            layers[place : place + 2] = reversed(layers[place : place + 2])
-    return layers
-
-
-def _is_plain(layer: nn.Conv2d) -> bool:
+def is_plain(layer: nn.Conv2d) -> bool:
     return (layer.groups, layer.dilation, layer.padding_mode) == (1, (1, 1), "zeros") and not isinstance(
         layer.padding, str
     )
@@ -475,5 +400,5 @@ def _halves(values: Tensor, bits: int) -> tuple[Short, Short]:
     return high, shorten(values - high.values, bits)
 
 
-def _pair(size: Any) -> Any:
+def pair_of(size: Any) -> Any:
     return size if isinstance(size, (tuple, list)) else (size, size)

@@ -79,6 +79,7 @@ its work. What a record contributes is a function of that record alone, for thes
 | --- | --- | --- |
 | gradients of dense layers | products of whole numbers of at most 23 bits, so short that their sums stay below 2^53: exact in any order | `record_layers.Dense` |
 | gradients of convolutions | one call per record and product, float32, one thread, same shapes and alignment; no call sees two records | `record_layers.Convolution` |
+| gradients of convolutions with maximum pooling, by the native kernel | each number is a sum over one record in a fixed order of instructions; no library is asked | `pooled_convolution` |
 | gradients of modules of other layers | `torch.autograd` on one record at a time, one thread | `gradients` |
 | tanh, ReLU, pooling, softmax, losses' slopes | element by element in operations that IEEE 754 fixes to the bit; exponentials from a table and a polynomial | `record_arithmetic` |
 | norms, hence clips and whether a record counts as clipped (`clip.quantile`) | sums of whole numbers, exact in any order | `record_arithmetic`, `privacy/mechanisms/clipping` |

@@ -17,6 +17,7 @@ from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.features import scattering_features
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights
+from fate_dp.components.dp_homo_nn.pooled_convolution import PooledConvolution
 from fate_dp.components.dp_homo_nn.record_arithmetic import (
     UnsoundArithmetic,
     bits_for,
@@ -28,6 +29,7 @@ from fate_dp.components.dp_homo_nn.record_arithmetic import (
     softmax,
     tanh,
 )
+from fate_dp.components.dp_homo_nn.record_kernel import record_kernel
 from fate_dp.components.dp_homo_nn.relevance import group_sums
 from fate_dp.components.protocols.noisy_rounds.contribution import with_indicators
 from fate_dp.privacy.adaptive_scales import contribution_sums, normalised_sums
@@ -253,7 +255,7 @@ def depending_on_place(method):
 MUTANTS = {
     "3969 features": (record_layers.Dense, "forward"),
     "mlp": (record_layers.Dense, "backward"),
-    "cnn": (record_layers.Convolution, "forward"),
+    "cnn": (record_layers.Convolution if record_kernel() is None else PooledConvolution, "forward"),
 }
 
 
