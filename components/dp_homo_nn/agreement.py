@@ -6,7 +6,7 @@ Each party checks its own; what other parties learn is that one of them refuses,
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ from .adaptive import ContributionStep, contribution_step
 from .models.registry import ModelSource, spec_of_job
 from .models.spec import dimension
 from .relevance import first_layer
-from .round_terms import calibrated, charged_events, check_promise, guarantee_of, round_terms, settled
+from .round_terms import calibrated, charged_events, check_promise, guarantee_of, promise_of, round_terms, settled
 from .rounds.server import Server
 from .settings import ADAPTIVE, MODULE_PREFIX, SOURCE_RULE, TrainSettings, given_settings, module_name
 
@@ -168,7 +168,7 @@ class Tables(Preflight):
         records = [fact["records"] for fact in facts.values()] if settings.aggregation == "shuffle" else None
         terms = round_terms(settings, federation.ids, own["dimension"], records)
         step = contribution_step(settings, terms, own["groups"])
-        terms = calibrated(settings, terms, step)
+        terms = calibrated(settings, terms, step, federation.ids)
         # What the server will refuse is refused now.
         chosen, terms = settled(settings, terms)
         assert chosen.optimizer is not None
@@ -180,7 +180,9 @@ class Tables(Preflight):
             "groups": own["groups"],
             "noise_multiplier": terms.noise_multiplier,
             "epsilon0": terms.epsilon0,
-            "promise": guarantee_of(settings, terms, step).to_json(),
+            "own_noise": terms.own_noise,
+            "own_sampling": terms.own_sampling,
+            "promise": promise_of(settings, terms, step, federation.ids),
         }
 
 
@@ -197,14 +199,18 @@ class Consent(Preflight):
         check_parameters(settings.to_json(), agreed["parameters"])
         terms = round_terms(settings, federation.ids, agreed["dimension"], agreed["client_records"])
         step = contribution_step(settings, terms, agreed["groups"])
-        chosen, terms = settled(settings, terms.with_noise(agreed["noise_multiplier"], agreed["epsilon0"]))
+        own = {name: agreed[name] for name in ("own_noise", "own_sampling")}
+        noised = replace(terms.with_noise(agreed["noise_multiplier"], agreed["epsilon0"]), **own)
+        chosen, terms = settled(settings, noised)
         source, promise = self.tables.source, agreed["promise"]
         if source is None:
             self.agreement = Agreement(chosen, federation, terms, promise, step)
             return {}
-        guarantee = guarantee_of(settings, terms, step)
-        check_promise(settings, terms, guarantee)
+        me = own_party(self.ctx)
+        personal = terms.at(federation.data.index(me))
+        check_promise(settings, personal, guarantee_of(settings, personal, step), me[1])
+        promise = promise_of(settings, terms, step, federation.ids)
         charges = Charges(self.ctx, self.tables.frame, REFUSAL, public_copy=settings.noise == SOURCE_RULE)
-        charges.check(charged_events(settings, terms, step=step))
-        self.agreement = DataAgreement(chosen, federation, terms, guarantee.to_json(), step, source, charges)
+        charges.check(charged_events(settings, personal, step=step))
+        self.agreement = DataAgreement(chosen, federation, terms, promise, step, source, charges)
         return {}

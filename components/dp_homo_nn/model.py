@@ -18,6 +18,7 @@ from ..protocols.noisy_rounds.party_tables import POOLED, in_words
 from .agreement import Agreement, check_module
 from .models.registry import ModelSource, model_inputs
 from .models.spec import ModelSpec
+from .round_terms import BY_PARTY
 from .settings import SOURCE_RULE, TrainSettings
 
 logger = logging.getLogger(__name__)
@@ -71,6 +72,10 @@ def summary_of(agreement: Agreement, course: Course) -> dict:
     }
     for relation, epsilon in promise["epsilon"].items():
         facts[f"epsilon (nats, {in_words(relation)}, all {terms.rounds} rounds)"] = epsilon
+    for party, epsilons in promise.get(BY_PARTY, {}).items():
+        facts[f"epsilon of party {party}"] = ", ".join(
+            f"{each:.6g} {in_words(name)}" for name, each in epsilons.items()
+        )
     if settings.noise == SOURCE_RULE:
         facts["epsilon that the source claims"] = settings.epsilon
     elif terms.epsilon0 is None:
@@ -83,6 +88,7 @@ def summary_of(agreement: Agreement, course: Course) -> dict:
         "noise": settings.noise,
         "clip": terms.clips[0] if len(terms.clips) == 1 else f"{terms.clips[0]:g} to {terms.clips[-1]:g}",
         "optimizer": _optimizer(settings.optimizer or {}),
+        "part of the rounds whose weights are averaged": settings.averaging,
         "clip follows the quantile": terms.clip_quantile or "no",
         "factors of the classes, before the clip": _listed(settings.class_factors),
         "larger steps for the class weights": settings.step_factor,

@@ -16,6 +16,7 @@ from ..protocols.noisy_rounds.account import (
     collusion_events,
     events_of,
     noise_of,
+    personal_terms,
     relations_of,
 )
 from ..protocols.noisy_rounds.party_tables import ROUNDING, Guarantee
@@ -25,6 +26,7 @@ from .settings import OPTIMIZER_KEYS, SOURCE_RULE, TrainSettings
 from .source_rule import rule_of
 
 MOMENTUM = 0.9
+BY_PARTY = "epsilon by party"
 # Beyond a clip of the largest norm there is nothing to clip; far below it all gradients have the same length.
 MAX_SHARE, MIN_SHARE = 1.0, 0.1
 # Noise of the mean of all rounds, over the clip, times the number of directions; with more, the clip is lower.
@@ -37,8 +39,11 @@ def noise_of_mean(terms: RoundTerms) -> float:
     if terms.aggregation == SHUFFLE:
         # An answer has this norm in a random direction.
         return duchi_norm(terms.dimension, 1.0, noise_of(terms)) / math.sqrt(terms.dimension * terms.batch_size)
+    if terms.own_noise is not None:
+        own = [terms.message_weight(place) * noise for place, noise in enumerate(terms.own_noise)]
+        return math.hypot(*own) / terms.expected_units
     missing = terms.max_dropouts if terms.aggregation == SECURE_SUM else terms.clients - 1
-    return noise_of(terms) * math.sqrt(terms.clients / (terms.clients - missing)) / terms.batch_size
+    return noise_of(terms) * math.sqrt(terms.clients / (terms.clients - missing)) / terms.expected_units
 
 
 def settled(settings: TrainSettings, terms: RoundTerms) -> tuple[TrainSettings, RoundTerms]:
@@ -112,6 +117,7 @@ def round_terms(
         clip, quantile = clip["start"], clip["quantile"]
     clips = clip if isinstance(clip, tuple) else (clip,)
     return RoundTerms(
+        own_clips=own_clips(settings, clients),
         clients=len(clients),
         clips=clips,
         clip_quantile=quantile,
@@ -122,8 +128,15 @@ def round_terms(
     )
 
 
-def calibrated(settings: TrainSettings, terms: RoundTerms, step: ContributionStep | None = None) -> RoundTerms:
-    """The terms with the noise that ``epsilon`` needs, or that was asked for; UnreachableTarget says what is in reach."""
+def calibrated(
+    settings: TrainSettings, terms: RoundTerms, step: ContributionStep | None = None, clients: Sequence[str] = ()
+) -> RoundTerms:
+    """The terms with the noise that ``epsilon`` needs, or that was asked for; UnreachableTarget says what is in reach.
+
+    ``clients`` are needed where parties have targets of their own.
+    """
+    if settings.party_epsilons is not None:
+        return personal_terms(terms, targets_of(settings, clients), settings.delta, settings.stated_relation)
     if settings.epsilon is None or settings.noise == SOURCE_RULE:
         return terms
     if step is not None:
@@ -131,8 +144,49 @@ def calibrated(settings: TrainSettings, terms: RoundTerms, step: ContributionSte
     return calibrate_terms(terms, settings.epsilon, settings.delta, settings.stated_relation)
 
 
+def targets_of(settings: TrainSettings, clients: Sequence[str]) -> list[float]:
+    """Epsilon of each data party: its own, or the job's."""
+    own, others = settings.party_epsilons or {}, settings.epsilon
+    _check_parties("party_epsilons", own, clients)
+    assert others is not None
+    return [own.get(client, others) for client in clients]
+
+
+def own_clips(settings: TrainSettings, clients: Sequence[str]) -> tuple[float | None, ...] | None:
+    """Clip of each data party that has one of its own, None for the others; None where nobody has."""
+    if settings.party_clips is None:
+        return None
+    _check_parties("party_clips", settings.party_clips, clients)
+    return tuple(settings.party_clips.get(client) for client in clients)
+
+
+def own_epsilons(
+    settings: TrainSettings, terms: RoundTerms, clients: Sequence[str]
+) -> dict[str, dict[str, float]] | None:
+    """{party id: {relation: epsilon of its own rounds}}; None where all parties have the same."""
+    if settings.party_epsilons is None:
+        return None
+    found: dict[RoundTerms, dict[str, float]] = {}
+    for position in range(len(clients)):
+        own = terms.at(position)
+        if own not in found:
+            found[own] = {str(name): epsilon for name, epsilon in guarantee_of(settings, own).epsilons.items()}
+    return {client: found[terms.at(position)] for position, client in enumerate(clients)}
+
+
+def loudest(settings: TrainSettings, terms: RoundTerms, clients: Sequence[str]) -> RoundTerms:
+    """The terms that cost their party the most, which are those that all are told of; the terms where all have the same."""
+    if not terms.personal:
+        return terms
+    if settings.party_epsilons is None:
+        # Clips of their own leave the account alone.
+        return terms.at(0)
+    targets = targets_of(settings, clients)
+    return terms.at(targets.index(max(targets)))
+
+
 def guarantee_of(settings: TrainSettings, terms: RoundTerms, step: ContributionStep | None = None) -> Guarantee:
-    """What all planned rounds promise; any party can compute it anew."""
+    """What all planned rounds promise; any party can compute it anew. Of a party with terms of its own these are given."""
     if settings.noise == SOURCE_RULE:
         nothing = dict.fromkeys(relations_of(terms), math.inf)
         reason = rule_of(settings, terms).reason
@@ -147,9 +201,21 @@ def guarantee_of(settings: TrainSettings, terms: RoundTerms, step: ContributionS
     return Guarantee(terms.unit, settings.stated_relation, settings.delta, epsilons, collusion, OBSERVERS)
 
 
-def check_promise(settings: TrainSettings, terms: RoundTerms, guarantee: Guarantee) -> None:
+def promise_of(
+    settings: TrainSettings, terms: RoundTerms, step: ContributionStep | None, clients: Sequence[str]
+) -> dict:
+    """What everybody is told: the guarantee, and where parties have terms of their own the largest, and each party's beside it."""
+    promise = guarantee_of(settings, loudest(settings, terms, clients), step).to_json()
+    own = own_epsilons(settings, terms, clients)
+    return promise if own is None else {**promise, BY_PARTY: own}
+
+
+def check_promise(settings: TrainSettings, terms: RoundTerms, guarantee: Guarantee, party: str) -> None:
     """At each data party: refuse noise of the guest that does not keep what was asked for."""
-    asked, reached = settings.epsilon, guarantee.epsilons[settings.stated_relation]
+    asked, reached = (
+        (settings.party_epsilons or {}).get(party, settings.epsilon),
+        guarantee.epsilons[settings.stated_relation],
+    )
     if asked is not None and settings.noise != SOURCE_RULE and reached > asked * ROUNDING:
         raise ValueError(f"The guest's noise costs epsilon {reached:g}, while the job asks for {asked:g}.")
     for name in ("noise_multiplier", "epsilon0"):
@@ -170,6 +236,12 @@ def charged_events(
         event = rule_of(settings, terms).event(OBSERVERS, relation=settings.stated_relation)
         return [(event, 1)] if rounds is None or len(rounds) else []
     return [*([] if step is None else [(step.event, 1)]), *events_of(terms, settings.stated_relation, rounds)]
+
+
+def _check_parties(name: str, given: Mapping[str, float], clients: Sequence[str]) -> None:
+    unknown = sorted(set(given) - set(clients))
+    if unknown:
+        raise ValueError(f"{name} names party {unknown[0]}; the parties with data are {', '.join(sorted(clients))}.")
 
 
 def _weights(settings: TrainSettings, clients: Sequence[str]) -> tuple[float, ...] | None:

@@ -109,6 +109,22 @@ def client_weights(value: Any) -> dict[str, Any]:
     return {str(party): number(f"client_weights.{party}", weight, above=0) for party, weight in value.items()}
 
 
+def party_epsilons(value: Any) -> dict[str, float]:
+    """Epsilon of single data parties by party id, public as all parameters, so never chosen by what their records are."""
+    return _by_party("party_epsilons", value, "numbers above 0")
+
+
+def party_clips(value: Any) -> dict[str, float]:
+    """Clip of single data parties by party id, with aggregation local."""
+    return _by_party("party_clips", value, "numbers above 0")
+
+
+def _by_party(name: str, value: Any, allowed: str) -> dict[str, float]:
+    if not isinstance(value, dict) or not value:
+        raise ValueError(f"{name} is {value!r}; it must map party ids to {allowed}.")
+    return {str(party): number(f"{name}.{party}", given, above=0) for party, given in value.items()}
+
+
 def adaptive(value: Any) -> dict[str, Any]:
     """contribution_share (of epsilon), power (of the contributions in the scales) and after_rounds (a quarter of them);
     for source_rule after_rounds, and f and p, the source's thresholds.
@@ -236,6 +252,20 @@ class TrainSettings:
     client_weights: Mapping[str, float] | None = parameter(
         "public weights by party id; None means equal ones", None, check=client_weights
     )
+    party_epsilons: Mapping[str, float] | None = parameter(
+        "targets of single parties by party id, in place of epsilon; None means epsilon for all",
+        None,
+        check=party_epsilons,
+    )
+    party_clips: Mapping[str, float] | None = parameter(
+        "clips of single parties by party id, with aggregation local; None means clip for all", None, check=party_clips
+    )
+    averaging: float = parameter(
+        "part of the rounds, the last ones, whose weights the model is the mean of; 0 means the last weights alone",
+        0.0,
+        at_least=0,
+        at_most=1,
+    )
     upload_fraction: float = parameter(
         "part of the coordinates that is sent, selected after noise", 1.0, above=0, at_most=1
     )
@@ -342,6 +372,7 @@ def _problems(settings: TrainSettings) -> Iterator[str]:
             f"class_weights.prior has {len(settings.class_weights['prior'])} probabilities; it must have one for each of "
             f"the {settings.classes} classes."
         )
+    yield from _personal_problems(settings)
     if getattr(settings, unused) is not None:
         yield f"{unused} is {getattr(settings, unused):g}; with aggregation {aggregation} it must not be set, use {size}."
     if shuffled and settings.shuffler is None:
@@ -359,6 +390,21 @@ def _problems(settings: TrainSettings) -> Iterator[str]:
         yield f"noise is source_rule, but {hindrance}."
     if isinstance(settings.clip, tuple) and len(settings.clip) != settings.rounds:
         yield f"clip has {len(settings.clip)} values; it must have one for each of the {settings.rounds} rounds."
+
+
+def _personal_problems(settings: TrainSettings) -> Iterator[str]:
+    own = [name for name in ("party_epsilons", "party_clips") if getattr(settings, name) is not None]
+    if not own:
+        return
+    if settings.aggregation == "shuffle" or (settings.party_clips is not None and settings.aggregation != "local"):
+        allowed = "local" if "party_clips" in own else "local or secure_sum"
+        yield f"aggregation is {settings.aggregation}; {own[-1]} needs {allowed}."
+    if settings.party_epsilons is not None and settings.epsilon is None:
+        yield "epsilon is not set, but party_epsilons is; set epsilon for the parties that it does not name."
+    if settings.noise != "uniform":
+        yield f"noise is {settings.noise}; {own[0]} goes with noise uniform only."
+    if isinstance(settings.clip, dict):
+        yield f"clip follows a quantile of the norms of all parties; {own[0]} needs a fixed clip."
 
 
 def _source_rule_hindrances(settings: TrainSettings) -> Iterator[str]:

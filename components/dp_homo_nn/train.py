@@ -81,7 +81,7 @@ class Serving:
         start = party_of(ctx.sub_ctx(START), self._federation.guest).get(START_WEIGHTS)
         assert settings.optimizer is not None
         scheduler, factor = settings.learning_rate_scheduler, settings.step_factor
-        self._server = Server(self._terms, start, settings.optimizer, scheduler, factor)
+        self._server = Server(self._terms, start, settings.optimizer, scheduler, factor, settings.averaging)
         self._aggregation = aggregation_of(ctx, agreement)
 
     def all_rounds(self, ctx: Context) -> Course:
@@ -98,7 +98,7 @@ class Serving:
             self._one_round(round_ctx, number)
         if not course.problem and len(course.run) == len(course.lost):
             course.problem = NOT_ONE_ROUND
-        self._tell(ctx.sub_ctx(OUTCOME), OUTCOME, asdict(course), {"weights": server.weights})
+        self._tell(ctx.sub_ctx(OUTCOME), OUTCOME, asdict(course), {"weights": server.final_weights})
         if course.problem:
             raise ValueError(course.problem)
         return course
@@ -208,7 +208,7 @@ class Member:
         else:
             self._rows = FrameRows(frame, agreement.source)
             self._client = Client(self._rows, self._terms, position=position)
-        self._charged = ChargedRounds(agreement.settings, agreement.terms)
+        self._charged = ChargedRounds(agreement.settings, agreement.terms.at(position))
 
     def contribution(self, weights: np.ndarray, number: int, clip: float) -> Contribution | None:
         """Of a round, or None where it failed: the others go on, this party's log says why."""

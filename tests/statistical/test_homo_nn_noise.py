@@ -215,3 +215,29 @@ def test_the_order_of_a_shuffled_epoch_is_secret_and_new_in_every_epoch():
         firsts.append(sent[0])
     counts = np.bincount(np.concatenate(firsts), minlength=RECORDS)
     assert (np.abs(counts - 100) < DEVIATIONS * math.sqrt(400 * 0.25 * 0.75)).all()
+
+
+def test_every_partys_own_noise_is_that_of_its_own_multiplier_and_clip():
+    own = replace(
+        TERMS, aggregation="local", own_noise=(1.0, 2.0, 4.0, 2.0, 3.0), own_clips=(None, None, 0.5, None, 2.0)
+    )
+    weights = np.zeros(DIMENSION)
+    for position, client in enumerate(clients_without_data(own)):
+        share = client.contribution(weights, 0).content / own.message_weight(position)
+        deviation = own.own_noise[position] * (own.own_clips[position] or 1.0)
+        assert has_variance(share, deviation**2)
+        for wrong in (2 / 3, 3 / 2):
+            assert not has_variance(share * wrong, deviation**2)
+
+
+def test_every_partys_records_are_sampled_with_its_own_probability():
+    records, own = 4000, (0.6, 0.2, 0.4, 0.6, 0.6)
+    terms = replace(TERMS, dimension=1, records=5 * records, noise_multiplier=1e-9, own_sampling=own)
+    for position, probability in enumerate(own):
+        rows = ArrayRows(np.ones((records, 1), dtype=np.float32), np.zeros(records), FeaturesAsGradients())
+        client = Client(rows, terms, position=position)
+        taken = float(client.contribution(np.zeros(1), 0).content[0] * grid_for(1.0))
+        for wrong, accepted in ((1, True), (2 / 3, False), (3 / 2, False)):
+            expected = records * probability * wrong
+            spread = math.sqrt(expected * (1 - probability * wrong)) if probability * wrong < 1 else 1.0
+            assert (abs(taken - expected) < DEVIATIONS * spread + 1) == accepted

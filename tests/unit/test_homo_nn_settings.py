@@ -214,14 +214,14 @@ def test_the_guests_calibration_is_checked_by_every_party():
     terms = calibrated(settings, round_terms(settings, CLIENTS, 5))
     guarantee = guarantee_of(settings, terms)
     assert 1.99 < guarantee.epsilons["add_or_remove"] <= 2.0 < guarantee.epsilons["replace_one"]
-    check_promise(settings, terms, guarantee)
+    check_promise(settings, terms, guarantee, "9999")
     for factor in (1 / 2, 2 / 3):
         cheated = terms.with_noise(terms.noise_multiplier * factor)
         with pytest.raises(ValueError, match="costs epsilon .*, while the job asks for 2"):
-            check_promise(settings, cheated, guarantee_of(settings, cheated))
+            check_promise(settings, cheated, guarantee_of(settings, cheated), "9999")
     given = given_settings(NOISE)
     with pytest.raises(ValueError, match="asks for noise_multiplier 1.0, while the job says 2.0"):
-        check_promise(given, round_terms(given, CLIENTS, 5).with_noise(1.0), guarantee)
+        check_promise(given, round_terms(given, CLIENTS, 5).with_noise(1.0), guarantee, "9999")
 
 
 @pytest.mark.parametrize("stated", RELATIONS)
@@ -245,7 +245,7 @@ def test_the_sources_rule_has_no_noise_multiplier_no_epsilon_and_one_line_in_the
     settings = given_settings({**NEEDED, "epsilon": 8.0, "noise": "source_rule"})
     terms = calibrated(settings, round_terms(settings, CLIENTS, 5))
     guarantee = guarantee_of(settings, terms)
-    check_promise(settings, terms, guarantee)
+    check_promise(settings, terms, guarantee, "9999")
     assert terms.noise_multiplier is None and set(guarantee.epsilons.values()) == {math.inf}
     assert set(guarantee.to_json()["epsilon"].values()) == {"infinity"}
     ((event, count),) = charged_events(settings, terms)

@@ -95,7 +95,9 @@ class Client:
             raise InvalidTerms(
                 f"client_records says {client_sizes(terms)[position]} for client {position}, but it has {len(rows)}."
             )
-        self.rows, self.terms, self.position = rows, terms, position
+        self.rows, self.terms, self.position = rows, terms.at(position), position
+        self._weight = terms.message_weight(position)
+        self._has_own_clip = terms.own_clips is not None and terms.own_clips[position] is not None
         self._stream = open_stream(rng)
         self._scales = None if terms.scales is None else np.asarray(terms.scales)
 
@@ -105,15 +107,20 @@ class Client:
         return self._stream.private and self.rows.private
 
     def contribution(self, weights: np.ndarray, round_number: int, clip: float | None = None) -> Contribution:
-        """The content of a round, from the server's weights, float64 (d,); ``clip`` None is the schedule's."""
+        """The content of a round, from the server's weights, float64 (d,); ``clip`` None is the schedule's.
+
+        A clip of its own goes before the server's. What is multiplied by this client's public weight has its noise.
+        """
         weights = self._checked(weights)
-        clip = self.terms.clip_of(round_number) if clip is None else clip
+        clip = self.terms.clip_of(round_number) if clip is None or self._has_own_clip else clip
         if self.terms.aggregation == SHUFFLE:
             content = self._answers(weights, round_number, clip)
         elif self.terms.noised_steps > 1:
             content = self._noised_walk(weights, clip)
         else:
             content = KINDS[self.terms.aggregation].noised(self._clipped(weights, clip), self.terms, self._stream)
+        if self._weight != 1:
+            content = content * self._weight
         return Contribution(self.position, round_number, clip, content)
 
     def _answers(self, weights: np.ndarray, round_number: int, clip: float) -> np.ndarray:

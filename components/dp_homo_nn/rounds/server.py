@@ -78,6 +78,8 @@ class Server:
     """Weights (d,), optimiser and the clip of the next round; everything in it follows from released values.
 
     ``sgd`` of learning rate 1 on clients' updates is federated averaging. Noisy means are multiplied by ``step_factor``.
+    ``averaging`` is the part of the planned steps, the last ones, whose weights `final_weights` is the mean of. Single
+    weights carry the noise of the steps just made, of which their mean has less; it follows from released values, too.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class Server:
         optimizer: Mapping[str, Any],
         learning_rate_scheduler: Mapping[str, Any] | None = None,
         step_factor: float = 1.0,
+        averaging: float = 0.0,
     ) -> None:
         weights = np.array(weights, dtype=np.float64).ravel()
         if len(weights) != terms.dimension:
@@ -100,6 +103,13 @@ class Server:
         self._optimizer = make_optimizer(self._parameter, optimizer)
         self._scheduler = make_scheduler(self._optimizer, learning_rate_scheduler)
         self._followed_clip = terms.clips[0]
+        self._steps, self._averaged_from = 0, round(terms.rounds * (1 - averaging))
+        self._sum, self._averaged = np.zeros(terms.dimension), 0
+
+    @property
+    def final_weights(self) -> np.ndarray:
+        """What the training ends with, float64 (d,): the mean of the last steps' weights, or the last ones."""
+        return self._sum / self._averaged if self._averaged else self.weights
 
     @property
     def weights(self) -> np.ndarray:
@@ -142,6 +152,10 @@ class Server:
                 "The weights became infinite or NaN in a step: training has diverged; lower the learning rate."
             )
         self._advance(mean.share_below)
+        self._steps += 1
+        if self._steps > self._averaged_from:
+            self._sum += self.weights
+            self._averaged += 1
         return self.weights
 
     def _advance(self, share_below: float | None) -> None:

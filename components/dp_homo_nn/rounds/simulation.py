@@ -145,7 +145,7 @@ def simulate(
     progress: Callable[[int, Server], None] | None = None,
     failure: Failure | None = None,
 ) -> np.ndarray:
-    """Run all rounds and return the server's weights, float64 (d,).
+    """Run all rounds and return the server's final weights, float64 (d,).
 
     ``server.rounds_run`` lists the rounds in which messages left, each of which is to be charged whether or not it gave
     a step; ``server.rounds_aborted`` those that ended before. ``progress`` is called with (round number, server) after
@@ -157,7 +157,7 @@ def simulate(
             server.step(mean)
         if progress is not None:
             progress(round_number, server)
-    return server.weights
+    return server.final_weights
 
 
 def _round(

@@ -16,7 +16,7 @@ every epoch and keeps (docs/proofs-dp_homo_nn.md).
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -31,7 +31,7 @@ from fate_dp.privacy.events import REPLACE_ONE, Event, PoissonSampledGaussian, P
 from fate_dp.privacy.noise.discrete import discrete_gaussian_slack, gaussian_slack
 from fate_dp.privacy.validation import check_target
 
-from .terms import MAX_MULTIPLIER, SECURE_SUM, SHUFFLE, STEPS_OF_CLIP, InvalidTerms, RoundTerms
+from .terms import LOCAL, MAX_MULTIPLIER, SECURE_SUM, SHUFFLE, STEPS_OF_CLIP, InvalidTerms, RoundTerms
 
 Rounds = int | Collection[int]
 """A number of rounds, the first ones; or the numbers (from 0) of the rounds that ran."""
@@ -104,6 +104,9 @@ MIN_STEPS_OF_CLIP = STEPS_OF_CLIP / 2
 # Relative: how far below the largest epsilon0 that meets a target the one found may lie.
 EPSILON0_TOLERANCE = 2e-3
 MIN_EPSILON = 1e-300
+# Relative: how far below the largest sampling probability that meets a client's target the one found may lie.
+SAMPLING_TOLERANCE = 1e-3
+LEAST_SAMPLING = 1e-8
 
 
 def secure_sum_of(terms: RoundTerms) -> SecureSum:
@@ -119,8 +122,11 @@ def round_event(terms: RoundTerms, relation: str, observers: tuple[str, ...] = O
     In ``local`` with several local steps a round has ``terms.noised_steps`` of them; in ``shuffle`` a record takes part
     in one round per epoch only: ``events_of`` counts both.
 
-    InvalidTerms or InvalidEvent refuse what has no account, ``shuffle`` under add-or-remove, too.
+    InvalidTerms or InvalidEvent refuse what has no account, ``shuffle`` under add-or-remove, too, and terms in which
+    clients have something of their own, which have one account for each client (``RoundTerms.at``).
     """
+    if terms.personal:
+        raise InvalidTerms("Clients have noise or samples of their own: an account is that of one client's terms.")
     if terms.aggregation == SHUFFLE:
         return Event(Shuffled(noise_of(terms), honest_messages(terms)), terms.unit, relation, observers)
     if terms.aggregation == SECURE_SUM:
@@ -174,12 +180,57 @@ def calibrate_terms(terms: RoundTerms, epsilon: float, delta: float, relation: s
     return terms.with_noise(noise_multiplier=_calibrated_multiplier(terms, epsilon, delta, relation))
 
 
+def personal_terms(terms: RoundTerms, epsilons: Sequence[float], delta: float, relation: str) -> RoundTerms:
+    """The same terms with noise or samples for each client's own target, at ``delta``; ``RoundTerms.at`` has its account.
+
+    - ``local``: every client's message has the least noise that keeps its own target.
+    - ``secure_sum``: all records meet the same noise, which is that of the largest target; clients with smaller ones sample
+      their records more rarely, as often as their target allows within one part in a thousand.
+
+    UnreachableTarget or InvalidTerms refuse what has no account.
+    """
+    if terms.aggregation == SHUFFLE:
+        raise InvalidTerms("Targets of single clients have no account in aggregation shuffle; use local or secure_sum.")
+    distinct = sorted(set(epsilons))
+    if terms.aggregation == LOCAL:
+        noise = {each: noise_of(calibrate_terms(terms, each, delta, relation)) for each in distinct}
+        own = tuple(noise[each] for each in epsilons)
+        return replace(terms, delta=delta, noise_multiplier=max(own), own_noise=own)
+    terms = calibrate_terms(terms, distinct[-1], delta, relation)
+    sampling = {each: _calibrated_sampling(terms, each, delta, relation) for each in distinct[:-1]}
+    sampling[distinct[-1]] = terms.sampling_probability
+    return replace(terms, own_sampling=tuple(sampling[each] for each in epsilons))
+
+
+def _calibrated_sampling(terms: RoundTerms, epsilon: float, delta: float, relation: str) -> float:
+    """A probability at which the terms' noise keeps ``epsilon``; at most ``SAMPLING_TOLERANCE`` below the largest."""
+
+    def keeps(probability: float) -> bool:
+        return epsilon_of(replace(terms, batch_size=probability * terms.records), delta, relation) <= epsilon
+
+    enough, many = 0.0, terms.sampling_probability
+    # Epsilon is nearly proportional to the probability, so this starts near the end.
+    guess = many * min(0.9, epsilon / max(epsilon_of(terms, delta, relation), epsilon))
+    while many - enough > SAMPLING_TOLERANCE * many:
+        if keeps(guess):
+            enough = guess
+        else:
+            many = guess
+        if many < LEAST_SAMPLING:
+            raise UnreachableTarget(
+                f"epsilon {epsilon:g} at delta {delta:g} is out of reach beside a party with a larger one, however rarely "
+                "a record is sampled; ask for more, or use aggregation local."
+            )
+        guess = (enough + many) / 2 if enough else many / 2
+    return enough
+
+
 def _calibrated_multiplier(terms: RoundTerms, epsilon: float, delta: float, relation: str) -> float:
     count = terms.rounds * terms.noised_steps
     unsampled = gaussian_sigma(epsilon, delta, clips_moved(relation) * math.sqrt(count))
     start = min(max(unsampled * terms.sampling_probability, min(unsampled, MIN_START)), MAX_MULTIPLIER / 2)
-    # Scales enter no event, and checking millions of them at every step of a search takes its time.
-    bare = replace(terms, scales=None)
+    # Neither scales nor clips enter an event, and checking millions of scales at every step of a search takes its time.
+    bare = replace(terms, scales=None, own_clips=None)
 
     def event_of(multiplier: float) -> Event:
         return round_event(bare.with_noise(noise_multiplier=multiplier), relation)

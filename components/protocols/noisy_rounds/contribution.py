@@ -104,7 +104,7 @@ class RoundLost(RuntimeError):
 
 def split_indicator(values: np.ndarray, terms: RoundTerms, clip: float) -> NoisyMean:
     """``NoisyMean`` from the released sum (vector_length,), in units of scaled contributions."""
-    gradient = values[: terms.dimension] / terms.batch_size * terms.factors
+    gradient = values[: terms.dimension] / terms.expected_units * terms.factors
     if terms.clip_quantile is None:
         return NoisyMean(gradient)
     return NoisyMean(gradient, share_below(float(values[-1]), clip, terms.batch_size))

@@ -62,6 +62,9 @@ class RoundTerms:
         local_learning_rate: of these steps, plain gradient descent.
         local_batch_size: records in each of these steps for the unit client; None means all that a client has.
         upload_fraction: part of the coordinates that a client sends, the largest ones *after* noise; ``local`` only.
+        own_noise: noise multiplier of each client's own message, ``local`` only; None means ``noise_multiplier`` for all.
+        own_clips: clip of each client, ``local`` only, where it has one of its own, else None.
+        own_sampling: probability with which a unit of each client joins a round, ``secure_sum`` only.
     """
 
     aggregation: str
@@ -85,9 +88,12 @@ class RoundTerms:
     local_batch_size: int | None = None
     upload_fraction: float = 1.0
     clip_quantile: float | None = None
+    own_noise: tuple[float, ...] | None = None
+    own_clips: tuple[float | None, ...] | None = None
+    own_sampling: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("clips", "client_records", "client_weights", "scales"):
+        for name in ("clips", "client_records", "client_weights", "scales", "own_noise", "own_clips", "own_sampling"):
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, tuple(np.atleast_1d(np.asarray(value)).tolist()))
@@ -120,6 +126,53 @@ class RoundTerms:
     def factors(self) -> np.ndarray | float:
         """What a mean of scaled contributions is multiplied by: the scales as float64 (d,), 1 without."""
         return 1.0 if self.scales is None else np.asarray(self.scales)
+
+    @property
+    def personal(self) -> bool:
+        """Whether clients have terms of their own, so that an account is one client's (`at`)."""
+        return any(own is not None for own in (self.own_noise, self.own_clips, self.own_sampling))
+
+    @property
+    def expected_units(self) -> float:
+        """What a noisy sum is divided by: ``batch_size``, or where clients sample on their own what that gives for equal ones."""
+        if self.own_sampling is None:
+            return self.batch_size
+        return self.records * math.fsum(self.own_sampling) / self.clients
+
+    def at(self, position: int) -> RoundTerms:
+        """The terms of the client at ``position``, as its units are sampled, clipped and noised, and as they are accounted."""
+        if not self.personal:
+            return self
+        noise = self.noise_multiplier if self.own_noise is None else self.own_noise[position]
+        clip = None if self.own_clips is None else self.own_clips[position]
+        batch = self.batch_size if self.own_sampling is None else self.own_sampling[position] * self.records
+        return replace(
+            self,
+            noise_multiplier=noise,
+            clips=self.clips if clip is None else (clip,),
+            batch_size=batch,
+            own_noise=None,
+            own_clips=None,
+            own_sampling=None,
+        )
+
+    def message_weight(self, position: int) -> float:
+        """What the client at ``position`` multiplies its noisy message by, so that loud messages count less; 1 on average.
+
+        In proportion to one over the variance of its noise, which is public: of all weights those that leave the mean of
+        clients with like records the least noise.
+        """
+        if self.own_noise is None and self.own_clips is None:
+            return 1.0
+        noise = [self._noise_of_message(each) for each in range(self.clients)]
+        quietest = min(noise)
+        shares = [(quietest / each) ** 2 for each in noise]
+        return self.clients * shares[position] / math.fsum(shares)
+
+    def _noise_of_message(self, position: int) -> float:
+        """Standard deviation of one client's noise in the first round."""
+        own = self.at(position)
+        return (own.noise_multiplier or 1.0) * own.clips[0]
 
     def clip_of(self, round_number: int) -> float:
         """The clip of a round (from 0) in a schedule that was fixed in advance."""
@@ -230,6 +283,7 @@ def _together(terms: RoundTerms) -> Iterator[str]:
             "client_weights are for updates of clients, but with unit record and one step a round all records count "
             "the same; leave them out, or use unit client or several local steps in aggregation local."
         )
+    yield from _personal(terms)
     if terms.clip_quantile is not None and terms.noised_steps > 1:
         yield "clip_quantile cannot follow several noised local steps; use local_steps 1 or a fixed clip."
 
@@ -253,13 +307,40 @@ def _shuffled(terms: RoundTerms) -> Iterator[str]:
             yield f"{name} is {getattr(terms, name)!r}, but in aggregation shuffle it must be {reason}."
 
 
+OWN_RANGES = {
+    "own_noise": (1e-12, MAX_MULTIPLIER),
+    "own_clips": (MIN_CLIP**0.5, MAX_CLIP**0.5),
+    "own_sampling": (1e-9, 1.0),
+}
+
+
+def _personal(terms: RoundTerms) -> Iterator[str]:
+    """What clients may have of their own in a trust model; why, stands in docs/proofs-dp_homo_nn.md."""
+    allowed = {LOCAL: ("own_noise", "own_clips"), SECURE_SUM: ("own_sampling",), SHUFFLE: ()}[terms.aggregation]
+    for name in ("own_noise", "own_clips", "own_sampling"):
+        values = getattr(terms, name)
+        if values is None:
+            continue
+        if name not in allowed:
+            yield (
+                f"{name} is set, but in aggregation {terms.aggregation} clients may have "
+                f"{' and '.join(allowed) or 'nothing'} of their own."
+            )
+        if terms.clip_quantile is not None or terms.scales is not None:
+            yield f"{name} is set, which goes with neither clip_quantile nor scales; they are made for one clip and one noise."
+        least, most = OWN_RANGES[name]
+        given = [value for value in values if value is not None or name != "own_clips"]
+        if len(values) != terms.clients or not all(is_finite(value) and least <= value <= most for value in given):
+            yield f"{name} must be numbers from {least:g} to {most:g}, one for each of {terms.clients} clients."
+
+
 def _summed(terms: RoundTerms) -> Iterator[str]:
     if terms.epsilon0 is not None:
         yield (
             f"epsilon0 is {terms.epsilon0:g}, but aggregation {terms.aggregation} adds Gaussian noise; set noise_multiplier."
         )
     # The largest true sum, in steps, must fit the signed integers modulo 2^64 in which sums are made.
-    multiplier = terms.noise_multiplier or 0.0
+    multiplier = max([terms.noise_multiplier or 0.0, *(terms.own_noise or ())])
     noise = DEVIATIONS * multiplier * math.sqrt(terms.clients / (terms.clients - terms.max_dropouts))
     if (terms.records + noise + 1) * (STEPS_OF_CLIP + 1) >= MAX_SUM:
         yield (
