@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults board-test docker-test
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-label-firewall bench-noise bench-prep bench-private-step
-.PHONY: bench-attacks bench-audit bench-check bench-credit-study bench-flipback bench-label-methods bench-label-noise bench-privacy-core bench-scorecard
+.PHONY: bench-attacks bench-audit bench-check bench-credit-study bench-flipback bench-label-methods bench-label-noise bench-privacy-core bench-scale bench-scorecard
 .PHONY: bench-source-composition bench-split-network bench-thesis-contributions bench-thesis-messages bench-thesis-overheads bench-trees bench-wan
 
 install: $(INSTALLED)
@@ -178,6 +178,10 @@ bench-privacy-core: $(BENCHED)
 
 bench-wan: $(BENCHED)
 	$(BIN)/python -m bench.wan
+
+# Half an hour on two idle cores; what was measured is kept in out/scale, and ROWS="100000 1000000" leaves the largest out.
+bench-scale: $(BENCHED)
+	$(BIN)/python -m bench.scale $(if $(ROWS),--rows $(ROWS))
 
 bench-check: $(BENCHED)
 	$(BIN)/python -m bench.check

@@ -54,10 +54,14 @@ def own_peak_kib() -> int:
 
 
 class FamilyWatch:
-    """Follows the summed resident memory of a process and its descendants while it has any."""
+    """Follows the summed memory of a process and its descendants while it has any: a look every ``pause`` seconds.
 
-    def __init__(self, pid):
+    ``size`` gives the bytes of one process; of `pss_bytes`, pages that several of them share count once.
+    """
+
+    def __init__(self, pid, size=None, pause=LOOK_SECONDS):
         self.pid, self.peak, self.stopped = pid, 0, threading.Event()
+        self._size, self._pause = size or resident_bytes, pause
         self.thread = threading.Thread(target=self._look)
         self.thread.start()
 
@@ -68,10 +72,14 @@ class FamilyWatch:
         return self.peak
 
     def _look(self):
-        while not self.stopped.wait(LOOK_SECONDS):
+        while not self.stopped.wait(self._pause):
             family = descendants(self.pid)
             if len(family) > 1:
-                self.peak = max(self.peak, sum(map(resident_bytes, family)))
+                self.seen(sum(map(self._size, family)))
+
+    def seen(self, total):
+        """Take note of one look."""
+        self.peak = max(self.peak, total)
 
 
 def descendants(pid) -> list:
@@ -96,9 +104,15 @@ def resident_bytes(pid) -> int:
     return int(fields[1]) * PAGE if fields else 0
 
 
+def pss_bytes(pid) -> int:
+    """Resident memory in which a page that n processes share counts 1/n."""
+    lines = read_text(Path(f"/proc/{pid}/smaps_rollup")).splitlines()
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
+
+
 def read_text(path) -> str:
     """The text of a file in /proc, empty if its process has just ended."""
     try:
         return path.read_text()
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return ""

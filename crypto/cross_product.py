@@ -121,7 +121,7 @@ party checks its own columns, exactly, with `column_square_sums`."""
 DROPPED_BITS = 4
 """Of features, before they are multiplied: units of 2^-20 instead of 2^-24 make slots 8 bits narrower."""
 _TARGET_BITS = MEAN_SQUARE_BITS // 2
-_ROWS_MULTIPLIED_AT_ONCE = 1 << 16
+ROWS_MULTIPLIED_AT_ONCE = 1 << 16
 """Rows that are multiplied together share buckets: 60,000 at once cost 15 % less than in spans of 15,000, and take up
 160 MB instead of 35 at 2048 bits, measured."""
 _ROWS_ENCRYPTED_AT_ONCE = 1 << 12
@@ -177,7 +177,7 @@ def multiply_rows(
     _check_factor(left, "left", layout, public_key)
     received = _received(encrypted, len(left), len(_slots_used(columns, layout)), public_key)
     sums: tuple[int, ...] = (1,) * (left.shape[1] * received.shape[1])
-    for first, last in spans(len(left), _ROWS_MULTIPLIED_AT_ONCE):
+    for first, last in spans(len(left), ROWS_MULTIPLIED_AT_ONCE):
         # One ciphertext of each row at a time: only these are in memory as numbers.
         parts = [_products([left[first:last]], column, public_key)[0] for column in received[first:last].swapaxes(0, 1)]
         sums = merge_sums(sums, [product for of_left_column in zip(*parts) for product in of_left_column], public_key)

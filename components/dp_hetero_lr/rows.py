@@ -96,7 +96,8 @@ class Seen(NamedTuple):
 def has_few_values(rows: Table, count: int) -> bool:
     """Whether a column takes fewer than 20 values (or as many as there are rows), or less than a quarter of the rows differ."""
     limit = -(-count // ROWS_PER_PATTERN)
-    seen = rows.mapValues(partial(_look, limit=limit)).reduce(partial(_merged, limit=limit))
+    looks = rows.mapPartitions(partial(_look, limit=limit), preserves_partitioning=True)
+    seen = looks.reduce(partial(_merged, limit=limit))
     return len(seen.rows) < limit or any(len(values) < min(MIN_VALUES, count) for values in seen.values)
 
 
@@ -115,11 +116,16 @@ def refusal(name: str) -> str:
     )
 
 
-def _look(block, limit: int) -> Seen:
-    features = np.ascontiguousarray(block.features, dtype="<i8")
-    hashes = b"".join(hashlib.blake2b(row, digest_size=8).digest() for row in features)
-    values = [np.unique(column)[:MIN_VALUES] for column in features.T]
-    return Seen(values, np.unique(np.frombuffer(hashes, dtype="<u8"))[:limit])
+def _look(blocks: Iterable[tuple[Any, Block]], limit: int) -> Iterator[tuple[Any, Seen]]:
+    """`Seen` of a whole partition: what blocks of a hundred rows saw, merged one by one, would be sorted anew each time."""
+    key, hashes, values = None, [], []
+    for key, block in blocks:
+        features = np.ascontiguousarray(block.features, dtype="<i8")
+        hashes.append(b"".join(hashlib.blake2b(row, digest_size=8).digest() for row in features))
+        values.append([np.unique(column)[:MIN_VALUES] for column in features.T])
+    if values:
+        of_columns = [np.unique(np.concatenate(column))[:MIN_VALUES] for column in zip(*values)]
+        yield key, Seen(of_columns, np.unique(np.frombuffer(b"".join(hashes), dtype="<u8"))[:limit])
 
 
 def _merged(first: Seen, second: Seen, limit: int) -> Seen:

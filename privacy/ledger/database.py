@@ -23,6 +23,8 @@ from .entries import (
 )
 
 BUSY_SECONDS = 30
+STAGED_KIB = 1 << 17
+"""Of rows that are staged, in memory; a table of 300,000 records stays below it."""
 SCHEMA_VERSION = 5
 # Weights are no records: models on one column name count together. So begins the name of their dataset.
 WEIGHTS = "weights of "
@@ -128,7 +130,9 @@ class Database:
                 # EXTRA is FULL plus a sync of the folder after the journal is gone, without which a power cut could
                 # still undo a commit that was already reported.
                 connection.execute("PRAGMA synchronous = EXTRA")
-                connection.execute("PRAGMA temp_store = MEMORY")
+                # Staged rows of a large table go to a file without a name, which no other process can open.
+                connection.execute("PRAGMA temp_store = FILE")
+                connection.execute(f"PRAGMA temp.cache_size = -{STAGED_KIB}")
                 if version_of(connection) < SCHEMA_VERSION:
                     # Asked again under the write lock: another process may have been faster.
                     with transaction(connection):

@@ -40,6 +40,7 @@ def run_parties(
     record=True,
     environments=MappingProxyType({}),
     imported: Sequence[str] = (),
+    workers: int = 1,
     **arguments,
 ) -> dict:
     """Call ``function(ctx, **arguments)`` as every party of ``parties`` (pairs of role and id); results by party.
@@ -48,6 +49,7 @@ def run_parties(
     loaded. ``record`` False leaves `PartyResult.received` empty: a recorded table is read through once more, which costs time.
     With ``imported``, parties are forked from a process that has imported these modules once: they start in a tenth of
     the time, but their processor seconds leave imports out, and ``environment`` is read at the first such call only.
+    ``workers`` is the number of processes that each party computes its tables with.
     """
     queue, session = multiprocessing.get_context("spawn").Queue(), uuid.uuid4().hex
     context = _forking(imported, environment or {}) if imported else multiprocessing.get_context("spawn")
@@ -55,7 +57,7 @@ def run_parties(
         processes = [
             context.Process(
                 target=_party_process,
-                args=(queue, session, data_dir, party, list(parties), function, arguments, record),
+                args=(queue, session, data_dir, party, list(parties), function, arguments, record, workers),
             )
             for party in parties
         ]
@@ -107,13 +109,13 @@ def _variables(values):
         os.environ.update(before)
 
 
-def _party_process(queue, session, data_dir, party, parties, function, arguments, record):
+def _party_process(queue, session, data_dir, party, parties, function, arguments, record, workers):
     # As under FATE-Flow: a spawned process would else spawn its workers too, which then import everything anew.
     multiprocessing.set_start_method("fork", force=True)
     _draw_anew()
     result = PartyResult()
     try:
-        ctx = _context(session, data_dir, party, parties)
+        ctx = _context(session, data_dir, party, parties, workers)
         with recorded_messages(result.received) if record else nullcontext():
             before = cpu_seconds()
             result.value = function(ctx, **arguments)
@@ -155,12 +157,14 @@ def _with_ended_children(times):
     return times.user + times.system + times.children_user + times.children_system
 
 
-def _context(session, data_dir, party, parties):
+def _context(session, data_dir, party, parties, workers):
     from fate.arch.computing.backends.standalone import CSession
     from fate.arch.context import Context
     from fate.arch.federation import FederationBuilder
 
-    computing = CSession(session_id=f"{session}_{party[0]}_{party[1]}", data_dir=data_dir, options={"task_cores": 1})
+    computing = CSession(
+        session_id=f"{session}_{party[0]}_{party[1]}", data_dir=data_dir, options={"task_cores": workers}
+    )
     builder = FederationBuilder(federation_session_id=session, party=party, parties=parties)
     return Context(computing=computing, federation=builder.build_standalone(computing))
 

@@ -136,7 +136,7 @@ def test_a_kernel_of_many_rows_works_in_spans(monkeypatch):
     layout = product_layout(7, PUBLIC)
     encrypted = encrypt_rows(right, OWN, layout, 7)
     at_once = multiply_rows(left, encrypted, 7, layout, PUBLIC)
-    monkeypatch.setattr(cross_product, "_ROWS_MULTIPLIED_AT_ONCE", 3)
+    monkeypatch.setattr(cross_product, "ROWS_MULTIPLIED_AT_ONCE", 3)
     monkeypatch.setattr(cross_product, "_ROWS_ENCRYPTED_AT_ONCE", 2)
     assert multiply_rows(left, encrypted, 7, layout, PUBLIC) == at_once
     ours, theirs = shares_of(left, right)

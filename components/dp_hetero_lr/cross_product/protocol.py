@@ -12,6 +12,7 @@ import logging
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import fmean
 
 import numpy as np
@@ -29,7 +30,7 @@ from ...protocols.shared_descent import JointColumns, SharedSteps, Start, exchan
 from ...protocols.training_terms import NOISE_CURVATURE, TrainingTerms
 from ..labels import Relabelling, one_vs_rest
 from ..model import PartyModel, note_loss
-from ..rows import UNIT, relabel
+from ..rows import UNIT, Block, relabel
 from ..scores import ScoreRelease, joint_score_blocks
 from .statistics import Statistics
 
@@ -51,7 +52,7 @@ class CrossProduct:
                 f"The labels have a mean square above {2**MEAN_SQUARE_BITS} in a batch; solver cross_product needs less: "
                 "standardise them."
             )
-        rows = relabel(rows, targets.columns)
+        rows = rows.mapValues(partial(_with_first_targets, terms=terms))
         training = SharedTraining(ctx, rows, model, self.noise)
         convergence = optimizers.Convergence(terms.descent.early_stop, terms.descent.tol)
         for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(terms.descent.epochs):
@@ -227,7 +228,7 @@ class Targets:
 
     def __init__(self, terms: TrainingTerms, relabelling: Relabelling) -> None:
         self._terms, self._relabelling, self._corrected = terms, relabelling, False
-        self.columns, self._constants = self._without_scores(relabelling.labels)
+        self.columns, self._constants = first_targets(relabelling.labels, terms)
 
     def after(self, epoch: int, scores: np.ndarray) -> np.ndarray:
         """The targets of the epochs from ``epoch`` on, given the joint scores z (n,) of the one model as it is."""
@@ -239,23 +240,29 @@ class Targets:
             self.columns = optimizers.corrected_target(labels, scores)[:, None]
             self._constants = optimizers.majoriser_constants(scores)
         else:
-            self.columns, self._constants = self._without_scores(labels)
+            self.columns, self._constants = first_targets(labels, self._terms)
         return self.columns
 
     def constant(self, bounds: tuple[int, int]) -> float:
         """The constant of every model's loss of one batch."""
         return float(np.mean(self._constants[bounds[0] : bounds[1]]))
 
-    def _without_scores(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        if self._terms.descent.family == "gaussian":
-            return labels[:, None], 0.5 * labels**2
-        constants = np.full(len(labels), math.log(2.0))
-        if self._terms.noise is not None:
-            noise = self._terms.noise
-            # On the grid of the noise, of which `own_targets` makes the exact integers.
-            clipped = clip_target(NOISE_CURVATURE * (labels - 0.5), noise.parties[0].bounds, noise.fraction_bits)
-            return (clipped * UNIT)[:, None], constants
-        return one_vs_rest(labels, self._terms.classes) - 0.5, constants
+
+def first_targets(labels: np.ndarray, terms: TrainingTerms) -> tuple[np.ndarray, np.ndarray]:
+    """Targets (n, models) and constants (n,) that read no score: each row's are functions of its own label."""
+    if terms.descent.family == "gaussian":
+        return labels[:, None], 0.5 * labels**2
+    constants = np.full(len(labels), math.log(2.0))
+    if terms.noise is not None:
+        # On the grid of the noise, of which `own_targets` makes the exact integers.
+        bounds, bits = terms.noise.parties[0].bounds, terms.noise.fraction_bits
+        return (clip_target(NOISE_CURVATURE * (labels - 0.5), bounds, bits) * UNIT)[:, None], constants
+    return one_vs_rest(labels, terms.classes) - 0.5, constants
+
+
+def _with_first_targets(block: Block, terms: TrainingTerms) -> Block:
+    """Made where the block is: the column of all rows would travel to every partition."""
+    return block._replace(labels=first_targets(np.asarray(block.labels), terms)[0])
 
 
 def fits(columns: np.ndarray, batches: Iterable[tuple[int, int]]) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fate_dp.crypto import cross_product
-from fate_dp.crypto.cross_product import MEAN_SQUARE_BITS, open_sums, seal_sums
+from fate_dp.crypto.cross_product import MEAN_SQUARE_BITS, ROWS_MULTIPLIED_AT_ONCE, open_sums, seal_sums
 from fate_dp.crypto.paillier import OwnerEncryption, PublicKey
 from fate_dp.crypto.slots import FEATURE_FRACTION_BITS, SlotLayout, encode_features
 from fate_dp.privacy.mechanisms.second_moments import MomentNoise
@@ -186,7 +186,7 @@ class Statistics:
 
 # Products over the rows of block tables, as kernels on one partition: exact ones at a party, encrypted ones of two.
 #
-# A kernel gathers the rows of a partition batch by batch, since the bucket method pays off the more rows it gets at once.
+# A kernel gathers rows batch by batch, since the bucket method pays off the more rows it gets at once, but no whole partition.
 # The guest's matrix has its targets as the last columns, one for each model; a host's has its features alone.
 
 
@@ -218,15 +218,19 @@ def _reduced(parts: Table, merge: Callable) -> dict:
 def _exact(
     blocks: Iterable[tuple[Any, Block]], left: Matrix, batches: Batches, dropped: int
 ) -> Iterator[tuple[Any, dict]]:
-    blocks = list(blocks)
-    found = {}
-    for at, (first, last) in enumerate(batches):
-        within = [block.within(first, last) for _, block in blocks]
-        if any(len(block.features) for block in within):
-            sides = (np.concatenate([side(block, dropped=dropped) for block in within]) for side in (left, own_matrix))
-            found[at] = cross_product.exact_product(*sides)
-    if blocks:
-        yield blocks[0][0], found
+    found: dict = {}
+    key_of_all = None
+    for group in _gathered(blocks, lambda block: block):
+        key_of_all = group[0][0]
+        for at, (first, last) in enumerate(batches):
+            within = [block.within(first, last) for _, block in group]
+            if any(len(block.features) for block in within):
+                sides = (
+                    np.concatenate([side(block, dropped=dropped) for block in within]) for side in (left, own_matrix)
+                )
+                found[at] = cross_product.exact_product(*sides) + found.get(at, 0)
+    if key_of_all is not None:
+        yield key_of_all, found
 
 
 def _encrypt(block: Block, encryption: OwnerEncryption, layout: SlotLayout, expected: int, dropped: int) -> bytes:
@@ -241,16 +245,34 @@ def _multiply(
     layout: SlotLayout,
     key: PublicKey,
 ) -> Iterator[tuple[Any, dict]]:
-    pairs = list(pairs)
-    found = {}
-    for at, (first, last) in enumerate(batches):
-        within = [(block.within(first, last), _rows_of(data, block, first, last)) for _, (block, data) in pairs]
-        within = [(block, data) for block, data in within if len(block.features)]
-        if within:
-            matrix = np.concatenate([left(block) for block, _ in within])
-            found[at] = cross_product.multiply_rows(matrix, b"".join(data for _, data in within), columns, layout, key)
-    if pairs:
-        yield pairs[0][0], found
+    found: dict = {}
+    key_of_all = None
+    for group in _gathered(pairs, lambda pair: pair[0]):
+        key_of_all = group[0][0]
+        for at, (first, last) in enumerate(batches):
+            within = [(block.within(first, last), _rows_of(data, block, first, last)) for _, (block, data) in group]
+            within = [(block, data) for block, data in within if len(block.features)]
+            if within:
+                matrix, received = np.concatenate([left(block) for block, _ in within]), [data for _, data in within]
+                sums = cross_product.multiply_rows(matrix, b"".join(received), columns, layout, key)
+                found[at] = cross_product.merge_sums(found[at], sums, key) if at in found else sums
+    if key_of_all is not None:
+        yield key_of_all, found
+
+
+def _gathered(items: Iterable[tuple[Any, Any]], block_of: Callable[[Any], Block]) -> Iterator[list]:
+    """The items of a partition in groups of as many rows as are worth multiplying at once, so that no partition is too large."""
+    group: list[tuple[Any, Any]] = []
+    rows = 0
+    for item in items:
+        of_item = len(block_of(item[1]).features)
+        if group and rows + of_item > ROWS_MULTIPLIED_AT_ONCE:
+            yield group
+            group, rows = [], 0
+        group.append(item)
+        rows += of_item
+    if group:
+        yield group
 
 
 def _rows_of(data: bytes, block: Block, first: int, last: int) -> bytes:
