@@ -1,8 +1,9 @@
 """Horizontal trees: three banks with the same columns of different card holders train one set of boosted trees.
 
 Splits are drawn without a look at any record. In each of four rounds every party sums gradients by leaf, adds its share of the
-noise, and masks the sums; the arbiter sees nothing but the noisy total of all three (aggregation secure_sum). Columns are cut by
-rules that read no record: here x0 by a list of cut points, and all others, in units of standard deviations, by a normal's quantiles.
+noise, and masks the sums; the arbiter sees nothing but the noisy total of all three (aggregation secure_sum). Columns are cut
+by rules that read no record: here x0 by a list of cut points, and all others, in units of standard deviations, by a normal's
+quantiles.
 
 Protected: every record as a whole, features and label, at epsilon 2 and delta 1e-5 (add-or-remove), against the arbiter, the
 other parties and everybody who gets the model. Not protected: how many records each party has; scores of own rows at the guest.
