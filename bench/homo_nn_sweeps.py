@@ -26,7 +26,7 @@ from pathlib import Path
 from bench.data_files import with_files
 from bench.homo_nn import parse_options
 from bench.homo_nn_comparison import errors_at, mean_error, shuffling_pays_from
-from bench.homo_nn_features import MADE_UP, PrincipalMap, fit_map, write_parts
+from bench.homo_nn_features import FewCoordinates, write_parts
 from bench.homo_nn_pictures import CLASSES, TEST, TRAIN, load_pictures
 from bench.homo_nn_report import write_report
 from bench.homo_nn_training import shape_of, train
@@ -35,7 +35,7 @@ from fate_dp.components.protocols.noisy_rounds.account import calibrate_terms
 from fate_dp.components.protocols.noisy_rounds.terms import AGGREGATIONS, LOCAL, SECURE_SUM, SHUFFLE, RoundTerms
 
 REPORT = Path("out/homo_nn/report.html")
-FEATURES, RIDGE = 40, 1e-3
+FEATURES = 40
 SEED = 0
 DELTA, RELATION = 1e-5, "replace_one"
 CLIP, MAX_DROPOUTS = 1.0, 1
@@ -98,9 +98,7 @@ def make_features(workers, source, folder):
     if folder.is_dir():
         return
     parts = {part: load_pictures("mnist", part, source) for part in (TRAIN, TEST)}
-    shape = parts[TRAIN][0].shape[1:3]
-    (feature_map,) = workers.run([Job("map", MADE_UP, fit_map, (*shape, False, RIDGE))])
-    write_parts(workers, "features", parts, PrincipalMap(feature_map, FEATURES), folder)
+    write_parts(workers, "features", parts, FewCoordinates(FEATURES), folder)
 
 
 def run_sweeps(workers, folder):

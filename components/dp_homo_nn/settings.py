@@ -11,7 +11,7 @@ from fate_dp.privacy.validation import PARTY_ID
 
 from ..common.parameters import OneOf, mapping, number, parameter, parameters_of, settings_of
 
-MODELS = ("logistic_regression", "mlp", "cnn", "scattering_linear")
+MODELS = ("logistic_regression", "mlp", "cnn", "scattering_linear", "patch_linear")
 MODULE_PREFIX = "module:"
 AGGREGATIONS = ("secure_sum", "local", "shuffle")
 UNITS = ("record", "client")
@@ -35,7 +35,7 @@ CLASS_WEIGHT_KEYS = {"prior": None, "maximum": 10.0}
 
 
 def model(value: Any) -> dict[str, Any]:
-    """name (logistic_regression, mlp, cnn, scattering_linear, or module:NAME that each operator allowed) and params."""
+    """name (logistic_regression, mlp, cnn, scattering_linear, patch_linear, or module:NAME that each operator allowed) and params."""
     filled = mapping("model", value, MODEL_KEYS)
     name = filled["name"]
     if not (isinstance(name, str) and (name in MODELS or module_name(name) is not None)):
@@ -177,7 +177,7 @@ class TrainSettings:
     """
 
     model: Mapping[str, Any] = parameter(
-        "what is trained: name (logistic_regression, mlp, cnn, scattering_linear or module:NAME) and params",
+        "what is trained: name (logistic_regression, mlp, cnn, scattering_linear, patch_linear or module:NAME) and params",
         MODEL_KEYS,
         check=model,
     )

@@ -85,7 +85,8 @@ its work. What a record contributes is a function of that record alone, for thes
 | norms, hence clips and whether a record counts as clipped (`clip.quantile`) | sums of whole numbers, exact in any order | `record_arithmetic`, `privacy/mechanisms/clipping` |
 | clipped sums | whole numbers, exact in any order | `record_arithmetic`, `privacy/mechanisms/clipping` |
 | relevances and shares of contributions (`noise: adaptive`) | exact products, sums of whole numbers | `relevance`, `privacy/adaptive_scales` |
-| scattering features | one image per call, one thread | `models/features` |
+| scattering features, matches with patches | one image per call, one thread | `models/features`, `models/patches` |
+| whitened features | products of one row, one thread | `models/whitening` |
 | second moments | rows clipped one by one to whole numbers; exact integer products | `privacy/mechanisms/second_moments`, `crypto/cross_product` |
 | bounded means and medians, randomised responses, shuffled answers | one record's number at a time, added as whole numbers | `privacy/mechanisms` |
 | updates of a whole party (unit `client`) | clipped as one row; other parties' updates are computed by themselves | `rounds/client` |
@@ -97,7 +98,7 @@ company; a machine on which they are not is refused with one sentence, before a 
 
 **Between processors.** Parties may compute on different ones. To the last bit the same on all of them: flips, clips,
 clipped sums of dense models, relevances, shares of scores in vertical training (the host's count of different scores
-rests on that), start weights, everything under encryption. Convolutions, scattering features and predictions agree to
+rests on that), start weights, everything under encryption. Convolutions, features of images and predictions agree to
 about 1e-6 of their largest number; no count and no agreement between parties rests on them. Every party computes epsilons
 anew and takes the guest's if they agree to 1e-9. `make test-arithmetic` runs the tests that touch floating point under
 settings of other processors.

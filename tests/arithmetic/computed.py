@@ -13,6 +13,7 @@ import torch
 from fate_dp.components.dp_hetero_lr.rows import Block
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.features import scattering_features
+from fate_dp.components.dp_homo_nn.models.patches import Patches, patch_features
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights
 from fate_dp.components.dp_homo_nn.relevance import group_sums
@@ -64,6 +65,9 @@ def close():
     return {
         "cnn": gradients.clipped_sum(weights, features[:4], labels[:4], 1.0).value[::97],
         "scattering": scattering_features(np.abs(records(2, 784, 6)).reshape(2, 1, 28, 28))[:, ::13].ravel(),
+        "patches": patch_features(
+            np.abs(records(2, 784, 6)).reshape(2, 1, 28, 28), Patches((1, 28, 28), filters=9, pictures=30)
+        ).ravel(),
         "scores of the mlp": mlp.scores(mlp_weights, mlp_features).ravel(),
     }
 

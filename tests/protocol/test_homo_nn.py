@@ -42,6 +42,8 @@ PUBLIC = dict.fromkeys(DATA, f"public_datasets: ['{DATASET}']")
 # What is stated under add-or-remove counts for about twice as much under replace-one, which caps are held against.
 WIDE_CAP = dict.fromkeys(DATA, "default_dataset_cap: {epsilon: 20, delta: 1.0e-6}")
 SOURCE_RULE = {"rounds": 8, "noise": "source_rule", "noise_multiplier": None, "epsilon": 30.0}
+# The four columns as an image of 2 x 2.
+TINY_PATCHES = {"input_shape": [1, 2, 2], "size": 2, "filters": 3, "pools": 1, "pictures": 10}
 NET = "model_modules: {net: 'tests.protocol.homo_nn_parties:small_net'}"
 
 
@@ -80,6 +82,7 @@ RAN = {
     "rare class": training(RARE, **RARE_TRAINING),
     "rare class weighted": training(RARE, **RARE_TRAINING, class_weights={"prior": [0.9, 0.1], "maximum": 8}),
     "module": training(rounds=2, model={"name": "module:net"}, policies=dict.fromkeys(DATA, NET)),
+    "patches": training(rounds=2, model={"name": "patch_linear", "params": TINY_PATCHES}),
     "local steps": training(aggregation="local", rounds=2, local_steps=2, local_learning_rate=0.5, upload_fraction=0.5),
     "adaptive": training(rounds=4, noise="adaptive", noise_multiplier=None, epsilon=4.0, policies=WIDE_CAP),
     "adaptive local": training(
@@ -256,6 +259,7 @@ def test_the_ledgers_agree_and_count_the_rounds_that_ran(runs, name):
         "clients": [3] * 3,
         "quantile": [3] * 3,
         "module": [2] * 3,
+        "patches": [2] * 3,
         "rare class": [20] * 3,
         "rare class weighted": [20] * 3,
         "local steps": [4] * 3,

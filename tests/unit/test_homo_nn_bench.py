@@ -2,24 +2,26 @@
 
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from bench import homo_nn, homo_nn_features, homo_nn_sweeps
-from bench.homo_nn_features import NORM, coefficients, fit_map, mirrored_channels, with_mirror_image, write_parts
+from bench.homo_nn_features import FewCoordinates, InputsOf, write_parts
 from bench.homo_nn_report import write_report
-from bench.homo_nn_synthetic import synthetic_pictures
 from bench.homo_nn_training import parties, path_of, round_seconds, shape_of, stored, train
 from bench.homo_nn_workers import Job, Workers
+from fate_dp.components.dp_homo_nn.models.made_up_pictures import synthetic_pictures
+from fate_dp.components.dp_homo_nn.models.whitening import NORM
 from fate_dp.components.protocols.noisy_rounds.account import epsilon_of
 
 SETTING = homo_nn.Setting("mnist", 4, 4.0, 3, 0.5, 1.0, 3.0, 0.9, (0.9624, 4))
 
 
 @pytest.fixture(scope="module")
-def grey_map():
-    return fit_map(1, 28, mirrored=False, ridge=1e-3, made_up=64)
+def grey_inputs():
+    return InputsOf(replace(homo_nn_features.MODELS["mnist"], params={"whitened": True, "pictures": 64}))
 
 
 @pytest.fixture(scope="module")
@@ -49,44 +51,6 @@ def test_synthetic_pictures_are_the_same_for_a_seed_and_lie_between_0_and_1(chan
     assert not np.array_equal(pictures, synthetic_pictures(6, channels, side, seed=4))
 
 
-def test_a_records_features_depend_on_it_alone_and_have_one_norm(grey_map):
-    pictures = synthetic_pictures(5, 1, 28, seed=9)
-    features = grey_map(pictures)
-    assert features.shape == (5, 3969)
-    assert np.linalg.norm(features, axis=1) == pytest.approx(np.full(5, NORM), rel=1e-5)
-    assert grey_map(pictures[2:3]) == pytest.approx(features[2:3], abs=1e-4)
-
-
-def test_the_map_takes_the_mean_away_and_evens_variances_out(grey_map):
-    found = coefficients(synthetic_pictures(64, 1, 28), mirrored=False)
-    whitened = grey_map(synthetic_pictures(64, 1, 28))
-
-    def largest_share(features):
-        squares = np.linalg.svd(features, compute_uv=False) ** 2
-        return squares[0] / squares.sum()
-
-    assert largest_share(found) > 1.5 * largest_share(found - found.mean(axis=0)) > 3 * largest_share(whitened)
-    assert np.all((grey_map.stretches > 0) & (grey_map.stretches <= 1))
-
-
-def test_mirrored_channels_hold_the_coefficients_of_the_mirror_image():
-    pictures = synthetic_pictures(6, 3, 32, seed=2)
-    found, of_mirror_images = (
-        coefficients(images, mirrored=False).reshape(6, 3, 81, 8, 8) for images in (pictures, pictures[..., ::-1])
-    )
-    guess = found[:, :, mirrored_channels()][..., ::-1]
-    right = np.corrcoef(guess.ravel(), of_mirror_images.ravel())[0, 1]
-    wrong = np.corrcoef(found.ravel(), of_mirror_images.ravel())[0, 1]
-    assert right > 0.6 > 0.45 > wrong
-
-
-def test_a_pair_of_mirrored_records_has_the_same_features():
-    places = np.random.default_rng(5).normal(size=(2, 3, 81, 8, 8))
-    mirrored = places[:, :, mirrored_channels()][..., ::-1]
-    assert with_mirror_image(mirrored) == pytest.approx(with_mirror_image(places))
-    assert with_mirror_image(places).shape == (2, 3, 81, 8, 4)
-
-
 class InOrder:
     """Runs jobs at once."""
 
@@ -94,23 +58,31 @@ class InOrder:
         return [job.function(*job.arguments, tick=lambda number: None) for job in jobs]
 
 
-def test_features_are_written_block_by_block(tmp_path, grey_map, monkeypatch):
+def test_features_are_written_block_by_block(tmp_path, grey_inputs, monkeypatch):
     monkeypatch.setattr(homo_nn_features, "PICTURES_AT_ONCE", 3)
     pictures = (255 * synthetic_pictures(7, 1, 28, seed=9)).astype(np.uint8)
     parts = {"train": (pictures, np.arange(7)), "test": (pictures[:2], np.arange(2))}
-    write_parts(InOrder(), "features", parts, grey_map, tmp_path / "mnist")
+    write_parts(InOrder(), "features", parts, grey_inputs, tmp_path / "mnist")
     features, labels = stored(tmp_path / "mnist", "train")
-    assert features == pytest.approx(grey_map(pictures / 255), abs=1e-4)
+    assert features == pytest.approx(grey_inputs(pictures / 255), abs=1e-4)
     assert np.array_equal(labels, np.arange(7)) and stored(tmp_path / "mnist", "test")[0].shape == (2, 3969)
     assert [path.name for path in tmp_path.iterdir()] == ["mnist"]
+
+
+def test_few_coordinates_have_one_norm():
+    features = FewCoordinates(7, made_up=20)(synthetic_pictures(3, 1, 28, seed=9))
+    assert features.shape == (3, 7) and np.linalg.norm(features, axis=1) == pytest.approx(np.full(3, NORM), rel=1e-5)
+
+
+def doubled(number, tick):
+    return 2 * number
 
 
 def test_workers_return_results_in_order_and_an_error_ends_all(terms):
     from rich.console import Console
 
     with Workers(1, Console(file=io.StringIO())) as workers:
-        maps = workers.run([Job("maps", 4, fit_map, (1, 28, False, 1e-3, made_up)) for made_up in (4, 3)])
-        assert [found.directions.shape for found in maps] == [(3969, 3), (3969, 2)]
+        assert workers.run([Job("doubled", 4, doubled, (number,)) for number in (4, 3)]) == [8, 6]
         with pytest.raises(FileNotFoundError):
             workers.run([Job("training", 1, train, ("nowhere", terms, 1.0, 0))])
 

@@ -10,8 +10,17 @@ from torch import nn
 
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.features import scattering_features
+from fate_dp.components.dp_homo_nn.models.made_up_pictures import synthetic_pictures
+from fate_dp.components.dp_homo_nn.models.patches import (
+    PATCH_VARIANCE,
+    Patches,
+    fit_filters,
+    matches_of,
+    patch_features,
+)
 from fate_dp.components.dp_homo_nn.models.registry import build_model, input_count, model_inputs
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, dimension, flat_weights, load_flat
+from fate_dp.components.dp_homo_nn.models.whitening import NORM, fit_whitening
 from fate_dp.privacy.validation import InvalidArgument
 
 pytestmark = pytest.mark.arithmetic
@@ -27,6 +36,8 @@ SPECS = [
     (ModelSpec("cnn", 3072, 10), 105_506 + 2 * 32 * 25),
     (ModelSpec("scattering_linear", 784, 10), 10 * (81 * 7 * 7 + 1)),
     (ModelSpec("scattering_linear", 3072, 10), 10 * (3 * 81 * 8 * 8 + 1)),
+    (ModelSpec("patch_linear", 3072, 10), 10 * (2 * 400 * 4 + 1)),
+    (ModelSpec("patch_linear", 784, 2, {"filters": 50, "pools": 3}), 2 * 50 * 9 + 1),
 ]
 
 
@@ -96,6 +107,15 @@ def test_weights_that_do_not_fit_are_refused(weights):
         ("cnn", 100, 2, {"input_shape": [1, 10, 10]}, "at least 22 rows and columns"),
         ("scattering_linear", 784, 2, {"groups": 5}, "groups is 5 but must divide the 81"),
         ("scattering_linear", 12, 2, {"input_shape": [1, 3, 4]}, "at least 4 pixels"),
+        ("scattering_linear", 32, 2, {"input_shape": [2, 4, 4], "whitened": True, "groups": 0}, "1 or 3 channels"),
+        ("scattering_linear", 784, 2, {"whitened": 1}, "whitened is 1"),
+        ("patch_linear", 50, 2, {"input_shape": [2, 5, 5]}, "patch_linear takes images of 1 or 3 channels"),
+        ("patch_linear", 784, 2, {"size": 29}, "size is 29; it must be a whole number at least 2 and at most 28"),
+        ("patch_linear", 784, 2, {"pools": 24}, "pools is 24"),
+        ("patch_linear", 784, 2, {"filters": 0}, "filters is 0"),
+        ("patch_linear", 784, 2, {"threshold": -1}, "threshold is -1"),
+        ("patch_linear", 784, 2, {"pictures": 1}, "pictures is 1"),
+        ("patch_linear", 784, 2, {"ridge": 0}, "ridge is 0"),
     ],
 )
 def test_what_is_wrong_with_a_specification_is_said_in_one_sentence(name, features, classes, params, sentence):
@@ -187,8 +207,77 @@ def test_an_image_of_one_value_and_an_empty_batch_have_finite_features():
     assert scattering_features(images(0)).shape == (0, 3969)
 
 
-def test_only_scattering_changes_what_a_model_takes():
+def test_only_models_on_features_of_images_change_what_they_take():
     features = images(2).reshape(2, -1)
     assert np.array_equal(model_inputs(ModelSpec("cnn", 784, 10), features), features)
     inputs = model_inputs(ModelSpec("scattering_linear", 784, 10), features)
     assert np.array_equal(inputs, scattering_features(images(2)))
+    inputs = model_inputs(ModelSpec("patch_linear", 784, 10, dict(FEW)), features)
+    assert np.array_equal(inputs, patch_features(images(2), Patches((1, 28, 28), **FEW)))
+
+
+FEW = {"filters": 6, "pictures": 40}
+
+
+@pytest.mark.parametrize("channels, side", [(1, 28), (3, 32)])
+def test_features_of_patches_depend_on_the_record_only_and_have_one_norm(channels, side):
+    patches = Patches((channels, side, side), **FEW)
+    pictures = images(5, channels, side)
+    features = patch_features(pictures, patches)
+    assert features.shape == (5, 2 * 6 * 4) and features.dtype == np.float32
+    assert np.linalg.norm(features, axis=1) == pytest.approx(np.full(5, NORM), rel=1e-5)
+    assert np.array_equal(patch_features(pictures[[3, 2]], patches), features[[3, 2]])
+
+
+def test_a_match_is_the_product_of_a_whitened_patch_with_a_filter():
+    """Against the definition, patch by patch."""
+    patches = Patches((1, 9, 8), size=3, filters=4, threshold=0.25, pools=1)
+    pictures = synthetic_pictures(30, 1, 28)[:, :, 8:17, 8:16]
+    found = fit_filters(patches, pictures)
+    image = images(1, 1, 9)[0, :, :, :8]
+    total = np.zeros(8)
+    for row in range(7):
+        for column in range(6):
+            patch = image[:, row : row + 3, column : column + 3].astype(float).ravel()
+            standard = (patch - patch.mean()) / np.sqrt(patch.var() + PATCH_VARIANCE)
+            kernels = found.kernels.numpy().reshape(4, -1)
+            matches = kernels @ standard - found.offsets.numpy().ravel()
+            total += np.maximum(np.concatenate([matches, -matches]) - 0.25, 0)
+    assert found(torch.tensor(image)).numpy() == pytest.approx(total / 42, abs=1e-5)
+
+
+def test_an_image_and_its_mirror_image_have_the_same_features_where_there_are_colours():
+    photographs, digits = images(1, 3, 32), images(1, 1, 28)
+    for pictures, same in ((photographs, True), (digits, False)):
+        patches = Patches(pictures.shape[1:], **FEW)
+        one, other = (patch_features(each, patches) for each in (pictures, pictures[..., ::-1]))
+        assert np.allclose(one, other, atol=1e-4) == same
+
+
+def test_whitening_takes_the_mean_away_and_evens_variances_out():
+    patches = Patches((1, 28, 28), filters=20)
+    pictures = synthetic_pictures(120, 1, 28)
+    raw = matches_of(pictures, fit_filters(patches, pictures))
+
+    def largest_share(features):
+        squares = np.linalg.svd(features, compute_uv=False) ** 2
+        return squares[0] / squares.sum()
+
+    whitening = fit_whitening(raw, 100, 1e-5 * raw.var(axis=0).mean())
+    assert largest_share(raw) > 2 * largest_share(raw - raw.mean(axis=0)) > 10 * largest_share(whitening(raw))
+    stretches = whitening.stretches.numpy()
+    assert np.all((stretches > 0) & (stretches <= 1)) and np.all(np.diff(stretches) >= 0)
+    few = whitening.coordinates(raw, 7)
+    assert few.shape == (120, 7) and np.linalg.norm(few, axis=1) == pytest.approx(np.full(120, NORM), rel=1e-5)
+
+
+def test_whitened_scattering_features_are_those_of_the_whitening_of_made_up_pictures():
+    spec = ModelSpec("scattering_linear", 784, 10, {"whitened": True, "pictures": 30})
+    inputs = model_inputs(spec, images(3).reshape(3, -1))
+    whitening = fit_whitening(scattering_features(synthetic_pictures(30, 1, 28, 1)), 300, 1e-3)
+    assert np.allclose(inputs, whitening(scattering_features(images(3))), atol=1e-4)
+    assert np.array_equal(model_inputs(spec, images(3)[2:].reshape(1, -1)), inputs[2:])
+
+
+def test_an_image_without_any_variation_has_finite_features():
+    assert np.isfinite(patch_features(np.zeros((1, 1, 28, 28)), Patches((1, 28, 28), **FEW))).all()

@@ -15,6 +15,7 @@ from torch import nn
 from fate_dp.components.dp_homo_nn import record_arithmetic, record_layers
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.features import scattering_features
+from fate_dp.components.dp_homo_nn.models.patches import Patches, patch_features
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights
 from fate_dp.components.dp_homo_nn.pooled_convolution import PooledConvolution
@@ -144,6 +145,10 @@ FUNCTIONS = {
     "norms of long rows": (lambda rows: np.ldexp(*row_norms(rows)), (13, 3969)),
     "clipped rows": (lambda rows: clip_rows(rows, np.ones(21), ROW_BOUNDS), (13, 21)),
     "features": (lambda rows: scattering_features(rows.reshape(-1, 1, 16, 16)), (6, 256)),
+    "features of patches": (
+        lambda rows: patch_features(rows.reshape(-1, 1, 16, 16), Patches((1, 16, 16), filters=5, pictures=20)),
+        (6, 256),
+    ),
 }
 
 

@@ -21,6 +21,8 @@ import torch
 from torch import Tensor
 
 from ..record_arithmetic import UnsoundArithmetic, one_thread
+from .made_up_pictures import synthetic_pictures
+from .whitening import Whitening, fit_whitening
 
 
 @contextmanager
@@ -36,6 +38,8 @@ def with_old_scipy_names() -> Iterator[None]:
         del scipy.special.sph_harm
 
 
+SEED = 1
+DIRECTIONS, RIDGE = 300, 1e-3
 # Keeps a group without any variation at zero; as in torch's group normalisation.
 MIN_VARIANCE = 1e-5
 
@@ -79,6 +83,16 @@ def scattering_features(images: np.ndarray, scales: int = 2, angles: int = 8, gr
                 coefficients = torch.nn.functional.group_norm(coefficients, groups, eps=MIN_VARIANCE)
             features[place] = coefficients.flatten().numpy()
     return features
+
+
+@lru_cache(maxsize=2)
+def scattering_whitening(
+    shape: tuple[int, int, int], scales: int, angles: int, groups: int, pictures: int
+) -> Whitening:
+    """The whitening of coefficients of images of this shape (channels, height, width), from so many made-up ones."""
+    channels, height, width = shape
+    made_up = synthetic_pictures(pictures, channels, max(height, width), SEED)[:, :, :height, :width]
+    return fit_whitening(scattering_features(made_up, scales, angles, groups), DIRECTIONS, RIDGE)
 
 
 def _coefficients(image: Tensor, filters: Filters) -> Tensor:

@@ -22,7 +22,9 @@ from fate_dp.privacy.validation import InvalidArgument
 from ...common import parameters as checks
 from ..gradients import RecordGradients
 from ..settings import MODULE_PREFIX, TrainSettings, module_name
-from .features import scattering_channels, scattering_features
+from .features import scattering_channels, scattering_features, scattering_whitening
+from .made_up_pictures import CHANNELS
+from .patches import Patches, patch_features
 from .spec import ModelSpec
 
 
@@ -125,25 +127,29 @@ def _left(side: int) -> int:
     return (first - KERNEL + 1) // SECOND_POOL
 
 
-NAME = "scattering_linear"
+SCATTERING, PATCHES = "scattering_linear", "patch_linear"
 GROUPS = 27
+MAX_FILTERS, MAX_THRESHOLD, MAX_RIDGE, MAX_PICTURES = 4096, 10, 1000, 10_000
 
 
-def scattering_linear(spec: ModelSpec) -> nn.Module:
-    """A linear layer, which starts at zero, on scattering features, which a party computes once from its own images.
+def linear_from_zero(spec: ModelSpec) -> nn.Module:
+    """A linear layer, which starts at zero, on features of images, which a party computes once from its own.
 
-    Parameters: ``input_shape`` (channels, height, width), ``scales`` (J, 2 if not given), ``angles`` (L, 8) and
-    ``groups`` of channels to normalise within (27; 0 for none).
+    Parameters of scattering_linear: ``input_shape`` (channels, height, width), ``scales`` (J, 2 if not given), ``angles``
+    (L, 8), ``groups`` of channels to normalise within (27; 0 for none), and whether they are ``whitened`` by a map from
+    made-up ``pictures`` (false; 2,000). Of patch_linear: ``input_shape``, and ``size``,
+    ``filters``, ``threshold``, ``pools``, ``ridge`` and ``pictures`` as in `patches.Patches`; it takes values from 0 to 1.
     """
     return fill_zeros(linear(input_count(spec), spec.outputs))
 
 
 def input_count(spec: ModelSpec) -> int:
-    """Number of inputs of a model: for all but scattering_linear the features of a record."""
-    if spec.name != NAME:
+    """Number of inputs of a model: the features of a record, for all but those that make features of images."""
+    if spec.name == PATCHES:
+        return _patches(spec).count
+    if spec.name != SCATTERING:
         return spec.features
-    shape, parameters = _parameters(spec)
-    channels, height, width = shape
+    (channels, height, width), parameters, _ = _scattering(spec)
     side = 2 ** parameters["scales"]
     kept = channels * scattering_channels(parameters["scales"], parameters["angles"])
     return kept * (height // side) * (width // side)
@@ -152,14 +158,33 @@ def input_count(spec: ModelSpec) -> int:
 def model_inputs(spec: ModelSpec, features: np.ndarray) -> np.ndarray:
     """What the model takes of records (n, ``spec.features``): float32 (n, ``input_count(spec)``)."""
     features = np.asarray(features, dtype=np.float32)
-    if spec.name != NAME:
+    if spec.name == PATCHES:
+        patches = _patches(spec)
+        return patch_features(features.reshape(len(features), *patches.shape), patches)
+    if spec.name != SCATTERING:
         return features
-    shape, parameters = _parameters(spec)
-    return scattering_features(features.reshape(len(features), *shape), **parameters)
+    shape, parameters, made_up = _scattering(spec)
+    found = scattering_features(features.reshape(len(features), *shape), **parameters)
+    return scattering_whitening(shape, **parameters, pictures=made_up)(found) if made_up else found
 
 
-def _parameters(spec: ModelSpec) -> tuple[tuple[int, int, int], dict[str, int]]:
-    given = spec.parameters(input_shape=None, scales=2, angles=8, groups=GROUPS)
+def _patches(spec: ModelSpec) -> Patches:
+    given = spec.parameters(input_shape=None, size=6, filters=400, threshold=0.25, pools=2, ridge=1e-5, pictures=1000)
+    shape = spec.image_shape(given["input_shape"])
+    if shape[0] not in CHANNELS:
+        raise InvalidArgument(f"input_shape is {shape} but {PATCHES} takes images of 1 or 3 channels.")
+    most = min(shape[1:])
+    size = checks.number("size", given["size"], at_least=2, at_most=most, whole=True)
+    filters = checks.number("filters", given["filters"], at_least=1, at_most=MAX_FILTERS, whole=True)
+    threshold = checks.number("threshold", given["threshold"], at_least=0, at_most=MAX_THRESHOLD)
+    pools = checks.number("pools", given["pools"], at_least=1, at_most=most - size + 1, whole=True)
+    ridge = checks.number("ridge", given["ridge"], above=0, at_most=MAX_RIDGE)
+    return Patches(shape, size, filters, threshold, pools, ridge, _pictures(given["pictures"]))
+
+
+def _scattering(spec: ModelSpec) -> tuple[tuple[int, int, int], dict[str, int], int]:
+    """(shape, parameters of the coefficients, made-up pictures for their whitening or 0)."""
+    given = spec.parameters(input_shape=None, scales=2, angles=8, groups=GROUPS, whitened=False, pictures=2000)
     shape = spec.image_shape(given.pop("input_shape"))
     scales = checks.number("scales", given["scales"], at_least=1, at_most=5, whole=True)
     angles = checks.number("angles", given["angles"], at_least=1, at_most=32, whole=True)
@@ -171,17 +196,30 @@ def _parameters(spec: ModelSpec) -> tuple[tuple[int, int, int], dict[str, int]]:
         raise InvalidArgument(
             f"scales is {scales} but images must be at least {2**scales} pixels wide and high for it."
         )
-    return shape, {"scales": scales, "angles": angles, "groups": groups}
+    whitened, made_up = checks.flag("whitened", given["whitened"]), _pictures(given["pictures"])
+    if whitened and shape[0] not in CHANNELS:
+        raise InvalidArgument(f"input_shape is {shape} but whitened features are of images of 1 or 3 channels.")
+    return shape, {"scales": scales, "angles": angles, "groups": groups}, made_up if whitened else 0
 
 
-MODELS = {"logistic_regression": logistic_regression, "mlp": mlp, "cnn": cnn, "scattering_linear": scattering_linear}
+def _pictures(given: Any) -> int:
+    return checks.number("pictures", given, at_least=2, at_most=MAX_PICTURES, whole=True)
+
+
+MODELS = {
+    "logistic_regression": logistic_regression,
+    "mlp": mlp,
+    "cnn": cnn,
+    SCATTERING: linear_from_zero,
+    PATCHES: linear_from_zero,
+}
 
 
 def build_model(spec: ModelSpec, allowed: Mapping[str, str] | None = None) -> nn.Module:
     """The module from float32 (n, inputs) to (n, ``spec.outputs``), with start weights that its public seed decides.
 
-    Of the built-in models 'scattering_linear' takes what ``model_inputs`` makes of a record; the others take the record's
-    features.
+    Of the built-in models 'scattering_linear' and 'patch_linear' take what ``model_inputs`` makes of a record; the others
+    take the record's features.
 
     Args:
         allowed: the operator's mapping from a name to 'package.module:function', for models 'module:<name>'. The

@@ -24,8 +24,8 @@ class ModelSpec:
     """Public description of a model; of its parameters ``seed`` (0 if not given) decides the start weights.
 
     Attributes:
-        name: 'logistic_regression', 'mlp', 'cnn', 'scattering_linear', or 'module:<name>' with a name that the operator
-            of every party allows.
+        name: 'logistic_regression', 'mlp', 'cnn', 'scattering_linear', 'patch_linear', or 'module:<name>' with a name that
+            the operator of every party allows.
         features: number of values of a record, those of a flattened image included.
         classes: two of them share one output, the log-odds.
     """

@@ -8,16 +8,25 @@ No real picture stands behind them, so what is computed from them costs no priva
   photographs (the dead leaves model; A. Lee, D. Mumford and J. Huang, "Occlusion models for natural images", 2001).
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
+
+Picture = NDArray[np.float32]
+Array = NDArray[np.float64]
+# Of pictures that can be made up: grey values, and colours.
+CHANNELS = (1, 3)
 
 # Pictures are painted this many times larger and averaged down.
 FINENESS = 2
 POINTS_PER_LINE = 24
 
 
-def synthetic_pictures(count, channels, side, seed=1):
+def synthetic_pictures(count: int, channels: int, side: int, seed: int = 1) -> Picture:
     """``count`` pictures, float32 (count, channels, side, side) from 0 to 1: half objects, half strokes on one channel.
 
     With three channels all of them are leaves.
@@ -25,11 +34,11 @@ def synthetic_pictures(count, channels, side, seed=1):
     generator = np.random.default_rng(seed)
     if channels == 3:
         return np.stack([leaves(side, generator) for _ in range(count)])
-    painters = (objects, strokes)
+    painters: tuple[Callable[[int, np.random.Generator], Picture], ...] = (objects, strokes)
     return np.stack([painters[number % 2](side, generator)[None] for number in range(count)])
 
 
-def strokes(side, generator):
+def strokes(side: int, generator: np.random.Generator) -> Picture:
     """Bent lines of one width; float32 (side, side)."""
     rows, columns = np.mgrid[0:side, 0:side] + 0.5
     width = generator.uniform(0.75, 2)
@@ -46,7 +55,7 @@ def strokes(side, generator):
     return np.clip(width + 0.5 - distance, 0, 1).astype(np.float32)
 
 
-def objects(side, generator):
+def objects(side: int, generator: np.random.Generator) -> Picture:
     """Shapes around the middle; float32 (side, side)."""
     picture = np.zeros((side * FINENESS,) * 2)
     for _ in range(generator.integers(1, 7)):
@@ -63,7 +72,7 @@ def objects(side, generator):
     return _averaged(picture[None])[0]
 
 
-def leaves(side, generator):
+def leaves(side: int, generator: np.random.Generator) -> Picture:
     """Coloured shapes over one another; float32 (3, side, side)."""
     size = side * FINENESS
     along, _ = _coordinates(size, (0, 0), 1, 1, generator.uniform(0, 2 * math.pi))
@@ -78,7 +87,9 @@ def leaves(side, generator):
     return _averaged(picture)
 
 
-def _coordinates(size, centre, radius, stretch, angle):
+def _coordinates(
+    size: int, centre: Sequence[float] | Array, radius: float, stretch: float, angle: float
+) -> tuple[Array, Array]:
     """Coordinates along and across a turned shape, in which it reaches from -1 to 1."""
     rows, columns = np.mgrid[0:size, 0:size] / size - 0.5
     rows, columns = rows - centre[0], columns - centre[1]
@@ -87,7 +98,7 @@ def _coordinates(size, centre, radius, stretch, angle):
     return along / (radius * stretch), across / (radius / stretch)
 
 
-def _shape(along, across, generator, kinds):
+def _shape(along: Array, across: Array, generator: np.random.Generator, kinds: Sequence[str]) -> NDArray[np.bool_]:
     kind = kinds[generator.integers(len(kinds))]
     if kind == "ellipse":
         return along**2 + across**2 < 1
@@ -95,16 +106,16 @@ def _shape(along, across, generator, kinds):
     return (np.abs(along) < half_width) & (np.abs(across) < 1)
 
 
-def _colour(generator):
+def _colour(generator: np.random.Generator) -> Array:
     """Red, green and blue, mostly of about the same brightness."""
     return np.clip(0.5 + generator.normal(0, 0.25) + generator.normal(0, 0.1, 3), 0, 1)
 
 
-def _blend(first, second, share):
+def _blend(first: Array, second: Array, share: Array) -> Array:
     return first[:, None, None] * (1 - share) + second[:, None, None] * share
 
 
-def _averaged(picture):
+def _averaged(picture: Array) -> Picture:
     channels, size, _ = picture.shape
     side = size // FINENESS
     return picture.reshape(channels, side, FINENESS, side, FINENESS).mean(axis=(2, 4)).astype(np.float32)
