@@ -98,8 +98,9 @@ company; a machine on which they are not is refused with one sentence, before a 
 
 **Between processors.** Parties may compute on different ones. To the last bit the same on all of them: flips, clips,
 clipped sums of dense models, relevances, shares of scores in vertical training (the host's count of different scores
-rests on that), start weights, everything under encryption. Convolutions, features of images and predictions agree to
-about 1e-6 of their largest number; no count and no agreement between parties rests on them. Every party computes epsilons
+rests on that), start weights, everything under encryption. Convolutions, scattering features, matches with patches and
+predictions agree to about 1e-6 of their largest number, whitened features to about 1e-4; no count and no agreement
+between parties rests on them. Every party computes epsilons
 anew and takes the guest's if they agree to 1e-9. `make test-arithmetic` runs the tests that touch floating point under
 settings of other processors.
 """

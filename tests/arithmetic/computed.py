@@ -13,7 +13,8 @@ import torch
 from fate_dp.components.dp_hetero_lr.rows import Block
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.features import scattering_features
-from fate_dp.components.dp_homo_nn.models.patches import Patches, patch_features
+from fate_dp.components.dp_homo_nn.models.made_up_pictures import synthetic_pictures
+from fate_dp.components.dp_homo_nn.models.patches import Patches, fit_filters, matches_of, patch_features
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights
 from fate_dp.components.dp_homo_nn.relevance import group_sums
@@ -58,16 +59,20 @@ def exact():
     return found
 
 
+WHITENED = "whitened patches"
+
+
 def close():
-    """{name: array} of what agrees to float32."""
+    """{name: array} of what agrees to float32, and `WHITENED`, which does to less: small directions are stretched."""
+    pictures = np.abs(records(2, 784, 6)).reshape(2, 1, 28, 28)
+    patches = Patches((1, 28, 28), filters=9, pictures=30)
     gradients, weights, features, labels = gradients_of("cnn", 784, 10)
     mlp, mlp_weights, mlp_features, _ = gradients_of("mlp", 30, 3)
     return {
         "cnn": gradients.clipped_sum(weights, features[:4], labels[:4], 1.0).value[::97],
-        "scattering": scattering_features(np.abs(records(2, 784, 6)).reshape(2, 1, 28, 28))[:, ::13].ravel(),
-        "patches": patch_features(
-            np.abs(records(2, 784, 6)).reshape(2, 1, 28, 28), Patches((1, 28, 28), filters=9, pictures=30)
-        ).ravel(),
+        "scattering": scattering_features(pictures)[:, ::13].ravel(),
+        "matches with patches": matches_of(pictures, fit_filters(patches, synthetic_pictures(30, 1, 28))).ravel(),
+        WHITENED: patch_features(pictures, patches).ravel(),
         "scores of the mlp": mlp.scores(mlp_weights, mlp_features).ravel(),
     }
 

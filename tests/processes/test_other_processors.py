@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.arithmetic.computed import WHITENED
 from tests.arithmetic.processors import OLD_PROCESSOR
 
 pytestmark = pytest.mark.arithmetic
@@ -37,8 +38,9 @@ def test_sums_clips_relevances_scores_and_flips_are_those_of_any_processor(both)
     assert here["exact"] == there["exact"] and len(here["exact"]) == 12
 
 
-def test_convolutions_and_predictions_agree_to_float32(both):
+def test_convolutions_features_and_predictions_agree_to_float32(both):
     here, there = both
     for name, values in here["close"].items():
         other = np.array(there["close"][name])
-        assert np.abs(other - values).max() <= 1e-5 * np.abs(values).max(), name
+        share = 1e-3 if name == WHITENED else 1e-5
+        assert np.abs(other - values).max() <= share * np.abs(values).max(), name
