@@ -15,17 +15,7 @@ def train(ctx, task, epochs, solver):
     from fate_dp.components.dp_hetero_lr.settings import TrainSettings
 
     role = ctx.federation.local_party[0]
-    settings = TrainSettings(
-        epochs=epochs,
-        optimizer=epoch_task.OPTIMIZER,
-        learning_rate_scheduler=epoch_task.SCHEDULER,
-        init_param=epoch_task.INIT_PARAM,
-        he_param=epoch_task.HE_PARAM,
-        tol=0,
-        train_scores=False,
-        label_source=LABEL_SOURCE,
-        solver=solver,
-    )
+    settings = TrainSettings(epochs=epochs, **epoch_task.OURS, label_source=LABEL_SOURCE, solver=solver)
     if role == "arbiter":
         clock = EpochClock()
         stage.train_arbiter(ctx, settings)

@@ -18,6 +18,15 @@ SCHEDULER = constant_learning_rate()
 START_WEIGHT = 0.1
 # Not zero: FATE's unblinded encryption of 0 is the number 1, with which everything is quick.
 INIT_PARAM = {"method": "consts", "fill_val": START_WEIGHT, "fit_intercept": True, "random_state": None}
+# All of it as dp_hetero_lr calls it, for its `TrainSettings`: nothing ends it early, and nothing is done beside it.
+OURS = {
+    "optimizer": OPTIMIZER,
+    "learning_rate_scheduler": SCHEDULER,
+    "init_param": INIT_PARAM,
+    "he_param": HE_PARAM,
+    "tol": 0,
+    "train_scores": False,
+}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 from bench import epoch_task
 from bench.scale_tables import LABEL, made_frame
 from fate_dp.components.common.wire.channel import with_plain_messages
-from tests.support.local_parties import cpu_seconds
+from tests.support.local_parties import Artifact, cpu_seconds
 
 SOURCE = f"bench/scale/{LABEL}"
 EPSILON = 2.0
@@ -40,19 +40,6 @@ class PartyRun:
         result = work(*arguments)
         self.stages[name] = Stage(cpu_seconds() - used, began, time.monotonic())
         return result
-
-
-class Artifact:
-    """Stands for FATE's, which a component reads its table from and writes it into."""
-
-    def __init__(self, frame=None):
-        self.frame = frame
-
-    def read(self):
-        return self.frame
-
-    def write(self, frame):
-        self.frame = frame
 
 
 def chain(ctx, rows, epochs, labels_file) -> PartyRun:
@@ -113,17 +100,7 @@ def _train(ctx, role, frame, epochs):
     from fate_dp.components.dp_hetero_lr import train as stage
     from fate_dp.components.dp_hetero_lr.settings import TrainSettings, flipback
 
-    settings = TrainSettings(
-        epochs=epochs,
-        optimizer=epoch_task.OPTIMIZER,
-        learning_rate_scheduler=epoch_task.SCHEDULER,
-        init_param=epoch_task.INIT_PARAM,
-        he_param=epoch_task.HE_PARAM,
-        tol=0,
-        train_scores=False,
-        label_source=SOURCE,
-        flipback=flipback({"mode": "none"}),
-    )
+    settings = TrainSettings(epochs=epochs, **epoch_task.OURS, label_source=SOURCE, flipback=flipback({"mode": "none"}))
     if role == "guest":
         return stage.train_guest(ctx, settings, frame, None, None)[0]
     return stage.train_host(ctx, settings, frame, None, None)

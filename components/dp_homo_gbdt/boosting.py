@@ -20,7 +20,7 @@ from ..protocols.noisy_rounds.contribution import Contribution, NoisyMean
 from ..protocols.noisy_rounds.terms import RECORD, SECURE_SUM, RoundTerms
 from .growth import Growth, Released
 from .settings import TrainSettings
-from .trees import Batch, Floats, Integers, clip_of_batch, clips_of, curvature_weight, leaf_sums
+from .trees import Batch, Floats, Integers, clip_of_trees, clips_of, curvature_weight, leaf_sums
 
 
 def round_terms(settings: TrainSettings, clients: int) -> RoundTerms:
@@ -81,7 +81,14 @@ def sums_of_records(
     """
     codes, batch = TableBins.from_wire(bins).codes(features), Batch(*splits)
     scores = scores_of([GrownBatch(Batch(*each[:2]), each[2]) for each in grown], codes)
-    return leaf_sums(batch, codes, labels, scores, clip_of_batch(batch, round_number), curvature_weight(round_number))
+    clip, weight = clip_of_trees(batch.trees, round_number), curvature_weight(round_number)
+    return leaf_sums(batch, codes, labels, scores, clip, weight)
+
+
+def noise_of_sums(terms: RoundTerms, arrived: int, clip: float) -> float:
+    """Standard deviation of the noise in each released sum, of so many parties, in a round of this clip."""
+    shared_by = terms.clients - terms.max_dropouts if terms.aggregation == SECURE_SUM else 1
+    return noise_of(terms) * clip * math.sqrt(arrived / shared_by)
 
 
 class Server:
@@ -99,7 +106,8 @@ class Server:
     def grow(self, splits: Batch, mean: NoisyMean, arrived: int, round_number: int) -> GrownBatch:
         """The batch of a round of which the sums of so many parties were released."""
         gradients, curvatures = np.reshape(mean.gradient * self._terms.batch_size, (2, splits.trees, splits.leaves))
-        noise, weight = self._noise(arrived, round_number), curvature_weight(round_number)
+        noise = noise_of_sums(self._terms, arrived, self._terms.clip_of(round_number))
+        weight = curvature_weight(round_number)
         released = Released(gradients, curvatures / weight, noise, noise / weight)
         grown = GrownBatch(splits, self._growth.values(splits, released, self._settings.learning_rate))
         self.batches.append(grown)
@@ -109,9 +117,3 @@ class Server:
     def importance(self) -> list[float]:
         """Mean gain of each column, from released sums; at least 0, not to scale."""
         return [float(gain) for gain in self._growth.mean_gains]
-
-    def _noise(self, arrived: int, round_number: int) -> float:
-        """Standard deviation of the noise in each released sum, of so many parties."""
-        terms = self._terms
-        shared_by = terms.clients - terms.max_dropouts if terms.aggregation == SECURE_SUM else 1
-        return noise_of(terms) * terms.clip_of(round_number) * math.sqrt(arrived / shared_by)

@@ -168,7 +168,8 @@ class Member:
         assert self._splits is not None, "Sums are asked for after splits."
         grown = [(each.splits.columns, each.splits.right, each.values) for each in self.batches]
         blocks = feature_blocks(self._frame).join(label_blocks(self._frame), lambda *block: block).collect()
-        features, labels = (np.concatenate(part) for part in zip(*(block for _, block in sorted(blocks, key=_place))))
+        in_order = [block for _, block in sorted(blocks, key=operator.itemgetter(0))]
+        features, labels = map(np.concatenate, zip(*in_order))
         splits = (self._splits.columns, self._splits.right)
         return sums_of_records(self._agreement.bins.to_wire(), grown, splits, features, labels, number).steps
 
@@ -195,10 +196,6 @@ def _prepared(features: np.ndarray, labels: np.ndarray, bins: TableBins) -> Bloc
 def _stepped(block: Block, grown: GrownBatch) -> Block:
     codes, labels, scores = block
     return codes, labels, scores + grown.splits.step_of(codes, grown.values)
-
-
-def _place(named: tuple[Any, Any]) -> Any:
-    return named[0]
 
 
 def _leaf_steps(block: Block, splits: Batch, clip: float, weight: float) -> np.ndarray:

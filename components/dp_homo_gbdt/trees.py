@@ -88,17 +88,12 @@ def curvature_weight(round_number: int) -> float:
 
 def clips_of(rounds: int, trees: int) -> tuple[float, ...]:
     """The largest norm of what one record adds to all sums of each round, of batches of so many trees."""
-    return tuple(bound_of(number) * math.sqrt(trees) for number in range(rounds))
+    return tuple(clip_of_trees(trees, number) for number in range(rounds))
 
 
-def bound_of(round_number: int) -> float:
-    """The largest norm of what one record adds to one tree in a round (from 0)."""
-    return BOUND if round_number else FIRST_BOUND
-
-
-def clip_of_batch(batch: Batch, round_number: int) -> float:
-    """The same of all trees of a batch."""
-    return bound_of(round_number) * math.sqrt(batch.trees)
+def clip_of_trees(trees: int, round_number: int) -> float:
+    """The largest norm of what one record adds to the sums of so many trees of a round (from 0)."""
+    return (BOUND if round_number else FIRST_BOUND) * math.sqrt(trees)
 
 
 def record_steps(scores: Floats, labels: Floats, weight: float, bound: float, grid: float) -> Integers:

@@ -140,7 +140,7 @@ class FrameRows:
         # Other processes' calls are heard by nobody; where somebody records, all are repeated here, one block at a time.
         with heard_by(None):
             total = self._blocks.applyPartitions(kernel).reduce(operator.add)
-        repeat_for_listener(lambda: kernel(sorted(self._blocks.collect(), key=_name)), total)
+        repeat_for_listener(lambda: kernel(sorted(self._blocks.collect(), key=operator.itemgetter(0))), total)
         return total
 
     def _by_block(self, records: np.ndarray) -> Places:
@@ -156,10 +156,6 @@ class FrameRows:
 
 def _prepared(features: np.ndarray, labels: np.ndarray, spec: ModelSpec) -> Block:
     return model_inputs(spec, features), labels.astype(np.int64)
-
-
-def _name(named: tuple[Any, Block]) -> Any:
-    return named[0]
 
 
 def _size(block: Block) -> int:

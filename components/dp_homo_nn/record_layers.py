@@ -21,6 +21,7 @@ performance convolutional neural networks", 2006; for per-record norms I. Goodfe
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -46,9 +47,8 @@ def record_layer(layer: Any, shape: Sequence[int]) -> Layer | None:
         return Convolution(layer, shape) if is_plain(layer) else None
     if kind is nn.AvgPool2d or kind is nn.AdaptiveAvgPool2d:
         return Averaged.of(layer, shape)
-    others = {nn.MaxPool2d: LargestOnly, nn.ZeroPad2d: Padded, nn.Tanh: Activation, nn.ReLU: Activation}
-    if kind in RESHAPED:
-        return Reshaped(layer)
+    others: dict[type, Callable[[Any], Layer]] = {nn.MaxPool2d: LargestOnly, nn.ZeroPad2d: Padded}
+    others |= dict.fromkeys(RESHAPED, Reshaped) | dict.fromkeys(ACTIVATIONS, Activation)
     return others[kind](layer) if kind in others else None
 
 
@@ -74,27 +74,27 @@ class Room:
         return self._memory[:records, : self._size].unflatten(1, self._shape)
 
 
-class Layer:
+class Layer(ABC):
     """What all layers share: no parameters, and slopes that are taken as they come."""
 
     parameters: tuple[nn.Parameter, ...] = ()
     #: Numbers per record that the layer makes beside its outputs.
     width = 0
 
-    def load(self) -> None:
+    def load(self) -> None:  # noqa: B027 - a layer without parameters has nothing to take on
         """Take on the weights that the torch layer has now."""
 
     def is_exact(self, records: int) -> bool:
         """Whether sums in blocks of so many records are exact on this machine, where the layer rests on that."""
         return True
 
+    @abstractmethod
     def forward(self, inputs: Tensor) -> Tensor:
         """The layer's outputs, float64 (n, ...)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def backward(self, slopes: Any) -> Tensor:
         """Slopes of the inputs of the last `forward`."""
-        raise NotImplementedError
 
     def take(self, slopes: Any) -> Any:
         """Slopes of the outputs in the form that ``parts`` and ``backward`` want; they may be overwritten."""

@@ -97,6 +97,8 @@ def terms_of(settings: TrainSettings, clients: int) -> RoundTerms:
 
 
 def _row(settings: TrainSettings, clients: int, trainings: int) -> TreesPlan:
+    from fate_dp.components.dp_homo_gbdt.boosting import noise_of_sums
+    from fate_dp.components.dp_homo_gbdt.trees import clip_of_trees
     from fate_dp.components.protocols.noisy_rounds.account import events_of, noise_of, relations_of
     from fate_dp.privacy.accounting.total import total_epsilon
 
@@ -105,9 +107,8 @@ def _row(settings: TrainSettings, clients: int, trainings: int) -> TreesPlan:
     for relation in relations_of(terms):
         events = [(event, count * trainings) for event, count in events_of(terms, relation)]
         epsilons[str(relation)] = total_epsilon(events, terms.delta)
-    # Of parties that are all there: each adds a share that suffices without the ones that may be missing, or all of it.
-    shared_by = clients - terms.max_dropouts if terms.aggregation == "secure_sum" else 1
-    noise = noise_of(terms) * math.sqrt(settings.trees_of_round * clients / shared_by)
+    # Of parties that are all there, in a round after the first one.
+    noise = noise_of_sums(terms, clients, clip_of_trees(settings.trees_of_round, 1))
     return TreesPlan(terms.aggregation, noise_of(terms), epsilons, noise, noise / (CURVATURE * VISIBLE))
 
 

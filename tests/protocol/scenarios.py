@@ -26,6 +26,7 @@ from fate_dp.components.common.wire.channel import plain_messages
 from fate_dp.deploy.site import sitecustomize
 from fate_dp.deploy.warm_start import preload
 from tests.support import local_parties
+from tests.support.local_parties import Artifact
 
 from .messages import plain_form
 
@@ -133,19 +134,6 @@ def _play_one(ctx, scenario, earlier):
     outcome.received = [(sender, name, plain_form(value)) for sender, name, value in outcome.received]
     outcome.ledger = ledger(ctx)
     return outcome
-
-
-class Artifact:
-    """Stands for FATE's dataframe artifact; ``frame`` is what a component wrote into it."""
-
-    def __init__(self, frame=None):
-        self.frame = frame
-
-    def read(self):
-        return self.frame
-
-    def write(self, frame):
-        self.frame = frame
 
 
 def role_of(ctx) -> str:

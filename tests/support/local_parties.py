@@ -22,6 +22,19 @@ from unittest import mock
 from fate_dp.deploy.warm_start.preload import NO_THREADS
 
 
+class Artifact:
+    """Stands for FATE's dataframe artifact; ``frame`` is what a component wrote into it."""
+
+    def __init__(self, frame=None):
+        self.frame = frame
+
+    def read(self):
+        return self.frame
+
+    def write(self, frame):
+        self.frame = frame
+
+
 @dataclass
 class PartyResult:
     value: Any = None

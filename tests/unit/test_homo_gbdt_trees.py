@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fate_dp.components.dp_homo_gbdt.boosting import GrownBatch, Server, contribution, round_terms, scores_of
+from fate_dp.components.dp_homo_gbdt.boosting import (
+    GrownBatch,
+    Server,
+    contribution,
+    noise_of_sums,
+    round_terms,
+    scores_of,
+)
 from fate_dp.components.dp_homo_gbdt.growth import Growth, Released, bins_to_the_right, smoothed
 from fate_dp.components.dp_homo_gbdt.settings import TrainSettings, normal_cuts
 from fate_dp.components.dp_homo_gbdt.trees import (
@@ -187,9 +194,11 @@ def test_noise_of_the_server_s_model_is_that_of_what_arrived():
     settings = TrainSettings(records=100, noise_multiplier=4.0, trees=8, rounds=2, max_dropouts=2)
     for aggregation, arrived, factor in (("secure_sum", 3, 3.0), ("secure_sum", 2, 2.0), ("local", 3, 3.0)):
         given = TrainSettings(**{**settings.to_json(), "aggregation": aggregation})
-        server = Server(given, round_terms(given, 3), given.bins_of(["a"]))
-        assert server._noise(arrived, 1) == pytest.approx(4.0 * 2 * math.sqrt(factor))
-        assert server._noise(arrived, 0) == pytest.approx(4.0 * 2 * FIRST_BOUND * math.sqrt(factor))
+        terms = round_terms(given, 3)
+        assert noise_of_sums(terms, arrived, terms.clip_of(1)) == pytest.approx(4.0 * 2 * math.sqrt(factor))
+        assert noise_of_sums(terms, arrived, terms.clip_of(0)) == pytest.approx(
+            4.0 * 2 * FIRST_BOUND * math.sqrt(factor)
+        )
 
 
 def test_cut_points_of_columns_without_a_rule_read_no_record():

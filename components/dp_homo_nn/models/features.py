@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 
 from ..record_arithmetic import UnsoundArithmetic, one_thread
-from .made_up_pictures import synthetic_pictures
-from .whitening import Whitening, fit_whitening
+from .made_up_pictures import pictures_of_shape
+from .whitening import Whitening, fit_whitening, tensor
 
 
 @contextmanager
@@ -38,7 +38,6 @@ def with_old_scipy_names() -> Iterator[None]:
         del scipy.special.sph_harm
 
 
-SEED = 1
 DIRECTIONS, RIDGE = 300, 1e-3
 # Keeps a group without any variation at zero; as in torch's group normalisation.
 MIN_VARIANCE = 1e-5
@@ -77,8 +76,7 @@ def scattering_features(images: np.ndarray, scales: int = 2, angles: int = 8, gr
     features = np.empty((count, int(np.prod(shape))), dtype=np.float32)
     with torch.no_grad(), one_thread():
         for place, image in enumerate(images):
-            copied = torch.tensor(np.ascontiguousarray(image, dtype=np.float32))
-            coefficients = _coefficients(copied, filters).reshape(1, *shape)
+            coefficients = _coefficients(tensor(image), filters).reshape(1, *shape)
             if groups:
                 coefficients = torch.nn.functional.group_norm(coefficients, groups, eps=MIN_VARIANCE)
             features[place] = coefficients.flatten().numpy()
@@ -90,9 +88,9 @@ def scattering_whitening(
     shape: tuple[int, int, int], scales: int, angles: int, groups: int, pictures: int
 ) -> Whitening:
     """The whitening of coefficients of images of this shape (channels, height, width), from so many made-up ones."""
-    channels, height, width = shape
-    made_up = synthetic_pictures(pictures, channels, max(height, width), SEED)[:, :, :height, :width]
-    return fit_whitening(scattering_features(made_up, scales, angles, groups), DIRECTIONS, RIDGE)
+    return fit_whitening(
+        scattering_features(pictures_of_shape(pictures, shape), scales, angles, groups), DIRECTIONS, RIDGE
+    )
 
 
 def _coefficients(image: Tensor, filters: Filters) -> Tensor:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 Picture = NDArray[np.float32]
 Array = NDArray[np.float64]
+SEED = 1
 # Of pictures that can be made up: grey values, and colours.
 CHANNELS = (1, 3)
 
@@ -26,7 +27,13 @@ FINENESS = 2
 POINTS_PER_LINE = 24
 
 
-def synthetic_pictures(count: int, channels: int, side: int, seed: int = 1) -> Picture:
+def pictures_of_shape(count: int, shape: tuple[int, int, int]) -> Picture:
+    """``count`` pictures of a shape (channels, height, width), always the same: the upper left part of square ones."""
+    channels, height, width = shape
+    return synthetic_pictures(count, channels, max(height, width))[:, :, :height, :width]
+
+
+def synthetic_pictures(count: int, channels: int, side: int, seed: int = SEED) -> Picture:
     """``count`` pictures, float32 (count, channels, side, side) from 0 to 1: half objects, half strokes on one channel.
 
     With three channels all of them are leaves.

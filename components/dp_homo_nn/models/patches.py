@@ -22,10 +22,9 @@ from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d, conv2d
 
 from ..record_arithmetic import UnsoundArithmetic, one_thread
-from .made_up_pictures import synthetic_pictures
+from .made_up_pictures import SEED, pictures_of_shape
 from .whitening import Rows, Whitening, fit_whitening, tensor
 
-SEED = 1
 # Patches whose mean and covariance are taken, and of them the share of the flattest, which make no filter.
 LOOKED_AT, FLAT = 100_000, 0.3
 # Added to variances: of a patch's values, from 0 to 1, and of whitened coordinates.
@@ -125,8 +124,7 @@ def matches_of(images: np.ndarray, matched: Matched) -> Rows:
 @lru_cache(maxsize=2)
 def _fixed(patches: Patches) -> tuple[Matched, Whitening]:
     """Filters and whitening, from the public seed alone."""
-    channels, height, width = patches.shape
-    pictures = synthetic_pictures(patches.pictures, channels, max(height, width), SEED)[:, :, :height, :width]
+    pictures = pictures_of_shape(patches.pictures, patches.shape)
     matched = fit_filters(patches, pictures)
     found = matches_of(pictures, matched)
     again = matches_of(pictures[[1, 0]], matched)

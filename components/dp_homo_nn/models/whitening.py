@@ -12,6 +12,7 @@ record's features only, to the last bit: each product has one row, in memory tha
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -41,20 +42,12 @@ class Whitening:
 
     def __call__(self, features: Rows) -> Rows:
         """float32 (n, K), rows of norm 10, of features (n, K)."""
-        found = np.empty_like(features, dtype=np.float32)
-        with torch.no_grad(), one_thread():
-            for place, row in enumerate(features):
-                found[place] = self._row(tensor(row)).numpy()
-        return found
+        return _row_by_row(features, len(self.mean), self._row)
 
     def coordinates(self, features: Rows, count: int) -> Rows:
         """Only the first ``count`` whitened coordinates along the directions, float32 (n, count), rows of norm 10."""
-        found = np.empty((len(features), count), dtype=np.float32)
-        with torch.no_grad(), one_thread():
-            for place, row in enumerate(features):
-                along = self.directions[:count] @ (tensor(row) - self.mean)
-                found[place] = _of_one_norm(along * self.stretches[:count]).numpy()
-        return found
+        directions, stretches = self.directions[:count], self.stretches[:count]
+        return _row_by_row(features, count, lambda row: _of_one_norm(directions @ (row - self.mean) * stretches))
 
     def _row(self, row: Tensor) -> Tensor:
         centred = row - self.mean
@@ -88,6 +81,15 @@ def fit_whitening(features: Rows, directions: int, ridge: float) -> Whitening:
 def tensor(values: np.ndarray) -> Tensor:
     """float32, in torch's own memory, at an address that its kernels like; numpy's may lie anywhere."""
     return torch.tensor(np.ascontiguousarray(values, dtype=np.float32))
+
+
+def _row_by_row(features: Rows, width: int, function: Callable[[Tensor], Tensor]) -> Rows:
+    """float32 (n, width): the function of each row by itself, by one thread."""
+    found = np.empty((len(features), width), dtype=np.float32)
+    with torch.no_grad(), one_thread():
+        for place, row in enumerate(features):
+            found[place] = function(tensor(row)).numpy()
+    return found
 
 
 def _of_one_norm(row: Tensor) -> Tensor:
