@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-label-firewall bench-noise bench-prep bench-private-step
 .PHONY: bench-attacks bench-audit bench-check bench-credit-study bench-flipback bench-label-methods bench-label-noise bench-privacy-core bench-scale bench-scorecard
-.PHONY: bench-source-composition bench-split-network bench-thesis-contributions bench-thesis-messages bench-thesis-overheads bench-trees bench-wan
+.PHONY: bench-source-composition bench-split-network bench-thesis-clients bench-thesis-contributions bench-thesis-messages bench-thesis-methods bench-thesis-overheads bench-thesis-rounds bench-trees bench-wan
 
 install: $(INSTALLED)
 
@@ -121,6 +121,10 @@ bench-homo-nn-sweeps: $(BENCHED)
 # Figures of the thesis on horizontal training that no other bench has: its rule by epsilon and pairs of f and p; overheads.
 bench-thesis-contributions bench-thesis-overheads bench-thesis-messages: bench-thesis-%: $(BENCHED)
 	$(BIN)/python -m bench.thesis --only $*
+
+# The others, on three data sets: by clients, by rounds and sampling, and all methods in one table.
+bench-thesis-clients bench-thesis-rounds bench-thesis-methods: bench-thesis-%: $(BENCHED)
+	$(BIN)/python -m bench.thesis_shuffling --only $*
 
 bench-job: $(BENCHED)
 	$(BIN)/python -m bench.job

@@ -12,6 +12,7 @@ from bench.homo_nn_pictures import CLASSES
 from bench.homo_nn_training import path_of
 from bench.homo_nn_workers import Job
 from fate_dp.components.dp_homo_nn.models.features import scattering_features, scattering_whitening
+from fate_dp.components.dp_homo_nn.models.patches import Patches, fixed, matches_of
 from fate_dp.components.dp_homo_nn.models.registry import model_inputs
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
 
@@ -48,6 +49,19 @@ class FewCoordinates:
         """float32 (n, count), rows of one norm."""
         whitening = scattering_whitening((1, 28, 28), 2, 8, 27, self.made_up)
         return whitening.coordinates(scattering_features(pictures), self.count)
+
+
+@dataclass(frozen=True)
+class FewMatches:
+    """The same of matches with patches of made-up pictures (``patch_linear``)."""
+
+    patches: Patches
+    count: int
+
+    def __call__(self, pictures):
+        """float32 (n, count), rows of one norm."""
+        matched, whitening = fixed(self.patches)
+        return whitening.coordinates(matches_of(pictures, matched), self.count)
 
 
 def write_parts(workers, name, parts, features_of, folder):

@@ -13,6 +13,7 @@ from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights
 from fate_dp.components.dp_homo_nn.rounds.client import Client
 from fate_dp.components.dp_homo_nn.rounds.server import Server
 from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport, simulate
+from fate_dp.components.protocols.noisy_rounds.terms import RECORD
 
 MOMENTUM = 0.9
 
@@ -45,12 +46,14 @@ def train(folder, terms, learning_rate, seed, tick=None):
 
 
 def parties(folder, terms, learning_rate, seed):
-    """(``RecordGradients``, one ``Client`` per part of the training records, ``Server``)."""
+    """(``RecordGradients``, one ``Client`` per part of the training records that the terms speak of, ``Server``)."""
     features, labels = stored(folder, TRAIN)
     module = build_model(ModelSpec("logistic_regression", features.shape[1], CLASSES))
     gradients = RecordGradients(module)
     # A division of public data that takes the place of clients: nothing that protects anything.
     order = np.random.default_rng(seed).permutation(len(labels))
+    if terms.unit == RECORD:
+        order = order[: terms.records]
     clients = [
         Client(ArrayRows(Held(features, places), labels[places], gradients), terms, position=position)
         for position, places in enumerate(np.array_split(order, terms.clients))

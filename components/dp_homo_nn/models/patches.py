@@ -65,7 +65,7 @@ def patch_features(images: np.ndarray, patches: Patches) -> Rows:
 
     A machine that gives an image other bits after another one is refused (UnsoundArithmetic).
     """
-    matched, whitening = _fixed(patches)
+    matched, whitening = fixed(patches)
     return whitening(matches_of(images, matched))
 
 
@@ -122,7 +122,7 @@ def matches_of(images: np.ndarray, matched: Matched) -> Rows:
 
 
 @lru_cache(maxsize=2)
-def _fixed(patches: Patches) -> tuple[Matched, Whitening]:
+def fixed(patches: Patches) -> tuple[Matched, Whitening]:
     """Filters and whitening, from the public seed alone."""
     pictures = pictures_of_shape(patches.pictures, patches.shape)
     matched = fit_filters(patches, pictures)
