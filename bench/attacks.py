@@ -24,6 +24,7 @@ import json
 import resource
 import time
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,8 @@ def main() -> None:
         f"The page is {options.out / 'index.html'}. All took {time.perf_counter() - started:.0f} s with {PROCESSES} "
         f"processes, and {spent:.0f} s of their cores."
     )
+    costs = sorted(models.seconds.items(), key=itemgetter(1), reverse=True)
+    console.print("Of these " + ", ".join(f"{name} {seconds:.0f}" for name, seconds in costs) + ".")
     figures = {figure.name: round(figure.value, 4) for figure in summary}
     print(json.dumps({"bench": "attacks", "figures": figures | audited}))
 

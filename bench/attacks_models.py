@@ -57,12 +57,14 @@ class Attacked:
         figures: that the project states.
         members: lines of membership inference, by the title of their scene.
         beside: results of other stages.
+        seconds: of the cores, by what the bars of progress call it.
     """
 
     sections: list[Section]
     figures: list[Figure]
     members: dict[str, list[membership.Line]]
     beside: list[Any]
+    seconds: dict[str, float]
 
 
 def attack_models(folder: Path, quick: bool, console: Console, beside: Sequence[Stage] = ()) -> Attacked:
@@ -85,7 +87,7 @@ def attack_models(folder: Path, quick: bool, console: Console, beside: Sequence[
         populations = found[len(beside) + len(drawn) :]
         attacked = workers.run_stages([case.attacks(folder, each) for case, each in zip(cases, populations)])
     if missing:
-        return Attacked([], [], {}, others)
+        return Attacked([], [], {}, others, workers.seconds)
     members = membership.by_scene(cases, attacked, console.print)
     sections = [section_of_members(title, lines) for title, lines in members.items()]
     sections.append(section(PICTURED, pictures, NOTE))
@@ -94,7 +96,7 @@ def attack_models(folder: Path, quick: bool, console: Console, beside: Sequence[
     figures = membership.summarised(members[membership.FASHION.title])
     figures += membership.leakier(members.get(membership.LEAKIER.title, ()))
     figures.append(membership.beyond_epsilon([line for lines in members.values() for line in lines]))
-    return Attacked(sections, figures + generative.summarised(pictures), members, others)
+    return Attacked(sections, figures + generative.summarised(pictures), members, others, workers.seconds)
 
 
 def section_of_members(title: str, lines: Sequence[membership.Line]) -> Section:

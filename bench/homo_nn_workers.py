@@ -1,7 +1,9 @@
-"""Jobs in several processes of one thread each, with a bar of progress per name."""
+"""Jobs in several processes of one thread each, with a bar of progress per name, and what each name cost."""
 
 import multiprocessing
+import os
 import queue
+import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, wait
 from dataclasses import dataclass
@@ -41,13 +43,16 @@ class Tick:
 
 
 class Workers:
-    """A pool of processes; a context manager."""
+    """A pool of processes; a context manager. ``seconds``: {name: CPU seconds of its jobs so far}."""
 
     def __init__(self, processes, console):
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
         context = multiprocessing.get_context("spawn")
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        # Inherited by the processes, whose matrix products would otherwise take threads of their own.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        self.seconds = {}
         self._progress = Progress(*columns, console=console)
         self._manager = context.Manager()
         self._ticks = self._manager.Queue()
@@ -68,10 +73,12 @@ class Workers:
         for job in jobs:
             totals[job.name] = totals.get(job.name, 0) + job.total
         bars = {name: self._progress.add_task(name, total=total) for name, total in totals.items()}
-        futures = [self._pool.submit(job.function, *job.arguments, tick=Tick(self._ticks, job.name)) for job in jobs]
+        futures = [self._pool.submit(_timed, job, Tick(self._ticks, job.name)) for job in jobs]
         while not self._show(bars, futures):
             pass
-        return [future.result() for future in futures]
+        for job, future in zip(jobs, futures):
+            self.seconds[job.name] = self.seconds.get(job.name, 0.0) + future.result()[1]
+        return [future.result()[0] for future in futures]
 
     def run_stages(self, stages):
         """What each stage makes of its own results; the jobs of all are run together, so that no process waits for a stage."""
@@ -89,6 +96,12 @@ class Workers:
                 self._progress.advance(bars[name], number)
         except queue.Empty:
             return not running
+
+
+def _timed(job, tick):
+    """What a job returns, and the CPU seconds that it took."""
+    start = time.process_time()
+    return job.function(*job.arguments, tick=tick), time.process_time() - start
 
 
 def _one_thread():

@@ -118,16 +118,17 @@ def test_one_last_line_has_every_figure_that_the_project_states(lines, tmp_path,
 
     def attacked(folder, quick, console, beside):
         assert quick and len(beside) == 4
-        return Attacked(
-            [], of_models, {}, [lines["digits"], lines["loans"], labels, (dict.fromkeys(OF_AUDITS, 1.0), {})]
-        )
+        beside = [lines["digits"], lines["loans"], labels, (dict.fromkeys(OF_AUDITS, 1.0), {})]
+        return Attacked([], of_models, {}, beside, {"digits": 4.0, "loans": 12.0})
 
     for name in (MNIST, FILE):
         (tmp_path / name).write_bytes(b"")
     monkeypatch.setattr(attacks, "attack_models", attacked)
     monkeypatch.setattr(sys, "argv", ["attacks", "--quick", "--data", str(tmp_path), "--out", str(tmp_path / "out")])
     attacks.main()
-    last = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+    printed = capsys.readouterr().out.strip().splitlines()
+    assert "Of these loans 12, digits 4." in printed
+    last = json.loads(printed[-1])
     assert last["bench"] == "attacks" and set(last["figures"]) >= STATED
     assert last["figures"]["beyond_bounds"] == 0 and last["figures"]["psnr_excess_eps_8"] == 0.5
     assert TITLE in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")

@@ -83,6 +83,7 @@ def test_workers_return_results_in_order_and_an_error_ends_all(terms):
 
     with Workers(1, Console(file=io.StringIO())) as workers:
         assert workers.run([Job("doubled", 4, doubled, (number,)) for number in (4, 3)]) == [8, 6]
+        assert set(workers.seconds) == {"doubled"} and 0 <= workers.seconds["doubled"] < 10
         with pytest.raises(FileNotFoundError):
             workers.run([Job("training", 1, train, ("nowhere", terms, 1.0, 0))])
 
