@@ -5,7 +5,7 @@ the noise is told for what it is: its deviation is public, and so are, in each r
 ones. Whoever has both asks what a record is expected to be, given what was received.
 
 *Threat model* of all: one view of the gradient of one record, and public records with labels, drawn like the attacked one.
-*Cost:* one gradient of each public record, once for all views of a model, and a matrix of their number squared.
+*Cost:* one gradient of each public record and one spectrum of a matrix of their number squared, once for all views of a model.
 
 *What they cannot do:* see anything that no public record has; `expected_record` moreover answers with a mixture of the
 public records, and so never with what is right to the last digit. Both take one round. Of several rounds that draw the
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +60,18 @@ class PublicRecords:
             rows *= np.minimum(1.0, np.divide(clip, norms, out=np.ones_like(norms), where=norms > 0))
         return cls(records.astype(np.float64), labels, rows, rows @ rows.T, clip)
 
+    @cached_property
+    def norms(self) -> Array:
+        """(n,): squared l2 norms of the gradients."""
+        return self.products.diagonal()
+
+    @cached_property
+    def spectrum(self) -> tuple[Array, Array]:
+        """(n,) and (n, n): eigenvalues and vectors of the products of centred gradients, once for all views."""
+        means = self.products.mean(axis=0)
+        values, vectors = np.linalg.eigh(self.products - means[:, None] - means[None, :] + means.mean())
+        return np.maximum(values, 0.0), vectors
+
     def check(self, view: RoundView, attack: str) -> None:
         """Refuse a view that these gradients do not fit, in one sentence."""
         require(view, attack, kinds=(GRADIENT,), records=1)
@@ -87,7 +100,7 @@ def expected_record(view: RoundView, public: PublicRecords) -> Reconstruction:
 def posterior(view: RoundView, public: PublicRecords) -> Array:
     """(n,): the probability of each public record to be the attacked one, were it one of them and all alike before."""
     public.check(view, "The expected record")
-    distances = np.sum(public.gradients**2, axis=1) - 2 * public.gradients @ view.received
+    distances = public.norms - 2 * (public.gradients @ view.received)
     logs = -distances / (2 * max(view.defence.deviation, SMALLEST) ** 2)
     weights = np.exp(logs - logs.max())
     return np.asarray(weights / weights.sum())
@@ -108,14 +121,13 @@ def linear_estimate(view: RoundView, public: PublicRecords) -> Reconstruction:
     count = len(public.records)
     records = public.records.reshape(count, -1)
     centre, middle = public.gradients.mean(axis=0), records.mean(axis=0)
-    # Centred products, from those that were computed before.
-    means = public.products.mean(axis=0)
-    products = public.products - means[:, None] - means[None, :] + means.mean()
+    rest = view.received - centre
+    towards = public.gradients @ rest - centre @ rest
+    values, vectors = public.spectrum
     penalty = count * max(view.defence.deviation, SMALLEST) ** 2
-    towards = (public.gradients - centre) @ (view.received - centre)
-    weights = np.linalg.solve(products + penalty * np.eye(count), towards)
+    weights = vectors @ ((towards @ vectors) / (values + penalty))
     found = middle + weights @ (records - middle)
     label = int(public.labels[int(towards.argmax())])
-    distance = float(np.sum((view.received - centre - weights @ (public.gradients - centre)) ** 2))
+    distance = float(np.sum((rest - weights @ public.gradients + weights.sum() * centre) ** 2))
     cost = Cost(time.perf_counter() - started, 0)
     return Reconstruction(found.reshape(1, *view.record_shape), np.array([label]), distance, cost)

@@ -163,6 +163,18 @@ def test_without_noise_the_expected_record_is_the_public_one_that_was_attacked()
     assert np.allclose(expected_record(view, public).records[0], known[7], atol=1e-6)
 
 
+def test_the_linear_estimate_is_ridge_regression_from_gradients_to_records():
+    net = smooth_net()
+    known, classes = pictures(60, seed=7)
+    public = PublicRecords.at(net, known, classes, 1.0)
+    view = noised_view(net, *pictures(1), terms_of(net, 0.05), 1.0)
+    rows, flat = public.gradients - public.gradients.mean(axis=0), known.reshape(60, -1)
+    penalty = 60 * view.defence.deviation**2 * np.eye(rows.shape[1])
+    slopes = np.linalg.solve(rows.T @ rows + penalty, rows.T @ (flat - flat.mean(axis=0)))
+    expected = flat.mean(axis=0) + (view.received - public.gradients.mean(axis=0)) @ slopes
+    assert np.allclose(linear_estimate(view, public).records.ravel(), expected, atol=1e-8)
+
+
 def test_what_is_explained_is_what_was_received():
     records, labels = pictures(2)
     for view in (
