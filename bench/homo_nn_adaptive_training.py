@@ -1,4 +1,4 @@
-"""Trainings that are compared: one split with uniform noise, and with scales that fall or rise with contributions.
+"""Trainings that are compared: uniform noise, scales that fall or rise with contributions, and two published rules.
 
 All run the rounds of ``dp_homo_nn`` in ``secure_sum`` without masks, which change no number. Streams are seeded, so
 that a run can be repeated; nothing here is private.
@@ -24,6 +24,7 @@ from fate_dp.components.dp_homo_nn.rounds.server import Server
 from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport, simulate
 from fate_dp.components.dp_homo_nn.settings import ADAPTIVE_KEYS
 from fate_dp.components.protocols.noisy_rounds.account import round_event
+from fate_dp.components.protocols.noisy_rounds.contribution import NoisyMean
 from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
 from fate_dp.privacy.accounting.calibration import calibrate
 from fate_dp.privacy.accounting.gaussian import gaussian_sigma
@@ -35,6 +36,9 @@ from fate_dp.privacy.noise.stream import ReproducibleStream
 DELTA = 1e-5
 MAX_DROPOUTS = 1
 POWERS = {"adaptive": -0.5, "opposite": 0.5}
+MEDIAN = 0.5
+# Added to a preconditioner whose root mean square is 1.
+LEAST_PRECONDITIONER = 0.3
 CONTRIBUTION_SHARE = ADAPTIVE_KEYS["contribution_share"]
 
 
@@ -57,7 +61,9 @@ class Plan:
 
 
 def plans_of(task, epsilon):
-    """``Plan`` with uniform and with adaptive noise that meets (epsilon, 1e-5) under add-or-remove, by PLD."""
+    """``Plan`` with uniform noise, with adaptive noise and with a clip that follows the norms, all of which meet (epsilon, 1e-5)
+    under add-or-remove, by PLD.
+    """
     module, settings, records = build_model(task.spec), task.settings, len(task.splits[0][0])
     terms = RoundTerms(
         aggregation="secure_sum",
@@ -72,7 +78,11 @@ def plans_of(task, epsilon):
         delta=DELTA,
     )
     contributions = _contribution_sum(first_layer(module).groups, settings, records, epsilon * CONTRIBUTION_SHARE)
-    return {"uniform": _plan(terms, None, epsilon), "adaptive": _plan(terms, contributions, epsilon)}
+    return {
+        "uniform": _plan(terms, None, epsilon),
+        "adaptive": _plan(terms, contributions, epsilon),
+        "quantile": _plan(replace(terms, clip_quantile=MEDIAN), None, epsilon),
+    }
 
 
 def _plan(terms, contributions, epsilon):
@@ -140,6 +150,24 @@ class Run:
             found[kind] = self.measured(self._trained(terms, deepcopy(server), "scaled"))
         return found
 
+    def quantile(self):
+        """With a clip that follows the median norm [Andrew2021], whose noisy counts are part of the account."""
+        terms = self.plans["quantile"].terms
+        return self.measured(self._trained(terms, self._server(terms), "quantile"))
+
+    def delayed(self):
+        """With delayed preconditioners [Li2023]: phases of plain steps, and between them phases whose gradients are divided
+        by the size of the mean of the plain phase's noisy gradients before they are clipped. That is post-processing.
+        """
+        plan, phase, settings = self.plans["uniform"], self.task.settings.warm_up, self.task.settings
+        server = _Delayed(plan.terms, self.start, self._optimizer())
+        for number, first in enumerate(range(0, settings.rounds, phase)):
+            scales = server.preconditioner() if number % 2 else None
+            server.begin(scales)
+            terms = plan.phase(min(phase, settings.rounds - first), scales)
+            weights = self._trained(terms, server, f"delayed {number}")
+        return self.measured(weights)
+
     def measured(self, weights):
         """Accuracy or AUC of the held-out rows."""
         features, labels = self._test
@@ -150,9 +178,12 @@ class Run:
         return ReproducibleStream(f"{self._seed} {purpose} {position}".encode())
 
     def _server(self, terms):
+        return Server(terms, self.start, self._optimizer())
+
+    def _optimizer(self):
         settings = self.task.settings
         parameters = {"lr": settings.learning_rate, "momentum": settings.momentum}
-        return Server(terms, self.start, {"method": "sgd", "optimizer_params": parameters})
+        return {"method": "sgd", "optimizer_params": parameters}
 
     def _trained(self, terms, server, phase):
         clients = []
@@ -171,3 +202,20 @@ class Run:
                 features = features[poisson_sample(len(features), configuration.sampling_probability, stream)]
             total += configuration.share(group_sums(self.module, features), ADD_OR_REMOVE, rng=stream).value
         return configuration.mean(total)
+
+
+class _Delayed(Server):
+    """A server that keeps the sum of a phase's noisy gradients, and moves along gradients in units of its preconditioner."""
+
+    def begin(self, scales):
+        """A phase with these scales, None for plain steps."""
+        self._scales, self._total = 1.0 if scales is None else scales, np.zeros(self.terms.dimension)
+
+    def step(self, mean_gradient):
+        self._total += mean_gradient.gradient
+        return super().step(NoisyMean(mean_gradient.gradient / self._scales))
+
+    def preconditioner(self):
+        """(d,), positive: the magnitude of the last phase's sum, of root mean square 1, and a constant."""
+        magnitude = np.abs(self._total)
+        return magnitude / np.sqrt(np.mean(magnitude**2)) + LEAST_PRECONDITIONER

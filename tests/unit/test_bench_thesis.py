@@ -11,9 +11,11 @@ from rich.console import Console
 from bench import thesis
 from bench.data_files import with_files
 from bench.homo_nn_adaptive_tasks import Settings, Task
+from bench.homo_nn_adaptive_training import Run, _Delayed, plans_of
 from bench.thesis import EPSILONS, PAIRS, PRINTED, UNIFORM, WITHOUT, accuracies, contributions, overheads
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights
+from fate_dp.components.protocols.noisy_rounds.contribution import NoisyMean
 
 
 def task(epsilons=(8.0,)):
@@ -79,3 +81,22 @@ def test_a_missing_file_is_named_in_a_sentence_and_the_last_line_holds_the_figur
     monkeypatch.setattr(sys, "argv", ["thesis"])
     thesis.main()
     assert json.loads(capsys.readouterr().out.splitlines()[-1]) == {"bench": "thesis", "figures": {"a_ms_10": 1.0}}
+
+
+def test_the_published_rules_meet_epsilon_and_move_along_whitened_gradients():
+    found = task((2.0,))
+    plans = plans_of(found, 2.0)
+    assert plans["quantile"].terms.clip_quantile == 0.5
+    assert all(1.9 < plan.epsilons[0] <= 2.0 for plan in plans.values())
+    run = Run(found, found.splits[0], plans, "published")
+    assert run.quantile() > 0.6 and run.delayed() > 0.6
+    server = _Delayed(plans["uniform"].terms, run.start, {"method": "sgd", "optimizer_params": {"lr": 1.0}})
+    server.begin(None)
+    gradient = np.zeros(len(run.start))
+    gradient[0] = 2.0
+    server.step(NoisyMean(gradient))
+    scales = server.preconditioner()
+    assert scales[0] == pytest.approx(len(run.start) ** 0.5 + 0.3) and scales[1:] == pytest.approx(0.3)
+    before = server.weights
+    server.begin(scales)
+    assert before - server.step(NoisyMean(scales)) == pytest.approx(np.ones(len(scales)))
