@@ -54,10 +54,10 @@ COORDINATES = {
     "cifar10": FewMatches(Patches((3, 32, 32), filters=100), 40),
 }
 AGGREGATION_OF = {NO_NOISE: SECURE_SUM, PURE: SHUFFLE, SPARSE: LOCAL, UPDATES: SECURE_SUM}
-# Of whole clients' updates: steps of a client, their rate and the clip of what they lead to.
-STEPS, STEP_RATE, UPDATE_CLIP = 5, 0.5, 0.5
-CLIENT_NUMBERS = (10, 50, 100, 200, 500)
-ROUND_NUMBERS = (5, 10, 15, 20, 40)
+# Of whole clients' updates: steps of a client, records in each, their rate, the clip of what they lead to, and the server's rate.
+STEPS, STEP_RECORDS, STEP_RATE, UPDATE_CLIP, UPDATE_RATE = 5, 100, 0.5, 0.5, 0.3
+CLIENT_NUMBERS = (10, 100, 200, 500)
+ROUND_NUMBERS = (5, 10, 20, 40)
 SHARES = (0.05, 0.25, 1.0)
 
 
@@ -84,7 +84,7 @@ def _options():
     parser.add_argument("--data", type=Path, default=FOLDER, help="folder of mnist.npz and the others")
     parser.add_argument("--features", type=Path, help="keep features in this folder, and use those that are there")
     parser.add_argument("--only", nargs="+", choices=POINTS, default=list(POINTS), help="parts (all)")
-    parser.add_argument("--runs", type=int, default=2, help="divisions of the records over the clients (2)")
+    parser.add_argument("--runs", type=int, default=1, help="divisions of the records over the clients (1)")
     parser.add_argument("--processes", type=int, default=2)
     return parser.parse_args()
 
@@ -103,7 +103,7 @@ def train_all(workers, folder, points, runs):
     jobs = []
     for point in points:
         terms = terms_of(point, *shape_of(folder / f"{point.data}_few"))
-        rate = 1.0 if point.method == UPDATES else learning_rate(terms)
+        rate = UPDATE_RATE if point.method == UPDATES else learning_rate(terms)
         jobs += [
             Job(f"{point.data}, {point.method}", point.rounds, train, (folder / f"{point.data}_few", terms, rate, seed))
             for seed in range(runs)
@@ -136,6 +136,7 @@ def terms_of(point, records, features):
             clips=(UPDATE_CLIP,),
             local_steps=STEPS,
             local_learning_rate=STEP_RATE,
+            local_batch_size=STEP_RECORDS,
         )
     if point.method == SPARSE:
         terms = replace(terms, upload_fraction=0.1)
@@ -169,9 +170,9 @@ def points_by_rounds():
 
 def points_by_method():
     """Figure 5.7: all methods at the thesis' epsilon and clients."""
-    rounds = {SHUFFLE: 20, PURE: 20}
+    shapes = {SHUFFLE: (20,), PURE: (20,), UPDATES: (20, 1.0)}
     return [
-        Point(data, method, *printed.compared, rounds.get(method, 40))
+        Point(data, method, *printed.compared, *shapes.get(method, ()))
         for data, printed in THESIS.items()
         for method in (NO_NOISE, SECURE_SUM, SHUFFLE, LOCAL, SPARSE, PURE, UPDATES)
     ]
