@@ -61,9 +61,9 @@ class PublicRecords:
         return cls(records.astype(np.float64), labels, rows, rows @ rows.T, clip)
 
     @cached_property
-    def norms(self) -> Array:
-        """(n,): squared l2 norms of the gradients."""
-        return self.products.diagonal()
+    def centre(self) -> Array:
+        """(d,): the mean gradient."""
+        return np.asarray(self.gradients.mean(axis=0))
 
     @cached_property
     def spectrum(self) -> tuple[Array, Array]:
@@ -100,7 +100,7 @@ def expected_record(view: RoundView, public: PublicRecords) -> Reconstruction:
 def posterior(view: RoundView, public: PublicRecords) -> Array:
     """(n,): the probability of each public record to be the attacked one, were it one of them and all alike before."""
     public.check(view, "The expected record")
-    distances = public.norms - 2 * (public.gradients @ view.received)
+    distances = public.products.diagonal() - 2 * (public.gradients @ view.received)
     logs = -distances / (2 * max(view.defence.deviation, SMALLEST) ** 2)
     weights = np.exp(logs - logs.max())
     return np.asarray(weights / weights.sum())
@@ -120,7 +120,7 @@ def linear_estimate(view: RoundView, public: PublicRecords) -> Reconstruction:
     started = time.perf_counter()
     count = len(public.records)
     records = public.records.reshape(count, -1)
-    centre, middle = public.gradients.mean(axis=0), records.mean(axis=0)
+    centre, middle = public.centre, records.mean(axis=0)
     rest = view.received - centre
     towards = public.gradients @ rest - centre @ rest
     values, vectors = public.spectrum

@@ -3,8 +3,8 @@
 import html
 import math
 
-from bench.label_dp_report import STYLE, text
-from bench.report_parts import image, subplots, table
+from bench.label_dp_report import text
+from bench.report_parts import image, subplots, table, write_page
 
 # Tables 3.1 to 3.8 of the source: final accuracies of its one run per setting, as (its A: our host, its B: our guest).
 SOURCE_FINALS = {
@@ -34,13 +34,7 @@ def write_report(path, sweeps, shares, verdicts):
     sections = [f"<h2>Verdicts</h2><ul>{listed}</ul>"]
     sections += [_sweep_section(sweeps[name], described) for name, described in RATES.items()]
     sections.append(_share_section(shares))
-    body = "\n".join(sections)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Flips and flipback</title>'
-        f"<style>{STYLE}</style></head><body><h1>Flips and flipback</h1>\n{body}\n</body></html>\n",
-        encoding="utf-8",
-    )
+    write_page(path, "Flips and flipback", "\n".join(sections))
 
 
 def _sweep_section(sweep, described):

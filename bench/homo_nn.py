@@ -42,8 +42,8 @@ from functools import cache
 from pathlib import Path
 
 from bench.data_files import with_files
-from bench.homo_nn_features import MODELS, InputsOf, write_parts
-from bench.homo_nn_pictures import CLASSES, FOLDER, TEST, TRAIN, load_pictures
+from bench.homo_nn_features import MODELS, InputsOf, keep_features
+from bench.homo_nn_pictures import CLASSES, FOLDER
 from bench.homo_nn_training import round_seconds, shape_of, train
 from bench.homo_nn_workers import Job, Workers
 from fate_dp.components.protocols.noisy_rounds.account import calibrate_terms, epsilon_of
@@ -119,9 +119,7 @@ def parse_options(description):
 def make_features(workers, source, folder):
     """Features and labels of all data in one folder each, unless they are there."""
     for data, spec in MODELS.items():
-        if not (folder / data).is_dir():
-            parts = {part: load_pictures(data, part, source) for part in (TRAIN, TEST)}
-            write_parts(workers, f"features of {data}", parts, InputsOf(spec), folder / data)
+        keep_features(workers, data, source, InputsOf(spec), folder / data)
 
 
 def run_trainings(workers, folder):

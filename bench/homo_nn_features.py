@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.homo_nn_pictures import CLASSES
+from bench.homo_nn_pictures import CLASSES, TEST, TRAIN, load_pictures
 from bench.homo_nn_training import path_of
 from bench.homo_nn_workers import Job
 from fate_dp.components.dp_homo_nn.models.features import scattering_features, scattering_whitening
@@ -62,6 +62,13 @@ class FewMatches:
         """float32 (n, count), rows of one norm."""
         matched, whitening = fixed(self.patches)
         return whitening.coordinates(matches_of(pictures, matched), self.count)
+
+
+def keep_features(workers, data, source, features_of, folder):
+    """Features and labels of both parts of a data set, whose pictures are in ``source``, in ``folder``, unless it is there."""
+    if not folder.is_dir():
+        parts = {part: load_pictures(data, part, source) for part in (TRAIN, TEST)}
+        write_parts(workers, f"features of {data}", parts, features_of, folder)
 
 
 def write_parts(workers, name, parts, features_of, folder):

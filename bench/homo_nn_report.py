@@ -3,7 +3,7 @@
 import html
 import math
 
-from bench.report_parts import image, subplots, table
+from bench.report_parts import image, subplots, table, write_page
 
 SWEEPS = (
     ("epsilon", "epsilon", "Accuracy by epsilon", "100 clients of 600 records."),
@@ -12,11 +12,6 @@ SWEEPS = (
     ("rounds", "rounds", "Accuracy by rounds", "secure_sum, 100 clients, a twentieth of the records in each round."),
 )
 COLOURS = {"secure_sum": "C0", "local": "C1", "shuffle": "C2"}
-STYLE = (
-    "body{font:16px/1.5 sans-serif;max-width:70em;margin:2em auto;padding:0 1em;color:#222}"
-    "table{border-collapse:collapse;margin:1em 0}td,th{border:1px solid #ccc;padding:.3em .8em;text-align:right}"
-    "img{max-width:100%}"
-)
 INTRODUCTION = (
     "MNIST, softmax regression with 410 parameters on 40 whitened coordinates of scattering coefficients, in a map "
     "that no real picture decided. Unit record, replace-one, delta 1e-5, PLD accountant, against server, clients and "
@@ -33,13 +28,7 @@ def write_report(path, sweeps, outcomes, crossings):
     :param sweeps: {name: points}; :param outcomes: {point: (terms, accuracy)}; :param crossings: of ``compare``.
     """
     sections = [_sweep_section(sweeps[name], outcomes, name, *texts) for name, *texts in SWEEPS]
-    body = "\n".join([*sections, _crossing_section(crossings)])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{TITLE}</title><style>{STYLE}</style>'
-        f"</head><body><h1>{TITLE}</h1><p>{INTRODUCTION}</p>\n{body}\n</body></html>\n",
-        encoding="utf-8",
-    )
+    write_page(path, TITLE, "\n".join([f"<p>{INTRODUCTION}</p>", *sections, _crossing_section(crossings)]))
 
 
 def _sweep_section(points, outcomes, name, axis_name, title, note):

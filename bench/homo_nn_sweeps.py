@@ -26,8 +26,8 @@ from pathlib import Path
 from bench.data_files import with_files
 from bench.homo_nn import parse_options
 from bench.homo_nn_comparison import errors_at, mean_error, shuffling_pays_from
-from bench.homo_nn_features import FewCoordinates, write_parts
-from bench.homo_nn_pictures import CLASSES, TEST, TRAIN, load_pictures
+from bench.homo_nn_features import FewCoordinates, keep_features
+from bench.homo_nn_pictures import CLASSES
 from bench.homo_nn_report import write_report
 from bench.homo_nn_training import shape_of, train
 from bench.homo_nn_workers import Job, Workers
@@ -83,7 +83,7 @@ def main():
     console = Console()
     with tempfile.TemporaryDirectory() as temporary, Workers(options.processes, console) as workers:
         folder = (options.features or Path(temporary)) / "mnist_principal"
-        make_features(workers, options.data, folder)
+        keep_features(workers, "mnist", options.data, FewCoordinates(FEATURES), folder)
         outcomes = run_sweeps(workers, folder)
         crossings = workers.run(
             [Job("where shuffling pays", 1, compare, (records, shape_of(folder)[1])) for records in RECORDS_PER_CLIENT]
@@ -91,14 +91,6 @@ def main():
     console.print(crossing_table(crossings))
     write_report(REPORT, SWEEPS, outcomes, crossings)
     console.print(f"Pictures: {REPORT}")
-
-
-def make_features(workers, source, folder):
-    """The 40 features of both parts of MNIST in ``folder``, unless it is there."""
-    if folder.is_dir():
-        return
-    parts = {part: load_pictures("mnist", part, source) for part in (TRAIN, TEST)}
-    write_parts(workers, "features", parts, FewCoordinates(FEATURES), folder)
 
 
 def run_sweeps(workers, folder):

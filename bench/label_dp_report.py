@@ -2,7 +2,7 @@
 
 import math
 
-from bench.report_parts import image, subplots, table
+from bench.report_parts import image, subplots, table, write_page
 
 LINES = (
     ("taylor", "plain", "Taylor, without flipback"),
@@ -10,22 +10,11 @@ LINES = (
     ("exact", "plain", "exact, without flipback"),
     ("exact", "flipback", "exact, with flipback"),
 )
-STYLE = (
-    "body{font:16px/1.5 sans-serif;max-width:70em;margin:2em auto;padding:0 1em;color:#222}"
-    "table{border-collapse:collapse;margin:1em 0}td,th{border:1px solid #ccc;padding:.3em .8em;text-align:right}"
-    "img{max-width:100%}"
-)
 
 
 def write_report(path, rows):
     """Write the report to ``path``, from rows as ``label_dp.summarise`` returns them."""
-    body = _study_section(rows)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>What label privacy costs</title>'
-        f"<style>{STYLE}</style></head><body><h1>What label privacy costs</h1>\n{body}\n</body></html>\n",
-        encoding="utf-8",
-    )
+    write_page(path, "What label privacy costs", _study_section(rows))
 
 
 def _study_section(rows):

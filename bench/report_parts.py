@@ -1,8 +1,25 @@
-"""Parts of a benchmark's report, which is one self-contained HTML file: a grid of axes, pictures, tables."""
+"""A benchmark's report, which is one self-contained HTML file, and its parts: a grid of axes, pictures, tables."""
 
 import base64
 import html
 import io
+
+STYLE = (
+    "body{font:16px/1.5 sans-serif;max-width:70em;margin:2em auto;padding:0 1em;color:#222}"
+    "table{border-collapse:collapse;margin:1em 0}td,th{border:1px solid #ccc;padding:.3em .8em;text-align:right}"
+    "img{max-width:100%}"
+)
+
+
+def write_page(path, title, body):
+    """Write the report to ``path``; ``body`` is HTML below the title, which is text."""
+    heading = html.escape(title)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{heading}</title><style>{STYLE}</style>'
+        f"</head><body><h1>{heading}</h1>\n{body}\n</body></html>\n",
+        encoding="utf-8",
+    )
 
 
 def subplots(rows, columns, size, **options):

@@ -34,8 +34,8 @@ from pathlib import Path
 from statistics import fmean
 
 from bench.data_files import with_files
-from bench.homo_nn_features import FewCoordinates, FewMatches, write_parts
-from bench.homo_nn_pictures import CLASSES, FOLDER, TEST, TRAIN, load_pictures
+from bench.homo_nn_features import FewCoordinates, FewMatches, keep_features
+from bench.homo_nn_pictures import CLASSES, FOLDER
 from bench.homo_nn_sweeps import learning_rate
 from bench.homo_nn_training import shape_of, train
 from bench.homo_nn_workers import Job, Workers
@@ -68,7 +68,8 @@ def main():
     console, figures = Console(width=140), {}
     with tempfile.TemporaryDirectory() as temporary, Workers(options.processes, console) as workers:
         folder = options.features or Path(temporary)
-        make_features(workers, options.data, folder)
+        for data, coordinates in COORDINATES.items():
+            keep_features(workers, data, options.data, coordinates, folder / f"{data}_few")
         for name in options.only:
             points = POINTS[name]()
             found = train_all(workers, folder, points, options.runs)
@@ -87,15 +88,6 @@ def _options():
     parser.add_argument("--runs", type=int, default=1, help="divisions of the records over the clients (1)")
     parser.add_argument("--processes", type=int, default=2)
     return parser.parse_args()
-
-
-def make_features(workers, source, folder):
-    """Few coordinates of all data sets in one folder each, unless they are there."""
-    for data, coordinates in COORDINATES.items():
-        place = folder / f"{data}_few"
-        if not place.is_dir():
-            parts = {part: load_pictures(data, part, source) for part in (TRAIN, TEST)}
-            write_parts(workers, f"features of {data}", parts, coordinates, place)
 
 
 def train_all(workers, folder, points, runs):

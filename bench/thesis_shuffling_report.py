@@ -3,8 +3,9 @@
 import html
 from dataclasses import dataclass
 
-from bench.homo_nn_report import STYLE
+from bench import report_parts
 from bench.report_parts import image, subplots, table
+from fate_dp.components.protocols.noisy_rounds.terms import SECURE_SUM
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Point:
     """One training; public settings.
 
     Attributes:
-        method: an aggregation, or one of the names above.
+        method: an aggregation, or one of the names of `thesis_shuffling`.
         share: of the records in a round; nothing in ``shuffle``, where a record answers once.
         part: of all training records that the clients hold together.
     """
@@ -80,7 +81,7 @@ PARTS = {
 
 def line_of(name, point):
     """The line that a point belongs to: its method, with the share where that varies."""
-    shared = PARTS[name].shares and point.method == "secure_sum"
+    shared = PARTS[name].shares and point.method == SECURE_SUM
     return f"{point.method}, share {point.share:g}" if shared else point.method
 
 
@@ -109,10 +110,8 @@ def write_page(path, name, found):
     """One HTML file with a picture and a table."""
     part = PARTS[name]
     headings, rows = _cells(name, found)
-    body = f"<h1>{part.title}</h1><p>{html.escape(part.note)}</p>{image(_picture(name, found), part.title)}{table(headings, rows)}"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    page = f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{part.title}</title><style>{STYLE}</style></head>'
-    path.write_text(f"{page}<body>{body}</body></html>\n", encoding="utf-8")
+    picture = image(_picture(name, found), part.title)
+    report_parts.write_page(path, part.title, f"<p>{html.escape(part.note)}</p>{picture}{table(headings, rows)}")
 
 
 def _cells(name, found):

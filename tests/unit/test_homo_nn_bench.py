@@ -9,6 +9,7 @@ import pytest
 
 from bench import homo_nn, homo_nn_features, homo_nn_sweeps
 from bench.homo_nn_features import FewCoordinates, InputsOf, write_parts
+from bench.homo_nn_pictures import TEST, TRAIN
 from bench.homo_nn_report import write_report
 from bench.homo_nn_training import parties, path_of, round_seconds, shape_of, stored, train
 from bench.homo_nn_workers import Job, Workers
@@ -28,7 +29,7 @@ def grey_inputs():
 def folder(tmp_path_factory):
     """Features of two kinds of records, which a linear model tells apart."""
     folder, generator = tmp_path_factory.mktemp("features"), np.random.default_rng(0)
-    for part, count in ((homo_nn.TRAIN, 4000), (homo_nn.TEST, 500)):
+    for part, count in ((TRAIN, 4000), (TEST, 500)):
         labels = generator.integers(0, 2, count)
         features = generator.normal(size=(count, 6)).astype(np.float32)
         features[:, 0] += 8 * labels - 4
@@ -95,7 +96,7 @@ def test_training_meets_its_epsilon_and_learns(folder, terms):
 
 
 def test_clients_hold_every_record_once_and_other_seeds_divide_otherwise(folder, terms):
-    features, labels = stored(folder, homo_nn.TRAIN)
+    features, labels = stored(folder, TRAIN)
     first, second = (parties(folder, terms, 1.0, seed)[1] for seed in (0, 1))
     held = np.concatenate([client.rows.features[np.arange(1000)] for client in first])
     assert np.array_equal(np.sort(held[:, 1]), np.sort(features[:, 1]))
