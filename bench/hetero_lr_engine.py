@@ -198,8 +198,8 @@ def _step(players, prepared, epoch) -> None:
     for at, player in enumerate(players):
         player.descent.receive(player.share, steps[at], [hidden[1 - at]])
         player.descent.move(epoch)
-    of_guest, of_host = guest.hidden_losses(), host.hidden_losses()
-    guest.loss([of_host], [host.loss_share([of_guest], [1])], [1])
+    of_guest, of_host = guest.take_losses(), host.take_losses()
+    of_guest.open([of_host.hidden()], [of_host.share([of_guest.hidden()], [1])], [1])
 
 
 def main():

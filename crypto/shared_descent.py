@@ -10,7 +10,10 @@ Weights are the sum of all parties' integer shares, unit 2^-40. A step t, with m
    takes the wraps off (docs/proofs-crypto.md).
 4. The update rule has public coefficients, so every party applies it to its own shares (`SharedDescent.move`), rounding
    shares of the weights to the nearest unit.
-5. For the loss at the weights before the step: `hidden_losses`, then `loss_share`, see `Factors`.
+5. For the loss at the weights before the step: `SharedDescent.take_losses`, see `StepLosses`.
+
+Nothing in a step waits for the loss of the one before, so its messages may travel with those of later steps; a party
+keeps its shares (`SharedDescent.share`) where it may have to go back to them.
 
 Semi-honest parties learn nothing from this but the losses (the guest) and the weights that are revealed in the end.
 """
@@ -78,6 +81,48 @@ class Factors:
         return int(share) % self.step.loss_modulus
 
 
+@dataclass(frozen=True, repr=False)
+class StepLosses:
+    """One party's part of the losses of some steps, which are opened as one mean; ``factors`` of every step."""
+
+    factors: tuple[Factors, ...]
+
+    def hidden(self) -> list[list[int]]:
+        """The message to all other data parties."""
+        return [factors.hidden() for factors in self.factors]
+
+    def share(
+        self, hidden_of_others: Sequence[Sequence[Sequence[int]]], rows: Sequence[int], rounding: float = 0.0
+    ) -> int:
+        """The message to the first party: a share of the losses at the weights before these steps, added up.
+
+        Each counts by the ``rows`` of its batch. ``rounding`` in [0, 1), uniform and secret, is this party's part of a
+        `LOSS_STEP`, added to the mean loss.
+        """
+        if any(len(hidden) != len(self.factors) for hidden in hidden_of_others) or len(rows) != len(self.factors):
+            raise ValueError(f"Another party sent losses of another number of steps than {len(self.factors)}.")
+        of_steps, modulus = zip(*hidden_of_others), self._modulus()
+        shares = [factors.loss_share(hidden) for factors, hidden in zip(self.factors, of_steps)]
+        added_up = sum(count * share for count, share in zip(rows, shares))
+        return (added_up + int(rounding * sum(rows) * UNITS_OF_LOSS_STEP)) % modulus
+
+    def open(
+        self, hidden_of_others: Sequence[Sequence[Sequence[int]]], shares_of_others: Sequence[int], rows: Sequence[int]
+    ) -> float:
+        """At the first party: the mean of F, without its constant and with the penalty, over the rows of these steps."""
+        modulus = self._modulus()
+        total = sum([self.share(hidden_of_others, rows), *shares_of_others]) % modulus
+        signed = total - modulus if 2 * total > modulus else total
+        return signed / 2.0 ** (2 * LOSS_FRACTION_BITS + 1) / sum(rows)
+
+    def _modulus(self) -> int:
+        """Steps of different batches of an epoch are of the same number among the prepared ones."""
+        moduli = {factors.step.loss_modulus for factors in self.factors}
+        if len(moduli) != 1:
+            raise ValueError(f"Losses modulo {len(moduli)} different numbers cannot be added up; open them by epoch.")
+        return moduli.pop()
+
+
 def added(messages: Sequence[Sequence[int]], length: int) -> ObjectArray:
     """Entry-wise sum of messages: object (length,)."""
     if any(len(message) != length for message in messages):
@@ -91,6 +136,14 @@ REVEALED_FRACTION_BITS = 22
 """Revealed weights are rounded to multiples of 2^-22, far above the rounding of shares, so that a repeated training
 gives the same ones."""
 INITIAL_WEIGHT_LIMIT = 2.0**10
+
+
+@dataclass(frozen=True, repr=False)
+class DescentShare:
+    """One party's share of weights and velocity between two steps; None before the first velocity."""
+
+    weights: ObjectArray
+    velocity: ObjectArray | None
 
 
 class SharedDescent:
@@ -170,41 +223,19 @@ class SharedDescent:
         moved = _times(self._direction(gradient), self._rule.learning_rates[epoch])
         self._weights = self._weights - rounded_quotient(moved, 1 << HESSIAN_FRACTION_BITS)
 
-    def hidden_losses(self) -> list[list[int]]:
-        """The message to all other data parties about the steps since the last `loss_share`."""
-        return [factors.hidden() for factors in self._factors]
+    def take_losses(self) -> StepLosses:
+        """This party's part of the losses of the steps since the last call."""
+        taken, self._factors = tuple(self._factors), []
+        return StepLosses(taken)
 
-    def loss_share(
-        self, hidden_of_others: Sequence[Sequence[Sequence[int]]], rows: Sequence[int], rounding: float = 0.0
-    ) -> int:
-        """The message to the first party: a share of the losses at the weights before these steps, added up.
+    @property
+    def share(self) -> DescentShare:
+        """This party's share of where the descent is."""
+        return DescentShare(self._weights, self._velocity)
 
-        Each counts by the ``rows`` of its batch. ``rounding`` in [0, 1), uniform and secret, is this party's part of a
-        `LOSS_STEP`, added to the mean loss.
-        """
-        if any(len(hidden) != len(self._factors) for hidden in hidden_of_others) or len(rows) != len(self._factors):
-            raise ValueError(f"Another party sent losses of another number of steps than {len(self._factors)}.")
-        of_steps, modulus = zip(*hidden_of_others), self._loss_modulus()
-        shares = [factors.loss_share(hidden) for factors, hidden in zip(self._factors, of_steps)]
-        self._factors = []
-        added_up = sum(count * share for count, share in zip(rows, shares))
-        return (added_up + int(rounding * sum(rows) * UNITS_OF_LOSS_STEP)) % modulus
-
-    def loss(
-        self, hidden_of_others: Sequence[Sequence[Sequence[int]]], shares_of_others: Sequence[int], rows: Sequence[int]
-    ) -> float:
-        """At the first party: the mean of F, without its constant and with the penalty, over the rows of these steps."""
-        modulus = self._loss_modulus()
-        total = sum([self.loss_share(hidden_of_others, rows), *shares_of_others]) % modulus
-        signed = total - modulus if 2 * total > modulus else total
-        return signed / 2.0 ** (2 * LOSS_FRACTION_BITS + 1) / sum(rows)
-
-    def _loss_modulus(self) -> int:
-        """Steps of different batches of an epoch are of the same number among the prepared ones."""
-        moduli = {factors.step.loss_modulus for factors in self._factors}
-        if len(moduli) != 1:
-            raise ValueError(f"Losses modulo {len(moduli)} different numbers cannot be added up; open them by epoch.")
-        return moduli.pop()
+    def go_back(self, share: DescentShare) -> None:
+        """Undo the steps since ``share`` was read; all parties do."""
+        self._weights, self._velocity, self._factors = share.weights, share.velocity, []
 
     def share_of(self, columns: slice) -> list[int]:
         """The share of some weights, for the party that they belong to and for nobody else."""

@@ -242,10 +242,10 @@ def training_terms(
     terms = replace(terms, optimizer=_optimizer(terms, epsilon, warm_start))
     rates = terms.learning_rates()
     if descent.shared:
-        terms.steps_between_checks(rates)
+        terms.pace(rates)
     if noise and FIRST_FIT in noise.fits:
         first = terms.first_fit()
-        first.steps_between_checks(first.learning_rates())
+        first.pace(first.learning_rates())
     return terms
 
 

@@ -6,6 +6,7 @@ the wire (names, the broker) is not counted, some 100 bytes a message.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from fate_dp.crypto.modulus_proof import ROOTS, SQUARE_ROOTS
@@ -19,11 +20,6 @@ SCORE_BYTES = 2
 """Of a rounded score that is below 2^15 steps, 256 at the default step."""
 EPSILON = 1.0
 """The default penalty follows from it, and no size does."""
-BEFORE_AND_AFTER = 5
-"""Facts and verdict, keys, encrypted rows, masked products; the weights at the end are opened along with the guest's word."""
-OF_A_CHUNK, OF_AN_EPOCH, OF_A_ROUND = 2, 4, 2
-"""Masks and their products; hidden weights, hidden losses, the host's share of the loss, the guest's word; scores and the
-products of new targets of a round of flipback, for which own weights are opened along with the guest's word."""
 
 
 @dataclass(frozen=True)
@@ -75,10 +71,69 @@ def traffic(rows: int, features: tuple[int, int], settings: TrainSettings, flipb
     opened = 2 * epochs * total * _bytes(steps.gradient_bits) + epochs * (4 * total + 1) * _bytes(steps.loss_bits)
     weights = (1 + len(planned)) * total * _bytes(steps.gradient_bits)
     rounds = len(planned) * (SCORE_BYTES * rows + ciphertext * per_row)
-    return Traffic(
-        keys + products + prepared + opened + weights + rounds,
-        BEFORE_AND_AFTER + OF_A_CHUNK * chunks + OF_AN_EPOCH * epochs + OF_A_ROUND * len(planned),
-    )
+    line = _Line()
+    line.before_epochs(guest_encrypts=encryptor == 0)
+    line.epochs(epochs, steps.steps, planned, terms.pace(terms.learning_rates()).lags)
+    return Traffic(keys + products + prepared + opened + weights + rounds, max(line.guest, line.host))
+
+
+@dataclass
+class _Line:
+    """How many messages, one after the other, each of two parties waited for: it sends its next one when it has those."""
+
+    guest: int = 0
+    host: int = 0
+
+    def to_guest(self) -> None:
+        self.guest = max(self.guest, self.host + 1)
+
+    def to_host(self) -> None:
+        self.host = max(self.host, self.guest + 1)
+
+    def swap(self) -> None:
+        """One message each way, neither of which waits for the other."""
+        self.guest, self.host = max(self.guest, self.host + 1), max(self.host, self.guest + 1)
+
+    def before_epochs(self, guest_encrypts: bool) -> None:
+        """Facts and verdict, keys, encrypted rows and their masked products."""
+        self.to_guest()
+        self.to_host()
+        self.swap()
+        rows, products = (self.to_host, self.to_guest) if guest_encrypts else (self.to_guest, self.to_host)
+        rows()
+        products()
+
+    def epochs(self, epochs: int, prepared: int, rounds: Collection[int], lags: bool) -> None:
+        """All steps, ``prepared`` of them at a time, the rounds of flipback, and the weights at the end.
+
+        The guest's word on all steps comes before other messages than those of the next step, and after every step where
+        it may not lag.
+        """
+        unsaid = 0
+        for epoch in range(epochs):
+            if epoch in rounds:
+                if epoch:
+                    self.swap()  # Own weights.
+                self.to_guest()  # Scores.
+                self.to_host()  # The products of new targets.
+            if epoch % prepared == 0:
+                self.swap()  # Masks.
+                self.swap()  # Their products.
+            self.swap()
+            unsaid += 1
+            if not lags or (epoch + 1) % prepared == 0 or epoch + 1 in rounds or epoch + 1 == epochs:
+                self._settle(unsaid)
+                unsaid = 0
+        self.swap()
+
+    def _settle(self, unsaid: int) -> None:
+        """Hidden losses, the host's share of the loss, the guest's word on the last step and on the one before."""
+        self.swap()
+        if unsaid > 1:
+            self.swap()
+        else:
+            self.to_guest()
+        self.to_host()
 
 
 def _bytes(bits: int) -> int:

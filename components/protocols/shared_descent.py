@@ -24,9 +24,10 @@ from fate_dp.crypto.descent_steps import (
     open_answer,
 )
 from fate_dp.crypto.paillier import PrivateKey, PublicKey, generate_keypair
-from fate_dp.crypto.shared_descent import LOSS_STEP, SharedDescent, passes
+from fate_dp.crypto.shared_descent import LOSS_STEP, DescentShare, SharedDescent, StepLosses, passes
 
 from .federation import Context, data_parties
+from .optimizers import CONVERGED, EXHAUSTED, GOES_ON, refuse_divergence
 from .training_terms import TrainingTerms
 
 Result = TypeVar("Result")
@@ -123,6 +124,53 @@ class Start:
     states: Sequence[dict | None] | None = None
 
 
+# From a step to the guest's word on it
+#
+# The message with the hidden weights of a step also says what is to say of earlier ones: the hidden losses of the steps
+# that finished last, a host's share of the losses of those before, the guest's word on those before them. So a step waits
+# for one message, where each on its own would take four; and the guest's word on some steps comes when up to two more have
+# run. Where the bounds allow no such steps (`TrainingTerms.pace`), or where other messages follow, the three are sent one
+# after the other (`SharedSteps._settle`).
+
+_MESSAGES_TO_WORD = 3
+"""Hidden losses, shares of losses, the guest's word."""
+GUEST = 0
+"""Its position among the data parties."""
+
+
+@dataclass(frozen=True)
+class Word:
+    """What the guest says after an epoch: GOES_ON, or why training ends with it."""
+
+    epoch: int
+    state: str
+
+
+@dataclass(repr=False)
+class CheckedSteps:
+    """Steps whose losses the guest looks at together, on their way to its word.
+
+    Attributes:
+        ctx, epoch: of the epoch that they belong to; ``last``: they end it.
+        losses, shares: this party's part of their losses, and its share of the weights after them, of every model.
+        hidden_of_others: what the others said about the losses.
+        state: at the guest its word.
+    """
+
+    ctx: Context
+    epoch: int
+    batches: Sequence[int]
+    last: bool
+    losses: Sequence[StepLosses]
+    shares: Sequence[DescentShare]
+    hidden_of_others: Messages = ()
+    state: str | None = None
+
+
+Judge = Callable[[CheckedSteps, list[float]], str]
+"""The guest's word on some steps, from every model's mean loss over their rows without its constant, penalty included."""
+
+
 class SharedSteps:
     """One data party's shares of one descent, or of one for each of several models that step together.
 
@@ -149,6 +197,11 @@ class SharedSteps:
         public = json.dumps({name: value for name, value in terms.to_wire().items() if name != "run"}, sort_keys=True)
         self._rounding_key = hmac.digest(secret, f"rounding of losses {public}".encode(), "sha256")
         self._prepared: list[PreparedSteps] = []
+        self._pace = terms.pace(start.learning_rates)
+        # Steps whose losses nobody hid yet, whose losses are hidden, and whose losses the guest has looked at.
+        self._finished: CheckedSteps | None = None
+        self._hidden: CheckedSteps | None = None
+        self._opened: CheckedSteps | None = None
 
     def prepare(self, ctx: Context, epoch: int) -> None:
         """Make masks and their products for as many epochs as fit into the messages, if none are left."""
@@ -185,39 +238,131 @@ class SharedSteps:
             for share, of_batch, of_all in zip(self._shares, masks, exchanged)
         ]
 
-    def run_steps(self, ctx: Context, batches: Sequence[int], epoch: int) -> list[list[list[int]]]:
-        """One step for each of the batches; returns what the others said about their losses."""
-        for step_ctx, batch in ctx.sub_ctx("steps").ctxs_zip(batches):
-            self._step(step_ctx, batch, epoch)
-        hidden = [factors for descent in self._descents for factors in descent.hidden_losses()]
-        return self._swapped(ctx, "hidden_losses", hidden)
+    def run_epoch(self, ctx: Context, epoch: int, judge: Judge | None = None) -> list[Word]:
+        """One step for every batch; the guest's words that arrived meanwhile, of this epoch or of earlier ones.
 
-    def loss_shares(self, hidden_of_others: Messages, batches: Sequence[int], epoch: int) -> list[int]:
-        """At a host: its share of the losses of the last `run_steps`, for every model added up and rounded, for the guest.
+        A word other than GOES_ON is the last one. Then this party's shares are those after the epoch that it is about.
+
+        Raises:
+            ValueError: the guest's word is that training diverged.
+        """
+        words: list[Word] = []
+        self.prepare(ctx.sub_ctx("prepare"), epoch)
+        groups = self._groups()
+        for group_ctx, batches in ctx.on_batches.ctxs_zip(groups):
+            for step_ctx, batch in group_ctx.sub_ctx("steps").ctxs_zip(batches):
+                words += self._step(step_ctx, batch, epoch, judge)
+                if _end(words):
+                    return words
+            losses = [descent.take_losses() for descent in self._descents]
+            shares = [descent.share for descent in self._descents]
+            self._finished = CheckedSteps(ctx, epoch, batches, batches is groups[-1], losses, shares)
+            if not self._pace.lags or self._is_settled_after(epoch) and self._finished.last:
+                words += self._settle(group_ctx.sub_ctx("settle"), judge)
+                if _end(words):
+                    return words
+        return words
+
+    def passes(self, loss: float) -> bool:
+        """Whether a loss that a `Judge` got, its constant added, is one that a training within its bounds can have."""
+        return passes(loss, self._terms.bounds)
+
+    def _groups(self) -> list[list[int]]:
+        """The batches of an epoch in groups, of whose losses the guest gets one mean each."""
+        numbers, size = list(range(len(self._terms.batches))), self._pace.together
+        return [numbers[first : first + size] for first in range(0, len(numbers), size)]
+
+    def _is_settled_after(self, epoch: int) -> bool:
+        """Whether no word is missing after the epoch: where other messages follow than those of the next step."""
+        ends = epoch + 1 == self._terms.descent.epochs or epoch + 1 in self._terms.score_epochs
+        return ends or not self._prepared[0].left
+
+    def _settle(self, ctx: Context, judge: Judge | None) -> list[Word]:
+        """Say all that is left to say of steps that have run."""
+        words: list[Word] = []
+        for message_ctx, _ in ctx.ctxs_zip(range(_MESSAGES_TO_WORD)):
+            _, said = self._exchange(message_ctx, None, judge)
+            words += said
+            if _end(words):
+                break
+        return words
+
+    def _exchange(self, ctx: Context, weights: list[int] | None, judge: Judge | None) -> tuple[Messages, list[Word]]:
+        """One message each way between every two data parties that have something to say.
+
+        Args:
+            weights: hidden ones of a step; None without a step.
+
+        Returns:
+            The others' hidden weights, and the guest's word if it is one on an epoch.
+        """
+        finished, hidden, opened = self._finished, self._hidden, self._opened
+        own_word = opened.state if opened else None
+        # Nobody reads what a message says beside a word that ends training.
+        goes_on = own_word in (None, GOES_ON)
+        losses = [factors for of_model in finished.losses for factors in of_model.hidden()] if finished else []
+        to_all, is_guest, peers = (
+            weights is not None or finished is not None,
+            self._columns.is_guest,
+            self._columns.peers(ctx),
+        )
+        for position, party in peers.items():
+            to_guest = hidden is not None and position == GUEST
+            if to_all or to_guest or own_word is not None:
+                message = {
+                    "hidden_weights": weights if weights and goes_on else [],
+                    "hidden_losses": losses if goes_on else [],
+                    "loss_shares": self._loss_shares(hidden) if hidden and to_guest else [],
+                    "training_state": own_word,
+                }
+                party.put("step", message)
+        received = {
+            position: party.get("step")
+            for position, party in peers.items()
+            if to_all or hidden and is_guest or opened and position == GUEST
+        }
+        words: list[Word] = []
+        if opened:
+            words = self._take_word(opened, own_word if is_guest else received[GUEST]["training_state"])
+            if _end(words):
+                return [], words
+        if hidden and judge:
+            hidden.state = judge(hidden, self._means(hidden, [message["loss_shares"] for message in received.values()]))
+        if finished:
+            finished.hidden_of_others = [message["hidden_losses"] for message in received.values()]
+        self._finished, self._hidden, self._opened = None, finished, hidden
+        return [message["hidden_weights"] for message in received.values()], words
+
+    def _take_word(self, steps: CheckedSteps, state: str | None) -> list[Word]:
+        """The guest's word on some steps: go back to them if training ends there."""
+        if state == GOES_ON:
+            return [Word(steps.epoch, state)] if steps.last else []
+        refuse_divergence(state)
+        if state not in (CONVERGED, EXHAUSTED):
+            raise ValueError(f"The guest's word on epoch {steps.epoch + 1} is {state!r}, none that this version knows.")
+        for descent, share in zip(self._descents, steps.shares):
+            descent.go_back(share)
+        return [Word(steps.epoch, state)]
+
+    def _loss_shares(self, steps: CheckedSteps) -> list[int]:
+        """At a host: its share of the losses, for every model added up and rounded, for the guest.
 
         Rounding is a keyed function of the public terms, so that a training that is repeated ends at the same epoch.
         """
-        rows = self._rows_of(batches)
+        rows = self._rows_of(steps.batches)
         return [
-            descent.loss_share(hidden, rows, self._rounding(epoch, batches[0], model))
-            for model, (descent, hidden) in enumerate(zip(self._descents, self._of_each_model(hidden_of_others)))
+            losses.share(hidden, rows, self._rounding(steps.epoch, steps.batches[0], model))
+            for model, (losses, hidden) in enumerate(zip(steps.losses, self._of_each_model(steps.hidden_of_others)))
         ]
 
-    def losses(self, hidden_of_others: Messages, shares_of_others: Messages, batches: Sequence[int]) -> list[float]:
-        """At the guest: every model's mean loss over the rows of the last `run_steps` without its constant, penalty included.
-
-        ``hidden_of_others`` is what `run_steps` returned, ``shares_of_others`` what every host made with `loss_shares`.
-        """
-        rows, hidden = self._rows_of(batches), self._of_each_model(hidden_of_others)
+    def _means(self, steps: CheckedSteps, shares_of_others: Messages) -> list[float]:
+        """At the guest: every model's mean loss over the rows of these steps without its constant, penalty included."""
+        rows, hidden = self._rows_of(steps.batches), self._of_each_model(steps.hidden_of_others)
         means = [
-            descent.loss(of_model, [share for (share,) in of_hosts], rows)
-            for descent, of_model, of_hosts in zip(self._descents, hidden, self._of_each_model(shares_of_others))
+            losses.open(of_model, [share for (share,) in of_hosts], rows)
+            for losses, of_model, of_hosts in zip(steps.losses, hidden, self._of_each_model(shares_of_others))
         ]
         return [mean - len(shares_of_others) * LOSS_STEP / 2 for mean in means]
-
-    def passes(self, loss: float) -> bool:
-        """Whether a loss of `losses`, its constant added, is one that a training within its bounds can have."""
-        return passes(loss, self._terms.bounds)
 
     def _rounding(self, epoch: int, batch: int, model: int) -> float:
         what = f"loss of epoch {epoch} from batch {batch} of model {model}"
@@ -230,12 +375,15 @@ class SharedSteps:
         """What ``work()`` does with messages of the others. A sub-class may have all parties wait for its success."""
         return work()
 
-    def _step(self, ctx: Context, batch: int, epoch: int) -> None:
+    def _step(self, ctx: Context, batch: int, epoch: int, judge: Judge | None) -> list[Word]:
         models = len(self._descents)
         of_batch = slice(batch * models, (batch + 1) * models)
         steps = [prepared.take() for prepared in self._prepared[of_batch]]
         own = [number for descent, step in zip(self._descents, steps) for number in descent.hidden_weights(step)]
-        hidden, heads = self._of_each_model(self._swapped(ctx, "hidden_weights", own)), []
+        hidden_of_others, words = self._exchange(ctx, own, judge)
+        if _end(words):
+            return words
+        hidden, heads = self._of_each_model(hidden_of_others), []
         for descent, share, step, of_model in zip(self._descents, self._shares[of_batch], steps, hidden):
             heads.extend(descent.receive(share, step, of_model))
         heads_of_others: list = []
@@ -245,6 +393,7 @@ class SharedSteps:
             self._columns.peers(ctx)[0].put("leading_bits", heads)
         for descent, of_model in zip(self._descents, self._of_each_model(heads_of_others)):
             descent.move(epoch, of_model)
+        return words
 
     def _of_each_model(self, messages: Messages) -> list[list[Sequence]]:
         """For every model, the part of every message that speaks of it."""
@@ -256,8 +405,7 @@ class SharedSteps:
             [message[at * size : (at + 1) * size] for message, size in zip(messages, sizes)] for at in range(models)
         ]
 
-    def _swapped(self, ctx: Context, name: str, message: list) -> list:
-        peers = self._columns.peers(ctx).values()
-        for party in peers:
-            party.put(name, message)
-        return [party.get(name) for party in peers]
+
+def _end(words: Sequence[Word]) -> bool:
+    """Whether training ends with the last of the guest's words."""
+    return bool(words) and words[-1].state != GOES_ON

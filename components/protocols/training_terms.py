@@ -41,7 +41,9 @@ ADAPTIVE, LABEL = "adaptive", "label"
 FIRST_FIT, TRAINING = "first_fit", "training"
 RIDGE_MARGIN = 1.25
 MOMENTUM = 0.9
-_MAX_STEPS_BETWEEN_CHECKS = 64
+STEPS_UNTIL_CHECK = 2
+"""Steps that run after others before the guest has looked at the losses of those, see `shared_descent`."""
+_MOST_LOSSES_TOGETHER = 64
 
 OTHER_SIZES = "The guest's numbers of rows and features are not those of this host; it does not train on others."
 OTHER_BOUND = "The guest's bound on mean squares is not one of this host's columns; it does not train under it."
@@ -238,6 +240,14 @@ class NoiseTerms:
 
 
 @dataclass(frozen=True)
+class Pace:
+    """How many batches' losses the guest looks at as one, and whether `STEPS_UNTIL_CHECK` steps run before its word on them."""
+
+    together: int
+    lags: bool
+
+
+@dataclass(frozen=True)
 class TrainingTerms:
     """Public numbers that direct a training.
 
@@ -345,12 +355,13 @@ class TrainingTerms:
         """The optimiser's rule, linear in weights and gradients; refuses parameters that are not."""
         return UpdateRule.from_sgd(self.optimizer["optimizer_params"], learning_rates)
 
-    def steps_between_checks(self, learning_rates: Sequence[float]) -> int:
-        """Steps that may run before the guest looks at their losses, at most 64; refuses a rule under which none may."""
+    def pace(self, learning_rates: Sequence[float]) -> Pace:
+        """How often the guest looks at losses; refuses a rule under which not even one step may run unseen."""
         steps = self.descent.epochs * len(self.batches)
-        together = min(_MAX_STEPS_BETWEEN_CHECKS, len(self.batches))
+        together = min(_MOST_LOSSES_TOGETHER, len(self.batches))
         allowed = steps_allowed(self.bounds, self.update_rule(learning_rates), steps, together)
-        return min(_MAX_STEPS_BETWEEN_CHECKS, allowed)
+        lags = allowed > STEPS_UNTIL_CHECK
+        return Pace(min(together, allowed - STEPS_UNTIL_CHECK if lags else allowed), lags)
 
     def step_layout(self, key: PublicKey) -> StepLayout:
         """Widths of masks and messages; ``key`` stands for every party's, which have the same length."""

@@ -147,7 +147,7 @@ def joint_terms(rows: SharedRows, settings: ShareSettings, epsilon: float) -> Tr
     check_batches(count, None, weights)
     training = settings.with_optimizer(count, weights, epsilon)
     terms = one_batch_terms(count, weights, training.optimizer or {}, Descent.of(training))
-    terms.steps_between_checks(terms.learning_rates())
+    terms.pace(terms.learning_rates())
     return terms
 
 

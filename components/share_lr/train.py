@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -22,7 +21,7 @@ from .model import JoinedModel, guest_summary, host_summary
 from .predict import JoinedScoreRelease, give_scores, take_scores
 from .scoring import kept_share, open_weights
 from .settings import ShareSettings
-from .training import JoinedTraining, Progress, direct, follow
+from .training import JoinedTraining, Progress, run_epochs
 
 ORIGIN_BYTES = 16
 
@@ -100,7 +99,7 @@ def train_guest(
     checks.agree()
     rows, privacy, terms = checks.rows, checks.privacy, checks.terms
     Together(ctx)("terms", checks.size.record)
-    model, progress = _train(ctx.sub_ctx("train"), checks, terms, direct, secrets.token_hex(ORIGIN_BYTES))
+    model, progress = _train(ctx.sub_ctx("train"), checks, terms, secrets.token_hex(ORIGIN_BYTES))
     checks.size.mark_released()
     document = model.to_json(settings, terms.optimizer, progress, privacy.to_json("none"))
     scored, shown = None, {}
@@ -119,7 +118,7 @@ def train_host(ctx: Context, settings: ShareSettings, frame: DataFrame, alignmen
     checks = HostPreflight(ctx, settings, frame, alignment)
     wire = checks.agree()
     terms = Together(ctx)("terms", partial(checks.accept, wire))
-    model, progress = _train(ctx.sub_ctx("train"), checks, terms, follow, checks.origin)
+    model, progress = _train(ctx.sub_ctx("train"), checks, terms, checks.origin)
     checks.size.mark_released()
     if checks.release is not None:
         give_scores(ctx, checks.release, checks.rows, model, terms.descent.key_length)
@@ -127,9 +126,7 @@ def train_host(ctx: Context, settings: ShareSettings, frame: DataFrame, alignmen
     return model.to_json(settings, terms.optimizer, progress, None)
 
 
-def _train(
-    ctx: Context, checks: PartyPreflight, terms: TrainingTerms, run_epochs: Callable, origin: str
-) -> tuple[JoinedModel, Progress]:
+def _train(ctx: Context, checks: PartyPreflight, terms: TrainingTerms, origin: str) -> tuple[JoinedModel, Progress]:
     """What both parties do alike."""
     rows, settings = checks.rows, checks.settings
     training = JoinedTraining(ctx, rows.training_blocks(), terms)

@@ -32,9 +32,9 @@ from fate_dp.crypto.slots import SlotLayout
 from ..common.charges import home_of
 from ..common.frames import Table
 from ..protocols.federation import Context
-from ..protocols.optimizers import CONVERGED, DIVERGED, GOES_ON, Convergence, refuse_divergence
+from ..protocols.optimizers import CONVERGED, DIVERGED, GOES_ON, Convergence
 from ..protocols.preflight import Together
-from ..protocols.shared_descent import JointColumns, Keys, SharedSteps, Start, exchange_keys
+from ..protocols.shared_descent import CheckedSteps, JointColumns, Keys, SharedSteps, Start, Word, exchange_keys
 from ..protocols.training_terms import Descent, TrainingTerms
 
 logger = logging.getLogger(__name__)
@@ -188,11 +188,6 @@ class JoinedTraining(SharedSteps):
         start = Start([np.zeros(columns.counts[columns.own])], terms.learning_rates())
         super().__init__(columns, keys, [share], terms, start, home_of(ctx).key)
 
-    def step(self, ctx: Context, epoch: int) -> list[list[list[int]]]:
-        """One epoch; returns what the other party said about its loss."""
-        self.prepare(ctx.sub_ctx("prepare"), epoch)
-        return self.run_steps(ctx, [ONLY_BATCH], epoch)
-
     @property
     def descent(self) -> Descent:
         return self._terms.descent
@@ -258,39 +253,37 @@ class Progress:
     converged: bool = False
     losses: list[float] = field(default_factory=list)
 
-    def ends(self, epoch: int, state: str) -> bool:
-        """Take the guest's word after an epoch; returns whether training ends with it."""
-        refuse_divergence(state)
-        self.epochs_run, self.converged = epoch + 1, state == CONVERGED
-        return state != GOES_ON
+    def ends(self, words: list[Word]) -> bool:
+        """Take the guest's words in; returns whether training ends with the last of them."""
+        for word in words:
+            self.epochs_run, self.converged = word.epoch + 1, word.state == CONVERGED
+        return bool(words) and words[-1].state != GOES_ON
 
 
-def direct(ctx: Context, training: JoinedTraining) -> Progress:
-    """The epochs at the guest, which alone sees each loss and says how training goes on."""
-    descent = training.descent
-    progress, convergence = Progress(), Convergence(descent.early_stop, descent.tol)
-    for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(descent.epochs):
-        hidden = training.step(epoch_ctx, epoch)
-        (varying,) = training.losses(hidden, epoch_ctx.hosts.get("loss_shares"), [ONLY_BATCH])
-        sound = training.passes(varying + _LARGEST[descent.family])
-        loss = varying + _SHOWN[descent.family]
-        state = convergence.state(epoch, descent.epochs, loss, None) if sound else DIVERGED
-        epoch_ctx.hosts.put("training_state", state)
-        ends = progress.ends(epoch, state)
-        epoch_ctx.metrics.log_loss("loss", loss)
-        logger.info("epoch %d of at most %d: loss %.6f", epoch + 1, descent.epochs, loss)
-        progress.losses.append(loss)
-        if ends:
-            break
-    return progress
+class LossJudge:
+    """The guest's word on an epoch, of which it alone sees the loss."""
+
+    def __init__(self, training: JoinedTraining, progress: Progress) -> None:
+        self._training, self._descent, self._progress = training, training.descent, progress
+        self._convergence = Convergence(self._descent.early_stop, self._descent.tol)
+
+    def __call__(self, steps: CheckedSteps, varying: list[float]) -> str:
+        """A `Judge`."""
+        (mean,), family, epochs = varying, self._descent.family, self._descent.epochs
+        if not self._training.passes(mean + _LARGEST[family]):
+            return DIVERGED
+        loss = mean + _SHOWN[family]
+        steps.ctx.metrics.log_loss("loss", loss)
+        logger.info("epoch %d of at most %d: loss %.6f", steps.epoch + 1, epochs, loss)
+        self._progress.losses.append(loss)
+        return self._convergence.state(steps.epoch, epochs, loss, None)
 
 
-def follow(ctx: Context, training: JoinedTraining) -> Progress:
-    """The epochs at the host."""
+def run_epochs(ctx: Context, training: JoinedTraining) -> Progress:
+    """The epochs at either party."""
     progress = Progress()
+    judge = LossJudge(training, progress) if ctx.local.role == "guest" else None
     for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(training.descent.epochs):
-        hidden = training.step(epoch_ctx, epoch)
-        epoch_ctx.guest.put("loss_shares", training.loss_shares(hidden, [ONLY_BATCH], epoch))
-        if progress.ends(epoch, epoch_ctx.guest.get("training_state")):
+        if progress.ends(training.run_epoch(epoch_ctx, epoch, judge)):
             break
     return progress

@@ -67,6 +67,17 @@ def plain_form(value):
     return value
 
 
+def parts_of_steps(received) -> list:
+    """The messages (sender, name, value), what a message of a step says in one message for each thing that it says."""
+    parts = []
+    for sender, name, value in received:
+        said = (
+            {what: part for what, part in value.items() if part not in ([], None)} if name == "step" else {name: value}
+        )
+        parts.extend((sender, what, part) for what, part in said.items())
+    return parts
+
+
 def names(received) -> set:
     """{(role of the sender, name)} of the messages."""
     return {(sender.split("-")[0], name) for sender, name, _ in received}
@@ -79,7 +90,8 @@ def noted_sending():
 
     def noting_send(channel, parties, namespace, name, value):
         parties = list(parties)
-        sent.extend(("-".join(party), name) for party in parties)
+        parts = [what for _, what, _ in parts_of_steps([("", name, value)])]
+        sent.extend(("-".join(party), what) for party in parties for what in parts)
         return send(channel, parties, namespace, name, value)
 
     with mock.patch.object(Channel, "send", noting_send):

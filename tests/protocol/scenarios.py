@@ -28,7 +28,7 @@ from fate_dp.deploy.warm_start import preload
 from tests.support import local_parties
 from tests.support.local_parties import Artifact
 
-from .messages import plain_form
+from .messages import parts_of_steps, plain_form
 
 GUEST, HOST, SECOND_HOST, ARBITER = ("guest", "9999"), ("host", "10000"), ("host", "10001"), ("arbiter", "10002")
 EVERYONE = (GUEST, HOST, SECOND_HOST, ARBITER)
@@ -131,7 +131,7 @@ def _play_one(ctx, scenario, earlier):
                 outcome.value = scenario.function(played, earlier, **scenario.arguments)
     except ValueError as error:
         outcome.error = str(error)
-    outcome.received = [(sender, name, plain_form(value)) for sender, name, value in outcome.received]
+    outcome.received = parts_of_steps((sender, name, plain_form(value)) for sender, name, value in outcome.received)
     outcome.ledger = ledger(ctx)
     return outcome
 

@@ -111,7 +111,7 @@ def test_the_number_of_messages_follows_from_public_numbers(runs, name, rounds):
         **dict.fromkeys(per_training, 1),
         **dict.fromkeys(per_epoch, 5),
         "weight_shares": 1 + rounds,
-        "training_state": 2 * 5 + rounds,
+        "training_state": 5 + rounds,
     }
     statistics = {"masked_products": 1 + rounds} if rounds else {"encrypted_rows": 1}
     assert Counter(message for _, message, _ in runs[name][HOST].received) == {**expected, **statistics}

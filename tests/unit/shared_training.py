@@ -130,10 +130,11 @@ def run_step(joint: list[SharedDescent], shares, prepared: list[PreparedSteps], 
 
 def joint_losses(joint: list[SharedDescent]) -> list[float]:
     """Losses of the steps since the last call, as the guest gets them."""
-    hidden = [descent.hidden_losses() for descent in joint]
+    losses = [descent.take_losses() for descent in joint]
+    hidden = [of_party.hidden() for of_party in losses]
     rows = [1] * len(hidden[0])
-    shares = [descent.loss_share(others(hidden, at), rows) for at, descent in enumerate(joint) if at]
-    return [joint[0].loss(others(hidden, 0), shares, rows)]
+    shares = [of_party.share(others(hidden, at), rows) for at, of_party in enumerate(losses) if at]
+    return [losses[0].open(others(hidden, 0), shares, rows)]
 
 
 def joint_weights(joint: list[SharedDescent]) -> np.ndarray:

@@ -240,7 +240,7 @@ def seen_by_host(weight, narrower=0):
         weights.append([value * 8 // modulus for value in run_step(joint, shares, prepared, 0)[0]])
     losses = [
         [value * 8 // modulus for value in hidden]
-        for hidden, modulus in zip(joint[0].hidden_losses(), layout.losses.system.moduli)
+        for hidden, modulus in zip(joint[0].take_losses().hidden(), layout.losses.system.moduli)
     ]
     return np.bincount(np.ravel(weights), minlength=8), np.bincount(np.ravel(losses), minlength=8)
 
@@ -268,10 +268,9 @@ def test_loss_shares_of_three_parties_are_uniform_one_by_one():
         joint, prepared = at_weights(THREE, layout, np.ones(THREE.total)), prepared_by_dealer(shares, layout)
         for _ in range(layout.steps):
             run_step(joint, shares, prepared, 0)
-            hidden = [descent.hidden_losses() for descent in joint]
-            for at in (0, 2):
-                joint[at].loss_share(others(hidden, at), [1])
-            seen.append(joint[1].loss_share(others(hidden, 1), [1]) * 4 // prepared_modulus(layout, len(seen)))
+            losses = [descent.take_losses() for descent in joint]
+            hidden = [of_party.hidden() for of_party in losses]
+            seen.append(losses[1].share(others(hidden, 1), [1]) * 4 // prepared_modulus(layout, len(seen)))
     assert chisquare(np.bincount(seen, minlength=4)).pvalue > 1e-9
 
 
@@ -291,10 +290,10 @@ def after_two_batches(rounding=0.0, rows=(30, 70)):
         np.testing.assert_allclose(before, at, atol=1e-9)
         run_step(joint, shares, prepared_by_dealer(shares, layout), 0)
         at = joint_weights(joint)
-    hidden = [descent.hidden_losses() for descent in joint]
-    share = joint[1].loss_share(others(hidden, 1), rows, rounding)
+    of_guest, of_host = (descent.take_losses() for descent in joint)
+    share = of_host.share([of_guest.hidden()], rows, rounding)
     assert isinstance(share, int)
-    return joint[0].loss(others(hidden, 0), [share], rows), expected
+    return of_guest.open([of_host.hidden()], [share], rows), expected
 
 
 def test_losses_of_the_batches_of_an_epoch_are_opened_as_one_mean_by_rows():
@@ -314,9 +313,9 @@ def test_losses_of_different_epochs_are_not_added_up():
     prepared = prepared_by_dealer(shares, layout)
     for _ in range(2):
         run_step(joint, shares, prepared, 0)
-    hidden = [descent.hidden_losses() for descent in joint]
+    of_guest, of_host = (descent.take_losses() for descent in joint)
     with pytest.raises(ValueError, match="Losses modulo 2 different numbers cannot be added up"):
-        joint[1].loss_share(others(hidden, 1), [1, 1])
+        of_host.share([of_guest.hidden()], [1, 1])
 
 
 def test_what_does_not_fit_is_refused():
@@ -340,7 +339,7 @@ def test_what_does_not_fit_is_refused():
         first.move(0, [[0] * 5])
     first.move(0)
     with pytest.raises(ValueError, match="losses of another number of steps than 1"):
-        first.loss_share([[]], [])
+        first.take_losses().share([[]], [])
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ def test_the_default_optimiser_may_train_for_the_default_number_of_epochs(family
     """The bound on mean squares is the public 2^8, so that more momentum would exceed the bounds on weights."""
     settings = ShareSettings(family=family).with_optimizer(rows, features, float("inf"))
     terms = one_batch_terms(rows, features, settings.optimizer, Descent.of(settings))
-    assert terms.steps_between_checks(terms.learning_rates()) >= 1
+    assert terms.pace(terms.learning_rates()).together == 1
     assert len(terms.learning_rates()) == settings.epochs == 100
 
 

@@ -26,7 +26,7 @@ from ...common.frames import Table, collect_column
 from ...protocols import optimizers
 from ...protocols.federation import Context, others
 from ...protocols.prediction_frames import probabilities
-from ...protocols.shared_descent import JointColumns, SharedSteps, Start, exchange_keys
+from ...protocols.shared_descent import CheckedSteps, JointColumns, SharedSteps, Start, Word, exchange_keys
 from ...protocols.training_terms import NOISE_CURVATURE, TrainingTerms
 from ..labels import Relabelling, one_vs_rest
 from ..model import PartyModel, note_loss
@@ -54,20 +54,11 @@ class CrossProduct:
             )
         rows = rows.mapValues(partial(_with_first_targets, terms=terms))
         training = SharedTraining(ctx, rows, model, self.noise)
-        convergence = optimizers.Convergence(terms.descent.early_stop, terms.descent.tol)
+        judge = LossJudge(model, targets, training)
         for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(terms.descent.epochs):
-            model.start_epoch(epoch)
             if epoch in terms.score_epochs:
                 rows = _with_next_targets(epoch_ctx, rows, model, targets, training, epoch)
-            loss = _direct_epoch(epoch_ctx, training, targets, terms, epoch)
-            note_loss(epoch_ctx, model, epoch, loss)
-            state = convergence.state(epoch, terms.descent.epochs, loss, None)
-            if state == optimizers.CONVERGED and any(later > epoch for later in terms.correction_epochs):
-                # The quadratic of this phase is at its minimum; the next correction brings another one.
-                state = optimizers.GOES_ON
-            for party in others(epoch_ctx):
-                party.put("training_state", state)
-            if model.ends(state):
+            if _ends(model, training.run_epoch(epoch_ctx, epoch, judge)):
                 break
         training.finish(ctx.sub_ctx("finish"), model)
 
@@ -75,7 +66,6 @@ class CrossProduct:
         """Run the epochs that the guest directs; ``model`` gets this host's own weights and nobody else's."""
         terms, training = model.terms, SharedTraining(ctx, rows, model, self.noise)
         for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(terms.descent.epochs):
-            model.start_epoch(epoch)
             if epoch in terms.score_epochs:
                 # A warm start's weights were shown as they are; opened and rounded they would be others, and count anew.
                 if epoch:
@@ -85,7 +75,7 @@ class CrossProduct:
                 target_ctx = epoch_ctx.sub_ctx("target")
                 optimizers.refuse_divergence(target_ctx.guest.get("training_state"))
                 training.take_targets(target_ctx)
-            if model.ends(_follow_epoch(epoch_ctx, training, epoch)):
+            if _ends(model, training.run_epoch(epoch_ctx, epoch)):
                 break
         training.finish(ctx.sub_ctx("finish"), model)
 
@@ -115,42 +105,58 @@ def _with_next_targets(
     return rows
 
 
-def _direct_epoch(ctx: Context, training: SharedTraining, targets: Targets, terms: TrainingTerms, epoch: int) -> float:
-    """One pass over the batches; the mean loss per record, each batch's taken before its step and none opened alone.
+def _ends(model: PartyModel, words: list[Word]) -> bool:
+    """Take the guest's words in; whether training ends with the last of them."""
+    ends = False
+    for word in words:
+        model.start_epoch(word.epoch)
+        ends = model.ends(word.state)
+    return ends
 
-    Of several models it is the mean of theirs.
+
+class LossJudge:
+    """The guest's word on steps: it adds up the losses of an epoch, tells the arbiter, and says how training goes on.
+
+    An epoch's loss is the mean per record, each batch's taken before its step and none opened alone; of several models
+    it is the mean of theirs.
     """
-    loss = 0.0
-    training.prepare(ctx.sub_ctx("prepare"), epoch)
-    for group_ctx, batches in ctx.on_batches.ctxs_zip(training.groups()):
-        hidden = training.run_steps(group_ctx, batches, epoch)
+
+    def __init__(self, model: PartyModel, targets: Targets, training: SharedTraining) -> None:
+        self._model, self._terms, self._targets, self._training = model, model.terms, targets, training
+        self._convergence = optimizers.Convergence(self._terms.descent.early_stop, self._terms.descent.tol)
+        self._loss = 0.0
+
+    def __call__(self, steps: CheckedSteps, varying: list[float]) -> str:
+        """A `Judge`."""
         # The batches of a group are consecutive rows.
-        bounds = terms.batches[batches[0]][0], terms.batches[batches[-1]][1]
-        varying = training.losses(hidden, group_ctx.hosts.get("loss_shares"), batches)
-        means = [mean + targets.constant(bounds) for mean in varying]
-        loss += fmean(means) * (bounds[1] - bounds[0]) / terms.rows
-        if not all(map(training.passes, means)):
-            _end_diverged(group_ctx, ctx)
-        group_ctx.hosts.put("training_state", optimizers.GOES_ON)
-    return loss
+        first, last = self._terms.batches[steps.batches[0]][0], self._terms.batches[steps.batches[-1]][1]
+        means = [mean + self._targets.constant((first, last)) for mean in varying]
+        self._loss += fmean(means) * (last - first) / self._terms.rows
+        if not all(map(self._training.passes, means)):
+            _tell_arbiter(steps.ctx, optimizers.DIVERGED)
+            return optimizers.DIVERGED
+        if not steps.last:
+            return optimizers.GOES_ON
+        loss, self._loss = self._loss, 0.0
+        note_loss(steps.ctx, self._model, steps.epoch, loss)
+        state = self._convergence.state(steps.epoch, self._terms.descent.epochs, loss, None)
+        if state == optimizers.CONVERGED and any(later > steps.epoch for later in self._terms.correction_epochs):
+            # The quadratic of this phase is at its minimum; the next correction brings another one.
+            state = optimizers.GOES_ON
+        _tell_arbiter(steps.ctx, state)
+        return state
 
 
-def _follow_epoch(ctx: Context, training: SharedTraining, epoch: int) -> str:
-    """One pass over the batches at a host; the guest's word after it."""
-    training.prepare(ctx.sub_ctx("prepare"), epoch)
-    for group_ctx, batches in ctx.on_batches.ctxs_zip(training.groups()):
-        hidden = training.run_steps(group_ctx, batches, epoch)
-        group_ctx.guest.put("loss_shares", training.loss_shares(hidden, batches, epoch))
-        optimizers.refuse_divergence(group_ctx.guest.get("training_state"))
-    return ctx.guest.get("training_state")
+def _tell_arbiter(ctx: Context, state: str) -> None:
+    for party in others(ctx):
+        if party.role == "arbiter":
+            party.put("training_state", state)
 
 
 def _end_diverged(ctx: Context, epoch_ctx: Context) -> None:
     """Let every party know where it waits for a word, and stop."""
     ctx.hosts.put("training_state", optimizers.DIVERGED)
-    for party in others(epoch_ctx):
-        if party.role == "arbiter":
-            party.put("training_state", optimizers.DIVERGED)
+    _tell_arbiter(epoch_ctx, optimizers.DIVERGED)
     optimizers.refuse_divergence(optimizers.DIVERGED)
 
 
@@ -175,14 +181,8 @@ class SharedTraining(SharedSteps):
         if noise is not None:
             self._sums = [sums.with_noise(noise, columns) for sums in self._sums]
         start = Start(model.columns, model.learning_rates(), model.shared_states)
-        self._steps_at_once = terms.steps_between_checks(start.learning_rates)
         self._identity = {"run": terms.run, "parties": [list(name) for name in columns.names]}
         super().__init__(columns, keys, self._scaled(terms.batches), terms, start, home_of(ctx).key)
-
-    def groups(self) -> list[list[int]]:
-        """The batches of an epoch in groups: so many steps may run before the guest looks at their losses."""
-        numbers, size = list(range(len(self._terms.batches))), self._steps_at_once
-        return [numbers[first : first + size] for first in range(0, len(numbers), size)]
 
     def own_weights(self, ctx: Context) -> list[np.ndarray]:
         """float64: this party's own weights of every model, opened to it alone."""
