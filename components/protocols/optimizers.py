@@ -261,7 +261,7 @@ DIVERGED = "diverged"
 SETTLED = 1e-4
 
 
-def refuse_divergence(state: str) -> None:
+def refuse_divergence(state: str | None) -> None:
     """What every party raises where the guest's word is that the loss left all bounds."""
     if state == DIVERGED:
         raise ValueError("The loss left all bounds, so the training diverged; lower the learning rate or alpha.")

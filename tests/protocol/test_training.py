@@ -1,5 +1,7 @@
 """The encrypted protocols compute what plaintext gradient descent computes, whichever solver and way they are run."""
 
+from unittest import mock
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,8 +9,10 @@ from sklearn.datasets import load_breast_cancer
 
 from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, train_plaintext
 from fate_dp.components.dp_hetero_lr.settings import TrainSettings
+from fate_dp.components.protocols.optimizers import Convergence
 from fate_dp.privacy.flipback import Flipback, FlipbackSettings
 
+from .messages import values_of
 from .scenarios import ARBITER, GUEST, HOST, SECOND_HOST, Scenario, features_of, flip, play, tables, train, weights
 
 INIT = {"method": "kaiming", "fill_val": 0.0, "fit_intercept": True, "random_state": 3}
@@ -38,6 +42,12 @@ def regression_tables() -> dict:
     values = features_of(made[GUEST])[:, 0] - 0.5 * features_of(made[HOST])[:, 1] + 0.3 * made[GUEST]["y"]
     made[GUEST] = made[GUEST].assign(y=((values - values.mean()) / values.std()).round(6))
     return made
+
+
+def with_word(ctx, earlier, word, **arguments):
+    """Training in which the guest says this after every epoch."""
+    with mock.patch.object(Convergence, "state", lambda *of_epoch: word):
+        return train(ctx, earlier, **arguments)
 
 
 REGRESSION = regression_tables()
@@ -128,7 +138,11 @@ SCENARIOS = {
         train,
         {**SMALL, "optimizer": {"method": "sgd", "penalty": "none", "alpha": 0.0, "optimizer_params": {"lr": 30.0}}},
     ),
-    "converged by loss": Scenario(train, {**SMALL, "tol": 1e3}),
+    "converged by loss": Scenario(train, {**SMALL, "epochs": 4, "tol": 1e3, "score_cap": 4}, home="epochs"),
+    "two epochs after it converged": Scenario(
+        train, {**SMALL, "epochs": 2, "warm_start": "converged by loss", "score_cap": 4}, home="epochs"
+    ),
+    "a word that nobody knows": Scenario(with_word, {**SMALL, "word": "perhaps"}, (GUEST, HOST)),
     "converged by weights": Scenario(train, {**SMALL, "tol": 1e3, "early_stop": "weight_diff"}),
 }
 
@@ -139,7 +153,7 @@ def runs(tmp_path_factory):
     refused = {
         name: {party: o.error for party, o in by_party.items() if o.error}
         for name, by_party in outcomes.items()
-        if name != "diverging"
+        if name not in ("diverging", "a word that nobody knows")
     }
     assert not any(refused.values()), refused
     return outcomes
@@ -381,6 +395,20 @@ def test_all_parties_stop_in_the_epoch_that_converges(runs, name, epochs):
         estimator = model(runs[name], party)["data"]["estimator"]
         assert estimator["end_epoch"] == epochs and estimator["is_converged"]
     assert model(runs[name], ARBITER)["data"] == {"epochs_run": epochs}
+
+
+def test_steps_that_ran_before_the_guests_word_came_are_undone(runs):
+    ended, further = runs["converged by loss"], runs["two epochs after it converged"]
+    assert len(values_of(ended[GUEST].received, "loss_shares")) == 3  # One of an epoch that is undone.
+    assert len(model(ended)["data"]["estimator"]["losses"]) == 2
+    for party in (GUEST, HOST):
+        np.testing.assert_allclose(weights(ended, party), weights(runs["two epochs"], party), atol=1e-6, rtol=0)
+        np.testing.assert_allclose(weights(further, party), weights(runs["four epochs"], party), atol=1e-6, rtol=0)
+
+
+def test_a_word_of_the_guest_that_nobody_knows_ends_the_training(runs):
+    for outcome in runs["a word that nobody knows"].values():
+        assert "The guest's word on epoch 1 is 'perhaps', none that this version knows." in outcome.error
 
 
 def test_the_cross_product_trains_without_an_arbiter(runs):

@@ -1,13 +1,15 @@
 """What share_lr makes of settings, sums, weights and scores, without a network."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fate_dp.components.protocols.training_terms import Descent
+from fate_dp.components.protocols import training_terms
+from fate_dp.components.protocols.training_terms import Descent, Pace
 from fate_dp.components.share_lr.agreement import one_batch_terms
 from fate_dp.components.share_lr.model import JoinedModel
 from fate_dp.components.share_lr.scoring import (
@@ -127,6 +129,19 @@ def test_the_default_optimiser_may_train_for_the_default_number_of_epochs(family
     terms = one_batch_terms(rows, features, settings.optimizer, Descent.of(settings))
     assert terms.pace(terms.learning_rates()).together == 1
     assert len(terms.learning_rates()) == settings.epochs == 100
+
+
+@pytest.mark.parametrize(
+    "allowed, pace", [(1, Pace(1, False)), (2, Pace(1, False)), (3, Pace(1, True)), (9, Pace(1, True))]
+)
+def test_steps_run_before_the_guests_word_only_where_the_bounds_allow_for_them(monkeypatch, allowed, pace):
+    monkeypatch.setattr(training_terms, "steps_allowed", lambda *given: allowed)
+    settings = ShareSettings().with_optimizer(400, 31, float("inf"))
+    terms = one_batch_terms(400, 31, settings.optimizer, Descent.of(settings))
+    assert terms.pace(terms.learning_rates()) == pace
+    batches = tuple((first, first + 4) for first in range(0, 400, 4))
+    together = {1: 1, 2: 2, 3: 1, 9: 7}[allowed]
+    assert replace(terms, batches=batches).pace(terms.learning_rates()) == Pace(together, pace.lags)
 
 
 def test_an_optimiser_that_is_given_is_taken_as_it_is():
