@@ -103,18 +103,23 @@ def test_importing_a_part_loads_nothing_of_the_fate_engine(part, tmp_path):
     assert import_all([part], str(tmp_path), tmp_path)["fate"] == []
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """The unpacked wheel, built from a copy so that nothing is left in the checkout."""
-    folder = tmp_path_factory.mktemp("wheel")
+def copied_sources(folder):
+    """What a package is built from, so that nothing is left in the checkout."""
     copy = folder / "source"
     for name in PARTS:
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     for name in ("setup.py", "pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, copy / name)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The unpacked wheel."""
+    folder = tmp_path_factory.mktemp("wheel")
     subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet", "-w", str(folder), "."],
-        cwd=copy,
+        cwd=copied_sources(folder),
         check=True,
         timeout=1200,
         capture_output=True,
@@ -132,6 +137,36 @@ def test_every_module_of_the_checkout_imports_from_the_wheel(wheel, tmp_path):
     in_checkout = {str(path.relative_to(ROOT)) for path in sources(*PARTS) if path.name != "__main__.py"}
     in_wheel = {str(Path(file).relative_to(wheel / "fate_dp")) for file in report.values() if file.endswith(".py")}
     assert in_checkout == in_wheel
+
+
+@pytest.mark.parametrize("compiler", ["a-compiler-that-is-not-there", "false"])
+def test_a_compiler_that_is_missing_or_fails_leaves_a_package_without_native_code(compiler, tmp_path):
+    built = tmp_path / "built"
+    done = subprocess.run(
+        [sys.executable, "setup.py", "build", "--build-lib", str(built)],
+        cwd=copied_sources(tmp_path),
+        env={**os.environ, "CC": compiler},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    for extension in ("fate_dp.crypto._montgomery", "fate_dp.components.dp_homo_nn._records"):
+        assert f'building extension "{extension}" failed' in done.stderr
+    assert not list(built.rglob("*.so"))
+    # An editable install would bring the native code of the checkout.
+    asked = "import sys; sys.meta_path = [finder for finder in sys.meta_path if 'Editable' not in str(finder)]\n"
+    asked += "from fate_dp.crypto import kernel; print(kernel.__file__, kernel.kernel().sentence)"
+    said = subprocess.run(
+        [sys.executable, "-c", asked],
+        env={**os.environ, "PYTHONPATH": str(built)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    ).stdout
+    assert said.startswith(str(built)) and "was not built or cannot be loaded" in said
+    assert "gmpy2 computes instead" in said
 
 
 def test_data_files_are_in_the_wheel(wheel):
