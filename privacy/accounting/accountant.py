@@ -18,7 +18,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Container, Mapping
-from functools import partial, reduce
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -245,11 +245,13 @@ def _composed_distribution(mu: float, rest: Mapping[Process, int], relation: str
     interval = _grid_interval(parts)
     if not interval <= WIDEST_INTERVAL:
         return None
-    distributions = (
-        PrivacyLossDistribution(*(_connect_dots(profile, interval) for profile in pair)).self_compose(count)
-        for pair, count in parts
-    )
-    return reduce(lambda composed, part: composed.compose(part), distributions)
+    composed = None
+    for pair, count in parts:
+        part = PrivacyLossDistribution(*(_connect_dots(profile, interval) for profile in pair))
+        # One release composed with nothing is itself, which dp-accounting would find by way of a Fourier transform.
+        part = part.self_compose(count) if count > 1 else part
+        composed = part if composed is None else composed.compose(part)
+    return composed
 
 
 def _grid_interval(parts: list[tuple[Pair, int]]) -> float:
@@ -398,6 +400,14 @@ DIVERGENCES: dict[type, Callable[..., Floats]] = {
 }
 
 
+@lru_cache(maxsize=256)
+def _divergences(process: Process, relation: str) -> Floats:
+    """Of one release at all orders; dp-accounting's series take up to a second, and accounts ask for the same ones again."""
+    found = DIVERGENCES[type(process)](process, relation)
+    found.flags.writeable = False
+    return found
+
+
 class RDPAccountant(Accountant):
     """Renyi differential privacy: looser than privacy loss distributions, quick, and without a grid.
 
@@ -413,7 +423,7 @@ class RDPAccountant(Accountant):
         mu, rest = split_gaussian(self._counts, self.relation)
         total: Floats = ORDERS * mu**2 / 2
         for process in sorted(rest, key=repr):
-            total = total + rest[process] * DIVERGENCES[type(process)](process, self.relation)
+            total = total + rest[process] * _divergences(process, self.relation)
         total = np.maximum(total * (1 + RELATIVE_ROUNDING), MIN_DIVERGENCE)
         return (
             lambda epsilon: float(compute_delta(ORDERS, total, epsilon)[0]),

@@ -141,7 +141,7 @@ class Ledger(LabelLedger, StepLedger, ScoreLedger, DatasetLedger, HistoryLedger)
         delta = check_delta_or_zero(delta)
         with self._database.reading() as connection:
             charged = all_charges(connection) if job_id is None else charges_of_job(connection, job_id)
-        return [line for dataset in charged for line in by_observer(dataset, charged[dataset], delta)]
+        return by_observer(charged, delta)
 
     def total(self, dataset: str, unit: str, relation: str, observer: str, delta: float = DEFAULT_DELTA) -> float:
         """One of the ``totals`` as a number, 0.0 where nothing was charged, ``math.inf`` without a guarantee."""

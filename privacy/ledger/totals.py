@@ -115,11 +115,15 @@ def spent_by_steps(charged: Alternatives, delta: float) -> float:
     return max((known_total(seen_by(charged, view), delta) for view in views), default=0.0)
 
 
-def by_observer(dataset: str, charged: Alternatives, delta: float) -> list[dict[str, Any]]:
-    """One dictionary per unit, relation and observer of a dataset; see ``Ledger.totals``."""
-    # Composed once for all observers who saw the same.
+def by_observer(charged: dict[str, Alternatives], delta: float) -> list[dict[str, Any]]:
+    """One dictionary per dataset, unit, relation and observer; see ``Ledger.totals``."""
+    # Composed once for all observers who saw the same, of whichever dataset.
     total = cache(known_total)
-    return [_line(dataset, charged, view, delta, total) for view in _views(charged)]
+    return [
+        _line(dataset, of_dataset, view, delta, total)
+        for dataset, of_dataset in charged.items()
+        for view in _views(of_dataset)
+    ]
 
 
 def known_total_of(charged: Alternatives, view: View, delta: float) -> float:
