@@ -14,7 +14,7 @@ DOCS := .venv-docs
 # Where a shell says that no bytecode be written, every process that a test starts would compile all of FATE-DP again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo test unit processes lint types house test-arithmetic component-yaml docs docs-notebooks docs-privacy docs-parameters docs-coverage clean
+.PHONY: install demo test unit statistical processes lint types house test-arithmetic component-yaml docs docs-notebooks docs-privacy docs-parameters docs-coverage clean
 .PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults board-test docker-test
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-label-firewall bench-noise bench-prep bench-private-step
@@ -42,7 +42,7 @@ demo: install
 	$(BIN)/fate-dp demo
 
 # Lint and types first. All tests run on all cores: one file to a worker, and those on FATE-Flow, which share its server, to one of two.
-test: lint types unit processes
+test: lint types unit statistical processes
 	$(BIN)/python -m pytest -q -n 2 --no-loadscope-reorder tests/protocol tests/end_to_end
 
 PARTS := privacy crypto components attacks pipelines data_prep deploy conf
@@ -61,7 +61,11 @@ house: $(TESTED)
 	$(BIN)/python -m tests.house
 
 unit: $(TESTED)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto tests/unit tests/statistical
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto tests/unit
+
+# The laws of noise, audits and mutants, and the benchmarks' own parts.
+statistical: $(TESTED)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto tests/statistical tests/benchmarks
 
 # The tests that start programs: wheels, the images' scripts, fork servers, writers that are killed.
 processes: $(TESTED)

@@ -19,7 +19,7 @@ from .processors import combinations
 
 # Of settings that a combination does not name, none may come from outside.
 NAMES = sorted({name for combination in combinations() for name in combination.variables})
-ALL = ("tests/unit", "tests/statistical", "tests/processes", "tests/protocol")
+ALL = ("tests/unit", "tests/statistical", "tests/benchmarks", "tests/processes", "tests/protocol")
 
 
 def run(combination, arguments) -> tuple:
