@@ -301,11 +301,8 @@ class SharedSteps:
         # Nobody reads what a message says beside a word that ends training.
         goes_on = own_word in (None, GOES_ON)
         losses = [factors for of_model in finished.losses for factors in of_model.hidden()] if finished else []
-        to_all, is_guest, peers = (
-            weights is not None or finished is not None,
-            self._columns.is_guest,
-            self._columns.peers(ctx),
-        )
+        to_all = weights is not None or finished is not None
+        is_guest, peers = self._columns.is_guest, self._columns.peers(ctx)
         for position, party in peers.items():
             to_guest = hidden is not None and position == GUEST
             if to_all or to_guest or own_word is not None:
