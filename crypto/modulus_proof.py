@@ -92,6 +92,9 @@ def _factors_of(primes: Sequence[mpz]) -> bytes:
         raise ValueError(
             "The primes of a modulus that is to be proved must be 3 modulo 4, as those of keys made here are."
         )
+    # Eight products cannot lie in sixteen classes.
+    if len(primes) > 3:
+        raise ValueError("A key whose modulus is to be proved must have two or three primes.")
     for last in range(1, 256):
         for first in range(1, last + 1):
             reached = {

@@ -56,7 +56,7 @@ CASES = [("pld", "add_or_remove"), ("pld", "replace_one"), ("rdp", "add_or_remov
 
 
 @pytest.mark.parametrize("accountant, relation", CASES)
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(
     rate=st.floats(1e-4, 0.5),
     noise=st.floats(0.6, 20),
