@@ -92,16 +92,12 @@ def _factors_of(primes: Sequence[mpz]) -> bytes:
         raise ValueError(
             "The primes of a modulus that is to be proved must be 3 modulo 4, as those of keys made here are."
         )
-    # Eight products cannot lie in sixteen classes.
-    if len(primes) > 3:
-        raise ValueError("A key whose modulus is to be proved must have two or three primes.")
-    for last in range(1, 256):
-        for first in range(1, last + 1):
-            reached = {
-                tuple(gmpy2.legendre(number, prime) for prime in primes) for number in _signed_products((first, last))
-            }
-            if len(reached) == 1 << len(primes):
-                return bytes([first, last])
+    pairs = ((first, last) for last in range(1, 256) for first in range(1, last + 1))
+    # Eight products cannot lie in the sixteen classes of four primes.
+    for factors in pairs if len(primes) <= 3 else ():
+        reached = {tuple(gmpy2.legendre(number, prime) for prime in primes) for number in _signed_products(factors)}
+        if len(reached) == 1 << len(primes):
+            return bytes(factors)
     raise ValueError("A key whose modulus is to be proved must have two or three primes.")
 
 

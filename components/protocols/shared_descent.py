@@ -145,6 +145,10 @@ class Word:
     epoch: int
     state: str
 
+    @property
+    def ends(self) -> bool:
+        return self.state != GOES_ON
+
 
 @dataclass(repr=False)
 class CheckedSteps:
@@ -203,7 +207,7 @@ class SharedSteps:
         self._hidden: CheckedSteps | None = None
         self._opened: CheckedSteps | None = None
 
-    def prepare(self, ctx: Context, epoch: int) -> None:
+    def _prepare(self, ctx: Context, epoch: int) -> None:
         """Make masks and their products for as many epochs as fit into the messages, if none are left."""
         if self._prepared and self._prepared[0].left:
             return
@@ -247,7 +251,7 @@ class SharedSteps:
             ValueError: the guest's word is that training diverged.
         """
         words: list[Word] = []
-        self.prepare(ctx.sub_ctx("prepare"), epoch)
+        self._prepare(ctx.sub_ctx("prepare"), epoch)
         groups = self._groups()
         for group_ctx, batches in ctx.on_batches.ctxs_zip(groups):
             for step_ctx, batch in group_ctx.sub_ctx("steps").ctxs_zip(batches):
@@ -405,4 +409,4 @@ class SharedSteps:
 
 def _end(words: Sequence[Word]) -> bool:
     """Whether training ends with the last of the guest's words."""
-    return bool(words) and words[-1].state != GOES_ON
+    return any(word.ends for word in words)

@@ -32,14 +32,13 @@ from fate_dp.crypto.slots import SlotLayout
 from ..common.charges import home_of
 from ..common.frames import Table
 from ..protocols.federation import Context
-from ..protocols.optimizers import CONVERGED, DIVERGED, GOES_ON, Convergence
+from ..protocols.optimizers import CONVERGED, DIVERGED, Convergence
 from ..protocols.preflight import Together
 from ..protocols.shared_descent import CheckedSteps, JointColumns, Keys, SharedSteps, Start, Word, exchange_keys
 from ..protocols.training_terms import Descent, TrainingTerms
 
 logger = logging.getLogger(__name__)
 
-ONLY_BATCH = 0
 _HALF_BITS = 33
 _ROWS_AT_ONCE = 1 << 15
 """Rows that are multiplied together share buckets; more would gain little and fill the memory."""
@@ -257,7 +256,7 @@ class Progress:
         """Take the guest's words in; returns whether training ends with the last of them."""
         for word in words:
             self.epochs_run, self.converged = word.epoch + 1, word.state == CONVERGED
-        return bool(words) and words[-1].state != GOES_ON
+        return any(word.ends for word in words)
 
 
 class LossJudge:

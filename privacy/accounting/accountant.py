@@ -18,7 +18,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Container, Mapping
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -245,13 +245,13 @@ def _composed_distribution(mu: float, rest: Mapping[Process, int], relation: str
     interval = _grid_interval(parts)
     if not interval <= WIDEST_INTERVAL:
         return None
-    composed = None
-    for pair, count in parts:
-        part = PrivacyLossDistribution(*(_connect_dots(profile, interval) for profile in pair))
-        # One release composed with nothing is itself, which dp-accounting would find by way of a Fourier transform.
-        part = part.self_compose(count) if count > 1 else part
-        composed = part if composed is None else composed.compose(part)
-    return composed
+    releases = (
+        (PrivacyLossDistribution(*(_connect_dots(profile, interval) for profile in pair)), count)
+        for pair, count in parts
+    )
+    # One release composed with nothing is itself, which dp-accounting would find by way of a Fourier transform.
+    distributions = (one.self_compose(count) if count > 1 else one for one, count in releases)
+    return reduce(lambda composed, part: composed.compose(part), distributions)
 
 
 def _grid_interval(parts: list[tuple[Pair, int]]) -> float:

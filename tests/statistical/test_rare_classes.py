@@ -1,6 +1,8 @@
 """Class weights of dp_homo_nn find rare classes at the same noise."""
 
 import numpy as np
+import pytest
+import torch
 from sklearn.metrics import recall_score
 
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
@@ -13,6 +15,9 @@ from fate_dp.components.dp_homo_nn.settings import TrainSettings
 from fate_dp.components.protocols.noisy_rounds.terms import SECURE_SUM, RoundTerms
 from fate_dp.privacy.noise.stream import ReproducibleStream
 
+pytestmark = [pytest.mark.statistical, pytest.mark.arithmetic]
+
+torch.set_num_threads(1)
 FEATURES = 6
 NEEDED = {"rounds": 40, "batch_size": 600, "records": 3000, "noise_multiplier": 2.0}
 PRIOR = (0.92, 0.08)
