@@ -12,7 +12,8 @@ from fate_dp.pipelines.clients import DPHeteroLR, Flipback
 from fate_dp.pipelines.jobs.job import JobFailed, run_job, task_metrics, task_output_data, task_output_model
 from fate_dp.pipelines.jobs.party_ledgers import declare, party_ledger
 from fate_dp.pipelines.jobs.ready import prediction_pipeline
-from fate_dp.privacy.private_files import replace_file
+from fate_dp.privacy.private_files import KEY_FILE, replace_file
+from tests.cluster.searching import Private, found_in
 
 from .loans import NAMESPACE, PARTIES, QUICK, evaluated, flipped_pipeline, loans, tables, upload
 
@@ -215,3 +216,11 @@ def test_the_guests_memo_holds_no_label_or_id_in_clear(trained, parties_folder):
     with sqlite3.connect(parties_folder / f"party-{GUEST}" / "ledger.sqlite") as database:
         text = "\n".join(database.iterdump())
     assert "loan-1" not in text
+
+
+def test_no_log_or_table_of_the_server_holds_a_partys_key(trained, flow_home, parties_folder):
+    keys = {path.read_bytes(): path.parent.name for path in parties_folder.glob(f"party-*/{KEY_FILE}")}
+    searched = [folder for folder in flow_home.iterdir() if folder != parties_folder and folder.is_dir()]
+    assert keys and any(path.suffix == ".log" or path.name == "INFO" for path in flow_home.rglob("*"))
+    assert [found_in(folder, Private({}, keys)) for folder in searched] == [{}] * len(searched)
+    assert found_in(parties_folder, Private({}, keys)).keys() == set(keys.values())
