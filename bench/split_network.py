@@ -6,8 +6,8 @@ The trial is in the clear, in torch: a bottom network at each party, a top netwo
 split learning does, on labels flipped by randomised response. The loss is that of the flipped label under the model's
 probability passed through the flips (forward correction, [Natarajan2013]): its minimum is the model of the true labels.
 Epsilon is of labels, delta 0. The scorecard is the twin of ``dp_scorecard`` with noise on X^T t (labels at the same epsilon,
-delta 1e-5, twelve bins at quantiles of the training rows). In either, features are no part of the guarantee; but a split
-network shows the guest the host's outputs of every row, which the scorecard does not.
+delta 1e-5, twelve bins at quantiles of the training rows), without the hosts' noise on its tables, since a split network has none
+either: it shows the guest the host's outputs of every row.
 
 The rule was set before the trial: the network becomes a component if its held-out AUC on FATE's default_credit is above
 the scorecard's by more than 0.003 at any of the four epsilons. Four divisions into five

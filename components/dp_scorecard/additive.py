@@ -13,7 +13,7 @@ classes follow from the same sums.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,16 +22,9 @@ from fate_dp.privacy.mechanisms.contingency_tables import TARGET
 from fate_dp.privacy.mechanisms.label_moments import LabelMoments
 
 Vector = np.ndarray
-Product = Callable[[Vector], Vector]
-"""w -> X^T X w."""
 INCREASING, DECREASING = "increasing", "decreasing"
 MIN_SHARE = 0.05
 """At least so much of the scores' variance lies within the classes: beyond it noise, not the model, tells them apart."""
-RESIDUAL = 1e-3
-
-
-RIDGE_WITHOUT_NOISE = 1.0
-"""In counts, where neither tables nor totals have noise."""
 
 
 def label_moments_of(columns: Sequence[int], noise_multiplier: float) -> LabelMoments:
@@ -45,54 +38,13 @@ def label_ridge(moments: LabelMoments, bins: int) -> float:
 
 
 def solve(matrix: np.ndarray, linear: Vector, ridge: float) -> Vector:
-    """Weights from X^T X (m, m), noisy or exact, and X^T t (m,).
+    """Weights from the noisy X^T X (m, m) and X^T t (m,).
 
     Noise can leave eigenvalues of X^T X below zero, which no table has; they are raised to zero, so that the system always
     has one solution. That is post-processing.
     """
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     return vectors @ ((vectors.T @ linear) / (np.maximum(values, 0.0) + ridge))
-
-
-def solve_by_products(product: Product, linear: Vector, counts: Vector, ridge: float, rounds: int) -> Vector:
-    """Weights where X^T X is known to nobody, by conjugate gradients preconditioned with the counts of the bins.
-
-    Args:
-        product: gives X^T X p for a direction p; each use shows that vector and nothing else.
-        counts: (m,) records in each bin, the diagonal of X^T X.
-        rounds: uses of ``product`` at most; fewer if the residual has fallen to a thousandth.
-    """
-    scale = np.maximum(counts, 0.0) + ridge
-    weights, residual = np.zeros(len(linear)), linear.astype(float)
-    step = residual / scale
-    direction, before = step, float(residual @ step)
-    first = before
-    for _ in range(rounds):
-        if before <= RESIDUAL**2 * first:
-            break
-        image = product(direction) + ridge * direction
-        curvature = float(direction @ image)
-        if not curvature > 0:
-            break
-        length = before / curvature
-        weights, residual = weights + length * direction, residual - length * image
-        step = residual / scale
-        now = float(residual @ step)
-        direction, before = step + now / before * direction, now
-    return weights
-
-
-def solve_in_span(seen: Sequence[tuple[Vector, Vector]], linear: Vector, ridge: float) -> tuple[Vector, Vector]:
-    """(weights w, X^T X w) for another ridge, from what `solve_by_products` asked for: pairs of p and X^T X p.
-
-    The best weights among the sums of the directions p, by the same quadratic: no product more is shown.
-    """
-    sizes = [float(np.linalg.norm(direction)) or 1.0 for direction, _ in seen]
-    directions, images = (np.column_stack([each[at] / size for each, size in zip(seen, sizes)]) for at in (0, 1))
-    curvature = directions.T @ images
-    matrix = (curvature + curvature.T) / 2 + ridge * directions.T @ directions
-    parts = np.linalg.lstsq(matrix, directions.T @ linear, rcond=1e-12)[0]
-    return directions @ parts, images @ parts
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ class Terms:
 
     Attributes:
         counts: for every data party the number of bins of each column.
-        multipliers: of the noise on tables, with privacy record; zeros otherwise.
+        multipliers: of the noise on tables; 0 at the guest but with privacy record.
     """
 
     rows: int
@@ -47,7 +47,6 @@ class Terms:
     counts: tuple[tuple[int, ...], ...]
     multipliers: tuple[float, ...]
     key_length: int
-    rounds: int
 
     @classmethod
     def from_wire(cls, wire: dict) -> Terms:
@@ -69,7 +68,7 @@ class Terms:
 
     @property
     def tables(self) -> ContingencyTables:
-        """With the noise of privacy record."""
+        """With every party's noise."""
         return ContingencyTables(self.sizes, self.multipliers)
 
     def columns(self, ctx: Context) -> JointColumns:
@@ -109,9 +108,9 @@ class PartyPreflight(Preflight):
     Attributes:
         sizes, rows: of its table.
         ordered: how many of each column's bins, the first ones, have neighbours.
-        multiplier: of its own noise; 0 without.
-        charges: of that noise; None without.
-        noise: with privacy record, once drawn.
+        multiplier: of its noise on tables; 0 at a guest without.
+        charges: of the noise that it adds; None at a guest without.
+        noise: on its tables, once drawn; zeros at a guest without.
         reads: how many trainings read a record; as many draws of the noise are charged for it.
     """
 
@@ -124,7 +123,7 @@ class PartyPreflight(Preflight):
     rows: Table = field(init=False)
     multiplier: float = field(init=False, default=0.0)
     charges: Charges | None = field(init=False, default=None)
-    noise: TableNoise | None = field(init=False, default=None, repr=False)
+    noise: TableNoise = field(init=False, repr=False)
 
     def prepare(self, labelled: bool) -> dict:
         """Checks of the table and of the budget; the facts of this party."""
@@ -139,7 +138,7 @@ class PartyPreflight(Preflight):
         self.sizes = BinnedRows(settings.counts(names, self.binning_model), labelled)
         self.ordered = settings.ordered(names, self.binning_model)
         self.rows = binned_rows(frame, self.sizes)
-        if settings.privacy == RECORD:
+        if not labelled or settings.privacy == RECORD:
             self._check_budget()
         return {
             "rows": frame.shape[0],
@@ -154,7 +153,10 @@ class PartyPreflight(Preflight):
 
     def _check_budget(self) -> None:
         if self.settings.epsilon is None:
-            raise ValueError("privacy is record, but epsilon is not set; every party with columns must set its own.")
+            raise ValueError(
+                "epsilon is not set at a party whose records need noise; every host must set its own, and with privacy record "
+                "the guest, too."
+            )
         if has_synthetic_rows(self.frame):
             raise ValueError("The table was over-sampled, so noise protects no record; put dp_scorecard before smote.")
         self.multiplier = noise_multiplier_for(self.settings.epsilon, self.settings.delta)
@@ -169,14 +171,12 @@ class PartyPreflight(Preflight):
     def charge(self, terms: Terms) -> None:
         """Draw this party's noise, and charge it before anything is sent."""
         self.draw(terms)
-        if self.charges is not None and terms.privacy == RECORD:
-            assert self.noise is not None and self.noise.event is not None, "A party with a multiplier draws noise."
+        if self.charges is not None and self.noise.event is not None:
             self.charges.record([(self.noise.event, self.reads)], PURPOSE)
 
     def draw(self, terms: Terms) -> None:
         """Fresh noise for a training, of the event that was charged: its scale depends on columns and bins alone."""
-        if terms.privacy == RECORD:
-            self.noise = terms.tables.draw(data_parties(self.ctx).index(own_party(self.ctx)), self.observers)
+        self.noise = terms.tables.draw(data_parties(self.ctx).index(own_party(self.ctx)), self.observers)
 
     def promise(self) -> dict:
         """For the model's metadata: what this party's data were promised."""
@@ -185,7 +185,7 @@ class PartyPreflight(Preflight):
             "privacy": self.settings.privacy,
             "epsilon": "infinity" if epsilon is None else epsilon,
             "delta": 0.0 if epsilon is None else self.settings.delta,
-            "unit": LABEL if self.settings.privacy == LABEL else RECORD,
+            "unit": LABEL if self.sizes.labelled and self.settings.privacy == LABEL else RECORD,
             "relation": str(REPLACE_ONE),
             "observers": list(self.observers),
         }
@@ -200,7 +200,7 @@ class GuestPreflight(PartyPreflight):
     """The guest's checks.
 
     Attributes:
-        labels: what the ledger knows of labels where no record is protected.
+        labels: what the ledger knows of labels where its records are not protected.
         moments, label_noise: with privacy label, the terms of the noise on X^T t, and the noise once drawn.
         shapes: of the columns of all parties.
     """
@@ -216,17 +216,20 @@ class GuestPreflight(PartyPreflight):
         if frame.schema.label_name is None:
             raise ValueError("The guest's table has no label column; upload it with label_name set.")
         facts = self.prepare(labelled=True)
-        # With noise on labels alone, whether the job goes on must say no more of a label than that it is 0 or 1.
-        if settings.privacy != LABEL and len(frames.distinct_labels(frame, limit=2)) == 1:
-            raise ValueError("All labels are of one class; both 0 and 1 must occur.")
-        if settings.privacy == LABEL:
-            refuse_derived_labels(home, frame)
-            self._check_label_budget()
-        elif settings.privacy == NONE:
+        if settings.privacy == NONE:
+            if settings.epsilon is not None:
+                raise ValueError(
+                    f"epsilon is {settings.epsilon:g} at the guest, but privacy is none; set it at the hosts alone, or set privacy."
+                )
             self.labels = find_label_privacy(home, frame, settings.label_source)
             self.labels.refuse_numbers("binomial")
-        else:
-            refuse_derived_labels(home, frame)
+            # Of labels that noise protects, whether the job goes on must say no more than that each is 0 or 1.
+            if len(frames.distinct_labels(frame, limit=2)) == 1:
+                raise ValueError("All labels are of one class; both 0 and 1 must occur.")
+            return facts
+        refuse_derived_labels(home, frame)
+        if settings.privacy == LABEL:
+            self._check_label_budget()
         return facts
 
     def _check_label_budget(self) -> None:
@@ -282,17 +285,11 @@ class GuestPreflight(PartyPreflight):
             (own.counts, *(tuple(facts["counts"]) for facts in of_hosts)),
             (self.multiplier, *(facts["multiplier"] for facts in of_hosts)),
             settings.he_param["key_length"],
-            settings.rounds,
         )
         directions, ordered = settings.directions(self.frame.schema.columns.to_list()), [*self.ordered]
         for facts in of_hosts:
             directions |= {len(ordered) + number: each for number, each in facts["directions"].items()}
             ordered += facts["ordered"]
-        if directions and settings.ridge_path is not None and settings.privacy != RECORD:
-            raise ValueError(
-                f"ridge_path is given with monotone and privacy {settings.privacy}; each constrained scorecard would need a "
-                "further product of the tables, so leave one of both out, or set privacy to record."
-            )
         self.shapes = Shapes(self.terms.features, directions, tuple(ordered))
         self.charge(self.terms)
         if self.labels is not None:
@@ -320,7 +317,7 @@ class HostPreflight(PartyPreflight):
             self.sizes.counts,
             self.multiplier,
         )
-        if told != own or not 1 <= terms.rounds <= settings.rounds:
+        if told != own:
             raise ValueError("The guest's terms are other ones than this host's parameters and table give.")
         self.charge(terms)
         home = home_of(self.ctx)

@@ -61,14 +61,14 @@ class TrainSettings:
         check=bins,
     )
     privacy: str = parameter(
-        "what noise protects: record (each party's part of a record, at the guest with the label, by its own noise), label "
-        "(the guest's labels alone, by noise on their totals), or none, where labels are flips of label_flip or public",
+        "what noise protects at the guest: record (its part of a record with the label), label (its labels alone, by noise on "
+        "their totals), or none, where labels are flips of label_flip or public; hosts' records are protected with each",
         RECORD,
         check=OneOf((RECORD, LABEL, NONE)),
     )
     epsilon: float | None = parameter(
-        "privacy loss in nats, replace-one: with privacy record of one record, each party's own; with label of one label, "
-        "the guest's; None with privacy none",
+        "privacy loss in nats, replace-one, each party's own: at hosts of one record, at the guest of one record or label; "
+        "None at the guest with privacy none",
         None,
         check=epsilon,
     )
@@ -98,12 +98,6 @@ class TrainSettings:
         0,
         at_least=0,
     )
-    rounds: int = parameter(
-        "with privacy label or none, how many products of the tables with a direction the guest learns at most",
-        40,
-        at_least=1,
-        at_most=200,
-    )
     base_points: int = parameter("points at which the odds of the label 0 are base_odds", 600)
     base_odds: float = parameter("odds of the label 0 against 1 at base_points", 50.0, above=0)
     points_to_double: float = parameter("points more at which these odds are twice as large", 20.0, above=0)
@@ -111,8 +105,6 @@ class TrainSettings:
     threshold: float = same_as(HeteroTrainSettings, "threshold")
 
     def __post_init__(self) -> None:
-        if self.privacy == NONE and self.epsilon is not None:
-            raise ValueError(f"epsilon is {self.epsilon:g} but privacy is none; leave epsilon out, or set privacy.")
         if self.epsilon is not None:
             noise_multiplier_for(self.epsilon, self.delta)
 

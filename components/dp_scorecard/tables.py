@@ -1,13 +1,9 @@
-"""Contingency tables of all data parties as shares, and what each party adds to them or computes from its share.
+"""Contingency tables of all data parties as shares, and what each party adds to them.
 
 Every pair of parties makes the tables of its bins once: the one that comes first encrypts its rows under its own key, the
 other adds them into its own bins, masks and returns (`fate_dp.crypto.contingency`). What a party learns: ciphertexts, and
-uniform numbers. Afterwards
-
-- with noise on the tables every host sends the guest its own tables and its shares, with its own noise on both; what the
-  guest adds up from them carries the noise of each party that has a part in it;
-- otherwise the tables stay shared, and the guest asks for products X^T X p with directions p: of each it learns the sum of
-  what all parties return, that vector and nothing else.
+uniform numbers. Afterwards every host sends the guest its own tables and its shares, with its own noise on both. What the
+guest adds up carries the noise of each party that has a part in it; no exact sum over a host's records is opened.
 """
 
 from __future__ import annotations
@@ -31,8 +27,6 @@ from ..protocols.preflight import PrivateReason
 from ..protocols.shared_descent import JointColumns, Keys
 
 NOT_NUMERIC = "columns hold the numbers of bins"
-DIRECTION_BITS = 30
-"""Directions are whole numbers up to 2^30, so that products of tables and directions are exact."""
 UNIT = 2.0**-FRACTION_BITS
 
 
@@ -97,17 +91,6 @@ class TableShares:
     columns: JointColumns
     own: np.ndarray
     cross: dict[int, np.ndarray]
-
-    def product(self, direction: np.ndarray) -> np.ndarray:
-        """This party's part of X^T X p for a joint direction p of Python integers: object (all entries,)."""
-        total: np.ndarray = np.zeros(self.columns.total, dtype=object)
-        mine = self.columns.own_slice
-        total[mine] = self.own.astype(object) @ direction[mine]
-        for position, share in self.cross.items():
-            theirs = self.columns.slice_of(position)
-            total[mine] += share @ direction[theirs]
-            total[theirs] += share.T @ direction[mine]
-        return total
 
     def noisy(self, noise: TableNoise) -> dict[str, Any]:
         """Its own tables and shares, both with its own noise, as integers in units of 2^-36: a host's message."""
@@ -207,44 +190,3 @@ def _merged(parts: Table, key: PublicKey) -> tuple[int, ...]:
         total = sums if total is None else cross_product.merge_sums(total, sums, key)
     assert total is not None, "A table that passed its checks has rows."
     return total
-
-
-# Products with directions, where tables stay shared
-
-
-def ask_product(ctx: Context, shares: TableShares, direction: np.ndarray) -> np.ndarray:
-    """At the guest: X^T X p for a direction p (all entries,), rounded to 2^-30 of its largest entry."""
-    largest = float(np.abs(direction).max())
-    if not largest > 0:
-        return np.zeros(len(direction))
-    units = [int(each) for each in np.rint(direction / largest * 2**DIRECTION_BITS)]
-    ctx.hosts.put("direction", units)
-    total = shares.product(np.array(units, dtype=object))
-    for part in ctx.hosts.get("direction_product"):
-        if len(part) != len(total):
-            raise ValueError(f"A host sent a product of {len(part)} numbers; it must have {len(total)}.")
-        total = total + np.array(part, dtype=object)
-    return total.astype(np.float64) * (largest / 2**DIRECTION_BITS)
-
-
-def end_products(ctx: Context) -> None:
-    """At the guest: no more directions."""
-    ctx.hosts.put("direction", [])
-
-
-def answer_products(ctx: Context, shares: TableShares, at_most: int) -> int:
-    """At a host: this party's part of every product that the guest asks for, ``at_most`` of them; returns how many.
-
-    Raises:
-        ValueError: a direction of another length, with a number beyond its bound, or one too many.
-    """
-    for number, step in ctx.on_iterations.ctxs_range(at_most + 1):
-        units = step.guest.get("direction")
-        if not units:
-            return number
-        if number == at_most or len(units) != shares.columns.total or max(map(abs, units)) > 2**DIRECTION_BITS:
-            raise ValueError(
-                f"The guest asks for more than {at_most} products, or sent a direction that is none; this host does not answer."
-            )
-        step.guest.put("direction_product", list(shares.product(np.array(units, dtype=object))))
-    raise AssertionError("Either the guest ends its products, or one too many was refused.")

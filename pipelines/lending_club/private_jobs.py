@@ -116,7 +116,12 @@ KINDS = {
         Kind("label_flips_regression", COLUMNS, "flips, regression", FLIPS_PROTECT),
         Kind("label_flips_trees", COLUMNS, "flips, SecureBoost", FLIPS_PROTECT),
         Kind("label_noise_regression", COLUMNS, "label noise, regression", LABEL_PROTECTED),
-        Kind("label_noise_scorecard", COLUMNS, "label noise, scorecard", LABEL_PROTECTED),
+        Kind(
+            "label_noise_scorecard",
+            COLUMNS,
+            "label noise, scorecard",
+            f"{LABEL_PROTECTED}; and the bureau's part of a record at the same epsilon",
+        ),
         Kind(
             "record_noise_regression",
             COLUMNS,

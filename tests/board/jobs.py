@@ -119,6 +119,7 @@ def boosted() -> FateFlowPipeline:
         train_data=binned.outputs["train_output_data"],
         binning_model=binned.outputs["output_model"],
     )
+    card.hosts[0].task_parameters(epsilon=2.0)
     trees = HeteroSecureBoost(
         "secureboost_0", runtime_parties=both, num_trees=1, max_depth=2, max_bin=4, train_data=flipped
     )

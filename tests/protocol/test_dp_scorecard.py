@@ -1,6 +1,9 @@
 """dp_scorecard between parties: the model of the tables, what each party receives, what it pays, what is refused."""
 
 import json
+from contextlib import nullcontext
+from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -10,7 +13,8 @@ from fate_dp.components.dp_scorecard.additive import calibrate, solve
 from fate_dp.components.dp_scorecard.settings import PredictSettings, TrainSettings
 from fate_dp.components.protocols.federation import own_party
 from fate_dp.privacy.bins import ColumnBins, TableBins
-from fate_dp.privacy.mechanisms.contingency_tables import FRACTION_BITS
+from fate_dp.privacy.mechanisms.contingency_tables import FRACTION_BITS, BinnedRows, ContingencyTables
+from fate_dp.privacy.mechanisms.second_moments import noise_multiplier_for
 
 from .scenarios import (
     GUEST,
@@ -29,6 +33,8 @@ from .scenarios import (
 
 TWO, THREE = (GUEST, HOST), (GUEST, HOST, SECOND_HOST)
 BINS, ROWS = 4, 400
+HOST_EPSILON, FAINT_BITS = 2.0, 10
+"""Where a job names no epsilon, hosts have this one, and noise is 2^10 times too small, for what is compared with exact tables."""
 
 
 def binned(rows=ROWS, hosts=(2,), seed=0, ids=None):
@@ -52,11 +58,29 @@ def train(ctx, earlier, tables, own=None, public=True, declared=False, **given):
     if public:
         declare_public(ctx, tables)
         given = {"label_source": SOURCE, **given}
-    given = {"bins": BINS, **given, **(own or {}).get(own_party(ctx), {})}
-    settings = TrainSettings(**given)
-    frame = frame_at(ctx, tables)
+    settings, frame = settings_at(ctx, given, own), frame_at(ctx, tables)
     run = stage.train_guest if own_party(ctx) == GUEST else stage.train_host
-    return json.loads(json.dumps(run(ctx, settings, frame)))
+    with noise_for(given):
+        return json.loads(json.dumps(run(ctx, settings, frame)))
+
+
+def settings_at(ctx, given, own):
+    """Of this party; where the job names no epsilon the ridge is 1."""
+    if "epsilon" not in given:
+        given = {"ridge": 1.0, "epsilon": None if own_party(ctx) == GUEST else HOST_EPSILON, **given}
+    return TrainSettings(**{"bins": BINS, **given, **(own or {}).get(own_party(ctx), {})})
+
+
+def noise_for(given):
+    """A context in which noise is faint where the job names no epsilon."""
+    draw = ContingencyTables.draw
+
+    def faint(*arguments):
+        noise = draw(*arguments)
+        cross = {position: block >> FAINT_BITS for position, block in noise.cross.items()}
+        return replace(noise, own=noise.own >> FAINT_BITS, cross=cross)
+
+    return nullcontext() if "epsilon" in given else mock.patch.object(ContingencyTables, "draw", faint)
 
 
 def predict(ctx, earlier, tables, model, own=None, **given):
@@ -79,15 +103,17 @@ def cross_validate(ctx, earlier, tables, own=None, public=False, declared=False,
     if public:
         declare_public(ctx, tables)
         given = {"label_source": SOURCE, **given}
-    given = {"bins": BINS, **given, **(own or {}).get(own_party(ctx), {})}
-    folds = cv_param({"n_splits": given.pop("n_splits", 3)})
-    # FATE makes what holds metrics when it is first asked for; contexts made after that share it.
-    assert ctx.metrics
-    settings, frame = TrainSettings(**given), frame_at(ctx, tables)
     if own_party(ctx) != GUEST:
         raise_score_cap(ctx, tables, score_cap)
-        return stage.validate_host(ctx, settings, folds, frame)
-    scored = [each.as_pd_df() for each in stage.validate_guest(ctx, settings, folds, frame)]
+    splits = {"n_splits": given.pop("n_splits", 3), **(own or {}).get(own_party(ctx), {})}
+    folds = cv_param(splits)
+    # FATE makes what holds metrics when it is first asked for; contexts made after that share it.
+    assert ctx.metrics
+    settings, frame = settings_at(ctx, given, None), frame_at(ctx, tables)
+    with noise_for(given):
+        if own_party(ctx) != GUEST:
+            return stage.validate_host(ctx, settings, folds, frame)
+        scored = [each.as_pd_df() for each in stage.validate_guest(ctx, settings, folds, frame)]
     return scored, [record["data"] for record in ctx.metrics.handler.get_metrics() if record["name"] == "summary"]
 
 
@@ -115,11 +141,12 @@ FIRST = VERTICAL[HOST].columns[2]
 PATH = (0.5, 4.0, 20.0)
 REFUSED = {
     "cap": ({**RECORD, "own": {HOST: {"epsilon": 50.0}}}, "`fate-dp cap"),
-    "no epsilon": ({**RECORD, "own": {HOST: {"epsilon": None}}}, "epsilon is not set; every party"),
-    "other privacy": (
-        {**RECORD, "own": {HOST: {"privacy": "none", "epsilon": None}}},
-        "privacy is record at the guest",
-    ),
+    "no epsilon": ({**RECORD, "own": {HOST: {"epsilon": None}}}, "every host must set its own"),
+    "no epsilon beside noise on labels": ({**LABEL, "own": {HOST: {"epsilon": None}}}, "every host must set its own"),
+    "no epsilon beside flips": ({"privacy": "none", "own": {HOST: {"epsilon": None}}}, "every host must set its own"),
+    "cap of a host beside flips": ({"privacy": "none", "own": {HOST: {"epsilon": 50.0}}}, "`fate-dp cap"),
+    "epsilon of nothing": ({"privacy": "none", "epsilon": 2.0}, "epsilon is 2 at the guest, but privacy is none"),
+    "other privacy": ({**RECORD, "own": {HOST: {"privacy": "none"}}}, "privacy is record at the guest"),
     "true labels": ({"privacy": "none", "public": False}, "training labels"),
     "cap of labels": ({**LABEL, "epsilon": 50.0}, "`fate-dp cap"),
     "no source": ({**LABEL, "label_source": None}, "privacy is label, but the guest sets no label_source"),
@@ -127,7 +154,7 @@ REFUSED = {
     "no bin": ({**RECORD, "tables": with_column(HOST, FIRST, 4)}, "has a value that is none of its bins"),
     "half a bin": ({**RECORD, "tables": with_column(HOST, FIRST, 0.5)}, "none of its bins"),
     "missing": ({**RECORD, "tables": with_column(HOST, FIRST, np.nan)}, "none of its bins"),
-    "one class": ({**RECORD, "tables": with_column(GUEST, "y", 1)}, "All labels are of one class"),
+    "one class": ({"privacy": "none", "tables": with_column(GUEST, "y", 1)}, "All labels are of one class"),
     "other labels": ({**RECORD, "tables": with_column(GUEST, "y", [1, 2] * (ROWS // 2))}, "neither 0 nor 1"),
     "label at host": ({**RECORD, "tables": with_column(HOST, "y", 1)}, "only the guest has labels"),
     "other rows": (
@@ -138,10 +165,6 @@ REFUSED = {
     "host without columns": (
         {**RECORD, "tables": {**VERTICAL, HOST: VERTICAL[HOST][["sample_id", "id"]]}},
         "has no feature columns",
-    ),
-    "path of constraints": (
-        {"privacy": "none", "ridge_path": (2.0,), "own": {HOST: {"monotone": {FIRST: "increasing"}}}},
-        "ridge_path is given with monotone",
     ),
     "monotone": ({**RECORD, "own": {HOST: {"monotone": {"z": "increasing"}}}}, "monotone names a column"),
 }
@@ -167,6 +190,7 @@ def runs(tmp_path_factory):
         "none": ({"tables": VERTICAL, "privacy": "none"}, TWO),
         "three": ({"tables": binned(hosts=(2, 3), seed=3), "privacy": "none"}, THREE),
         "record": ({"tables": VERTICAL, **RECORD}, TWO),
+        "record of one class": ({"tables": with_column(GUEST, "y", 1), **RECORD}, TWO),
         "label": ({"tables": VERTICAL, **LABEL}, TWO),
         "three noisy": ({"tables": binned(hosts=(2, 3), seed=3), **RECORD, "epsilon": 8.0}, THREE),
         "path": ({"tables": VERTICAL, "privacy": "none", "ridge_path": PATH}, TWO),
@@ -220,9 +244,11 @@ def train_binned(ctx, earlier, models, own):
     from fate_dp.components.dp_scorecard import train as stage
 
     declare_public(ctx, VERTICAL)
-    settings = TrainSettings(privacy="none", label_source=SOURCE, **own.get(own_party(ctx), {}))
+    given = {"privacy": "none", "label_source": SOURCE, "bins": None}
+    settings = settings_at(ctx, given, own)
     run = stage.train_guest if own_party(ctx) == GUEST else stage.train_host
-    return json.loads(json.dumps(run(ctx, settings, frame_at(ctx, VERTICAL), models[own_party(ctx)])))
+    with noise_for(given):
+        return json.loads(json.dumps(run(ctx, settings, frame_at(ctx, VERTICAL), models[own_party(ctx)])))
 
 
 def binning_of(party):
@@ -281,15 +307,26 @@ def test_every_party_pays_for_its_records_before_anything_leaves(runs):
         (entry,) = outcome.ledger["entries"]
         assert (entry["unit"], entry["relation"], entry["mechanism"]) == ("record", "replace_one", "Gaussian")
         assert outcome.value["meta"]["noise"]["epsilon"] == 2.0
-    for outcome in runs["none"].values():
-        assert not [entry for entry in outcome.ledger["entries"] if entry["unit"] == "record"]
+    assert not [entry for entry in runs["none"][GUEST].ledger["entries"] if entry["unit"] == "record"]
 
 
-def test_with_noise_on_labels_their_source_pays_and_hosts_pay_nothing(runs):
+@pytest.mark.parametrize("name", ["label", "none"])
+def test_whatever_protects_labels_a_host_pays_for_its_records(runs, name):
+    (entry,) = runs[name][HOST].ledger["entries"]
+    assert (entry["unit"], entry["relation"], entry["mechanism"]) == ("record", "replace_one", "Gaussian")
+    assert runs[name][HOST].value["meta"]["noise"]["epsilon"] == HOST_EPSILON
+    assert runs[name][HOST].value["meta"]["noise"]["unit"] == "record"
+
+
+def test_with_noise_on_labels_their_source_pays(runs):
     (entry,) = [each for each in runs["label"][GUEST].ledger["entries"] if each["mechanism"] == "Gaussian"]
     assert (entry["unit"], entry["relation"]) == ("label", "replace_one")
-    assert not runs["label"][HOST].ledger["entries"]
     assert runs["label"][GUEST].value["meta"]["noise"]["unit"] == "label"
+
+
+def test_no_exact_bit_of_noised_labels_decides_whether_the_job_goes_on(runs):
+    """All labels are 1 here, which the noisy totals of every bin may say and a refusal must not."""
+    assert np.isfinite(weights_of(runs["record of one class"])[0]).all()
 
 
 def test_the_noise_on_labels_is_in_every_weight(runs):
@@ -306,30 +343,40 @@ def test_a_refusal_is_everybodys_before_anything_is_charged_or_sent(runs, name):
 
 
 RECEIVED = {
-    "record": {
-        GUEST: {"preflight", "public_key", "masked_products", "contingency_tables"},
-        HOST: {"verdict", "public_key", "encrypted_rows", "points"},
-    },
-    "none": {
-        GUEST: {"preflight", "public_key", "masked_products", "direction_product"},
-        HOST: {"verdict", "public_key", "encrypted_rows", "direction", "points"},
-    },
+    GUEST: {"preflight", "public_key", "masked_products", "contingency_tables"},
+    HOST: {"verdict", "public_key", "encrypted_rows", "points"},
 }
 
 
-@pytest.mark.parametrize("name", RECEIVED)
+@pytest.mark.parametrize("name", ["record", "label", "none"])
 def test_what_the_parties_receive_is_what_the_protocol_says(runs, name):
-    for party, wanted in RECEIVED[name].items():
+    for party, wanted in RECEIVED.items():
         assert {kind for _, kind, _ in runs[name][party].received} == wanted
 
 
-def test_every_count_that_a_host_sends_carries_its_noise(runs):
+def tables_sent(runs, name):
+    """What the host sent the guest, a dict for each training."""
+    return [value for _, kind, value in runs[name][GUEST].received if kind == "contingency_tables"]
+
+
+@pytest.mark.parametrize("name", ["record", "label", "none"])
+def test_every_count_that_a_host_sends_carries_its_noise(runs, name):
     rows, _ = one_hot(VERTICAL, (HOST,))
-    (sent,) = [value for _, kind, value in runs["record"][GUEST].received if kind == "contingency_tables"]
+    (sent,) = tables_sent(runs, name)
     noise = np.array(sent["own"], dtype=object) - ((rows.T @ rows).astype(object) << FRACTION_BITS)
     of = np.repeat(np.arange(2), BINS)
     moving = (of[:, None] != of) | np.eye(2 * BINS, dtype=bool)
     assert (noise[moving] != 0).all() and not noise[~moving].any()
+
+
+def test_pairs_with_the_guest_s_bins_carry_noise_of_the_scale_that_the_host_is_charged_for(runs):
+    """Faint noise is what is left of a whole share; 288 draws know its scale to 4 percent."""
+    shares = [sent["cross"][0] for name in ("none", "folds of none") for sent in tables_sent(runs, name)]
+    left = np.array([int(each) % 2**FRACTION_BITS for each in np.concatenate(shares).flat]) / 2**FRACTION_BITS
+    noise = np.where(left < 0.5, left, left - 1)
+    sizes = BinnedRows((BINS, BINS), labelled=True), BinnedRows((BINS, BINS))
+    sigma = ContingencyTables(sizes, (0.0, noise_multiplier_for(HOST_EPSILON, 1e-6))).sigma(1)
+    assert noise.size == 288 and np.std(noise) * 2**FAINT_BITS == pytest.approx(sigma, rel=0.3)
 
 
 def test_a_prediction_is_the_points_of_all_parties(runs):
@@ -380,18 +427,17 @@ def test_rows_that_do_not_fit_the_scoring_are_refused(runs, name, told):
 # What costs nothing
 
 
-@pytest.mark.parametrize("name, base", [("path", "none"), ("noisy path", None)])
+@pytest.mark.parametrize("name, base", [("path", "none"), ("noisy path", "record")])
 def test_a_ridge_path_has_the_scorecards_of_its_ridges_at_no_further_cost(runs, name, base):
     value, rows = runs[name][GUEST].value, one_hot(VERTICAL, TWO)[0]
+    for party in TWO:
+        assert len(runs[name][party].ledger["entries"]) == len(runs[base][party].ledger["entries"]) == 1
     path = value["data"]["ridge_path"]
     assert [each["ridge"] / path[0]["ridge"] * PATH[0] for each in path] == pytest.approx(PATH)
     sizes = [np.std(rows @ weights_in(each["scorecard"])) for each in path]
     assert sizes == sorted(sizes, reverse=True) and "ridge_path" not in runs[name][HOST].value["data"]
-    if base is None:
-        assert len(runs[name][GUEST].ledger["entries"]) == len(runs["record"][GUEST].ledger["entries"]) == 1
+    if name == "noisy path":
         return
-    asked = [sum(kind == "direction" for _, kind, _ in runs[each][HOST].received) for each in (name, base)]
-    assert asked[0] == asked[1]
     target = 2.0 * (2 * VERTICAL[GUEST]["y"].to_numpy() - 1)
     for each in path:
         wanted = solve(rows.T @ rows, rows.T @ target, each["ridge"])
@@ -410,7 +456,7 @@ def test_merged_bins_have_one_number_of_points_and_others_keep_theirs(runs):
     for now, then in zip(
         merged["columns"] + merged["hosts"]["host 10000"], before["columns"] + before["hosts"]["host 10000"]
     ):
-        assert now["weights"] == pytest.approx(then["weights"])
+        assert now["weights"] == pytest.approx(then["weights"], rel=0.02, abs=0.02)
         gaps = np.abs(np.diff(now["points"]))
         assert ((gaps == 0) | (gaps > 9 - 1)).all()
         changed |= now["points"] != then["points"]
@@ -421,7 +467,7 @@ def test_the_bin_of_missing_values_is_no_neighbour_of_a_constraint(runs):
     """Code 3 is that bin; the odds rise along the columns, so that 'decreasing' levels the three others alone."""
     weights = np.array(runs["missing bin"][HOST].value["data"]["scorecard"]["columns"][0]["weights"])
     free = np.array(runs["none"][HOST].value["data"]["scorecard"]["columns"][0]["weights"])
-    assert (np.diff(weights[:3]) <= 1e-9).all() and weights[3] == pytest.approx(free[3], abs=1e-6)
+    assert (np.diff(weights[:3]) <= 1e-9).all() and weights[3] == pytest.approx(free[3], abs=0.02)
 
 
 def test_a_column_of_one_bin_alone_and_more_bins_than_rows_give_finite_scorecards(runs):

@@ -64,8 +64,6 @@ KINDS = {
     "label_sums": ([int],),
     # dp_scorecard.
     "contingency_tables": ({"own": np.ndarray, "cross": dict},),
-    "direction": ([int],),
-    "direction_product": ([int],),
     "points": ({"weights": [float], "points": [int], "base": int, "slope": float, "intercept": float},),
     # dp_homo_nn, shuffler.
     "start_weights": (np.ndarray,),
