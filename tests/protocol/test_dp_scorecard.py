@@ -399,8 +399,8 @@ def test_a_host_sends_whole_points_and_nothing_else_of_a_row(runs):
 def test_points_of_training_rows_are_counted_and_others_noted(runs):
     """A host with two columns allows none, a quarter of them."""
     assert_refused(runs["predict training"], "has released joint scores of 0 models")
-    (noted,) = [each for each in runs["predict"][HOST].ledger["entries"] if each["unit"] == "record"]
-    assert noted["mechanism"] == "joint scores"
+    training, noted = [each for each in runs["predict"][HOST].ledger["entries"] if each["unit"] == "record"]
+    assert (training["mechanism"], noted["mechanism"]) == ("Gaussian", "joint scores")
 
 
 def test_plain_scoring_gives_the_same_scores_and_asks_no_host(runs):
@@ -408,7 +408,7 @@ def test_plain_scoring_gives_the_same_scores_and_asks_no_host(runs):
     assert (joint["predict_score"] == plain["predict_score"]).all()
     assert {kind for _, kind, _ in runs["plain"][GUEST].received} == {"preflight"}
     assert {kind for _, kind, _ in runs["plain"][HOST].received} == {"verdict"}
-    # Both runs share a home, whose ledger has the one line of the joint prediction before.
+    # Both runs share a home, whose ledger has the lines of the training and of the joint prediction before.
     assert len(runs["plain"][HOST].ledger["entries"]) == len(runs["predict training"][HOST].ledger["entries"])
 
 
