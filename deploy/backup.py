@@ -15,7 +15,15 @@ from pathlib import Path
 
 from fate_dp.privacy.ledger.database import version_of
 from fate_dp.privacy.ledger.entries import LedgerUnavailable
-from fate_dp.privacy.private_files import KEY_FILE, LEDGER_FILE, PARTY_PREFIX, POLICY_FILE, party_folder, replace_file
+from fate_dp.privacy.private_files import (
+    KEY_FILE,
+    LEDGER_FILE,
+    PARTY_PREFIX,
+    POLICY_FILE,
+    make_closed_folder,
+    party_folder,
+    replace_file,
+)
 
 BUSY_SECONDS = 30.0
 
@@ -84,7 +92,7 @@ def _files_by_party(parties: Path) -> dict[str, tuple[str, ...]]:
 def _alone_in(target: Path) -> Iterator[None]:
     """Make the folder, refuse a second backup into it at the same time, and remove what a killed one left."""
     try:
-        target.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_closed_folder(target)
         descriptor = os.open(target, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise BackupRefused(f"The folder {target} cannot be used: {error.strerror}.") from error

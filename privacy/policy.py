@@ -12,6 +12,7 @@
       name: package.module:function   # models that jobs may train here under this name; nothing else is ever imported
     few_valued_scores: [columns:0123456789abcdef]   # a host's tables whose joint scores may show columns of few values
     public_datasets: [columns:89abcdef01234567]   # public data: runs that guarantee nothing may use it, outside the caps
+    foreign_jobs: [upload]            # what jobs of other parties may do here beside computing: components, engine_run
     job_check: warn                   # of a job that leaks labels: refuse (the default), warn or off
     separate_ids: [patient]           # id columns whose ids name other records than equal ids of other tables
     record_views: [coordinated_lr]    # components whose tasks keep what this party receives, or true for all; default none
@@ -99,6 +100,7 @@ class Policy:
     public_datasets: frozenset[str] = frozenset()
     separate_ids: frozenset[str] = frozenset()
     few_valued_scores: frozenset[str] = frozenset()
+    foreign_jobs: frozenset[str] = frozenset()
     job_check: str = REFUSE
     record_views: frozenset[str] = frozenset()
     record_calls: frozenset[str] = frozenset()
@@ -212,8 +214,8 @@ def load_policy(path: AnyPath) -> Policy:
     file.check_keys("the file", content, Policy)
     mappings = ("label_sources", "score_caps", "dataset_caps", "model_modules")
     sources, caps, budgets, modules = (file.mapping(key, content.get(key)) for key in mappings)
-    lists = ("public_datasets", "separate_ids", "few_valued_scores")
-    public, separate, few_valued = (file.items(key, content.get(key)) for key in lists)
+    lists = ("public_datasets", "separate_ids", "few_valued_scores", "foreign_jobs")
+    public, separate, few_valued, foreign = (file.items(key, content.get(key)) for key in lists)
     default = file.budget("default_dataset_cap", content.get("default_dataset_cap"), DEFAULT_DATASET_CAP)
     policy = Policy(
         default_label_cap=file.epsilon("default_label_cap", content.get("default_label_cap", DEFAULT_LABEL_CAP)),
@@ -228,6 +230,7 @@ def load_policy(path: AnyPath) -> Policy:
         public_datasets=frozenset(file.dataset("public_datasets", name) for name in public),
         separate_ids=frozenset(file.dataset("separate_ids", name, "id column") for name in separate),
         few_valued_scores=frozenset(file.dataset("few_valued_scores", name) for name in few_valued),
+        foreign_jobs=frozenset(file.dataset("foreign_jobs", name, "name") for name in foreign),
         job_check=file.job_check(content.get("job_check", REFUSE)),
         record_views=file.recorded("record_views", content.get("record_views")),
         record_calls=file.recorded("record_calls", content.get("record_calls")),

@@ -29,7 +29,7 @@ AnyPath = str | os.PathLike[str]
 
 def publish_if_absent(path: AnyPath, content: bytes) -> None:
     """Create a file (mode 0600, its folder 0700), complete and durable, unless it exists; the first of several wins."""
-    _make_private_folder(Path(path).parent)
+    make_closed_folder(Path(path).parent)
     with _written_beside(Path(path), content, 0o600) as temporary:
         try:
             os.link(temporary, path)
@@ -40,7 +40,7 @@ def publish_if_absent(path: AnyPath, content: bytes) -> None:
 
 def replace_file(path: AnyPath, content: bytes) -> None:
     """Write ``content`` to ``path`` (mode 0600, its folder 0700) in one step, in place of what was there."""
-    _make_private_folder(Path(path).parent)
+    make_closed_folder(Path(path).parent)
     with _written_beside(Path(path), content, 0o600) as temporary:
         os.replace(temporary, path)
         _sync_folder(Path(path).parent)
@@ -73,13 +73,16 @@ def _written_beside(path: Path, content: bytes, mode: int) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def _make_private_folder(folder: Path) -> None:
+def make_closed_folder(folder: Path) -> None:
+    """Create a folder, and those above it that are missing, with mode 0700."""
     if folder.is_dir():
         return
-    _make_private_folder(folder.parent)
+    make_closed_folder(folder.parent)
     try:
         folder.mkdir(mode=0o700)
     except FileExistsError:
+        if not folder.is_dir():
+            raise
         return
     _sync_folder(folder.parent)
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from fate_dp.privacy.private_files import publish_if_absent, replace_file
+from fate_dp.privacy.private_files import make_closed_folder, publish_if_absent, replace_file
 
 from ..flow.client import ask_broker, opened
 from ..flow.programs import HOST, FlowServerError, free_port, is_free, log_end, wait_until
@@ -58,7 +58,7 @@ def private_umask() -> Iterator[None]:
 def make_private_folder(folder: Path) -> None:
     """Create a folder of mode 0700; one that exists and that others may enter is closed to them."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_closed_folder(folder)
         folder.chmod(0o700)
     except OSError as error:
         raise FlowServerError(

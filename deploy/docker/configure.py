@@ -17,7 +17,7 @@ from pathlib import Path
 
 import yaml
 
-from fate_dp.privacy.private_files import publish_if_absent, replace_file
+from fate_dp.privacy.private_files import make_closed_folder, publish_if_absent, replace_file
 
 from ..flow.client import client_file
 from ..flow.home import KEY_FILE, kept_key, set_settings
@@ -163,7 +163,7 @@ def with_properties(text: str, changes: Mapping[str, str]) -> str:
 
 def configure(settings: PartySettings, conf: Path) -> None:
     """Write FATE-Flow's and the board's configuration; `conf` is the folder of FATE-Flow's service_conf.yaml."""
-    (settings.project / DATABASE).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_closed_folder((settings.project / DATABASE).parent)
     replace_file(conf / "local.service_conf.yaml", yaml.safe_dump(flow_settings(settings)).encode())
     properties = settings.project / "fateboard" / "conf" / "application.properties"
     changed = with_properties(properties.read_text(encoding="utf-8"), board_properties(settings))

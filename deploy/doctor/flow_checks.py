@@ -369,6 +369,24 @@ def fence(site: FlowSite) -> Finding:
     return ok("Tasks take from other parties only what is on the fence's list.")
 
 
+@check(SITE, "parameters")
+def parameters(site: FlowSite) -> Finding:
+    """Whether the server looks at jobs before it takes them, which it was asked by a job that it must refuse."""
+    if site.refuses_paths:
+        return ok(
+            "FATE-Flow takes no job that names code, files or addresses here, but for its own and what policies allow."
+        )
+    if site.refuses_paths is None:
+        return unseen(
+            "Whether FATE-Flow looks at what other parties' jobs name cannot be seen: it takes no job from this client.",
+            "The line on the fence says whether it was started with our folder; if so, it does.",
+        )
+    return problem(
+        "FATE-Flow takes jobs whose parameters name programs, files and addresses: whoever is another party can run programs here.",
+        f"Start it again with `fate-dp up`, or with this in its environment: `export PYTHONPATH={OURS}:$PYTHONPATH`.",
+    )
+
+
 def is_fenced(python_path: str) -> bool:
     """Whether the first customisation on a module path is ours."""
     folders = [Path(each) for each in python_path.split(os.pathsep) if each]

@@ -33,12 +33,14 @@ from ..flow.client import (
 from ..flow.programs import read_record
 from ..flow.server import ANSWERS, REFUSES, SILENT, state_of
 from ..site.fence import ALLOW
+from ..site.job_gate import NOT_A_NAME
 from .findings import Finding, unseen
 from .probe import VERSION
 
 # As in the settings.py that FATE-Flow 2.2 is published with.
 ADMINISTRATOR = ("admin", "fate_flow_admin")
 # A command between sites: FATE-Flow asks for the signature first, then for the fields, without which it does nothing.
+CREATE_JOB_FAILED = 1002
 SITE_COMMAND, WITHOUT_FIELDS = "scheduler/task/report", Answer(5001, "Invalid request.")
 
 
@@ -275,6 +277,8 @@ class FlowSite:
     takes_the_known_key: bool = False
     variables: dict | None = None
     """Those of `SEEN_VARIABLES` that the running server was started with; None where they cannot be seen."""
+    refuses_paths: bool | None = None
+    """Whether the server refused a job that the gate must refuse; None where it does not talk to this client as to a party."""
     modules_version: str | None = None
     """What the modules from which it runs say of themselves, where that can be seen."""
     client: Path | None = None
@@ -329,6 +333,7 @@ def _asked(site: FlowSite, address: FlowAddress) -> FlowSite:
         rows = answer_of(address, "provider/query?name=fate", credentials)
         providers = None if rows is None else tuple(provider_from(row, here) for row in rows)
         site = replace(site, settings=live or site.settings, providers=providers)
+    site = replace(site, refuses_paths=refuses_paths(address, credentials) if site.runs else None)
     listening = listeners(tuple(site.ports().values())) if here else ()
     known = takes_published_key(address, site.state, site.section("authentication"))
     site = replace(site, listeners=listening, takes_the_known_key=known)
@@ -338,6 +343,18 @@ def _asked(site: FlowSite, address: FlowAddress) -> FlowSite:
         return replace(site, variables=_variables(process), modules_version=_modules_version(process))
     except (psutil.Error, OSError):
         return site
+
+
+def refuses_paths(address: FlowAddress, credentials: Credentials | None) -> bool | None:
+    """Try it: a job whose name is a path, without a DAG, of which a FATE-Flow without the gate makes no job either."""
+    body = {"dag": {}, "schema_version": "2.2.0", "job_id": "fate_dp/doctor", "role": "local", "party_id": "0"}
+    try:
+        answer = ask(address, "partner/job/create", body, credentials)
+    except FlowSilent:
+        return None
+    if NOT_A_NAME in answer.message:
+        return True
+    return False if answer.code == CREATE_JOB_FAILED else None
 
 
 def _variables(process: psutil.Process | None) -> dict | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from fate_dp.privacy.private_files import publish_if_absent, replace_file
+from fate_dp.privacy.private_files import make_closed_folder, publish_if_absent, replace_file
 
 from .programs import EMBEDDED, HOST, FlowServerError, ServerRecord, ServerSetup
 
@@ -110,7 +110,7 @@ def make_home(home: FlowHome) -> None:
     """Create the folders that must exist before the server; others' eyes are kept out of keys and data."""
     try:
         for folder in (home.root, home.parties, home.warm):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_closed_folder(folder)
     except OSError as error:
         raise FlowServerError(
             f"The FATE-Flow home {home.root} cannot be created ({error.strerror}); choose another folder."

@@ -1,12 +1,13 @@
 """Tasks of FATE that start warm, take from other parties only what is on a list, wait until the broker has made a
-queue, do not measure themselves at length, and do not wait for themselves.
+queue, do not measure themselves at length, and do not wait for themselves; and a FATE-Flow whose jobs name no code.
 
 Python runs this module when it starts with this folder on PYTHONPATH. A task's process is first offered to the fork
 server, which has FATE imported already (`warm_handover`); where that takes it, nothing of what follows happens here.
 Otherwise, and in the fork server itself, a few modules of FATE are changed when, and if, they are imported; it imports
 nothing but Python's own, since every process of FATE-Flow starts with it.
 
-What other parties' messages and tables may name is the list of `fence`, in FATE's components as in ours.
+What other parties' messages and tables may name is the list of `fence`, in FATE's components as in ours; what their jobs may
+name and do is in `job_gate` and `model_classes`.
 
 Two parties of a task make its virtual host at RabbitMQ at the same moment. The second is told that it exists while
 RabbitMQ still starts it, and may then be refused the queue that it asks for. FATE 2.2.0 takes no notice: what it sends
@@ -44,9 +45,11 @@ import threading  # noqa: E402
 import time  # noqa: E402
 
 if __package__:
-    from . import fence, view_hook  # noqa: E402
+    from . import fence, job_gate, model_classes, view_hook  # noqa: E402
 else:
     import fence  # type: ignore[no-redef]  # noqa: E402
+    import job_gate  # type: ignore[no-redef]  # noqa: E402
+    import model_classes  # type: ignore[no-redef]  # noqa: E402
     import view_hook  # type: ignore[no-redef]  # noqa: E402
 
 TYPE_CHECKING = False
@@ -163,6 +166,11 @@ def keep_collector_out(module: "Any") -> None:
         setattr(register, name, uncollected(getattr(register, name).__func__))
 
 
+def at_execution(module: "Any") -> None:
+    view_hook.record_views(module)
+    model_classes.remember_party(module)
+
+
 def run_the_environments_own() -> None:
     """This module hides another of its name, which the environment may have for its own purposes."""
     own = os.path.dirname(os.path.abspath(__file__))
@@ -182,7 +190,10 @@ sys.meta_path.insert(
             "fate.arch.federation.backends.rabbitmq._rabbit_manager": make_patient,
             "fate.arch.computing.backends.standalone._standalone": keep_collector_out,
             "fate.arch.trace._profile": make_brief,
-            "fate.components.entrypoint.cli.component.execute_cli": view_hook.record_views,
+            "fate.components.entrypoint.cli.component.execute_cli": at_execution,
+            "fate.components.components.nn.loader": model_classes.load_classes_only,
+            "fate.ml.nn.trainer.trainer_base": model_classes.take_numbers_only,
+            "fate_flow.controller.job": job_gate.guard_jobs,
         }
     ),
 )

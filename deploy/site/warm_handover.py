@@ -310,7 +310,12 @@ def start_in_new_folder() -> None:
     if os.environ.get(SWITCH, "") == "off":
         return
     try:
-        os.makedirs(path, mode=0o700)
+        # The folders above it as well, for which `makedirs` takes no mode.
+        umask = os.umask(0o077)
+        try:
+            os.makedirs(path)
+        finally:
+            os.umask(umask)
         folder = open_private_folder(path)
         start_server(folder, key_of(os.environ), os.environ)
         count(folder, "cold.no-server")

@@ -14,7 +14,7 @@ from fate_dp.privacy.label_flips import record_tags
 from fate_dp.privacy.ledger.entries import JOINT_SCORES
 from fate_dp.privacy.ledger.ledger import declare_public_labels
 from fate_dp.privacy.policy import declare_caps, declare_source
-from fate_dp.privacy.private_files import LEDGER_FILE, POLICY_FILE, AnyPath, party_folder, party_ids
+from fate_dp.privacy.private_files import LEDGER_FILE, POLICY_FILE, AnyPath, make_closed_folder, party_folder, party_ids
 from fate_dp.privacy.validation import check_delta_or_zero
 
 
@@ -174,7 +174,7 @@ def label_budget(parties_folder: AnyPath, party_id: str, source: str) -> tuple[f
 def make_home(parties_folder: AnyPath, party_id: str) -> Path:
     """A party's home, made for its owner's eyes only where it does not exist."""
     home = party_folder(parties_folder, party_id)
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_closed_folder(home)
     return home
 
 

@@ -15,7 +15,7 @@ from fate_dp.deploy.warm_start import control
 from fate_dp.pipelines.jobs.flow import connect
 from fate_dp.pipelines.jobs.job import Watch, follow_job, run_job, task_metrics, task_output_data
 from fate_dp.privacy.policy import declare_job_check
-from fate_dp.privacy.private_files import POLICY_FILE, party_folder
+from fate_dp.privacy.private_files import POLICY_FILE, party_folder, replace_file
 
 from . import fate_components
 from .test_warm_start import wait_until
@@ -36,6 +36,9 @@ def home(tmp_path_factory):
     (record / "METADATA").write_text("Metadata-Version: 2.1\nName: hostile\nVersion: 1.0\n")
     (record / "entry_points.txt").write_text(ENTRY_POINT)
     shutil.copy(Path(__file__).with_name("hostile_component.py"), installed)
+    for party in ("9999", "10000"):
+        # That this component runs at all is their operators' will.
+        replace_file(party_folder(open_home(folder / "home").parties, party) / POLICY_FILE, b"foreign_jobs: [hostile]")
     before = os.environ.get("PYTHONPATH")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(installed), before))))

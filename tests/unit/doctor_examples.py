@@ -112,6 +112,7 @@ def server(environment):
         },
         listeners=(Listener("127.0.0.1", 9380, os.getpid(), "python"),),
         variables={"PYTHONPATH": str(SITE)},
+        refuses_paths=True,
     )
 
 

@@ -6,14 +6,16 @@ import socket
 import threading
 from contextlib import contextmanager
 
-from fate_dp.deploy.flow.client import FlowAddress
+from fate_dp.deploy.flow.client import Answer, FlowAddress
+from fate_dp.deploy.site.job_gate import NOT_A_NAME
 
 VERSION = {"server/fateflow": {"flow": {"version": "2.2.0", "http_port": 1, "grpc_port": 2}}}
+GUARDED = {"partner/job/create": Answer(1002, f"Create job failed: detail[job_id {NOT_A_NAME}, got 'fate_dp/doctor'.]")}
 
 
 @contextmanager
 def flow_double(answers, code=0):
-    """Serve {path: data}; yields the address and the list of (path, body, headers) that were asked."""
+    """Serve {path: data, or the whole answer}; yields the address and the list of (path, body, headers) that were asked."""
     asked = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -28,7 +30,8 @@ def flow_double(answers, code=0):
             asked.append((path, body, dict(self.headers)))
             found = path in answers
             data = answers[path](body) if found and callable(answers[path]) else answers.get(path)
-            text = json.dumps({"code": code if found else 6000, "message": "as it is", "data": data})
+            said = data if isinstance(data, Answer) else Answer(code if found else 6000, "as it is", data)
+            text = json.dumps({"code": said.code, "message": said.message, "data": said.data})
             self.send_response(200)
             self.send_header("Content-Length", str(len(text)))
             self.end_headers()

@@ -634,6 +634,15 @@ def test_whether_a_server_is_fenced_is_not_seen_from_elsewhere(sound):
     assert found.state == "not seen" and "as the user who runs FATE-Flow" in found.cure
 
 
+def test_a_server_that_takes_any_job_is_told(sound):
+    def said(refuses):
+        return flow_checks.parameters(with_site(sound, refuses_paths=refuses).site)
+
+    assert said(True).state == "ok"
+    assert said(False).state == "problem" and f"export PYTHONPATH={SITE}" in said(False).cure
+    assert said(None).state == "not seen"
+
+
 def test_a_broker_without_a_management_port(sound):
     found = flow_checks.broker_user(with_broker(sound, port=5672).site)
     assert found.state == "problem" and "does not answer at 127.0.0.1:None" in found.said

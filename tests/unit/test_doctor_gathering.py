@@ -10,13 +10,13 @@ from types import SimpleNamespace
 import psutil
 import pytest
 from doctor_examples import package, party, report, unrecorded_fate
-from flow_double import VERSION, flow_double, speaking
+from flow_double import GUARDED, VERSION, flow_double, speaking
 
 from fate_dp.deploy.doctor import flow_checks, gathering, own_checks
 from fate_dp.deploy.doctor.examination import findings, look
 from fate_dp.deploy.doctor.gathering import environment_from, examine, gather, provider_from
 from fate_dp.deploy.doctor.own_checks import environment_findings
-from fate_dp.deploy.flow.client import Credentials, FlowAddress, FlowSilent, ask, credentials_for
+from fate_dp.deploy.flow.client import Answer, Credentials, FlowAddress, FlowSilent, ask, credentials_for
 from fate_dp.deploy.flow.server import ANSWERS, FOREIGN, REFUSES, SILENT, SITE, FlowState
 from fate_dp.pipelines.cli.main import main
 from fate_dp.privacy.validation import InvalidArgument
@@ -181,6 +181,25 @@ def test_the_published_key_is_tried_where_sites_alone_must_sign(answer, taken):
         address = FlowAddress("127.0.0.1", port)
         assert gathering.takes_published_key(address, ANSWERS, {"client": False, "site": True}) == taken
         assert not gathering.takes_published_key(address, ANSWERS, {"client": False, "site": False})
+
+
+@pytest.mark.parametrize(
+    ("answer", "found"),
+    [
+        (GUARDED, True),
+        (
+            {"partner/job/create": Answer(1002, "Create job failed: detail['dict' object has no attribute 'conf']")},
+            False,
+        ),
+        ({"partner/job/create": Answer(5003, "Authentication failed")}, None),
+    ],
+    ids=["guarded", "open", "knows no such party"],
+)
+def test_whether_a_server_looks_at_jobs_is_asked_by_one_of_which_no_server_makes_a_job(answer, found, tmp_path):
+    with flow_double({**VERSION, **answer}) as (address, asked):
+        assert gather(tmp_path, address).refuses_paths is found
+    ((_, body, _),) = [each for each in asked if each[0] == "partner/job/create"]
+    assert body["dag"] == {} and "/" in body["job_id"]
 
 
 def test_a_sites_command_with_the_published_key_orders_nothing(tmp_path):
@@ -422,6 +441,7 @@ def test_the_command_tells_by_its_exit_status(tmp_path, capsys, monkeypatch):
     settings = {key: told for key, told in SETTINGS.items() if key != "AUTHENTICATION"}
     answers = {
         **VERSION,
+        **GUARDED,
         "server/query/all": settings,
         "provider/query?name=fate": [provider_row(python=sys.executable)],
     }

@@ -33,6 +33,7 @@ dataset_caps:
   bank/others: {epsilon: 1.5}
   bank/tight: {delta: 0}
 public_datasets: [bank/published]
+foreign_jobs: [upload, engine_run]
 """
 
 
@@ -63,6 +64,7 @@ def test_full_file(path):
     assert policy.score_cap("experiment/breast_host", 100) == 3
     datasets = ("bank/loans", "bank/others", "bank/tight", "bank/unnamed")
     assert "bank/published" in policy.public_datasets and "bank/loans" not in policy.public_datasets
+    assert policy.foreign_jobs == {"upload", "engine_run"}
     expected = [BudgetCap(3, 1e-6), BudgetCap(1.5, 1e-7), BudgetCap(4, 0), BudgetCap(4, 1e-7)]
     assert [policy.dataset_cap(dataset) for dataset in datasets] == expected
 
@@ -119,6 +121,8 @@ def test_delta_may_be_written_without_a_point(path, text, delta):
         ("public_datasets: {a: true}", "public_datasets is {'a': True} but must be a list"),
         ("public_datasets: bank/loans", "public_datasets is 'bank/loans' but must be a list"),
         ("public_datasets: [3]", "public_datasets has the dataset 3 but must have non-empty text"),
+        ("foreign_jobs: upload", "foreign_jobs is 'upload' but must be a list"),
+        ("foreign_jobs: [true]", "foreign_jobs has the name True but must have non-empty text"),
         ("job_check: maybe", "job_check is 'maybe' but must be one of refuse, warn, off"),
         ("job_check: true", "job_check is True but must be one of refuse, warn, off"),
         ("- 3", "must be a mapping"),

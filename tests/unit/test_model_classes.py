@@ -1,0 +1,175 @@
+"""What a job can have FATE's homo_nn and hetero_nn import and call."""
+
+import pytest
+import torch
+from fate.components.components.nn import loader, nn_runner
+from fate.components.components.nn.runner import homo_default_runner
+from fate.ml.nn.dataset.table import TableDataset
+from fate.ml.nn.trainer import trainer_base
+
+from fate_dp.deploy.site import model_classes
+from fate_dp.privacy.private_files import HOME_VARIABLE
+
+FATES = "fate.components.components.nn"
+LINEAR = {"module_name": "torch.nn", "item_name": "Linear", "kwargs": {"in_features": 3, "out_features": 1}}
+
+
+@pytest.fixture(autouse=True)
+def guarded(monkeypatch, tmp_path):
+    """FATE's modules as they are in a task of party 10000."""
+    monkeypatch.setattr(loader.Loader, "_load_item", loader.Loader._load_item)
+    arguments = trainer_base._TrainingArguments
+    monkeypatch.setattr(arguments, "__post_init__", arguments.__post_init__)
+    model_classes.load_classes_only(loader)
+    model_classes.take_numbers_only(trainer_base)
+    monkeypatch.setattr(model_classes, "party", "10000")
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
+
+
+def load(module, item, **arguments):
+    return nn_runner.loader_load_from_conf({"module_name": module, "item_name": item, "kwargs": arguments})
+
+
+def test_what_networks_are_made_of_is_given():
+    assert type(load("torch.nn", "Linear", in_features=3, out_features=1)) is torch.nn.Linear
+    assert type(load("torch.nn.modules.loss", "BCELoss")) is torch.nn.BCELoss
+    assert type(load("fate.ml.nn.dataset.table", "TableDataset", to_tensor=True)) is TableDataset
+    optimizer = {"module_name": "torch.optim", "item_name": "SGD", "kwargs": {"lr": 0.1}}
+    assert nn_runner.loader_load_from_conf(optimizer, return_class=True) is torch.optim.SGD
+    runner = loader.Loader(f"{FATES}.runner.homo_default_runner", "DefaultRunner")()
+    assert type(runner) is homo_default_runner.DefaultRunner
+    layers = load(f"{FATES}.torch.base", "load_seq", seq_conf={"0": LINEAR, "1": LINEAR})
+    assert [type(each) for each in layers] == [torch.nn.Linear] * 2
+
+
+@pytest.mark.parametrize(
+    ("module", "item"),
+    [
+        ("subprocess", "call"),
+        ("builtins", "print"),
+        ("os.path", "join"),
+        ("torch", "load"),
+        ("torch.hub", "load"),
+        ("torchvision.models", "resnet18"),
+        ("transformers", "AutoModel"),
+        ("fate.ml.nn.trainer.trainer_base", "os"),
+        ("fate.components.components.nn.hook_code.extract_torch_modules", "Required"),
+        ("fate_llm.runner.default", "Runner"),
+        ("torch.nnx", "Linear"),
+        ("tests.protocol.homo_nn_parties", "small_net"),
+    ],
+)
+def test_a_module_of_anything_else_is_not_even_imported(module, item, monkeypatch):
+    monkeypatch.setattr(loader.importlib.util, "find_spec", lambda name: pytest.fail(f"{name} was looked for"))
+    with pytest.raises(ValueError, match=f"^module_name must be one of torch.nn, .*, got '{module}'; the operator can"):
+        load(module, item)
+
+
+@pytest.mark.parametrize(
+    ("module", "item"),
+    [
+        ("torch.nn.modules.module", "functools"),
+        ("torch.nn.modules.module", "warnings"),
+        ("torch.nn.modules.module", "OrderedDict"),
+        ("torch.nn", "functional"),
+        ("torch.nn", "Parameter"),
+        ("torch.nn.init", "normal_"),
+        ("torch.nn.utils", "clip_grad_norm_"),
+        ("torch.optim.lr_scheduler", "LambdaLR"),
+        ("torch.nn.quantized", "Linear"),
+        ("fate.ml.nn.dataset.table", "pd"),
+        (f"{FATES}.torch.base", "convert_tuples_to_lists"),
+        (f"{FATES}.torch.base", "Loader"),
+        (f"{FATES}.runner.homo_default_runner", "Loader"),
+        (f"{FATES}.runner.homo_default_runner", "loader_load_from_conf"),
+        (f"{FATES}.runner.homo_default_runner", "load_model_dict_from_path"),
+        (f"{FATES}.runner.homo_default_runner", "FedAVG"),
+    ],
+)
+def test_of_a_module_only_its_own_classes_of_networks_are_given(module, item, monkeypatch):
+    monkeypatch.setattr(loader.Loader, "call_item", lambda self: self._load_item())
+    with pytest.raises(ValueError, match=f"^item_name must be a class of networks, .* that {module} has, got '{item}'"):
+        load(module, item)
+
+
+@pytest.mark.parametrize(
+    ("module", "item"),
+    [
+        ("torch.nn..", "Linear"),
+        ("../torch.nn", "Linear"),
+        (".torch.nn", "Linear"),
+        ("torch.nn/../os", "system"),
+        ("torch.nn\n", "Linear"),
+        ("torch.nn", "Linear.__init__"),
+        ("torch.nn", "modules.module.os"),
+        (None, "Linear"),
+        ("torch.nn", 7),
+    ],
+)
+def test_names_are_names(module, item):
+    with pytest.raises(ValueError, match="^module_name and item_name must be a module and a name in it, got "):
+        load(module, item)
+
+
+def test_layers_of_a_sequence_are_looked_at_each():
+    with pytest.raises(ValueError, match="got 'os.path'"):
+        load(
+            f"{FATES}.torch.base",
+            "load_seq",
+            seq_conf={"0": LINEAR, "1": {"module_name": "os.path", "item_name": "join"}},
+        )
+
+
+def test_a_runner_is_a_class_though_the_job_names_a_function():
+    inner = {"conf": {"module_name": "builtins", "item_name": "print", "source": None, "kwargs": {}}}
+    with pytest.raises(ValueError, match="got 'loader_load_from_conf'"):
+        loader.Loader(f"{FATES}.runner.homo_default_runner", "loader_load_from_conf", **inner)()
+
+
+def test_exactly_what_the_operator_lists_is_given_and_to_that_party_alone(tmp_path, monkeypatch):
+    policy = tmp_path / "party-10000" / "policy.yaml"
+    policy.parent.mkdir()
+    policy.write_text("model_modules: {path: 'os.path:join'}")
+    assert load("os.path", "join", a="x") == "x"
+    with pytest.raises(ValueError, match="^module_name must be"):
+        load("os.path", "exists", path="x")
+    monkeypatch.setattr(model_classes, "party", "9999")
+    with pytest.raises(ValueError, match="^module_name must be"):
+        load("os.path", "join", a="x")
+
+
+def test_training_arguments_of_honest_jobs_are_taken(tmp_path):
+    given = {
+        "num_train_epochs": 2,
+        "per_device_train_batch_size": 64,
+        "lr_scheduler_type": "cosine",
+        "evaluation_strategy": "epoch",
+        "label_names": ["y"],
+        "optim": "adamw_torch",
+        "full_determinism": False,
+    }
+    arguments = trainer_base.TrainingArguments(**given)
+    assert (arguments.num_train_epochs, arguments.lr_scheduler_type) == (2, "cosine")
+    replaced = trainer_base.TrainingArguments(**given, logging_dir=str(tmp_path), resume_from_checkpoint=str(tmp_path))
+    assert str(tmp_path) not in str(replaced.to_dict())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("deepspeed", "/etc/passwd"),
+        ("deepspeed", {"aio": {"path": "/tmp"}}),
+        ("fsdp_config", "conf.json"),
+        ("report_to", "wandb"),
+        ("report_to", ["mlflow"]),
+        ("push_to_hub_token", "token"),
+        ("torch_compile_backend", "inductor"),
+        ("optim_args", "a=b"),
+        ("run_name", "http://other"),
+        ("lr_scheduler_type", "../x"),
+        ("label_names", ["/etc/passwd"]),
+    ],
+)
+def test_training_arguments_name_no_paths_and_no_services(name, value):
+    with pytest.raises(ValueError, match=f"^{name} of training_args_conf must be .*, got "):
+        trainer_base.TrainingArguments(**{name: value})
