@@ -84,6 +84,7 @@ class ComponentDisclosure:
     Attributes:
         stages: that the component has.
         settings: those that change the answer, with FATE's defaults, nested names with a dot.
+        known: settings, as in ``when``, for which all this holds; with others the component runs what nobody here has read.
     """
 
     component: str
@@ -91,6 +92,7 @@ class ComponentDisclosure:
     settings: Mapping[str, Any]
     outputs: tuple[Output, ...]
     shows: tuple[Shown, ...]
+    known: Mapping[str, Any] = field(default_factory=dict)
 
 
 RULES = declared.Rules(
@@ -129,11 +131,11 @@ def check(found: ComponentDisclosure, component: str, where: str) -> None:
     """What no single field can say; raises InvalidArgument. ``where`` is what a sentence calls the file."""
     if found.component != component:
         raise InvalidArgument(f"component in {where} is {found.component!r} but must be {component!r}.")
-    for shown in found.shows:
-        for name, condition in shown.when.items():
+    for field_name, conditions in (("known", found.known), *(("when", shown.when) for shown in found.shows)):
+        for name, condition in conditions.items():
             if name not in found.settings or not _is_condition(condition, found.settings):
                 raise InvalidArgument(
-                    f"when in {where} is {dict(shown.when)} but must name settings of {sorted(found.settings)}, each with a list "
+                    f"{field_name} in {where} is {dict(conditions)} but must name settings of {sorted(found.settings)}, each with a list "
                     "of values, or not, is or below."
                 )
 

@@ -122,7 +122,7 @@ def trace(plan: JobPlan) -> Disclosure:
     unknown = tuple(
         Unknown(name, plan.task(name).component, walk.labels_into(name))
         for name in walk.order
-        if walk.declared[name] is None
+        if not walk.is_known(name)
     )
     return Disclosure(plan, tuple(sights), unknown)
 
@@ -158,6 +158,13 @@ class Walk:
     @cached_property
     def declared(self) -> dict[str, ComponentDisclosure | None]:
         return {name: disclosure_of(task["component_ref"]) for name, task in self.plan.dag["tasks"].items()}
+
+    def is_known(self, name: str) -> bool:
+        """Whether somebody has read what a task runs: its component, and the code that its parameters name."""
+        declared = self.declared[name]
+        return declared is not None and all(
+            fits(declared.known, settings) and not names_other_code(settings) for settings in self.settings_of(name)
+        )
 
     @cached_property
     def outputs(self) -> dict[tuple[str, str], Labels]:
@@ -308,6 +315,16 @@ def flat(parameters: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
 def sources(channels: Mapping[str, Any]) -> list[tuple[str, str]]:
     """(task, output) of everything that a data input reads."""
     return [(output["producer_task"], output["output_artifact_key"]) for output in outputs_read(channels)]
+
+
+def names_other_code(content: Any) -> bool:
+    """Whether parameters, however deep, name a module that is neither torch's nor FATE's."""
+    if isinstance(content, Mapping):
+        module = content.get("module_name", "fate")
+        if not isinstance(module, str) or module.partition(".")[0] not in ("torch", "fate"):
+            return True
+        content = tuple(content.values())
+    return isinstance(content, list | tuple) and any(map(names_other_code, content))
 
 
 def inputs_from(task: Mapping[str, Any]) -> list[str]:

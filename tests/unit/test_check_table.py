@@ -60,7 +60,9 @@ def test_a_row_names_a_task_and_roles_of_its_job(name):
 @pytest.mark.parametrize("name", DAGS)
 def test_the_exit_follows_from_the_rows(name):
     verdict = VERDICTS[name]
-    unknown = any(task.component_ref not in COMPONENTS for task in job(name).dag.tasks.values())
+    # Other makers' components, runners and networks are a vendor's in these jobs.
+    tasks = job(name).dag.tasks.values()
+    unknown = any(task.component_ref not in COMPONENTS or "'vendor" in repr(task.parameters) for task in tasks)
     expected = 1 if any(map(is_true_value, verdict["rows"])) else 3 if unknown else 0
     assert verdict["exit"] == expected
 
