@@ -142,6 +142,24 @@ REFUSED = {
         case(dag(), ("guest", "9999"), own=True, server="9999", scheduler_adds={"b_0": UPLOAD["tasks"]["a_0"]}),
         f"Task b_0 runs upload, which {READS}",
     ),
+    "an upload that the scheduler makes of a task": (
+        case(
+            dag("psi", UPLOAD["tasks"]["a_0"]["parameters"]),
+            ("guest", "9999"),
+            own=True,
+            server="9999",
+            scheduler_adds=UPLOAD["tasks"],
+        ),
+        f"Task a_0 runs upload, which {READS}",
+    ),
+    "another file that the scheduler chooses": (
+        case(UPLOAD, ("guest", "9999"), own=True, server="9999", scheduler_adds=dag("upload", {"file": "/x"})["tasks"]),
+        f"Task a_0 runs upload, which {READS}",
+    ),
+    "an upload of a party without an id": (
+        case(dag("upload", parties=[{"role": "guest", "party_id": [""]}]), ("guest", ""), own=True),
+        f"Task a_0 runs upload, which {READS}",
+    ),
     "a download": (case(dag("download", {"path": "/x"})), "writes a table into a folder of the server"),
     "a table that is replaced": (case(dag("dataframe_transformer", {"namespace": "n"})), "replaces a table"),
     "an unknown component": (case(dag("vendor_boost")), FILES.format("vendor_boost", NEITHER)),
@@ -157,6 +175,7 @@ REFUSED = {
     ),
     "options of the job": (case(dag(conf={"task": {"engine_run": {"conf": {"a": "b"}}}})), f"'conf' {OPTION}"),
     "options of a task": (case(dag(task={"conf": {"engine_run": {"py-files": "/x"}}})), f"'py-files' {OPTION}"),
+    "an amount of something else": (case(dag(task={"conf": {"engine_run": {"jars": 4}}})), f"'jars' {OPTION}"),
     "an amount with more": (case(dag(task={"conf": {"engine_run": {"cores": "4 --x"}}})), f"'cores' {OPTION}"),
     "options at one party": (
         case(dag(party_tasks={"h": {"parties": [HOST], "tasks": {"a_0": {"conf": {"engine_run": {"jars": "x"}}}}}})),

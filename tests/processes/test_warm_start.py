@@ -247,6 +247,19 @@ def test_a_folder_that_others_can_enter_is_not_believed(place, mode):
         assert place.run_task(HELLO).stdout == "hello\n" and place.counts() == (1, {})
 
 
+def test_the_folders_above_a_new_one_are_this_users_alone_too(tmp_path, monkeypatch):
+    folder = tmp_path / "home" / "warm"
+    monkeypatch.setattr(warm_handover, "start_server", lambda *arguments: None)
+    monkeypatch.setenv(warm_handover.FOLDER, str(folder))
+    before = os.umask(0o022)
+    try:
+        warm_handover.start_in_new_folder()
+        assert os.umask(0o022) == 0o022
+    finally:
+        os.umask(before)
+    assert [each.stat().st_mode & 0o777 for each in (folder, folder.parent)] == [0o700] * 2
+
+
 def test_another_users_folder_is_not_believed(tmp_path, monkeypatch):
     tmp_path.chmod(0o700)
     os.close(warm_handover.open_private_folder(str(tmp_path)))

@@ -1,6 +1,7 @@
 """The home of a server of our own, made from a FATE-Flow package that serves an operator already."""
 
 import importlib.util
+import os
 import shutil
 from pathlib import Path
 
@@ -82,3 +83,15 @@ def test_a_package_of_another_form_is_refused(package, tmp_path):
     (package / "settings.py").write_text("LOG_DIR = ''\n")
     with pytest.raises(FlowServerError, match="sets DATA_DIR 0 times; FATE-Flow 2.2.0 sets it once"):
         installed(tmp_path / "home")
+
+
+def test_folders_above_a_home_are_made_for_its_owner_alone(tmp_path):
+    before = os.umask(0o022)
+    try:
+        make_home(open_home(tmp_path / "above" / "home"))
+    finally:
+        os.umask(before)
+    assert (tmp_path / "above").stat().st_mode & 0o777 == 0o700
+    (tmp_path / "file").touch()
+    with pytest.raises(FlowServerError, match="file cannot be created"):
+        make_home(open_home(tmp_path / "file"))

@@ -1,5 +1,7 @@
 """What a job can have FATE's homo_nn and hetero_nn import and call."""
 
+import types
+
 import pytest
 import torch
 from fate.components.components.nn import loader, nn_runner
@@ -173,3 +175,11 @@ def test_training_arguments_of_honest_jobs_are_taken(tmp_path):
 def test_training_arguments_name_no_paths_and_no_services(name, value):
     with pytest.raises(ValueError, match=f"^{name} of training_args_conf must be .*, got "):
         trainer_base.TrainingArguments(**{name: value})
+
+
+def test_a_task_tells_whose_policy_holds():
+    seen = []
+    told = types.SimpleNamespace(execute_component_from_config=lambda config, output: seen.append(model_classes.party))
+    model_classes.remember_party(told)
+    told.execute_component_from_config(types.SimpleNamespace(party_id="9998"), "output")
+    assert seen == ["9998"]

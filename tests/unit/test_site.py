@@ -66,3 +66,28 @@ def test_other_programs_are_left_alone():
         text=True,
     )
     assert done.stdout == "False\n", done.stderr
+
+
+def test_what_jobs_name_is_looked_at_in_every_process_with_our_folder():
+    """FATE's way to a runner, as its tasks go it, and what it would have called."""
+    program = """
+from fate.components.components.nn.component_utils import prepare_runner_class
+from fate.ml.nn.trainer.trainer_base import TrainingArguments
+for ask in (
+    lambda: prepare_runner_class("homo_default_runner", "loader_load_from_conf", {"conf": CONF}, None),
+    lambda: TrainingArguments(deepspeed="/dev/null"),
+):
+    try:
+        print(ask())
+    except Exception as error:
+        print(error)
+""".replace("CONF", '{"module_name": "builtins", "item_name": "print", "kwargs": {"sep": "called"}}')
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(SITE)},
+    )
+    runner, arguments = done.stdout.splitlines()
+    assert "item_name must be a class of networks, optimizers, datasets or runners" in runner
+    assert arguments == "deepspeed of training_args_conf must be without texts, got '/dev/null'."
