@@ -213,6 +213,14 @@ REFUSED = {
         case(dag("upload", name="../x"), ("guest", "9999"), True, "9999"),
         f"tasks {PATH}'../x'",
     ),
+    "what a task hides behind its name": (
+        case(dag(name="parameters", task={"conf": {"provider": "../x"}})),
+        f"provider {PATH}'../x'",
+    ),
+    "what a party hides behind its name": (
+        case(dag(party_tasks={"name": {"parties": [HOST], "tasks": {"../x": {"parameters": {}}}}})),
+        f"tasks {PATH}'../x'",
+    ),
     "a model's id": (case(dag(conf={"model_id": ".."})), f"model_id {PATH}'..'"),
     "inherited tasks": (
         case(dag(conf={"inheritance": {"job_id": "1", "task_list": ["/home"]}})),
