@@ -2,11 +2,11 @@
 
 A FATE-Flow 2.2 runs whatever the DAG of another party's job says: components that read and write files of the server, options of
 `spark-submit`, classes by module and name, and names of which it makes folders. Every job comes in at
-`JobController.create_job`, one role at a time, before anything of it is written down or run. Here it is looked at there, as FATE-Flow's
+`JobController.create_job`, one role at a time, before anything of it is written down or run. There it is looked at, as FATE-Flow's
 own parser reads it, and a refusal is FATE-Flow's answer to whoever submits the job, so that no party runs any of it.
 
-*Whose job it is* no DAG can say, since whoever sends it wrote it. It is this party's own while this server's own client submits
-the same tasks in this process (`request_create_job`); and of its tasks those are own that run as the role `local` or as the party whose
+No DAG can say whose job it is, since whoever sends it wrote it. A job is this party's own while this server's own client submits
+the same tasks in this process (`request_create_job`); of its tasks those are own that run as the role `local` or as the party whose
 id the server has. Who may ask a server as its client may have files read and written by `data/component/upload` and
 `download` anyway, so nothing is given away there. On a server without an id, which plays all parties, only `local` is own.
 
