@@ -66,7 +66,6 @@ setup(
         "jinja2",
         "matplotlib",
         "scikit-learn",
-        "sympy>=1.12",  # lattice reduction: attacks/label_gradients.py
         "imbalanced-learn==0.12.*",  # data_prep/over_sampling.py overrides one of its methods
         "threadpoolctl",
         "pyarrow<16",  # later ones want numpy 2
@@ -85,8 +84,9 @@ setup(
             "ipykernel",
             "mypy",
             "ruff",
+            "sympy>=1.12",  # lattice reduction: bench/attack_methods/label_gradients.py
         ],
-        "bench": ["interpret-core", "opendp", "opacus==1.5.*", "phe"],
+        "bench": ["interpret-core", "opendp", "opacus==1.5.*", "phe", "sympy>=1.12"],
         "cluster": ["pika", "pyspark==3.5.*"],
     },
     entry_points={

@@ -1,1 +1,1 @@
-"""Attacks on what the parties of a training receive: what an epsilon buys, measured; knows no FATE."""
+"""Attacks on what the parties of a recorded job received; knows no FATE."""

@@ -23,15 +23,11 @@ from numpy.typing import NDArray
 
 from fate_dp.privacy.validation import InvalidArgument
 
-from .label_views import UNREAD, Ciphertext, CiphertextView, GuessView, require
+from .label_views import UNREAD, Ciphertext, CiphertextView, require
 
 Array = NDArray[np.float64]
 
 EXPONENT_BASE = 16
-RING = 1 << 64
-"""Shares of SSHE count modulo this."""
-SHARE_SCALE = 1 << 24
-"""What SSHE counts as 1: `safety.mpc.encoder.precision_bits` of FATE's configuration."""
 ROUNDS = 50
 NOISE = 3.0
 """Directions in which the rows move by less than so many units of the last digit a row are rounding."""
@@ -72,27 +68,14 @@ def opened_labels(view: CiphertextView) -> Array:
     return np.array([UNREAD if plain is None else float(plain.mantissa > 0) for plain in plains])
 
 
-def guessed_labels(view: GuessView) -> Array:
-    """Labels (rows,) by comparing each ciphertext, byte by byte, with the encryptions of both labels.
-
-    For the same message under any cipher: it fails where that draws randomness.
-    """
-    view = require(view, GuessView, "Comparing with guesses")
-    labels = {guess: float(label) for label, guess in enumerate(view.guesses)}
-    return np.array([labels.get(each, UNREAD) for each in view.sealed])
-
-
 def residual_signs(view: CiphertextView) -> Array:
     """Labels (rows,) by the signs of the residuals in the first message, which are negative for label 1.
 
     For what ``coordinated_lr`` sends in the first epoch, 0.25 x w - 0.5 y with y 1 or -1; for gradients 0.5 - y of the first
-    tree of ``hetero_secureboost`` with ``gh_pack: false``; with the observer's shares for the same of SSHE. Right for all
-    records from zero weights, and for those whose first score is small from others.
+    tree of ``hetero_secureboost`` with ``gh_pack: false``. Right for all records from zero weights, and for those whose first
+    score is small from others.
     """
     view = require(view, CiphertextView, "Reading signs of residuals")
-    if view.shares is not None:
-        first = _residuals_of_shares(view, 1)[0]
-        return np.where(np.isnan(first), UNREAD, (first < 0).astype(np.float64))
     plains = opened(view.messages[0], view.modulus)
     return np.array([UNREAD if plain is None else float(plain.mantissa < 0) for plain in plains])
 
@@ -104,7 +87,7 @@ def fitted_residuals(view: CiphertextView, step: float = 1.0) -> Array:
         step: how much lower a residual is for label 1 than for label 0.
     """
     view = require(view, CiphertextView, "Fitting residuals")
-    _several(view, "Fitting residuals")
+    several(view, "Fitting residuals")
     epochs = [opened(message, view.modulus) for message in view.messages]
     if any(plain is None for epoch in epochs for plain in epoch):
         return np.full(view.rows, UNREAD)
@@ -112,36 +95,11 @@ def fitted_residuals(view: CiphertextView, step: float = 1.0) -> Array:
     return two_valued(residuals, np.ones((view.rows, 1)), step, rounding=SINGLE)
 
 
-def fitted_shares(view: CiphertextView) -> Array:
-    """Labels (rows,) by the guest's share of the residuals, which SSHE sends unblinded, and the host's own, of all epochs."""
-    view = require(view, CiphertextView, "Fitting shares")
-    _several(view, "Fitting shares")
-    residuals = _residuals_of_shares(view, len(view.messages))
-    ones = np.ones((view.rows, 1))
-    known = ones if view.columns is None else np.column_stack([ones, view.columns])
-    return two_valued(residuals, known, SHARE_SCALE / view.rows, rounding=1.0)
-
-
-def _several(view: CiphertextView, attack: str) -> None:
+def several(view: CiphertextView, attack: str) -> None:
     if len(view.messages) < 2:
         raise InvalidArgument(
             f"{attack} reads at least 2 messages, one an epoch, but the view has {len(view.messages)}."
         )
-
-
-def _residuals_of_shares(view: CiphertextView, messages: int) -> Array:
-    """(messages, rows) of score minus label, over the number of rows, in units of the last digit; NaN where blinded."""
-    if view.shares is None:
-        raise InvalidArgument(
-            "The view holds no shares of the observer, without which those of the other party are random."
-        )
-    pairs = zip(view.shares[:messages], view.messages[:messages])
-    return np.array([_summed(own, opened(message, view.modulus)) for own, message in pairs])
-
-
-def _summed(own: Sequence[int], others: Sequence[Plain | None]) -> list[float]:
-    sums = [UNREAD if other is None else (share + other.mantissa) % RING for share, other in zip(own, others)]
-    return [float(value - RING if 2 * value > RING else value) for value in sums]
 
 
 def two_valued(residuals: Array, known: Array, step: float, rounding: float) -> Array:

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from fate_dp.privacy.validation import InvalidArgument
 
+from .interval import Interval, share_interval
 from .recorded_labels import BINNING, REGRESSIONS, Reading, encrypted_labels, residual_labels
 from .recorded_round import informed_labels, ones_in_round, recorded_round
 from .recorded_view import RecordedView
-from .result import Interval, share_interval
 
 Array = NDArray[np.float64]
 CLASSES = 2

@@ -36,7 +36,7 @@ from fate_dp.components.protocols.noisy_rounds.terms import LOCAL, RECORD, SECUR
 from fate_dp.privacy.events import REPLACE_ONE
 from fate_dp.privacy.validation import InvalidArgument
 
-from .gradient_inversion import recovered_labels
+from .gradient_labels import recovered_labels
 from .recorded_view import RecordedView
 from .view import GRADIENT, SERVER, Defence, RoundView
 
@@ -182,7 +182,7 @@ class Count:
 
 
 def ones_in_round(found: RecordedRound) -> Count:
-    """The number of labels 1 from the gradient of the last layer's bias (`gradient_inversion.recovered_labels`)."""
+    """The number of labels 1 from the gradient of the last layer's bias (`gradient_labels.recovered_labels`)."""
     view = found.view
     ones = float(recovered_labels(view).sum())
     spread = TWO_SIDED * view.defence.deviation * view.records

@@ -22,14 +22,14 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
+from bench.attack_methods.generative import GeneratingParty, class_representative, likeness
+from bench.attack_methods.released import ReleasedModel
+from bench.attack_methods.results import AttackResult, Cost, Yardstick, bootstrap
 from bench.attacks_membership import records_of
 from bench.attacks_trainings import Setting, client_rows, defence_of_terms, train
 from bench.attacks_trials import Figure, Line, Progress
 from bench.homo_nn_pictures import CLASSES, TEST, TRAIN
 from bench.homo_nn_workers import Job, Stage
-from fate_dp.attacks.generative import GeneratingParty, class_representative, likeness
-from fate_dp.attacks.released import ReleasedModel
-from fate_dp.attacks.result import AttackResult, Cost, Yardstick, bootstrap
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
 from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms

@@ -21,19 +21,18 @@ from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from torch import nn
 
-from fate_dp.attacks.label_ciphertexts import RING, SHARE_SCALE
-from fate_dp.attacks.label_views import (
+from bench.attack_methods.label_ciphertexts import RING, SHARE_SCALE
+from bench.attack_methods.label_views import (
     BottomView,
-    Ciphertext,
-    CiphertextView,
     JointScoreView,
-    LabelDefence,
     LeafView,
     LossView,
     RecordGradientView,
     ScoreReleasesView,
+    ShareView,
     SumView,
 )
+from fate_dp.attacks.label_views import Ciphertext, CiphertextView, LabelDefence
 from fate_dp.deploy.recorder.fate_values import rust_ciphertexts, rust_modulus
 
 Array = NDArray[np.float64]
@@ -122,12 +121,12 @@ class Stock:
             weights -= np.float32(RATE) * (columns.T @ residuals) / np.float32(len(given))
         return CiphertextView(modulus=self.modulus, messages=tuple(messages), defence=defence)
 
-    def shares(self, given: Labels, defence: LabelDefence) -> CiphertextView:
+    def shares(self, given: Labels, defence: LabelDefence) -> ShareView:
         """The guest's shares of the first residuals, as SSHE sends them from zero weights, beside the host's own."""
         residuals = np.rint((0.5 - given) / len(given) * SHARE_SCALE).astype(np.int64)
         own = np.random.default_rng(0).integers(-(RING >> 3), RING >> 3, size=len(given))
         message = self.encrypted(residuals - own)
-        return CiphertextView(modulus=self.modulus, messages=(message,), shares=(tuple(own.tolist()),), defence=defence)
+        return ShareView(modulus=self.modulus, messages=(message,), shares=(tuple(own.tolist()),), defence=defence)
 
 
 def network_view(

@@ -26,6 +26,12 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
+from bench.attack_methods.label_ciphertexts import share_signs
+from bench.attack_methods.label_gradients import labels_by_direction, labels_by_lattice, labels_by_norm
+from bench.attack_methods.label_models import labels_by_completion, labels_by_leaves, labels_by_shared_leaves
+from bench.attack_methods.label_scores import column_values, columns_by_releases, labels_from_losses
+from bench.attack_methods.results import AttackResult, Cost, Yardstick
+from bench.attack_methods.table_inversion import TOLERANCE
 from bench.attacks_label_views import (
     LabelTask,
     Stock,
@@ -39,13 +45,9 @@ from bench.attacks_label_views import (
     sum_view,
 )
 from bench.attacks_trials import HEADINGS, Figure, Line, Progress, row
+from fate_dp.attacks.interval import Interval, share_interval
 from fate_dp.attacks.label_ciphertexts import fitted_residuals, opened_labels, residual_signs
-from fate_dp.attacks.label_gradients import labels_by_direction, labels_by_lattice, labels_by_norm
-from fate_dp.attacks.label_models import labels_by_completion, labels_by_leaves, labels_by_shared_leaves
-from fate_dp.attacks.label_scores import column_values, columns_by_releases, labels_from_losses
 from fate_dp.attacks.label_views import LabelDefence
-from fate_dp.attacks.result import AttackResult, Cost, Interval, Yardstick, share_interval
-from fate_dp.attacks.table_inversion import TOLERANCE
 from fate_dp.privacy.label_flips import flip_labels
 
 Array = NDArray[np.float64]
@@ -225,7 +227,7 @@ def of_ciphertexts(bench: LabelBench, plan: LabelPlan) -> None:
         return fitted_residuals(stock.regression(task, given, defence))
 
     def shares(task: LabelTask, given: Labels, defence: LabelDefence) -> Array:
-        return residual_signs(stock.shares(given, defence))
+        return share_signs(stock.shares(given, defence))
 
     trials = [
         Trial(name, "coins", coins, attack, ALL_READ)

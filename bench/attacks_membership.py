@@ -30,11 +30,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.attacks_trainings import Held, Setting, client_rows, defence_of_terms, delta_profile, train
-from bench.attacks_trials import DELTA, Figure
-from bench.homo_nn_pictures import CLASSES, TEST, TRAIN, load_pictures
-from bench.homo_nn_workers import Job, Stage
-from fate_dp.attacks.membership import (
+from bench.attack_methods.membership import (
     Asked,
     PublicConfidences,
     References,
@@ -47,8 +43,13 @@ from fate_dp.attacks.membership import (
     relative,
     relative_offline,
 )
-from fate_dp.attacks.released import ReleasedModel
-from fate_dp.attacks.result import AttackResult, Cost, Interval, Yardstick, bootstrap
+from bench.attack_methods.released import ReleasedModel
+from bench.attack_methods.results import AttackResult, Cost, Yardstick, bootstrap
+from bench.attacks_trainings import Held, Setting, client_rows, defence_of_terms, delta_profile, train
+from bench.attacks_trials import DELTA, Figure
+from bench.homo_nn_pictures import CLASSES, TEST, TRAIN, load_pictures
+from bench.homo_nn_workers import Job, Stage
+from fate_dp.attacks.interval import Interval
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
 from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms

@@ -11,22 +11,17 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from bench.attacks_trials import CLIP, EPSILONS, Line, Plan, Progress, made_result, training_terms
-from bench.homo_nn_pictures import ARCHIVES, CLASSES, TEST, TRAIN, load_pictures
-from fate_dp.attacks.gradient_inversion import (
+from bench.attack_methods.gradient_inversion import (
     Reconstruction,
     SearchOptions,
     deep_leakage,
     inverted_gradients,
     layer_input,
     matched,
-    recovered_labels,
 )
-from fate_dp.attacks.prior_inversion import PublicRecords, expected_record, linear_estimate
-from fate_dp.attacks.result import Yardstick, psnr, ssim
-from fate_dp.attacks.view import (
-    LocalSteps,
-    RoundView,
+from bench.attack_methods.prior_inversion import PublicRecords, expected_record, linear_estimate
+from bench.attack_methods.results import Yardstick, psnr, ssim
+from bench.attack_methods.round_views import (
     averaged_view,
     clipped_view,
     noised_view,
@@ -34,6 +29,10 @@ from fate_dp.attacks.view import (
     summed_view,
     updated_view,
 )
+from bench.attacks_trials import CLIP, EPSILONS, Line, Plan, Progress, made_result, training_terms
+from bench.homo_nn_pictures import ARCHIVES, CLASSES, TEST, TRAIN, load_pictures
+from fate_dp.attacks.gradient_labels import recovered_labels
+from fate_dp.attacks.view import LocalSteps, RoundView
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, dimension
 from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms

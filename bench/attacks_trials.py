@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fate_dp.attacks.result import AttackResult, Cost, Interval, Yardstick, bootstrap, defence_of
+from bench.attack_methods.results import AttackResult, Cost, Yardstick, bootstrap, defence_of
+from fate_dp.attacks.interval import Interval
 from fate_dp.attacks.view import RoundView
 from fate_dp.components.protocols.noisy_rounds.account import calibrate_terms
 from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms

@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from bench.attack_methods.label_ciphertexts import fitted_shares, guessed_labels, share_signs
+from bench.attack_methods.label_views import GuessView, ShareView
 from bench.label_firewall_parties import UNREAD, HostView
 from fate_dp.attacks import label_ciphertexts
-from fate_dp.attacks.label_views import Ciphertext, CiphertextView, GuessView
+from fate_dp.attacks.label_views import Ciphertext, CiphertextView
 from tests.protocol.messages import rust_ciphertexts, rust_modulus
 
 
@@ -21,7 +23,7 @@ def compare_with_guesses(view: HostView) -> np.ndarray:
     (key,), (coder,) = view.named("pk"), view.named("coder")
     both = key.encrypt_encoded(coder.encode_tensor(torch.tensor([0, 1], dtype=parts[0].dtype)), obfuscate=False)
     sealed = tuple(_bytes_of(part.data, row) for part in parts for row in range(part.shape[0]))
-    return label_ciphertexts.guessed_labels(GuessView(sealed=sealed, guesses=(_bytes_of(both, 0), _bytes_of(both, 1))))
+    return guessed_labels(GuessView(sealed=sealed, guesses=(_bytes_of(both, 0), _bytes_of(both, 1))))
 
 
 def _bytes_of(vector: Any, row: int) -> bytes:
@@ -54,32 +56,34 @@ def fit_residuals(view: HostView, step: float) -> np.ndarray:
 
 def fit_shares(view: HostView) -> np.ndarray:
     """Labels by the guest's share of the residual, which SSHE sends unblinded, and the host's own, of all epochs."""
-    return label_ciphertexts.fitted_shares(shares_of(view))
+    return fitted_shares(shares_of(view))
 
 
 def signs_of_shares(view: HostView) -> np.ndarray:
     """Labels by the signs of the same residuals in the first epoch."""
-    return label_ciphertexts.residual_signs(shares_of(view))
+    return share_signs(shares_of(view))
 
 
 def residuals_of(view: HostView) -> CiphertextView:
     """What the coordinated regressions send as `half_d`, one message an epoch."""
-    return _of_tensors(view.named("half_d"))
+    modulus, messages = _of_tensors(view.named("half_d"))
+    return CiphertextView(modulus=modulus, messages=messages)
 
 
-def shares_of(view: HostView) -> CiphertextView:
+def shares_of(view: HostView) -> ShareView:
     """The guest's shares of residuals, which SSHE sends, beside the host's own."""
     own = tuple(tuple(int(share) for share in shares) for shares, _ in view.shares)
-    return _of_tensors([view.received[place][2] for _, place in view.shares], own, view.features)
+    modulus, messages = _of_tensors([view.received[place][2] for _, place in view.shares])
+    return ShareView(modulus=modulus, messages=messages, shares=own, columns=view.features)
 
 
-def _of_tensors(tensors: list, shares=None, columns=None) -> CiphertextView:
-    """Distributed tensors of FATE's, rows in the order of their parts."""
+def _of_tensors(tensors: list) -> tuple[int, tuple[tuple[Ciphertext, ...], ...]]:
+    """Modulus and messages of FATE's distributed tensors, rows in the order of their parts."""
     parts = [[part for _, part in sorted(tensor.shardings._data.collect())] for tensor in tensors]
     messages = tuple(
         tuple(Ciphertext(*each) for part in of_one for each in rust_ciphertexts(part.data)) for of_one in parts
     )
-    return CiphertextView(modulus=rust_modulus(parts[0][0].pk.pk), messages=messages, shares=shares, columns=columns)
+    return rust_modulus(parts[0][0].pk.pk), messages
 
 
 def leaves(view: HostView) -> np.ndarray:

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from fate_dp.attacks.label_scores import column_steps
-from fate_dp.attacks.label_views import JointScoreView
+from bench.attack_methods.label_scores import column_steps
+from bench.attack_methods.label_views import JointScoreView
 
 UNIT = 2.0**-46
 """Of exact scores: features are multiples of 2^-24 and weights of 2^-22."""

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from bench import attacks
+from bench.attack_methods.results import AttackResult, Cost, Yardstick, bootstrap
 from bench.attacks_bounds import TITLE
 from bench.attacks_labels import BINNING, FIT, NO_FLIPS, flips, label_figures, share_line
 from bench.attacks_models import Attacked
@@ -14,7 +15,7 @@ from bench.attacks_page import write_page
 from bench.attacks_pictures import MNIST
 from bench.attacks_tables import FILE
 from bench.attacks_trials import HEADINGS, Figure, Line, row, summarised
-from fate_dp.attacks.result import AttackResult, Cost, Interval, Yardstick, bootstrap
+from fate_dp.attacks.interval import Interval
 
 
 def line(attack, defence, values, unit="dB", yardstick=None, pictures=None):

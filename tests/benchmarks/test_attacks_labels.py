@@ -10,34 +10,24 @@ from scipy.special import expit
 from scipy.stats import binom
 from sklearn.tree import DecisionTreeClassifier
 
-from fate_dp.attacks.label_ciphertexts import (
-    RING,
-    SHARE_SCALE,
-    fitted_residuals,
-    fitted_shares,
-    guessed_labels,
-    opened_labels,
-    residual_signs,
-)
-from fate_dp.attacks.label_gradients import labels_by_direction, labels_by_lattice, labels_by_norm, subset_of_sums
-from fate_dp.attacks.label_models import labels_by_completion, labels_by_leaves, labels_by_shared_leaves
-from fate_dp.attacks.label_scores import column_steps, column_values, columns_by_releases, labels_from_losses
-from fate_dp.attacks.label_views import (
-    UNDEFENDED,
+from bench.attack_methods.label_ciphertexts import RING, SHARE_SCALE, fitted_shares, guessed_labels, share_signs
+from bench.attack_methods.label_gradients import labels_by_direction, labels_by_lattice, labels_by_norm, subset_of_sums
+from bench.attack_methods.label_models import labels_by_completion, labels_by_leaves, labels_by_shared_leaves
+from bench.attack_methods.label_scores import column_steps, column_values, columns_by_releases, labels_from_losses
+from bench.attack_methods.label_views import (
     BottomView,
-    Ciphertext,
-    CiphertextView,
     GuessView,
     JointScoreView,
-    LabelDefence,
     LeafView,
     LossView,
     RecordGradientView,
     ScoreReleasesView,
+    ShareView,
     SumView,
-    require,
     share_read,
 )
+from fate_dp.attacks.label_ciphertexts import fitted_residuals, opened_labels, residual_signs
+from fate_dp.attacks.label_views import UNDEFENDED, Ciphertext, CiphertextView, LabelDefence, require
 from fate_dp.privacy.label_flips import flip_labels
 from fate_dp.privacy.validation import InvalidArgument
 
@@ -77,7 +67,7 @@ def share_view(labels, epochs):
         tuple(Ciphertext(1 + ((round(value) - share) % RING) * N, 0) for value, share in zip(values, shares))
         for values, shares in zip(residuals, own)
     ]
-    return CiphertextView(modulus=N, messages=tuple(messages), shares=tuple(map(tuple, own)), columns=columns)
+    return ShareView(modulus=N, messages=tuple(messages), shares=tuple(map(tuple, own)), columns=columns)
 
 
 def gradient_view(labels, known=5, ones=0.5):
@@ -125,7 +115,7 @@ READERS = {
     "opened": lambda given: opened_labels(CiphertextView(modulus=N, messages=(encrypted(given),))),
     "signs": lambda given: residual_signs(residual_view(given, 1, start=False)),
     "residuals": lambda given: fitted_residuals(residual_view(given)),
-    "signs of shares": lambda given: residual_signs(share_view(given, 1)),
+    "signs of shares": lambda given: share_signs(share_view(given, 1)),
     "shares": lambda given: fitted_shares(share_view(given, 10)),
     "guesses": lambda given: guessed_labels(GuessView(sealed=tuple(bytes([x]) for x in given), guesses=(b"\0", b"\1"))),
     "direction": lambda given: labels_by_direction(gradient_view(given, 50)),
@@ -168,8 +158,8 @@ def test_blinded_ciphertexts_are_read_by_nothing():
 def test_blinded_shares_are_read_by_nothing():
     view = share_view(coins(40), 3)
     blind = tuple(tuple(Ciphertext(c.value * pow(7, N, N * N) % (N * N), 0) for c in each) for each in view.messages)
-    blinded = CiphertextView(modulus=N, messages=blind, shares=view.shares)
-    assert np.isnan(fitted_shares(blinded)).all() and np.isnan(residual_signs(blinded)).all()
+    blinded = ShareView(modulus=N, messages=blind, shares=view.shares)
+    assert np.isnan(fitted_shares(blinded)).all() and np.isnan(share_signs(blinded)).all()
 
 
 def test_norms_tell_rare_labels_and_nothing_of_even_ones():
@@ -293,7 +283,7 @@ def two_rows(**more):
         (lambda: CiphertextView(modulus=1, messages=((Ciphertext(1, 0),),)), "modulus"),
         (lambda: CiphertextView(modulus=N, messages=()), "messages is empty"),
         (lambda: CiphertextView(modulus=N, messages=((Ciphertext(1, 0),), ())), "messages have"),
-        (lambda: CiphertextView(modulus=N, messages=((Ciphertext(1, 0),),), shares=((),)), "shares must be"),
+        (lambda: ShareView(modulus=N, messages=((Ciphertext(1, 0),),), shares=((),)), "shares must be"),
         (lambda: GuessView(sealed=(), guesses=(b"0", b"1")), "sealed is empty"),
         (lambda: RecordGradientView(gradients=np.array([1.0, 2.0])), "gradients has shape"),
         (lambda: RecordGradientView(**two_rows(known=[2], known_labels=[0])), "places from 0 to 1"),
@@ -310,7 +300,7 @@ def two_rows(**more):
         (lambda: labels_by_leaves(LeafView(leaves=np.ones((3, 1), int))), "known labels of both kinds"),
         (lambda: labels_by_shared_leaves(LeafView(leaves=np.ones((3, 1), int))), "one known label or more"),
         (lambda: fitted_residuals(residual_view(coins(9), 1)), "at least 2 messages"),
-        (lambda: fitted_shares(residual_view(coins(9), 2)), "no shares"),
+        (lambda: fitted_shares(residual_view(coins(9), 2)), "reads a ShareView but was given a CiphertextView"),
         (lambda: labels_by_norm(gradient_view(coins(9)), 0.0), "ones is 0.0"),
         (lambda: RecordGradientView(**two_rows(known=[0], known_labels=[2])), "other than 0 and 1"),
         (lambda: columns_by_releases(release_view(np.ones((50, 2)), 30)), "needs 31 known records but the view has 30"),

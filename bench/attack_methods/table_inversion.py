@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
+from bench.attack_methods.results import Cost
+from fate_dp.attacks.view import RoundView, require
 from fate_dp.privacy.validation import InvalidArgument
 
 from .gradient_inversion import Labels, Objective, Reconstruction, SearchOptions, nearest_of, squared_distance
-from .result import Cost
-from .view import RoundView, require
 
 Array = NDArray[np.float64]
 TOLERANCE = 0.319

@@ -5,7 +5,6 @@ update of a batch (`RoundView`) of a model whose layers and weights it knows. It
 what it received, and it knows no private record. The optimising attacks are told the public clip and the client's local
 steps, and apply both to their candidates, so that clipping alone hides nothing from them.
 
-- `recovered_labels`: labels from the last layer's gradient.
 - `layer_input`: the input of a fully connected layer, by one division.
 - `deep_leakage`: the squared distance of gradients, by L-BFGS.
 - `inverted_gradients`: the cosine distance with total variation, by Adam on signs.
@@ -26,11 +25,11 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 from torch.nn import functional
 
+from bench.attack_methods.results import Cost
+from fate_dp.attacks.gradient_labels import gradients_of, recovered_labels
+from fate_dp.attacks.view import GRADIENT, RoundView, require
 from fate_dp.components.dp_homo_nn.gradients import cross_entropy
 from fate_dp.privacy.validation import InvalidArgument
-
-from .result import Cost
-from .view import GRADIENT, RoundView, require
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -83,68 +82,6 @@ def _update(view: RoundView, records: Tensor, labels: Tensor, steps: int, rate: 
     return torch.cat([(start[name] - value).flatten() for name, value in current.items()])
 
 
-PROBES = 64
-
-
-def recovered_labels(view: RoundView) -> Labels:
-    """The labels of a batch, from the gradient of the last layer's weights and bias; sorted, for no order is seen.
-
-    *Paper:* B. Zhao, K. R. Mopuri, H. Bilen, "iDLG: improved deep leakage from gradients", arXiv 2001.02610 (2020): of one
-    record the gradient of the last layer's weights is a multiple of its input for every class, and only the label's
-    multiple is negative; the gradient of the bias is that multiple itself. Of several records it is the mean probability
-    of a class minus its share of the labels; the first is estimated on noise, and counts follow by rounding.
-
-    *Threat model:* any view of a model that ends in a fully connected layer. *Cost:* one forward pass at most.
-
-    *What it cannot do:* of a batch it only estimates counts, wrongly where the model is sure of itself or where gradients
-    are clipped. It needs a bias. Under noise it guesses.
-    """
-    view = require(view, "Label recovery")
-    last = _last_linear(view)
-    _, bias = _gradients_of(view, last)
-    if last.out_features == 1:
-        return _binary_labels(view, bias)
-    if view.records == 1:
-        return np.array([int(bias.argmin())])
-    expected = torch.softmax(_outputs_on_noise(view), dim=1).mean(dim=0)
-    left = view.records * (expected - bias)
-    found = []
-    for _ in range(view.records):
-        found.append(int(left.argmax()))
-        left[found[-1]] -= 1
-    return np.array(sorted(found))
-
-
-def _binary_labels(view: RoundView, bias: Tensor) -> Labels:
-    expected = float(torch.sigmoid(_outputs_on_noise(view)).mean())
-    ones = round(view.records * (expected - float(bias)))
-    ones = min(view.records, max(0, ones))
-    return np.repeat([0, 1], [view.records - ones, ones])
-
-
-def _outputs_on_noise(view: RoundView) -> Tensor:
-    noise = torch.rand(PROBES, *view.record_shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    with torch.no_grad():
-        outputs: Tensor = view.module(noise)
-    return outputs
-
-
-def _last_linear(view: RoundView) -> nn.Linear:
-    layers = [layer for layer in view.module.modules() if not list(layer.children())]
-    if not layers or not isinstance(layers[-1], nn.Linear) or layers[-1].bias is None:
-        raise InvalidArgument("Label recovery needs a model that ends in a fully connected layer with a bias.")
-    return layers[-1]
-
-
-def _gradients_of(view: RoundView, layer: nn.Linear) -> tuple[Tensor, Tensor]:
-    """What was received for a layer's weight and bias, by one step."""
-    parts = {
-        id(parameter): part / (view.local.steps * view.local.rate if view.local else 1.0)
-        for parameter, part in zip(view.module.parameters(), view.parts())
-    }
-    return parts[id(layer.weight)], parts[id(layer.bias)]
-
-
 def layer_input(view: RoundView) -> Reconstruction:
     """The input of a model's first layer, where that is fully connected: without a search, and exact without noise.
 
@@ -166,7 +103,7 @@ def layer_input(view: RoundView) -> Reconstruction:
             f"Analytic reconstruction needs a model that starts with a fully connected layer with a bias; this one starts "
             f"with {type(first).__name__}."
         )
-    weight, bias = _gradients_of(view, first)
+    weight, bias = gradients_of(view, first)
     energy = float(bias @ bias)
     found = (bias @ weight / energy if energy else torch.zeros(first.in_features)).view(1, *view.record_shape)
     return Reconstruction(found.numpy(), recovered_labels(view), 0.0, Cost(time.perf_counter() - started, 0))

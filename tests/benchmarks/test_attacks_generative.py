@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from fate_dp.attacks.generative import (
+from bench.attack_methods.generative import (
     SIDE,
     GeneratingParty,
     GeneratorOptions,
@@ -12,7 +12,7 @@ from fate_dp.attacks.generative import (
     class_representative,
     likeness,
 )
-from fate_dp.attacks.released import ReleasedModel
+from bench.attack_methods.released import ReleasedModel
 from fate_dp.attacks.view import PLAIN
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights

@@ -17,9 +17,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.semi_supervised import SelfTrainingClassifier
 
+from bench.attack_methods.label_views import BottomView, LeafView, require_known
+from fate_dp.attacks.label_views import require
 from fate_dp.privacy.validation import InvalidArgument
-
-from .label_views import BottomView, LeafView, require, require_known
 
 Array = NDArray[np.float64]
 

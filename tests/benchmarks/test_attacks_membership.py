@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from fate_dp.attacks.membership import (
+from bench.attack_methods.membership import (
     Asked,
     PublicConfidences,
     References,
@@ -20,7 +20,7 @@ from fate_dp.attacks.membership import (
     relative,
     relative_offline,
 )
-from fate_dp.attacks.released import ReleasedModel
+from bench.attack_methods.released import ReleasedModel
 from fate_dp.attacks.view import PLAIN
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights

@@ -22,13 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from bench.attack_methods.results import Cost
+from fate_dp.attacks.view import GRADIENT, RoundView, require
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.spec import flat_weights
 from fate_dp.privacy.validation import InvalidArgument
 
 from .gradient_inversion import Labels, Reconstruction
-from .result import Cost
-from .view import GRADIENT, RoundView, require
 
 Array = NDArray[np.float64]
 

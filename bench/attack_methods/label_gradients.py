@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from sympy import ZZ
 from sympy.polys.matrices import DomainMatrix
 
+from bench.attack_methods.label_views import RecordGradientView, SumView
+from fate_dp.attacks.label_views import UNREAD, require
 from fate_dp.privacy.validation import InvalidArgument, as_share
-
-from .label_views import UNREAD, RecordGradientView, SumView, require
 
 Array = NDArray[np.float64]
 

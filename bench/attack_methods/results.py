@@ -14,30 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import uniform_filter
 
-from fate_dp.privacy.audit import clopper_pearson
+from fate_dp.attacks.interval import CONFIDENCE, Interval
+from fate_dp.attacks.view import RoundView, require
 from fate_dp.privacy.validation import InvalidArgument, is_finite
 
-from .view import RoundView, require
-
 Array = NDArray[np.float64]
-CONFIDENCE = 0.95
 RESAMPLES = 2000
 MOST_DECIBELS = 150.0
 """What a reconstruction counts as that is right to the last bit, whose ratio is infinite."""
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A confidence interval, and how it was made."""
-
-    low: float
-    high: float
-    method: str
-    confidence: float = CONFIDENCE
-
-    def __post_init__(self) -> None:
-        if not self.low <= self.high:
-            raise InvalidArgument(f"The interval from {self.low:g} to {self.high:g} has its ends in the wrong order.")
 
 
 @dataclass(frozen=True)
@@ -132,12 +116,6 @@ def bootstrap(
     found = np.array([statistic(given[places]) for places in drawn])
     low, high = np.quantile(found, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return Interval(float(low), float(high), f"percentile bootstrap over {len(given)} targets")
-
-
-def share_interval(successes: int, trials: int) -> Interval:
-    """Clopper and Pearson's interval of a share of independent trials."""
-    low, high = clopper_pearson([successes], trials, (1 - CONFIDENCE) / 2)
-    return Interval(float(low[0]), float(high[0]), f"Clopper-Pearson over {trials} trials")
 
 
 def psnr(original: Array, reconstruction: Array) -> float:
