@@ -31,14 +31,19 @@ from .console import (
 )
 from .plan import add_plan
 from .report import add_report
-from .servers import add_backup, add_board, add_cluster, add_doctor, add_provider
+from .servers import add_backup, add_board, add_doctor, add_provider
 from .studies import add_prep, add_run, add_upload_examples
 from .tables import cap_table, named, print_ledger, print_table, print_totals
 
 
-def main(arguments: list | None = None) -> int:
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command that the arguments name; the exit status."""
+    return run_command(parser(), arguments)
+
+
+def run_command(commands: argparse.ArgumentParser, arguments: list[str] | None) -> int:
     """Parse, run, and turn a refusal into one sentence on standard error and exit status 1."""
-    options = parser().parse_args(arguments)
+    options = commands.parse_args(arguments)
     try:
         status = options.run(options) or 0
         sys.stdout.flush()
@@ -106,7 +111,6 @@ def parser() -> argparse.ArgumentParser:
     add_doctor(commands)
     add_provider(commands)
     add_board(commands)
-    add_cluster(commands)
     return top
 
 

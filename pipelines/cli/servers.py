@@ -1,4 +1,4 @@
-"""The operator's commands ``fate-dp doctor``, ``provider``, ``backup``, ``board`` and ``cluster``."""
+"""The operator's commands ``fate-dp doctor``, ``provider``, ``backup`` and ``board``."""
 
 from __future__ import annotations
 
@@ -12,31 +12,17 @@ from typing import TYPE_CHECKING
 
 from fate_dp.deploy.flow import DEFAULT_HOME, home_command
 
-from .console import (
-    Commands,
-    Run,
-    add_command,
-    add_flags,
-    add_home,
-    add_kinds,
-    parties_folder,
-    sentence,
-    show_demo,
-    wide_console,
-)
+from .console import Commands, Run, add_command, add_flags, add_home, add_kinds, parties_folder, sentence, wide_console
 
 if TYPE_CHECKING:
     from fate_dp.deploy.backup import Backup
     from fate_dp.deploy.doctor.findings import Finding
     from fate_dp.deploy.flow.client import FlowAddress
 
-    from ..jobs.demo import Site
-
 COLOURS = {"ok": "green", "warning": "yellow", "not seen": "yellow", "problem": "bold red"}
 PROVIDER_FILE = Path("fate-dp-provider.json")
 DESCRIPTIONS = Path(__file__).parents[1] / "clients"
-NOT_CURRENT, NOT_RUNNING = 3, 3
-CLUSTER_HOME, DEMO_OUTPUT = Path(".fate-dp-cluster"), Path("out/cluster-demo")
+NOT_CURRENT = 3
 
 
 def add_doctor(commands: Commands) -> None:
@@ -240,80 +226,3 @@ def install(options: argparse.Namespace) -> int:
     if any(item.state == OTHER_VERSION for item in found):
         print("Browsers keep the ports that they saw until their local storage for the board is cleared.")
     return 0
-
-
-def add_cluster(commands: Commands) -> None:
-    text = "run a FATE-Flow server for each party, a message broker and a command router on this machine"
-    actions = add_kinds(commands, "cluster", text, "actions", "ACTION")
-
-    def add(run: Run, text: str) -> argparse.ArgumentParser:
-        command = add_command(actions, run.__name__, text, run)
-        add_home(command, "folder of the cluster and its parties", CLUSTER_HOME)
-        return command
-
-    start = add(up, "start the cluster, or what of it does not run")
-    text = "what it computes with; standalone for a new cluster"
-    start.add_argument("--engine", choices=("standalone", "spark"), help=text)
-    add_flags(start, "cold")
-    add(status, "show each piece: state, address, process")
-    trial = add(demo, "run what `fate-dp demo` does between the servers of guest and host")
-    trial.add_argument("--out", type=Path, default=DEMO_OUTPUT, help=f"where results go ({DEMO_OUTPUT})")
-    add(down, "stop the cluster and its tasks, nothing else")
-
-
-def up(options: argparse.Namespace) -> None:
-    from fate_dp.deploy.cluster import cluster
-
-    cluster.up(options.home, options.engine, progress=lambda sentence: print(sentence, flush=True), cold=options.cold)
-    print_pieces(cluster.status(options.home))
-    print(f"Stop it with `fate-dp cluster down --home {options.home}`.")
-
-
-def status(options: argparse.Namespace) -> int:
-    from fate_dp.deploy.cluster import cluster
-    from fate_dp.deploy.warm_start import control
-
-    pieces, found = cluster.status(options.home), cluster.find(options.home)
-    if not pieces or found is None:
-        print(f"No cluster was started in {options.home}; start one with `fate-dp cluster up`.")
-        return NOT_RUNNING
-    print_pieces(pieces)
-    for server in found.servers:
-        print(f"{server.name}: {control.look(server.home.warm).sentence()}")
-    return 0 if all(piece.state == "running" for piece in pieces) else NOT_RUNNING
-
-
-def demo(options: argparse.Namespace) -> None:
-    sites = site_of(options.home, "guest"), site_of(options.home, "host")
-    show_demo(lambda lines: sites, options.out)
-
-
-def site_of(home: Path, role: str) -> Site:
-    """The server of the first party with that role; raises FlowUnavailable where it does not run."""
-    from fate_dp.deploy.cluster import cluster
-    from fate_dp.deploy.flow.client import FlowAddress
-    from fate_dp.deploy.flow.programs import HOST
-
-    from ..jobs.demo import Site
-    from ..jobs.flow import FlowUnavailable, answering
-
-    found = cluster.find(home)
-    server = next(server for server in found.servers if server.party.role == role) if found else None
-    if server is None or server.status().state != "running":
-        raise FlowUnavailable(f"No cluster runs in {home}; start one with `fate-dp cluster up --home {home}`.")
-    return Site(answering(FlowAddress(HOST, server.http_port)), server.home.parties, server.folder)
-
-
-def down(options: argparse.Namespace) -> None:
-    from fate_dp.deploy.cluster import cluster
-
-    print("The cluster is stopped." if cluster.down(options.home) else "No cluster of this folder was running.")
-
-
-def print_pieces(pieces: Sequence) -> None:
-    from rich.table import Table
-
-    table = Table("piece", "state", "address", "pid")
-    for piece in pieces:
-        table.add_row(piece.name, piece.state, piece.address, str(piece.pid or "-"))
-    wide_console().print(table)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from fate_dp.deploy.cluster import cluster
-from fate_dp.deploy.cluster.programs import missing
 from fate_dp.deploy.flow import server
+from tests.support.cluster import cluster
+from tests.support.cluster.programs import missing
 
 from .places import cluster_place, single_place
 

@@ -8,7 +8,6 @@ from itertools import permutations
 
 import pytest
 
-from fate_dp.deploy.cluster.programs import PARTIES
 from fate_dp.deploy.doctor.gathering import SiteCredentials
 from fate_dp.deploy.flow import client
 from fate_dp.deploy.flow.client import Credentials, ask
@@ -16,6 +15,7 @@ from fate_dp.deploy.flow.home import KEY_FILE, open_home
 from fate_dp.deploy.flow.server import REFUSED_CLIENT
 from fate_dp.pipelines.jobs.flow import FlowUnavailable, answering
 from fate_dp.pipelines.jobs.job import JobFailed
+from tests.support.cluster.programs import PARTIES
 
 from .places import ARBITER, GUEST, HOST_ID
 from .small_jobs import TABLES, two_tasks, upload_small

@@ -12,11 +12,11 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from fate_dp.deploy.cluster import cluster
 from fate_dp.pipelines.jobs.flow import connect
 from fate_dp.pipelines.jobs.job import JobFailed, NoOutput, query_tasks, raised_sentence
 from fate_dp.privacy import Ledger
 from fate_dp.privacy.private_files import LEDGER_FILE, party_folder
+from tests.support.cluster import cluster
 
 from .places import GUEST, HOST_ID
 from .small_jobs import (

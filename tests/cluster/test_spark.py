@@ -13,9 +13,9 @@ from sklearn.metrics import roc_auc_score
 
 from fate_dp.components.dp_homo_nn.model import weights_of
 from fate_dp.data_prep.over_sampling import SYNTHETIC_PREFIX
-from fate_dp.deploy.cluster.party_server import spark_environment
 from fate_dp.pipelines.jobs.demo import NAMESPACE
 from fate_dp.pipelines.jobs.flow import connect
+from tests.support.cluster.party_server import spark_environment
 
 from .places import GUEST, HOST_ID, SECOND, copy_keys
 from .spark_studies import run_horizontal, run_shared, run_statistics, run_vertical

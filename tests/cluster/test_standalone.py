@@ -12,11 +12,11 @@ from fate_dp.components.common.charges import columns_name
 from fate_dp.components.dp_homo_nn.model import weights_of
 from fate_dp.data_prep.breast_cancer import ID, LABEL
 from fate_dp.data_prep.lending_club.columns import FEATURES
-from fate_dp.deploy.cluster import cluster
-from fate_dp.pipelines.cli.main import main
 from fate_dp.pipelines.jobs.demo import PRIVATE
 from fate_dp.pipelines.lending_club.flow import fetch_run
 from fate_dp.privacy.private_files import party_folder
+from tests.support.cluster import cluster
+from tests.support.cluster.__main__ import main
 
 from .places import ARBITER, GUEST, HOST_ID, ROLES, SECOND, copy_keys
 from .searching import found_in, private_values
@@ -176,8 +176,8 @@ def test_dp_homo_nns_ledgers_agree_between_the_parties(hospitals, here):
 
 
 def test_the_demo_command_of_a_cluster_ends_with_the_figures_of_both_parties(hospitals, here, cluster_home, work):
-    """`fate-dp cluster demo` as an operator tries it: uploads to both servers, trains, predicts, reads both ledgers."""
-    assert main(["cluster", "demo", "--home", str(cluster_home), "--out", str(work / "out")]) == 0
+    """The demo between two servers: uploads to both servers, trains, predicts, reads both ledgers."""
+    assert main(["demo", "--home", str(cluster_home), "--out", str(work / "out")]) == 0
     result = json.loads((work / "out" / "result.json").read_text())
     assert result["models"]["private"]["metrics"]["auc"] > 0.9 and (work / "out" / "report.html").is_file()
     (flips,) = [line for line in result["ledgers"][f"guest {GUEST}"] if line["source"] == PRIVATE.label_source()]

@@ -12,9 +12,15 @@ import pytest
 import yaml
 from flow_double import flow_double
 
-from fate_dp.deploy.cluster import cluster, programs
-from fate_dp.deploy.cluster.party_server import party_setup
-from fate_dp.deploy.cluster.programs import (
+from fate_dp.deploy.flow import server
+from fate_dp.deploy.flow.home import FlowHome, service_settings
+from fate_dp.deploy.flow.programs import FlowServerError, ServerRecord, free_port, write_record
+from fate_dp.deploy.flow.server import MARK
+from fate_dp.privacy.private_files import replace_file
+from tests.support.cluster import cluster, programs
+from tests.support.cluster.__main__ import main
+from tests.support.cluster.party_server import party_setup
+from tests.support.cluster.programs import (
     PARTIES,
     Broker,
     BrokerPorts,
@@ -27,12 +33,6 @@ from fate_dp.deploy.cluster.programs import (
     read_record,
     taken_port,
 )
-from fate_dp.deploy.flow import server
-from fate_dp.deploy.flow.home import FlowHome, service_settings
-from fate_dp.deploy.flow.programs import FlowServerError, ServerRecord, free_port, write_record
-from fate_dp.deploy.flow.server import MARK
-from fate_dp.pipelines.cli.main import main
-from fate_dp.privacy.private_files import replace_file
 
 RECORD = ClusterRecord(
     "standalone",
@@ -255,12 +255,15 @@ def test_status_writes_nothing_that_a_running_task_reads(tmp_path):
 
 def test_status_and_down_where_no_cluster_was_started(tmp_path, capsys):
     home = tmp_path / "absent"
-    assert main(["cluster", "status", "--home", str(home)]) == 3
-    assert main(["cluster", "down", "--home", str(home)]) == 0
+    assert main(["status", "--home", str(home)]) == 3
+    assert main(["down", "--home", str(home)]) == 0
     told = capsys.readouterr().out
     assert "No cluster was started in" in told and "No cluster of this folder was running." in told
-    assert main(["cluster", "demo", "--home", str(home), "--out", str(tmp_path / "out")]) == 1
-    assert "start one with `fate-dp cluster up" in capsys.readouterr().err and not (tmp_path / "out").exists()
+    assert main(["demo", "--home", str(home), "--out", str(tmp_path / "out")]) == 1
+    assert (
+        "start one with `python -m tests.support.cluster up" in capsys.readouterr().err
+        and not (tmp_path / "out").exists()
+    )
     assert not home.exists()
 
 

@@ -13,12 +13,12 @@ import pandas as pd
 import pytest
 import torch
 
-from fate_dp.deploy.cluster import party_server
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.deploy.flow.server import SITE, server_environment
 from fate_dp.deploy.site import fence
 from tests import hostile_pickles as hostile
 from tests.fork_servers import make_place, serving
+from tests.support.cluster import party_server
 
 
 @pytest.fixture
@@ -510,7 +510,7 @@ def test_an_executor_reads_by_the_list_or_not_at_all(tmp_path, marker):
 def test_executors_get_the_folder(tmp_path):
     party_server.spark_environment(tmp_path)
     lines = (tmp_path / "spark" / "spark-defaults.conf").read_text().splitlines()
-    assert f"spark.executorEnv.PYTHONPATH {SITE}" in lines
+    assert f"spark.executorEnv.PYTHONPATH {SITE}:{party_server.DAEMON_FOLDER}" in lines
 
 
 def test_every_server_of_ours_has_the_folder_on_its_path(tmp_path):

@@ -71,7 +71,7 @@ def missing_paths(text):
 def test_every_command_and_option_exists():
     found = commands(GUIDE)
     named = {call.split()[1] for call in found}
-    assert {"doctor", "provider", "board", "cluster", "ledger", "declare", "plan"} <= named
+    assert {"doctor", "provider", "board", "ledger", "declare", "plan"} <= named
     assert [call for call in found if unknown_part(shlex.split(call)[1:])] == []
 
 

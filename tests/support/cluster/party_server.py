@@ -8,18 +8,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from fate_dp.deploy.flow import server
+from fate_dp.deploy.flow.home import FlowHome, make_home, open_home
+from fate_dp.deploy.flow.programs import HOST, JOB_CORES, FlowServerError, ServerRecord, ServerSetup, write_record
+from fate_dp.deploy.flow.server import SITE, stop_processes
+from fate_dp.deploy.warm_start.control import is_switched_off
+from fate_dp.deploy.warm_start.fork_server import SHARERS as WARM_SHARERS
 from fate_dp.privacy.private_files import replace_file
 
-from ..flow import server
-from ..flow.home import FlowHome, make_home, open_home
-from ..flow.programs import HOST, JOB_CORES, FlowServerError, ServerRecord, ServerSetup, write_record
-from ..flow.server import SITE, stop_processes
-from ..warm_start.control import is_switched_off
-from ..warm_start.fork_server import SHARERS as WARM_SHARERS
 from .programs import PARTIES, USER, Broker, ClusterParty, ClusterRecord, PieceStatus, make_private_folder
 
 SPARK_THREADS = 2
-DAEMON = "fate_dp.deploy.cluster.spark_daemon"
+DAEMON, DAEMON_FOLDER = "cluster_spark_daemon", Path(__file__).parent / "spark_path"
 # A driver that only moves small tables needs neither a second compiler nor a parallel collector to start fast.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.net.preferIPv4Stack=true"
 SPARK_DEFAULTS = """\
@@ -29,7 +29,7 @@ spark.driver.bindAddress {host}
 spark.driver.memory 1g
 spark.driver.extraJavaOptions {java}
 spark.executor.extraJavaOptions {java}
-spark.executorEnv.PYTHONPATH {site}
+spark.executorEnv.PYTHONPATH {path}
 spark.pyspark.python {python}
 spark.python.daemon.module {daemon}
 spark.ui.enabled false
@@ -83,8 +83,9 @@ def spark_environment(folder: Path) -> dict[str, str]:
     spark = folder / "spark"
     make_private_folder(spark)
     make_private_folder(spark / "local")
+    path = os.pathsep.join(map(str, (SITE, DAEMON_FOLDER)))
     defaults = SPARK_DEFAULTS.format(
-        threads=SPARK_THREADS, host=HOST, java=JAVA_OPTIONS, python=sys.executable, daemon=DAEMON, site=SITE
+        threads=SPARK_THREADS, host=HOST, java=JAVA_OPTIONS, python=sys.executable, daemon=DAEMON, path=path
     )
     replace_file(spark / "spark-defaults.conf", defaults.encode())
     replace_file(spark / "log4j2.properties", SPARK_LOGGING.encode())

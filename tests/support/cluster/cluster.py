@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from fate_dp.deploy.flow.home import FlowHome, make_home, open_home
+from fate_dp.deploy.flow.programs import FlowServerError, wait_until, write_record
+from fate_dp.deploy.flow.server import BUSY_SECONDS, locked, stop_processes
 from fate_dp.deploy.warm_start import control as warm_start
 
-from ..flow.home import FlowHome, make_home, open_home
-from ..flow.programs import FlowServerError, wait_until, write_record
-from ..flow.server import BUSY_SECONDS, locked, stop_processes
 from .party_server import PartyServer, party_setup
 from .programs import (
     PARTIES,

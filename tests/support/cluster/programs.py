@@ -16,11 +16,10 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from fate_dp.deploy.flow.client import ask_broker, opened
+from fate_dp.deploy.flow.programs import HOST, FlowServerError, free_port, is_free, log_end, wait_until
+from fate_dp.deploy.flow.server import MARK, end_all, processes_of, processes_where, start_detached
 from fate_dp.privacy.private_files import make_closed_folder, publish_if_absent, replace_file
-
-from ..flow.client import ask_broker, opened
-from ..flow.programs import HOST, FlowServerError, free_port, is_free, log_end, wait_until
-from ..flow.server import MARK, end_all, processes_of, processes_where, start_detached
 
 
 @dataclass(frozen=True)
