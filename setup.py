@@ -72,13 +72,12 @@ setup(
     ],
     extras_require={
         "fate": ["fate_client[fate,fate_flow]==2.2.0"],
-        "phe": ["phe"],  # keys and numbers of python-paillier: crypto/phe_numbers.py
         "test": [
             "pytest",
             "pytest-xdist",
             "hypothesis",
             "jsonschema",
-            "phe",
+            "phe",  # python-paillier, which our Paillier is compared with: tests/support/phe_numbers.py
             "nbclient",
             "nbformat",
             "ipykernel",

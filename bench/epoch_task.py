@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, train_plaintext
 from fate_dp.components.protocols.optimizers import constant_learning_rate
 from fate_dp.data_prep.breast_cancer import ID, LABEL, Split, party_tables
+from tests.support.plaintext import TrainingSettings, train_plaintext
 
 PARTIES = (("guest", "9999"), ("host", "10000"), ("arbiter", "10001"))
 KEY_LENGTH = 2048

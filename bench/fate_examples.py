@@ -30,7 +30,6 @@ import pandas as pd
 from bench import fate_examples_figures, fate_examples_hetero, fate_examples_homo
 from bench.fate_examples_hetero import EPSILON, Fold, default_auc, default_weights, held_out_auc, load_folds
 from bench.job import Flow
-from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, train_plaintext
 from fate_dp.deploy.flow import server
 from fate_dp.pipelines.clients import DPHeteroLR, LabelFlip
 from fate_dp.pipelines.jobs.job import run_job, task_metrics, task_output_data, task_output_model
@@ -49,6 +48,7 @@ from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
 from fate_dp.pipelines.lending_club.flow import measures_of
 from fate_dp.privacy.policy import declare_job_check
 from fate_dp.privacy.private_files import POLICY_FILE, party_folder
+from tests.support.plaintext import TrainingSettings, train_plaintext
 
 FATE_EPOCHS, FATE_RATE = 30, 0.15
 FATE_HOMO = HomoLRSettings(epochs=5, learning_rate=0.01, alpha=1e-4, batch_size=400)

@@ -21,10 +21,10 @@ from pathlib import Path
 import numpy as np
 
 from fate_dp.components.dp_hetero_lr.model import initial_weights
-from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, joint_logits, train_plaintext, with_intercept
 from fate_dp.components.dp_hetero_lr.settings import TrainSettings
 from fate_dp.components.protocols.optimizers import default_optimizer
 from fate_dp.privacy.mechanisms.randomized_response import flip_probability
+from tests.support.plaintext import TrainingSettings, joint_logits, train_plaintext, with_intercept
 
 FOLDS = 5
 EPSILON = 2.0

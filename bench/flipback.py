@@ -39,9 +39,9 @@ from bench.label_dp import (
     sigmoid_of,
     train,
 )
-from fate_dp.components.dp_hetero_lr.plaintext import joint_logits
 from fate_dp.pipelines.lending_club.models import interval, paired_difference
 from fate_dp.privacy.flipback import Flipback, FlipbackSettings
+from tests.support.plaintext import joint_logits
 
 REPEATS = 5
 REPORT = Path("out/flipback/report.html")

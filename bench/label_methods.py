@@ -54,13 +54,13 @@ from bench.label_noise import (
     split_of,
     told,
 )
-from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, joint_logits, train_plaintext, with_intercept
 from fate_dp.components.protocols.optimizers import default_optimizer
 from fate_dp.pipelines.lending_club.models import interval, paired_difference
 from fate_dp.privacy.accounting.gaussian import gaussian_sigma
 from fate_dp.privacy.flipback import Flipback, FlipbackSettings
 from fate_dp.privacy.mechanisms.randomized_response import flip_probability
 from fate_dp.privacy.noise.stream import ReproducibleStream
+from tests.support.plaintext import TrainingSettings, joint_logits, train_plaintext, with_intercept
 
 FLIPBACKS = {
     "flips": FlipbackSettings(mode="none"),

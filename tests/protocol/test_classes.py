@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 from fate_dp.components.dp_hetero_lr.model import columns_of
-from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings
 from fate_dp.components.protocols.optimizers import default_optimizer
 from fate_dp.privacy.mechanisms.randomized_response import keep_probability
 from tests.support.one_vs_rest import train_one_vs_rest
+from tests.support.plaintext import TrainingSettings
 
 from .attacks import Public, columns_readable, labels_readable, unblinded_ciphertexts, uniformity
 from .messages import byte_strings, clear_beyond_public, public_moduli

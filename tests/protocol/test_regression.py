@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, train_plaintext
 from fate_dp.privacy.mechanisms.local_numbers import piecewise_law
+from tests.support.plaintext import TrainingSettings, train_plaintext
 
 from .scenarios import (
     GUEST,

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer
 
-from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, train_plaintext
 from fate_dp.components.dp_hetero_lr.settings import TrainSettings
 from fate_dp.components.protocols.optimizers import Convergence
 from fate_dp.privacy.flipback import Flipback, FlipbackSettings
+from tests.support.plaintext import TrainingSettings, train_plaintext
 
 from .messages import values_of
 from .scenarios import ARBITER, GUEST, HOST, SECOND_HOST, Scenario, features_of, flip, play, tables, train, weights

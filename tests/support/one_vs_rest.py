@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from fate_dp.components.dp_hetero_lr.labels import one_vs_rest
-from fate_dp.components.dp_hetero_lr.plaintext import TrainingResult, TrainingSettings, train_plaintext
 from fate_dp.privacy.validation import InvalidArgument
+from tests.support.plaintext import TrainingResult, TrainingSettings, train_plaintext
 
 
 def train_one_vs_rest(

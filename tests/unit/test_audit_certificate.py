@@ -10,13 +10,13 @@ import pytest
 from bench.audit_certificate import MUTANTS, audit_of_mutant
 from fate_dp.components.protocols.noisy_rounds import aggregation
 from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
-from fate_dp.pipelines.jobs.audit_training import audit_training
 from fate_dp.privacy.auditing.certificate import CONSISTENT, REFUTED, VOID, Certificate, Claim, read, void
 from fate_dp.privacy.auditing.games import GAMES, audit_mechanism
 from fate_dp.privacy.auditing.one_run import GAUSSIAN, Evidence, SumStatistic
 from fate_dp.privacy.auditing.replay import Moved
 from fate_dp.privacy.noise.stream import ReproducibleStream
 from fate_dp.privacy.validation import InvalidArgument
+from tests.support.audit_training import audit_training
 
 CLAIM = Claim("flips of a test", 1.0, 0.0, "label", "replace_one", ("host",))
 ALL_RIGHT = Evidence(1000, 1000, 1000)

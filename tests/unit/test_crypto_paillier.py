@@ -21,7 +21,7 @@ from fate_dp.crypto.paillier import (
     generate_keypair,
     keypair_of_any_length,
 )
-from fate_dp.crypto.phe_numbers import from_phe, to_phe
+from tests.support.phe_numbers import from_phe, to_phe
 
 PUBLIC, PRIVATE = keypair_of_any_length(256)
 GOLDEN = PublicKey(293 * 433)

@@ -1,16 +1,15 @@
 """Keys and numbers of python-paillier go both ways, and what cannot be told apart there is refused here."""
 
 import doctest
-import sys
 
 import phe
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fate_dp.crypto import phe_numbers
 from fate_dp.crypto.paillier import EncryptedSum, PrivateKey, PublicKey, keypair_of_any_length
-from fate_dp.crypto.phe_numbers import from_phe, to_phe
+from tests.support import phe_numbers
+from tests.support.phe_numbers import from_phe, to_phe
 
 SMALL = PublicKey(293 * 433)
 PUBLIC, PRIVATE = keypair_of_any_length(512)
@@ -107,13 +106,6 @@ def test_a_sum_without_blinding_does_not_become_a_number_of_phe(item):
 def test_other_things_are_no_numbers_of_phe():
     with pytest.raises(TypeError, match="A PublicKey is neither a key nor an encrypted number of phe"):
         from_phe(PUBLIC)
-
-
-@pytest.mark.parametrize("convert, item", [(to_phe, PUBLIC), (from_phe, THEIR_PUBLIC)])
-def test_without_phe_one_sentence_says_what_to_install(monkeypatch, convert, item):
-    monkeypatch.setitem(sys.modules, "phe", None)
-    with pytest.raises(ImportError, match=r"run: pip install 'fate-dp\[phe\]'\.$"):
-        convert(item)
 
 
 def test_the_examples_hold():

@@ -9,7 +9,6 @@ import pytest
 from fate_dp.components.common.provenance import LabelPrivacy
 from fate_dp.components.dp_hetero_lr.agreement import JointTable, OwnPart, accept_terms, training_terms
 from fate_dp.components.dp_hetero_lr.labels import check_hosts_classes, declared_classes, one_vs_rest
-from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, train_plaintext
 from fate_dp.components.dp_hetero_lr.settings import TrainSettings
 from fate_dp.components.protocols.optimizers import default_optimizer, flipped_signal
 from fate_dp.components.protocols.training_terms import BINARY, Descent, class_names, models_of
@@ -18,6 +17,7 @@ from fate_dp.privacy.label_flips import LabelRelease
 from fate_dp.privacy.mechanisms.randomized_response import flip_probability, keep_probability
 from fate_dp.privacy.validation import InvalidArgument
 from tests.support.one_vs_rest import train_one_vs_rest
+from tests.support.plaintext import TrainingSettings, train_plaintext
 
 FOUR = (0.0, 1.0, 2.0, 3.0)
 SETTINGS = TrainSettings(epochs=10)

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from fate_dp.components.dp_hetero_lr.plaintext import TrainingSettings, logistic_bound, squared_error, train_plaintext
 from fate_dp.components.protocols.optimizers import (
     PartyOptimizer,
     batch_bounds,
@@ -21,6 +20,7 @@ from fate_dp.components.protocols.optimizers import (
 )
 from fate_dp.privacy.flipback import Flipback, FlipbackSettings
 from fate_dp.privacy.validation import InvalidArgument
+from tests.support.plaintext import TrainingSettings, logistic_bound, squared_error, train_plaintext
 
 pytestmark = pytest.mark.arithmetic
 

@@ -6,7 +6,7 @@ one public unit for all, ``2^-fraction_bits``. Let the sender fix phe's exponent
 the same ``precision`` (``key.encrypt(value, precision=2**-40)``); what it has sent already has told its magnitude.
 
 >>> from fate_dp.crypto.paillier import keypair_of_any_length
->>> from fate_dp.crypto.phe_numbers import from_phe, to_phe
+>>> from tests.support.phe_numbers import from_phe, to_phe
 >>> public_key, private_key = keypair_of_any_length(256)  # for tests only: real keys have at least 2048 bits
 >>> number = to_phe(public_key).encrypt(-2.5)
 >>> private_key.decrypt_signed(from_phe(number, fraction_bits=60)) / 2**60
@@ -18,27 +18,17 @@ the same ``precision`` (``key.encrypt(value, precision=2**-40)``); what it has s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, overload
-
 import gmpy2
+import phe
 from gmpy2 import mpz
+from phe import EncryptedNumber, PaillierPrivateKey, PaillierPublicKey
 
-from .paillier import Ciphertext, EncryptedSum, PrivateKey, PublicKey
-
-if TYPE_CHECKING:
-    from phe import EncryptedNumber, PaillierPrivateKey, PaillierPublicKey
+from fate_dp.crypto.paillier import Ciphertext, EncryptedSum, PrivateKey, PublicKey
 
 _BITS_OF_BASE = 4
 """phe counts exponents to the base 16."""
 
 
-@overload
-def from_phe(item: PaillierPublicKey) -> PublicKey: ...
-# phe comes without types, so that mypy cannot tell its classes apart; editors can.
-@overload
-def from_phe(item: PaillierPrivateKey) -> PrivateKey: ...  # type: ignore[overload-cannot-match]
-@overload
-def from_phe(item: EncryptedNumber, fraction_bits: int = 0) -> EncryptedSum: ...
 def from_phe(
     item: PaillierPublicKey | PaillierPrivateKey | EncryptedNumber, fraction_bits: int = 0
 ) -> PublicKey | PrivateKey | EncryptedSum:
@@ -59,11 +49,9 @@ def from_phe(
         that `PrivateKey.decrypt_signed` takes tells nearly all that are not.
 
     Raises:
-        ImportError: phe is not installed.
         TypeError: the item is none of these three.
         ValueError: the number does not fit the unit, or is no ciphertext under its key.
     """
-    phe = _phe()
     if isinstance(item, phe.PaillierPublicKey):
         return PublicKey(int(item.n))
     if isinstance(item, phe.PaillierPrivateKey):
@@ -84,12 +72,6 @@ def from_phe(
     return EncryptedSum(value, key).times(1 << shift)
 
 
-@overload
-def to_phe(item: PublicKey) -> PaillierPublicKey: ...
-@overload
-def to_phe(item: PrivateKey) -> PaillierPrivateKey: ...
-@overload
-def to_phe(item: Ciphertext, fraction_bits: int = 0) -> EncryptedNumber: ...
 def to_phe(
     item: PublicKey | PrivateKey | Ciphertext, fraction_bits: int = 0
 ) -> PaillierPublicKey | PaillierPrivateKey | EncryptedNumber:
@@ -106,11 +88,9 @@ def to_phe(
         What phe takes. phe decrypts numbers below n / 3 in magnitude and raises OverflowError for larger ones.
 
     Raises:
-        ImportError: phe is not installed.
         TypeError: the item is none of these three, such as a sum without blinding.
         ValueError: a private key of three primes, which phe does not know, or a unit that phe cannot tell.
     """
-    phe = _phe()
     if isinstance(item, PublicKey):
         return phe.PaillierPublicKey(item.n)
     if isinstance(item, PrivateKey):
@@ -122,11 +102,3 @@ def to_phe(
     if fraction_bits % _BITS_OF_BASE:
         raise ValueError(f"fraction_bits is {fraction_bits}; phe counts to the base 16, so it must be a multiple of 4.")
     return phe.EncryptedNumber(to_phe(item.public_key), int(item.value), -fraction_bits // _BITS_OF_BASE)
-
-
-def _phe() -> Any:
-    try:
-        import phe
-    except ImportError as error:
-        raise ImportError("Numbers of python-paillier need its package; run: pip install 'fate-dp[phe]'.") from error
-    return phe

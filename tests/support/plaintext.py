@@ -1,7 +1,6 @@
 """The plaintext twin of the encrypted protocol: the same arithmetic on plain float64 arrays, all parties in one place.
 
-A test holds the encrypted trainer to this one within 1e-6, so that experiments on accuracy may run here. Nothing here
-protects anything: it is for tests and benchmarks.
+A test holds the encrypted trainer to this one within 1e-6, so that experiments on accuracy may run here.
 
 With z = sum_p X_p w_p, every loss here is a quadratic in z of one fixed curvature, k z^2 / 2 - t z + constant, whose
 gradient for party p is X_p^T (k z - t) / n: affine in weights and target, which is what additively homomorphic
@@ -20,12 +19,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import expit
 
+from fate_dp.components.dp_hetero_lr.settings import ALL_AT_ONCE, FAMILIES, SIGMOIDS
+from fate_dp.components.protocols import optimizers
+from fate_dp.components.protocols.optimizers import PartyOptimizer
 from fate_dp.privacy.flipback import Flipback
 from fate_dp.privacy.validation import InvalidArgument, one_of, whole
-
-from ..protocols import optimizers
-from ..protocols.optimizers import PartyOptimizer
-from .settings import ALL_AT_ONCE, FAMILIES, SIGMOIDS
 
 Arrays = Sequence[np.ndarray]
 
