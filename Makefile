@@ -124,11 +124,11 @@ bench-homo-nn-sweeps: $(BENCHED)
 
 # Figures of the thesis on horizontal training that no other bench has: its rule by epsilon and pairs of f and p; overheads.
 bench-thesis-contributions bench-thesis-overheads bench-thesis-messages: bench-thesis-%: $(BENCHED)
-	$(BIN)/python -m bench.thesis --only $*
+	$(BIN)/python -m bench.thesis.figures --only $*
 
 # The others, on three data sets: by clients, by rounds and sampling, and all methods in one table.
 bench-thesis-clients bench-thesis-rounds bench-thesis-methods: bench-thesis-%: $(BENCHED)
-	$(BIN)/python -m bench.thesis_shuffling --only $*
+	$(BIN)/python -m bench.thesis.shuffling --only $*
 
 bench-job: $(BENCHED)
 	$(BIN)/python -m bench.job
@@ -166,7 +166,7 @@ bench-noise: $(BENCHED)
 	$(BIN)/python -m bench.noise
 
 bench-source-composition: $(BENCHED)
-	$(BIN)/python -m bench.source_composition
+	$(BIN)/python -m bench.thesis.composition_table
 
 # Every attack against every defence, by two processes; QUICK=1 takes some minutes, and the page is out/attacks/index.html.
 bench-attacks: DATA ?= ../shared/data

@@ -28,7 +28,7 @@ from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.registry import ModelSource, spec_of_job
 from fate_dp.components.dp_homo_nn.models.spec import dimension, flat_weights, load_flat
 from fate_dp.components.dp_homo_nn.round_terms import round_terms, settled
-from fate_dp.components.dp_homo_nn.settings import TrainSettings, given_settings
+from fate_dp.components.dp_homo_nn.settings import ADAPTIVE_KEYS, TrainSettings, given_settings
 from fate_dp.components.protocols.federation import Federation
 from fate_dp.components.protocols.noisy_rounds.account import noise_of
 from fate_dp.components.protocols.noisy_rounds.aggregation import Local, SecureSum
@@ -93,7 +93,7 @@ def recorded_round(view: RecordedView) -> RecordedRound:
         raise InvalidArgument(
             f"The view of {view.task.name} holds no whole round: no terms, start weights or messages."
         )
-    settings = given_settings(agreed["parameters"])
+    settings = _settings_of(agreed["parameters"])
     if settings.aggregation not in (SECURE_SUM, LOCAL) or settings.unit != RECORD or settings.local_steps > 1:
         raise InvalidArgument(
             f"The training of {view.task.name} is of aggregation {settings.aggregation}, unit {settings.unit} and "
@@ -117,6 +117,12 @@ def recorded_round(view: RecordedView) -> RecordedRound:
     mean = _mean_of([each.content for each in first], terms)
     promised = _promised(agreed["promise"])
     return RecordedRound(_round_view(mean, starts[0], terms, settings, promised[0]), terms, *promised)
+
+
+def _settings_of(parameters: dict[str, Any]) -> TrainSettings:
+    """Views that were recorded by earlier releases have further keys of ``adaptive``."""
+    known = {name: value for name, value in parameters["adaptive"].items() if name in ADAPTIVE_KEYS}
+    return given_settings({**parameters, "adaptive": known})
 
 
 def _promised(promise: dict[str, Any]) -> tuple[float, float]:

@@ -52,12 +52,14 @@ USED_NAMES = {
     "score_caps": re.compile(f"({WEIGHTS})?{NUMBERED_COLUMNS}"),
     "dataset_caps": re.compile(NUMBERED_COLUMNS),
     "few_valued_scores": re.compile(BY_COLUMNS),
-    "public_datasets": re.compile(BY_COLUMNS),
 }
 UNUSED_NAME = (
     "In {path}, {key} names {name!r}, but no component calls a dataset so, and the line holds nothing; name it by its "
     "columns, as `fate-dp declare-table` and `fate-dp ledger` do."
 )
+RETIRED = "public_datasets"
+"""Only a training without any guarantee asked for this list; it is left out, and files that have it stay valid."""
+RETIRED_KEY = "In {path}, {key} holds nothing any more; remove it: no component takes a table without a guarantee."
 REFUSE, WARN, OFF = JOB_CHECKS = ("refuse", "warn", "off")
 DEFAULT_LABEL_CAP = 8.0
 EVERY_COMPONENT = "every component"
@@ -97,7 +99,6 @@ class Policy:
     default_dataset_cap: BudgetCap = DEFAULT_DATASET_CAP
     dataset_caps: Mapping[str, BudgetCap] = field(default_factory=dict)
     model_modules: Mapping[str, str] = field(default_factory=dict)
-    public_datasets: frozenset[str] = frozenset()
     separate_ids: frozenset[str] = frozenset()
     few_valued_scores: frozenset[str] = frozenset()
     foreign_jobs: frozenset[str] = frozenset()
@@ -165,9 +166,9 @@ def unused_names(policy: Policy) -> list[tuple[str, str]]:
 
 
 @cache
-def _tell_unused(path: str, key: str, name: str) -> None:
+def _tell(sentence: str) -> None:
     """Once in a process, which may read the file for every job step."""
-    logger.warning(UNUSED_NAME.format(path=path, key=key, name=name))
+    logger.warning(sentence)
 
 
 def _caps(
@@ -211,11 +212,13 @@ def load_policy(path: AnyPath) -> Policy:
     """Read the policy file; a missing file means the defaults. Names that nothing uses are logged as warnings."""
     file = _File(path)
     content = file.read()
+    if content.pop(RETIRED, None) is not None:
+        _tell(RETIRED_KEY.format(path=path, key=RETIRED))
     file.check_keys("the file", content, Policy)
     mappings = ("label_sources", "score_caps", "dataset_caps", "model_modules")
     sources, caps, budgets, modules = (file.mapping(key, content.get(key)) for key in mappings)
-    lists = ("public_datasets", "separate_ids", "few_valued_scores", "foreign_jobs")
-    public, separate, few_valued, foreign = (file.items(key, content.get(key)) for key in lists)
+    lists = ("separate_ids", "few_valued_scores", "foreign_jobs")
+    separate, few_valued, foreign = (file.items(key, content.get(key)) for key in lists)
     default = file.budget("default_dataset_cap", content.get("default_dataset_cap"), DEFAULT_DATASET_CAP)
     policy = Policy(
         default_label_cap=file.epsilon("default_label_cap", content.get("default_label_cap", DEFAULT_LABEL_CAP)),
@@ -227,7 +230,6 @@ def load_policy(path: AnyPath) -> Policy:
             for name, value in budgets.items()
         },
         model_modules={file.module_name(name): file.module(name, value) for name, value in modules.items()},
-        public_datasets=frozenset(file.dataset("public_datasets", name) for name in public),
         separate_ids=frozenset(file.dataset("separate_ids", name, "id column") for name in separate),
         few_valued_scores=frozenset(file.dataset("few_valued_scores", name) for name in few_valued),
         foreign_jobs=frozenset(file.dataset("foreign_jobs", name, "name") for name in foreign),
@@ -237,7 +239,7 @@ def load_policy(path: AnyPath) -> Policy:
         record_bytes=file.record_bytes(content.get("record_bytes", DEFAULT_RECORD_BYTES)),
     )
     for key, name in unused_names(policy):
-        _tell_unused(str(path), key, name)
+        _tell(UNUSED_NAME.format(path=path, key=key, name=name))
     return policy
 
 

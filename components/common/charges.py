@@ -134,29 +134,18 @@ class Charges:
 
     Args:
         refusal: the sentence for the other parties where the cap does not allow the task.
-        public_copy: the operator declared the data public: lines stand under a name of their own, outside the cap.
         label_source: steps are on the labels alone, and charged to their source.
     """
 
-    def __init__(
-        self, ctx: Any, frame: Any, refusal: str, *, public_copy: bool = False, label_source: str | None = None
-    ) -> None:
+    def __init__(self, ctx: Any, frame: Any, refusal: str, *, label_source: str | None = None) -> None:
         self._home, self._job, self._frame = home_of(ctx), job_of(ctx), frame
-        self._refusal, self._public_copy, self._label_source = refusal, public_copy, label_source
+        self._refusal, self._label_source = refusal, label_source
         self._pending: list[int] = []
-        if label_source is not None:
-            self._dataset = Dataset(label_source, ())
-            self.dataset = label_source
-            return
-        # No budget of a private table may pay for what was told of a public one.
-        public = Dataset(f"public {columns_name(frame.schema.columns.to_list())}", ())
-        self._dataset = public if public_copy else remembered_dataset(self._home, frame)
+        self._dataset = remembered_dataset(self._home, frame) if label_source is None else Dataset(label_source, ())
         self.dataset = self._dataset.name
 
     def check(self, events: Charged) -> None:
         """Refuse, by a ``PrivateReason`` that tells others the refusal alone, what exceeds the cap; write nothing."""
-        if self._public_copy:
-            return
         try:
             self._home.ledger.check_steps(dataset=self.dataset, events=self._claimed(events), cap=self._cap)
         except BudgetExceeded as error:
@@ -198,8 +187,8 @@ class Charges:
         return ids_fingerprint(self._frame)
 
     @property
-    def _cap(self) -> BudgetCap | None:
+    def _cap(self) -> BudgetCap:
         policy = self._home.policy
         if self._label_source is not None:
             return BudgetCap(policy.label_cap(self._label_source), policy.label_delta)
-        return None if self._public_copy else policy.dataset_cap(self.dataset, self._dataset.related)
+        return policy.dataset_cap(self.dataset, self._dataset.related)

@@ -13,7 +13,7 @@ import numpy as np
 
 from fate_dp.privacy.policy import Policy
 
-from ..common.charges import Charges, Dataset, home_of, remembered_dataset
+from ..common.charges import Charges, home_of
 from ..common.frames import DataFrame, check_features
 from ..common.provenance import refuse_derived_labels
 from ..protocols.federation import Context, Federation, PartyId, own_party, require
@@ -33,7 +33,7 @@ from .models.spec import dimension
 from .relevance import first_layer
 from .round_terms import calibrated, charged_events, check_promise, guarantee_of, promise_of, round_terms, settled
 from .rounds.server import Server
-from .settings import ADAPTIVE, MODULE_PREFIX, SOURCE_RULE, TrainSettings, given_settings, module_name
+from .settings import ADAPTIVE, MODULE_PREFIX, TrainSettings, given_settings, module_name
 
 
 def federation_of(parties: Iterable[PartyId], settings: TrainSettings) -> Federation:
@@ -65,21 +65,6 @@ def check_module(policy: Policy, name: str) -> None:
             public=f"model.name is {name!r}, which that party's operator does not allow; {MODULE_PREFIX}NAME must stand in "
             "its policy.",
         )
-
-
-def check_public(policy: Policy, dataset: Dataset) -> None:
-    """What guarantees nothing runs on tables only that the operator of this very party declared public.
-
-    So must be all that has records in common with them: a job can leave columns of a private table away until it has those
-    of a public one.
-    """
-    private = next((name for name in (dataset.name, *dataset.related) if name not in policy.public_datasets), None)
-    if private is not None:
-        sentence = (
-            f"noise is {SOURCE_RULE}, which guarantees nothing, but policy.yaml of this party does not name {{}} under "
-            "public_datasets."
-        )
-        raise PrivateReason(sentence.format(private), public=sentence.format(dataset.name))
 
 
 def check_alike(facts: dict) -> None:
@@ -144,10 +129,7 @@ class Tables(Preflight):
         check_table(frame, settings)
         assert frame is not None
         home, policy = home_of(self.ctx), home_of(self.ctx).policy
-        if settings.noise == SOURCE_RULE:
-            check_public(policy, remembered_dataset(home, frame))
-        else:
-            refuse_derived_labels(home, frame)
+        refuse_derived_labels(home, frame)
         check_module(policy, settings.model["name"])
         columns = frame.schema.columns.to_list()
         spec = spec_of_job(settings, len(columns))
@@ -210,7 +192,7 @@ class Consent(Preflight):
         personal = terms.at(federation.data.index(me))
         check_promise(settings, personal, guarantee_of(settings, personal, step), me[1])
         promise = promise_of(settings, terms, step, federation.ids)
-        charges = Charges(self.ctx, self.tables.frame, REFUSAL, public_copy=settings.noise == SOURCE_RULE)
+        charges = Charges(self.ctx, self.tables.frame, REFUSAL)
         charges.check(charged_events(settings, personal, step=step))
         self.agreement = DataAgreement(chosen, federation, terms, promise, step, source, charges)
         return {}

@@ -19,7 +19,7 @@ from .agreement import Agreement, check_module
 from .models.registry import ModelSource, model_inputs
 from .models.spec import ModelSpec
 from .round_terms import BY_PARTY
-from .settings import SOURCE_RULE, TrainSettings
+from .settings import TrainSettings
 
 logger = logging.getLogger(__name__)
 
@@ -28,9 +28,6 @@ TRUSTED = {
     "local": "the server sees every party's noisy message",
     "shuffle": "the server sees shuffled messages of records, the shuffler who sent them but not what",
 }
-SOURCE_RULE_MECHANISM = (
-    "the source's own rule: inputs and loss coefficients with noise once, clipped means; no guarantee"
-)
 MECHANISMS = {
     "secure_sum": "clipped sums of Poisson samples, discrete Gaussian shares, pairwise masks",
     "local": "clipped sums of Poisson samples, discrete Gaussian noise at each party",
@@ -61,7 +58,7 @@ def summary_of(agreement: Agreement, course: Course) -> dict:
     """What FATE-Board draws as a table: public facts, the same at all parties. No loss, which would be another release."""
     settings, terms, promise = agreement.settings, agreement.terms, agreement.promise
     facts = {
-        "mechanism": SOURCE_RULE_MECHANISM if settings.noise == SOURCE_RULE else MECHANISMS[terms.aggregation],
+        "mechanism": MECHANISMS[terms.aggregation],
         "aggregation": f"{terms.aggregation}: {TRUSTED[terms.aggregation]}",
         "model": f"{settings.model['name']}, {terms.dimension} parameters",
         "unit": promise["unit"],
@@ -76,9 +73,7 @@ def summary_of(agreement: Agreement, course: Course) -> dict:
         facts[f"epsilon of party {party}"] = ", ".join(
             f"{each:.6g} {in_words(name)}" for name, each in epsilons.items()
         )
-    if settings.noise == SOURCE_RULE:
-        facts["epsilon that the source claims"] = settings.epsilon
-    elif terms.epsilon0 is None:
+    if terms.epsilon0 is None:
         facts["noise over the clip"] = terms.noise_multiplier
     else:
         facts["epsilon0 of one message"] = terms.epsilon0

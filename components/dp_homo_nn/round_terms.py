@@ -22,8 +22,7 @@ from ..protocols.noisy_rounds.account import (
 from ..protocols.noisy_rounds.party_tables import ROUNDING, Guarantee
 from ..protocols.noisy_rounds.terms import RECORD, SECURE_SUM, SHUFFLE, RoundTerms
 from .adaptive import ContributionStep, calibrated_beside
-from .settings import OPTIMIZER_KEYS, SOURCE_RULE, TrainSettings
-from .source_rule import rule_of
+from .settings import OPTIMIZER_KEYS, TrainSettings
 
 MOMENTUM = 0.9
 BY_PARTY = "epsilon by party"
@@ -137,7 +136,7 @@ def calibrated(
     """
     if settings.party_epsilons is not None:
         return personal_terms(terms, targets_of(settings, clients), settings.delta, settings.stated_relation)
-    if settings.epsilon is None or settings.noise == SOURCE_RULE:
+    if settings.epsilon is None:
         return terms
     if step is not None:
         return calibrated_beside(settings, terms, step)
@@ -187,10 +186,6 @@ def loudest(settings: TrainSettings, terms: RoundTerms, clients: Sequence[str]) 
 
 def guarantee_of(settings: TrainSettings, terms: RoundTerms, step: ContributionStep | None = None) -> Guarantee:
     """What all planned rounds promise; any party can compute it anew. Of a party with terms of its own these are given."""
-    if settings.noise == SOURCE_RULE:
-        nothing = dict.fromkeys(relations_of(terms), math.inf)
-        reason = rule_of(settings, terms).reason
-        return Guarantee(terms.unit, settings.stated_relation, settings.delta, nothing, None, OBSERVERS, reason)
     collusion = None
     if terms.aggregation == SHUFFLE:
         collusion = sum(noise_of(terms) * count for _, count in collusion_events(terms))
@@ -216,7 +211,7 @@ def check_promise(settings: TrainSettings, terms: RoundTerms, guarantee: Guarant
         (settings.party_epsilons or {}).get(party, settings.epsilon),
         guarantee.epsilons[settings.stated_relation],
     )
-    if asked is not None and settings.noise != SOURCE_RULE and reached > asked * ROUNDING:
+    if asked is not None and reached > asked * ROUNDING:
         raise ValueError(f"The guest's noise costs epsilon {reached:g}, while the job asks for {asked:g}.")
     for name in ("noise_multiplier", "epsilon0"):
         wanted = getattr(settings, name)
@@ -231,10 +226,6 @@ def charged_events(
     step: ContributionStep | None = None,
 ) -> list[tuple[Event, int]]:
     """(event, count) that the ledger holds after these rounds (None: all that are planned), and ``step`` if given."""
-    if settings.noise == SOURCE_RULE:
-        # Once, however many rounds there are.
-        event = rule_of(settings, terms).event(OBSERVERS, relation=settings.stated_relation)
-        return [(event, 1)] if rounds is None or len(rounds) else []
     return [*([] if step is None else [(step.event, 1)]), *events_of(terms, settings.stated_relation, rounds)]
 
 

@@ -15,8 +15,8 @@ MODELS = ("logistic_regression", "mlp", "cnn", "scattering_linear", "patch_linea
 MODULE_PREFIX = "module:"
 AGGREGATIONS = ("secure_sum", "local", "shuffle")
 UNITS = ("record", "client")
-ADAPTIVE, SOURCE_RULE = "adaptive", "source_rule"
-NOISES = ("uniform", ADAPTIVE, SOURCE_RULE)
+ADAPTIVE = "adaptive"
+NOISES = ("uniform", ADAPTIVE)
 SPLITS = ("none", "block", "coordinate")
 MAX_ROUNDS = 10**5
 MAX_COUNT = 10**12
@@ -29,7 +29,7 @@ ROUNDS = 50
 MODEL_KEYS = {"name": "logistic_regression", "params": {}}
 OPTIMIZER_KEYS = {"method": "sgd", "penalty": "l2", "alpha": 0.0, "optimizer_params": {"lr": 0.1}}
 SCHEDULER_KEYS = {"method": "constant", "scheduler_params": {}}
-ADAPTIVE_KEYS = {"contribution_share": 0.125, "power": -0.5, "after_rounds": None, "f": 0.15, "p": 0.85}
+ADAPTIVE_KEYS = {"contribution_share": 0.125, "power": -0.5, "after_rounds": None}
 INIT_KEYS = {"random_state": 0}
 CLASS_WEIGHT_KEYS = {"prior": None, "maximum": 10.0}
 
@@ -126,14 +126,10 @@ def _by_party(name: str, value: Any, allowed: str) -> dict[str, float]:
 
 
 def adaptive(value: Any) -> dict[str, Any]:
-    """contribution_share (of epsilon), power (of the contributions in the scales) and after_rounds (a quarter of them);
-    for source_rule after_rounds, and f and p, the source's thresholds.
-    """
+    """contribution_share (of epsilon), power (of the contributions in the scales) and after_rounds (a quarter of them)."""
     filled = mapping("adaptive", value, ADAPTIVE_KEYS)
     number("adaptive.contribution_share", filled["contribution_share"], above=0, at_most=0.9)
     number("adaptive.power", filled["power"], at_least=-4, at_most=4)
-    for name in ("f", "p"):
-        number(f"adaptive.{name}", filled[name], at_least=0, at_most=1)
     if filled["after_rounds"] is not None:
         number("adaptive.after_rounds", filled["after_rounds"], at_least=0, whole=True)
     return filled
@@ -269,13 +265,9 @@ class TrainSettings:
     upload_fraction: float = parameter(
         "part of the coordinates that is sent, selected after noise", 1.0, above=0, at_most=1
     )
-    noise: str = parameter(
-        "how noise is spread: uniform, adaptive, or source_rule, which guarantees nothing",
-        "uniform",
-        check=OneOf(NOISES),
-    )
+    noise: str = parameter("how noise is spread: uniform or adaptive", "uniform", check=OneOf(NOISES))
     adaptive: Mapping[str, Any] = parameter(
-        "noise adaptive: contribution_share, power, after_rounds; f and p of source_rule", ADAPTIVE_KEYS, check=adaptive
+        "noise adaptive: contribution_share, power, after_rounds", ADAPTIVE_KEYS, check=adaptive
     )
     shuffler: str | None = parameter("party id of the host that shuffles and holds no data", None, check=shuffler)
     message_splitting: str = parameter(
@@ -310,7 +302,7 @@ class TrainSettings:
 
     @property
     def rounds_before_contributions(self) -> int:
-        """How many rounds come before attributes' contributions are computed, with noise adaptive and source_rule."""
+        """How many rounds come before attributes' contributions are computed, with noise adaptive."""
         given = self.adaptive["after_rounds"]
         return max(1, self.rounds // 4) if given is None else given
 
@@ -386,8 +378,6 @@ def _problems(settings: TrainSettings) -> Iterator[str]:
             f"adaptive.after_rounds is {settings.rounds_before_contributions}; it must be less than rounds, "
             f"{settings.rounds}."
         )
-    for hindrance in _source_rule_hindrances(settings) if settings.noise == SOURCE_RULE else ():
-        yield f"noise is source_rule, but {hindrance}."
     if isinstance(settings.clip, tuple) and len(settings.clip) != settings.rounds:
         yield f"clip has {len(settings.clip)} values; it must have one for each of the {settings.rounds} rounds."
 
@@ -405,18 +395,3 @@ def _personal_problems(settings: TrainSettings) -> Iterator[str]:
         yield f"noise is {settings.noise}; {own[0]} goes with noise uniform only."
     if isinstance(settings.clip, dict):
         yield f"clip follows a quantile of the norms of all parties; {own[0]} needs a fixed clip."
-
-
-def _source_rule_hindrances(settings: TrainSettings) -> Iterator[str]:
-    if settings.epsilon is None:
-        yield "epsilon is not set, which the source divides between its perturbations; set it in place of the noise"
-    if settings.aggregation == "shuffle":
-        yield "aggregation is shuffle, and the rule has no answers of single records; use secure_sum or local"
-    if settings.unit != "record":
-        yield f"unit is {settings.unit}, and the rule perturbs records; use unit record"
-    if settings.local_steps > 1 or settings.upload_fraction < 1:
-        yield "the rule sends one whole gradient a round; use local_steps 1 and upload_fraction 1"
-    if settings.class_weights is not None:
-        yield "class_weights are set, which the rule does not know; leave them out"
-    if isinstance(settings.clip, dict):
-        yield "clip follows a quantile of the norms of records, which the rule does not clip; use a fixed clip"

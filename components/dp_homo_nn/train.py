@@ -43,8 +43,6 @@ from .relevance import coordinate_scales
 from .round_terms import ChargedRounds
 from .rounds.client import Client, NotFinite
 from .rounds.server import Server
-from .settings import SOURCE_RULE
-from .source_rule import SourceRuleClient, SourceRuleRows
 
 logger = logging.getLogger(__name__)
 
@@ -200,14 +198,8 @@ class Member:
 
     def __init__(self, agreement: DataAgreement, frame: DataFrame, position: int) -> None:
         self._agreement, self._position, self._terms = agreement, position, agreement.terms
-        self._client: Client | SourceRuleClient
-        if agreement.settings.noise == SOURCE_RULE:
-            rows = SourceRuleRows(frame, agreement.source)
-            self._rows: FrameRows = rows
-            self._client = SourceRuleClient(rows, agreement.settings, self._terms, position)
-        else:
-            self._rows = FrameRows(frame, agreement.source)
-            self._client = Client(self._rows, self._terms, position=position)
+        self._rows = FrameRows(frame, agreement.source)
+        self._client = Client(self._rows, self._terms, position=position)
         self._charged = ChargedRounds(agreement.settings, agreement.terms.at(position))
 
     def contribution(self, weights: np.ndarray, number: int, clip: float) -> Contribution | None:
@@ -237,9 +229,8 @@ class Member:
 
     def charge_round(self, number: int) -> bool:
         """As ``charge``, for a round that this party sends in."""
-        settings = self._agreement.settings
-        rule = f"noise {SOURCE_RULE}, " if settings.noise == SOURCE_RULE else ""
-        charged = self.charge(self._charged.added_by(number), f"dp_homo_nn, {rule}aggregation {settings.aggregation}")
+        purpose = f"dp_homo_nn, aggregation {self._terms.aggregation}"
+        charged = self.charge(self._charged.added_by(number), purpose)
         if charged:
             self._charged.add(number)
         return charged

@@ -124,8 +124,7 @@ Labels are capped at delta 0, other private steps at the delta of the policy's c
 - Data declared public: outside every cap, and a run on labels declared public is in no total.
 """
 UNSOUND = """\
-Found in the sources of this project or in common practice. None of them is used; where a variant is kept for
-comparison, it is labelled, and its ledger line says what it really gives.
+Found in the sources of this project or in common practice. None of them is used.
 """
 
 

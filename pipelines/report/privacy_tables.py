@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fate_dp.privacy.accounting.calibration import subsampled_gaussian_epsilon
-from fate_dp.privacy.accounting.composition import compose_pure, source_composition_epsilon, unsampled_source_epsilon
+from fate_dp.privacy.accounting.composition import compose_pure
 from fate_dp.privacy.accounting.gaussian import gaussian_delta, gaussian_sigma
 from fate_dp.privacy.accounting.privacy_profiles import in_amplified_range, shuffle_closed_form
 from fate_dp.privacy.accounting.shuffling import shuffle_epsilon
@@ -127,26 +127,6 @@ def shuffled_flips() -> ComputedTable:
     )
 
 
-def source_composition() -> ComputedTable:
-    """The source's composition statement beside the accountant's."""
-    rows = []
-    for rate, noise, rounds in ((0.01, 1.0, 1000), (0.04, 1.5, 2250), (0.1, 2.0, 100), (1.0, 5.0, 10)):
-        epsilons = (
-            unsampled_source_epsilon(rounds, noise, DELTA),
-            source_composition_epsilon(rounds, rate, noise, DELTA),
-            subsampled_gaussian_epsilon(rate, noise, rounds, DELTA),
-        )
-        rows.append((f"{rate:g}", f"{noise:g}", str(rounds), *map(rounded_up, epsilons)))
-    return ComputedTable(
-        "The source's composition beside PLD",
-        "Epsilon of T rounds of Gaussian noise on clipped sums under add-or-remove, each record in each round by a "
-        f"coin of its own, at delta {DELTA:g}. The source's formula holds for Gaussian noise with such coins only, and "
-        "is loose: it gives up that nobody knows in which rounds a record took part. Without sampling the two agree.",
-        ("sampling p", "noise multiplier", "rounds T", "source, eq. 3.24 (p = 1)", "source, eq. 3.23", "PLD"),
-        rows,
-    )
-
-
 def trust_models() -> ComputedTable:
     """The three trust models at one target."""
     request = TrainingPlanRequest(60000, 10, 219, 4096 / 60000, DELTA, epsilon=2.0, cap_epsilon=8.0)
@@ -182,7 +162,6 @@ TABLES = {
     "gaussian_calibration": gaussian_calibration,
     "relations": relations,
     "shuffled_flips": shuffled_flips,
-    "source_composition": source_composition,
     "trust_models": trust_models,
 }
 

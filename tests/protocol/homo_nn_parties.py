@@ -75,13 +75,14 @@ def train(ctx, earlier, tables, partitions=2, policies=None, label_type="int32",
     return {"model": document, "scored": None if scored is None else scored.as_pd_df(), "summary": summary(ctx)}
 
 
-def predict(ctx, earlier, model_of, tables, partitions=2):
-    """The stage predict with the model of an earlier scenario, as JSON keeps it."""
+def predict(ctx, earlier, model_of, tables, partitions=2, meta=None):
+    """The stage predict with the model of an earlier scenario, as JSON keeps it, but for `meta`."""
     import json
 
     from fate_dp.components.dp_homo_nn.model import predict_party
 
     document = json.loads(json.dumps(earlier[model_of].value["model"]))
+    document["meta"].update(meta or {})
     return predict_party(ctx, document, frame_at(ctx, tables, partitions)).as_pd_df()
 
 

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from fate_dp.components.common.charges import columns_name
 from fate_dp.components.dp_homo_nn.model import spec_of, weights_of
 
 from .homo_nn_parties import (
@@ -37,11 +36,8 @@ from .scenarios import Scenario, assert_refused, play
 THREE = tables(classes=3)
 RARE = rare_tables()
 RARE_TRAINING = {"rounds": 20, "batch_size": 1000, "records": 3000, "noise_multiplier": 2.5}
-DATASET = columns_name(f"x{column}" for column in range(FEATURES))
-PUBLIC = dict.fromkeys(DATA, f"public_datasets: ['{DATASET}']")
 # What is stated under add-or-remove counts for about twice as much under replace-one, which caps are held against.
 WIDE_CAP = dict.fromkeys(DATA, "default_dataset_cap: {epsilon: 20, delta: 1.0e-6}")
-SOURCE_RULE = {"rounds": 8, "noise": "source_rule", "noise_multiplier": None, "epsilon": 30.0}
 # The four columns as an image of 2 x 2.
 TINY_PATCHES = {"input_shape": [1, 2, 2], "size": 2, "filters": 3, "pools": 1, "pictures": 10}
 NET = "model_modules: {net: 'tests.protocol.homo_nn_parties:small_net'}"
@@ -94,22 +90,16 @@ RAN = {
         model={"name": "mlp", "params": {"hidden": [3]}},
         relation="replace_one",
     ),
-    # Raw values below the threshold: noise there grows without bound as a contribution nears 0, which happens by chance.
-    "source rule": training(**SOURCE_RULE, policies=PUBLIC, adaptive={"p": 0.0}),
-    "source rule local": training(
-        **SOURCE_RULE,
-        aggregation="local",
-        policies=PUBLIC,
-        adaptive={"after_rounds": 0},
-        model={"name": "mlp", "params": {"hidden": [3]}},
-    ),
     "one missing": failing({HOST: [1]}, "contribution", rounds=3, max_dropouts=2),
     "too few": failing({HOST: [1], GUEST: [2]}, "contribution", rounds=3),
     "one lost": failing({HOST: [1]}, "charge_round", rounds=3, max_dropouts=2),
 }
+# What models of an earlier release said of a kind of noise that is gone.
+EARLIER = {"noise": "source_rule", "adaptive": {"f": 0.15, "p": 0.85}}
 PREDICTED = {
     "predicted": Scenario(predict, {"model_of": "secure_sum", "tables": TABLES}, DATA),
     "predicted of three": Scenario(predict, {"model_of": "three classes", "tables": THREE}, DATA),
+    "of an earlier release": Scenario(predict, {"model_of": "secure_sum", "tables": TABLES, "meta": EARLIER}, DATA),
     "without labels": Scenario(predict, {"model_of": "secure_sum", "tables": changed(GUEST, y=None)}, (GUEST,)),
     "other columns": Scenario(predict, {"model_of": "secure_sum", "tables": changed(GUEST, x3=None)}, (GUEST,)),
     "no model": Scenario(predict, {"model_of": "shuffle", "tables": {SHUFFLER: TABLES[GUEST]}}, (SHUFFLER,)),
@@ -185,18 +175,6 @@ REFUSED = {
         "contributions have no account here",
         None,
     ),
-    "source rule undeclared": (
-        training(**SOURCE_RULE, policies={GUEST: PUBLIC[GUEST], SECOND_HOST: PUBLIC[GUEST]}),
-        HOST,
-        f"policy.yaml of this party does not name {DATASET} under public_datasets.",
-        None,
-    ),
-    "shuffled source rule": (
-        training(**SOURCE_RULE, aggregation="shuffle", shuffler=SHUFFLER[1], policies=PUBLIC),
-        GUEST,
-        "noise is source_rule, but aggregation is shuffle",
-        None,
-    ),
     "top-k": (training(upload_fraction=0.5), GUEST, "use aggregation local, or upload_fraction 1", None),
     "repeated id": (training(changed(GUEST, id="one")), GUEST, "An id occurs more than once", None),
 }
@@ -228,7 +206,7 @@ def test_all_data_parties_hold_the_same_model_and_others_none(runs, name):
         assert value(runs, name, party)["model"]["data"] == {"estimator": None}
 
 
-@pytest.mark.parametrize("name, least", [("secure_sum", 0.8), ("local", 0.7), ("source rule", 0.8)])
+@pytest.mark.parametrize("name, least", [("secure_sum", 0.8), ("local", 0.7)])
 def test_the_model_learns(runs, name, least):
     """Guessing is right for half of 270 records, give or take 0.03. Noise is fresh in every run, hence the room: in
     simulations of such trainings with as much noise, 0.96 are right, give or take 0.015."""
@@ -266,8 +244,6 @@ def test_the_ledgers_agree_and_count_the_rounds_that_ran(runs, name):
         "one missing": [3, 2, 3],
         "too few": [1] * 3,
         "one lost": [3, 2, 3],
-        "source rule": [1] * 3,
-        "source rule local": [1] * 3,
         "adaptive": [4] * 3,
         "adaptive local": [2] * 3,
     }
@@ -324,17 +300,6 @@ def test_adaptive_noise_keeps_the_total_and_releases_contributions_once(runs):
         assert {line["relation"] for line in lines} == {relation}
 
 
-@pytest.mark.parametrize("name", ["source rule", "source rule local"])
-def test_the_sources_rule_promises_nothing_and_says_so(runs, name):
-    at_host, (line,) = value(runs, name, HOST), runs[name][HOST].ledger["entries"]
-    summary, promise = at_host["summary"], at_host["model"]["meta"]["privacy"]
-    assert [summary[key] for key in summary if key.startswith("epsilon (nats")] == ["infinity"] * 2
-    assert set(promise["epsilon"].values()) == {"infinity"} and "no epsilon holds" in promise["accountant"]
-    assert summary["epsilon that the source claims"] == 30 and "noise over the clip" not in summary
-    assert (line["mechanism"], line["epsilon"], line["pending"]) == ("NotPrivate", "infinity", 0)
-    assert line["source"] == f"public {DATASET}" and "no guarantee at all" in line["note"]
-
-
 def test_no_party_sees_more_than_it_should(runs):
     """The arbiter gets no rows, shares or single vectors; the shuffler ciphertexts; data parties weights and keys."""
     names = {party: {name for _, name, _ in runs["shuffle"][party].received} for party in EVERYBODY}
@@ -365,6 +330,7 @@ def test_predictions_are_in_fates_format_and_those_of_the_model(runs):
     np.testing.assert_allclose(scored["predict_score"].astype(float), expected, atol=1e-5)
     columns = ["sample_id", "id", "label", "predict_score", "predict_result", "predict_detail", "type"]
     assert scored.columns.tolist() == columns and set(scored["type"]) == {"test_set"}
+    assert scored.equals(value(runs, "of an earlier release", HOST))
     assert value(runs, "without labels", GUEST).columns.tolist() == [name for name in columns if name != "label"]
 
 

@@ -272,6 +272,14 @@ def test_a_round_that_is_not_read_says_so(change, sentence):
         rounds.recorded_round(replace(view, messages=(changed, *view.messages[1:])))
 
 
+def test_a_round_of_an_earlier_release_is_read():
+    view, _ = training(1.0)
+    agreed = view.messages[0].content["terms"]
+    parameters = {**agreed["parameters"], "adaptive": {**agreed["parameters"]["adaptive"], "f": 0.15, "p": 0.85}}
+    earlier = Message(GUEST, "verdict", "tables", {"problem": None, "terms": {**agreed, "parameters": parameters}})
+    assert rounds.recorded_round(replace(view, messages=(earlier, *view.messages[1:]))).terms.rounds
+
+
 def test_a_round_without_a_party_that_was_ready_is_not_read():
     view, _ = training(1.0)
     ready = tuple(Message(f"host-{party}", "ready", "iterations.0", True) for party in range(3))

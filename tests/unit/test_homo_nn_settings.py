@@ -4,27 +4,12 @@ import math
 
 import pytest
 
-from fate_dp.components.common.charges import Dataset, columns_name
 from fate_dp.components.common.parameters import parameters_of
 from fate_dp.components.dp_homo_nn.adaptive import contribution_step
-from fate_dp.components.dp_homo_nn.agreement import (
-    check_alike,
-    check_module,
-    check_parameters,
-    check_public,
-    federation_of,
-)
-from fate_dp.components.dp_homo_nn.round_terms import (
-    calibrated,
-    charged_events,
-    check_promise,
-    guarantee_of,
-    round_terms,
-)
+from fate_dp.components.dp_homo_nn.agreement import check_alike, check_module, check_parameters, federation_of
+from fate_dp.components.dp_homo_nn.round_terms import calibrated, check_promise, guarantee_of, round_terms
 from fate_dp.components.dp_homo_nn.settings import TrainSettings, given_settings, module_name
-from fate_dp.components.dp_homo_nn.source_rule import SourceRule, rule_of
 from fate_dp.components.protocols.noisy_rounds.account import events_of
-from fate_dp.components.protocols.preflight import PrivateReason
 from fate_dp.privacy.accounting.calibration import UnreachableTarget
 from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.events import ADD_OR_REMOVE, RELATIONS, REPLACE_ONE, Event, PureDP
@@ -94,6 +79,7 @@ BAD = [
     ("aggregation", "central"),
     ("unit", "label"),
     ("noise", "gaussian"),
+    ("noise", "source_rule"),
     ("message_splitting", "rows"),
     *[("max_dropouts", value) for value in (0, 1.5, True)],
     *[("local_steps", value) for value in (0, 1.5)],
@@ -102,10 +88,7 @@ BAD = [
     ("client_weights", {}),
     ("client_weights", {"9999": 0}),
     *[("upload_fraction", value) for value in (0, 1.1, "half")],
-    *[
-        ("adaptive", value)
-        for value in ({"contribution_share": 1}, {"power": "up"}, {"share": 1}, {"f": 2}, {"p": -1}, 0.1)
-    ],
+    *[("adaptive", value) for value in ({"contribution_share": 1}, {"power": "up"}, {"share": 1}, {"f": 0.15}, 0.1)],
     *[("shuffler", value) for value in (9997, "", "a b")],
     *[("threshold", value) for value in (-0.1, 1.1, "0.5")],
 ]
@@ -125,28 +108,10 @@ TOGETHER = [
         {"class_weights": {"prior": [0.2, 0.3, 0.5]}},
         "prior has 3 probabilities; it must have one for each of the 2 classes",
     ),
-    ({"noise": "source_rule"}, "noise is source_rule, but epsilon is not set"),
-    *[
-        (
-            {"noise": "source_rule", "noise_multiplier": None, "epsilon": 8.0, **given},
-            f"noise is source_rule, but {reason}",
-        )
-        for given, reason in (
-            ({"aggregation": "shuffle", "shuffler": "9997"}, "aggregation is shuffle"),
-            ({"unit": "client", "records": 3, "batch_size": 3, "local_learning_rate": 0.1}, "unit is client"),
-            ({"aggregation": "local", "local_steps": 2}, "the rule sends one whole gradient"),
-            ({"aggregation": "local", "upload_fraction": 0.5}, "the rule sends one whole gradient"),
-            ({"class_weights": {"prior": [0.2, 0.8]}}, "class_weights are set"),
-            ({"clip": {"quantile": 0.5, "start": 1.0}}, "clip follows a quantile"),
-        )
-    ],
-    *[
-        (
-            {"noise": noise, "noise_multiplier": None, "epsilon": 8.0, "adaptive": {"after_rounds": 10}},
-            "adaptive.after_rounds is 10; it must be less than rounds, 10.",
-        )
-        for noise in ("adaptive", "source_rule")
-    ],
+    (
+        {"noise": "adaptive", "noise_multiplier": None, "epsilon": 8.0, "adaptive": {"after_rounds": 10}},
+        "adaptive.after_rounds is 10; it must be less than rounds, 10.",
+    ),
     ({"records": None}, "records is not set; dp_homo_nn needs it"),
     *[
         ({**SHUFFLE, name: None}, f"{name} is not set; aggregation shuffle needs it")
@@ -239,34 +204,6 @@ def test_contributions_cost_twice_as_much_under_replace_one_whichever_relation_i
         released = (Event(PureDP(epsilon), "record", relation, step.event.observers), 1)
         charged = total_epsilon([released, *events_of(terms, relation)], settings.delta)
         assert epsilons[relation] == pytest.approx(charged, rel=1e-9)
-
-
-def test_the_sources_rule_has_no_noise_multiplier_no_epsilon_and_one_line_in_the_ledger():
-    settings = given_settings({**NEEDED, "epsilon": 8.0, "noise": "source_rule"})
-    terms = calibrated(settings, round_terms(settings, CLIENTS, 5))
-    guarantee = guarantee_of(settings, terms)
-    check_promise(settings, terms, guarantee, "9999")
-    assert terms.noise_multiplier is None and set(guarantee.epsilons.values()) == {math.inf}
-    assert set(guarantee.to_json()["epsilon"].values()) == {"infinity"}
-    ((event, count),) = charged_events(settings, terms)
-    assert (event.mechanism, event.relation, count) == ("NotPrivate", "add_or_remove", 1)
-    assert charged_events(settings, terms, [3, 4]) == [(event, 1)] and charged_events(settings, terms, []) == []
-    assert rule_of(settings, terms) == SourceRule(8.0, 0.15, 0.85, 16)
-
-
-def test_an_operator_declares_by_name_what_is_public_and_all_that_shares_records_with_it():
-    name, whole = columns_name(["a", "b"]), columns_name(["a", "b", "c"])
-    check_public(Policy(public_datasets=frozenset({name})), Dataset(name, (name,)))
-    check_public(Policy(public_datasets=frozenset({name, whole})), Dataset(name, (name, whole)))
-    for declared, dataset, private in (
-        ((), Dataset(name, (name,)), name),
-        ({whole}, Dataset(name, (name,)), name),
-        ({name}, Dataset(name, (name, whole)), whole),
-        ({name}, Dataset(f"{name}#2", (f"{name}#2",)), f"{name}#2"),
-    ):
-        with pytest.raises(PrivateReason, match=f"does not name {private} under public_datasets") as refusal:
-            check_public(Policy(public_datasets=frozenset(declared)), dataset)
-        assert f"does not name {dataset.name} under" in refusal.value.public
 
 
 def test_an_epsilon_out_of_reach_says_what_would_be_in_reach():

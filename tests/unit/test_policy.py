@@ -32,7 +32,6 @@ dataset_caps:
   bank/loans: {epsilon: 3, delta: 1e-6}
   bank/others: {epsilon: 1.5}
   bank/tight: {delta: 0}
-public_datasets: [bank/published]
 foreign_jobs: [upload, engine_run]
 """
 
@@ -63,7 +62,6 @@ def test_full_file(path):
     assert policy.label_cap("experiment/breast_public/y") == 6.0 and policy.source("experiment/breast_public/y").public
     assert policy.score_cap("experiment/breast_host", 100) == 3
     datasets = ("bank/loans", "bank/others", "bank/tight", "bank/unnamed")
-    assert "bank/published" in policy.public_datasets and "bank/loans" not in policy.public_datasets
     assert policy.foreign_jobs == {"upload", "engine_run"}
     expected = [BudgetCap(3, 1e-6), BudgetCap(1.5, 1e-7), BudgetCap(4, 0), BudgetCap(4, 1e-7)]
     assert [policy.dataset_cap(dataset) for dataset in datasets] == expected
@@ -118,9 +116,6 @@ def test_delta_may_be_written_without_a_point(path, text, delta):
         ("score_caps: {a: 1.5}", "whole number from 0 on"),
         ("score_caps: {a: -1}", "whole number from 0 on"),
         ("score_caps: {3: 1}", "non-empty text"),
-        ("public_datasets: {a: true}", "public_datasets is {'a': True} but must be a list"),
-        ("public_datasets: bank/loans", "public_datasets is 'bank/loans' but must be a list"),
-        ("public_datasets: [3]", "public_datasets has the dataset 3 but must have non-empty text"),
         ("foreign_jobs: upload", "foreign_jobs is 'upload' but must be a list"),
         ("foreign_jobs: [true]", "foreign_jobs has the name True but must have non-empty text"),
         ("job_check: maybe", "job_check is 'maybe' but must be one of refuse, warn, off"),
@@ -215,7 +210,6 @@ default_dataset_cap: {epsilon: 6, delta: 1.0e-6}
 dataset_caps: {"columns:0123456789abcdef": {epsilon: 1, delta: 1.0e-5}, bank/loans_2024: {epsilon: 3},
                "columns:1111111111111111": {epsilon: 7, delta: 1.0e-9}}
 score_caps: {"columns:0123456789abcdef": 1, "weights of columns:0123456789abcdef": 2, bank/loans: 5}
-public_datasets: [bank/published]
 """
 
 
@@ -263,14 +257,16 @@ few_valued_scores: ["columns:fedcba9876543210"]
 
 def test_names_that_nothing_uses_are_told(path, caplog):
     write(path, CAPS)
-    assert unused_names(load_policy(path)) == [
-        ("score_caps", "bank/loans"),
-        ("dataset_caps", "bank/loans_2024"),
-        ("public_datasets", "bank/published"),
-    ]
+    assert unused_names(load_policy(path)) == [("score_caps", "bank/loans"), ("dataset_caps", "bank/loans_2024")]
     load_policy(path)
     told = [record.getMessage() for record in caplog.records]
-    assert len(told) == 3 and f"In {path}, dataset_caps names 'bank/loans_2024', but no component" in told[1]
+    assert len(told) == 2 and f"In {path}, dataset_caps names 'bank/loans_2024', but no component" in told[1]
+
+
+def test_a_file_with_a_retired_key_stays_valid_and_says_so(path, caplog):
+    assert load_policy(path) == Policy(default_label_cap=5)
+    declare_source(path, "a/b/c", cap=1)
+    assert load_policy(path).label_cap("a/b/c") == 1
 
 
 def test_caps_of_a_table_are_declared_by_its_columns(path):

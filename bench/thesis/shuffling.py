@@ -1,6 +1,6 @@
 """Figures 5.5 to 5.7 of [He2021] on MNIST, Fashion-MNIST and CIFAR-10: what clients, rounds and sampling do, and other methods.
 
-    python -m bench.thesis_shuffling [--data ../shared/data] [--features FOLDER] [--only clients | rounds | methods ...]
+    python -m bench.thesis.shuffling [--data ../shared/data] [--features FOLDER] [--only clients | rounds | methods ...]
 
 *clients* (figure 5.5): test accuracy by the number of clients, each of which brings a five-hundredth of the training records, for
 ``shuffle``, ``secure_sum`` and no noise, at the epsilons of the thesis' text: 1, 5 and 10.
@@ -39,7 +39,7 @@ from bench.homo_nn_pictures import CLASSES, FOLDER
 from bench.homo_nn_sweeps import learning_rate
 from bench.homo_nn_training import shape_of, train
 from bench.homo_nn_workers import Job, Workers
-from bench.thesis_shuffling_report import THESIS, Point, figure_name, table_of, write_page
+from bench.thesis.shuffling_report import THESIS, Point, figure_name, table_of, write_page
 from fate_dp.components.dp_homo_nn.models.patches import Patches
 from fate_dp.components.protocols.noisy_rounds.account import calibrate_terms
 from fate_dp.components.protocols.noisy_rounds.terms import CLIENT, LOCAL, RECORD, SECURE_SUM, SHUFFLE, RoundTerms

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from bench import thesis
 from bench.data_files import with_files
 from bench.homo_nn_adaptive_tasks import Settings, Task
 from bench.homo_nn_adaptive_training import Run, _Delayed, plans_of
-from bench.thesis import EPSILONS, PAIRS, PRINTED, UNIFORM, WITHOUT, accuracies, contributions, overheads
+from bench.thesis import figures as thesis
+from bench.thesis.figures import EPSILONS, PAIRS, PRINTED, UNIFORM, WITHOUT, accuracies, contributions, overheads
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights
 from fate_dp.components.protocols.noisy_rounds.contribution import NoisyMean

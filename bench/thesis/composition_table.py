@@ -1,12 +1,11 @@
 """The source's composition statement beside RDP and PLD: what a reader of the thesis would report, and what is true.
 
-    python -m bench.source_composition
+    python -m bench.thesis.composition_table
 
 Gaussian noise on the clipped sum of a Poisson sample, add-or-remove, unit record. Every column is an upper bound of
 the same epsilon (nats) at delta 1e-5: eq. 3.23 of the thesis, which gives up that nobody knows in which rounds a record
 took part; the last line of eq. 3.24, which gives up sampling altogether; RDP; PLD. `noise` is sigma over the clip,
-`ratio` eq. 3.23 over PLD. `privacy/accounting/composition.py` proves that eq. 3.23 holds here, and says where it
-does not.
+`ratio` eq. 3.23 over PLD. README.md says where eq. 3.23 holds.
 
 The last line printed is one JSON object; its figures are named by rounds, sampling and noise.
 """
@@ -14,8 +13,8 @@ The last line printed is one JSON object; its figures are named by rounds, sampl
 import json
 from dataclasses import dataclass
 
+from bench.thesis.composition import source_composition_epsilon, unsampled_source_epsilon
 from fate_dp.privacy.accounting.accountant import make_accountant
-from fate_dp.privacy.accounting.composition import source_composition_epsilon, unsampled_source_epsilon
 from fate_dp.privacy.events import ADD_OR_REMOVE, Event, PoissonSampledGaussian
 
 DELTA = 1e-5

@@ -1,6 +1,6 @@
 """Figures of [He2021] that the other benches of horizontal training lack, each with the thesis' printed value beside ours.
 
-    python -m bench.thesis [--data FOLDER] [--only contributions | overheads | messages ...] [--runs N]
+    python -m bench.thesis.figures [--data FOLDER] [--only contributions | overheads | messages ...] [--runs N]
 
 *contributions* (figures 5.2 to 5.4): test accuracy on MNIST with the thesis' convolution network, by epsilon, of its rule
 with its three pairs of f and p, of uniform noise under a guarantee that holds, and without noise. Clients, rounds, batches,
@@ -33,9 +33,9 @@ import torch
 
 from bench.data_files import with_files
 from bench.homo_nn_adaptive import TASKS
-from bench.homo_nn_adaptive_source import source_rule, without_noise
 from bench.homo_nn_adaptive_tasks import DATA
 from bench.homo_nn_adaptive_training import Run, plans_of
+from bench.thesis.source_training import source_rule, without_noise
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import flat_weights

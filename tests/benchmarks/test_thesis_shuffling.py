@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from bench import thesis_shuffling
 from bench.homo_nn_training import path_of
-from bench.thesis_shuffling import NO_NOISE, POINTS, PURE, SPARSE, UPDATES, terms_of, train_all
-from bench.thesis_shuffling_report import THESIS, Point, figure_name, table_of, write_page
+from bench.thesis import shuffling as thesis_shuffling
+from bench.thesis.shuffling import NO_NOISE, POINTS, PURE, SPARSE, UPDATES, terms_of, train_all
+from bench.thesis.shuffling_report import THESIS, Point, figure_name, table_of, write_page
 from fate_dp.components.protocols.noisy_rounds.account import epsilon_of
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from fate_dp.privacy.accounting.composition import (
+from bench.thesis.composition import (
     source_composition_delta,
     source_composition_epsilon,
     unsampled_source_delta,

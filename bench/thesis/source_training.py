@@ -10,15 +10,9 @@ that a round draws are perturbed; neither changes what the rule does with them.
 import numpy as np
 import torch
 
+from bench.thesis.source_rule import SourceRule, clipped_mean, noisy_contributions, perturbed_inputs, perturbed_targets
 from fate_dp.components.dp_homo_nn.models.spec import load_flat
 from fate_dp.components.dp_homo_nn.relevance import layers_of, relevance
-from fate_dp.components.dp_homo_nn.source_rule import (
-    SourceRule,
-    clipped_mean,
-    noisy_contributions,
-    perturbed_inputs,
-    perturbed_targets,
-)
 from fate_dp.privacy.mechanisms.sampling import poisson_sample
 
 # The pair for which the source reports its best accuracy.

@@ -1,4 +1,4 @@
-"""Tables, pictures and names of figures of `thesis_shuffling`, with the thesis' printed values beside."""
+"""Tables, pictures and names of figures of `shuffling`, with the thesis' printed values beside."""
 
 import html
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Point:
     """One training; public settings.
 
     Attributes:
-        method: an aggregation, or one of the names of `thesis_shuffling`.
+        method: an aggregation, or one of the names of `shuffling`.
         share: of the records in a round; nothing in ``shuffle``, where a record answers once.
         part: of all training records that the clients hold together.
     """
