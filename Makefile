@@ -14,7 +14,7 @@ DOCS := .venv-docs
 # Where a shell says that no bytecode be written, every process that a test starts would compile all of FATE-DP again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo test unit statistical processes lint types house test-arithmetic component-yaml docs docs-notebooks docs-privacy docs-parameters docs-coverage clean
+.PHONY: install demo test test-all unit statistical processes lint types house test-arithmetic component-yaml docs docs-notebooks docs-privacy docs-parameters docs-coverage clean
 .PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults board-test docker-test
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-label-firewall bench-noise bench-prep bench-private-step
@@ -43,7 +43,11 @@ demo: install
 
 # Lint and types first. All tests run on all cores: one file to a worker, and those on FATE-Flow, which share its server, to one of two.
 test: lint types unit statistical processes
-	$(BIN)/python -m pytest -q -n 2 --no-loadscope-reorder tests/protocol tests/end_to_end
+	$(BIN)/python -m pytest -q -n 2 --no-loadscope-reorder -m "not study" tests/protocol tests/end_to_end
+
+# The same, and the long jobs of the example credit_risk.
+test-all: test
+	$(BIN)/python -m pytest -q -m study tests/end_to_end
 
 PARTS := privacy crypto components attacks pipelines data_prep deploy conf
 
@@ -158,7 +162,7 @@ bench-split-network: $(BENCHED)
 bench-scorecard: $(BENCHED)
 	$(BIN)/python -m bench.scorecard
 
-# The private credit study; CSV is Lending Club's loan file.
+# The private part of the example credit_risk, without FATE-Flow; CSV is Lending Club's loan file.
 bench-credit-study: $(BENCHED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m bench.credit_study $(if $(CSV),--csv $(CSV))
 

@@ -37,14 +37,14 @@ from bench.credit_study_models import Loans
 from bench.credit_study_transfer import transfer
 from bench.hetero_noise_tasks import LENDING_CLUB
 from bench.report_parts import image, subplots, table
+from examples.credit_risk.models import interval, numbers, party_rows, pooled_rows, train
+from examples.credit_risk.private_jobs import EPSILONS, LOCAL, SECURE_SUM, SHUFFLE, TRANSFER
+from examples.credit_risk.private_runs import PrivateStudy, options_of, yardstick_scores
 from fate_dp.data_prep.lending_club.cleaning import clean
 from fate_dp.data_prep.lending_club.columns import FEATURES, LABEL, NUMERIC
 from fate_dp.data_prep.lending_club.options import PrepOptions
 from fate_dp.data_prep.lending_club.preparation import divide
 from fate_dp.data_prep.lending_club.synthetic import write_synthetic
-from fate_dp.pipelines.lending_club.models import interval, numbers, party_rows, pooled_rows, train
-from fate_dp.pipelines.lending_club.private_jobs import EPSILONS, LOCAL, SECURE_SUM, SHUFFLE, TRANSFER
-from fate_dp.pipelines.lending_club.private_study import PrivateStudy, options_of, yardstick_scores
 
 SEEDS, CHOOSING_SEEDS = range(1, 6), range(101, 104)
 GENERATED_ROWS = 47_348

@@ -14,6 +14,16 @@ from bench.hetero_noise_twin import bounds_of, fit_uniform
 from bench.label_noise import Split, clipped_rows, descend, noise_terms, noisy_weights
 from bench.scorecard_twin import fit_labels, fit_records, rows_of
 from bench.trees_twin import BoostedTrees, TreeSettings
+from examples.credit_risk.private_jobs import (
+    DELTA,
+    HORIZONTAL,
+    INDICATOR_CUTS,
+    LARGEST_WEIGHT,
+    NUMBER_CUTS,
+    PUBLIC_PRIOR,
+    SHUFFLE,
+    TREES,
+)
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights
@@ -24,16 +34,6 @@ from fate_dp.components.protocols.noisy_rounds.account import calibrate_terms
 from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
 from fate_dp.components.protocols.optimizers import default_optimizer
 from fate_dp.data_prep.class_weights import weights_of_classes
-from fate_dp.pipelines.lending_club.private_jobs import (
-    DELTA,
-    HORIZONTAL,
-    INDICATOR_CUTS,
-    LARGEST_WEIGHT,
-    NUMBER_CUTS,
-    PUBLIC_PRIOR,
-    SHUFFLE,
-    TREES,
-)
 from fate_dp.privacy.bins import ColumnBins, TableBins
 from fate_dp.privacy.mechanisms.randomized_response import flip_probability
 from fate_dp.privacy.noise.stream import ReproducibleStream

@@ -3,8 +3,8 @@
 import numpy as np
 
 from bench import credit_study_models as models
-from fate_dp.pipelines.lending_club.private_jobs import SECURE_SUM, TRANSFER_EPSILON
-from fate_dp.pipelines.lending_club.private_study import FINE_TUNING, OWN_PENALTY, fine_tuned
+from examples.credit_risk.private_jobs import SECURE_SUM, TRANSFER_EPSILON
+from examples.credit_risk.private_runs import FINE_TUNING, OWN_PENALTY, fine_tuned
 
 STRENGTHS = (3.0, 10.0, 30.0, 100.0, 300.0)
 

@@ -39,7 +39,7 @@ from bench.label_dp import (
     sigmoid_of,
     train,
 )
-from fate_dp.pipelines.lending_club.models import interval, paired_difference
+from examples.credit_risk.models import interval, paired_difference
 from fate_dp.privacy.flipback import Flipback, FlipbackSettings
 from tests.support.plaintext import joint_logits
 

@@ -31,7 +31,7 @@ import numpy as np
 
 from bench.hetero_noise_tasks import LENDING_CLUB, SPLITS, breast_cancer, lending_club
 from bench.hetero_noise_twin import bounds_of, fit_adaptive, fit_uniform, fit_without_noise
-from fate_dp.pipelines.lending_club.models import interval, paired_difference
+from examples.credit_risk.models import interval, paired_difference
 from fate_dp.privacy.noise.stream import ReproducibleStream
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)

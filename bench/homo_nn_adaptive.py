@@ -37,7 +37,7 @@ import numpy as np
 from bench.homo_nn_adaptive_tasks import DATA, Settings, cancer, loans, mnist
 from bench.homo_nn_adaptive_training import Run, plans_of
 from bench.thesis.source_training import source_rule
-from fate_dp.pipelines.lending_club.models import interval, paired_difference
+from examples.credit_risk.models import interval, paired_difference
 
 WIDTH = 160
 COMPARED = ("adaptive", "opposite", "quantile", "delayed")

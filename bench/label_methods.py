@@ -54,8 +54,8 @@ from bench.label_noise import (
     split_of,
     told,
 )
+from examples.credit_risk.models import interval, paired_difference
 from fate_dp.components.protocols.optimizers import default_optimizer
-from fate_dp.pipelines.lending_club.models import interval, paired_difference
 from fate_dp.privacy.accounting.gaussian import gaussian_sigma
 from fate_dp.privacy.flipback import Flipback, FlipbackSettings
 from fate_dp.privacy.mechanisms.randomized_response import flip_probability

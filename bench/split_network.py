@@ -41,8 +41,8 @@ from bench.data_files import with_files
 from bench.hetero_noise_tasks import LENDING_CLUB
 from bench.scorecard_tasks import adult, default_credit, own_quantile_bins
 from bench.scorecard_twin import fit_labels, rows_of
+from examples.credit_risk.models import interval, paired_difference
 from fate_dp.crypto.contingency import one_hot
-from fate_dp.pipelines.lending_club.models import interval, paired_difference
 from fate_dp.privacy.mechanisms.randomized_response import flip_probability
 from fate_dp.privacy.noise.stream import ReproducibleStream
 

@@ -11,7 +11,6 @@
     model_modules:
       name: package.module:function   # models that jobs may train here under this name; nothing else is ever imported
     few_valued_scores: [columns:0123456789abcdef]   # a host's tables whose joint scores may show columns of few values
-    public_datasets: [columns:89abcdef01234567]   # public data: runs that guarantee nothing may use it, outside the caps
     foreign_jobs: [upload]            # what jobs of other parties may do here beside computing: components, engine_run
     job_check: warn                   # of a job that leaks labels: refuse (the default), warn or off
     separate_ids: [patient]           # id columns whose ids name other records than equal ids of other tables

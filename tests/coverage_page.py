@@ -122,7 +122,8 @@ def exists(name: str) -> bool:
     if first == "fate-dp":
         return _is_command(rest)
     if name.startswith("python -m "):
-        return (ROOT / rest[1].replace(".", "/")).with_suffix(".py").is_file()
+        module = ROOT / rest[1].replace(".", "/")
+        return module.with_suffix(".py").is_file() or (module / "__main__.py").is_file()
     return name.startswith(("tests/", "docs/")) and (ROOT / name).is_file()
 
 

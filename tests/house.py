@@ -35,8 +35,10 @@ it, recorded calls with their replays, folds, plain scoring and formats of dp_sc
 parties with an epsilon of their own in dp_homo_nn, features of patches with their whitening, and the gate for jobs."""
 MODULES_ADDED = 6 + 8 + 2 + 5 + 8 + 9 + 9 + 10 + 11 + 6 + 2 + 1 + 1 + 4 + 3 + 10 + 1 + 3
 """Of the last eighteen."""
+LINES_OUT, MODULES_OUT = 7_304, 27
+"""What left for examples, bench and tests: the credit study, attacks of the benchmarks, the cluster rig, the thesis' rules, twins."""
 LIMITS = {
-    "modules": ("at most", 233 + MODULES_ADDED),
+    "modules": ("at most", 233 + MODULES_ADDED - MODULES_OUT),
     "median_lines": ("at least", 130),
     "circles": ("at most", 0),
     "annotated_core": ("at least", 1.0),
@@ -44,8 +46,8 @@ LIMITS = {
     "readme_lines": ("at most", 200),
     "exception_classes": ("at most", 35),
     "longest_function": ("at most", 60),
-    "functions_over_6_parameters": ("at most", 15),
-    "lines": ("at most", int(LINES_BEFORE * 0.88) + LINES_ADDED),
+    "functions_over_6_parameters": ("at most", 14),
+    "lines": ("at most", int(LINES_BEFORE * 0.88) + LINES_ADDED - LINES_OUT),
 }
 
 

@@ -29,10 +29,10 @@ from .console import (
     show_demo,
     wide_console,
 )
+from .data import add_prep, add_upload_examples
 from .plan import add_plan
 from .report import add_report
 from .servers import add_backup, add_board, add_doctor, add_provider
-from .studies import add_prep, add_run, add_upload_examples
 from .tables import cap_table, named, print_ledger, print_table, print_totals
 
 
@@ -107,7 +107,6 @@ def parser() -> argparse.ArgumentParser:
     add_plan(commands)
     add_prep(commands)
     add_upload_examples(commands)
-    add_run(commands)
     add_doctor(commands)
     add_provider(commands)
     add_board(commands)

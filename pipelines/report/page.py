@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent
 
 
-def render(template: str, **named: object) -> str:
-    """The page of a template beside this file; all text in it is escaped, but what is `Markup` already."""
-    environment = Environment(
-        loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
+def render(template: str, folder: Path = FOLDER, **named: object) -> str:
+    """The page of a template in ``folder``, which may extend those beside this file; all text in it is escaped, but what is
+    `Markup` already."""
+    loader = FileSystemLoader([folder, FOLDER])
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     return environment.get_template(template).render(percent=percent, **named)
 
 

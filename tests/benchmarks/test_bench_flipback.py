@@ -13,7 +13,7 @@ from bench.label_methods import FLIPBACKS, SGD, Trials
 from bench.label_methods import verdicts_on as verdicts_on_methods
 from bench.label_noise import RAW, Table, split_of
 from bench.split_network import EPSILONS, corrected_loss, verdict
-from fate_dp.pipelines.lending_club.models import interval
+from examples.credit_risk.models import interval
 
 
 def courses(shift):

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from examples.credit_risk.flow import fetch_run
 from fate_dp.components.common.charges import columns_name
 from fate_dp.components.dp_homo_nn.model import weights_of
 from fate_dp.data_prep.breast_cancer import ID, LABEL
 from fate_dp.data_prep.lending_club.columns import FEATURES
 from fate_dp.pipelines.jobs.demo import PRIVATE
-from fate_dp.pipelines.lending_club.flow import fetch_run
 from fate_dp.privacy.private_files import party_folder
 from tests.support.cluster import cluster
 from tests.support.cluster.__main__ import main
@@ -129,7 +129,7 @@ def test_lending_club_gives_the_model_of_a_single_server(loans, here, there, pre
     assert loans["scores"]["id"].equals(single["scores"]["id"])
     assert loans["scores"]["score"].to_numpy() == pytest.approx(single["scores"]["score"].to_numpy(), abs=1e-5)
     assert loans["evaluation"]["auc"] == pytest.approx(single["evaluation"]["auc"], abs=1e-3)
-    # What `fate-dp run` fetches from the guest's server, which has no losses: they stay at the arbiter's.
+    # What the study fetches from the guest's server, which has no losses: they stay at the arbiter's.
     fetched = fetch_run(here.addresses[GUEST], FEDERATION, FEATURES, loans["job"])
     assert (fetched.losses, fetched.weights) == ((), loans["weights"])
     assert fetched.evaluation == loans["evaluation"] and fetched.test_table.equals(loans["scores"])

@@ -8,6 +8,9 @@ import pytest
 import yaml
 from scipy.special import expit
 
+from examples.credit_risk.flow import BIAS, fetch_run, run_federated
+from examples.credit_risk.homo_lr import HomoLRSettings
+from examples.credit_risk.models import class_measures, train
 from fate_dp.data_prep.lending_club.cleaning import clean
 from fate_dp.data_prep.lending_club.columns import FEATURES, ID, LABEL
 from fate_dp.data_prep.lending_club.options import PrepOptions
@@ -16,13 +19,11 @@ from fate_dp.data_prep.lending_club.synthetic import write_synthetic
 from fate_dp.data_prep.lending_club.written import write
 from fate_dp.pipelines.jobs.flow import connect
 from fate_dp.pipelines.jobs.job import Watch, follow_job, run_job, task_output_data
-from fate_dp.pipelines.jobs.ready import Federation, HomoLRSettings, StudyTables, guest_prediction_pipeline
+from fate_dp.pipelines.jobs.ready import Federation, StudyTables, guest_prediction_pipeline
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_prepared, upload_table
-from fate_dp.pipelines.lending_club.flow import BIAS, fetch_run, run_federated
-from fate_dp.pipelines.lending_club.models import class_measures, train
 from fate_dp.privacy.validation import InvalidArgument
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = [pytest.mark.end_to_end, pytest.mark.study]
 
 DAG_FILE = Path(__file__).parents[2] / "conf" / "lending_club_homo_lr.yaml"
 FEDERATION, TWO = Federation(), Federation(hosts=("10000",))

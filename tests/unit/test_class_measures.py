@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fate_dp.pipelines.lending_club.models import MEASURES, class_measures
+from examples.credit_risk.models import MEASURES, class_measures
 from fate_dp.privacy.validation import InvalidArgument
 
 LABELS = [0, 0, 0, 1, 1, 1, 1, 1]

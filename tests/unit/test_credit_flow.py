@@ -9,15 +9,15 @@ from flow_double import flow_double
 from prep_loans import raw_file
 from recorded_job import GUEST, JOB, Recorded, homes
 
+from examples.credit_risk import flow
+from examples.credit_risk.flow import FlowPlace, job_page, run_split
+from examples.credit_risk.homo_lr import HomoLRSettings
 from fate_dp.data_prep.lending_club.cleaning import clean
 from fate_dp.data_prep.lending_club.options import PrepOptions
 from fate_dp.data_prep.lending_club.preparation import divide
 from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.pipelines.jobs import upload
-from fate_dp.pipelines.jobs.ready import HomoLRSettings
-from fate_dp.pipelines.lending_club import flow
-from fate_dp.pipelines.lending_club.flow import FlowPlace, job_page, run_split
 from fate_dp.privacy.private_files import HOME_VARIABLE
 
 OPTIONS = PrepOptions(units="public", over_sampling="none")

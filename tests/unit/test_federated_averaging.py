@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fate_dp.pipelines.jobs.ready import HomoLRSettings
-from fate_dp.pipelines.lending_club.models import train
+from examples.credit_risk.homo_lr import HomoLRSettings
+from examples.credit_risk.models import train
 from fate_dp.privacy.validation import InvalidArgument
 
 SETTINGS = HomoLRSettings(epochs=12)

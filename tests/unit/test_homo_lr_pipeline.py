@@ -12,11 +12,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fate_dp.pipelines.jobs.flow import FlowUnavailable
-from fate_dp.pipelines.jobs.job import NoOutput
-from fate_dp.pipelines.jobs.ready import FULL_BATCH, Federation, HomoLRSettings, StudyTables, study_pipeline
-from fate_dp.pipelines.lending_club import flow
-from fate_dp.pipelines.lending_club.flow import (
+from examples.credit_risk import flow
+from examples.credit_risk.flow import (
     TableSchema,
     check_schemas,
     losses_of,
@@ -25,6 +22,10 @@ from fate_dp.pipelines.lending_club.flow import (
     scores_of,
     table_schema,
 )
+from examples.credit_risk.homo_lr import FULL_BATCH, HomoLRSettings, study_pipeline
+from fate_dp.pipelines.jobs.flow import FlowUnavailable
+from fate_dp.pipelines.jobs.job import NoOutput
+from fate_dp.pipelines.jobs.ready import Federation, StudyTables
 from fate_dp.privacy.validation import InvalidArgument
 
 CONF = Path(__file__).parents[2] / "conf"

@@ -10,7 +10,7 @@ def found():
     return figures()
 
 
-LINES_NOW = 66_046
+LINES_NOW = 58_308
 """Below its limit, and not to grow: what a later change saves is taken off here."""
 
 

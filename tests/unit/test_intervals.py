@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fate_dp.pipelines.lending_club.models import interval, paired_difference
+from examples.credit_risk.models import interval, paired_difference
 from fate_dp.privacy.validation import InvalidArgument
 
 NUMBERS = st.lists(st.floats(-100, 100), min_size=2, max_size=12)

@@ -61,8 +61,8 @@ def test_full_file(path):
     assert policy.label_cap(SOURCE) == 4.5 and not policy.source(SOURCE).public
     assert policy.label_cap("experiment/breast_public/y") == 6.0 and policy.source("experiment/breast_public/y").public
     assert policy.score_cap("experiment/breast_host", 100) == 3
-    datasets = ("bank/loans", "bank/others", "bank/tight", "bank/unnamed")
     assert policy.foreign_jobs == {"upload", "engine_run"}
+    datasets = ("bank/loans", "bank/others", "bank/tight", "bank/unnamed")
     expected = [BudgetCap(3, 1e-6), BudgetCap(1.5, 1e-7), BudgetCap(4, 0), BudgetCap(4, 1e-7)]
     assert [policy.dataset_cap(dataset) for dataset in datasets] == expected
 
@@ -264,7 +264,9 @@ def test_names_that_nothing_uses_are_told(path, caplog):
 
 
 def test_a_file_with_a_retired_key_stays_valid_and_says_so(path, caplog):
+    write(path, "default_label_cap: 5\npublic_datasets: [bank/published]\n")
     assert load_policy(path) == Policy(default_label_cap=5)
+    assert "public_datasets holds nothing any more; remove it" in caplog.text
     declare_source(path, "a/b/c", cap=1)
     assert load_policy(path).label_cap("a/b/c") == 1
 

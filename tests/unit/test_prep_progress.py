@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from fate_dp.pipelines.cli.studies import ShareBar
+from fate_dp.pipelines.cli.data import ShareBar
 
 
 def drawn(is_terminal, failure=None):

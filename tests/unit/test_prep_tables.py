@@ -3,7 +3,7 @@
 import pytest
 from rich.console import Console
 
-from fate_dp.pipelines.cli.studies import print_preparation
+from fate_dp.pipelines.cli.data import print_preparation
 
 MANIFEST = {
     "source": {"file": "loan.csv"},

@@ -1,26 +1,15 @@
-"""The private credit study: which jobs it has, what it takes over, what it says of figures, and that any file of the schema will do."""
+"""The private credit study: which jobs it has, what it takes over, and that any file of the schema will do."""
 
-import io
 import json
 from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy
 import pytest
-from credit_result_example import example_private, spread
-from rich.console import Console
 
-from fate_dp.components.common.charges import columns_name, id_space
-from fate_dp.data_prep.lending_club.cleaning import clean
-from fate_dp.data_prep.lending_club.columns import FEATURES, GROUPS, ID, LABEL
-from fate_dp.data_prep.lending_club.preparation import divide
-from fate_dp.data_prep.lending_club.synthetic import Edition, write_synthetic
-from fate_dp.pipelines.jobs.job import NoOutput, check_chain, read_dag
-from fate_dp.pipelines.jobs.party_ledgers import home_at, make_home
-from fate_dp.pipelines.jobs.ready import Federation
-from fate_dp.pipelines.lending_club import private_result, private_study
-from fate_dp.pipelines.lending_club.models import MEASURES, interval
-from fate_dp.pipelines.lending_club.private_jobs import (
+from examples.credit_risk import private_runs
+from examples.credit_risk.models import MEASURES
+from examples.credit_risk.private_jobs import (
     BANK_LABEL,
     COLUMNS,
     DELTA,
@@ -35,7 +24,7 @@ from fate_dp.pipelines.lending_club.private_jobs import (
     Place,
     study_jobs,
 )
-from fate_dp.pipelines.lending_club.private_study import (
+from examples.credit_risk.private_runs import (
     PrivateStudy,
     Workshop,
     constant_columns,
@@ -50,6 +39,14 @@ from fate_dp.pipelines.lending_club.private_study import (
     tables_of,
     yardsticks,
 )
+from fate_dp.components.common.charges import columns_name, id_space
+from fate_dp.data_prep.lending_club.cleaning import clean
+from fate_dp.data_prep.lending_club.columns import FEATURES, GROUPS, ID, LABEL
+from fate_dp.data_prep.lending_club.preparation import divide
+from fate_dp.data_prep.lending_club.synthetic import Edition, write_synthetic
+from fate_dp.pipelines.jobs.job import NoOutput, check_chain, read_dag
+from fate_dp.pipelines.jobs.party_ledgers import home_at, make_home
+from fate_dp.pipelines.jobs.ready import Federation
 from fate_dp.privacy.label_flips import record_tags
 
 PARTS = (ROWS, COLUMNS, TRANSFER)
@@ -200,16 +197,16 @@ def staged(monkeypatch, tmp_path):
         models = [(job.kind, epsilon) for epsilon in job.epsilons or (None,)]
         found = {"seed": splits.seed, "name": job.name, "part": job.part, "job_id": f"{splits.seed} {job.name}"}
         if job.part == TRANSFER:
-            found["transfer"] = dict(zip(private_result.SMALL, measures))
+            found["transfer"] = dict(zip(private_runs.SMALL, measures))
             models = []
         line = {"party": "guest 9999", "mechanism": "m", "unit": "record", "relation": None, "epsilon": 1.0, "delta": 0}
         found |= {"seconds": 1.0, "page": "page.html", "ledger": [{**line, "counted": True, "source": "s"}]}
         told = [{"kind": kind, "epsilon": epsilon, "measures": each} for (kind, epsilon), each in zip(models, measures)]
         return {**found, "models": told}
 
-    measured = {name: dict.fromkeys(MEASURES, 0.68) for name in private_study.YARDSTICKS}
-    monkeypatch.setattr(private_study, "run_study_job", job)
-    monkeypatch.setattr(private_study, "yardsticks", lambda loans, study, seed: measured)
+    measured = {name: dict.fromkeys(MEASURES, 0.68) for name in private_runs.YARDSTICKS}
+    monkeypatch.setattr(private_runs, "run_study_job", job)
+    monkeypatch.setattr(private_runs, "yardsticks", lambda loans, study, seed: measured)
 
     def run(study, loans):
         return run_private_study(study, Workshop(loans, None, tmp_path), lambda name: nullcontext())
@@ -257,12 +254,14 @@ def test_a_damaged_record_is_made_anew(staged, files, tmp_path):
 def test_the_study_runs_unchanged_on_a_second_file(staged, files, number):
     run, _, _ = staged
     study = PrivateStudy(seeds=(1, 2))
-    found = private_result.describe(study, run(study, files[number]))
-    assert {(model["kind"], model["epsilon"]) for model in found["models"]} == {
-        (name, epsilon) for name, kind in KINDS.items() for epsilon in (EPSILONS if kind.promise else (None,))
+    found = run(study, files[number])
+    private = {(name, epsilon) for name, kind in KINDS.items() for epsilon in (EPSILONS if kind.promise else (None,))}
+    others = {(f"yardstick_{name}", None) for name in private_runs.YARDSTICKS} | {
+        (name, None) for name in private_runs.SMALL
     }
-    assert all(len(model["measures"]["auc"]["values"]) == 2 for model in found["models"])
-    assert len(found["transfer"]) == 3 and len(found["ledger"]) == len(found["jobs"]) == 2 * len(study.jobs())
+    assert {(each["key"], each["epsilon"]) for each in found["models"]} == private | others
+    assert all(len(each["measures"]["auc"]["values"]) == 2 for each in found["models"])
+    assert len(found["jobs"]) == 2 * len(study.jobs()) and all(job["ledger"] for job in found["jobs"])
     assert json.loads(json.dumps(found)) == found
 
 
@@ -330,92 +329,4 @@ def test_fine_tuning_lies_between_the_federation_and_the_own_rows():
     between = fine_tuned(features, labels, start, 100.0)
     assert numpy.linalg.norm(between - start) < numpy.linalg.norm(own - start)
     models = small_models(features, labels, start)
-    assert list(models) == list(private_result.SMALL) and (models["small_federated"] == start).all()
-
-
-# What is said of figures.
-
-
-def changed(kind, epsilon, auc, measure="auc"):
-    """The example, with another figure for one model."""
-    private = example_private()
-    for model in private["models"]:
-        if (model["kind"], model["epsilon"]) == (kind, epsilon):
-            model["measures"][measure] = spread(auc, 0.0001)
-    for yardstick in private["yardsticks"]:
-        yardstick["measures"]["auc"] = spread(yardstick["measures"]["auc"]["mean"], 0.0002)
-    return private
-
-
-def verdict(private, begin):
-    return next(each for each in private_result.private_verdicts(private) if each["claim"].startswith(begin))
-
-
-@pytest.mark.parametrize("lost, holds", [(0.0, True), (0.01, None), (0.02, False)])
-def test_privacy_is_affordable_by_rows_if_the_whole_interval_says_so(lost, holds):
-    found = verdict(changed("homo_secure_sum", 1.0, 0.6948 - lost), "Privacy is affordable by rows: secure sum")
-    assert found["holds"] is holds and f"AUC {0.6948 - lost:.4f} (secure sum, epsilon 1)" in found["figures"]
-
-
-@pytest.mark.parametrize("lost, holds", [(0.0, True), (0.02, False)])
-def test_privacy_is_affordable_by_columns_against_the_central_model(lost, holds):
-    private = changed("label_flips_regression", 1.0, 0.6951 - lost)
-    assert verdict(private, "Privacy is affordable by columns: the best private model of labels")["holds"] is holds
-
-
-def test_a_claim_without_figures_is_not_made():
-    claims = [each["claim"] for each in private_result.private_verdicts(example_private())]
-    assert not [claim for claim in claims if "local" in claim or "Class weights do" in claim or "of records" in claim]
-    assert [claim for claim in claims if "a small institution gains" in claim]
-
-
-@pytest.mark.parametrize("gained, holds", [(0.05, True), (0.0, False)])
-def test_the_transfer_pays_if_it_gains_more_than_a_point(gained, holds):
-    private = example_private()
-    for each, mean in zip(private["transfer"], (0.64, 0.64, 0.64 + gained)):
-        each["measures"]["auc"] = interval([mean, mean + 1e-4, mean - 2e-4])
-    assert verdict(private, "The source proposes transfer")["holds"] is holds
-
-
-def test_equal_lines_of_several_parties_stand_together_and_infinity_is_told():
-    rows = private_result.ledger_table(example_private()).rows
-    assert rows == (
-        (
-            "homo_secure_sum",
-            "guest 9999, host 10000",
-            "PoissonSampledGaussian",
-            "record",
-            "add_or_remove",
-            "4",
-            "1e-05",
-        ),
-        ("homo_smotenc", "guest 9999", "over-sampling", "record", "-", "infinity", "0"),
-    )
-
-
-def test_the_table_by_rows_has_the_yardsticks_below_and_no_epsilon_for_smotenc():
-    rows = {row[0]: row[1:] for row in private_result.private_table(example_private(), ROWS).rows}
-    assert rows["SMOTENC, HomoLR"] == ("0.683 ± 0.010", "-", "-")
-    assert rows["secure sum"][0] == "-" and rows["secure sum"][1].startswith("0.686")
-    assert rows["central, one process"][0].startswith("0.695")
-    assert "central, one process" not in {
-        row[0] for row in private_result.private_table(example_private(), COLUMNS).rows
-    }
-
-
-def test_the_pictures_name_every_private_model_and_its_yardsticks():
-    rows, columns = private_result.privacy_figures(example_private())
-    for drawing, kind in ((rows, "secure sum"), (columns, "flips, regression")):
-        for text in (kind, "central, no privacy", "epsilon (nats)", "held-out AUC"):
-            assert f">{text}</text>" in drawing
-    assert ">SMOTENC, HomoLR</text>" not in rows and ">secure sum</text>" not in columns
-    assert private_result.privacy_figures({**example_private(), "models": []}) == []
-
-
-def test_a_terminal_shows_every_model_of_every_part():
-    output = io.StringIO()
-    private_result.print_private(example_private(), Console(file=output, width=140, color_system=None))
-    text = output.getvalue()
-    for part in (ROWS, COLUMNS):
-        assert all(cell in text for row in private_result.private_table(example_private(), part).rows for cell in row)
-    assert "the others' model, fine-tuned on its own loans" in text
+    assert list(models) == list(private_runs.SMALL) and (models["small_federated"] == start).all()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy
 
+from examples.credit_risk.homo_lr import HomoLRSettings, study_pipeline
 from fate_dp.data_prep.lending_club.cleaning import CleanLoans
 from fate_dp.data_prep.lending_club.columns import FEATURES, ID
 from fate_dp.data_prep.lending_club.options import PrepOptions
@@ -23,11 +24,8 @@ from fate_dp.data_prep.lending_club.preparation import Division
 from fate_dp.data_prep.lending_club.written import write
 from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.deploy.flow.home import open_home
-from fate_dp.privacy.private_files import parties_folder
-from fate_dp.privacy.validation import InvalidArgument
-
-from ..jobs.flow import FlowUnavailable, connect
-from ..jobs.job import (
+from fate_dp.pipelines.jobs.flow import FlowUnavailable, connect
+from fate_dp.pipelines.jobs.job import (
     JobResult,
     NoOutput,
     Progress,
@@ -37,11 +35,14 @@ from ..jobs.job import (
     task_output_data,
     task_output_model,
 )
-from ..jobs.ready import Federation, HomoLRSettings, StudyTables, study_pipeline
-from ..jobs.upload import upload_prepared
-from ..report.job_facts import Asked, gather
-from ..report.job_page import write_report as write_job_report
-from .models import FEDERATED, SplitModels, class_measures
+from fate_dp.pipelines.jobs.ready import Federation, StudyTables
+from fate_dp.pipelines.jobs.upload import upload_prepared
+from fate_dp.pipelines.report.job_facts import Asked, gather
+from fate_dp.pipelines.report.job_page import write_report as write_job_report
+from fate_dp.privacy.private_files import parties_folder
+from fate_dp.privacy.validation import InvalidArgument
+
+from .models import FEDERATED, SplitModels
 
 if TYPE_CHECKING:
     import pandas
@@ -278,24 +279,20 @@ def scores_in_order(run: FederatedRun, division: Division) -> numpy.ndarray:
 
 
 def flow_entry(
-    run: FederatedRun,
-    scores: numpy.ndarray,
-    models: SplitModels,
-    seed: int,
-    settings: HomoLRSettings,
-    spread_by_order: float,
+    run: FederatedRun, scores: numpy.ndarray, models: SplitModels, seed: int, spread_by_order: float
 ) -> dict:
-    """The result's entry for a run: its measures, FATE's own, how far it is from the split's simulation, and how far
-    simulations are from each other that differ in nothing but the order of rows."""
+    """The result's entry for a run: FATE's own measures, how far it is from the split's simulation, and how far
+    simulations are from each other that differ in nothing but the order of rows. HomoLR charges nothing."""
     simulated = models.trained[FEDERATED]
     expected = {BIAS: simulated.bias, **dict(zip(FEATURES, simulated.weights))}
     if set(expected) != set(run.weights):
         raise NoOutput(f"Job {run.job_id} has weights for other features than those that were uploaded.")
     return {
+        "name": "homo_lr",
         "seed": seed,
         "job_id": run.job_id,
         "seconds": run.seconds,
-        "measures": class_measures(models.labels, scores, settings.threshold),
+        "ledger": [],
         "evaluation": run.evaluation,
         "agreement": {
             "largest_weight_difference": max(abs(run.weights[name] - expected[name]) for name in expected),

@@ -25,13 +25,13 @@ from fate_dp.data_prep.lending_club.options import HORIZONTAL_PARTIES, PrepOptio
 from fate_dp.data_prep.lending_club.preparation import Division, divide
 from fate_dp.data_prep.lending_club.written import write_csv
 from fate_dp.deploy.flow.home import open_home
+from fate_dp.pipelines.jobs.job import JobResult, NoOutput, run_job, task_output_data, task_output_model
+from fate_dp.pipelines.jobs.party_ledgers import declare, declare_table, home_at, label_budget, make_home, party_ledger
+from fate_dp.pipelines.jobs.ready import Federation
+from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
 from fate_dp.privacy.policy import declare_caps
 from fate_dp.privacy.private_files import POLICY_FILE, atomic_write
 
-from ..jobs.job import JobResult, NoOutput, run_job, task_output_data, task_output_model
-from ..jobs.party_ledgers import declare, declare_table, home_at, label_budget, make_home, party_ledger
-from ..jobs.ready import Federation
-from ..jobs.upload import TableMeta, upload_table
 from .flow import FlowPlace, job_page, table_schema
 from .models import class_measures, numbers, one_thread, party_rows, pooled_rows, scikit_scores, train
 from .private_jobs import (
@@ -40,6 +40,7 @@ from .private_jobs import (
     DELTA,
     EPSILONS,
     HORIZONTAL,
+    KINDS,
     LARGEST_WEIGHT,
     PUBLIC_PRIOR,
     ROWS,
@@ -51,6 +52,8 @@ from .private_jobs import (
     StudyJob,
     study_jobs,
 )
+from .result import YARDSTICKS as YARDSTICK_PART
+from .result import model
 
 # In a transfer's split the last party, which is in no training, holds one in a hundred of the loans.
 SMALL_PARTY, SMALL_SHARE = "9997", 1.0
@@ -62,6 +65,12 @@ RECORD_SCHEMA = "fate-dp/credit-study-job/1"
 LEDGER_FIELDS = ("mechanism", "unit", "relation", "epsilon", "delta", "counted", "source")
 # A record's epsilon under replace-one is about twice that under add-or-remove; the rest is slack of the composition.
 CAP_FACTOR = 3.0
+SMALL = {
+    "small_alone": "its own loans alone",
+    "small_federated": "the others' private model as it is",
+    "small_fine_tuned": "the others' model, fine-tuned on its own loans",
+}
+SMALL_NOTE = "the others' records, at epsilon 4: a small institution, whose own loans nothing protects at home, takes over their model"
 YARDSTICKS = {
     "central": "central",
     "alone": "alone (mean of the institutions)",
@@ -111,12 +120,13 @@ class Workshop:
 
 
 def run_private_study(study: PrivateStudy, shop: Workshop, step: Callable[[str], Any]) -> dict:
-    """Run the jobs that have no record yet; returns what was found, for `private_result.describe`.
+    """Run the jobs that have no record yet; returns ``models`` and ``jobs`` as `result` describes them, and columns left out.
 
     Args:
         step: gives a context in which one step of a name runs, such as `study.timed_step`.
     """
-    found: dict[str, Any] = {"jobs": [], "yardsticks": {}, "constant": []}
+    jobs: list[dict] = []
+    measured: dict[str, list[dict]] = {}
     for seed in study.seeds:
         for part in study.parts:
             # Too few loans for a split are refused before any job.
@@ -125,7 +135,7 @@ def run_private_study(study: PrivateStudy, shop: Workshop, step: Callable[[str],
         splits = Splits(study, shop, seed)
         with step(f"yardsticks, seed {seed}"):
             for name, measures in yardsticks(shop.loans, study, seed).items():
-                found["yardsticks"].setdefault(name, []).append(measures)
+                measured.setdefault(name, []).append(measures)
         for job in study.jobs():
             path, key = shop.record_path(seed, job), key_of(study, shop.loans, seed, job)
             record = read_record(path, key)
@@ -134,9 +144,28 @@ def run_private_study(study: PrivateStudy, shop: Workshop, step: Callable[[str],
                     record = {"key": key, **run_study_job(job, splits)}
                     path.parent.mkdir(parents=True, exist_ok=True)
                     atomic_write(path, json.dumps(record, indent=2, allow_nan=False) + "\n")
-            found["jobs"].append(record)
+            jobs.append(record)
+    kept = ("name", "seed", "job_id", "seconds", "page", "ledger")
+    found = {"models": models_of(jobs, measured), "jobs": [{name: job[name] for name in kept} for job in jobs]}
     columns = divide(shop.loans, options_of(COLUMNS, study, study.seeds[0]))
-    found["constant"] = constant_columns(columns) if COLUMNS in study.parts else []
+    return found | {"constant": constant_columns(columns) if COLUMNS in study.parts else []}
+
+
+def models_of(jobs: Sequence[dict], yardsticks: dict[str, list[dict]]) -> list[dict]:
+    """Entries of all models of the jobs' records, of the yardsticks and of the transfer, each over its splits."""
+    private: dict[tuple[str, float | None], list[dict]] = {}
+    for each in (each for job in jobs for each in job["models"]):
+        private.setdefault((each["kind"], each["epsilon"]), []).append(each["measures"])
+    found = [
+        model(KINDS[kind].part, kind, KINDS[kind].title, measured, KINDS[kind].protects, epsilon)
+        for (kind, epsilon), measured in private.items()
+    ]
+    for name, title in YARDSTICKS.items():
+        if name in yardsticks:
+            found.append(model(YARDSTICK_PART, f"yardstick_{name}", title, yardsticks[name], "nothing; in one process"))
+    transfers = [job["transfer"] for job in jobs if "transfer" in job]
+    for name, title in SMALL.items() if transfers else ():
+        found.append(model(TRANSFER, name, title, [each[name] for each in transfers], SMALL_NOTE))
     return found
 
 
@@ -177,23 +206,23 @@ def run_study_job(job: StudyJob, splits: Splits) -> dict:
     place, division = splits.uploaded(job.part)
     flow, guest = splits.shop.flow, place.federation.guest
     built = job.build(job, place)
-    result = run_job(
+    ended = run_job(
         built.pipeline, flow.address, partial(flow.progress, f"{job.name}, seed {splits.seed}"), home=flow.home
     )
     labels = division.test[LABEL].to_numpy(int)
     models = []
     for scored in built.scored:
-        scores = scores_of_task(scored, place, flow, result.job_id, division.test)
+        scores = scores_of_task(scored, place, flow, ended.job_id, division.test)
         models.append({"kind": scored.kind, "epsilon": scored.epsilon, "measures": class_measures(labels, scores)})
-    record: dict[str, Any] = {"seed": splits.seed, "name": job.name, "part": job.part, "job_id": result.job_id}
+    record: dict[str, Any] = {"seed": splits.seed, "name": job.name, "part": job.part, "job_id": ended.job_id}
     if job.part == TRANSFER:
-        record["transfer"] = transferred(built, result, flow, division, guest)
+        record["transfer"] = transferred(built, ended, flow, division, guest)
         models = []
     return record | {
-        "seconds": result.seconds,
+        "seconds": ended.seconds,
         "models": models,
-        "ledger": ledger_lines(flow, place, result.job_id),
-        "page": job_page(flow, result.job_id, guest, splits.shop.output),
+        "ledger": ledger_lines(flow, place, ended.job_id),
+        "page": job_page(flow, ended.job_id, guest, splits.shop.output),
     }
 
 
@@ -217,8 +246,8 @@ def joint_scores(models: Sequence[dict], test: pandas.DataFrame) -> numpy.ndarra
     from scipy.special import expit
 
     joint = numpy.zeros(len(test))
-    for model in models:
-        estimator = model["data"]["estimator"]
+    for part in models:
+        estimator = part["data"]["estimator"]
         weights = numpy.ravel(estimator["param"]["coef_"])
         joint += test[estimator["header"]].to_numpy(float) @ weights
         joint += float(numpy.ravel(estimator["param"].get("intercept_") or [0.0])[0])
@@ -400,12 +429,12 @@ def mean_measures(measured: Sequence[dict[str, float]]) -> dict[str, float]:
 
 
 def transferred(
-    built: Built, result: JobResult, flow: FlowPlace, division: Division, guest: str
+    built: Built, ended: JobResult, flow: FlowPlace, division: Division, guest: str
 ) -> dict[str, dict[str, float]]:
     """Measures at the small institution: alone, with the others' model as it is, and fine-tuned from it on its own loans."""
     from fate_dp.components.dp_homo_nn.model import weights_of
 
-    model = task_output_model(flow.address, result.job_id, "guest", guest, built.trained[TRANSFER_EPSILON])
+    model = task_output_model(flow.address, ended.job_id, "guest", guest, built.trained[TRANSFER_EPSILON])
     weights = weights_of(model["output_model"])
     features, labels = numbers(division.parties[-1].training)
     held_out, truth = numbers(division.test)

@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
+from examples.credit_risk.homo_lr import HomoLRSettings
 from fate_dp.data_prep.lending_club.columns import GROUPS, NUMERIC
 from fate_dp.data_prep.lending_club.options import APPLICATION, CREDIT_FILE
-
-from ..jobs.ready import (
+from fate_dp.pipelines.jobs.ready import (
     Federation,
-    HomoLRSettings,
     StudyTables,
     held_out_reader,
     new_pipeline,
@@ -201,7 +200,7 @@ def study_jobs(parts: Sequence[str], epsilons: Sequence[float], trees: int | Non
 
 def rows_job(job: StudyJob, place: Place) -> Built:
     """reader -> a dp_homo_nn for each epsilon -> its scores of the held-out loans at the guest."""
-    from ..clients import DPHomoNN
+    from fate_dp.pipelines.clients import DPHomoNN
 
     aggregation = next((each for each in (LOCAL, SHUFFLE) if each in job.kind), SECURE_SUM)
     federation = replace(place.federation, shuffler=SHUFFLER) if aggregation == SHUFFLE else place.federation
@@ -253,7 +252,7 @@ def smotenc_job(job: StudyJob, place: Place) -> Built:
     """reader -> smote at each institution -> FATE's HomoLR with the source's settings -> its scores at the guest."""
     from fate_client.pipeline.components.fate import HomoLR
 
-    from ..clients import Smote
+    from fate_dp.pipelines.clients import Smote
 
     parties, settings = place.federation, HomoLRSettings()
     training, held_out = training_reader(parties, place.tables), held_out_reader(parties, place.tables)
@@ -310,7 +309,7 @@ class Joined:
 
 def flips_job(job: StudyJob, place: Place) -> Built:
     """reader -> psi -> for each epsilon label_flip -> dp_hetero_lr."""
-    from ..clients import DPHeteroLR
+    from fate_dp.pipelines.clients import DPHeteroLR
 
     joined, scored = Joined(place, held_out=False), []
     for number, epsilon in enumerate(job.epsilons):
@@ -326,7 +325,7 @@ def trees_job(job: StudyJob, place: Place) -> Built:
     """
     from fate_client.pipeline.components.fate import HeteroSecureBoost
 
-    from ..clients import ScoreCorrection
+    from fate_dp.pipelines.clients import ScoreCorrection
 
     joined, scored = Joined(place), []
     for number, epsilon in enumerate(job.epsilons):
@@ -345,7 +344,7 @@ def trees_job(job: StudyJob, place: Place) -> Built:
 
 
 def _flipped(joined: Joined, number: int, epsilon: float) -> Any:
-    from ..clients import LabelFlip
+    from fate_dp.pipelines.clients import LabelFlip
 
     source, rows = joined.place.label_source, joined.rows["train"]
     flip = joined.add(LabelFlip, f"label_flip_{number}", input_data=rows, label_source=source, epsilon=epsilon)
@@ -358,7 +357,7 @@ def _test(joined: Joined, client: type, name: str, model: Any, rows: object) -> 
 
 def regression_job(job: StudyJob, place: Place) -> Built:
     """reader -> psi -> for each epsilon dp_hetero_lr with noise on labels, or on both parties' second moments of flips."""
-    from ..clients import DPHeteroLR
+    from fate_dp.pipelines.clients import DPHeteroLR
 
     joined, scored = Joined(place, held_out=False), []
     for number, epsilon in enumerate(job.epsilons):
@@ -382,7 +381,7 @@ def noise_radii() -> tuple[float, float]:
 
 def scorecard_job(job: StudyJob, place: Place) -> Built:
     """reader -> psi -> dp_binning at public cut points -> for each epsilon dp_scorecard with noise."""
-    from ..clients import DPBinning, DPScorecard
+    from fate_dp.pipelines.clients import DPBinning, DPScorecard
 
     joined, scored = Joined(place), []
     indicators = {name: {"cuts": list(INDICATOR_CUTS)} for group in GROUPS for name in group}

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy
 
+from examples.credit_risk.homo_lr import HomoLRSettings
 from fate_dp.data_prep.lending_club.columns import FEATURES, GROUPS, LABEL
 from fate_dp.data_prep.lending_club.options import PrepOptions
 from fate_dp.data_prep.lending_club.preparation import Division, PartyRows, class_counts, to_public_units
 from fate_dp.data_prep.over_sampling import OverSampling, over_sample
 from fate_dp.privacy.validation import InvalidArgument, is_finite
-
-from ..jobs.ready import HomoLRSettings
 
 if TYPE_CHECKING:
     import pandas
