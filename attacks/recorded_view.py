@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fate_dp.components.common.wire import codec
+from fate_dp.components.common.wire.kinds import own_value, own_values
 from fate_dp.privacy.private_files import VIEWS_FOLDER, AnyPath, party_folder, party_ids
 from fate_dp.privacy.validation import InvalidArgument
 
@@ -72,7 +73,7 @@ class Message:
     @classmethod
     def from_bytes(cls, data: bytes) -> Message:
         """The message of `to_bytes`; raises `codec.Malformed`, ValueError or TypeError for anything else."""
-        sender, name, tag, kind, content = codec.decode(data)
+        sender, name, tag, kind, content = own_value(data)
         if kind == LEFT_OUT:
             return cls(sender, name, tag, None, content, len(data))
         if kind == CIPHERTEXTS:
@@ -156,7 +157,7 @@ def read_view(path: AnyPath) -> RecordedView:
     except OSError as error:
         raise InvalidArgument(f"The view {path} cannot be read: {error.strerror}.") from error
     try:
-        heading, rest = codec.decode_two(data)
+        heading, rest = own_values(data)
         name, version = heading
         is_view = name == FORMAT
     except (codec.Malformed, ValueError, TypeError):
@@ -166,7 +167,7 @@ def read_view(path: AnyPath) -> RecordedView:
     if version != VERSION:
         raise InvalidArgument(f"{path} is a view of version {version} but this program reads version {VERSION}.")
     try:
-        task, kept, tables, problems, finished = codec.decode(rest)
+        task, kept, tables, problems, finished = own_value(rest)
         messages = tuple(map(Message.from_bytes, kept))
         return RecordedView(Task(**task), messages, tuple(map(tuple, tables)), tuple(problems), finished)
     except (codec.Malformed, ValueError, TypeError) as error:

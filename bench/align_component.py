@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fate_dp.components.align.messages import MESSAGES
 from fate_dp.components.common.wire.channel import with_plain_messages
 from tests.support.local_parties import frame_of, run_parties
 
@@ -44,7 +45,7 @@ def component_figures(records: int, features: int, worker_memory: int | None = N
     return tuple(max(results[party].value[at] for party in PARTIES) for at in (1, 2))
 
 
-@with_plain_messages
+@with_plain_messages(MESSAGES)
 def _party(ctx, records, features, worker_memory):
     import pandas as pd
 

@@ -3,11 +3,12 @@
 from bench import epoch_task
 from bench.epoch_clock import EpochClock
 from fate_dp.components.common.wire.channel import with_plain_messages
+from fate_dp.components.dp_hetero_lr.messages import MESSAGES
 
 LABEL_SOURCE = "bench/task/y"
 
 
-@with_plain_messages
+@with_plain_messages(MESSAGES)
 def train(ctx, task, epochs, solver):
     """One party's `PartyCost`."""
     from fate_dp.components.dp_hetero_lr import train as stage

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from fate_dp.components.common.wire.channel import plain_messages
+from fate_dp.components.label_flip.messages import MESSAGES
 from fate_dp.deploy.warm_start import preload
 from tests.support.local_parties import frame_of, recorded_messages, run_parties
 
@@ -189,7 +190,7 @@ def _flipped(ctx, frame, epsilon: float):
     from fate_dp.privacy.policy import declare_source
 
     source, written = Artifact(frame), Artifact()
-    with plain_messages(ctx) as plain:
+    with plain_messages(ctx, MESSAGES) as plain:
         if ctx.local.role == "guest":
             declare_source(home_of(plain).path / "policy.yaml", LABEL_SOURCE)
             guest.flip(plain, Settings(epsilon=epsilon, label_source=LABEL_SOURCE), source, written)

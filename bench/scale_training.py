@@ -9,6 +9,9 @@ import numpy as np
 from bench import epoch_task
 from bench.scale_tables import LABEL, made_frame
 from fate_dp.components.common.wire.channel import with_plain_messages
+from fate_dp.components.dp_hetero_lr import messages as of_training
+from fate_dp.components.dp_scorecard import messages as of_scorecard
+from fate_dp.components.label_flip import messages as of_flips
 from tests.support.local_parties import Artifact, cpu_seconds
 
 SOURCE = f"bench/scale/{LABEL}"
@@ -81,7 +84,7 @@ def _task_of(ctx, name):
     return Context(computing=ctx.computing, federation=builder.build_standalone(ctx.computing))
 
 
-@with_plain_messages
+@with_plain_messages(of_flips.MESSAGES)
 def _flip(ctx, role, read, written):
     from fate_dp.components.common.charges import home_of
     from fate_dp.components.label_flip import guest
@@ -95,7 +98,7 @@ def _flip(ctx, role, read, written):
     guest.flip(ctx, Settings(epsilon=EPSILON, classes=(0.0, 1.0), label_source=SOURCE), read, written)
 
 
-@with_plain_messages
+@with_plain_messages(of_training.MESSAGES)
 def _train(ctx, role, frame, epochs):
     from fate_dp.components.dp_hetero_lr import train as stage
     from fate_dp.components.dp_hetero_lr.settings import TrainSettings, flipback
@@ -106,7 +109,7 @@ def _train(ctx, role, frame, epochs):
     return stage.train_host(ctx, settings, frame, None, None)
 
 
-@with_plain_messages
+@with_plain_messages(of_scorecard.MESSAGES)
 def _score(ctx, role, frame):
     from fate_dp.components.dp_scorecard import train as stage
     from fate_dp.components.dp_scorecard.settings import TrainSettings

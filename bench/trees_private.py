@@ -115,11 +115,12 @@ def made_up_rows(rows, generator):
 def _train_at(ctx, tables, given):
     """The component at this party; the seconds that it took."""
     from fate_dp.components.common.wire.channel import plain_messages
+    from fate_dp.components.dp_homo_gbdt.messages import MESSAGES
     from fate_dp.components.dp_homo_gbdt.train import train_party
 
     own = tables.get(tuple(ctx.federation.local_party))
     frame = None if own is None else frame_of(ctx, own, "y")
-    with plain_messages(ctx) as plain:
+    with plain_messages(ctx, MESSAGES) as plain:
         begun = time.perf_counter()
         train_party(plain, given, frame)
         return time.perf_counter() - begun

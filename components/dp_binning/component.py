@@ -6,6 +6,7 @@ from fate.components.core import GUEST, HOST, Role, cpn
 
 from ..common.entry_point import with_parameters
 from ..common.wire.channel import with_plain_messages
+from .messages import MESSAGES
 from .settings import Settings
 
 
@@ -15,7 +16,7 @@ def dp_binning(ctx: Any, role: Role) -> None:
 
 
 @dp_binning.train()
-@with_plain_messages
+@with_plain_messages(MESSAGES)
 @with_parameters
 def train(
     ctx: Any,
@@ -32,7 +33,7 @@ def train(
 
 
 @dp_binning.predict()
-@with_plain_messages
+@with_plain_messages(MESSAGES)
 def predict(
     ctx: Any,
     role: Role,

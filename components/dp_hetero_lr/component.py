@@ -6,6 +6,7 @@ from fate.components.core import ARBITER, GUEST, HOST, Role, cpn
 
 from ..common.entry_point import with_parameters
 from ..common.wire.channel import with_plain_messages
+from .messages import MESSAGES
 from .settings import FoldSettings, PredictSettings, TrainSettings
 
 
@@ -15,7 +16,7 @@ def dp_hetero_lr(ctx: Any, role: Role) -> None:
 
 
 @dp_hetero_lr.train()
-@with_plain_messages
+@with_plain_messages(MESSAGES)
 @with_parameters
 def train(
     ctx: Any,
@@ -44,7 +45,7 @@ def train(
 
 
 @dp_hetero_lr.predict()
-@with_plain_messages
+@with_plain_messages(MESSAGES)
 @with_parameters
 def predict(
     ctx: Any,
@@ -71,7 +72,7 @@ def predict(
 
 
 @dp_hetero_lr.cross_validation()
-@with_plain_messages
+@with_plain_messages(MESSAGES)
 @with_parameters(leave_out=("train_scores", "noise_epsilon", "noise_delta", "noise_radius"))
 def cross_validation(
     ctx: Any,

@@ -6,6 +6,7 @@ from fate.components.core import ARBITER, GUEST, HOST, Role, cpn
 
 from ..common.entry_point import with_parameters
 from ..common.wire.channel import with_plain_messages
+from .messages import MESSAGES
 from .settings import TrainSettings
 
 
@@ -15,7 +16,7 @@ def dp_homo_nn(ctx: Any, role: Role) -> None:
 
 
 @dp_homo_nn.train()
-@with_plain_messages
+@with_plain_messages(MESSAGES)
 @with_parameters(unmade={"given": TrainSettings})
 def train(
     ctx: Any,
@@ -34,7 +35,7 @@ def train(
 
 
 @dp_homo_nn.predict()
-@with_plain_messages
+@with_plain_messages(MESSAGES)
 def predict(
     ctx: Any,
     role: Role,

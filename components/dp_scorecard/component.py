@@ -6,6 +6,7 @@ from fate.components.core import GUEST, HOST, Role, cpn
 
 from ..common.entry_point import with_parameters
 from ..common.wire.channel import with_plain_messages
+from .messages import MESSAGES
 from .settings import FoldSettings, PredictSettings, TrainSettings
 
 
@@ -15,7 +16,7 @@ def dp_scorecard(ctx: Any, role: Role) -> None:
 
 
 @dp_scorecard.train()
-@with_plain_messages
+@with_plain_messages(MESSAGES)
 @with_parameters
 def train(
     ctx: Any,
@@ -33,7 +34,7 @@ def train(
 
 
 @dp_scorecard.predict()
-@with_plain_messages
+@with_plain_messages(MESSAGES)
 @with_parameters
 def predict(
     ctx: Any,
@@ -53,7 +54,7 @@ def predict(
 
 
 @dp_scorecard.cross_validation()
-@with_plain_messages
+@with_plain_messages(MESSAGES)
 @with_parameters
 def cross_validation(
     ctx: Any,

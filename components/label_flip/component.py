@@ -6,11 +6,12 @@ from fate.components.core import GUEST, HOST, Role, cpn
 
 from ..common.entry_point import with_parameters
 from ..common.wire.channel import with_plain_messages
+from .messages import MESSAGES
 from .settings import Settings
 
 
 @cpn.component(roles=[GUEST, HOST], provider="fate")
-@with_plain_messages
+@with_plain_messages(MESSAGES)
 @with_parameters
 def label_flip(
     ctx: Any,

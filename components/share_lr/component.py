@@ -6,6 +6,7 @@ from fate.components.core import GUEST, HOST, Role, cpn
 
 from ..common.entry_point import with_parameters
 from ..common.wire.channel import with_plain_messages
+from .messages import MESSAGES
 from .settings import Prediction, ShareSettings
 
 
@@ -15,7 +16,7 @@ def share_lr(ctx: Any, role: Role) -> None:
 
 
 @share_lr.train()
-@with_plain_messages
+@with_plain_messages(MESSAGES)
 @with_parameters
 def train(
     ctx: Any,
@@ -38,7 +39,7 @@ def train(
 
 
 @share_lr.predict()
-@with_plain_messages
+@with_plain_messages(MESSAGES)
 @with_parameters
 def predict(
     ctx: Any,

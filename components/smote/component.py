@@ -6,6 +6,7 @@ from fate.components.core import GUEST, HOST, Role, cpn
 
 from ..common.entry_point import with_parameters
 from ..common.wire.channel import with_plain_messages
+from ..protocols.messages import AGREEMENT
 from .settings import Settings
 
 
@@ -15,7 +16,7 @@ def smote(ctx: Any, role: Role) -> None:
 
 
 @smote.train()
-@with_plain_messages
+@with_plain_messages(AGREEMENT)
 @with_parameters
 def train(
     ctx: Any,

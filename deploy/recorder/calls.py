@@ -22,6 +22,7 @@ import numpy as np
 
 from fate_dp.attacks.recorded_view import Task
 from fate_dp.components.common.wire import codec
+from fate_dp.components.common.wire.kinds import own_value, own_values
 from fate_dp.components.dp_homo_gbdt.boosting import sums_of_records
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.registry import ModelSource
@@ -76,7 +77,7 @@ def call_of(data: bytes, allowed: Mapping[str, str]) -> Call:
     Raises:
         ValueError or TypeError: the bytes are no call, or its model cannot be built here.
     """
-    name, arguments, (steps, grid, clip, claimed) = codec.decode(data)
+    name, arguments, (steps, grid, clip, claimed) = own_value(data)
     query, private = QUERIES[name]
     if name == "clipped_sum":
         given = ModelSource(*arguments[0])
@@ -154,7 +155,7 @@ class RecordedCalls:
 def read_calls(path: AnyPath) -> RecordedCalls:
     """The calls in a file; raises InvalidArgument, one sentence, where it holds none or those of another version."""
     try:
-        heading, rest = codec.decode_two(Path(path).read_bytes())
+        heading, rest = own_values(Path(path).read_bytes())
         name, version = heading
     except OSError as error:
         raise InvalidArgument(f"The calls {path} cannot be read: {error.strerror}.") from error
@@ -165,7 +166,7 @@ def read_calls(path: AnyPath) -> RecordedCalls:
     if version != VERSION:
         raise InvalidArgument(f"{path} holds calls of version {version} but this program reads version {VERSION}.")
     try:
-        task, program, calls, seen, problems, finished = codec.decode(rest)
+        task, program, calls, seen, problems, finished = own_value(rest)
         return RecordedCalls(Task(**task), program, tuple(calls), seen, tuple(problems), finished)
     except (codec.Malformed, ValueError, TypeError) as error:
         raise InvalidArgument(f"The calls {path} are damaged.") from error

@@ -37,6 +37,30 @@ def large(folder, ctx, *, name, tag, parties) -> bytes:
     return _FederationBytesCoder.encode_split(TableMeta(1, 0, 0, 0), 2 * MIB, 2, MIB)
 
 
+def colliding_keys(folder, ctx=None, **address) -> bytes:
+    """Facts whose keys are integers of one hash: Python takes them modulo 2^61 - 1."""
+    from fate_dp.components.common.wire import codec
+
+    keys = b"".join(codec.encode(((1 << 61) - 1) << at) + b"N" for at in (8, 9))
+    return _ours("preflight", b"m\x01" + codec.encode("facts") + b"m\x02" + keys)
+
+
+def hungry(folder, ctx=None, **address) -> bytes:
+    """Terms of empty lists, each of which takes forty times the memory of its bytes."""
+    return _ours("verdict", b"m\x01s\x05termsm\x01s\x01al\x80\x80\x80\x01" + b"l\x00" * (1 << 21))
+
+
+def nameless(folder, ctx=None, **address) -> bytes:
+    return _ours("no such name", b"N")
+
+
+def _ours(name: str, content: bytes) -> bytes:
+    """A message of our codec, in one slice."""
+    from fate_dp.components.common.wire import channel, codec
+
+    return b"." + codec.encode((channel.VALUE, "default", name)) + content
+
+
 @contextmanager
 def hostile_message(ctx, receiver, number, message, folder):
     """The ``number``-th message of this party to ``receiver``, from 0, is what ``message`` makes."""

@@ -9,12 +9,15 @@ other noise are fresh in every run.
 """
 
 import hashlib
+import importlib
 import os
 import queue
+import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -22,7 +25,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fate_dp.components.common.wire.channel import plain_messages
+from fate_dp.components.common.wire import channel
 from fate_dp.deploy.site import sitecustomize
 from fate_dp.deploy.warm_start import preload
 from tests.support import local_parties
@@ -33,6 +36,7 @@ from .messages import parts_of_steps, plain_form
 GUEST, HOST, SECOND_HOST, ARBITER = ("guest", "9999"), ("host", "10000"), ("host", "10001"), ("arbiter", "10002")
 EVERYONE = (GUEST, HOST, SECOND_HOST, ARBITER)
 SOURCE = "experiment/train/y"
+COMPONENTS = Path(channel.__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -106,6 +110,49 @@ def _play_all(ctx, scenarios, folder, session):
     return outcomes
 
 
+class DeclaredByTheCaller(Mapping):
+    """The messages of the component whose code sends or receives: what it does not declare in its own folder fails here.
+
+    What a test itself sends is any component's.
+    """
+
+    def __getitem__(self, name):
+        caller = self._component()
+        return next(_declared(each)[name] for each in ([caller] if caller else _declaring()) if name in _declared(each))
+
+    def get(self, name, default=None):
+        try:
+            return self[name]
+        except StopIteration:
+            return default
+
+    def __iter__(self):
+        return iter({name for each in _declaring() for name in _declared(each)})
+
+    def __len__(self):
+        return len(set(self))
+
+    @staticmethod
+    def _component():
+        frame, found = sys._getframe(), None
+        while frame is not None:
+            path = Path(frame.f_code.co_filename)
+            name = path.relative_to(COMPONENTS).parts[0] if path.is_relative_to(COMPONENTS) else None
+            frame, found = frame.f_back, name if name in _declaring() else found
+        return found
+
+
+@cache
+def _declaring():
+    return sorted(path.parent.name for path in COMPONENTS.glob("*/component.py"))
+
+
+@cache
+def _declared(component):
+    entry = getattr(importlib.import_module(f"fate_dp.components.{component}.component"), component)
+    return (entry.stage_components or [entry])[0].callback.messages
+
+
 def _place_key(party_id, home):
     """Give this party its key of a home that it enters for the first time; one that is lost later stays lost."""
     from fate_dp.privacy.private_files import KEY_FILE, parties_folder, party_folder, publish_if_absent
@@ -127,7 +174,7 @@ def _play_one(ctx, scenario, earlier):
     outcome = Outcome()
     try:
         with local_parties.recorded_messages(outcome.received):
-            with nullcontext(ctx) if scenario.of_fate else plain_messages(ctx) as played:
+            with nullcontext(ctx) if scenario.of_fate else channel.plain_messages(ctx, DeclaredByTheCaller()) as played:
                 outcome.value = scenario.function(played, earlier, **scenario.arguments)
     except ValueError as error:
         outcome.error = str(error)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fate_dp.components.common.wire.codec import KINDS
+from fate_dp.components.dp_binning.messages import MESSAGES
 from fate_dp.components.dp_binning.settings import Settings
 from fate_dp.components.protocols.federation import own_party
 from fate_dp.crypto.paillier import PublicKey
@@ -411,7 +411,7 @@ def test_the_guest_gets_facts_and_masked_sums(runs, name):
             assert set(value["facts"]) == {"digest", "woe", "privacy", "key_length", "columns", "bins"}
         else:
             assert all(isinstance(item, bytes) for item in value)
-    assert "label_sums" in KINDS
+    assert "label_sums" in MESSAGES
 
 
 def test_messages_have_one_size_whatever_the_labels_are(runs):

@@ -1,6 +1,7 @@
 """What would run a command where FATE unpickles it is refused: one sentence at every party, no command, no charge.
 
-Each attack worked on the messages that our components had before they had their own codec.
+Each attack worked on the messages that our components had before they had their own codec, and those that are in its form on
+the codec that read a message before it looked at its kind.
 """
 
 from contextlib import nullcontext
@@ -9,7 +10,7 @@ from functools import partial
 import pytest
 
 from . import homo_nn_parties
-from .hostile import dotted_name, hostile_message, hostile_table, large
+from .hostile import colliding_keys, dotted_name, hostile_message, hostile_table, hungry, large, nameless
 from .scenarios import ARBITER, GUEST, HOST, Scenario, assert_refused, frame_at, play, tables, train
 
 TABLES = tables(rows=90, guest=2, hosts=(4,))
@@ -86,6 +87,16 @@ ATTACKS = {
         TRAINERS,
         "'verdict' from guest 9999",
     ),
+    "keys of one hash to the guest": (
+        HOST,
+        message(colliding_keys, GUEST),
+        train,
+        TRAINING,
+        TRAINERS,
+        "'preflight' from host 10000",
+    ),
+    "empty lists to a host": (GUEST, message(hungry, HOST), train, TRAINING, TRAINERS, "'verdict' from guest 9999"),
+    "a name of no message": (HOST, message(nameless, GUEST), train, TRAINING, TRAINERS, "'preflight' from host 10000"),
     "2 MiB amid a training": (HOST, message(large, GUEST, 2), train, TRAINING, TWO, "from host 10000"),
     "a table to a host": (GUEST, table, train, TRAINING, TWO, "'encrypted_rows' from guest 9999"),
     "a table of hostile keys": (GUEST, table_of_keys, train, TRAINING, TWO, "'encrypted_rows' from guest 9999"),

@@ -43,6 +43,7 @@ def train(ctx, parts, home):
     os.environ["FATE_DP_HOME"] = home
     from fate_dp.components.common.charges import home_of
     from fate_dp.components.common.wire.channel import plain_messages
+    from fate_dp.components.dp_homo_nn.messages import MESSAGES
     from fate_dp.components.dp_homo_nn.train import train_party
     from fate_dp.deploy.recorder.recording import recording
     from fate_dp.privacy.private_files import replace_file
@@ -53,7 +54,7 @@ def train(ctx, parts, home):
     replace_file(home_of(ctx).path / "policy.yaml", policy.encode())
     task = {"component": "dp_homo_nn", "task_name": "nn_0", "party_task_id": "nn_0", "stage": "train", "parameters": {}}
     frame = frame_of(ctx, parts[role], "y") if role in parts else None
-    with recording(SimpleNamespace(**task, role=role, party_id=party)), plain_messages(ctx) as plain:
+    with recording(SimpleNamespace(**task, role=role, party_id=party)), plain_messages(ctx, MESSAGES) as plain:
         train_party(plain, TRAINING, frame)
 
 

@@ -98,7 +98,9 @@ SCENARIOS = {
     "other epochs": Scenario(asked_for_other, {**TO_GUEST, "other": {"epochs": 4}}, PAIR),
     "other readers": Scenario(asked_for_other, {**TO_GUEST, "other": {"reveal": "both"}}, PAIR),
     "model of another training": Scenario(with_another_host_model, dict(made=NEW), PAIR),
-    "malformed key": Scenario(malformed, {**TO_GUEST, "sent": {"public_key": {"n": 35, "blinding_base": None}}}, PAIR),
+    "malformed key": Scenario(
+        malformed, {**TO_GUEST, "sent": {"public_key": {"n": 35, "blinding_base": None, "proof": b""}}}, PAIR
+    ),
     "malformed masks": Scenario(malformed, {**TO_GUEST, "sent": {"masks": [[b"no ciphertext"]]}}, PAIR),
     "malformed products": Scenario(malformed, {**TO_GUEST, "sent": {"products": [[[b"no ciphertext"]]]}}, PAIR),
     "malformed weights": Scenario(malformed, {**TO_GUEST, "sent": {"weight_shares": [1, 2, 3]}}, PAIR),

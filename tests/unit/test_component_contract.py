@@ -5,6 +5,7 @@ import importlib
 import inspect
 import math
 import pickle
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,9 @@ from fate_client.pipeline.conf.types import PlaceHolder
 import fate_dp.components
 from fate_dp.components.common.entry_point import with_parameters
 from fate_dp.components.common.parameters import OneOf, Parameter, parameter, parameters_of, same_as, settings_of
+from fate_dp.components.common.wire.codec import MEMORY_FOR_ANY
+from fate_dp.components.common.wire.kinds import Rows
+from fate_dp.components.protocols.messages import AGREEMENT
 from fate_dp.pipelines import clients
 from fate_dp.pipelines.report.guarantees import component_guarantee, component_names
 from fate_dp.pipelines.report.parameters_page import kind_of
@@ -67,8 +71,34 @@ def test_every_component_has_one_client_class_and_is_announced():
 
 
 @of_every_component
-def test_every_stage_is_entered_with_plain_messages(name):
-    assert all(stage.callback.has_plain_messages for stage in stages_of(name))
+def test_every_stage_is_entered_with_the_messages_that_the_component_declares(name):
+    """And with no others: a name that no code of the component or of a protocol says is none of its messages."""
+    folder = Path(fate_dp.components.__file__).parent / name
+    (declared, *others) = [stage.callback.messages for stage in stages_of(name)]
+    assert all(each is declared for each in others) and declared.items() >= AGREEMENT.items()
+    assert (declared is AGREEMENT) is not (folder / "messages.py").exists()
+    texts = {
+        path: path.read_text()
+        for part in (folder, folder.parent / "protocols")
+        for path in part.rglob("*.py")
+        if path.name != "messages.py"
+    }
+    sent = {
+        said
+        for path, text in texts.items()
+        if folder in path.parents
+        for said in re.findall(r'\.put\(\s*"(\w+)"', text)
+    }
+    assert sent <= set(declared)
+    assert all(f'"{each.removesuffix("*")}' in "".join(texts.values()) for each in declared)
+
+
+@of_every_component
+def test_a_kind_of_message_is_finite_and_is_known_to_workers(name):
+    for kind in stages_of(name)[0].callback.messages.values():
+        assert pickle.loads(pickle.dumps(kind)) == kind
+        for each in (kind.values, kind.keys) if isinstance(kind, Rows) else (kind,):
+            assert each.size < 1 << 62 and each.memory < MEMORY_FOR_ANY
 
 
 @of_every_component

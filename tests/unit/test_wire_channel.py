@@ -12,12 +12,21 @@ from hypothesis import strategies as st
 from fate_dp.components.common.wire import channel as channels
 from fate_dp.components.common.wire import codec
 from fate_dp.components.common.wire.channel import QUEUE, Channel, MalformedMessage, Stopped
-from fate_dp.components.common.wire.codec import KINDS as OURS
-from fate_dp.components.common.wire.codec import Rows, is_one_of, kinds_of, rows_of
+from fate_dp.components.common.wire.kinds import DOCUMENT, Array, Bytes, Flag, Int, Messages, Rows, Text
 
 GUEST, HOST, ARBITER = ("guest", "9999"), ("host", "10000"), ("arbiter", "10002")
 EVERYBODY = (GUEST, HOST, ARBITER)
-KINDS = (int, bytes, str, np.ndarray, Rows(bytes))
+MESSAGES: Messages = {
+    "terms": Int(64),
+    "other": Text(10),
+    "weights": Array(("uint16",)),
+    "answers": Bytes(5000),
+    "scores": Int(64),
+    "ready": Flag(),
+    "facts": DOCUMENT,
+    "rows": Rows(Bytes(9)),
+    "flood_*": Bytes(400),
+}
 
 
 class Mail:
@@ -45,7 +54,7 @@ def channel_of(me, shelves, slice_bytes=1 << 20) -> Channel:
     parties = [SimpleNamespace(party=party, role=party[0], rank=rank) for rank, party in enumerate(EVERYBODY)]
     federation = Mail(me, shelves, slice_bytes)
     ctx = SimpleNamespace(federation=federation, parties=parties, rank=EVERYBODY.index(me))
-    return Channel(ctx, lambda name: None if name == "unknown" else KINDS)
+    return Channel(ctx, MESSAGES)
 
 
 @pytest.fixture
@@ -76,55 +85,114 @@ def test_a_message_of_any_size_travels_in_slices_that_the_federation_takes(slice
 
 
 def test_a_message_has_few_bytes_beside_its_value(shelves):
-    channel_of(GUEST, shelves).send([HOST], "task", "weights", bytes(100))
+    channel_of(GUEST, shelves).send([HOST], "task", "answers", bytes(100))
     assert len(shelves[GUEST, HOST, "0"]) < 100 + 30
 
 
-HEADER = (channels.VALUE, "task", "weights")
+def message(what, namespace, name, content: bytes) -> bytes:
+    """In one slice."""
+    return b"." + codec.encode((what, namespace, name)) + content
+
+
+def of_terms(content: bytes) -> bytes:
+    return message(channels.VALUE, "task", "terms", content)
+
+
+def of_rows(facts) -> bytes:
+    return message(channels.TABLE, "task", "rows", codec.encode(facts))
+
+
+def stop(content) -> bytes:
+    return message(channels.STOP, "", "", codec.encode(content))
+
+
+# What arrives while the host waits for 'terms', and the end of the sentence that it says.
 HOSTILE = {
-    "nothing": b"",
-    "FATE's small message": b"\x00" + pickle.dumps([1]),
-    "FATE's large message": b"\x01" + bytes(32),
-    "a pickle": b"." + pickle.dumps([1]),
-    "no header": b"." + codec.encode([1]) + codec.encode(2),
-    "another kind": b"." + codec.encode((3, "task", "weights")) + codec.encode(2),
-    "a header of lists": b"." + codec.encode(list(HEADER)) + codec.encode(2),
-    "no value": b"." + codec.encode(HEADER),
-    "a pickle as the value": b"." + codec.encode(HEADER) + pickle.dumps(2),
-    "two values": b"." + codec.encode(HEADER) + codec.encode(2) * 2,
-    "another kind of value": b"." + codec.encode(HEADER) + codec.encode([2]),
-    "a truncated value": b"." + codec.encode(HEADER) + codec.encode(bytes(9))[:-1],
-    "2 MiB of a pickle": b"." + codec.encode(HEADER) + pickle.dumps(bytes(1 << 21)),
-    "a stop without a sentence": b"." + codec.encode((channels.STOP, "", "")) + codec.encode(7),
-    "a stop of two lines": b"." + codec.encode((channels.STOP, "", "")) + codec.encode("a\nb"),
-    "a stop of many words": b"." + codec.encode((channels.STOP, "", "")) + codec.encode("a" * 2001),
-    "a table of one fact": b"." + codec.encode((channels.TABLE, "task", "weights")) + codec.encode([1]),
-    "a table of endless partitions": b"."
-    + codec.encode((channels.TABLE, "task", "weights"))
-    + codec.encode([1, 1 << 30, 0, 0]),
-    "a table of keys that FATE unpickles": b"."
-    + codec.encode((channels.TABLE, "task", "weights"))
-    + codec.encode([1, 1, 2, 0]),
+    "nothing": (b"", "does not begin as a message does"),
+    "FATE's small message": (b"\x00" + pickle.dumps([1]), "does not begin"),
+    "FATE's large message": (b"\x01" + bytes(32), "does not begin"),
+    "a pickle": (b"." + pickle.dumps([1]), "another kind of value"),
+    "a list as its header": (b"." + codec.encode([channels.VALUE, "task", "terms"]) + codec.encode(2), "another kind"),
+    "a header of bytes": (b"." + codec.encode((channels.VALUE, b"task", "terms")) + codec.encode(2), "another kind"),
+    "a message that is neither": (message(3, "task", "terms", codec.encode(2)), "no such message"),
+    "a name that nothing has": (message(channels.VALUE, "task", "weight", codec.encode(2)), "no such message"),
+    "a value for a table": (message(channels.VALUE, "task", "rows", codec.encode(b"")), "no such message"),
+    "a table for a value": (message(channels.TABLE, "task", "terms", codec.encode([1, 1, 0, 0])), "no such message"),
+    "a namespace of 1001 bytes": (message(channels.VALUE, "n" * 1001, "terms", codec.encode(2)), "more than 1000"),
+    "a name of 101 bytes": (message(channels.VALUE, "task", "n" * 101, codec.encode(2)), "more than 100"),
+    "more than its kind allows": (message(channels.VALUE, "task", "ready", codec.encode(bytes(20))), "more than the"),
+    "no value": (of_terms(b""), "ends too early"),
+    "a pickle as the value": (of_terms(pickle.dumps(2)), "another kind of value"),
+    "two values": (of_terms(codec.encode(2) * 2), "bytes after its end"),
+    "another kind of value": (of_terms(codec.encode([2])), "another kind of value"),
+    "a truncated value": (of_terms(codec.encode(1 << 40)[:-1]), "ends too early"),
+    "2 MiB of a pickle": (of_terms(pickle.dumps(bytes(1 << 21))), "more than the"),
+    "a stop without a sentence": (stop(7), "another kind of value"),
+    "a stop of two lines": (stop("a\nb"), "not in one sentence"),
+    "a stop of many words": (stop("a" * 2001), "not in one sentence"),
+    "a stop of too many bytes": (stop("a" * 10000), "more than the"),
+    "small slices": (b"+" + bytes(100), "slices that are too small"),
 }
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_what_is_no_message_is_refused_with_the_name_and_the_sender(shelves, name):
-    shelves[GUEST, HOST, "0"] = HOSTILE[name]
-    with pytest.raises(MalformedMessage, match="^The message 'weights' from guest 9999 cannot be read: [^\n]*[.]$"):
-        channel_of(HOST, shelves).receive(GUEST, "task", "weights")
+    shelves[GUEST, HOST, "0"], why = HOSTILE[name]
+    host = channel_of(HOST, shelves)
+    with pytest.raises(
+        MalformedMessage, match=f"^The message 'terms' from guest 9999 cannot be read: .*{why}[^\n]*[.]$"
+    ):
+        host.receive(GUEST, "task", "terms")
+    (line,) = [line for party, line in host._lines.items() if party == GUEST]
+    assert not line.kept and line.stopped is None
 
 
-def test_what_nobody_asked_for_is_bounded(shelves, monkeypatch):
+@pytest.mark.parametrize(
+    "facts", [[1], [1, 1 << 30, 0, 0], [1, 1, 2, 0], [-1, 1, 0, 0], [1, 1, 0, 0, 0], [1, 1, 0, "a"]]
+)
+def test_what_is_said_of_a_table_is_refused_before_it_is_pulled(shelves, facts):
+    """The federation here has no tables: whoever asks for one fails."""
+    shelves[GUEST, HOST, "0"] = of_rows(facts)
+    with pytest.raises(MalformedMessage, match="^The message 'rows' from guest 9999 cannot be read: "):
+        channel_of(HOST, shelves).receive(GUEST, "task", "rows")
+
+
+def test_no_more_slices_are_taken_in_than_a_message_of_that_name_can_have(shelves):
+    """The first ones say what it is, wherever its header is cut."""
+    large = codec.encode((channels.VALUE, "n" * 990, "answers")) + codec.encode(bytes(1 << 20))
+    for at in range(0, len(large), 1023):
+        shelves[GUEST, HOST, str(at // 1023)] = b"+" + large[at : at + 1023]
+    before = len(shelves)
+    with pytest.raises(MalformedMessage, match="more than the 6[0-9]{3} bytes"):
+        channel_of(HOST, shelves).receive(GUEST, "task", "terms")
+    assert before - len(shelves) == 6
+
+
+def test_what_nobody_asked_for_is_bounded_with_its_namespaces(shelves, monkeypatch):
     guest, host = channel_of(GUEST, shelves), channel_of(HOST, shelves)
-    monkeypatch.setattr(channels, "MAX_BYTES", 1000)
+    monkeypatch.setattr(channels, "MAX_BYTES", 5000)
     for number in range(3):
-        guest.send([HOST], "task", f"flood {number}", bytes(400))
-    with pytest.raises(MalformedMessage, match="more than 1000 bytes of messages wait"):
-        host.receive(GUEST, "task", "weights")
-    guest.send([ARBITER], "task", "weights", bytes(1000))
-    with pytest.raises(MalformedMessage, match="more than 1000 bytes"):
-        channel_of(ARBITER, shelves).receive(GUEST, "task", "weights")
+        guest.send([HOST], "n" * 900, f"flood_{number}", bytes(100))
+    with pytest.raises(MalformedMessage, match="more than 5000 bytes of messages wait"):
+        host.receive(GUEST, "task", "terms")
+    assert len(host._lines[GUEST].kept) == 2
+
+
+def test_every_message_that_waits_counts_however_small_it_is(shelves, monkeypatch):
+    guest, host = channel_of(GUEST, shelves), channel_of(HOST, shelves)
+    monkeypatch.setattr(channels, "MAX_BYTES", 10 * channels.KEPT_BYTES)
+    for number in range(10):
+        guest.send([HOST], str(number), "ready", True)
+    with pytest.raises(MalformedMessage, match="bytes of messages wait"):
+        host.receive(GUEST, "task", "terms")
+
+
+def test_what_was_read_waits_no_more(shelves, monkeypatch):
+    guest, host = channel_of(GUEST, shelves), channel_of(HOST, shelves)
+    monkeypatch.setattr(channels, "MAX_BYTES", 2 * channels.KEPT_BYTES)
+    for number in range(10):
+        guest.send([HOST], str(number), "ready", True)
+        assert host.receive(GUEST, str(number), "ready") is True
 
 
 def test_one_name_is_not_sent_twice(shelves):
@@ -135,37 +203,27 @@ def test_one_name_is_not_sent_twice(shelves):
         host.receive(GUEST, "task", "weights")
 
 
-def test_a_value_that_is_not_plain_is_refused_before_anything_leaves(shelves):
-    with pytest.raises(codec.NotPlain, match="The message 'weights' cannot be sent: A set is no plain value"):
-        channel_of(GUEST, shelves).send([HOST], "task", "weights", {1})
+@pytest.mark.parametrize(
+    "name, value, why",
+    [
+        ("facts", {1}, "A set is no plain value"),
+        ("unknown", 1, "does not declare it"),
+        ("rows", b"", "does not declare it"),
+        ("ready", bytes(9), "it has 11 bytes, and no message of this name may have more than 1"),
+    ],
+)
+def test_what_no_message_is_like_is_refused_before_anything_leaves(shelves, name, value, why):
+    with pytest.raises(codec.NotPlain, match=f"The message {name!r} cannot be sent: .*{why}"):
+        channel_of(GUEST, shelves).send([HOST], "task", name, value)
     assert not shelves
 
 
-def test_a_message_without_a_known_name_is_not_sent(shelves):
-    with pytest.raises(codec.NotPlain, match="'unknown' cannot be sent"):
-        channel_of(GUEST, shelves).send([HOST], "task", "unknown", 1)
-
-
-@pytest.mark.parametrize(
-    "value, kinds",
-    [
-        (1, (int,)),
-        (None, (str, None)),
-        ([], ([int],)),
-        ([[1], []], ([[int]],)),
-        ({"a": None}, ({"a": (int, None)},)),
-        (b"", (Rows(int), bytes)),
-    ],
-)
-def test_kinds_of_values(value, kinds):
-    assert is_one_of(value, kinds) and not is_one_of(value, ())
-    for other in (True, 1.0, (1,), [True], {"b": 1}, {"a": 1, "b": 1}):
-        assert not is_one_of(other, kinds)
-
-
-def test_numbered_messages_are_of_one_name():
-    assert kinds_of("messages_7") == OURS["messages"] and kinds_of("terms_of") is None is kinds_of("other")
-    assert rows_of(kinds_of("records")) == (bytes,) and rows_of(kinds_of("terms")) == ()
+def test_a_message_of_another_component_has_no_name_here(shelves):
+    channel_of(GUEST, shelves).send([HOST], "task", "scores", 1)
+    host = channel_of(HOST, shelves)
+    host._messages = {"terms": Int(64)}
+    with pytest.raises(MalformedMessage, match="this component has no such message"):
+        host.receive(GUEST, "task", "terms")
 
 
 def test_a_party_that_cannot_read_a_message_tells_all_others(shelves):

@@ -4,9 +4,11 @@ Everything that one party sends another goes through a single queue, numbered: a
 party, whatever it is, and keeps what it did not wait for. So a party that cannot go on tells all the others as their
 next message, and none of them waits for one that never comes.
 
-A message is `codec`'s form of (kind, namespace, name), then that of its value; above FATE's limit for messages it is cut
-into slices, each with a first byte that says whether more follow. Tables travel as FATE's tables, partition by partition,
-with keys and values in the same form (`tables`); their message holds what a receiver must know of them.
+A message is `codec`'s form of (what it is, namespace, name), then that of its value; above FATE's limit for messages it is
+cut into slices, each with a first byte that says whether more follow. The first slices say which message it is: unless the
+component that runs has one of that name, and the message is no longer than its kind allows, no more is taken in. Tables
+travel as FATE's tables, partition by partition, with keys and values in the same form (`tables`); their message holds what
+a receiver must know of them.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Any
 
@@ -25,16 +27,19 @@ from fate.arch.context._parties import Parties, Party
 from ...protocols.federation import PartyId, name_of, others, party_name
 from ...protocols.preflight import Refused
 from . import codec, tables
-from .codec import is_one_of, kinds_of, rows_of
+from .kinds import AnyKind, Int, Messages, Rows, Text, Tuple, kind_of
 
 logger = logging.getLogger(__name__)
 
 QUEUE = "fate_dp"
 MAX_BYTES = 1 << 32
-"""Of one message, tables apart, and of all that one party sent before it was asked for."""
+"""Of one message, tables apart, and of all that one party sent before it was asked for, with `KEPT_BYTES` for each."""
+KEPT_BYTES = 1000
 MAX_LETTERS = 2000
 """Of a sentence that another party says."""
 VALUE, TABLE, STOP = 0, 1, 2
+HEADER = Tuple((Int(8), Text(1000), Text(100)))
+SENTENCE = Text(4 * MAX_LETTERS)
 _LAST, _MORE = b".", b"+"
 """Other ones than FATE's own messages begin with, so that none of those is waited for to be complete."""
 _MIN_SLICE = 1024
@@ -51,43 +56,62 @@ class Stopped(ValueError):
     """Another party cannot go on; the message is the sentence that it gave."""
 
 
+@dataclass(frozen=True)
+class _Message:
+    """One that arrived: what it is, where it belongs, and its bytes, of which those of its value begin at ``start``."""
+
+    what: int
+    namespace: str
+    name: str
+    kind: AnyKind | Rows
+    start: int
+    data: bytes = b""
+
+    @property
+    def size(self) -> int:
+        return len(self.data) + KEPT_BYTES
+
+
 @dataclass
 class _Line:
     """What this party shares with one other: how many slices went either way, and what arrived too early."""
 
     sent: int = 0
     received: int = 0
-    kept: dict[tuple[str, str], tuple[int, bytes]] = field(default_factory=dict)
+    kept: dict[tuple[str, str], _Message] = field(default_factory=dict)
     kept_bytes: int = 0
     stopped: str | None = None
 
 
 class Channel:
-    """All messages of one task at one party; contexts of sub-namespaces share it.
+    """All messages of one task at one party, those of the component that runs; contexts of sub-namespaces share it."""
 
-    ``kinds`` gives the kinds of values under a name, None for a name that no message has.
-    """
-
-    def __init__(self, ctx: Any, kinds: Callable[[str], tuple | None] = kinds_of) -> None:
-        self._federation, self._kinds = ctx.federation, kinds
+    def __init__(self, ctx: Any, messages: Messages) -> None:
+        self._federation, self._messages = ctx.federation, messages
         self._name = party_name(ctx)
         self._lines = {tuple(party.party): _Line() for party in others(ctx)}
         self._slice_bytes = max(_MIN_SLICE, self._federation.get_default_max_message_size()) - 1
         self._last_read = "before the first message"
 
     def send(self, parties: Iterable[PartyId], namespace: str, name: str, value: Any) -> None:
-        """Send a plain value, or a table of such, to each of ``parties``; NotPlain where it is neither, or has no name."""
-        if self._kinds(name) is None:
-            raise codec.NotPlain(f"The message {name!r} cannot be sent: `codec.KINDS` does not say what it is.")
+        """Send a value, or a table, to each of ``parties``; NotPlain where no message of this name is like it."""
+        kind = kind_of(self._messages, name)
+        if kind is None or isinstance(value, KVTable) is not isinstance(kind, Rows):
+            raise codec.NotPlain(f"The message {name!r} cannot be sent: the component does not declare it so.")
         parties = [(role, number) for role, number in parties]
-        kind = TABLE if isinstance(value, KVTable) else VALUE
-        if kind == TABLE:
+        if isinstance(kind, Rows):
             plain, value = tables.encoded(value), tables.facts_of(value)
             self._federation.push_table(plain, name=name, tag=namespace, parties=parties)
+        what = TABLE if isinstance(kind, Rows) else VALUE
         try:
-            message = codec.encode((kind, namespace, name)) + codec.encode(value)
+            content = codec.encode(value)
+            if len(content) > _content(kind).size:
+                raise codec.NotPlain(
+                    f"it has {len(content)} bytes, and no message of this name may have more than {_content(kind).size}"
+                )
         except codec.NotPlain as error:
             raise codec.NotPlain(f"The message {name!r} cannot be sent: {error}") from None
+        message = codec.encode((what, namespace, name)) + content
         for party in parties:
             self._push(party, message)
 
@@ -104,11 +128,11 @@ class Channel:
             if line.stopped is not None:
                 raise Stopped(line.stopped)
             self._keep_next(party, line, name)
-        kind, content = line.kept.pop((namespace, name))
-        line.kept_bytes -= len(content)
+        message = line.kept.pop((namespace, name))
+        line.kept_bytes -= message.size
         self._last_read = f"after the message {name!r} from {name_of(party)}"
         try:
-            return self._value(party, namespace, name, kind, codec.decode(content))
+            return self._value(party, message)
         except codec.Malformed as error:
             raise MalformedMessage(name, party, str(error)) from None
 
@@ -129,17 +153,13 @@ class Channel:
                     logger.exception("%s could not be told that this party stops", name_of(party))
         return sentence
 
-    def _value(self, party: PartyId, namespace: str, name: str, kind: int, content: Any) -> Any:
-        kinds = self._kinds(name) or ()
-        if kind == VALUE:
-            if not is_one_of(content, kinds):
-                raise codec.Malformed("it holds another kind of value than a message of this name")
-            return content
-        if not rows_of(kinds):
-            raise codec.Malformed("it is a table, and no message of this name is one")
-        return tables.received(
-            content, rows_of(kinds), lambda meta: self._federation.pull_table(name, namespace, [party], [meta])[0]
-        )
+    def _value(self, party: PartyId, message: _Message) -> Any:
+        kind, data = message.kind, message.data
+        if not isinstance(kind, Rows):
+            return codec.decode(data, kind, message.start)
+        facts = codec.decode(data, tables.FACTS, message.start)
+        where = message.name, message.namespace, [party]
+        return tables.received(facts, kind, lambda meta: self._federation.pull_table(*where, [meta])[0])
 
     def _push(self, party: PartyId, message: bytes) -> None:
         line, starts = self._lines[party], range(0, len(message), self._slice_bytes)
@@ -152,41 +172,56 @@ class Channel:
     def _keep_next(self, party: PartyId, line: _Line, name: str) -> None:
         """Take in the next message of a party, while this one waits for the one called ``name``."""
         try:
-            header, content = codec.decode_two(self._pull(party, line))
-            shape = tuple(map(type, header)) if type(header) is tuple else None
-            if shape != (int, str, str) or header[0] not in (VALUE, TABLE, STOP):
-                raise codec.Malformed("it has no header of a message")
-            kind, namespace, sent_name = header
-            if kind == STOP:
-                line.stopped = _sentence(codec.decode(content))
+            message = self._pull(party, line)
+            if message.what == STOP:
+                said = codec.decode(message.data, SENTENCE, message.start)
+                if len(said) > MAX_LETTERS or not said.isprintable():
+                    raise codec.Malformed("it says that its sender stops, but not in one sentence")
+                line.stopped = said
                 return
-            if (namespace, sent_name) in line.kept:
+            if (message.namespace, message.name) in line.kept:
                 raise codec.Malformed("another message with its name waits to be read")
-            if line.kept_bytes + len(content) > MAX_BYTES:
+            if line.kept_bytes + message.size > MAX_BYTES:
                 raise codec.Malformed(f"more than {MAX_BYTES} bytes of messages wait to be read")
         except codec.Malformed as error:
             raise MalformedMessage(name, party, str(error)) from None
-        line.kept[namespace, sent_name] = (kind, content)
-        line.kept_bytes += len(content)
+        line.kept[message.namespace, message.name] = message
+        line.kept_bytes += message.size
 
-    def _pull(self, party: PartyId, line: _Line) -> bytes:
-        parts, size, mark = [], 0, _MORE
+    def _pull(self, party: PartyId, line: _Line) -> _Message:
+        """The next message of a party; raises Malformed as soon as it is clear that it is none of ours."""
+        parts, size, mark, message, most = [], 0, _MORE, None, MAX_BYTES
         while mark == _MORE:
             part = self._federation.pull_bytes(name=QUEUE, tag=str(line.received), parties=[party])[0]
             line.received += 1
             if not isinstance(part, bytes) or part[:1] not in (_LAST, _MORE):
                 raise codec.Malformed("it does not begin as a message does")
-            mark, size = part[:1], size + len(part)
-            if size > MAX_BYTES:
-                raise codec.Malformed(f"it has more than {MAX_BYTES} bytes")
+            mark, size = part[:1], size + len(part) - 1
+            if mark == _MORE and len(part) < _MIN_SLICE:
+                raise codec.Malformed("it comes in slices that are too small")
             parts.append(part[1:])
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+            if message is None and (mark == _LAST or size > HEADER.size):
+                message = self._headed(b"".join(parts))
+                most = message.start + min(_content(message.kind).size, MAX_BYTES)
+            if size > most:
+                raise codec.Malformed(f"it has more than the {most} bytes that a message of its name can have")
+        assert message is not None, "The last slice was read."
+        return replace(message, data=parts[0] if len(parts) == 1 else b"".join(parts))
+
+    def _headed(self, data: bytes) -> _Message:
+        """The message that begins with ``data``, without its bytes."""
+        (what, namespace, name), start = codec.decode_first(data, HEADER)
+        if what == STOP:
+            return _Message(what, namespace, name, SENTENCE, start)
+        kind = kind_of(self._messages, name)
+        if kind is None or what != (TABLE if isinstance(kind, Rows) else VALUE):
+            raise codec.Malformed("this component has no such message")
+        return _Message(what, namespace, name, kind, start)
 
 
-def _sentence(value: Any) -> str:
-    if type(value) is not str or len(value) > MAX_LETTERS or not value.isprintable():
-        raise codec.Malformed("it says that its sender stops, but not in one sentence")
-    return value
+def _content(kind: AnyKind | Rows) -> AnyKind:
+    """What follows the header of a message."""
+    return tables.FACTS if isinstance(kind, Rows) else kind
 
 
 class PlainParty(Party):
@@ -220,7 +255,7 @@ class PlainParties(Parties):
 class PlainContext(Context):
     """A context, and all those of its sub-namespaces, whose parties exchange plain values alone."""
 
-    def __init__(self, ctx: Context, channel: Channel | None = None, namespace: Any = None) -> None:
+    def __init__(self, ctx: Context, channel: Channel, namespace: Any = None) -> None:
         super().__init__(
             device=ctx._device,
             computing=ctx._computing,
@@ -229,7 +264,7 @@ class PlainContext(Context):
             namespace=namespace or ctx._namespace,
             cipher=ctx._cipher,
         )
-        self.channel = channel or Channel(ctx)
+        self.channel = channel
 
     def with_namespace(self, namespace: Any) -> PlainContext:
         return PlainContext(self, self.channel, namespace)
@@ -239,21 +274,27 @@ class PlainContext(Context):
         return PlainParties(self, found.federation, found.computing, found.parties, found.namespace)
 
 
-def with_plain_messages(stage: Callable) -> Callable:
-    """A component's function, where FATE's executor enters it, called with the context of `plain_messages`."""
+def with_plain_messages(messages: Messages) -> Callable[[Callable], Callable]:
+    """A decorator of a component's function, where FATE's executor enters it: it gets the context of `plain_messages`.
 
-    @wraps(stage)
-    def called(ctx: Context, *args: Any, **kwargs: Any) -> Any:
-        with plain_messages(ctx) as plain:
-            return stage(plain, *args, **kwargs)
+    ``messages`` are those that the component declares, and all that its parties can send each other.
+    """
 
-    called.has_plain_messages = True  # type: ignore[attr-defined]
-    return called
+    def decorated(stage: Callable) -> Callable:
+        @wraps(stage)
+        def called(ctx: Context, *args: Any, **kwargs: Any) -> Any:
+            with plain_messages(ctx, messages) as plain:
+                return stage(plain, *args, **kwargs)
+
+        called.messages = messages  # type: ignore[attr-defined]
+        return called
+
+    return decorated
 
 
 @contextmanager
-def plain_messages(ctx: Any) -> Iterator[PlainContext]:
-    """A context whose messages are plain values; if this party fails in it, all others learn that, and stop.
+def plain_messages(ctx: Any, messages: Messages) -> Iterator[PlainContext]:
+    """A context whose messages are these plain values; if this party fails in it, all others learn that, and stop.
 
     A refusal of `preflight.agree` is known to all already. Within such a context it is the same one again.
 
@@ -263,7 +304,7 @@ def plain_messages(ctx: Any) -> Iterator[PlainContext]:
     if isinstance(ctx, PlainContext):
         yield ctx
         return
-    plain = PlainContext(ctx)
+    plain = PlainContext(ctx, Channel(ctx, messages))
     try:
         yield plain
     except Refused:

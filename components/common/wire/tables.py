@@ -15,9 +15,11 @@ from fate.arch.computing.serdes import get_serdes_by_type
 from fate.arch.federation.api import TableMeta
 
 from . import codec
-from .codec import is_one_of
+from .kinds import Int, List, Rows
 
 MAX_PARTITIONS = 1 << 14
+FACTS = List(Int(64), 4)
+"""What the message of a table holds, see `facts_of`."""
 _PICKLED = 0
 _KEY_FORMS, _PARTITIONERS = (0, 1), (0, 1, 2, 3)
 """Of FATE: how keys are pickled here, and how they are spread over partitions."""
@@ -34,12 +36,12 @@ def encoded(table: KVTable) -> KVTable:
     return _mapped(table, encode, table.key_serdes_type, table.partitioner_type, shuffle=False)
 
 
-def received(facts: Any, kinds: tuple, pull: Callable[[TableMeta], KVTable]) -> KVTable:
+def received(facts: list[int], kind: Rows, pull: Callable[[TableMeta], KVTable]) -> KVTable:
     """A table of this party's own with the rows of one that another party sent.
 
     Args:
         facts: what the other party said of it, see `facts_of`.
-        kinds: of its values.
+        kind: of its keys and values.
         pull: takes a TableMeta and returns the table as it arrived.
 
     Raises:
@@ -51,19 +53,19 @@ def received(facts: Any, kinds: tuple, pull: Callable[[TableMeta], KVTable]) -> 
         raise codec.Malformed("the table has other partitions than it says")
     # A row that cannot be read is left out, since engines hide why a worker failed. Shuffled, because its sender's engine
     # may have spread rows by the keys as they travel.
-    decode = partial(_decoded_rows, key_form=key_form, kinds=kinds)
+    decode = partial(_decoded_rows, key_form=key_form, kind=kind)
     table = _mapped(arrived, decode, key_form, partitioner, shuffle=True)
     found = table.count()
     if found != rows:
-        explain = partial(_reasons, key_form=key_form, kinds=kinds)
+        explain = partial(_reasons, key_form=key_form, kind=kind)
         reasons = _mapped(arrived, explain, _PICKLED, partitioner, shuffle=False)
         of_a_row = next((f"in a row of the table, {reason}" for _, reason in reasons.collect()), None)
         raise codec.Malformed(of_a_row or f"the table has {found} different keys and should have {rows}")
     return table
 
 
-def _checked(facts: Any) -> list:
-    if type(facts) is not list or len(facts) != 4 or any(type(fact) is not int for fact in facts):
+def _checked(facts: list[int]) -> list[int]:
+    if len(facts) != FACTS.at_most:
         raise codec.Malformed("it says of a table what no message says")
     rows, partitions, key_form, partitioner = facts
     sized = rows >= 0 and 1 <= partitions <= MAX_PARTITIONS
@@ -89,34 +91,29 @@ def _encoded_rows(_: int, rows: Any, key_form: int, value_form: int) -> Iterator
         yield codec.encode(key_serdes.deserialize(key)), codec.encode(value_serdes.deserialize(value))
 
 
-def _decoded_rows(_: int, rows: Any, key_form: int, kinds: tuple) -> Iterator[tuple[bytes, bytes]]:
+def _decoded_rows(_: int, rows: Any, key_form: int, kind: Rows) -> Iterator[tuple[bytes, bytes]]:
     key_serdes, value_serdes = get_serdes_by_type(key_form), get_serdes_by_type(_PICKLED)
     for row in rows:
         try:
-            key, value = _decoded(row, key_form, kinds)
+            key, value = _decoded(row, key_form, kind)
         except codec.Malformed:
             continue
         yield key_serdes.serialize(key), value_serdes.serialize(value)
 
 
-def _reasons(index: int, rows: Any, key_form: int, kinds: tuple) -> Iterator[tuple[bytes, bytes]]:
+def _reasons(index: int, rows: Any, key_form: int, kind: Rows) -> Iterator[tuple[bytes, bytes]]:
     """The first reason of a partition why a row cannot be read."""
     serdes = get_serdes_by_type(_PICKLED)
     for row in rows:
         try:
-            _decoded(row, key_form, kinds)
+            _decoded(row, key_form, kind)
         except codec.Malformed as error:
             yield serdes.serialize(index), serdes.serialize(str(error))
             return
 
 
-def _decoded(row: tuple[bytes, bytes], key_form: int, kinds: tuple) -> tuple:
-    key = codec.decode(row[0])
-    if type(key) not in (int, str, bytes, tuple):
-        raise codec.Malformed("a key is no integer, text, bytes or tuple")
-    if key_form and not (type(key) is int and 0 <= key < 1 << 64):
-        raise codec.Malformed("a key is no integer from 0 to 2^64 - 1")
-    value = codec.decode(row[1])
-    if not is_one_of(value, kinds):
-        raise codec.Malformed("a value is of another kind than those of this table")
-    return key, value
+def _decoded(row: tuple[bytes, bytes], key_form: int, kind: Rows) -> tuple:
+    key = codec.decode(row[0], kind.keys)
+    if key_form and not (type(key) is int and key >= 0):
+        raise codec.Malformed("a key is no integer from 0 to 2^63 - 1")
+    return key, codec.decode(row[1], kind.values)
