@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-label-firewall bench-noise bench-prep bench-private-step
 .PHONY: bench-attacks bench-audit bench-check bench-credit-study bench-flipback bench-label-methods bench-label-noise bench-privacy-core bench-scale bench-scorecard
-.PHONY: bench-source-composition bench-split-network bench-thesis-clients bench-thesis-contributions bench-thesis-messages bench-thesis-methods bench-thesis-overheads bench-thesis-rounds bench-trees bench-wan
+.PHONY: bench-source-composition bench-split-network bench-thesis-clients bench-thesis-contributions bench-thesis-messages bench-thesis-methods bench-thesis-overheads bench-thesis-rounds bench-trees bench-wan bench-wire
 
 install: $(INSTALLED)
 
@@ -190,6 +190,9 @@ bench-privacy-core: $(BENCHED)
 
 bench-wan: $(BENCHED)
 	$(BIN)/python -m bench.wan
+
+bench-wire: $(BENCHED)
+	$(BIN)/python -m bench.wire
 
 # Half an hour on two idle cores; what was measured is kept in out/scale, and ROWS="100000 1000000" leaves the largest out.
 bench-scale: $(BENCHED)
