@@ -1,7 +1,7 @@
 """What the parties of dp_scorecard send each other."""
 
 from ..common.wire.kinds import Array, Float, Int, Integers, List, Map, Messages, OneOf, Record, Rows
-from ..protocols.messages import AGREEMENT, BLOCK, CIPHERTEXT, FOLDS, LONG_INT, MANY, PAILLIER_KEY
+from ..protocols.messages import AGREEMENT, BLOCK, CIPHERTEXT, FOLDS, MANY, PAILLIER_KEY
 
 COUNTS = OneOf((Array(("int64",), dims=2), Integers(1 << 10, dims=2)))
 MESSAGES: Messages = {
