@@ -20,6 +20,7 @@ Semi-honest parties learn nothing from this but the losses (the guest) and the w
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import sqrt
@@ -43,9 +44,12 @@ from .descent_steps import (
 from .powers import ObjectArray
 from .slots import FloatArray
 
-LOSS_STEP = 2.0**-16
-"""What the guest learns of a mean loss is the loss and a uniform part of this much of every host."""
-UNITS_OF_LOSS_STEP = int(LOSS_STEP * 2 ** (2 * LOSS_FRACTION_BITS + 1))
+LOSS_DEVIATION = 2.0**-16
+"""What the guest learns of a mean loss is the loss and a part of every host of this standard deviation, fresh each time."""
+UNSHOWN_DEVIATION = 4.0
+"""That of all hosts' parts together, were they added one to one, where no loss is shown: `passes` still tells."""
+_UNIFORM_PARTS = 12
+"""Their sum has the deviation that each has as its width. Repeats narrow it by their root; of one uniform part, by their number."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,7 +60,7 @@ class Factors:
     bracket, hides them with its masks u and v of the step, modulo that step's modulus, and sends them to all data
     parties. Their sums w - u and h - v are uniform whatever the weights. Every party's `loss_share` then adds up to the
     loss alone. A party adds up its shares of the batches of an epoch before it sends them to the guest, and a host
-    adds a uniform number below `LOSS_STEP` to the mean.
+    adds a `loss_part`.
 
     The masks are those of ``step``, ``slope`` is the bracket, and the ``first`` party adds the product of what is opened.
     """
@@ -91,20 +95,17 @@ class StepLosses:
         """The message to all other data parties."""
         return [factors.hidden() for factors in self.factors]
 
-    def share(
-        self, hidden_of_others: Sequence[Sequence[Sequence[int]]], rows: Sequence[int], rounding: float = 0.0
-    ) -> int:
+    def share(self, hidden_of_others: Sequence[Sequence[Sequence[int]]], rows: Sequence[int], part: int = 0) -> int:
         """The message to the first party: a share of the losses at the weights before these steps, added up.
 
-        Each counts by the ``rows`` of its batch. ``rounding`` in [0, 1), uniform and secret, is this party's part of a
-        `LOSS_STEP`, added to the mean loss.
+        Each counts by the ``rows`` of its batch. ``part`` is a host's `loss_part`.
         """
         if any(len(hidden) != len(self.factors) for hidden in hidden_of_others) or len(rows) != len(self.factors):
             raise ValueError(f"Another party sent losses of another number of steps than {len(self.factors)}.")
         of_steps, modulus = zip(*hidden_of_others), self._modulus()
         shares = [factors.loss_share(hidden) for factors, hidden in zip(self.factors, of_steps)]
         added_up = sum(count * share for count, share in zip(rows, shares))
-        return (added_up + int(rounding * sum(rows) * UNITS_OF_LOSS_STEP)) % modulus
+        return (added_up + part) % modulus
 
     def open(
         self, hidden_of_others: Sequence[Sequence[Sequence[int]]], shares_of_others: Sequence[int], rows: Sequence[int]
@@ -121,6 +122,15 @@ class StepLosses:
         if len(moduli) != 1:
             raise ValueError(f"Losses modulo {len(moduli)} different numbers cannot be added up; open them by epoch.")
         return moduli.pop()
+
+
+def loss_part(deviation: float, rows: int) -> int:
+    """A fresh secret number that hides a mean loss of so many rows, in units of a share of their losses.
+
+    A sum of twelve uniform numbers: mean 0, the given standard deviation of the mean loss, never above six times that.
+    """
+    width = int(deviation * rows * 2 ** (2 * LOSS_FRACTION_BITS + 1))
+    return sum(secrets.randbelow(width) for _ in range(_UNIFORM_PARTS)) - _UNIFORM_PARTS * (width - 1) // 2
 
 
 def added(messages: Sequence[Sequence[int]], length: int) -> ObjectArray:
@@ -316,7 +326,8 @@ LOSS_LIMIT = 2.0**10
 _SLACK = 1 + 2.0**-20
 """Norms grow by less than this factor from the rounding of shares and of this computation."""
 _LOSS_SLACK = 64.0
-"""More than a loss can be off by rounding: 34 at |w| = 2^28 with 1,000 weights and 17 parties, 1.3 with 100 and 2."""
+"""More than a loss can be off: by rounding 34 at |w| = 2^28 with 1,000 weights and 17 parties, 1.3 with 100 and 2; by parts of
+`UNSHOWN_DEVIATION` 24."""
 
 
 @dataclass(frozen=True)

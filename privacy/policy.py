@@ -5,6 +5,8 @@
       namespace/name/column: {cap: 4, public: false, columns: [age, income], records: 30000}
     score_caps:
       columns:0123456789abcdef: 5     # joint-score releases of a host's dataset; default a quarter of its features
+    loss_caps:
+      columns:0123456789abcdef: 10    # trainings that show losses, of a host's dataset; default 40
     default_dataset_cap: {epsilon: 8, delta: 1e-6}
     dataset_caps:
       columns:0123456789abcdef: {epsilon: 3}   # what private steps may spend in all; the rest is as in the default
@@ -49,6 +51,7 @@ BY_COLUMNS = "columns:[0-9a-f]{16}"
 NUMBERED_COLUMNS = f"{BY_COLUMNS}({NUMBERED}[0-9]+)?"
 USED_NAMES = {
     "score_caps": re.compile(f"({WEIGHTS})?{NUMBERED_COLUMNS}"),
+    "loss_caps": re.compile(NUMBERED_COLUMNS),
     "dataset_caps": re.compile(NUMBERED_COLUMNS),
     "few_valued_scores": re.compile(BY_COLUMNS),
 }
@@ -61,6 +64,9 @@ RETIRED = "public_datasets"
 RETIRED_KEY = "In {path}, {key} holds nothing any more; remove it: no component takes a table without a guarantee."
 REFUSE, WARN, OFF = JOB_CHECKS = ("refuse", "warn", "off")
 DEFAULT_LABEL_CAP = 8.0
+DEFAULT_LOSS_CAP = 40
+"""Trainings of 100 losses each. Averaged over 4,000 repeats, parts of 2^-16 leave 2^-22: the unit in which each training
+opens the guest's own weights, which no cap withholds."""
 EVERY_COMPONENT = "every component"
 DEFAULT_RECORD_BYTES = 1 << 26
 MOST_RECORD_BYTES = 1 << 32
@@ -95,6 +101,7 @@ class Policy:
     default_label_cap: float = DEFAULT_LABEL_CAP
     label_sources: Mapping[str, SourcePolicy] = field(default_factory=dict)
     score_caps: Mapping[str, int] = field(default_factory=dict)
+    loss_caps: Mapping[str, int] = field(default_factory=dict)
     default_dataset_cap: BudgetCap = DEFAULT_DATASET_CAP
     dataset_caps: Mapping[str, BudgetCap] = field(default_factory=dict)
     model_modules: Mapping[str, str] = field(default_factory=dict)
@@ -134,6 +141,10 @@ class Policy:
         The smallest cap of all ``related`` datasets, which count together with it, holds.
         """
         return min(_caps(self.score_caps, dataset, related, feature_count // 4, min))
+
+    def loss_cap(self, dataset: str, related: Iterable[str] = ()) -> int:
+        """Largest number of trainings on a host's dataset that show the guest losses; see ``score_cap``."""
+        return min(_caps(self.loss_caps, dataset, related, DEFAULT_LOSS_CAP, min))
 
     def dataset_cap(self, dataset: str, related: Iterable[str] = ()) -> BudgetCap:
         """What private steps on the dataset may spend in all, for each observer, unit and relation.
@@ -214,15 +225,16 @@ def load_policy(path: AnyPath) -> Policy:
     if content.pop(RETIRED, None) is not None:
         _tell(RETIRED_KEY.format(path=path, key=RETIRED))
     file.check_keys("the file", content, Policy)
-    mappings = ("label_sources", "score_caps", "dataset_caps", "model_modules")
-    sources, caps, budgets, modules = (file.mapping(key, content.get(key)) for key in mappings)
+    mappings = ("label_sources", "dataset_caps", "model_modules")
+    sources, budgets, modules = (file.mapping(key, content.get(key)) for key in mappings)
     lists = ("separate_ids", "few_valued_scores", "foreign_jobs")
     separate, few_valued, foreign = (file.items(key, content.get(key)) for key in lists)
     default = file.budget("default_dataset_cap", content.get("default_dataset_cap"), DEFAULT_DATASET_CAP)
     policy = Policy(
         default_label_cap=file.epsilon("default_label_cap", content.get("default_label_cap", DEFAULT_LABEL_CAP)),
         label_sources={check_source(source): file.source_policy(source, value) for source, value in sources.items()},
-        score_caps={file.dataset("score_caps", name): file.count(name, cap) for name, cap in caps.items()},
+        score_caps=file.counts("score_caps", content.get("score_caps")),
+        loss_caps=file.counts("loss_caps", content.get("loss_caps")),
         default_dataset_cap=default,
         dataset_caps={
             file.dataset("dataset_caps", name): file.budget(f"the cap of {name}", value, default)
@@ -264,17 +276,24 @@ def declare_source(
 
 
 def declare_caps(
-    path: AnyPath, dataset: str, *, epsilon: float | None = None, delta: float | None = None, scores: int | None = None
+    path: AnyPath,
+    dataset: str,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    scores: int | None = None,
+    losses: int | None = None,
 ) -> None:
-    """Set what private steps may spend of a dataset, and how many models' scores it shows; see ``declare_source``."""
+    """Set what private steps may spend of a dataset, and of how many models it shows scores, of how many trainings losses;
+    see ``declare_source``.
+    """
     with _edited(path) as (policy, file, content):
         if budget := _declared({"epsilon": epsilon, "delta": delta}):
             budgets = content["dataset_caps"] = dict(content.get("dataset_caps") or {})
             budgets[dataset] = {**(budgets.get(dataset) or {}), **budget}
             file.budget(f"the cap of {dataset}", budgets[dataset], policy.default_dataset_cap)
-        if scores is not None:
-            counts = content["score_caps"] = dict(content.get("score_caps") or {})
-            counts[dataset] = file.count(dataset, scores)
+        for key, cap in _declared({"score_caps": scores, "loss_caps": losses}).items():
+            content[key] = file.counts(key, {**(content.get(key) or {}), dataset: cap})
 
 
 def declare_job_check(path: AnyPath, job_check: str) -> None:
@@ -373,9 +392,12 @@ class _File:
         except ValueError as error:
             raise InvalidPolicy(f"In {self.path}, {where} is not valid: {error}") from error
 
-    def count(self, dataset: str, cap: Any) -> int:
-        where = self._named(f"the score cap of {dataset}")
-        return whole(where, cap, 0, allowed="a whole number from 0 on", error=InvalidPolicy)
+    def counts(self, key: str, value: Any) -> dict[str, int]:
+        def checked(name: Any, cap: Any) -> int:
+            where = self._named(f"the cap of {self.dataset(key, name)} in {key}")
+            return whole(where, cap, 0, allowed="a whole number from 0 on", error=InvalidPolicy)
+
+        return {name: checked(name, cap) for name, cap in self.mapping(key, value).items()}
 
     def dataset(self, where: str, name: Any, what: str = "dataset") -> str:
         if not isinstance(name, str) or not name.strip():

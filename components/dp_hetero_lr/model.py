@@ -15,7 +15,7 @@ from fate_dp.privacy.mechanisms.randomized_response import flip_probability
 from ..common.provenance import LabelPrivacy
 from ..protocols.federation import Context
 from ..protocols.optimizers import CONVERGED, GOES_ON, PartyOptimizer, in_words, kaiming_uniform
-from ..protocols.score_counts import CountedScores
+from ..protocols.score_counts import NOT_SHOWN, CountedScores
 from ..protocols.training_terms import TrainingTerms, class_names
 from .settings import CROSS_PRODUCT, PER_EPOCH, TrainSettings
 
@@ -39,6 +39,8 @@ class PartyModel:
         self._updates = [PartyOptimizer(weights, terms.optimizer, scheduler, fit_intercept) for weights in columns]
         self._at_epoch_start = self.columns
         self.losses: list[float] = []
+        # Whether the guest sees them; where a host's cap is spent it does not.
+        self.shows_losses = True
         self.converged, self.epochs_run = False, 0
         # Whether this is the model of one fold of a cross-validation.
         self.of_fold = False
@@ -250,7 +252,7 @@ def guest_summary(model: PartyModel, privacy: LabelPrivacy, flipback_mode: str) 
         "fingerprint of all data parties' keys": model.keys_fingerprint,
         "epochs run": model.epochs_run,
         "converged": in_words(model.converged, model.losses),
-        "last loss": model.losses[-1],
+        "last loss": model.losses[-1] if model.losses else NOT_SHOWN,
         "guest features with intercept": model.features,
     }
 

@@ -231,6 +231,9 @@ class Noised:
         self._train(ctx, rows, model, lambda solver, *of_fit: solver.train_guest(*of_fit, relabelling))
 
     def train_host(self, ctx: Context, rows: Table, model: PartyModel, release: ScoreRelease) -> None:
+        if self.own is not None and self.own.epsilon is not None:
+            # Losses are functions of the noisy moments, and cost no more.
+            release = replace(release, losses=None)
         self._train(ctx, rows, model, lambda solver, *of_fit: solver.train_host(*of_fit, release))
 
     def serve_arbiter(self, ctx: Context, terms: TrainingTerms) -> int:

@@ -25,7 +25,7 @@ from fate_dp.privacy.ledger.scores import cap_option
 from ..common.charges import JobReference, PartyHome, remembered_dataset
 from ..common.frames import DataFrame, Table, content_digest
 from ..protocols.federation import Context, name_of, others
-from ..protocols.score_counts import CountedScores
+from ..protocols.score_counts import CountedLosses, CountedScores
 from .model import columns_of, has_intercept
 from .rows import Block, prepare_rows
 
@@ -101,18 +101,20 @@ class ScoreRelease(CountedScores):
     """A host's consent to show the guest its part of the scores of one table.
 
     A release is known by the weights *and* the rows: the same weights on features that a job has rescaled in between
-    are other equations.
+    are other equations. ``losses`` is its consent to show losses of trainings on the table, None where noise protects it.
     """
 
     rows: int
     content: bytes
+    losses: CountedLosses | None
 
     @classmethod
     def of(cls, home: PartyHome, job: JobReference, frame: DataFrame, key: str | None = None) -> ScoreRelease:
         """Of a table; ``key`` is the task's data input that it is, None where the task has one only."""
         dataset = remembered_dataset(home, frame, key)
         cap = home.policy.score_cap(dataset.name, len(frame.schema.columns), dataset.related)
-        return cls(home, job, dataset.name, cap, frame.shape[0], content_digest(frame, home.key))
+        losses = CountedLosses(home, job, dataset.name, frame.shape[0])
+        return cls(home, job, dataset.name, cap, frame.shape[0], content_digest(frame, home.key), losses)
 
     def allows(self, frame: DataFrame, columns: Sequence[np.ndarray]) -> bool:
         """Whether these models' scores may be shown: where training rows are among the rows, each new one takes a release."""

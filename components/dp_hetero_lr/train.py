@@ -28,7 +28,7 @@ from ..protocols.prediction_frames import (
     prediction_frame,
 )
 from ..protocols.preflight import Preflight, show_summary
-from ..protocols.score_counts import remember_training
+from ..protocols.score_counts import NOT_SHOWN, remember_training
 from ..protocols.training_terms import Descent, PartyNoise, TrainingTerms, models_of
 from . import agreement
 from .agreement import Facts, JointTable, OwnPart
@@ -285,12 +285,15 @@ def train_host(
     model = checks.start_model(terms, fit_intercept=False)
     model.few_valued = checks.few_valued
     chosen_solver(terms, checks.noise).train_host(ctx.sub_ctx("train"), checks.rows, model, release)
-    told, columns, step = {}, model.columns, settings.score_step
+    told: dict[str, Any] = {}
+    columns, step = model.columns, settings.score_step
     if settings.train_scores:
         told[SCORES_OF_TRAINING] = release.offer(ctx.sub_ctx("predict"), train_data, columns, step)
     if validate_data is not None:
         of_validation = ctx.sub_ctx("validate_predict")
         told[SCORES_OF_VALIDATION] = checks.validation.offer(of_validation, validate_data, columns, step)
+    if release.losses is not None and terms.descent.shared:
+        told.update(release.losses.told(), **{"losses of this training": SHOWN if model.shows_losses else NOT_SHOWN})
     show_summary(ctx, {**host_summary(model, release), **told})
     return model.to_json()
 

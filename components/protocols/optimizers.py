@@ -268,9 +268,11 @@ def refuse_divergence(state: str | None) -> None:
 
 
 def in_words(converged: bool, losses: Sequence[float]) -> str:
-    """For a summary: whether training converged, and if not, by how much the loss still changed."""
+    """For a summary: whether training converged, and if not, by how much the loss still changed; without losses nobody knows."""
     if converged:
         return "yes"
+    if not losses:
+        return "not known without losses"
     changed = f": the loss still changed by {abs(losses[-2] - losses[-1]):.2g} in the last epoch" if losses[1:] else ""
     return f"no{changed}; more epochs may give another model"
 
@@ -289,10 +291,15 @@ class Convergence:
         self._criterion, self._tol = criterion, tol
         self._losses: list[float] = []
 
-    def state(self, epoch: int, epochs: int, loss: float, squared_change: float | None) -> str:
-        """One of `GOES_ON`, `CONVERGED`, `EXHAUSTED`; ``squared_change`` is needed for ``weight_diff`` only."""
-        self._losses.append(loss)
+    def state(self, epoch: int, epochs: int, loss: float | None, squared_change: float | None) -> str:
+        """One of `GOES_ON`, `CONVERGED`, `EXHAUSTED`; ``squared_change`` is needed for ``weight_diff`` only.
+
+        Where no ``loss`` is shown, all epochs run.
+        """
         last = epoch + 1 == epochs
+        if loss is None:
+            return EXHAUSTED if last else GOES_ON
+        self._losses.append(loss)
         if self._reached(squared_change) or last and self._settled():
             return CONVERGED
         return EXHAUSTED if last else GOES_ON

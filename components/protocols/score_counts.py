@@ -1,11 +1,19 @@
-"""A party's consent to show its part of scores: counted in its ledger, over all jobs, up to a cap."""
+"""A party's consent to show its part of scores, or of losses: counted in its ledger, over all jobs, up to a cap."""
 
+import logging
 from dataclasses import dataclass
+
+from fate_dp.privacy.ledger.entries import LOSSES
+from fate_dp.privacy.ledger.scores import cap_option
 
 from ..common.charges import JobReference, PartyHome
 from ..common.frames import DataFrame, record_tag_stream
 
 TRAINING_RECORDS = "training records"
+LOSSES_OF_A_TRAINING = 100
+"""More count as several trainings."""
+NOT_SHOWN = "not shown: a host shows those of no more trainings, as its operator has it; all epochs run"
+logger = logging.getLogger(__name__)
 
 
 def remember_training(home: PartyHome, dataset: str, frame: DataFrame) -> None:
@@ -60,3 +68,52 @@ class CountedScores:
         self.home.ledger.record_prediction(
             dataset=self.dataset, weights_digest=digest, rows=rows, job_id=self.job.job_id, task_id=self.job.task_id
         )
+
+
+@dataclass(frozen=True)
+class CountedLosses:
+    """A host's consent to show the guest the losses of trainings on the ``rows`` of a dataset, of ``cap`` in all."""
+
+    home: PartyHome
+    job: JobReference
+    dataset: str
+    rows: int
+
+    @property
+    def cap(self) -> int:
+        return self.home.policy.loss_cap(self.dataset, self.home.ledger.related(self.dataset))
+
+    def allows(self, losses: int) -> bool:
+        """Whether so many may be shown; says in the log why not."""
+        shown, cap, ledger = self.home.ledger.counted(self.dataset, LOSSES), self.cap, self.home.ledger
+        if shown + _trainings(losses) <= cap:
+            return True
+        logger.warning(
+            "the guest sees no losses: the %s has shown those of %d trainings, %d losses count as %d more, and the cap is %d; "
+            "`%s` changes that",
+            *(ledger.called(self.dataset), shown, losses, _trainings(losses), cap),
+            ledger.cap_command(self.dataset, cap_option(self.dataset, LOSSES)),
+        )
+        return False
+
+    def count(self, losses: int) -> None:
+        """Count them before they are shown; raises LedgerError beyond the cap."""
+        self.home.ledger.record_losses(
+            dataset=self.dataset,
+            trainings=_trainings(losses),
+            rows=self.rows,
+            cap=self.cap,
+            job_id=self.job.job_id,
+            task_id=self.job.task_id,
+        )
+
+    def told(self) -> dict[str, int]:
+        """For the summary."""
+        return {
+            "trainings whose losses were shown to the guest (all jobs)": self.home.ledger.counted(self.dataset, LOSSES),
+            "cap on these trainings": self.cap,
+        }
+
+
+def _trainings(losses: int) -> int:
+    return -(-losses // LOSSES_OF_A_TRAINING)

@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
-import json
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -24,15 +23,25 @@ from fate_dp.crypto.descent_steps import (
     open_answer,
 )
 from fate_dp.crypto.paillier import PrivateKey, PublicKey, generate_keypair
-from fate_dp.crypto.shared_descent import LOSS_STEP, DescentShare, SharedDescent, StepLosses, passes
+from fate_dp.crypto.shared_descent import (
+    LOSS_DEVIATION,
+    UNSHOWN_DEVIATION,
+    DescentShare,
+    SharedDescent,
+    StepLosses,
+    loss_part,
+    passes,
+)
 
 from .federation import Context, data_parties
 from .optimizers import CONVERGED, EXHAUSTED, GOES_ON, refuse_divergence
+from .score_counts import NOT_SHOWN, CountedLosses
 from .training_terms import TrainingTerms
 
 Result = TypeVar("Result")
 Party = Any  # FATE's object of another party: put, get, role, party
 Messages = Sequence[Sequence]
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -183,29 +192,44 @@ class SharedSteps:
     """
 
     def __init__(
-        self,
-        columns: JointColumns,
-        keys: Keys,
-        shares: list[QuadraticShare],
-        terms: TrainingTerms,
-        start: Start,
-        secret: bytes,
+        self, columns: JointColumns, keys: Keys, shares: list[QuadraticShare], terms: TrainingTerms, start: Start
     ) -> None:
-        """``shares`` are this party's, of every batch, there of every model; with its ``secret`` it rounds losses."""
+        """``shares`` are this party's, of every batch, there of every model."""
         self._columns, self._keys, self._shares, self._terms = columns, keys, shares, terms
         self._layout, rule = terms.step_layout(keys.public), terms.update_rule(start.learning_rates)
         self._descents = [
             SharedDescent(weights, columns.own_slice, self._layout, rule, terms.penalties, columns.is_guest, state)
             for weights, state in zip(start.weights, start.states or [None] * len(start.weights), strict=True)
         ]
-        public = json.dumps({name: value for name, value in terms.to_wire().items() if name != "run"}, sort_keys=True)
-        self._rounding_key = hmac.digest(secret, f"rounding of losses {public}".encode(), "sha256")
         self._prepared: list[PreparedSteps] = []
         self._pace = terms.pace(start.learning_rates)
         # Steps whose losses nobody hid yet, whose losses are hidden, and whose losses the guest has looked at.
         self._finished: CheckedSteps | None = None
         self._hidden: CheckedSteps | None = None
         self._opened: CheckedSteps | None = None
+        # Whether the guest sees losses, or numbers that are within bounds or not; until `agree_on_losses` not.
+        self.shows_losses = False
+
+    def agree_on_losses(self, ctx: Context, own: CountedLosses | None = None) -> None:
+        """Before the first step: every host says whether it shows losses; where all do, each counts them.
+
+        ``own`` is None at the guest, and at a host whose records are protected by noise.
+        """
+        losses = self._terms.descent.epochs * len(self._groups()) * len(self._descents)
+        if self._columns.is_guest:
+            hosts = list(self._columns.peers(ctx).values())
+            consents_of_hosts = [host.get("consent") for host in hosts]
+            self.shows_losses = all(consents_of_hosts)
+            for host in hosts:
+                host.put("all_consent", self.shows_losses)
+            if not self.shows_losses:
+                logger.warning("losses are %s", NOT_SHOWN)
+            return
+        guest, consents = self._columns.peers(ctx)[GUEST], own is None or own.allows(losses)
+        guest.put("consent", consents)
+        self.shows_losses = guest.get("all_consent") is True and consents
+        if self.shows_losses and own is not None:
+            own.count(losses)
 
     def _prepare(self, ctx: Context, epoch: int) -> None:
         """Make masks and their products for as many epochs as fit into the messages, if none are left."""
@@ -346,28 +370,24 @@ class SharedSteps:
         return [Word(steps.epoch, state)]
 
     def _loss_shares(self, steps: CheckedSteps) -> list[int]:
-        """At a host: its share of the losses, for every model added up and rounded, for the guest.
+        """At a host: its share of the losses, for every model added up and hidden, for the guest.
 
-        Rounding is a keyed function of the public terms, so that a training that is repeated ends at the same epoch.
+        What hides them is fresh each time: the guest chooses its data, so that no label could hold all that losses depend on.
         """
-        rows = self._rows_of(steps.batches)
+        rows, hosts = self._rows_of(steps.batches), len(self._columns.counts) - 1
+        deviation = LOSS_DEVIATION if self.shows_losses else UNSHOWN_DEVIATION / hosts
         return [
-            losses.share(hidden, rows, self._rounding(steps.epoch, steps.batches[0], model))
-            for model, (losses, hidden) in enumerate(zip(steps.losses, self._of_each_model(steps.hidden_of_others)))
+            losses.share(hidden, rows, loss_part(deviation, sum(rows)))
+            for losses, hidden in zip(steps.losses, self._of_each_model(steps.hidden_of_others))
         ]
 
     def _means(self, steps: CheckedSteps, shares_of_others: Messages) -> list[float]:
         """At the guest: every model's mean loss over the rows of these steps without its constant, penalty included."""
         rows, hidden = self._rows_of(steps.batches), self._of_each_model(steps.hidden_of_others)
-        means = [
+        return [
             losses.open(of_model, [share for (share,) in of_hosts], rows)
             for losses, of_model, of_hosts in zip(steps.losses, hidden, self._of_each_model(shares_of_others))
         ]
-        return [mean - len(shares_of_others) * LOSS_STEP / 2 for mean in means]
-
-    def _rounding(self, epoch: int, batch: int, model: int) -> float:
-        what = f"loss of epoch {epoch} from batch {batch} of model {model}"
-        return int.from_bytes(hmac.digest(self._rounding_key, what.encode(), "sha256")[:6], "big") / 2.0**48
 
     def _rows_of(self, batches: Sequence[int]) -> list[int]:
         return [last - first for first, last in (self._terms.batches[batch] for batch in batches)]

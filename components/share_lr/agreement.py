@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fate_dp.crypto.cross_product import MEAN_SQUARE_BITS
 from fate_dp.privacy.events import REPLACE_ONE, Event, NotPrivate
 
-from ..common.charges import columns_name, home_of, job_of
+from ..common.charges import PartyHome, columns_name, home_of, job_of
 from ..common.frames import DataFrame, Table, ids_digest, ids_fingerprint
 from ..common.provenance import LabelPrivacy
 from ..protocols.federation import Context, roles
@@ -72,6 +72,15 @@ class SharedRows:
                 raise ValueError(
                     f"The tables of guest and {name} are not of one alignment; use what one align wrote at both."
                 )
+
+
+def dataset_of(home: PartyHome, alignment: Alignment) -> str:
+    """What the party's ledger calls the table that its part of the rows comes from."""
+    if alignment.dataset:
+        return alignment.dataset
+    # An earlier version kept no name, and no id is left: the rows may be of any table of these columns.
+    columns = list(alignment.own)
+    return home.ledger.remember_dataset(columns_name(columns), columns, records=(), key_id=home.key_id)
 
 
 def check_two_parties(ctx: Context) -> None:

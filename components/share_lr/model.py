@@ -7,6 +7,7 @@ import numpy as np
 from ..common.provenance import LabelPrivacy
 from ..protocols.joined_tables import MEMBERSHIP, Alignment
 from ..protocols.optimizers import in_words
+from ..protocols.score_counts import NOT_SHOWN
 from .scoring import KEPT_BITS, UNITS_OF_WEIGHTS
 from .settings import SEES, ShareSettings
 from .training import Progress
@@ -122,7 +123,7 @@ def guest_summary(
         "epsilon of the labels (nats, unit label, replace-one)": privacy.epsilon if privacy.private else "infinity",
         "family": settings.training.family,
         "converged": in_words(progress.converged, progress.losses),
-        "last loss": progress.losses[-1],
+        "last loss": progress.losses[-1] if progress.losses else NOT_SHOWN,
     }
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from fate_dp.crypto.joined_records import FRACTION_BITS
 
-from ..common.charges import JobReference, PartyHome, columns_name, home_of, job_of
+from ..common.charges import JobReference, PartyHome, home_of, job_of
 from ..common.frames import DataFrame, Table
 from ..common.provenance import LabelPrivacy
 from ..protocols.federation import Context
@@ -24,7 +24,7 @@ from ..protocols.prediction_frames import check_true_labels, column_of, predicti
 from ..protocols.preflight import Preflight, Together
 from ..protocols.score_counts import CountedScores
 from ..protocols.shared_descent import JointColumns, exchange_keys
-from .agreement import SharedRows, check_two_parties
+from .agreement import SharedRows, check_two_parties, dataset_of
 from .model import JoinedModel
 from .scoring import leading_bits, opened_scores, score_modulus, score_shares
 from .settings import Prediction
@@ -52,10 +52,7 @@ class JoinedScoreRelease(CountedScores):
         columns, named = list(alignment.own), [origin, alignment.session]
         if reveal != "both":
             named.append(job.task_id)
-        dataset = alignment.dataset
-        if not dataset:
-            # An earlier version kept no name, and no id is left: the rows may be of any table of these columns.
-            dataset = home.ledger.remember_dataset(columns_name(columns), columns, records=(), key_id=home.key_id)
+        dataset = dataset_of(home, alignment)
         cap = home.policy.score_cap(dataset, len(columns), home.ledger.related(dataset))
         return cls(home, job, dataset, cap, alignment.rows, hashlib.sha256(" ".join(named).encode()).hexdigest())
 

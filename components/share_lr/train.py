@@ -14,9 +14,10 @@ from ..common.provenance import LabelPrivacy, record_use, unknown_labels
 from ..protocols.federation import Context
 from ..protocols.prediction_frames import TRAINING_ROWS, figures, fitted_to
 from ..protocols.preflight import Preflight, Together, show_summary
+from ..protocols.score_counts import CountedLosses
 from ..protocols.training_terms import TrainingTerms
 from . import agreement
-from .agreement import SharedRows
+from .agreement import SharedRows, dataset_of
 from .model import JoinedModel, guest_summary, host_summary
 from .predict import JoinedScoreRelease, give_scores, take_scores
 from .scoring import kept_share, open_weights
@@ -72,14 +73,16 @@ class GuestPreflight(PartyPreflight):
 class HostPreflight(PartyPreflight):
     """The host's checks; ``origin`` names the training, and the host alone chose it. ``release`` is None without train_scores."""
 
+    losses: CountedLosses = field(init=False)
     origin: str = field(init=False)
     release: JoinedScoreRelease | None = field(init=False, default=None)
 
     def check(self) -> dict:
         super().check()
         self.origin = secrets.token_hex(ORIGIN_BYTES)
+        home, job, alignment = home_of(self.ctx), job_of(self.ctx), self.rows.alignment
+        self.losses = CountedLosses(home, job, dataset_of(home, alignment), alignment.rows)
         if self.settings.train_scores:
-            home, job, alignment = home_of(self.ctx), job_of(self.ctx), self.rows.alignment
             self.release = JoinedScoreRelease.of(home, job, alignment, self.settings.reveal, self.origin)
             self.release.check()
         return {"asked": self.settings.to_json(), "rows": self.rows.facts()}
@@ -118,18 +121,20 @@ def train_host(ctx: Context, settings: ShareSettings, frame: DataFrame, alignmen
     checks = HostPreflight(ctx, settings, frame, alignment)
     wire = checks.agree()
     terms = Together(ctx)("terms", partial(checks.accept, wire))
-    model, progress = _train(ctx.sub_ctx("train"), checks, terms, checks.origin)
+    model, progress = _train(ctx.sub_ctx("train"), checks, terms, checks.origin, checks.losses)
     checks.size.mark_released()
     if checks.release is not None:
         give_scores(ctx, checks.release, checks.rows, model, terms.descent.key_length)
-    show_summary(ctx, host_summary(checks.rows.alignment, model, progress))
+    show_summary(ctx, {**host_summary(checks.rows.alignment, model, progress), **checks.losses.told()})
     return model.to_json(settings, terms.optimizer, progress, None)
 
 
-def _train(ctx: Context, checks: PartyPreflight, terms: TrainingTerms, origin: str) -> tuple[JoinedModel, Progress]:
+def _train(
+    ctx: Context, checks: PartyPreflight, terms: TrainingTerms, origin: str, losses: CountedLosses | None = None
+) -> tuple[JoinedModel, Progress]:
     """What both parties do alike."""
     rows, settings = checks.rows, checks.settings
-    training = JoinedTraining(ctx, rows.training_blocks(), terms)
+    training = JoinedTraining(ctx, rows.training_blocks(), terms, losses)
     progress = run_epochs(ctx, training)
     share = training.weight_share()
     weights: np.ndarray | None

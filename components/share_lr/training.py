@@ -29,11 +29,11 @@ from fate_dp.crypto.joined_records import FRACTION_BITS, VALUE_BITS
 from fate_dp.crypto.paillier import OwnerEncryption, PrivateKey, PublicKey
 from fate_dp.crypto.slots import SlotLayout
 
-from ..common.charges import home_of
 from ..common.frames import Table
 from ..protocols.federation import Context
 from ..protocols.optimizers import CONVERGED, DIVERGED, Convergence
 from ..protocols.preflight import Together
+from ..protocols.score_counts import CountedLosses
 from ..protocols.shared_descent import CheckedSteps, JointColumns, Keys, SharedSteps, Start, Word, exchange_keys
 from ..protocols.training_terms import Descent, TrainingTerms
 
@@ -177,7 +177,7 @@ class JoinedTraining(SharedSteps):
     nobody more than the other, since weights start from zero and are opened by `reveal` alone.
     """
 
-    def __init__(self, ctx: Context, blocks: Table, terms: TrainingTerms) -> None:
+    def __init__(self, ctx: Context, blocks: Table, terms: TrainingTerms, losses: CountedLosses | None = None) -> None:
         """``blocks`` are this party's shares of [features, membership, label]; ``terms.features`` is (joint weights, 0)."""
         columns = JointColumns.of(ctx, terms.features)
         exchange = partial(exchange_keys, ctx.sub_ctx("keys"), columns, terms.descent.key_length)
@@ -185,7 +185,8 @@ class JoinedTraining(SharedSteps):
         side = Side.of(ctx.sub_ctx("statistics"), keys, columns)
         share = quadratic_share(side, blocks, terms)
         start = Start([np.zeros(columns.counts[columns.own])], terms.learning_rates())
-        super().__init__(columns, keys, [share], terms, start, home_of(ctx).key)
+        super().__init__(columns, keys, [share], terms, start)
+        self.agree_on_losses(ctx.sub_ctx("losses"), losses)
 
     @property
     def descent(self) -> Descent:
@@ -246,7 +247,7 @@ def _check_labels(side: Side, sums: np.ndarray) -> None:
 
 @dataclass
 class Progress:
-    """How far training came; ``losses`` at the guest only."""
+    """How far training came; ``losses`` at the guest only, where they are shown."""
 
     epochs_run: int = 0
     converged: bool = False
@@ -271,6 +272,8 @@ class LossJudge:
         (mean,), family, epochs = varying, self._descent.family, self._descent.epochs
         if not self._training.passes(mean + _LARGEST[family]):
             return DIVERGED
+        if not self._training.shows_losses:
+            return self._convergence.state(steps.epoch, epochs, None, None)
         loss = mean + _SHOWN[family]
         steps.ctx.metrics.log_loss("loss", loss)
         logger.info("epoch %d of at most %d: loss %.6f", steps.epoch + 1, epochs, loss)

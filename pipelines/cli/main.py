@@ -149,6 +149,7 @@ def add_declare_table(commands: Commands) -> None:
     command.add_argument("--epsilon", type=float, help="largest total epsilon (nats) of private steps on its records")
     command.add_argument("--delta", type=float, help="delta at which that total is composed")
     command.add_argument("--scores", type=int, help="at a host: how many models' joint scores the guest may see")
+    command.add_argument("--losses", type=int, help="at a host: of how many trainings the guest may see losses")
 
 
 def add_cap(commands: Commands) -> None:
@@ -162,6 +163,7 @@ def add_cap(commands: Commands) -> None:
     command.add_argument("--epsilon", type=float, help=text)
     command.add_argument("--delta", type=float, help="delta at which that total is composed")
     command.add_argument("--scores", type=int, help="at a host: of how many models the guest may see joint scores")
+    command.add_argument("--losses", type=int, help="at a host: of how many trainings the guest may see losses")
     command.add_argument("--rows", type=int, help="at a host: how many rows it scores for the guest with its weights")
     command.add_argument("--labels", type=float, help="at the guest: largest total epsilon (nats) of its labels")
 
@@ -273,7 +275,7 @@ def declare_table(options: argparse.Namespace) -> None:
     from ..jobs import party_ledgers
 
     home = party_ledgers.make_home(parties_folder(options), options.party)
-    caps = party_ledgers.NewCaps(options.epsilon, options.delta, options.scores)
+    caps = party_ledgers.NewCaps(options.epsilon, options.delta, options.scores, options.losses)
     name = party_ledgers.declare_table(home, options.csv, id_name=options.id, label=options.label, caps=caps)
     print(f"Declared {name}, the table {options.csv}, in {home}.")
 
@@ -284,7 +286,7 @@ def cap(options: argparse.Namespace) -> None:
     from ..jobs.party_ledgers import NewCaps
 
     folder = parties_folder(options)
-    caps = NewCaps(options.epsilon, options.delta, options.scores, options.rows, options.labels)
+    caps = NewCaps(options.epsilon, options.delta, options.scores, options.losses, options.rows, options.labels)
     if options.table is not None:
         uploaded = partial(_uploaded_columns, options)
         tables = [table_caps.table_of(folder, options.table, options.party, uploaded)]

@@ -11,7 +11,7 @@ from fate_dp.components.common.charges import PartyHome, columns_name, id_space
 from fate_dp.privacy import BudgetCap, InvalidPolicy, LedgerUnavailable
 from fate_dp.privacy.events import REPLACE_ONE
 from fate_dp.privacy.label_flips import record_tags
-from fate_dp.privacy.ledger.entries import JOINT_SCORES
+from fate_dp.privacy.ledger.entries import COUNTED_EVENTS, JOINT_SCORES
 from fate_dp.privacy.ledger.ledger import declare_public_labels
 from fate_dp.privacy.policy import declare_caps, declare_source
 from fate_dp.privacy.private_files import LEDGER_FILE, POLICY_FILE, AnyPath, make_closed_folder, party_folder, party_ids
@@ -26,6 +26,7 @@ class NewCaps:
         epsilon: Nats that private steps on the table may spend, at ``delta``.
         delta: See ``epsilon``.
         scores: Models of whose joint scores of the table's rows a host shows the guest.
+        losses: Trainings that show the guest losses, functions of the table's records.
         rows: Rows that a host scores for the guest with its weights of a model of the table's columns.
         labels: Nats that the labels of the table may spend, at delta 0.
     """
@@ -33,6 +34,7 @@ class NewCaps:
     epsilon: float | None = None
     delta: float | None = None
     scores: int | None = None
+    losses: int | None = None
     rows: int | None = None
     labels: float | None = None
 
@@ -51,7 +53,7 @@ def declare_table(
 
     Args:
         label: Name of the label column, which is no feature.
-        caps: Epsilon, delta and scores that are to be set.
+        caps: Epsilon, delta, scores and losses that are to be set.
 
     Raises:
         InvalidPolicy: A cap is malformed, or the file lacks these columns; no cap is declared.
@@ -69,7 +71,9 @@ def declare_table(
     tags = record_tags(table[id_name], party.key, id_space(party.policy, id_name))
     # Another table with these columns has their name already; the caps are of these records.
     name = party.ledger.remember_dataset(columns_name(columns), columns, records=tags, key_id=party.key_id)
-    declare_caps(home / POLICY_FILE, name, epsilon=caps.epsilon, delta=caps.delta, scores=caps.scores)
+    declare_caps(
+        home / POLICY_FILE, name, epsilon=caps.epsilon, delta=caps.delta, scores=caps.scores, losses=caps.losses
+    )
     return name
 
 
@@ -205,7 +209,7 @@ def why_meaningless(parties_folder: AnyPath, party_id: str, source: str) -> str 
             f"At party {party_id} this means nothing so far: jobs have read {table} at party {readers[0]}; a label source is "
             f"declared where the guest is, with --party {readers[0]}."
         )
-    shown = [entry for entry in party_ledger(parties_folder, party_id) if entry["mechanism"] == JOINT_SCORES]
+    shown = [entry for entry in party_ledger(parties_folder, party_id) if entry["mechanism"] in COUNTED_EVENTS]
     if shown and not readers:
         return f"Party {party_id} has been a host of jobs; a label source means nothing but in jobs of which it is the guest."
     return None

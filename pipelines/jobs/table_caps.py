@@ -14,9 +14,10 @@ from fate_dp.components.common.charges import PartyHome, columns_name
 from fate_dp.privacy import InvalidPolicy
 from fate_dp.privacy.ledger.database import WEIGHTS
 from fate_dp.privacy.ledger.datasets import base_name
+from fate_dp.privacy.ledger.entries import JOINT_SCORES, LOSSES
 from fate_dp.privacy.ledger.history import SpentAt
 from fate_dp.privacy.ledger.labels import ROUNDING
-from fate_dp.privacy.policy import NUMBERED_COLUMNS, declare_caps, declare_source
+from fate_dp.privacy.policy import DEFAULT_LOSS_CAP, NUMBERED_COLUMNS, declare_caps, declare_source
 from fate_dp.privacy.private_files import POLICY_FILE, AnyPath
 from fate_dp.privacy.validation import InvalidArgument
 
@@ -24,6 +25,7 @@ from .party_ledgers import NewCaps, has_ledger, home_at, homes_of, make_home
 
 TABLE = re.compile(r"[^/\s]+/[^/\s]+")
 STEPS = "private steps, epsilon"
+TRAININGS = "trainings whose losses were shown"
 
 
 @dataclass(frozen=True)
@@ -168,6 +170,9 @@ def counted_names(table: PartyTable) -> dict[CapLine, str]:
             cap = policy.score_cap(name, features, ledger.related(name))
             is_default = cap == features // 4 and name not in policy.score_caps
             add(kind, name, ledger.scores_released(name), cap, None, is_default)
+        if not table.sources:
+            cap = policy.loss_cap(dataset, ledger.related(dataset))
+            add(TRAININGS, dataset, ledger.counted(dataset, LOSSES), cap, None, cap == DEFAULT_LOSS_CAP)
     return found
 
 
@@ -175,7 +180,7 @@ def history_of(table: PartyTable, line: CapLine, name: str) -> list[SpentAt]:
     """What counted against one of the ``counted_names`` of a table, oldest first."""
     ledger = table.home.ledger
     if line.delta is None:
-        return ledger.score_counts(name)
+        return ledger.counts(name, LOSSES if line.kind == TRAININGS else JOINT_SCORES)
     return ledger.step_spending(name, line.delta) if line.kind == STEPS else ledger.label_spending(name, line.delta)
 
 
@@ -219,8 +224,7 @@ def set_caps(table: PartyTable, caps: NewCaps) -> None:
 
 def _write(path: Path, table: PartyTable, caps: NewCaps) -> None:
     for dataset in table.datasets:
-        if any(value is not None for value in (caps.epsilon, caps.delta, caps.scores)):
-            declare_caps(path, dataset, epsilon=caps.epsilon, delta=caps.delta, scores=caps.scores)
+        declare_caps(path, dataset, epsilon=caps.epsilon, delta=caps.delta, scores=caps.scores, losses=caps.losses)
         if caps.rows is not None:
             declare_caps(path, _weights(dataset), scores=caps.rows)
     if caps.labels is not None:
@@ -235,6 +239,7 @@ def smaller_cap_elsewhere(table: PartyTable, caps: NewCaps) -> str | None:
         for asked, holding in (
             (caps.epsilon, policy.dataset_cap(dataset, related).epsilon),
             (caps.scores, policy.score_cap(dataset, columns, related)),
+            (caps.losses, policy.loss_cap(dataset, related)),
         ):
             if asked is not None and holding < asked:
                 names = ", ".join(sorted({ledger.called(other) for other in related if other != dataset}))
@@ -254,7 +259,7 @@ def _refuse_below_spent(table: PartyTable, caps: NewCaps) -> None:
             )
         spent = ledger.spent_of_labels(table.sources[0], policy.label_delta)
         _refuse_below(table, "--labels", caps.labels, spent, "epsilon {:g} of its labels")
-    others = (caps.epsilon, caps.delta, caps.scores, caps.rows)
+    others = (caps.epsilon, caps.delta, caps.scores, caps.losses, caps.rows)
     if not table.datasets and any(value is not None for value in others):
         raise InvalidPolicy(
             f"No job has read the table {table.table} yet and FATE-Flow does not run here, so that its columns are unknown; "
@@ -267,6 +272,7 @@ def _refuse_below_spent(table: PartyTable, caps: NewCaps) -> None:
             spent = ledger.spent_by_steps(dataset, delta)
             _refuse_below(table, "--epsilon", epsilon, spent, f"epsilon {{:g}} (at delta {delta:g}) of its records")
         _refuse_below(table, "--scores", caps.scores, ledger.scores_released(dataset), "joint scores of {:g} models")
+        _refuse_below(table, "--losses", caps.losses, ledger.counted(dataset, LOSSES), "losses of {:g} trainings")
         _refuse_below(table, "--rows", caps.rows, ledger.scores_released(_weights(dataset)), "{:g} rows")
 
 
@@ -275,6 +281,7 @@ def _refuse_above_default_unread(table: PartyTable, caps: NewCaps) -> None:
     tables, default = table.home.ledger.tables(), table.home.policy.default_dataset_cap
     for dataset in table.datasets:
         raises = (caps.epsilon or 0) > default.epsilon or (caps.delta or 0) > default.delta or caps.scores or caps.rows
+        raises = raises or (caps.losses or 0) > DEFAULT_LOSS_CAP
         if raises and table.table not in tables.get(dataset, []) and dataset != table.table:
             raise InvalidPolicy(
                 f"No job has read the table {table.table} yet, and a cap above the default needs to know its records; use "

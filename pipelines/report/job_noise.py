@@ -16,7 +16,7 @@ import numpy as np
 
 from fate_dp.privacy.events import Unit
 from fate_dp.privacy.ledger.entries import (
-    JOINT_SCORES,
+    COUNTED_EVENTS,
     NOT_PRIVATE,
     OVER_SAMPLING,
     PIECEWISE,
@@ -249,6 +249,6 @@ MEASURES: dict[str, Callable[[LedgerLine, list[Mapping[str, Any]]], Measured]] =
     "Shuffled": _shuffled,
     **dict.fromkeys(("Gaussian", "GroupedGaussian", "PoissonSampledGaussian", "FixedSizeSampledGaussian"), _gaussian),
     **dict.fromkeys(("PureDP", "Laplace"), _laplace),
-    **dict.fromkeys((JOINT_SCORES, NOT_PRIVATE, OVER_SAMPLING, "NotPrivate"), _nothing_added),
+    **dict.fromkeys((*COUNTED_EVENTS, NOT_PRIVATE, OVER_SAMPLING, "NotPrivate"), _nothing_added),
 }
 """By the mechanism of a ledger line."""

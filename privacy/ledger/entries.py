@@ -66,7 +66,7 @@ RANDOMIZED_RESPONSE = "randomized_response"
 PIECEWISE = "piecewise"
 POST_PROCESSING = "post-processing"
 NOT_PRIVATE = "not private"
-JOINT_SCORES = "joint scores"
+JOINT_SCORES, LOSSES = "joint scores", "losses of trainings"
 OVER_SAMPLING = "over-sampling"
 RECORDED_VIEW, RECORDED_CALLS = "recorded view", "recorded calls"
 
@@ -74,6 +74,11 @@ LABEL_DRAWS = f"('{RANDOMIZED_RESPONSE}', '{PIECEWISE}')"
 """For SQL: memoised draws of labels, of classes and of numbers."""
 LABEL_OBSERVERS = ("arbiter", "host", "model")
 SCORE_EVENT = Event(events.NotPrivate("joint scores show the guest X_h w_h"), "record", REPLACE_ONE, ("guest",))
+COUNTED_EVENTS = {
+    JOINT_SCORES: SCORE_EVENT,
+    LOSSES: Event(events.NotPrivate("losses are functions of all records"), "record", REPLACE_ONE, ("guest",)),
+}
+"""What has no guarantee, and is counted up to a cap instead."""
 
 
 @dataclass(frozen=True)
@@ -156,9 +161,9 @@ def derived_entry(parent_id: int, parent: Entry, description: str) -> Entry:
     return Entry(parent.subject, POST_PROCESSING, epsilon=0.0, **kept, purpose=description, counted=False)
 
 
-def score_entry(dataset: str, purpose: str, counted: bool) -> Entry:
-    """The line of joint scores; only those of training records count."""
-    return _charged(SCORE_EVENT, dataset, JOINT_SCORES, purpose=purpose, counted=counted)
+def counted_entry(mechanism: str, dataset: str, purpose: str, counted: bool = True) -> Entry:
+    """The line of joint scores, of which only those of training records count, or of losses."""
+    return _charged(COUNTED_EVENTS[mechanism], dataset, mechanism, purpose=purpose, counted=counted)
 
 
 def over_sampling_entry(dataset: str, method: str) -> Entry:

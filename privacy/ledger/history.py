@@ -18,7 +18,7 @@ from ..events import Event
 from ..validation import check_delta_or_zero
 from .database import Chapter
 from .datasets import RELATED
-from .entries import JOINT_SCORES, LABEL_DRAWS, Entry, Use, stored_event
+from .entries import LABEL_DRAWS, Entry, Use, stored_event
 from .totals import FLIPS_OF_RECORDS, Charge, epsilon_of_label_steps, known_total, spent_by_steps
 
 # Composing takes up to seconds; what happened between two points that are composed is drawn with the later one.
@@ -34,7 +34,7 @@ STEPS_IN_TIME = f"""
 DRAWS_IN_TIME = f"""
     SELECT min(r.time), e.entry_id, e.epsilon FROM entry e JOIN release r USING (entry_id)
     WHERE e.subject = :dataset AND e.mechanism IN {LABEL_DRAWS} GROUP BY e.entry_id ORDER BY 1, 2"""
-SCORES_IN_TIME = f"""
+COUNTED_IN_TIME = f"""
     SELECT min(r.time) FROM entry e JOIN release r USING (entry_id)
     WHERE e.subject IN ({RELATED}) AND e.mechanism = :mechanism AND e.counted GROUP BY r.fingerprint ORDER BY 1"""
 Step = tuple[float, Event, int]
@@ -59,7 +59,7 @@ class NotedUse:
 
 @dataclass(frozen=True)
 class SpentAt:
-    """What counts against a cap from ``time`` (seconds since 1970) on: nats, or how many scores were shown."""
+    """What counts against a cap from ``time`` (seconds since 1970) on: nats, or how many scores or trainings were counted."""
 
     time: float
     amount: float
@@ -104,9 +104,9 @@ class HistoryLedger(Chapter):
             steps = _steps_in_time(connection, dataset)
         return _composed(steps, lambda charged: spent_by_steps(frozenset({charged}), delta))
 
-    def score_counts(self, dataset: str) -> list[SpentAt]:
-        """How many joint scores were counted of a dataset; the last is ``scores_released``."""
-        times = self._database.fetch(SCORES_IN_TIME, {"dataset": dataset, "mechanism": JOINT_SCORES})
+    def counts(self, dataset: str, mechanism: str) -> list[SpentAt]:
+        """How many joint scores, or trainings with losses, were counted of a dataset; the last is ``ScoreLedger.counted``."""
+        times = self._database.fetch(COUNTED_IN_TIME, {"dataset": dataset, "mechanism": mechanism})
         return [SpentAt(time, number) for number, (time,) in enumerate(times, 1)]
 
 

@@ -19,8 +19,10 @@ from ..validation import check_delta_or_zero, one_of
 from .database import Database
 from .datasets import DatasetLedger
 from .entries import (
+    COUNTED_EVENTS,
     JOINT_SCORES,
     LABEL_DRAWS,
+    LOSSES,
     NOT_PRIVATE,
     OVER_SAMPLING,
     PIECEWISE,
@@ -43,7 +45,7 @@ from .totals import (
     all_charges,
     by_observer,
     charges_of_job,
-    charges_with_scores,
+    charges_with_counted,
     epsilon_for_json,
     known_total,
     known_total_of,
@@ -58,6 +60,7 @@ NOTES = {
     POST_PROCESSING: "computed from released labels only, so no epsilon is added to that of entry {parent_id}",
     NOT_PRIVATE: "no guarantee at all; public data, outside the cap",
     JOINT_SCORES: "no guarantee for the features; the number of different models is limited instead",
+    LOSSES: "no guarantee for the features; the number of trainings that show them is limited instead",
     OVER_SAMPLING: "released nothing itself; what is computed from the over-sampled rows has no guarantee for a record",
     RECORDED_VIEW: "the recorder was on: what this party received in these tasks is kept in its folder of views; nothing was "
     "released by that",
@@ -91,7 +94,7 @@ JOBS_AND_NOTES = """
 class Ledger(LabelLedger, StepLedger, ScoreLedger, DatasetLedger, HistoryLedger):
     """A ledger in the SQLite file ``path`` (mode 0600, made on first use; one of an older version is upgraded).
 
-    Its chapters hold what it does with labels, private steps, joint scores and the names of datasets, and what was spent
+    Its chapters hold what it does with labels, private steps, what is counted and the names of datasets, and what was spent
     when; here is what concerns all of them. Epsilons are in nats, the unit of labels is *label* and the relation
     *replace-one*. Every operation is one transaction: on disk when the call returns, or without any trace when it is
     refused or the process dies. An object may be used by several threads and across forks. No error names a record.
@@ -136,7 +139,7 @@ class Ledger(LabelLedger, StepLedger, ScoreLedger, DatasetLedger, HistoryLedger)
         """What each observer learned in all, or in one job: JSON-able dictionaries by dataset, unit, relation and observer.
 
         An upper bound at ``delta``, composed from the events of private steps and of the flips of the worst record;
-        'infinity' after joint scores. ``note`` says what is left open, and why it is infinite. Public data is left out.
+        'infinity' after joint scores or losses. ``note`` says what is left open, and why it is infinite. Public data is left out.
         """
         delta = check_delta_or_zero(delta)
         with self._database.reading() as connection:
@@ -150,7 +153,7 @@ class Ledger(LabelLedger, StepLedger, ScoreLedger, DatasetLedger, HistoryLedger)
         one_of("unit", unit, UNITS, InvalidEvent)
         one_of("observer", observer, OBSERVERS, InvalidEvent)
         with self._database.reading() as connection:
-            charged = charges_with_scores(connection, dataset)
+            charged = charges_with_counted(connection, dataset)
         return known_total_of(charged, View(unit, relation, observer), delta)
 
 
@@ -180,7 +183,7 @@ def _displayed(row: Row, uses: list[tuple[str, str]], delta: float) -> dict[str,
     epsilon = (
         known_total(frozenset({((stored_event(row["event"]), row["rounds"]),)}), delta) if is_step else row["epsilon"]
     )
-    scored = row["fingerprints"] if row["mechanism"] == JOINT_SCORES else 1
+    counted = row["fingerprints"] if row["mechanism"] in COUNTED_EVENTS else 1
     return {
         "entry_id": row["entry_id"],
         "source": row["subject"],
@@ -191,7 +194,7 @@ def _displayed(row: Row, uses: list[tuple[str, str]], delta: float) -> dict[str,
         "epsilon": epsilon_for_json(epsilon),
         "delta": delta if is_step else row["delta"],
         "sampling": SAMPLING.get(row["mechanism"], "none"),
-        "rounds": row["rounds"] if is_step else scored,
+        "rounds": row["rounds"] if is_step else counted,
         "parameters": _parameters(row),
         "event": json.loads(row["event"]) if row["event"] else None,
         "counted": bool(row["counted"]),

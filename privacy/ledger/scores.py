@@ -1,44 +1,65 @@
-"""A host's count of joint scores given to the guest.
+"""A host's counts of joint scores, and of trainings with losses, given to the guest.
 
 Joint scores show the guest X_h w_h, without differential privacy; after as many different w as the host has features,
 X_h is known up to one square matrix. So different releases are counted over all jobs, for all datasets that share a
 record together (dropping a column must not open a new count), and refused beyond a cap. Other scores are noted, not
-counted.
+counted. Every loss comes with fresh noise, and repeats average it out: hence the same count of trainings that show them.
 """
 
 from __future__ import annotations
 
+import secrets
 import sqlite3
 from collections.abc import Iterable
 
 from ..validation import whole
 from .database import WEIGHTS, Chapter
 from .datasets import RELATED, called, cap_command, datasets_of_other_keys
-from .entries import JOINT_SCORES, LedgerError, Use, add_use, score_entry
+from .entries import JOINT_SCORES, LOSSES, LedgerError, Use, add_use, counted_entry
 
 TRAINED_ON = f"""
     SELECT 1 FROM ({RELATED}) AS related CROSS JOIN temp.staged s
     CROSS JOIN training_record t ON t.dataset = related.dataset AND t.id_tag = s.id_tag LIMIT 1"""
-RELEASED = f"""
+COUNTED = f"""
     SELECT count(DISTINCT r.fingerprint) FROM entry e JOIN release r USING (entry_id)
     WHERE e.subject IN ({RELATED}) AND e.mechanism = :mechanism AND e.counted"""
-COUNTED = """
+COUNTED_BEFORE = """
     SELECT 1 FROM entry e JOIN release r USING (entry_id)
     WHERE e.subject = ? AND e.mechanism = ? AND e.counted AND r.fingerprint = ?"""
 
 
-def cap_option(dataset: str) -> str:
-    """Of the command that changes the cap: for models whose scores are shown, or for rows scored with a model's weights."""
-    return "--rows N" if dataset.startswith(WEIGHTS) else "--scores N"
+SHOWN = {JOINT_SCORES: "released joint scores of {} models", LOSSES: "shown the losses of {} trainings"}
+
+
+def cap_option(dataset: str, mechanism: str = JOINT_SCORES) -> str:
+    """Of the command that changes the cap: trainings with losses, models with scores, rows scored with a model's weights."""
+    of_scores = "--rows N" if dataset.startswith(WEIGHTS) else "--scores N"
+    return "--losses N" if mechanism == LOSSES else of_scores
 
 
 class ScoreLedger(Chapter):
-    """Releases of joint scores, and the records that were trained on."""
+    """Releases of joint scores and of losses, and the records that were trained on."""
 
     def scores_released(self, dataset: str) -> int:
         """Number of different joint scores on training records released of this and related datasets."""
+        return self.counted(dataset, JOINT_SCORES)
+
+    def counted(self, dataset: str, mechanism: str) -> int:
+        """Number of different joint scores, or of trainings with losses, counted of this and related datasets."""
         with self._database.reading() as connection:
-            return _released(connection, dataset)
+            return _counted(connection, dataset, mechanism)
+
+    def record_losses(self, *, dataset: str, trainings: int, rows: int, cap: int, job_id: str, task_id: str) -> None:
+        """Count trainings of so many rows before their losses are shown; each counts, also where it repeats another.
+
+        Beyond ``cap`` `LedgerError`, and nothing is written.
+        """
+        whole("cap", cap, 0)
+        with self._database.writing() as connection:
+            _refuse_beyond_cap(connection, dataset, trainings, cap, LOSSES)
+            entry = counted_entry(LOSSES, dataset, "training")
+            for _ in range(trainings):
+                add_use(connection, entry, Use(job_id, task_id, rows, secrets.token_hex(16)))
 
     def check_scores(self, *, dataset: str, planned: int, cap: int) -> None:
         """Raise ``LedgerError`` if ``planned`` more releases of joint scores would exceed ``cap``."""
@@ -65,13 +86,15 @@ class ScoreLedger(Chapter):
         with self._database.writing() as connection:
             is_new = _are_new(connection, dataset, weights_digest)
             _refuse_beyond_cap(connection, dataset, int(is_new), cap)
-            add_use(connection, score_entry(dataset, purpose, True), Use(job_id, task_id, rows, weights_digest))
+            entry = counted_entry(JOINT_SCORES, dataset, purpose)
+            add_use(connection, entry, Use(job_id, task_id, rows, weights_digest))
         return is_new
 
     def record_prediction(self, *, dataset: str, weights_digest: str, rows: int, job_id: str, task_id: str) -> None:
         """Note, without counting, that scores of records outside training were released."""
         with self._database.writing() as connection:
-            add_use(connection, score_entry(dataset, "prediction", False), Use(job_id, task_id, rows, weights_digest))
+            entry = counted_entry(JOINT_SCORES, dataset, "prediction", False)
+            add_use(connection, entry, Use(job_id, task_id, rows, weights_digest))
 
     def remember_training_records(self, dataset: str, id_tags: Iterable[bytes]) -> None:
         """Remember records as used in training, so that later predictions on them are counted."""
@@ -92,20 +115,22 @@ class ScoreLedger(Chapter):
             return found is not None or any(connection.execute(trained, (name,)).fetchone() for name in hidden)
 
 
-def _released(connection: sqlite3.Connection, dataset: str) -> int:
-    row = connection.execute(RELEASED, {"dataset": dataset, "mechanism": JOINT_SCORES}).fetchone()
+def _counted(connection: sqlite3.Connection, dataset: str, mechanism: str) -> int:
+    row = connection.execute(COUNTED, {"dataset": dataset, "mechanism": mechanism}).fetchone()
     return int(row[0])
 
 
 def _are_new(connection: sqlite3.Connection, dataset: str, weights_digest: str) -> bool:
-    return connection.execute(COUNTED, (dataset, JOINT_SCORES, weights_digest)).fetchone() is None
+    return connection.execute(COUNTED_BEFORE, (dataset, JOINT_SCORES, weights_digest)).fetchone() is None
 
 
-def _refuse_beyond_cap(connection: sqlite3.Connection, dataset: str, planned: int, cap: int) -> None:
-    released = _released(connection, dataset)
-    if planned and released + planned > cap:
+def _refuse_beyond_cap(
+    connection: sqlite3.Connection, dataset: str, planned: int, cap: int, mechanism: str = JOINT_SCORES
+) -> None:
+    so_far = _counted(connection, dataset, mechanism)
+    if planned and so_far + planned > cap:
         raise LedgerError(
-            f"The {called(connection, dataset)} has released joint scores of {released} models (tables with the same match "
+            f"The {called(connection, dataset)} has {SHOWN[mechanism].format(so_far)} (tables with the same match "
             f"ids count together), {planned} more are planned, and the cap is {cap}; its operator changes that with "
-            f"`{cap_command(connection, dataset, cap_option(dataset))}`."
+            f"`{cap_command(connection, dataset, cap_option(dataset, mechanism))}`."
         )

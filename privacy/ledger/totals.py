@@ -11,8 +11,8 @@ add-or-remove; where there is one, the add-or-remove total is infinite, since no
 the observer learned of a record's presence. That total is told only where some event was stated under add-or-remove.
 
 Memoised flips protect the label of one record. The total of a source is that of the record with the largest total;
-records cannot be linked from key to key, so the worst records of all keys are taken for one. Joint scores have no
-guarantee: their totals are infinite, and a cap on their number takes the place of a budget.
+records cannot be linked from key to key, so the worst records of all keys are taken for one. Joint scores and losses have
+no guarantee: their totals are infinite, and a cap on their number takes the place of a budget.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..accounting import total as accounts
 from ..accounting.accountant import UnsupportedEvent
 from ..events import ADD_OR_REMOVE, REPLACE_ONE, Event, NotPrivate, PureDP, RandomizedResponse
 from .datasets import RELATED
-from .entries import JOINT_SCORES, LABEL_DRAWS, LABEL_OBSERVERS, SCORE_EVENT, stored_event
+from .entries import COUNTED_EVENTS, LABEL_DRAWS, LABEL_OBSERVERS, stored_event
 
 Charge = tuple[Event, int]
 """An event and how often it was released."""
@@ -62,9 +62,9 @@ class View(NamedTuple):
 
 
 def all_charges(connection: sqlite3.Connection) -> dict[str, Alternatives]:
-    """What was charged to every dataset with a charge, joint scores included."""
+    """What was charged to every dataset with a charge, joint scores and losses included."""
     datasets = connection.execute("SELECT DISTINCT subject FROM entry WHERE event <> '' ORDER BY subject").fetchall()
-    return {dataset: charges_with_scores(connection, dataset) for (dataset,) in datasets}
+    return {dataset: charges_with_counted(connection, dataset) for (dataset,) in datasets}
 
 
 def charges_of_job(connection: sqlite3.Connection, job_id: str) -> dict[str, Alternatives]:
@@ -84,11 +84,11 @@ def charges(connection: sqlite3.Connection, dataset: str) -> Alternatives:
     return frozenset((*steps, *flips) for flips in _worst_flips(connection, dataset))
 
 
-def charges_with_scores(connection: sqlite3.Connection, dataset: str) -> Alternatives:
-    """As ``charges``, with joint scores, which have no budget."""
-    row = connection.execute("SELECT 1 FROM entry WHERE subject = ? AND mechanism = ?", (dataset, JOINT_SCORES))
-    scores = [(SCORE_EVENT, 1)] if row.fetchone() else []
-    return frozenset((*alternative, *scores) for alternative in charges(connection, dataset))
+def charges_with_counted(connection: sqlite3.Connection, dataset: str) -> Alternatives:
+    """As ``charges``, with joint scores and losses, which have no budget."""
+    used = connection.execute("SELECT DISTINCT mechanism FROM entry WHERE subject = ?", (dataset,)).fetchall()
+    counted = [(event, 1) for mechanism, event in COUNTED_EVENTS.items() if (mechanism,) in used]
+    return frozenset((*alternative, *counted) for alternative in charges(connection, dataset))
 
 
 def spent_by_label_steps(connection: sqlite3.Connection, source: str, delta: float = 0.0) -> float:

@@ -322,6 +322,11 @@ def ledger(ctx, source=SOURCE) -> dict:
     return {"entries": home.ledger.entries(), "spent": home.ledger.spent(source)}
 
 
+def score_lines(outcome) -> list:
+    """Lines of the party's ledger on joint scores; those on losses of trainings stand beside them."""
+    return [entry for entry in outcome.ledger["entries"] if entry["mechanism"] == "joint scores"]
+
+
 def train(
     ctx,
     earlier,

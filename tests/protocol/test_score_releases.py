@@ -23,6 +23,7 @@ from .scenarios import (
     frame_at,
     play,
     role_of,
+    score_lines,
     summary,
     tables,
     train,
@@ -272,7 +273,7 @@ def runs(tmp_path_factory):
 
 def shown(runs, name) -> int:
     """Different models whose scores the host's ledger says it has shown on training rows."""
-    return sum(entry["rounds"] for entry in runs[name][HOST].ledger["entries"] if entry["counted"])
+    return sum(entry["rounds"] for entry in score_lines(runs[name][HOST]) if entry["counted"])
 
 
 @pytest.mark.parametrize("name", [name for name in SCENARIOS if name not in REFUSED])
@@ -362,7 +363,7 @@ def test_binary_columns_are_read_off_exact_scores_and_not_off_those_that_the_gue
 
 def test_every_round_of_flipback_counts(runs):
     assert shown(runs, "two rounds") == 2
-    (entry,) = runs["two rounds"][HOST].ledger["entries"]
+    (entry,) = score_lines(runs["two rounds"][HOST])
     assert entry["parameters"] == {"purpose": "flipback"} and entry["observer"] == "guest"
 
 

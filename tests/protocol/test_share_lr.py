@@ -9,7 +9,7 @@ from fate_dp.components.share_lr.scoring import score_modulus
 from .attacks import uniformity
 from .joined_rows import joined, plain_training, predict, train, train_watched, weights_of
 from .messages import changed_sending, names, unread, values_of
-from .scenarios import GUEST, HOST, Scenario, assert_refused, play
+from .scenarios import GUEST, HOST, Scenario, assert_refused, play, score_lines
 
 PAIR = (GUEST, HOST)
 MOMENTUM = {"method": "sgd", "penalty": "l2", "alpha": 0.02, "optimizer_params": {"lr": 0.4, "momentum": 0.5}}
@@ -197,7 +197,7 @@ def assert_scored(scored, made, expected, linear=False):
 def test_every_model_on_every_alignment_counts_once_in_the_hosts_ledger(runs):
     counts = {"scores": 1, "scores rounded anew": 1, "scores of both again": 1, "to the host": 1, "scores of linear": 1}
     for name, count in counts.items():
-        entries = runs[name][HOST].ledger["entries"]
+        entries = score_lines(runs[name][HOST])
         dataset = columns_name([f"host column {number}" for number in range(4)])
         (entry,) = [entry for entry in entries if entry["source"] == dataset]
         assert entry["rounds"] == count and entry["parameters"] == {"purpose": "scores of joined rows"}
@@ -211,7 +211,8 @@ def test_a_ledger_says_that_what_was_opened_tells_the_hidden_number_of_matches(r
             lines = [
                 (entry["mechanism"], entry["unit"], entry["observer"]) for entry in runs[name][party].ledger["entries"]
             ]
-            assert lines == ([("NotPrivate", "record", other[0])] if party in charged else [])
+            hidden = [("NotPrivate", "record", other[0])] if party in charged else []
+            assert lines == hidden + ([("losses of trainings", "record", "guest")] if party == HOST else [])
 
 
 @pytest.mark.parametrize("name", list(REFUSED))
@@ -237,6 +238,7 @@ TO_HOST = {
         "hidden_weights",
         "hidden_losses",
         "training_state",
+        "all_consent",
         "label_excess",
     )
 }

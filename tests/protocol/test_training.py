@@ -9,11 +9,25 @@ from sklearn.datasets import load_breast_cancer
 
 from fate_dp.components.dp_hetero_lr.settings import TrainSettings
 from fate_dp.components.protocols.optimizers import Convergence
+from fate_dp.crypto.shared_descent import LOSS_DEVIATION
 from fate_dp.privacy.flipback import Flipback, FlipbackSettings
 from tests.support.plaintext import TrainingSettings, train_plaintext
 
 from .messages import values_of
-from .scenarios import ARBITER, GUEST, HOST, SECOND_HOST, Scenario, features_of, flip, play, tables, train, weights
+from .scenarios import (
+    ARBITER,
+    GUEST,
+    HOST,
+    SECOND_HOST,
+    Scenario,
+    features_of,
+    flip,
+    play,
+    score_lines,
+    tables,
+    train,
+    weights,
+)
 
 INIT = {"method": "kaiming", "fill_val": 0.0, "fit_intercept": True, "random_state": 3}
 STEP = TrainSettings().score_step
@@ -223,7 +237,9 @@ def position(arguments) -> dict:
 def assert_equal_to_twin(outcomes, arguments, result):
     for party, expected in zip(data_parties(arguments), result.weights):
         np.testing.assert_allclose(weights(outcomes, party), expected, atol=1e-6, rtol=0)
-    np.testing.assert_allclose(model(outcomes)["data"]["estimator"]["losses"], result.losses, atol=2.0**-16)
+    losses, hosts = model(outcomes)["data"]["estimator"]["losses"], len(arguments["tables"]) - 1
+    np.testing.assert_allclose(losses, result.losses, atol=6.1 * hosts * LOSS_DEVIATION)
+    assert abs(np.mean(np.subtract(losses, result.losses))) < 5 * LOSS_DEVIATION * (hosts / len(losses)) ** 0.5
 
 
 def flipped_labels(runs):
@@ -322,8 +338,8 @@ def test_gaussian_scores_are_the_predicted_numbers(runs):
 
 
 def test_each_correction_of_the_sigmoid_is_counted_at_the_host(runs):
-    (entry,) = runs["exact"][HOST].ledger["entries"]
-    assert entry["mechanism"] == "joint scores" and entry["counted"] and entry["rounds"] == 2
+    (entry,) = score_lines(runs["exact"][HOST])
+    assert entry["counted"] and entry["rounds"] == 2
 
 
 def test_a_warm_start_shows_the_scores_of_its_start_as_they_were(runs):
@@ -416,10 +432,10 @@ def test_the_cross_product_trains_without_an_arbiter(runs):
 
 
 def test_the_hosts_ledger_counts_each_round_of_flipback(runs):
-    (entry,) = runs["swap"][HOST].ledger["entries"]
-    assert entry["mechanism"] == "joint scores" and entry["counted"] and entry["rounds"] == 1
+    (entry,) = score_lines(runs["swap"][HOST])
+    assert entry["counted"] and entry["rounds"] == 1
     assert entry["observer"] == "guest" and entry["parameters"] == {"purpose": "flipback"}
-    assert [e["rounds"] for e in runs["posterior"][HOST].ledger["entries"]] == [2]
+    assert [entry["rounds"] for entry in score_lines(runs["posterior"][HOST])] == [2]
 
 
 def test_the_model_says_what_the_labels_cost(runs):

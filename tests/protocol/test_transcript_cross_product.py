@@ -67,8 +67,11 @@ def runs(tmp_path_factory):
 
 
 SHARED = ["public_key", "masks", "products", "hidden_weights", "hidden_losses", "weight_shares"]
-TO_HOST, BETWEEN_HOSTS = set(product(["guest"], [*SHARED, "verdict", "training_state"])), set(product(["host"], SHARED))
-TO_GUEST = BETWEEN_HOSTS | {("host", "preflight"), ("host", "loss_shares")}
+TO_HOST, BETWEEN_HOSTS = (
+    set(product(["guest"], [*SHARED, "verdict", "all_consent", "training_state"])),
+    set(product(["host"], SHARED)),
+)
+TO_GUEST = BETWEEN_HOSTS | {("host", "preflight"), ("host", "consent"), ("host", "loss_shares")}
 GUESTS_ROWS, HOSTS_ROWS = ("guest", "encrypted_rows"), ("host", "encrypted_rows")
 GUESTS_ANSWER, HOSTS_ANSWER = ("guest", "masked_products"), ("host", "masked_products")
 FROM_ARBITER, SCORES, BITS = ("arbiter", "preflight"), ("host", "scores"), ("host", "leading_bits")
@@ -106,7 +109,10 @@ def test_all_that_is_sent_is_among_what_is_received(runs, name):
 
 @pytest.mark.parametrize("name, rounds", [("first", 0), ("flipback", 1), ("exact", 2)])
 def test_the_number_of_messages_follows_from_public_numbers(runs, name, rounds):
-    per_training, per_epoch = {"verdict", "public_key", "masks", "products"}, {"hidden_weights", "hidden_losses"}
+    per_training, per_epoch = (
+        {"verdict", "public_key", "all_consent", "masks", "products"},
+        {"hidden_weights", "hidden_losses"},
+    )
     expected = {
         **dict.fromkeys(per_training, 1),
         **dict.fromkeys(per_epoch, 5),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import chisquare
+from scipy.stats import chisquare, kstest
 from shared_training import (
     Parties,
     descents,
@@ -25,7 +25,7 @@ from shared_training import (
 from fate_dp.components.protocols.optimizers import PartyOptimizer
 from fate_dp.crypto.descent_steps import QuadraticShare, StepMasks, UpdateRule, draw_masks
 from fate_dp.crypto.paillier import keypair_of_any_length
-from fate_dp.crypto.shared_descent import SharedDescent
+from fate_dp.crypto.shared_descent import LOSS_DEVIATION, UNSHOWN_DEVIATION, SharedDescent, loss_part
 
 THREE = Parties((2, 1, 3))
 TWO = Parties((2, 3))
@@ -278,7 +278,7 @@ def prepared_modulus(layout, at):
     return layout.losses.system.moduli[at % layout.steps]
 
 
-def after_two_batches(rounding=0.0, rows=(30, 70)):
+def after_two_batches(part=0, rows=(30, 70)):
     """The losses that are opened of two batches of one epoch, and what the mean should be."""
     layout, hessians = TWO.layout(2048, 12), [standardised(TWO, seed=seed) for seed in (1, 2)]
     layout = replace(layout, rows_added=sum(rows))
@@ -291,7 +291,7 @@ def after_two_batches(rounding=0.0, rows=(30, 70)):
         run_step(joint, shares, prepared_by_dealer(shares, layout), 0)
         at = joint_weights(joint)
     of_guest, of_host = (descent.take_losses() for descent in joint)
-    share = of_host.share([of_guest.hidden()], rows, rounding)
+    share = of_host.share([of_guest.hidden()], rows, part)
     assert isinstance(share, int)
     return of_guest.open([of_host.hidden()], [share], rows), expected
 
@@ -301,10 +301,22 @@ def test_losses_of_the_batches_of_an_epoch_are_opened_as_one_mean_by_rows():
     assert found == pytest.approx(expected, abs=1e-8)
 
 
-def test_a_host_adds_a_part_of_a_step_to_the_mean_loss():
-    for part in (0.25, 0.999):
+def test_a_hosts_part_moves_the_mean_loss_of_its_rows():
+    for deviation in (2.0**-4, UNSHOWN_DEVIATION):
+        part = loss_part(deviation, 100)
         found, expected = after_two_batches(part)
-        assert found - expected == pytest.approx(part * 2.0**-16, abs=1e-8)
+        assert found - expected == pytest.approx(part / 100 / 2.0**61, abs=1e-8)
+        assert 0 < abs(found - expected) <= 6 * deviation
+
+
+def test_parts_of_losses_are_normal_to_the_last_bit_and_narrow_by_the_root_of_repeats_alone():
+    """The ends of uniform parts bound a loss to one over their number. What is a multiple of more than 1 leaves low bits bare."""
+    parts = [loss_part(LOSS_DEVIATION, 1000) for _ in range(4000)]
+    apart = np.array(parts, dtype=float) / 1000 / 2.0**61 / LOSS_DEVIATION
+    assert abs(apart.mean()) < 5 / np.sqrt(4000) and abs(apart.std() - 1) < 0.06
+    assert kstest(apart, "norm").pvalue > 1e-6
+    assert np.abs(apart).max() <= 6
+    assert chisquare(np.bincount([part % 8 for part in parts])).pvalue > 1e-6
 
 
 def test_losses_of_different_epochs_are_not_added_up():

@@ -28,7 +28,7 @@ from fate_dp.privacy import BudgetExceeded, CorrectedLabel, Ledger, LedgerUnavai
 from fate_dp.privacy.label_flips import LabelRelease, record_tags
 from fate_dp.privacy.ledger import database
 from fate_dp.privacy.ledger.database import SCHEMA_VERSION
-from fate_dp.privacy.ledger.entries import LedgerError
+from fate_dp.privacy.ledger.entries import LOSSES, LedgerError
 from fate_dp.privacy.ledger.labels import LabelProvenance
 from fate_dp.privacy.private_files import key_id, publish_if_absent, replace_file
 
@@ -374,6 +374,34 @@ def test_score_sentence_names_dataset_released_planned_and_cap(ledger):
         f"The dataset {DATASET} has released joint scores of 1 models (tables with the same match ids count together), 5 more "
         f"are planned, and the cap is 5; its operator changes that with `fate-dp cap {DATASET} --scores N`."
     )
+
+
+def show_losses(ledger, dataset, trainings=1, cap=3):
+    ledger.record_losses(dataset=dataset, trainings=trainings, rows=5, cap=cap, job_id="j", task_id="t")
+
+
+def test_trainings_with_losses_count_each_time_by_records_beside_scores(ledger):
+    """Their losses are hidden anew: the same training again tells more."""
+    remember(ledger, "whole", "abc", range(9))
+    remember(ledger, "part", "d", range(8, 12))
+    count_scores(ledger, "whole", "1")
+    show_losses(ledger, "whole")
+    show_losses(ledger, "part", trainings=2)
+    assert [ledger.counted(name, LOSSES) for name in ("whole", "part", "apart")] == [3, 3, 0]
+    assert ledger.scores_released("whole") == 1
+    for dataset in ("whole", "part"):
+        with pytest.raises(
+            LedgerError, match=f"{dataset} has shown the losses of 3 trainings .* cap {dataset} --losses N"
+        ):
+            show_losses(ledger, dataset)
+    assert [line["rounds"] for line in ledger.entries() if line["mechanism"] == LOSSES] == [1, 2]
+    totals = {line["dataset"]: line for line in ledger.totals() if line["observer"] == "guest"}
+    assert totals["part"]["epsilon"] == "infinity" and "losses are functions" in totals["part"]["note"]
+
+
+def test_of_two_trainings_against_one_cap_exactly_one_shows_losses(ledger):
+    results = run_at_once(lambda: show_losses(ledger, DATASET, cap=1), lambda: show_losses(ledger, DATASET, cap=1))
+    assert sorted(map(str, results)) == ["LedgerError", "None"] and ledger.counted(DATASET, LOSSES) == 1
 
 
 def test_predictions_outside_training_are_noted_and_not_counted(ledger):

@@ -20,7 +20,7 @@ from fate_dp.pipelines.report import ledger_page
 from fate_dp.privacy import Ledger
 from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE, Event, Laplace, NotPrivate, PureDP
 from fate_dp.privacy.ledger import history
-from fate_dp.privacy.ledger.entries import BudgetCap
+from fate_dp.privacy.ledger.entries import JOINT_SCORES, BudgetCap
 from fate_dp.privacy.policy import declare_caps, declare_source
 
 COLUMNS = [f"x{number}" for number in range(12)]
@@ -237,7 +237,7 @@ def test_what_was_spent_ends_with_what_the_ledger_says(home):
     labels = [(point.time, point.amount) for point in guest.label_spending("bank/loans/y")]
     # The second use of the first line costs nothing.
     assert labels == [(FIRST, 2.0), (FIRST + 2 * DAY, 2.5)]
-    assert [point.amount for point in host.score_counts(columns_name(COLUMNS[:8]))] == [1, 2]
+    assert [point.amount for point in host.counts(columns_name(COLUMNS[:8]), JOINT_SCORES)] == [1, 2]
     steps = host.step_spending(columns_name(COLUMNS), 0.0)
     assert [point.amount for point in steps] == pytest.approx([0.5, 1.5]) and steps[0].time == FIRST + 3 * DAY
 

@@ -210,6 +210,7 @@ default_dataset_cap: {epsilon: 6, delta: 1.0e-6}
 dataset_caps: {"columns:0123456789abcdef": {epsilon: 1, delta: 1.0e-5}, bank/loans_2024: {epsilon: 3},
                "columns:1111111111111111": {epsilon: 7, delta: 1.0e-9}}
 score_caps: {"columns:0123456789abcdef": 1, "weights of columns:0123456789abcdef": 2, bank/loans: 5}
+loss_caps: {"columns:0123456789abcdef": 2}
 """
 
 
@@ -231,6 +232,7 @@ def test_the_smallest_cap_of_all_related_datasets_holds(path):
         1,
     ]
     assert policy.score_cap(PART, 3, (COLUMNS,)) == 0
+    assert (policy.loss_cap(PART), policy.loss_cap(COLUMNS), policy.loss_cap(PART, (COLUMNS,))) == (40, 2, 2)
 
 
 def test_a_part_of_a_table_finds_no_larger_cap_under_the_name_of_another_table(path):
@@ -272,12 +274,13 @@ def test_a_file_with_a_retired_key_stays_valid_and_says_so(path, caplog):
 
 
 def test_caps_of_a_table_are_declared_by_its_columns(path):
-    declare_caps(path, COLUMNS, epsilon=3.0, scores=2)
+    declare_caps(path, COLUMNS, epsilon=3.0, scores=2, losses=7)
     declare_caps(path, COLUMNS, delta=1e-7)
     policy = load_policy(path)
     assert policy.dataset_cap(COLUMNS) == BudgetCap(3.0, 1e-7) and policy.score_cap(COLUMNS, 40) == 2
+    assert policy.loss_cap(COLUMNS) == 7
     before = path.read_bytes()
-    for wrong in ({"epsilon": -1.0}, {"delta": 2.0}, {"scores": -1}):
+    for wrong in ({"epsilon": -1.0}, {"delta": 2.0}, {"scores": -1}, {"losses": -1}):
         with pytest.raises(InvalidPolicy):
             declare_caps(path, COLUMNS, **wrong)
     assert path.read_bytes() == before

@@ -30,6 +30,7 @@ def home(tmp_path):
         host.record_scores(
             dataset=DATASET, weights_digest=f"w{number}", purpose="p", rows=3, cap=2, job_id="j", task_id="t"
         )
+    host.record_losses(dataset=DATASET, trainings=1, rows=3, cap=40, job_id="j", task_id="t")
     step = Event(PureDP(1.5), "record", REPLACE_ONE, ("guest", "model"))
     host.record(
         dataset=DATASET, event=step, cap=BudgetCap(8, 0), release_key="k", job_id="j", task_id="t", fingerprint="f"
@@ -70,17 +71,20 @@ def test_caps_are_shown_by_table(home, capsys):
             "default",
         ),
         ("bank/payments", "models whose scores were shown"): (2, 2, 0, "default"),
+        ("bank/payments", "trainings whose losses were shown"): (1, 40, 39, "default"),
         ("bank/others", "private steps, epsilon"): (0.0, 8.0, 8.0, "default"),
         ("bank/others", "models whose scores were shown"): (0, 2, 2, "default"),
+        ("bank/others", "trainings whose losses were shown"): (0, 40, 40, "default"),
     }
     status, out, _ = run(capsys, home, "bank/payments")
     assert status == 0 and "bank/payments" in out and "bank/others" not in out
 
 
 def test_a_cap_is_set_for_the_table_and_shown(home, capsys):
-    assert run(capsys, home, "bank/payments", "--scores", "3", "--epsilon", "2")[0] == 0
+    assert run(capsys, home, "bank/payments", "--scores", "3", "--epsilon", "2", "--losses", "5")[0] == 0
     shown = lines(capsys, home, "bank/payments")
     assert shown["bank/payments", "models whose scores were shown"]["cap"] == 3
+    assert shown["bank/payments", "trainings whose losses were shown"]["cap"] == 5
     assert shown["bank/payments", "private steps, epsilon"]["cap"] == 2.0
     assert {line["origin"] for line in shown.values()} == {"declared"}
     assert run(capsys, home, "bank/others", "--scores", "1")[0] == 0
@@ -99,6 +103,7 @@ def test_a_cap_is_set_for_the_table_and_shown(home, capsys):
             "1",
             "--scores is 1, below what the table bank/payments of party 10000 has spent, joint scores of 2 models;",
         ),
+        ("bank/payments", "--losses", "0", "has spent, losses of 1 trainings;"),
         ("bank/payments", "--epsilon", "1.4", "has spent, epsilon 1.5 (at delta 1e-06) of its records;"),
         ("bank/loans", "--labels", "1.9", "has spent, epsilon 2 of its labels;"),
         (

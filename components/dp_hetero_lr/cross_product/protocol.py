@@ -21,11 +21,11 @@ from fate_dp.crypto.cross_product import MEAN_SQUARE_BITS
 from fate_dp.crypto.descent_steps import QuadraticShare
 from fate_dp.privacy.mechanisms.second_moments import MomentNoise, clip_target
 
-from ...common.charges import home_of
 from ...common.frames import Table, collect_column
 from ...protocols import optimizers
 from ...protocols.federation import Context, others
 from ...protocols.prediction_frames import probabilities
+from ...protocols.score_counts import CountedLosses
 from ...protocols.shared_descent import CheckedSteps, JointColumns, SharedSteps, Start, Word, exchange_keys
 from ...protocols.training_terms import NOISE_CURVATURE, TrainingTerms
 from ..labels import Relabelling, one_vs_rest
@@ -64,7 +64,7 @@ class CrossProduct:
 
     def train_host(self, ctx: Context, rows: Table, model: PartyModel, release: ScoreRelease) -> None:
         """Run the epochs that the guest directs; ``model`` gets this host's own weights and nobody else's."""
-        terms, training = model.terms, SharedTraining(ctx, rows, model, self.noise)
+        terms, training = model.terms, SharedTraining(ctx, rows, model, self.noise, release.losses)
         for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(terms.descent.epochs):
             if epoch in terms.score_epochs:
                 # A warm start's weights were shown as they are; opened and rounded they would be others, and count anew.
@@ -137,8 +137,9 @@ class LossJudge:
             return optimizers.DIVERGED
         if not steps.last:
             return optimizers.GOES_ON
-        loss, self._loss = self._loss, 0.0
-        note_loss(steps.ctx, self._model, steps.epoch, loss)
+        loss, self._loss = (self._loss if self._training.shows_losses else None), 0.0
+        if loss is not None:
+            note_loss(steps.ctx, self._model, steps.epoch, loss)
         state = self._convergence.state(steps.epoch, self._terms.descent.epochs, loss, None)
         if state == optimizers.CONVERGED and any(later > steps.epoch for later in self._terms.correction_epochs):
             # The quadratic of this phase is at its minimum; the next correction brings another one.
@@ -167,7 +168,14 @@ class SharedTraining(SharedSteps):
     all batches. Noise is added to them here, so that nothing else ever sees them without it.
     """
 
-    def __init__(self, ctx: Context, rows: Table, model: PartyModel, noise: MomentNoise | None = None) -> None:
+    def __init__(
+        self,
+        ctx: Context,
+        rows: Table,
+        model: PartyModel,
+        noise: MomentNoise | None = None,
+        losses: CountedLosses | None = None,
+    ) -> None:
         terms = model.terms
         if bool(terms.noise) != (noise is not None):
             raise ValueError("A training is agreed on with noise and started without, or the other way round.")
@@ -182,7 +190,9 @@ class SharedTraining(SharedSteps):
             self._sums = [sums.with_noise(noise, columns) for sums in self._sums]
         start = Start(model.columns, model.learning_rates(), model.shared_states)
         self._identity = {"run": terms.run, "parties": [list(name) for name in columns.names]}
-        super().__init__(columns, keys, self._scaled(terms.batches), terms, start, home_of(ctx).key)
+        super().__init__(columns, keys, self._scaled(terms.batches), terms, start)
+        self.agree_on_losses(ctx.sub_ctx("losses"), losses)
+        model.shows_losses = self.shows_losses
 
     def own_weights(self, ctx: Context) -> list[np.ndarray]:
         """float64: this party's own weights of every model, opened to it alone."""
