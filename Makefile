@@ -14,7 +14,7 @@ DOCS := .venv-docs
 # Where a shell says that no bytecode be written, every process that a test starts would compile all of FATE-DP again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo test test-all unit statistical processes lint types house test-arithmetic component-yaml docs docs-notebooks docs-privacy docs-parameters docs-coverage clean
+.PHONY: install demo test test-all unit statistical processes kernel-check lint types house test-arithmetic component-yaml docs docs-notebooks docs-privacy docs-parameters docs-coverage clean
 .PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults board-test docker-test
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-label-firewall bench-noise bench-prep bench-private-step
@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 install: $(INSTALLED)
 
 # An entry point for each component, so that a new one is announced; the kernel is compiled where there is a compiler.
-$(INSTALLED): setup.py pyproject.toml constraints.txt $(wildcard components/*/component.py crypto/native/*.c)
+$(INSTALLED): setup.py pyproject.toml constraints.txt $(wildcard components/*/component.py crypto/native/*.c components/*/native/*)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) -q "setuptools<81" wheel
 	$(PIP) --no-build-isolation -e ".[fate]"
@@ -42,7 +42,8 @@ demo: install
 	$(BIN)/fate-dp demo
 
 # Lint and types first. All tests run on all cores: one file to a worker, and those on FATE-Flow, which share its server, to one of two.
-test: lint types unit statistical processes
+test: QUICK := 1
+test: lint types kernel-check unit statistical processes
 	$(BIN)/python -m pytest -q -n 2 --no-loadscope-reorder -m "not study" tests/protocol tests/end_to_end
 
 # The same, and the long jobs of the example credit_risk.
@@ -74,6 +75,11 @@ statistical: $(TESTED)
 # The tests that start programs: wheels, the images' scripts, fork servers, writers that are killed.
 processes: $(TESTED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto tests/processes
+
+# The native code: every product of small moduli, the edges of its words, vectors, and all of it under GCC's sanitizers. QUICK=1
+# takes half a minute on two idle cores, all of it some minutes; the last line is one JSON object.
+kernel-check: $(TESTED)
+	$(BIN)/python -m tests.kernels.check $(if $(QUICK),--quick)
 
 # The tests that touch floating point, under the settings of other processors: some ten minutes.
 test-arithmetic: $(TESTED)

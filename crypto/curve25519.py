@@ -8,8 +8,9 @@ from __future__ import annotations
 import ctypes
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import cycle
 
 import numpy as np
 from nacl import bindings, exceptions
@@ -24,8 +25,12 @@ logger = logging.getLogger(__name__)
 
 
 def mapped(hashes: Sequence[bytes]) -> list[bytes]:
-    """For each hash of 32 bytes the u-coordinate of eight times Elligator's image of it, a point of prime order."""
+    """For each hash of 32 bytes the u-coordinate of eight times Elligator's image of it, a point of prime order.
+
+    A hash that is 0 modulo p, which none in 2^253 is, has no such image and gives zeros.
+    """
     library = _checked_library()
+    _refuse_other_sizes(hashes)
     return (
         [_mapped_by_libsodium(each) for each in hashes] if library is None else _by_kernel("elligator", hashes, library)
     )
@@ -38,7 +43,19 @@ def multiples(scalars: bytes, points: Sequence[bytes]) -> list[bytes]:
     curve or, for a u-coordinate that no point of it has, of its twist.
     """
     library = _checked_library()
+    _refuse_other_sizes(points)
+    if len(scalars) not in (POINT_BYTES, POINT_BYTES * len(points)):
+        raise ValueError(
+            f"scalars must have {POINT_BYTES} bytes, or as many for each of the {len(points)} points, got {len(scalars)}."
+        )
     return _by_libsodium(scalars, points) if library is None else _multiples_by_kernel(scalars, points, library)
+
+
+def _refuse_other_sizes(items: Sequence[bytes]) -> None:
+    """Neither libsodium's binding nor the kernel looks, and both would read beyond the end."""
+    for each in items:
+        if len(each) != POINT_BYTES:
+            raise ValueError(f"A point or a hash must have {POINT_BYTES} bytes, got {len(each)}.")
 
 
 def in_lanes() -> bool:
@@ -63,23 +80,15 @@ def _checked_library() -> ctypes.CDLL | None:
 
 
 def _multiples_by_kernel(scalars: bytes, points: Sequence[bytes], library: ctypes.CDLL) -> list[bytes]:
-    clamped = np.frombuffer(_all_of(scalars, points), dtype=np.uint8).reshape(-1, POINT_BYTES).copy()
+    clamped = np.frombuffer(scalars, dtype=np.uint8).reshape(-1, POINT_BYTES).copy()
     clamped[:, 0] &= 248
     clamped[:, 31] = clamped[:, 31] & 127 | 64
     return _by_kernel("x25519", points, library, ctypes.c_void_p(clamped.ctypes.data), ctypes.c_int64(len(clamped) > 1))
 
 
-def _all_of(scalars: bytes, points: Sequence[bytes]) -> bytes:
-    if len(scalars) not in (POINT_BYTES, POINT_BYTES * len(points)):
-        raise ValueError(f"Scalars of {len(scalars)} bytes for {len(points)} points; there is one, or one for each.")
-    return scalars
-
-
 def _by_kernel(
     name: str, items: Sequence[bytes], library: ctypes.CDLL, *scalars: ctypes.c_void_p | ctypes.c_int64
 ) -> list[bytes]:
-    if any(len(each) != POINT_BYTES for each in items):
-        raise ValueError(f"A point or a hash does not have {POINT_BYTES} bytes.")
     out, held = np.empty(_WORDS * len(items), np.uint64), np.frombuffer(b"".join(items), dtype=np.uint64)
     passed = [ctypes.c_void_p(array.ctypes.data) for array in (out, held)]
     getattr(library, f"kernel_{name}")(*passed, *scalars, ctypes.c_int64(len(items)))
@@ -88,19 +97,29 @@ def _by_kernel(
 
 
 def _by_libsodium(scalars: bytes, points: Sequence[bytes]) -> list[bytes]:
-    each = [scalars[at : at + POINT_BYTES] for at in range(0, len(_all_of(scalars, points)), POINT_BYTES)]
-    return [_multiple_by_libsodium(scalar, u) for scalar, u in zip(each * (len(points) // len(each) or 1), points)]
+    each = [scalars[at : at + POINT_BYTES] for at in range(0, len(scalars), POINT_BYTES)]
+    return [_multiple_by_libsodium(scalar, u) for scalar, u in zip(each if len(each) > 1 else cycle(each), points)]
 
 
+def _zeros_for_small_orders(compute: Callable[..., bytes]) -> Callable[..., bytes]:
+    """libsodium raises where a point, or what would be one, has a small order."""
+
+    def computed(*arguments: bytes) -> bytes:
+        try:
+            return compute(*arguments)
+        except exceptions.RuntimeError:
+            return bytes(POINT_BYTES)
+
+    return computed
+
+
+@_zeros_for_small_orders
 def _mapped_by_libsodium(hashed: bytes) -> bytes:
     point: bytes = bindings.crypto_sign_ed25519_pk_to_curve25519(bindings.crypto_core_ed25519_from_uniform(hashed))
     return point
 
 
+@_zeros_for_small_orders
 def _multiple_by_libsodium(scalar: bytes, point: bytes) -> bytes:
-    try:
-        product: bytes = bindings.crypto_scalarmult(scalar, point)
-    except exceptions.RuntimeError:
-        # So libsodium answers a point of small order.
-        return bytes(POINT_BYTES)
+    product: bytes = bindings.crypto_scalarmult(scalar, point)
     return product

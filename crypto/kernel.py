@@ -19,6 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
+from operator import index
+from typing import Any
 
 import gmpy2
 import numpy as np
@@ -36,8 +38,10 @@ _LIMB_BITS = 52
 _LANES = 8
 _SPARE_BITS, _SPARE_BITS_OF_PAIRS = 2, 4
 """By which the limbs hold more than the modulus."""
-_WINDOW = 5
-"""As in the C file."""
+_WINDOW = 4
+"""Bits of an exponent's digit, as in the C file."""
+_MOST_TABLES = 1 << 10
+"""Of a comb, whose sums of slopes stay within their words then."""
 
 logger = logging.getLogger(__name__)
 
@@ -234,9 +238,12 @@ class Ring:
 
     def products(self, rows: Rows, others: Rows) -> Rows:
         """Each row times its partner in ``others``, or times the one row that ``others`` is."""
-        left, right, out = self._rows(rows), self._rows(others), self._empty(len(rows))
+        left, right = self._rows(rows, 2), self._rows(others, 1 if np.ndim(others) == 1 else 2)
         if right.shape not in (left.shape, (self._stride,)):
-            raise ValueError(f"Rows of shape {left.shape} have no product with rows of shape {right.shape}.")
+            raise ValueError(
+                f"The other rows must have the shape {left.shape} or ({self._stride},), got {right.shape}."
+            )
+        out = self._empty(len(left))
         self._call("products", out, left, right, int(right.ndim == 2), len(left))
         return out
 
@@ -244,96 +251,111 @@ class Ring:
         """For each i the product over steps s and tables t of ``entries[t, digits[i, s, t]]``.
 
         What the earlier steps gave is squared ``squarings`` times before each further step. Entries have the shape
-        (tables, height, stride), digits (count, steps, tables), with at least one step and one table. Which entries are
-        read leaves traces in the processor's caches.
+        (tables, height, stride), digits (count, steps, tables), with at least one step and one table. All entries are
+        read for each digit, so that time and caches do not show which one it names.
         """
-        tables, height = entries.shape[:2]
-        taken, out, held = self._taken(digits, tables, height), self._empty(len(digits)), self._rows(entries)
+        held = self._rows(entries, 3)
+        tables, height = held.shape[:2]
+        if not 0 <= squarings < 1 << 16:
+            raise ValueError(f"squarings must lie in [0, 65536), got {squarings}.")
+        taken = self._taken(digits, tables, height)
+        out = self._empty(len(taken))
         self._call("table_products", out, held, tables, height, taken, taken.shape[1], squarings, len(taken))
         return out
 
     @staticmethod
-    def _taken(digits: npt.NDArray[np.uint16], tables: int, height: int) -> npt.NDArray[np.uint16]:
-        taken = np.ascontiguousarray(digits, dtype=np.uint16)
-        if taken.ndim != 3 or not taken.shape[1] or not tables or taken.shape[2] != tables:
-            raise ValueError(f"Digits of shape {taken.shape} do not fit {tables} tables.")
-        if taken.size and int(taken.max()) >= height:
-            raise ValueError(f"A digit is {int(taken.max())}, but the tables have {height} entries.")
-        return taken
+    def _taken(digits: npt.NDArray[np.integer[Any]], tables: int, height: int) -> npt.NDArray[np.uint16]:
+        taken = _indices("digits", digits, min(height, 1 << 16), 3)
+        if not taken.shape[1] or not tables or taken.shape[2] != tables:
+            raise ValueError(f"digits must have the shape (count, steps, {max(tables, 1)}), got {taken.shape}.")
+        return taken.astype(np.uint16)
 
     def comb_entries(self, entries: Rows, inverses: Rows) -> Rows:
         """For `comb_products`, modulo a square: entries ``e = r (1 + s root)`` given with their inverses, as rows of r and s."""
-        slopes, part = np.array(self._rows(entries)), self._form.part
+        slopes, others, part = np.array(self._rows(entries, 3)), self._rows(inverses, 3), self._form.part
+        self._refuse_unless_pairs()
         slopes[..., :part] = 0
-        split = self.products(slopes.reshape(-1, self._stride), self._rows(inverses).reshape(-1, self._stride))
+        split = self.products(slopes.reshape(-1, self._stride), others.reshape(-1, self._stride))
         split = split.reshape(entries.shape)
         split[..., :part] = entries[..., :part]
         return split
 
     def comb_products(self, entries: Rows, digits: npt.NDArray[np.uint16]) -> Rows:
-        """As `table_products` with one squaring, of `comb_entries`: one part of a product is saved."""
-        if not self.has_pairs:
-            raise ValueError("Entries are split modulo a square only.")
-        tables, height = entries.shape[:2]
-        taken, out = self._taken(digits, tables, height), self._empty(len(digits))
-        sums = np.zeros((len(digits), self._form.part), dtype=np.uint64)
-        held = self._rows(entries)
+        """As `table_products` with one squaring, of `comb_entries`: one part of a product is saved.
+
+        Which entries are read leaves traces in the processor's caches.
+        """
+        self._refuse_unless_pairs()
+        held = self._rows(entries, 3)
+        tables, height = held.shape[:2]
+        if tables > _MOST_TABLES:
+            raise ValueError(f"A comb must have at most {_MOST_TABLES} tables, got {tables}.")
+        taken = self._taken(digits, tables, height)
+        out = self._empty(len(taken))
+        sums = np.zeros((len(taken), self._form.part), dtype=np.uint64)
         self._call("comb_products", out, sums, held, tables, height, taken, taken.shape[1], len(taken))
         return out
+
+    def _refuse_unless_pairs(self) -> None:
+        if not self.has_pairs:
+            raise ValueError(f"The modulus must be a square for a comb, got one of {self.modulus.bit_length()} bits.")
 
     def group_products(self, rows: Rows, order: IntArray, starts: IntArray, ends: IntArray) -> Rows:
         """For each g the product of ``rows[order[i]]`` over ``starts[g] <= i < ends[g]``; one for an empty group.
 
         Eight groups that stand beside each other take as long as the longest of them.
         """
-        taken, first, last = (np.ascontiguousarray(each, dtype=np.int64) for each in (order, starts, ends))
+        held = self._rows(rows, 2)
+        taken = _indices("order", order, len(held), 1)
+        first, last = (_indices(name, each, len(taken) + 1, 1) for name, each in (("starts", starts), ("ends", ends)))
         if first.shape != last.shape or not (first <= last).all():
-            raise ValueError("Groups must have a start and an end each, and end where they start or later.")
-        if first.size and not 0 <= int(first.min()) <= int(last.max()) <= len(taken):
-            raise ValueError(f"A group lies outside the order, which has {len(taken)} places.")
-        if taken.size and not 0 <= int(taken.min()) <= int(taken.max()) < len(rows):
-            raise ValueError(f"The order names a row outside the {len(rows)} rows.")
+            raise ValueError(f"ends must be at or behind the {len(first)} starts, one for each, got {len(last)} ends.")
         out = self._empty(len(first))
-        self._call("group_products", out, self._rows(rows), taken, first, last, len(out))
+        self._call("group_products", out, held, taken, first, last, len(out))
         return out
 
     def weighted_products(self, buckets: Rows) -> Rows:
         """For each set s the product over d of ``buckets[s, d] ** (d + 1)``; buckets are (sets, height, stride)."""
-        sets, height = buckets.shape[:2]
+        held = self._rows(buckets, 3)
+        sets, height = held.shape[:2]
         if not height:
-            raise ValueError("A set of buckets is empty; there must be at least one.")
+            raise ValueError("A set must have at least one bucket, got 0.")
         out = self._empty(sets)
-        self._call("weighted_products", out, self._rows(buckets), height, sets)
+        self._call("weighted_products", out, held, height, sets)
         return out
 
     def powers(self, rows: Rows, exponent: int) -> Rows:
-        """Every row to the power of one exponent >= 0. Its digits leave traces in time and caches, the rows do not."""
+        """Every row to the power of one exponent >= 0. Of that and of the rows time and caches show its length alone."""
         if exponent < 0:
-            raise ValueError("An exponent is negative; take the inverse to its magnitude.")
-        squarings, odd = _windows(exponent)
-        out = self._empty(len(rows))
-        self._call("powers", out, self._rows(rows), squarings, odd, len(odd), len(rows))
+            raise ValueError("exponent must be 0 or more, got a negative one; take the inverse to its magnitude.")
+        held = self._rows(rows, 2)
+        places = range((max(exponent.bit_length(), 1) - 1) // _WINDOW * _WINDOW, -1, -_WINDOW)
+        digits = np.array([exponent >> place & (1 << _WINDOW) - 1 for place in places], dtype=np.uint8)
+        out = self._empty(len(held))
+        self._call("powers", out, held, digits, len(digits), len(held))
         return out
 
     def _limbs(self, values: Sequence[mpz]) -> Rows:
         if any(not 0 <= value <= self.modulus for value in values):
-            raise ValueError("A number lies outside [0, modulus), which rows stand for.")
+            raise ValueError("Numbers must lie in [0, modulus), got one outside.")
         if self._form.parts == 2:
             pairs = [gmpy2.f_divmod(value, self._form.root) for value in values]
             values = [part for high, low in pairs for part in (low, high)]
         return self._parts(values).reshape(-1, self._stride)
 
     def _parts(self, values: Sequence[mpz]) -> Rows:
-        data = b"".join(int(value).to_bytes(8 * self._words, "little") for value in values)
+        data = b"".join(index(value).to_bytes(8 * self._words, "little") for value in values)
         out = np.empty((len(values), self._form.part), dtype=np.uint64)
         self._call("to_limbs", out, np.frombuffer(data, dtype=np.uint64), self._words, len(values))
         return out
 
-    def _rows(self, rows: Rows) -> Rows:
-        held = np.ascontiguousarray(rows, dtype=np.uint64)
-        if held.shape[-1] != self._stride:
-            raise ValueError(f"Rows of {held.shape[-1]} words are not of this ring, whose rows have {self._stride}.")
-        return held
+    def _rows(self, rows: Rows, axes: int) -> Rows:
+        if not isinstance(rows, np.ndarray) or rows.dtype != np.uint64 or rows.ndim != axes:
+            kind = f"{rows.dtype} of {rows.ndim}" if isinstance(rows, np.ndarray) else type(rows).__name__
+            raise ValueError(f"Rows must be an array of uint64 of {axes} axes, got {kind}.")
+        if rows.shape[-1] != self._stride:
+            raise ValueError(f"Rows of this ring must have {self._stride} words, got {rows.shape[-1]}.")
+        return np.ascontiguousarray(rows)
 
     def _empty(self, count: int) -> Rows:
         return np.empty((count, self._stride), dtype=np.uint64)
@@ -347,22 +369,11 @@ class Ring:
         function(*passed, ctypes.byref(self._struct))
 
 
-def _windows(exponent: int) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint16]]:
-    """Sliding windows of an exponent, the most significant first: squarings before each, and odd numbers below 2^5, or 0."""
-    squarings, odd, at = [], [], exponent.bit_length()
-    since = 0
-    while at:
-        at -= 1
-        since += 1
-        if not exponent >> at & 1:
-            continue
-        low = max(at + 1 - _WINDOW, 0)
-        while not exponent >> low & 1:
-            low += 1
-        squarings.append(since + at - low)
-        odd.append(exponent >> low & ((1 << at + 1 - low) - 1))
-        at, since = low, 0
-    if since or not odd:
-        squarings.append(since)
-        odd.append(0)
-    return np.array(squarings, dtype=np.uint16), np.array(odd, dtype=np.uint16)
+def _indices(name: str, values: npt.NDArray[np.integer[Any]], limit: int, axes: int) -> IntArray:
+    """Whole numbers below a limit, whatever type of integer holds them; the refusal does not tell them, as they may be secret."""
+    given = np.asarray(values)
+    if given.ndim != axes or (given.size and given.dtype.kind not in "iu"):
+        raise ValueError(f"{name} must be whole numbers of {axes} axes, got {given.dtype} of {given.ndim}.")
+    if given.size and not 0 <= int(given.min()) <= int(given.max()) < limit:
+        raise ValueError(f"{name} must lie in [0, {limit}), got one outside.")
+    return np.ascontiguousarray(given, dtype=np.int64)

@@ -156,7 +156,8 @@ def window_products(
     and an exponent a quarter, hence the two bits more.
     """
     bits = 2 + max(int(exponent).bit_length() for row in exponents for exponent in row)
-    width = min(range(2, 9), key=lambda width: (1 << width) * len(bases) + len(exponents) * len(bases) * bits / width)
+    # Beside a product each digit takes the reading of its whole table.
+    width = min(range(2, 9), key=lambda w: len(bases) * ((1 << w) + len(exponents) * bits / w * (1 + (1 << w) / 256)))
     steps, half = -(-bits // width), 1 << width - 1
     rows, power = ring.enter(bases), ring.enter([gmpy2.powmod(each, half, ring.modulus) for each in inverses])
     entries = [power]

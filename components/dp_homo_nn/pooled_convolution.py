@@ -50,7 +50,7 @@ class PooledConvolution(Layer):
 
     def __init__(self, kernel: RecordKernel, layer: nn.Conv2d, window: Sequence[int], shape: Sequence[int]) -> None:
         self._kernel, self._layer, self.parameters = kernel, layer, tuple(layer.parameters())
-        channels, height, width = shape
+        self._inputs = channels, height, width = tuple(shape)
         (self._high, self._wide), (down, right) = pair_of(layer.kernel_size), pair_of(layer.stride)
         self._above, self._beside = pair_of(layer.padding)
         self._size = (height + 2 * self._above, width + 2 * self._beside, channels)
@@ -87,6 +87,8 @@ class PooledConvolution(Layer):
 
     def forward(self, inputs: Tensor) -> Tensor:
         count, outputs = len(inputs), self._shape.outputs
+        if tuple(inputs.shape[1:]) != self._inputs:
+            raise ValueError(f"A record must have the shape {self._inputs}, got {tuple(inputs.shape[1:])}.")
         self._images = torch.zeros(count * self._shape.image + SLACK)
         self._inner(self._images, count).copy_(inputs)
         found = torch.empty(count, *self._windows, outputs, dtype=torch.float64)
@@ -96,6 +98,9 @@ class PooledConvolution(Layer):
         return found.permute(0, 3, 1, 2)
 
     def take(self, slopes: Any) -> Any:
+        expected = (len(self._chosen), self._shape.outputs, *self._windows)
+        if tuple(slopes.shape) != expected:
+            raise ValueError(f"Slopes of the block must have the shape {expected}, got {tuple(slopes.shape)}.")
         return slopes.permute(0, 2, 3, 1).to(torch.float32, memory_format=torch.contiguous_format)
 
     def backward(self, slopes: Any) -> Tensor:

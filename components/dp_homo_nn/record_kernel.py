@@ -23,6 +23,15 @@ from torch import Tensor
 from fate_dp.crypto.kernel import is_wanted
 
 _MODULE = "fate_dp.components.dp_homo_nn._records"
+_FLOATS, _DOUBLES, _PLACES, _WHOLE = torch.float32, torch.float64, torch.int64, torch.int32
+_TYPES = {
+    "pooled": (_DOUBLES, _WHOLE, *[_FLOATS] * 4),
+    "weights": (_FLOATS, *[_DOUBLES] * 3, _FLOATS, _FLOATS, _WHOLE, _FLOATS, _FLOATS, _PLACES),
+    "inputs": (_FLOATS, _FLOATS, _WHOLE, _FLOATS, _FLOATS, _PLACES),
+    "weighted_sums": (_PLACES, _FLOATS, _DOUBLES),
+    "tanh": (_DOUBLES, _DOUBLES, _DOUBLES),
+}
+"""Of the tensors that each function of the C file takes, in their order."""
 SLACK = 16
 """Numbers that memory must last beyond what is read of it."""
 
@@ -56,17 +65,32 @@ class RecordKernel:
     lanes: int
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Of the C file's ``records_`` functions; tensors are passed by their memory and must be contiguous."""
+        """Of the C file's ``records_`` functions. Tensors are passed by their memory, whose size is the caller's to keep.
+
+        Raises:
+            ValueError: a tensor has another type than the function reads, or gaps in memory.
+        """
+        tensors = [each for each in arguments if isinstance(each, Tensor)]
+        for tensor, kind in zip(tensors, _TYPES[name], strict=True):
+            if tensor.dtype != kind or not tensor.is_contiguous():
+                raise ValueError(
+                    f"A tensor of {name} must be contiguous {kind}, got {tensor.dtype} of {tuple(tensor.shape)} "
+                    f"with the strides {tensor.stride()}."
+                )
         getattr(self.library, f"records_{name}")(ctypes.c_int64(self.lanes), *map(_passed, arguments))
 
     def tanh(self, values: Tensor, table: Tensor) -> Tensor:
         """Hyperbolic tangent of a float64 tensor whose numbers lie together in memory, in whatever order of axes."""
-        found = torch.empty_like(values)
-        self.call("tanh", found, values, table, values.numel())
+        if not lies_together(values):
+            raise ValueError(f"values must fill their memory, got the strides {values.stride()} for {values.shape}.")
+        found, count = torch.empty_like(values), values.numel()
+        self.call("tanh", *(each.as_strided((count,), (1,)) for each in (found, values)), table, count)
         return found
 
     def weighted_sums(self, whole: Tensor, factors: Tensor) -> Tensor:
-        """int64 (m,): sums of the rows of float32 (n, m) times float64 (n,), all whole, and of at most 2^53."""
+        """int64 (m,): sums of the rows of float32 (n, m) times float64 (n,) or (n, 1), all whole, and of at most 2^53."""
+        if whole.dim() != 2 or factors.numel() != len(whole):
+            raise ValueError(f"There must be a factor for each of {len(whole)} rows, got {factors.numel()}.")
         sums = torch.empty(whole.shape[1], dtype=torch.int64)
         self.call("weighted_sums", sums, whole, factors, *whole.shape)
         return sums

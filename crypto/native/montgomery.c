@@ -15,9 +15,9 @@
  * Sums of partial products are carried late: a word takes up to six 52-bit terms for each limb, so 64 bits suffice for
  * more limbs than MAX_LIMBS.
  *
- * Time. No branch and no address depends on a number's digits, except where it is said below: table_products and comb_products
- * read the entries that secret digits name, group_products the rows that a secret order names, and powers takes the steps
- * that its exponent's digits name, so that they leave traces in the caches, as lists of Python integers do.
+ * Time. No branch and no address depends on a number or on an exponent's digits, except where it is said below: comb_products reads
+ * the entries that secret digits name, and group_products the rows that a secret order names, so that they leave traces in
+ * the caches, as lists of Python integers do. docs/cryptography.md says why.
  *
  * There is no path for other processors here: plain C is hardly faster than GMP, which the caller falls back to. The
  * functions are compiled for IFMA one by one, so that the object loads anywhere and kernel_supported() can say no.
@@ -43,7 +43,8 @@
 #define LIMB_BITS 52
 #define LIMB_MASK ((1ULL << LIMB_BITS) - 1)
 #define MAX_LIMBS 320
-#define WINDOW 5
+#define WINDOW 4 /* bits of an exponent's digit */
+#define ENTRIES (1 << WINDOW)
 
 typedef __m512i lanes_t;
 
@@ -399,20 +400,44 @@ EXPORT IFMA void kernel_products(
     }
 }
 
+/* All ones where the words are equal, which alone makes 0 - 1 negative. */
+IFMA INLINE lanes_t equal(lanes_t a, lanes_t b)
+{
+    return _mm512_srai_epi64(_mm512_sub_epi64(_mm512_xor_si512(a, b), SPREAD(1)), 63);
+}
+
+/* Of so many rows, for each lane the one that its digit names. All are read, so that no address tells which. */
+IFMA static void selected_rows(
+    lanes_t *out, const uint64_t *rows, int64_t height, const uint64_t digits[LANES], const ring_t *ring)
+{
+    const lanes_t wanted = _mm512_loadu_si512(digits);
+    for (int64_t at = 0; at < ring->stride; at += LANES) {
+        lanes_t sum[LANES];
+        for (int j = 0; j < LANES; j++)
+            sum[j] = _mm512_setzero_si512();
+        for (int64_t entry = 0; entry < height; entry++) {
+            const uint64_t *words = rows + entry * ring->stride + at;
+            const lanes_t mask = equal(SPREAD(entry), wanted);
+#pragma GCC unroll 8
+            for (int j = 0; j < LANES; j++)
+                sum[j] = _mm512_or_si512(sum[j], _mm512_and_si512(SPREAD(words[j]), mask));
+        }
+        for (int j = 0; j < LANES; j++)
+            out[at + j] = sum[j];
+    }
+}
+
 /* out[i] = product over steps s and tables t of entries[t][digits[i][s][t]] ^ (2^(squarings (steps - 1 - s))).
  *
  * entries: (tables, height) rows in Montgomery's form; digits: (count, steps, tables). A table is a base and a step one of the
  * windows. All powers walk through the tables side by side, so that each table stays in the cache, and stand in out eight
- * beside each other until the end.
- *
- * The addresses that are read depend on the digits. */
+ * beside each other until the end. */
 EXPORT IFMA void kernel_table_products(
     uint64_t *out, const uint64_t *entries, int64_t tables, int64_t height, const uint16_t *digits, int64_t steps,
     int64_t squarings, int64_t count, const ring_t *ring)
 {
     lanes_t product[MAX_LIMBS], entry[MAX_LIMBS], last[MAX_LIMBS];
-    const uint64_t *from[LANES];
-    uint64_t *to[LANES];
+    uint64_t wanted[LANES], *to[LANES];
     for (int64_t s = 0; s < steps; s++)
         for (int64_t t = 0; t < tables; t++)
             for (int64_t first = 0; first < count; first += LANES) {
@@ -420,9 +445,9 @@ EXPORT IFMA void kernel_table_products(
                 lanes_t *kept = place(out, first, used, last, ring);
                 for (int k = 0; k < LANES; k++) {
                     const int64_t power = first + (k < used ? k : used - 1);
-                    from[k] = entries + (t * height + digits[(power * steps + s) * tables + t]) * ring->stride;
+                    wanted[k] = digits[(power * steps + s) * tables + t];
                 }
-                load(entry, from, ring);
+                selected_rows(entry, entries + t * height * ring->stride, height, wanted, ring);
                 for (int64_t j = 0; s + t && j < ring->stride; j++)
                     product[j] = _mm512_loadu_si512(kept + j);
                 if (t == 0)
@@ -465,7 +490,8 @@ SINGLE_OF(single_of_14, 14)
 SINGLE_OF(single_of_40, 40)
 SINGLE_OF(single_of_any, ring->limbs)
 
-/* A sum of limbs that are not carried is carried, after it has been doubled; the highest word takes what goes beyond. */
+/* A sum of limbs that are not carried is carried, after it has been doubled; the highest word takes what goes beyond. Of 2^10
+ * tables a word has at most 2^10 + 1 limbs of 52 bits. */
 static void carry_row(uint64_t *sum, const uint64_t *added, int doubled, int64_t limbs)
 {
     uint64_t carry = 0;
@@ -476,7 +502,8 @@ static void carry_row(uint64_t *sum, const uint64_t *added, int doubled, int64_t
     }
 }
 
-/* A carried sum less a multiple of n: below n (1 + 2^-19), as the quotient is known to 2^-20 where it is below 2^20. */
+/* A carried sum less a multiple of n: below n (1 + 2^-19), as the quotient is known to 2^-20 where it is below 2^20. Slopes are below
+ * 2 n, so that a sum of 2^10 tables is below 2^13 n; and the highest word, of which n has at most 48 bits, holds that. */
 static void subtract_multiple(uint64_t *sum, const uint64_t *n, int64_t limbs)
 {
     const double limb = (double)(1ULL << LIMB_BITS);
@@ -538,8 +565,10 @@ EXPORT IFMA void kernel_comb_products(
                 load(entry, from, &halves);
                 for (int k = 0; k < used; k++) {
                     uint64_t *sum = sums + (first + k) * part;
-                    if (s && t == 0)
+                    if (s && t == 0) {
                         carry_row(sum, NULL, 1, limbs);
+                        subtract_multiple(sum, ring->modulus, limbs);
+                    }
                     for (int64_t j = 0; j < part; j += LANES)
                         _mm512_storeu_si512(
                             sum + j, _mm512_add_epi64(_mm512_loadu_si512(sum + j), _mm512_loadu_si512(from[k] + part + j)));
@@ -635,34 +664,46 @@ EXPORT IFMA void kernel_weighted_products(
     }
 }
 
-/* out[i] = rows[i] ^ e: for each window, from the most significant one, so many squarings and then, unless its odd number is 0,
- * a product with that power. One exponent for all rows, so that all lanes do the same; which products there are and which
- * entries are read depends on its digits. */
-EXPORT IFMA void kernel_powers(
-    uint64_t *out, const uint64_t *rows, const uint16_t *squarings, const uint16_t *odd, int64_t windows, int64_t count,
-    const ring_t *ring)
+/* The same of a power's table, whose entries stand eight beside each other, for one digit of all lanes. */
+IFMA INLINE void selected(lanes_t *out, const lanes_t *table, uint64_t digit, const ring_t *ring)
 {
-    lanes_t table[1 << (WINDOW - 1)][MAX_LIMBS], power[MAX_LIMBS]; /* 0.4 MB of a stack that has 8 */
+    lanes_t mask[ENTRIES];
+#pragma GCC unroll 16
+    for (uint64_t entry = 0; entry < ENTRIES; entry++)
+        mask[entry] = equal(SPREAD(entry), SPREAD(digit));
+    for (int64_t part = 0; part < ring->stride; part += ring->part)
+        for (int64_t j = part; j < part + ring->limbs; j++) {
+            lanes_t word = _mm512_and_si512(table[j], mask[0]);
+#pragma GCC unroll 16
+            for (int64_t entry = 1; entry < ENTRIES; entry++)
+                word = _mm512_or_si512(word, _mm512_and_si512(table[entry * ring->stride + j], mask[entry]));
+            out[j] = word;
+        }
+}
+
+/* out[i] = rows[i] ^ e, by the digits of e to the base ENTRIES, the most significant one first. One exponent serves all rows. Each
+ * digit takes the same steps, a product with one for 0, so that the number of digits alone shows in time and addresses. */
+EXPORT IFMA void kernel_powers(
+    uint64_t *out, const uint64_t *rows, const uint8_t *digits, int64_t length, int64_t count, const ring_t *ring)
+{
+    lanes_t table[ENTRIES * MAX_LIMBS], power[MAX_LIMBS], entry[MAX_LIMBS]; /* 0.4 MB of a stack that has 8 */
     const uint64_t *from[LANES];
     uint64_t *to[LANES];
     for (int64_t first = 0; first < count; first += LANES) {
         const int used = at_most_eight(count - first);
-        batch(from, rows, first, used, ring->stride);
-        load(table[0], from, ring);
-        multiply(power, table[0], table[0], ring);
-        for (int entry = 1; entry < 1 << (WINDOW - 1); entry++)
-            multiply(table[entry], table[entry - 1], power, ring);
         for (int k = 0; k < LANES; k++)
             from[k] = ring->one;
-        if (odd[0])
-            memcpy(power, table[odd[0] / 2], sizeof(lanes_t) * (size_t)ring->stride);
-        else
-            load(power, from, ring);
-        for (int64_t window = 1; window < windows; window++) {
-            for (int again = 0; again < squarings[window]; again++)
+        load(table, from, ring);
+        batch(from, rows, first, used, ring->stride);
+        load(table + ring->stride, from, ring);
+        for (int64_t next = 2; next < ENTRIES; next++)
+            multiply(table + next * ring->stride, table + (next - 1) * ring->stride, table + ring->stride, ring);
+        selected(power, table, digits[0], ring);
+        for (int64_t at = 1; at < length; at++) {
+            for (int again = 0; again < WINDOW; again++)
                 multiply(power, power, power, ring);
-            if (odd[window])
-                multiply(power, power, table[odd[window] / 2], ring);
+            selected(entry, table, digits[at], ring);
+            multiply(power, power, entry, ring);
         }
         results(to, out, first, ring->stride);
         store(to, used, power, ring);

@@ -85,39 +85,20 @@ def _clamped_inverse(scalar: int) -> int:
     return next(each for each in candidates if each % 8 == 0 and 2**254 <= each < 2**255)
 
 
-def test_a_scalar_and_a_point_of_the_standard_give_the_standards_product(arithmetic):
-    """RFC 7748, section 5.2: both vectors, and what a thousand iterations give."""
-    for scalar, u, product in STANDARD:
-        assert curve25519.multiples(bytes.fromhex(scalar), [bytes.fromhex(u)])[0].hex() == product
-    scalar = u = number(9)
-    for _ in range(1000):
-        scalar, u = curve25519.multiples(scalar, [u])[0], scalar
-    assert scalar.hex() == "684cf59ba83309552800ef566f2f4d3c1c3887c49360e3875f2eb94d99532c51"
+@pytest.mark.parametrize("zero", [0, PRIME, 2**255, 2**255 + PRIME])
+def test_a_hash_that_is_zero_has_no_point_and_gives_zeros(zero, arithmetic):
+    assert curve25519.mapped([number(zero), number(9)])[0] == bytes(32)
 
 
-STANDARD = [
-    (
-        "a546e36bf0527c9d3b16154b82465edd62144c0ac1fc5a18506a2244ba449ac4",
-        "e6db6867583030db3594c1a424b15f7c726624ec26b3353b10a903a6d0ab1c4c",
-        "c3da55379de9c6908e94ea4df28d084f32eccf03491c71f754b4075577a28552",
-    ),
-    (
-        "4b66e9d4d1b4673c5ad22691957d6af5c11b6421e0ea01d42ca4169e7918ba0d",
-        "e5210f12786811d3f4b7959d0538ae2c31dbe7106fc03c3efc4cd549c715a413",
-        "95cbde9476e8907d7aade45cb4b873f88b595a68799fa152e6f8f7647aac7957",
-    ),
-]
-
-
-@needs_kernel
-@given(st.lists(st.binary(min_size=32, max_size=32), min_size=1, max_size=19), st.binary(min_size=32, max_size=32))
-def test_the_kernel_gives_the_bytes_of_libsodium(items, scalar):
-    hashes = [each for each in items if int.from_bytes(each, "little") % 2**255 % PRIME]
-    assert curve25519._by_kernel("elligator", hashes, LIBRARY) == list(map(curve25519._mapped_by_libsodium, hashes))
-    points = [*items, *map(number, SMALL_ORDER), number(PRIME), number(PRIME + 3), b"\xff" * 32]
-    for scalars in (scalar, b"".join([scalar, *[bytes(reversed(point)) for point in points[1:]]])):
-        by_libsodium = curve25519._by_libsodium(scalars, points)
-        assert curve25519._multiples_by_kernel(scalars, points, LIBRARY) == by_libsodium
+def test_what_is_not_of_32_bytes_is_refused_before_anything_is_read(arithmetic):
+    for point in (bytes(31), bytes(33)):
+        for call in (lambda: curve25519.multiples(bytes(32), [point]), lambda: curve25519.mapped([number(9), point])):
+            with pytest.raises(ValueError, match=f"must have 32 bytes, got {len(point)}"):
+                call()
+    for scalars, count in ((bytes(31), 1), (bytes(64), 1), (b"", 1), (bytes(64), 3)):
+        with pytest.raises(ValueError, match=f"scalars must have 32 bytes.*, got {len(scalars)}"):
+            curve25519.multiples(scalars, [number(9)] * count)
+    assert curve25519.multiples(b"", []) == curve25519.multiples(bytes(32), []) == curve25519.mapped([]) == []
 
 
 @needs_kernel

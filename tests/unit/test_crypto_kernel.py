@@ -1,15 +1,12 @@
-"""The native kernel against Python's integers, at every width; and how a process does without it."""
+"""What the native kernel refuses, and how a process does without it. That its numbers are right: `tests/kernels`."""
 
 import ctypes
 import logging
-import math
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from gmpy2 import mpz
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from fate_dp.crypto import kernel as module
 from fate_dp.crypto import powers
@@ -20,147 +17,90 @@ LIBRARY = kernel().library
 needs_kernel = pytest.mark.skipif(LIBRARY is None, reason=kernel().sentence)
 
 
-@st.composite
-def rings(draw):
-    """A ring with an odd modulus, and numbers in it among which 0, 1 and n - 1 are frequent."""
-    bits = draw(st.sampled_from([2, 53, 208, 1024, 1344, 2048, 3072, 4096, 8000]))
-    modulus = draw(st.integers(1 << bits - 1, (1 << bits) - 1)) | 1
-    if draw(st.booleans()):
-        modulus = draw(st.sampled_from([(1 << bits) - 1, (1 << bits - 1) | 1]))
-    root = max(modulus, 3)
-    modulus = root ** draw(st.sampled_from([1, 2]))
-    number = st.one_of(st.sampled_from([0, 1, modulus - 1, root % modulus, root - 1]), st.integers(0, modulus - 1))
-    return Ring(modulus, LIBRARY), draw(st.lists(number, min_size=1, max_size=19))
-
-
-def power_product(values, exponents, modulus):
-    product = 1
-    for value, exponent in zip(values, exponents):
-        product = product * pow(value, exponent, modulus) % modulus
-    return product
-
-
 @needs_kernel
-@settings(max_examples=60)
-@given(rings(), st.data())
-def test_products_and_powers_are_those_of_integers(drawn, data):
-    ring, values = drawn
-    n, rows = int(ring.modulus), ring.enter([mpz(value) for value in values])
-    assert ring.leave(rows) == values
-    assert ring.leave(ring.products(rows, rows[::-1])) == [a * b % n for a, b in zip(values, values[::-1])]
-    assert ring.leave(ring.products(rows, rows[0])) == [a * values[0] % n for a in values]
-    exponent = data.draw(st.integers(0, 1 << 40))
-    assert ring.leave(ring.powers(rows, exponent)) == [pow(a, exponent, n) for a in values]
-
-
-@needs_kernel
-@settings(max_examples=60)
-@given(rings(), st.randoms(use_true_random=False), st.integers(1, 3), st.integers(1, 4), st.integers(0, 3))
-def test_tables_groups_and_buckets_are_those_of_integers(drawn, rng, tables, steps, squarings):
-    ring, values = drawn
-    n, count, rows = int(ring.modulus), len(values), ring.enter([mpz(value) for value in values])
-    digits = np.array([rng.randrange(count) for _ in range(10 * steps * tables)]).reshape(10, steps, tables)
-    weights = [2 ** (squarings * (steps - 1 - step)) for step in range(steps) for _ in range(tables)]
-    walked = [power_product([values[digit] for digit in row], weights, n) for row in digits.reshape(10, -1).tolist()]
-    found = ring.table_products(np.stack([rows] * tables), digits.astype(np.uint16), squarings)
-    assert ring.leave(found) == walked
-
-    order = np.array([rng.randrange(count) for _ in range(50)])
-    starts = np.array([rng.randrange(50) for _ in range(13)])
-    ends = np.array([rng.randint(start, 50) for start in starts.tolist()])
-    grouped = [power_product([values[at] for at in order[a:b]], [1] * 50, n) for a, b in zip(starts, ends)]
-    assert ring.leave(ring.group_products(rows, order, starts, ends)) == grouped
-    weighted = [power_product(each, range(1, count + 1), n) for each in (values, values[::-1])]
-    assert ring.leave(ring.weighted_products(np.stack([rows, rows[::-1]]))) == weighted
-
-
-@needs_kernel
-@settings(max_examples=60)
-@given(rings(), st.randoms(use_true_random=False), st.integers(1, 20), st.integers(1, 8), st.integers(1, 20))
-def test_a_comb_of_split_entries_gives_the_products_of_integers(drawn, rng, tables, steps, count):
-    ring, values = drawn
-    n = int(ring.modulus)
-    if not ring.has_pairs:
-        with pytest.raises(ValueError, match="modulo a square"):
-            ring.comb_products(ring.enter([mpz(1)])[np.newaxis], np.zeros((1, 1, 1), dtype=np.uint16))
-        return
-    units = [1, n - 1, *(value for value in values if math.gcd(value, n) == 1)]
-    entries, inverses = (
-        np.stack([ring.enter([mpz(each) for each in given])] * tables)
-        for given in (units, [pow(unit, -1, n) for unit in units])
-    )
-    digits = np.array([rng.randrange(len(units)) for _ in range(count * steps * tables)])
-    weights = [2 ** (steps - 1 - step) for step in range(steps) for _ in range(tables)]
-    walked = [power_product([units[at] for at in row], weights, n) for row in digits.reshape(count, -1).tolist()]
-    split = ring.comb_entries(entries, inverses)
-    found = ring.comb_products(split, digits.reshape(count, steps, tables).astype(np.uint16))
-    assert ring.leave(found) == walked
-
-
-@needs_kernel
-@pytest.mark.parametrize("bits", [156, 204, 205, 672, 673, 704, 2044, 2048])
-def test_squares_repeated_without_leaving_stay_those_of_integers(bits):
-    """Widths at both sides of a limb's end, odd and even numbers of limbs; extremes, and long chains of ones."""
-    for root in ((1 << bits) - 1, (1 << bits - 1) | 1):
-        n = root**2
-        values = [0, 1, n - 1, root, root - 1, root * (root - 1), n - root, (1 << 2 * bits - 3) - 1, 1 << bits - 2]
-        ring = Ring(n, LIBRARY)
-        rows, squares = ring.enter([mpz(value) for value in values]), values
-        for _ in range(30):
-            rows, squares = ring.products(ring.powers(rows, 2), ring.one), [value * value % n for value in squares]
-            assert ring.leave(rows) == squares
-
-
-def test_windows_of_an_exponent_add_up_to_it():
-    for exponent in [0, 1, 2, 30, 31, 32, 33, 2**64, 2**200 - 1, 0b100000100001, *range(34, 300)]:
-        squarings, odd = module._windows(exponent)
-        found = int(odd[0])
-        for again, digit in zip(squarings[1:].tolist(), odd[1:].tolist()):
-            found = (found << again) + digit
-        assert found == exponent and max(odd) < 32 and all(digit % 2 or not digit for digit in odd.tolist())
-
-
-@needs_kernel
-def test_the_sum_of_partial_products_does_not_run_over_at_the_greatest_width():
+def test_a_modulus_of_more_limbs_than_there_are_or_an_even_one_is_refused():
     modulus = (1 << 52 * LIBRARY.kernel_max_limbs() - 2) - 1
-    ring = Ring(modulus, LIBRARY)
-    rows = ring.enter([mpz(modulus - 1), mpz(modulus - 2)])
-    assert ring.leave(ring.products(rows, rows)) == [1, 4]
-    assert not fits(4 * modulus + 1, LIBRARY) and ring_for(4 * modulus + 1) is None and not fits(2**64, LIBRARY)
+    assert fits(modulus, LIBRARY) and not fits(4 * modulus + 1, LIBRARY) and ring_for(4 * modulus + 1) is None
+    assert not fits(2**64, LIBRARY)
     with pytest.raises(ValueError, match="odd moduli"):
         Ring(2**64, LIBRARY)
 
 
 @needs_kernel
-def test_the_sum_of_partial_products_does_not_run_over_at_the_greatest_width_of_pairs():
-    root = (1 << 52 * LIBRARY.kernel_max_limbs() // 2 - 4) - 1
-    ring = Ring(root**2, LIBRARY)
-    rows = ring.enter([mpz(root**2 - 1), mpz(root**2 - 2)])
-    assert ring.leave(ring.products(rows, rows)) == ring.leave(ring.powers(rows, 2)) == [1, 4]
-    assert ring.leave(ring.products(rows, rows[::-1])) == [2, 2]
-    assert not fits((4 * root + 1) ** 2, LIBRARY)
+@pytest.mark.parametrize("exponent", [2**70000, 2**65536 - 1, 15, 16, 0], ids=["zeros", "ones", "15", "16", "0"])
+def test_a_power_is_that_of_integers_however_long_the_exponent_and_its_runs_of_zeros(exponent):
+    ring = Ring(1009, LIBRARY)
+    assert ring.leave(ring.powers(ring.enter([mpz(3), mpz(0)]), exponent)) == [pow(3, exponent, 1009), not exponent]
+
+
+SQUARE, ZEROS = 1009**2, np.zeros((1, 1, 1), dtype=np.uint16)
+REFUSED = {
+    "a negative number": lambda ring, rows: ring.enter([mpz(-1)]),
+    "a number above the modulus": lambda ring, rows: ring.enter([mpz(SQUARE + 1)]),
+    "a fewer partner": lambda ring, rows: ring.products(rows, rows[:1]),
+    "shorter rows": lambda ring, rows: ring.products(rows[:, :5], rows[:, :5]),
+    "numbers of another type": lambda ring, rows: ring.products(rows.astype(float), rows),
+    "signed rows": lambda ring, rows: ring.powers(rows.astype(np.int64), 2),
+    "a list of rows": lambda ring, rows: ring.leave(rows.tolist()),
+    "one row where there are several": lambda ring, rows: ring.powers(rows[0], 2),
+    "rows with an axis more": lambda ring, rows: ring.products(rows[None], rows[None]),
+    "tables with an axis less": lambda ring, rows: ring.table_products(rows, np.zeros((1, 1, 2), dtype=np.uint16), 1),
+    "no tables": lambda ring, rows: ring.table_products(rows[None][:0], ZEROS[..., :0], 1),
+    "no steps": lambda ring, rows: ring.table_products(rows[None], ZEROS[:, :0], 1),
+    "entries that are not there": lambda ring, rows: ring.table_products(rows[None], ZEROS + 2, 1),
+    "a digit of 17 bits": lambda ring, rows: ring.table_products(rows[None], np.array([[[65537]]]), 1),
+    "a negative digit": lambda ring, rows: ring.table_products(rows[None], np.array([[[-65536]]]), 1),
+    "a broken digit": lambda ring, rows: ring.table_products(rows[None], ZEROS + 0.5, 1),
+    "digits for another number of tables": lambda ring, rows: ring.table_products(
+        rows[None], np.zeros((1, 1, 2), int), 1
+    ),
+    "digits without steps": lambda ring, rows: ring.table_products(rows[None], ZEROS[0], 1),
+    "too many squarings": lambda ring, rows: ring.table_products(rows[None], ZEROS, 65536),
+    "a comb with an axis less": lambda ring, rows: ring.comb_products(rows, ZEROS),
+    "a comb of too many tables": lambda ring, rows: ring.comb_products(
+        np.stack([rows] * 1025), np.zeros((1, 1, 1025), int)
+    ),
+    "a comb with a digit of 17 bits": lambda ring, rows: ring.comb_products(rows[None], np.array([[[65536]]])),
+    "entries and inverses of other shapes": lambda ring, rows: ring.comb_entries(rows[None], rows[None, :1]),
+    "a comb without a square": lambda ring, rows: Ring(1009, LIBRARY).comb_products(rows[None, :, :8], ZEROS),
+    "an order beyond the rows": lambda ring, rows: ring.group_products(
+        rows, np.array([2]), np.array([0]), np.array([1])
+    ),
+    "an order of broken numbers": lambda ring, rows: ring.group_products(
+        rows, np.array([0.5]), np.array([0]), np.array([1])
+    ),
+    "a group beyond the order": lambda ring, rows: ring.group_products(
+        rows, np.array([1]), np.array([0]), np.array([2])
+    ),
+    "a group that ends before it starts": lambda ring, rows: ring.group_products(
+        rows, np.array([1]), np.array([1]), np.array([0])
+    ),
+    "more starts than ends": lambda ring, rows: ring.group_products(
+        rows, np.array([1]), np.array([0, 0]), np.array([1])
+    ),
+    "an order with an axis more": lambda ring, rows: ring.group_products(
+        rows, np.array([[1]]), np.array([0]), np.array([1])
+    ),
+    "buckets with an axis less": lambda ring, rows: ring.weighted_products(rows),
+    "no buckets": lambda ring, rows: ring.weighted_products(rows[None, :0]),
+    "a negative exponent": lambda ring, rows: ring.powers(rows, -1),
+}
 
 
 @needs_kernel
-def test_what_would_reach_beyond_an_array_is_refused():
-    ring = Ring(1009, LIBRARY)
-    rows, one, two = ring.enter([mpz(3), mpz(4)]), np.array([1]), np.array([2])
-    refused = [
-        lambda: ring.enter([mpz(-1)]),
-        lambda: ring.enter([mpz(1010)]),
-        lambda: ring.products(rows, rows[:1]),
-        lambda: ring.products(rows[:, :5], rows[:, :5]),
-        lambda: ring.table_products(np.stack([rows]), np.array([[[2]]], dtype=np.uint16), 1),
-        lambda: ring.table_products(np.stack([rows]), np.array([[[0, 0]]], dtype=np.uint16), 1),
-        lambda: ring.group_products(rows, two, one - 1, one),
-        lambda: ring.group_products(rows, one, one - 1, two),
-        lambda: ring.group_products(rows, one, one, one - 1),
-        lambda: ring.weighted_products(rows[np.newaxis, :0]),
-        lambda: ring.powers(rows, -1),
-    ]
-    for call in refused:
-        with pytest.raises(ValueError):
-            call()
+@pytest.mark.parametrize("call", REFUSED.values(), ids=REFUSED)
+def test_what_would_read_beyond_an_array_or_give_a_wrong_number_is_refused(call):
+    ring = Ring(SQUARE, LIBRARY)
+    with pytest.raises(ValueError, match=r"must .*, got "):
+        call(ring, ring.enter([mpz(3), mpz(4)]))
+
+
+@needs_kernel
+def test_the_refusal_of_a_digit_does_not_tell_it():
+    ring = Ring(SQUARE, LIBRARY)
+    with pytest.raises(ValueError) as refused:
+        ring.table_products(ring.enter([mpz(3)])[None], np.array([[[4711]]]), 1)
+    assert "4711" not in str(refused.value)
 
 
 class Faulty:

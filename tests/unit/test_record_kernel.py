@@ -149,6 +149,36 @@ def test_an_overflow_within_a_record_spoils_that_record_alone(bad):
     assert torch.equal(parts[0].rows()[[0, 2, 3]], clean[0][[0, 2, 3]])
 
 
+def test_tensors_that_the_kernel_would_read_wrongly_are_refused():
+    values, table = torch.zeros(4, 6, dtype=torch.float64), record_arithmetic._TABLE
+    whole, factors = torch.ones(4, 6), torch.ones(4, dtype=torch.float64)
+    assert KERNEL.tanh(values.T, table).shape == (6, 4)
+    for call in (
+        lambda: KERNEL.tanh(values.float(), table),
+        lambda: KERNEL.tanh(values[:, ::2], table),
+        lambda: KERNEL.tanh(values[:1].expand(4, 6), table),
+        lambda: KERNEL.weighted_sums(whole.T, torch.ones(6, dtype=torch.float64)),
+        lambda: KERNEL.weighted_sums(whole.double(), factors),
+        lambda: KERNEL.weighted_sums(whole, factors[:3]),
+    ):
+        with pytest.raises(ValueError, match="must .*, got "):
+            call()
+
+
+def test_slopes_and_records_of_another_shape_than_the_layers_are_refused():
+    convolution, pooling = nn.Conv2d(2, 3, 2), nn.MaxPool2d(2)
+    layer = PooledConvolution.of(convolution, pooling, (2, 5, 5))
+    layer.load()
+    slopes = layer.forward(torch.zeros(4, 2, 5, 5))
+    for call in (
+        lambda: layer.take(slopes[:3]),
+        lambda: layer.take(slopes[..., :1]),
+        lambda: layer.forward(torch.zeros(4, 1, 5, 5)),
+    ):
+        with pytest.raises(ValueError, match="must have the shape .*, got "):
+            call()
+
+
 def test_without_the_kernel_one_line_says_so(monkeypatch, caplog):
     monkeypatch.setenv("FATE_DP_KERNEL", "off")
     record_kernel.record_kernel.cache_clear()
