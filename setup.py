@@ -5,7 +5,7 @@ from pathlib import Path
 
 from setuptools import Extension, find_packages, setup
 
-PARTS = ("privacy", "crypto", "components", "attacks", "pipelines", "conf", "data_prep", "deploy")
+PARTS = ("privacy", "crypto", "components", "attacks", "pipelines", "conf", "data_prep", "deploy", "testing")
 ROOT = Path(__file__).parent
 # Optional: where it does not compile, or is not wanted, gmpy2 computes the same (crypto/kernel.py).
 KERNEL = Extension(

@@ -15,7 +15,7 @@ settings.register_profile("unhurried", deadline=None, derandomize=True, suppress
 settings.load_profile("unhurried")
 
 SERVER_TESTS = "tests/end_to_end/"
-OF_PARTIES = ("tests/protocol", "tests/end_to_end", "tests/cluster")
+OF_PARTIES = ("tests/contract", "tests/protocol", "tests/end_to_end", "tests/cluster")
 MEMORY = Path("/dev/shm")
 ROOM = 6 * 2**30
 """Bytes that a whole run may take there, several times over."""

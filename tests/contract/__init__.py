@@ -1,0 +1,1 @@
+"""One contract for all components: what is drawn is charged, before it leaves, and nothing else leaves."""

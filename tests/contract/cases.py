@@ -1,0 +1,181 @@
+"""What the contract must know of a component: how to play it, what it releases, and what may move."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fate_dp.components.protocols.federation import PartyId
+from fate_dp.testing import Charge, Doors, Draw, Message, Played, Step, Timeline, play
+
+GUEST, HOST, SECOND_HOST, ARBITER = ("guest", "9999"), ("host", "10000"), ("host", "10001"), ("arbiter", "10002")
+Tables = Mapping[PartyId, pd.DataFrame]
+NOISE = (
+    "discrete_laplace",
+    "discrete_gaussian",
+    "exponential_mechanism",
+    "flip_indices",
+    "flip_labels",
+    "noisy_numbers",
+    "piecewise_mechanism",
+    "duchi_l2",
+    "draw_dummy_count",
+    "poisson_sample",
+)
+"""Samplers whose draws protect something: each of them must be charged."""
+ADDED = ("discrete_laplace", "discrete_gaussian")
+"""Those that do not read what they protect: with the same randomness they give the same on a neighbour."""
+
+
+@dataclass(frozen=True)
+class Law:
+    """A draw that a release must have: the sampler, its terms, how many values; ``private`` where it reads what it protects."""
+
+    name: str
+    terms: Mapping[str, Any]
+    size: int
+    private: Any = None
+
+
+@dataclass(frozen=True)
+class Released:
+    """One charged release of a party, computed from settings and tables alone, never from the component's own numbers.
+
+    Attributes:
+        charge: (kind, terms) that a line of the ledger must hold; see `charged`.
+        laws: the draws, in order.
+        left: what other parties, or the output, show of it; None where it never leaves by itself.
+        of_draws: what it must be, given the results of the draws.
+    """
+
+    party: PartyId
+    charge: tuple[str, Mapping[str, Any]]
+    laws: tuple[Law, ...]
+    left: Any = None
+    of_draws: Callable[[list], Any] = lambda results: None
+    leaves: bool = True
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """One unit's data is other data at one party: what of its messages may move, by how much.
+
+    Attributes:
+        moves: {message name: (norm, most)}; messages of other names must stay as they are.
+    """
+
+    name: str
+    party: PartyId
+    table: pd.DataFrame
+    moves: Mapping[str, tuple[int, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A component, one of its stages and one of its settings, on small tables.
+
+    Attributes:
+        step: what every party does, given the tables.
+        released: what was released, given the play.
+        sealed: {message name: why its content says nothing to its receiver}: ciphertexts, shares, masked numbers.
+        free: {(message name, last keys of the path): why the receiver takes whatever it is told}.
+        persistent: starts of labels of keyed streams that must stay the same in every task, and why.
+        opened: {start of labels: how many such streams a play opens at least}.
+        derived: {key in a message: of which released numbers in it this is made}.
+        prepare: what operators do before: declarations and caps.
+        equal: pairs of numbers, what was told and what it must be, given the recorded draws.
+        allowed: parts of sentences about a party's data that others may get, beyond those of all components.
+    """
+
+    component: str
+    stage: str | None
+    setting: str
+    parties: tuple[PartyId, ...]
+    tables: Tables
+    step: Callable[[Tables], Step]
+    released: Callable[[Played, Tables], list[Released]]
+    neighbours: tuple[Neighbour, ...] = ()
+    sealed: Mapping[str, str] = field(default_factory=dict)
+    free: Mapping[tuple, str] = field(default_factory=dict)
+    persistent: Mapping[bytes, str] = field(default_factory=dict)
+    opened: Mapping[bytes, int] = field(default_factory=dict)
+    derived: Mapping[str, str] = field(default_factory=dict)
+    prepare: Callable[[Path], None] = lambda home: None
+    allowed: tuple[str, ...] = ()
+    hostile: tuple[PartyId, ...] = (GUEST, HOST)
+    equal: Callable[[Played, Tables], Iterable[tuple[Any, Any]]] = lambda played, tables: ()
+
+    @property
+    def name(self) -> str:
+        return " / ".join((self.component, self.stage or "default", self.setting))
+
+    def play(self, folder: Path, tables: Tables | None = None, task: str = "task", **doors: Any) -> Played:
+        """Play it in a home of its own, with the randomness of all other plays of the case."""
+        home = folder / "home"
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir(parents=True)
+        self.prepare(home)
+        step = self.step(self.tables if tables is None else tables)
+        return play(step, self.parties, home, task=task, doors=Doors(Timeline(), **doors))
+
+    def with_table(self, party: PartyId, table: pd.DataFrame) -> Tables:
+        return {**self.tables, party: table}
+
+
+def noise_of(played: Played, party: PartyId) -> list[Draw]:
+    return [each for each in played.timeline.of(Draw, party) if each.law in NOISE]
+
+
+def steps_of(charge: Charge) -> tuple:
+    """A line of the ledger without what names the task."""
+    left_out = {"release_key", "job_id", "task_id", "fingerprint", "cap", "rows", "dataset", "key_id", "purpose"}
+    return charge.kind, {key: each for key, each in charge.terms.items() if key not in left_out}
+
+
+def fits(asked: Any, found: Any) -> bool:
+    """Equal, but for the last digits of floats."""
+    if isinstance(asked, Mapping):
+        return isinstance(found, Mapping) and all(
+            key in found and fits(each, found[key]) for key, each in asked.items()
+        )
+    if isinstance(asked, float) or isinstance(found, float):
+        return bool(np.isclose(asked, found, rtol=1e-9, atol=0)) if isinstance(found, (int, float)) else False
+    return bool(asked == found)
+
+
+def same(first: Any, second: Any) -> bool:
+    return bool(np.array_equal(np.asarray(first), np.asarray(second)))
+
+
+def messages_of(played: Played, sender: PartyId | None = None) -> list[Message]:
+    return played.timeline.of(Message, sender)
+
+
+def base_table(rows: int, columns: Iterable[str], seed: int, labels: Iterable[float] | None = None) -> pd.DataFrame:
+    """Standard normal columns of ``rows`` records, in thousandths."""
+    generator = np.random.default_rng(seed)
+    made = pd.DataFrame(
+        {"sample_id": [f"sid {at}" for at in range(rows)], "id": [f"person {at}" for at in range(rows)]}
+    )
+    for column in columns:
+        made[column] = np.round(generator.normal(size=rows), 3)
+    if labels is not None:
+        made["y"] = np.resize(np.asarray(list(labels), dtype=float), rows)
+    return made
+
+
+def changed_row(table: pd.DataFrame, row: int, **values: float) -> pd.DataFrame:
+    """The table with other values in one row."""
+    made = table.copy()
+    for name, value in values.items():
+        made.loc[row, name] = value
+    return made
+
+
+__all__ = ["ARBITER", "GUEST", "HOST", "SECOND_HOST", "replace"]

@@ -1,0 +1,301 @@
+"""The clauses: predicates of one or two plays of a case. Each returns what is wrong, in sentences."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fate_dp.components.protocols.federation import PartyId
+from fate_dp.testing import Charge, Draw, Event, Killed, Message, Output, Played, Sentence, StreamOpened, leaves
+
+from .cases import ADDED, Case, Neighbour, Released, fits, messages_of, noise_of, same, steps_of
+
+
+def drawn_is_charged(case: Case, folder: Path) -> list[str]:
+    """a: the draws are those that the ledger's lines speak of, and what left is the exact value with them."""
+    played = case.play(folder).check()
+    released, wrong = case.released(played, case.tables), []
+    for party in case.parties:
+        own = [each for each in released if each.party == party]
+        wrong += _lines_differ(party, played, own)
+        draws = noise_of(played, party)
+        asked = [law for each in own for law in each.laws]
+        if len(draws) != len(asked):
+            told = [(each.law, dict(each.terms), each.size) for each in draws]
+            wrong.append(f"{party} drew {told}, and {len(asked)} draws were charged")
+            continue
+        for each in own:
+            mine, draws = draws[: len(each.laws)], draws[len(each.laws) :]
+            wrong += _draws_differ(each, mine)
+    pairs = list(case.equal(played, case.tables))
+    wrong += [
+        f"{told} is told, and {made} follows from the draws" for told, made in pairs if not np.allclose(told, made)
+    ]
+    return wrong
+
+
+def _lines_differ(party: PartyId, played: Played, own: list[Released]) -> Iterator[str]:
+    lines = [steps_of(each) for each in played.timeline.of(Charge, party)]
+    for released in own:
+        kind, terms = released.charge
+        found = next((line for line in lines if line[0] == kind and fits(terms, _plain(line[1]))), None)
+        if found is None:
+            yield f"{party}: no line of the ledger says {released.charge}; there are {lines}"
+        else:
+            lines.remove(found)
+    if lines:
+        yield f"{party}: the ledger holds {lines}, for which nothing was released"
+
+
+def _plain(terms: dict) -> dict:
+    event = terms.get("event")
+    return {**terms, "process": getattr(event, "process", None), "unit": str(getattr(event, "unit", ""))}
+
+
+def _draws_differ(released: Released, draws: list[Draw]) -> Iterator[str]:
+    for law, draw in zip(released.laws, draws):
+        if (law.name, law.size) != (draw.law, draw.size) or not fits(law.terms, draw.terms):
+            yield f"{released.party} drew {draw.law} {dict(draw.terms)} x {draw.size} in place of {law}"
+        if law.private is not None and not same(law.private, draw.private[0]):
+            yield f"{released.party} drew {draw.law} of other private values than its table holds"
+    if released.left is not None:
+        expected = released.of_draws([draw.result for draw in draws])
+        if not same(released.left, expected):
+            yield f"{released.party}: {released.left} left, and exact values with the recorded draws are {expected}"
+
+
+def charged_before_it_leaves(case: Case, folder: Path) -> list[str]:
+    """b: for every release, the line stands in the ledger before the first message or output that depends on its draws."""
+    base = case.play(folder / "base").check()
+    wrong, released = [], case.released(base, case.tables)
+    for party in case.parties:
+        own, at = [each for each in released if each.party == party], 0
+        lines = base.timeline.of(Charge, party)
+        for number, each in enumerate(own):
+            places = range(at, at + len(each.laws))
+            at += len(each.laws)
+            line = next((line for line in lines if _is_of(each, line)), None)
+            if line is None:
+                wrong.append(f"{party}: release {number} has no line")
+                continue
+            lines.remove(line)
+            if not each.laws:
+                continue
+            other = case.play(folder / f"{party[1]}-{number}", redraw=_Moved(party, places))
+            left = _first_difference(base, other, party)
+            if left is None and each.leaves:
+                wrong.append(f"{party}: nothing that leaves depends on the draws of release {number}")
+            elif left is not None and left.at < line.at:
+                wrong.append(f"{party}: {_called(left)} depends on release {number} and left before it was charged")
+    return wrong
+
+
+def _is_of(released: Released, line: Charge) -> bool:
+    return line.kind == released.charge[0] and fits(released.charge[1], _plain(steps_of(line)[1]))
+
+
+class _Moved:
+    """Changes the noise draws of a party at some places of their order."""
+
+    def __init__(self, party: PartyId, places: range) -> None:
+        self.party, self.places, self.seen = party, places, -1
+
+    def __call__(self, draw: Draw) -> Any:
+        from .cases import NOISE
+
+        if draw.party != self.party or draw.law not in NOISE:
+            return None
+        self.seen += 1
+        if self.seen not in self.places:
+            return None
+        result = draw.result
+        if draw.law in ADDED:
+            # By much: what is rounded afterwards must move as well.
+            return result + np.int64(max(1, int(3 * draw.terms["scale"])))
+        if draw.law in ("flip_indices", "flip_labels"):
+            classes = int(draw.terms["classes"])
+            return (np.asarray(result) + 1) % classes
+        if draw.law == "exponential_mechanism":
+            return (result + 1) % len(draw.private[0])
+        if draw.law == "poisson_sample":
+            return np.setdiff1d(np.arange(int(draw.terms["records"])), result)
+        return None
+
+
+def _called(event: Event) -> str:
+    return f"the message {event.name!r}" if isinstance(event, (Message, Output)) else type(event).__name__
+
+
+def _first_difference(base: Played, other: Played, party: PartyId) -> Event | None:
+    """The first thing that left the party otherwise than in ``other``, as it stands in the timeline of ``base``."""
+    kinds = (Message, Output, Sentence)
+    ours = [each for each in base.timeline.events if isinstance(each, kinds) and each.party == party]
+    theirs = [each for each in other.timeline.events if isinstance(each, kinds) and each.party == party]
+    for first, second in zip(ours, theirs):
+        if _content(first) != _content(second):
+            return first
+    return ours[len(theirs)] if len(ours) > len(theirs) else None
+
+
+def _content(event: Event) -> Any:
+    if isinstance(event, Sentence):
+        return event.text
+    return event.name, [(path, _hashable(leaf)) for path, leaf in leaves(getattr(event, "value", None))]
+
+
+def _hashable(leaf: Any) -> Any:
+    if isinstance(leaf, np.ndarray):
+        return leaf.shape, leaf.tolist() if leaf.dtype == object else leaf.tobytes()
+    return leaf.to_csv() if hasattr(leaf, "to_csv") else repr(leaf)
+
+
+def survives_a_kill(case: Case, folder: Path) -> list[str]:
+    """b: a party that dies right after any of its messages leaves a ledger that holds every release that had left."""
+    base, wrong = case.play(folder / "base").check(), []
+    released = case.released(base, case.tables)
+    for party in {each.party for each in released}:
+        sent = [each for each in base.timeline.events if isinstance(each, Message) and each.party == party]
+        for number in sorted({0, len(sent) // 2, len(sent) - 1}):
+            seen = Counter()
+
+            def kill(event: Event, party: PartyId = party, number: int = number, seen: Counter = seen) -> bool:
+                if isinstance(event, Message) and event.party == party:
+                    seen["sent"] += 1
+                    return seen["sent"] == number + 1
+                return False
+
+            ended = case.play(folder / f"killed-{party[1]}-{number}", kill=kill)
+            if not isinstance(ended.errors.get(party), Killed):
+                wrong.append(f"{party} was not ended after message {number}")
+    return wrong
+
+
+def neighbours_differ_by_no_more(case: Case, folder: Path) -> list[str]:
+    """c: with the same randomness, and the same answers of all others, messages move by what was charged at most."""
+    base = case.play(folder / "base").check()
+    return [
+        f"{neighbour.name}: {sentence}"
+        for neighbour in case.neighbours
+        for sentence in _moved_too_far(case, base, neighbour, folder / neighbour.name.replace(" ", "-"))
+    ]
+
+
+def _moved_too_far(case: Case, base: Played, neighbour: Neighbour, folder: Path) -> Iterator[str]:
+    answers, results = _by_place(messages_of(base)), _draws_by_place(base)
+
+    def replayed(message: Message) -> Any:
+        found = answers[_place(message)]
+        first = found[replayed.seen[_place(message)]] if replayed.seen[_place(message)] < len(found) else None
+        replayed.seen[_place(message)] += 1
+        return None if first is None or _is_table(first.value) else first.value
+
+    replayed.seen = Counter()
+
+    def redrawn(draw: Draw) -> Any:
+        place = draw.party, draw.law
+        found = results[place][redrawn.seen[place]] if redrawn.seen[place] < len(results[place]) else None
+        redrawn.seen[place] += 1
+        return found if draw.law in ("flip_indices", "flip_labels", "exponential_mechanism", "noisy_numbers") else None
+
+    redrawn.seen = Counter()
+    other = case.play(folder, case.with_table(neighbour.party, neighbour.table), meddle=replayed, redraw=redrawn)
+    for party, error in other.errors.items():
+        yield f"{party} ended with {error!r}"
+        return
+    first, second = messages_of(base), messages_of(other)
+    for party in case.parties:
+        ours = [each for each in first if each.party == party]
+        theirs = [each for each in second if each.party == party]
+        if list(map(_place, ours)) != list(map(_place, theirs)):
+            yield f"{party} sent other messages"
+            continue
+        for one, two in zip(ours, theirs):
+            yield from _message_moved(case, neighbour, one, two)
+
+
+def _message_moved(case: Case, neighbour: Neighbour, one: Message, two: Message) -> Iterator[str]:
+    told = f"the message {one.name!r} ({one.namespace}) from {one.party} to {one.receiver}"
+    if one.name in case.sealed:
+        if one.size != two.size:
+            yield f"{told} has {two.size} in place of {one.size} bytes"
+        return
+    norm, most = neighbour.moves.get(one.name, (1, 0.0)) if one.party == neighbour.party else (1, 0.0)
+    ours, theirs = (
+        {path: leaf for path, leaf in leaves(each.value) if not set(path) & set(case.derived)} for each in (one, two)
+    )
+    if list(ours) != list(theirs):
+        yield f"{told} has another form"
+        return
+    moved = 0.0
+    for path, leaf in ours.items():
+        if _hashable(leaf) == _hashable(theirs[path]):
+            continue
+        if isinstance(leaf, (str, bytes, bool)) or leaf is None:
+            yield f"{told} says {theirs[path]!r:.80} in place of {leaf!r:.80} at {path}"
+            return
+        step = np.abs(np.asarray(theirs[path], dtype=float) - np.asarray(leaf, dtype=float))
+        moved = max(moved, float(step.max())) if norm == 0 else moved + float((step**norm).sum())
+    size = moved ** (1 / norm) if norm else moved
+    if size > most * (1 + 1e-9):
+        yield f"{told} moves by {size:g} in place of {most:g} at most"
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(row, tuple) and len(row) == 2 for row in value)
+
+
+def _place(message: Message) -> tuple:
+    return message.party, message.receiver, message.namespace, message.name
+
+
+def _by_place(messages: list[Message]) -> dict[tuple, list[Message]]:
+    found = defaultdict(list)
+    for message in messages:
+        found[_place(message)].append(message)
+    return found
+
+
+def _draws_by_place(played: Played) -> dict[tuple, list]:
+    found = defaultdict(list)
+    for draw in played.timeline.of(Draw):
+        found[draw.party, draw.law].append(draw.result)
+    return found
+
+
+def streams_are_separated(case: Case, folder: Path) -> list[str]:
+    """f: no stream of random bits is opened twice, in one task or in two; what must persist is named with its reason."""
+    first = case.play(folder / "one", task="one").check()
+    second = case.play(folder / "two", task="two", secret=b"another").check()
+    wrong = []
+    for played, told in ((first, "one task"), (second, "another task")):
+        streams = _streams(case, played)
+        again = [each for each, count in Counter(streams).items() if count > 1]
+        wrong += [f"{party}: the stream {label[:80]!r} was opened twice in {told}" for party, _, label in again[:3]]
+    shared = set(_streams(case, first)) & set(_streams(case, second))
+    wrong += [f"{party}: two tasks share the stream {label[:80]!r}" for party, _, label in sorted(shared)[:3]]
+    for start, count in case.opened.items():
+        found = sum(label.startswith(start) for _, _, label in _streams(case, first))
+        if found < count:
+            wrong.append(f"{found} streams {start!r} were opened in place of {count}")
+    return wrong
+
+
+PERSISTENT = {
+    b"fate-dp key identifier": "public name of the party's key",
+    b"\x00\x00\x00\x00\x00\x00\x00\nrecord tag": "the ledger knows a record again",
+    b"\x00\x00\x00\x00\x00\x00\x00\tlabel tag": "the ledger knows a label again",
+    b"\x00\x00\x00\x00\x00\x00\x00\x04flip": "a record's flip is drawn once",
+}
+
+
+def _streams(case: Case, played: Played) -> list[tuple]:
+    kept = (*PERSISTENT, *case.persistent)
+    return [
+        (each.party, each.key, each.label)
+        for each in played.timeline.of(StreamOpened)
+        if not each.label.startswith(kept)
+    ]

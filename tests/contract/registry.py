@@ -1,0 +1,17 @@
+"""All cases; a module of `of_components` for each component."""
+
+from __future__ import annotations
+
+import pkgutil
+from importlib import import_module
+
+from . import of_components
+from .cases import Case
+
+
+def all_cases() -> list[Case]:
+    names = sorted(each.name for each in pkgutil.iter_modules(of_components.__path__))
+    return [case for name in names for case in import_module(f"{of_components.__name__}.{name}").CASES]
+
+
+CASES = all_cases()
