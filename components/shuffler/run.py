@@ -49,7 +49,7 @@ def run(ctx: Context, settings: Settings, frame: DataFrame | None) -> dict:
     terms = Terms(ctx, settings, frame).agree()
     federation = federation_of(ctx.federation.parties, terms["settings"]["shuffler"])
     kinds: dict[PartyId | None, type[Role]] = {federation.arbiter: Server, federation.shuffler: Shuffler}
-    return kinds.get(own_party(ctx), Client)(ctx, terms, federation, frame).run()
+    return kinds.get(own_party(ctx), Client)(ctx, settings, terms, federation, frame).run()
 
 
 def check_federation(parties: Sequence[PartyId]) -> None:
@@ -182,14 +182,17 @@ def check_table(frame: DataFrame | None, requests: Sequence[Request]) -> None:
     require_distinct_ids(frame)
 
 
-def check_promise(terms: dict) -> None:
-    """At a client: the guest's epsilon0 and epsilon must keep what was agreed on, computed anew from public numbers."""
-    settings, epsilon0 = Settings.from_json(terms["settings"]), terms["epsilon0"]
+def check_promise(terms: dict, settings: Settings) -> None:
+    """The guest's terms must be those of this party's own job, with the epsilon that its epsilon0 costs."""
+    own, epsilon0 = settings.to_json(), terms["epsilon0"]
+    differing = next((name for name, value in own.items() if terms["settings"].get(name) != value), None)
+    if differing is not None:
+        raise ValueError(f"{differing} must be {own[differing]!r}, as in the job, got another one from the guest.")
     if settings.epsilon0 is not None and epsilon0 != settings.epsilon0:
         raise ValueError(f"The guest sets epsilon0 to {epsilon0!r}; the job says {settings.epsilon0!r}.")
     reached = epsilon_of(settings.requests, epsilon0, settings.min_messages, settings.delta)
     allowed = terms["epsilon"] if settings.epsilon is None else min(settings.epsilon, terms["epsilon"])
-    if reached > allowed * (1 + LAST_BITS):
+    if reached > allowed * (1 + LAST_BITS) or terms["epsilon"] > reached * (1 + LAST_BITS):
         raise ValueError(f"The guest sets epsilon0 to {epsilon0!r}, which costs epsilon {reached:g}, not {allowed:g}.")
 
 
@@ -198,13 +201,10 @@ class Role(ABC):
     """What the three have in common. What all do together at a stage ends the task at all of them where it fails at one."""
 
     ctx: Context
+    settings: Settings
     terms: dict
     federation: Federation
     frame: DataFrame | None
-
-    @property
-    def settings(self) -> Settings:
-        return Settings.from_json(self.terms["settings"])
 
     @abstractmethod
     def run(self) -> dict:
@@ -235,7 +235,7 @@ class Client(Role):
 
         def promise() -> None:
             self.party(COUNTS, self.federation.shuffler).put(RECORDS, records)
-            check_promise(self.terms)
+            check_promise(self.terms, settings)
             charges.check([(event, 1) for _, event in events])
 
         self.all_do(COUNTS, promise)
@@ -274,6 +274,7 @@ class Shuffler(Role):
         return document(self.terms, statistics=None)
 
     def _counted(self) -> dict[PartyId, int]:
+        check_promise(self.terms, self.settings)
         records = {member: self.party(COUNTS, member).get(RECORDS) for member in self.federation.data}
         check_records(records, self.settings.min_messages)
         return records
@@ -297,7 +298,7 @@ class Server(Role):
     def run(self) -> dict:
         session = self.ctx.federation.session_id
         analyzer = Analyzer(BoxKey(), ANSWER_BYTES, self.settings.min_messages, session)
-        self.all_do(COUNTS)
+        self.all_do(COUNTS, lambda: check_promise(self.terms, self.settings))
         for member in self.federation.data:
             self.party(COUNTS, member).put(SERVER_KEY, analyzer.public_key)
         self.all_do(SENDING)

@@ -8,7 +8,7 @@ import yaml
 from fate_dp.components.protocols.federation import Federation
 from fate_dp.components.shuffler.run import check_federation, check_promise, check_records, federation_of
 from fate_dp.components.shuffler.settings import Settings, requests
-from fate_dp.components.shuffler.statistics import document, summary
+from fate_dp.components.shuffler.statistics import document, epsilon_of, summary
 from fate_dp.pipelines.jobs.example_tables import HOSPITALS
 from fate_dp.pipelines.jobs.ready import statistics_pipeline
 
@@ -22,9 +22,12 @@ REQUESTS = [
 GUEST, HOST, OTHER, ARBITER = ("guest", "1"), ("host", "2"), ("host", "3"), ("arbiter", "4")
 
 
-def terms(epsilon0=1.0, promised=10.0, **asked):
-    settings = Settings(requests(REQUESTS), "10000", 1000, **(asked or {"epsilon0": 1.0}))
-    return {"settings": settings.to_json(), "epsilon0": epsilon0, "epsilon": promised}
+def check(asked, epsilon0, promised=None, **of_guest):
+    """A party's own job has what is ``asked``; the guest's terms have the rest."""
+    own = Settings(requests(REQUESTS), "10000", 1000, **asked)
+    costs = epsilon_of(own.requests, epsilon0, own.min_messages, own.delta)
+    told = {**own.to_json(), **of_guest}
+    check_promise({"settings": told, "epsilon0": epsilon0, "epsilon": promised or costs}, own)
 
 
 def test_the_dag_file_is_the_ready_made_pipeline():
@@ -72,12 +75,20 @@ def test_records_count_without_those_of_the_largest_party():
         check_records({GUEST: 10**6, HOST: 60, OTHER: 39}, 100)
 
 
-def test_a_client_takes_no_epsilon0_that_costs_more_than_was_agreed_on():
-    check_promise(terms())
-    check_promise(terms(0.5, 1.0, epsilon=1.0))
-    for wrong in (terms(1.1), terms(1.0, 0.1), terms(2.0, 10.0, epsilon=0.3), terms(2.0, 0.1, epsilon=0.3)):
+def test_a_party_takes_no_terms_but_those_of_its_own_job_and_what_they_cost():
+    check({"epsilon0": 1.0}, 1.0)
+    check({"epsilon": 1.0}, 0.1)
+    for asked, *told in (
+        ({"epsilon0": 1.0}, 1.1),
+        ({"epsilon": 0.3}, 2.0),
+        ({"epsilon": 5.0}, 1.0, 0.1),
+        ({"epsilon": 9.0}, 1.0, 8.0),
+    ):
         with pytest.raises(ValueError, match="The guest sets epsilon0 to"):
-            check_promise(wrong)
+            check(asked, *told)
+    for name, value in {"min_messages": 10**6, "delta": 0.5, "requests": [], "shuffler": "9"}.items():
+        with pytest.raises(ValueError, match=f"{name} must be .*, as in the job, got another one from the guest"):
+            check({"epsilon0": 1.0}, 1.0, **{name: value})
 
 
 def test_the_document_says_what_pooling_costs_and_the_summary_names_every_share():
@@ -87,7 +98,8 @@ def test_the_document_says_what_pooling_costs_and_the_summary_names_every_share(
         {"column": "age", "kind": "histogram", "messages": 9, "shares": [{"from": 20.0, "to": 30.0, **share}]},
         {"column": "owns_house", "kind": "frequency", "messages": 9, "shares": [{"value": "other", **share}]},
     ]
-    made = document(terms(), found)
+    asked = Settings(requests(REQUESTS), "10000", 1000, epsilon0=1.0).to_json()
+    made = document({"settings": asked, "epsilon0": 1.0, "epsilon": 10.0}, found)
     assert made["meta"]["privacy"]["epsilon if shuffler and server pool what they see"] == 3.0
     facts = summary(made, 4)
     assert (
