@@ -1,0 +1,5 @@
+"""Benchmarks, in a home of their own as tests are."""
+
+from tests.own_home import Guard
+
+Guard()

@@ -6,8 +6,11 @@ import tempfile
 from multiprocessing import util
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
+
+from tests.own_home import Guard
 
 # The machine may be busy with three parties' processes: a slow example is no failure, nor are slow draws. Examples are
 # the same in every run, so that no run fails by an example that the one before it did not try.
@@ -22,10 +25,11 @@ ROOM = 6 * 2**30
 
 
 def pytest_configure(config):
-    """Folders of tests with several parties lie in memory where there is room.
+    """A home of the tests' own; and folders of tests with several parties lie in memory where there is room.
 
     FATE's standalone tables wait for the disk at every message, which on many a disk is most of the time that parties take.
     """
+    config.users_home = Guard()
     if "TMPDIR" in os.environ or not all(str(each).startswith(OF_PARTIES) for each in config.args):
         return
     if not os.access(MEMORY, os.W_OK) or shutil.disk_usage(MEMORY).free < ROOM:
@@ -34,6 +38,15 @@ def pytest_configure(config):
     os.environ["TMPDIR"] = tempfile.tempdir = folder
     # Workers of pytest-xdist find TMPDIR set. The folder goes after those that multiprocessing keeps in it until its end.
     util.Finalize(None, shutil.rmtree, args=(folder, True), exitpriority=-200)
+
+
+def pytest_sessionfinish(session):
+    """Fail a run that changed a file of the user's."""
+    if hasattr(session.config, "workerinput"):
+        return
+    if changed := session.config.users_home.changes():
+        print(f"\nThe tests, or somebody beside them, changed {', '.join(changed[:5])}, which is not theirs.")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 class WholeFiles(LoadScopeScheduling):
