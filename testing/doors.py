@@ -43,7 +43,7 @@ SAMPLERS = {
     "mechanisms.sampling.random_permutation": (),
     "mechanisms.dummy_count.draw_dummy_count": (),
     "label_flips.flip_labels": ("label_indices", "match_ids", "key"),
-    "label_flips.noisy_numbers": ("values", "match_ids", "key"),
+    "label_flips.noisy_numbers": ("labels", "match_ids", "key"),
     "noise.stream.bernoulli": (),
     "noise.stream.bernoulli_of_fraction": (),
     "noise.stream.uniform_below": (),
@@ -66,7 +66,7 @@ class Killed(BaseException):
     """The party's process ended here."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Doors:
     """One play's recorders.
 
@@ -318,6 +318,11 @@ def _replace(by_id: Mapping[int, Any]) -> None:
 
 
 _open_doors: list[Doors] = []
+
+
+def open_doors() -> list[Doors]:
+    """The recorders of the plays that go on."""
+    return list(_open_doors)
 
 
 def note_output(name: str, value: Any) -> None:

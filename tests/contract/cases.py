@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,8 @@ class Case:
         derived: {key in a message: of which released numbers in it this is made}.
         prepare: what operators do before: declarations and caps.
         equal: pairs of numbers, what was told and what it must be, given the recorded draws.
+        costs: pairs of epsilons, what a party's ledger comes to and what the settings ask for.
+        light: another setting of the component meets all kinds of hostile data; this one meets a few.
         allowed: parts of sentences about a party's data that others may get, beyond those of all components.
     """
 
@@ -110,6 +113,8 @@ class Case:
     allowed: tuple[str, ...] = ()
     hostile: tuple[PartyId, ...] = (GUEST, HOST)
     equal: Callable[[Played, Tables], Iterable[tuple[Any, Any]]] = lambda played, tables: ()
+    costs: Callable[[Played, Tables], Iterable[tuple[float, float]]] = lambda played, tables: ()
+    light: bool = False
 
     @property
     def name(self) -> str:
@@ -124,8 +129,19 @@ class Case:
         step = self.step(self.tables if tables is None else tables)
         return play(step, self.parties, home, task=task, doors=Doors(Timeline(), **doors))
 
+    @property
+    def base(self) -> Played:
+        """The play on its own tables, once for all clauses."""
+        if self.name not in _bases:
+            with TemporaryDirectory() as folder:
+                _bases[self.name] = self.play(Path(folder))
+        return _bases[self.name].check()
+
     def with_table(self, party: PartyId, table: pd.DataFrame) -> Tables:
         return {**self.tables, party: table}
+
+
+_bases: dict[str, Played] = {}
 
 
 def noise_of(played: Played, party: PartyId) -> list[Draw]:
@@ -150,7 +166,19 @@ def fits(asked: Any, found: Any) -> bool:
 
 
 def same(first: Any, second: Any) -> bool:
-    return bool(np.array_equal(np.asarray(first), np.asarray(second)))
+    """Equal, but for the last digits of floats."""
+    one, two = np.asarray(first), np.asarray(second)
+    if one.shape != two.shape:
+        return False
+    if one.dtype.kind == "f" or two.dtype.kind == "f":
+        return bool(np.allclose(one.astype(float), two.astype(float), rtol=1e-9, atol=2e-6))
+    return bool(np.array_equal(one, two))
+
+
+def charged_events(played: Played, party: PartyId) -> list[Any]:
+    """(event, count) of the private steps that a party's ledger was charged with."""
+    lines = played.timeline.of(Charge, party)
+    return [(each.terms["event"], each.terms["count"]) for each in lines if each.kind == "record"]
 
 
 def messages_of(played: Played, sender: PartyId | None = None) -> list[Message]:

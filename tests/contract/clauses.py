@@ -17,7 +17,7 @@ from .cases import ADDED, Case, Neighbour, Released, fits, messages_of, noise_of
 
 def drawn_is_charged(case: Case, folder: Path) -> list[str]:
     """a: the draws are those that the ledger's lines speak of, and what left is the exact value with them."""
-    played = case.play(folder).check()
+    played = case.base
     released, wrong = case.released(played, case.tables), []
     for party in case.parties:
         own = [each for each in released if each.party == party]
@@ -35,6 +35,8 @@ def drawn_is_charged(case: Case, folder: Path) -> list[str]:
     wrong += [
         f"{told} is told, and {made} follows from the draws" for told, made in pairs if not np.allclose(told, made)
     ]
+    costs = list(case.costs(played, case.tables))
+    wrong += [f"the lines come to {cost}, and {asked} was asked for" for cost, asked in costs if not .95 * asked < cost <= asked * (1 + 1e-6)]
     return wrong
 
 
@@ -70,7 +72,7 @@ def _draws_differ(released: Released, draws: list[Draw]) -> Iterator[str]:
 
 def charged_before_it_leaves(case: Case, folder: Path) -> list[str]:
     """b: for every release, the line stands in the ledger before the first message or output that depends on its draws."""
-    base = case.play(folder / "base").check()
+    base = case.base
     wrong, released = [], case.released(base, case.tables)
     for party in case.parties:
         own, at = [each for each in released if each.party == party], 0
@@ -119,6 +121,8 @@ class _Moved:
         if draw.law in ("flip_indices", "flip_labels"):
             classes = int(draw.terms["classes"])
             return (np.asarray(result) + 1) % classes
+        if draw.law == "noisy_numbers":
+            return np.asarray(result) + 1
         if draw.law == "exponential_mechanism":
             return (result + 1) % len(draw.private[0])
         if draw.law == "poisson_sample":
@@ -155,7 +159,7 @@ def _hashable(leaf: Any) -> Any:
 
 def survives_a_kill(case: Case, folder: Path) -> list[str]:
     """b: a party that dies right after any of its messages leaves a ledger that holds every release that had left."""
-    base, wrong = case.play(folder / "base").check(), []
+    base, wrong = case.base, []
     released = case.released(base, case.tables)
     for party in {each.party for each in released}:
         sent = [each for each in base.timeline.events if isinstance(each, Message) and each.party == party]
@@ -176,7 +180,7 @@ def survives_a_kill(case: Case, folder: Path) -> list[str]:
 
 def neighbours_differ_by_no_more(case: Case, folder: Path) -> list[str]:
     """c: with the same randomness, and the same answers of all others, messages move by what was charged at most."""
-    base = case.play(folder / "base").check()
+    base = case.base
     return [
         f"{neighbour.name}: {sentence}"
         for neighbour in case.neighbours
@@ -191,7 +195,8 @@ def _moved_too_far(case: Case, base: Played, neighbour: Neighbour, folder: Path)
         found = answers[_place(message)]
         first = found[replayed.seen[_place(message)]] if replayed.seen[_place(message)] < len(found) else None
         replayed.seen[_place(message)] += 1
-        return None if first is None or _is_table(first.value) else first.value
+        # What is sealed was made of what this play's parties sent.
+        return None if first is None or _is_table(first.value) or message.name in case.sealed else first.value
 
     replayed.seen = Counter()
 
@@ -214,7 +219,9 @@ def _moved_too_far(case: Case, base: Played, neighbour: Neighbour, folder: Path)
             yield f"{party} sent other messages"
             continue
         for one, two in zip(ours, theirs):
-            yield from _message_moved(case, neighbour, one, two)
+            # What only the party itself gets shows it its own data.
+            if one.receiver != neighbour.party:
+                yield from _message_moved(case, neighbour, one, two)
 
 
 def _message_moved(case: Case, neighbour: Neighbour, one: Message, two: Message) -> Iterator[str]:
@@ -223,7 +230,7 @@ def _message_moved(case: Case, neighbour: Neighbour, one: Message, two: Message)
         if one.size != two.size:
             yield f"{told} has {two.size} in place of {one.size} bytes"
         return
-    norm, most = neighbour.moves.get(one.name, (1, 0.0)) if one.party == neighbour.party else (1, 0.0)
+    norm, most = neighbour.moves.get(one.name, (1, 0.0))
     ours, theirs = (
         {path: leaf for path, leaf in leaves(each.value) if not set(path) & set(case.derived)} for each in (one, two)
     )
@@ -268,7 +275,7 @@ def _draws_by_place(played: Played) -> dict[tuple, list]:
 
 def streams_are_separated(case: Case, folder: Path) -> list[str]:
     """f: no stream of random bits is opened twice, in one task or in two; what must persist is named with its reason."""
-    first = case.play(folder / "one", task="one").check()
+    first = case.base
     second = case.play(folder / "two", task="two", secret=b"another").check()
     wrong = []
     for played, told in ((first, "one task"), (second, "another task")):
@@ -288,7 +295,11 @@ PERSISTENT = {
     b"fate-dp key identifier": "public name of the party's key",
     b"\x00\x00\x00\x00\x00\x00\x00\nrecord tag": "the ledger knows a record again",
     b"\x00\x00\x00\x00\x00\x00\x00\tlabel tag": "the ledger knows a label again",
-    b"\x00\x00\x00\x00\x00\x00\x00\x04flip": "a record's flip is drawn once",
+    b"\x00\x00\x00\x00\x00\x00\x00\nlabel flip": "a record's flip is drawn once",
+    b"\x00\x00\x00\x00\x00\x00\x00\x0blabel noise": "a record's noisy number is drawn once",
+    b"fate-dp Paillier modulus": "the proof of a key is made of the key",
+    b"fate-dp table content": "digest",
+    b"fate-dp: are the rows": "digest",
 }
 
 

@@ -67,15 +67,18 @@ KINDS: Mapping[str, Callable[[pd.DataFrame], Pair | None]] = {
 }
 """Two tables each, which differ in what nobody else may see."""
 
+LIGHT = ("a missing value", "labels outside", "repeated ids")
 FIXED = ("An id occurs more than once", "does not allow", "are not the same ids in the same order")
 """What others may be told of a party's data: that its table cannot be used at all, or that its cap is spent."""
 
 
 def hostile_data_shows_nothing(case: Case, folder: Path) -> list[str]:
     """d: whatever a party's table holds, others see the ordinary messages or one fixed sentence, alike for both tables."""
-    usual, wrong = _view(case.play(folder / "usual").check(), case, None), []
+    usual, wrong = _view(case.base, case, None), []
     for party in case.hostile:
         for kind, make in KINDS.items():
+            if case.light and kind not in LIGHT:
+                continue
             pair = make(case.tables[party])
             if pair is not None:
                 wrong += [f"{kind} at {party}: {each}" for each in _shown(case, party, pair, usual, folder / kind)]
@@ -146,7 +149,7 @@ SMALL_CAPS = "default_dataset_cap: {epsilon: %s, delta: 1.0e-6}\ndefault_label_c
 
 def _spent_cap(case: Case, party: PartyId, folder: Path) -> Iterator[str]:
     if not any(
-        each.party == party and each.charge[0] in ("record", "record_flips") for each in _released(case, folder)
+        each.party == party and each.charge[0] in ("record", "record_flips") for each in _released(case)
     ):
         return
 
@@ -176,8 +179,8 @@ def _spent_cap(case: Case, party: PartyId, folder: Path) -> Iterator[str]:
         yield "something was charged"
 
 
-def _released(case: Case, folder: Path) -> list:
-    return case.released(case.play(folder / "released").check(), case.tables)
+def _released(case: Case) -> list:
+    return case.released(case.base, case.tables)
 
 
 def _charges(played: Played) -> list:
@@ -216,7 +219,7 @@ def _failure(case: Case, party: PartyId, folder: Path) -> Iterator[str]:
 
 def agreed_terms_are_checked(case: Case, folder: Path) -> list[str]:
     """e: each term of an agreement, changed in one message to one party, is refused by that party."""
-    base, wrong, seen = case.play(folder / "base").check(), [], set()
+    base, wrong, seen = case.base, [], set()
     for number, message in enumerate(messages_of(base)):
         if message.name not in ("preflight", "verdict"):
             continue
