@@ -17,7 +17,7 @@ from fate.arch.trace import _profile
 
 from fate_dp.components.common.wire.channel import plain_messages
 from fate_dp.components.protocols.federation import PartyId
-from fate_dp.privacy.private_files import HOME_VARIABLE, KEY_FILE, parties_folder, party_folder, publish_if_absent
+from fate_dp.privacy.private_files import HOME_VARIABLE, KEY_FILE, party_folder, publish_if_absent
 
 from .doors import Doors, Killed
 from .engine import Exchange, MemoryFederation, MemorySession, Silence
@@ -71,7 +71,7 @@ def play(
         # FATE notes the whole call stack at every operation on a table, which takes most of a play's time.
         stack.enter_context(mock.patch.object(_profile, "_call_stack_strings", list))
         for _, number in parties:
-            _place_key(home, number)
+            place_key(home, number)
         stack.enter_context(doors.set_up())
         threads = [
             threading.Thread(target=_play_party, args=(step, party, exchange, task, doors, played), daemon=True)
@@ -95,7 +95,8 @@ def _play_party(step: Step, party: PartyId, exchange: Exchange, task: str, doors
         played.metrics[party] = list(ctx.metrics.handler.get_metrics())
 
 
-def _place_key(home: Path, number: str) -> None:
-    path = party_folder(parties_folder(), number) / KEY_FILE
+def place_key(home: Path, number: str) -> None:
+    """A party's key, which follows from the home's name, unless it has one."""
+    path = party_folder(home, number) / KEY_FILE
     if not path.exists():
         publish_if_absent(path, hashlib.sha256(f"{home.name} of {number}".encode()).digest())

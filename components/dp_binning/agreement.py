@@ -170,7 +170,6 @@ class GuestAgreement(Agreement):
             self.add_noise(len(self.rules), columns, bins + 2 * self.bins, self.observers)
         self.check_cap()
         return {
-            "rows": self.frame.shape[0],
             "flips": self.labels.epsilon if self.settings.privacy == FLIPS and self.labels else None,
             "sigma": self.noise.sigma if self.noise else None,
         }

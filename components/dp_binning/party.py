@@ -61,7 +61,7 @@ def train_guest(ctx: Context, settings: Settings, frame: DataFrame, output_data:
     codes = code_blocks(frame, bins)
     counts = None
     if settings.woe:
-        serve_hosts(ctx, own.events, terms["rows"], own.hosts_bins, settings.key_length, own.noise)
+        serve_hosts(ctx, own.events, frame.shape[0], own.hosts_bins, settings.key_length, own.noise)
         if bins.total:
             counts = ones_and_others(bin_events(codes, own.events, bins), bin_totals(codes, bins))
     output_data.write(with_codes(frame, codes))
@@ -78,7 +78,7 @@ def train_host(ctx: Context, settings: Settings, frame: DataFrame, output_data: 
     codes = code_blocks(frame, bins)
     counts = None
     if settings.woe:
-        events = ask_guest(ctx, codes, bins, own.bins, terms["rows"], settings.key_length)
+        events = ask_guest(ctx, codes, bins, own.bins, frame.shape[0], settings.key_length)
         counts = ones_and_others(events, bin_totals(codes, bins))
     output_data.write(with_codes(frame, codes))
     finish(own, terms, bins, counts, output_model)

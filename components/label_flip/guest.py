@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from fate_dp.privacy import BudgetExceeded
 from fate_dp.privacy.label_flips import canonical_label, flip_labels, noisy_numbers
 from fate_dp.privacy.mechanisms.local_numbers import PiecewiseLaw, piecewise_law
 from fate_dp.privacy.mechanisms.randomized_response import keep_probability
 
 from ..common import frames
-from ..common.charges import has_synthetic_rows, home_of, job_of
+from ..common.charges import CHANGED_BY_OPERATOR, has_synthetic_rows, home_of, job_of
 from ..common.frames import DataFrame, Table
 from ..common.job_files import JobFiles, JobPlan
 from ..common.provenance import check_source
@@ -32,6 +33,7 @@ from ..protocols.preflight import Preflight, PrivateReason, show_summary
 from .chain import asks_hosts, check_plan, check_tables
 from .settings import Settings
 
+REFUSAL = "The cap that this party's operator set for these labels does not allow these flips."
 LABELS_UNFIT = "The labels there do not allow these flips; that party's operator can see why."
 
 
@@ -167,19 +169,22 @@ class GuestPreflight(Preflight):
         if self.asks and self.planned is not None:
             check_tables(*self.planned, frame, self.draw.epsilon, hosts)
         self.flipped = self.draw.labels(frame, home.key, source)
-        self.release = home.ledger.record_flips(
-            source=source,
-            epsilon=self.draw.epsilon,
-            key_id=home.key_id,
-            rows=frames.flip_stream(frame, self.flipped, home.key, source),
-            cap=home.policy.label_cap(source),
-            delta=home.policy.label_delta,
-            job_id=job.job_id,
-            task_id=job.task_id,
-            fingerprint=frames.ids_fingerprint(frame),
-            most_records=home.policy.source(source).records,
-            **self.draw.recorded(),
-        )
+        try:
+            self.release = home.ledger.record_flips(
+                source=source,
+                epsilon=self.draw.epsilon,
+                key_id=home.key_id,
+                rows=frames.flip_stream(frame, self.flipped, home.key, source),
+                cap=home.policy.label_cap(source),
+                delta=home.policy.label_delta,
+                job_id=job.job_id,
+                task_id=job.task_id,
+                fingerprint=frames.ids_fingerprint(frame),
+                most_records=home.policy.source(source).records,
+                **self.draw.recorded(),
+            )
+        except BudgetExceeded as error:
+            raise PrivateReason(str(error), public=f"{REFUSAL} {CHANGED_BY_OPERATOR}") from error
         return {}
 
 

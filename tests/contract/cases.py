@@ -14,6 +14,7 @@ import pandas as pd
 
 from fate_dp.components.protocols.federation import PartyId
 from fate_dp.testing import Charge, Doors, Draw, Message, Played, Step, Timeline, play
+from fate_dp.testing.players import place_key
 
 GUEST, HOST, SECOND_HOST, ARBITER = ("guest", "9999"), ("host", "10000"), ("host", "10001"), ("arbiter", "10002")
 Tables = Mapping[PartyId, pd.DataFrame]
@@ -85,6 +86,7 @@ class Case:
         step: what every party does, given the tables.
         released: what was released, given the play.
         sealed: {message name: why its content says nothing to its receiver}: ciphertexts, shares, masked numbers.
+        made: {message name: of which releases alone it is made}; that is the business of ``equal``.
         free: {(message name, last keys of the path): why the receiver takes whatever it is told}.
         persistent: starts of labels of keyed streams that must stay the same in every task, and why.
         opened: {start of labels: how many such streams a play opens at least}.
@@ -105,6 +107,7 @@ class Case:
     released: Callable[[Played, Tables], list[Released]]
     neighbours: tuple[Neighbour, ...] = ()
     sealed: Mapping[str, str] = field(default_factory=dict)
+    made: Mapping[str, str] = field(default_factory=dict)
     free: Mapping[tuple, str] = field(default_factory=dict)
     persistent: Mapping[bytes, str] = field(default_factory=dict)
     opened: Mapping[bytes, int] = field(default_factory=dict)
@@ -125,6 +128,8 @@ class Case:
         home = folder / "home"
         shutil.rmtree(home, ignore_errors=True)
         home.mkdir(parents=True)
+        for _, number in self.parties:
+            place_key(home, number)
         self.prepare(home)
         step = self.step(self.tables if tables is None else tables)
         return play(step, self.parties, home, task=task, doors=Doors(Timeline(), **doors))

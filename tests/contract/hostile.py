@@ -68,6 +68,13 @@ KINDS: Mapping[str, Callable[[pd.DataFrame], Pair | None]] = {
 """Two tables each, which differ in what nobody else may see."""
 
 LIGHT = ("a missing value", "labels outside", "repeated ids")
+VALUES = (
+    "A feature has a missing or infinite value",
+    "A feature reaches a magnitude",
+    "A feature is constant",
+    "A label is missing",
+)
+"""Of values that no training takes, their kind is told, and neither column nor row."""
 FIXED = ("An id occurs more than once", "does not allow", "are not the same ids in the same order")
 """What others may be told of a party's data: that its table cannot be used at all, or that its cap is spent."""
 
@@ -113,7 +120,11 @@ def _view(played: Played, case: Case, party: PartyId | None) -> dict:
     return {
         other: (
             None if other not in played.errors else str(played.errors[other]),
-            [_form(case, each) for each in sorted(played.timeline.seen_by(other), key=lambda each: each.party)],
+            [
+                _form(case, each)
+                for each in sorted(played.timeline.seen_by(other), key=lambda each: each.party)
+                if getattr(each, "name", None) not in case.made
+            ],
         )
         for other in case.parties
         if other != party
