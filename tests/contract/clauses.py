@@ -202,7 +202,8 @@ def _moved_too_far(case: Case, base: Played, neighbour: Neighbour, folder: Path)
         first = found[replayed.seen[_place(message)]] if replayed.seen[_place(message)] < len(found) else None
         replayed.seen[_place(message)] += 1
         # What is sealed was made of what this play's parties sent.
-        return None if first is None or _is_table(first.value) or message.name in case.sealed else first.value
+        as_it_comes = message.name in case.sealed or message.name in case.made
+        return None if first is None or _is_table(first.value) or as_it_comes else first.value
 
     replayed.seen = Counter()
 

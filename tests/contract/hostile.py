@@ -231,16 +231,16 @@ def _failure(case: Case, party: PartyId, folder: Path) -> Iterator[str]:
 def agreed_terms_are_checked(case: Case, folder: Path) -> list[str]:
     """e: each term of an agreement, changed in one message to one party, is refused by that party."""
     base, wrong, seen = case.base, [], set()
-    for number, message in enumerate(messages_of(base)):
+    for message in messages_of(base):
         if message.name not in ("preflight", "verdict"):
             continue
         for path, leaf in leaves(message.value):
-            place = (message.party[0], message.receiver[0], message.namespace, message.name, _general(path))
-            changed = _changed(leaf)
-            if place in seen or changed is None or _is_free(case, message, path):
-                continue
-            seen.add(place)
-            wrong += _accepted(case, message, number, path, changed, folder / f"{len(seen)}")
+            for at, changed in _changes(leaf):
+                place = (message.party[0], message.receiver[0], message.namespace, message.name, _general(path), at)
+                if place in seen or _is_free(case, message, (*path, *at)):
+                    continue
+                seen.add(place)
+                wrong += _accepted(case, message, path, changed, folder / f"{len(seen)}")
     return wrong
 
 
@@ -252,7 +252,7 @@ def _is_free(case: Case, message: Message, path: tuple) -> bool:
     return any(message.name == name and set(keys) <= set(map(str, path)) for name, *keys in case.free)
 
 
-def _accepted(case: Case, message: Message, number: int, path: tuple, changed: Any, folder: Path) -> Iterator[str]:
+def _accepted(case: Case, message: Message, path: tuple, changed: Any, folder: Path) -> Iterator[str]:
     sent = [-1]
 
     def meddle(each: Message) -> Any:
@@ -271,6 +271,17 @@ def _accepted(case: Case, message: Message, number: int, path: tuple, changed: A
         yield f"{told}, ends with {error!r}"
 
 
+def _changes(leaf: Any) -> Iterator[tuple[tuple, Any]]:
+    """(place in an array, changed leaf): of an array the first and the last number are changed, each alone."""
+    if isinstance(leaf, np.ndarray):
+        made = leaf.tolist()
+        for at in sorted({0, len(made) - 1}) if isinstance(made, list) else ():
+            if not isinstance(made[at], list):
+                yield (at,), [*made[:at], _changed(made[at]), *made[at + 1 :]]
+    elif (changed := _changed(leaf)) is not None:
+        yield (), changed
+
+
 def _changed(leaf: Any) -> Any:
     if isinstance(leaf, bool):
         return not leaf
@@ -280,15 +291,7 @@ def _changed(leaf: Any) -> Any:
         return leaf * 1.5 + 0.25
     if isinstance(leaf, str):
         return leaf + "x"
-    if isinstance(leaf, bytes):
-        return leaf + b"x"
-    if isinstance(leaf, np.ndarray) and leaf.size:
-        made = leaf.tolist()
-        first = made[0] if isinstance(made, list) else made
-        if isinstance(first, list):
-            return None
-        return [_changed(first), *made[1:]] if isinstance(made, list) else _changed(first)
-    return None
+    return leaf + b"x" if isinstance(leaf, bytes) else None
 
 
 def with_leaf(value: Any, path: tuple, leaf: Any) -> Any:

@@ -50,6 +50,11 @@ def release_of_flips(tables: Tables, classes: tuple[float, ...] = (0.0, 1.0), ep
     return Released(GUEST, ("record_flips", {"epsilon": epsilon, "classes": len(classes), "source": SOURCE}), laws)
 
 
+def not_private() -> Released:
+    """The line of labels that were declared public."""
+    return Released(GUEST, ("record_not_private", {"source": SOURCE}), ())
+
+
 def sizes_of_blocks(rows: int, blocks: int = 2) -> list[int]:
     """How FATE's reader spreads rows over blocks: by their order."""
     each = -(-rows // blocks)

@@ -13,7 +13,7 @@ from fate_dp.privacy.mechanisms.contingency_tables import FRACTION_BITS
 from fate_dp.testing import ComponentStep
 
 from ..cases import GUEST, HOST, Case, Law, Neighbour, Released, base_table, changed_row, charged_events
-from ..labels import SOURCE, declare, declare_public
+from ..labels import SOURCE, declare, declare_public, not_private
 
 BINS, ROWS, EPSILON, DELTA, TARGET = 3, 30, 2.0, 1e-5, 2.0
 PARTIES = (GUEST, HOST)
@@ -21,7 +21,7 @@ PARTIES = (GUEST, HOST)
 
 def binned(rows, columns, seed, labels=None):
     table = base_table(rows, columns, seed, labels)
-    return table.assign(**{name: np.digitize(table[name], (-0.4, 0.4)) for name in columns})
+    return table.assign(**{name: np.digitize(table[name], (-0.4, 0.4)).astype(float) for name in columns})
 
 
 TABLES = {GUEST: binned(ROWS, ("x0", "x1"), 1, (0, 1, 1, 0, 1)), HOST: binned(ROWS, ("x2", "x3"), 2)}
@@ -181,6 +181,8 @@ FREE = {
     ("preflight", "counts"): "a host's own columns",
     ("preflight", "multiplier"): "a host's own noise",
     ("preflight", "rows"): "the digest says it",
+    ("verdict", "multipliers", "0"): "the guest's own noise",
+    ("verdict", "counts", "0"): "the guest's own columns",
 }
 
 
@@ -197,7 +199,7 @@ def case(setting, released, **more):
         sealed=SEALED,
         made=MADE,
         free=FREE,
-        allowed=("has a value that is none of its bins", "All labels are of one class", "labels do not allow"),
+        allowed=("has a value that is none of its bins", "All labels are of one class", "A label is neither 0 nor 1", "labels do not allow"),
         **more,
     )
 
@@ -220,11 +222,11 @@ CASES = [
         label_noise,
         given={"privacy": "label", "epsilon": EPSILON, "delta": DELTA, "label_source": SOURCE, "ridge": RIDGE},
         costs=costs(GUEST),
-        neighbours=(Neighbour("a label", GUEST, FLIPPED), Neighbour("a record of the host", HOST, OTHER)),
+        neighbours=(Neighbour("a label", GUEST, FLIPPED),),
         equal=weights_follow_from_the_draws,
         prepare=declare,
         light=True,
     ),
-    case("public labels", lambda played, tables: [], given={"privacy": "none", "label_source": SOURCE}, prepare=declare_public(TABLES), light=True),
+    case("public labels", lambda played, tables: [not_private()], given={"privacy": "none", "label_source": SOURCE}, prepare=declare_public(TABLES), light=True),
 ]
 __all__ = ["CASES", "FLIPPED", "Neighbour", "OTHER"]
