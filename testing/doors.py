@@ -18,10 +18,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from fate.arch.computing.api import KVTable
 from nacl import bindings
 
@@ -38,7 +40,7 @@ SAMPLERS = {
     "mechanisms.randomized_response.flip_indices": ("indices",),
     "mechanisms.randomized_response.coins": ("probabilities",),
     "mechanisms.local_numbers.piecewise_mechanism": ("values",),
-    "mechanisms.local_numbers.duchi_l2": ("rows",),
+    "mechanisms.local_numbers.duchi_l2": ("vectors",),
     "mechanisms.sampling.poisson_sample": (),
     "mechanisms.sampling.random_permutation": (),
     "mechanisms.dummy_count.draw_dummy_count": (),
@@ -111,8 +113,11 @@ class Doors:
             if self.secret is not None:
                 patch(os, "urandom", self._entropy(os.urandom))
                 patch(random, "_urandom", os.urandom)
-                # libsodium asks the operating system by itself.
-                seeded = {bindings.crypto_box_keypair: lambda: bindings.crypto_box_seed_keypair(os.urandom(32))}
+                # These libraries ask the operating system by themselves.
+                seeded = {
+                    bindings.crypto_box_keypair: lambda: bindings.crypto_box_seed_keypair(os.urandom(32)),
+                    X25519PrivateKey: _keys_of_entropy(),
+                }
                 stack.enter_context(replaced_everywhere(seeded))
             stack.enter_context(self._log())
             stack.enter_context(self._files())
@@ -291,6 +296,14 @@ def _caller() -> str:
     return "others"
 
 
+def _keys_of_entropy() -> Any:
+    """Makes private keys of what the play's parties draw; a new object each time, so that it stands in no module itself."""
+    original = X25519PrivateKey
+    return SimpleNamespace(
+        from_private_bytes=original.from_private_bytes, generate=lambda: original.from_private_bytes(os.urandom(32))
+    )
+
+
 def _expanded(seed: bytes, count: int) -> bytes:
     return hashlib.new("shake_256", seed).digest(count)  # type: ignore[call-arg]
 
@@ -298,20 +311,20 @@ def _expanded(seed: bytes, count: int) -> bytes:
 @contextmanager
 def replaced_everywhere(made: Mapping[Any, Any]) -> Iterator[None]:
     """Functions replaced in every module of ours that has imported them."""
-    for there, back in ((made, False), ({new: old for old, new in made.items()}, True)):
-        by_id = {id(old): new for old, new in there.items()}
-        if back:
-            try:
-                yield
-            finally:
-                _replace(by_id)
-        else:
-            _replace(by_id)
+    _replace({id(old): new for old, new in made.items()})
+    try:
+        yield
+    finally:
+        _replace({id(new): old for old, new in made.items()})
+
+
+# Of the libraries, where modules that are loaded in the middle of a play find a name.
+WHERE_NAMES_ARE = ("fate_dp", "tests", "nacl.bindings", X25519PrivateKey.__module__)
 
 
 def _replace(by_id: Mapping[int, Any]) -> None:
     for name, module in list(sys.modules.items()):
-        if name.startswith(("fate_dp", "tests")) and module is not None:
+        if name.startswith(WHERE_NAMES_ARE) and module is not None:
             for attribute, value in list(vars(module).items()):
                 if id(value) in by_id:
                     setattr(module, attribute, by_id[id(value)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -37,11 +37,11 @@ ADDED = ("discrete_laplace", "discrete_gaussian")
 
 @dataclass(frozen=True)
 class Law:
-    """A draw that a release must have: the sampler, its terms, how many values; ``private`` where it reads what it protects."""
+    """A draw that a release must have: the sampler, its terms, how many values, None for any; ``private`` where it reads what it protects."""
 
     name: str
     terms: Mapping[str, Any]
-    size: int
+    size: int | None
     private: Any = None
 
 
@@ -70,12 +70,14 @@ class Neighbour:
 
     Attributes:
         moves: {message name: (norm, most)}; messages of other names must stay as they are.
+        left: {name in the case's ``left``: (norm, most)}; None names all of them.
     """
 
     name: str
     party: PartyId
     table: pd.DataFrame
     moves: Mapping[str, tuple[int, float]] = field(default_factory=dict)
+    left: Mapping[Any, tuple[int, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -87,12 +89,15 @@ class Case:
         released: what was released, given the play.
         sealed: {message name: why its content says nothing to its receiver}: ciphertexts, shares, masked numbers.
         made: {message name: of which releases alone it is made}; that is the business of ``equal``.
+        replayed: those of ``made`` that on a neighbour are what they were, so that every round begins alike.
         free: {(message name, last keys of the path): why the receiver takes whatever it is told}.
         persistent: starts of labels of keyed streams that must stay the same in every task, and why.
         opened: {start of labels: how many such streams a play opens at least}.
         derived: {key in a message: of which released numbers in it this is made}.
         prepare: what operators do before: declarations and caps.
         equal: pairs of numbers, what was told and what it must be, given the recorded draws.
+        left: {name: what observers can put together of sealed messages}: integers (modulo 2^64) or floats.
+        added: {name: the sum of the recorded draws in it}, in its unit.
         costs: pairs of epsilons, what a party's ledger comes to and what the settings ask for.
         light: another setting of the component meets all kinds of hostile data; this one meets a few.
         allowed: parts of sentences about a party's data that others may get, beyond those of all components.
@@ -108,6 +113,7 @@ class Case:
     neighbours: tuple[Neighbour, ...] = ()
     sealed: Mapping[str, str] = field(default_factory=dict)
     made: Mapping[str, str] = field(default_factory=dict)
+    replayed: tuple[str, ...] = ()
     free: Mapping[tuple, str] = field(default_factory=dict)
     persistent: Mapping[bytes, str] = field(default_factory=dict)
     opened: Mapping[bytes, int] = field(default_factory=dict)
@@ -117,6 +123,8 @@ class Case:
     hostile: tuple[PartyId, ...] = (GUEST, HOST)
     equal: Callable[[Played, Tables], Iterable[tuple[Any, Any]]] = lambda played, tables: ()
     costs: Callable[[Played, Tables], Iterable[tuple[float, float]]] = lambda played, tables: ()
+    left: Callable[[Played], Mapping[Any, np.ndarray]] = lambda played: {}
+    added: Callable[[Played], Mapping[Any, np.ndarray]] = lambda played: {}
     light: bool = False
 
     @property
@@ -165,9 +173,18 @@ def fits(asked: Any, found: Any) -> bool:
         return isinstance(found, Mapping) and all(
             key in found and fits(each, found[key]) for key, each in asked.items()
         )
+    if type(asked) is not float and isinstance(asked, float):
+        return bool(asked == found)  # it says by itself what is near
     if isinstance(asked, float) or isinstance(found, float):
         return bool(np.isclose(asked, found, rtol=1e-9, atol=0)) if isinstance(found, (int, float)) else False
     return bool(asked == found)
+
+
+def step_between(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """float64 differences; of integers modulo 2^64."""
+    if first.dtype.kind == "f":
+        return second - first
+    return (second.astype(np.uint64) - first.astype(np.uint64)).view(np.int64).astype(float)
 
 
 def same(first: Any, second: Any) -> bool:
@@ -209,6 +226,3 @@ def changed_row(table: pd.DataFrame, row: int, **values: float) -> pd.DataFrame:
     for name, value in values.items():
         made.loc[row, name] = value
     return made
-
-
-__all__ = ["ARBITER", "GUEST", "HOST", "SECOND_HOST", "replace"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from fate_dp.components.protocols.federation import PartyId
 from fate_dp.testing import Charge, Draw, Event, Killed, Message, Output, Played, Sentence, StreamOpened, leaves
 
-from .cases import ADDED, Case, Neighbour, Released, fits, messages_of, noise_of, same, steps_of
+from .cases import ADDED, NOISE, Case, Neighbour, Released, fits, messages_of, noise_of, same, step_between, steps_of
 
 
 def drawn_is_charged(case: Case, folder: Path) -> list[str]:
@@ -35,9 +36,31 @@ def drawn_is_charged(case: Case, folder: Path) -> list[str]:
     wrong += [
         f"{told} is told, and {made} follows from the draws" for told, made in pairs if not np.allclose(told, made)
     ]
+    wrong += _added_elsewise(case, played, folder)
     costs = list(case.costs(played, case.tables))
-    wrong += [f"the lines come to {cost}, and {asked} was asked for" for cost, asked in costs if not .95 * asked < cost <= asked * (1 + 1e-6)]
+    wrong += [
+        f"the lines come to {cost}, and {asked} was asked for"
+        for cost, asked in costs
+        if not 0.95 * asked < cost <= asked * (1 + 1e-6)
+    ]
     return wrong
+
+
+def _added_elsewise(case: Case, played: Played, folder: Path) -> Iterator[str]:
+    """What left, less what leaves with all added noise at zero, is the recorded draws."""
+    added = case.added(played)
+    if not added:
+        return
+    bare = case.play(
+        folder / "bare",
+        meddle=_Replayed(case, played),
+        redraw=lambda draw: np.zeros_like(draw.result) if draw.law in ADDED else None,
+    ).check()
+    left, without = case.left(played), case.left(bare)
+    for name, noise in added.items():
+        found = step_between(without[name], left[name])
+        if found.shape != np.shape(noise) or not np.allclose(found, noise, rtol=1e-9, atol=1e-12):
+            yield f"{name}: noise of {found} left, and {noise} was drawn"
 
 
 def _lines_differ(party: PartyId, played: Played, own: list[Released]) -> Iterator[str]:
@@ -60,7 +83,7 @@ def _plain(terms: dict) -> dict:
 
 def _draws_differ(released: Released, draws: list[Draw]) -> Iterator[str]:
     for law, draw in zip(released.laws, draws):
-        if (law.name, law.size) != (draw.law, draw.size) or not fits(law.terms, draw.terms):
+        if law.name != draw.law or law.size not in (None, draw.size) or not fits(law.terms, draw.terms):
             yield f"{released.party} drew {draw.law} {dict(draw.terms)} x {draw.size} in place of {law}"
         if law.private is not None and not same(law.private, draw.private[0]):
             yield f"{released.party} drew {draw.law} of other private values than its table holds"
@@ -113,8 +136,6 @@ class _Moved:
         self.party, self.place, self.seen = party, place, -1
 
     def __call__(self, draw: Draw) -> Any:
-        from .cases import NOISE
-
         if draw.party != self.party or draw.law not in NOISE:
             return None
         self.seen += 1
@@ -131,6 +152,8 @@ class _Moved:
             return np.asarray(result) + 1
         if draw.law == "exponential_mechanism":
             return (result + 1) % len(draw.private[0])
+        if draw.law == "duchi_l2":
+            return replace(draw.result, value=-draw.result.value)
         if draw.law == "poisson_sample":
             return np.setdiff1d(np.arange(int(draw.terms["records"])), result)
         return None
@@ -195,29 +218,18 @@ def neighbours_differ_by_no_more(case: Case, folder: Path) -> list[str]:
 
 
 def _moved_too_far(case: Case, base: Played, neighbour: Neighbour, folder: Path) -> Iterator[str]:
-    answers, results = _by_place(messages_of(base)), _draws_by_place(base)
-
-    def replayed(message: Message) -> Any:
-        found = answers[_place(message)]
-        first = found[replayed.seen[_place(message)]] if replayed.seen[_place(message)] < len(found) else None
-        replayed.seen[_place(message)] += 1
-        # What is sealed was made of what this play's parties sent.
-        as_it_comes = message.name in case.sealed or message.name in case.made
-        return None if first is None or _is_table(first.value) or as_it_comes else first.value
-
-    replayed.seen = Counter()
-
-    def redrawn(draw: Draw) -> Any:
-        place = draw.party, draw.law
-        found = results[place][redrawn.seen[place]] if redrawn.seen[place] < len(results[place]) else None
-        redrawn.seen[place] += 1
-        return found if draw.law in ("flip_indices", "flip_labels", "exponential_mechanism", "noisy_numbers") else None
-
-    redrawn.seen = Counter()
-    other = case.play(folder, case.with_table(neighbour.party, neighbour.table), meddle=replayed, redraw=redrawn)
+    other = case.play(
+        folder, case.with_table(neighbour.party, neighbour.table), meddle=_Replayed(case, base), redraw=_SameFlips(base)
+    )
     for party, error in other.errors.items():
         yield f"{party} ended with {error!r}"
         return
+    ours, theirs = case.left(base), case.left(other)
+    for name, left in ours.items():
+        norm, most = neighbour.left.get(name, neighbour.left.get(None, (1, 0.0)))
+        size = float(np.linalg.norm(step_between(left, theirs[name]).ravel(), norm))
+        if size > most * (1 + 1e-9):
+            yield f"what is opened of {name} moves by {size:g} in place of {most:g} at most"
     first, second = messages_of(base), messages_of(other)
     for party in case.parties:
         ours, theirs = (
@@ -230,6 +242,35 @@ def _moved_too_far(case: Case, base: Played, neighbour: Neighbour, folder: Path)
             # What only the party itself gets shows it its own data.
             if one.receiver != neighbour.party:
                 yield from _message_moved(case, neighbour, one, two)
+
+
+class _Replayed:
+    """In place of a message the one that was sent in another play, so that every round begins as there."""
+
+    def __init__(self, case: Case, base: Played) -> None:
+        self.case, self.answers, self.seen = case, _by_place(messages_of(base)), Counter()
+
+    def __call__(self, message: Message) -> Any:
+        place = _place(message)
+        found, at = self.answers[place], self.seen[place]
+        self.seen[place] += 1
+        # What is sealed, or made of what was, is that of this play's parties.
+        as_it_comes = message.name in {*self.case.sealed, *self.case.made} - set(self.case.replayed)
+        return None if at >= len(found) or as_it_comes or _is_table(found[at].value) else found[at].value
+
+
+class _SameFlips:
+    """Draws that read what they protect give what they gave in another play."""
+
+    def __init__(self, base: Played) -> None:
+        self.results, self.seen = _draws_by_place(base), Counter()
+
+    def __call__(self, draw: Draw) -> Any:
+        place = draw.party, draw.law
+        at = self.seen[place]
+        self.seen[place] += 1
+        protects = draw.law in NOISE and draw.law not in (*ADDED, "poisson_sample", "draw_dummy_count")
+        return self.results[place][at] if protects and at < len(self.results[place]) else None
 
 
 def _message_moved(case: Case, neighbour: Neighbour, one: Message, two: Message) -> Iterator[str]:

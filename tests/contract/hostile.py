@@ -159,9 +159,7 @@ SMALL_CAPS = "default_dataset_cap: {epsilon: %s, delta: 1.0e-6}\ndefault_label_c
 
 
 def _spent_cap(case: Case, party: PartyId, folder: Path) -> Iterator[str]:
-    if not any(
-        each.party == party and each.charge[0] in ("record", "record_flips") for each in _released(case)
-    ):
+    if not any(each.party == party and each.charge[0] in ("record", "record_flips") for each in _released(case)):
         return
 
     def plays() -> Iterator[Played]:

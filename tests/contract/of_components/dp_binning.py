@@ -11,7 +11,7 @@ from fate_dp.privacy.events import ExponentialMechanism, Gaussian, PureDP
 from fate_dp.testing import ComponentStep
 
 from ..cases import GUEST, HOST, SECOND_HOST, Case, Law, Neighbour, Released, base_table, changed_row, charged_events
-from ..labels import SOURCE, declare, declare_public, flipped, release_of_flips
+from ..labels import flipped
 
 ROWS, UNIT, EPSILON, DELTA, BINS_EPSILON = 24, 2.0**28, 2.0, 1e-5, 1.5
 PARTIES = (GUEST, HOST, SECOND_HOST)
@@ -35,11 +35,15 @@ def step(tables, flips=False, **given):
         parameters = {"columns": RULES, "other_columns": OTHERS, "bins_epsilon": BINS_EPSILON, **given}
         return ComponentStep(dp_binning, parameters, {"train_data": found}, stage="train")(ctx)
 
-    return play if flips else ComponentStep(
-        dp_binning,
-        {"columns": RULES, "other_columns": OTHERS, "bins_epsilon": BINS_EPSILON, **given},
-        {"train_data": tables},
-        stage="train",
+    return (
+        play
+        if flips
+        else ComponentStep(
+            dp_binning,
+            {"columns": RULES, "other_columns": OTHERS, "bins_epsilon": BINS_EPSILON, **given},
+            {"train_data": tables},
+            stage="train",
+        )
     )
 
 
@@ -109,7 +113,10 @@ def record_noise(played, tables):
         bins = len(told_of(played, party, "events"))
         laws = (Law("discrete_laplace", {"scale": scale}, 2 * bins),)
         if party == GUEST:
-            laws = (*(Law("discrete_laplace", {"scale": scale}, MOST_BINS[host]) for host in (HOST, SECOND_HOST)), *laws)
+            laws = (
+                *(Law("discrete_laplace", {"scale": scale}, MOST_BINS[host]) for host in (HOST, SECOND_HOST)),
+                *laws,
+            )
 
         def made(results, party=party):
             events, others = counts_of(played, party, tables)
@@ -137,10 +144,7 @@ def costs(played, tables):
     yield sum(event.process.epsilon * count for event, count in quantiles), BINS_EPSILON
 
 
-SEALED = {
-    "encrypted_rows": "ciphertexts under the guest's key",
-    "masked": "ciphertexts of masked sums",
-}
+SEALED = {"encrypted_rows": "ciphertexts under the guest's key", "masked": "ciphertexts of masked sums"}
 LABEL = [
     Neighbour(
         f"a label is {value}",
@@ -164,7 +168,9 @@ FREE = {
 }
 
 
-def case(setting, released, neighbours, prepare=lambda home: None, costs=lambda played, tables: (), light=False, **given):
+def case(
+    setting, released, neighbours, prepare=lambda home: None, costs=lambda played, tables: (), light=False, **given
+):
     return Case(
         "dp_binning",
         "train",
@@ -184,6 +190,16 @@ def case(setting, released, neighbours, prepare=lambda home: None, costs=lambda 
 
 
 CASES = [
-    case("label, Gaussian", label_noise, [*LABEL, *FEATURES], costs=costs, privacy="label", epsilon=EPSILON, delta=DELTA),
-    case("record, Laplace", record_noise, [*LABEL, *FEATURES], light=True, privacy="record", epsilon=EPSILON, noise="laplace"),
+    case(
+        "label, Gaussian", label_noise, [*LABEL, *FEATURES], costs=costs, privacy="label", epsilon=EPSILON, delta=DELTA
+    ),
+    case(
+        "record, Laplace",
+        record_noise,
+        [*LABEL, *FEATURES],
+        light=True,
+        privacy="record",
+        epsilon=EPSILON,
+        noise="laplace",
+    ),
 ]

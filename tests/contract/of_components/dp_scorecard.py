@@ -45,6 +45,7 @@ def sensitivity_of_tables(labelled, others_square):
 
     The product of the target with itself is the same for all and left out.
     """
+
     def weighed(change):
         own = np.outer(change[0], change[0]) - np.outer(change[1], change[1])
         if labelled:
@@ -67,7 +68,9 @@ def record_noise(played, tables, reads=1):
             Law("discrete_gaussian", {"scale": scale}, width * other),
         )
         assert isinstance(event.process, Gaussian)
-        found.append(Released(party, ("record", {"process": event.process, "unit": "record", "count": reads}), laws * reads))
+        found.append(
+            Released(party, ("record", {"process": event.process, "unit": "record", "count": reads}), laws * reads)
+        )
     return found
 
 
@@ -113,7 +116,9 @@ def tables_follow_from_the_draws(played, tables):
         start, labelled = at * width, party == GUEST
         places = range(start, start + width)
         noise[places, places] += diagonal
-        rows, columns = zip(*[(i, j) for i in range(width + labelled) for j in range(i) if j // BINS != i // BINS or i == width])
+        rows, columns = zip(
+            *[(i, j) for i in range(width + labelled) for j in range(i) if j // BINS != i // BINS or i == width]
+        )
         for value, i, j in zip(pairs, *order_of_pairs(width, labelled)):
             if width in (i, j):
                 linear[start + min(i, j)] += value
@@ -199,7 +204,12 @@ def case(setting, released, **more):
         sealed=SEALED,
         made=MADE,
         free=FREE,
-        allowed=("has a value that is none of its bins", "All labels are of one class", "A label is neither 0 nor 1", "labels do not allow"),
+        allowed=(
+            "has a value that is none of its bins",
+            "All labels are of one class",
+            "A label is neither 0 nor 1",
+            "labels do not allow",
+        ),
         **more,
     )
 
@@ -213,7 +223,9 @@ CASES = [
         costs=costs(HOST),
         neighbours=(
             Neighbour("a label and a record of the guest", GUEST, FLIPPED),
-            Neighbour("a record of the host", HOST, OTHER, {"contingency_tables": (2, HOSTS_SENSITIVITY * 2.0**FRACTION_BITS)}),
+            Neighbour(
+                "a record of the host", HOST, OTHER, {"contingency_tables": (2, HOSTS_SENSITIVITY * 2.0**FRACTION_BITS)}
+            ),
         ),
         equal=tables_follow_from_the_draws,
     ),
@@ -227,6 +239,12 @@ CASES = [
         prepare=declare,
         light=True,
     ),
-    case("public labels", lambda played, tables: [not_private()], given={"privacy": "none", "label_source": SOURCE}, prepare=declare_public(TABLES), light=True),
+    case(
+        "public labels",
+        lambda played, tables: [not_private()],
+        given={"privacy": "none", "label_source": SOURCE},
+        prepare=declare_public(TABLES),
+        light=True,
+    ),
 ]
 __all__ = ["CASES", "FLIPPED", "Neighbour", "OTHER"]

@@ -28,7 +28,9 @@ def released(played, tables, law, terms, recorded, draws_to_values):
     (draws,) = [noise_of(played, GUEST)]
     written = played.values[GUEST]["output_data"]
     # By id: a block has no order of its own.
-    drawn = dict(zip((each for draw in draws for each in draw.private[1]), np.concatenate([each.result for each in draws])))
+    drawn = dict(
+        zip((each for draw in draws for each in draw.private[1]), np.concatenate([each.result for each in draws]))
+    )
     left = written.set_index("id")["y"].to_dict()
     labels = tables[GUEST].set_index("id")["y"]
     sizes = [len(draw.private[1]) for draw in draws]
