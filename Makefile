@@ -14,7 +14,7 @@ DOCS := .venv-docs
 # Where a shell says that no bytecode be written, every process that a test starts would compile all of FATE-DP again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo test test-all unit statistical processes kernel-check lint types house test-arithmetic component-yaml docs docs-notebooks docs-privacy docs-parameters docs-coverage clean
+.PHONY: install demo test test-all unit statistical processes kernel-check contract lint types house test-arithmetic component-yaml docs docs-notebooks docs-privacy docs-parameters docs-coverage clean
 .PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults board-test docker-test
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-label-firewall bench-noise bench-prep bench-private-step
@@ -43,14 +43,18 @@ demo: install
 
 # Lint and types first. All tests run on all cores: one file to a worker, and those on FATE-Flow, which share its server, to one of two.
 test: QUICK := 1
-test: lint types kernel-check unit statistical processes
+test: lint types kernel-check unit statistical processes contract
 	$(BIN)/python -m pytest -q -n 2 --no-loadscope-reorder -m "not study" tests/protocol tests/end_to_end
 
 # The same, and the long jobs of the example credit_risk.
 test-all: test
 	$(BIN)/python -m pytest -q -m study tests/end_to_end
 
-PARTS := privacy crypto components attacks pipelines data_prep deploy conf
+# Plays every component at the doors of its parties; the last line has the figures.
+contract: $(TESTED)
+	$(BIN)/python -m pytest -q -n 2 --dist load tests/contract
+
+PARTS := privacy crypto components attacks pipelines data_prep deploy conf testing
 
 lint: $(TESTED)
 	$(BIN)/ruff check -q $(PARTS) bench tests examples setup.py

@@ -16,11 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .events import REPLACE_ONE, Release, clips_moved
+from .events import REPLACE_ONE, Event, PureDP, Release, clips_moved, event_of
 from .mechanisms.clipping import EXACT_BITS
-from .mechanisms.laplace import geometric_mechanism
+from .mechanisms.laplace import geometric_mechanism, laplace_scale
 from .mechanisms.second_moments import noise_multiplier_for
-from .noise.stream import Floats, Integers, Rng
+from .noise.discrete import discrete_laplace_slack
+from .noise.stream import Floats, Integers, Rng, open_stream
 from .validation import InvalidArgument, check_target, is_finite, whole
 
 # A record's contributions add up to at most this many steps.
@@ -121,6 +122,15 @@ def release_contributions(
         sums, clips_moved(relation) * STEPS_OF_RECORD, epsilon, relation=relation, observers=observers, rng=rng
     )
     return release.scaled(1 / (records * STEPS_OF_RECORD))
+
+
+def contributions_event(
+    features: int, epsilon: float, *, observers: Sequence[str], relation: str = REPLACE_ONE, rng: Rng = None
+) -> Event:
+    """The event of `release_contributions` of so many features, for a ledger that is asked before there are sums."""
+    scale = laplace_scale(clips_moved(relation) * STEPS_OF_RECORD, epsilon)
+    slack = features * discrete_laplace_slack(scale)
+    return event_of(PureDP(epsilon), open_stream(rng), relation=relation, observers=observers, slack=slack)
 
 
 def adaptive_scales(contributions: ArrayLike, power: float = -0.5) -> Floats:

@@ -14,7 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from fate_dp.privacy.adaptive_scales import AdaptiveBudget, adaptive_scales, contribution_sums, release_contributions
+from fate_dp.privacy.adaptive_scales import (
+    AdaptiveBudget,
+    adaptive_scales,
+    contribution_sums,
+    contributions_event,
+    release_contributions,
+)
 from fate_dp.privacy.events import REPLACE_ONE, Event, Gaussian
 from fate_dp.privacy.mechanisms import second_moments
 from fate_dp.privacy.mechanisms.label_moments import LabelNoise
@@ -214,10 +220,11 @@ class OwnNoise:
         return release_contributions(sums, self.records, epsilon, observers=self.observers)
 
     def _contribution_events(self) -> list[tuple[str, Event]]:
-        """The event does not depend on the sums, so that of zeros is charged before there are any."""
-        if self.kind != training_terms.ADAPTIVE:
+        if self.kind != training_terms.ADAPTIVE or self.epsilon is None:
             return []
-        return [(f"{PURPOSE}: {CONTRIBUTIONS}", self._released(np.zeros(self.bounds.features, dtype=np.int64)).event)]
+        epsilon = AdaptiveBudget(self.epsilon, self.delta).contribution_epsilon
+        event = contributions_event(self.bounds.features, epsilon, observers=self.observers)
+        return [(f"{PURPOSE}: {CONTRIBUTIONS}", event)]
 
 
 @dataclass(frozen=True)

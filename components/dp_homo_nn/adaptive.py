@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from fate_dp.privacy.accounting.gaussian import gaussian_sigma
-from fate_dp.privacy.adaptive_scales import release_contributions
+from fate_dp.privacy.adaptive_scales import contributions_event, release_contributions
 from fate_dp.privacy.events import Event, PureDP, Release, clips_moved
 
 from ..protocols.noisy_rounds.account import OBSERVERS, round_event
@@ -44,7 +44,7 @@ class ContributionStep:
         """The same noise, charged under either relation."""
         if self.terms.aggregation == SECURE_SUM:
             return self._sum.event(relation, OBSERVERS)
-        stated = self._released(np.zeros(self.groups, dtype=np.int64)).event
+        stated = contributions_event(self.groups, self.epsilon, observers=OBSERVERS, relation=self.relation)
         epsilon = self.epsilon * clips_moved(relation) / clips_moved(self.relation)
         return replace(stated, process=PureDP(epsilon), relation=relation)
 

@@ -36,7 +36,7 @@ def drawn_is_charged(case: Case, folder: Path) -> list[str]:
     wrong += [
         f"{told} is told, and {made} follows from the draws" for told, made in pairs if not np.allclose(told, made)
     ]
-    wrong += _added_elsewise(case, played, folder)
+    wrong += [] if wrong else _added_elsewise(case, played, folder)
     costs = list(case.costs(played, case.tables))
     wrong += [
         f"the lines come to {cost}, and {asked} was asked for"
@@ -144,7 +144,8 @@ class _Moved:
         result = draw.result
         if draw.law in ADDED:
             # By much: what is rounded afterwards must move as well.
-            return result + np.int64(max(1, int(3 * draw.terms["scale"])))
+            step = max(1, int(3 * draw.terms["scale"]))
+            return result + np.resize(np.array([step, -step], dtype=np.int64), np.shape(result))
         if draw.law in ("flip_indices", "flip_labels"):
             classes = int(draw.terms["classes"])
             return (np.asarray(result) + 1) % classes
@@ -334,7 +335,7 @@ def streams_are_separated(case: Case, folder: Path) -> list[str]:
     shared = set(_streams(case, first)) & set(_streams(case, second))
     wrong += [f"{party}: two tasks share the stream {label[:80]!r}" for party, _, label in sorted(shared)[:3]]
     for start, count in case.opened.items():
-        found = sum(label.startswith(start) for _, _, label in _streams(case, first))
+        found = sum(each.label.startswith(start) for each in first.timeline.of(StreamOpened))
         if found < count:
             wrong.append(f"{found} streams {start!r} were opened in place of {count}")
     return wrong

@@ -75,7 +75,14 @@ VALUES = (
     "A label is missing",
 )
 """Of values that no training takes, their kind is told, and neither column nor row."""
-FIXED = ("An id occurs more than once", "does not allow", "are not the same ids in the same order")
+FIXED = (
+    "An id occurs more than once",
+    "does not allow",
+    "are not the same ids in the same order",
+    "The guest's ledger does not know these training labels",
+    "The guest's labels do not allow this noise",
+    *VALUES,
+)
 """What others may be told of a party's data: that its table cannot be used at all, or that its cap is spent."""
 
 

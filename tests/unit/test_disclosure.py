@@ -265,3 +265,8 @@ def test_statements_about_settings_that_are_not_declared_are_refused(tmp_path, m
     monkeypatch.setattr(declaration, "CATALOGUE", tmp_path)
     with pytest.raises(InvalidArgument, match="when in .*odd.yaml is {'gone': \\[1\\]} but must name settings"):
         declaration.disclosure_of("odd")
+
+
+def test_of_flips_from_several_sources_the_largest_epsilon_is_told_in_any_order():
+    flips = [Labels("flipped", 1.0, "a"), Labels("flipped", 4.0, "b"), Labels("none")]
+    assert Labels.worst(flips) == Labels.worst(flips[::-1]) == flips[1]

@@ -1,0 +1,87 @@
+"""dp_homo_gbdt: noisy sums at the leaves of trees whose splits read no record."""
+
+import math
+from functools import partial
+
+from fate_dp.components.dp_homo_gbdt.component import dp_homo_gbdt
+from fate_dp.testing import ComponentStep
+
+from ..cases import ARBITER, Case, Law, Neighbour, Released, changed_row, charged_events, noise_of
+from . import dp_homo_nn as rounds
+
+DATA, MULTIPLIER, ROUNDS = rounds.DATA, 3.0, 2
+TABLES = rounds.TABLES
+QUICK = {
+    "other_columns": {"range": [-3, 3], "bins": 4},
+    "trees": 4,
+    "rounds": ROUNDS,
+    "depth": 2,
+    "records": rounds.ROWS,
+    "noise_multiplier": MULTIPLIER,
+    "delta": 1e-5,
+}
+LEAVES = 2 * 4 * 2
+"""A gradient and a weight for each leaf of a round's trees."""
+
+
+def step(tables, **given):
+    return ComponentStep(dp_homo_gbdt, {**QUICK, **given}, {"train_data": tables}, stage="train")
+
+
+def released(played, tables):
+    """The scale of a round's noise is settled by `moves`: a neighbour moves the sums by what it was drawn for."""
+    found = []
+    for party in DATA:
+        for (event, _), draw in zip(charged_events(played, party), noise_of(played, party)):
+            assert math.isclose(event.process.noise_multiplier, MULTIPLIER, rel_tol=1e-8)
+            assert event.process.sampling_probability == 1
+            charge = ("record", {"process": event.process, "unit": "record", "count": 1})
+            found.append(Released(party, charge, (Law("discrete_gaussian", draw.terms, LEAVES),)))
+        assert len(charged_events(played, party)) == len(noise_of(played, party)) == ROUNDS
+    return found
+
+
+def moves(scale, clients):
+    """What a record may move at the noise of all but the one party that may be missing: two clips under replace-one."""
+    clip = scale * math.sqrt(clients) / MULTIPLIER
+    return 2 * clip + 2 * math.sqrt(LEAVES)
+
+
+FIRST, LATER = 57623033009.9676, 51539607552.00073
+"""Scales of a share: the first round clips at another place of its grid than those after it."""
+
+
+def neighbours(left):
+    return tuple(
+        Neighbour(
+            f"a record of {party[0]} is {label}",
+            party,
+            changed_row(TABLES[party], 4, x0=9.0, x1=-9.0, y=label),
+            left=left,
+        )
+        for party in DATA[:2]
+        for label in (0.0, 1.0)
+    )
+
+
+CASES = [
+    Case(
+        "dp_homo_gbdt",
+        "train",
+        "secure_sum",
+        (*DATA, ARBITER),
+        TABLES,
+        partial(step),
+        released,
+        sealed=rounds.MASKED,
+        made=rounds.MADE,
+        replayed=tuple(rounds.MADE),
+        allowed=rounds.ALLOWED,
+        free=rounds.FREE,
+        left=rounds.opened_sums,
+        added=rounds.noise_of_sums,
+        neighbours=neighbours(
+            {"default.iterations-0": (2, moves(FIRST, 2)), "default.iterations-1": (2, moves(LATER, 2))}
+        ),
+    )
+]
