@@ -1,4 +1,4 @@
-"""Pickles that a hostile peer could send: each would do something at whoever reads it."""
+"""Pickles that a hostile peer could send, and the means to write them instruction by instruction."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 PROTOCOL = b"\x80\x04"
 MARK, TUPLE_OF_1, TUPLE_OF_2, CALL, FILL, END, NONE = b"(", b"\x85", b"\x86", b"R", b"b", b".", b"N"
+SERDES = "fate.arch.federation.api._serdes"
 
 
 class Command:
@@ -21,6 +22,16 @@ class Command:
 
     def __reduce__(self):
         return os.system, (self.command,)
+
+
+class Built:
+    """Pickled as a call, with a state that is filled in afterwards."""
+
+    def __init__(self, function, *arguments, state=None):
+        self.reduced = (function, arguments) if state is None else (function, arguments, state)
+
+    def __reduce__(self):
+        return self.reduced
 
 
 def text(value: str) -> bytes:
@@ -47,8 +58,7 @@ def set_attribute(module: str, inside: str, attribute: str) -> bytes:
 def refer(kind: str, **attributes: str) -> bytes:
     """A pickle that is what FATE takes for something beside the message, such as the receiver's own context."""
     state = b"}" + b"".join(text(key) + text(value) + b"s" for key, value in attributes.items())
-    made = name("fate.arch.federation.api._serdes", kind) + b")\x81" + state + FILL
-    return made + b"Q"
+    return name(SERDES, kind) + b")\x81" + state + FILL + b"Q"
 
 
 def change_context(attribute: str) -> bytes:
@@ -74,7 +84,8 @@ def archive(command: str) -> bytes:
 
 def old_tensor(command: str) -> bytes:
     """What begins as the numbers of a tensor do, and goes on with a pickle that runs a command."""
-    beginning = [0x1950A86A20F9469CFC6C, 1001, {"protocol_version": 1001, "little_endian": True, "type_sizes": {}}]
+    sizes = {"short": 2, "int": 4, "long": 4}
+    beginning = [0x1950A86A20F9469CFC6C, 1001, {"protocol_version": 1001, "little_endian": True, "type_sizes": sizes}]
     return b"".join(pickle.dumps(each, protocol=2) for each in (*beginning, Command(command)))
 
 

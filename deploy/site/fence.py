@@ -1,324 +1,106 @@
-"""What a pickle that may come from a peer can name: a list of exact names, and nothing else.
+"""What may come of a pickle that a peer has written: values of FATE's kinds, which are made here, and nothing else.
 
 FATE 2.2.0 unpickles what other parties send. Its own restriction lets in every name of every `fate.*` module, names
 with dots included, by which a message reaches `os.system`; the values of tables, and messages above 1 MiB, which travel
-as tables, are restricted by nothing. Here FATE's modules get this list instead when they are imported
+as tables, are restricted by nothing. Here FATE's modules get these readers instead when they are imported
 (`sitecustomize`), in every process that has this folder on its PYTHONPATH.
+
+Nothing that a pickle says is run. `fence_reader` turns it into plain data and notes, `fence_builder` makes arrays, tensors
+and FATE's objects of them, and `fence_classes` lists their classes, fields and what a field may hold. So no argument of a
+peer reaches a function or a constructor that is not of this folder, but for states of FATE's Rust objects.
 
 *Fenced*: messages of every size, and keys and values of all of FATE's tables, at a task, in its pool of processes, on
 Spark's executors, and at the FATE-Flow server, which shows and downloads tables. All tables, not only received ones:
 rows of a peer are handed on as they are by `repartition`, `save` and Spark's joins, so that no table is known to be
-free of them. What a name gives depends on the list in which it stands, so that a message can neither run a constructor
-that none needs, nor change a class or a function that the rest of the process uses, nor this task's own context. An
-executor without this folder does not read the tables of a task that has it: it cannot find this module, and fails.
+free of them. An executor without this folder does not read the tables of a task that has it: it cannot find this module,
+and fails.
 
 *Not fenced*, since no peer writes it: functions that a task sends to its own processes and executors, and files of
-models. Not fenced either: EggRoll, which computes in Python processes of its own. And the list says what may come, not
-what may be in it: components still believe a peer's numbers, and numpy, pandas, torch and FATE's Rust still read the
-states of their own objects.
+models. Not fenced either: EggRoll, which computes in Python processes of its own. And components still believe a peer's
+numbers.
 
 Imports nothing but Python's own, since every process of FATE-Flow starts with it.
 """
 
 from __future__ import annotations
 
-import enum
-import importlib
-import io
 import os
 import pickle
-import re
-import types
+import sys
+
+if __package__:
+    from .fence_builder import Builder
+    from .fence_classes import CONTEXT, LISTED
+    from .fence_reader import FencedOff, Name, read, refused
+else:
+    from fence_builder import Builder  # type: ignore[no-redef]
+    from fence_classes import CONTEXT, LISTED  # type: ignore[no-redef]
+    from fence_reader import FencedOff, Name, read, refused  # type: ignore[no-redef]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
-# Further names, separated by commas or blanks, each a module and one name in it.
+# Further classes, separated by commas or blanks, each a module and one name in it.
 ALLOW = "FATE_DP_FENCE_ALLOW"
+# Whose classes no operator lets in: they do other things with what they hold than to keep it.
+NEVER = frozenset((*sys.stdlib_module_names, "numpy", "pandas", "torch", "fate_utils", "fence", "sitecustomize"))
+# Of a peer's table: ways to write keys and values, kinds of partitioners, and how many partitions it may announce.
+SERDES_TYPES, PARTITIONER_TYPES, MOST_PARTITIONS = range(2), range(4), 1 << 14
 
-# Classes of which a pickle makes an object and fills it; their constructors do not run.
-MADE = {
-    "fate.arch.dataframe._dataframe": ("DataFrame",),
-    "fate.arch.dataframe.manager.block_manager": (
-        *("BlockManager", "BoolBlock", "Float32Block", "Float64Block", "IndexBlock"),
-        *("Int32Block", "Int64Block", "NPObjectBlock", "PHETensorBlock"),
-    ),
-    "fate.arch.dataframe.manager.data_manager": ("DataManager",),
-    "fate.arch.dataframe.manager.schema_manager": ("Schema", "SchemaManager"),
-    "fate.arch.federation.api._serdes": (
-        *("_ContextPersistentId", "_TablePersistentId"),
-        *("_NumpySafeTensorPersistentId", "_TorchSafeTensorPersistentId"),
-    ),
-    "fate.arch.federation.api._table_meta": ("TableMeta",),
-    "fate.arch.histogram._histogram_distributed": ("DistributedHistogram",),
-    "fate.arch.histogram._histogram_splits": ("HistogramSplits",),
-    "fate.arch.histogram.values._cipher": ("HistogramEncryptedValues",),
-    "fate.arch.histogram.values._plain": ("HistogramPlainValues",),
-    "fate.arch.histogram.values._values": ("HistogramValuesContainer",),
-    "fate.arch.protocol.phe.ou": ("Coder", "PK"),
-    "fate.arch.protocol.phe.paillier": ("Coder", "PK"),
-    "fate.arch.tensor.distributed._tensor": ("DTensor", "Shardings", "_ShardingShapes"),
-    "fate.arch.tensor.inside._op_quantile": ("GKSummary",),
-    "fate.arch.tensor.phe._keypair": ("PHETensorCoder", "PHETensorEncryptor"),
-    "fate.arch.tensor.phe._tensor": ("PHETensor", "PHETensorEncoded"),
-    "fate.ml.ensemble.learner.decision_tree.tree_core.decision_tree": ("Node",),
-    # Of our own components, whose messages name no class: what stands in a party's own tables.
-    "fate_dp.components.dp_hetero_lr.per_epoch.protocol": ("Slice", "Sums"),
-    "fate_dp.components.dp_hetero_lr.rows": ("Block", "Seen"),
-    "fate_dp.components.dp_scorecard.tables": ("Binned",),
-    "fate_utils.ou": ("CiphertextVector", "Coder", "PK", "PlaintextVector"),
-    "fate_utils.paillier": ("CiphertextVector", "Coder", "PK", "PlaintextVector"),
-    "fate_utils.quantile": ("QuantileSummaryStream",),
-    "pandas.core.indexes.base": ("Index",),
-    "pandas.core.series": ("Series",),
-}
-# Functions, and classes of which no object can be had otherwise: a pickle calls them, with whatever it likes.
-CALLED = {
-    "builtins": ("getattr", "slice"),
-    "collections": ("OrderedDict",),
-    "fate.arch.dataframe.manager.block_manager": ("BlockType",),
-    "fate.arch.unify._infra_def": ("device",),
-    "numpy": ("dtype", "ndarray"),
-    "numpy.core.multiarray": ("_reconstruct", "scalar"),
-    "pandas.core.indexes.base": ("_new_Index",),
-    "pandas.core.internals.managers": ("SingleBlockManager",),
-    "torch": ("Size", "device"),
-    "torch._utils": ("_rebuild_tensor_v2",),
-    "torch.storage": ("_load_from_bytes",),
-}
-# What is sent as it is: constants, and classes that are used without an object.
-TAKEN = {
-    "fate.arch.protocol.phe.ou": ("evaluator",),
-    "fate.arch.protocol.phe.paillier": ("evaluator",),
-    "torch": ("bool", "float16", "float32", "float64", "int16", "int32", "int64", "int8", "uint8"),
-}
-
-# With these bytes begins what torch writes for the numbers of a tensor that is pickled, and neither an archive nor a
-# program, which `torch.load` would take as well.
-STORAGE_BEGINS = pickle.dumps(0x1950A86A20F9469CFC6C, protocol=2)
-NUMPY_DTYPE = ("numpy", "dtype")
-# As numpy writes the kinds of arrays that have neither fields nor units of time.
-PLAIN_KIND = re.compile(r"[?biufcSUO][0-9]*")
-# Of types, in CPython: made by a program rather than compiled, and closed to changes all the same.
-HEAP_TYPE, IMMUTABLE_TYPE = 1 << 9, 1 << 8
+_known: dict[tuple[str, str], Name] = {}
 
 
-class FencedOff(pickle.UnpicklingError):
-    """A pickle names, or does, what is not let in."""
-
-
-class StandIn(type):
-    """What a pickle is given for a class: it makes objects of that class, and cannot be used to change the class.
-
-    A pickle may set attributes of whatever it holds. Given the class itself, it could replace the methods by which this
-    party encrypts.
-    """
-
-    real: type
-    may_be_called: bool
-
-    def __call__(cls, *arguments: Any) -> Any:
-        if not cls.may_be_called:
-            raise FencedOff(f"A pickle runs the constructor of {described(cls.real)}, which no component of FATE does.")
-        return cls.real(*arguments)
-
-    def __setstate__(cls, state: Any) -> None:
-        raise FencedOff(f"A pickle changes the class {described(cls.real)}, which is not its own.")
-
-
-class Function:
-    """What a pickle is given for a function; it can call it and no more."""
-
-    __slots__ = ("_function",)
-
-    def __init__(self, function: Any) -> None:
-        self._function = function
-
-    def __call__(self, *arguments: Any) -> Any:
-        return self._function(*arguments)
-
-    def __setstate__(self, state: Any) -> None:
-        raise FencedOff(f"A pickle changes the function {described(self._function)}, which is not its own.")
-
-
-def described(thing: Any) -> str:
-    return f"{thing.__module__}.{thing.__qualname__}"
-
-
-def stand_in(real: type, may_be_called: bool) -> StandIn:
-    """A class that makes objects of another one."""
-
-    def __new__(cls, *arguments: Any, **named: Any) -> Any:
-        return real.__new__(real, *arguments, **named)
-
-    return StandIn(real.__name__, (), {"__new__": __new__, "real": real, "may_be_called": may_be_called})
-
-
-def closed(real: type) -> type:
-    """A class that is sent as itself, or whose objects are shared, closed to pickles that would change it or them."""
-
-    def __setstate__(state: Any) -> None:
-        raise FencedOff(f"A pickle changes the class {described(real)}, which is not its own.")
-
-    real.__setstate__ = staticmethod(__setstate__)  # type: ignore[attr-defined]
-    return real
-
-
-def storage_in(data: bytes) -> Any:
-    """The numbers of a tensor, as torch pickles them: in a pickle of their own, which torch would read without limits."""
-    if not isinstance(data, bytes) or not data.startswith(STORAGE_BEGINS):
-        raise FencedOff("A pickle gives torch a file to read which holds no tensor.")
-    import torch
-
-    return torch.load(io.BytesIO(data), weights_only=True)
-
-
-def index_of(kind: Any, data: Any) -> Any:
-    """An index of pandas; its own function makes an object of whatever class it is given."""
-    if not isinstance(kind, StandIn) or kind.real.__module__ != "pandas.core.indexes.base":
-        raise FencedOff("A pickle has an index that is none.")
-    from pandas.core.indexes.base import _new_Index
-
-    return _new_Index(kind, data)
-
-
-def member_of(kind: Any, name: Any) -> Any:
-    """A member of an enumeration, which Python 3.11.0 to 3.11.3 pickle as what `getattr` gives of it; nothing else."""
-    if not isinstance(kind, enum.EnumMeta) or not isinstance(name, str) or name not in kind.__members__:
-        raise FencedOff("A pickle asks by builtins.getattr for what is no member of an enumeration.")
-    return kind.__members__[name]
-
-
-# Functions that would themselves run what they are given, and what is called instead.
-INSTEAD = {
-    ("builtins", "getattr"): member_of,
-    ("torch.storage", "_load_from_bytes"): storage_in,
-    ("pandas.core.indexes.base", "_new_Index"): index_of,
-}
-_known: dict[tuple[str, str], object] = {}
-
-
-def admitted(module: str, name: str) -> Any:
-    """What a name in a pickle stands for; raises FencedOff, with how to let it in, where it is not let in."""
+def admitted(module: str, name: str) -> Name:
+    """The note of a name that is let in; raises FencedOff, with how to let it in, where it is not."""
     found = _known.get((module, name))
     if found is not None:
         return found
-    if "." in name or not any(name in names.get(module, ()) for names in (MADE, CALLED, TAKEN)):
-        if "." in name or f"{module}.{name}" not in widened():
-            raise FencedOff(refusal(module, name))
-        # Not remembered: a child of a fork server has an environment of its own.
-        return resolved(module, name)
-    found = _known[module, name] = resolved(module, name)
-    return found
+    full = f"{module}.{name}"
+    if "." in name:
+        raise FencedOff(
+            f"A peer's message or a table's value names {name[:100]!r} in the module {module[:100]}; FATE-DP's fence "
+            "lets in no name with a dot."
+        )
+    if full in LISTED:
+        found = _known[module, name] = Name(full)
+        return found
+    # Not remembered: a child of a fork server has an environment of its own.
+    if full in widened():
+        return Name(full)
+    raise FencedOff(
+        f"A peer's message or a table's value names {full[:200]}, which FATE-DP's fence does not let in; if it is a class "
+        f"that does no harm whatever its fields hold, start this server with {ALLOW}={full[:200]} in its environment."
+    )
 
 
-def resolved(module: str, name: str) -> Any:
-    """What a pickle is given for a name that is let in."""
-    if (module, name) in INSTEAD:
-        return Function(INSTEAD[module, name])
-    real = getattr(importlib.import_module(module), name)
-    if isinstance(real, types.FunctionType):
-        return Function(real)
-    if not isinstance(real, type) or not real.__flags__ & HEAP_TYPE or real.__flags__ & IMMUTABLE_TYPE:
-        return real
-    if name in TAKEN.get(module, ()) or issubclass(real, enum.Enum):
-        return closed(real)
-    return stand_in(real, may_be_called=name not in MADE.get(module, ()))
-
-
-def widened() -> set[str]:
-    """The names that the operator lets in beside the list, as the environment of this process has them now."""
-    names = set(os.environ.get(ALLOW, "").replace(",", " ").split())
-    for each in sorted(names):
+def widened() -> frozenset[str]:
+    """The classes that the operator lets in beside the list, as the environment of this process has them now."""
+    names = os.environ.get(ALLOW, "").replace(",", " ").split()
+    for each in names:
         wrong = wrong_name(each)
         if wrong:
             raise FencedOff(wrong)
-    return names
+    return frozenset(names)
 
 
 def wrong_name(name: str) -> str:
     """What is wrong with a name that an operator lets in; empty where nothing is."""
     parts = name.split(".")
-    if len(parts) > 1 and all(part.isidentifier() for part in parts):
-        return ""
-    return f"{ALLOW} has {name!r}, but takes full names only, such as package.module.Name, without stars."
+    if len(parts) < 2 or not all(part.isidentifier() for part in parts):
+        return f"{ALLOW} has {name!r}, but takes full names only, such as package.module.Name, without stars."
+    if parts[0] in NEVER:
+        return f"{ALLOW} has {name!r}, but takes no class of {parts[0]}, which runs more than plain Python."
+    return ""
 
 
-def refusal(module: str, name: str) -> str:
-    full = f"{module}.{name}"
-    if "." in name:
-        return (
-            f"A peer's message or a table's value names {name!r} in the module {module}; FATE-DP's fence lets in "
-            "no name with a dot."
-        )
-    return (
-        f"A peer's message or a table's value names {full}, which FATE-DP's fence does not let in; if it does no "
-        f"harm whatever a peer calls it with, start this server with {ALLOW}={full} in its environment."
-    )
-
-
-class Anything:
-    """What a rehearsed pickle gets for all that it names, and may do what it likes with."""
-
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        pass
-
-    def __setstate__(self, state: Any) -> None:
-        pass
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        pass
-
-    def append(self, value: Any) -> None:
-        pass
-
-    extend = add = append
-
-
-class KindOfNumbers(Anything):
-    """What a rehearsed pickle gets for `numpy.dtype`: it refuses what numpy itself would not have written.
-
-    By its state, which numpy does not check, a kind of numbers could be told that it holds no objects although it does,
-    or does although it holds none; numpy then follows what a peer wrote as if it were addresses of objects.
-    """
-
-    state: Any
-
-    def __new__(cls, text: Any = None, align: Any = None, copy: Any = None, **named: Any) -> KindOfNumbers:
-        if not (isinstance(text, str) and PLAIN_KIND.fullmatch(text)) or (align, copy) != (False, True) or named:
-            raise FencedOff(f"A pickle has an array of {text!r}; numbers, texts and objects are let in.")
-        import numpy
-
-        made = super().__new__(cls)
-        made.state = numpy.dtype(text).__reduce__()[2]
-        return made
-
-    def __setstate__(self, state: Any) -> None:
-        if type(state) is not tuple or state[2:] != self.state[2:] or state[0] != self.state[0]:
-            raise FencedOff("A pickle has a numpy.dtype with a state that is none of numpy's own.")
-
-
-class Rehearsal(pickle.Unpickler):
-    """Follows a pickle without making anything, to see what it would do to the types of its arrays."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        admitted(module, name)
-        return KindOfNumbers if (module, name) == NUMPY_DTYPE else Anything
-
-    def persistent_load(self, identity: Any) -> Any:
-        return Anything()
-
-
-class FencedUnpickler(pickle.Unpickler):
-    """Reads a value of a table."""
-
-    rehearsed = False
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) == NUMPY_DTYPE and not self.rehearsed:
-            raise FencedOff("A pickle hides that it names numpy.dtype.")
-        return admitted(module, name)
+def value_of(data: bytes, beside: Callable[[str, dict], Any] | None = None) -> Any:
+    """What a pickle holds; `beside` gives tables and contexts that came with it."""
+    value, to_build, _ = read(data, admitted)
+    if not to_build:
+        return value
+    return Builder(len(data), beside, widened()).build(value)
 
 
 class FencedSerdes:
@@ -333,12 +115,7 @@ class FencedSerdes:
 
     @staticmethod
     def deserialize(data: bytes) -> Any:
-        unpickler = FencedUnpickler(io.BytesIO(data))
-        # The name stands in every pickle that has arrays; one that hides it is refused.
-        if NUMPY_DTYPE[1].encode() in data:
-            Rehearsal(io.BytesIO(data)).load()
-            unpickler.rehearsed = True
-        return unpickler.load()
+        return value_of(data)
 
 
 def fence_tables(module: Any) -> None:
@@ -352,38 +129,55 @@ def fence_tables(module: Any) -> None:
 
 
 def fence_messages(module: Any) -> None:
-    """Let FATE's reader of messages take names from the list only, and leave this task's own context alone."""
-    own_kinds = (
-        module._TablePersistentId,
-        module._ContextPersistentId,
-        module._TorchSafeTensorPersistentId,
-        module._NumpySafeTensorPersistentId,
-    )
+    """Let FATE read messages by the fence, whole ones and those that come in slices."""
 
-    class FencedMessageUnpickler(module.TableRemotePersistentUnpickler):
-        def __init__(self, ctx: Any, federation: Any, name: str, tag: Any, party: Any, file: io.BufferedIOBase) -> None:
-            self._file = file
-            super().__init__(ctx, federation, name, tag, party, file)
+    class FencedMessages:
+        @classmethod
+        def pull(cls, buffers: bytes, ctx: Any, federation: Any, name: str, tag: str, party: Any) -> Any:
+            def beside(kind: str, fields: dict) -> Any:
+                """FATE's own context, whatever the message says of it, or a table that came with the message."""
+                if kind == CONTEXT:
+                    return ctx
+                number = fields["key"].removeprefix(f"{name}__table_persistent_").removesuffix("__")
+                if not number.isdigit() or fields["key"] != f"{name}__table_persistent_{number}__":
+                    raise refused("refers to a table that did not come with it")
+                return pulled(federation, fields["key"], tag, party, fields["table_meta"])
 
-        def find_class(self, module_name: str, name: str) -> Any:
-            return admitted(module_name, name)
+            data = bytes(buffers)
+            if data[:1] == b"\1":
+                data = in_slices(module, data, federation, name, tag, party)
+            elif data[:1] != b"\0":
+                raise refused("is neither whole nor in slices")
+            else:
+                data = data[1:]
+            return value_of(data, beside)
 
-        def persistent_load(self, identity: Any) -> Any:
-            if type(identity) not in own_kinds:
-                raise FencedOff("A message refers to something beside it that is neither table, tensor nor context.")
-            # Not the object's own `load`, which the message could have replaced.
-            return type(identity).load(identity, self)
+    module.TableRemotePersistentUnpickler = FencedMessages
 
-        def load(self) -> Any:
-            Rehearsal(self._file).load()
-            self._file.seek(0)
-            own: Any = vars(self._ctx) if self._ctx is not None else {}
-            before = dict(own)
-            value = super().load()
-            if own.keys() != before.keys() or any(own[name] is not each for name, each in before.items()):
-                own.clear()
-                own.update(before)
-                raise FencedOff("A message changes the context of the task that receives it.")
-            return value
 
-    module.TableRemotePersistentUnpickler = FencedMessageUnpickler
+def pulled(federation: Any, name: str, tag: str, party: Any, meta: Any) -> Any:
+    """A table of a peer, if it is one that FATE sends."""
+    if (
+        meta.key_serdes_type not in SERDES_TYPES
+        or meta.value_serdes_type not in SERDES_TYPES
+        or meta.partitioner_type not in PARTITIONER_TYPES
+        or not 1 <= meta.num_partitions <= MOST_PARTITIONS
+    ):
+        raise refused("announces a table of a form that FATE does not send")
+    return federation.pull_table(name=name, tag=tag, parties=[party], table_metas=[meta])[0]
+
+
+def in_slices(module: Any, data: bytes, federation: Any, name: str, tag: str, party: Any) -> bytes:
+    """The whole of a message that came as a table of slices, each under its number."""
+    if len(data) < 33:
+        raise refused("does not say in how many slices it comes")
+    meta, size, count, _ = module._FederationBytesCoder.decode_split(data)
+    table = pulled(federation, module._SplitTableUtil.get_split_table_key(name), tag, party, meta)
+    slices: dict[int, bytes] = {}
+    for number, part in table.collect():
+        if type(number) is not int or not 0 <= number < count or type(part) is not bytes:
+            raise refused("comes in other slices than it says")
+        slices[number] = part
+    if len(slices) != count or sum(map(len, slices.values())) != size:
+        raise refused("is of another size than it says")
+    return b"".join(slices[number] for number in range(count))

@@ -1,4 +1,4 @@
-"""One job with FATE's own components over small tables that are made here, as a bank's would have around ours."""
+"""FATE's own components over small tables that are made here, as a bank's would have around ours: three jobs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,16 @@ GRADIENT_DESCENT = {
     "epochs": 2,
     "optimizer": {"method": "SGD", "optimizer_params": {"lr": 0.1}},
     "init_param": {"method": "zeros", "fit_intercept": True},
+}
+SHARED_DESCENT = {"epochs": 2, "learning_rate": 0.1, "init_param": {"method": "zeros", "fit_intercept": True}}
+# What each job trains and scores with.
+SCORED = {
+    "preparation": (),
+    "vertical": (
+        *("coordinated_lr_0", "coordinated_linr_0", "sshe_lr_0", "sshe_linr_0"),
+        *("secureboost_0", "secureboost_1", "hetero_nn_0", "hetero_nn_1"),
+    ),
+    "horizontal": ("homo_lr_0", "homo_nn_0"),
 }
 
 
@@ -42,51 +52,118 @@ def write(path: Path, ids, columns, labels: bool = False) -> Path:
     return path
 
 
-def pipeline():
-    """Both halves, whose tasks do not depend on each other, so that one job starts them all."""
+def pipeline(name: str):
+    """One of the jobs of `SCORED`."""
     from fate_client.pipeline import FateFlowPipeline
 
-    vertical, evaluated = vertical_tasks()
-    horizontal, more = horizontal_tasks()
+    tasks = {"preparation": preparation, "vertical": vertical, "horizontal": horizontal}[name]()
+    scored = [each.outputs["train_output_data"] for each in tasks if each.task_name in SCORED[name]]
     job = FateFlowPipeline().set_parties(guest=GUEST, host=HOST, arbiter=ARBITER)
-    return job.add_tasks([*vertical, *horizontal, evaluation([*evaluated, *more])])
+    return job.add_tasks([*tasks, *([evaluation(scored)] if scored else [])])
 
 
-def vertical_tasks():
-    """psi, statistics, scaling, binning with the labels' part in it, regression and boosted trees."""
-    from fate_client.pipeline.components.fate import (
-        PSI,
-        CoordinatedLR,
-        FeatureScale,
-        HeteroFeatureBinning,
-        HeteroSecureBoost,
-        Statistics,
-    )
+def joined_records():
+    """Both parties' columns of their common records, and these in one scale."""
+    from fate_client.pipeline.components.fate import PSI, FeatureScale
 
     read = reader("reader_0", "guest", "host")
     common = PSI("psi_0", input_data=read.outputs["output_data"])
-    rows = common.outputs["output_data"]
-    scaled = FeatureScale("feature_scale_0", method="standard", train_data=rows)
-    features = scaled.outputs["train_output_data"]
-    binned = HeteroFeatureBinning(
-        "binning_0", method="quantile", n_bins=4, transform_method="bin_idx", train_data=features
+    scaled = FeatureScale("feature_scale_0", method="standard", train_data=common.outputs["output_data"])
+    return [read, common, scaled], scaled.outputs["train_output_data"]
+
+
+def preparation() -> list:
+    """Statistics, correlation, binning with the labels' part in it, selection by both, splitting and sampling."""
+    from fate_client.pipeline.components.fate import (
+        DataSplit,
+        FeatureCorrelation,
+        HeteroFeatureBinning,
+        HeteroFeatureSelection,
+        Sample,
+        Statistics,
     )
-    regression = CoordinatedLR("coordinated_lr_0", train_data=features, **GRADIENT_DESCENT)
-    trees = HeteroSecureBoost("secureboost_0", num_trees=2, max_depth=2, max_bin=4, train_data=features)
+
+    first, rows = joined_records()
     summary = Statistics("statistics_0", input_data=rows, metrics=["mean", "std", "median"])
-    tasks = [read, common, summary, scaled, binned, regression, trees]
-    return tasks, [each.outputs["train_output_data"] for each in (regression, trees)]
+    binned = HeteroFeatureBinning("binning_0", method="quantile", n_bins=4, transform_method="bin_idx", train_data=rows)
+    selected = HeteroFeatureSelection(
+        "selection_0",
+        method=["iv", "statistics"],
+        train_data=rows,
+        input_models=[binned.outputs["output_model"], summary.outputs["output_model"]],
+        iv_param={"metrics": "iv", "filter_type": "threshold", "threshold": 0.0},
+        statistic_param={"metrics": ["std"], "filter_type": "threshold", "threshold": 0.0},
+    )
+    related = FeatureCorrelation("correlation_0", input_data=rows)
+    split = DataSplit("split_0", train_size=0.6, validate_size=0.4, random_state=1, input_data=rows)
+    sampled = Sample("sample_0", frac=0.5, random_state=1, input_data=rows)
+    return [*first, summary, binned, selected, related, split, sampled]
 
 
-def horizontal_tasks():
-    """Regression and a network over different records."""
-    from fate_client.pipeline.components.fate import HomoLR, HomoNN
+def vertical() -> list:
+    """Every way in which FATE trains on joined columns."""
+    from fate_client.pipeline.components.fate import SSHELR, CoordinatedLinR, CoordinatedLR, HeteroSecureBoost, SSHELinR
+
+    first, rows = joined_records()
+    boosted = {"num_trees": 2, "max_depth": 2, "max_bin": 4, "train_data": rows}
+    return [
+        *first,
+        CoordinatedLR("coordinated_lr_0", train_data=rows, **GRADIENT_DESCENT),
+        CoordinatedLinR("coordinated_linr_0", train_data=rows, **GRADIENT_DESCENT),
+        SSHELR("sshe_lr_0", train_data=rows, **SHARED_DESCENT),
+        SSHELinR("sshe_linr_0", train_data=rows, **SHARED_DESCENT),
+        HeteroSecureBoost("secureboost_0", **boosted),
+        HeteroSecureBoost(
+            "secureboost_1",
+            gh_pack=False,
+            split_info_pack=False,
+            he_param={"kind": "ou", "key_length": 1024},
+            **boosted,
+        ),
+        *(two_sided_network(f"hetero_nn_{number}", rows, shared) for number, shared in enumerate((False, True))),
+    ]
+
+
+def two_sided_network(name: str, rows, shared: bool):
+    """A network whose lower layers stand at both parties, which meet behind passports or by secret shares."""
+    from fate_client.pipeline.components.fate import HeteroNN
+    from fate_client.pipeline.components.fate.hetero_nn import get_config_of_default_runner
+    from fate_client.pipeline.components.fate.nn.algo_params import FedPassArgument, SSHEArgument, TrainingArguments
+    from fate_client.pipeline.components.fate.nn.torch import nn, optim
+    from fate_client.pipeline.components.fate.nn.torch.base import Sequential
+
+    passports = FedPassArgument(
+        layer_type="linear", in_channels_or_features=4, hidden_features=4, out_channels_or_features=4
+    )
+    shares = SSHEArgument(guest_in_features=4, host_in_features=4, out_features=4)
+    common = {
+        "bottom_model": Sequential(nn.Linear(3, 4)),
+        "optimizer": optim.SGD(lr=0.1),
+        "training_args": TrainingArguments(num_train_epochs=1, per_device_train_batch_size=50),
+    }
+    top = Sequential(nn.Linear(4, 1), nn.Sigmoid())
+    task = HeteroNN(name, train_data=rows)
+    task.guest.task_parameters(
+        runner_conf=get_config_of_default_runner(
+            top_model=top, loss=nn.BCELoss(), agglayer_arg=shares if shared else None, **common
+        )
+    )
+    task.hosts[0].task_parameters(
+        runner_conf=get_config_of_default_runner(agglayer_arg=shares if shared else passports, **common)
+    )
+    return task
+
+
+def horizontal() -> list:
+    """Tables one below the other at each party, regression and a network over both parties' records."""
+    from fate_client.pipeline.components.fate import HomoLR, HomoNN, Union
 
     read = reader("reader_1", "guest_rows", "host_rows")
     rows = read.outputs["output_data"]
+    united = Union("union_0", input_datas=[rows, rows])
     regression = HomoLR("homo_lr_0", train_data=rows, batch_size=50, **GRADIENT_DESCENT)
     network = HomoNN("homo_nn_0", train_data=rows, runner_conf=network_settings())
-    return [read, regression, network], [each.outputs["train_output_data"] for each in (regression, network)]
+    return [read, united, regression, network]
 
 
 def networks():

@@ -1,0 +1,509 @@
+"""Reads a pickle without running it: what comes out is plain data and inert notes of what the pickle asks for.
+
+Python's own unpickler calls what a pickle names. This one follows the instructions that Python's pickler writes in protocols
+2 to 5 for the values that FATE sends, and notes each call as a `Made`: a name and its arguments. `fence_builder` makes values
+of those that it knows. An instruction that no honest value needs is refused, and so are keys of dictionaries and sets that
+could be chosen to be slow, for numbers hash alike everywhere.
+"""
+
+from __future__ import annotations
+
+import pickle
+import struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+# What needs no looking at again.
+ATOMS = frozenset((str, bytes, int, float, bool, type(None)))
+TEXTS = frozenset((str, bytes))
+# Keys of a dictionary or set in which not all are texts. Python's hash of a number is public, so that a peer can choose
+# numbers that take a time in proportion to the square of how many they are: some seconds for this many.
+MOST_NUMBERS = 1 << 17
+LARGEST_KEY = 1 << 63
+HIGHEST_PROTOCOL = 5
+NOTHING = object()
+
+
+class FencedOff(pickle.UnpicklingError):
+    """A pickle names, or does, what is not let in."""
+
+
+def refused(what: str) -> FencedOff:
+    return FencedOff(f"FATE-DP's fence refuses a peer's message or a table's value, which {what}.")
+
+
+class Name:
+    """A name in a pickle that is let in: of a class, a function or a constant."""
+
+    __slots__ = ("full",)
+
+    def __init__(self, full: str) -> None:
+        self.full = full
+
+
+class Made:
+    """What a pickle wants made: the name that it calls, with which arguments, and what it fills the result with."""
+
+    __slots__ = ("name", "arguments", "state", "items")
+
+    def __init__(self, name: str, arguments: tuple) -> None:
+        self.name, self.arguments, self.state = name, arguments, NOTHING
+        self.items: list = []
+
+
+class Beside:
+    """What a pickle refers to that came beside it: a table, a tensor, the numbers of a tensor."""
+
+    __slots__ = ("identity",)
+
+    def __init__(self, identity: Any) -> None:
+        self.identity = identity
+
+
+def read(data: bytes, admit: Callable[[str, str], Name], position: int = 0) -> tuple[Any, bool, int]:
+    """The value of the pickle that begins at a position, whether it is to be built, and where the pickle ends.
+
+    Raises:
+        FencedOff: for what `admit` refuses, and for what Python's pickler does not write.
+    """
+    try:
+        reading = Reading(data, admit, position)
+        reading.run()
+        (value,) = reading.stack
+    except FencedOff:
+        raise
+    except (IndexError, ValueError, TypeError, struct.error, MemoryError) as error:
+        raise refused(f"is no sound pickle ({type(error).__name__})") from error
+    return value, reading.nested > MOST_NESTED or reading.to_build, reading.position
+
+
+# A value of this many parts is not nested deeper than that, and need not be looked through for it.
+MOST_NESTED = 100
+
+
+def whole(layout: str) -> Callable[[bytes, int], Any]:
+    """Reads one number from its place."""
+    read_from = struct.Struct(layout).unpack_from
+    return lambda data, position: read_from(data, position)[0]
+
+
+uint16, int32, uint32, uint64, float64 = map(whole, ("<H", "<i", "<I", "<Q", ">d"))
+
+
+class Reading:
+    """A pickle half read."""
+
+    __slots__ = (
+        "data",
+        "admit",
+        "position",
+        "stack",
+        "marks",
+        "memo",
+        "containers",
+        "holds",
+        "holder",
+        "nested",
+        "to_build",
+    )
+
+    def __init__(self, data: bytes, admit: Callable[[str, str], Name], position: int) -> None:
+        self.data, self.admit, self.position = data, admit, position
+        self.stack: list = []
+        # Of each mark its place, and how many containers had come before it.
+        self.marks: list[tuple[int, int]] = []
+        self.memo: list = []
+        # How many containers came, and how many of them hold others: no value is nested deeper than that.
+        self.containers, self.nested, self.to_build = 0, 0, False
+        self.holds, self.holder = False, object()
+
+    def run(self) -> None:
+        """Up to the end of the pickle. What values consist of most is read here, the rest by `INSTRUCTIONS`."""
+        data, stack, memo, position = self.data, self.stack, self.memo, self.position
+        push, pop, remember, marks, others = stack.append, stack.pop, memo.append, self.marks, INSTRUCTIONS
+        if data[position : position + 3] == b"\x80\x04\x95":
+            # As nearly all begin: with their protocol and a frame.
+            position += 11
+        while True:
+            code = data[position]
+            if code == 0x8C:  # SHORT_BINUNICODE
+                end = position + 2 + data[position + 1]
+                if data[end] == 0x94:
+                    if data[end + 1] == 0x8C and data[end + 2] == data[position + 1]:
+                        position = many_texts(data, position, stack, memo)
+                        continue
+                    push(str(data[position + 2 : end], "utf-8", "surrogatepass"))
+                    remember(stack[-1])
+                    position = end + 1
+                else:
+                    push(str(data[position + 2 : end], "utf-8", "surrogatepass"))
+                    position = end
+            elif code == 0x94:  # MEMOIZE
+                remember(stack[-1])
+                position += 1
+            elif code == 0x4B:  # BININT1
+                if data[position + 2] == 0x4B and data[position + 4] == 0x4B:
+                    position = many(data, position, stack, BYTES)
+                else:
+                    push(data[position + 1])
+                    position += 2
+            elif code == 0x4D:  # BININT2
+                if data[position + 3] == 0x4D and data[position + 6] == 0x4D:
+                    position = many(data, position, stack, SHORTS)
+                else:
+                    push(data[position + 1] | data[position + 2] << 8)
+                    position += 3
+            elif code == 0x47:  # BINFLOAT
+                if data[position + 9] == 0x47 and data[position + 18] == 0x47:
+                    position = many(data, position, stack, FLOATS)
+                else:
+                    push(float64(data, position + 1))
+                    position += 9
+            elif code == 0x86:  # TUPLE2
+                second = pop()
+                first = stack[-1]
+                stack[-1] = first, second
+                self.containers += 1
+                if type(first) not in ATOMS or type(second) not in ATOMS:
+                    self.nested += 1
+                position += 1
+            elif code == 0x28:  # MARK
+                marks.append((len(stack), self.containers))
+                position += 1
+            elif code == 0x2E:  # STOP
+                self.position = position + 1
+                return
+            else:
+                position = others[code](self, position + 1)
+
+    def since_mark(self) -> list:
+        """What was read since the last mark."""
+        start, containers = self.marks.pop()
+        items = self.stack[start:]
+        del self.stack[start:]
+        self.holds = self.containers != containers
+        return items
+
+    def note_holder(self, container: Any) -> None:
+        """What was last read goes into this container, which may be filled part by part."""
+        if self.holds and container is not self.holder:
+            self.nested += 1
+            self.holder = container
+
+    def pack(self, count: int) -> None:
+        """The last so many values, as a tuple in their place."""
+        items = tuple(self.stack[-count:])
+        self.stack[-count:] = [items]
+        self.containers += 1
+        self.nested += not ATOMS.issuperset(map(type, items))
+
+    def push(self, container: Any) -> None:
+        self.stack.append(container)
+        self.containers += 1
+
+
+# Rows of values of one kind and width come in one step, as in the states of FATE's Rust objects and in identifiers: codes,
+# how wide a value is with its code, its layout.
+BYTES, SHORTS, FLOATS = (b"K", 2, ">xB"), (b"M", 3, "<xH"), (b"G", 9, ">xd")
+LONGEST_ROW = 1000
+
+
+def many(data: bytes, position: int, stack: list, kind: tuple[bytes, int, str]) -> int:
+    """A row of numbers, up to as many at a time as Python's pickler writes between two marks."""
+    code, width, layout = kind
+    window = data[position : position + LONGEST_ROW * width]
+    codes = window[::width]
+    count = min(len(codes) - len(codes.lstrip(code)), len(window) // width)
+    if width == 2:
+        stack.extend(window[1 : 2 * count : 2])
+    else:
+        stack.extend([each for (each,) in struct.iter_unpack(layout, window[: count * width])])
+    return position + count * width
+
+
+def many_texts(data: bytes, position: int, stack: list, memo: list) -> int:
+    """A row of texts of one length, each of which is remembered."""
+    length = data[position + 1]
+    width = length + 3
+    eighth = position + 8 * width
+    window = data[position : position + LONGEST_ROW * width if data[eighth : eighth + 1] == b"\x8c" else eighth]
+    count = len(window) // width
+    for place, code in ((0, 0x8C), (1, length), (length + 2, 0x94)):
+        found = window[place::width]
+        count = min(count, len(found) - len(found.lstrip(bytes((code,)))))
+    row = struct.iter_unpack(f"2x{length}sx", window[: count * width])
+    texts = [each.decode("utf-8", "surrogatepass") for (each,) in row]
+    stack.extend(texts)
+    memo.extend(texts)
+    return position + count * width
+
+
+# Keys and members ---------------------------------------------------------------------------------------------------
+
+
+def key_fits(key: Any, inside: bool = False) -> bool:
+    """Whether a dictionary or a set may have this key; what is yet to be made is looked at again then."""
+    kind = type(key)
+    if kind is int:
+        return -LARGEST_KEY <= key < LARGEST_KEY
+    if kind is tuple:
+        return not inside and all(key_fits(each, True) for each in key)
+    return kind in ATOMS or (kind is Made and not inside)
+
+
+def check_keys(keys: list, size: int) -> None:
+    """Refuse keys of which all others could be made to wait."""
+    if TEXTS.issuperset(map(type, keys)):
+        return
+    if size > MOST_NUMBERS:
+        raise refused(f"has a dictionary or set of more than {MOST_NUMBERS} keys that are not all texts")
+    if not all(map(key_fits, keys)):
+        raise refused("has a key that is neither a text, a number of 64 bits, nor a tuple of these")
+
+
+def add_items(reading: Reading, items: list) -> None:
+    """Keys and values, one after the other, into a dictionary or into what is to become one."""
+    target, keys, values = reading.stack[-1], items[::2], items[1::2]
+    if type(target) is dict:
+        check_keys(keys, len(target) + len(keys))
+        target.update(zip(keys, values, strict=True))
+    elif type(target) is not Made:
+        raise refused("adds an item to what is no dictionary")
+    else:
+        check_keys(keys, len(target.items) + len(keys))
+        target.items.extend(zip(keys, values, strict=True))
+    reading.note_holder(target)
+
+
+# Instructions: each takes the place behind its code and gives that of the next one -----------------------------------
+
+
+def protocol(reading: Reading, at: int) -> int:
+    if reading.data[at] > HIGHEST_PROTOCOL:
+        raise ValueError
+    return at + 1
+
+
+def constant(value: Any) -> Callable[[Reading, int], int]:
+    def instruction(reading: Reading, at: int) -> int:
+        reading.stack.append(value)
+        return at
+
+    return instruction
+
+
+def number(read_number: Callable[[bytes, int], Any], width: int) -> Callable[[Reading, int], int]:
+    def instruction(reading: Reading, at: int) -> int:
+        reading.stack.append(read_number(reading.data, at))
+        return at + width
+
+    return instruction
+
+
+def counted(read_length: Callable[[bytes, int], int], width: int, convert: Any) -> Callable[[Reading, int], int]:
+    """Bytes behind their number."""
+
+    def instruction(reading: Reading, at: int) -> int:
+        end = at + width + read_length(reading.data, at)
+        if end > len(reading.data):
+            raise IndexError
+        reading.stack.append(convert(reading.data[at + width : end]))
+        return end
+
+    return instruction
+
+
+def new(kind: type) -> Callable[[Reading, int], int]:
+    def instruction(reading: Reading, at: int) -> int:
+        reading.push(kind())
+        return at
+
+    return instruction
+
+
+def tuple_of(count: int) -> Callable[[Reading, int], int]:
+    def instruction(reading: Reading, at: int) -> int:
+        reading.pack(count)
+        return at
+
+    return instruction
+
+
+def marked(use: Callable[[Reading, list], None]) -> Callable[[Reading, int], int]:
+    def instruction(reading: Reading, at: int) -> int:
+        use(reading, reading.since_mark())
+        return at
+
+    return instruction
+
+
+def pack_all(reading: Reading, items: list) -> None:
+    reading.push(tuple(items))
+    reading.nested += reading.holds
+
+
+def freeze(reading: Reading, members: list) -> None:
+    check_keys(members, len(members))
+    reading.push(frozenset(members))
+    reading.nested += reading.holds
+
+
+def append(reading: Reading, at: int) -> int:
+    value = reading.stack.pop()
+    reading.holds = type(value) not in ATOMS
+    extend(reading, [value])
+    return at
+
+
+def extend(reading: Reading, items: list) -> None:
+    if type(reading.stack[-1]) is not list:
+        raise refused("appends to what is no list")
+    reading.stack[-1].extend(items)
+    reading.note_holder(reading.stack[-1])
+
+
+def set_item(reading: Reading, at: int) -> int:
+    items = reading.stack[-2:]
+    del reading.stack[-2:]
+    reading.holds = type(items[1]) not in ATOMS
+    add_items(reading, items)
+    return at
+
+
+def add_members(reading: Reading, members: list) -> None:
+    found = reading.stack[-1]
+    if type(found) is not set:
+        raise refused("adds a member to what is no set")
+    check_keys(members, len(found) + len(members))
+    found.update(members)
+
+
+def remember_at(read_index: Callable[[bytes, int], int], width: int) -> Callable[[Reading, int], int]:
+    """Remember under a number, which is always the next: one of a peer's choice could claim all memory."""
+
+    def instruction(reading: Reading, at: int) -> int:
+        if read_index(reading.data, at) != len(reading.memo):
+            raise refused("remembers under a number that is not the next")
+        reading.memo.append(reading.stack[-1])
+        return at + width
+
+    return instruction
+
+
+def recall(read_index: Callable[[bytes, int], int], width: int) -> Callable[[Reading, int], int]:
+    def instruction(reading: Reading, at: int) -> int:
+        found = reading.memo[read_index(reading.data, at)]
+        reading.stack.append(found)
+        if type(found) not in ATOMS:
+            # It could be put into itself.
+            reading.containers, reading.to_build = reading.containers + 1, True
+        return at + width
+
+    return instruction
+
+
+def named(reading: Reading, at: int) -> int:
+    name, module = reading.stack.pop(), reading.stack.pop()
+    return look_up(reading, module, name, at)
+
+
+def named_by_lines(reading: Reading, at: int) -> int:
+    middle = reading.data.index(b"\n", at)
+    end = reading.data.index(b"\n", middle + 1)
+    return look_up(
+        reading, str(reading.data[at:middle], "utf-8"), str(reading.data[middle + 1 : end], "utf-8"), end + 1
+    )
+
+
+def look_up(reading: Reading, module: Any, name: Any, at: int) -> int:
+    if type(module) is not str or type(name) is not str:
+        raise TypeError
+    reading.stack.append(reading.admit(module, name))
+    reading.to_build = True
+    return at
+
+
+def call(reading: Reading, at: int) -> int:
+    arguments, name = reading.stack.pop(), reading.stack.pop()
+    if type(name) is not Name or type(arguments) is not tuple:
+        raise refused("calls what is no name")
+    reading.push(Made(name.full, arguments))
+    reading.nested += 1
+    return at
+
+
+def fill(reading: Reading, at: int) -> int:
+    state, made = reading.stack.pop(), reading.stack[-1]
+    if type(made) is not Made:
+        raise refused("changes what it has not made itself")
+    if made.state is not NOTHING:
+        raise refused("fills a value twice")
+    made.state = state
+    return at
+
+
+def refer(reading: Reading, at: int) -> int:
+    reading.push(Beside(reading.stack.pop()))
+    reading.to_build = True
+    return at
+
+
+def refuse(code: int) -> Callable[[Reading, int], int]:
+    def instruction(reading: Reading, at: int) -> int:
+        raise refused(f"has the instruction {bytes([code])!r}, which no value of FATE needs")
+
+    return instruction
+
+
+def text(data: bytes) -> str:
+    return str(data, "utf-8", "surrogatepass")
+
+
+def little(data: bytes) -> int:
+    return int.from_bytes(data, "little", signed=True)
+
+
+byte = bytes.__getitem__
+INSTRUCTIONS = [refuse(code) for code in range(256)]
+for _code, _instruction in {
+    pickle.PROTO: protocol,
+    pickle.FRAME: lambda reading, at: at + 8,
+    pickle.NONE: constant(None),
+    pickle.NEWTRUE: constant(True),
+    pickle.NEWFALSE: constant(False),
+    pickle.BININT: number(int32, 4),
+    pickle.LONG1: counted(byte, 1, little),
+    pickle.LONG4: counted(uint32, 4, little),
+    pickle.BINUNICODE: counted(uint32, 4, text),
+    pickle.BINUNICODE8: counted(uint64, 8, text),
+    pickle.SHORT_BINBYTES: counted(byte, 1, bytes),
+    pickle.BINBYTES: counted(uint32, 4, bytes),
+    pickle.BINBYTES8: counted(uint64, 8, bytes),
+    pickle.EMPTY_TUPLE: constant(()),
+    pickle.TUPLE1: tuple_of(1),
+    pickle.TUPLE3: tuple_of(3),
+    pickle.TUPLE: marked(pack_all),
+    pickle.EMPTY_LIST: new(list),
+    pickle.APPEND: append,
+    pickle.APPENDS: marked(extend),
+    pickle.EMPTY_DICT: new(dict),
+    pickle.SETITEM: set_item,
+    pickle.SETITEMS: marked(add_items),
+    pickle.EMPTY_SET: new(set),
+    pickle.ADDITEMS: marked(add_members),
+    pickle.FROZENSET: marked(freeze),
+    pickle.BINPUT: remember_at(byte, 1),
+    pickle.LONG_BINPUT: remember_at(uint32, 4),
+    pickle.BINGET: recall(byte, 1),
+    pickle.LONG_BINGET: recall(uint32, 4),
+    pickle.GLOBAL: named_by_lines,
+    pickle.STACK_GLOBAL: named,
+    pickle.REDUCE: call,
+    pickle.NEWOBJ: call,
+    pickle.BUILD: fill,
+    pickle.BINPERSID: refer,
+}.items():
+    INSTRUCTIONS[_code[0]] = _instruction
