@@ -31,11 +31,11 @@ import sys
 if __package__:
     from .fence_builder import Builder
     from .fence_classes import CONTEXT, LISTED
-    from .fence_reader import FencedOff, Name, read, refused
+    from .fence_reader import FencedOff, Name, read, refused, shown
 else:
     from fence_builder import Builder  # type: ignore[no-redef]
     from fence_classes import CONTEXT, LISTED  # type: ignore[no-redef]
-    from fence_reader import FencedOff, Name, read, refused  # type: ignore[no-redef]
+    from fence_reader import FencedOff, Name, read, refused, shown  # type: ignore[no-redef]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def admitted(module: str, name: str) -> Name:
     full = f"{module}.{name}"
     if "." in name:
         raise FencedOff(
-            f"A peer's message or a table's value names {name[:100]!r} in the module {module[:100]}; FATE-DP's fence "
+            f"A peer's message or a table's value names {name[:200]!r} in the module {shown(module)}; FATE-DP's fence "
             "lets in no name with a dot."
         )
     if full in LISTED:
@@ -70,8 +70,8 @@ def admitted(module: str, name: str) -> Name:
     if full in widened():
         return Name(full)
     raise FencedOff(
-        f"A peer's message or a table's value names {full[:200]}, which FATE-DP's fence does not let in; if it is a class "
-        f"that does no harm whatever its fields hold, start this server with {ALLOW}={full[:200]} in its environment."
+        f"A peer's message or a table's value names {shown(full)}, which FATE-DP's fence does not let in; if it is a class "
+        f"that does no harm whatever its fields hold, start this server with {ALLOW}={shown(full)} in its environment."
     )
 
 

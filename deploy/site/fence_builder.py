@@ -1,121 +1,35 @@
-"""Makes values of what `fence_reader` has read: arrays and tensors from a checked header and bytes, FATE's objects field by field.
+"""Makes values of what `fence_reader` has read: FATE's objects field by field, numbers by `fence_numbers`.
 
-No argument of a peer reaches a constructor or a function of numpy, pandas, torch or FATE before it has been found to be what
-FATE itself sends: kinds of numbers from a table, shapes that their bytes fill exactly, fields of `fence_classes` alone.
+No argument of a peer reaches a constructor or a function of a library or of FATE before it has been found to be what FATE
+itself sends; no method of an object runs while it is filled. What FATE's Rust reads is the one exception.
 """
 
 from __future__ import annotations
 
-import importlib
-import math
 import re
 
 if __package__:
     from . import fence_classes as classes
+    from .fence_classes import all_fit, check_fields, demand, fits, once, real
+    from .fence_numbers import MAKERS
     from .fence_reader import ATOMS, MOST_NESTED, NOTHING, Beside, Made, Name, refused
-    from .fence_reader import read as read_pickle
 else:
     import fence_classes as classes  # type: ignore[no-redef]
+    from fence_classes import all_fit, check_fields, demand, fits, once, real  # type: ignore[no-redef]
+    from fence_numbers import MAKERS  # type: ignore[no-redef]
     from fence_reader import ATOMS, MOST_NESTED, NOTHING, Beside, Made, Name, refused  # type: ignore[no-redef]
-    from fence_reader import read as read_pickle  # type: ignore[no-redef]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from typing import Any
 
-# For each byte of a pickle so many bytes of numbers may be made of it: the same bytes can be named again and again.
-MEMORY_PER_BYTE, MEMORY_TO_BEGIN_WITH = 64, 1 << 16
-MOST_DIMENSIONS, LONGEST, LONGEST_HEADER = 32, 1 << 48, 4096
+# For each byte of a pickle so many bytes may be made of it, since the same part can be named again and again; and what
+# an object counts beside its numbers.
+MEMORY_PER_BYTE, MEMORY_TO_BEGIN_WITH, OBJECT = 64, 1 << 20, 512
+TOO_LARGE = f"more than {MEMORY_PER_BYTE} bytes of numbers for each byte of its own"
+TOO_DEEP = f"a value that is nested deeper than {MOST_NESTED} levels"
 BEGUN = object()
-
-# As numpy writes the kinds of arrays that have neither fields nor units of time, and as safetensors writes them.
-NUMPY_KIND = re.compile(r"b1|[iu][1248]|f[248]|c8|c16|O8|[SU][1-9][0-9]{0,5}")
-SAFE_KIND = re.compile(r"BOOL|[UI](?:8|16|32|64)|F(?:16|32|64)")
-# The numbers of tensors, as torch names them in a pickle: their kind and width.
-STORAGES = {
-    "BoolStorage": ("bool", 1),
-    "ByteStorage": ("uint8", 1),
-    "CharStorage": ("int8", 1),
-    "ShortStorage": ("int16", 2),
-    "IntStorage": ("int32", 4),
-    "LongStorage": ("int64", 8),
-    "HalfStorage": ("float16", 2),
-    "FloatStorage": ("float32", 4),
-    "DoubleStorage": ("float64", 8),
-}
-TORCH_MAGIC, TORCH_PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
-TORCH_SYSTEM = {
-    "protocol_version": TORCH_PROTOCOL,
-    "little_endian": True,
-    "type_sizes": {"short": 2, "int": 4, "long": 4},
-}
-
-
-def demand(fits: bool, what: str) -> None:
-    if not fits:
-        raise refused(f"has {what}")
-
-
-def real(full: str) -> Any:
-    """What a listed name stands for."""
-    module, _, name = full.rpartition(".")
-    return getattr(importlib.import_module(module), name)
-
-
-def is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value <= LONGEST
-
-
-def is_shape(value: Any) -> bool:
-    return type(value) is tuple and len(value) <= MOST_DIMENSIONS and all(map(is_count, value))
-
-
-# Kinds --------------------------------------------------------------------------------------------------------------
-
-
-def fits(kind: Any, value: Any) -> bool:
-    """Whether what was read is of a kind, as `fence_classes` has them."""
-    if kind is classes.ANY:
-        return True
-    if kind is None:
-        return value is None
-    if type(kind) is str:
-        return name_of(value) == kind
-    if type(kind) is tuple:
-        return any(fits(each, value) for each in kind)
-    if type(kind) is list:
-        return type(value) is list and all_fit(kind[0], value)
-    if type(kind) is dict:
-        ((of_keys, of_values),) = kind.items()
-        return type(value) is dict and all_fit(of_keys, value) and all_fit(of_values, value.values())
-    if type(kind) is classes.Row:
-        if type(value) is tuple and kind.kinds[1:] == (...,):
-            return all_fit(kind.kinds[0], value)
-        return type(value) is tuple and len(value) == len(kind.kinds) and all(map(fits, kind.kinds, value))
-    return type(value) is kind
-
-
-def all_fit(kind: Any, values: Iterable) -> bool:
-    return {kind}.issuperset(map(type, values)) if isinstance(kind, type) else all(fits(kind, each) for each in values)
-
-
-def name_of(value: Any) -> str | None:
-    """The name that something has, or by which it is made."""
-    if type(value) is Beside:
-        value = value.identity
-    if type(value) is Made:
-        return value.name
-    return value.full if type(value) is Name else None
-
-
-def check_fields(name: str, fields: dict, found: dict) -> None:
-    for field, value in found.items():
-        demand(type(field) is str and field in fields, f"an object of {name} with a field that FATE does not give it")
-        demand(fits(fields[field], value), f"an object of {name} whose field {field} is not what FATE puts there")
-
-
-# Building -----------------------------------------------------------------------------------------------------------
 
 
 class Builder:
@@ -137,7 +51,7 @@ class Builder:
             return found
         self.done[id(value)] = BEGUN
         self.depth += 1
-        demand(self.depth <= MOST_NESTED, f"a value that is nested deeper than {MOST_NESTED} levels")
+        demand(self.depth <= MOST_NESTED, TOO_DEEP)
         made = PARTS[kind](self, value)
         self.depth -= 1
         self.done[id(value)] = made
@@ -145,13 +59,10 @@ class Builder:
 
     def spend(self, bytes_made: int) -> None:
         self.memory -= bytes_made
-        demand(self.memory >= 0, f"more than {MEMORY_PER_BYTE} bytes of numbers for each byte of its own")
+        demand(self.memory >= 0, TOO_LARGE)
 
-    def of_list(self, value: list) -> list:
-        return value if ATOMS.issuperset(map(type, value)) else list(map(self.build, value))
-
-    def of_tuple(self, value: tuple) -> tuple:
-        return value if ATOMS.issuperset(map(type, value)) else tuple(map(self.build, value))
+    def of_row(self, value: list | tuple) -> list | tuple:
+        return value if ATOMS.issuperset(map(type, value)) else type(value)(map(self.build, value))
 
     def of_dict(self, value: dict) -> dict:
         return {self.key(key): self.build(each) for key, each in value.items()}
@@ -171,18 +82,16 @@ class Builder:
         return real(full)
 
     def of_beside(self, value: Beside) -> Any:
-        made = value.identity
-        demand(
-            self.beside is not None and type(made) is Made and made.name in BESIDE and not made.arguments,
-            "a reference to what is neither table, tensor nor context",
-        )
+        made, beside = value.identity, self.beside
+        if beside is None or type(made) is not Made or made.name not in BESIDE or made.arguments:
+            raise refused("has a reference to what is neither table, tensor nor context")
         if made.name in BUILDERS:
             return self.of_library(BUILDERS[made.name], made)
-        return self.beside(made.name, self.fields_of(made))
+        return beside(made.name, self.fields_of(made))
 
     def of_made(self, made: Made) -> Any:
         name = made.name
-        self.spend(MEMORY_PER_BYTE)
+        self.spend(OBJECT)
         demand(name not in BESIDE, "what stands beside a message, without a reference to it")
         if name in BUILDERS:
             return self.of_library(BUILDERS[name], made)
@@ -202,15 +111,13 @@ class Builder:
                 f"a {name} that is not as our components make it",
             )
             return tuple.__new__(real(name), map(self.build, made.arguments))
-        if name in classes.RUST_STATES:
-            return self.of_library(rust_object, made)
         demand(name in self.allowed, f"a call of {name}")
         return self.of_operator(made)
 
     def of_library(self, maker: Callable[[Builder, Made], Any], made: Made) -> Any:
         try:
             return maker(self, made)
-        except (ValueError, TypeError, OverflowError) as error:
+        except (ValueError, TypeError, OverflowError, NotImplementedError) as error:
             raise refused(f"has a {made.name} that cannot be made ({type(error).__name__})") from error
 
     def fields_of(self, made: Made) -> dict[str, Any]:
@@ -246,8 +153,8 @@ class Plain:
 
 BESIDE = (classes.TABLE, classes.CONTEXT, classes.TENSOR_BESIDE, classes.ARRAY_BESIDE)
 PARTS: dict[type, Callable[[Builder, Any], Any]] = {
-    list: Builder.of_list,
-    tuple: Builder.of_tuple,
+    list: Builder.of_row,
+    tuple: Builder.of_row,
     dict: Builder.of_dict,
     set: Builder.of_set,
     frozenset: Builder.of_set,
@@ -255,198 +162,6 @@ PARTS: dict[type, Callable[[Builder, Any], Any]] = {
     Beside: Builder.of_beside,
     Made: Builder.of_made,
 }
-
-
-def once(made: Made, what: str, *kinds: Any) -> tuple:
-    """The arguments of what is called and not filled."""
-    demand(
-        made.state is NOTHING and not made.items and fits(classes.Row(*kinds), made.arguments), f"{what} that is none"
-    )
-    return made.arguments
-
-
-# Numbers of numpy ---------------------------------------------------------------------------------------------------
-
-
-def numpy_kind(builder: Builder, made: Made) -> Any:
-    """A kind of numbers, of texts or of objects, as numpy writes those without fields; its state must be numpy's own."""
-    import numpy
-
-    demand(
-        fits(classes.Row(str, bool, bool), made.arguments) and not made.items, "a numpy.dtype that numpy did not write"
-    )
-    text, state = made.arguments[0], made.state
-    plain = NUMPY_KIND.fullmatch(text) and made.arguments[1:] == (False, True)
-    demand(bool(plain), "an array of a kind beside numbers, texts and objects")
-    order = state[1] if type(state) is tuple and len(state) == 8 else None
-    demand(order in ("<", ">", "|"), "a numpy.dtype with a state that is none of numpy's own")
-    kind = numpy.dtype(text if order == "|" else order + text)
-    demand(state == kind.__reduce__()[2], "a numpy.dtype with a state that is none of numpy's own")
-    return kind
-
-
-def check_numbers(raw: Any, kind: Any) -> None:
-    """Truth values beside 0 and 1, and texts of what is no character, mislead numpy's own reading of them."""
-    import numpy
-
-    if kind.kind == "b" and raw:
-        demand(numpy.frombuffer(raw, "u1").max() <= 1, "a truth value that is neither true nor false")
-    if kind.kind == "U" and raw:
-        demand(numpy.frombuffer(raw, kind.byteorder + "u4").max() <= 0x10FFFF, "a text of no characters")
-
-
-def numpy_array(builder: Builder, made: Made) -> Any:
-    import numpy
-
-    start, state = made.arguments, made.state
-    demand(
-        len(start) == 3 and name_of(start[0]) == "numpy.ndarray" and start[1:] == ((0,), b"b") and not made.items,
-        "an array that numpy did not write",
-    )
-    demand(type(state) is tuple and len(state) == 5 and type(state[3]) is bool, "an array that numpy did not write")
-    _, shape, kind, by_columns, contents = state
-    demand(type(kind) is Made and kind.name == "numpy.dtype" and is_shape(shape), "an array that numpy did not write")
-    kind = builder.build(kind)
-    count, order = math.prod(shape), "F" if by_columns else "C"
-    builder.spend(count * kind.itemsize)
-    if kind.hasobject:
-        demand(type(contents) is list and len(contents) == count, "an array whose shape its objects do not fill")
-        return numpy.fromiter(builder.build(contents), kind, count).reshape(shape, order=order)
-    demand(
-        type(contents) is bytes and len(contents) == count * kind.itemsize, "an array whose shape its bytes do not fill"
-    )
-    check_numbers(contents, kind)
-    if not count:
-        return numpy.empty(shape, kind, order)
-    return numpy.frombuffer(bytearray(contents), kind).reshape(shape, order=order)
-
-
-def numpy_number(builder: Builder, made: Made) -> Any:
-    import numpy
-
-    kind, raw = once(made, "a number of numpy", "numpy.dtype", bytes)
-    demand(type(kind) is Made, "a number of numpy that is none")
-    kind = builder.build(kind)
-    demand(not kind.hasobject and len(raw) == kind.itemsize, "a number of numpy that is none")
-    check_numbers(raw, kind)
-    return numpy.frombuffer(raw, kind)[0]
-
-
-# Tensors ------------------------------------------------------------------------------------------------------------
-
-
-def flat_tensor(raw: Any, kind: str) -> Any:
-    """Numbers of one kind in a row, in memory of their own."""
-    import torch
-
-    if not raw:
-        return torch.empty(0, dtype=getattr(torch, kind))
-    if kind == "bool":
-        check_numbers(raw, real("numpy.dtype")("?"))
-    return torch.frombuffer(bytearray(raw), dtype=getattr(torch, kind))
-
-
-def storage_name(module: str, name: str) -> Name:
-    demand(module == "torch" and name in STORAGES, f"numbers of a tensor that name {module}.{name}")
-    return Name(name)
-
-
-def torch_storage(builder: Builder, made: Made) -> Any:
-    """The numbers of a tensor as torch pickles them: five pickles, one after the other, then a count and the bytes."""
-    (data,) = once(made, "a storage", bytes)
-    parts, at = [], 0
-    for _ in range(5):
-        part, _, at = read_pickle(data, storage_name, at)
-        parts.append(part)
-    magic, protocol, system, reference, keys = parts
-    described = reference.identity if type(reference) is Beside else None
-    demand(
-        fits(classes.Row(str, classes.ANY, str, str, int, None), described) and type(described[1]) is Name,
-        "a storage that torch did not write",
-    )
-    label, name, key, place, count, _ = described
-    demand(
-        (magic, protocol, system, label, keys) == (TORCH_MAGIC, TORCH_PROTOCOL, TORCH_SYSTEM, "storage", [key]),
-        "a storage that torch did not write",
-    )
-    demand(place == "cpu", f"a tensor that lies on the device {place[:20]!r}; send it from the CPU")
-    kind, width = STORAGES[name.full]
-    demand(
-        int.from_bytes(data[at : at + 8], "little") == count >= 0 and len(data) == at + 8 + count * width,
-        "a storage whose bytes are not as many as it says",
-    )
-    builder.spend(count * width)
-    return flat_tensor(memoryview(data)[at + 8 :], kind)
-
-
-def torch_tensor(builder: Builder, made: Made) -> Any:
-    """A tensor over a storage, of which it may leave out numbers, but in which it shows none twice."""
-    import torch
-
-    storage, offset, shape, strides, trained, hooks = once(
-        made, "a tensor", "torch.storage._load_from_bytes", int, tuple, tuple, bool, "collections.OrderedDict"
-    )
-    flat = builder.build(storage)
-    demand(not hooks.items and hooks.state is NOTHING, "a tensor with hooks")
-    demand(
-        is_shape(shape) and is_shape(strides) and len(shape) == len(strides) and is_count(offset),
-        "a tensor of no shape",
-    )
-    count = math.prod(shape)
-    reach = offset + (1 + sum((size - 1) * stride for size, stride in zip(shape, strides)) if count else 0)
-    demand(reach <= len(flat) and count <= len(flat), "a tensor that is larger than its storage")
-    made_of = torch.empty(0, dtype=flat.dtype).set_(flat.untyped_storage(), offset, shape, strides)
-    return made_of.requires_grad_(trained) if trained and flat.is_floating_point() else made_of
-
-
-def safe_array(builder: Builder, made: Made) -> Any:
-    """What safetensors wrote, as an array: the length of a header, the header, and the bytes of one tensor."""
-    import json
-
-    import numpy
-
-    data = builder.fields_of(made)["bytes"]
-    start = 8 + int.from_bytes(data[:8], "little")
-    demand(8 < start <= min(len(data), LONGEST_HEADER), "a tensor that safetensors did not write")
-    try:
-        (entry,) = json.loads(data[8:start]).values()
-        kind, shape, (begin, end) = entry.pop("dtype"), tuple(entry.pop("shape")), entry.pop("data_offsets")
-    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
-        raise refused("has a tensor that safetensors did not write") from None
-    known = type(kind) is str and SAFE_KIND.fullmatch(kind) and is_shape(shape)
-    demand(bool(known), "a tensor of a kind that FATE does not send")
-    raw = memoryview(data)[start:]
-    found = numpy.dtype("?" if kind == "BOOL" else f"{kind[0].lower()}{int(kind[1:]) // 8}")
-    demand(
-        begin == 0 and end == len(raw) == math.prod(shape) * found.itemsize and not entry,
-        "a tensor whose shape its bytes do not fill",
-    )
-    check_numbers(raw, found)
-    builder.spend(len(raw))
-    return numpy.frombuffer(bytearray(raw), found).reshape(shape) if raw else numpy.empty(shape, found)
-
-
-def safe_tensor(builder: Builder, made: Made) -> Any:
-    import torch
-
-    return torch.from_numpy(safe_array(builder, made))
-
-
-# The rest -----------------------------------------------------------------------------------------------------------
-
-
-def torch_size(builder: Builder, made: Made) -> Any:
-    (shape,) = once(made, "a shape", tuple)
-    demand(is_shape(shape), "a shape that is none")
-    return real("torch.Size")(shape)
-
-
-def torch_device(builder: Builder, made: Made) -> Any:
-    demand(made.state is NOTHING and not made.items, "a device that is none")
-    place = made.arguments
-    known = len(place) in (1, 2) and type(place[0]) is str and place[0] in ("cpu", "cuda")
-    demand(known and all(is_count(each) and each < 64 for each in place[1:]), "a device that is none")
-    return real("torch.device")(*place)
 
 
 def plain_slice(builder: Builder, made: Made) -> slice:
@@ -472,34 +187,6 @@ def member(builder: Builder, made: Made) -> Any:
     return members[name]
 
 
-def pandas_index(builder: Builder, made: Made) -> Any:
-    _, parts = once(made, "an index", "pandas.core.indexes.base.Index", dict)
-    demand(parts.keys() == {"data", "name"} and fits(classes.ARRAY, parts["data"]), "an index that is none")
-    demand(fits((*ATOMS - {bytes, type(None)}, None), parts["name"]), "an index of no name")
-    data = builder.build(parts["data"])
-    demand(data.ndim == 1, "an index of more than one dimension")
-    return real("pandas.Index")(data, dtype=data.dtype, name=parts["name"])
-
-
-def pandas_series(builder: Builder, made: Made) -> Any:
-    """A column of values with an index; what pandas keeps beside them is left out."""
-    demand(not made.arguments and not made.items and type(made.state) is dict, "a Series that pandas did not write")
-    manager, name = made.state.get("_mgr"), made.state.get("_name")
-    demand(
-        name_of(manager) == "pandas.core.internals.managers.SingleBlockManager" and type(manager) is Made,
-        "a Series that pandas did not write",
-    )
-    state = manager.state
-    demand(fits(classes.Row([classes.INDEX], [classes.ARRAY], list, dict), state), "a Series that pandas did not write")
-    demand(
-        len(state[0]) == len(state[1]) == 1 and fits((*ATOMS - {bytes, type(None)}, None), name),
-        "a Series that is none",
-    )
-    index, values = builder.build(state[0][0]), builder.build(state[1][0])
-    demand(values.shape == (len(index),), "a Series whose index is of another length")
-    return real("pandas.Series")(values, index=index, name=name)
-
-
 def rust_object(builder: Builder, made: Made) -> Any:
     """An object of FATE's Rust, which reads its own state: bytes of a form that is checked here first."""
     state = made.state
@@ -518,8 +205,14 @@ def rust_object(builder: Builder, made: Made) -> Any:
     return found
 
 
-# By their base, which comes first.
-DIGITS = {b"\x0a\0\0\0": re.compile(rb"-?[0-9]+"), b"\x10\0\0\0": re.compile(rb"-?[0-9a-f]+")}
+# Big numbers by their base, which comes first: those of keys and others.
+BASES = {b"\x0a\0\0\0": b"0-9", b"\x10\0\0\0": b"0-9a-f"}
+DIGITS = {
+    "n": {base: re.compile(b"(?!0)[" + digits + b"]+") for base, digits in BASES.items()},
+    "b": {base: re.compile(b"-?[" + digits + b"]+") for base, digits in BASES.items()},
+}
+# An exponent is one of 16, and a number of that many digits.
+LARGEST_EXPONENT = 1 << 16
 
 
 def has_form(state: bytes, form: str) -> bool:
@@ -536,9 +229,11 @@ def has_form(state: bytes, form: str) -> bool:
         form, at = form[1:] * count, 8
     for part in form:
         if part == "e":
-            at += 4
+            exponent, at = int.from_bytes(state[at : at + 4], "little", signed=True), at + 4
+            if abs(exponent) > LARGEST_EXPONENT:
+                return False
             continue
-        digits, end = DIGITS.get(state[at : at + 4]), at + 12 + int.from_bytes(state[at + 4 : at + 12], "little")
+        digits, end = DIGITS[part].get(state[at : at + 4]), at + 12 + int.from_bytes(state[at + 4 : at + 12], "little")
         if digits is None or end > len(state) or not digits.fullmatch(state, at + 12, end):
             return False
         at = end
@@ -546,18 +241,9 @@ def has_form(state: bytes, form: str) -> bool:
 
 
 BUILDERS: dict[str, Callable[[Builder, Made], Any]] = {
-    "numpy.dtype": numpy_kind,
-    "numpy.core.multiarray._reconstruct": numpy_array,
-    "numpy.core.multiarray.scalar": numpy_number,
-    "torch._utils._rebuild_tensor_v2": torch_tensor,
-    "torch.storage._load_from_bytes": torch_storage,
-    classes.TENSOR_BESIDE: safe_tensor,
-    classes.ARRAY_BESIDE: safe_array,
-    "torch.Size": torch_size,
-    "torch.device": torch_device,
+    **MAKERS,
     "builtins.slice": plain_slice,
     "collections.OrderedDict": ordered,
     **dict.fromkeys((*classes.ENUMERATIONS, classes.GETATTR), member),
-    classes.INDEX: pandas_index,
-    "pandas.core.series.Series": pandas_series,
+    **dict.fromkeys(classes.RUST_STATES, rust_object),
 }

@@ -7,6 +7,18 @@ be built. Names of classes are looked up only when an object of them comes.
 
 from __future__ import annotations
 
+import importlib
+
+if __package__:
+    from .fence_reader import NOTHING, Beside, Made, Name, refused
+else:
+    from fence_reader import NOTHING, Beside, Made, Name, refused  # type: ignore[no-redef]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
 
 class Row:
     """Tuples: of these kinds, in this order; with `...` behind it, any number of the first."""
@@ -54,6 +66,7 @@ KEY, CODER = (f"{PHE}_keypair.PHETensorEncryptor",), (f"{PHE}_keypair.PHETensorC
 SUMMARY = "fate_utils.quantile.QuantileSummaryStream"
 
 TEXT = (str, None)
+LABEL = (str, int, float, bool, None)
 BLOCK = {
     "_block_type": (BLOCK_TYPE, GETATTR, None),
     "_field_indexes": [int],
@@ -188,12 +201,13 @@ NAMED_TUPLES: dict[str, tuple] = {
     f"{OURS}dp_hetero_lr.rows.Seen": (ANY, ANY),
     f"{OURS}dp_scorecard.tables.Binned": (ARRAY, (*ARRAY, None)),
 }
-# What FATE's Rust reads from bytes of its own form: `b` is a big number, `e` its exponent, `*` a vector of what follows.
+# What FATE's Rust reads from bytes of its own form: `b` is a big number, `n` one of a key, which is above 0, `e` an
+# exponent, `*` a vector of what follows.
 RUST_STATES: dict[str, str] = {
     **dict.fromkeys(RUST_VECTORS, "*be"),
-    "fate_utils.paillier.PK": "bbb",
-    "fate_utils.paillier.Coder": "bb",
-    "fate_utils.ou.PK": "bbb",
+    "fate_utils.paillier.PK": "nnn",
+    "fate_utils.paillier.Coder": "nn",
+    "fate_utils.ou.PK": "nnn",
     "fate_utils.ou.Coder": "",
     SUMMARY: "summary",
 }
@@ -205,4 +219,66 @@ BUILT = (
 )
 # What stands in the arguments of these only.
 INGREDIENTS = ("numpy.dtype", "numpy.ndarray", f"{PANDAS}indexes.base.Index")
+AS_THEY_ARE = frozenset((*INGREDIENTS, *TORCH_TYPES, *EVALUATORS, *ENUMERATIONS))
 LISTED = frozenset((*FIELDS, *IN_ORDER, *NAMED_TUPLES, *RUST_STATES, *BUILT, *INGREDIENTS, *TORCH_TYPES, *EVALUATORS))
+
+
+# Checks -------------------------------------------------------------------------------------------------------------
+
+
+def demand(fits: bool, what: str) -> None:
+    if not fits:
+        raise refused(f"has {what}")
+
+
+def real(full: str) -> Any:
+    """What a listed name stands for."""
+    module, _, name = full.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+def fits(kind: Any, value: Any) -> bool:
+    """Whether what was read is of a kind, as `fence_classes` has them."""
+    if kind is ANY:
+        return True
+    if kind is None:
+        return value is None
+    if type(kind) is str:
+        return name_of(value) == kind
+    if type(kind) is tuple:
+        return any(fits(each, value) for each in kind)
+    if type(kind) is list:
+        return type(value) is list and all_fit(kind[0], value)
+    if type(kind) is dict:
+        ((of_keys, of_values),) = kind.items()
+        return type(value) is dict and all_fit(of_keys, value) and all_fit(of_values, value.values())
+    if type(kind) is Row:
+        if type(value) is tuple and kind.kinds[1:] == (...,):
+            return all_fit(kind.kinds[0], value)
+        return type(value) is tuple and len(value) == len(kind.kinds) and all(map(fits, kind.kinds, value))
+    return type(value) is kind
+
+
+def all_fit(kind: Any, values: Iterable) -> bool:
+    return {kind}.issuperset(map(type, values)) if isinstance(kind, type) else all(fits(kind, each) for each in values)
+
+
+def name_of(value: Any) -> str | None:
+    """The name that something has, or by which it is made."""
+    if type(value) is Beside:
+        value = value.identity
+    if type(value) is Made:
+        return value.name
+    return value.full if type(value) is Name and value.full in AS_THEY_ARE else None
+
+
+def check_fields(name: str, fields: dict, found: dict) -> None:
+    demand(found.keys() == fields.keys(), f"an object of {name} with other fields than FATE gives it")
+    for field, kind in fields.items():
+        demand(fits(kind, found[field]), f"an object of {name} whose field {field} is not what FATE puts there")
+
+
+def once(made: Made, what: str, *kinds: Any) -> tuple:
+    """The arguments of what is called and not filled."""
+    demand(made.state is NOTHING and not made.items and fits(Row(*kinds), made.arguments), f"{what} that is none")
+    return made.arguments

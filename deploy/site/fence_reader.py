@@ -21,10 +21,10 @@ ATOMS = frozenset((str, bytes, int, float, bool, type(None)))
 TEXTS = frozenset((str, bytes))
 # Keys of a dictionary or set in which not all are texts. Python's hash of a number is public, so that a peer can choose
 # numbers that take a time in proportion to the square of how many they are: some seconds for this many.
-MOST_NUMBERS = 1 << 17
+MOST_NUMBERS = 1 << 16
 LARGEST_KEY = 1 << 63
-HIGHEST_PROTOCOL = 5
-NOTHING = object()
+MOST_NESTED, HIGHEST_PROTOCOL = 100, 5
+NOTHING: Any = object()
 
 
 class FencedOff(pickle.UnpicklingError):
@@ -33,6 +33,11 @@ class FencedOff(pickle.UnpicklingError):
 
 def refused(what: str) -> FencedOff:
     return FencedOff(f"FATE-DP's fence refuses a peer's message or a table's value, which {what}.")
+
+
+def shown(name: str) -> str:
+    """A peer's name as a log may have it: short, and in one line."""
+    return name[:200] if name.replace(".", "").isidentifier() else ascii(name[:200])
 
 
 class Name:
@@ -77,11 +82,7 @@ def read(data: bytes, admit: Callable[[str, str], Name], position: int = 0) -> t
         raise
     except (IndexError, ValueError, TypeError, struct.error, MemoryError) as error:
         raise refused(f"is no sound pickle ({type(error).__name__})") from error
-    return value, reading.nested > MOST_NESTED or reading.to_build, reading.position
-
-
-# A value of this many parts is not nested deeper than that, and need not be looked through for it.
-MOST_NESTED = 100
+    return value, reading.containers > MOST_NESTED or reading.to_build, reading.position
 
 
 def whole(layout: str) -> Callable[[bytes, int], Any]:
@@ -90,35 +91,19 @@ def whole(layout: str) -> Callable[[bytes, int], Any]:
     return lambda data, position: read_from(data, position)[0]
 
 
-uint16, int32, uint32, uint64, float64 = map(whole, ("<H", "<i", "<I", "<Q", ">d"))
+int32, uint32, uint64, float64 = map(whole, ("<i", "<I", "<Q", ">d"))
 
 
 class Reading:
     """A pickle half read."""
 
-    __slots__ = (
-        "data",
-        "admit",
-        "position",
-        "stack",
-        "marks",
-        "memo",
-        "containers",
-        "holds",
-        "holder",
-        "nested",
-        "to_build",
-    )
-
     def __init__(self, data: bytes, admit: Callable[[str, str], Name], position: int) -> None:
         self.data, self.admit, self.position = data, admit, position
         self.stack: list = []
-        # Of each mark its place, and how many containers had come before it.
-        self.marks: list[tuple[int, int]] = []
         self.memo: list = []
-        # How many containers came, and how many of them hold others: no value is nested deeper than that.
-        self.containers, self.nested, self.to_build = 0, 0, False
-        self.holds, self.holder = False, object()
+        self.marks: list[int] = []
+        # No value is nested deeper than there are containers in it.
+        self.containers, self.to_build = 0, False
 
     def run(self) -> None:
         """Up to the end of the pickle. What values consist of most is read here, the rest by `INSTRUCTIONS`."""
@@ -164,14 +149,11 @@ class Reading:
                     position += 9
             elif code == 0x86:  # TUPLE2
                 second = pop()
-                first = stack[-1]
-                stack[-1] = first, second
+                stack[-1] = stack[-1], second
                 self.containers += 1
-                if type(first) not in ATOMS or type(second) not in ATOMS:
-                    self.nested += 1
                 position += 1
             elif code == 0x28:  # MARK
-                marks.append((len(stack), self.containers))
+                marks.append(len(stack))
                 position += 1
             elif code == 0x2E:  # STOP
                 self.position = position + 1
@@ -181,24 +163,10 @@ class Reading:
 
     def since_mark(self) -> list:
         """What was read since the last mark."""
-        start, containers = self.marks.pop()
+        start = self.marks.pop()
         items = self.stack[start:]
         del self.stack[start:]
-        self.holds = self.containers != containers
         return items
-
-    def note_holder(self, container: Any) -> None:
-        """What was last read goes into this container, which may be filled part by part."""
-        if self.holds and container is not self.holder:
-            self.nested += 1
-            self.holder = container
-
-    def pack(self, count: int) -> None:
-        """The last so many values, as a tuple in their place."""
-        items = tuple(self.stack[-count:])
-        self.stack[-count:] = [items]
-        self.containers += 1
-        self.nested += not ATOMS.issuperset(map(type, items))
 
     def push(self, container: Any) -> None:
         self.stack.append(container)
@@ -208,37 +176,38 @@ class Reading:
 # Rows of values of one kind and width come in one step, as in the states of FATE's Rust objects and in identifiers: codes,
 # how wide a value is with its code, its layout.
 BYTES, SHORTS, FLOATS = (b"K", 2, ">xB"), (b"M", 3, "<xH"), (b"G", 9, ">xd")
-LONGEST_ROW = 1000
+SHORT_ROW, LONG_ROW = 32, 1000
+
+
+def row_of(data: bytes, position: int, width: int, codes: tuple[tuple[int, bytes], ...]) -> bytes:
+    """The values from a position on that have the same codes at the same places, up to 1000."""
+    for most in (SHORT_ROW, LONG_ROW):
+        window = data[position : position + most * width]
+        count = len(window) // width
+        for place, code in codes:
+            found = window[place::width]
+            count = min(count, len(found) - len(found.lstrip(code)))
+        if count < most:
+            break
+    return window[: count * width]
 
 
 def many(data: bytes, position: int, stack: list, kind: tuple[bytes, int, str]) -> int:
-    """A row of numbers, up to as many at a time as Python's pickler writes between two marks."""
+    """A row of numbers."""
     code, width, layout = kind
-    window = data[position : position + LONGEST_ROW * width]
-    codes = window[::width]
-    count = min(len(codes) - len(codes.lstrip(code)), len(window) // width)
-    if width == 2:
-        stack.extend(window[1 : 2 * count : 2])
-    else:
-        stack.extend([each for (each,) in struct.iter_unpack(layout, window[: count * width])])
-    return position + count * width
+    row = row_of(data, position, width, ((0, code),))
+    stack.extend(row[1::2] if width == 2 else [each for (each,) in struct.iter_unpack(layout, row)])
+    return position + len(row)
 
 
 def many_texts(data: bytes, position: int, stack: list, memo: list) -> int:
     """A row of texts of one length, each of which is remembered."""
     length = data[position + 1]
-    width = length + 3
-    eighth = position + 8 * width
-    window = data[position : position + LONGEST_ROW * width if data[eighth : eighth + 1] == b"\x8c" else eighth]
-    count = len(window) // width
-    for place, code in ((0, 0x8C), (1, length), (length + 2, 0x94)):
-        found = window[place::width]
-        count = min(count, len(found) - len(found.lstrip(bytes((code,)))))
-    row = struct.iter_unpack(f"2x{length}sx", window[: count * width])
-    texts = [each.decode("utf-8", "surrogatepass") for (each,) in row]
+    row = row_of(data, position, length + 3, ((0, b"\x8c"), (1, bytes((length,))), (length + 2, b"\x94")))
+    texts = [each.decode("utf-8", "surrogatepass") for (each,) in struct.iter_unpack(f"2x{length}sx", row)]
     stack.extend(texts)
     memo.extend(texts)
-    return position + count * width
+    return position + len(row)
 
 
 # Keys and members ---------------------------------------------------------------------------------------------------
@@ -275,7 +244,6 @@ def add_items(reading: Reading, items: list) -> None:
     else:
         check_keys(keys, len(target.items) + len(keys))
         target.items.extend(zip(keys, values, strict=True))
-    reading.note_holder(target)
 
 
 # Instructions: each takes the place behind its code and gives that of the next one -----------------------------------
@@ -326,7 +294,9 @@ def new(kind: type) -> Callable[[Reading, int], int]:
 
 def tuple_of(count: int) -> Callable[[Reading, int], int]:
     def instruction(reading: Reading, at: int) -> int:
-        reading.pack(count)
+        items = tuple(reading.stack[-count:])
+        del reading.stack[-count:]
+        reading.push(items)
         return at
 
     return instruction
@@ -342,18 +312,15 @@ def marked(use: Callable[[Reading, list], None]) -> Callable[[Reading, int], int
 
 def pack_all(reading: Reading, items: list) -> None:
     reading.push(tuple(items))
-    reading.nested += reading.holds
 
 
 def freeze(reading: Reading, members: list) -> None:
     check_keys(members, len(members))
     reading.push(frozenset(members))
-    reading.nested += reading.holds
 
 
 def append(reading: Reading, at: int) -> int:
     value = reading.stack.pop()
-    reading.holds = type(value) not in ATOMS
     extend(reading, [value])
     return at
 
@@ -362,13 +329,11 @@ def extend(reading: Reading, items: list) -> None:
     if type(reading.stack[-1]) is not list:
         raise refused("appends to what is no list")
     reading.stack[-1].extend(items)
-    reading.note_holder(reading.stack[-1])
 
 
 def set_item(reading: Reading, at: int) -> int:
     items = reading.stack[-2:]
     del reading.stack[-2:]
-    reading.holds = type(items[1]) not in ATOMS
     add_items(reading, items)
     return at
 
@@ -431,7 +396,6 @@ def call(reading: Reading, at: int) -> int:
     if type(name) is not Name or type(arguments) is not tuple:
         raise refused("calls what is no name")
     reading.push(Made(name.full, arguments))
-    reading.nested += 1
     return at
 
 

