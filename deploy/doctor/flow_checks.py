@@ -338,7 +338,7 @@ def fence(site: FlowSite) -> Finding:
     """What Python runs first in the server, and in each provider's tasks, whose folder comes before the server's."""
     if site.variables is None:
         return unseen(
-            "Whether tasks take from other parties only what is on the fence's list cannot be seen here.",
+            "Whether tasks read what other parties send by the fence cannot be seen here.",
             "Run the doctor on the server's machine, as the user who runs FATE-Flow, while it runs.",
         )
     path = site.variables.get("PYTHONPATH", "")
@@ -358,15 +358,15 @@ def fence(site: FlowSite) -> Finding:
     wrong = [sentence for sentence in map(rules.wrong_name, names) if sentence]
     if wrong:
         return problem(
-            f"Tasks fail at the first name that is not on the fence's list: {wrong[0]}",
+            f"Tasks fail at the first name that the fence does not know: {wrong[0]}",
             f"Correct {rules.ALLOW} in FATE-Flow's environment and start it again.",
         )
     if names:
         return warning(
-            f"Other parties may also name {', '.join(names)}, which this server's {rules.ALLOW} lets in.",
-            "Keep only those that do no harm whatever a peer calls them with.",
+            f"Other parties may also send {', '.join(names)}, which this server's {rules.ALLOW} lets in.",
+            "Keep only classes that do no harm whatever a peer puts into their fields.",
         )
-    return ok("Tasks take from other parties only what is on the fence's list.")
+    return ok("Tasks read what other parties send by the fence, which runs nothing of it.")
 
 
 @check(SITE, "parameters")

@@ -624,7 +624,7 @@ def test_a_provider_with_a_customisation_of_its_own_is_not_fenced(sound, tmp_pat
 
 def test_what_an_operator_lets_in_is_told(sound):
     found = fenced(sound, FATE_DP_FENCE_ALLOW="bank.codes.Code, bank.Rate")
-    assert found.state == "warning" and "may also name bank.codes.Code, bank.Rate" in found.said
+    assert found.state == "warning" and "may also send bank.codes.Code, bank.Rate" in found.said
     wrong = fenced(sound, FATE_DP_FENCE_ALLOW="decimal.*")
     assert wrong.state == "problem" and "FATE_DP_FENCE_ALLOW has 'decimal.*'" in wrong.said
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from fate_dp.deploy.cluster import party_server
+from tests.support.cluster import party_server
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.deploy.flow.server import SITE, server_environment
 from fate_dp.deploy.site import fence
